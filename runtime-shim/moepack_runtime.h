@@ -94,7 +94,8 @@ typedef struct moepack_placement {
   size_t struct_size; /* set by the caller: sizeof of its struct */
   uint32_t group;     /* the best */
   uint32_t second;    /* the same where there is no other */
-  int32_t sure;       /* 0: the lead is too small; ask moepack_probe_score, or let groups race */
+  int32_t sure;       /* 0: the lead is too small, or few tokens are known; ask moepack_probe_score,
+                         or let groups race */
   uint32_t tokens;    /* that were looked at */
   double margin;      /* the lead over the second, in nats */
   double known_share; /* of the tokens, those that the table knows */

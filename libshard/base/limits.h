@@ -19,5 +19,7 @@ inline constexpr size_t kMaxDimensions = 32;                        // of a tens
 inline constexpr size_t kMaxPath = 1024;                            // relative ones
 // Objects, arrays, keys and scalars of plan.json: 87,000 groups of one layer, or 128 of 1,000.
 inline constexpr size_t kMaxPlanValues = 1u << 18;
+// Far above the longest published recipes, which have one rule per tensor.
+inline constexpr size_t kMaxTypeRules = 20'000;
 
 }  // namespace moepack

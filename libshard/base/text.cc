@@ -92,23 +92,41 @@ std::optional<uint64_t> ParseUint(std::string_view text) {
   return value;
 }
 
-std::optional<uint64_t> ParseBytes(std::string_view text) {
-  size_t digits = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
-  const auto number = ParseUint(text.substr(0, digits));
-  if (!number) return std::nullopt;
-  std::string unit = Lower(text.substr(digits));
+namespace {
+
+// The bytes of "MB", "GiB" and so on; no value for other text.
+std::optional<uint64_t> UnitBytes(std::string_view text) {
+  std::string unit = Lower(text);
   if (unit.starts_with(' ')) unit.erase(0, 1);
-  if (unit.empty() || unit == "b") return number;
+  if (unit.empty() || unit == "b") return 1;
   const size_t power = std::string_view("kmgtp").find(unit[0]);
   if (power == std::string_view::npos) return std::nullopt;
   const std::string rest = unit.substr(1);
   if (rest != "" && rest != "b" && rest != "i" && rest != "ib") return std::nullopt;
-  const uint64_t base = rest.starts_with('i') ? 1024 : 1000;
-  uint64_t bytes = *number;
-  for (size_t i = 0; i <= power; ++i) {
-    if (__builtin_mul_overflow(bytes, base, &bytes)) return std::nullopt;
-  }
+  uint64_t bytes = 1;
+  for (size_t i = 0; i <= power; ++i) bytes *= rest.starts_with('i') ? 1024 : 1000;
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<uint64_t> ParseBytes(std::string_view text) {
+  const size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view number = text.substr(0, end);
+  const size_t point = std::min(number.find('.'), number.size());
+  const auto whole = ParseUint(number.substr(0, point));
+  const auto unit = UnitBytes(text.substr(end));
+  if (!whole || !unit) return std::nullopt;
+  uint64_t bytes = 0, part = 0;
+  if (__builtin_mul_overflow(*whole, *unit, &bytes)) return std::nullopt;
+  if (point == number.size()) return bytes;
+  // A fraction of at most three digits times the largest unit, 2^50, is no overflow.
+  const std::string_view digits = number.substr(point + 1);
+  const auto fraction = ParseUint(digits);
+  if (!fraction || digits.size() > 3 || *unit == 1) return std::nullopt;
+  part = *fraction * *unit;
+  for (size_t i = 0; i < digits.size(); ++i) part /= 10;
+  if (__builtin_add_overflow(bytes, part, &bytes)) return std::nullopt;
   return bytes;
 }
 

@@ -35,8 +35,9 @@ std::string ZeroPadded(uint64_t number, size_t digits);
 // {1, 2, 48} of shape [1, 2, 48].
 std::string FormatShape(const std::vector<uint64_t>& shape);
 
-// "64M", "64MB", "64MiB", "2g", "4096" -> bytes; M and MB are 1000^2, MiB is 1024^2. No value for
-// text that is not a size.
+// "64M", "64MB", "64MiB", "1.5g", "4096" -> bytes; M and MB are 1000^2, MiB is 1024^2. At most
+// three digits may follow a point; what is less than a byte is dropped. No value for text that is
+// not a size.
 std::optional<uint64_t> ParseBytes(std::string_view text);
 // Accepts decimal digits only, without a sign; no value on overflow.
 std::optional<uint64_t> ParseUint(std::string_view text);

@@ -73,7 +73,7 @@ ModelBytes BytesOf(const MoeModel& model) {
   out.tied = true;
   for (const ModelTensor& tensor : model.tensors()) {
     const uint64_t bytes = model.entry(tensor).bytes;
-    const std::string_view role = tensor.rule == nullptr ? "" : tensor.rule->role;
+    const std::string_view role = tensor.rule == nullptr ? std::string_view() : tensor.rule->role;
     if (role == "head") out.tied = false;
     if (tensor.part == Part::kExpert) continue;
     if (tensor.layer) {

@@ -57,11 +57,12 @@ Status CheckRoom(const LayerCounts& layers, const std::vector<uint32_t>& eligibl
 // for.
 Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
                             const std::vector<uint32_t>& eligible) {
-  const auto [least, most] = std::minmax_element(eligible.begin(), eligible.end());
+  const uint32_t least = *std::min_element(eligible.begin(), eligible.end());
+  const uint32_t most = *std::max_element(eligible.begin(), eligible.end());
   const LayerCounts layers = LayerCountsOf(model);
-  const auto has_more = [&](const auto& layer) { return layer.second >= *most; };
-  if (*least == *most && std::all_of(layers.begin(), layers.end(), has_more)) {
-    options.eligible = *most;
+  const auto has_more = [&](const auto& layer) { return layer.second >= most; };
+  if (least == most && std::all_of(layers.begin(), layers.end(), has_more)) {
+    options.eligible = most;
     return MakePlan(model, options);
   }
   PlanOptions whole = options;

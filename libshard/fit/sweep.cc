@@ -1,6 +1,7 @@
 #include "libshard/fit/sweep.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "libshard/base/text.h"
@@ -49,6 +50,7 @@ class Sweeper {
                    "the model can have, found none",
                    table_.notes.empty() ? "" : table_.notes.back()};
     }
+    SHARD_CHECK(AddDamage());
     Order();
     return std::move(table_);
   }
@@ -56,11 +58,7 @@ class Sweeper {
  private:
   Status AddRecipe(const std::string& recipe) {
     SHARD_TRY(const NodeSizer sizer, NodeSizer::Make(model_, TypesOf(recipe)));
-    for (const std::string& note : sizer.notes()) {
-      const bool said =
-          std::find(table_.notes.begin(), table_.notes.end(), note) != table_.notes.end();
-      if (!said) table_.notes.push_back(note);
-    }
+    for (const std::string& note : sizer.notes()) Note(note);
     const Extent extent = ExtentOf(model_, sizer);
     std::optional<NodeNeed> fitting;
     if (options_.budget) {
@@ -70,7 +68,10 @@ class Sweeper {
     std::vector<SweepRow> rows;
     for (const uint32_t groups : options_.groups) {
       const uint32_t share = (extent.experts + groups - 1) / groups;
-      if (groups > extent.experts || (!options_.budget && share < extent.top_k)) continue;
+      if (const std::string why = WhyNot(groups, share, extent); !why.empty()) {
+        Note(Cat(groups, groups == 1 ? " group" : " groups", ": left out: ", why));
+        continue;
+      }
       SHARD_TRY(SweepRow row, Row(sizer, extent, share, fitting));
       row.recipe = recipe;
       row.groups = groups;
@@ -80,6 +81,36 @@ class Sweeper {
       rows.push_back(std::move(row));
     }
     table_.rows.insert(table_.rows.end(), rows.begin(), rows.end());
+    return Ok();
+  }
+
+  // Once, however many recipes say it.
+  void Note(std::string note) {
+    const bool said =
+        std::find(table_.notes.begin(), table_.notes.end(), note) != table_.notes.end();
+    if (!said) table_.notes.push_back(std::move(note));
+  }
+
+  // "" for a number of groups that the model can have.
+  std::string WhyNot(uint32_t groups, uint32_t share, const Extent& extent) const {
+    if (groups > extent.experts)
+      return Cat("there are ", extent.experts, " experts in the smallest layer");
+    if (options_.budget || share >= extent.top_k) return "";
+    return Cat("each would hold ", share, " of ", extent.experts,
+               " experts per layer, and a token uses ", extent.top_k);
+  }
+
+  Status AddDamage() {
+    if (!options_.damage) return Ok();
+    std::map<std::string, double> damages = {{"", 0}};
+    for (SweepRow& row : table_.rows) {
+      auto known = damages.find(row.recipe);
+      if (known == damages.end()) {
+        SHARD_TRY(const double damage, options_.damage(row.recipe));
+        known = damages.emplace(row.recipe, damage).first;
+      }
+      row.damage = known->second;
+    }
     return Ok();
   }
 
@@ -98,10 +129,11 @@ class Sweeper {
   }
 
   void Order() {
-    if (!options_.budget && !options_.capture) return;
+    if (!options_.budget && !options_.capture && !options_.damage) return;
     const auto key = [](const SweepRow& row) {
-      return std::make_tuple(!row.fits, -row.capture.value_or(0), -int64_t{row.need.eligible},
-                             UINT64_MAX - row.need.weights.total(), row.groups);
+      return std::make_tuple(!row.fits, -row.capture.value_or(0), row.damage.value_or(0),
+                             -int64_t{row.need.eligible}, UINT64_MAX - row.need.weights.total(),
+                             row.groups);
     };
     std::stable_sort(table_.rows.begin(), table_.rows.end(),
                      [&](const SweepRow& a, const SweepRow& b) { return key(a) < key(b); });

@@ -17,6 +17,9 @@ namespace moepack {
 // to 1; no value when it is not known.
 using ExpectedCapture = std::function<std::optional<double>(uint32_t groups, uint32_t eligible)>;
 
+// How much noise the types of a recipe add to what the model computes (model_damage.h).
+using ExpectedDamage = std::function<Result<double>(const std::string& recipe)>;
+
 struct SweepOptions {
   std::vector<uint32_t> groups;      // each at least 1
   std::vector<std::string> recipes;  // "" for the source's own types
@@ -24,6 +27,7 @@ struct SweepOptions {
   std::optional<uint64_t> budget = std::nullopt;  // bytes of every node
   NodeExtras extras = {};
   ExpectedCapture capture = {};  // may be empty
+  ExpectedDamage damage = {};    // may be empty; not asked about the source's own types
 };
 
 struct SweepRow {
@@ -33,18 +37,20 @@ struct SweepRow {
   NodeNeed need;
   bool fits = true;  // the budget, with every expert on some node; true without a budget
   std::optional<double> capture;
+  std::optional<double> damage;  // 0 for the source's own types
 };
 
 struct SweepTable {
-  // Best first: what fits; then what captures more; then more experts per node; then more bytes of
-  // weights, which is the finer recipe; then fewer groups. Without a budget and without capture in
-  // the order of the options.
+  // Best first: what fits; then what captures more; then what is damaged less; then more experts
+  // per node; then more bytes of weights, which is the finer recipe; then fewer groups. Without a
+  // budget, capture and damage in the order of the options.
   std::vector<SweepRow> rows;
-  std::vector<std::string> notes;  // of conversions, and why a recipe is missing
+  // Of conversions, and why a recipe or a number of groups is missing.
+  std::vector<std::string> notes;
 };
 
-// Numbers of groups that leave fewer experts than top-k are left out.
-// kInvalidArgument when none is left.
+// Numbers of groups that leave fewer experts than top-k are left out, with a note.
+// kInvalidArgument when none is left; errors of the damage.
 Result<SweepTable> Sweep(const MoeModel& model, const SweepOptions& options);
 
 }  // namespace moepack

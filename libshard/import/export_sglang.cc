@@ -67,10 +67,12 @@ Result<std::vector<uint32_t>> SlotsOf(const Plan& plan, const MoeLayerShape& lay
   }
   const auto missing = std::find(placed.begin(), placed.end(), false);
   if (missing == placed.end()) return slots;
-  return Error{Code::kInvalidArgument,
-               Cat("plan: layer ", layer.layer, ": expert ", missing - placed.begin(),
-                   ": expected in a group, because SGLang reaches every expert, found in none"),
-               "plan without a remainder"};
+  return Error{
+      Code::kInvalidArgument,
+      Cat("plan: layer ", layer.layer, ": expert ", missing - placed.begin(),
+          ": expected in a group, because SGLang reaches every expert, found in none"),
+      "plan again with a larger --eligible or another --partition than same; `moepack plan` "
+      "warns of experts on no node"};
 }
 
 Result<std::string> WritePlacement(const ExpertScores& scores, const ExportOptions& options) {

@@ -28,6 +28,23 @@ std::string FormatNames() {
   return Join(names, ", ");
 }
 
+Result<const Importer*> Recognize(const ByteSource& file) {
+  std::string head(std::min<uint64_t>(file.size(), kImportHead), '\0');
+  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
+  const auto* const found =
+      std::find_if(kImporters.begin(), kImporters.end(),
+                   [&](const Importer* importer) { return importer->looks_like(head); });
+  return found == kImporters.end() ? nullptr : *found;
+}
+
+Result<ByteSourcePtr> OpenStatistics(const std::string& path) {
+  SHARD_TRY(const Source source, LocalSource(path));
+  if (source.file.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat(path, ": expected a file of statistics, found a directory")};
+  return source.tree->Open(source.file);
+}
+
 Result<const Importer*> Choose(const ByteSource& file, const ImportOptions& options) {
   if (!options.format.empty()) {
     const Importer* importer = FindImporter(options.format);
@@ -35,11 +52,8 @@ Result<const Importer*> Choose(const ByteSource& file, const ImportOptions& opti
     return Error{Code::kInvalidArgument, Cat("expected a format of statistics (", FormatNames(),
                                              "), found ", Quoted(options.format))};
   }
-  std::string head(std::min<uint64_t>(file.size(), kImportHead), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
-  for (const Importer* importer : kImporters) {
-    if (importer->looks_like(head)) return importer;
-  }
+  SHARD_TRY(const Importer* const recognized, Recognize(file));
+  if (recognized != nullptr) return recognized;
   return Error{Code::kUnsupported,
                Cat(file.name(),
                    ": expected statistics of experts, found a file of no format that "
@@ -176,6 +190,29 @@ const Importer* FindImporter(std::string_view name) {
   return found == kImporters.end() ? nullptr : *found;
 }
 
+Result<const Importer*> RecognizeFormat(const std::string& path) {
+  SHARD_TRY(const ByteSourcePtr file, OpenStatistics(path));
+  return Recognize(*file);
+}
+
+Status CheckIsProfile(const std::string& path) {
+  SHARD_TRY(const Importer* const found, RecognizeFormat(path));
+  if (found == nullptr || found == &kMoepackImporter) return Ok();
+  return Error{
+      Code::kUnsupported,
+      Cat(path, ": expected statistics of moepack profile, found ", found->name),
+      "measure with `moepack profile`; `moepack plan --statistics` and `moepack statistics "
+      "convert` take files of other tools"};
+}
+
+Result<ExpertScores> ReadProfileScores(const std::string& path, std::optional<ScoreBasis> basis) {
+  SHARD_CHECK(CheckIsProfile(path));
+  ImportOptions options;
+  options.basis = basis;
+  options.format = kMoepackImporter.name;
+  return ReadExpertScores(std::vector<std::string>{path}, options);
+}
+
 Result<ExpertScores> ReadExpertScores(const ByteSource& file, const ImportOptions& options) {
   const std::string& where = file.name();
   SHARD_TRY(const Importer* importer, Choose(file, options));
@@ -191,7 +228,7 @@ Result<ExpertScores> ReadExpertScores(const ByteSource& file, const ImportOption
   if (!options.model.empty()) {
     LayerCounts layers;
     for (const MoeLayerShape& layer : options.model) layers[layer.layer] = layer.expert_count;
-    SHARD_CHECK(CheckScoresFit(where, scores, layers, ""));
+    SHARD_CHECK(CheckScoresFit(where, scores, layers));
   }
   SHARD_CHECK(CheckNoEmptyLayer(where, scores));
   WarnOfFewTokens(where, scores);
@@ -204,11 +241,7 @@ Result<ExpertScores> ReadExpertScores(const std::vector<std::string>& paths,
   std::optional<ExpertScores> joined;
   std::string digests;
   for (const std::string& path : paths) {
-    SHARD_TRY(const Source source, LocalSource(path));
-    if (source.file.empty())
-      return Error{Code::kInvalidArgument,
-                   Cat(path, ": expected a file of statistics, found a directory")};
-    SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
+    SHARD_TRY(const ByteSourcePtr file, OpenStatistics(path));
     SHARD_TRY(ExpertScores scores, ReadExpertScores(*file, options));
     digests += scores.digest;
     if (!joined) {

@@ -40,10 +40,19 @@ inline constexpr size_t kImportHead = 64u << 10;
 std::span<const Importer* const> Importers();
 // Null when there is no such format.
 const Importer* FindImporter(std::string_view name);
+// The format of a local file by its content; null for one that is not known.
+Result<const Importer*> RecognizeFormat(const std::string& path);
+
+// Refuses a local file that is told to be of another format: kUnsupported names it. For commands
+// that need what `profile` measures and no other tool does.
+Status CheckIsProfile(const std::string& path);
+// Reads statistics of `profile` as ReadExpertScores does, and refuses others as above.
+Result<ExpertScores> ReadProfileScores(const std::string& path, std::optional<ScoreBasis> basis);
 
 // Reads one file. The result passes CheckExpertScores and, with a model, CheckScoresFit; no layer
 // is without any score. kUnsupported for a format that is not known or holds no counts, kMismatch
-// for another model, kInvalidArgument for what the options lack, kCorrupt for all else.
+// for another model, kInvalidArgument for what the options lack and a basis that the file has not,
+// kCorrupt for all else.
 Result<ExpertScores> ReadExpertScores(const ByteSource& file, const ImportOptions& options);
 // Reads local files and joins them: all sessions in the order of the files. A session whose name is
 // there already is kInvalidArgument; other layers, bases or routers are kMismatch. The digest of

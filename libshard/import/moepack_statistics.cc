@@ -64,10 +64,23 @@ class ScoreParts final : public StatisticsParts {
 Result<ExpertScores> ReadBinary(const ByteSource& file, const ImportOptions& options) {
   ScoreParts parts(options.basis.value_or(ScoreBasis::kWeightedNorm), options.pairs);
   SHARD_CHECK(StreamStatistics(file, parts));
-  if (parts.has_norms() || options.basis) return parts.Take();
+  if (parts.has_norms()) return parts.Take();
+  if (options.basis == ScoreBasis::kWeightedNorm)
+    return WithoutBasis(file.name(), {ScoreBasis::kCount, ScoreBasis::kGateMass}, *options.basis);
+  if (options.basis) return parts.Take();
   ScoreParts gates(ScoreBasis::kGateMass, options.pairs);
   SHARD_CHECK(StreamStatistics(file, gates));
   return gates.Take();
+}
+
+// Without a basis they are scores of the norms where there are any.
+Result<ExpertScores> ScoresOfProfile(const std::string& where, const Statistics& statistics,
+                                     const ImportOptions& options) {
+  ExpertScores scores = ScoresFromStatistics(
+      statistics, options.basis == ScoreBasis::kWeightedNorm ? std::nullopt : options.basis);
+  if (options.basis && *options.basis != scores.basis)
+    return WithoutBasis(where, {ScoreBasis::kCount, ScoreBasis::kGateMass}, *options.basis);
+  return scores;
 }
 
 Result<ExpertScores> ReadMoepackStatistics(const ByteSource& file, const ImportOptions& options) {
@@ -80,7 +93,7 @@ Result<ExpertScores> ReadMoepackStatistics(const ByteSource& file, const ImportO
     SHARD_TRY(const std::string text, ReadText(file, kMaxStatisticsText));
     SHARD_TRY(const Json document, ParseJson(file.name(), text));
     SHARD_TRY(const Statistics statistics, StatisticsFromJson(file.name(), document));
-    if (!statistics.sessions.empty()) return ScoresFromStatistics(statistics, options.basis);
+    if (!statistics.sessions.empty()) return ScoresOfProfile(file.name(), statistics, options);
   }
   return Error{Code::kCorrupt, Cat(file.name(), ": sessions: expected at least one, found none")};
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 
 #include "libshard/base/text.h"
 #include "libshard/import/score_table.h"
@@ -53,7 +55,7 @@ Result<ReapSource> ChooseSource(const std::string& where, const std::vector<Reap
     if (AllHave(layers, source.column) && (!source.times_frequency || AllHave(layers, kFrequency)))
       return source;
   }
-  return Error{Code::kMismatch,
+  return Error{options.basis ? Code::kInvalidArgument : Code::kUnsupported,
                Cat(where, ": expected ",
                    options.basis ? Cat("scores of the kind ",
                                        kScoreBasisNames[static_cast<size_t>(*options.basis)])
@@ -74,16 +76,33 @@ Result<ScoreRow> ReapRow(const std::string& where, ReapLayer& layer, const ReapS
   return row;
 }
 
+Result<uint64_t> TokensOfReapLayer(const std::string& where, const ReapLayer& layer,
+                                   const std::vector<double>& tokens) {
+  const std::string place = Cat(where, ": layer ", layer.layer, ": ", kTokens);
+  if (tokens.size() != 1)
+    return Error{Code::kCorrupt, Cat(place, ": expected one number, found ", tokens.size())};
+  const bool sound = tokens[0] >= 0 && tokens[0] == std::floor(tokens[0]) &&
+                     tokens[0] <= static_cast<double>(kMaxStatisticsTokens);
+  if (sound) return static_cast<uint64_t>(tokens[0]);
+  return Error{Code::kCorrupt, Cat(place, ": expected a whole number from 0 to ",
+                                   kMaxStatisticsTokens, ", found ", tokens[0])};
+}
+
 // The tokens that every layer saw; 0 where layers do not say or differ.
-uint64_t TokensOfReap(const std::vector<ReapLayer>& layers) {
-  if (!AllHave(layers, kTokens)) return 0;
-  const std::vector<double>& first = layers.front().columns.find(kTokens)->second;
-  const bool same = std::all_of(layers.begin(), layers.end(), [&](const ReapLayer& layer) {
-    return layer.columns.find(kTokens)->second == first;
-  });
-  const bool sound = same && first.size() == 1 && first[0] >= 0 &&
-                     first[0] <= static_cast<double>(kMaxStatisticsTokens);
-  return sound ? static_cast<uint64_t>(first[0]) : 0;
+Result<uint64_t> TokensOfReap(const std::string& where, const std::vector<ReapLayer>& layers) {
+  std::optional<uint64_t> common;
+  bool same = true;
+  for (const ReapLayer& layer : layers) {
+    const auto column = layer.columns.find(kTokens);
+    if (column == layer.columns.end()) {
+      same = false;
+      continue;
+    }
+    SHARD_TRY(const uint64_t tokens, TokensOfReapLayer(where, layer, column->second));
+    same = same && common.value_or(tokens) == tokens;
+    common = tokens;
+  }
+  return same ? common.value_or(0) : 0;
 }
 
 // In the order of the layers; empty where a layer has no peaks or peaks of another size.
@@ -123,7 +142,7 @@ Result<ExpertScores> ScoresFromReap(const std::string& where, std::vector<ReapLa
   const std::vector<std::vector<float>> peaks = PeaksOfReap(layers);
   ScoreTable table;
   table.basis = source.basis;
-  table.tokens = TokensOfReap(layers);
+  SHARD_TRY(table.tokens, TokensOfReap(where, layers));
   for (ReapLayer& layer : layers) {
     SHARD_TRY(ScoreRow row, ReapRow(where, layer, source));
     table.rows.push_back(std::move(row));

@@ -33,7 +33,7 @@ TraceForm FormOf(std::string_view head) {
   return line.starts_with("turn,") ? TraceForm::kTable : TraceForm::kNone;
 }
 
-// The pairs of experts that a token chose, and their gates, unless the token is the first of its
+// The pairs of experts that a token chose, and their scores, unless the token is the first of its
 // turn.
 void AddTraceScores(const RouteTrace& trace, size_t index, ExpertScores& scores) {
   const LayerTrace& layer = trace.layers[index];
@@ -46,7 +46,7 @@ void AddTraceScores(const RouteTrace& trace, size_t index, ExpertScores& scores)
     std::vector<float>& session = scores.sessions[step.turn].scores;
     for (size_t a = 0; a < chosen.size(); ++a) {
       session[offset + chosen[a]] +=
-          layer.weights.empty() ? 1.0f : layer.weights[layer.begin(i) + a];
+          scores.basis == ScoreBasis::kCount ? 1.0f : layer.weights[layer.begin(i) + a];
       for (size_t b = a + 1; b < chosen.size(); ++b) {
         const auto [low, high] = std::minmax(chosen[a], chosen[b]);
         ++pairs[PairIndex(low, high, layer.shape.expert_count)];
@@ -97,11 +97,11 @@ Result<RouteTrace> ReadRouteTrace(const std::string& path, const TraceOptions& o
   return ReadRouteTrace(*file, options);
 }
 
-ExpertScores ScoresFromTrace(const RouteTrace& trace) {
+ExpertScores ScoresFromTrace(const RouteTrace& trace, bool counts) {
   ExpertScores scores;
   scores.format = trace.format;
   scores.digest = trace.digest;
-  scores.basis = trace.weighted() ? ScoreBasis::kGateMass : ScoreBasis::kCount;
+  scores.basis = trace.weighted() && !counts ? ScoreBasis::kGateMass : ScoreBasis::kCount;
   scores.warnings = trace.warnings;
   for (const LayerTrace& layer : trace.layers) {
     scores.layers.push_back(layer.shape);

@@ -84,8 +84,9 @@ Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& op
 // The same for a path on this machine.
 Result<RouteTrace> ReadRouteTrace(const std::string& path, const TraceOptions& options);
 
-// Adds the choices up: gates where the trace has them, else counts. Turns become sessions. The
-// first position of a turn is an attention sink, so it does not count.
-ExpertScores ScoresFromTrace(const RouteTrace& trace);
+// Adds the choices up: as counts where these are asked for or the trace has no gates, else as
+// gates. Turns become sessions. The first position of a turn is an attention sink, so it does not
+// count.
+ExpertScores ScoresFromTrace(const RouteTrace& trace, bool counts = false);
 
 }  // namespace moepack

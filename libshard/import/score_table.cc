@@ -143,13 +143,20 @@ Result<ExpertScores> ScoresFromTable(const std::string& where, ScoreTable table,
   return scores;
 }
 
+Error WithoutBasis(const std::string& where, std::initializer_list<ScoreBasis> found,
+                   ScoreBasis wanted) {
+  std::vector<std::string> names;
+  for (const ScoreBasis basis : found)
+    names.emplace_back(kScoreBasisNames[static_cast<size_t>(basis)]);
+  return {Code::kInvalidArgument,
+          Cat(where, ": scores: expected ", kScoreBasisNames[static_cast<size_t>(wanted)],
+              ", found only ", Join(names, " and ")),
+          "leave --score out to take what the file has"};
+}
+
 Status CheckBasis(const std::string& where, ScoreBasis found, const ImportOptions& options) {
   if (!options.basis || *options.basis == found) return Ok();
-  return Error{
-      Code::kMismatch,
-      Cat(where, ": scores: expected ", kScoreBasisNames[static_cast<size_t>(*options.basis)],
-          ", found only ", kScoreBasisNames[static_cast<size_t>(found)]),
-      "leave the basis open to take what the file has"};
+  return WithoutBasis(where, {found}, *options.basis);
 }
 
 Result<Json> ReadImportJson(const ByteSource& file) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,10 @@ struct ScoreTable {
 Result<ExpertScores> ScoresFromTable(const std::string& where, ScoreTable table,
                                      const ImportOptions& options);
 
-// kMismatch when the options want another basis than the only one that the file has.
+// kInvalidArgument: the options want a basis that the file has not; it has those in `found`.
+Error WithoutBasis(const std::string& where, std::initializer_list<ScoreBasis> found,
+                   ScoreBasis wanted);
+// The same for a file with one basis, unless that is the wanted one.
 Status CheckBasis(const std::string& where, ScoreBasis found, const ImportOptions& options);
 
 // The largest documents are REAP's, with a matrix of pairs per layer that nobody needs.

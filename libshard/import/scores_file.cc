@@ -162,6 +162,7 @@ Result<ExpertScores> ReadScoresFile(const ByteSource& file, const ImportOptions&
   SHARD_TRY(const Json document, ReadImportJson(file));
   SHARD_TRY(ExpertScores scores, ScoresFromJson(file.name(), document));
   SHARD_CHECK(CheckBasis(file.name(), scores.basis, options));
+  for (std::string& warning : scores.warnings) warning = Cat(file.name(), ": ", warning);
   return scores;
 }
 

@@ -2,6 +2,7 @@
 // "logical_count" is [layers][experts] or [steps][layers][experts], with a row for every block of
 // the model. A document with "physical_to_logical_map" alone says where experts lie and nothing of
 // what was chosen.
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -80,12 +81,18 @@ class CountReader final : public JsonEvents {
     if (depth_ <= 1) inside_ = false;
     return Ok();
   }
+  // Steps are added up, so a sum would hide what is no count.
+  Status CheckCount(double number) const {
+    if (number >= 0 && number == std::floor(number)) return Ok();
+    return Wrong(Cat("counts, found ", number, " for expert ", column_, " of row ", row_));
+  }
   Status Add(double number) {
     if (!inside_) return Ok();
     if (number_depth_ == 0) number_depth_ = depth_;
     if (depth_ != number_depth_ || depth_ < kStepDepth)
       return Wrong("[layers][experts] or [steps][layers][experts], found another nesting");
     empty_ = false;
+    SHARD_CHECK(CheckCount(number));
     if (row_ == rows_.size()) {
       if (closed_) return Uneven();
       if (row_ == kMaxStatisticsLayers)

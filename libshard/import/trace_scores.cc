@@ -10,9 +10,10 @@ Result<ExpertScores> ReadTraceScores(const ByteSource& file, const ImportOptions
   TraceOptions trace_options;
   trace_options.layers = options.model;
   SHARD_TRY(const RouteTrace trace, ReadRouteTrace(file, trace_options));
-  ExpertScores scores = ScoresFromTrace(trace);
-  SHARD_CHECK(CheckBasis(file.name(), scores.basis, options));
-  return scores;
+  ExpertScores scores = ScoresFromTrace(trace, options.basis == ScoreBasis::kCount);
+  if (!options.basis || *options.basis == scores.basis) return scores;
+  if (!trace.weighted()) return WithoutBasis(file.name(), {ScoreBasis::kCount}, *options.basis);
+  return WithoutBasis(file.name(), {ScoreBasis::kCount, ScoreBasis::kGateMass}, *options.basis);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // pruned (expert_prune_ratio) stands in its configuration; where a line has it, it is passed over.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "libshard/base/text.h"
 #include "libshard/import/importers.h"
@@ -26,10 +27,14 @@ Result<RankedLayer> ReadRankedLayer(const std::string& place, const std::string&
   if (!value.is_array() || value.size() > kMaxStatisticsExperts)
     return Error{Code::kCorrupt, Cat(where, ": expected a list of at most ", kMaxStatisticsExperts,
                                      " ids, found ", DescribeJson(value))};
+  std::set<uint64_t> seen;
   for (const Json& id : value) {
     if (!id.is_number_unsigned())
       return Error{Code::kCorrupt, Cat(where, ": expected ids, found ", DescribeJson(id))};
     layer.ids.push_back(id.get<uint64_t>());
+    if (seen.insert(layer.ids.back()).second) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": expert ", layer.ids.back(), ": expected once, found twice")};
   }
   return layer;
 }

@@ -1,55 +1,61 @@
 #include "libshard/model/router_digest.h"
 
-#include <algorithm>
-#include <map>
-#include <span>
 #include <vector>
-
-#include "libshard/base/digest.h"
 
 namespace moepack {
 namespace {
 
-bool IsRouterMatrix(const ModelTensor& tensor) {
-  return tensor.part == Part::kRouter && tensor.rule->role == "router" && tensor.layer &&
-         !tensor.mtp && tensor.leaf != "bias" && !tensor.rule->pattern.ends_with(".bias");
-}
-
-bool IsPlainFloat(const TensorEntry& entry) {
-  return entry.format != nullptr && entry.format->block_values == 1 &&
-         (entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16");
-}
-
-Result<std::vector<float>> ReadValues(const SourceFile& file, const TensorEntry& entry) {
-  SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(file));
-  std::vector<std::byte> bytes(entry.bytes);
-  SHARD_CHECK(source->ReadAt(entry.offset, bytes));
-  std::vector<float> values(entry.Elements());
-  entry.format->decode(bytes, values);
-  return values;
+// Types of ggml hold everything that their values are made of. Of the plain ones, integers and
+// 8-bit floats are scaled by other tensors.
+bool StandsAlone(const TensorEntry& entry) {
+  const quant::Format* format = entry.format;
+  if (format == nullptr || format->decode == nullptr || format->ggml_type < 0) return false;
+  return format->block_values > 1 || format->safetensors == "F32" || format->safetensors == "F16" ||
+         format->safetensors == "BF16";
 }
 
 }  // namespace
 
+void RouterHash::Add(const quant::Format& format, std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / format.block_bytes * format.block_values);
+  format.decode(bytes, values);
+  digest_.Update(std::as_bytes(std::span(values)));
+}
+
+bool IsRouterMatrix(const TensorRule& rule, std::string_view leaf) {
+  return rule.part == Part::kRouter && rule.role == "router" && leaf != "bias" &&
+         !rule.pattern.ends_with(".bias");
+}
+
+Result<std::string> RouterDigest(const RouterTensors& routers) {
+  for (const auto& [layer, router] : routers) {
+    if (!StandsAlone(router.entry) || router.file.far) return std::string();
+  }
+  RouterHash digest;
+  for (const auto& [layer, router] : routers) {
+    SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(router.file));
+    std::vector<std::byte> bytes(router.entry.bytes);
+    SHARD_CHECK(source->ReadAt(router.entry.offset, bytes));
+    digest.Add(*router.entry.format, bytes);
+  }
+  return digest.Hex();
+}
+
 Result<std::string> RouterDigest(const MoeModel& model) {
   const Checkpoint& checkpoint = model.checkpoint();
   if (checkpoint.names_only() || checkpoint.promised()) return std::string();
-  std::map<uint32_t, const TensorEntry*> routers;
+  RouterTensors routers;
   for (const ModelTensor& tensor : model.tensors()) {
-    if (!IsRouterMatrix(tensor)) continue;
+    if (tensor.mtp || !tensor.layer || !IsRouterMatrix(*tensor.rule, tensor.leaf)) continue;
     const TensorEntry& entry = model.entry(tensor);
-    if (!IsPlainFloat(entry) || checkpoint.files()[entry.file].far) return std::string();
-    if (!routers.emplace(*tensor.layer, &entry).second) return std::string();
+    const bool first =
+        routers.emplace(*tensor.layer, RouterTensor{checkpoint.files()[entry.file], entry}).second;
+    if (!first) return std::string();
   }
   for (const MoeLayer& layer : model.layers()) {
     if (!layer.mtp && !routers.contains(layer.layer)) return std::string();
   }
-  Xxh3 digest;
-  for (const auto& [layer, entry] : routers) {
-    SHARD_TRY(const std::vector<float> values, ReadValues(checkpoint.files()[entry->file], *entry));
-    digest.Update(std::as_bytes(std::span(values)));
-  }
-  return digest.Hex();
+  return RouterDigest(routers);
 }
 
 }  // namespace moepack

@@ -7,6 +7,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
+#include "libshard/pack/model_damage.h"
 #include "libshard/pack/type_damage.h"
 #include "libshard/recipe/bit_budget.h"
 #include "libshard/recipe/recipe_types.h"
@@ -81,15 +82,6 @@ std::map<uint32_t, uint64_t> HeldByLargest(const Plan* plan) {
   return held;
 }
 
-// How many tokens took part in each slice, where the importance matrix knows it.
-std::span<const float> SliceWeights(const TypedGguf& base, const GgufTensor& tensor) {
-  if (!base.imatrix || tensor.shape.size() < 3) return {};
-  const auto entry = base.imatrix->entries.find(tensor.name);
-  if (entry == base.imatrix->entries.end() || entry->second.counts.size() != tensor.shape[0])
-    return {};
-  return entry->second.counts;
-}
-
 class TypeSpending {
  public:
   TypeSpending(const MoeModel& model, const TypedGguf& base, const TypeBudgetOptions& options)
@@ -100,16 +92,13 @@ class TypeSpending {
         held_(HeldByLargest(options.plan)) {}
 
   Result<TypeBudget> Spend() {
-    SHARD_CHECK(OpenSources());
-    SHARD_CHECK(Measure());
+    SHARD_TRY(sources_, OpenWeights(model_));
     uint64_t kept = 0;
     for (const GgufTensor& tensor : base_.model.tensors) {
       if (!MayChange(tensor)) kept += BytesAs(tensor, tensor.type);
     }
-    if (kept > options_.bytes)
-      return Error{Code::kInvalidArgument,
-                   Cat("budget: expected at least ", FormatCount(kept),
-                       " bytes for what no recipe changes, found ", FormatCount(options_.bytes))};
+    SHARD_CHECK(CheckSmallest(kept));
+    SHARD_CHECK(Measure());
     SHARD_TRY(const BitPlan plan, SpendBits(Items(), options_.bytes - kept));
     TypeBudget budget;
     budget.bytes = kept + plan.bytes;
@@ -133,15 +122,24 @@ class TypeSpending {
     return stored.bytes();
   }
 
-  Status OpenSources() {
-    if (model_.checkpoint().names_only() || model_.checkpoint().promised())
-      return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
-                                           ": expected weights to measure, found names alone")};
-    for (const SourceFile& file : model_.checkpoint().files()) {
-      SHARD_TRY(ByteSourcePtr source, OpenUnchanged(file));
-      sources_.push_back(std::move(source));
+  Status CheckSmallest(uint64_t kept) const {
+    uint64_t smallest = kept;
+    for (const BudgetGroup& group : groups_) {
+      uint64_t least = UINT64_MAX;
+      for (const quant::Format* type : group.types)
+        least = std::min(least, GroupBytes(group, type));
+      smallest += least;
     }
-    return Ok();
+    if (smallest <= options_.bytes) return Ok();
+    return Error{Code::kInvalidArgument,
+                 Cat("budget: expected at least ", FormatCount(smallest),
+                     " bytes for the smallest types, found ", FormatCount(options_.bytes))};
+  }
+
+  uint64_t GroupBytes(const BudgetGroup& group, const quant::Format* type) const {
+    uint64_t bytes = 0;
+    for (const size_t index : group.tensors) bytes += BytesAs(At(index), type);
+    return bytes;
   }
 
   Status Measure() {
@@ -163,11 +161,8 @@ class TypeSpending {
   }
 
   BitChoice ChoiceOf(const BudgetGroup& group, size_t type) const {
-    BitChoice choice;
-    for (size_t i = 0; i < group.tensors.size(); ++i) {
-      choice.bytes += BytesAs(At(group.tensors[i]), group.types[type]);
-      choice.damage += group.damages[i][type];
-    }
+    BitChoice choice{GroupBytes(group, group.types[type]), 0};
+    for (const std::vector<double>& damages : group.damages) choice.damage += damages[type];
     return choice;
   }
 

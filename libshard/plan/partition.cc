@@ -144,6 +144,7 @@ Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan
   const Partition& partition = *choice->partition;
   plan.scheme = partition.name;
   PartitionInput input = {.groups = options.groups, .file = choice->file};
+  SHARD_CHECK(CheckEligible(options, plan, partition.by_scores));
   if (partition.by_scores) {
     if (!options.scores)
       return Error{Code::kInvalidArgument,
@@ -154,7 +155,7 @@ Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan
     input.sessions = basis.split.training;
     input.pinned = basis.pinned;
     input.seed = options.seed;
-    SHARD_TRY(input.rooms, RoomsOf(options, plan));
+    input.rooms = RoomsOf(options, plan);
   }
   return partition.make(input, plan);
 }

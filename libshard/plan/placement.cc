@@ -8,14 +8,15 @@
 namespace moepack {
 namespace {
 
-const int8_t* ScoresOfToken(const TokenScoreTable& table, uint32_t id) {
+// Null for a token that has no row.
+const int8_t* ScoresOfToken(const TokenScoreTable& table, size_t groups, uint32_t id) {
   const auto found = std::lower_bound(table.ids.begin(), table.ids.end(), id);
   if (found == table.ids.end() || *found != id) return nullptr;
-  return table.scores.data() + static_cast<size_t>(found - table.ids.begin()) * table.other.size();
+  return table.scores.data() + static_cast<size_t>(found - table.ids.begin()) * groups;
 }
 
 // Sets best, second and margin from the scores.
-void RankPlaces(double least_margin, PlacementAnswer& answer) {
+void RankPlaces(PlacementAnswer& answer) {
   std::vector<uint32_t> order;
   for (uint32_t group = 0; group < answer.scores.size(); ++group) {
     if (answer.scores[group]) order.push_back(group);
@@ -25,7 +26,6 @@ void RankPlaces(double least_margin, PlacementAnswer& answer) {
   answer.best = order.empty() ? 0 : order[0];
   answer.second = order.size() < 2 ? answer.best : order[1];
   if (order.size() >= 2) answer.margin = *answer.scores[order[0]] - *answer.scores[order[1]];
-  answer.sure = answer.tokens > 0 && answer.margin >= least_margin;
 }
 
 double CosineOf(std::span<const double> roots, const uint8_t* centroid) {
@@ -50,9 +50,9 @@ PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tok
   PlacementAnswer answer;
   uint64_t known = 0;
   for (const uint32_t id : tokens) {
-    const int8_t* row = ScoresOfToken(table.tokens, id);
-    known += row != nullptr;
-    if (row == nullptr) row = table.tokens.other.data();
+    const int8_t* row = ScoresOfToken(table.tokens, groups, id);
+    if (row == nullptr) continue;
+    ++known;
     for (size_t group = 0; group < groups; ++group) steps[group] += row[group];
   }
   answer.tokens = static_cast<uint32_t>(tokens.size());
@@ -63,7 +63,8 @@ PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tok
     if (table.sessions_by_group[group] == 0) continue;
     answer.scores[group] = static_cast<double>(steps[group]) * table.tokens.scale;
   }
-  RankPlaces(table.margin, answer);
+  RankPlaces(answer);
+  answer.sure = known > 0 && EnoughKnown(known, tokens.size()) && answer.margin >= table.margin;
   return answer;
 }
 

@@ -20,13 +20,14 @@ struct PlacementAnswer {
   std::vector<std::optional<double>> scores;
   uint32_t best = 0, second = 0;  // the lowest among equals
   double margin = 0;              // the lead of the best, in nats
-  bool sure = false;              // margin >= PlacementTable::margin
+  bool sure = false;              // margin >= PlacementTable::margin, and EnoughKnown
   uint32_t tokens = 0;            // that were looked at
   double known_share = 0;         // of them, those that have a row in the table
 };
 
 // Scores the first `prefix_tokens` of `tokens`, which begin behind a beginning-of-sequence token:
-// the table has seen none. Without a token the answer is the lowest group, and not sure.
+// the table has seen none. Without a token that has a row the answer is the lowest group, and not
+// sure.
 PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tokens);
 
 // For callers that have seen how a session is routed: the cosine between what its scores look like

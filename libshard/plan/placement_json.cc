@@ -2,8 +2,8 @@
 //
 //   {"rule": "table", "prefix_tokens": 32, "margin": 2.0, "sessions": [7, 9, 8],
 //    "trial": {"sessions": 24, "right": 19, "sure": 15, "sure_right": 14},
-//    "tokens": {"count": 2, "left_out": 0, "scale": 0.03, "other": [0, 1, -1],
-//               "ids": "BQI=", "scores": "..."},
+//    "tokens": {"count": 2, "left_out": 0, "scale": 0.03, "ids": "BQI=",
+//               "scores": "..."},
 //    "centroids": {"layers": 2, "values": "..."}}
 //
 // The texts are base64. "ids": for each row, ascending, how far its id is above the least that
@@ -115,12 +115,6 @@ Status ReadTokenScores(const JsonFields& placement, size_t groups, TokenScoreTab
   SHARD_TRY(table.left_out, NumberUpTo(fields, "left_out", 0, kMaxStatisticsTokenId));
   SHARD_TRY(table.scale, RealUpTo(fields, "scale", kMaxScale));
   if (table.scale <= 0) return fields.Wrong("scale", "a number above 0");
-  SHARD_TRY(const Json* other, ByGroup(fields, "other", groups));
-  for (const Json& score : *other) {
-    const bool fits = score.is_number_integer() && score >= INT8_MIN && score <= INT8_MAX;
-    if (!fits) return fields.Wrong("other", "numbers from -128 to 127");
-    table.other.push_back(score.get<int8_t>());
-  }
   SHARD_TRY(const std::string text, fields.String("ids"));
   const std::optional<std::string> bytes = DecodeExactBase64(text);
   auto ids = bytes ? DecodeIds(*bytes, count) : std::nullopt;
@@ -180,7 +174,6 @@ Json PlacementToJson(const PlacementTable& table) {
   tokens["count"] = table.tokens.ids.size();
   tokens["left_out"] = table.tokens.left_out;
   tokens["scale"] = table.tokens.scale;
-  tokens["other"] = table.tokens.other;
   tokens["ids"] = EncodeBase64(EncodeIds(table.tokens.ids));
   tokens["scores"] = EncodeBase64(BytesOf(table.tokens.scores));
   if (!table.centroids) return out;

@@ -25,9 +25,8 @@ struct GroupTokens {
   std::vector<uint32_t> ids;     // ascending
   std::vector<uint64_t> counts;  // [token][group]
   std::vector<uint64_t> totals;  // [group]
-  std::vector<uint64_t> other;  // [group]: of tokens that are seen less than kLeastTokenCount times
-  uint64_t symbols = 1;         // tokens that are seen often enough, and "other"
-  double mean_total = 0;        // of the groups that have tokens
+  uint64_t symbols = 1;          // tokens that are seen often enough, and one for all others
+  double mean_total = 0;         // of the groups that have tokens
 
   // REQUIRES: the id is there.
   size_t Row(uint32_t id) const {
@@ -48,8 +47,9 @@ inline double SmoothedShare(uint64_t count, uint64_t total, const GroupTokens& t
 }
 
 // Leaves each session out once. Sessions that are the only ones of their group are passed over: the
-// table would not have the group.
+// table would not have the group. `rows` are the ids that have a row in the table, ascending.
 PlacementTrial TryPlacement(const std::vector<Lesson>& lessons, const GroupTokens& tokens,
+                            const std::vector<uint32_t>& rows,
                             const std::vector<uint32_t>& sessions_by_group,
                             const PlacementOptions& options);
 

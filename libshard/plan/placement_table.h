@@ -19,17 +19,17 @@ inline constexpr double kMaxPlacementMargin = 1e6;
 // prefix drawn from its tokens.
 struct PlacementTrial {
   uint64_t sessions = 0, right = 0;
-  uint64_t sure = 0, sure_right = 0;  // of them, those with a lead of `margin` or more
+  uint64_t sure = 0, sure_right = 0;  // of them, those that PlacementAnswer::sure would be set for
   bool operator==(const PlacementTrial&) const = default;
 };
 
 // Scores in steps of `scale` nats: the log-probability of a token in the sessions of a group, less
-// the mean over the groups that have sessions. Those of the other groups are 0.
+// the mean over the groups that have sessions. Those of the other groups are 0. A token that has no
+// row scores 0 for every group: whether training saw it, nothing says.
 struct TokenScoreTable {
   double scale = 0;
   std::vector<uint32_t> ids;   // ascending
   std::vector<int8_t> scores;  // [token][group]
-  std::vector<int8_t> other;   // [group]: of any token that has no row
   uint64_t left_out = 0;       // tokens that deserved a row and got none, for want of room
   bool operator==(const TokenScoreTable&) const = default;
 };
@@ -42,10 +42,14 @@ struct PlacementCentroids {
   bool operator==(const PlacementCentroids&) const = default;
 };
 
+// An answer is sure only if it is about the text: half of the tokens must have a row.
+inline bool EnoughKnown(uint64_t known, uint64_t tokens) { return 2 * known >= tokens; }
+
 struct PlacementTable {
   uint32_t prefix_tokens = kPlacementPrefix;  // of a session that are looked at
   double margin = kPlacementMargin;           // a smaller lead, in nats, is no answer
-  // Training sessions of each group. A group without any is never chosen; two at least have some.
+  // Sessions that the table was learnt from, by group. A group without any is never chosen; two at
+  // least have some.
   std::vector<uint32_t> sessions_by_group;
   PlacementTrial trial;
   TokenScoreTable tokens;

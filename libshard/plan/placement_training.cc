@@ -1,6 +1,7 @@
 // Learns the placement table: multinomial naive Bayes over token ids with Laplace smoothing, each
-// group as likely as any other. Tokens that are too rare for a row of their own count as one
-// symbol, "other". All sums are of whole numbers or in a fixed order.
+// group as likely as any other. Tokens that are too rare for a row, or find no room, have no score:
+// a table could not tell them from tokens that no session has. All sums are of whole numbers or in
+// a fixed order.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +34,6 @@ GroupTokens AddUpTokens(const std::vector<Lesson>& lessons, size_t groups) {
   tokens.ids = AllTokenIds(lessons);
   tokens.counts.resize(tokens.ids.size() * groups);
   tokens.totals.resize(groups);
-  tokens.other.resize(groups);
   for (const Lesson& lesson : lessons) {
     for (const auto& [id, count] : *lesson.counts) {
       tokens.counts[tokens.Row(id) * groups + lesson.group] += count;
@@ -41,12 +41,7 @@ GroupTokens AddUpTokens(const std::vector<Lesson>& lessons, size_t groups) {
     }
   }
   for (size_t row = 0; row < tokens.ids.size(); ++row) {
-    if (tokens.Total(row) >= kLeastTokenCount) {
-      ++tokens.symbols;
-      continue;
-    }
-    for (size_t group = 0; group < groups; ++group)
-      tokens.other[group] += tokens.counts[row * groups + group];
+    if (tokens.Total(row) >= kLeastTokenCount) ++tokens.symbols;
   }
   const uint64_t all = std::accumulate(tokens.totals.begin(), tokens.totals.end(), uint64_t{0});
   const auto used = std::count_if(tokens.totals.begin(), tokens.totals.end(),
@@ -124,31 +119,18 @@ TokenScoreTable TokenScoresOf(const GroupTokens& tokens, const ShareScores& shar
   const std::vector<size_t> rows = ChooseRows(tokens, shares, token_bytes);
   TokenScoreTable table;
   table.left_out = tokens.symbols - 1 - rows.size();
-  // Tokens that found no room count as "other" like those that are too rare.
-  std::vector<uint64_t> other = tokens.totals;
-  for (const size_t row : rows) {
-    for (size_t group = 0; group < tokens.groups; ++group)
-      other[group] -= tokens.CountsOf(row)[group];
-  }
   std::vector<double> scores;
   double largest = 0;
-  const auto add = [&](const uint64_t* counts) {
-    for (const double score : shares.Centred(counts)) {
+  for (const size_t row : rows) {
+    table.ids.push_back(tokens.ids[row]);
+    for (const double score : shares.Centred(tokens.CountsOf(row))) {
       scores.push_back(score);
       largest = std::max(largest, std::abs(score));
     }
-  };
-  for (const size_t row : rows) {
-    table.ids.push_back(tokens.ids[row]);
-    add(tokens.CountsOf(row));
   }
-  add(other.data());
   table.scale = largest > 0 ? largest / kLargestStep : 1;
   for (const double score : scores)
     table.scores.push_back(static_cast<int8_t>(std::nearbyint(score / table.scale)));
-  const auto first_other = table.scores.end() - static_cast<std::ptrdiff_t>(tokens.groups);
-  table.other.assign(first_other, table.scores.end());
-  table.scores.erase(first_other, table.scores.end());
   return table;
 }
 
@@ -264,7 +246,7 @@ Result<PlacementTable> MakePlacement(const ExpertScores& training,
   const GroupTokens tokens = AddUpTokens(lessons, groups);
   table.tokens =
       TokenScoresOf(tokens, ShareScores(tokens, table.sessions_by_group), options.token_bytes);
-  table.trial = TryPlacement(lessons, tokens, table.sessions_by_group, options);
+  table.trial = TryPlacement(lessons, tokens, table.tokens.ids, table.sessions_by_group, options);
   table.centroids = CentroidsOf(training, group_of_session, groups, options.centroid_bytes);
   return table;
 }

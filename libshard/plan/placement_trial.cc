@@ -34,62 +34,55 @@ std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens
 // The counts without one session.
 class WithoutSession {
  public:
-  WithoutSession(const GroupTokens& tokens, const Lesson& lesson)
-      : tokens_(tokens), lesson_(lesson), totals_(tokens.totals), other_(tokens.other) {
-    for (const auto& [id, own] : *lesson.counts) {
-      const size_t row = tokens.Row(id);
-      totals_[lesson.group] -= own;
-      const uint64_t total = tokens.Total(row);
-      if (total < kLeastTokenCount) {
-        other_[lesson.group] -= own;
-      } else if (total - own < kLeastTokenCount) {
-        for (size_t group = 0; group < tokens.groups; ++group)
-          other_[group] += Count(row, own, group);
-      }
-    }
+  WithoutSession(const GroupTokens& tokens, const std::vector<uint32_t>& rows, const Lesson& lesson)
+      : tokens_(tokens), rows_(rows), lesson_(lesson), totals_(tokens.totals) {
+    for (const auto& [id, own] : *lesson.counts) totals_[lesson.group] -= own;
   }
 
-  // Adds to `scores` the log-probabilities of one of the session's own tokens.
-  void Add(size_t entry, std::vector<double>& scores) const {
+  // Adds to `scores` the log-probabilities of one of the session's own tokens. False, and adds
+  // nothing, if a table without the session would have no row for it.
+  bool Add(size_t entry, std::vector<double>& scores) const {
     const auto& [id, own] = (*lesson_.counts)[entry];
     const size_t row = tokens_.Row(id);
-    const bool known = tokens_.Total(row) - own >= kLeastTokenCount;
+    if (tokens_.Total(row) - own < kLeastTokenCount) return false;
+    if (!std::binary_search(rows_.begin(), rows_.end(), id)) return false;
     for (size_t group = 0; group < scores.size(); ++group) {
       if (totals_[group] == 0) continue;  // a group without sessions
-      const uint64_t count = known ? Count(row, own, group) : other_[group];
+      const uint64_t count = tokens_.CountsOf(row)[group] - (group == lesson_.group ? own : 0);
       scores[group] += FixedLog(SmoothedShare(count, totals_[group], tokens_));
     }
+    return true;
   }
 
  private:
-  uint64_t Count(size_t row, uint64_t own, size_t group) const {
-    return tokens_.CountsOf(row)[group] - (group == lesson_.group ? own : 0);
-  }
-
   const GroupTokens& tokens_;
+  const std::vector<uint32_t>& rows_;
   const Lesson& lesson_;
-  std::vector<uint64_t> totals_, other_;
+  std::vector<uint64_t> totals_;
 };
 
 }  // namespace
 
 PlacementTrial TryPlacement(const std::vector<Lesson>& lessons, const GroupTokens& tokens,
+                            const std::vector<uint32_t>& rows,
                             const std::vector<uint32_t>& sessions_by_group,
                             const PlacementOptions& options) {
   PlacementTrial trial;
   for (const Lesson& lesson : lessons) {
     if (sessions_by_group[lesson.group] < 2) continue;
-    const WithoutSession rest(tokens, lesson);
+    const WithoutSession rest(tokens, rows, lesson);
     std::vector<double> scores(tokens.groups);
-    for (const size_t entry : DrawPrefix(*lesson.counts, options.prefix_tokens))
-      rest.Add(entry, scores);
+    const std::vector<size_t> prefix = DrawPrefix(*lesson.counts, options.prefix_tokens);
+    uint64_t known = 0;
+    for (const size_t entry : prefix) known += rest.Add(entry, scores);
     std::vector<std::pair<double, uint32_t>> ranked;
     for (uint32_t group = 0; group < tokens.groups; ++group) {
       if (sessions_by_group[group] > 0) ranked.emplace_back(-scores[group], group);
     }
     std::sort(ranked.begin(), ranked.end());
     const bool right = ranked[0].second == lesson.group;
-    const bool sure = ranked[1].first - ranked[0].first >= options.margin;
+    const bool sure = known > 0 && EnoughKnown(known, prefix.size()) &&
+                      ranked[1].first - ranked[0].first >= options.margin;
     ++trial.sessions;
     trial.right += right;
     trial.sure += sure;

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
-#include "libshard/model/router_digest.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 
@@ -46,15 +45,6 @@ std::shared_ptr<const ExpertScores> ScoresFor(const MoeModel& model,
   }
   if (added.empty()) return scores;
   return std::make_shared<const ExpertScores>(WithLayers(*scores, added));
-}
-
-// Reads the routers only where there is something to compare with.
-Status CheckSameModel(const std::string& where, const ExpertScores& scores, const MoeModel& model,
-                      const LayerCounts& layers) {
-  SHARD_CHECK(CheckScoresFit(where, scores, layers, ""));
-  if (scores.router_digest.empty()) return Ok();
-  SHARD_TRY(const std::string digest, RouterDigest(model));
-  return CheckScoresFit(where, scores, layers, digest);
 }
 
 Status CheckEveryLayerScored(const std::string& where, const ExpertScores& scores) {
@@ -131,20 +121,14 @@ uint32_t EqualPart(uint32_t expert_count, uint32_t groups) {
 }
 
 // Without --eligible a group holds as much as if the experts were divided among the groups.
-Result<uint32_t> RoomOf(const PlanOptions& options, const Plan& plan, uint32_t layer) {
+uint32_t RoomOf(const PlanOptions& options, const Plan& plan, uint32_t layer) {
   const uint32_t expert_count = plan.layers.at(layer);
   const auto overlay = static_cast<uint32_t>(RoomOfOverlay(options, plan, layer));
   uint32_t part = EqualPart(expert_count, options.groups);
   for (const auto& [other, count] : plan.layers) {
     if (options.uniform) part = std::max(part, EqualPart(count, options.groups));
   }
-  const uint32_t wanted = options.eligible.value_or(part + overlay);
-  if (wanted > expert_count && options.uniform && options.eligible)
-    return Error{Code::kInvalidArgument,
-                 Cat("plan: layer ", layer, ": eligible experts: expected at most ", expert_count,
-                     ", all that the layer has, found ", wanted),
-                 "lower --eligible, or use --no-uniform"};
-  const uint32_t eligible = std::min(wanted, expert_count);
+  const uint32_t eligible = std::min(options.eligible.value_or(part + overlay), expert_count);
   return eligible - std::min(overlay, eligible);
 }
 
@@ -158,7 +142,7 @@ Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, con
   PlanBasis basis;
   basis.scores = ScoresFor(model, options.scores);
   const ExpertScores& scores = *basis.scores;
-  SHARD_CHECK(CheckSameModel(where, scores, model, plan.layers));
+  SHARD_CHECK(CheckScoresFit(where, scores, plan.layers));
   SHARD_CHECK(CheckEnoughTokens(where, scores));
   SHARD_CHECK(CheckSuperExperts(where, scores, plan.layers));
   basis.split = SplitSessions(scores, options.held_out);
@@ -180,13 +164,23 @@ size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t laye
   return most;
 }
 
-Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, const Plan& plan) {
+Status CheckEligible(const PlanOptions& options, const Plan& plan, bool by_scores) {
+  if (!options.eligible || !options.uniform) return Ok();
+  for (const auto& [layer, expert_count] : plan.layers) {
+    if (*options.eligible <= expert_count) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("plan: layer ", layer, ": eligible experts: expected at most ", expert_count,
+                     ", all that the layer has, found ", *options.eligible),
+                 by_scores ? "lower --eligible, or use --no-uniform" : "lower --eligible"};
+  }
+  return Ok();
+}
+
+std::vector<std::vector<uint32_t>> RoomsOf(const PlanOptions& options, const Plan& plan) {
   if (!options.rooms.empty()) return options.rooms;
   std::vector<uint32_t> rooms;
-  for (const auto& [layer, expert_count] : plan.layers) {
-    SHARD_TRY(const uint32_t room, RoomOf(options, plan, layer));
-    rooms.push_back(room);
-  }
+  for (const auto& [layer, expert_count] : plan.layers)
+    rooms.push_back(RoomOf(options, plan, layer));
   return std::vector<std::vector<uint32_t>>(options.groups, rooms);
 }
 

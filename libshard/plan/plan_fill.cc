@@ -25,7 +25,7 @@ size_t LargestCount(const Plan& plan) {
 
 // Experts that are on no node cannot be fill: a user who left them out of every group does not want
 // them shipped.
-Status CheckReachable(const Plan& plan, size_t target) {
+Status CheckReachable(const Plan& plan, size_t target, const char* hint) {
   for (const auto& [layer, experts] : plan.layers) {
     const size_t available = experts - IdsOf(plan.remainder, layer).size();
     if (available >= target) continue;
@@ -33,7 +33,7 @@ Status CheckReachable(const Plan& plan, size_t target) {
         Code::kInvalidArgument,
         Cat("plan: layer ", layer, ": experts to fill every group up to one count: expected ",
             target, ", found ", available),
-        "use --no-uniform, or groups that are closer in size"};
+        hint};
   }
   return Ok();
 }
@@ -59,8 +59,13 @@ ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, 
 }  // namespace
 
 Status FillUniformly(Plan& plan, size_t least) {
-  const size_t target = std::max(LargestCount(plan), least);
-  SHARD_CHECK(CheckReachable(plan, target));
+  const size_t largest = LargestCount(plan);
+  const size_t target = std::max(largest, least);
+  SHARD_CHECK(CheckReachable(plan, target,
+                             least > largest ? "lower --eligible"
+                             : least > 0     ? "use groups that are closer in size"
+                                             : "use --no-uniform, or groups that are closer in "
+                                               "size"));
   for (GroupPlan& group : plan.groups) {
     for (const auto& [layer, experts] : plan.layers) {
       ExpertIds fill = NextExperts(plan, group, layer, target);

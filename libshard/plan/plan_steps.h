@@ -23,9 +23,12 @@ struct PlanBasis {
 // sessions, and reads what is to be pinned. REQUIRES: layers, top_k and overlay of the plan are
 // set.
 Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, const Plan& plan);
+// kInvalidArgument for options.eligible that some layer cannot reach, where all layers are to have
+// as many.
+Status CheckEligible(const PlanOptions& options, const Plan& plan, bool by_scores);
 // rooms[group][layer] as in PartitionInput: options.rooms, or the number of options.eligible for
 // all, or an equal part.
-Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, const Plan& plan);
+std::vector<std::vector<uint32_t>> RoomsOf(const PlanOptions& options, const Plan& plan);
 
 // Cuts ids into runs whose lengths differ by at most one, the longer ones first, and returns the
 // first id of run `group`: 16 in 3 gives 0, 6, 11. For group == groups it returns `expert_count`.

@@ -18,13 +18,19 @@ Status CheckRoom(const PartitionInput& input, const Plan& plan, size_t group) {
     const size_t overlay = IdsOf(OverlayExperts(plan), layer).size();
     const size_t top_k = plan.top_k.at(layer);
     const size_t found = input.rooms[group][index++] + overlay;
-    const size_t expected = top_k + pinned;
-    if (found >= std::min<size_t>(expected, expert_count) && found >= pinned + overlay) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat("plan: group ", group, ": layer ", layer,
-                     ": eligible experts: expected at least ", std::max(expected, pinned + overlay),
-                     " (", top_k, " per token and ", pinned, " pinned), found ", found),
-                 "raise --eligible, use fewer groups, or pin fewer"};
+    // Tokens may use experts that are on every node like any other.
+    const size_t everywhere = pinned + overlay;
+    if (found >= std::max(top_k, everywhere)) continue;
+    const std::string where =
+        Cat("plan: group ", group, ": layer ", layer, ": eligible experts: expected at least ");
+    if (top_k >= everywhere)
+      return Error{Code::kInvalidArgument, Cat(where, top_k, " (per token), found ", found),
+                   "raise --eligible, or use fewer groups"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat(where, everywhere, " (", pinned, " pinned",
+            overlay > 0 ? Cat(" and ", overlay, " in the overlay") : "", "), found ", found),
+        "raise --eligible, use fewer groups, or pin fewer"};
   }
   return Ok();
 }

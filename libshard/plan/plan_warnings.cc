@@ -96,6 +96,22 @@ void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>&
                     " experts", cost, "; --no-uniform leaves them out"));
 }
 
+// Nodes that no session would choose. With fewer sessions than nodes some are idle anyway.
+void WarnIdle(const Plan& plan, std::vector<std::string>& out) {
+  const PlanExpectation& expected = *plan.expectation;
+  if (expected.overall.sessions < plan.groups.size()) return;
+  ExpertIds idle;
+  for (uint32_t group = 0; group < expected.groups.size(); ++group) {
+    if (expected.groups[group].sessions == 0) idle.push_back(group);
+  }
+  if (idle.empty()) return;
+  out.push_back(Cat("idle: none of the ", FormatCount(expected.overall.sessions),
+                    expected.held_out > 0 ? " held-out sessions" : " sessions", " would go to ",
+                    idle.size() == 1 ? "node " : "nodes ", FormatIds(idle),
+                    ", because another node holds more of what each of them uses; use fewer nodes, "
+                    "or nodes of one size"));
+}
+
 // Expectations that should make users think again.
 void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
   if (!plan.expectation) return;
@@ -104,6 +120,7 @@ void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
     out.push_back(
         "expectation: measured on the sessions that the plan was made from, so new ones will find "
         "less; --held-out keeps some apart, if there are several");
+  WarnIdle(plan, out);
   if (plan.groups.size() < 2 || plan.scheme == "same" || !DecidesFromScores(plan.scheme)) return;
   if (expected.overall.mean - expected.same.mean >= kLeastGain) return;
   out.push_back(Cat("small gain: sessions find ", FormatShare(expected.overall.mean),

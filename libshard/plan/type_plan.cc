@@ -2,12 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 
 namespace moepack {
 namespace {
-
-constexpr size_t kMaxTypeRules = 65536;
 
 Result<double> ReadDamage(const JsonFields& fields, const char* key) {
   SHARD_TRY(const double damage, fields.Number(key));
@@ -18,20 +17,22 @@ Result<double> ReadDamage(const JsonFields& fields, const char* key) {
 }  // namespace
 
 Json TypePlanToJson(const TypePlan& types) {
-  return {{"recipe", types.recipe},      {"budget", types.budget},
-          {"bytes", types.bytes},        {"damage", types.damage},
-          {"damage_bound", types.bound}, {"tensor_types", types.tensor_types}};
+  return {{"budget", types.budget},
+          {"bytes", types.bytes},
+          {"damage", types.damage},
+          {"damage_bound", types.bound},
+          {"tensor_types", types.tensor_types}};
 }
 
 Result<TypePlan> TypePlanFromJson(const std::string& where, const Json& value) {
   const JsonFields fields(value, where);
   TypePlan types;
-  SHARD_TRY(types.recipe, fields.String("recipe"));
-  if (types.recipe.empty()) return fields.Wrong("recipe", "the name of a recipe");
   SHARD_TRY(types.budget, fields.Unsigned("budget"));
   SHARD_TRY(types.bytes, fields.Unsigned("bytes"));
   SHARD_TRY(types.damage, ReadDamage(fields, "damage"));
   SHARD_TRY(types.bound, ReadDamage(fields, "damage_bound"));
+  if (types.bytes > types.budget) return fields.Wrong("bytes", "at most the budget");
+  if (types.bound > types.damage) return fields.Wrong("damage_bound", "at most the damage");
   SHARD_TRY(const Json* rules, fields.Array("tensor_types"));
   if (rules->size() > kMaxTypeRules)
     return Error{Code::kCorrupt, Cat(where, ": tensor_types: expected at most ", kMaxTypeRules,

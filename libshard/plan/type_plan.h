@@ -12,19 +12,20 @@
 namespace moepack {
 
 struct TypePlan {
-  std::string recipe;                     // for tensors that no rule names
-  std::vector<std::string> tensor_types;  // "REGEX=TYPE"; the first match wins
-  uint64_t budget = 0, bytes = 0;         // of the weights of the largest node: allowed, and used
-  double damage = 0, bound = 0;           // estimated, and what no other choice is below
+  // "REGEX=TYPE"; the first match wins. What no rule names keeps the source's type.
+  std::vector<std::string> tensor_types;
+  uint64_t budget = 0, bytes = 0;  // of the tensors of the largest node: allowed, and used
+  double damage = 0, bound = 0;    // estimated, and what no other choice is below
   bool operator==(const TypePlan&) const = default;
 };
 
 // "types" of plan.json:
 //
-//   {"recipe": "exact", "budget": 6000000, "bytes": 5998208, "damage": 0.031,
-//    "damage_bound": 0.031, "tensor_types": ["^blk\\.(0|1)\\.attn_k\\.weight$=q5_K", ...]}
+//   {"budget": 6000000, "bytes": 5998208, "damage": 0.031, "damage_bound": 0.031,
+//    "tensor_types": ["^blk\\.(0|1)\\.attn_k\\.weight$=q5_K", ...]}
 Json TypePlanToJson(const TypePlan& types);
-// kCorrupt for members that are missing or of another kind, and for more than 65,536 rules.
+// kCorrupt for members that are missing, of another kind or contradict each other, and for more
+// than kMaxTypeRules rules. Whether the rules make sense is for whoever applies them to say.
 Result<TypePlan> TypePlanFromJson(const std::string& where, const Json& value);
 
 }  // namespace moepack

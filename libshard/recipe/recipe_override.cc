@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 #include "libshard/recipe/recipe_llama.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {
 namespace {
-
-// A bound far above the longest published recipes, which have one rule per tensor.
-constexpr size_t kMaxRules = 20'000;
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
@@ -73,9 +71,9 @@ Status ParseText(std::string_view text, std::vector<TypeOverride>& rules) {
   for (SkipToRule(text); !text.empty(); SkipToRule(text)) {
     SHARD_TRY(TypeOverride rule, ParseRule(TakeRule(text)));
     rules.push_back(std::move(rule));
-    if (rules.size() > kMaxRules) {
+    if (rules.size() > kMaxTypeRules) {
       return Error{Code::kInvalidArgument,
-                   Cat("--tensor-type: expected at most ", kMaxRules, " rules, found more")};
+                   Cat("--tensor-type: expected at most ", kMaxTypeRules, " rules, found more")};
     }
   }
   return Ok();

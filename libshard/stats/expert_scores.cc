@@ -5,11 +5,14 @@
 #include <map>
 #include <numeric>
 
+#include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "libshard/stats/summary.h"
 
 namespace moepack {
 namespace {
+
+constexpr const char* kOneModel = "statistics belong to one model: profile this one";
 
 double ScoreOf(const ExpertTally& tally, ScoreBasis basis) {
   switch (basis) {
@@ -118,36 +121,39 @@ Status CheckExpertScores(const std::string& where, const ExpertScores& scores) {
 }
 
 Status CheckScoresFit(const std::string& where, const ExpertScores& scores,
-                      const LayerCounts& layers, const std::string& router_digest) {
+                      const LayerCounts& layers) {
   LayerCounts found;
   for (const MoeLayerShape& layer : scores.layers) found[layer.layer] = layer.expert_count;
-  const char* const hint = "statistics belong to one model: profile this one";
   for (const auto& [layer, expert_count] : layers) {
     const auto it = found.find(layer);
     if (it == found.end())
       return Error{Code::kMismatch,
                    Cat(where, ": layer ", layer, ": expected ", expert_count,
                        " experts, found no such layer"),
-                   hint};
+                   kOneModel};
     if (it->second != expert_count)
       return Error{Code::kMismatch,
                    Cat(where, ": layer ", layer, ": experts: expected ", expert_count, ", found ",
                        it->second),
-                   hint};
+                   kOneModel};
   }
   for (const auto& [layer, expert_count] : found) {
     if (layers.contains(layer)) continue;
     return Error{Code::kMismatch,
                  Cat(where, ": layer ", layer, ": expected no experts, found ", expert_count),
-                 hint};
+                 kOneModel};
   }
-  if (router_digest.empty() || scores.router_digest.empty() ||
-      router_digest == scores.router_digest)
-    return Ok();
-  return Error{
-      Code::kMismatch,
-      Cat(where, ": router digest: expected ", router_digest, ", found ", scores.router_digest),
-      hint};
+  return Ok();
+}
+
+Result<std::string> CheckRouters(const std::string& where, const std::string& measured,
+                                 const std::string& model, const std::string& expected) {
+  if (measured.empty() || measured == expected) return std::string();
+  if (expected.empty())
+    return Cat(where, ": whether it was measured on ", Shown(model),
+               " was not checked, because its routers cannot be read here");
+  return Error{Code::kMismatch,
+               Cat(where, ": router digest: expected ", expected, ", found ", measured), kOneModel};
 }
 
 std::vector<double> SumOfScores(const ExpertScores& scores) {

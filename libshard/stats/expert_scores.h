@@ -72,11 +72,17 @@ SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& s
 Status CheckExpertScores(const std::string& where, const ExpertScores& scores);
 
 // Checks that the scores are of a model with these layers: every layer of `layers` is there with as
-// many experts, and the router digest is the same where both are known (`router_digest` "" is
-// unknown). kMismatch names `where`, the layer, and both numbers. Layers of `scores` that the model
-// has not are refused too.
+// many experts. kMismatch names `where`, the layer, and both numbers. Layers of `scores` that the
+// model has not are refused too.
 Status CheckScoresFit(const std::string& where, const ExpertScores& scores,
-                      const LayerCounts& layers, const std::string& router_digest);
+                      const LayerCounts& layers);
+
+// Checks that statistics whose router digest is `measured` were measured on `model`, whose digest
+// is `expected`: kMismatch when they differ. Returns "", or a warning that nothing was checked
+// because `expected` is "", unknown. Formats of other tools have no digest (`measured` is ""), and
+// there is nothing to check or to warn of.
+Result<std::string> CheckRouters(const std::string& where, const std::string& measured,
+                                 const std::string& model, const std::string& expected);
 
 // Returns the sum over all sessions (or those of `sessions`, by index), concatenated as
 // SessionScores::scores. In doubles, in the order of the sessions.

@@ -25,7 +25,7 @@ Result<std::vector<ExpertScores>> ScoresOf(const Plan& plan, const OverlayReques
   std::vector<ExpertScores> scores;
   for (const NamedScores& named : request.scores) {
     SHARD_CHECK(CheckExpertScores(named.name, named.scores));
-    SHARD_CHECK(CheckScoresFit(named.name, named.scores, plan.layers, ""));
+    SHARD_CHECK(CheckScoresFit(named.name, named.scores, plan.layers));
     if (!scores.empty() && scores.front().basis != named.scores.basis) {
       const auto name = [](ScoreBasis basis) {
         return kScoreBasisNames[static_cast<size_t>(basis)];
@@ -61,15 +61,51 @@ Result<LayerCounts> SizesOf(const std::string& where, const Plan& plan,
   return sizes;
 }
 
+// Nodes of all groups have these already.
+ExpertIds HeldByAllGroups(const Plan& plan, uint32_t layer) {
+  ExpertIds common = Eligible(plan, nullptr, 0, layer);
+  for (size_t group = 1; group < plan.groups.size(); ++group) {
+    const ExpertIds other = Eligible(plan, nullptr, group, layer);
+    common = moepack::Difference(common, moepack::Difference(common, other));
+  }
+  return common;
+}
+
+// The best of every layer among those that not every group holds.
+Result<LayerExperts> BestExperts(const std::string& where, const Plan& plan,
+                                 const ExpertOrder& order, const LayerCounts& sizes,
+                                 std::vector<std::string>& notes) {
+  ExpertOrder useful = order;
+  for (auto& [layer, ids] : useful) {
+    const ExpertIds common = HeldByAllGroups(plan, layer);
+    std::erase_if(
+        ids, [&](uint32_t id) { return std::binary_search(common.begin(), common.end(), id); });
+    const auto size = sizes.find(layer);
+    if (size == sizes.end() || size->second <= ids.size()) continue;
+    notes.push_back(Cat("layer ", layer, ": the overlay holds ", ids.size(), " and not ",
+                        size->second, " experts, because every group holds the other ",
+                        common.size()));
+  }
+  LayerExperts best = FirstOf(useful, sizes);
+  std::erase_if(best, [](const auto& entry) { return entry.second.empty(); });
+  if (!best.empty()) return best;
+  return Error{Code::kInvalidArgument,
+               Cat(where,
+                   ": overlay: expected experts that not every group holds, found none in any "
+                   "layer"),
+               "an overlay would change nothing for any node"};
+}
+
 }  // namespace
 
-Result<OverlayPlan> DecideOverlay(const std::string& where, const Plan& plan,
-                                  const OverlayRequest& request) {
+Result<DecidedOverlay> DecideOverlay(const std::string& where, const Plan& plan,
+                                     const OverlayRequest& request) {
   const OverlayPlan* parent = plan.current_overlay();
   if (!request.parent.empty()) {
     SHARD_TRY(parent, FindOverlay(where, request.parent, plan));
   }
-  OverlayPlan overlay;
+  DecidedOverlay decided;
+  OverlayPlan& overlay = decided.overlay;
   ExpertOrder order;
   if (!request.file.empty()) {
     SHARD_TRY(overlay, ReadOverlayFile(request.file, plan.layers));
@@ -77,7 +113,7 @@ Result<OverlayPlan> DecideOverlay(const std::string& where, const Plan& plan,
     SHARD_TRY(const std::vector<ExpertScores> scores, ScoresOf(plan, request));
     SHARD_TRY(const LayerCounts sizes, SizesOf(where, plan, request, parent));
     order = OrderByScore(scores);
-    overlay.experts = FirstOf(order, sizes);
+    SHARD_TRY(overlay.experts, BestExperts(where, plan, order, sizes, decided.notes));
   }
   overlay.parent = parent == nullptr ? "" : parent->version;
   if (!request.version.empty()) overlay.version = request.version;
@@ -94,7 +130,7 @@ Result<OverlayPlan> DecideOverlay(const std::string& where, const Plan& plan,
                  "name another with --version"};
   }
   SHARD_CHECK(FillOverlay(plan, order, overlay));
-  return overlay;
+  return decided;
 }
 
 }  // namespace moepack::manifest

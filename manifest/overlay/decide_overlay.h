@@ -26,11 +26,17 @@ struct OverlayRequest {
   std::string parent;  // "": the current overlay, if there is one
 };
 
-// Returns the overlay with its fill. `where` is the distribution. kNotFound for a parent that is
-// not there; kInvalidArgument for a version that is there already, scores that do not fit each
-// other, and a size that is not known or larger than a layer; kMismatch for scores of another
-// model; else the errors of ReadOverlayFile and FillOverlay.
-Result<OverlayPlan> DecideOverlay(const std::string& where, const Plan& plan,
-                                  const OverlayRequest& request);
+struct DecidedOverlay {
+  OverlayPlan overlay;             // with its fill
+  std::vector<std::string> notes;  // layers that hold fewer experts than asked for
+};
+
+// `where` is the distribution. By scores an overlay holds the best of each layer that not every
+// group holds: the others would change nothing for any node. kNotFound for a parent that is not
+// there; kInvalidArgument for a version that is there already, scores that do not fit each other, a
+// size that is not known or larger than a layer, and groups that all hold the same; kMismatch for
+// scores of other layers; else the errors of ReadOverlayFile and FillOverlay.
+Result<DecidedOverlay> DecideOverlay(const std::string& where, const Plan& plan,
+                                     const OverlayRequest& request);
 
 }  // namespace moepack::manifest

@@ -19,6 +19,7 @@
 #include "manifest/document/parts.h"
 #include "manifest/document/read_back.h"
 #include "manifest/node/node_files.h"
+#include "manifest/overlay/distribution_routers.h"
 #include "manifest/overlay/expert_sources.h"
 #include "manifest/overlay/tensor_names.h"
 #include "manifest/write/bundle.h"
@@ -76,7 +77,7 @@ class OverlayMaker {
   Result<OverlayReport> Run() {
     SHARD_CHECK(CheckOutsideInputs({distribution_}, {}, out_));
     SHARD_TRY(before_, ReadManifest(*tree_));
-    SHARD_TRY(overlay_, DecideOverlay(distribution_, before_.plan, options_.request));
+    SHARD_CHECK(Decide());
     SHARD_CHECK(OpenFiles());
     SHARD_CHECK(FindMissing());
     SHARD_CHECK(ListCarried());
@@ -88,6 +89,23 @@ class OverlayMaker {
   }
 
  private:
+  Status Decide() {
+    std::optional<std::string> expected;
+    for (const NamedScores& named : options_.request.scores) {
+      if (named.scores.router_digest.empty()) continue;
+      if (!expected) {
+        SHARD_TRY(expected, RouterDigest(tree_, before_, options_.source.model.family_file));
+      }
+      SHARD_TRY(const std::string warning,
+                CheckRouters(named.name, named.scores.router_digest, distribution_, *expected));
+      if (!warning.empty()) report_.warnings.push_back(warning);
+    }
+    SHARD_TRY(DecidedOverlay decided, DecideOverlay(distribution_, before_.plan, options_.request));
+    overlay_ = std::move(decided.overlay);
+    report_.notes = std::move(decided.notes);
+    return Ok();
+  }
+
   Status OpenFiles() {
     if (before_.is_gguf() && !options_.source.model.family_file.empty() &&
         !options_.source.source) {
@@ -176,7 +194,7 @@ class OverlayMaker {
     staging.Expect(kManifestFile);
     SHARD_CHECK(WriteManifestFile(staging.files(), after_));
     SHARD_CHECK(staging.Publish(options_.force));
-    report_.warnings = staging.warnings();
+    for (const std::string& warning : staging.warnings()) report_.warnings.push_back(warning);
     if (scratch) SHARD_CHECK(scratch->Discard());
     return std::move(report_);
   }

@@ -36,10 +36,12 @@ struct OverlayReport {
   };
   Manifest manifest;  // of the output; the new overlay is the current one
   std::vector<File> files;
-  std::vector<Change> changes;        // from the overlay that was the current one
-  uint64_t source_experts = 0;        // that came from the source, counted in every layer
-  std::vector<std::string> dropped;   // versions that the output does not keep
-  std::vector<std::string> warnings;  // about what was left on the disk
+  std::vector<Change> changes;       // from the overlay that was the current one
+  uint64_t source_experts = 0;       // that came from the source, counted in every layer
+  std::vector<std::string> dropped;  // versions that the output does not keep
+  std::vector<std::string> notes;    // see DecidedOverlay
+  // About what was left on the disk, and statistics whose model could not be checked.
+  std::vector<std::string> warnings;
   uint64_t total_bytes() const;
   uint64_t new_bytes() const;  // of what is not carried
 };
@@ -47,8 +49,9 @@ struct OverlayReport {
 // Writes to `out` what `distribution` holds, linked, with the new overlay. Its experts are copied
 // from the groups and overlays that hold them, in whatever types these have; what none holds is
 // made from the source. What is copied is compared with its digests (kMismatch); linked files that
-// nothing is taken from are not read. kNotFound for a file of the distribution that is not there,
-// kInvalidArgument without the source where it is needed.
+// nothing is taken from are not read. kMismatch also for scores of a model with other routers,
+// kNotFound for a file of the distribution that is not there, kInvalidArgument without the source
+// where it is needed; else the errors of DecideOverlay.
 Result<OverlayReport> MakeOverlay(const std::string& distribution, const std::string& out,
                                   const OverlayOptions& options);
 

@@ -4,26 +4,23 @@
 #include <map>
 #include <vector>
 
-#include "libshard/base/digest.h"
 #include "libshard/base/json.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
+#include "libshard/model/router_digest.h"
 #include "libshard/stats/statistics_file.h"
 
 namespace moepack::runtime {
 namespace {
 
-Status AddRouter(const Weights& weights, uint32_t layer, Xxh3& digest) {
+Status AddRouter(const Weights& weights, uint32_t layer, RouterHash& digest) {
   const std::string name = Cat("blk.", layer, ".ffn_gate_inp.weight");
   const HostTensor* router = weights.FindTrunk(name);
   if (!router)
     return Error{Code::kCorrupt,
                  Cat(weights.path, ": tensor ", Quoted(name), ": expected, found none")};
-  std::vector<float> values(router->bytes.size() / router->format->block_bytes *
-                            router->format->block_values);
-  router->format->decode(router->bytes, values);
-  digest.Update(std::as_bytes(std::span(values)));
+  digest.Add(*router->format, router->bytes);
   return Ok();
 }
 
@@ -62,7 +59,7 @@ Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spe
   model.model_version = weights.model_version;
   model.shard_version = weights.shard_version;
   model.replica_version = weights.replica_version;
-  Xxh3 digest;
+  RouterHash digest;
   for (const auto& [layer, expert_count] : weights.moe_layers) {
     model.layers.push_back({layer, expert_count, spec.layer[layer].router.top_k});
     SHARD_CHECK(AddRouter(weights, layer, digest));

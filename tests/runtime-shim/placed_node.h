@@ -19,7 +19,6 @@ inline PlacementTable ThreeTokenTable() {
   table.tokens.scale = 1;
   table.tokens.ids = {100, 101, 102};
   table.tokens.scores = {2, -1, -1, -1, 2, -1, -1, -1, 2};
-  table.tokens.other = {0, 0, 0};
   return table;
 }
 

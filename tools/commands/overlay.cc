@@ -6,7 +6,7 @@
 #include "libshard/base/not_fetched.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "libshard/stats/statistics_file.h"
+#include "libshard/import/import.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/overlay/make_overlay.h"
 #include "tools/base/command.h"
@@ -54,8 +54,9 @@ Status CheckArguments(const Arguments& arguments) {
 Result<std::vector<manifest::NamedScores>> ReadScores(const std::vector<std::string>& files) {
   std::vector<manifest::NamedScores> scores;
   for (const std::string& file : files) {
-    SHARD_TRY(const Statistics statistics, ReadStatistics(file));
-    scores.push_back({file, ScoresFromStatistics(statistics, std::nullopt)});
+    SHARD_TRY(ExpertScores read, ReadProfileScores(file, std::nullopt));
+    PrintWarnings(read.warnings);
+    scores.push_back({file, std::move(read)});
   }
   return scores;
 }
@@ -146,6 +147,7 @@ Result<int> Run(Arguments& arguments) {
     PrintNotes({Cat("nothing was taken from ", Shown(WithoutSecrets(arguments.source)),
                     ": the distribution has all experts")});
   }
+  PrintNotes(outcome.report.notes);
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
@@ -163,12 +165,14 @@ void AddWhatItHolds(CLI::App& app, Arguments& arguments) {
   CLI::Option* statistics =
       app.add_option("--statistics", arguments.statistics,
                      "Statistics of `moepack profile`: the overlay holds the experts of every "
-                     "layer that they rank first. Several files are added up.")
+                     "layer that they rank first among those that not every group holds. Several "
+                     "files are added up.")
           ->type_name("FILE")
           ->excludes(file);
   app.add_option("--size", request.size,
-                 "With --statistics: experts of every layer. Default: as many as the overlay that "
-                 "this one is made from.")
+                 "With --statistics: experts of every layer, or all that not every group holds "
+                 "where these are fewer. Default: as many as the overlay that this one is made "
+                 "from.")
       ->type_name("N")
       ->transform(AsCount(1, kMostVersions))
       ->needs(statistics);

@@ -17,6 +17,7 @@
 #include "tools/options/budget_options.h"
 #include "tools/options/machine_options.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/statistics_options.h"
 #include "tools/reports/budget_report.h"
 #include "tools/reports/expectation_report.h"
@@ -58,20 +59,25 @@ Result<std::optional<PartBytes>> Sizes(const std::optional<NodeSizer>& sizer, co
   return std::optional(BytesOfFiles(files, plan));
 }
 
+std::vector<std::string> InputsOf(const Arguments& arguments) {
+  std::vector<std::string> inputs = {arguments.source.model.family_file,
+                                     arguments.source.model.config_file,
+                                     arguments.plan.overlay_file, arguments.plan.pin_file,
+                                     arguments.machines.quantize.options.imatrix_file};
+  inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
+                arguments.plan.statistics_files.end());
+  const size_t colon = arguments.plan.partition.find(':');
+  if (colon != std::string::npos) inputs.push_back(arguments.plan.partition.substr(colon + 1));
+  return inputs;
+}
+
 Status CheckOutput(const Arguments& arguments) {
-  if (arguments.out == kStandardOutput) {
-    if (!arguments.json) return Ok();
-    return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
-                 "standard output can carry one document: drop --json to get the plan itself"};
-  }
-  std::error_code ignored;
-  if (fs::is_directory(arguments.out, ignored)) {
-    return Error{Code::kInvalidArgument, Cat(arguments.out, " is a directory"),
-                 "-o takes the name of a file"};
-  }
-  if (arguments.force || !fs::exists(arguments.out, ignored)) return Ok();
-  return Error{Code::kInvalidArgument, Cat(arguments.out, " already exists"),
-               "--force replaces it, and -o names another file"};
+  if (arguments.out != kStandardOutput)
+    return CheckOutputFile(arguments.out, InputsOf(arguments),
+                           arguments.force || arguments.dry_run);
+  if (!arguments.json) return Ok();
+  return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
+               "standard output can carry one document: drop --json to get the plan itself"};
 }
 
 bool IsPlan(const std::string& path) {
@@ -79,26 +85,13 @@ bool IsPlan(const std::string& path) {
   return text.has_value() && text->substr(0, 64).find("\"moepack-plan\"") != std::string::npos;
 }
 
-// An output that is also an input is refused even with --force, and so is any file of the
-// checkpoint's directory that is no plan.
+// Any file of the checkpoint's directory that is no plan is an input.
 Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
   std::error_code ignored;
   const fs::path out = arguments.out;
-  const Error refused{Code::kInvalidArgument, Cat(arguments.out, " is also an input"),
-                      "choose another output; inputs are never overwritten"};
-  std::vector<std::string> inputs = {arguments.source.model.family_file,
-                                     arguments.source.model.config_file,
-                                     arguments.plan.overlay_file, arguments.plan.pin_file};
-  inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
-                arguments.plan.statistics_files.end());
-  const size_t colon = arguments.plan.partition.find(':');
-  if (colon != std::string::npos) inputs.push_back(arguments.plan.partition.substr(colon + 1));
-  for (const std::string& input : inputs) {
-    if (!input.empty() && fs::equivalent(input, out, ignored)) return refused;
-  }
   const fs::path folder = out.has_parent_path() ? out.parent_path() : ".";
   if (fs::exists(out, ignored) && fs::equivalent(folder, root, ignored) && !IsPlan(arguments.out))
-    return refused;
+    return OutputIsInput(arguments.out);
   return Ok();
 }
 
@@ -279,8 +272,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
              "-o,--output", arguments->out,
              "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
              "and the report to standard error.")
-          ->type_name("FILE");
+          ->type_name("FILE")
+          ->excludes(app.get_option("--sweep"));
   AddForce(app, arguments->force);
+  app.get_option("--force")->excludes(app.get_option("--sweep"));
   AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
   return [arguments, out] {
@@ -298,8 +293,9 @@ constinit const Command kPlan = {
     "Every expert belongs to one group; an overlay replicates some of them on every node. With "
     "--statistics a partition decides from what the model's routers choose, groups may share "
     "experts, and the report tells what new sessions will find on their node. The plan is plain "
-    "JSON: build --plan and shard-experts --plan take it as it is or edited. Nothing but headers "
-    "is read.",
+    "JSON: build --plan and shard-experts --plan take it as it is or edited. Nothing is read but "
+    "headers; the routers too with --statistics, to see that both are of one model, and some rows "
+    "of every matrix with --budget.",
     {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
     plan_command::Bind};

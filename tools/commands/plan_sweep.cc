@@ -1,6 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
+#include "libshard/pack/model_damage.h"
+#include "libshard/pack/type_damage.h"
+#include "libshard/plan/partition.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/commands/plan_machines.h"
@@ -27,20 +30,54 @@ ExpectedCapture CaptureOf(const MoeModel& model, const PlanOptions& options) {
   };
 }
 
+// Of the recipe's own types; without an importance matrix, as the sizes are.
+ExpectedDamage DamageOf(const MoeModel& model) {
+  return [&model](const std::string& recipe) -> Result<double> {
+    QuantizeOptions options;
+    options.recipe.recipe = recipe;
+    SHARD_TRY(const TypedGguf typed, PrepareGguf(model, options));
+    return DamageOfTypes(model, typed, DamageSample{}.rows, 0);
+  };
+}
+
+// "source" is what the column calls the source's own types.
+std::vector<std::string> SweptRecipes(const std::vector<std::string>& named) {
+  if (named.empty()) return kSweptRecipes;
+  std::vector<std::string> recipes = named;
+  for (std::string& recipe : recipes) {
+    if (Lower(recipe) == "source") recipe.clear();
+  }
+  return recipes;
+}
+
+Status CheckSweptPlan(const PlanOptions& plan) {
+  SHARD_TRY(const PartitionChoice choice, ParsePartition(plan.partition));
+  const std::string with = choice.partition->takes_file
+                               ? Cat("--partition ", choice.partition->name)
+                           : plan.uniform ? ""
+                                          : "--no-uniform";
+  if (!with.empty())
+    return Error{Code::kInvalidArgument, Cat("--sweep and ", with, " cannot be used together")};
+  return CheckStatisticsOptions(plan);
+}
+
 }  // namespace
 
 Result<int> RunSweep(const SourceArguments& source, const MachineArguments& arguments,
                      const PlanOptions& plan, const std::vector<uint32_t>& groups, bool json) {
+  SHARD_CHECK(CheckSweptPlan(plan));
   SHARD_TRY(const PlannedModel model, OpenPlanned(source));
+  if (arguments.damage) SHARD_CHECK(OpenWeights(model.planned()));  // before anything is laid out
   SHARD_TRY(const PlanOptions with_scores, WithScores(model.planned(), plan));
   SHARD_TRY(const Machines machines, PrepareMachines(model.sized(), arguments));
   SweepOptions options;
   options.groups = groups.empty() ? kSweptGroups : groups;
-  options.recipes = arguments.recipes.empty() ? kSweptRecipes : arguments.recipes;
+  options.recipes = SweptRecipes(arguments.recipes);
   options.all_recipes_named = !arguments.recipes.empty();
   if (!machines.budgets.empty()) options.budget = machines.budgets.front();
   options.extras = machines.extras;
   if (with_scores.scores) options.capture = CaptureOf(model.planned(), with_scores);
+  if (arguments.damage) options.damage = DamageOf(model.planned());
   SHARD_TRY(const SweepTable table, Sweep(model.sized(), options));
   PrintNotes(table.notes);
   SHARD_CHECK(json ? WriteJsonResult(SweepJson(table, options))

@@ -8,6 +8,7 @@
 
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
+#include "libshard/import/import.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/write/output_path.h"
 #include "runtime-shim/model/bos_token.h"
@@ -20,6 +21,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
 #include "tools/reports/profile_report.h"
@@ -42,35 +44,13 @@ struct Arguments {
 
 constexpr const char* kStandardOutput = "-";
 
-Error Refused(const std::string& out, const char* why, const char* hint) {
-  return {Code::kInvalidArgument, Cat(out, " ", why), hint};
-}
-
-// Refused even with --force; links are followed.
-Status CheckNoInput(const Arguments& arguments, const std::string& out) {
+Status CheckFile(const Arguments& arguments, const std::string& out) {
   std::vector<std::string> inputs = arguments.merge;
   for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
     inputs.insert(inputs.end(), paths->begin(), paths->end());
   }
-  std::error_code ignored;
-  for (const std::string& input : inputs) {
-    if (input == out || fs::equivalent(input, out, ignored))
-      return Refused(out, "is also an input",
-                     "choose another output; inputs are never overwritten");
-  }
+  SHARD_CHECK(CheckOutputFile(out, inputs, arguments.force));
   return manifest::CheckOutputApart(out, arguments.runtime.source, {});
-}
-
-Status CheckFile(const Arguments& arguments, const std::string& out) {
-  SHARD_CHECK(CheckNoInput(arguments, out));
-  std::error_code ignored;
-  if (fs::is_directory(out, ignored))
-    return Refused(out, "is a directory", "-o and --trace take the name of a file");
-  const fs::path folder = fs::path(out).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, ignored))
-    return Refused(out, "lies in a directory that does not exist", "make the directory first");
-  if (arguments.force || !fs::exists(out, ignored)) return Ok();
-  return Refused(out, "already exists", "--force replaces it, and -o names another file");
 }
 
 Status CheckOutput(const Arguments& arguments) {
@@ -80,7 +60,8 @@ Status CheckOutput(const Arguments& arguments) {
     return Error{Code::kInvalidArgument, "--force requires --output or --trace"};
   }
   if (!arguments.trace.empty() && *arguments.out == arguments.trace)
-    return Refused(arguments.trace, "is --output and --trace", "choose two names");
+    return Error{Code::kInvalidArgument, Cat(arguments.trace, " is --output and --trace"),
+                 "choose two names"};
   const std::string& out = *arguments.out;
   if (out == kStandardOutput) {
     if (!arguments.json) return Ok();
@@ -183,6 +164,7 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(Statistics statistics,
             Collect(arguments, loaded, sessions, OptionsFor(arguments, *loaded.weights)));
   for (const std::string& path : arguments.merge) {
+    SHARD_CHECK(CheckIsProfile(path));
     SHARD_TRY(const Statistics other, ReadStatistics(path));
     SHARD_CHECK(MergeStatistics(path, other, statistics));
   }

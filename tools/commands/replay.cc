@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -7,11 +8,14 @@
 
 #include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
+#include "libshard/import/import.h"
+#include "libshard/model/router_digest.h"
 #include "libshard/replay/cache_replay.h"
 #include "libshard/replay/expected_hits.h"
 #include "libshard/replay/expert_layout.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/document/expert_ranges.h"
+#include "manifest/overlay/distribution_routers.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -44,6 +48,7 @@ struct Arguments {
 struct Placed {
   ExpertRanges ranges;
   std::vector<MoeLayerShape> shapes;
+  std::function<Result<std::string>()> router_digest;  // reads the routers
 };
 
 Result<std::optional<Placed>> OpenPlaced(const Arguments& arguments) {
@@ -52,15 +57,22 @@ Result<std::optional<Placed>> OpenPlaced(const Arguments& arguments) {
   SHARD_TRY(const bool distribution, source.tree->Has(manifest::kManifestFile));
   Placed placed;
   if (distribution && (source.file.empty() || source.file == manifest::kManifestFile)) {
-    SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(*source.tree));
+    SHARD_TRY(manifest::Manifest read, manifest::ReadManifest(*source.tree));
     SHARD_TRY(placed.ranges, manifest::RangesOf(arguments.model.shown(), read));
     placed.shapes = manifest::ShapesOf(read);
+    const auto shared = std::make_shared<const manifest::Manifest>(std::move(read));
+    placed.router_digest = [tree = source.tree, shared,
+                            family = arguments.model.model.family_file] {
+      return manifest::RouterDigest(tree, *shared, family);
+    };
     return std::optional(std::move(placed));
   }
-  SHARD_TRY(const MoeModel model, OpenModel(source, arguments.model));
+  SHARD_TRY(MoeModel model, OpenModel(source, arguments.model));
   SHARD_TRY(placed.ranges, moepack::RangesOf(model));
   for (const MoeLayer& layer : model.layers())
     placed.shapes.push_back({layer.layer, layer.expert_count, layer.top_k});
+  const auto shared = std::make_shared<const MoeModel>(std::move(model));
+  placed.router_digest = [shared] { return RouterDigest(*shared); };
   return std::optional(std::move(placed));
 }
 
@@ -75,10 +87,33 @@ uint32_t MostExperts(const std::vector<MoeLayerShape>& layers) {
   return most;
 }
 
+template <class T>
+Status CheckOnce(const char* option, const std::vector<T>& values) {
+  for (auto value = values.begin(); value != values.end(); ++value) {
+    if (std::find(values.begin(), value, *value) == value) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(option, ": expected every number once, found ", *value, " twice")};
+  }
+  return Ok();
+}
+
+Status CheckSizes(const Arguments& arguments, const std::vector<MoeLayerShape>& layers) {
+  SHARD_CHECK(CheckOnce("--slots", arguments.slots));
+  SHARD_CHECK(CheckOnce("--bytes", arguments.bytes));
+  const uint32_t most = MostExperts(layers);
+  for (const uint32_t slots : arguments.slots) {
+    if (slots <= most) continue;
+    return Error{Code::kInvalidArgument, Cat("--slots: expected at most ", most,
+                                             ", all experts of a layer, found ", slots)};
+  }
+  return Ok();
+}
+
 // --slots and --bytes, or an eighth, a quarter, a half and three quarters of the experts.
 Result<std::vector<ReplaySize>> SizesFor(const Arguments& arguments,
                                          const std::vector<MoeLayerShape>& layers,
                                          const ExpertLayout* layout) {
+  SHARD_CHECK(CheckSizes(arguments, layers));
   std::vector<uint32_t> slots = arguments.slots;
   for (const uint64_t bytes : arguments.bytes) {
     if (layout == nullptr)
@@ -154,12 +189,25 @@ bool IsWanted(const std::vector<CachePolicy>& policies, CachePolicy policy) {
 
 // The scores of our own statistics, as counts: what hits are counted in.
 Result<ExpertScores> ReadCounts(const std::string& path) {
-  SHARD_TRY(const Statistics statistics, ReadStatistics(path));
-  return ScoresFromStatistics(statistics, ScoreBasis::kCount);
+  SHARD_TRY(ExpertScores scores, ReadProfileScores(path, ScoreBasis::kCount));
+  PrintWarnings(scores.warnings);
+  return scores;
+}
+
+// Refuses statistics of another model than --model, if there is one.
+Status CheckMeasured(const std::string& path, const ExpertScores& scores,
+                     const Arguments& arguments, const std::optional<Placed>& placed) {
+  if (!placed || scores.router_digest.empty()) return Ok();
+  SHARD_TRY(const std::string expected, placed->router_digest());
+  SHARD_TRY(const std::string warning,
+            CheckRouters(path, scores.router_digest, arguments.model.shown(), expected));
+  if (!warning.empty()) PrintWarnings({warning});
+  return Ok();
 }
 
 // Sets the static set and the steps that are not counted.
-Status SetStart(const Arguments& arguments, const RouteTrace& trace, ReplayOptions& options,
+Status SetStart(const Arguments& arguments, const RouteTrace& trace,
+                const std::optional<Placed>& placed, ReplayOptions& options,
                 std::string& fixed_from) {
   const bool fixed = IsWanted(options.policies, CachePolicy::kStatic);
   const bool from_trace = fixed && arguments.statistics.empty();
@@ -180,7 +228,8 @@ Status SetStart(const Arguments& arguments, const RouteTrace& trace, ReplayOptio
     LayerCounts counts;
     for (const LayerTrace& layer : trace.layers)
       counts[layer.shape.layer] = layer.shape.expert_count;
-    SHARD_CHECK(CheckScoresFit(arguments.statistics, scores, counts, ""));
+    SHARD_CHECK(CheckScoresFit(arguments.statistics, scores, counts));
+    SHARD_CHECK(CheckMeasured(arguments.statistics, scores, arguments, placed));
     options.best_first = BestByScore(scores);
     fixed_from = arguments.statistics;
   }
@@ -205,7 +254,7 @@ Result<int> RunTrace(const Arguments& arguments, const std::optional<Placed>& pl
   options.prefill_batch = arguments.prefill_batch;
   options.jobs = arguments.jobs;
   std::string fixed_from;
-  SHARD_CHECK(SetStart(arguments, trace, options, fixed_from));
+  SHARD_CHECK(SetStart(arguments, trace, placed, options, fixed_from));
   SHARD_TRY(const std::vector<ReplayRow> rows, ReplayTrace(trace, options));
   const ReplayReport report{trace,
                             sizes,
@@ -236,6 +285,7 @@ Result<int> RunStatistics(const Arguments& arguments, const std::optional<Placed
     SHARD_TRY(layout,
               LayoutFor(arguments.file, arguments.model.shown(), placed->ranges, scores.layers));
   }
+  SHARD_CHECK(CheckMeasured(arguments.file, scores, arguments, placed));
   SHARD_TRY(const std::vector<ReplaySize> sizes,
             SizesFor(arguments, scores.layers, layout ? &*layout : nullptr));
   std::vector<ExpectedHits> hits;
@@ -268,8 +318,9 @@ Result<int> Run(const Arguments& arguments) {
 void AddSizes(CLI::App& app, Arguments& arguments) {
   StartSection(app, Section::kSelection);
   app.add_option("--slots", arguments.slots,
-                 "How many experts of each layer the cache holds: 2,4,8. Default: an eighth, a "
-                 "quarter, a half and three quarters of the experts.")
+                 "How many experts of each layer the cache holds: 2,4,8. At most as many as the "
+                 "layer has. Default: an eighth, a quarter, a half and three quarters of the "
+                 "experts.")
       ->type_name("LIST")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -299,7 +350,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   CLI::Option* model =
       app.add_option("--model", arguments->model.source,
                      "The checkpoint, GGUF or distribution whose experts would be read: for bytes "
-                     "per token, and to check the trace. Only headers are read.")
+                     "per token, and to check the trace or statistics. Headers are read, and the "
+                     "routers for statistics.")
           ->type_name("SRC");
   AddModelOptions(app, arguments->model.model);
   for (const char* name : {"--family", "--config"}) app.get_option(name)->needs(model);

@@ -13,6 +13,7 @@
 #include "tools/base/sections.h"
 #include "tools/commands/statistics_output.h"
 #include "tools/options/options.h"
+#include "tools/options/statistics_options.h"
 #include "tools/reports/scores_report.h"
 
 namespace moepack::cli {
@@ -98,17 +99,28 @@ std::vector<MoeLayerShape> LayersOf(const std::optional<MoeModel>& model) {
   return model ? MeasuredLayers(*model) : std::vector<MoeLayerShape>();
 }
 
-Result<ExpertScores> ReadScores(const Arguments& arguments, const std::optional<MoeModel>& model,
-                                std::optional<ScoreBasis> usual) {
+Result<ExpertScores> ReadFiles(const Arguments& arguments, const std::optional<MoeModel>& model,
+                               std::optional<ScoreBasis> usual) {
   ImportOptions options{LayersOf(model), BasisOf(arguments), true, arguments.from};
   // What a format's readers count, where the file has it.
   if (!options.basis && usual) {
     options.basis = usual;
     auto scores = ReadExpertScores(arguments.files, options);
-    if (scores || scores.error().code != Code::kMismatch) return scores;
+    if (scores || scores.error().code != Code::kInvalidArgument) return scores;
     options.basis.reset();
   }
   return ReadExpertScores(arguments.files, options);
+}
+
+Result<ExpertScores> ReadScores(const Arguments& arguments, const std::optional<MoeModel>& model,
+                                std::optional<ScoreBasis> usual) {
+  SHARD_TRY(ExpertScores scores, ReadFiles(arguments, model, usual));
+  PrintWarnings(scores.warnings);
+  if (model) {
+    SHARD_CHECK(
+        CheckMeasuredOn(moepack::Join(arguments.files, ", "), scores.router_digest, *model));
+  }
+  return scores;
 }
 
 Status Write(const Arguments& arguments, const std::string& bytes, Json report) {
@@ -123,9 +135,9 @@ Status Write(const Arguments& arguments, const std::string& bytes, Json report) 
   return WriteResult(Cat("wrote ", Shown(out), " (", FormatCount(bytes.size()), " bytes)\n"));
 }
 
-Result<int> WriteMerged(const Arguments& arguments, const std::vector<MoeLayerShape>& layers) {
+Result<int> WriteMerged(const Arguments& arguments, const std::optional<MoeModel>& model) {
   SHARD_CHECK(CheckStatisticsOutput(arguments, true));
-  SHARD_TRY(const Statistics statistics, MergeFiles(arguments.files, layers));
+  SHARD_TRY(const Statistics statistics, MergeFiles(arguments.files, model));
   const std::string name =
       *arguments.out == kStatisticsOnStandardOutput ? "-.json" : *arguments.out;
   Json report = {{"format", kStatisticsFormat}, {"sessions", statistics.sessions.size()}};
@@ -137,7 +149,6 @@ Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
                           const std::optional<MoeModel>& model) {
   SHARD_CHECK(CheckStatisticsOutput(arguments, false));
   SHARD_TRY(const ExpertScores scores, ReadScores(arguments, model, exporter.basis));
-  PrintWarnings(scores.warnings);
   SHARD_TRY(const std::string text, ExportText(exporter, scores, arguments, model));
   Json report = {{"format", exporter.name},
                  {"basis", kScoreBasisNames[static_cast<size_t>(scores.basis)]},
@@ -149,7 +160,6 @@ Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
 
 Result<int> Show(const Arguments& arguments, const std::optional<MoeModel>& model) {
   SHARD_TRY(const ExpertScores scores, ReadScores(arguments, model, std::nullopt));
-  PrintWarnings(scores.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ScoresReportJson(scores))
                              : WriteResult(ScoresText(scores)));
   return kExitDone;
@@ -173,7 +183,7 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(const bool statistics, StaysStatistics(arguments));
   SHARD_TRY(const std::optional<MoeModel> model, OpenTarget(arguments));
   if (arguments.action == kShow) return Show(arguments, model);
-  if (statistics) return WriteMerged(arguments, LayersOf(model));
+  if (statistics) return WriteMerged(arguments, model);
   const std::string_view format =
       arguments.to.empty() ? kScoresExporter.name : std::string_view(arguments.to);
   return WriteExported(arguments, *FindExporter(format), model);

@@ -30,9 +30,10 @@ Status CheckStatisticsOutput(const StatisticsArguments& arguments, bool binary);
 
 // Whether all files are statistics of `profile`, by their first bytes.
 Result<bool> AllAreStatistics(const std::vector<std::string>& files);
-// Merges statistics of `profile`; `layers` are those of the model, or empty.
+// Merges statistics of `profile`; those of another model than `model`, if there is one, are
+// refused.
 Result<Statistics> MergeFiles(const std::vector<std::string>& files,
-                              const std::vector<MoeLayerShape>& layers);
+                              const std::optional<MoeModel>& model);
 
 // The text of the scores in another tool's format.
 Result<std::string> ExportText(const Exporter& exporter, const ExpertScores& scores,

@@ -10,6 +10,7 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/options/budget_options.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
 #include "tools/reports/write_report.h"
@@ -82,19 +83,6 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   return words;
 }
 
-// The options then say what the plan says.
-Status TakePinnedTypes(const TypePlan& types, WriteArguments& arguments) {
-  if (ChoosesTypes(arguments.quantize) || arguments.container == "safetensors")
-    return Error{Code::kInvalidArgument,
-                 Cat(arguments.plan_file,
-                     ": expected no options that choose types or keep the source's, because the "
-                     "plan pins the types"),
-                 "leave them out, or remove \"types\" from the plan"};
-  arguments.quantize.options.recipe.recipe = types.recipe;
-  arguments.quantize.options.recipe.tensor_types = types.tensor_types;
-  return Ok();
-}
-
 }  // namespace
 
 void AddPlanOrFile(CLI::App& app, WriteArguments& arguments) {
@@ -153,7 +141,9 @@ Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
 }
 
 Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
-  if (plan.types) SHARD_CHECK(TakePinnedTypes(*plan.types, arguments));
+  if (plan.types) {
+    SHARD_CHECK(TakePinnedTypes(arguments.plan_file, *plan.types, arguments.quantize));
+  }
   const bool gguf_source = model.checkpoint().is_gguf();
   const bool types = WantsTypes(arguments.quantize);
   if (arguments.container.empty()) {

@@ -3,14 +3,20 @@
 #include <CLI/CLI.hpp>
 
 #include "libshard/base/limits.h"
+#include "libshard/base/text.h"
+#include "libshard/recipe/recipe_override.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
 
 namespace moepack::cli {
 namespace {
 
-// Tensors that no rule names keep what the source has.
-constexpr const char* kBaseRecipe = "exact";
+constexpr const char* kBaseRecipe = "exact";  // keeps what the source has
+
+void ApplyTypes(const TypePlan& types, QuantizeArguments& quantize) {
+  quantize.options.recipe.recipe = kBaseRecipe;
+  quantize.options.recipe.tensor_types = types.tensor_types;
+}
 
 }  // namespace
 
@@ -18,35 +24,50 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments) {
   StartSection(app, Section::kTypes);
   CLI::Option* budget =
       app.add_option("--budget", arguments.bytes,
-                     "Choose the types of every layer's experts and trunk so that the weights of "
-                     "the largest node have at most this size and quantization does least damage, "
-                     "measured on some rows of every matrix. The plan pins the types.")
+                     "Choose the types of every layer's experts and trunk so that the tensors of "
+                     "the largest node have at most this size, headers not counted, and "
+                     "quantization does least damage, measured on some rows of every matrix. The "
+                     "plan pins the types.")
           ->type_name("SIZE")
           ->transform(AsBytes(1));
-  for (const char* name : {"--node", "--context", "--stages", "--sweep"})
+  for (const char* name : {"--node", "--context", "--stages", "--sweep", "--recipe", "--pure",
+                           "--trunk-type", "--experts-type", "--output-tensor-type",
+                           "--token-embedding-type", "--tensor-type", "--tensor-type-file"})
     budget->excludes(app.get_option(name));
   AddJobs(app, arguments.jobs);
   app.get_option("--jobs")->needs(budget);
 }
 
+Status TakePinnedTypes(const std::string& plan_file, const TypePlan& types,
+                       QuantizeArguments& quantize) {
+  if (ChoosesTypes(quantize))
+    return Error{
+        Code::kInvalidArgument,
+        Cat(plan_file, ": expected no options that choose types, because the plan pins the types"),
+        "leave them out, or remove \"types\" from the plan"};
+  const auto rules = ParseTensorTypes(types.tensor_types);
+  if (!rules) {
+    // The file says what an option says elsewhere.
+    std::string message = rules.error().message;
+    constexpr std::string_view kOption = "--tensor-type";
+    if (message.starts_with(kOption)) message.replace(0, kOption.size(), "tensor_types");
+    return Error{Code::kCorrupt, Cat(plan_file, ": types: ", message)};
+  }
+  ApplyTypes(types, quantize);
+  return Ok();
+}
+
 Result<TypeBudget> PinTypes(const MoeModel& model, const BudgetArguments& arguments,
                             QuantizeArguments& quantize, Plan& plan) {
-  if (!ChoosesTypes(quantize)) quantize.options.recipe.recipe = kBaseRecipe;
-  SHARD_TRY(QuantizeOptions options, ReadQuantizeOptions(quantize));
+  quantize.options.recipe.recipe = kBaseRecipe;
+  SHARD_TRY(const QuantizeOptions options, ReadQuantizeOptions(quantize));
   SHARD_TRY(const TypedGguf base, PrepareGguf(model, options));
   SHARD_TRY(
       TypeBudget budget,
       SpendTypes(model, base, {.bytes = *arguments.bytes, .plan = &plan, .jobs = arguments.jobs}));
-  // The rules name every tensor that may change, so it matters little what they were chosen from.
-  const std::string recipe =
-      options.recipe.recipe.empty() ? std::string(kBaseRecipe) : options.recipe.recipe;
-  plan.types = TypePlan{recipe,       budget.tensor_types, *arguments.bytes,
-                        budget.bytes, budget.damage,       budget.bound};
-  RecipeOptions pinned;
-  pinned.recipe = recipe;
-  pinned.tensor_types = budget.tensor_types;
-  quantize.options.recipe = pinned;
-  quantize.rule_files.clear();
+  plan.types =
+      TypePlan{budget.tensor_types, *arguments.bytes, budget.bytes, budget.damage, budget.bound};
+  ApplyTypes(*plan.types, quantize);
   return budget;
 }
 

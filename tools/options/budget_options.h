@@ -23,4 +23,9 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments);
 Result<TypeBudget> PinTypes(const MoeModel& model, const BudgetArguments& arguments,
                             QuantizeArguments& quantize, Plan& plan);
 
+// Makes `quantize` choose the types that a plan pins. kInvalidArgument when options choose types
+// too, kCorrupt for rules that are none.
+Status TakePinnedTypes(const std::string& plan_file, const TypePlan& types,
+                       QuantizeArguments& quantize);
+
 }  // namespace moepack::cli

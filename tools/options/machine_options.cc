@@ -74,6 +74,36 @@ void AddCacheOptions(CLI::App& app, MachineArguments& arguments) {
       ->transform(AsBytes(0));
 }
 
+void AddSweepOptions(CLI::App& app, MachineArguments& arguments) {
+  CLI::Option* sweep = app.add_flag(
+      "--sweep", arguments.sweep,
+      "Write no plan: compare the numbers of --groups (default: 1,2,3,4,6,8) and recipes, best "
+      "first. --node says what one node has.");
+  app.add_option(
+         "--recipes", arguments.recipes,
+         "With --sweep: the recipes, or \"source\" for the source's own types. Default: these "
+         "and some usual ones.")
+      ->type_name("RECIPE,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(sweep);
+  app.add_flag("--damage", arguments.damage,
+               "With --sweep: measure on some rows of every matrix how much noise each recipe adds "
+               "to what it computes; reads them.")
+      ->needs(sweep);
+}
+
+// What a sweep chooses itself, or has no use for.
+void ExcludeFromSweep(CLI::App& app) {
+  CLI::Option* sweep = app.get_option("--sweep");
+  for (const char* name :
+       {"--overlay-file", "--eligible", "--recipe", "--pure", "--imatrix", "--trunk-type",
+        "--experts-type", "--output-tensor-type", "--token-embedding-type", "--tensor-type",
+        "--tensor-type-file", "--allow-requantize", "--repack", "--pre", "--mtp", "--alignment"}) {
+    if (CLI::Option* option = app.get_option_no_throw(name)) sweep->excludes(option);
+  }
+}
+
 }  // namespace
 
 void AddMachineOptions(CLI::App& app, MachineArguments& arguments) {
@@ -94,18 +124,10 @@ void AddMachineOptions(CLI::App& app, MachineArguments& arguments) {
              "the other; --node then names these machines.")
           ->type_name("N")
           ->transform(AsCount(1, kMaxStages));
-  CLI::Option* sweep = app.add_flag(
-      "--sweep", arguments.sweep,
-      "Write no plan: compare the numbers of --groups (default: 1,2,3,4,6,8) and recipes, best "
-      "first. --node says what one node has.");
-  sweep->excludes(stages);
-  app.add_option("--recipes", arguments.recipes,
-                 "With --sweep: the recipes. Default: the source's own types and some usual ones.")
-      ->type_name("RECIPE,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(sweep);
+  AddSweepOptions(app, arguments);
+  app.get_option("--sweep")->excludes(stages);
   AddQuantizeOptions(app, arguments.quantize);
+  ExcludeFromSweep(app);
 }
 
 std::optional<uint64_t> ParseTokens(std::string_view text) {

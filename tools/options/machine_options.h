@@ -22,6 +22,7 @@ struct MachineArguments {
   uint32_t stages = 0;  // 0: not given
   bool sweep = false;
   std::vector<std::string> recipes;  // --recipes
+  bool damage = false;               // --damage
   QuantizeArguments quantize;
 
   // Whether bytes of machines are asked for.
@@ -31,8 +32,9 @@ struct MachineArguments {
 // The context for which --node plans unless --context is given.
 inline constexpr uint64_t kUsualContext = 4096;
 
-// Adds --node, --reserve, --context, --sessions, --kv-type, --stages, --sweep, --recipes, and the
-// options that choose types. Options of `app` that contradict --node are excluded.
+// Adds --node, --reserve, --context, --sessions, --kv-type, --stages, --sweep, --recipes, --damage,
+// and the options that choose types. Options of `app` that contradict --node or --sweep are
+// excluded.
 void AddMachineOptions(CLI::App& app, MachineArguments& arguments);
 
 // The bytes of each machine: {"24GB", "16GBx3"} are four. kInvalidArgument, naming --node, for text

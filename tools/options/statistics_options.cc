@@ -5,8 +5,10 @@
 #include <charconv>
 
 #include "libshard/base/file.h"
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 #include "libshard/import/import.h"
+#include "libshard/model/router_digest.h"
 #include "libshard/plan/partition.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
@@ -127,6 +129,17 @@ std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options) {
   return words;
 }
 
+Status CheckMeasuredOn(const std::string& where, const std::string& measured,
+                       const MoeModel& model) {
+  if (measured.empty()) return Ok();  // routers are read only where there is what to compare
+  SHARD_TRY(const std::string expected, RouterDigest(model));
+  SHARD_TRY(const std::string warning,
+            CheckRouters(where, measured, WithoutSecrets(model.checkpoint().source().string()),
+                         expected));
+  if (!warning.empty()) PrintWarnings({warning});
+  return Ok();
+}
+
 Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   if (options.statistics_files.empty()) return options;
   ImportOptions import;
@@ -135,6 +148,7 @@ Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   import.pairs = options.partition == "coactivation";  // they are large, and no other looks at them
   SHARD_TRY(ExpertScores scores, ReadExpertScores(options.statistics_files, import));
   PrintWarnings(scores.warnings);
+  SHARD_CHECK(CheckMeasuredOn(Join(options.statistics_files, ", "), scores.router_digest, model));
   options.scores = std::make_shared<const ExpertScores>(std::move(scores));
   return options;
 }

@@ -21,6 +21,11 @@ Status CheckStatisticsOptions(const PlanOptions& options);
 // As distribution.json records them: names of files without directories, and no defaults.
 std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options);
 
+// Refuses statistics of another model (CheckRouters), and prints a warning where its routers cannot
+// be read. `where` names the files, and `measured` is their router digest, "" if they have none.
+Status CheckMeasuredOn(const std::string& where, const std::string& measured,
+                       const MoeModel& model);
+
 // Reads the statistics that the options name, prints their warnings, and makes the plan.
 Result<Plan> PlanFromOptions(const MoeModel& model, const PlanOptions& options);
 // The options with scores read; several plans may be made from them.

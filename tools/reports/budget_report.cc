@@ -34,23 +34,23 @@ std::vector<BudgetRow> RowsOf(const TypeBudget& budget) {
   return rows;
 }
 
-std::string DamageText(double damage) {
+}  // namespace
+
+std::string FormatDamage(double damage) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", damage);
   return text;
 }
 
-}  // namespace
-
 std::string BudgetText(const TypeBudget& budget, uint64_t allowed) {
   Table table({"part", "layers", "type", ">of a node", ">damage"});
   for (const BudgetRow& row : RowsOf(budget)) {
     table.Row({row.part, row.layers.empty() ? "-" : FormatIds(row.layers), row.type,
-               FormatBytes(row.bytes), DamageText(row.damage)});
+               FormatBytes(row.bytes), FormatDamage(row.damage)});
   }
-  return Cat("types for weights of at most ", FormatBytes(allowed),
-             " on a node: ", FormatBytes(budget.bytes), ", damage ", DamageText(budget.damage),
-             " (no choice has less than ", DamageText(budget.bound), ")\n", table.Render());
+  return Cat("types for tensors of at most ", FormatBytes(allowed),
+             " on a node: ", FormatBytes(budget.bytes), ", damage ", FormatDamage(budget.damage),
+             " (no choice has less than ", FormatDamage(budget.bound), ")\n", table.Render());
 }
 
 moepack::Json BudgetJson(const TypeBudget& budget, uint64_t allowed) {

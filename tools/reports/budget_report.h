@@ -8,6 +8,9 @@
 
 namespace moepack::cli {
 
+// Three digits.
+std::string FormatDamage(double damage);
+
 // One line for each part and type, with the layers that have it.
 std::string BudgetText(const TypeBudget& budget, uint64_t allowed);
 moepack::Json BudgetJson(const TypeBudget& budget, uint64_t allowed);

@@ -6,6 +6,7 @@
 #include "libshard/base/text.h"
 #include "tools/base/output.h"
 #include "tools/base/table.h"
+#include "tools/reports/budget_report.h"
 
 namespace moepack::cli {
 namespace {
@@ -106,10 +107,13 @@ Json StagesJson(const std::vector<StageNeed>& stages) {
 std::string SweepText(const SweepTable& table, const SweepOptions& options) {
   const bool capture = std::any_of(table.rows.begin(), table.rows.end(),
                                    [](const SweepRow& row) { return row.capture.has_value(); });
+  const bool damage = std::any_of(table.rows.begin(), table.rows.end(),
+                                  [](const SweepRow& row) { return row.damage.has_value(); });
   std::vector<std::string> headings = {">groups", "recipe", ">experts per layer", ">weights",
                                        ">total"};
   if (options.budget) headings.emplace_back("fits");
   if (capture) headings.emplace_back(">capture");
+  if (damage) headings.emplace_back(">damage");
   Table out(headings);
   for (const SweepRow& row : table.rows) {
     out.Cell(uint64_t{row.groups});
@@ -119,6 +123,7 @@ std::string SweepText(const SweepTable& table, const SweepOptions& options) {
     out.Cell(FormatBytes(row.need.total()));
     if (options.budget) out.Cell(row.fits ? "yes" : "no");
     if (capture) out.Cell(row.capture ? FixedPoint(*row.capture * 100) + " %" : "-");
+    if (damage) out.Cell(row.damage ? FormatDamage(*row.damage) : "-");
   }
   return "bytes of one node\n" + out.Render();
 }
@@ -130,6 +135,7 @@ Json SweepJson(const SweepTable& table, const SweepOptions& options) {
     json["node"] = NeedJson(row.need);
     if (options.budget) json["fits"] = row.fits;
     if (row.capture) json["capture"] = *row.capture;
+    if (row.damage) json["damage"] = *row.damage;
     rows.push_back(std::move(json));
   }
   Json document = {{"rows", std::move(rows)}, {"notes", table.notes}};

@@ -23,7 +23,8 @@ moepack::Json FitJson(const std::vector<NodeFit>& fits, const CacheUse& use);
 std::string StagesText(const std::vector<StageNeed>& stages);
 moepack::Json StagesJson(const std::vector<StageNeed>& stages);
 
-// One line per row; with a budget it says which fit, and with captures how much each captures.
+// One line per row; with a budget it says which fit, and where they are known how much each
+// captures and the damage of its types.
 std::string SweepText(const SweepTable& table, const SweepOptions& options);
 moepack::Json SweepJson(const SweepTable& table, const SweepOptions& options);
 

@@ -89,7 +89,7 @@ std::string NodeTable(const Plan& plan, const PartBytes* bytes) {
                RangeText(node.overlay), RangeText(node.eligible), size(parts.trunk),
                size(parts.groups[group]), size(parts.overlay), size(parts.Node(group))});
   }
-  return "experts per layer, and bytes, of each node\n" + table.Render();
+  return "experts per layer of each node, and bytes of its parts\n" + table.Render();
 }
 
 Json NodesToJson(const Plan& plan, const PartBytes* bytes) {

@@ -32,7 +32,7 @@ std::string ComparisonTable(const std::vector<ComparedPlan>& plans) {
   std::vector<std::string> headings = {">groups", ">eligible", ">largest node"};
   if (expected)
     headings.insert(headings.end(),
-                    {">found", ">P5", ">if contiguous", ">if the same", ">if its own"});
+                    {">capture", ">P5", ">if contiguous", ">if the same", ">if its own"});
   Table table(headings);
   for (const ComparedPlan& compared : plans) {
     table.Cell(compared.plan.groups.size());

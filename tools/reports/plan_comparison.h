@@ -18,7 +18,7 @@ struct ComparedPlan {
   std::vector<std::string> warnings;
 };
 
-// One line per plan; what sessions find only where plans have expectations.
+// One line per plan; captures only where plans have expectations.
 std::string ComparisonTable(const std::vector<ComparedPlan>& plans);
 moepack::Json ComparisonJson(const std::vector<ComparedPlan>& plans);
 

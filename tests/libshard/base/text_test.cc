@@ -61,11 +61,15 @@ TEST(Text, SizesAreReadWithDecimalAndBinaryUnits) {
   EXPECT_EQ(ParseBytes("64MiB"), uint64_t{64} << 20);
   EXPECT_EQ(ParseBytes("2g"), 2'000'000'000u);
   EXPECT_EQ(ParseBytes("1 TiB"), uint64_t{1} << 40);
+  EXPECT_EQ(ParseBytes("1.5G"), 1'500'000'000u);
+  EXPECT_EQ(ParseBytes("2.208MB"), 2'208'000u);
+  EXPECT_EQ(ParseBytes("0.001KiB"), 1u);
+  EXPECT_EQ(ParseBytes("1.999PiB"), (uint64_t{1999} << 50) / 1000);
 }
 
 TEST(Text, TextThatIsNotASizeIsRefused) {
-  for (const char* text :
-       {"", "x", "-1", "1.5G", "5Q", "5MBB", "99999999999999999999", "1 000", "20000000T"}) {
+  for (const char* text : {"", "x", "-1", "1.5", "1.5B", ".5G", "1.G", "1.2.3G", "1.2345G", "5Q",
+                           "5MBB", "99999999999999999999", "1 000", "20000000T"}) {
     EXPECT_FALSE(ParseBytes(text).has_value()) << text;
   }
 }

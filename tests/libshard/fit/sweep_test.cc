@@ -53,6 +53,59 @@ TEST(Sweep, CaptureDecidesBeforeTheNumberOfExperts) {
   EXPECT_EQ(table->rows[0].capture, 0.9);
 }
 
+TEST(Sweep, WhatIsDamagedLessComesBeforeMoreExperts) {
+  const ModelToFit fit;
+  SweepOptions options{.groups = {2, 4}, .recipes = {"Q6_K", "Q8_0", ""}};
+  std::vector<std::string> asked;
+  options.damage = [&](const std::string& recipe) -> Result<double> {
+    asked.push_back(recipe);
+    return recipe == "Q8_0" ? 0.25 : 0.5;
+  };
+  const auto table = Sweep(fit.model(), options);
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(TextOf(*table), "2  4; 4  2; 2 Q8_0 4; 4 Q8_0 2; 2 Q6_K 4; 4 Q6_K 2; ");
+  EXPECT_EQ(table->rows[0].damage, 0.0);
+  EXPECT_EQ(table->rows[2].damage, 0.25);
+  EXPECT_EQ(asked, (std::vector<std::string>{"Q6_K", "Q8_0"}));  // once each
+}
+
+TEST(Sweep, CaptureDecidesBeforeDamage) {
+  const ModelToFit fit;
+  SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0", ""}};
+  options.capture = [](uint32_t groups, uint32_t) -> std::optional<double> {
+    return groups == 1 ? 0.9 : 0.5;
+  };
+  options.damage = [](const std::string&) -> Result<double> { return 0.5; };
+  const auto table = Sweep(fit.model(), options);
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(TextOf(*table), "1  8; 1 Q8_0 8; 2  4; 2 Q8_0 4; ");
+}
+
+// A file that cannot be read is no reason to leave a recipe out.
+TEST(Sweep, ADamageThatCannotBeMeasuredIsAnError) {
+  const ModelToFit fit;
+  SweepOptions options{.groups = {1}, .recipes = {"", "Q8_0"}};
+  options.damage = [](const std::string& recipe) -> Result<double> {
+    return Error{Code::kIo, recipe + ": cannot be read"};
+  };
+  const auto table = Sweep(fit.model(), options);
+  ASSERT_FALSE(table);
+  EXPECT_EQ(table.error().code, Code::kIo);
+  EXPECT_EQ(table.error().message, "Q8_0: cannot be read");
+}
+
+TEST(Sweep, NumbersOfGroupsThatAreLeftOutAreNoted) {
+  const ModelToFit fit("qwen3-moe", {.layers = 2, .experts = 8, .top_k = 3, .sparse = true});
+  const auto table = Sweep(fit.model(), {.groups = {2, 4, 9}, .recipes = {"", ""}});
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(TextOf(*table), "2  4; 2  4; ");
+  EXPECT_EQ(table->notes,
+            (std::vector<std::string>{"4 groups: left out: each would hold 2 of 8 experts per "
+                                      "layer, and a token uses 3",
+                                      "9 groups: left out: there are 8 experts in the smallest "
+                                      "layer"}));
+}
+
 TEST(Sweep, ARecipeThatIsNotPossibleIsANoteUnlessItWasNamed) {
   const ModelToFit fit("jamba", {.sparse = true});
   SweepOptions options{.groups = {1}, .recipes = {"", "Q8_0"}};
@@ -72,6 +125,7 @@ TEST(Sweep, NumbersOfGroupsThatLeaveNothingAreRefused) {
   EXPECT_EQ(table.error().message,
             "--sweep: expected a number of groups and a recipe that the model can have, found "
             "none");
+  EXPECT_EQ(table.error().hint, "9 groups: left out: there are 8 experts in the smallest layer");
 }
 
 }  // namespace

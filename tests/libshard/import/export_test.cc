@@ -193,9 +193,13 @@ TEST(Export, APlacementNeedsEqualGroupsOfAllExperts) {
   plan = SmallPlan();
   plan.groups[0].owned[4] = {1};
   plan.groups[1].fill.erase(4);
-  EXPECT_EQ(ExportError("sglang-placement", SmallScores(), options).message,
+  const Error missing = ExportError("sglang-placement", SmallScores(), options);
+  EXPECT_EQ(missing.message,
             "plan: layer 4: expert 2: expected in a group, because SGLang reaches every expert, "
             "found in none");
+  EXPECT_EQ(missing.hint,
+            "plan again with a larger --eligible or another --partition than same; `moepack plan` "
+            "warns of experts on no node");
   plan = SmallPlan();
   plan.layers.erase(4);
   EXPECT_EQ(ExportError("sglang-placement", SmallScores(), options).message,

@@ -190,5 +190,41 @@ TEST(Import, OneTableIsASessionUnderTheNameOfItsFile) {
   EXPECT_EQ(scores.sessions[0].name, "imatrix.gguf");
 }
 
+TEST(Import, OnlyFilesOfProfileAreProfiles) {
+  const std::vector<std::pair<const char*, const char*>> others = {
+      {"imatrix.gguf", "imatrix"},
+      {"scores.json", "moepack-scores"},
+      {"reap.json", "reap"},
+      {"mesh-analyzer.csv", "mesh-ranking"},
+      {"sglang.json", "sglang"},
+      {"route-trace.csv", "route-trace"},
+      {"reap.safetensors", "reap-tensors"}};
+  for (const auto& [name, format] : others) {
+    const std::string path = StatisticsFixture(name);
+    const auto read = ReadProfileScores(path, std::nullopt);
+    ASSERT_FALSE(read) << name;
+    EXPECT_EQ(read.error().code, Code::kUnsupported);
+    EXPECT_EQ(read.error().message,
+              path + ": expected statistics of moepack profile, found " + format);
+    EXPECT_THAT(read.error().hint, HasSubstr("`moepack statistics convert`"));
+  }
+  const auto counts = ReadProfileScores(StatisticsFixture("profile.json"), ScoreBasis::kCount);
+  ASSERT_TRUE(counts) << counts.error().message;
+  EXPECT_EQ(SumOfScores(*counts), ProfiledCounts());
+}
+
+TEST(Import, DamagedStatisticsOfProfileAreStillDamaged) {
+  const fixtures::TempDir dir;
+  const std::string path = (dir / "s.json").string();
+  ASSERT_TRUE(fixtures::WriteFile(path, R"({"format": "moepack-statistics", "version": 1)"));
+  EXPECT_TRUE(CheckIsProfile(path));
+  const auto cut = ReadProfileScores(path, std::nullopt);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code, Code::kCorrupt);
+  ASSERT_TRUE(fixtures::WriteFile(path, "nothing of the kind"));
+  EXPECT_TRUE(CheckIsProfile(path));
+  EXPECT_EQ(ReadProfileScores(path, std::nullopt).error().code, Code::kCorrupt);
+}
+
 }  // namespace
 }  // namespace moepack

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "libshard/stats/statistics_file.h"
 #include "tests/libshard/import/imported.h"
 #include "tests/libshard/stats/sample.h"
@@ -39,6 +41,14 @@ TEST(MoepackStatisticsImport, WithoutNormsTheGatesAreTaken) {
   const ExpertScores scores = ImportedBytes(StatisticsToBinary(*statistics));
   EXPECT_EQ(scores.basis, ScoreBasis::kGateMass);
   EXPECT_TRUE(WithoutSource(scores) == ScoresFromStatistics(*statistics, std::nullopt));
+  ImportOptions norms;
+  norms.basis = ScoreBasis::kWeightedNorm;
+  for (const std::string& bytes :
+       {StatisticsToBinary(*statistics), WriteJson(StatisticsToJson(*statistics))}) {
+    const Error error = ImportError(bytes, norms);
+    EXPECT_EQ(error.code, Code::kInvalidArgument);
+    EXPECT_EQ(error.message, "in: scores: expected reap, found only count and gate");
+  }
 }
 
 TEST(MoepackStatisticsImport, StatisticsWithoutSessionsAreRefused) {

@@ -56,6 +56,25 @@ TEST(ReapColumns, AColumnThatSomeLayersLackIsNotTaken) {
       "in: expected scores of the kind gate in every layer, found none");
 }
 
+TEST(ReapColumns, ABasisThatIsNotThereIsTheUsersMistake) {
+  const std::string counts = R"({"0": {"expert_frequency": [1]}})";
+  EXPECT_EQ(ImportError(counts, WithBasis(ScoreBasis::kWeightedNorm)).code, Code::kInvalidArgument);
+}
+
+TEST(ReapColumns, TokensAreACount) {
+  const auto message = [](const std::string& tokens) {
+    return ImportError(R"({"0": {"expert_frequency": [1, 2], "total_tokens": )" + tokens + "}}")
+        .message;
+  };
+  const std::string expected =
+      "in: layer 0: total_tokens: expected a whole number from 0 to 9007199254740992, found ";
+  EXPECT_EQ(message("-5"), expected + "-5");
+  EXPECT_EQ(message("1.5"), expected + "1.5");
+  EXPECT_EQ(message("1e300"), expected + "1e+300");
+  EXPECT_EQ(message("[3, 3]"), "in: layer 0: total_tokens: expected one number, found 2");
+  EXPECT_EQ(message("3"), "was read");
+}
+
 TEST(ReapColumns, LayersMayStandUnderLayers) {
   const ExpertScores scores =
       ImportedBytes(R"({"model": "m", "layers": {"2": {"expert_frequency": [5, 6]}}})");

@@ -105,7 +105,7 @@ TEST(ScoreTable, ABasisThatTheFileLacksIsRefused) {
   ImportOptions options = ForTiny();
   options.basis = ScoreBasis::kWeightedNorm;
   const Error error = ImportError(FixtureBytes("sglang.json"), options);
-  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_EQ(error.message, "in: scores: expected reap, found only count");
 }
 

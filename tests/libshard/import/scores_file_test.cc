@@ -27,12 +27,21 @@ TEST(ScoresFile, TheFixtureHasTheGatesOfTheProfile) {
   EXPECT_TRUE(found == expected);
 }
 
+TEST(ScoresFile, WarningsInItAreGivenWithItsName) {
+  auto document = ParseJson("scores.json", FixtureBytes("scores.json"));
+  ASSERT_TRUE(document);
+  (*document)["warnings"] = Json::parse(R"(["the measurement was short"])");
+  EXPECT_THAT(ImportedBytes(WriteJson(*document)).warnings,
+              ElementsAre("in: the measurement was short"));
+}
+
 TEST(ScoresFile, EveryImportReadsBackAsItWas) {
   for (const char* name : {"profile.json", "imatrix.gguf", "hot-cache-runtime.json",
                            "mesh-analyzer.csv", "reap.json", "sglang.json", "expert-list.jsonl"}) {
     ExpertScores expected = Imported(name, ForTiny());
     ExpertScores found = ImportedBytes(WriteJson(ScoresToJson(expected)), ForTiny());
     EXPECT_EQ(found.format, "moepack-scores");
+    for (std::string& warning : expected.warnings) warning = "in: " + warning;
     for (ExpertScores* scores : {&expected, &found}) {
       scores->format.clear();
       scores->digest.clear();

@@ -38,6 +38,15 @@ TEST(SglangCounts, OtherMembersArePassedOver) {
   EXPECT_THAT(scores.sessions.at(0).scores, ElementsAre(1, 2));
 }
 
+TEST(SglangCounts, WhatIsNoCountIsRefused) {
+  EXPECT_EQ(ImportError(Counts("[[1, 2], [3, 1.5]]")).message,
+            "in: logical_count: expected counts, found 1.5 for expert 1 of row 1");
+  // The sum of the steps would be one.
+  EXPECT_EQ(ImportError(Counts("[[[9, 9]], [[-5, 1]]]")).message,
+            "in: logical_count: expected counts, found -5 for expert 0 of row 0");
+  EXPECT_THAT(ImportedBytes(Counts("[[1.0, 2e2]]")).sessions.at(0).scores, ElementsAre(1, 200));
+}
+
 TEST(SglangCounts, AnotherNestingIsRefused) {
   const std::string nesting =
       "in: logical_count: expected [layers][experts] or [steps][layers][experts], found another "

@@ -18,11 +18,24 @@ TEST(TraceScores, GatesAndSessionsAreThoseOfTheProfile) {
   EXPECT_EQ(trace.co_selection, profile.co_selection);
 }
 
-TEST(TraceScores, ABasisThatTheTraceLacksIsRefused) {
+TEST(TraceScores, CountsAreThoseOfTheProfile) {
   ImportOptions options = ForTiny();
   options.basis = ScoreBasis::kCount;
-  EXPECT_EQ(ImportError(FixtureBytes("route-trace.csv"), options).message,
-            "in: scores: expected count, found only gate");
+  const ExpertScores trace = Imported("route-trace.csv", options);
+  EXPECT_EQ(trace.basis, ScoreBasis::kCount);
+  EXPECT_EQ(SumOfScores(trace), ProfiledCounts());
+}
+
+TEST(TraceScores, ABasisThatTheTraceLacksIsRefused) {
+  ImportOptions options = ForTiny();
+  options.basis = ScoreBasis::kWeightedNorm;
+  const Error norms = ImportError(FixtureBytes("route-trace.csv"), options);
+  EXPECT_EQ(norms.code, Code::kInvalidArgument);
+  EXPECT_EQ(norms.message, "in: scores: expected reap, found only count and gate");
+  options.basis = ScoreBasis::kGateMass;
+  options.model = {{0, 4, 2}, {1, 4, 2}};
+  EXPECT_EQ(ImportError("0,0\n0,1\n1,0\n1,1\n0,1\n0,2\n1,0\n1,3\n", options).message,
+            "in: scores: expected gate, found only count");
 }
 
 TEST(TraceScores, ATraceOfAnotherModelIsRefused) {

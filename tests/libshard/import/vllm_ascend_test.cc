@@ -48,7 +48,10 @@ TEST(VllmAscend, ALineThatIsNoneIsRefusedByItsNumber) {
   EXPECT_EQ(ImportError(good + "{\"0\": [1, 0]}").message,
             "in: layer 0: expected once, found twice");
   EXPECT_EQ(ImportError("{\"0\": [1, 1]}", ImportOptions{{{0, 2, 1}}, {}, true, ""}).message,
-            "in: layer 0: expert 1: expected once, found twice");
+            "in: line 1: layer 0: expert 1: expected once, found twice");
+  const Error twice = ImportError("{\"0\": [0, 0]}");
+  EXPECT_EQ(twice.code, Code::kCorrupt);
+  EXPECT_EQ(twice.message, "in: line 1: layer 0: expert 0: expected once, found twice");
 }
 
 }  // namespace

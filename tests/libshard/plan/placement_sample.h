@@ -61,7 +61,6 @@ inline PlacementTable SampleTable() {
   table.tokens.scale = 0.25;
   table.tokens.ids = {3, 4, 200, 70000};
   table.tokens.scores = {8, 0, -8, -4, 0, 4, 1, 0, -1, -127, 0, 127};
-  table.tokens.other = {-2, 0, 2};
   table.tokens.left_out = 11;
   table.centroids = PlacementCentroids{1, std::vector<uint8_t>(kSampleExperts * 3, 9)};
   table.centroids->values[0] = 255;

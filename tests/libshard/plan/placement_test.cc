@@ -21,10 +21,10 @@ PlacementAnswer AnswerFor(const std::vector<uint32_t>& tokens) {
 TEST(Placement, AddsUpTheScoresOfTheFirstTokens) {
   // 70000 stands behind the prefix of four tokens, and 5 has no row.
   const PlacementAnswer answer = AnswerFor({3, 3, 200, 5, 70000});
-  EXPECT_THAT(answer.scores, ElementsAre(Optional(3.75), Eq(std::nullopt), Optional(-3.75)));
+  EXPECT_THAT(answer.scores, ElementsAre(Optional(4.25), Eq(std::nullopt), Optional(-4.25)));
   EXPECT_EQ(answer.best, 0u);
   EXPECT_EQ(answer.second, 2u);
-  EXPECT_EQ(answer.margin, 7.5);
+  EXPECT_EQ(answer.margin, 8.5);
   EXPECT_TRUE(answer.sure);
   EXPECT_EQ(answer.tokens, 4u);
   EXPECT_EQ(answer.known_share, 0.75);
@@ -44,6 +44,24 @@ TEST(Placement, ATieGoesToTheLowestGroupAndIsNotSure) {
   EXPECT_EQ(answer.second, 2u);
   EXPECT_EQ(answer.margin, 0);
   EXPECT_FALSE(answer.sure);
+}
+
+TEST(Placement, TokensThatHaveNoRowSpeakForNoGroup) {
+  PlacementTable table = SampleTable();
+  table.margin = 0;
+  const PlacementAnswer answer = Place(table, std::vector<uint32_t>{5, 6, 1000});
+  EXPECT_THAT(answer.scores, ElementsAre(Optional(0.0), Eq(std::nullopt), Optional(0.0)));
+  EXPECT_EQ(answer.margin, 0);
+  EXPECT_EQ(answer.known_share, 0);
+  EXPECT_FALSE(answer.sure);
+}
+
+TEST(Placement, AnAnswerIsSureOnlyIfHalfOfTheTokensHaveARow) {
+  const PlacementAnswer few = AnswerFor({70000, 5, 6});
+  EXPECT_EQ(few.best, 2u);
+  EXPECT_EQ(few.margin, 63.5);
+  EXPECT_FALSE(few.sure);
+  EXPECT_TRUE(AnswerFor({70000, 5}).sure);
 }
 
 TEST(Placement, WithoutATokenNothingIsSure) {

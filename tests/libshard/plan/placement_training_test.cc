@@ -64,7 +64,8 @@ TEST(PlacementTraining, FindsThePlantedGroups) {
 
 TEST(PlacementTraining, ScoresAreSmoothedLogProbabilitiesInSteps) {
   const PlacementTable table = Trained(SampleScores());
-  // 16 of the 400 tokens of group 0, none of the others; 40 rows and "other".
+  // 16 of the 400 tokens of group 0, none of the others; 40 rows and one symbol
+  // for all other tokens.
   const double own = std::log(16.5 / (400 + 0.5 * 41)), none = std::log(0.5 / (400 + 0.5 * 41));
   const double mean = (own + 2 * none) / 3;
   const PlacementAnswer answer = Place(table, std::vector<uint32_t>{3});
@@ -89,10 +90,11 @@ TEST(PlacementTraining, ATokenThatIsSeenOnceHasNoRow) {
   scores.sessions[1].token_counts.emplace_back(5000, 1);  // of group 1
   const PlacementTable table = Trained(scores);
   EXPECT_FALSE(std::binary_search(table.tokens.ids.begin(), table.tokens.ids.end(), 5000u));
-  // Other tokens are as it was: a sign of group 1.
-  const PlacementAnswer answer = Place(table, std::vector<uint32_t>{9999});
-  EXPECT_EQ(answer.best, 1u);
+  // It says nothing about tokens that no session had.
+  const PlacementAnswer answer = Place(table, std::vector<uint32_t>(32, 9999));
+  EXPECT_EQ(answer.margin, 0);
   EXPECT_EQ(answer.known_share, 0);
+  EXPECT_FALSE(answer.sure);
 }
 
 TEST(PlacementTraining, WithLittleRoomTheTokensThatSayMostStay) {
@@ -102,6 +104,16 @@ TEST(PlacementTraining, WithLittleRoomTheTokensThatSayMostStay) {
   EXPECT_EQ(table.tokens.left_out, 10u);
   ASSERT_EQ(table.tokens.ids.size(), 30u);
   EXPECT_EQ(table.tokens.ids.back(), 29u);  // the common ones are left out
+}
+
+TEST(PlacementTraining, TheTrialHasNoMoreRowsThanTheTable) {
+  PlacementOptions options;
+  options.token_bytes = 0;
+  const PlacementTable table = Trained(SampleScores(), options);
+  EXPECT_TRUE(table.tokens.ids.empty());
+  EXPECT_EQ(table.trial.sessions, 12u);
+  EXPECT_EQ(table.trial.right, 4u);  // the lowest group
+  EXPECT_EQ(table.trial.sure, 0u);
 }
 
 TEST(PlacementTraining, CentroidsCoverTheFirstLayersThatHaveRoom) {

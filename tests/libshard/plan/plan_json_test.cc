@@ -80,7 +80,6 @@ PlacementTable TwoGroupTable() {
   table.tokens.scale = 0.5;
   table.tokens.ids = {7};
   table.tokens.scores = {-3, 3};
-  table.tokens.other = {0, 0};
   return table;
 }
 

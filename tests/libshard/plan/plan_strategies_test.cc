@@ -167,16 +167,56 @@ TEST(PlansByScores, RoomsMayDifferBetweenNodes) {
     EXPECT_EQ(Eligible(plan, group, 6).size(), 4 + 4 * group);
 }
 
-TEST(PlansByScores, AGroupHasRoomForTopKAndThePinned) {
+TEST(PlansByScores, AGroupHasRoomForTopKAndForThePinned) {
   ExpertScores scores = Planted{}.Make();
-  scores.super_experts[2] = {1, 2};
+  scores.super_experts[2] = {1, 2, 3};
   PlanOptions options = ScoredOptions("session", scores);
+  options.eligible = 2;
+  const Error pinned = ErrorOfScored(options);
+  EXPECT_EQ(pinned.code, Code::kInvalidArgument);
+  EXPECT_EQ(pinned.message,
+            "plan: group 0: layer 2: eligible experts: expected at least 3 (3 pinned), found 2");
+  EXPECT_EQ(pinned.hint, "raise --eligible, use fewer groups, or pin fewer");
+  options.eligible = 1;
+  const Error few = ErrorOfScored(options);
+  EXPECT_EQ(few.message,
+            "plan: group 0: layer 0: eligible experts: expected at least 2 (per token), found 1");
+  EXPECT_EQ(few.hint, "raise --eligible, or use fewer groups");
+}
+
+TEST(PlansByScores, TheOverlayTakesRoomBesideThePinned) {
+  const fixtures::TempDir directory;
+  const std::string path = directory / "overlay.json";
+  ASSERT_TRUE(WriteTextFile(path, R"({"version": "v1", "layers": {"2": "7"}})"));
+  ExpertScores scores = Planted{}.Make();
+  scores.super_experts[2] = {1, 2, 3};
+  PlanOptions options = ScoredOptions("session", scores);
+  options.overlay_file = path;
   options.eligible = 3;
-  const Error error = ErrorOfScored(options);
-  EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_EQ(error.message,
-            "plan: group 0: layer 2: eligible experts: expected at least 4 (2 per token and 2 "
-            "pinned), found 3");
+  EXPECT_EQ(ErrorOfScored(options).message,
+            "plan: group 0: layer 2: eligible experts: expected at least 4 (3 pinned and 1 in the "
+            "overlay), found 3");
+}
+
+TEST(PlansByScores, TokensMayUseThePinnedSoThatNothingElseIsNeeded) {
+  const MoeModel model = PlantedModel({});
+  for (const char* partition : {"ranked", "coactivation", "session", "same"}) {
+    ExpertScores scores = WithPairsOf(Planted{}.Make());
+    for (uint32_t id = 0; id < 24; ++id) scores.super_experts[2].push_back(id);
+    scores.super_experts[4] = {1, 2};
+    PlanOptions options = ScoredOptions(partition, scores);
+    options.eligible = 24;
+    const auto all = MakePlan(model, options);
+    ASSERT_TRUE(all) << partition << ": " << all.error().message;
+    EXPECT_TRUE(CheckPlan("plan", *all));
+    scores.super_experts.erase(2);
+    options = ScoredOptions(partition, scores);
+    options.eligible = 2;
+    const auto two = MakePlan(model, options);
+    ASSERT_TRUE(two) << partition << ": " << two.error().message;
+    EXPECT_TRUE(CheckPlan("plan", *two));
+    EXPECT_EQ(FormatIds(Eligible(*two, 1, 4)), "1-2");
+  }
 }
 
 TEST(PlansByScores, ASetLargerThanTheLayerIsRefused) {

@@ -138,6 +138,24 @@ TEST_F(PlanTest, LayersOfDifferentSizeAreFilledToOneCountWherePossible) {
   ExpectSound(plan);
 }
 
+// --no-uniform and --eligible cannot be used together here, so the hint must not name it.
+TEST_F(PlanTest, RefusesMoreEligibleExpertsThanThereAre) {
+  const MoeModel model = ModelForTest().Layers(1, 16, 2).Build();
+  PlanOptions options = Groups(2);
+  options.eligible = 17;
+  const Error beyond = ErrorOf(model, options);
+  EXPECT_EQ(beyond.code, Code::kInvalidArgument);
+  EXPECT_EQ(beyond.message,
+            "plan: layer 0: eligible experts: expected at most 16, all that the layer has, found "
+            "17");
+  EXPECT_EQ(beyond.hint, "lower --eligible");
+  options = Groups(2, Explicit(R"({"groups": [{"*": "0-5"}, {"*": "6-11"}]})"));
+  options.eligible = 14;
+  const Error remainder = ErrorOf(model, options);
+  EXPECT_THAT(remainder.message, HasSubstr("expected 14, found 12"));
+  EXPECT_EQ(remainder.hint, "lower --eligible");
+}
+
 TEST_F(PlanTest, RefusesToFillALayerBeyondItsExperts) {
   const MoeModel model =
       ModelForTest().Layer({0, 4, 2, 10, false}).Layer({1, 64, 2, 10, false}).Build();

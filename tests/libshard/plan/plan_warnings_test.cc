@@ -86,6 +86,34 @@ TEST_F(PlanWarningsTest, NodesMayDifferAsLongAsTheLayersOfEachDoNot) {
   EXPECT_THAT(warnings, Not(Contains(HasSubstr("number of eligible experts"))));
 }
 
+TEST_F(PlanWarningsTest, WarnsOfNodesThatNoSessionWouldChoose) {
+  const MoeModel model = ModelForTest().Layers(2, 64, 2).Build();
+  Plan plan = MakePlan(model, WarnedGroups(4)).value();
+  plan.expectation.emplace();
+  plan.expectation->held_out = 24;
+  plan.expectation->overall.sessions = 24;
+  plan.expectation->groups.resize(4);
+  plan.expectation->groups[0].sessions = 24;
+  EXPECT_THAT(PlanWarnings(model, plan),
+              testing::ElementsAre("idle: none of the 24 held-out sessions would go to nodes 1-3, "
+                                   "because another node holds more of what each of them uses; use "
+                                   "fewer nodes, or nodes of one size"));
+  plan.expectation->groups[1].sessions = plan.expectation->groups[2].sessions = 1;
+  EXPECT_THAT(PlanWarnings(model, plan), testing::ElementsAre(HasSubstr(" would go to node 3, ")));
+  plan.expectation->groups[3].sessions = 1;
+  EXPECT_THAT(PlanWarnings(model, plan), IsEmpty());
+}
+
+TEST_F(PlanWarningsTest, FewerSessionsThanNodesLeaveSomeIdleAnyway) {
+  const MoeModel model = ModelForTest().Layers(2, 64, 2).Build();
+  Plan plan = MakePlan(model, WarnedGroups(4)).value();
+  plan.expectation.emplace();
+  plan.expectation->held_out = plan.expectation->overall.sessions = 3;
+  plan.expectation->groups.resize(4);
+  plan.expectation->groups[0].sessions = 3;
+  EXPECT_THAT(PlanWarnings(model, plan), IsEmpty());
+}
+
 TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {
   ModelConfig config;
   config.routing.groups = 4;

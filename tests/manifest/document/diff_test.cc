@@ -144,7 +144,6 @@ TEST(DiffTest, ShowsPlacementTablesByTheirDigests) {
   PlacementTable table;
   table.sessions_by_group = {1, 2, 3};
   table.tokens.scale = 1;
-  table.tokens.other = {0, 0, 0};
   for (uint32_t id = 0; id < 1000; ++id) {
     table.tokens.ids.push_back(id);
     table.tokens.scores.insert(table.tokens.scores.end(), {1, 0, -1});

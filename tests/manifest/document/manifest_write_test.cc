@@ -69,7 +69,6 @@ TEST(WriteManifestTest, CarriesThePlacementTableInRouting) {
   table.tokens.scale = 0.125;
   table.tokens.ids = {5, 9};
   table.tokens.scores = {1, 0, -1, 2, 2, -4};
-  table.tokens.other = {0, 0, 0};
   manifest.plan.placement = table;
   const std::string text = WriteManifest(manifest);
   auto document = nlohmann::ordered_json::parse(text);

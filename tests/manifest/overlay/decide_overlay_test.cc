@@ -33,9 +33,9 @@ TEST(DecideOverlay, TakesTheBestOfEveryLayerAsManyAsTheParentHas) {
   request.scores = {kScores};
   const auto decided = DecideOverlay("dist", sample::MakePlan(), request);
   ASSERT_TRUE(decided) << decided.error().message;
-  EXPECT_EQ(decided->experts, (LayerExperts{{1, {1}}, {2, {5}}}));
-  EXPECT_EQ(decided->version, "generalists-2");
-  EXPECT_EQ(decided->parent, "generalists-1");
+  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {1}}, {2, {5}}}));
+  EXPECT_EQ(decided->overlay.version, "generalists-2");
+  EXPECT_EQ(decided->overlay.parent, "generalists-1");
 }
 
 TEST(DecideOverlay, SeveralFilesAreAddedUpAndTheSizeMayBeGiven) {
@@ -45,8 +45,53 @@ TEST(DecideOverlay, SeveralFilesAreAddedUpAndTheSizeMayBeGiven) {
   request.version = "mine";
   const auto decided = DecideOverlay("dist", sample::MakePlan(), request);
   ASSERT_TRUE(decided) << decided.error().message;
-  EXPECT_EQ(decided->experts, (LayerExperts{{1, {1, 3}}, {2, {0, 5}}}));
-  EXPECT_EQ(decided->version, "mine");
+  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {1, 3}}, {2, {0, 5}}}));
+  EXPECT_EQ(decided->overlay.version, "mine");
+}
+
+// Every group holds 1 of layer 1, which is the best there, and 2 besides.
+Plan PlanWithCommonExperts() {
+  Plan plan = sample::MakePlan();
+  plan.uniform = false;
+  plan.groups[0].fill[1] = {2};
+  plan.groups[1].fill[1] = {1};
+  plan.groups[2].fill[1] = {1, 2};
+  plan.groups[0].fill[2] = plan.groups[1].fill[2] = plan.groups[2].fill[2] = {5};
+  return plan;
+}
+
+TEST(DecideOverlay, PassesOverWhatEveryGroupHolds) {
+  OverlayRequest request;
+  request.scores = {kScores};
+  const auto decided = DecideOverlay("dist", PlanWithCommonExperts(), request);
+  ASSERT_TRUE(decided) << decided.error().message;
+  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {5}}, {2, {4}}}));
+  EXPECT_TRUE(decided->notes.empty());
+}
+
+TEST(DecideOverlay, TakesWhatThereIsAndSaysSo) {
+  OverlayRequest request;
+  request.scores = {kScores};
+  request.size = 5;
+  const auto decided = DecideOverlay("dist", PlanWithCommonExperts(), request);
+  ASSERT_TRUE(decided) << decided.error().message;
+  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {0, 3, 4, 5}}, {2, {0, 1, 2, 3, 4}}}));
+  EXPECT_EQ(decided->notes,
+            (std::vector<std::string>{"layer 1: the overlay holds 4 and not 5 experts, because "
+                                      "every group holds the other 2"}));
+}
+
+TEST(DecideOverlay, GroupsThatHoldTheSameNeedNone) {
+  Plan plan = sample::MakePlan();
+  plan.uniform = false;
+  for (GroupPlan& group : plan.groups)
+    group.fill = {{1, {0, 1, 2, 3, 4, 5}}, {2, {0, 1, 2, 3, 4, 5}}};
+  OverlayRequest request;
+  request.scores = {kScores};
+  const Error error = ErrorOf(request, plan);
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_EQ(error.message,
+            "dist: overlay: expected experts that not every group holds, found none in any layer");
 }
 
 TEST(DecideOverlay, NamesFollowTheParentAndAreNew) {
@@ -55,18 +100,18 @@ TEST(DecideOverlay, NamesFollowTheParentAndAreNew) {
   Plan plan = sample::MakePlan();
   plan.overlays.insert(plan.overlays.begin(), plan.overlays[0]);
   plan.overlays[0].version = "generalists-2";
-  EXPECT_EQ(DecideOverlay("dist", plan, request)->version, "generalists-3");
+  EXPECT_EQ(DecideOverlay("dist", plan, request)->overlay.version, "generalists-3");
   plan.overlays[1].version = "nightly";
-  EXPECT_EQ(DecideOverlay("dist", plan, request)->version, "nightly-2");
+  EXPECT_EQ(DecideOverlay("dist", plan, request)->overlay.version, "nightly-2");
   request.parent = "generalists-2";
-  EXPECT_EQ(DecideOverlay("dist", plan, request)->version, "generalists-3");
+  EXPECT_EQ(DecideOverlay("dist", plan, request)->overlay.version, "generalists-3");
   plan.overlays.clear();
   request.parent = "";
   request.size = 1;
   const auto first = DecideOverlay("dist", plan, request);
   ASSERT_TRUE(first) << first.error().message;
-  EXPECT_EQ(first->version, "1");
-  EXPECT_EQ(first->parent, "");
+  EXPECT_EQ(first->overlay.version, "1");
+  EXPECT_EQ(first->overlay.parent, "");
 }
 
 TEST(DecideOverlay, RefusesWhatIsThereAlreadyOrNot) {

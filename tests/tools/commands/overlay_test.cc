@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
 
 #include "tests/tools/run_moepack.h"
@@ -127,6 +128,43 @@ TEST_F(OverlayCommand, StatisticsChooseTheBestOfEveryLayer) {
   EXPECT_THAT(sized["dropped"], ElementsAre("generalists-1"));
   EXPECT_THAT(sized["versions"], ElementsAre("big"));
   Runs("verify big --against fixtures/tiny-moe");
+}
+
+TEST_F(OverlayCommand, StatisticsOfOtherToolsAreRefused) {
+  Build();
+  for (const auto& [file, format] :
+       std::map<std::string, std::string>{{"imatrix.gguf", "imatrix"},
+                                          {"scores.json", "moepack-scores"},
+                                          {"mesh-headings.csv", "mesh-ranking"}}) {
+    EXPECT_THAT(Refusal("overlay out --statistics fixtures/statistics/" + file + " -o next", 4),
+                HasSubstr("error: fixtures/statistics/" + file +
+                          ": expected statistics of moepack profile, found " + format + "\n"));
+  }
+}
+
+TEST_F(OverlayCommand, StatisticsOfFewTokensAreAWarning) {
+  Build();
+  WriteAll(workspace_ / "ids", "1 2 3 4");
+  Runs("profile fixtures/tiny-moe --tokens ids -o few.json");
+  const ToolRun run = Runs("overlay out --statistics few.json -o next");
+  EXPECT_THAT(run.err, HasSubstr("warning: few.json: 3 tokens for 16 experts: most look unused "
+                                 "because too little was read\n"));
+}
+
+// With a partition that replicates, what every group holds is no overlay.
+TEST_F(OverlayCommand, StatisticsChooseAmongWhatNotEveryGroupHolds) {
+  const std::string statistics = " --statistics fixtures/statistics/profile.json ";
+  Runs("build fixtures/tiny-moe --groups 2 --partition ranked --eligible 12 -o out --no-verify" +
+       statistics);
+  const ToolRun run = Runs("overlay out --size 9 -o next" + statistics);
+  EXPECT_THAT(run.err, HasSubstr("note: layer 0: the overlay holds 8 and not 9 experts, because "
+                                 "every group holds the other 8\n"));
+  EXPECT_THAT(run.out, HasSubstr("  layer 0, experts +"));
+  Runs("build fixtures/tiny-moe --groups 2 --partition same --eligible 16 -o all --no-verify" +
+       statistics);
+  EXPECT_THAT(Refusal("overlay all --size 1 -o other" + statistics),
+              HasSubstr("error: all: overlay: expected experts that not every group holds, found "
+                        "none in any layer\n"));
 }
 
 TEST_F(OverlayCommand, ADryRunWritesNothingAndGivesTheSameSizes) {

@@ -61,7 +61,7 @@ TEST_F(PlaceCommand, NeedsNeitherWeightsNorGroupsForTokens) {
 
 TEST_F(PlaceCommand, AsksTheModelWhereTheTableIsNotSure) {
   AddTable();
-  const std::string tokens = "--tokens 102,7,9,10,11,12 101,102,9,10,11,12 --json";
+  const std::string tokens = "--tokens 102,102,9,10,11,12 101,102,9,10,11,12 --json";
   const Json race = workspace_.Json("place out --fallback race " + tokens);
   EXPECT_EQ(race["sessions"][0]["rule"], "table");
   EXPECT_EQ(race["sessions"][1]["rule"], "race");
@@ -73,6 +73,20 @@ TEST_F(PlaceCommand, AsksTheModelWhereTheTableIsNotSure) {
   const Json all = workspace_.Json("place out --rule race " + tokens);
   EXPECT_EQ(all["sessions"][0]["rule"], "race");
   EXPECT_EQ(all["sessions"][1], race["sessions"][1]);
+}
+
+// The lead of a few known tokens says nothing about a text of others.
+TEST_F(PlaceCommand, AsksTheModelAboutTextsThatTheTableDoesNotKnow) {
+  AddTable();
+  const std::string tokens = "--tokens 7,8,9,10 102,8,9,10 --json";
+  const Json table = workspace_.Json("place out " + tokens);
+  EXPECT_EQ(table["sessions"][0]["margin"], 0.0);
+  EXPECT_EQ(table["sessions"][0]["sure"], false);
+  EXPECT_EQ(table["sessions"][1]["margin"], 3.0);
+  EXPECT_EQ(table["sessions"][1]["sure"], false);
+  const Json race = workspace_.Json("place out --fallback race " + tokens);
+  EXPECT_EQ(race["sessions"][0]["rule"], "race");
+  EXPECT_EQ(race["sessions"][1]["rule"], "race");
 }
 
 TEST_F(PlaceCommand, WithoutATableTheModelIsAskedOrNobody) {

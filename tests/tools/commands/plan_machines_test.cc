@@ -114,5 +114,64 @@ TEST(PlanMachines, ASweepComparesGroupsAndRecipes) {
   EXPECT_THAT(text.out, HasSubstr("bytes of one node\n"));
 }
 
+TEST(PlanMachines, ASweepRefusesWhatItWouldNotFollow) {
+  const Workspace workspace;
+  WriteAll(workspace / "groups.json", R"({"groups": [{"*": "0-7"}, {"*": "8-15"}]})");
+  const std::string before = workspace.Listing();
+  const auto refusal = [&](const std::string& options) {
+    const ToolRun run = workspace.Moepack("plan fixtures/tiny-moe --sweep " + options);
+    EXPECT_EQ(run.status, 2) << options << run.err;
+    EXPECT_EQ(run.out, "") << options;
+    return run.err;
+  };
+  for (const std::string options :
+       {"--overlay-file fixtures/tiny-overlay.json", "--eligible 8", "--output p.json",
+        "--recipe Q8_0", "--pure q8_0", "--trunk-type q8_0", "--experts-type q8_0",
+        "--output-tensor-type q8_0", "--token-embedding-type q8_0", "--tensor-type a=q8_0",
+        "--tensor-type-file rules", "--imatrix m.gguf", "--force"}) {
+    const std::string name = options.substr(0, options.find(' '));
+    EXPECT_THAT(refusal(options),
+                testing::AnyOf(HasSubstr(name + " and --sweep cannot be used together\n"),
+                               HasSubstr("--sweep and " + name + " cannot be used together\n")));
+  }
+  EXPECT_THAT(refusal("--no-uniform"),
+              HasSubstr("--sweep and --no-uniform cannot be used together\n"));
+  EXPECT_THAT(refusal("--partition explicit:groups.json"),
+              HasSubstr("--sweep and --partition explicit cannot be used together\n"));
+  EXPECT_THAT(refusal("--partition session"),
+              HasSubstr("--partition session needs --statistics FILE"));
+  EXPECT_EQ(workspace.Listing(), before);
+}
+
+TEST(PlanMachines, ASweepSaysWhichNumbersItLeavesOut) {
+  const ToolRun run =
+      Workspace().Moepack("plan fixtures/tiny-moe --sweep --groups 2,20,40 --recipes source,Q8_0");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("     2  source "));
+  EXPECT_THAT(run.err,
+              HasSubstr("20 groups: left out: there are 16 experts in the smallest layer"));
+  EXPECT_THAT(run.err,
+              HasSubstr("40 groups: left out: there are 16 experts in the smallest layer"));
+}
+
+TEST(PlanMachines, ASweepMeasuresTheDamageOfEveryRecipe) {
+  const Workspace workspace;
+  const std::string sweep =
+      "plan fixtures/tiny-moe --sweep --groups 2 --recipes Q4_K_M,Q8_0,source --damage";
+  const auto json = workspace.Json(sweep + " --json");
+  ASSERT_EQ(json["rows"].size(), 3u);
+  EXPECT_EQ(json["rows"][0]["recipe"], "source");
+  EXPECT_EQ(json["rows"][0]["damage"], 0.0);
+  EXPECT_EQ(json["rows"][1]["recipe"], "Q8_0");
+  EXPECT_GT(json["rows"][1]["damage"], 0.0);
+  EXPECT_GT(json["rows"][2]["damage"], json["rows"][1]["damage"]);
+  EXPECT_THAT(workspace.Moepack(sweep).out, HasSubstr("   damage\n"));
+  const ToolRun config = workspace.Moepack("plan fixtures/tiny-moe/config.json --sweep --damage");
+  EXPECT_EQ(config.status, 4);
+  EXPECT_THAT(config.err, HasSubstr("config.json: expected weights to measure, found a config "
+                                    "alone"));
+  EXPECT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 --damage").status, 2);
+}
+
 }  // namespace
 }  // namespace moepack::cli

@@ -95,7 +95,7 @@ TEST_F(PlanFromStatistics, SeveralNumbersOfGroupsAreCompared) {
   const ToolRun run = workspace_.Moepack(
       "plan fixtures/tiny-moe --groups 2,3 --statistics s.json --partition session --eligible 8");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("groups  eligible  largest node   found"));
+  EXPECT_THAT(run.out, HasSubstr("groups  eligible  largest node  capture"));
   EXPECT_THAT(run.out, HasSubstr("\n     2         8  "));
   EXPECT_THAT(run.out, HasSubstr("\n     3         8  "));
   EXPECT_EQ(workspace_.Listing(), before);
@@ -116,12 +116,36 @@ TEST_F(PlanFromStatistics, WhatCannotBePlannedIsRefused) {
   ExpectRefused(
       "plan fixtures/tiny-moe --groups 3 --statistics s.json --partition same "
       "--eligible 1",
-      "eligible experts: expected at least 2 (2 per token and 0 pinned), found 1");
+      "eligible experts: expected at least 2 (per token), found 1");
+  const ToolRun beyond = workspace_.Moepack("plan fixtures/tiny-moe --groups 3 --eligible 17");
+  EXPECT_EQ(beyond.status, 2);
+  EXPECT_THAT(beyond.err, HasSubstr("expected at most 16, all that the layer has, found 17\n"
+                                    "hint: lower --eligible\n"));
   ExpectRefused("plan fixtures/tiny-moe --groups 3 --eligible 4",
                 "expected at most 4 as "
                 "--eligible says, found 6");
   ExpectRefused("plan fixtures/tiny-moe --groups 3 --statistics s.json --force -o s.json",
                 "s.json is also an input");
+}
+
+TEST_F(PlanFromStatistics, NodesThatNoSessionWouldChooseAreWarnedAbout) {
+  const ToolRun run = workspace_.Moepack(
+      "plan fixtures/tiny-moe --node 12MB --node 6MBx2 --recipe Q8_0 --context 256 --reserve 0 "
+      "--statistics s.json --partition session --dry-run");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(" held-out sessions would go to nodes 1-2, because another node "
+                                 "holds more of what each of them uses; use fewer nodes, or nodes "
+                                 "of one size\n"));
+}
+
+// With 16 of 16 pinned there is room for all that a token uses.
+TEST_F(PlanFromStatistics, PinnedExpertsCountForTheTokensToo) {
+  WriteAll(workspace_ / "pins.json", R"({"layers": {"*": "0-15"}})");
+  const std::string plan =
+      "plan fixtures/tiny-moe --groups 2 --statistics s.json --partition session --dry-run "
+      "--pin pins.json";
+  ExpectRefused(plan, "eligible experts: expected at least 16 (16 pinned), found 8");
+  EXPECT_EQ(workspace_.Moepack(plan + " --eligible 16").status, 0);
 }
 
 // The routers of another checkpoint with the same shapes.
@@ -134,6 +158,62 @@ TEST_F(PlanFromStatistics, StatisticsOfAnotherModelAreRefusedByTheirRouters) {
   ExpectRefused("plan fixtures/tiny-moe --groups 2 --statistics other.json",
                 "other.json: router digest: expected " + digest + ", found " + std::string(32, '0'),
                 6);
+}
+
+// Every way to a model comes to the same digest, whatever its files are.
+TEST_F(PlanFromStatistics, RoutersOfAGgufAreComparedToo) {
+  ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o q8.gguf").status, 0);
+  const ToolRun good = workspace_.Moepack("plan q8.gguf --groups 2 --statistics s.json --dry-run");
+  EXPECT_EQ(good.status, 0) << good.err;
+  EXPECT_THAT(good.err, Not(HasSubstr("was not checked")));
+  const std::string text = ReadAll(workspace_ / "s.json");
+  const size_t at = text.find("\"router_digest\": \"") + 18;
+  const std::string digest = text.substr(at, 32), zeros(32, '0');
+  std::string other = text;
+  other.replace(at, 32, zeros);
+  WriteAll(workspace_ / "other.json", other);
+  const std::string message =
+      "error: other.json: router digest: expected " + digest + ", found " + zeros + "\n";
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o st --no-verify").status, 0);
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 --recipe Q8_0 -o gg --no-verify")
+                .status,
+            0);
+  for (const std::string command :
+       {"plan q8.gguf --groups 2 --statistics other.json -o p.json",
+        "build q8.gguf --groups 2 --statistics other.json -o out",
+        "overlay st --statistics other.json --size 1 -o out",
+        "overlay gg --statistics other.json --size 1 -o out",
+        "statistics show other.json --model q8.gguf",
+        "statistics convert other.json --to moepack-statistics --model q8.gguf -o o.json",
+        "statistics convert other.json --to sglang --model fixtures/tiny-moe -o o.json",
+        "replay other.json --model q8.gguf", "replay other.json --model fixtures/tiny-moe",
+        "replay other.json --model st", "replay other.json --model gg",
+        "replay fixtures/statistics/route-trace.csv --model st --policy static --statistics "
+        "other.json"}) {
+    ExpectRefused(command, message, 6);
+  }
+}
+
+TEST_F(PlanFromStatistics, WhatCannotBeCheckedIsAWarning) {
+  const std::string command = " --groups 2 --statistics s.json --dry-run";
+  const ToolRun config = workspace_.Moepack("plan fixtures/tiny-moe/config.json" + command);
+  EXPECT_EQ(config.status, 0) << config.err;
+  EXPECT_THAT(config.err,
+              HasSubstr("warning: s.json: whether it was measured on fixtures/tiny-moe/config.json "
+                        "was not checked, because its routers cannot be read here\n"));
+  EXPECT_THAT(workspace_.Moepack("plan fixtures/tiny-moe" + command).err,
+              Not(HasSubstr("was not checked")));
+}
+
+TEST_F(PlanFromStatistics, CountsOfATraceMayBePlannedWith) {
+  const std::string command =
+      "plan fixtures/tiny-moe --groups 2 --statistics fixtures/statistics/route-trace.csv "
+      "--partition ranked --dry-run --score ";
+  const ToolRun counts = workspace_.Moepack(command + "count");
+  EXPECT_EQ(counts.status, 0) << counts.err;
+  ExpectRefused(command + "reap",
+                "error: fixtures/statistics/route-trace.csv: scores: expected reap, found only "
+                "count and gate\n");
 }
 
 }  // namespace

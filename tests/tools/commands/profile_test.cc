@@ -222,6 +222,16 @@ TEST_F(ProfileCommand, StatisticsOfAnotherModelAreNotMerged) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.bin"));
 }
 
+TEST_F(ProfileCommand, FilesOfOtherToolsAreNotMerged) {
+  WriteAll(workspace_ / "ids", "1 2 3");
+  const ToolRun run = workspace_.Moepack(
+      "profile fixtures/tiny-moe --tokens ids --merge fixtures/statistics/imatrix.gguf -o s.bin");
+  EXPECT_EQ(run.status, 4);
+  EXPECT_THAT(run.err, HasSubstr("error: fixtures/statistics/imatrix.gguf: expected statistics of "
+                                 "moepack profile, found imatrix\n"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.bin"));
+}
+
 TEST_F(ProfileCommand, TextsAreNeeded) {
   const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe");
   EXPECT_EQ(run.status, 2);

@@ -119,6 +119,24 @@ TEST_F(ReplayCommand, AnotherModelIsRefused) {
                 "t.csv: layer 0: experts: expected 16, found 4", 6);
 }
 
+TEST_F(ReplayCommand, SizesThatCannotBeAreRefused) {
+  ExpectRefused("replay t.csv --slots 5",
+                "error: --slots: expected at most 4, all experts of a layer, found 5\n");
+  ExpectRefused("replay fixtures/statistics/profile.json --slots 17",
+                "error: --slots: expected at most 16, all experts of a layer, found 17\n");
+  ExpectRefused("replay t.csv --slots 4,4,2",
+                "error: --slots: expected every number once, found 4 twice\n");
+  ExpectRefused("replay t.csv --bytes 2kB,2kB",
+                "error: --bytes: expected every number once, found 2000 twice\n");
+}
+
+TEST_F(ReplayCommand, StatisticsOfOtherToolsAreRefused) {
+  ExpectRefused("replay t.csv --policy static --statistics fixtures/statistics/imatrix.gguf",
+                "error: fixtures/statistics/imatrix.gguf: expected statistics of moepack profile, "
+                "found imatrix\n",
+                4);
+}
+
 TEST_F(ReplayCommand, OptionsThatContradictEachOtherAreRefused) {
   WriteAll(workspace_ / "s.json", "{}");
   ExpectRefused("replay t.csv --policy lru --statistics s.json",

@@ -110,6 +110,22 @@ TEST_F(StatisticsCommand, CountsAreConvertedToEveryFormatAndBack) {
   }
 }
 
+// Of a trace, which has gates as well, formats of counts get the counts.
+TEST_F(StatisticsCommand, CountsOfATraceAreReal) {
+  const std::string command = "statistics convert fixtures/statistics/";
+  ASSERT_EQ(workspace_.Moepack(command + "route-trace.csv --to sglang -o t.json").status, 0);
+  ASSERT_EQ(workspace_.Moepack(command + "profile.json --to sglang -o p.json").status, 0);
+  EXPECT_EQ(ReadAll(workspace_ / "t.json"), ReadAll(workspace_ / "p.json"));
+}
+
+TEST_F(StatisticsCommand, AScoreThatAFileLacksIsTheUsersMistake) {
+  for (const char* file : {"imatrix.gguf", "sglang.json", "hot-cache-initial.json"}) {
+    ExpectRefused(
+        std::string("show ") + kFiles + file + " --score reap", 2,
+        std::string("error: ") + kFiles + file + ": scores: expected reap, found only count\n");
+  }
+}
+
 TEST_F(StatisticsCommand, StatisticsChangeTheirFormAndNothingElse) {
   ASSERT_EQ(workspace_
                 .Moepack("statistics convert fixtures/statistics/profile.json --to "

@@ -41,7 +41,7 @@ TEST_F(PlanBudget, TheTableSaysWhatWasChosen) {
   const ToolRun run =
       workspace_.Moepack("plan fixtures/tiny-moe --groups 2 --budget 5MB --dry-run");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("types for weights of at most 5.00 MB on a node: "));
+  EXPECT_THAT(run.out, HasSubstr("types for tensors of at most 5.00 MB on a node: "));
   EXPECT_THAT(run.out, HasSubstr("gate, up "));
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "plan.json"));
 }
@@ -50,6 +50,9 @@ TEST_F(PlanBudget, WhatContradictsItIsRefused) {
   const std::string plan = "plan fixtures/tiny-moe --groups 2 --budget 5MB ";
   ExpectBudgetRefused(plan + "--node 6MB", "cannot be used together");
   ExpectBudgetRefused(plan + "--sweep", "cannot be used together");
+  for (const char* types : {"--recipe F32", "--pure q4_K", "--trunk-type f16",
+                            "--experts-type q4_0", "--tensor-type a=q4_K"})
+    ExpectBudgetRefused(plan + types, "cannot be used together");
   ExpectBudgetRefused("plan fixtures/tiny-moe --groups 2,4 --budget 5MB",
                       "several numbers of groups and options about machines or --budget");
   ExpectBudgetRefused("plan fixtures/tiny-moe --groups 2 --budget 100k",
@@ -59,7 +62,13 @@ TEST_F(PlanBudget, WhatContradictsItIsRefused) {
   ExpectBudgetRefused(build + "--recipe Q4_K_M",
                       "plan.json: expected no options that choose types");
   ExpectBudgetRefused(build + "--format safetensors",
-                      "plan.json: expected no options that choose types");
+                      "--format safetensors cannot be used with options that choose types");
+  std::string text = ReadAll(workspace_ / "plan.json");
+  const size_t rules = text.find("\"tensor_types\": [");
+  ASSERT_NE(rules, text.npos);
+  text.insert(rules + 17, "\"(=q4_K\", ");
+  WriteAll(workspace_ / "plan.json", text);
+  ExpectBudgetRefused(build, "plan.json: types: tensor_types \"(=q4_K\": ", 3);
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "out"));
 }
 

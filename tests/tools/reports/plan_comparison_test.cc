@@ -26,7 +26,7 @@ TEST(ComparisonTable, HasALineForEveryPlan) {
             "     4         2       7.00 kB\n");
 }
 
-TEST(ComparisonTable, SaysWhatSessionsFindWherePlansKnow) {
+TEST(ComparisonTable, SaysWhatIsCapturedWherePlansKnow) {
   ComparedPlan compared = Compared(2, 0);
   compared.bytes.reset();
   PlanExpectation expectation;
@@ -38,8 +38,8 @@ TEST(ComparisonTable, SaysWhatSessionsFindWherePlansKnow) {
   compared.plan.expectation = expectation;
   EXPECT_EQ(
       ComparisonTable({compared}),
-      "groups  eligible  largest node   found      P5  if contiguous  if the same  if its own\n"
-      "     2         4             -  61.0 %  50.0 %         61.0 %       70.0 %      90.0 "
+      "groups  eligible  largest node  capture      P5  if contiguous  if the same  if its own\n"
+      "     2         4             -   61.0 %  50.0 %         61.0 %       70.0 %      90.0 "
       "%\n");
   const Json json = ComparisonJson({compared});
   EXPECT_EQ(json[0]["groups"], 2);

@@ -1,0 +1,36 @@
+#include "tools/options/output_file.h"
+
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+
+namespace moepack::cli {
+namespace {
+
+Error RefusedOutput(const std::string& out, const char* why, const char* hint) {
+  return {Code::kInvalidArgument, Cat(out, " ", why), hint};
+}
+
+}  // namespace
+
+Error OutputIsInput(const std::string& out) {
+  return RefusedOutput(out, "is also an input",
+                       "choose another output; inputs are never overwritten");
+}
+
+Status CheckOutputFile(const std::string& out, const std::vector<std::string>& inputs, bool force) {
+  std::error_code ignored;
+  for (const std::string& input : inputs) {
+    if (input.empty()) continue;
+    if (input == out || fs::equivalent(input, out, ignored)) return OutputIsInput(out);
+  }
+  if (fs::is_directory(out, ignored))
+    return RefusedOutput(out, "is a directory", "the option takes the name of a file");
+  const fs::path folder = fs::path(out).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
+    return RefusedOutput(out, "lies in a directory that does not exist",
+                         "make the directory first");
+  if (force || !fs::exists(out, ignored)) return Ok();
+  return RefusedOutput(out, "already exists", "--force replaces it, and -o names another file");
+}
+
+}  // namespace moepack::cli

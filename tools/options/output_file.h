@@ -1,0 +1,19 @@
+// The rules for an output that is one file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+
+namespace moepack::cli {
+
+// kInvalidArgument for an output that is one of `inputs` (links are followed, and even with
+// `force`), is a directory, lies in a directory that is not there, or, without `force`, exists.
+// Inputs that are "" are left out.
+Status CheckOutputFile(const std::string& out, const std::vector<std::string>& inputs, bool force);
+
+// What CheckOutputFile says of an output that is an input.
+Error OutputIsInput(const std::string& out);
+
+}  // namespace moepack::cli
