@@ -76,7 +76,7 @@ TEST(SglangCounts, WhatIsNoNumberIsRefused) {
   EXPECT_EQ(ImportError(Counts("[[], [1]]")).message,
             "in: logical_count: expected rows with numbers, found none");
   EXPECT_EQ(ImportError(Counts("[[1, -2]]")).message,
-            "in: layer 0: expert 1: expected a finite score, not negative, found -2");
+            "in: logical_count: expected counts, found -2 for expert 1 of row 0");
   EXPECT_EQ(ImportError(Counts("[]")).message, "in: layers: expected at least one, found none");
   EXPECT_THAT(ImportError(Counts("[[1")).message, HasSubstr("in: JSON: "));
 }

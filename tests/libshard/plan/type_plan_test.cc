@@ -26,7 +26,8 @@ std::string TypeRefusal(const char* key, const Json& value) {
 }
 
 TEST(TypePlan, BadMembersAreNamed) {
-  EXPECT_EQ(TypeRefusal("bytes", 6001), "p: types: bytes: expected at most the budget, found 6001");
+  EXPECT_EQ(TypeRefusal("bytes", uint64_t{6001}),
+            "p: types: bytes: expected at most the budget, found 6001");
   EXPECT_EQ(TypeRefusal("damage_bound", 0.75),
             "p: types: damage_bound: expected at most the damage, found 0.75");
   EXPECT_EQ(TypeRefusal("damage", -1.0), "p: types: damage: expected at least 0, found -1.0");

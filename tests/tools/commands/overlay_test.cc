@@ -147,7 +147,7 @@ TEST_F(OverlayCommand, StatisticsOfFewTokensAreAWarning) {
   WriteAll(workspace_ / "ids", "1 2 3 4");
   Runs("profile fixtures/tiny-moe --tokens ids -o few.json");
   const ToolRun run = Runs("overlay out --statistics few.json -o next");
-  EXPECT_THAT(run.err, HasSubstr("warning: few.json: 3 tokens for 16 experts: most look unused "
+  EXPECT_THAT(run.err, HasSubstr("few.json: 3 tokens for 16 experts: most look unused "
                                  "because too little was read\n"));
 }
 
