@@ -25,10 +25,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using Kind = Credentials::Kind;
-using Scopes = std::vector<std::string>;
+using ScopeList = std::vector<std::string>;
 
-const Scopes kPull = {"repository:team/model:pull"};
-const Scopes kPush = {"repository:team/model:pull,push"};
+const ScopeList kPull = {"repository:team/model:pull"};
+const ScopeList kPush = {"repository:team/model:pull,push"};
 const Credentials kMe{Kind::kBasic, "me", "confidential", "~/.docker/config.json"};
 
 class RegistryAuthTest : public testing::Test {
@@ -46,7 +46,7 @@ class RegistryAuthTest : public testing::Test {
   void SetUp() override { Use(kMe); }
 
   // As a client asks: with what the authorizer gives, and once more where it has something else.
-  Result<HttpReply> Ask(const std::string& path, const Scopes& scopes) {
+  Result<HttpReply> Ask(const std::string& path, const ScopeList& scopes) {
     for (int tried = 0;; ++tried) {
       remote::HttpRequest request;
       request.url = remote::ParseUrl(login_.registry().origin() + path).value();
@@ -58,12 +58,12 @@ class RegistryAuthTest : public testing::Test {
       if (!again) return reply;
     }
   }
-  int StatusOf(const std::string& path, const Scopes& scopes = kPull) {
+  int StatusOf(const std::string& path, const ScopeList& scopes = kPull) {
     const auto reply = Ask(path, scopes);
     EXPECT_TRUE(reply) << reply.error().message;
     return reply ? reply->status : 0;
   }
-  Error Failure(const std::string& path = kBlob, const Scopes& scopes = kPull) {
+  Error Failure(const std::string& path = kBlob, const ScopeList& scopes = kPull) {
     const auto reply = Ask(path, scopes);
     EXPECT_FALSE(reply);
     if (reply) return {};
@@ -96,7 +96,7 @@ TEST_F(RegistryAuthTest, NothingIsLookedForUntilTheRegistryAsks) {
 }
 
 TEST_F(RegistryAuthTest, TheTokenServerIsAskedAsTheProtocolSays) {
-  const Scopes mount = {"repository:team/other:pull", "repository:team/model:pull,push"};
+  const ScopeList mount = {"repository:team/other:pull", "repository:team/model:pull,push"};
   EXPECT_EQ(StatusOf("/v2/team/model/blobs/uploads/?mount=sha256:1&from=team/other", mount), 200);
   ASSERT_EQ(TokenRequests().size(), 1u);
   const FakeRequest request = TokenRequests()[0];
