@@ -49,7 +49,7 @@ class SafetensorsHeaderWriter {
  private:
   std::string text_;   // the start of the file; the length is set at the end
   uint64_t next_ = 0;  // offset of the next tensor
-  uint64_t expected_ = 0, expected_data_ = 0;
+  uint64_t expected_ = 0;  // bytes of the tensors' text, at most
 };
 // Does the same for a list.
 std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
