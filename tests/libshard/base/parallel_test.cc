@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <string>
 #include <thread>
@@ -52,12 +53,16 @@ TEST(ParallelFor, ACountOfZeroCallsNothing) {
 }
 
 TEST(ParallelFor, AnExceptionOfAnyThreadReachesTheCaller) {
+  constexpr auto kTurn = std::chrono::milliseconds(1);
   for (const size_t jobs : {1u, 2u, 8u}) {
     std::atomic<size_t> started{0};
     EXPECT_THROW(static_cast<void>(ParallelFor(100'000, jobs,
                                                [&](size_t i) {
                                                  ++started;
                                                  if (i == 10) throw std::bad_alloc();
+                                                 // So that the thread that throws has its turn
+                                                 // before the others have done everything.
+                                                 if (i > 10) std::this_thread::sleep_for(kTurn);
                                                  return Ok();
                                                })),
                  std::bad_alloc);
