@@ -47,8 +47,8 @@ class SafetensorsHeaderWriter {
   std::string Finish(uint64_t data_start_residue = 0) &&;
 
  private:
-  std::string text_;   // the start of the file; the length is set at the end
-  uint64_t next_ = 0;  // offset of the next tensor
+  std::string text_;       // the start of the file; the length is set at the end
+  uint64_t next_ = 0;      // offset of the next tensor
   uint64_t expected_ = 0;  // bytes of the tensors' text, at most
 };
 // Does the same for a list.
