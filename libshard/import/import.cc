@@ -117,6 +117,7 @@ void WarnOfFewTokens(const std::string& where, ExpertScores& scores) {
     const std::vector<double> sums = SumOfScores(scores);
     double selections = 0;
     for (uint32_t e = 0; e < scores.layers.front().expert_count; ++e) selections += sums[e];
+    if (selections >= expert_count) return;  // it may be more than an integer holds
     tokens = static_cast<uint64_t>(selections);
   }
   if (tokens >= expert_count) return;
