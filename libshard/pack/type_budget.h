@@ -43,8 +43,8 @@ struct TypeBudget {
 // q8_0: it is small and every token needs it. Bytes are exact; those of a plan's node are of the
 // largest eligible count of every layer.
 //
-// kInvalidArgument when the smallest types have more bytes, with what is missing; errors of reading
-// and of MeasureDamage. kUnsupported for a checkpoint without data.
+// kInvalidArgument when the smallest types have more bytes, with how many those are; errors of
+// reading and of MeasureDamage. kUnsupported for a checkpoint without data.
 Result<TypeBudget> SpendTypes(const MoeModel& model, const TypedGguf& base,
                               const TypeBudgetOptions& options);
 
