@@ -20,6 +20,7 @@ constexpr const char* kJournalName = ".journal";
 constexpr const char* kFilesName = "files";
 constexpr std::string_view kJournalFormat = "moepack-journal 1 ";
 constexpr std::string_view kReplacedMark = ".replaced-";
+constexpr std::string_view kRemovedMark = ".removed-";
 constexpr int kLockAttempts = 1000;
 
 // Where its name is known before there is anything under it.
@@ -37,8 +38,13 @@ std::string JournalIdentity(const InsideDirectory& root) {
   return end == std::string::npos ? "" : text->substr(begin, end - begin);
 }
 
+bool IsRemoved(const std::string& name) {
+  return name.starts_with(kRemovedMark) &&
+         ParseUint(std::string_view(name).substr(kRemovedMark.size()));
+}
+
 bool IsOurName(const std::string& name) {
-  return name == kLockName || name == kJournalName || name == kFilesName ||
+  return name == kLockName || name == kJournalName || name == kFilesName || IsRemoved(name) ||
          TemporaryOf(name) == kJournalName;
 }
 
@@ -46,7 +52,8 @@ bool IsOurName(const std::string& name) {
 // is empty or has at least the journal.
 bool IsOurs(const InsideDirectory& root, const std::vector<InsideDirectory::Entry>& entries) {
   const bool known = std::all_of(entries.begin(), entries.end(), [](const auto& entry) {
-    const Kind kind = entry.name == kFilesName ? Kind::kDirectory : Kind::kFile;
+    const bool directory = entry.name == kFilesName || IsRemoved(entry.name);
+    const Kind kind = directory ? Kind::kDirectory : Kind::kFile;
     return IsOurName(entry.name) && entry.kind == kind;
   });
   const bool locked = std::any_of(entries.begin(), entries.end(),
@@ -54,9 +61,17 @@ bool IsOurs(const InsideDirectory& root, const std::vector<InsideDirectory::Entr
   return known && (locked || entries.empty() || !JournalIdentity(root).empty());
 }
 
-// All but the lock; what it is not sure of stays.
+// All but the lock; what it is not sure of stays. The files are moved aside before they are
+// removed: where there are no locks another run may be about to publish them, and only one of the
+// two gets them.
 Status RemoveContent(const InsideDirectory& root) {
-  SHARD_CHECK(root.Remove(kFilesName));
+  const std::string aside = Cat(kRemovedMark, getpid());
+  SHARD_CHECK(root.Remove(aside));
+  SHARD_TRY(const Kind kind, root.KindOf(kFilesName));
+  if (kind != Kind::kNothing) {
+    const Status moved = root.Move(kFilesName, root, aside, false);
+    if (!moved && moved.error().code != Code::kNotFound) return moved;
+  }
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, root.List());
   for (const InsideDirectory::Entry& entry : entries) {
     if (IsOurName(entry.name) && entry.name != kLockName) SHARD_CHECK(root.Remove(entry.name));
@@ -183,9 +198,15 @@ Status StagingDirectory::Discard() {
 // Removes what an earlier run left, such as a file that it had not renamed yet.
 Status StagingDirectory::RemoveUnexpected() {
   SHARD_TRY(const std::vector<std::string> names, files_->ListFiles());
+  size_t expected = 0;
   for (const std::string& name : names) {
-    if (!expected_.contains(name)) SHARD_CHECK(files_->Remove(name));
+    if (expected_.contains(name)) {
+      ++expected;
+    } else {
+      SHARD_CHECK(files_->Remove(name));
+    }
   }
+  if (expected != expected_.size()) return OtherRun("files that this run wrote", "fewer");
   return files_->FlushAll();
 }
 
@@ -202,6 +223,8 @@ Status StagingDirectory::RenameToTarget(bool replace, std::string& aside) {
   if (!status && !aside.empty()) {
     (void)parent_->Move(aside, *parent_, Name(), false).has_value();
   }
+  if (status && !files_->IsStill(*parent_, Name()))
+    return OtherRun("the directory that this run wrote", "another");
   return status;
 }
 
@@ -237,13 +260,15 @@ Status StagingDirectory::SayWhatIsKept(Status status) {
   return error;
 }
 
+Error StagingDirectory::OtherRun(std::string_view expected, std::string_view found) const {
+  return {Code::kIo, Cat(files_->path().string(), ": expected ", expected, ", found ", found),
+          "another process writes the same output, and the file system keeps no locks"};
+}
+
 Status StagingDirectory::Publish(bool replace) {
   if (files_->IsStill(*root_, kFilesName)) return SayWhatIsKept(PublishDirectory(replace));
   keep_ = true;  // what is there now is another run's
-  return Error{Code::kIo,
-               Cat(files_->path().string(), ": expected the directory that this run writes, found ",
-                   "another or none"),
-               "another process writes the same output, and the file system keeps no locks"};
+  return OtherRun("the directory that this run writes", "another or none");
 }
 
 Status StagingDirectory::PublishFiles(const std::vector<std::string>& names, bool replace) {

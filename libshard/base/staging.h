@@ -84,6 +84,7 @@ class StagingDirectory {
   void MendReplaced();
   void MendReplaced(const std::string& name);
   Status RemoveUnexpected();
+  Error OtherRun(std::string_view expected, std::string_view found) const;
   Status RenameToTarget(bool replace, std::string& aside);
   Status PublishDirectory(bool replace);
   Status MoveFiles(const std::vector<std::string>& names, bool replace);
