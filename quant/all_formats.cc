@@ -1,20 +1,20 @@
 #include <array>
 
 #include "quant/format.h"
-#include "quant/iq4_nl.h"
-#include "quant/iq4_xs.h"
-#include "quant/mxfp4.h"
+#include "quant/k_quants/q2_k.h"
+#include "quant/k_quants/q3_k.h"
+#include "quant/k_quants/q4_k.h"
+#include "quant/k_quants/q5_k.h"
+#include "quant/k_quants/q6_k.h"
+#include "quant/nibbles/q4_0.h"
+#include "quant/nibbles/q4_1.h"
+#include "quant/nibbles/q5_0.h"
+#include "quant/nibbles/q5_1.h"
+#include "quant/nibbles/q8_0.h"
 #include "quant/plain.h"
-#include "quant/q2_k.h"
-#include "quant/q3_k.h"
-#include "quant/q4_0.h"
-#include "quant/q4_1.h"
-#include "quant/q4_k.h"
-#include "quant/q5_0.h"
-#include "quant/q5_1.h"
-#include "quant/q5_k.h"
-#include "quant/q6_k.h"
-#include "quant/q8_0.h"
+#include "quant/tables/iq4_nl.h"
+#include "quant/tables/iq4_xs.h"
+#include "quant/tables/mxfp4.h"
 
 namespace quant {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/moepack_runtime.h"
 #include "runtime-shim/session/node.h"
 #include "runtime-shim/session/placer.h"

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/quote.h"
+#include "libshard/base/text/quote.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <new>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 

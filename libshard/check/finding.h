@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/text/expert_ids.h"
 
 namespace moepack {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/presence.h"
 #include "libshard/check/promise.h"
 #include "libshard/check/shapes.h"

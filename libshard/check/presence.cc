@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/layer_names.h"
 #include "libshard/model/family_pattern.h"
 

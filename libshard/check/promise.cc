@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config_fields.h"
 
 namespace moepack {

@@ -2,7 +2,7 @@
 // mean the same in every architecture.
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/promise.h"
 
 namespace moepack {

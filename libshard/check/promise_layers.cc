@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/promise.h"
 
 namespace moepack {

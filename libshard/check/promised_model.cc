@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/promise.h"
 #include "libshard/check/promised_tensors.h"
 #include "libshard/model/family_find.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/weight_config.h"
 
 namespace moepack {

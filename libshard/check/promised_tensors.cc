@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/expected_shape.h"
 #include "libshard/check/promised_attention.h"
 #include "libshard/check/promised_rows.h"

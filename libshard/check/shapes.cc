@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/expected_shape.h"
 #include "libshard/check/layer_names.h"
 #include "libshard/check/module.h"

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config_fields.h"
 
 namespace moepack {

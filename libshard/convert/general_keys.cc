@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/license.h"
 #include "libshard/convert/model_card.h"
 #include "libshard/model/hf_config.h"

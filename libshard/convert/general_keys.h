@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/convert/gguf_model.h"
 
 namespace moepack {

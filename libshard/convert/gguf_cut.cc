@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/gguf_routing.h"

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/converter.h"
 #include "libshard/convert/row_reader.h"
 

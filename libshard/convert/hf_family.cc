@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/convert/general_keys.h"
 #include "libshard/convert/tokenizers/chat_template.h"

@@ -1,8 +1,8 @@
 #include "libshard/convert/license.h"
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/format/gguf_metadata.h"
 
 namespace moepack {

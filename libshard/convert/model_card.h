@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 
 namespace moepack {
 

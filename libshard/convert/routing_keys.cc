@@ -1,6 +1,6 @@
 #include "libshard/convert/routing_keys.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/base_keys.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"

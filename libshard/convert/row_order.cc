@@ -1,6 +1,6 @@
 #include "libshard/convert/row_order.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

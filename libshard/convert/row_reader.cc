@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

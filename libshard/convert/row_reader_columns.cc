@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/row_reader.h"
 
 namespace moepack {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/row_order.h"
 #include "libshard/convert/weights/weight_layout.h"
 #include "libshard/convert/weights/weight_modules.h"

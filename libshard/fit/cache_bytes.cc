@@ -2,7 +2,7 @@
 #include <array>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/fit/cache_shape.h"
 
 namespace moepack {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/promise.h"
 #include "libshard/fit/cache_shape.h"
 #include "libshard/model/config_fields.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/fit/cache_shape.h"
 #include "libshard/model/gguf_keys.h"
 

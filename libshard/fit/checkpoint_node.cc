@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/fit/node_layout.h"
 #include "libshard/model/expert_name.h"
 #include "libshard/model/layer_experts.h"

@@ -1,4 +1,4 @@
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_cut.h"
 #include "libshard/fit/node_layout.h"
 #include "libshard/format/gguf.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/fit/node_layout.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/pack/slice_gguf.h"

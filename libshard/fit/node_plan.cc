@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/partition.h"
 
 namespace moepack {

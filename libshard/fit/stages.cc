@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

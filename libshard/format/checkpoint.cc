@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "libshard/base/inside_path.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/read_header.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/probe_table.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/format/tensor.h"
 

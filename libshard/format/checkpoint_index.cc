@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 
 namespace moepack {
 

@@ -14,9 +14,9 @@
 #include <optional>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/format/gguf_cursor.h"
 
 namespace moepack {

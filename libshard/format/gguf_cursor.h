@@ -8,7 +8,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/result.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 

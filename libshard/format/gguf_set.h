@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/format/gguf_metadata.h"
 
 namespace moepack {

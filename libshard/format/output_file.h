@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/format/tensor.h"
 #include "quant/format.h"
 

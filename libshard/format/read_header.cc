@@ -6,8 +6,8 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/safetensors.h"

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/parallel.h"
 
 namespace moepack {

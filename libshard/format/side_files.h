@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 
 namespace moepack {
 

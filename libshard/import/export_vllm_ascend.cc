@@ -1,6 +1,6 @@
 // Expert lists of vllm-ascend: a line per layer, ids best first. How many are kept is its option
 // expert_prune_ratio.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/export.h"
 
 namespace moepack {

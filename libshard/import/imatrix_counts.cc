@@ -7,7 +7,7 @@
 #include <map>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "libshard/import/importers.h"
 #include "libshard/import/score_table.h"

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/importers.h"
 
 namespace moepack {

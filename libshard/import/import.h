@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
 #include "libshard/stats/expert_scores.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/importers.h"
 #include "libshard/import/score_table.h"
 #include "libshard/stats/statistics_file.h"

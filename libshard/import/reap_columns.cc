@@ -8,7 +8,7 @@
 #include <cmath>
 #include <optional>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/score_table.h"
 #include "libshard/stats/summary.h"
 

@@ -2,7 +2,7 @@
 // "layers". docs/statistics-formats.md has the lines of Python that make it of a .pt file.
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/importers.h"
 #include "libshard/import/reap_columns.h"
 #include "libshard/import/score_table.h"

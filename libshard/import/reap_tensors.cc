@@ -3,7 +3,7 @@
 #include <map>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "libshard/import/importers.h"
 #include "libshard/import/reap_columns.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/trace_builder.h"
 
 namespace moepack {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/stats/expert_scores.h"
 #include "libshard/stats/statistics.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "libshard/base/json_values.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

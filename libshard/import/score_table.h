@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/import/import.h"
 
 namespace moepack {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/stats/expert_scores.h"
 
 namespace moepack {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/import/route_trace.h"
 

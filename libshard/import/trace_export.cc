@@ -10,9 +10,9 @@
 #include <map>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/trace_builder.h"
 
 namespace moepack {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 
 namespace moepack {

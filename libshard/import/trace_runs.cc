@@ -10,7 +10,7 @@
 #include <charconv>
 #include <numeric>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/trace_builder.h"
 #include "libshard/import/trace_lines.h"
 

@@ -19,8 +19,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/trace_builder.h"
 #include "libshard/import/trace_lines.h"
 

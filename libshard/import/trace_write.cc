@@ -5,9 +5,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/result.h"
 #include "libshard/import/route_trace.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 
 namespace moepack {

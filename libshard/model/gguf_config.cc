@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_keys.h"
 #include "libshard/model/gguf_routing.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/family.h"
 

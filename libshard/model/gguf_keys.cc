@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 
 namespace moepack {

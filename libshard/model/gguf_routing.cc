@@ -4,7 +4,7 @@
 #include <array>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_experts.h"

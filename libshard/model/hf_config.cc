@@ -6,9 +6,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
-#include "libshard/base/python_json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/python_json.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

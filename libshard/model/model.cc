@@ -5,10 +5,10 @@
 #include <set>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/family_find.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_experts.h"

@@ -5,7 +5,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/convert/row_reader.h"
-#include "quant/magnitude.h"
+#include "quant/search/magnitude.h"
 
 namespace moepack {
 namespace {

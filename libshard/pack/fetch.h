@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/format/output_file.h"
 

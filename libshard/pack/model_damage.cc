@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/pack/type_damage.h"
 #include "libshard/recipe/recipe_types.h"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/model/model.h"

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
-#include "libshard/base/cell_digest.h"
-#include "libshard/base/descriptor.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/inside_directory.h"
-#include "libshard/base/journal.h"
+#include "libshard/base/files/byte_source.h"
+#include "libshard/base/files/cell_digest.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/journal.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice.h"
 

@@ -5,7 +5,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/row_reader.h"
 #include "libshard/pack/fetch.h"
 #include "libshard/pack/output_stream.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/cell_digest.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/files/cell_digest.h"
+#include "libshard/base/files/staging.h"
 #include "libshard/base/result.h"
-#include "libshard/base/staging.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/grid_report.h"
 #include "libshard/pack/slice.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/pack/encode_rows.h"
 #include "libshard/pack/output_stream.h"

@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-#include "libshard/base/text.h"
-#include "libshard/base/unreadable.h"
+#include "libshard/base/files/unreadable.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 
 namespace moepack {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
 #include "libshard/pack/slice_parts.h"
 

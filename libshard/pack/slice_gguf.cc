@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/pack/encode_rows.h"

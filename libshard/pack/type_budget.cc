@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/pack/model_damage.h"
 #include "libshard/pack/type_damage.h"
 #include "libshard/recipe/bit_budget.h"

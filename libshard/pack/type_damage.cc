@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/row_reader.h"
 #include "libshard/pack/fetch.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
 #include "quant/format.h"

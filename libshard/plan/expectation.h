@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/json.h"
 #include "libshard/stats/expert_scores.h"
 
 namespace moepack {

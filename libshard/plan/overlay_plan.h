@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/plan/plan.h"
 #include "libshard/stats/expert_scores.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/plan_steps.h"
 #include "libshard/plan/plan_strategies.h"
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/json.h"
 #include "libshard/plan/placement_table.h"
 #include "libshard/plan/plan.h"
 #include "libshard/stats/expert_scores.h"

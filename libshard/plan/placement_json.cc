@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/placement.h"
 
 namespace moepack {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/placement_steps.h"
 
 namespace moepack {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/overlay_plan.h"
 #include "libshard/plan/placement.h"
 #include "libshard/plan/plan_steps.h"

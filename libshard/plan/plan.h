@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/model/model.h"
 #include "libshard/plan/expectation.h"
 #include "libshard/plan/placement_table.h"

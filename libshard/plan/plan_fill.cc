@@ -2,7 +2,7 @@
 // expert_count. Overlays are not looked at: a group must keep its bytes when the overlay changes.
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {

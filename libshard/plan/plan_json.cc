@@ -15,12 +15,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json_values.h"
+#include "libshard/base/files/unreadable.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
-#include "libshard/base/unreadable.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/placement.h"
 #include "libshard/plan/plan_steps.h"

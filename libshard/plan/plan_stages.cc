@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {

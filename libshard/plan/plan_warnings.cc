@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack {
 

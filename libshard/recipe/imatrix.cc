@@ -5,8 +5,8 @@
 #include <unordered_set>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {

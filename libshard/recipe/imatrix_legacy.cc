@@ -5,7 +5,7 @@
 //   then, unless the file ends here: i32 chunks
 //   then, unless the file ends here: i32 length, name of the calibration text
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/imatrix_read.h"
 
 namespace moepack {

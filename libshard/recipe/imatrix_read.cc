@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
 
 namespace moepack {

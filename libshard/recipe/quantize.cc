@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "libshard/base/expert_ids.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/general_keys.h"
 
 namespace moepack {

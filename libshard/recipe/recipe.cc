@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_llama.h"
 #include "libshard/recipe/recipe_override.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_llama.h"
 #include "libshard/recipe/recipe_types.h"
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/regex.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/regex.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/recipe/recipe.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_override.h"
 #include "libshard/recipe/recipe_types.h"

@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/inside_directory.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

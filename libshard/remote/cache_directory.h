@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/result.h"
 
 namespace moepack::remote {

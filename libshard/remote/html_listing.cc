@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

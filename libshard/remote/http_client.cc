@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "libshard/base/base64.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_transfer.h"
 #include "libshard/remote/libcurl.h"
 

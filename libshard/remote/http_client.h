@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/remote/http_settings.h"
 #include "libshard/remote/pace.h"
 #include "libshard/remote/url.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/remote/first_range.h"
 #include "libshard/remote/head_cache.h"
 #include "libshard/remote/range_cache.h"

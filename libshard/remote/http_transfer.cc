@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

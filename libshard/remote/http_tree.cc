@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/html_listing.h"
 
 namespace moepack::remote {

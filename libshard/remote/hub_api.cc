@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

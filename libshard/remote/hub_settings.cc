@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "libshard/base/file.h"
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_settings.h"
 
 namespace moepack::remote {

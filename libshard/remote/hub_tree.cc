@@ -4,10 +4,10 @@
 #include <mutex>
 #include <utility>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/file.h"
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

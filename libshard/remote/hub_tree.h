@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/remote/hub_api.h"
 #include "libshard/remote/remote_tree.h"
 

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_tree.h"
 #include "libshard/remote/hub_tree.h"
 #include "libshard/remote/s3_tree.h"

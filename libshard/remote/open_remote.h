@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 
 namespace moepack::remote {
 
@@ -21,8 +21,8 @@ struct RemoteOptions {
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
-// REQUIRES: IsAddress(source) (libshard/base/not_fetched.h). Source::named has no secrets. Errors
-// are those of the trees.
+// REQUIRES: IsAddress(source) (libshard/base/files/not_fetched.h). Source::named has no secrets.
+// Errors are those of the trees.
 Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options);
 // Bytes of files of the tree that came from the cache; 0 for a tree of this machine.
 uint64_t BytesFromCache(const SourceTree& tree);

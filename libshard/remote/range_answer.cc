@@ -1,6 +1,6 @@
 #include "libshard/remote/range_answer.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/libcurl.h"
 
 namespace moepack::remote {

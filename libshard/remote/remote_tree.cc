@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "libshard/base/inside_path.h"
+#include "libshard/base/files/inside_path.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/source_tree.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/remote/http_source.h"
 
 namespace moepack::remote {

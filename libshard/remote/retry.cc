@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/libcurl.h"
 
 namespace moepack::remote {

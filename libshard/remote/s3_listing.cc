@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

@@ -1,6 +1,6 @@
 #include "libshard/remote/s3_refusal.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/s3_listing.h"
 
 namespace moepack::remote {

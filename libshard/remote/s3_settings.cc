@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_settings.h"
 
 namespace moepack::remote {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/s3_refusal.h"
 
 namespace moepack::remote {

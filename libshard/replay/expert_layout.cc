@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/pack/slice.h"
 
 namespace moepack {

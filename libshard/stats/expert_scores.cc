@@ -5,8 +5,8 @@
 #include <map>
 #include <numeric>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "libshard/stats/summary.h"
 
 namespace moepack {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/stats/statistics.h"
 
 namespace moepack {

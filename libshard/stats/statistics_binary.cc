@@ -13,11 +13,11 @@
 #include <array>
 #include <cstring>
 
-#include "libshard/base/byte_source.h"
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/files/byte_source.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/stats/statistics_file.h"
 
 namespace moepack {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
-#include "libshard/base/json.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 #include "libshard/stats/statistics.h"
 
 namespace moepack {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/stats/statistics_file.h"
 
 namespace moepack {

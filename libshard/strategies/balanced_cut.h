@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/text/expert_ids.h"
 
 namespace moepack {
 

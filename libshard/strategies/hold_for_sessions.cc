@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/strategies/balanced_groups.h"
 #include "libshard/strategies/session_clusters.h"
 #include "libshard/strategies/session_gram.h"

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/strategies/balanced_cut.h"
 #include "libshard/strategies/match_parts.h"
 #include "libshard/strategies/session_shares.h"

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/stats/expert_scores.h"
 
 namespace moepack {

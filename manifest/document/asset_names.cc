@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "libshard/base/inside_path.h"
+#include "libshard/base/files/inside_path.h"
 
 namespace moepack::manifest {
 namespace {

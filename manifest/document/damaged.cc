@@ -1,7 +1,7 @@
 #include "manifest/document/damaged.h"
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 

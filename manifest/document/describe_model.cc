@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_text.h"
 
 #ifndef MOEPACK_VERSION

@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/diff_steps.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/text/expert_ids.h"
 #include "manifest/document/diff.h"
 #include "manifest/document/manifest_json.h"
 

@@ -1,6 +1,6 @@
 #include "manifest/document/expert_ranges.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 namespace {

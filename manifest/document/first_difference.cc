@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack::manifest {
 

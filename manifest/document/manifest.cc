@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"
 

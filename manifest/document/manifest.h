@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/cell_digest.h"
-#include "libshard/base/json.h"
+#include "libshard/base/files/cell_digest.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
+#include "libshard/base/text/json.h"
 #include "libshard/convert/license.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"

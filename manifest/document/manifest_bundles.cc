@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/asset_names.h"
 #include "manifest/document/manifest_json.h"
 

@@ -1,8 +1,8 @@
 // Checked reading of single fields, shared by the sections of the manifest.
 #include <algorithm>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
 
 namespace moepack::manifest {

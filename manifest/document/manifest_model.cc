@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
 
 namespace moepack::manifest {

@@ -2,7 +2,7 @@
 // nothing is allocated that is much larger than the text.
 #include <unordered_set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/placement.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/plan/placement.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/inside_directory.h"
 #include "manifest/document/manifest.h"
 
 namespace moepack::manifest {

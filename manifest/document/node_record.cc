@@ -5,14 +5,14 @@
 #include <system_error>
 #include <unordered_set>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/json.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/scan_file.h"
+#include "libshard/base/files/unreadable.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
-#include "libshard/base/unreadable.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/checkpoint_index.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/describe_model.h"

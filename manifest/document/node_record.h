@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "libshard/base/byte_progress.h"
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "manifest/document/manifest.h"
 
 namespace moepack::manifest {

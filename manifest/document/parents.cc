@@ -1,6 +1,6 @@
 #include "manifest/document/parents.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
 
 namespace moepack::manifest {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
-#include "libshard/base/unreadable.h"
+#include "libshard/base/files/unreadable.h"
+#include "libshard/base/text/text.h"
 #include "libshard/pack/read_back.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack::manifest {
 

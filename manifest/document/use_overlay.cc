@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/parts.h"
 
 namespace moepack::manifest {

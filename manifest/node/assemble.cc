@@ -7,9 +7,9 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/json.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 #include "libshard/model/expert_name.h"
 #include "libshard/model/family_find.h"

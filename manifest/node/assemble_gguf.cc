@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_cut.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <unordered_set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/diff_steps.h"
 #include "manifest/document/node_record.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json.h"
-#include "libshard/base/python_json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/python_json.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 namespace {

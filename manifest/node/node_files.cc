@@ -7,7 +7,7 @@
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 

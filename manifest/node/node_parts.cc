@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
 #include "libshard/model/expert_name.h"
 #include "libshard/model/layer_experts.h"

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/format/gguf_set.h"
 #include "manifest/document/node_record.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "libshard/base/byte_progress.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
 
 namespace moepack::manifest {

@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/layer_experts.h"
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/pack/slice_parts.h"

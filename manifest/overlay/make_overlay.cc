@@ -8,9 +8,9 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/staging.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/staging.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/describe_model.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/remake.h"
 
 namespace moepack::manifest {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/model/family.h"
 #include "manifest/document/manifest.h"
 

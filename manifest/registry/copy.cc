@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/not_fetched.h"
+#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/sign/signature_manifest.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/node_groups.h"
 #include "manifest/registry/open_set.h"

@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "libshard/base/json.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/oci_layout.h"

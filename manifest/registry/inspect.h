@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/open_store.h"
 #include "manifest/registry/stored_manifest.h"

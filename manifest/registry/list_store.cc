@@ -1,6 +1,6 @@
 #include "manifest/registry/list_store.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/open_set.h"
 #include "manifest/registry/sign/signature_manifest.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 
 namespace moepack::registry {

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "libshard/base/local_tree.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "manifest/registry/store/file_store.h"
 #include "manifest/registry/store/oci_layout.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/artifact/distribution_parts.h"

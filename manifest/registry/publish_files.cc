@@ -5,9 +5,9 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/files/staging.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/staging.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/published_parts.h"

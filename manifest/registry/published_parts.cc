@@ -1,6 +1,6 @@
 #include "manifest/registry/published_parts.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 
 namespace moepack::registry {

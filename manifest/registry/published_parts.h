@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/artifact/distribution_parts.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/staging.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/staging.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/pull_files.h"
 #include "manifest/registry/pull_selection.h"
 #include "manifest/registry/pull_target.h"

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
 #include "manifest/registry/transfer/fetch_plan.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libshard/base/byte_progress.h"
-#include "libshard/base/staging.h"
+#include "libshard/base/files/staging.h"
 #include "manifest/registry/open_set.h"
 #include "manifest/registry/pull.h"
 #include "manifest/registry/pull_target.h"

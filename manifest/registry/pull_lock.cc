@@ -3,8 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "manifest/registry/artifact/reference.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/result.h"
 
 namespace moepack::registry {

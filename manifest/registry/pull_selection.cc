@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/use_overlay.h"
 

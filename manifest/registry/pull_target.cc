@@ -2,8 +2,8 @@
 
 #include <system_error>
 
-#include "libshard/base/file.h"
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_directory.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/registry/artifact/reference.h"
 

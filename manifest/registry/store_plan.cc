@@ -2,7 +2,7 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/write/promised_file.h"
 

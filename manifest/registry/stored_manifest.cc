@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/sign/signature_manifest.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/store/oci_layout.h"
 #include "manifest/registry/store_plan.h"
 #include "manifest/registry/stored_manifest.h"

@@ -6,8 +6,8 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/pack/recode_rows.h"

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/parents.h"

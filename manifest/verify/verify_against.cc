@@ -1,8 +1,8 @@
 // Verifies against the source. Source, recorded plan and recorded recipe are turned into a
 // distribution again, and everything is compared with it: the description of the model, files,
 // headers, padding and bytes.
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/remake.h"
 #include "manifest/verify/verify_source_rules.h"
 #include "manifest/write/open_bundle.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {

@@ -8,12 +8,12 @@
 #include <mutex>
 #include <numeric>
 
-#include "libshard/base/cell_digest.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/cell_digest.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/source_reader.h"
 #include "manifest/verify/verify_rules.h"
 

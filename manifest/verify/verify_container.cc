@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/open_bundle.h"

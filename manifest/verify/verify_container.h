@@ -1,7 +1,7 @@
 // Checks what a file of a distribution says about itself.
 #pragma once
 
-#include "libshard/base/source_tree.h"
+#include "libshard/base/files/source_tree.h"
 #include "manifest/document/manifest.h"
 
 namespace moepack::manifest {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {

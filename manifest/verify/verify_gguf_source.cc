@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/pack/pack.h"
 #include "manifest/verify/verify_source_rules.h"
 

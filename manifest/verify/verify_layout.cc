@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/verify/verify_source_rules.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/model.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/source_tree.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/model/model.h"
 #include "manifest/document/parts.h"
 #include "manifest/verify/verify.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/verify_source_rules.h"
 #include "manifest/write/assets.h"
 

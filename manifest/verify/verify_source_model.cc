@@ -2,9 +2,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/verify/verify_source_rules.h"

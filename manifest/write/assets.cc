@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/files/source_tree.h"
+#include "libshard/base/files/staging.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
-#include "libshard/base/staging.h"
 #include "manifest/document/asset_names.h"
 #include "manifest/document/manifest.h"
 

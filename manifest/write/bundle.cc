@@ -11,10 +11,10 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/json.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/source_place.h"
 

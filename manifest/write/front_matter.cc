@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/source_place.h"
 #include "quant/format.h"
 

@@ -2,8 +2,8 @@
 
 #include <system_error>
 
-#include "libshard/base/staging.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/staging.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"
 #include "manifest/document/read_back.h"

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/descriptor.h"
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 namespace {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <string>
 
-#include "libshard/base/byte_source.h"
-#include "libshard/base/file.h"
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/byte_source.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/result.h"
 
 namespace moepack::manifest {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <tuple>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/parts.h"
 
 namespace moepack::manifest {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 
 namespace moepack::manifest {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/gguf_metadata.h"
 #include "manifest/document/damaged.h"

@@ -5,10 +5,10 @@
 #include <set>
 #include <system_error>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/inside_directory.h"
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"

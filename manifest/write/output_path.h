@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/staging.h"
 #include "libshard/base/result.h"
-#include "libshard/base/staging.h"
 
 namespace moepack::manifest {
 

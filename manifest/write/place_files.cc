@@ -4,7 +4,7 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/promised_file.h"

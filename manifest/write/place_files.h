@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/files/staging.h"
 #include "libshard/base/result.h"
-#include "libshard/base/staging.h"
 #include "libshard/pack/pack.h"
 #include "manifest/write/join_parts.h"
 #include "manifest/write/link_file.h"

@@ -1,4 +1,4 @@
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/pack/slice_gguf.h"
 #include "manifest/document/describe_model.h"

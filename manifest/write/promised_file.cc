@@ -3,9 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 
 namespace moepack::manifest {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "libshard/base/byte_progress.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "libshard/pack/pack.h"
 
 namespace moepack::manifest {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/parts.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/card_sections.h"

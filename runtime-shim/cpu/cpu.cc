@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/cpu/attention.h"
 #include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/cpu/round_activations.h"

@@ -114,7 +114,7 @@ struct CodeTable {
 };
 
 // Codes plus 128, for CenteredByte: -127 -104 -83 -65  -49 -35 -22 -10  1 13 25 38  53 69 89 113
-// (quant/iq4.h).
+// (quant/tables/iq4.h).
 template <int kCount>
 MOEPACK_DEVICE void DecodeIq4(const uint32_t (&packed)[kCount], int half, float (&q)[4 * kCount]) {
   const CodeTable table{{0x3f2d1801, 0x766a5d4f, 0xa6998d81, 0xf1d9c5b5}};

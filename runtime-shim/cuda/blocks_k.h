@@ -10,8 +10,8 @@ struct ScaleAndOffset {
   float scale, offset;
 };
 
-// The scale of group 0 ... 7 and its minimum with a minus (quant/k_pairs.h). `pairs` are the first
-// 16 bytes of a block.
+// The scale of group 0 ... 7 and its minimum with a minus (quant/search/k_pairs.h). `pairs` are the
+// first 16 bytes of a block.
 MOEPACK_DEVICE ScaleAndOffset PairOf(const uint32_t (&pairs)[4], int group) {
   const int shift = 8 * (group & 3);
   const uint32_t a = pairs[1] >> shift, b = pairs[2] >> shift, c = pairs[3] >> shift;

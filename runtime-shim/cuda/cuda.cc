@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/cuda/cuda_executor.h"
 
 namespace moepack::runtime {

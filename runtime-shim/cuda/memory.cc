@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/cuda/device.h"
 
 namespace moepack::runtime::cuda {

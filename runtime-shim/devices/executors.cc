@@ -1,6 +1,6 @@
 #include "runtime-shim/devices/executors.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/cpu/cpu.h"
 #include "runtime-shim/cuda/cuda.h"
 #include "runtime-shim/vulkan/vulkan.h"

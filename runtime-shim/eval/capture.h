@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/text/expert_ids.h"
 #include "runtime-shim/model/router.h"
 #include "runtime-shim/profile/window_tokens.h"
 #include "runtime-shim/session/session.h"

@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/eval/token_scores.h"
 #include "runtime-shim/profile/windows.h"
 #include "runtime-shim/session/placer.h"

@@ -1,7 +1,7 @@
 // Compares gates with what was measured.
 #include <cstdio>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/eval/summary.h"
 
 namespace moepack::runtime {

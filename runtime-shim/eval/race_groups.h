@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "runtime-shim/eval/race.h"
 #include "runtime-shim/session/session.h"
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/families/families.h"
 
 namespace moepack::runtime {

@@ -1,4 +1,4 @@
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/families/families.h"
 
 namespace moepack::runtime {

@@ -3,7 +3,7 @@
 #include <deque>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/gguf_experts.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/opened_parts.h"

@@ -1,8 +1,8 @@
 #include <set>
 #include <string_view>
 
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/gguf_parts.h"

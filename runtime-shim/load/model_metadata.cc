@@ -1,6 +1,6 @@
 #include "runtime-shim/load/model_metadata.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/load/opened_parts.h"
 #include "runtime-shim/load/restored_checkpoint.h"
 

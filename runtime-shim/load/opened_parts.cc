@@ -1,6 +1,6 @@
 #include "runtime-shim/load/opened_parts.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/verify_container.h"
 
 namespace moepack::runtime {

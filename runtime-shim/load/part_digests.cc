@@ -1,9 +1,9 @@
 // Compares the digests of what is loaded. Unlike for verify, parts that are not loaded may be
 // absent or damaged.
 #include "libshard/base/byte_progress.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/part_selection.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/use_overlay.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
+#include "libshard/base/text/expert_ids.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/model/weights.h"
 

@@ -2,8 +2,8 @@
 // TensorPlacer.
 #pragma once
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/convert/gguf_model.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/tensor_placer.h"

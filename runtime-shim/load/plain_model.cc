@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/quantize.h"
 #include "manifest/document/node_record.h"
 #include "runtime-shim/load/placed_model.h"

@@ -2,8 +2,8 @@
 // is one of these.
 #pragma once
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "runtime-shim/model/weights.h"
 
 namespace moepack::runtime {

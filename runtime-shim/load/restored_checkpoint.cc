@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/memory_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/memory_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family_find.h"
 #include "libshard/recipe/quantize.h"

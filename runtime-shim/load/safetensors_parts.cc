@@ -1,6 +1,6 @@
 #include "runtime-shim/load/safetensors_parts.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/load/placed_model.h"
 #include "runtime-shim/load/restored_checkpoint.h"
 

@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 

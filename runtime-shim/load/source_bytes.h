@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/result.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/pack/slice.h"

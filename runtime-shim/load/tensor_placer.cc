@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "libshard/base/byte_progress.h"
-#include "libshard/base/mapped_file.h"
+#include "libshard/base/files/mapped_file.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/row_reader.h"
 #include "libshard/pack/encode_rows.h"
 

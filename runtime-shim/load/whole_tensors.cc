@@ -1,7 +1,7 @@
 #include "runtime-shim/load/whole_tensors.h"
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
 #include "libshard/model/expert_name.h"
 #include "libshard/model/layer_experts.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/format/tensor.h"
 #include "libshard/model/family.h"
 #include "runtime-shim/load/opened_parts.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/node/assemble.h"
 #include "runtime-shim/load/scratch_directory.h"

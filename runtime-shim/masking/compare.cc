@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/session/sampler.h"
 
 namespace moepack::runtime {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/masking/compare.h"
 
 namespace moepack::runtime {

@@ -1,6 +1,6 @@
 #include "runtime-shim/model/layer_weights.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/model/tensor_slots.h"
 
 namespace moepack::runtime {

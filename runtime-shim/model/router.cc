@@ -16,7 +16,7 @@
 #include <limits>
 #include <numeric>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/model/routing.h"
 
 namespace moepack::runtime {

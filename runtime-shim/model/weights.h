@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
+#include "libshard/base/text/expert_ids.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"

@@ -4,10 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "libshard/base/json.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/model/router_digest.h"
 #include "libshard/stats/statistics_file.h"
 

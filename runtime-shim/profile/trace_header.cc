@@ -1,6 +1,6 @@
 #include "runtime-shim/profile/trace_header.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 namespace {

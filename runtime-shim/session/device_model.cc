@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/base/mapped_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/mapped_file.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/model/rope.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/session/forward.h"
 
 namespace moepack::runtime {

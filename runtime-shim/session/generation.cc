@@ -1,6 +1,6 @@
 #include "runtime-shim/session/generation.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/load/model_metadata.h"
 #include "runtime-shim/model/bos_token.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "libshard/base/mapped_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/mapped_file.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/session/forward.h"
 
 namespace moepack::runtime {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
 #include "runtime-shim/executor/executor.h"
 #include "runtime-shim/model/model_spec.h"
 #include "runtime-shim/model/router.h"

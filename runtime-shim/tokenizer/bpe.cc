@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "libshard/base/byte_alphabet.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/byte_alphabet.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/tokenizer/merges.h"
 #include "runtime-shim/tokenizer/pre_tokenizer.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <queue>
 
-#include "libshard/base/byte_alphabet.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/byte_alphabet.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 namespace {

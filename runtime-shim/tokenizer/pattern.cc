@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 namespace {

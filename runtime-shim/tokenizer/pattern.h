@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/regex.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/regex.h"
 
 namespace moepack::runtime {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/space_mark.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/space_mark.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
 namespace {

@@ -2,7 +2,7 @@
 // control token whatever its type says. Source: llama.cpp v0.5.0.
 #include <iterator>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/tokenizer/token_table.h"
 
 namespace moepack::runtime {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/tokenizer/bpe.h"
 #include "runtime-shim/tokenizer/sentencepiece.h"
 #include "runtime-shim/tokenizer/utf8.h"

@@ -1,6 +1,6 @@
 #include "runtime-shim/tokenizer/utf8.h"
 
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack::runtime {
 namespace {

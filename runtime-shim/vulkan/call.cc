@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime::vulkan {
 namespace {}  // namespace

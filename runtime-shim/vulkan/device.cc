@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/instance.h"
 #include "runtime-shim/vulkan/status.h"
 #include "runtime-shim/vulkan/structure.h"

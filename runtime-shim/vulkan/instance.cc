@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/loader.h"
 #include "runtime-shim/vulkan/shaders.h"
 #include "runtime-shim/vulkan/status.h"

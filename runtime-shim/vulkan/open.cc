@@ -1,5 +1,5 @@
 // Choosing a device, and starting on it.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/vulkan.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 

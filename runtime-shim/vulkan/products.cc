@@ -1,7 +1,7 @@
 // MatMul and Embed: what decodes weights.
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/call.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 

@@ -1,6 +1,6 @@
 #include "runtime-shim/vulkan/status.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::runtime::vulkan {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
 namespace moepack::runtime::vulkan {

@@ -1,5 +1,5 @@
 // In place of the other files where the build found no Vulkan.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/vulkan.h"
 
 namespace moepack::runtime {

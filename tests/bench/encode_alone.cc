@@ -5,9 +5,9 @@
 #include <fstream>
 #include <set>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
 #include "libshard/pack/encode_rows.h"
 

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/quant_cases.h"
 

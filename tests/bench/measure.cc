@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
 #include "libshard/model/family.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/strategies/split_mix.h"
 #include "tests/libshard/model/model_for_test.h"
 

@@ -7,8 +7,8 @@
 #include <ostream>
 #include <vector>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 
 namespace bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/bench/whole_run.h"
 
 namespace bench {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/bench/encode_alone.h"
 #include "tests/bench/whole_run.h"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/bench/whole_run.h"
 #include "tests/remote/support/docker_registry.h"
 

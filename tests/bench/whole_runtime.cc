@@ -1,7 +1,7 @@
 // moepack run: how long a node takes until its first token, beside reading its files once.
 #include <iostream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/bench/whole_run.h"
 
 namespace bench {

@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/parts.h"
 #include "tests/conformance/split_checkpoint.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "fixtures/generator.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/converter.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"

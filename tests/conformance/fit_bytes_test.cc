@@ -8,7 +8,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/fit/node_bytes.h"
 #include "libshard/recipe/recipe_list.h"
 #include "manifest/node/assemble.h"

@@ -11,8 +11,8 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
 #include "tests/conformance/real_files.h"

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
-#include "libshard/base/inside_path.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_path.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/safetensors.h"
 #include "libshard/plan/plan.h"

@@ -11,8 +11,8 @@
 #include <set>
 #include <sstream>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
 #include "libshard/model/family_find.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 
 namespace moepack {

@@ -7,8 +7,8 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/memory_tree.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/pack/pack.h"
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"

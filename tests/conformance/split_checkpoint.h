@@ -10,7 +10,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"
 

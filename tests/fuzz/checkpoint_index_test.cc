@@ -4,8 +4,8 @@
 #include <set>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/inside_path.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/local_tree.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // ParseIds: "0-42,97" as users type it and as manifests say it.
-#include "libshard/base/expert_ids.h"
+#include "libshard/base/text/expert_ids.h"
 
 #include "tests/fuzz/target.h"
 

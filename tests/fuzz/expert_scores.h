@@ -1,7 +1,7 @@
 // ReadExpertScores as a target: what is read of any bytes can be used.
 #pragma once
 
-#include "libshard/base/memory_tree.h"
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/import/export.h"
 #include "libshard/import/import.h"
 #include "tests/fuzz/target.h"

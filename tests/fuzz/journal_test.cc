@@ -1,5 +1,5 @@
 // Journal::Open: whatever a killed run left, what it lists is well formed and can be gone on with.
-#include "libshard/base/journal.h"
+#include "libshard/base/files/journal.h"
 
 #include "fixtures/temp_dir.h"
 #include "tests/fuzz/target.h"

@@ -1,5 +1,5 @@
 // ParseJson and StreamJson: the gate that every document passes.
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 
 #include <nlohmann/json.hpp>
 

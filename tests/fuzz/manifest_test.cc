@@ -1,7 +1,7 @@
 // ParseManifest: what was read can be written and read again, and names no file outside.
 #include "manifest/document/manifest.h"
 
-#include "libshard/base/inside_path.h"
+#include "libshard/base/files/inside_path.h"
 #include "tests/fuzz/target.h"
 #include "tests/manifest/document/sample.h"
 

@@ -1,8 +1,8 @@
 // ParseOciManifest: what was read can be written and read again, and names no file outside.
 #include "manifest/registry/artifact/oci_manifest.h"
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "tests/fuzz/target.h"
 #include "tests/manifest/document/sample.h"

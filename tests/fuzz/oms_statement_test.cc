@@ -1,5 +1,5 @@
 // ParseOmsStatement: what was read can be written and read again.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/sign/oms.h"
 #include "tests/fuzz/target.h"
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "tests/fuzz/target.h"
 #include "tests/libshard/plan/placement_sample.h"
 

@@ -1,5 +1,5 @@
 // ParsePythonJson: JSON with bare Infinity in it.
-#include "libshard/base/python_json.h"
+#include "libshard/base/text/python_json.h"
 
 #include <nlohmann/json.hpp>
 

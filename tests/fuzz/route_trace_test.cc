@@ -1,7 +1,7 @@
 // ReadRouteTrace in all its forms, and what is done with the trace: scores and a replay.
 #include "libshard/import/route_trace.h"
 
-#include "libshard/base/memory_tree.h"
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/replay/cache_replay.h"
 #include "tests/fuzz/target.h"
 

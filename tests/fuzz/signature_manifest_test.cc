@@ -2,7 +2,7 @@
 // no more signatures than anybody should look at.
 #include "manifest/registry/sign/signature_manifest.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/sign/simple_signing.h"
 #include "tests/fuzz/target.h"

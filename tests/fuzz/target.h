@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/fuzz/json_mutation.h"
 #include "tests/fuzz/mutation.h"
 

@@ -13,7 +13,7 @@ for program in "$compiler" qemu-aarch64; do
   fi
 done
 mkdir -p "$scratch"
-for file in "$root"/quant/*.cc "$root"/tests/neon/same_bytes.cc; do
+for file in $(find "$root/quant" -name '*.cc') "$root"/tests/neon/same_bytes.cc; do
   "$compiler" -march=armv8-a+crypto -std=c++20 -O1 -DNDEBUG -ffp-contract=off -Wall -Wextra \
     -Wshadow -Wconversion -Wno-sign-conversion -Werror -DHWY_COMPILE_ONLY_STATIC \
     -idirafter /usr/include -I"$root" -c "$file" -o "$scratch/$(basename "$file" .cc).o"

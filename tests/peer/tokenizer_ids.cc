@@ -5,7 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/format/read_header.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tests/peer/tokenizer_vocabulary.h"

@@ -4,8 +4,8 @@
 #include <random>
 #include <set>
 
-#include "libshard/base/byte_alphabet.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/byte_alphabet.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
 namespace peer {

@@ -1,11 +1,11 @@
-#include "quant/k_search.h"
+#include "quant/search/k_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "quant/k_pairs.h"
+#include "quant/search/k_pairs.h"
 
 namespace quant {
 namespace {

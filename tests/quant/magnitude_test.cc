@@ -1,4 +1,4 @@
-#include "quant/magnitude.h"
+#include "quant/search/magnitude.h"
 
 #include <algorithm>
 #include <bit>

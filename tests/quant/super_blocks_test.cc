@@ -1,7 +1,7 @@
 // The types of 256-value blocks, each with a block worked out by hand from its byte table.
 #include <gmock/gmock.h>
 
-#include "quant/iq4.h"
+#include "quant/tables/iq4.h"
 #include "tests/quant/block_builder.h"
 
 namespace quant {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/fake_s3.h"
 #include "tests/remote/support/remote_commands.h"

@@ -1,7 +1,7 @@
 // Every example of the help is run, those of registries with one of this machine.
 #include <sstream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/registry_commands.h"
 
 namespace moepack::remote {

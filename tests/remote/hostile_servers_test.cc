@@ -10,7 +10,7 @@
 #include <set>
 
 #include "fixtures/generator.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/remote_commands.h"
 

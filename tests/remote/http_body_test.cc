@@ -7,7 +7,7 @@
 #include <future>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_client.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/quick_settings.h"

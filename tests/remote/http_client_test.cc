@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/quick_settings.h"
 #include "tests/remote/support/scoped_variable.h"

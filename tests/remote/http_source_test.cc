@@ -9,7 +9,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/quick_settings.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/quick_settings.h"
 #include "tests/remote/support/scoped_variable.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/fake_s3.h"
 #include "tests/remote/support/remote_commands.h"

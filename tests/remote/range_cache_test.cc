@@ -14,7 +14,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

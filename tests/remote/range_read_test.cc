@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/first_range.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/quick_settings.h"

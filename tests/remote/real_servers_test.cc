@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/nginx.h"
 #include "tests/remote/support/real_server.h"
 #include "tests/remote/support/remote_commands.h"

@@ -7,9 +7,9 @@
 #include <random>
 #include <thread>
 
-#include "libshard/base/inside_directory.h"
-#include "libshard/base/journal.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/journal.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/run_moepack.h"

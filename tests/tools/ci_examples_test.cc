@@ -6,7 +6,7 @@
 #include <sstream>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {

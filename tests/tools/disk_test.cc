@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {

@@ -25,8 +25,8 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/regex.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/regex.h"
+#include "libshard/base/text/text.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {

@@ -4,9 +4,9 @@
 
 #include <sstream>
 
-#include "libshard/base/json.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/utf8.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {

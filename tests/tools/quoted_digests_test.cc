@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/regex.h"
+#include "libshard/base/text/regex.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {

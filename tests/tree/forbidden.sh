@@ -25,9 +25,10 @@ build_files=$(find CMakeLists.txt CMakePresets.json Makefile .ci $folders -name 
   -o -name '*.cmake' -o -name Makefile -o -name CMakePresets.json -o -path '.ci/*' -type f)
 forbid "bytes would depend on the machine" '^[^#]*-(march=native|ffast-math|Ofast)' $build_files
 forbid "finish it, or open an issue" '\<(TODO|FIXME|XXX|HACK)\>' $folders
-forbid "use libshard/base/regex.h: std::regex is slow and recurses" '# *include *<regex>' $folders
-forbid "PCRE2 is reached through libshard/base/regex.h" '# *include *<pcre2' \
-  $(find $folders \( -name '*.cc' -o -name '*.h' \) ! -path libshard/base/regex.cc)
+forbid "use libshard/base/text/regex.h: std::regex is slow and recurses" '# *include *<regex>' \
+  $folders
+forbid "PCRE2 is reached through libshard/base/text/regex.h" '# *include *<pcre2' \
+  $(find $folders \( -name '*.cc' -o -name '*.h' \) ! -path libshard/base/text/regex.cc)
 # What is read of a checkpoint or distribution has a tree that says what may be opened. The three
 # open a file that an option named, or that moepack has just linked.
 forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard manifest runtime-shim \

@@ -1,8 +1,8 @@
 #include "tools/base/command_text.h"
 
-#include "libshard/base/file.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::cli {
 

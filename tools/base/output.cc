@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack::cli {
 

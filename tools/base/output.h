@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack::cli {
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 
 namespace moepack::cli {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack::cli {
 std::string Utf8Stream::Add(std::string_view bytes) {

@@ -2,7 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/node/assemble.h"
 #include "tools/base/command.h"

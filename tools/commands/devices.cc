@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "runtime-shim/devices/executors.h"
 
 namespace moepack::cli {

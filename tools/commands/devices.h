@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack::cli {
 

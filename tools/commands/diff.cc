@@ -5,10 +5,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/node_record.h"
 #include "manifest/node/diff_nodes.h"
 #include "manifest/registry/diff_sets.h"

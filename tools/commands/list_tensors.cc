@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
 #include "libshard/convert/converter.h"

@@ -3,11 +3,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/descriptor.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/side_files.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice_gguf.h"

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/verify/requantize.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/exit_code.h"

@@ -4,15 +4,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/node_record.h"
 #include "manifest/verify/verify_node.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
-#include "tools/commands/signature_options.h"
+#include "tools/commands/registry/signature_options.h"
 #include "tools/commands/verify_command.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"

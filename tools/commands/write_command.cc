@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_override.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"

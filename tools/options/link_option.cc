@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tools/options/options.h"
 
 namespace moepack::cli {

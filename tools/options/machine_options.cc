@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
 

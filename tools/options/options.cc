@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "libshard/base/cell_digest.h"
-#include "libshard/base/json.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/files/cell_digest.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/plan/partition.h"
 #include "manifest/node/open_node.h"
 #include "tools/base/output.h"

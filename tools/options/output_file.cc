@@ -1,7 +1,7 @@
 #include "tools/options/output_file.h"
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::cli {
 namespace {

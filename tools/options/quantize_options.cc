@@ -4,9 +4,9 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_text.h"
 #include "tools/base/sections.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/pack/pack.h"
 #include "libshard/recipe/quantize.h"
 #include "tools/base/command.h"

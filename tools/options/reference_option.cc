@@ -1,7 +1,7 @@
 #include "tools/options/reference_option.h"
 
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 
 namespace moepack::cli {

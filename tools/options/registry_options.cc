@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_client.h"
 #include "manifest/registry/server/certs_d.h"
 #include "manifest/registry/server/credentials.h"

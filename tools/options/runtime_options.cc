@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"

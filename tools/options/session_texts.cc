@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "libshard/base/file.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"

@@ -2,9 +2,9 @@
 
 #include <mutex>
 
-#include "libshard/base/local_tree.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/open_remote.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"

@@ -4,7 +4,7 @@
 #include <CLI/App.hpp>
 #include <string>
 
-#include "libshard/base/source_tree.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/format/checkpoint.h"
 #include "tools/base/command.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "libshard/base/file.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
 #include "libshard/model/router_digest.h"
 #include "libshard/plan/partition.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/expert_ids.h"
-#include "libshard/base/regex.h"
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/regex.h"
 #include "libshard/model/model.h"
 
 namespace moepack::cli {

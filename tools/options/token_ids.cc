@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::cli {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_settings.h"
 #include "tools/options/options.h"
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/expert_ids.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 #include "tools/base/table.h"
 

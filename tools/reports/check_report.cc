@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 
 namespace moepack::cli {

@@ -1,6 +1,6 @@
 // Workflow commands of GitHub Actions, with the escapes that their runner undoes.
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "tools/reports/ci_report.h"
 #include "tools/reports/verify_report.h"
 

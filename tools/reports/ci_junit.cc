@@ -1,7 +1,7 @@
 // JUnit XML as GitLab, Jenkins and GitHub reporters read it.
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "tools/reports/ci_report.h"
 #include "tools/reports/verify_report.h"
 

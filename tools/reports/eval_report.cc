@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/eval/yardstick.h"
 #include "tools/base/output.h"

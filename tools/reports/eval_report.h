@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "runtime-shim/eval/summary.h"
 #include "tools/reports/ci_report.h"
 

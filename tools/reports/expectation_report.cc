@@ -1,6 +1,6 @@
 #include "tools/reports/expectation_report.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 #include "tools/base/table.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 #include "libshard/pack/pack.h"
 
 namespace moepack::cli {

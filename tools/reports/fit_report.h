@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/fit/cache_shape.h"
 #include "libshard/fit/fit_nodes.h"
 #include "libshard/fit/stages.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/check/promised_model.h"
 #include "libshard/model/model.h"
 #include "tools/reports/node_sizes.h"

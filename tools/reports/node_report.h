@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
 #include "manifest/document/manifest.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/plan/plan.h"

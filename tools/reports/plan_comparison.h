@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/plan/plan.h"
 #include "tools/reports/node_report.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/stats/summary.h"
 #include "tools/options/session_texts.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/replay/cache_replay.h"
 #include "libshard/replay/expected_hits.h"
 

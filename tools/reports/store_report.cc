@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 #include "tools/base/table.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "manifest/registry/store_report.h"
 
 namespace moepack::cli {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/format/tensor.h"
 #include "tools/base/table.h"
 

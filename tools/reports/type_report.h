@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/recipe/type_list.h"
 
 namespace moepack::cli {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "manifest/verify/verify.h"
 #include "tools/reports/ci_report.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "manifest/write/bundle.h"
 #include "tools/reports/fetch_report.h"
 

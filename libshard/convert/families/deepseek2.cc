@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"

@@ -1,7 +1,7 @@
 // DeepSeek-V3, R1 and V3.1, Kimi-K2 and K2-Thinking: sigmoid scores, a selection bias, groups of
 // experts (one in Kimi's). Kimi-K2.5 is the same beside a vision tower. Blocks for multi-token
 // prediction are left out, as llama.cpp's converter has it.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
 

@@ -1,6 +1,6 @@
 // GLM-4.5, 4.6 and 4.7: biases on queries, keys and values, norms on some models' queries and keys,
 // leading dense layers, sigmoid scores with a selection bias.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/glm.h"
 #include "libshard/convert/families/mixed_layers.h"

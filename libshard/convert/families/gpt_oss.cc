@@ -2,7 +2,7 @@
 // learned sink per head. Models fine-tuned in BF16 hold the experts transposed.
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 

@@ -2,7 +2,7 @@
 // experts, and four multipliers.
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/convert/tokenizers/special_tokens.h"

@@ -1,6 +1,6 @@
 // Mixtral is architecture "llama" with experts: queries and keys permuted for its rope, w1 the
 // gate, w3 up, w2 down.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/convert/tokenizers/special_tokens.h"

@@ -1,5 +1,5 @@
 // OLMoE: norms over the whole projections of queries and keys, router weights never renormalised.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 

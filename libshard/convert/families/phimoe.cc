@@ -3,7 +3,7 @@
 // softmax instead of the model's sparse mixer; that cannot be said in a GGUF.
 #include <cmath>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 

@@ -1,6 +1,6 @@
 // Qwen2-MoE (Qwen1.5-MoE, Qwen2-57B-A14B): biases on queries, keys and values, a shared expert with
 // a gate, router weights never renormalised.
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/qwen_rows.h"
 

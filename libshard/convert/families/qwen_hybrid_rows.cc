@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/qwen_rows.h"
 
 namespace moepack {

@@ -1,4 +1,4 @@
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/qwen_rows.h"
 #include "libshard/model/config_fields.h"
 

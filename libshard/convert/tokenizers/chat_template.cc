@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack {
 

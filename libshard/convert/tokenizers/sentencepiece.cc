@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "libshard/base/space_mark.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/space_mark.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

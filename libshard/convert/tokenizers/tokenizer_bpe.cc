@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/tokenizers/pre_tokenizer.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 

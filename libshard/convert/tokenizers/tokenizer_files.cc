@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json_values.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

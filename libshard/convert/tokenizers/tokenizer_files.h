@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/json.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack {
 

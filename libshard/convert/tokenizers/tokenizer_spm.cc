@@ -2,7 +2,7 @@
 // tokenizer.json.
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/tokenizers/sentencepiece.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 

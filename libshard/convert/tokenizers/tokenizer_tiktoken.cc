@@ -6,9 +6,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/byte_alphabet.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/byte_alphabet.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
 namespace moepack {

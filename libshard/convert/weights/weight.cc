@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/weights/weight_fp8.h"
 #include "libshard/convert/weights/weight_gptq.h"
 #include "libshard/convert/weights/weight_int4.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/weights/weight_scales.h"
 
 namespace moepack {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/weights/weight_bits.h"
 #include "libshard/convert/weights/weight_scales.h"
 

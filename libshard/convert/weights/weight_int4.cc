@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "libshard/base/bytes.h"
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/weights/weight_bits.h"
 #include "libshard/convert/weights/weight_scales.h"
-#include "quant/nibble_pairs.h"
+#include "quant/nibbles/nibble_pairs.h"
 
 namespace moepack {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json_values.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/artifact/spdx.h"

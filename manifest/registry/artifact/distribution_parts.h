@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "manifest/document/manifest.h"
 #include "manifest/registry/artifact/describe_set.h"
 

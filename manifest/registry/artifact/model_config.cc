@@ -5,8 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json_values.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/source_place.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/artifact/spdx.h"

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/inside_path.h"
-#include "libshard/base/json_values.h"
+#include "libshard/base/files/inside_path.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

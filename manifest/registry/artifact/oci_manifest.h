@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack::registry {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <optional>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

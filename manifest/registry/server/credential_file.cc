@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/descriptor.h"
-#include "libshard/base/file.h"
-#include "libshard/base/json.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_settings.h"
 #include "manifest/registry/server/credential_helper.h"
 #include "manifest/registry/server/credentials.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/http_settings.h"
 #include "manifest/registry/server/credential_helper.h"
 

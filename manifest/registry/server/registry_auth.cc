@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/server/challenge.h"
 #include "manifest/registry/server/token_server.h"
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/json.h"
-#include "libshard/base/json_values.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/range_answer.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/server/registry_error.h"

@@ -1,6 +1,6 @@
 #include "manifest/registry/server/send_end.h"
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

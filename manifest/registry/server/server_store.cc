@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "libshard/base/memory_tree.h"
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

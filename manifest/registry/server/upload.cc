@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/server/chunked_upload.h"
 
 namespace moepack::registry {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 #include "manifest/registry/server/host_quirks.h"

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/remote/http_client.h"
 #include "manifest/registry/artifact/oci_manifest.h"

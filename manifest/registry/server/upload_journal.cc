@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/inside_directory.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/inside_directory.h"
-#include "libshard/base/inside_path.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

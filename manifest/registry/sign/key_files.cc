@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <span>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

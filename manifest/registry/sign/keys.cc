@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

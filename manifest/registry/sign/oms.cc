@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/base64.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/json.h"
-#include "libshard/base/json_values.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

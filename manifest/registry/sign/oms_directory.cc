@@ -3,9 +3,9 @@
 #include <map>
 #include <system_error>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
-#include "libshard/base/utf8.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "manifest/registry/sign/oms.h"
 
 namespace moepack::registry {

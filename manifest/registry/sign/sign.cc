@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/sign/simple_signing.h"
 #include "manifest/registry/sign/verify_signatures.h"

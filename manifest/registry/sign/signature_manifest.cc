@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/base64.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/sign/simple_signing.h"
 

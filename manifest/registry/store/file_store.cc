@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

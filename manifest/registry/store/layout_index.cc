@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "libshard/base/json_values.h"
-#include "libshard/base/not_fetched.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

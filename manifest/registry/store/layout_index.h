@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 
 namespace moepack::registry {

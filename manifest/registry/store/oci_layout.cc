@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
 #include "manifest/registry/transfer/fetch_file.h"

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/inside_directory.h"
-#include "libshard/base/source_tree.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/source_tree.h"
 #include "manifest/registry/store/layout_index.h"
 #include "manifest/registry/store/store.h"
 

@@ -1,8 +1,8 @@
 #include "manifest/registry/store/place_file.h"
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/scan_file.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/scan_file.h"
 
 namespace moepack::registry {
 namespace {

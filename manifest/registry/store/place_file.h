@@ -5,9 +5,9 @@
 #include <functional>
 #include <string>
 
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "manifest/write/link_file.h"
 
 namespace moepack::registry {

@@ -1,8 +1,8 @@
 #include "manifest/registry/store/store.h"
 
 #include "libshard/base/digest.h"
-#include "libshard/base/quote.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

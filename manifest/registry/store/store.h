@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
-#include "libshard/base/source_tree.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 #include "manifest/write/link_file.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/oci_layout.h"
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/transfer/fetch_pass.h"
 #include "manifest/registry/transfer/part_file.h"
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "libshard/base/byte_progress.h"
-#include "libshard/base/byte_source.h"
-#include "libshard/base/cell_digest.h"
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/byte_source.h"
+#include "libshard/base/files/cell_digest.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/transfer/piece_buffers.h"
 

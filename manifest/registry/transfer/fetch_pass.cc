@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
 
 namespace moepack::registry {
 namespace {

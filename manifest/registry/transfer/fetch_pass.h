@@ -8,7 +8,7 @@
 #include <string>
 
 #include "libshard/base/byte_progress.h"
-#include "libshard/base/byte_source.h"
+#include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/transfer/part_file.h"
 #include "manifest/registry/transfer/piece_buffers.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/byte_source.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/transfer/fetch_file.h"
 

@@ -2,8 +2,8 @@
 
 #include <sys/stat.h>
 
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 

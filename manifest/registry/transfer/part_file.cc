@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/transfer/free_space.h"
 
 namespace moepack::registry {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/transfer/cell_map.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/base/scan_file.h"
+#include "libshard/base/files/scan_file.h"
 
 namespace moepack::registry {
 

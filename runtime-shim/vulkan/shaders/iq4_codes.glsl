@@ -1,4 +1,4 @@
-// The code book of iq4_nl and iq4_xs (quant/iq4.h) as bytes of four words: -127, -104, -83, -65,
+// The code book of iq4_nl and iq4_xs (quant/tables/iq4.h) as bytes of four words: -127, -104, -83, -65,
 // -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. A constant array that is indexed by a value
 // takes llvmpipe four times as long.
 uvec4 Iq4Words(uvec4 codes) {

@@ -1,4 +1,4 @@
-// The 16 bytes that q4_K and q5_K start with (quant/k_pairs.h).
+// The 16 bytes that q4_K and q5_K start with (quant/search/k_pairs.h).
 
 // Scale and minimum of a group of 32.
 vec2 PairOf(uint block, uint group) {

@@ -3,7 +3,7 @@
 
 #include "fixtures/gguf_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/convert/gguf_model.h"
 #include "tests/libshard/format/bent_checkpoint.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promise.h"
 

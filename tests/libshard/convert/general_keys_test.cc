@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 
 namespace moepack {
 namespace {

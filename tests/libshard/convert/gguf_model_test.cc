@@ -5,7 +5,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/converter.h"
 #include "libshard/format/gguf.h"
 

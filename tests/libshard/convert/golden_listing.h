@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/json.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/format/checkpoint.h"
 #include "tests/libshard/pack/tensor_bytes.h"

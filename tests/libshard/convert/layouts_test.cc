@@ -10,7 +10,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/converter.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

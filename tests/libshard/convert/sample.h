@@ -13,7 +13,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/convert/gguf_model.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 

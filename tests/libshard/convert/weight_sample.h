@@ -12,7 +12,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/convert/weights/weight.h"
 #include "quant/format.h"
 

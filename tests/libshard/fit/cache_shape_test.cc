@@ -4,7 +4,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/model/family_find.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/libshard/fit/model_to_fit.h"
 
 namespace moepack {

@@ -12,7 +12,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/check/model_check.h"
 
 namespace moepack {

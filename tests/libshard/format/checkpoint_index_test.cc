@@ -5,7 +5,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 
 namespace moepack {
 namespace {

@@ -7,8 +7,8 @@
 #include "fixtures/gguf_writer.h"
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

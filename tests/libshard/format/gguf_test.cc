@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/gguf_writer.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

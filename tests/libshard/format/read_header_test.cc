@@ -7,7 +7,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 
 namespace moepack {
 namespace {

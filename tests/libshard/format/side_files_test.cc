@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
 
 namespace moepack {
 namespace {

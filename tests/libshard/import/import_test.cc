@@ -2,7 +2,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "tests/libshard/import/imported.h"
 
 namespace moepack {

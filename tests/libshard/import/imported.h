@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/memory_tree.h"
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/import/import.h"
 
 namespace moepack {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/family.h"
 
 namespace moepack {

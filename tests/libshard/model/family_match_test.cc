@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/family.h"
 
 namespace moepack {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/file.h"
-#include "libshard/base/memory_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/memory_tree.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/hf_config.h"
 #include "libshard/model/model.h"
 

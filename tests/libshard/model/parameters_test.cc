@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/model/model.h"
 #include "tests/libshard/model/model_for_test.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "tests/libshard/model/model_for_test.h"
 
 namespace moepack {

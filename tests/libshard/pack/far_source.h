@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/memory_tree.h"
+#include "libshard/base/files/memory_tree.h"
 
 namespace moepack {
 

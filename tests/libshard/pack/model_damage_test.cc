@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/check/promised_model.h"
 #include "libshard/pack/type_damage.h"
 #include "libshard/recipe/recipe_types.h"

@@ -8,7 +8,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 
 namespace moepack {
 namespace {

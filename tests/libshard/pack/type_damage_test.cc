@@ -7,7 +7,7 @@
 #include <limits>
 #include <memory>
 
-#include "libshard/base/memory_tree.h"
+#include "libshard/base/files/memory_tree.h"
 #include "libshard/convert/row_reader.h"
 
 namespace moepack {

@@ -5,7 +5,7 @@
 
 #include <bit>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/plan/overlay_plan.h"
 #include "tests/libshard/model/model_for_test.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/base64.h"
+#include "libshard/base/text/base64.h"
 #include "tests/libshard/plan/placement_sample.h"
 
 namespace moepack {

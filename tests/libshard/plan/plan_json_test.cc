@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/plan/plan.h"
 #include "tests/libshard/model/model_for_test.h"
 

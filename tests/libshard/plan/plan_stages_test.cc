@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/plan/plan_steps.h"
 #include "tests/libshard/model/model_for_test.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "tests/libshard/model/model_for_test.h"
 
 namespace moepack {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "libshard/plan/plan.h"
 #include "tests/libshard/model/model_for_test.h"
 

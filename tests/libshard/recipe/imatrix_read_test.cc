@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
+#include "libshard/base/files/file.h"
 #include "tests/libshard/recipe/imatrix_file.h"
 
 namespace moepack {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/json.h"
+#include "libshard/base/text/json.h"
 #include "libshard/recipe/recipe.h"
 #include "tests/libshard/recipe/recipe_model.h"
 

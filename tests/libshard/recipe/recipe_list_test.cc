@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_model.h"
 
 namespace moepack {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {

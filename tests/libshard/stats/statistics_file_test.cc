@@ -8,8 +8,8 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
 #include "tests/libshard/stats/sample.h"
 
 namespace moepack {

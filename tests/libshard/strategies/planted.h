@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/stats/expert_scores.h"
 #include "libshard/strategies/split_mix.h"
 #include "libshard/strategies/strategy.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/base/cell_digest.h"
+#include "libshard/base/files/cell_digest.h"
 #include "manifest/document/read_back.h"
 #include "tests/manifest/document/sample.h"
 

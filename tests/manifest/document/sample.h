@@ -14,7 +14,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 
 namespace sample {

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/python_json.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/python_json.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::manifest {
 namespace {

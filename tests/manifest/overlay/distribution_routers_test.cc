@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/model/router_digest.h"
 #include "tests/manifest/document/tiny_distribution.h"
 

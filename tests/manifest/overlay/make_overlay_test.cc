@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/generator.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "manifest/node/assemble.h"
 #include "manifest/verify/requantize.h"
 #include "manifest/verify/verify.h"

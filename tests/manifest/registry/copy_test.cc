@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/sign/signature_manifest.h"
 #include "tests/manifest/registry/layout_sample.h"
 

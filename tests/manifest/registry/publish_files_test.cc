@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/front_matter.h"
 #include "tests/manifest/registry/layout_sample.h"

@@ -7,7 +7,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "tests/manifest/document/sample.h"
 
 namespace moepack::manifest {

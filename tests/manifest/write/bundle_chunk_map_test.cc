@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/base/cell_digest.h"
+#include "libshard/base/files/cell_digest.h"
 #include "tests/manifest/document/tiny_distribution.h"
 #include "tests/manifest/verify/verify_sample.h"
 

@@ -9,7 +9,7 @@
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/system_calls.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"
 #include "tests/manifest/document/tiny_distribution.h"

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/convert/model_card.h"
 #include "tests/manifest/document/sample.h"
 

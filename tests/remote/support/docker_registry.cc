@@ -5,7 +5,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

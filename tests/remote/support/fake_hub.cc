@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
 
 namespace moepack::remote {

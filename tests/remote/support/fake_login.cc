@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
 
 namespace moepack::remote {

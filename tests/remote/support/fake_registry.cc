@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
 
 namespace moepack::remote {

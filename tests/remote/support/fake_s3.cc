@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
 
 namespace moepack::remote {

@@ -16,7 +16,7 @@
 #include <stdexcept>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
 
 namespace moepack::remote {

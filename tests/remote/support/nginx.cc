@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/real_server.h"
 
 namespace moepack::remote {

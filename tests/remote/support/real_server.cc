@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::remote {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/scoped_variable.h"
 #include "tests/tools/run_moepack.h"

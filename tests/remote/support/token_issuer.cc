@@ -11,8 +11,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/text.h"
 #include "tests/remote/support/fake_login.h"
 
 namespace moepack::remote {

@@ -4,7 +4,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "runtime-shim/load/source_bytes.h"
 
 namespace moepack::runtime {

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/runtime-shim/tokenizer/metadata.h"
 
 namespace moepack::runtime {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/quote.h"
+#include "libshard/base/text/quote.h"
 
 namespace moepack::cli {
 namespace {

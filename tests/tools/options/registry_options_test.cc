@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/manifest/registry/server/credential_home.h"
 
 namespace moepack::cli {

@@ -1,4 +1,4 @@
-// Layout: quant/iq4_nl.h.
+// Layout: quant/tables/iq4_nl.h.
 #include "iq4_codes.glsl"
 
 const uint kBlockValues = 32;

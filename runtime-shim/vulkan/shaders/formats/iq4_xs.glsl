@@ -1,4 +1,4 @@
-// Layout: quant/iq4_xs.h.
+// Layout: quant/tables/iq4_xs.h.
 #include "iq4_codes.glsl"
 
 const uint kBlockValues = 256;

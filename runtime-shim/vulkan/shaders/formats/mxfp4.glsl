@@ -1,4 +1,4 @@
-// Layout: quant/mxfp4.h.
+// Layout: quant/tables/mxfp4.h.
 const uint kBlockValues = 32;
 const uint kBlockBytes = 17;
 

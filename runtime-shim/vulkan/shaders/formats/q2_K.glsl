@@ -1,4 +1,4 @@
-// Layout: quant/q2_k.h.
+// Layout: quant/k_quants/q2_k.h.
 const uint kBlockValues = 256;
 const uint kBlockBytes = 84;
 

@@ -1,4 +1,4 @@
-// Layout: quant/q3_k.h.
+// Layout: quant/k_quants/q3_k.h.
 const uint kBlockValues = 256;
 const uint kBlockBytes = 110;
 

@@ -1,4 +1,4 @@
-// Layout: quant/q5_k.h.
+// Layout: quant/k_quants/q5_k.h.
 #include "scale_pairs.glsl"
 
 const uint kBlockValues = 256;

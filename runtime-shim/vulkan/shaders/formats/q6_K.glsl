@@ -1,4 +1,4 @@
-// Layout: quant/q6_k.h.
+// Layout: quant/k_quants/q6_k.h.
 const uint kBlockValues = 256;
 const uint kBlockBytes = 210;
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "fixtures/tokenizer_model.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/libshard/convert/sample.h"
 
 namespace moepack {

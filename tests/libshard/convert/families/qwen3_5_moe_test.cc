@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/libshard/convert/qwen_hybrid_sample.h"
 
 namespace moepack {

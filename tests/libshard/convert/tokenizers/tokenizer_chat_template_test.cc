@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/convert/tokenizers/chat_template.h"
 
 namespace moepack {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/file.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
 
 namespace moepack {
 namespace {

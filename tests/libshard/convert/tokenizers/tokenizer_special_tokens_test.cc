@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
 
 namespace moepack {

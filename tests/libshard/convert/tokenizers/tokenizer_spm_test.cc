@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/tokenizer_model.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/libshard/convert/converted.h"
 #include "tests/libshard/convert/sample.h"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
 namespace moepack {

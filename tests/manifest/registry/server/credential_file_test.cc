@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "libshard/base/base64.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/base64.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/server/credentials.h"
 #include "tests/manifest/registry/server/credential_home.h"
 #include "tests/manifest/registry/server/helper_scripts.h"

@@ -12,7 +12,7 @@
 #include <csignal>
 
 #include "libshard/base/parallel.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/manifest/registry/server/helper_scripts.h"
 
 namespace moepack::registry {

@@ -1,10 +1,10 @@
-// What token servers answer; tests/remote/registry_auth_test.cc has what they are asked.
+// What token servers answer; tests/remote/registry/registry_auth_test.cc has what they are asked.
 #include "manifest/registry/server/token_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "libshard/base/base64.h"
+#include "libshard/base/text/base64.h"
 #include "tests/manifest/registry/sign/sample_keys.h"
 
 namespace moepack::registry {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/memory_tree.h"
-#include "libshard/base/text.h"
+#include "libshard/base/files/memory_tree.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/sign/signature_manifest.h"
 #include "manifest/registry/store/store.h"

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/base64.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/text/base64.h"
 #include "manifest/registry/sign/key_files.h"
 #include "tests/manifest/registry/sign/sample_keys.h"
 

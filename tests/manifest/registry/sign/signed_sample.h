@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/sign/sign.h"
 #include "manifest/registry/sign/verify_signatures.h"

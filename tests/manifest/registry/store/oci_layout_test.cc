@@ -8,7 +8,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {

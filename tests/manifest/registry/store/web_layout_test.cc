@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "libshard/base/local_tree.h"
+#include "libshard/base/files/local_tree.h"
 #include "tests/manifest/registry/layout_sample.h"
 
 namespace moepack::registry {

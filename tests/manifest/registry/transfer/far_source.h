@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/byte_source.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/byte_source.h"
+#include "libshard/base/files/inside_directory.h"
 #include "manifest/registry/transfer/fetch_file.h"
 
 namespace moepack::registry {

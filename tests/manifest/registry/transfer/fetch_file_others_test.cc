@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/manifest/registry/transfer/fetch_sample.h"
 
 namespace moepack::registry {

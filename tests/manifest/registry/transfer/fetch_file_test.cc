@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <mutex>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/transfer/cell_map.h"
 #include "tests/manifest/registry/transfer/fetch_sample.h"
 

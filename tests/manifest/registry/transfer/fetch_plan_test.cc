@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "libshard/base/text.h"
+#include "libshard/base/text/text.h"
 #include "tests/manifest/registry/transfer/fetch_sample.h"
 
 namespace moepack::registry {

@@ -8,7 +8,7 @@
 
 #include "fixtures/memory_temp.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/base/inside_directory.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/parallel.h"
 #include "manifest/registry/transfer/fetch_file.h"
 #include "tests/manifest/registry/transfer/far_source.h"

@@ -1,0 +1,94 @@
+#include "libshard/base/files/descriptor.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
+
+namespace moepack {
+namespace {
+
+bool MayUse(const fs::path& path, int mode) {
+  return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0 || errno != EACCES;
+}
+
+// The outermost directory around `path` that may not be entered; else what the path itself lacks.
+std::string MissingPermission(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path whole = fs::absolute(path, ignored);
+  fs::path outer;
+  for (const fs::path& part : whole) {
+    if (!outer.empty() && !MayUse(outer, X_OK)) {
+      return Cat("the directory ", outer.string(), " may not be entered (no x permission)");
+    }
+    outer /= part;
+  }
+  if (!MayUse(whole, F_OK)) return "";
+  if (faccessat(AT_FDCWD, whole.c_str(), F_OK, AT_EACCESS) != 0) {
+    const fs::path parent = whole.parent_path();
+    return MayUse(parent, W_OK)
+               ? ""
+               : Cat("the directory ", parent.string(), " may not be written (no w permission)");
+  }
+  if (!MayUse(whole, R_OK)) return Cat(whole.string(), " may not be read (no r permission)");
+  if (!MayUse(whole, W_OK)) return Cat(whole.string(), " may not be written (no w permission)");
+  return "";
+}
+
+std::string HintFor(int error) {
+  if (error == ENOSPC || error == EDQUOT) return "free some space and run the command again";
+  if (error == EFBIG) {
+    return "the limit on the size of files is too low (ulimit -f), or the file system cannot hold "
+           "files of this size";
+  }
+  return "";
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Error IoError(const fs::path& path, std::string_view action, int error) {
+  const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo;
+  std::string reason = ErrnoText(error);
+  if (error == EACCES) {
+    const std::string missing = MissingPermission(path);
+    if (!missing.empty()) reason += ": " + missing;
+  }
+  return Error{code, Cat(path.string(), ": ", action, ": ", reason), HintFor(error)};
+}
+
+Result<bool> IsThere(const fs::path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0) return true;
+  const int error = errno;
+  if (error != ENOENT && error != ENOTDIR) return IoError(path, "look it up", error);
+  if (lstat(path.c_str(), &info) != 0) return false;
+  std::error_code ignored;
+  return Error{Code::kNotFound,
+               Cat(path.string(), ": expected a file, found a link to nothing: ",
+                   Quoted(fs::read_symlink(path, ignored).string())),
+               "finish the download, or remove the link"};
+}
+
+Status ReadAt(int fd, const fs::path& path, uint64_t offset, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got =
+        pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return IoError(path, Cat("read at offset ", offset + done), errno);
+    if (got == 0) return EndsEarly(path.string(), offset, out.size(), done);
+    done += static_cast<size_t>(got);
+  }
+  return Ok();
+}
+
+}  // namespace moepack

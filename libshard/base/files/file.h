@@ -1,0 +1,102 @@
+// Local files: read at offsets, mapped where they are used as memory, written beside the target and
+// renamed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "libshard/base/files/byte_source.h"
+#include "libshard/base/result.h"
+
+namespace moepack {
+
+namespace fs = std::filesystem;
+
+// A local file, open for reading. Move-only, closes on destruction. Its identity is made of device,
+// inode, size and time of modification. The time of the last status change does not count: it moves
+// when a link to the file comes or goes, as happens while other nodes are assembled. So nobody
+// notices a writer who writes as many bytes and sets the time of modification back; digests notice
+// that.
+class InputFile final : public ByteSource {
+ public:
+  // Refuses directories, devices and pipes.
+  static Result<InputFile> Open(const fs::path& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile() override;
+
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return size_; }
+  const std::string& identity() const override { return identity_; }
+  std::optional<int> descriptor() const override { return fd_; }
+  // One pread, unless the system cuts it short.
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
+  // Looks at the file behind the descriptor and at the one behind the path.
+  Status CheckUnchanged() const override;
+
+ private:
+  InputFile() = default;
+  std::string name_, identity_;
+  uint64_t size_ = 0;
+  int fd_ = -1;
+};
+
+// The bytes of a source as memory; move-only. A source with a descriptor is mapped, read-only and
+// private, and what happens when it is cut meanwhile is said in mapped_file.h. One without is read
+// whole. An empty source has no bytes.
+class MappedFile {
+ public:
+  static Result<MappedFile> Map(const ByteSource& source);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Refuses paths that hold anything but a regular file, because a rename would remove it. Writes
+// `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks it
+// otherwise. What was at `path` before stays until Commit, so a file may be replaced while it is
+// mapped.
+class AtomicFile {
+ public:
+  static Result<AtomicFile> Create(const fs::path& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  Status Write(std::string_view text);
+  Status Commit();
+
+ private:
+  AtomicFile() = default;
+  fs::path path_, temporary_;
+  int fd_ = -1;
+};
+
+// ReadText of a file that the user named, or that moepack wrote.
+Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit);
+// Writes an AtomicFile in one call.
+Status WriteTextFile(const fs::path& path, std::string_view text);
+
+// Writes everything with pwrite; a full disk is kIo with a hint.
+Status WriteAt(int fd, const fs::path& path, uint64_t offset, std::span<const std::byte> bytes);
+// Calls fsync on a file or directory.
+Status FlushToDisk(int fd, const fs::path& path);
+Status FlushDirectory(const fs::path& path);
+// Bytes that an unprivileged process may still write on the file system of `path` (or of its
+// nearest existing parent).
+Result<uint64_t> FreeBytes(const fs::path& path);
+// The operating system's reason: "No space left on device".
+std::string ErrnoText(int error);
+
+}  // namespace moepack

@@ -1,0 +1,323 @@
+#include "libshard/base/files/inside_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "libshard/base/text/text.h"
+
+namespace moepack {
+namespace {
+
+constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+constexpr std::string_view kTemporaryMark = ".tmp-";
+
+InsideDirectory::Kind KindOfMode(mode_t mode) {
+  if (S_ISREG(mode)) return InsideDirectory::Kind::kFile;
+  if (S_ISDIR(mode)) return InsideDirectory::Kind::kDirectory;
+  return S_ISLNK(mode) ? InsideDirectory::Kind::kLink : InsideDirectory::Kind::kOther;
+}
+
+// Fails with EEXIST where something has the new name already.
+int RenameToFreeName(int from, const char* name, int to, const char* new_name) {
+  if (syscall(SYS_renameat2, from, name, to, new_name, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -1;
+  // The file system cannot do it in one step.
+  struct stat info;
+  if (fstatat(to, new_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    errno = EEXIST;
+    return -1;
+  }
+  return renameat(from, name, to, new_name);
+}
+
+bool IsInside(const std::vector<std::string>& parts) {
+  return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
+    return part.empty() || part == "." || part == ".." || part.find('\0') != part.npos;
+  });
+}
+
+}  // namespace
+
+struct InsideDirectory::Place {
+  InsideDirectory directory;
+  std::string part;
+};
+
+std::string_view TemporaryOf(std::string_view name) {
+  const size_t at = name.rfind(kTemporaryMark);
+  if (at == name.npos || !ParseUint(name.substr(at + kTemporaryMark.size()))) return {};
+  return name.substr(0, at);
+}
+
+// ---- Opening
+
+Result<InsideDirectory> InsideDirectory::Open(const fs::path& path) {
+  Descriptor fd(open(path.c_str(), kDirectoryFlags));
+  if (!fd.valid()) return IoError(path, "open the directory", errno);
+  return InsideDirectory(std::move(fd), path);
+}
+
+Result<InsideDirectory> InsideDirectory::OpenOrMake(const fs::path& path) {
+  Descriptor fd(open(path.c_str(), kDirectoryFlags));
+  if (fd.valid()) return InsideDirectory(std::move(fd), path);
+  const bool missing = errno == ENOENT && path.has_filename() && path.has_parent_path();
+  if (!missing) return IoError(path, "open the directory", errno);
+  SHARD_TRY(const InsideDirectory parent, OpenOrMake(path.parent_path()));
+  SHARD_CHECK(parent.MakeChild(path.filename().string()));
+  // A dangling link is in the way: making it again would go on for ever.
+  return parent.Child(path.filename().string());
+}
+
+Result<InsideDirectory> InsideDirectory::Child(const std::string& part) const {
+  Descriptor fd(openat(descriptor(), part.c_str(), kDirectoryFlags | O_NOFOLLOW));
+  if (fd.valid()) return InsideDirectory(std::move(fd), path_ / part);
+  const int error = errno;
+  struct stat info;
+  const bool link =
+      fstatat(descriptor(), part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+  if (!link) return Failed(part, "open the directory", error);
+  return Error{Code::kInvalidArgument,
+               Cat((path_ / part).string(), ": expected a directory, found a link"),
+               "nothing is written or removed through links: remove it, or choose another output"};
+}
+
+Status InsideDirectory::MakeChild(const std::string& part) const {
+  if (mkdirat(descriptor(), part.c_str(), 0777) == 0) return Flush();
+  if (errno == EEXIST) return Ok();
+  Error error = Failed(part, "create", errno);
+  error.code = Code::kIo;  // whatever the reason, nothing was looked for
+  return error;
+}
+
+Result<InsideDirectory::Place> InsideDirectory::PlaceOf(const std::string& name, bool make) const {
+  std::vector<std::string> parts = Split(name, '/');
+  if (!IsInside(parts)) {
+    return Error{Code::kInvalidArgument,
+                 Cat(path_.string(), ": expected a name inside it, found ", Quoted(name))};
+  }
+  std::string last = std::move(parts.back());
+  parts.pop_back();
+  InsideDirectory at(Descriptor(fcntl(descriptor(), F_DUPFD_CLOEXEC, 0)), path_);
+  if (!at.fd_.valid()) return IoError(path_, "open the directory", errno);
+  for (const std::string& part : parts) {
+    if (make) SHARD_CHECK(at.MakeChild(part));
+    SHARD_TRY(at, at.Child(part));
+  }
+  return Place{std::move(at), std::move(last)};
+}
+
+Result<InsideDirectory> InsideDirectory::OpenDirectory(const std::string& name) const {
+  SHARD_TRY(const Place place, PlaceOf(name, false));
+  return place.directory.Child(place.part);
+}
+
+Result<InsideDirectory> InsideDirectory::MakeDirectories(const std::string& name) const {
+  SHARD_TRY(const Place place, PlaceOf(name, true));
+  SHARD_CHECK(place.directory.MakeChild(place.part));
+  return place.directory.Child(place.part);
+}
+
+Result<Descriptor> InsideDirectory::OpenFile(const std::string& name, int flags) const {
+  SHARD_TRY(const Place place, PlaceOf(name, (flags & O_CREAT) != 0));
+  const int all = flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  Descriptor fd(openat(place.directory.descriptor(), place.part.c_str(), all, 0666));
+  if (!fd.valid() && errno != ELOOP) {
+    return Failed(name, (flags & O_CREAT) != 0 ? "create" : "open", errno);
+  }
+  struct stat info;
+  if (fd.valid() && fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  return Error{Code::kInvalidArgument,
+               Cat((path_ / name).string(), ": expected a regular file, found ",
+                   fd.valid() ? "something else" : "a link")};
+}
+
+// ---- Text
+
+Result<std::string> InsideDirectory::ReadText(const std::string& name, uint64_t limit) const {
+  SHARD_TRY(const Descriptor fd, OpenFile(name, O_RDONLY));
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return Failed(name, "read", errno);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (size > limit) {
+    return Error{Code::kCorrupt, Cat((path_ / name).string(), ": file size: expected at most ",
+                                     limit, " bytes, found ", size)};
+  }
+  std::string text(size, '\0');
+  SHARD_CHECK(ReadAt(fd.get(), path_ / name, 0, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+Status InsideDirectory::WriteText(const std::string& name, std::string_view text) const {
+  return WritePieces(name, [&](const TextSink& sink) { return sink(text); });
+}
+
+Status InsideDirectory::WritePieces(const std::string& name,
+                                    const std::function<Status(const TextSink&)>& make) const {
+  const std::string temporary = Cat(name, kTemporaryMark, getpid());
+  SHARD_CHECK(Remove(temporary));  // of a process that had the same number
+  SHARD_TRY(const Descriptor fd, OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL));
+  uint64_t written = 0;
+  const auto append = [&](std::string_view text) -> Status {
+    const uint64_t at = std::exchange(written, written + text.size());
+    return WriteAt(fd.get(), path_ / name, at, std::as_bytes(std::span(text.data(), text.size())));
+  };
+  const auto write = [&]() -> Status {
+    SHARD_CHECK(make(append));
+    SHARD_CHECK(FlushToDisk(fd.get(), path_ / name));
+    return Move(temporary, *this, name, true);
+  };
+  Status status = write();
+  if (!status) (void)Remove(temporary).has_value();
+  return status;
+}
+
+// ---- Looking
+
+Result<InsideDirectory::Kind> InsideDirectory::KindOf(const std::string& name) const {
+  auto place = PlaceOf(name, false);
+  if (!place && place.error().code == Code::kNotFound) return Kind::kNothing;
+  if (!place) return std::move(place).error();
+  struct stat info;
+  const int fd = place->directory.descriptor();
+  if (fstatat(fd, place->part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    return KindOfMode(info.st_mode);
+  }
+  if (errno == ENOENT) return Kind::kNothing;
+  return Failed(name, "look it up", errno);
+}
+
+bool InsideDirectory::IsStill(const InsideDirectory& parent, const std::string& name) const {
+  struct stat by_name;
+  struct stat open;
+  return fstatat(parent.descriptor(), name.c_str(), &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
+         fstat(descriptor(), &open) == 0 && by_name.st_ino == open.st_ino &&
+         by_name.st_dev == open.st_dev;
+}
+
+Result<std::vector<InsideDirectory::Entry>> InsideDirectory::List() const {
+  // A descriptor of its own: reading moves its position.
+  const int fd = openat(descriptor(), ".", kDirectoryFlags);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
+  if (stream == nullptr) return IoError(path_, "list", errno);
+  std::vector<Entry> entries;
+  errno = 0;
+  while (const dirent* entry = readdir(stream.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat info;
+    if (fstatat(descriptor(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+      entries.push_back({name, KindOfMode(info.st_mode)});
+    } else if (errno != ENOENT) {
+      return Failed(name, "look it up", errno);
+    }
+    errno = 0;
+  }
+  if (errno != 0) return IoError(path_, "list", errno);
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  return entries;
+}
+
+Status InsideDirectory::ListInto(const std::string& prefix, std::vector<std::string>& files) const {
+  SHARD_TRY(const std::vector<Entry> entries, List());
+  for (const Entry& entry : entries) {
+    if (entry.kind != Kind::kDirectory) {
+      files.push_back(prefix + entry.name);
+      continue;
+    }
+    SHARD_TRY(const InsideDirectory child, Child(entry.name));
+    SHARD_CHECK(child.ListInto(Cat(prefix, entry.name, "/"), files));
+  }
+  return Ok();
+}
+
+Result<std::vector<std::string>> InsideDirectory::ListFiles() const {
+  std::vector<std::string> files;
+  SHARD_CHECK(ListInto("", files));
+  return files;
+}
+
+// ---- Changing
+
+Status InsideDirectory::Move(const std::string& name, const InsideDirectory& to,
+                             const std::string& new_name, bool replace) const {
+  SHARD_TRY(const Place source, PlaceOf(name, false));
+  SHARD_TRY(const Place target, to.PlaceOf(new_name, true));
+  const int from_fd = source.directory.descriptor();
+  const int to_fd = target.directory.descriptor();
+  const int result =
+      replace ? renameat(from_fd, source.part.c_str(), to_fd, target.part.c_str())
+              : RenameToFreeName(from_fd, source.part.c_str(), to_fd, target.part.c_str());
+  if (result == 0) return target.directory.Flush();
+  if (!replace && errno == EEXIST) {
+    return Error{Code::kInvalidArgument, Cat((to.path_ / new_name).string(), " already exists"),
+                 "--force replaces it"};
+  }
+  return to.Failed(new_name, "rename", errno);
+}
+
+Status InsideDirectory::Remove(const std::string& name,
+                               const std::vector<std::string>& last) const {
+  auto place = PlaceOf(name, false);
+  if (!place && place.error().code == Code::kNotFound) return Ok();
+  if (!place) return std::move(place).error();
+  return place->directory.RemoveChild(place->part, last);
+}
+
+Status InsideDirectory::RemoveChild(const std::string& part,
+                                    const std::vector<std::string>& last) const {
+  if (unlinkat(descriptor(), part.c_str(), 0) == 0 || errno == ENOENT) return Ok();
+  const int error = errno;
+  struct stat info;
+  const bool directory =
+      fstatat(descriptor(), part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+  if (!directory) return Failed(part, "remove", error);
+  SHARD_TRY(const InsideDirectory child, Child(part));
+  SHARD_TRY(const std::vector<Entry> entries, child.List());
+  const auto is_last = [&](const Entry& entry) {
+    return std::find(last.begin(), last.end(), entry.name) != last.end();
+  };
+  for (const bool now : {false, true}) {
+    for (const Entry& entry : entries) {
+      if (is_last(entry) == now) SHARD_CHECK(child.RemoveChild(entry.name, {}));
+    }
+    if (!now && !last.empty()) SHARD_CHECK(child.Flush());
+  }
+  return RemoveEmptyDirectory(part);
+}
+
+Status InsideDirectory::RemoveEmptyDirectory(const std::string& name) const {
+  SHARD_TRY(const Place place, PlaceOf(name, false));
+  const int result = unlinkat(place.directory.descriptor(), place.part.c_str(), AT_REMOVEDIR);
+  return result == 0 || errno == ENOENT ? Ok() : Status(Failed(name, "remove", errno));
+}
+
+Status InsideDirectory::Flush() const {
+  // Some file systems cannot flush a directory and say EINVAL; there is nothing more to do on them.
+  if (fsync(descriptor()) == 0 || errno == EINVAL) return Ok();
+  return IoError(path_, "flush to disk", errno);
+}
+
+Status InsideDirectory::FlushAll() const {
+  SHARD_TRY(const std::vector<Entry> entries, List());
+  for (const Entry& entry : entries) {
+    if (entry.kind != Kind::kDirectory) continue;
+    SHARD_TRY(const InsideDirectory child, Child(entry.name));
+    SHARD_CHECK(child.FlushAll());
+  }
+  return Flush();
+}
+
+Error InsideDirectory::Failed(const std::string& name, std::string_view action, int error) const {
+  return IoError(path_ / name, action, error);
+}
+
+}  // namespace moepack

@@ -1,0 +1,85 @@
+#include "libshard/base/files/local_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/text.h"
+
+namespace moepack {
+
+LocalTree::LocalTree(fs::path directory, LinkRule links, std::string named)
+    : directory_(std::move(directory)),
+      name_(directory_.string()),
+      links_(links),
+      named_(std::move(named)) {}
+
+std::string LocalTree::NameOf(const std::string& file) const {
+  return (directory_ / file).string();
+}
+
+// A directory that cannot be listed is an error. What lies below it need not be there.
+Result<std::vector<std::string>> LocalTree::List(const std::string& folder,
+                                                 std::string_view suffix) const {
+  const fs::path path = folder.empty() ? directory_ : directory_ / folder;
+  if (!folder.empty()) {
+    SHARD_TRY(const bool there, Has(folder));
+    if (!there) return std::vector<std::string>();
+  }
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    std::error_code status_error;
+    if (name.ends_with(suffix) && !it->is_directory(status_error)) names.push_back(std::move(name));
+  }
+  if (error) return Error{Code::kIo, Cat(path.string(), ": list: ", error.message())};
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<bool> LocalTree::Has(const std::string& file) const {
+  if (!StaysBelow(file)) return LeadsOutside(name_, file);
+  return IsThere(directory_ / file);
+}
+
+Status LocalTree::CheckRule(const std::string& file) const {
+  if (!StaysBelow(file)) return LeadsOutside(name_, file);
+  if (file == named_ || links_ == LinkRule::kAnywhere) return Ok();
+  if (links_ == LinkRule::kPartsAnywhere && file.ends_with(".gguf")) return Ok();
+  Status inside = CheckInside(directory_, file);
+  // Opening a file that is not there says better why.
+  return !inside && inside.error().code == Code::kNotFound ? Ok() : inside;
+}
+
+Result<ByteSourcePtr> LocalTree::Open(const std::string& file) const {
+  SHARD_CHECK(CheckRule(file));
+  // What is not there is said by opening it, and a link to nothing by looking it up.
+  if (const auto there = IsThere(directory_ / file); !there) return there.error();
+  SHARD_TRY(InputFile opened, InputFile::Open(directory_ / file));
+  return ByteSourcePtr(std::make_shared<const InputFile>(std::move(opened)));
+}
+
+std::optional<fs::path> LocalTree::LocalPath(const std::string& file) const {
+  return file.empty() ? directory_ : directory_ / file;
+}
+
+Result<Source> LocalSource(const fs::path& path, LinkRule links) {
+  SHARD_TRY(const bool there, IsThere(path));
+  if (!there) {
+    return Error{Code::kNotFound, Cat(WithoutSecrets(path.string()), ": no such file or directory"),
+                 RemoteSourceHint(path.string())};
+  }
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return Source{path, std::make_shared<const LocalTree>(path, links), ""};
+  }
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const std::string file = path.filename().string();
+  return Source{path, std::make_shared<const LocalTree>(directory, links, file), file};
+}
+
+}  // namespace moepack

@@ -1,0 +1,26 @@
+#include "libshard/base/text/json_values.h"
+
+#include "libshard/base/text/text.h"
+
+namespace moepack {
+
+// Every value but the first follows one of these, or is closed behind an opening bracket.
+Status CheckJsonValues(const std::string& where, std::string_view text, size_t most) {
+  size_t values = 1;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      i += c == '\\' ? 1 : 0;
+    } else {
+      values += c == ',' || c == ':' || c == '[' || c == '{' ? 1 : 0;
+    }
+  }
+  if (values <= most) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": JSON: expected at most ", most,
+                                   " values in one document, found ", values)};
+}
+
+}  // namespace moepack

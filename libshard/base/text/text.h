@@ -1,0 +1,53 @@
+// Text for messages and tables: Cat (g++ 12 has no std::format), sizes, ranges of digits; and
+// Quoted, which stands beside Cat in nearly every message.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/text/quote.h"
+
+namespace moepack {
+
+// Cat("tensor ", name, ": ", 3) -> "tensor x: 3".
+template <class... Parts>
+std::string Cat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+// 1536 -> "1.5 kB". Powers of 1000, as disks and `ls` of registries count; three digits.
+std::string FormatBytes(uint64_t bytes);
+// 1234567 -> "1,234,567".
+std::string FormatCount(uint64_t count);
+// 235093634560 -> "235B", 1030000000000 -> "1T", 22190000 -> "22M": as model names spell parameter
+// counts.
+std::string FormatParameters(uint64_t count);
+// 0.9312 -> "93.1 %".
+std::string FormatShare(double share);
+// 7 with 3 digits -> "007".
+std::string ZeroPadded(uint64_t number, size_t digits);
+// {1, 2, 48} of shape [1, 2, 48].
+std::string FormatShape(const std::vector<uint64_t>& shape);
+
+// "64M", "64MB", "64MiB", "1.5g", "4096" -> bytes; M and MB are 1000^2, MiB is 1024^2. At most
+// three digits may follow a point; what is less than a byte is dropped. No value for text that is
+// not a size.
+std::optional<uint64_t> ParseBytes(std::string_view text);
+// Accepts decimal digits only, without a sign; no value on overflow.
+std::optional<uint64_t> ParseUint(std::string_view text);
+
+std::string Lower(std::string_view text);
+std::string Join(const std::vector<std::string>& parts, std::string_view separator);
+std::vector<std::string> Split(std::string_view text, char separator);
+// Hexadecimal, lower case, two digits per byte.
+// What a path ends in: "c" of "a/b/c".
+std::string FileName(const std::string& path);
+std::string Hex(const unsigned char* data, size_t size);
+
+}  // namespace moepack

@@ -1,0 +1,237 @@
+#include "quant/k_quants/q3_k.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quant/k_quants/q3_k.cc"
+#include <hwy/foreach_target.h>
+
+#include "quant/k_quants/q3_k_moves-inl.h"
+#include "quant/search/signed_fits-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quant {
+namespace HWY_NAMESPACE {
+
+constexpr size_t kCount = kSignedGroupValues;
+
+// The search without importance, which starts from one scale and improves the integers one by one;
+// the weight of a value is its square.
+struct PlainGroup {
+  HWY_ALIGN float x[kCount * kMaxLanes];
+  HWY_ALIGN float level[kCount * kMaxLanes];
+  HWY_ALIGN float xl[kCount * kMaxLanes];  // what each value adds to the sums of the fit
+  HWY_ALIGN float ll[kCount * kMaxLanes];
+};
+
+HWY_INLINE LaneFit StartFrom(V inverse, PlainGroup& group) {
+  const D d;
+  LaneFit fit{hn::Zero(d), hn::Zero(d)};
+  for (size_t i = 0; i < kCount; ++i) {
+    const size_t at = i * LaneCount();
+    const V x = hn::Load(d, group.x + at);
+    const V w = hn::Mul(x, x), level = StartLevel(inverse, x);
+    const LaneFit part = PartOf(w, hn::Mul(w, x), level);
+    hn::Store(level, d, group.level + at);
+    hn::Store(part.xl, d, group.xl + at);
+    hn::Store(part.ll, d, group.ll + at);
+    fit.xl = hn::Add(fit.xl, part.xl);
+    fit.ll = hn::Add(fit.ll, part.ll);
+  }
+  return fit;
+}
+
+// Returns the lanes whose integer surely stays. Where the sum of the others is not above 0 the
+// search moves nothing. Elsewhere the integer is the best one if the best number is within 0.499 of
+// it. Products show that without a quotient, and their rounding errors, at most 2^-20 for sums in
+// this range, are far below the margin of 0.001.
+HWY_INLINE M Stays(const LaneFit& others, V x, V level) {
+  const V off = hn::Abs(hn::Sub(hn::Mul(x, others.ll), hn::Mul(level, others.xl)));
+  const M near = hn::Le(off, hn::Mul(others.xl, Splat(0.499f)));
+  const M sure = hn::And(near, hn::Gt(others.xl, Splat(1e-30f)));
+  return hn::Or(sure, hn::Not(hn::Gt(others.xl, hn::Zero(D()))));
+}
+
+// Returns the lanes in which no value moves from its first integer, where nothing is left to do.
+HWY_INLINE M AllStay(const LaneFit& start, const PlainGroup& group) {
+  const D d;
+  M stay = AllLanes();
+  for (size_t i = 0; i < kCount; ++i) {
+    const size_t at = i * LaneCount();
+    const LaneFit others{hn::Sub(start.xl, hn::Load(d, group.xl + at)),
+                         hn::Sub(start.ll, hn::Load(d, group.ll + at))};
+    stay = hn::And(stay, Stays(others, hn::Load(d, group.x + at), hn::Load(d, group.level + at)));
+  }
+  return stay;
+}
+
+// Moves values in group `j` of the blocks whose lanes may have moves, one block after the other.
+HWY_INLINE LaneFit MoveInLanes(const LaneBlocks& blocks, size_t j, V inverse, LaneFit fit,
+                               const PlainGroup& group) {
+  const D d;
+  unsigned left = BitsOf(hn::Not(AllStay(fit, group)));
+  if (left == 0) return fit;
+  HWY_ALIGN float inverses[kMaxLanes], xl[kMaxLanes], ll[kMaxLanes];
+  hn::Store(inverse, d, inverses);
+  hn::Store(fit.xl, d, xl);
+  hn::Store(fit.ll, d, ll);
+  for (; left != 0; left &= left - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(left));
+    const GroupSums sums =
+        MoveLevels(blocks.value[lane] + j * kCount, inverses[lane], {xl[lane], ll[lane]});
+    xl[lane] = sums.xl;
+    ll[lane] = sums.ll;
+  }
+  return {hn::Load(d, xl), hn::Load(d, ll)};
+}
+
+// No integers are kept. The reference finds them again for the rare block that RoundToLargest marks
+// as lost.
+HWY_INLINE SignedFit FitPlainGroup(const LaneBlocks& blocks, size_t j, PlainGroup& group) {
+  const SignedExtent extent = SignedExtentOf<kCount>(group.x);
+  SignedFit best;
+  best.zero = hn::Lt(hn::Abs(extent.largest), Splat(kZeroGroup));
+  best.exact = IsFinite(extent);
+  best.used_inverse = hn::Div(Splat(-kQ3KLevels), extent.largest);
+  const LaneFit start = StartFrom(best.used_inverse, group);
+  const LaneFit fit = MoveInLanes(blocks, j, best.used_inverse, start, group);
+  best.scale = hn::IfThenZeroElse(best.zero, fit.Scale());
+  return best;
+}
+
+// The group scales of all lanes as six bits.
+struct RoundedScales {
+  HWY_ALIGN float d[kMaxLanes];
+  HWY_ALIGN uint8_t level[kSignedGroups * kMaxLanes];  // [group][lane]
+  bool lost[kMaxLanes];  // a group that is not zero has a scale that is rounded to 0
+};
+
+// Rounds the group scales of every lane so that the one of largest magnitude gets -32, as the
+// reference does.
+void RoundToLargest(const SignedFits& fits, RoundedScales& out) {
+  const D d;
+  const DI di;
+  const hn::Rebind<uint8_t, DI> bytes;
+  const V largest = SignedExtentOf<kSignedGroups>(fits.scale).largest;
+  const V inverse = hn::Div(Splat(-kQ3KScaleLevels), largest);
+  const M zero = hn::Eq(largest, hn::Zero(d));
+  M lost = hn::Not(AllLanes());
+  for (size_t j = 0; j < kSignedGroups; ++j) {
+    const size_t at = j * LaneCount();
+    const VI nearest = NearestIntOf(hn::Mul(inverse, hn::Load(d, fits.scale + at)));
+    const VI byte = hn::ShiftRight<24>(hn::ShiftLeft<24>(nearest));
+    const VI level = ClampLevel(byte, -kQ3KScaleLevels, kQ3KScaleLevels - 1);
+    const VI shifted = hn::Add(level, hn::Set(di, kQ3KScaleLevels));
+    const VI stored = hn::IfThenZeroElse(hn::RebindMask(di, zero), shifted);
+    hn::StoreU(hn::DemoteTo(bytes, stored), bytes, out.level + at);
+    const M no_level = hn::RebindMask(d, hn::Eq(level, hn::Zero(di)));
+    lost = hn::Or(lost, hn::And(no_level, hn::Eq(hn::Load(d, fits.zero + at), hn::Zero(d))));
+  }
+  const V scale = hn::Div(Splat(1.0f), inverse);
+  const M no_half = hn::Le(hn::Abs(scale), Splat(0x1p-25f));  // these are 0 as F16
+  hn::Store(hn::IfThenZeroElse(zero, scale), d, out.d);
+  StoreMask(hn::Or(lost, hn::And(no_half, hn::Not(zero))), out.lost);
+}
+
+void FitPlain(const LaneBlocks& blocks, SignedFits& fits, BlockQ3K* out) {
+  PlainGroup group;
+  M exact = AllLanes();
+  for (size_t j = 0; j < kSignedGroups; ++j) {
+    LoadTransposed(blocks.value, j * kCount, kCount, group.x);
+    exact = hn::And(exact, StoreFit(FitPlainGroup(blocks, j, group), j, fits));
+  }
+  StoreMask(exact, fits.exact);
+  RoundedScales rounded;
+  RoundToLargest(fits, rounded);
+  for (size_t lane = 0; lane < blocks.count; ++lane) {
+    LevelsQ3K levels;
+    for (size_t j = 0; j < kSignedGroups; ++j) levels[j] = rounded.level[j * LaneCount() + lane];
+    SetScalesQ3K(rounded.d[lane], levels, out[lane]);
+    fits.exact[lane] &= !rounded.lost[lane];
+  }
+}
+
+// The integers of the group scales of a lane: those of scale * inverse.
+LevelsQ3K LevelsOfScales(const SignedFits& fits, size_t lane, float inverse) {
+  LevelsQ3K levels;
+  for (size_t j = 0; j < kSignedGroups; ++j) {
+    const float scaled = inverse * fits.scale[j * LaneCount() + lane];
+    const int level = NearestLevel(scaled, -kQ3KScaleLevels, kQ3KScaleLevels - 1);
+    levels[j] = static_cast<uint8_t>(kQ3KScaleLevels + level);
+  }
+  return levels;
+}
+
+void FitScales(const LaneBlocks& blocks, const float* weight_sums, SignedFits& fits,
+               BlockQ3K* out) {
+  const D d;
+  const SignedFit fit = FitSignedLanes<kSignedGroups>(fits.scale, weight_sums, kQ3KScaleLevels);
+  HWY_ALIGN float scale[kMaxLanes], inverse[kMaxLanes], zero[kMaxLanes];
+  bool exact[kMaxLanes];
+  hn::Store(fit.scale, d, scale);
+  hn::Store(fit.used_inverse, d, inverse);
+  hn::Store(hn::IfThenElseZero(fit.zero, Splat(1.0f)), d, zero);
+  StoreMask(fit.exact, exact);
+  for (size_t lane = 0; lane < blocks.count; ++lane) {
+    fits.exact[lane] &= exact[lane];
+    LevelsQ3K levels{};
+    if (zero[lane] == 0) levels = LevelsOfScales(fits, lane, inverse[lane]);
+    SetScalesQ3K(scale[lane], levels, out[lane]);
+  }
+}
+
+void FitWithImportance(const LaneBlocks& blocks, SignedFits& fits, BlockQ3K* out) {
+  HWY_ALIGN float x[kSuperBlock * kMaxLanes], w[kCount * kMaxLanes];
+  HWY_ALIGN float weight_sums[kSignedGroups * kMaxLanes];
+  LoadTransposed(blocks.value, 0, kSuperBlock, x);
+  const V spread = hn::Div(hn::Mul(Splat(2.0f), SumOfSquares<kSuperBlock>(x)),
+                           Splat(static_cast<float>(kSuperBlock)));
+  M exact = AllLanes();
+  for (size_t j = 0; j < kSignedGroups; ++j) {
+    const float* group = x + j * kCount * LaneCount();
+    LoadTransposed(blocks.weight, j * kCount, kCount, w);
+    hn::Store(WeighByImportance<kCount>(group, spread, w), D(), weight_sums + j * LaneCount());
+    const SignedFit fit = FitSignedLanes<kCount>(group, w, kQ3KLevels);
+    exact = hn::And(exact, StoreFit(fit, j, fits));
+  }
+  StoreMask(exact, fits.exact);
+  FitScales(blocks, weight_sums, fits, out);
+}
+
+void EncodeLanes(const LaneBlocks& blocks, std::span<BlockQ3K> out) {
+  SignedFits fits;
+  if (blocks.weighted()) {
+    FitWithImportance(blocks, fits, out.data());
+  } else {
+    FitPlain(blocks, fits, out.data());
+  }
+  for (size_t lane = 0; lane < blocks.count; ++lane) {
+    if (!fits.exact[lane]) {
+      EncodeByReference(blocks, lane, EncodeQ3KRef, out[lane]);
+      continue;
+    }
+    Levels q;
+    const auto scale_of = [&](size_t j) { return out[lane].GroupScale(j); };
+    RequantizeLane(blocks, lane, fits, scale_of, kQ3KLevels, q);
+    PackQ3K(q, out[lane]);
+  }
+}
+
+void EncodeQ3KLanes(Values values, Values importance, std::span<std::byte> out) {
+  if (!kHasVectors) return EncodeQ3KRef(values, importance, out);
+  EncodeInLanes<BlockQ3K>({values, importance, out}, LaneCount(), EncodeLanes);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quant
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quant {
+
+HWY_EXPORT(EncodeQ3KLanes);
+
+void EncodeQ3K(Values values, Values importance, std::span<std::byte> out) {
+  HWY_DYNAMIC_DISPATCH(EncodeQ3KLanes)(values, importance, out);
+}
+
+}  // namespace quant
+#endif

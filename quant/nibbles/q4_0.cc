@@ -1,0 +1,32 @@
+#include "quant/nibbles/q4_0.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quant/nibbles/q4_0.cc"
+#include <hwy/foreach_target.h>
+
+#include "quant/search/scale32-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quant {
+namespace HWY_NAMESPACE {
+
+void EncodeQ40Lanes(Values values, Values importance, std::span<std::byte> out) {
+  if (!kHasVectors) return EncodeQ40Ref(values, importance, out);
+  EncodeScaled<BlockQ40, kQ40Levels>({values, importance, out}, MakeQ40, EncodeBlockQ40);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quant
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quant {
+
+HWY_EXPORT(EncodeQ40Lanes);
+
+void EncodeQ40(Values values, Values importance, std::span<std::byte> out) {
+  HWY_DYNAMIC_DISPATCH(EncodeQ40Lanes)(values, importance, out);
+}
+
+}  // namespace quant
+#endif

@@ -1,0 +1,88 @@
+#include "libshard/base/files/descriptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "fixtures/system_calls.h"
+#include "fixtures/temp_dir.h"
+#include "libshard/base/files/file.h"
+
+namespace moepack {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uid_t kNobody = 65534;
+
+// What `call` says to somebody who has no rights, "" if it cannot be tried.
+std::string AsNobody(const fs::path& directory, const std::function<Error()>& call) {
+  const fs::path answer = directory / "answer";
+  std::ofstream(answer) << "";
+  fs::permissions(answer, fs::perms::all);
+  fs::permissions(directory, fs::perms::all);
+  const int status = fixtures::RunInChild([&] {
+    if (getuid() == 0 && setuid(kNobody) != 0) return 1;
+    const Error error = call();
+    std::ofstream(answer) << error.message << "\n";
+    return error.code == Code::kIo ? 0 : 2;
+  });
+  EXPECT_NE(status, 2) << "a missing permission is an input/output error";
+  std::ifstream in(answer);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(IoError, NamesTheDirectoryThatMayNotBeEntered) {
+  const fixtures::TempDir dir;
+  fs::create_directories(dir / "closed/deep");
+  std::ofstream(dir / "closed/deep/file") << "x";
+  fs::permissions(dir / "closed", fs::perms::none);
+  const std::string said =
+      AsNobody(dir.path(), [&] { return InputFile::Open(dir / "closed/deep/file").error(); });
+  EXPECT_THAT(said, HasSubstr("Permission denied: the directory " + (dir / "closed").string() +
+                              " may not be entered (no x permission)"));
+  fs::permissions(dir / "closed", fs::perms::all);
+}
+
+TEST(IoError, NamesTheFileThatMayNotBeReadAndTheDirectoryThatMayNotBeWritten) {
+  const fixtures::TempDir dir;
+  std::ofstream(dir / "secret") << "x";
+  fs::permissions(dir / "secret", fs::perms::none);
+  fs::create_directories(dir / "fixed");
+  fs::permissions(dir / "fixed", fs::perms(0555));
+  EXPECT_THAT(AsNobody(dir.path(), [&] { return InputFile::Open(dir / "secret").error(); }),
+              HasSubstr((dir / "secret").string() + " may not be read (no r permission)"));
+  EXPECT_THAT(AsNobody(dir.path(), [&] { return AtomicFile::Create(dir / "fixed/new").error(); }),
+              HasSubstr("the directory " + (dir / "fixed").string() + " may not be written"));
+}
+
+TEST(IoError, AFileThatGrowsTooLargeHasAHint) {
+  EXPECT_THAT(IoError("f", "write", EFBIG).hint, HasSubstr("ulimit -f"));
+  EXPECT_THAT(IoError("f", "write", ENOSPC).hint, HasSubstr("free some space"));
+}
+
+TEST(IsThere, TellsAbsentFromUnreadable) {
+  const fixtures::TempDir dir;
+  std::ofstream(dir / "file") << "x";
+  fs::create_symlink("file", dir / "link");
+  fs::create_symlink("../blobs/missing", dir / "dangling");
+  fs::create_symlink("loop", dir / "loop");
+  EXPECT_TRUE(IsThere(dir / "file").value());
+  EXPECT_TRUE(IsThere(dir / "link").value());
+  EXPECT_FALSE(IsThere(dir / "nothing").value());
+  EXPECT_FALSE(IsThere(dir / "file/below").value());
+  const auto dangling = IsThere(dir / "dangling");
+  ASSERT_FALSE(dangling);
+  EXPECT_EQ(dangling.error().code, Code::kNotFound);
+  EXPECT_THAT(dangling.error().message,
+              HasSubstr("dangling: expected a file, found a link to nothing: \"../blobs/missing"));
+  const auto loop = IsThere(dir / "loop");
+  ASSERT_FALSE(loop);
+  EXPECT_EQ(loop.error().code, Code::kIo);
+}
+
+}  // namespace
+}  // namespace moepack

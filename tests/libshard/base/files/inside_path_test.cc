@@ -1,0 +1,25 @@
+#include "libshard/base/files/inside_path.h"
+
+#include <gtest/gtest.h>
+
+namespace moepack {
+namespace {
+
+TEST(SafePath, IsRelativeAndStaysInside) {
+  for (const char* path : {"a", "a/b.c", "..a/b", "a..b"}) EXPECT_TRUE(IsSafeRelativePath(path));
+  for (const char* path :
+       {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "a/./b", "a\nb", "a\\b"}) {
+    EXPECT_FALSE(IsSafeRelativePath(path)) << path;
+  }
+}
+
+// What a manifest cannot name may still lie in a directory, where the user named it.
+TEST(StaysBelow, MindsOnlyWhereANameLeads) {
+  for (const char* path : {"a", "a/b.c", "..a", "a\nb", "a\\b"}) EXPECT_TRUE(StaysBelow(path));
+  for (const char* path : {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b"}) {
+    EXPECT_FALSE(StaysBelow(path)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace moepack

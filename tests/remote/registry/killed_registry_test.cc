@@ -1,0 +1,142 @@
+// publish, pull and copy are killed a hundred times each, wherever they are: the next run ends with
+// the same digests, and before that nothing half-done is seen.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <random>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/text/text.h"
+#include "tests/remote/support/registry_commands.h"
+#include "tests/tools/child_process.h"
+
+namespace moepack::remote {
+namespace {
+
+namespace fs = std::filesystem;
+using cli::ChildEnd;
+using cli::ChildProcess;
+
+constexpr int kKills = 100;
+
+class KilledRegistryRuns : public RegistryCommands {
+ protected:
+  void SetUp() override {
+    RegistryCommands::SetUp();
+    if (IsSkipped()) return;
+    digest_ = Publish("out", Ref("v1"))["digest"];
+  }
+  // Starts moepack and kills it at a moment by chance of the time that a whole run takes.
+  ChildEnd KilledRun(const std::vector<std::string>& arguments) {
+    ChildProcess child(workspace_.path(), arguments);
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random_() % static_cast<unsigned>(whole_.count())));
+    child.Kill(SIGKILL);
+    return child.Wait();
+  }
+  void MeasureWhole(const std::vector<std::string>& arguments) {
+    const auto start = std::chrono::steady_clock::now();
+    const ChildEnd end = ChildProcess(workspace_.path(), arguments).Wait();
+    ASSERT_EQ(end.status, 0) << end.err;
+    whole_ = std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::steady_clock::now() - start);
+  }
+  // What is seen under a tag, that of the set or that of a view, is whole.
+  void ExpectWholeOrNothing(const std::string& set) {
+    const std::string tag = random_() % 2 == 0 ? set : set + "-g001";
+    const cli::ToolRun seen = workspace_.Moepack("pull " + tag + " --group 1 -o seen");
+    EXPECT_TRUE(seen.status == 0 || seen.status == 5) << tag << "\n" << seen.err;
+    fs::remove_all(workspace_ / "seen");
+  }
+  // Runs a command that a kill ended, which sends to `repository`: it ends with the same digests,
+  // and sends no blob that got there.
+  void EndsInRegistry(const std::string& command, const std::string& repository) {
+    ExpectWholeOrNothing(Ref("v1", repository));
+    const std::set<std::string> there = registry_->BlobsOf(repository);
+    const auto again = workspace_.Json(command + " --json");
+    EXPECT_EQ(again["digest"], digest_);
+    for (const auto& blob : again["blobs"]) {
+      if (there.contains(blob["digest"])) {
+        EXPECT_EQ(blob["how"], "there") << blob["blob"];
+      }
+    }
+  }
+  // The blobs of a layout, each of which has the bytes that its name promises.
+  std::set<std::string> BlobsOfLayout(const std::string& layout) const {
+    std::set<std::string> names;
+    std::error_code none;
+    for (const auto& blob : fs::directory_iterator(workspace_ / layout / "blobs/sha256", none)) {
+      const std::string name = blob.path().filename();
+      EXPECT_EQ(Sha256Hex(cli::ReadAll(blob.path())), name);
+      names.insert(name);
+    }
+    return names;
+  }
+
+  std::string digest_;  // of the set
+  std::mt19937 random_{15};
+  std::chrono::microseconds whole_{1};
+};
+
+TEST_F(KilledRegistryRuns, APublishThatWasKilledIsDoneByTheNext) {
+  MeasureWhole({"publish", "out", Ref("v1", "whole/model")});
+  int kills = 0;
+  for (int i = 0; kills < kKills; ++i) {
+    const std::string repository = Cat("team/model", i), reference = Ref("v1", repository);
+    if (KilledRun({"publish", "out", reference}).signal == 0) continue;
+    ++kills;
+    EndsInRegistry("publish out " + reference, repository);
+  }
+}
+
+TEST_F(KilledRegistryRuns, APullThatWasKilledIsDoneByTheNext) {
+  MeasureWhole({"pull", Ref("v1"), "--group", "1", "-o", "whole"});
+  const std::string content = Content("whole");
+  int kills = 0;
+  while (kills < kKills) {
+    if (KilledRun({"pull", Ref("v1"), "--group", "1", "-o", "pulled"}).signal != 0) ++kills;
+    // It may be killed several times before it gets through.
+    if (random_() % 3 == 0) continue;
+    const ChildEnd end =
+        ChildProcess(workspace_.path(), {"pull", Ref("v1"), "--group", "1", "-o", "pulled"}).Wait();
+    ASSERT_EQ(end.status, 0) << end.err;
+    EXPECT_TRUE(Content("pulled") == content);
+    EXPECT_FALSE(fs::exists(workspace_ / "pulled.partial"));
+    fs::remove_all(workspace_ / "pulled");
+  }
+}
+
+TEST_F(KilledRegistryRuns, ACopyToARegistryThatWasKilledIsDoneByTheNext) {
+  Publish("out", "layout:models:v1");
+  MeasureWhole({"copy", "layout:models:v1", Ref("v1", "whole/copy")});
+  int kills = 0;
+  for (int i = 0; kills < kKills; ++i) {
+    const std::string repository = Cat("team/copy", i), reference = Ref("v1", repository);
+    if (KilledRun({"copy", "layout:models:v1", reference}).signal == 0) continue;
+    ++kills;
+    EndsInRegistry("copy layout:models:v1 " + reference, repository);
+  }
+}
+
+TEST_F(KilledRegistryRuns, ACopyFromARegistryThatWasKilledIsDoneByTheNext) {
+  MeasureWhole({"copy", Ref("v1"), "layout:whole"});
+  const std::set<std::string> blobs = BlobsOfLayout("whole");
+  int kills = 0;
+  while (kills < kKills) {
+    if (KilledRun({"copy", Ref("v1"), "layout:copied"}).signal != 0) ++kills;
+    BlobsOfLayout("copied");
+    ExpectWholeOrNothing("layout:copied:v1");
+    // It may be killed several times before it gets through.
+    if (random_() % 3 == 0) continue;
+    const auto again = workspace_.Json("copy " + Ref("v1") + " layout:copied --json");
+    EXPECT_EQ(again["digest"], digest_);
+    EXPECT_EQ(BlobsOfLayout("copied"), blobs);
+    EXPECT_TRUE(fs::is_empty(workspace_ / "copied/ingest"));
+    EXPECT_EQ(cli::ReadAll(workspace_ / "copied/index.json"),
+              cli::ReadAll(workspace_ / "whole/index.json"));
+    fs::remove_all(workspace_ / "copied");
+  }
+}
+
+}  // namespace
+}  // namespace moepack::remote

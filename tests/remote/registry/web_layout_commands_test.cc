@@ -1,0 +1,166 @@
+// Image layouts on web servers: pulled from by any server that knows ranges.
+#include <gmock/gmock.h>
+
+#include "libshard/base/text/text.h"
+#include "tests/remote/support/nginx.h"
+#include "tests/remote/support/real_server.h"
+#include "tests/remote/support/remote_commands.h"
+
+namespace moepack::remote {
+namespace {
+
+namespace fs = std::filesystem;
+using cli::ToolRun;
+using testing::HasSubstr;
+
+class WebLayoutCommands : public RemoteCommands {
+ protected:
+  void SetUp() override {
+    const ToolRun built = Build(kLocal, "out");
+    ASSERT_EQ(built.status, 0) << built.err;
+    published_ = workspace_.Json("publish out layout:web/models:v1 --json");
+  }
+  std::string Layout(const std::string& origin) const {
+    return Cat("layout+", origin, "/models:v1");
+  }
+  void Serve(const std::string& path, const std::string& directory) {
+    for (const auto& entry : fs::recursive_directory_iterator(workspace_ / directory)) {
+      const std::string name = fs::relative(entry.path(), workspace_ / directory).string();
+      if (entry.is_regular_file()) server_.Add(path + name, cli::ReadAll(entry.path()));
+    }
+  }
+  // What the layout gives on this machine, without the lock.
+  void ExpectAsFromHere(const std::string& out) const {
+    ASSERT_EQ(Moepack("pull layout:web/models:v1 --group 1 -o here").status, 0);
+    fs::remove(workspace_ / "here/pulled.json");
+    fs::remove(workspace_ / out / "pulled.json");
+    EXPECT_TRUE(Content(out) == Content("here"));
+  }
+  void PullsFrom(const std::string& origin) const {
+    const ToolRun run = Moepack("pull " + Layout(origin) + " --group 1 -o pulled");
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr(published_["digest"].get<std::string>()));
+    EXPECT_EQ(Moepack("verify pulled --group 1").status, 0);
+    ExpectAsFromHere("pulled");
+    const auto listed = workspace_.Json("ls layout+" + origin + "/models --json");
+    EXPECT_EQ(listed["manifests"].size(), 4u);
+  }
+
+  nlohmann::json published_;
+};
+
+TEST_F(WebLayoutCommands, OneGroupIsFetchedAndNothingElse) {
+  Serve("/models/", "web/models");
+  server_.SetListing(false);
+  PullsFrom(server_.origin());
+  std::map<std::string, std::string> digests;
+  for (const auto& blob : published_["blobs"]) digests[blob["blob"]] = blob["digest"];
+  std::string asked;
+  for (const FakeRequest& request : server_.requests()) asked += request.path + "\n";
+  EXPECT_THAT(asked, HasSubstr(digests.at("trunk/trunk.safetensors").substr(7)));
+  EXPECT_THAT(asked, HasSubstr(digests.at("groups/001/experts.safetensors").substr(7)));
+  EXPECT_THAT(asked,
+              testing::Not(HasSubstr(digests.at("groups/000/experts.safetensors").substr(7))));
+}
+
+TEST_F(WebLayoutCommands, BlobsOfOtherBytesAreRefused) {
+  Serve("/models/", "web/models");
+  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.path.find("/blobs/") == std::string::npos || answer.body.size() < 100'000) return;
+    answer.body[answer.body.size() / 2] ^= 1;
+  });
+  const ToolRun run = Moepack("pull " + Layout(server_.origin()) + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("sha256:"));
+  EXPECT_FALSE(IsThere("pulled"));
+  EXPECT_FALSE(IsThere("pulled.partial"));
+}
+
+TEST_F(WebLayoutCommands, AServerWithoutALayoutIsNamed) {
+  const ToolRun run = Moepack("pull " + Layout(server_.origin()) + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("expected an OCI image layout, found no file oci-layout"));
+  EXPECT_EQ(Moepack("publish out " + Layout(server_.origin())).status, 2);
+}
+
+TEST_F(WebLayoutCommands, HttpToOtherMachinesIsRefused) {
+  const ToolRun run = Moepack("pull " + Layout("http://models.example") + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected https, found http to models.example, which is not this "
+                                 "machine\nhint: use https, or --plain-http"));
+}
+
+TEST_F(WebLayoutCommands, RcloneServesOne) {
+  const std::string rclone = FindProgram("rclone");
+  if (rclone.empty()) GTEST_SKIP() << "rclone is not installed";
+  const std::string web = (workspace_ / "web").string();
+  const RealServer server(
+      [&](uint16_t port) {
+        return std::vector<std::string>{"/usr/bin/env", "HOME=" + web,
+                                        rclone,         "serve",
+                                        "http",         web,
+                                        "--config",     (workspace_ / "rclone.conf").string(),
+                                        "--addr",       Cat("127.0.0.1:", port)};
+      },
+      workspace_ / "server.log");
+  ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");
+  PullsFrom(Cat("http://127.0.0.1:", server.port()));
+}
+
+TEST_F(WebLayoutCommands, NginxServesOne) {
+  if (FindProgram("nginx").empty()) GTEST_SKIP() << "nginx is not installed";
+  const RealServer server(
+      [&](uint16_t port) {
+        return NginxCommand(workspace_ / "nginx", port, "",
+                            Cat("root ", (workspace_ / "web").string(), ";"));
+      },
+      workspace_ / "server.log");
+  ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");
+  PullsFrom(Cat("http://127.0.0.1:", server.port()));
+}
+
+// It knows no ranges: what is large is not fetched whole behind the user's back.
+TEST_F(WebLayoutCommands, PythonsServerIsRefusedForLargeBlobs) {
+  const std::string python = FindProgram("python3");
+  if (python.empty()) GTEST_SKIP() << "python3 is not installed";
+  const std::string web = (workspace_ / "web").string();
+  const RealServer server(
+      [&](uint16_t port) {
+        return std::vector<std::string>{python,   "-m",        "http.server", Cat(port),
+                                        "--bind", "127.0.0.1", "--directory", web};
+      },
+      workspace_ / "server.log");
+  ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");
+  const std::string layout = Layout(Cat("http://127.0.0.1:", server.port()));
+  const ToolRun run = Moepack("pull " + layout + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("range"));
+  EXPECT_FALSE(IsThere("pulled"));
+}
+
+// 200 and everything, whatever is asked for.
+TEST_F(WebLayoutCommands, AServerWithoutRangesIsRefusedForLargeBlobs) {
+  Serve("/models/", "web/models");
+  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    if (answer.status != 206) return;
+    answer = Plain(200, cli::ReadAll(workspace_ / Cat("web", request.path)));
+  });
+  const ToolRun run = Moepack("pull " + Layout(server_.origin()) + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("range"));
+  EXPECT_FALSE(IsThere("pulled"));
+}
+
+TEST_F(WebLayoutCommands, ADistributionAsPlainFilesIsPulledFrom) {
+  Serve("/dist/", "out");
+  const std::string address = server_.origin() + "/dist/";
+  const ToolRun run = Moepack("pull " + address + " --group 1 -o pulled");
+  ASSERT_EQ(run.status, 0) << run.err;
+  ExpectAsFromHere("pulled");
+  for (const FakeRequest& request : server_.requests())
+    EXPECT_EQ(request.path.find("groups/000"), std::string::npos);
+  EXPECT_THAT(run.out, HasSubstr(published_["digest"].get<std::string>()));
+}
+
+}  // namespace
+}  // namespace moepack::remote

@@ -1,0 +1,177 @@
+#include "tools/commands/planning/plan_machines.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+using testing::HasSubstr;
+
+uint64_t FileBytes(const Workspace& workspace, const std::string& path) {
+  return std::filesystem::file_size(workspace / path);
+}
+
+TEST(PlanMachines, MemoryIsThatOfTheAssembledNodeCacheAndBuffers) {
+  const Workspace workspace;
+  const std::string plan =
+      "plan fixtures/tiny-moe --node 7MB --node 5MBx2 --reserve 100k "
+      "--recipe Q8_0 --context 256 --json";
+  const auto json = workspace.Json(plan);
+  const auto& nodes = json["memory"]["nodes"];
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[0]["machine"], 7'000'000);
+  EXPECT_GT(nodes[0]["experts_per_layer"], nodes[1]["experts_per_layer"]);
+  EXPECT_EQ(nodes[1]["experts_per_layer"], nodes[2]["experts_per_layer"]);
+  EXPECT_EQ(json["scheme"], "contiguous-by-node");
+
+  ASSERT_EQ(
+      workspace.Moepack("shard-experts fixtures/tiny-moe --plan plan.json --recipe Q8_0 -o out")
+          .status,
+      0);
+  for (const std::string group : {"0", "1", "2"}) {
+    const std::string node = "node-" + group;
+    const ToolRun run = workspace.Moepack("assemble out --group " + group + " -o " + node);
+    ASSERT_EQ(run.status, 0) << run.err;
+    uint64_t bytes = 0;
+    for (const char* part : {"1", "2", "3"}) {
+      bytes += FileBytes(workspace, node + "/node-0000" + part + "-of-00003.gguf");
+    }
+    const auto& need = nodes[std::stoul(group)];
+    EXPECT_EQ(need["total"], bytes + 100'000 + need["cache"].get<uint64_t>());
+    EXPECT_LE(need["total"], need["machine"]);
+  }
+}
+
+TEST(PlanMachines, AMachineThatIsTooSmallIsRefusedWithTheMissingBytes) {
+  const ToolRun run = Workspace().Moepack(
+      "plan fixtures/tiny-moe --node 6MB --node 2MB --reserve 0 "
+      "--recipe Q8_0 --context 256");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("node 1 (2.00 MB): trunk "));
+  EXPECT_THAT(run.err, HasSubstr(" too much\n"));
+}
+
+TEST(PlanMachines, ContradictionsAreRefused) {
+  const Workspace workspace;
+  const auto refusal = [&](const std::string& options) {
+    const ToolRun run = workspace.Moepack("plan fixtures/tiny-moe " + options);
+    EXPECT_EQ(run.status, 2) << options << run.err;
+    return run.err;
+  };
+  EXPECT_THAT(refusal("--groups 4 --node 16GBx3"),
+              HasSubstr("--groups 4 and 3 machines of --node contradict each other"));
+  EXPECT_THAT(refusal("--node 0"), HasSubstr("expected a machine with memory, found \"0\""));
+  EXPECT_THAT(refusal("--groups 2 --context 0"),
+              HasSubstr("expected tokens such as 4096 or 32k, found \"0\""));
+  EXPECT_THAT(refusal("--groups 2 --context 4k --kv-type q3"),
+              HasSubstr("expected one of f32, f16, bf16, q8_0"));
+  EXPECT_THAT(refusal("--sweep --stages 2"), HasSubstr("--sweep"));
+  EXPECT_THAT(refusal("--groups 2 --recipes Q8_0"), HasSubstr("--sweep"));
+}
+
+TEST(PlanMachines, StagesAreWrittenIntoPlanAndDistribution) {
+  const Workspace workspace;
+  const auto json = workspace.Json("plan fixtures/tiny-moe --groups 2 --stages 2 --json");
+  ASSERT_EQ(json["stages"].size(), 2u);
+  EXPECT_EQ(json["stages"][1]["layers"]["last"], 2);
+  const auto plan = nlohmann::json::parse(ReadAll(workspace / "plan.json"));
+  ASSERT_EQ(plan["stages"].size(), 2u);
+  ASSERT_EQ(workspace.Moepack("shard-experts fixtures/tiny-moe --plan plan.json -o out").status, 0);
+  const auto written = nlohmann::json::parse(ReadAll(workspace / "out/distribution.json"));
+  EXPECT_EQ(written["stages"], plan["stages"]);
+  EXPECT_EQ(workspace.Moepack("verify out --against fixtures/tiny-moe").status, 0);
+}
+
+TEST(PlanMachines, AConfigAloneTellsSizesAndGetsNoPlan) {
+  const Workspace workspace;
+  std::filesystem::create_directories(workspace / "alone");
+  std::filesystem::copy(workspace / "fixtures/tiny-moe/config.json", workspace / "alone");
+  const ToolRun refused = workspace.Moepack("plan alone --groups 2");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("alone: expected a checkpoint to write a plan for, found its "
+                                     "config alone"));
+  const std::string options = " --groups 2 --recipe Q8_0 --context 1k --dry-run --json";
+  const auto promised = workspace.Json("plan alone" + options);
+  const auto real = workspace.Json("plan fixtures/tiny-moe" + options);
+  EXPECT_EQ(promised["memory"]["nodes"][0]["trunk"], real["memory"]["nodes"][0]["trunk"]);
+  EXPECT_EQ(promised["memory"]["nodes"][0]["experts"], real["memory"]["nodes"][0]["experts"]);
+  EXPECT_EQ(promised["memory"]["nodes"][0]["cache"], real["memory"]["nodes"][0]["cache"]);
+}
+
+TEST(PlanMachines, ASweepComparesGroupsAndRecipes) {
+  const Workspace workspace;
+  const auto json = workspace.Json(
+      "plan fixtures/tiny-moe --sweep --groups 1,2,4 --recipes Q8_0,Q4_K_M --node 6MB "
+      "--reserve 0 --context 256 --json");
+  ASSERT_EQ(json["rows"].size(), 6u);
+  EXPECT_TRUE(json["rows"][0]["fits"]);
+  EXPECT_EQ(json["rows"][0]["recipe"], "Q4_K_M");
+  EXPECT_FALSE(std::filesystem::exists(workspace / "plan.json"));
+  const ToolRun text = workspace.Moepack("plan fixtures/tiny-moe --sweep");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("bytes of one node\n"));
+}
+
+TEST(PlanMachines, ASweepRefusesWhatItWouldNotFollow) {
+  const Workspace workspace;
+  WriteAll(workspace / "groups.json", R"({"groups": [{"*": "0-7"}, {"*": "8-15"}]})");
+  const std::string before = workspace.Listing();
+  const auto refusal = [&](const std::string& options) {
+    const ToolRun run = workspace.Moepack("plan fixtures/tiny-moe --sweep " + options);
+    EXPECT_EQ(run.status, 2) << options << run.err;
+    EXPECT_EQ(run.out, "") << options;
+    return run.err;
+  };
+  for (const std::string options :
+       {"--overlay-file fixtures/tiny-overlay.json", "--eligible 8", "--output p.json",
+        "--recipe Q8_0", "--pure q8_0", "--trunk-type q8_0", "--experts-type q8_0",
+        "--output-tensor-type q8_0", "--token-embedding-type q8_0", "--tensor-type a=q8_0",
+        "--tensor-type-file rules", "--imatrix m.gguf", "--force"}) {
+    const std::string name = options.substr(0, options.find(' '));
+    EXPECT_THAT(refusal(options),
+                testing::AnyOf(HasSubstr(name + " and --sweep cannot be used together\n"),
+                               HasSubstr("--sweep and " + name + " cannot be used together\n")));
+  }
+  EXPECT_THAT(refusal("--no-uniform"),
+              HasSubstr("--sweep and --no-uniform cannot be used together\n"));
+  EXPECT_THAT(refusal("--partition explicit:groups.json"),
+              HasSubstr("--sweep and --partition explicit cannot be used together\n"));
+  EXPECT_THAT(refusal("--partition session"),
+              HasSubstr("--partition session needs --statistics FILE"));
+  EXPECT_EQ(workspace.Listing(), before);
+}
+
+TEST(PlanMachines, ASweepSaysWhichNumbersItLeavesOut) {
+  const ToolRun run =
+      Workspace().Moepack("plan fixtures/tiny-moe --sweep --groups 2,20,40 --recipes source,Q8_0");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("     2  source "));
+  EXPECT_THAT(run.err,
+              HasSubstr("20 groups: left out: there are 16 experts in the smallest layer"));
+  EXPECT_THAT(run.err,
+              HasSubstr("40 groups: left out: there are 16 experts in the smallest layer"));
+}
+
+TEST(PlanMachines, ASweepMeasuresTheDamageOfEveryRecipe) {
+  const Workspace workspace;
+  const std::string sweep =
+      "plan fixtures/tiny-moe --sweep --groups 2 --recipes Q4_K_M,Q8_0,source --damage";
+  const auto json = workspace.Json(sweep + " --json");
+  ASSERT_EQ(json["rows"].size(), 3u);
+  EXPECT_EQ(json["rows"][0]["recipe"], "source");
+  EXPECT_EQ(json["rows"][0]["damage"], 0.0);
+  EXPECT_EQ(json["rows"][1]["recipe"], "Q8_0");
+  EXPECT_GT(json["rows"][1]["damage"], 0.0);
+  EXPECT_GT(json["rows"][2]["damage"], json["rows"][1]["damage"]);
+  EXPECT_THAT(workspace.Moepack(sweep).out, HasSubstr("   damage\n"));
+  const ToolRun config = workspace.Moepack("plan fixtures/tiny-moe/config.json --sweep --damage");
+  EXPECT_EQ(config.status, 4);
+  EXPECT_THAT(config.err, HasSubstr("config.json: expected weights to measure, found a config "
+                                    "alone"));
+  EXPECT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 --damage").status, 2);
+}
+
+}  // namespace
+}  // namespace moepack::cli

@@ -1,0 +1,242 @@
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "libshard/import/import.h"
+#include "manifest/document/manifest_write.h"
+#include "manifest/overlay/make_overlay.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
+#include "tools/options/link_option.h"
+#include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
+#include "tools/options/source.h"
+
+namespace moepack::cli {
+namespace overlay_command {
+namespace {
+
+constexpr uint64_t kMostVersions = std::numeric_limits<uint32_t>::max();
+
+struct Arguments {
+  std::string distribution, out, source;
+  std::vector<std::string> statistics;
+  RemoteArguments remote;
+  std::optional<manifest::LinkKind> link;
+  manifest::OverlayOptions overlay;
+  bool json = false;
+};
+
+Status CheckArguments(const Arguments& arguments) {
+  const bool file = !arguments.overlay.request.file.empty();
+  if (!file && arguments.statistics.empty()) {
+    return Error{Code::kInvalidArgument, "overlay: --overlay-file or --statistics is required"};
+  }
+  const manifest::OverlaySource& source = arguments.overlay.source;
+  const char* option = !source.model.config_file.empty() ? "--config"
+                       : !source.imatrix_files.empty()   ? "--imatrix"
+                       : !source.pre.empty()             ? "--pre"
+                                                         : nullptr;
+  if (!arguments.source.empty() || option == nullptr) return Ok();
+  return Error{Code::kInvalidArgument, Cat(option, " has no effect without --source"),
+               "leave it out: only what comes from the source is converted"};
+}
+
+Result<std::vector<manifest::NamedScores>> ReadScores(const std::vector<std::string>& files) {
+  std::vector<manifest::NamedScores> scores;
+  for (const std::string& file : files) {
+    SHARD_TRY(ExpertScores read, ReadProfileScores(file, std::nullopt));
+    PrintWarnings(read.warnings);
+    scores.push_back({file, std::move(read)});
+  }
+  return scores;
+}
+
+// "overlay v1 -> v2: layer 3: +5 -7" in a line each.
+std::string ChangesText(const manifest::OverlayReport& report) {
+  const OverlayPlan& overlay = *report.manifest.plan.current_overlay();
+  std::string text = Cat("overlay ", overlay.parent.empty() ? "" : Cat(overlay.parent, " -> "),
+                         overlay.version, "\n");
+  for (const manifest::Change& change : report.changes) {
+    if (!change.name.starts_with("version")) text += Cat("  ", change.name, "\n");
+  }
+  return text;
+}
+
+std::string ReportText(const Arguments& arguments, const manifest::OverlayReport& report,
+                       double seconds) {
+  Table table({"file", ">bytes", "how"});
+  for (const manifest::OverlayReport::File& file : report.files)
+    table.Row({file.name, FormatCount(file.bytes), file.carried ? file.link : "new"});
+  const bool dry_run = arguments.overlay.dry_run;
+  std::string text =
+      Cat(ChangesText(report), "\n", table.Render(), "\n", dry_run ? "would write " : "wrote ",
+          ExactBytes(report.new_bytes()), " anew to ", Shown(arguments.out));
+  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
+  text += Cat("; ", ExactBytes(report.total_bytes() - report.new_bytes()), " are those of ",
+              Shown(arguments.distribution), "\n");
+  if (report.source_experts > 0)
+    text += Cat(Plural(report.source_experts, "expert"), " from ",
+                Shown(WithoutSecrets(arguments.source)), "\n");
+  if (!report.dropped.empty()) text += Cat("not kept: ", moepack::Join(report.dropped, ", "), "\n");
+  if (dry_run) return text;
+  return Cat(text, "distribution.json sha256:", ManifestDigest(report.manifest), "\n");
+}
+
+Json ReportJson(const Arguments& arguments, const manifest::OverlayReport& report) {
+  const Plan& plan = report.manifest.plan;
+  Json files = Json::array();
+  for (const manifest::OverlayReport::File& file : report.files) {
+    files.push_back({{"file", file.name}, {"bytes", file.bytes}, {"new", !file.carried}});
+    if (!file.link.empty()) files.back()["link"] = file.link;
+  }
+  Json versions = Json::array();
+  for (const OverlayPlan& overlay : plan.overlays) versions.push_back(overlay.version);
+  Json document = {{"distribution", arguments.distribution},
+                   {"output", arguments.out},
+                   {"dry_run", arguments.overlay.dry_run}};
+  document["overlay"] = OverlayToJson(*plan.current_overlay(), plan.layers);
+  document["versions"] = std::move(versions);
+  document["dropped"] = report.dropped;
+  document["source_experts"] = report.source_experts;
+  document["files"] = std::move(files);
+  document["bytes"] = report.total_bytes();
+  document["new_bytes"] = report.new_bytes();
+  if (!arguments.overlay.dry_run) document["manifest_sha256"] = ManifestDigest(report.manifest);
+  return document;
+}
+
+struct Outcome {
+  manifest::OverlayReport report;
+  double seconds = 0;
+};
+
+Result<Outcome> MakeWithProgress(const Arguments& arguments) {
+  Progress progress("making the overlay");
+  manifest::OverlayOptions options = arguments.overlay;
+  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(manifest::OverlayReport report,
+            manifest::MakeOverlay(arguments.distribution, arguments.out, options));
+  return Outcome{std::move(report), progress.seconds()};
+}
+
+Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_CHECK(CheckArguments(arguments));
+  SHARD_CHECK(CheckIsLocal(arguments.distribution));
+  SHARD_TRY(arguments.overlay.request.scores, ReadScores(arguments.statistics));
+  if (!arguments.source.empty()) {
+    SHARD_TRY(arguments.overlay.source.source, OpenSource(arguments.source, arguments.remote));
+  } else {
+    SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.distribution));
+  }
+  SHARD_TRY(const Outcome outcome, MakeWithProgress(arguments));
+  if (!arguments.source.empty() && outcome.report.source_experts == 0) {
+    PrintNotes({Cat("nothing was taken from ", Shown(WithoutSecrets(arguments.source)),
+                    ": the distribution has all experts")});
+  }
+  PrintNotes(outcome.report.notes);
+  PrintWarnings(outcome.report.warnings);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
+                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+  return kExitDone;
+}
+
+void AddWhatItHolds(CLI::App& app, Arguments& arguments) {
+  manifest::OverlayRequest& request = arguments.overlay.request;
+  StartSection(app, Section::kSplit);
+  CLI::Option* file =
+      app.add_option("--overlay-file", request.file,
+                     "What the overlay holds: {\"version\": \"v2\", \"layers\": {\"*\": "
+                     "\"3,97\"}}.")
+          ->type_name("FILE");
+  CLI::Option* statistics =
+      app.add_option("--statistics", arguments.statistics,
+                     "Statistics of `moepack profile`: the overlay holds the experts of every "
+                     "layer that they rank first among those that not every group holds. Several "
+                     "files are added up.")
+          ->type_name("FILE")
+          ->excludes(file);
+  app.add_option("--size", request.size,
+                 "With --statistics: experts of every layer, or all that not every group holds "
+                 "where these are fewer. Default: as many as the overlay that this one is made "
+                 "from.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostVersions))
+      ->needs(statistics);
+  app.add_option("--version", request.version,
+                 "Its name. Default: that of the overlay file; with --statistics that of the "
+                 "parent with its last number raised by one.")
+      ->type_name("VERSION");
+  app.add_option("--parent", request.parent,
+                 "The version that it is made from, for the record and as the default of --size. "
+                 "Default: the current overlay.")
+      ->type_name("VERSION");
+}
+
+void AddExpertsFrom(CLI::App& app, Arguments& arguments) {
+  manifest::OverlaySource& source = arguments.overlay.source;
+  StartSection(app, Section::kInput);
+  app.add_option("--source", arguments.source,
+                 "The model that the distribution was made of, for experts that no file of it "
+                 "holds: a directory, a GGUF, or an address.")
+      ->type_name("SRC");
+  AddModelOptions(app, source.model);
+  AddRemoteOptions(app, arguments.remote);
+  AddImatrices(app, source.imatrix_files);
+  AddPre(app, source.pre);
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
+  AddWhatItHolds(app, *arguments);
+  AddExpertsFrom(app, *arguments);
+  StartSection(app, Section::kOutput);
+  app.add_option("-o,--output", arguments->out,
+                 "The directory of the distribution with the new overlay. It is written as "
+                 "DIR.partial and renamed at the end.")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--keep", arguments->overlay.keep,
+                 "Keep this many older versions beside the new one, the newest. Default: all.")
+      ->type_name("N")
+      ->transform(AsCount(0, kMostVersions));
+  AddLink(app, arguments->link,
+          {"How bundles come into the output", {"auto", "hardlink", "reflink", "copy"}});
+  AddForce(app, arguments->overlay.force);
+  AddMemory(app, arguments->overlay.pack.memory);
+  AddJobs(app, arguments->overlay.pack.jobs);
+  AddDryRun(app, arguments->overlay.dry_run);
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace overlay_command
+
+constinit const Command kOverlay = {
+    "overlay",
+    "Makes a new version of the overlay; trunk and groups stay as they are",
+    "Writes a distribution with everything that DIST holds, by links, and a new overlay beside the "
+    "older versions. It becomes the current one, which nodes get unless they ask for another. Its "
+    "experts are copied from the groups and overlays that hold them; what none holds comes from "
+    "--source, made with the recipe of the distribution.",
+    {"moepack overlay out --overlay-file fixtures/tiny-overlay-2.json -o out-2",
+     "moepack overlay out-2 --overlay-file fixtures/tiny-overlay-2.json --version third -o out-3 "
+     "--keep 1 --dry-run"},
+    overlay_command::Bind};
+
+}  // namespace moepack::cli

@@ -1,0 +1,143 @@
+#include "tools/commands/planning/plan_machines.h"
+
+#include <algorithm>
+
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
+#include "libshard/fit/compute_bytes.h"
+#include "libshard/fit/node_plan.h"
+#include "tools/base/output.h"
+#include "tools/options/source.h"
+
+namespace moepack::cli {
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+
+void NotePromised(const PromisedModel& promised, const std::string& where) {
+  std::vector<std::string> notes = {
+      Cat(where, ": sizes are those that the config promises, in ", promised.stored)};
+  if (!promised.unfollowed.empty()) {
+    notes.push_back(Cat("the config says that weights are quantized (", promised.unfollowed,
+                        "); sizes are from before that"));
+  }
+  for (const std::string& part : promised.missing) {
+    notes.push_back(Cat("not in the sizes: ", part, ", whose shapes the config does not give"));
+  }
+  PrintNotes(notes);
+}
+
+// What the config of an index promises: the one that the options name, or the one beside it.
+Result<PromisedModel> PromisedBeside(const moepack::Source& index, ModelOptions options) {
+  if (options.config_file.empty()) return OpenPromised(index, kConfigName, options);
+  SHARD_TRY(const moepack::Source config, LocalSource(options.config_file));
+  options.config_file.clear();
+  return OpenPromised(config, config.file, options);
+}
+
+// What every node holds of some layer in any case.
+uint32_t MostEverywhere(const Plan& plan) {
+  size_t most = 0;
+  if (plan.overlays.empty()) return 0;
+  for (const auto& [layer, ids] : plan.current_overlay()->experts)
+    most = std::max(most, ids.size());
+  return static_cast<uint32_t>(most);
+}
+
+Result<Plan> PlanForMachines(const PlannedModel& model, const NodeSizer& sizer,
+                             const Machines& machines, const PlanOptions& options) {
+  PlanOptions one = options;
+  one.groups = 1;
+  one.partition = "contiguous";
+  one.scores = nullptr;
+  SHARD_TRY(const Plan whole, MakePlan(model.planned(), one));
+  SHARD_TRY(const std::vector<NodeFit> fits, FitNodes(model.sized(), sizer, machines.budgets,
+                                                      machines.extras, MostEverywhere(whole)));
+  std::vector<uint32_t> eligible;
+  for (const NodeFit& fit : fits) eligible.push_back(fit.need.eligible);
+  return PlanForNodes(model.planned(), options, eligible);
+}
+
+Status AddStages(const NodeSizer& sizer, const Machines& machines, uint32_t stages,
+                 MachinePlan& out) {
+  StageInput input{.bytes = sizer.Layers(),
+                   .eligible = 0,
+                   .cache = machines.cache_by_layer,
+                   .buffers = machines.extras.buffers,
+                   .budgets = machines.budgets};
+  for (size_t group = 0; group < out.plan.groups.size(); ++group) {
+    for (const auto& [layer, unused] : out.plan.layers) {
+      const size_t count = Eligible(out.plan, group, layer).size();
+      input.eligible = std::max(input.eligible, static_cast<uint32_t>(count));
+    }
+  }
+  SHARD_TRY(out.stages, DivideIntoStages(input, stages));
+  for (const StageNeed& need : out.stages) out.plan.stages.push_back(need.range);
+  return Ok();
+}
+
+}  // namespace
+
+Result<PlannedModel> OpenPlanned(const SourceArguments& arguments) {
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source, arguments.remote));
+  PlannedModel out;
+  if (const auto config = ConfigAlone(source)) {
+    out.config_alone = true;
+    SHARD_TRY(PromisedModel promised, OpenPromised(source, *config, arguments.model));
+    NotePromised(promised, source.tree->NameOf(*config));
+    out.promised = std::move(promised.model);
+    return out;
+  }
+  SHARD_TRY(out.model, OpenModel(source, arguments));
+  if (!out.model->checkpoint().names_only() || !out.model->has_config()) return out;
+  auto promised = PromisedBeside(source, arguments.model);
+  if (promised) {
+    NotePromised(*promised, out.model->config_path().string());
+    out.promised = std::move(promised->model);
+  } else {
+    PrintNotes({Cat("no sizes: ", promised.error().message)});
+  }
+  return out;
+}
+
+Result<Machines> PrepareMachines(const MoeModel& model, const MachineArguments& arguments) {
+  Machines out;
+  SHARD_TRY(out.budgets, ParseNodes(arguments.nodes));
+  SHARD_TRY(out.use, CacheUseOf(arguments));
+  out.extras.buffers = arguments.reserve.value_or(ComputeBytes(model, out.use.context));
+  if (out.budgets.empty() && arguments.context == 0) return out;
+  const auto shape = ReadCacheShape(model);
+  if (!shape && !out.budgets.empty()) return shape.error();
+  if (!shape) {
+    PrintWarnings({Cat(shape.error().message, "; it counts as 0")});
+    return out;
+  }
+  SHARD_TRY(out.cache_by_layer, CacheBytesByLayer(*shape, out.use));
+  SHARD_TRY(out.extras.cache, CacheBytes(*shape, out.use));
+  return out;
+}
+
+Result<MachinePlan> MakeMachinePlan(const PlannedModel& model, const NodeSizer* sizer,
+                                    const MachineArguments& arguments, const PlanOptions& options) {
+  MachinePlan out;
+  if (!arguments.wanted()) {
+    SHARD_TRY(out.plan, MakePlan(model.planned(), options));
+    return out;
+  }
+  SHARD_TRY(const Machines machines, PrepareMachines(model.sized(), arguments));
+  if (arguments.stages > 0) {
+    SHARD_TRY(out.plan, MakePlan(model.planned(), options));
+    SHARD_CHECK(AddStages(*sizer, machines, arguments.stages, out));
+    return out;
+  }
+  if (machines.budgets.empty()) {
+    SHARD_TRY(out.plan, MakePlan(model.planned(), options));
+  } else {
+    SHARD_TRY(out.plan, PlanForMachines(model, *sizer, machines, options));
+  }
+  SHARD_TRY(out.nodes, MeasureNodes(*sizer, out.plan, machines.budgets, machines.extras));
+  out.use = machines.use;
+  return out;
+}
+
+}  // namespace moepack::cli

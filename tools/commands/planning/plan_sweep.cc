@@ -1,0 +1,88 @@
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text/text.h"
+#include "libshard/pack/model_damage.h"
+#include "libshard/pack/type_damage.h"
+#include "libshard/plan/partition.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/commands/planning/plan_machines.h"
+#include "tools/options/statistics_options.h"
+#include "tools/reports/fit_report.h"
+
+namespace moepack::cli {
+namespace {
+
+const std::vector<uint32_t> kSweptGroups = {1, 2, 3, 4, 6, 8};
+// "" is the source's own types.
+const std::vector<std::string> kSweptRecipes = {"",       "Q8_0",   "Q6_K", "Q5_K_M",
+                                                "Q4_K_M", "Q3_K_M", "Q2_K"};
+
+// What held-out sessions find on their node; no value where no plan can be made.
+ExpectedCapture CaptureOf(const MoeModel& model, const PlanOptions& options) {
+  return [&model, options](uint32_t groups, uint32_t eligible) -> std::optional<double> {
+    PlanOptions one = options;
+    one.groups = groups;
+    one.eligible = eligible;
+    const Result<Plan> plan = MakePlan(model, one);
+    if (!plan || !plan->expectation) return std::nullopt;
+    return plan->expectation->overall.mean;
+  };
+}
+
+// Of the recipe's own types; without an importance matrix, as the sizes are.
+ExpectedDamage DamageOf(const MoeModel& model) {
+  return [&model](const std::string& recipe) -> Result<double> {
+    QuantizeOptions options;
+    options.recipe.recipe = recipe;
+    SHARD_TRY(const TypedGguf typed, PrepareGguf(model, options));
+    return DamageOfTypes(model, typed, DamageSample{}.rows, 0);
+  };
+}
+
+// "source" is what the column calls the source's own types.
+std::vector<std::string> SweptRecipes(const std::vector<std::string>& named) {
+  if (named.empty()) return kSweptRecipes;
+  std::vector<std::string> recipes = named;
+  for (std::string& recipe : recipes) {
+    if (Lower(recipe) == "source") recipe.clear();
+  }
+  return recipes;
+}
+
+Status CheckSweptPlan(const PlanOptions& plan) {
+  SHARD_TRY(const PartitionChoice choice, ParsePartition(plan.partition));
+  const std::string with = choice.partition->takes_file
+                               ? Cat("--partition ", choice.partition->name)
+                           : plan.uniform ? ""
+                                          : "--no-uniform";
+  if (!with.empty())
+    return Error{Code::kInvalidArgument, Cat("--sweep and ", with, " cannot be used together")};
+  return CheckStatisticsOptions(plan);
+}
+
+}  // namespace
+
+Result<int> RunSweep(const SourceArguments& source, const MachineArguments& arguments,
+                     const PlanOptions& plan, const std::vector<uint32_t>& groups, bool json) {
+  SHARD_CHECK(CheckSweptPlan(plan));
+  SHARD_TRY(const PlannedModel model, OpenPlanned(source));
+  if (arguments.damage) SHARD_CHECK(OpenWeights(model.planned()));  // before anything is laid out
+  SHARD_TRY(const PlanOptions with_scores, WithScores(model.planned(), plan));
+  SHARD_TRY(const Machines machines, PrepareMachines(model.sized(), arguments));
+  SweepOptions options;
+  options.groups = groups.empty() ? kSweptGroups : groups;
+  options.recipes = SweptRecipes(arguments.recipes);
+  options.all_recipes_named = !arguments.recipes.empty();
+  if (!machines.budgets.empty()) options.budget = machines.budgets.front();
+  options.extras = machines.extras;
+  if (with_scores.scores) options.capture = CaptureOf(model.planned(), with_scores);
+  if (arguments.damage) options.damage = DamageOf(model.planned());
+  SHARD_TRY(const SweepTable table, Sweep(model.sized(), options));
+  PrintNotes(table.notes);
+  SHARD_CHECK(json ? WriteJsonResult(SweepJson(table, options))
+                   : WriteResult(SweepText(table, options)));
+  return kExitDone;
+}
+
+}  // namespace moepack::cli

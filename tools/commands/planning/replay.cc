@@ -1,0 +1,398 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
+#include "libshard/import/import.h"
+#include "libshard/model/router_digest.h"
+#include "libshard/replay/cache_replay.h"
+#include "libshard/replay/expected_hits.h"
+#include "libshard/replay/expert_layout.h"
+#include "libshard/stats/statistics_file.h"
+#include "manifest/document/expert_ranges.h"
+#include "manifest/overlay/distribution_routers.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/options/options.h"
+#include "tools/reports/replay_report.h"
+
+namespace moepack::cli {
+namespace replay_command {
+namespace {
+
+constexpr uint64_t kMaxPrefillBatch = 1u << 20;
+constexpr uint32_t kUsualWarmUp = 25;
+
+struct Arguments {
+  std::string file;
+  SourceArguments model;  // its source is "" without --model
+  std::vector<uint32_t> slots;
+  std::vector<uint64_t> bytes;
+  std::vector<std::string> policies;
+  std::string statistics;
+  std::optional<uint32_t> warm_up, top_k;
+  uint32_t prefill_batch = 1;
+  size_t jobs = 0;
+  bool json = false;
+};
+
+// The experts of --model.
+struct Placed {
+  ExpertRanges ranges;
+  std::vector<MoeLayerShape> shapes;
+  std::function<Result<std::string>()> router_digest;  // reads the routers
+};
+
+Result<std::optional<Placed>> OpenPlaced(const Arguments& arguments) {
+  if (arguments.model.source.empty()) return std::optional<Placed>();
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.model.source));
+  SHARD_TRY(const bool distribution, source.tree->Has(manifest::kManifestFile));
+  Placed placed;
+  if (distribution && (source.file.empty() || source.file == manifest::kManifestFile)) {
+    SHARD_TRY(manifest::Manifest read, manifest::ReadManifest(*source.tree));
+    SHARD_TRY(placed.ranges, manifest::RangesOf(arguments.model.shown(), read));
+    placed.shapes = manifest::ShapesOf(read);
+    const auto shared = std::make_shared<const manifest::Manifest>(std::move(read));
+    placed.router_digest = [tree = source.tree, shared,
+                            family = arguments.model.model.family_file] {
+      return manifest::RouterDigest(tree, *shared, family);
+    };
+    return std::optional(std::move(placed));
+  }
+  SHARD_TRY(MoeModel model, OpenModel(source, arguments.model));
+  SHARD_TRY(placed.ranges, moepack::RangesOf(model));
+  for (const MoeLayer& layer : model.layers())
+    placed.shapes.push_back({layer.layer, layer.expert_count, layer.top_k});
+  const auto shared = std::make_shared<const MoeModel>(std::move(model));
+  placed.router_digest = [shared] { return RouterDigest(*shared); };
+  return std::optional(std::move(placed));
+}
+
+Error NoEffect(const char* option, const std::string& file) {
+  return {Code::kInvalidArgument, Cat(option, " has no effect: ", Shown(file), " is no trace"),
+          "leave it out, or replay a trace (profile --trace)"};
+}
+
+uint32_t MostExperts(const std::vector<MoeLayerShape>& layers) {
+  uint32_t most = 0;
+  for (const MoeLayerShape& layer : layers) most = std::max(most, layer.expert_count);
+  return most;
+}
+
+template <class T>
+Status CheckOnce(const char* option, const std::vector<T>& values) {
+  for (auto value = values.begin(); value != values.end(); ++value) {
+    if (std::find(values.begin(), value, *value) == value) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(option, ": expected every number once, found ", *value, " twice")};
+  }
+  return Ok();
+}
+
+Status CheckSizes(const Arguments& arguments, const std::vector<MoeLayerShape>& layers) {
+  SHARD_CHECK(CheckOnce("--slots", arguments.slots));
+  SHARD_CHECK(CheckOnce("--bytes", arguments.bytes));
+  const uint32_t most = MostExperts(layers);
+  for (const uint32_t slots : arguments.slots) {
+    if (slots <= most) continue;
+    return Error{Code::kInvalidArgument, Cat("--slots: expected at most ", most,
+                                             ", all experts of a layer, found ", slots)};
+  }
+  return Ok();
+}
+
+// --slots and --bytes, or an eighth, a quarter, a half and three quarters of the experts.
+Result<std::vector<ReplaySize>> SizesFor(const Arguments& arguments,
+                                         const std::vector<MoeLayerShape>& layers,
+                                         const ExpertLayout* layout) {
+  SHARD_CHECK(CheckSizes(arguments, layers));
+  std::vector<uint32_t> slots = arguments.slots;
+  for (const uint64_t bytes : arguments.bytes) {
+    if (layout == nullptr)
+      return Error{Code::kInvalidArgument,
+                   "--bytes: expected a known size of an expert, found none",
+                   "name the model with --model, or use --slots"};
+    const std::optional<uint32_t> fit = SlotsWithin(bytes, *layout);
+    if (!fit)
+      return Error{Code::kInvalidArgument,
+                   Cat("--bytes: expected at least ", FormatCount(BytesOfSlots(1, *layout)),
+                       " bytes, one expert of each layer, found ", FormatCount(bytes))};
+    slots.push_back(*fit);
+  }
+  if (slots.empty()) {
+    const uint32_t eighth = (MostExperts(layers) + 7) / 8;
+    slots = {eighth, 2 * eighth, 4 * eighth, 6 * eighth};
+  }
+  std::sort(slots.begin(), slots.end());
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+  std::vector<ReplaySize> sizes;
+  for (const uint32_t each : slots) {
+    sizes.push_back({each, std::nullopt});
+    if (layout != nullptr) sizes.back().bytes = BytesOfSlots(each, *layout);
+  }
+  return sizes;
+}
+
+// What the trace itself says about the size of an expert, where there is no model.
+ExpertLayout LayoutOfTrace(const RouteTrace& trace) {
+  ExpertLayout layout;
+  for (const LayerTrace& layer : trace.layers) {
+    if (!layer.expert_bytes) return {};
+    layout.emplace_back(layer.shape.expert_count, ExpertReads{*layer.expert_bytes, 0, 0});
+  }
+  return layout;
+}
+
+std::vector<MoeLayerShape> LayersOf(const RouteTrace& trace) {
+  std::vector<MoeLayerShape> layers;
+  for (const LayerTrace& layer : trace.layers) layers.push_back(layer.shape);
+  return layers;
+}
+
+// Experts of each layer by their score, ties to the lower id.
+std::vector<std::vector<uint32_t>> BestByScore(const ExpertScores& scores) {
+  const std::vector<double> sums = SumOfScores(scores);
+  std::vector<std::vector<uint32_t>> best_first;
+  for (size_t i = 0; i < scores.layers.size(); ++i) {
+    const size_t offset = scores.Offset(i);
+    std::vector<uint32_t> order(scores.layers[i].expert_count);
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return sums[offset + a] > sums[offset + b]; });
+    best_first.push_back(std::move(order));
+  }
+  return best_first;
+}
+
+std::vector<CachePolicy> PoliciesOf(const Arguments& arguments) {
+  std::vector<CachePolicy> policies;
+  for (size_t i = 0; i < kCachePolicyNames.size(); ++i) {
+    const bool wanted = arguments.policies.empty() ||
+                        std::find(arguments.policies.begin(), arguments.policies.end(),
+                                  kCachePolicyNames[i]) != arguments.policies.end();
+    if (wanted) policies.push_back(static_cast<CachePolicy>(i));
+  }
+  return policies;
+}
+
+bool IsWanted(const std::vector<CachePolicy>& policies, CachePolicy policy) {
+  return std::find(policies.begin(), policies.end(), policy) != policies.end();
+}
+
+// The scores of our own statistics, as counts: what hits are counted in.
+Result<ExpertScores> ReadCounts(const std::string& path) {
+  SHARD_TRY(ExpertScores scores, ReadProfileScores(path, ScoreBasis::kCount));
+  PrintWarnings(scores.warnings);
+  return scores;
+}
+
+// Refuses statistics of another model than --model, if there is one.
+Status CheckMeasured(const std::string& path, const ExpertScores& scores,
+                     const Arguments& arguments, const std::optional<Placed>& placed) {
+  if (!placed || scores.router_digest.empty()) return Ok();
+  SHARD_TRY(const std::string expected, placed->router_digest());
+  SHARD_TRY(const std::string warning,
+            CheckRouters(path, scores.router_digest, arguments.model.shown(), expected));
+  if (!warning.empty()) PrintWarnings({warning});
+  return Ok();
+}
+
+// Sets the static set and the steps that are not counted.
+Status SetStart(const Arguments& arguments, const RouteTrace& trace,
+                const std::optional<Placed>& placed, ReplayOptions& options,
+                std::string& fixed_from) {
+  const bool fixed = IsWanted(options.policies, CachePolicy::kStatic);
+  const bool from_trace = fixed && arguments.statistics.empty();
+  if (!fixed && !arguments.statistics.empty())
+    return Error{Code::kInvalidArgument,
+                 "--statistics has no effect: only --policy static asks for it"};
+  const uint32_t percent = arguments.warm_up.value_or(from_trace ? kUsualWarmUp : 0);
+  options.first_counted = static_cast<uint32_t>(uint64_t{trace.steps.size()} * percent / 100);
+  if (from_trace) {
+    if (options.first_counted == 0)
+      return Error{Code::kInvalidArgument,
+                   "--policy static: expected steps that choose its experts, found none",
+                   "name --statistics, a larger --warm-up, or other policies"};
+    options.best_first = MostChosen(trace, options.first_counted);
+    fixed_from = Cat("the first ", percent, " % of the trace");
+  } else if (fixed) {
+    SHARD_TRY(const ExpertScores scores, ReadCounts(arguments.statistics));
+    LayerCounts counts;
+    for (const LayerTrace& layer : trace.layers)
+      counts[layer.shape.layer] = layer.shape.expert_count;
+    SHARD_CHECK(CheckScoresFit(arguments.statistics, scores, counts));
+    SHARD_CHECK(CheckMeasured(arguments.statistics, scores, arguments, placed));
+    options.best_first = BestByScore(scores);
+    fixed_from = arguments.statistics;
+  }
+  return Ok();
+}
+
+Result<int> RunTrace(const Arguments& arguments, const std::optional<Placed>& placed) {
+  TraceOptions reading{placed ? placed->shapes : std::vector<MoeLayerShape>(), arguments.top_k};
+  SHARD_TRY(const RouteTrace trace, ReadRouteTrace(arguments.file, reading));
+  PrintWarnings(trace.warnings);
+  ExpertLayout layout = LayoutOfTrace(trace);
+  if (placed) {
+    SHARD_TRY(layout,
+              LayoutFor(arguments.file, arguments.model.shown(), placed->ranges, LayersOf(trace)));
+  }
+  ReplayOptions options;
+  options.layout = layout.empty() ? nullptr : &layout;
+  SHARD_TRY(const std::vector<ReplaySize> sizes,
+            SizesFor(arguments, LayersOf(trace), options.layout));
+  for (const ReplaySize& size : sizes) options.slots.emplace_back(trace.layers.size(), size.slots);
+  options.policies = PoliciesOf(arguments);
+  options.prefill_batch = arguments.prefill_batch;
+  options.jobs = arguments.jobs;
+  std::string fixed_from;
+  SHARD_CHECK(SetStart(arguments, trace, placed, options, fixed_from));
+  SHARD_TRY(const std::vector<ReplayRow> rows, ReplayTrace(trace, options));
+  const ReplayReport report{trace,
+                            sizes,
+                            rows,
+                            options.prefill_batch,
+                            options.first_counted,
+                            options.layout != nullptr,
+                            placed.has_value(),
+                            fixed_from};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReplayJson(report))
+                             : WriteResult(ReplayText(report)));
+  return kExitDone;
+}
+
+Result<int> RunStatistics(const Arguments& arguments, const std::optional<Placed>& placed) {
+  if (arguments.warm_up) return NoEffect("--warm-up", arguments.file);
+  if (arguments.top_k) return NoEffect("--top-k", arguments.file);
+  if (arguments.prefill_batch > 1) return NoEffect("--prefill-batch", arguments.file);
+  if (!arguments.statistics.empty()) return NoEffect("--statistics", arguments.file);
+  if (!arguments.policies.empty()) {
+    return Error{Code::kInvalidArgument,
+                 Cat("--policy: ", Shown(arguments.file), ": expected a trace, found statistics"),
+                 "statistics have no order; without --policy what they allow is printed"};
+  }
+  SHARD_TRY(const ExpertScores scores, ReadCounts(arguments.file));
+  std::optional<ExpertLayout> layout;
+  if (placed) {
+    SHARD_TRY(layout,
+              LayoutFor(arguments.file, arguments.model.shown(), placed->ranges, scores.layers));
+  }
+  SHARD_CHECK(CheckMeasured(arguments.file, scores, arguments, placed));
+  SHARD_TRY(const std::vector<ReplaySize> sizes,
+            SizesFor(arguments, scores.layers, layout ? &*layout : nullptr));
+  std::vector<ExpectedHits> hits;
+  for (const ReplaySize& size : sizes)
+    hits.push_back(ExpectHits(scores, std::vector<uint32_t>(scores.layers.size(), size.slots)));
+  const ExpectedReport report{arguments.file, scores, sizes, hits};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ExpectedJson(report))
+                             : WriteResult(ExpectedText(report)));
+  return kExitDone;
+}
+
+// Statistics are told from traces by their first bytes.
+Result<bool> IsStatistics(const std::string& path) {
+  SHARD_TRY(const moepack::Source source, LocalSource(path));
+  if (source.file.empty()) return false;
+  SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
+  std::string head(static_cast<size_t>(std::min<uint64_t>(file->size(), 4096)), '\0');
+  SHARD_CHECK(file->ReadAt(0, std::as_writable_bytes(std::span(head))));
+  return head.starts_with(kStatisticsMagic) ||
+         head.find(Cat('"', kStatisticsFormat, '"')) != std::string::npos;
+}
+
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_TRY(const bool statistics, IsStatistics(arguments.file));
+  SHARD_TRY(const std::optional<Placed> placed, OpenPlaced(arguments));
+  return statistics ? RunStatistics(arguments, placed) : RunTrace(arguments, placed);
+}
+
+void AddSizes(CLI::App& app, Arguments& arguments) {
+  StartSection(app, Section::kSelection);
+  app.add_option("--slots", arguments.slots,
+                 "How many experts of each layer the cache holds: 2,4,8. At most as many as the "
+                 "layer has. Default: an eighth, a quarter, a half and three quarters of the "
+                 "experts.")
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(AsCount(1, kMaxStatisticsExperts));
+  app.add_option("--bytes", arguments.bytes,
+                 "As many slots as fit into these bytes, the same number in all layers: 2GB,4GB.")
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(AsBytes(1));
+  app.add_option("--policy", arguments.policies,
+                 "Only these: lru, lfu, static, oracle. Default: all.")
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(
+          OneOf(std::vector<std::string>(kCachePolicyNames.begin(), kCachePolicyNames.end())));
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("FILE", arguments->file,
+                 "A trace of routing, as profile --trace or another tool wrote it, or statistics "
+                 "of profile.")
+      ->required();
+  StartSection(app, Section::kInput);
+  CLI::Option* model =
+      app.add_option("--model", arguments->model.source,
+                     "The checkpoint, GGUF or distribution whose experts would be read: for bytes "
+                     "per token, and to check the trace or statistics. Headers are read, and the "
+                     "routers for statistics.")
+          ->type_name("SRC");
+  AddModelOptions(app, arguments->model.model);
+  for (const char* name : {"--family", "--config"}) app.get_option(name)->needs(model);
+  app.add_option("--statistics", arguments->statistics,
+                 "Statistics of profile whose best experts the static cache holds. Default: those "
+                 "of the warm-up.")
+      ->type_name("FILE");
+  app.add_option("--top-k", arguments->top_k,
+                 "Experts per token, for traces that do not say it. Default: as the model has it, "
+                 "or inferred.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxStatisticsExperts));
+  AddSizes(app, *arguments);
+  app.add_option("--warm-up", arguments->warm_up,
+                 "The first PERCENT of the tokens fill the caches and are not counted. Default: "
+                 "25 where they choose the static cache's experts, else 0.")
+      ->type_name("PERCENT")
+      ->transform(AsCount(0, 99));
+  app.add_option("--prefill-batch", arguments->prefill_batch,
+                 "Tokens of a prompt that run at once and read each expert once. Default: 1, as "
+                 "if every token were decoded.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxPrefillBatch));
+  AddJobs(app, arguments->jobs);
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace replay_command
+
+constinit const Command kReplay = {
+    "replay",
+    "Computes what caches of experts would hit on a recorded run",
+    "For runtimes that keep some experts in memory and read the others from a disk. Every layer "
+    "has a cache of so many slots, each for one expert. Prints the share of lookups that hit, and "
+    "with --model the bytes read per token from where the experts lie, for caches that keep what "
+    "was used last (lru), most often (lfu), a fixed set (static), or what will be used soonest "
+    "(oracle), which no cache can beat.",
+    {"moepack replay fixtures/statistics/route-trace.csv --model fixtures/tiny-moe --slots 2,4,8",
+     "moepack replay fixtures/statistics/route-trace.csv --policy lru,oracle --json"},
+    replay_command::Bind};
+
+}  // namespace moepack::cli

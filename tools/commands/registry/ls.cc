@@ -1,0 +1,106 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/list_store.h"
+#include "manifest/registry/open_store.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/table.h"
+#include "tools/options/options.h"
+#include "tools/options/reference_option.h"
+
+namespace moepack::cli {
+namespace ls_command {
+namespace {
+
+using registry::ListedManifest;
+
+struct Arguments {
+  std::string place;
+  RegistryArguments registry;
+  bool json = false;
+};
+
+const char* KindOf(const ListedManifest& listed) {
+  if (listed.is_signature) return "signature";
+  if (!listed.is_set) return "other";
+  return listed.is_view ? "node" : "set";
+}
+
+std::string ListText(const std::vector<ListedManifest>& all) {
+  Table table({"tag", "what", "groups", "overlay", ">files", ">bytes", "manifest"});
+  size_t signatures = 0;
+  for (const ListedManifest& listed : all) {
+    signatures += listed.is_signature ? 1 : 0;
+    if (listed.is_signature) continue;  // their tags are digests, which nobody reads
+    table.Row({listed.tag, KindOf(listed), moepack::Join(listed.groups, ","),
+               listed.overlay_version, listed.is_set ? FormatCount(listed.files) : "",
+               listed.is_set ? FormatCount(listed.bytes) : "", listed.digest});
+  }
+  std::string text = Cat(table.Render(), "\n", Plural(all.size() - signatures, "manifest"));
+  if (signatures > 0) text += Cat(", ", Plural(signatures, "signature"));
+  return text + "\n";
+}
+
+Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all) {
+  Json manifests = Json::array();
+  for (const ListedManifest& listed : all) {
+    manifests.push_back({{"tag", listed.tag}, {"digest", listed.digest}, {"what", KindOf(listed)}});
+    if (!listed.is_set) continue;
+    Json& last = manifests.back();
+    last["groups"] = listed.groups;
+    last["overlay"] = listed.overlay_version;
+    last["files"] = listed.files;
+    last["bytes"] = listed.bytes;
+  }
+  return {{"reference", WithoutSecrets(arguments.place)}, {"manifests", std::move(manifests)}};
+}
+
+// Everything is listed, so that a tag would promise what is not done.
+Status CheckWholePlace(const std::string& text, const registry::Reference& reference) {
+  if (reference.tag.empty() && reference.digest.empty()) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(Shown(text), ": expected a place without tag and digest, found one with"),
+               Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
+}
+
+Result<int> Run(const Arguments& arguments) {
+  SHARD_TRY(const NamedStore named, ParseNamed(arguments.place, arguments.registry));
+  SHARD_CHECK(CheckWholePlace(arguments.place, named.reference));
+  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(named.reference, named.access));
+  SHARD_TRY(const std::vector<ListedManifest> all, registry::ListStore(*store));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ListJson(arguments, all))
+                             : WriteResult(ListText(all)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddReference(app, "REF", arguments->place,
+               "oci://host[:port]/repository of a registry, layout:DIR of this machine, or "
+               "layout+https://host/path of a web server.");
+  AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace ls_command
+
+constinit const Command kLs = {
+    "ls",
+    "Lists what a registry or an image layout holds",
+    "Lists the tags of a repository or of an OCI image layout with the digests of their manifests: "
+    "whole sets, the "
+    "views that have one node's files, and what other tools put there. The bytes are those of all "
+    "files that a manifest names; the blobs themselves are not read.",
+    {"moepack ls layout:models", "moepack ls layout:models --json"},
+    ls_command::Bind};
+
+}  // namespace moepack::cli

@@ -1,0 +1,197 @@
+#include "manifest/registry/publish.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/commands/registry/publish_files.h"
+#include "tools/options/link_option.h"
+#include "tools/options/options.h"
+#include "tools/options/reference_option.h"
+#include "tools/options/source.h"
+#include "tools/options/upload_options.h"
+#include "tools/reports/store_report.h"
+
+namespace moepack::cli {
+namespace publish_command {
+namespace {
+
+using registry::PublishReport;
+
+struct Arguments {
+  std::string distribution, target;
+  std::string directory;          // of --to-dir
+  registry::Reference reference;  // `target`, once it is parsed
+  RegistryArguments registry;
+  registry::UploadOptions upload;
+  std::optional<manifest::LinkKind> link;
+  registry::PublishOptions publish;
+  bool no_views = false;
+  bool json = false;
+
+  std::string shown() const {
+    return registry::ReferenceText(reference.With(reference.tag_or_default()));
+  }
+};
+
+std::string PullCommand(const Arguments& arguments, const PublishReport& report) {
+  const registry::Reference& to = arguments.reference;
+  const std::string pinned = registry::ReferenceText(to.With(to.tag_or_default(), report.digest()));
+  std::string group = "0";
+  for (const PublishReport::Tag& tag : report.tags) {
+    if (!tag.group) continue;
+    group = Cat(*tag.group);
+    break;
+  }
+  return ShellCommand({"moepack", "pull", pinned, "--group", group, "-o", "pulled-" + group});
+}
+
+std::string ReportText(const Arguments& arguments, const PublishReport& report, double seconds) {
+  const bool dry_run = arguments.publish.dry_run;
+  std::string text = Cat(BlobTable(report), "\n", TagTable(report), "\n",
+                         dry_run ? "would publish " : "published ", Shown(arguments.shown()), ": ",
+                         BytesText(report, dry_run));
+  if (!dry_run) text += Cat("; in ", FormatElapsed(seconds));
+  text += "\n";
+  if (!report.absent.empty())
+    text += Cat("not complete; absent: ", moepack::Join(report.absent, ", "), "\n");
+  if (!dry_run) text += Cat("\nnext:\n  ", PullCommand(arguments, report), "\n");
+  return text;
+}
+
+Json ReportJson(const Arguments& arguments, const PublishReport& report) {
+  Json document = {{"distribution", arguments.distribution},
+                   {"reference", arguments.shown()},
+                   {"dry_run", arguments.publish.dry_run}};
+  AddStoreJson(report, document);
+  document["absent"] = report.absent;
+  if (!arguments.publish.dry_run) document["pull_command"] = PullCommand(arguments, report);
+  return document;
+}
+
+struct Outcome {
+  PublishReport report;
+  double seconds = 0;
+};
+
+Result<Outcome> PublishWithProgress(const Arguments& arguments) {
+  Progress progress("publishing");
+  registry::PublishOptions options = arguments.publish;
+  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
+  options.views = !arguments.no_views;
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(PublishReport report,
+            registry::Publish(arguments.distribution, arguments.reference, options));
+  return Outcome{std::move(report), progress.seconds()};
+}
+
+// Without a store there are no tags and no views.
+Result<int> RunToDirectory(const Arguments& arguments) {
+  const registry::PublishOptions& publish = arguments.publish;
+  const char* idle = !arguments.target.empty()      ? "REF"
+                     : arguments.no_views           ? "--no-views"
+                     : !publish.moving_tags.empty() ? "--moving-tag"
+                                                    : nullptr;
+  if (idle != nullptr) {
+    return Error{Code::kInvalidArgument, Cat(idle, " has no effect beside --to-dir"),
+                 "--to-dir writes plain files, which have no tags: leave one of the two out"};
+  }
+  SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.directory));
+  registry::PublishFilesOptions options;
+  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
+  options.allow_incomplete = publish.allow_incomplete;
+  options.force = publish.force;
+  options.dry_run = publish.dry_run;
+  options.pack.jobs = publish.pack.jobs;
+  return RunPublishFiles(arguments.distribution, arguments.directory, options, arguments.json);
+}
+
+Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
+  if (!arguments.directory.empty()) {
+    SHARD_CHECK(CheckIsLocal(arguments.distribution));
+    return RunToDirectory(arguments);
+  }
+  if (arguments.target.empty()) {
+    return Error{Code::kInvalidArgument, "publish: expected REF or --to-dir, found neither",
+                 "name where to publish, such as layout:models:v1"};
+  }
+  SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
+  arguments.reference = std::move(named.reference);
+  arguments.publish.access = std::move(named.access);
+  SHARD_CHECK(CheckIsLocal(arguments.distribution));
+  SHARD_TRY(const Outcome outcome, PublishWithProgress(arguments));
+  PrintWarnings(outcome.report.warnings);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
+                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  registry::PublishOptions& options = arguments->publish;
+  app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
+  AddReference(app, "REF", arguments->target,
+               "Where to publish: oci://host[:port]/repository[:tag], a registry, or "
+               "layout:DIR[:tag], an OCI image layout directory of this machine, which is made if "
+               "it is not there. Default tag: latest.");
+  app.get_option("REF")->required(false);
+  StartSection(app, Section::kInput);
+  app.add_flag("--allow-incomplete", options.allow_incomplete,
+               "Publish a distribution that lacks parts: with the parts that it has.");
+  StartSection(app, Section::kOutput);
+  app.add_option("--to-dir", arguments->directory,
+                 "Instead of REF: lay the distribution out here as plain files, with "
+                 ".gitattributes for Git LFS, to upload them to the Hugging Face Hub.")
+      ->type_name("DIR")
+      ->check([](const std::string& directory) {
+        return directory.empty() ? "expected a directory, found none" : "";
+      });
+  app.add_flag("--no-views", arguments->no_views,
+               "Publish the set only. Default: also a manifest for each group, tagged <tag>-g000 "
+               "and so on, with which any OCI client fetches one node's files.");
+  AddLink(app, arguments->link,
+          {"How bundles come into the layout", {"auto", "hardlink", "reflink", "copy"}});
+  app.add_option("--moving-tag", options.moving_tags,
+                 "Also give this tag, and move it if it names something else. Repeatable.")
+      ->type_name("TAG")
+      ->allow_extra_args(false)
+      ->check([](const std::string& tag) {
+        return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
+      });
+  app.add_flag("--force", options.force,
+               "Move tags that name something else. With --to-dir: replace the output.");
+  AddJobs(app, options.pack.jobs);
+  AddDryRun(app, options.dry_run);
+  AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
+  AddUploadOptions(app, arguments->upload);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace publish_command
+
+constinit const Command kPublish = {
+    "publish",
+    "Puts a distribution into a registry or an OCI image layout",
+    "Writes each file as a blob, and a ModelPack manifest that names them, into a registry or an "
+    "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
+    "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
+    "which make all of it visible, are set last. The line to pull one group is printed. With "
+    "--to-dir it writes plain files for `hf upload` instead.",
+    {"moepack publish out layout:models:v1",
+     "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
+    publish_command::Bind};
+
+}  // namespace moepack::cli

@@ -1,0 +1,249 @@
+#include "manifest/registry/pull.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "manifest/node/assemble.h"
+#include "manifest/registry/sign/key_files.h"
+#include "manifest/write/output_path.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
+#include "tools/options/link_option.h"
+#include "tools/options/options.h"
+#include "tools/options/reference_option.h"
+
+namespace moepack::cli {
+namespace pull_command {
+namespace {
+
+using registry::PullReport;
+
+struct Arguments {
+  std::string source, out, node;
+  std::optional<manifest::LinkKind> link;
+  std::string overlay = "auto";
+  registry::PullOptions pull;
+  RegistryArguments registry;
+  std::vector<std::string> key_files;
+  bool require_signature = false;
+  bool json = false;
+};
+
+struct Outcome {
+  PullReport report;
+  double seconds = 0;
+  std::optional<manifest::AssembleReport> node;  // with --assemble
+};
+
+std::string GroupsText(const std::vector<uint32_t>& groups) {
+  std::vector<std::string> words;
+  for (const uint32_t group : groups) words.push_back(Cat(group));
+  return Cat(groups.size() == 1 ? "group " : "groups ", moepack::Join(words, ", "));
+}
+
+// The way on: a runtime's command for the node, or the commands that check and assemble it.
+std::string NextLines(const Arguments& arguments, const Outcome& outcome) {
+  if (outcome.node && outcome.node->model_file.empty()) return "";
+  if (outcome.node) {
+    const std::string model = (fs::path(arguments.node) / outcome.node->model_file).string();
+    return Cat("\nrun it:\n  ", ShellCommand({"llama-server", "-m", model}), "\n");
+  }
+  const std::string group = Cat(outcome.report.groups[0]);
+  if (arguments.pull.dry_run || !arguments.pull.overlay) return "";
+  return Cat(
+      "\nnext:\n  ",
+      ShellCommand({"moepack", "assemble", arguments.out, "--group", group, "-o", "node-" + group}),
+      "\n");
+}
+
+std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
+  const PullReport& report = outcome.report;
+  const bool dry_run = arguments.pull.dry_run;
+  Table files({"file", ">bytes", "how"});
+  for (const PullReport::File& file : report.files)
+    files.Row({file.name, FormatCount(file.bytes), file.how});
+  std::string text =
+      Cat(files.Render(), "\n", dry_run ? "would pull " : "pulled ",
+          ExactBytes(report.total_bytes() - report.there_bytes()), " to ", Shown(arguments.out));
+  if (!dry_run) text += Cat(" in ", FormatElapsed(outcome.seconds));
+  if (report.there_bytes() > 0)
+    text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
+  text += Cat("; ", GroupsText(report.groups), "\nmanifest ", report.digest, "\n");
+  if (outcome.node) text += Cat("assembled ", Shown(arguments.node), "\n");
+  return text + NextLines(arguments, outcome);
+}
+
+Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
+  const PullReport& report = outcome.report;
+  Json files = Json::array();
+  for (const PullReport::File& file : report.files) {
+    files.push_back({{"file", file.name}, {"digest", file.digest}, {"bytes", file.bytes}});
+    if (!file.how.empty()) files.back()["how"] = file.how;
+  }
+  Json document = {{"reference", WithoutSecrets(arguments.source)},
+                   {"digest", report.digest},
+                   {"groups", report.groups},
+                   {"output", arguments.out},
+                   {"dry_run", arguments.pull.dry_run},
+                   {"extended", report.extended},
+                   {"files", std::move(files)},
+                   {"bytes", report.total_bytes()},
+                   {"bytes_there", report.there_bytes()}};
+  if (outcome.node) document["node"] = arguments.node;
+  return document;
+}
+
+// What is about to be done, before it takes its time.
+void PrintPlan(const PullReport& plan) {
+  PrintMessage(Cat("pulling ", GroupsText(plan.groups), " of ", plan.digest, ": ",
+                   Plural(plan.files.size(), "file"), ", ", ExactBytes(plan.total_bytes()), "; ",
+                   ExactBytes(plan.there_bytes()), " already there"));
+}
+
+Result<Outcome> PullWithProgress(const Arguments& arguments) {
+  SHARD_TRY(const NamedStore named, ParseNamed(arguments.source, arguments.registry));
+  Progress progress("pulling");
+  registry::PullOptions options = arguments.pull;
+  options.access = named.access;
+  SHARD_TRY(options.keys, registry::ReadPublicKeys(arguments.key_files));
+  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
+  options.planned = [&](const PullReport& plan) {
+    progress.Clear();
+    if (!options.dry_run) PrintPlan(plan);
+  };
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(PullReport report, registry::Pull(named.reference, arguments.out, options));
+  return Outcome{std::move(report), progress.seconds(), {}};
+}
+
+// Before gigabytes are pulled: whether there can be a node at all.
+Status CheckNode(const Arguments& arguments) {
+  if (arguments.node.empty()) return Ok();
+  if (arguments.pull.groups.size() > 1) {
+    return Error{Code::kInvalidArgument,
+                 Cat("--assemble: expected one --group, found ", arguments.pull.groups.size()),
+                 "pull several groups without --assemble, then run assemble for each"};
+  }
+  if (!arguments.pull.overlay) {
+    return Error{Code::kInvalidArgument,
+                 "--assemble: expected --overlay auto, found none: a node needs the overlay of its "
+                 "distribution"};
+  }
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(arguments.node, error))) return Ok();
+  return manifest::CheckReplaceable(arguments.node, arguments.pull.force || arguments.pull.dry_run);
+}
+
+Status Assemble(const Arguments& arguments, Outcome& outcome) {
+  if (arguments.node.empty() || arguments.pull.dry_run) return Ok();
+  Progress progress("assembling");
+  manifest::AssembleOptions options;
+  options.group = outcome.report.groups[0];
+  options.overlay = arguments.pull.overlay_version;
+  options.force = arguments.pull.force;
+  options.pack.jobs = arguments.pull.pack.jobs;
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(outcome.node, manifest::AssembleNode(arguments.out, arguments.node, options));
+  return Ok();
+}
+
+Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
+  arguments.pull.overlay = arguments.overlay != "none";
+  if (arguments.overlay != "auto" && arguments.overlay != "none")
+    arguments.pull.overlay_version = arguments.overlay;
+  SHARD_CHECK(CheckNode(arguments));
+  SHARD_TRY(Outcome outcome, PullWithProgress(arguments));
+  SHARD_CHECK(Assemble(arguments, outcome));
+  PrintWarnings(outcome.report.warnings);
+  if (outcome.node) {
+    PrintNotes(outcome.node->notes);
+    PrintWarnings(outcome.node->warnings);
+  }
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome))
+                             : WriteResult(ReportText(arguments, outcome)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  registry::PullOptions& options = arguments->pull;
+  AddReference(app, "REF", arguments->source,
+               "What to pull: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
+               "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
+               "web server, or a distribution as files: a directory, hf://owner/repo[@rev], "
+               "https://... or s3://... A digest goes before the tag; default tag: latest.");
+  StartSection(app, Section::kInput);
+  app.add_option("--group", options.groups,
+                 "The groups whose files to pull, counted from 0: 1, or 0,2. A node view has one "
+                 "group and needs none; an output that was pulled before has those that it has.")
+      ->type_name("G")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(AsCount(0, kMaxGroups - 1));
+  app.add_option("--overlay", arguments->overlay,
+                 "auto: with the overlay that an output has which was pulled before, else the "
+                 "current one of the set (the default); none: without; a version: with this one, "
+                 "which the set must have.")
+      ->type_name("WHICH");
+  StartSection(app, Section::kChecks);
+  CLI::Option* key =
+      app.add_option("--key", arguments->key_files,
+                     "Pull only what this public key (PEM) signed. Repeatable: one of the keys is "
+                     "enough. It is looked at before the first file is fetched.")
+          ->type_name("KEY")
+          ->allow_extra_args(false);
+  app.add_flag("--require-signature", arguments->require_signature,
+               "Refuse what is not signed by one of the --key. Goes without saying with --key; "
+               "without one it is a usage error, so that a script that lost its key pulls nothing.")
+      ->needs(key);
+  StartSection(app, Section::kOutput);
+  app.add_option("-o,--output", arguments->out,
+                 "The directory of the distribution. One that was pulled of the same distribution "
+                 "gets the files that it lacks.")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--assemble", arguments->node,
+                 "Then also make the node's directory for a stock runtime here, as assemble does.")
+      ->type_name("DIR");
+  AddLink(app, arguments->link,
+          {"How bundles come out of the layout", {"auto", "hardlink", "reflink", "copy"}});
+  app.add_flag("--update", options.update,
+               "Take what the tag names now, though the output was pulled before, and fetch only "
+               "what differs. Default: what pulled.json in the output names.");
+  AddForce(app, options.force);
+  AddJobs(app, options.pack.jobs);
+  AddDryRun(app, options.dry_run);
+  AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace pull_command
+
+constinit const Command kPull = {
+    "pull",
+    "Gets one node's files out of a registry, a layout or a distribution",
+    "Checks the manifest's digest, then that it agrees with the distribution.json it names, then "
+    "every byte of the files, before the output appears. The output is a distribution with the "
+    "trunk, the overlay, the small files and the groups that were asked for, which verify --group "
+    "and assemble take; a second pull adds other groups to it.",
+    {"moepack pull layout:models:v1 --group 1 -o pulled-1",
+     "moepack pull oci://registry.example/team/model:v1 --group 0 -o pulled --assemble node-0"},
+    pull_command::Bind};
+
+}  // namespace moepack::cli

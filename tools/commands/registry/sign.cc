@@ -1,0 +1,221 @@
+#include "manifest/registry/sign/sign.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "manifest/document/manifest.h"
+#include "manifest/registry/open_store.h"
+#include "manifest/registry/sign/key_files.h"
+#include "manifest/registry/sign/oms.h"
+#include "manifest/registry/sign/simple_signing.h"
+#include "tools/base/command.h"
+#include "tools/base/command_text.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
+#include "tools/commands/registry/signature_options.h"
+#include "tools/options/options.h"
+#include "tools/options/reference_option.h"
+
+namespace moepack::cli {
+namespace sign_command {
+namespace {
+
+using registry::Reference;
+using registry::SignedManifest;
+
+struct Arguments {
+  std::string place, key_file, passphrase_file, identity, out;
+  bool no_views = false, oms = false, force = false, dry_run = false, json = false;
+  size_t jobs = 0;
+  RegistryArguments registry;
+};
+
+// The line that proves what was signed, where the public key lies beside the private one.
+std::string NextLines(const Arguments& arguments, const std::string& place) {
+  const fs::path file = fs::path(arguments.key_file).replace_extension(".pub");
+  std::error_code error;
+  if (arguments.dry_run || !fs::exists(file, error)) return "";
+  CommandLine line("verify");
+  line.AddPath(place);
+  if (arguments.oms) line.Add("--oms");
+  line.AddPath("--key", file.string());
+  line.AddPath("--signature", arguments.out);
+  return Cat("\nnext:\n  ", line.Text(), "\n");
+}
+
+std::string StateOf(const Arguments& arguments, const SignedManifest& one) {
+  if (one.was_signed) return "was signed";
+  return arguments.dry_run ? "to sign" : "signed";
+}
+
+// ---- What is in a registry or a layout
+
+std::string IdentityOf(const Arguments& arguments, const Reference& reference) {
+  if (!arguments.identity.empty()) return arguments.identity;
+  return reference.kind == Reference::Kind::kServer ? reference.place : registry::kLayoutIdentity;
+}
+
+std::string ReportText(const Arguments& arguments, const Reference& reference,
+                       const std::vector<SignedManifest>& all, const registry::PublicKey& key) {
+  Table table({"tag", "state", "manifest"});
+  for (const SignedManifest& one : all) table.Row({one.tag, StateOf(arguments, one), one.digest});
+  const std::string shown = ReferenceText(reference);
+  return Cat(table.Render(), "\n", arguments.dry_run ? "would sign " : "signed ", Shown(shown),
+             " as ", IdentityOf(arguments, reference), " with ", KeyText(key), "\n",
+             NextLines(arguments, shown));
+}
+
+Json ReportJson(const Arguments& arguments, const Reference& reference,
+                const std::vector<SignedManifest>& all, const registry::PublicKey& key) {
+  Json manifests = Json::array();
+  for (const SignedManifest& one : all) {
+    manifests.push_back({{"tag", one.tag},
+                         {"digest", one.digest},
+                         {"state", StateOf(arguments, one)},
+                         {"signature_tag", one.signature_tag}});
+  }
+  return {{"reference", ReferenceText(reference)},
+          {"identity", IdentityOf(arguments, reference)},
+          {"key", KeyJson(key)},
+          {"dry_run", arguments.dry_run},
+          {"manifests", std::move(manifests)}};
+}
+
+Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey& key) {
+  SHARD_TRY(const NamedStore target, ParseNamed(arguments.place, arguments.registry));
+  Reference reference = target.reference;
+  if (reference.digest.empty()) reference.tag = reference.tag_or_default();
+  if (reference.kind == Reference::Kind::kWebLayout)
+    return Error{Code::kInvalidArgument,
+                 Cat(Shown(arguments.place),
+                     ": expected layout:DIR or oci://host/repository, "
+                     "found what can only be read"),
+                 "sign the layout where it is written, and have it served again"};
+  const registry::SignOptions options{IdentityOf(arguments, reference), !arguments.no_views};
+  // A layout that is not there is not made.
+  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, target.access));
+  SHARD_TRY(const registry::Tagged manifest, NamedManifest(*store, reference));
+  std::vector<SignedManifest> all;
+  if (arguments.dry_run) {
+    SHARD_TRY(all, PlanSigning(*store, manifest, key.public_key(), options));
+  } else {
+    SHARD_TRY(const auto writable, registry::OpenWritable(reference, target.access));
+    SHARD_TRY(all, Sign(*writable, manifest, key, options));
+  }
+  SHARD_CHECK(arguments.json
+                  ? WriteJsonResult(ReportJson(arguments, reference, all, key.public_key()))
+                  : WriteResult(ReportText(arguments, reference, all, key.public_key())));
+  return kExitDone;
+}
+
+// ---- A directory
+
+Result<int> SignFiles(const Arguments& arguments, const registry::PrivateKey& key) {
+  registry::OmsReport report;
+  {
+    Progress progress("hashing");
+    registry::OmsSignOptions options;
+    options.signature_file = arguments.out;
+    options.ignored = {manifest::kPullLockFile};
+    options.replace = arguments.force;
+    options.dry_run = arguments.dry_run;
+    options.hash.jobs = arguments.jobs;
+    options.hash.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+    SHARD_TRY(report, registry::SignDirectory(arguments.place, key, options));
+  }
+  Json document = OmsJson(report, key.public_key());
+  document["dry_run"] = arguments.dry_run;
+  const std::string text =
+      Cat(arguments.dry_run ? "would sign " : "signed ", Plural(report.files, "file"), ", ",
+          ExactBytes(report.bytes), ", of ", Shown(arguments.place), " in ",
+          Shown(report.signature_file), " with ", KeyText(key.public_key()),
+          "\nroot sha256:", report.digest, "\n", NextLines(arguments, arguments.place));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document) : WriteResult(text));
+  return kExitDone;
+}
+
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  const bool is_reference = IsReference(arguments.place);
+  if (is_reference && arguments.oms)
+    return Error{Code::kInvalidArgument,
+                 Cat("--oms: expected a directory, found ", Shown(arguments.place)),
+                 "pull what it names, or leave out --oms to sign what is published"};
+  if (!is_reference && !arguments.oms)
+    return Error{Code::kInvalidArgument,
+                 Cat(Shown(WithoutSecrets(arguments.place)),
+                     ": expected a reference like layout:DIR:tag, found another path or address"),
+                 "--oms signs the files of a directory"};
+  if (arguments.oms) SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.place));
+  SHARD_TRY(const registry::Secret passphrase, registry::ReadPassphrase(arguments.passphrase_file));
+  SHARD_TRY(const registry::PrivateKey key,
+            registry::ReadPrivateKey(arguments.key_file, passphrase));
+  if (arguments.oms) return SignFiles(arguments, key);
+  return SignReference(arguments, key);
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("REF", arguments->place,
+                 "What is published: oci://host[:port]/repository[:tag][@sha256:...], or "
+                 "layout:DIR[:tag][@sha256:...]. With --oms: a directory of files.")
+      ->required();
+  StartSection(app, Section::kInput);
+  app.add_option("--key", arguments->key_file,
+                 "The private key: KEY.key of keygen, or another PKCS#8 key as PEM.")
+      ->type_name("KEY")
+      ->required();
+  app.add_option("--passphrase-file", arguments->passphrase_file,
+                 "The first line of this file opens an encrypted key. Default: "
+                 "MOEPACK_SIGN_PASSPHRASE.")
+      ->type_name("FILE");
+  StartSection(app, Section::kOutput);
+  CLI::Option* oms = app.add_flag("--oms", arguments->oms,
+                                  "Sign every file of a directory in the form of OpenSSF Model "
+                                  "Signing v1.0. Needs a P-256 key.");
+  app.add_option("--identity", arguments->identity,
+                 "Where the signature says that the manifest lives: host/repository. Default: that "
+                 "of a registry's reference; of a layout moepack.local/layout.")
+      ->type_name("NAME")
+      ->excludes(oms);
+  app.add_flag("--no-views", arguments->no_views,
+               "Sign the named manifest only. Default: also every node view of it.")
+      ->excludes(oms);
+  app.add_option("-o,--output", arguments->out,
+                 "With --oms: write the signature here. Default: model.sig in the directory.")
+      ->type_name("FILE")
+      ->needs(oms);
+  app.add_flag("--force", arguments->force, "With --oms: replace a signature that is there.")
+      ->needs(oms);
+  AddJobs(app, arguments->jobs);
+  AddDryRun(app, arguments->dry_run);
+  AddJson(app, arguments->json);
+  app.get_option("--jobs")->needs(oms);
+  AddRegistryOptions(app, arguments->registry);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace sign_command
+
+constinit const Command kSign = {
+    "sign",
+    "Signs what is published, or the files of a directory",
+    "Signs the digest of a manifest, and of each node view of it, with a private key, and puts the "
+    "signatures beside them, under tags sha256-<digest>.sig as `cosign sign --key` does. "
+    "Signatures by other keys stay; the same key signs once. `moepack verify REF --key KEY.pub` "
+    "and `cosign verify --key` check them.",
+    {"moepack sign layout:models:v1 --key release.key",
+     "moepack sign pulled-1 --oms --key release.key"},
+    sign_command::Bind};
+
+}  // namespace moepack::cli
