@@ -88,14 +88,12 @@ void RangeCache::Trim() {
 // False when what is being written by others leaves no room.
 bool RangeCache::MakeRoom(uint64_t size) {
   const std::lock_guard lock(mutex_);
+  if (being_written_ + size > limit_) return false;  // nothing that is removed would help
   used_ += size;
   since_trim_ += size;
   being_written_ += size;
   if (used_ > limit_ || since_trim_ > limit_ / kTrimPart) Trim();
-  if (used_ <= limit_) return wrote_ = true;
-  used_ -= size;
-  being_written_ -= size;
-  return false;
+  return wrote_ = true;
 }
 
 // Makes the directory again if it was removed.
