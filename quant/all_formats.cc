@@ -15,6 +15,9 @@
 #include "quant/tables/iq4_nl.h"
 #include "quant/tables/iq4_xs.h"
 #include "quant/tables/mxfp4.h"
+#include "quant/tables/nvfp4.h"
+#include "quant/ternary/tq1_0.h"
+#include "quant/ternary/tq2_0.h"
 
 namespace quant {
 namespace {
@@ -118,9 +121,10 @@ constexpr std::array kFormats = {
     CopyOnly("iq3_s", 21, 256, 110),
     CopyOnly("iq2_s", 22, 256, 82),
     CopyOnly("iq1_m", 29, 256, 56),
-    CopyOnly("tq1_0", 34, 256, 54),
-    CopyOnly("tq2_0", 35, 256, 66),
-    CopyOnly("nvfp4", 40, 64, 36),
+    Faster(Blocks<BlockTq10>("tq1_0", 34, EncodeTq10Ref, DecodeTq10Ref), EncodeTq10, DecodeTq10),
+    Faster(Blocks<BlockTq20>("tq2_0", 35, EncodeTq20Ref, DecodeTq20Ref), EncodeTq20, DecodeTq20),
+    Faster(Blocks<BlockNvfp4>("nvfp4", 40, EncodeNvfp4Ref, DecodeNvfp4Ref), EncodeNvfp4,
+           DecodeNvfp4),
     CopyOnly("q1_0", 41, 128, 18),
     CopyOnly("q2_0", 42, 64, 18),
 };
