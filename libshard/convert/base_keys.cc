@@ -1,5 +1,6 @@
 #include "libshard/convert/base_keys.h"
 
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "libshard/base/text/text.h"
@@ -39,7 +40,7 @@ const CountRow kHeadSizes[] = {
 
 Status AddCounts(const HfConfig& config, std::span<const CountRow> rows, ArchKeys& keys) {
   for (const CountRow& row : rows) {
-    SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(row.fields));
+    SHARD_TRY(const std::optional<uint32_t> count, config.FindSameU32(row.fields));
     // The runtime refuses a count of zero.
     if (count == 0u) return config.Wrong(*config.Find(row.fields), "at least 1");
     if (count) keys.U32(row.key, *count);
@@ -115,6 +116,29 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
   if (experts % groups != 0) return refuse("n_group", Cat("a divisor of ", experts), groups);
   if (chosen > 0 && chosen < groups) return Ok();
   return refuse("topk_group", Cat("1 to ", groups - 1), chosen);
+}
+
+Status CheckFullAttention(const HfConfig& config) {
+  const std::optional<HfConfig::Field> types = config.Find({"layer_types"});
+  if (!types) return Ok();
+  if (!types->value->is_array()) return config.Wrong(*types, "a list of kinds of attention");
+  for (const Json& type : *types->value) {
+    if (type == "full_attention") continue;
+    return Error{
+        Code::kUnsupported,
+        Cat(config.where(), ": ", types->path, ": expected full_attention in every layer, ",
+            "which is what the runtime computes, found ", DescribeJson(type)),
+        kNoGgufHint};
+  }
+  return Ok();
+}
+
+Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size) {
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const std::optional<float> part, rope.FindF32({"partial_rotary_factor"}));
+  if (!part) return head_size;
+  if (*part >= 0 && *part <= 1) return static_cast<uint32_t>(double{*part} * head_size);
+  return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
 }
 
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape) {

@@ -6,7 +6,8 @@
 
 namespace moepack::runtime {
 
-extern const RuntimeFamily kRunDeepseek2, kRunGlm4Moe, kRunGptOss, kRunGraniteMoe, kRunLlama,
-    kRunLlama4, kRunMinimaxM2, kRunOlmoe, kRunPhimoe, kRunQwen2Moe, kRunQwen3Moe;
+extern const RuntimeFamily kRunBailingMoe, kRunBailingMoe2, kRunDeepseek2, kRunDots1,
+    kRunErnie45Moe, kRunGlm4Moe, kRunGptOss, kRunGraniteMoe, kRunHunyuanMoe, kRunLlama, kRunLlama4,
+    kRunMinimaxM2, kRunOlmoe, kRunPhimoe, kRunQwen2Moe, kRunQwen3Moe;
 
 }  // namespace moepack::runtime

@@ -54,6 +54,7 @@ struct ModelSpec {
 
   float attention_scale = 0;
   bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
+  bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
   // Attention temperature (Llama-4): queries of layers without rotation are scaled by
   // 1 + temperature * ln(1 + floor((position + 1) / temperature_floor)).

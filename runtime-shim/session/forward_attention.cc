@@ -67,7 +67,7 @@ Status Forward::ProjectHeads() {
   SHARD_CHECK(Mark("queries", queries));
   SHARD_CHECK(Mark("keys", keys));
   SHARD_CHECK(Mark("values", values));
-  SHARD_CHECK(NormHeads(queries, keys));
+  if (!spec_.norm_after_rope) SHARD_CHECK(NormHeads(queries, keys));
   if (!spec_.layer[layer_].rope) {
     if (spec_.temperature != 0) ScaleByPosition(queries);
     return Ok();
@@ -76,6 +76,7 @@ Status Forward::ProjectHeads() {
   executor_.Rotate(queries, rotation, Now(scratch_.turns));
   rotation.heads = spec_.key_heads;
   executor_.Rotate(keys, rotation, Now(scratch_.turns));
+  if (spec_.norm_after_rope) return NormHeads(queries, keys);
   if (!spec_.norm_heads_after_rope) return Ok();
   for (const Rows& rows : {HeadsOf(queries, spec_.heads), HeadsOf(keys, spec_.key_heads)})
     executor_.RmsNorm(rows, {{}, {}, spec_.norm_eps}, rows);
