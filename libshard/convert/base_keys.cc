@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kMaxVocabulary = 1u << 24;
 constexpr uint64_t kMaxExperts = 1024;  // llama.cpp's LLAMA_MAX_EXPERTS
+constexpr ConfigKeys kEpsilon = {"rms_norm_eps", "norm_eps", "layernorm_epsilon"};
 // A key, the fields it comes from, and whether the runtime refuses a file without it.
 struct CountRow {
   const char* key;
@@ -82,9 +83,9 @@ Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32
   SHARD_CHECK(AddCounts(config, kCounts, keys));
   AddGroupKeys(routing, keys);
   SHARD_CHECK(AddCounts(config, kHeadSizes, keys));
-  SHARD_TRY(const float epsilon, config.F32({"rms_norm_eps", "norm_eps"}));
+  SHARD_TRY(const float epsilon, config.F32(kEpsilon));
   if (!(epsilon > 0)) {
-    return config.Wrong(*config.Find({"rms_norm_eps", "norm_eps"}), "a number above 0");
+    return config.Wrong(*config.Find(kEpsilon), "a number above 0");
   }
   keys.F32("attention.layer_norm_rms_epsilon", epsilon);
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
