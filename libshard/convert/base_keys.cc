@@ -1,5 +1,6 @@
 #include "libshard/convert/base_keys.h"
 
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "libshard/base/text/text.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr uint32_t kMaxVocabulary = 1u << 24;
 constexpr uint64_t kMaxExperts = 1024;  // llama.cpp's LLAMA_MAX_EXPERTS
+constexpr ConfigKeys kEpsilon = {"rms_norm_eps", "norm_eps", "layernorm_epsilon"};
 // A key, the fields it comes from, and whether the runtime refuses a file without it.
 struct CountRow {
   const char* key;
@@ -39,7 +41,7 @@ const CountRow kHeadSizes[] = {
 
 Status AddCounts(const HfConfig& config, std::span<const CountRow> rows, ArchKeys& keys) {
   for (const CountRow& row : rows) {
-    SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(row.fields));
+    SHARD_TRY(const std::optional<uint32_t> count, config.FindSameU32(row.fields));
     // The runtime refuses a count of zero.
     if (count == 0u) return config.Wrong(*config.Find(row.fields), "at least 1");
     if (count) keys.U32(row.key, *count);
@@ -81,9 +83,9 @@ Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32
   SHARD_CHECK(AddCounts(config, kCounts, keys));
   AddGroupKeys(routing, keys);
   SHARD_CHECK(AddCounts(config, kHeadSizes, keys));
-  SHARD_TRY(const float epsilon, config.F32({"rms_norm_eps", "norm_eps"}));
+  SHARD_TRY(const float epsilon, config.F32(kEpsilon));
   if (!(epsilon > 0)) {
-    return config.Wrong(*config.Find({"rms_norm_eps", "norm_eps"}), "a number above 0");
+    return config.Wrong(*config.Find(kEpsilon), "a number above 0");
   }
   keys.F32("attention.layer_norm_rms_epsilon", epsilon);
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
@@ -115,6 +117,29 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
   if (experts % groups != 0) return refuse("n_group", Cat("a divisor of ", experts), groups);
   if (chosen > 0 && chosen < groups) return Ok();
   return refuse("topk_group", Cat("1 to ", groups - 1), chosen);
+}
+
+Status CheckFullAttention(const HfConfig& config) {
+  const std::optional<HfConfig::Field> types = config.Find({"layer_types"});
+  if (!types) return Ok();
+  if (!types->value->is_array()) return config.Wrong(*types, "a list of kinds of attention");
+  for (const Json& type : *types->value) {
+    if (type == "full_attention") continue;
+    return Error{
+        Code::kUnsupported,
+        Cat(config.where(), ": ", types->path, ": expected full_attention in every layer, ",
+            "which is what the runtime computes, found ", DescribeJson(type)),
+        kNoGgufHint};
+  }
+  return Ok();
+}
+
+Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size) {
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const std::optional<float> part, rope.FindF32({"partial_rotary_factor"}));
+  if (!part) return head_size;
+  if (*part >= 0 && *part <= 1) return static_cast<uint32_t>(double{*part} * head_size);
+  return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
 }
 
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape) {

@@ -37,4 +37,11 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
 // runtime reads no other.
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 
+// Returns kUnsupported where layer_types names anything but full attention, for architectures whose
+// runtime has no other.
+Status CheckFullAttention(const HfConfig& config);
+
+// The first values of a head that are rotated: partial_rotary_factor of `head_size`, all without.
+Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size);
+
 }  // namespace moepack

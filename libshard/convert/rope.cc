@@ -91,7 +91,7 @@ Status AddScaling(const HfConfig& rope, const RopeSupport& support, ArchKeys& ke
   SHARD_TRY(const std::string type, RopeType(rope));
   const bool factors =
       (type == "llama3" && support.llama3) || (IsLongRope(type) && support.longrope);
-  if (type == "default" || factors) return Ok();
+  if (type == "default" || factors || (type == "dynamic" && support.own_dynamic)) return Ok();
   if (type == "llama3" || IsLongRope(type)) return NeedsTensor(rope, type);
   if (type == "yarn") return AddYarn(rope, keys, warnings);
   if (type == "linear") {

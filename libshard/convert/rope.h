@@ -18,7 +18,9 @@ struct RopeSupport {
   std::optional<float> default_theta;
   bool llama3 = false;          // reads the tensor rope_freqs.weight
   bool log_multiplier = false;  // reads rope.scaling.yarn_log_multiplier (mscale_all_dim)
-  bool longrope = false;        // reads rope_factors_long.weight and rope_factors_short.weight
+  // The family itself writes the keys of the "dynamic" scaling.
+  bool own_dynamic = false;
+  bool longrope = false;  // reads rope_factors_long.weight and rope_factors_short.weight
 };
 
 // Adds rope.freq_base, rope.scaling.* and rope.dimension_sections. kUnsupported for a scaling that

@@ -124,6 +124,24 @@ Result<std::vector<RowRun>> TiledTailRows(const HeadShape& shape, uint64_t rows)
   return runs;
 }
 
+// Query heads, key heads and value heads above each other, all of one size.
+Result<std::vector<RowRun>> JoinedRows(RowOrder order, const HeadShape& shape, uint64_t rows) {
+  const uint64_t heads = uint64_t{shape.heads} + 2 * uint64_t{shape.kv_heads};
+  if (shape.kv_heads == 0 || rows == 0 || rows % heads != 0) {
+    return WrongRows(Cat("the same number for each of ", shape.heads, " query heads and ",
+                         shape.kv_heads, " key and value heads"),
+                     rows);
+  }
+  const uint64_t head = rows / heads, keys = shape.kv_heads * head, queries = shape.heads * head;
+  if (order == RowOrder::kJoinedValue) return std::vector<RowRun>{{queries + keys, keys}};
+  const bool query = order == RowOrder::kJoinedQuery;
+  SHARD_TRY(std::vector<RowRun> runs,
+            query ? RopeRows(shape.heads, queries) : RopeRows(shape.kv_heads, keys));
+  if (query) return runs;
+  for (RowRun& run : runs) run.first += queries;
+  return runs;
+}
+
 }  // namespace
 
 Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows) {
@@ -151,6 +169,10 @@ Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows) {
       return TiledRows(layout.shape, rows);
     case RowOrder::kTiledTail:
       return TiledTailRows(layout.shape, rows);
+    case RowOrder::kJoinedQuery:
+    case RowOrder::kJoinedKey:
+    case RowOrder::kJoinedValue:
+      return JoinedRows(layout.order, layout.shape, rows);
   }
   return std::vector<RowRun>{{0, rows}};
 }

@@ -24,6 +24,9 @@ enum class RowOrder : uint8_t {
   kZOfGroups,    // of in_proj_qkvz: all z rows
   kTiledHeads,   // whole value heads, grouped by key head -> tiled (Qwen3.5)
   kTiledTail,    // the same of the last rows, after those of q and k
+  kJoinedQuery,  // of query_key_value: the rows of all query heads, as kRope (Bailing)
+  kJoinedKey,    // of all key heads, as kRopeKv
+  kJoinedValue,  // of all value heads
 };
 
 // Another change to the numbers. A row of a family's table has at most one.
@@ -32,6 +35,7 @@ enum class ValueRule : uint8_t {
   kPlusOne,          // norms that store the difference from one
   kMinusExp,         // A_log -> ssm_a
   kSqueeze,          // [c, 1, k] -> [c, k]
+  kFlatten,          // [1, n] -> [n]
   kTranspose,        // of each matrix (packed experts: of each expert)
   kTransposeFirst,   // transposed, then the first half of the rows (gate)
   kTransposeSecond,  // transposed, then the second half (up)

@@ -63,6 +63,19 @@ bool EndsWithAny(std::string_view name, std::initializer_list<std::string_view> 
   return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
 }
 
+// Makes a vector of a matrix with one row.
+Status Flatten(const WeightSource& source, Weight& weight) {
+  if (weight.plain == nullptr || weight.shape.size() != 2 || weight.shape[0] != 1) {
+    return Error{Code::kCorrupt, Cat(source.Where(*weight.main), ": shape: expected one row of ",
+                                     "plain numbers, found ", FormatShape(weight.shape))};
+  }
+  const TensorEntry& entry = *weight.plain;
+  weight.shape = {weight.shape[1]};
+  weight.reader = PlainRows(entry.format, entry.file, entry.offset, weight.shape[0], 1);
+  weight.plain = nullptr;
+  return Ok();
+}
+
 class Mapper {
  public:
   Mapper(const MoeModel& model, const TensorMapOptions& options)
@@ -190,13 +203,15 @@ class Mapper {
     const std::string& name = model_.entry(first).name;
     const bool stacked = first.expert.has_value();
     if (!stacked && sources.size() > 1) return Twice(*sources[1], *target.row);
-    if (first.axis && *first.axis > 0) {
+    const bool flat = target.row->row.rule == ValueRule::kFlatten;
+    if (first.axis && *first.axis > (flat ? 1 : 0)) {
       return Error{Code::kUnsupported, Cat(Place(*sources[0]), ": expert axis: expected 0, found ",
                                            uint32_t{*first.axis})};
     }
     std::vector<Weight> weights;
     for (const WeightModule* module : sources) {
       SHARD_TRY(Weight weight, ReadWeight(source_, module->weight));
+      if (flat) SHARD_CHECK(Flatten(source_, weight));
       weights.push_back(std::move(weight));
     }
     GgufTensor out;
@@ -248,7 +263,7 @@ class Mapper {
 
 bool IsForced(std::string_view name) {
   return EndsWithAny(name, {"_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight",
-                            "ssm_conv1d.weight"}) ||
+                            "ssm_conv1d.weight", "indexer.proj.weight"}) ||
          !name.ends_with(".weight");
 }
 

@@ -130,6 +130,20 @@ Result<std::vector<uint32_t>> HfConfig::FindU32s(ConfigKeys keys) const {
   return Wrong(*field, Cat("whole numbers from 0 to ", UINT32_MAX));
 }
 
+Result<std::optional<uint32_t>> HfConfig::FindSameU32(ConfigKeys keys) const {
+  const std::optional<Field> field = Find(keys);
+  if (!field || !field->value->is_array()) return FindU32(keys);
+  SHARD_TRY(const std::vector<uint32_t> numbers, FindU32s(keys));
+  if (numbers.empty()) return Wrong(*field, "a number, or one for each layer");
+  for (const uint32_t number : numbers) {
+    if (number == numbers.front()) continue;
+    return Error{Code::kUnsupported,
+                 Cat(where_, ": ", field->path, ": expected one number for all layers, found ",
+                     numbers.front(), " and ", number)};
+  }
+  return std::optional(numbers.front());
+}
+
 Result<std::optional<uint32_t>> HfConfig::FindU32(ConfigKeys keys) const {
   const std::optional<Field> field = Find(keys);
   if (!field) return std::optional<uint32_t>();

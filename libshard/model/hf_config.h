@@ -49,6 +49,8 @@ class HfConfig {
   Result<std::optional<std::string>> FindString(ConfigKeys keys) const;
   // Reads one number or a list; empty when absent.
   Result<std::vector<uint32_t>> FindU32s(ConfigKeys keys) const;
+  // Reads one number, or a list with one for each layer; kUnsupported when these differ.
+  Result<std::optional<uint32_t>> FindSameU32(ConfigKeys keys) const;
   // Reads a list of numbers; empty when absent.
   Result<std::vector<float>> FindF32s(ConfigKeys keys) const;
   // For required fields: kCorrupt also when the field is absent.

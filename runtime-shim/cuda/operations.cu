@@ -81,6 +81,8 @@ struct ActivateWork {
       // (1 + tanh(z)) / 2 is sigmoid(2 z), which keeps its digits far below 0.
       const float twice = 1.595769121605731f * (g + 0.044715f * g * g * g);
       out = g * Sigmoid(twice) * u;
+    } else if (kind == Activation::kSigmoid) {
+      out = Sigmoid(g) * u;
     } else {
       constexpr float kLimit = 7, kSteepness = 1.702f;
       const float low = g > kLimit ? kLimit : g;

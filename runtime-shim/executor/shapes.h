@@ -64,6 +64,7 @@ enum class Activation : uint8_t {
   kSilu,         // silu(gate) * up
   kGelu,         // gelu(gate) * up, tanh form
   kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u + 1)
+  kSigmoid,      // sigmoid(gate) * up
 };
 
 // Which two values of a head are rotated together: neighbours (2i, 2i + 1), or halves (i, i + dims

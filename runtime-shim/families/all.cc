@@ -4,8 +4,10 @@ namespace moepack::runtime {
 
 std::span<const RuntimeFamily> AllRuntimeFamilies() {
   static const RuntimeFamily kFamilies[] = {
-      kRunLlama,  kRunQwen2Moe, kRunQwen3Moe,  kRunOlmoe,      kRunDeepseek2, kRunGlm4Moe,
-      kRunGptOss, kRunLlama4,   kRunMinimaxM2, kRunGraniteMoe, kRunPhimoe,
+      kRunLlama,      kRunQwen2Moe,   kRunQwen3Moe,   kRunOlmoe,       kRunDeepseek2, kRunGlm4Moe,
+      kRunGptOss,     kRunLlama4,     kRunMinimaxM2,  kRunGraniteMoe,  kRunPhimoe,    kRunDots1,
+      kRunErnie45Moe, kRunHunyuanMoe, kRunBailingMoe, kRunBailingMoe2, kRunQwen3Next, kRunQwen35Moe,
+      kRunMimo2,      kRunDeepseek32, kRunGlmDsa,
   };
   return kFamilies;
 }

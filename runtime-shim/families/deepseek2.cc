@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "libshard/base/text/text.h"
@@ -35,8 +36,19 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   ScaleAttention(keys, spec);
 }
 
+// While no more keys are there than the indexer picks, it picks all of them, and attention is that
+// of DeepSeek-V3. Longer contexts do not run here.
+void FillShort(SpecKeys& keys, ModelSpec& spec) {
+  Fill(keys, spec);
+  spec.unused_indexer = true;
+  spec.context = std::min(spec.context, keys.Required("attention.indexer.top_k"));
+}
+
 }  // namespace
 
+constinit const RuntimeFamily kRunDeepseek32 = {"deepseek32", "DeepSeek-V3.2 in short contexts",
+                                                FillShort};
+constinit const RuntimeFamily kRunGlmDsa = {"glm-dsa", "GLM-5 in short contexts", FillShort};
 constinit const RuntimeFamily kRunDeepseek2 = {"deepseek2",
                                                "DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash", Fill};
 

@@ -6,7 +6,9 @@
 
 namespace moepack::runtime {
 
-extern const RuntimeFamily kRunDeepseek2, kRunGlm4Moe, kRunGptOss, kRunGraniteMoe, kRunLlama,
-    kRunLlama4, kRunMinimaxM2, kRunOlmoe, kRunPhimoe, kRunQwen2Moe, kRunQwen3Moe;
+extern const RuntimeFamily kRunBailingMoe, kRunBailingMoe2, kRunDeepseek2, kRunDeepseek32,
+    kRunGlmDsa, kRunMimo2, kRunDots1, kRunErnie45Moe, kRunGlm4Moe, kRunGptOss, kRunGraniteMoe,
+    kRunHunyuanMoe, kRunLlama, kRunLlama4, kRunMinimaxM2, kRunOlmoe, kRunPhimoe, kRunQwen2Moe,
+    kRunQwen35Moe, kRunQwen3Moe, kRunQwen3Next;
 
 }  // namespace moepack::runtime

@@ -1,5 +1,7 @@
 #include "runtime-shim/model/layer_weights.h"
 
+#include <algorithm>
+
 #include "libshard/base/text/text.h"
 #include "runtime-shim/model/tensor_slots.h"
 
@@ -27,7 +29,8 @@ class TrunkBuilder {
     if (!trunk.output) trunk.output = trunk.embedding;
     trunk.output_bias = slots_.OptionalVector("output.bias", trunk.embedding.rows);
     trunk.output_norm = Norm("output_norm");
-    trunk.rope_factors = slots_.Values("rope_freqs.weight", spec_.rope.dims / 2);
+    trunk.rope_factors =
+        slots_.Values("rope_freqs.weight", std::max(spec_.rope.dims, spec_.local_rope.dims) / 2);
     trunk.rope_long = slots_.Values("rope_factors_long.weight", spec_.rope.dims / 2);
     trunk.rope_short = slots_.Values("rope_factors_short.weight", spec_.rope.dims / 2);
     for (uint32_t layer = 0; layer < spec_.layers && !slots_.failed(); ++layer)
@@ -53,14 +56,22 @@ class TrunkBuilder {
     return linear;
   }
 
-  void FusedProjections(AttentionWeights& attention) {
-    const uint64_t rows = uint64_t{spec_.heads + spec_.key_heads} * spec_.key_width +
-                          uint64_t{spec_.key_heads} * spec_.value_width;
-    const Linear all = Weighted("attn_qkv", {rows, spec_.width});
+  // The rows of a layer's projections.
+  struct HeadRows {
+    uint64_t query = 0, key = 0, value = 0, output = 0;
+  };
+  HeadRows RowsOf(const LayerSpec& layer) const {
+    const uint64_t query = uint64_t{layer.heads} * spec_.key_width;
+    return {spec_.gated_queries ? 2 * query : query, uint64_t{layer.key_heads} * spec_.key_width,
+            uint64_t{layer.key_heads} * spec_.value_width,
+            uint64_t{layer.heads} * spec_.value_width};
+  }
+
+  void FusedProjections(const HeadRows& rows, AttentionWeights& attention) {
+    const Linear all = Weighted("attn_qkv", {rows.query + rows.key + rows.value, spec_.width});
     if (slots_.failed()) return;  // the rows, and so each part of them, fit 32 bits
-    const uint32_t query = spec_.heads * spec_.key_width;
-    const uint32_t key = spec_.key_heads * spec_.key_width;
-    const uint32_t value = spec_.key_heads * spec_.value_width;
+    const auto query = static_cast<uint32_t>(rows.query), key = static_cast<uint32_t>(rows.key),
+               value = static_cast<uint32_t>(rows.value);
     attention.query = {all.weight.Slice(0, query), ValuesOf(all.bias, 0, query)};
     attention.key = {all.weight.Slice(query, key), ValuesOf(all.bias, query, key)};
     attention.value = {all.weight.Slice(query + key, value),
@@ -68,23 +79,47 @@ class TrunkBuilder {
   }
 
   void PlainProjections(AttentionWeights& attention) {
-    const uint64_t query = uint64_t{spec_.heads} * spec_.key_width;
-    const uint64_t key = uint64_t{spec_.key_heads} * spec_.key_width;
-    const uint64_t value = uint64_t{spec_.key_heads} * spec_.value_width;
+    const LayerSpec& layer = spec_.layer[layer_];
+    const HeadRows rows = RowsOf(layer);
     if (slots_.Has(Name("attn_qkv.weight"))) {
-      FusedProjections(attention);
+      FusedProjections(rows, attention);
     } else {
-      attention.query = Weighted("attn_q", {query, spec_.width});
-      attention.key = Weighted("attn_k", {key, spec_.width});
-      attention.value = Weighted("attn_v", {value, spec_.width});
+      attention.query = Weighted("attn_q", {rows.query, spec_.width});
+      attention.key = Weighted("attn_k", {rows.key, spec_.width});
+      attention.value = Weighted("attn_v", {rows.value, spec_.width});
     }
     const bool whole = spec_.norm_whole_projection;
     attention.query_norm =
-        slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? query : spec_.key_width);
+        slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? rows.query : spec_.key_width);
     attention.key_norm =
-        slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? key : spec_.key_width);
-    attention.output =
-        Weighted("attn_output", {spec_.width, uint64_t{spec_.heads} * spec_.value_width});
+        slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? rows.key : spec_.key_width);
+    attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {layer.heads, spec_.width});
+    attention.output = Weighted("attn_output", {spec_.width, rows.output});
+  }
+
+  std::vector<float> Constants(const char* name, uint64_t count) {
+    if (!slots_.Has(Name(name))) slots_.Refuse(Name(name), Cat("a tensor of ", count), "none");
+    return slots_.Values(Name(name), count);
+  }
+
+  void DeltaProjections(DeltaWeights& delta) {
+    const DeltaShape& shape = spec_.delta;
+    delta.mixed = slots_.Required(Name("attn_qkv.weight"), {shape.channels(), spec_.width});
+    delta.gate = slots_.Required(Name("attn_gate.weight"), {shape.values(), spec_.width});
+    if (slots_.Has(Name("ssm_ba.weight"))) {
+      delta.strengths =
+          slots_.Required(Name("ssm_ba.weight"), {2 * shape.value_heads, spec_.width});
+    } else {
+      delta.strengths = slots_.Required(Name("ssm_beta.weight"), {shape.value_heads, spec_.width});
+      delta.rates = slots_.Required(Name("ssm_alpha.weight"), {shape.value_heads, spec_.width});
+    }
+    delta.output = slots_.Required(Name("ssm_out.weight"), {spec_.width, shape.values()});
+    delta.constants.kernel =
+        slots_.Values(Name("ssm_conv1d.weight"), {shape.channels(), shape.kernel});
+    delta.constants.bias = Constants("ssm_dt.bias", shape.value_heads);
+    delta.constants.decay = Constants("ssm_a", shape.value_heads);
+    delta.constants.norm = Constants("ssm_norm.weight", shape.width);
+    delta.constants.eps = spec_.norm_eps;
   }
 
   void LatentProjections(AttentionWeights& attention) {
@@ -107,6 +142,10 @@ class TrunkBuilder {
     attention.value_up =
         slots_.Required(Name("attn_v_b.weight"), {heads * latent.value_width, latent.rank});
     attention.output = Weighted("attn_output", {spec_.width, heads * latent.value_width});
+    if (!spec_.unused_indexer) return;
+    for (const char* name :
+         {"attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"})
+      slots_.Ignore(Name(Cat("indexer.", name).c_str()));
   }
 
   MlpWeights Mlp(const char* gate, const char* up, const char* down) {
@@ -129,11 +168,14 @@ class TrunkBuilder {
     layer_ = number;
     LayerWeights layer;
     layer.attention.norm = Norm(Name("attn_norm"));
-    if (spec_.is_latent())
+    if (spec_.layer[number].recurrent)
+      DeltaProjections(layer.delta);
+    else if (spec_.is_latent())
       LatentProjections(layer.attention);
     else
       PlainProjections(layer.attention);
-    layer.attention.sinks = slots_.OptionalVector(Name("attn_sinks.weight"), spec_.heads);
+    layer.attention.sinks =
+        slots_.OptionalVector(Name("attn_sinks.weight"), spec_.layer[number].heads);
     layer.mlp_norm = Norm(Name(spec_.second_norm));
     const auto found = weights_.moe_layers.find(number);
     if (found != weights_.moe_layers.end())

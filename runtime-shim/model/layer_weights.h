@@ -20,9 +20,17 @@ struct AttentionWeights {
   Linear norm;
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
+  Matrix head_gate;  // Step-3.5: one row per head, whose sigmoid multiplies the head's result
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
   // [value_width, rank]; both stacked over the heads.
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
+};
+
+// A gated delta net. The rows of `strengths` are those of beta and alpha: one matrix in which they
+// lie together for each key head (Qwen3-Next), or `strengths` for beta and `rates` for alpha.
+struct DeltaWeights {
+  Matrix mixed, gate, strengths, rates, output;
+  DeltaConstants constants;
 };
 
 struct MlpWeights {
@@ -31,6 +39,7 @@ struct MlpWeights {
 
 struct LayerWeights {
   AttentionWeights attention;
+  DeltaWeights delta;  // of recurrent layers, which have of `attention` only the norm
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts
   Linear router;     // of layers with experts

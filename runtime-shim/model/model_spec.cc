@@ -1,5 +1,6 @@
 #include "runtime-shim/model/model_spec.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "libshard/base/limits.h"
@@ -28,6 +29,30 @@ std::string FamiliesThatRun() {
   return names;
 }
 
+void ReadHeads(SpecKeys& keys, ModelSpec& spec) {
+  const std::vector<uint32_t> heads = keys.PerLayer("attention.head_count", spec.layers, 0);
+  spec.layer.resize(spec.layers);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    if (heads[layer] == 0 || heads[layer] > kMostHeads) {
+      keys.Refuse("attention.head_count",
+                  heads[layer] == 0 ? "at least 1" : Cat("at most ", kMostHeads),
+                  Cat(heads[layer]));
+      return;
+    }
+    spec.layer[layer].heads = heads[layer];
+    spec.heads = std::max(spec.heads, heads[layer]);
+  }
+  const std::vector<uint32_t> key_heads =
+      keys.PerLayer("attention.head_count_kv", spec.layers, spec.heads);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    const uint32_t count = key_heads[layer];
+    if (count == 0 || heads[layer] % count != 0)
+      keys.Refuse("attention.head_count_kv", Cat("a divisor of ", heads[layer]), Cat(count));
+    spec.layer[layer].key_heads = count;
+    spec.key_heads = std::max(spec.key_heads, count);
+  }
+}
+
 void ReadShape(SpecKeys& keys, ModelSpec& spec) {
   const uint32_t blocks = keys.Required("block_count");
   const uint32_t extra = keys.Uint("nextn_predict_layers", 0);
@@ -42,15 +67,8 @@ void ReadShape(SpecKeys& keys, ModelSpec& spec) {
   spec.layers = blocks - extra;
   spec.width = keys.Required("embedding_length");
   spec.context = keys.Required("context_length");
-  spec.heads = keys.PerLayer("attention.head_count", 1, 0)[0];
-  if (spec.heads == 0 || spec.heads > kMostHeads) {
-    keys.Refuse("attention.head_count",
-                spec.heads == 0 ? "at least 1" : Cat("at most ", kMostHeads), Cat(spec.heads));
-    return;
-  }
-  spec.key_heads = keys.PerLayer("attention.head_count_kv", 1, spec.heads)[0];
-  if (spec.key_heads == 0 || spec.heads % spec.key_heads != 0)
-    keys.Refuse("attention.head_count_kv", Cat("a divisor of ", spec.heads), Cat(spec.key_heads));
+  ReadHeads(keys, spec);
+  if (!keys.status()) return;
   spec.key_width = keys.Uint("attention.key_length", spec.width / spec.heads);
   spec.value_width = keys.Uint("attention.value_length", spec.width / spec.heads);
   if (spec.key_width == 0) keys.Refuse("attention.key_length", "at least 1", "0");
@@ -90,7 +108,6 @@ void ReadRouters(const Routing& routing, SpecKeys& keys, ModelSpec& spec) {
   RequireGating(keys);
   const uint32_t expert_count = keys.Required("expert_count");
   const std::vector<uint32_t> top_k = keys.PerLayer("expert_used_count", spec.layers, 0);
-  spec.layer.resize(spec.layers);
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     spec.layer[layer].router = routing;
     spec.layer[layer].router.expert_count = expert_count;

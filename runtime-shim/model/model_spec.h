@@ -11,6 +11,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/routing.h"
 #include "runtime-shim/executor/shapes.h"
+#include "runtime-shim/model/delta_net.h"
 #include "runtime-shim/model/spec_keys.h"
 
 namespace moepack::runtime {
@@ -29,7 +30,10 @@ struct RopeSpec {
 };
 
 struct LayerSpec {
+  uint32_t heads = 0, key_heads = 0;
   bool rope = true;
+  bool local_rope = false;         // ModelSpec::local_rope instead of the model's usual one
+  bool recurrent = false;          // a gated delta net in place of attention
   uint32_t window = 0, chunk = 0;  // AttentionShape
   // The router of MoE layers. The tensors tell which layers these are, and their experts.
   Routing router;
@@ -39,9 +43,14 @@ struct ModelSpec {
   std::string architecture;
   uint32_t layers = 0;  // without blocks for multi-token prediction
   uint32_t width = 0, context = 0;
-  uint32_t heads = 0, key_heads = 0, key_width = 0, value_width = 0;
+  uint32_t heads = 0, key_heads = 0;  // of the layer that has most
+  uint32_t key_width = 0, value_width = 0;
   float norm_eps = 0;
   RopeSpec rope;
+  RopeSpec local_rope;  // of layers with a window (MiMo-V2, Step-3.5)
+  const RopeSpec& RopeOf(uint32_t number) const {
+    return layer[number].local_rope ? local_rope : rope;
+  }
 
   // Multi-head latent attention (DeepSeek-V2): 0 when the model has none.
   struct Latent {
@@ -50,10 +59,17 @@ struct ModelSpec {
     uint32_t value_width = 0;
     bool operator==(const Latent&) const = default;
   } latent;
+  // Tensors of an indexer are there and not needed (DeepSeek-V3.2 in short contexts).
+  bool unused_indexer = false;
   bool is_latent() const { return latent.rank > 0; }
 
+  DeltaShape delta;  // of recurrent layers (Qwen3-Next, Qwen3.5)
+
   float attention_scale = 0;
+  float value_scale = 1;       // multiplies what attention gives (MiMo-V2)
+  bool gated_queries = false;  // beside each head's queries lies a gate (Qwen3-Next, Qwen3.5)
   bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
+  bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
   // Attention temperature (Llama-4): queries of layers without rotation are scaled by
   // 1 + temperature * ln(1 + floor((position + 1) / temperature_floor)).

@@ -92,6 +92,24 @@ std::string SpecKeys::String(std::string_view key, const std::string& otherwise)
   return otherwise;
 }
 
+std::vector<bool> SpecKeys::Flags(std::string_view key, uint32_t count) {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return {};
+  std::vector<bool> flags;
+  if (value->ElementType() == GgufType::kBool) {
+    constexpr size_t kListHead = 4 + 8;  // element type and count
+    for (const char byte : std::string_view(value->bytes).substr(kListHead))
+      flags.push_back(byte != 0);
+  } else if (value->type == GgufType::kArray) {
+    for (const uint64_t number : value->AsUints().value_or(std::vector<uint64_t>()))
+      flags.push_back(number != 0);
+  }
+  if (flags.size() >= count) return flags;
+  Refuse(key, Cat("a list of ", count, " bools"),
+         Cat("a ", GgufTypeName(value->type), " of ", value->Count()));
+  return std::vector<bool>(count);
+}
+
 std::vector<uint32_t> SpecKeys::PerLayer(std::string_view key, uint32_t count, uint32_t otherwise) {
   const GgufValue* value = Find(key);
   if (value == nullptr) return std::vector<uint32_t>(count, otherwise);

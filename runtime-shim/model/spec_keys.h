@@ -33,6 +33,9 @@ class SpecKeys {
   // number for all.
   std::vector<uint32_t> PerLayer(std::string_view key, uint32_t count, uint32_t otherwise);
 
+  // Reads a list of at least `count` bools, or of numbers; empty when the key is absent.
+  std::vector<bool> Flags(std::string_view key, uint32_t count);
+
   void Refuse(std::string_view key, const std::string& expected, const std::string& found);
   // Sets kUnsupported for a model that is well-formed and cannot run here.
   void Decline(const std::string& what);

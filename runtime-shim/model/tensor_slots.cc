@@ -110,14 +110,16 @@ Matrix TensorSlots::RequiredVector(const std::string& name, uint64_t width) {
   return OptionalVector(name, width);
 }
 
-std::vector<float> TensorSlots::Values(const std::string& name, uint64_t count) {
-  const HostTensor* tensor = Take(name, {1, count});
+std::vector<float> TensorSlots::Values(const std::string& name, MatrixShape shape) {
+  if (shape.rows > 1 && !Has(name))
+    Refuse(name, Cat("a matrix of ", Text(shape)), "no such tensor");
+  const HostTensor* tensor = Take(name, shape);
   if (tensor == nullptr || error_.has_value()) return {};
   if (tensor->format->name != "f32") {
     Refuse(name, "f32", std::string(tensor->format->name));
     return {};
   }
-  std::vector<float> values(count);
+  std::vector<float> values(shape.rows * shape.columns);
   std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
   return values;
 }

@@ -33,8 +33,14 @@ class TensorSlots {
   // Takes a matrix; the result is empty when it is absent.
   Matrix Optional(const std::string& name, MatrixShape shape);
   Matrix Required(const std::string& name, MatrixShape shape);
+  // Takes a tensor that is not used; it may be absent.
+  void Ignore(const std::string& name) { taken_.insert(name); }
   // Takes F32 values to the host; empty when the tensor is absent.
-  std::vector<float> Values(const std::string& name, uint64_t count);
+  std::vector<float> Values(const std::string& name, uint64_t count) {
+    return Values(name, {1, count});
+  }
+  // The same of a matrix, row after row, which must be there.
+  std::vector<float> Values(const std::string& name, MatrixShape shape);
   // Takes a vector that must be F32: a norm or bias.
   Matrix OptionalVector(const std::string& name, uint64_t width);
   Matrix RequiredVector(const std::string& name, uint64_t width);

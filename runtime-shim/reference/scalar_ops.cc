@@ -33,6 +33,8 @@ double Activated(Activation kind, double gate, double up) {
       return Gelu(gate) * up;
     case Activation::kClampedSilu:
       return ClampedSilu(gate, up);
+    case Activation::kSigmoid:
+      return Sigmoid(gate) * up;
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

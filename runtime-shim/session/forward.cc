@@ -19,6 +19,7 @@ Forward::Forward(const DeviceModel& model, Scratch& scratch, const EligibleTable
       executor_(model.executor()),
       scratch_(scratch),
       eligible_(eligible),
+      all_observer_(observer),
       observer_(observer) {}
 
 void Forward::SetContext(uint32_t context) {
@@ -26,6 +27,8 @@ void Forward::SetContext(uint32_t context) {
   const std::vector<float>& stretched =
       context > spec_.rope.original_context ? trunk.rope_long : trunk.rope_short;
   turns_ = PairTurns(spec_.rope, trunk.rope_factors.empty() ? stretched : trunk.rope_factors);
+  // llama.cpp's graphs give layers with a window no factors.
+  local_turns_ = PairTurns(spec_.local_rope, {});
 }
 
 namespace {
@@ -94,14 +97,20 @@ Status Forward::RunLayer(uint32_t layer) {
   return Ok();
 }
 
+void Forward::WriteTurns(const RopeSpec& rope, std::span<const double> pairs, const Rows& to) {
+  std::vector<float> turns(size_t{count_} * rope.dims);
+  FillTurns(rope, pairs, past_, turns);
+  executor_.Write(turns, Now(to));
+}
+
 Status Forward::Run(const Batch& batch, bool trace) {
   count_ = static_cast<uint32_t>(batch.tokens.size());
   past_ = batch.past;
   trace_ = trace;
   layer_ = 0;
-  std::vector<float> turns(size_t{count_} * spec_.rope.dims);
-  FillTurns(spec_.rope, turns_, past_, turns);
-  executor_.Write(turns, Now(scratch_.turns));
+  observer_ = batch.quiet ? nullptr : all_observer_;
+  WriteTurns(spec_.rope, turns_, scratch_.turns);
+  if (spec_.local_rope.dims > 0) WriteTurns(spec_.local_rope, local_turns_, scratch_.local_turns);
 
   const Rows hidden = Now(scratch_.hidden);
   executor_.Embed(model_.trunk().embedding, batch.tokens, hidden);

@@ -24,6 +24,7 @@ struct Batch {
   uint32_t past = 0;
   bool all_logits = false;  // of every token, else only of the last
   uint32_t layers = 0;      // how many layers run (the observer may not need more); 0: all
+  bool quiet = false;       // the observer sees nothing
 };
 
 class Forward {
@@ -41,16 +42,25 @@ class Forward {
   Status Run(const Batch& batch, bool trace);
 
  private:
+  void WriteTurns(const RopeSpec& rope, std::span<const double> pairs, const Rows& to);
   Status RunLayer(uint32_t layer);
 
   // forward_attention.cc
   Status Attend();
+  void ProjectQueries(const Rows& normed, const Rows& queries);
   Status ProjectHeads();
   Status ProjectLatent();
   Status NormHeads(const Rows& queries, const Rows& keys);
   void ScaleByPosition(const Rows& queries);
   AttentionShape ShapeOfAttention() const;
   Status MixHeads();
+  Rows GateHeads();
+  Rows QueriesNow() const;
+  Rows AttendedNow() const;
+
+  // forward_delta.cc
+  Status RunDelta();
+  Status ProjectDelta();
 
   // forward_experts.cc
   Status MixExperts();
@@ -64,6 +74,10 @@ class Forward {
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
   // Returns the first batch.tokens.size() rows.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
+  // The same where only `width` values of a row are used, which then follow each other.
+  Rows Dense(const Rows& rows, uint32_t width) const {
+    return {rows.buffer, rows.offset, count_, width, width};
+  }
   Status Mark(const char* operation, const Rows& rows);
 
   const DeviceModel& model_;
@@ -71,14 +85,17 @@ class Forward {
   Executor& executor_;
   Scratch& scratch_;
   const EligibleTables& eligible_;
-  RoutingObserver* observer_;
-  std::vector<double> turns_;
+  RoutingObserver* const all_observer_;
+  RoutingObserver* observer_;  // of the current batch
+  std::vector<double> turns_, local_turns_;
 
   // State of the current batch and layer.
   uint32_t count_ = 0, past_ = 0, layer_ = 0;
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;
+  // Of a delta net: what its projections gave, and what it makes of it.
+  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, delta_out_;
 };
 
 }  // namespace moepack::runtime

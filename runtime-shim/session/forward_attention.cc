@@ -18,11 +18,21 @@ Rows HeadOf(const Rows& rows, uint32_t head, uint32_t width) {
 
 }  // namespace
 
+Rows Forward::QueriesNow() const {
+  if (spec_.is_latent()) return Now(scratch_.queries);
+  return Dense(scratch_.queries, spec_.layer[layer_].heads * spec_.key_width);
+}
+
+Rows Forward::AttendedNow() const {
+  if (spec_.is_latent()) return Now(scratch_.attended);
+  return Dense(scratch_.attended, spec_.layer[layer_].heads * spec_.value_width);
+}
+
 AttentionShape Forward::ShapeOfAttention() const {
   const LayerSpec& layer = spec_.layer[layer_];
   AttentionShape shape;
-  shape.heads = spec_.heads;
-  shape.key_heads = spec_.key_heads;
+  shape.heads = layer.heads;
+  shape.key_heads = spec_.is_latent() ? 1 : layer.key_heads;
   shape.key_width = spec_.is_latent() ? spec_.latent.rank + spec_.rope.dims : spec_.key_width;
   shape.value_width = spec_.is_latent() ? spec_.latent.rank : spec_.value_width;
   shape.past = past_;
@@ -36,11 +46,11 @@ Status Forward::NormHeads(const Rows& queries, const Rows& keys) {
   const AttentionWeights& weights = weights_->attention;
   const bool whole = spec_.norm_whole_projection;
   if (weights.query_norm) {
-    const Rows rows = whole ? queries : HeadsOf(queries, spec_.heads);
+    const Rows rows = whole ? queries : HeadsOf(queries, spec_.layer[layer_].heads);
     executor_.RmsNorm(rows, {weights.query_norm, {}, spec_.norm_eps}, rows);
   }
   if (weights.key_norm) {
-    const Rows rows = whole ? keys : HeadsOf(keys, spec_.key_heads);
+    const Rows rows = whole ? keys : HeadsOf(keys, spec_.layer[layer_].key_heads);
     executor_.RmsNorm(rows, {weights.key_norm, {}, spec_.norm_eps}, rows);
   }
   return Mark("norm of queries and keys", queries);
@@ -56,28 +66,44 @@ void Forward::ScaleByPosition(const Rows& queries) {
   executor_.ScaleRows(queries, factors);
 }
 
+void Forward::ProjectQueries(const Rows& normed, const Rows& queries) {
+  if (!spec_.gated_queries) {
+    Project(weights_->attention.query, normed, queries);
+    return;
+  }
+  // Each head's queries, then its gate.
+  const Rows wide = Now(scratch_.query_wide);
+  Project(weights_->attention.query, normed, wide);
+  const Rows pairs = HeadsOf(wide, spec_.layer[layer_].heads);
+  executor_.Copy(pairs.Columns(0, spec_.key_width), HeadsOf(queries, spec_.layer[layer_].heads));
+}
+
 Status Forward::ProjectHeads() {
   const AttentionWeights& weights = weights_->attention;
-  const Rows normed = Now(scratch_.normed), queries = Now(scratch_.queries);
-  LayerCache& cache = scratch_.caches[layer_];
+  const LayerSpec& layer = spec_.layer[layer_];
+  const Rows normed = Now(scratch_.normed), queries = QueriesNow();
+  const LayerCache& cache = scratch_.caches[layer_];
   const Rows keys = cache.keys.Slice(past_, count_), values = cache.values.Slice(past_, count_);
-  Project(weights.query, normed, queries);
+  ProjectQueries(normed, queries);
   Project(weights.key, normed, keys);
   Project(weights.value, normed, values);
   SHARD_CHECK(Mark("queries", queries));
   SHARD_CHECK(Mark("keys", keys));
   SHARD_CHECK(Mark("values", values));
-  SHARD_CHECK(NormHeads(queries, keys));
-  if (!spec_.layer[layer_].rope) {
+  if (!spec_.norm_after_rope) SHARD_CHECK(NormHeads(queries, keys));
+  if (!layer.rope) {
     if (spec_.temperature != 0) ScaleByPosition(queries);
     return Ok();
   }
-  Rotation rotation{spec_.heads, spec_.key_width, 0, spec_.rope.dims, spec_.rope.pairing};
-  executor_.Rotate(queries, rotation, Now(scratch_.turns));
-  rotation.heads = spec_.key_heads;
-  executor_.Rotate(keys, rotation, Now(scratch_.turns));
+  const RopeSpec& rope = spec_.RopeOf(layer_);
+  const Rows turns = Now(layer.local_rope ? scratch_.local_turns : scratch_.turns);
+  Rotation rotation{layer.heads, spec_.key_width, 0, rope.dims, rope.pairing};
+  executor_.Rotate(queries, rotation, turns);
+  rotation.heads = layer.key_heads;
+  executor_.Rotate(keys, rotation, turns);
+  if (spec_.norm_after_rope) return NormHeads(queries, keys);
   if (!spec_.norm_heads_after_rope) return Ok();
-  for (const Rows& rows : {HeadsOf(queries, spec_.heads), HeadsOf(keys, spec_.key_heads)})
+  for (const Rows& rows : {HeadsOf(queries, layer.heads), HeadsOf(keys, layer.key_heads)})
     executor_.RmsNorm(rows, {{}, {}, spec_.norm_eps}, rows);
   return Mark("norm of rotated queries", queries);
 }
@@ -124,10 +150,9 @@ Status Forward::ProjectLatent() {
 Status Forward::MixHeads() {
   const LayerCache& cache = scratch_.caches[layer_];
   const bool latent = spec_.is_latent();
-  const Rows mixed = Now(latent ? scratch_.latent_out : scratch_.attended);
+  const Rows mixed = latent ? Now(scratch_.latent_out) : AttendedNow();
   executor_.Attention(ShapeOfAttention(),
-                      {Now(scratch_.queries), cache.keys, cache.values, weights_->attention.sinks},
-                      mixed);
+                      {QueriesNow(), cache.keys, cache.values, weights_->attention.sinks}, mixed);
   if (!latent) return Mark("attention", mixed);
   const uint32_t rank = spec_.latent.rank, width = spec_.latent.value_width;
   for (uint32_t head = 0; head < spec_.heads; ++head) {
@@ -137,14 +162,33 @@ Status Forward::MixHeads() {
   return Mark("attention", Now(scratch_.attended));
 }
 
+// What goes into the output projection.
+Rows Forward::GateHeads() {
+  const Rows attended = AttendedNow();
+  const uint32_t heads = spec_.layer[layer_].heads;
+  if (weights_->attention.head_gate) {
+    const Rows gate = Dense(scratch_.head_gates, heads);
+    executor_.MatMul(weights_->attention.head_gate, Now(scratch_.normed), gate);
+    executor_.ScaleBySigmoid(HeadsOf(attended, heads), HeadsOf(gate, heads));
+  }
+  if (!spec_.gated_queries) return attended;
+  const Rows gate = Now(scratch_.gates);
+  const Rows pairs = HeadsOf(Now(scratch_.query_wide), heads);
+  executor_.Copy(pairs.Columns(spec_.key_width, spec_.key_width), HeadsOf(gate, heads));
+  executor_.Activate(Activation::kSigmoid, gate, attended);
+  return gate;
+}
+
 Status Forward::Attend() {
+  if (spec_.layer[layer_].recurrent) return RunDelta();
   if (spec_.is_latent()) {
     SHARD_CHECK(ProjectLatent());
   } else {
     SHARD_CHECK(ProjectHeads());
   }
   SHARD_CHECK(MixHeads());
-  Project(weights_->attention.output, Now(scratch_.attended), Now(scratch_.branch));
+  Project(weights_->attention.output, GateHeads(), Now(scratch_.branch));
+  if (spec_.value_scale != 1) executor_.Scale(Now(scratch_.branch), spec_.value_scale);
   return Mark("attention output", Now(scratch_.branch));
 }
 

@@ -69,6 +69,13 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   if (!spec.is_latent()) {
     all.Add(scratch.queries, batch, heads * spec.key_width);
     all.Add(scratch.attended, batch, heads * spec.value_width);
+    all.Add(scratch.head_gates, batch, heads);
+    if (spec.gated_queries) {
+      all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
+      all.Add(scratch.gates, batch, heads * spec.key_width);
+    }
+    all.Add(scratch.delta_mixed, batch, spec.delta.channels());
+    all.Add(scratch.delta_values, batch, std::max(spec.delta.values(), 2 * spec.delta.value_heads));
     return;
   }
   uint64_t low = 0;
@@ -83,13 +90,19 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
 
 void AddCaches(const ModelSpec& spec, uint32_t context, Scratch& scratch, Allocation& all) {
   scratch.caches.resize(spec.layers);
-  for (LayerCache& cache : scratch.caches) {
+  for (uint32_t number = 0; number < spec.layers; ++number) {
+    const LayerSpec& layer = spec.layer[number];
+    LayerCache& cache = scratch.caches[number];
+    if (layer.recurrent) {
+      cache.delta.Clear(spec.delta);
+      continue;
+    }
     if (spec.is_latent()) {
       all.Add(cache.keys, context, spec.latent.rank + spec.rope.dims);
       continue;
     }
-    all.Add(cache.keys, context, uint64_t{spec.key_heads} * spec.key_width);
-    all.Add(cache.values, context, uint64_t{spec.key_heads} * spec.value_width);
+    all.Add(cache.keys, context, uint64_t{layer.key_heads} * spec.key_width);
+    all.Add(cache.values, context, uint64_t{layer.key_heads} * spec.value_width);
   }
 }
 
@@ -108,6 +121,7 @@ Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch, uint32
   all.Add(scratch.router, batch, MostExperts(model));
   all.Add(scratch.shared_gate, batch, 1);
   all.Add(scratch.turns, batch, spec.rope.dims);
+  all.Add(scratch.local_turns, batch, spec.local_rope.dims);
   all.Add(scratch.logits, batch, model.vocabulary());
   AddCaches(spec, context, scratch, all);
   Executor& executor = model.executor();

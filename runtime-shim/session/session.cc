@@ -34,6 +34,8 @@ class DeviceSession final : public Session {
  private:
   Status CheckTokens(std::span<const uint32_t> tokens) const;
   Status RunBatch(const Batch& batch, std::span<float> logits);
+  Status CatchUp(const Batch& batch);
+  Status Run(const Batch& batch, bool trace);
 
   const DeviceModel& model_;
   SessionOptions options_;
@@ -41,7 +43,36 @@ class DeviceSession final : public Session {
   EligibleTables eligible_;
   Forward forward_;
   uint32_t length_ = 0;
+  std::vector<uint32_t> history_;  // the tokens at the positions that states and caches hold
 };
+
+// The state of a recurrent layer cannot go back: where it holds other tokens than those before
+// `batch`, it is made again from the first one. Keys and values come out with the same bits.
+Status DeviceSession::CatchUp(const Batch& batch) {
+  const ModelSpec& spec = model_.spec();
+  const uint32_t layers = batch.layers == 0 ? spec.layers : batch.layers;
+  bool holds = true;
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    if (!spec.layer[layer].recurrent) continue;
+    holds = holds && scratch_.caches[layer].delta.length == batch.past;
+  }
+  if (holds) return Ok();
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    if (spec.layer[layer].recurrent) scratch_.caches[layer].delta.Clear(spec.delta);
+  }
+  for (uint32_t first = 0; first < batch.past;) {
+    const uint32_t count = std::min(options_.batch, batch.past - first);
+    const auto part = std::span(history_).subspan(first, count);
+    SHARD_CHECK(forward_.Run({part, first, false, layers, /*quiet=*/true}, /*trace=*/false));
+    first += count;
+  }
+  return Ok();
+}
+
+Status DeviceSession::Run(const Batch& batch, bool trace) {
+  SHARD_CHECK(CatchUp(batch));
+  return forward_.Run(batch, trace);
+}
 
 Status DeviceSession::CheckTokens(std::span<const uint32_t> tokens) const {
   const std::string& path = model_.weights().path;
@@ -67,7 +98,9 @@ bool AllFinite(std::span<const float> values) {
 }
 
 Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
-  Status done = forward_.Run(batch, /*trace=*/false);
+  history_.resize(batch.past);
+  history_.insert(history_.end(), batch.tokens.begin(), batch.tokens.end());
+  Status done = Run(batch, /*trace=*/false);
   const auto rows = static_cast<uint32_t>(logits.size() / model_.vocabulary());
   if (done && batch.layers != 0) done = model_.executor().Finish();
   if (done && batch.layers == 0)
@@ -78,7 +111,7 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
     return done;
   // Runs the batch again to find where the first NaN appeared. This is safe, because it writes the
   // same rows of the caches again.
-  SHARD_CHECK(forward_.Run(batch, /*trace=*/true));
+  SHARD_CHECK(Run(batch, /*trace=*/true));
   if (!done) return done;
   return Error{Code::kCorrupt, Cat(model_.weights().path,
                                    ": logits: expected finite numbers, found NaN or infinity that "

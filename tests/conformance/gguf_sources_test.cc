@@ -36,7 +36,6 @@ struct RefusedSource {
   const char* message;
 };
 constexpr RefusedSource kRefusedSources[] = {
-    {"deepseek-v3.2", "expected DeepseekV3ForCausalLM, found \"DeepseekV32ForCausalLM\""},
     {"qwen3-moe-mlx", "mlp.gate.scales\": expected a tensor that the GGUF form of qwen3-moe has"},
 };
 

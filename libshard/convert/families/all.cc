@@ -7,14 +7,21 @@ namespace moepack {
 namespace {
 
 constexpr GgufConverter kConverters[] = {
+    {"bailing-moe", "bailingmoe", ConvertBailingMoe},
+    {"bailing-moe-v2", "bailingmoe2", ConvertBailingMoeV2},
     {"deepseek-v2", "deepseek2", ConvertDeepseekV2},
     {"deepseek-v3", "deepseek2", ConvertDeepseekV3},
+    {"dots1", "dots1", ConvertDots1},
+    {"ernie4.5-moe", "ernie4_5-moe", ConvertErnie45Moe},
     {"glm4-moe", "glm4moe", ConvertGlm4Moe},
     {"glm4-moe-lite", "deepseek2", ConvertGlm4MoeLite},
+    {"glm5", "glm-dsa", ConvertGlm5},
     {"gpt-oss", "gpt-oss", ConvertGptOss},
     {"granite-moe", "granitemoe", ConvertGraniteMoe},
+    {"hunyuan-moe", "hunyuan-moe", ConvertHunyuanMoe},
     {"kimi-k2.5", "deepseek2", ConvertDeepseekV3},
     {"llama4", "llama4", ConvertLlama4},
+    {"mimo-v2", "mimo2", ConvertMimoV2},
     {"minimax-m2", "minimax-m2", ConvertMinimaxM2},
     {"mixtral", "llama", ConvertMixtral},
     {"olmoe", "olmoe", ConvertOlmoe},

@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-constexpr std::string_view kArchitecture = "deepseek2";
+constexpr std::string_view kPlain = "deepseek2";
 constexpr uint32_t kDefaultRank = 512;  // of keys and values; llama.cpp's converter
 
 struct Mla {
@@ -32,8 +32,8 @@ Result<Mla> ReadMla(const HfConfig& config) {
 }
 
 // llama.cpp's load_hparams then asks for attn_q without reading q_lora_rank.
-bool TakenForLite(const HfShape& shape) {
-  return IsAmong(FindArchitecture(kArchitecture)->direct_queries, shape.layers, shape.vocabulary);
+bool TakenForLite(std::string_view architecture, const HfShape& shape) {
+  return IsAmong(FindArchitecture(architecture)->direct_queries, shape.layers, shape.vocabulary);
 }
 
 Error CannotHold(const HfConfig& config, const std::string& what) {
@@ -54,12 +54,17 @@ Status CheckRope(const HfConfig& config) {
                                 "), found ", *scale));
 }
 
-Status CheckLoads(const HfConfig& config, const HfShape& shape, const Mla& mla) {
+Status CheckLoads(const HfConfig& config, const HfShape& shape, const Mla& mla, bool indexer) {
   if (shape.kv_heads != shape.heads) {
     return CannotHold(config, Cat("num_key_value_heads: expected num_attention_heads (",
                                   shape.heads, "), found ", shape.kv_heads));
   }
-  if (mla.query_rank > 0 && TakenForLite(shape)) {
+  if (indexer && mla.query_rank == 0) {
+    return CannotHold(config,
+                      "q_lora_rank: expected a number, by which the indexer finds keys, "
+                      "found none");
+  }
+  if (!indexer && mla.query_rank > 0 && TakenForLite(kPlain, shape)) {
     return CannotHold(config, Cat("q_lora_rank: expected none in a model of ", shape.layers,
                                   " layers, which the runtime takes for DeepSeek-V2-Lite, found ",
                                   mla.query_rank));
@@ -79,7 +84,8 @@ void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys) {
   keys.U32("attention.kv_lora_rank", mla.rank);
   // Without a low rank llama.cpp's converter has no such key. The runtime refuses that, unless it
   // takes the model for V2-Lite; 0 makes it ask for attn_q.
-  if (mla.query_rank > 0 || !TakenForLite(shape)) keys.U32("attention.q_lora_rank", mla.query_rank);
+  const bool lite = TakenForLite(keys.architecture(), shape);
+  if (mla.query_rank > 0 || !lite) keys.U32("attention.q_lora_rank", mla.query_rank);
   keys.U32("rope.dimension_count", mla.rope);
 }
 
@@ -96,10 +102,22 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
+Status AddKeysWithIndexer(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_CHECK(AddKeys(config, shape, keys));
+  SHARD_TRY(const uint32_t heads, config.U32({"index_n_heads"}));
+  SHARD_TRY(const uint32_t size, config.U32({"index_head_dim"}));
+  SHARD_TRY(const uint32_t top, config.U32({"index_topk"}));
+  keys.U32("attention.indexer.head_count", heads);
+  keys.U32("attention.indexer.key_length", size);
+  keys.U32("attention.indexer.top_k", top);
+  return Ok();
+}
+
+template <bool indexer>
 Status ReadHeads(const HfConfig& config, HeadShape& shape) {
   SHARD_TRY(const Mla mla, ReadMla(config));
   SHARD_TRY(const HfShape model, ReadShape(config));
-  SHARD_CHECK(CheckLoads(config, model, mla));
+  SHARD_CHECK(CheckLoads(config, model, mla, indexer));
   shape.mla_key_size = mla.nope;
   shape.mla_value_size = mla.value;
   return Ok();
@@ -129,6 +147,14 @@ void AddAttention(HfFamily& family, bool query_rank) {
   add("post_attention_layernorm", "ffn_norm");
 }
 
+void AddIndexer(HfFamily& family) {
+  const std::string at = "layers.{L}.self_attn.indexer.", to = "blk.{L}.indexer.";
+  AddOptionalRow(family, at + "wq_b.weight", to + "attn_q_b.weight");
+  AddOptionalRow(family, at + "wk.weight", to + "attn_k.weight");
+  AddOptionalRow(family, at + "k_norm.{W}", to + "k_norm.{W}");
+  AddOptionalRow(family, at + "weights_proj.weight", to + "proj.weight");
+}
+
 template <bool selection_bias>
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
   return CheckLeadingDense(config, shape, selection_bias, tensors);
@@ -141,15 +167,16 @@ Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) 
             HfConfig::Parse(model.config_path().string(), model.config_text()));
   SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32({"q_lora_rank"}));
   HfFamily family;
-  family.architecture = kArchitecture;
+  family.architecture = variant.architecture;
   family.rope.log_multiplier = true;
   family.all_layers_moe = false;
   family.defaults = variant.defaults;
-  family.heads = ReadHeads;
-  family.keys = AddKeys;
+  family.heads = variant.indexer ? ReadHeads<true> : ReadHeads<false>;
+  family.keys = variant.indexer ? AddKeysWithIndexer : AddKeys;
   family.check = variant.selection_bias ? Check<true> : Check<false>;
   AddModelRows(family);
   AddAttention(family, query_rank.value_or(0) > 0);
+  if (variant.indexer) AddIndexer(family);
   AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
   if (variant.selection_bias) {
     family.rows.push_back(

@@ -9,6 +9,9 @@
 namespace moepack {
 
 struct Deepseek2 {
+  std::string_view architecture = "deepseek2";
+  // Attention picks its keys by an indexer ("deepseek32", "glm-dsa").
+  bool indexer = false;
   std::string_view defaults;    // HfFamily::defaults
   bool selection_bias = false;  // e_score_correction_bias in every layer with experts
 };

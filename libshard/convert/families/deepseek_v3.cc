@@ -1,7 +1,7 @@
 // DeepSeek-V3, R1 and V3.1, Kimi-K2 and K2-Thinking: sigmoid scores, a selection bias, groups of
-// experts (one in Kimi's). Kimi-K2.5 is the same beside a vision tower. Blocks for multi-token
-// prediction are left out, as llama.cpp's converter has it.
-#include "libshard/base/text/text.h"
+// experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 is the
+// same beside a vision tower. Blocks for multi-token prediction are left out, as llama.cpp's
+// converter has it.
 #include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
 
@@ -22,16 +22,13 @@ bool IsKimi(const ModelConfig& config) {
 }  // namespace
 
 Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options) {
-  if (model.config().architecture == "DeepseekV32ForCausalLM") {
-    return Error{Code::kUnsupported,
-                 Cat(model.config_path().string(),
-                     ": architectures: expected DeepseekV3ForCausalLM, found "
-                     "\"DeepseekV32ForCausalLM\", whose sparse attention deepseek2 does not have"),
-                 "safetensors output (--format safetensors) still works"};
-  }
+  const bool sparse = model.config().architecture == "DeepseekV32ForCausalLM";
   const bool kimi = IsKimi(model.config());
-  SHARD_TRY(HfFamily family, MakeDeepseek2(model, {.defaults = kimi ? kKimiDefaults : kDefaults,
-                                                   .selection_bias = true}));
+  SHARD_TRY(HfFamily family,
+            MakeDeepseek2(model, {.architecture = sparse ? "deepseek32" : "deepseek2",
+                                  .indexer = sparse,
+                                  .defaults = kimi ? kKimiDefaults : kDefaults,
+                                  .selection_bias = true}));
   family.pre = kimi ? "kimi-k2" : "deepseek-v3";
   if (kimi) family.vocabulary = ReadTiktokenOrBpe;
   return ConvertHf(model, family, options);

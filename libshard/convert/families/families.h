@@ -5,14 +5,21 @@
 
 namespace moepack {
 
+Result<GgufModel> ConvertBailingMoe(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertBailingMoeV2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertDeepseekV2(const MoeModel& model, const ConvertOptions& options);
 // Also Kimi-K2 and K2.5.
 Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertDots1(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertErnie45Moe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertGlm4Moe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertGlm4MoeLite(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertGlm5(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertGptOss(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertGraniteMoe(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertHunyuanMoe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertMimoV2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertMinimaxM2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertOlmoe(const MoeModel& model, const ConvertOptions& options);

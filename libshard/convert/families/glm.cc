@@ -1,6 +1,6 @@
 #include "libshard/convert/families/glm.h"
 
-#include "libshard/base/text/text.h"
+#include "libshard/convert/families/mixed_layers.h"
 
 namespace moepack {
 
@@ -11,16 +11,7 @@ void AddGlmRules(HfFamily& family) {
                           {"unk", "<|endoftext|>"},
                           {"eom", "<|observation|>"}};
   family.keeps_mtp = true;
-  const auto add = [&](const char* source, const char* target, bool optional) {
-    family.rows.push_back({.source = Cat("layers.{L}.", source, ".weight"),
-                           .target = Cat("blk.{L}.nextn.", target, ".weight"),
-                           .optional = optional,
-                           .mtp = true});
-  };
-  for (const char* name : {"eh_proj", "enorm", "hnorm"}) add(name, name, false);
-  add("embed_tokens", "embed_tokens", true);
-  add("shared_head.head", "shared_head_head", true);
-  add("shared_head.norm", "shared_head_norm", true);
+  AddNextTokenRows(family);
 }
 
 }  // namespace moepack

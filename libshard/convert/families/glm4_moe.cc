@@ -16,13 +16,8 @@ constexpr std::string_view kDefaults =
         "first_k_dense_replace": 1, "n_shared_experts": 1})";
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const HfConfig rope, config.Rope());
-  SHARD_TRY(const float part, rope.F32({"partial_rotary_factor"}));
-  const double rotated = double{part} * shape.head_size;
-  if (rotated < 0 || rotated > shape.head_size) {
-    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
-  }
-  keys.U32("rope.dimension_count", static_cast<uint32_t>(rotated));
+  SHARD_TRY(const uint32_t rotated, RotatedPart(config, shape.head_size));
+  keys.U32("rope.dimension_count", rotated);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));

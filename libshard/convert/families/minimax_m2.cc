@@ -14,13 +14,7 @@ constexpr std::string_view kDefaults =
 Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {
   SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({"rotary_dim"}));
   if (size) return *size;
-  SHARD_TRY(const HfConfig rope, config.Rope());
-  SHARD_TRY(const std::optional<float> part, rope.FindF32({"partial_rotary_factor"}));
-  if (!part) return shape.head_size;
-  if (*part < 0 || *part > 1) {
-    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
-  }
-  return static_cast<uint32_t>(double{*part} * shape.head_size);
+  return RotatedPart(config, shape.head_size);
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {

@@ -18,13 +18,13 @@ std::vector<std::string> DenseNames() {
   return names;
 }
 
-std::vector<std::string> MoeNames(bool selection_bias) {
+std::vector<std::string> MoeNames(const MixedLayers& layers) {
   std::vector<std::string> names = {"ffn_gate_inp.weight"};
   for (const char* name : kProjections) {
     names.push_back(Cat("ffn_", name, "_exps.weight"));
-    names.push_back(Cat("ffn_", name, "_shexp.weight"));
+    if (layers.shared) names.push_back(Cat("ffn_", name, "_shexp.weight"));
   }
-  if (selection_bias) names.push_back("exp_probs_b.bias");
+  if (layers.selection_bias) names.push_back("exp_probs_b.bias");
   return names;
 }
 
@@ -45,6 +45,23 @@ void AddMixedRows(HfFamily& family, const MixedRows& rows) {
   for (size_t i = first; i < family.rows.size(); ++i) family.rows[i].optional = true;
 }
 
+void AddOptionalRow(HfFamily& family, const std::string& source, const std::string& target) {
+  family.rows.push_back({.source = source, .target = target, .optional = true});
+}
+
+void AddNextTokenRows(HfFamily& family) {
+  const auto add = [&](const char* source, const char* target, bool optional) {
+    family.rows.push_back({.source = Cat("layers.{L}.", source, ".weight"),
+                           .target = Cat("blk.{L}.nextn.", target, ".weight"),
+                           .optional = optional,
+                           .mtp = true});
+  };
+  for (const char* name : {"eh_proj", "enorm", "hnorm"}) add(name, name, false);
+  add("embed_tokens", "embed_tokens", true);
+  add("shared_head.head", "shared_head_head", true);
+  add("shared_head.norm", "shared_head_norm", true);
+}
+
 Result<uint32_t> LeadingDense(const HfConfig& config) {
   SHARD_TRY(const std::optional<uint32_t> count, config.FindU32({"first_k_dense_replace"}));
   if (count) return *count;
@@ -60,7 +77,7 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
                         const std::vector<GgufTensor>& tensors) {
   std::set<std::string> present;
   for (const GgufTensor& tensor : tensors) present.insert(tensor.name);
-  const std::vector<std::string> dense = DenseNames(), moe = MoeNames(layers.selection_bias);
+  const std::vector<std::string> dense = DenseNames(), moe = MoeNames(layers);
   for (size_t layer = 0; layer < layers.moe.size(); ++layer) {
     const auto fail = [&](const std::string& expected, const char* found) {
       return Error{Code::kCorrupt, Cat(config.where(), ": layer ", layer, " is to have ",

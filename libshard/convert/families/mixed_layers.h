@@ -18,6 +18,12 @@ struct MixedRows {
 // {gate,up,down}_proj of a dense layer; router, experts and shared expert of the others.
 void AddMixedRows(HfFamily& family, const MixedRows& rows);
 
+// A row of one kind of layers.
+void AddOptionalRow(HfFamily& family, const std::string& source, const std::string& target);
+// What a block for multi-token prediction has beside a decoder layer: eh_proj, enorm, hnorm, and
+// what it may have of its own beside the model's (embed_tokens, shared_head).
+void AddNextTokenRows(HfFamily& family);
+
 // first_k_dense_replace, else the leading "dense" of mlp_layer_types, else 0.
 Result<uint32_t> LeadingDense(const HfConfig& config);
 
@@ -26,6 +32,7 @@ Result<uint32_t> LeadingDense(const HfConfig& config);
 struct MixedLayers {
   std::vector<bool> moe;        // per block
   bool selection_bias = false;  // exp_probs_b
+  bool shared = true;           // shared experts
 };
 Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
                         const std::vector<GgufTensor>& tensors);

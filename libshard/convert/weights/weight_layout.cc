@@ -136,6 +136,7 @@ Result<Matrices> Applied(Matrices m, const WeightLayout& layout) {
   switch (layout.rule) {
     case ValueRule::kNone:
     case ValueRule::kSqueeze:
+    case ValueRule::kFlatten:
       return m;
     case ValueRule::kPlusOne:
     case ValueRule::kMinusExp:

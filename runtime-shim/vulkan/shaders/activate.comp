@@ -8,6 +8,7 @@ layout(binding = 1) readonly buffer Up { float up[]; };
 // Activation of runtime-shim/executor/shapes.h.
 const uint kSilu = 0;
 const uint kGelu = 1;
+const uint kSigmoid = 3;
 layout(constant_id = 0) const uint kKind = 0;
 
 layout(push_constant) uniform Push {
@@ -22,6 +23,7 @@ float Activated(float g, float u) {
     const float z = 0.797884560802865 * (g + 0.044715 * g * g * g);
     return g / (1 + exp(-2 * z)) * u;
   }
+  if (kKind == kSigmoid) return u / (1 + exp(-g));
   // Not by min and clamp, which may turn NaN into a number.
   const float limited = g > 7 ? 7 : g;
   const float clamped = u > 7 ? 7 : u < -7 ? -7 : u;

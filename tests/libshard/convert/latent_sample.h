@@ -47,12 +47,16 @@ inline void AddNextToken(ConvertSample& sample, const std::string& at) {
   sample.Add(at + "shared_head.norm.weight", {4});
 }
 
-inline void AddModel(ConvertSample& sample) {
+inline void AddTokenizer(ConvertSample& sample) {
   sample.tokenizer = Json::parse(R"({"added_tokens": [
       {"id": 3, "content": "<|user|>", "special": true}],
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
   sample.tokenizer_config = Json::object();
+}
+
+inline void AddModel(ConvertSample& sample) {
+  AddTokenizer(sample);
   sample.Add("model.embed_tokens.weight", {5, 4});
   sample.Add("model.norm.weight", {4});
   sample.Add("lm_head.weight", {5, 4});

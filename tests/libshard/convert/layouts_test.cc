@@ -21,7 +21,7 @@ using testing::Contains;
 using testing::IsEmpty;
 
 // Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
-constexpr const char* kRefused[] = {"deepseek-v3.2", "qwen3-moe-mlx"};
+constexpr const char* kRefused[] = {"qwen3-moe-mlx"};
 
 std::vector<std::string> ConvertibleLayouts() {
   std::vector<std::string> layouts;
@@ -63,13 +63,14 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
 TEST_P(ConvertedLayout, HasNoTensorThatOnlySomeArchitecturesRead) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
+  const bool joined = gguf_.architecture() == "bailingmoe2";
   for (const std::string& name : Names()) {
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
     EXPECT_LE(name.size(), 63u) << name;
     EXPECT_FALSE(has("gate_up_exps")) << name;
     EXPECT_FALSE(has("attn_kv_b.")) << name;
     EXPECT_FALSE(name.ends_with(".scale") || name.ends_with(".input_scale")) << name;
-    EXPECT_TRUE(hybrid || !has("attn_qkv")) << name;
+    EXPECT_TRUE(hybrid || joined || !has("attn_qkv")) << name;
     EXPECT_TRUE(hybrid || !has("ssm_")) << name;
   }
 }
@@ -78,7 +79,8 @@ bool IsF32(const GgufTensor& tensor) {
   const std::string& name = tensor.name;
   const auto ends = [&](const char* end) { return name.ends_with(end); };
   return tensor.shape.size() <= 1 || ends("_norm.weight") || ends("ffn_gate_inp.weight") ||
-         ends("ffn_gate_inp_shexp.weight") || ends("ssm_conv1d.weight") || !ends(".weight");
+         ends("ffn_gate_inp_shexp.weight") || ends("ssm_conv1d.weight") ||
+         ends("indexer.proj.weight") || !ends(".weight");
 }
 
 TEST_P(ConvertedLayout, KeepsInF32WhatTheRuntimeComputesInF32) {
@@ -110,8 +112,9 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
 
 // Heads in two halves everywhere but in the architectures whose rope rotates neighbours and whose
 // checkpoints do not have them so.
-TEST_P(ConvertedLayout, OnlyTwoArchitecturesGetPermutedQueriesAndKeys) {
-  const bool permuted = gguf_.architecture() == "llama" || gguf_.architecture() == "granitemoe";
+TEST_P(ConvertedLayout, OnlyThreeArchitecturesGetPermutedQueriesAndKeys) {
+  const std::set<std::string> neighbours = {"llama", "granitemoe", "bailingmoe"};
+  const bool permuted = neighbours.contains(gguf_.architecture());
   size_t compared = 0;
   for (const GgufTensor& tensor : gguf_.tensors) {
     const bool query = tensor.name.find("attn_q.") != std::string::npos;
@@ -126,7 +129,9 @@ TEST_P(ConvertedLayout, OnlyTwoArchitecturesGetPermutedQueriesAndKeys) {
                         tensor.sources[0].bytes == source->bytes);
     EXPECT_EQ(as_is, !permuted) << tensor.name;
   }
-  EXPECT_EQ(compared > 0, !Names().contains("blk.0.attn_q_b.weight")) << "low-rank queries";
+  const bool others = Names().contains("blk.0.attn_q_b.weight") ||  // low-rank queries
+                      gguf_.architecture() == "bailingmoe2";        // joined ones
+  EXPECT_EQ(compared > 0, !others);
 }
 
 TEST_P(ConvertedLayout, GivesEveryRowOfTheEmbeddingOneToken) {
@@ -143,11 +148,13 @@ TEST_P(ConvertedLayout, GivesEveryRowOfTheEmbeddingOneToken) {
 const std::set<std::string_view> kFloats = {
     "attention.layer_norm_rms_epsilon",
     "attention.scale",
+    "attention.value_scale",
     "embedding_scale",
     "expert_weights_scale",
     "logit_scale",
     "residual_scale",
     "rope.freq_base",
+    "rope.freq_base_swa",
     "rope.scaling.attn_factor",
     "rope.scaling.factor",
     "rope.scaling.yarn_beta_fast",
@@ -155,7 +162,9 @@ const std::set<std::string_view> kFloats = {
     "rope.scaling.yarn_log_multiplier",
 };
 const std::map<std::string_view, GgufType> kOthers = {
+    {"attention.head_count_kv", GgufType::kArray},
     {"attention.recurrent_layers", GgufType::kArray},
+    {"attention.sliding_window_pattern", GgufType::kArray},
     {"rope.dimension_sections", GgufType::kArray},
     {"rope.scaling.type", GgufType::kString},
     {"expert_weights_norm", GgufType::kBool},
@@ -167,7 +176,9 @@ TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {
     if (!entry.key.starts_with(start)) continue;
     const std::string_view name = std::string_view(entry.key).substr(start.size());
     const auto other = kOthers.find(name);
-    const GgufType type = other != kOthers.end()   ? other->second
+    const bool one = entry.value.type != GgufType::kArray;  // number of heads in all layers
+    const GgufType type = other != kOthers.end() && !(one && other->second == GgufType::kArray)
+                              ? other->second
                           : kFloats.contains(name) ? GgufType::kF32
                                                    : GgufType::kU32;
     EXPECT_EQ(GgufTypeName(entry.value.type), GgufTypeName(type)) << entry.key;
@@ -225,6 +236,47 @@ const Requirement kRequirements[] = {
      {"output.weight", "blk.0.exp_probs_b.bias"},
      {}},
     {"granitemoe", {"logit_scale", "feed_forward_length"}, {}, {}},
+    {"dots1",
+     {"expert_gating_func", "expert_weights_scale", "leading_dense_block_count",
+      "expert_shared_count", "expert_feed_forward_length"},
+     {"output.weight", "blk.1.exp_probs_b.bias", "blk.0.attn_q_norm.weight"},
+     {}},
+    {"ernie4_5-moe",
+     {"interleave_moe_layer_step", "leading_dense_block_count", "expert_feed_forward_length",
+      "expert_shared_feed_forward_length"},
+     {"blk.1.exp_probs_b.bias"},
+     {}},
+    {"hunyuan-moe",
+     {"expert_feed_forward_length", "expert_shared_feed_forward_length", "feed_forward_length",
+      "rope.scaling.type"},
+     {"blk.0.attn_q_norm.weight", "blk.0.ffn_gate_shexp.weight"},
+     {}},
+    {"bailingmoe",
+     {"expert_feed_forward_length", "expert_shared_count", "rope.dimension_count",
+      "expert_weights_norm"},
+     {"output.weight", "blk.0.attn_q.weight"},
+     {}},
+    {"bailingmoe2",
+     {"expert_gating_func", "expert_feed_forward_length", "expert_shared_count",
+      "rope.dimension_count", "nextn_predict_layers"},
+     {"output.weight", "blk.0.attn_qkv.weight", "blk.3.layer_output_norm.weight",
+      "blk.3.nextn.eh_proj.weight"},
+     {}},
+    {"mimo2",
+     {"attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa",
+      "attention.value_scale", "expert_feed_forward_length"},
+     {"output.weight", "blk.1.attn_sinks.weight", "blk.1.exp_probs_b.bias"},
+     {}},
+    {"deepseek32",
+     {"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.top_k",
+      "expert_gating_func", "attention.q_lora_rank"},
+     {"blk.0.indexer.attn_k.weight", "blk.0.indexer.k_norm.bias", "blk.0.indexer.proj.weight"},
+     {}},
+    {"glm-dsa",
+     {"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.top_k",
+      "nextn_predict_layers"},
+     {"blk.0.indexer.attn_q_b.weight", "blk.3.nextn.eh_proj.weight"},
+     {}},
     {"phimoe",
      {"rope.scaling.original_context_length", "feed_forward_length"},
      {"output.weight", "output.bias", "output_norm.bias", "blk.0.attn_norm.bias",

@@ -38,6 +38,15 @@ TEST(RowOrder, TakesEveryOtherRow) {
   EXPECT_FALSE(RowsOf({RowOrder::kEvenRows}, 5));
 }
 
+TEST(RowOrder, TakesJoinedProjectionsApart) {
+  const HeadShape shape = {2, 1};  // two query heads, one key head, one value head
+  EXPECT_THAT(Rows({RowOrder::kJoinedQuery, shape}, 16), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
+  EXPECT_THAT(Rows({RowOrder::kJoinedKey, shape}, 16), ElementsAre(8, 10, 9, 11));
+  EXPECT_THAT(Rows({RowOrder::kJoinedValue, shape}, 16), ElementsAre(12, 13, 14, 15));
+  EXPECT_THAT(RowsOf({RowOrder::kJoinedKey, shape}, 15).error().message,
+              HasSubstr("the same number for each of 2 query heads and 1 key and value heads"));
+}
+
 TEST(RowOrder, TakesTheValueRowsOfEveryHead) {
   const HeadShape shape = {.heads = 2, .mla_key_size = 3, .mla_value_size = 2};
   EXPECT_THAT(Rows({RowOrder::kMlaValues, shape}, 10), ElementsAre(3, 4, 8, 9));

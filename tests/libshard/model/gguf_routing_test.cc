@@ -52,7 +52,13 @@ TEST(GgufRouting, IsThatOfTheArchitecture) {
               {"deepseek2", Gating::kSoftmax, false},
               {"glm4moe", Gating::kSigmoid, false},
               {"gpt-oss", Gating::kSoftmaxAfterTopK, false},
-              {"llama4", Gating::kSigmoidAfterTopK, false}};
+              {"llama4", Gating::kSigmoidAfterTopK, false},
+              {"ernie4_5-moe", Gating::kSoftmax, true},
+              {"hunyuan-moe", Gating::kSoftmax, true},
+              {"bailingmoe", Gating::kSoftmax, false},
+              {"mimo2", Gating::kSigmoid, true},
+              {"deepseek32", Gating::kSoftmax, false},
+              {"glm-dsa", Gating::kSigmoid, false}};
   for (const auto& row : rows) {
     const ReadRouting read(MinimalRouting(row.architecture));
     EXPECT_EQ(read.routing.gating, row.gating) << row.architecture;

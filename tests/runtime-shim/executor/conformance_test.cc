@@ -272,7 +272,8 @@ INSTANTIATE_TEST_SUITE_P(, ExecutorRows, ::testing::ValuesIn(AllExecutorKinds())
 INSTANTIATE_TEST_SUITE_P(, ExecutorActivations,
                          ::testing::Combine(::testing::ValuesIn(AllExecutorKinds()),
                                             ::testing::Values(Activation::kSilu, Activation::kGelu,
-                                                              Activation::kClampedSilu)),
+                                                              Activation::kClampedSilu,
+                                                              Activation::kSigmoid)),
                          ActivationName);
 
 }  // namespace

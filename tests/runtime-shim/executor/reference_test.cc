@@ -96,6 +96,8 @@ TEST_F(Reference, ActivatesAsTheFamiliesDo) {
               Pointwise(FloatNear(1e-6f), ReferenceFloats{1.4621172f, -0.2384058f, 0}));
   EXPECT_THAT(activated(Activation::kGelu, {1, -2}, {2, 1}),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{1.6823840f, -0.0454023f}));
+  EXPECT_THAT(activated(Activation::kSigmoid, {0, -std::log(3.0f)}, {2, 8}),
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{1, 2}));
   // 7 sigmoid(11.914) * 8; -9 is not clamped below, its up is: -9 sigmoid(-15.318) * (-7 + 1)
   EXPECT_THAT(activated(Activation::kClampedSilu, {9, -9}, {100, -100}),
               Pointwise(FloatNear(1e-5f), ReferenceFloats{55.999625f, 1.2015e-5f}));

@@ -11,6 +11,7 @@ namespace {
 constexpr uint32_t kLayers = 2, kWidth = 32, kVocabulary = 40, kExperts = 8, kInner = 16;
 constexpr uint32_t kHeads = 4, kKeyHeads = 2, kHeadWidth = 8;
 constexpr uint32_t kRank = 12, kNope = 8, kRotated = 4, kValueWidth = 6, kQueryRank = 20;
+constexpr uint32_t kDeltaWidth = 6;
 
 using Memory = std::vector<float>;
 
@@ -33,7 +34,9 @@ class Builder {
       : architecture_(architecture), weights_(std::make_shared<Weights>()) {
     weights_->path = "tiny";
     weights_->metadata.Set("general.architecture", GgufValue::String(architecture));
-    latent_ = architecture == "deepseek2";
+    sparse_ = Is("deepseek32") || Is("glm-dsa");
+    latent_ = Is("deepseek2") || sparse_;
+    hybrid_ = Is("qwen3next") || Is("qwen35moe");
   }
 
   std::shared_ptr<Weights> Build() {
@@ -46,8 +49,12 @@ class Builder {
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       prefix_ = "blk." + std::to_string(layer) + ".";
       Norm("attn_norm", kWidth);
-      latent_ ? Latent() : Heads();
-      const bool post = Is("glm4moe") || Is("gpt-oss");
+      // The second layer of the hybrids has attention.
+      if (hybrid_ && layer == 0)
+        Delta();
+      else
+        latent_ ? Latent() : Heads();
+      const bool post = Is("glm4moe") || Is("gpt-oss") || hybrid_;
       Norm(post ? "post_attention_norm" : "ffn_norm", kWidth);
       Experts(layer);
     }
@@ -73,13 +80,38 @@ class Builder {
     if (Is("granitemoe")) Key("logit_scale", GgufValue::F32(2));
     if (Is("granitemoe")) Key("residual_scale", GgufValue::F32(0.5f));
     if (Is("gpt-oss")) Key("attention.sliding_window", GgufValue::U32(3));
-    if (Is("minimax-m2") || latent_) Key("expert_gating_func", GgufValue::U32(2));
+    const bool gating = Is("minimax-m2") || Is("dots1") || Is("bailingmoe2") || latent_;
+    if (gating) Key("expert_gating_func", GgufValue::U32(2));
+    if (hybrid_) HybridKeys();
+    if (Is("mimo2")) MimoKeys();
+    if (sparse_) Key("attention.indexer.top_k", GgufValue::U32(64));
     if (Is("glm4moe") || latent_) Key("expert_weights_norm", GgufValue::Bool(true));
     if (!latent_) return;
     Key("rope.dimension_count", GgufValue::U32(kRotated));
     Key("attention.key_length_mla", GgufValue::U32(kNope + kRotated));
     Key("attention.value_length_mla", GgufValue::U32(kValueWidth));
     Key("attention.kv_lora_rank", GgufValue::U32(kRank));
+  }
+
+  void HybridKeys() {
+    Key("ssm.conv_kernel", GgufValue::U32(4));
+    Key("ssm.state_size", GgufValue::U32(kDeltaWidth));
+    Key("ssm.group_count", GgufValue::U32(kKeyHeads));
+    Key("ssm.time_step_rank", GgufValue::U32(kHeads));
+    Key("ssm.inner_size", GgufValue::U32(kHeads * kDeltaWidth));
+    Key("full_attention_interval", GgufValue::U32(2));
+    Key("rope.dimension_count", GgufValue::U32(4));
+  }
+
+  // The second layer has a window of two and half of the key heads.
+  void MimoKeys() {
+    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
+    Key("attention.sliding_window", GgufValue::U32(2));
+    Key("attention.sliding_window_pattern", GgufValue::I32s(std::vector<int32_t>{0, 1}));
+    Key("attention.key_length", GgufValue::U32(kHeadWidth));
+    Key("attention.value_length", GgufValue::U32(kValueWidth));
+    Key("attention.value_scale", GgufValue::F32(0.7f));
+    Key("rope.freq_base_swa", GgufValue::F32(100));
   }
 
   HostTensor Make(const std::string& name, std::vector<uint64_t> shape, float size, float mean) {
@@ -108,20 +140,44 @@ class Builder {
   }
 
   void Heads() {
-    Own("attn_q.weight", {kHeads * kHeadWidth, kWidth});
-    Own("attn_k.weight", {kKeyHeads * kHeadWidth, kWidth});
-    Own("attn_v.weight", {kKeyHeads * kHeadWidth, kWidth});
-    Own("attn_output.weight", {kWidth, kHeads * kHeadWidth});
+    const bool windowed = Is("mimo2") && prefix_ == "blk.1.";
+    const uint64_t keys = windowed ? 1 : kKeyHeads, value = Is("mimo2") ? kValueWidth : kHeadWidth;
+    if (Is("bailingmoe2")) {
+      Own("attn_qkv.weight", {(kHeads + 2 * kKeyHeads) * kHeadWidth, kWidth});
+    } else {
+      Own("attn_q.weight", {(hybrid_ ? 2 : 1) * kHeads * kHeadWidth, kWidth});
+      Own("attn_k.weight", {keys * kHeadWidth, kWidth});
+      Own("attn_v.weight", {keys * value, kWidth});
+    }
+    Own("attn_output.weight", {kWidth, kHeads * value});
     if (Is("qwen2moe") || Is("gpt-oss") || Is("phimoe")) {
       Own("attn_q.bias", {kHeads * kHeadWidth});
       Own("attn_k.bias", {kKeyHeads * kHeadWidth});
       Own("attn_v.bias", {kKeyHeads * kHeadWidth});
     }
-    if (Is("gpt-oss")) Own("attn_sinks.weight", {kHeads});
-    if (Is("qwen3moe")) Norm("attn_q_norm", kHeadWidth);
-    if (Is("qwen3moe")) Norm("attn_k_norm", kHeadWidth);
+    if (Is("gpt-oss") || windowed) Own("attn_sinks.weight", {kHeads});
+    const bool normed = Is("qwen3moe") || Is("dots1") || Is("hunyuan-moe") || Is("bailingmoe2");
+    if (normed || hybrid_) Norm("attn_q_norm", kHeadWidth);
+    if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_k_norm", kKeyHeads * kHeadWidth);
+  }
+
+  void Delta() {
+    const uint64_t values = kHeads * kDeltaWidth, mixed = 2 * kKeyHeads * kDeltaWidth + values;
+    Own("attn_qkv.weight", {mixed, kWidth});
+    Own("attn_gate.weight", {values, kWidth});
+    if (Is("qwen3next")) {
+      Own("ssm_ba.weight", {2 * kHeads, kWidth});
+    } else {
+      Own("ssm_beta.weight", {kHeads, kWidth});
+      Own("ssm_alpha.weight", {kHeads, kWidth});
+    }
+    Own("ssm_conv1d.weight", {mixed, 4});
+    Own("ssm_dt.bias", {kHeads});
+    Trunk(prefix_ + "ssm_a", {kHeads}, 0.2f, -0.5f);
+    Norm("ssm_norm", kDeltaWidth);
+    Own("ssm_out.weight", {kWidth, values});
   }
 
   void Latent() {
@@ -133,20 +189,25 @@ class Builder {
     Own("attn_k_b.weight", {kHeads, kRank, kNope});
     Own("attn_v_b.weight", {kHeads, kValueWidth, kRank});
     Own("attn_output.weight", {kWidth, kHeads * kValueWidth});
+    if (sparse_) Own("indexer.attn_k.weight", {kRotated, kWidth});
   }
 
   void Shared() {
     Own("ffn_gate_shexp.weight", {kInner, kWidth});
     Own("ffn_up_shexp.weight", {kInner, kWidth});
     Own("ffn_down_shexp.weight", {kWidth, kInner});
-    if (Is("qwen2moe")) Own("ffn_gate_inp_shexp.weight", {1, kWidth});
+    if (Is("qwen2moe") || hybrid_) Own("ffn_gate_inp_shexp.weight", {1, kWidth});
   }
 
   void Experts(uint32_t layer) {
     Own("ffn_gate_inp.weight", {kExperts, kWidth});
     if (Is("gpt-oss")) Own("ffn_gate_inp.bias", {kExperts});
-    if (Is("glm4moe") || Is("minimax-m2") || latent_) Own("exp_probs_b.bias", {kExperts});
-    if (Is("qwen2moe") || Is("glm4moe") || Is("llama4") || latent_) Shared();
+    const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || latent_;
+    if (v3 || Is("minimax-m2") || Is("ernie4_5-moe") || Is("mimo2"))
+      Own("exp_probs_b.bias", {kExperts});
+    const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
+                        Is("bailingmoe") || hybrid_;
+    if (v3 || shared) Shared();
     weights_->moe_layers[layer] = kExperts;
     for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);
     for (const char* kind : {"gate", "up", "down"}) {
@@ -159,7 +220,7 @@ class Builder {
   }
 
   std::string architecture_, prefix_;
-  bool latent_ = false;
+  bool latent_ = false, sparse_ = false, hybrid_ = false;
   Numbers numbers_;
   std::shared_ptr<Weights> weights_;
   ExpertSet set_;

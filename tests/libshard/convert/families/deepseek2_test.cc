@@ -200,9 +200,45 @@ TEST(Deepseek2, ModelsOfOtherAttentionAreRefusedByName) {
   first.config["model_type"] = "deepseek";
   EXPECT_THAT(ConversionError(first).message,
               HasSubstr("expected deepseek_v2, found \"deepseek\""));
-  ConvertSample sparse = V3();
-  sparse.config["architectures"] = {"DeepseekV32ForCausalLM"};
-  EXPECT_THAT(ConversionError(sparse).message, HasSubstr("found \"DeepseekV32ForCausalLM\""));
+}
+
+ConvertSample V32() {
+  ConvertSample sample = V3();
+  sample.config["architectures"] = {"DeepseekV32ForCausalLM"};
+  sample.config["index_n_heads"] = 1;
+  sample.config["index_head_dim"] = 4;
+  sample.config["index_topk"] = 7;
+  for (const std::string layer : {"0", "1"}) {
+    const std::string at = "model.layers." + layer + ".self_attn.indexer.";
+    sample.Add(at + "wq_b.weight", {4, 2});
+    sample.Add(at + "wk.weight", {4, 4});
+    sample.Add(at + "k_norm.weight", {4});
+    sample.Add(at + "k_norm.bias", {4});
+    sample.Add(at + "weights_proj.weight", {1, 4});
+  }
+  return sample;
+}
+
+TEST(Deepseek32, HasAnIndexerBesideTheSameAttention) {
+  const ConvertSample sample = V32();
+  const GgufModel model = Converted(sample);
+  EXPECT_EQ(model.architecture(), "deepseek32");
+  EXPECT_EQ(model.metadata.Uint("deepseek32.attention.indexer.head_count"), 1u);
+  EXPECT_EQ(model.metadata.Uint("deepseek32.attention.indexer.key_length"), 4u);
+  EXPECT_EQ(model.metadata.Uint("deepseek32.attention.indexer.top_k"), 7u);
+  EXPECT_EQ(model.metadata.Uint("deepseek32.expert_gating_func"), 2u);
+  for (const char* name :
+       {"attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"})
+    EXPECT_FALSE(sample.Values(model, std::string("blk.1.indexer.") + name).empty()) << name;
+}
+
+TEST(Deepseek32, NeedsQueriesOfALowRankAndTheSizesOfItsIndexer) {
+  ConvertSample sample = V32();
+  sample.config["q_lora_rank"] = nullptr;
+  EXPECT_THAT(ConversionError(sample).message, HasSubstr("by which the indexer finds keys"));
+  sample = V32();
+  sample.config.erase("index_topk");
+  EXPECT_THAT(ConversionError(sample).message, HasSubstr("index_topk"));
 }
 
 TEST(Deepseek2, AQueryProjectionThatTheConfigDoesNotHaveIsRefused) {

@@ -1,0 +1,81 @@
+// Ling and Ring (BailingMoE): one projection for queries, keys and values, which llama.cpp's rope
+// wants apart and permuted; softmax scores, shared experts.
+#include "libshard/base/text/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+// Source: configuration_bailing_moe.py of Ling-lite.
+constexpr std::string_view kDefaults =
+    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "first_k_dense_replace": 0})";
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  keys.U32("rope.dimension_count", shape.head_size);
+  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  keys.U32("leading_dense_block_count", dense);
+  keys.U32("vocab_size", shape.vocabulary);
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
+  keys.U32("expert_feed_forward_length", width);
+  SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
+  keys.U32("expert_shared_count", shared);
+  return Ok();
+}
+
+// Names what a config asks for that no row of the table would.
+Status CheckSupported(const MoeModel& model) {
+  SHARD_TRY(const HfConfig config,
+            HfConfig::Parse(model.config_path().string(), model.config_text()));
+  if (model.config().architecture == "BailingMMNativeForConditionalGeneration") {
+    return Error{Code::kUnsupported,
+                 Cat(config.where(), ": architectures: expected BailingMoeForCausalLM, found ",
+                     "\"BailingMMNativeForConditionalGeneration\", which has a router for each "
+                     "modality"),
+                 kNoGgufHint};
+  }
+  SHARD_TRY(const std::optional<bool> norm, config.FindBool({"norm_head"}));
+  if (!norm.value_or(false)) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(config.where(),
+                   ": norm_head: expected false, found true: the columns of the "
+                   "head would have to be divided by their lengths"),
+               kNoGgufHint};
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertBailingMoe(const MoeModel& model, const ConvertOptions& options) {
+  SHARD_CHECK(CheckSupported(model));
+  HfFamily family;
+  family.architecture = "bailingmoe";
+  family.pre = "bailingmoe";
+  family.needs_output = true;
+  family.defaults = kDefaults;
+  family.keys = AddKeys;
+  const auto add = [&](const std::string& source, const std::string& target,
+                       RowOrder order = RowOrder::kAsIs) {
+    family.rows.push_back({source + ".weight", target + ".weight", order});
+  };
+  add("word_embeddings", "token_embd");
+  add("norm", "output_norm");
+  add("lm_head", "output");
+  const std::string at = "layers.{L}.", to = "blk.{L}.";
+  add(at + "input_layernorm", to + "attn_norm");
+  add(at + "attention.query_key_value", to + "attn_q", RowOrder::kJoinedQuery);
+  add(at + "attention.query_key_value", to + "attn_k", RowOrder::kJoinedKey);
+  add(at + "attention.query_key_value", to + "attn_v", RowOrder::kJoinedValue);
+  add(at + "attention.dense", to + "attn_output");
+  add(at + "post_attention_layernorm", to + "ffn_norm");
+  add(at + "mlp.gate", to + "ffn_gate_inp");
+  AddExpertRows(family, "layers.{L}.mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
+  AddFusedExpertRows(family, "layers.{L}.mlp.experts.");
+  for (const char* part : {"gate", "up", "down"}) {
+    add(Cat(at, "mlp.shared_experts.", part, "_proj"), Cat(to, "ffn_", part, "_shexp"));
+  }
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace moepack

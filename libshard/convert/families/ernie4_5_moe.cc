@@ -1,0 +1,93 @@
+// ERNIE-4.5 (text): experts from some layer on, perhaps in every n-th only; softmax scores with a
+// selection bias of shape [1, experts]; shared experts in the smaller model only. Its own rope
+// rotates neighbours, so no rows move.
+#include <algorithm>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+// Source: transformers' Ernie4_5_MoeConfig.
+constexpr std::string_view kDefaults =
+    R"({"rope_theta": 500000, "rms_norm_eps": 1e-5, "moe_intermediate_size": 1536,
+        "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_interval": 1})";
+
+// Which layers have experts, as the runtime works it out.
+Result<std::vector<bool>> LayersWithExperts(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const uint32_t first, config.U32({"moe_layer_start_index"}));
+  SHARD_TRY(const uint32_t interval, config.U32({"moe_layer_interval"}));
+  if (interval == 0) return config.Wrong(*config.Find({"moe_layer_interval"}), "a number over 0");
+  std::vector<bool> moe(shape.layers);
+  for (uint32_t i = 0; i < shape.layers; ++i) moe[i] = i >= first && (i + 1) % interval == 0;
+  return moe;
+}
+
+template <bool shared>
+Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t interval, config.U32({"moe_layer_interval"}));
+  keys.U32("interleave_moe_layer_step", interval);
+  SHARD_TRY(const uint32_t first, config.U32({"moe_layer_start_index"}));
+  keys.U32("leading_dense_block_count", first);
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
+  keys.U32("expert_feed_forward_length", width);
+  if (!shared) return Ok();
+  SHARD_TRY(const uint32_t count, config.U32(fields::kSharedExperts));
+  keys.U32("expert_shared_count", count);
+  // llama.cpp's converter divides the width of dense layers by the number of key heads, which is
+  // the same number for the one model that it was written for.
+  uint32_t all = 0;
+  if (__builtin_mul_overflow(width, count, &all)) {
+    return config.Wrong(*config.Find(fields::kSharedExperts), "a number of experts");
+  }
+  keys.U32("expert_shared_feed_forward_length", all);
+  return Ok();
+}
+
+template <bool shared>
+Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
+  MixedLayers layers;
+  layers.shared = shared;
+  SHARD_TRY(layers.moe, LayersWithExperts(config, shape));
+  SHARD_TRY(const std::optional<bool> bias, config.FindBool({"moe_use_aux_free"}));
+  layers.selection_bias = bias.value_or(true);
+  return CheckMixedLayers(config, layers, tensors);
+}
+
+bool HasSharedExperts(const MoeModel& model) {
+  return std::any_of(model.tensors().begin(), model.tensors().end(),
+                     [](const ModelTensor& tensor) { return tensor.part == Part::kShared; });
+}
+
+Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
+  AddSpacePrefix(files, metadata);
+  return Ok();
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertErnie45Moe(const MoeModel& model, const ConvertOptions& options) {
+  const bool shared = HasSharedExperts(model);
+  HfFamily family;
+  family.architecture = "ernie4_5-moe";
+  family.all_layers_moe = false;
+  family.defaults = kDefaults;
+  family.keys = shared ? AddKeys<true> : AddKeys<false>;
+  family.check = shared ? Check<true> : Check<false>;
+  family.vocabulary = ReadSentencePieceOrBpe;
+  family.tokenizer_keys = AddTokenizerKeys;
+  AddModelRows(family);
+  AddAttentionRows(family);
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+  AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
+  AddOptionalRow(family, "layers.{L}.mlp.moe_statics.e_score_correction_bias",
+                 "blk.{L}.exp_probs_b.bias");
+  family.rows.back().rule = ValueRule::kFlatten;
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace moepack

@@ -1,0 +1,116 @@
+// Hunyuan-A13B: experts in every layer beside a shared MLP, norms on queries and keys behind the
+// rope, and a config that says the same number for every layer.
+#include <algorithm>
+#include <cmath>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+// Source: transformers' HunYuanMoEV1Config.
+constexpr std::string_view kDefaults = R"({"rope_theta": 10000, "rms_norm_eps": 1e-5})";
+
+// The only scaling that llama.cpp's converter knows: the base grows with `alpha`, and the context
+// is 256k whatever the config says.
+constexpr float kAlpha = 1000, kBase = 10000;
+constexpr uint32_t kContext = 256 * 1024;
+
+Error CannotHold(const HfConfig& config, const std::string& what) {
+  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
+}
+
+Status AddRope(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const std::optional<std::string> type, rope.FindString({"rope_type"}));
+  if (type != "dynamic") return Ok();
+  SHARD_TRY(const std::optional<float> alpha, rope.FindF32({"alpha"}));
+  SHARD_TRY(const std::optional<float> theta, rope.FindF32({"rope_theta"}));
+  if (alpha.value_or(kAlpha) != kAlpha || theta.value_or(kBase) != kBase) {
+    return CannotHold(
+        config, Cat("rope scaling: expected alpha ", kAlpha, " and rope_theta ", kBase, ", found ",
+                    alpha.value_or(kAlpha), " and ", theta.value_or(kBase)));
+  }
+  const double head = shape.head_size;
+  if (head <= 2) return config.Wrong(*config.Find({"head_dim", "hidden_size"}), "larger heads");
+  // "NTK-aware" scaling: base * alpha ^ (d / (d - 2)).
+  keys.F32("rope.freq_base",
+           static_cast<float>(double{kBase} * std::pow(double{kAlpha}, head / (head - 2))));
+  keys.String("rope.scaling.type", "none");
+  keys.F32("rope.scaling.factor", 1);
+  keys.U32("rope.scaling.original_context_length", kContext);
+  keys.U32("context_length", kContext);
+  return Ok();
+}
+
+// What the runtime has in no other form.
+Status CheckShape(const HfConfig& config, const HfShape& shape) {
+  for (const char* flag : {"use_cla", "use_mla"}) {
+    SHARD_TRY(const std::optional<bool> value, config.FindBool({flag}));
+    if (value.value_or(false)) return CannotHold(config, Cat(flag, ": expected false, found true"));
+  }
+  SHARD_TRY(const std::optional<uint32_t> head, config.FindU32({"attention_head_dim"}));
+  if (!head || *head == shape.head_size) return Ok();
+  return CannotHold(config, Cat("attention_head_dim: expected ", shape.head_size,
+                                " (hidden size / heads), found ", *head));
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_CHECK(CheckShape(config, shape));
+  SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
+  SHARD_TRY(const std::optional<uint32_t> own, config.FindSameU32(fields::kExpertWidth));
+  if (own.value_or(width) != width) {
+    return CannotHold(config, Cat("moe_intermediate_size: expected intermediate_size (", width,
+                                  "), by which the runtime sizes the experts, found ", *own));
+  }
+  SHARD_TRY(const std::optional<uint32_t> shared, config.FindSameU32(fields::kSharedExperts));
+  if (shared.value_or(1) != 1) {
+    return CannotHold(config, Cat("num_shared_expert: expected 1, found ", *shared));
+  }
+  keys.U32("expert_shared_feed_forward_length", width);
+  keys.U32("expert_feed_forward_length", width);
+  keys.U32("expert_shared_count", 1);
+  return AddRope(config, shape, keys);
+}
+
+// llama.cpp's converter sets the id of this text, whatever the files say.
+Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
+  for (const AddedToken& token : files.added()) {
+    if (token.text != "<|bos|>") continue;
+    metadata.Set("tokenizer.ggml.bos_token_id", GgufValue::U32(token.id));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertHunyuanMoe(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "hunyuan-moe";
+  family.pre = "hunyuan";
+  family.defaults = kDefaults;
+  family.rope.own_dynamic = true;
+  family.keys = AddKeys;
+  family.tokenizer_keys = AddTokenizerKeys;
+  AddModelRows(family);
+  AddAttentionRows(family);
+  const auto add = [&](const std::string& source, const std::string& target) {
+    family.rows.push_back(
+        {Cat("layers.{L}.", source, ".weight"), Cat("blk.{L}.", target, ".weight")});
+  };
+  add("self_attn.query_layernorm", "attn_q_norm");
+  add("self_attn.key_layernorm", "attn_k_norm");
+  add("post_attention_layernorm", "ffn_norm");
+  add("mlp.gate.wg", "ffn_gate_inp");
+  AddExpertRows(family, "layers.{L}.mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
+  AddFusedExpertRows(family, "layers.{L}.mlp.experts.");
+  for (const char* part : {"gate", "up", "down"}) {
+    add(Cat("mlp.shared_mlp.", part, "_proj"), Cat("ffn_", part, "_shexp"));
+  }
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace moepack

@@ -1,0 +1,73 @@
+// The layers with a gated delta net. Its projections run on the executor; what they give is read
+// back, and the host takes one token after the other (delta_net.h), so that a batch gives the bits
+// of single tokens.
+#include "runtime-shim/session/forward.h"
+
+namespace moepack::runtime {
+
+namespace {
+
+// beta or alpha of a token, by value head, where both lie in one row: for each key head those of
+// its value heads, beta before alpha.
+std::vector<float> Unpacked(const DeltaShape& shape, std::span<const float> row, bool alpha) {
+  const uint32_t each = shape.value_heads / shape.key_heads;
+  std::vector<float> values(shape.value_heads);
+  for (uint32_t head = 0; head < shape.value_heads; ++head)
+    values[head] = row[(head / each * 2 + (alpha ? 1 : 0)) * each + head % each];
+  return values;
+}
+
+}  // namespace
+
+Status Forward::ProjectDelta() {
+  const DeltaWeights& weights = weights_->delta;
+  const DeltaShape& shape = spec_.delta;
+  const Rows normed = Now(scratch_.normed);
+  const auto project = [&](const Matrix& matrix, const Rows& rows,
+                           std::vector<float>& out) -> Status {
+    const Rows result = Dense(rows, matrix.rows);
+    executor_.MatMul(matrix, normed, result);
+    out.resize(result.values());
+    return executor_.Read(result, out);
+  };
+  SHARD_CHECK(project(weights.mixed, scratch_.delta_mixed, delta_mixed_));
+  SHARD_CHECK(project(weights.gate, scratch_.delta_values, delta_gate_));
+  SHARD_CHECK(project(weights.strengths, scratch_.delta_values, delta_strengths_));
+  if (weights.rates) return project(weights.rates, scratch_.delta_values, delta_rates_);
+  std::vector<float> beta;
+  delta_rates_.clear();
+  const size_t width = 2 * size_t{shape.value_heads};
+  for (uint32_t row = 0; row < count_; ++row) {
+    const auto both = std::span(delta_strengths_).subspan(row * width, width);
+    const std::vector<float> own = Unpacked(shape, both, false),
+                             rates = Unpacked(shape, both, true);
+    beta.insert(beta.end(), own.begin(), own.end());
+    delta_rates_.insert(delta_rates_.end(), rates.begin(), rates.end());
+  }
+  delta_strengths_ = std::move(beta);
+  return Ok();
+}
+
+Status Forward::RunDelta() {
+  const DeltaShape& shape = spec_.delta;
+  const size_t channels = shape.channels(), values = shape.values(), heads = shape.value_heads;
+  SHARD_CHECK(ProjectDelta());
+  SHARD_CHECK(Mark("projections of linear attention", Now(scratch_.delta_mixed)));
+  delta_out_.resize(count_ * values);
+  DeltaState& state = scratch_.caches[layer_].delta;
+  for (size_t row = 0; row < count_; ++row) {
+    const DeltaToken token = {std::span(delta_mixed_).subspan(row * channels, channels),
+                              std::span(delta_gate_).subspan(row * values, values),
+                              std::span(delta_strengths_).subspan(row * heads, heads),
+                              std::span(delta_rates_).subspan(row * heads, heads)};
+    StepDelta(shape, weights_->delta.constants, token, state,
+              std::span(delta_out_).subspan(row * values, values));
+  }
+  const Rows out = Dense(scratch_.delta_values, static_cast<uint32_t>(values));
+  executor_.Write(delta_out_, out);
+  SHARD_CHECK(Mark("linear attention", out));
+  executor_.MatMul(weights_->delta.output, out, Now(scratch_.branch));
+  return Mark("attention output", Now(scratch_.branch));
+}
+
+}  // namespace moepack::runtime
