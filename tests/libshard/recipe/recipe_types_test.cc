@@ -64,6 +64,11 @@ TEST(RecipeTypes, FallBackAsLlamaQuantizeDoes) {
   };
   EXPECT_EQ(fallback("q4_K", 512), "q4_K");
   EXPECT_EQ(fallback("iq4_xs", 96), "iq4_nl");
+  for (const char* grid : {"iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s"}) {
+    EXPECT_EQ(fallback(grid, 512), grid);
+    EXPECT_EQ(fallback(grid, 96), "iq4_nl");
+    EXPECT_EQ(fallback(grid, 100), "f16");
+  }
   EXPECT_EQ(fallback("q2_K", 96), "q4_0");
   EXPECT_EQ(fallback("q3_K", 96), "q4_0");
   EXPECT_EQ(fallback("q4_K", 96), "q5_0");
@@ -81,7 +86,7 @@ TEST(RecipeTypes, ReadNamesInAnyCase) {
 }
 
 TEST(RecipeTypes, RefuseTypesThatCannotBeWrittenWithTheListOfThoseThatCan) {
-  for (const char* name : {"iq2_s", "f8_e4m3", "i32", "nonsense", ""}) {
+  for (const char* name : {"q1_0", "f8_e4m3", "i32", "nonsense", ""}) {
     const auto type = ParseTargetType("--trunk-type", name);
     ASSERT_FALSE(type) << name;
     EXPECT_EQ(type.error().code, Code::kInvalidArgument);
@@ -98,6 +103,24 @@ TEST(RecipeTypes, HaveTheFileTypeOfLlamaCpp) {
   EXPECT_EQ(FileTypeOf(*KnownType("bf16")), 32);
   EXPECT_EQ(FileTypeOf(*KnownType("mxfp4")), 38);
   EXPECT_EQ(FileTypeOf(*KnownType("i32")), 0);
+  EXPECT_EQ(FileTypeOf(*KnownType("iq3_s")), 26);
+  EXPECT_EQ(FileTypeOf(*KnownType("iq2_s")), 29);
+  EXPECT_EQ(FileTypeOf(*KnownType("iq2_xs")), 20);
+}
+
+TEST(RecipeTypes, OfVeryFewBitsNeedImportanceOutsideOfEmbeddingsToo) {
+  const auto required = [](const char* type, bool outside) {
+    return RequiresImportance(*KnownType(type), outside);
+  };
+  for (const char* type : {"iq1_s", "iq2_xxs", "iq2_xs"}) {
+    EXPECT_TRUE(required(type, false)) << type;
+    EXPECT_TRUE(required(type, true)) << type;
+  }
+  for (const char* type : {"iq1_m", "iq2_s", "iq3_xxs"}) {
+    EXPECT_TRUE(required(type, false)) << type;
+    EXPECT_FALSE(required(type, true)) << type;
+  }
+  for (const char* type : {"iq3_s", "q2_K", "iq4_xs"}) EXPECT_FALSE(required(type, false)) << type;
 }
 
 }  // namespace
