@@ -16,6 +16,8 @@
 #include "quant/tables/iq4_xs.h"
 #include "quant/tables/mxfp4.h"
 #include "quant/tables/nvfp4.h"
+#include "quant/ternary/iq1_m.h"
+#include "quant/ternary/iq1_s.h"
 #include "quant/ternary/tq1_0.h"
 #include "quant/ternary/tq2_0.h"
 
@@ -108,10 +110,12 @@ constexpr std::array kFormats = {
     CopyOnly("iq2_xxs", 16, 256, 66),
     CopyOnly("iq2_xs", 17, 256, 74),
     CopyOnly("iq3_xxs", 18, 256, 98),
-    CopyOnly("iq1_s", 19, 256, 50),
+    Faster(UsingImportance(Blocks<BlockIq1S>("iq1_s", 19, EncodeIq1SRef, DecodeIq1SRef)),
+           EncodeIq1S, DecodeIq1S),
     CopyOnly("iq3_s", 21, 256, 110),
     CopyOnly("iq2_s", 22, 256, 82),
-    CopyOnly("iq1_m", 29, 256, 56),
+    Faster(UsingImportance(Blocks<BlockIq1M>("iq1_m", 29, EncodeIq1MRef, DecodeIq1MRef)),
+           EncodeIq1M, DecodeIq1M),
     Faster(Blocks<BlockTq10>("tq1_0", 34, EncodeTq10Ref, DecodeTq10Ref), EncodeTq10, DecodeTq10),
     Faster(Blocks<BlockTq20>("tq2_0", 35, EncodeTq20Ref, DecodeTq20Ref), EncodeTq20, DecodeTq20),
     Faster(Blocks<BlockNvfp4>("nvfp4", 40, EncodeNvfp4Ref, DecodeNvfp4Ref), EncodeNvfp4,

@@ -62,8 +62,7 @@ TEST(Format, TypesOfGgmlThatWeOnlyCopyHaveTheirGeometry) {
     uint32_t values, bytes;
   };
   for (const Geometry& expected :
-       {Geometry{"iq1_s", 19, 256, 50}, Geometry{"iq1_m", 29, 256, 56},
-        Geometry{"iq2_xxs", 16, 256, 66}, Geometry{"iq2_xs", 17, 256, 74},
+       {Geometry{"iq2_xxs", 16, 256, 66}, Geometry{"iq2_xs", 17, 256, 74},
         Geometry{"iq2_s", 22, 256, 82}, Geometry{"iq3_xxs", 18, 256, 98},
         Geometry{"iq3_s", 21, 256, 110}, Geometry{"q1_0", 41, 128, 18},
         Geometry{"q2_0", 42, 64, 18}}) {

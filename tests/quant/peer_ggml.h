@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <csetjmp>
 #include <cstdlib>
 #include <filesystem>
 #include <span>
@@ -27,6 +28,7 @@ class PeerGgml {
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ != nullptr) quantize_ = Symbol<QuantizeChunk>("ggml_quantize_chunk");
     if (quantize_ == nullptr) broken_ = path + ": " + dlerror();
+    if (quantize_ != nullptr) Symbol<SetAbortCallback>("ggml_set_abort_callback")(LeaveEncode);
   }
 
   // Why it cannot be used, or "": the library is not on this machine, or it is not what we know.
@@ -34,12 +36,20 @@ class PeerGgml {
   const std::string& broken() const { return broken_; }
   bool usable() const { return quantize_ != nullptr; }
 
-  // As Encoder of format.h, for rows of `row_values` values. REQUIRES: usable().
-  void Encode(const Format& format, std::span<const float> values, size_t row_values,
+  // As Encoder of format.h, for rows of `row_values` values. Returns false where ggml would end the
+  // program: in grid types a search that overflows finds no point. REQUIRES: usable().
+  bool Encode(const Format& format, std::span<const float> values, size_t row_values,
               std::span<const float> importance, std::span<std::byte> out) const {
+    if (setjmp(EncodeCall()) != 0) return false;
     quantize_(format.ggml_type, values.data(), out.data(), 0,
               static_cast<int64_t>(values.size() / row_values), static_cast<int64_t>(row_values),
               importance.empty() ? nullptr : importance.data());
+    return true;
+  }
+
+  // Whether ggml refuses to encode the type without importance.
+  bool NeedsImportance(const Format& format) const {
+    return Symbol<bool (*)(int)>("ggml_quantize_requires_imatrix")(format.ggml_type);
   }
 
   // Null where ggml has no function of its own for the type.
@@ -52,6 +62,15 @@ class PeerGgml {
  private:
   using QuantizeChunk = size_t (*)(int type, const float* values, void* out, int64_t start,
                                    int64_t rows, int64_t row_values, const float* importance);
+
+  using SetAbortCallback = void* (*)(void (*)(const char* message));
+
+  // Where Encode goes on when ggml aborts. ggml's encoders are C and own nothing.
+  static std::jmp_buf& EncodeCall() {
+    static std::jmp_buf call;
+    return call;
+  }
+  static void LeaveEncode(const char*) { std::longjmp(EncodeCall(), 1); }
 
   static std::string Path() {
     if (const char* path = std::getenv("MOEPACK_PEER_GGML")) return path;

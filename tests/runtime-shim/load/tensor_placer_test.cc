@@ -136,12 +136,12 @@ TEST_F(LoadTensorPlacer, MissingBytesNameTheTensor) {
 TEST_F(LoadTensorPlacer, TypesWithoutADecoderAreRefused) {
   OutputTensor tensor = Tensor({{0, 10}});
   for (const quant::Format* format :
-       {static_cast<const quant::Format*>(nullptr), quant::FindFormat("iq2_xxs")}) {
+       {static_cast<const quant::Format*>(nullptr), quant::FindFormat("q1_0")}) {
     tensor.entry.format = format;
     const Status placed = Place(tensor);
     ASSERT_FALSE(placed);
     EXPECT_EQ(placed.error().code, Code::kUnsupported);
-    EXPECT_THAT(placed.error().message, HasSubstr(format == nullptr ? "not known" : "iq2_xxs"));
+    EXPECT_THAT(placed.error().message, HasSubstr(format == nullptr ? "not known" : "q1_0"));
   }
 }
 
