@@ -1,6 +1,11 @@
 #include <array>
 
 #include "quant/format.h"
+#include "quant/grids/iq2_s.h"
+#include "quant/grids/iq2_xs.h"
+#include "quant/grids/iq2_xxs.h"
+#include "quant/grids/iq3_s.h"
+#include "quant/grids/iq3_xxs.h"
 #include "quant/k_quants/q2_k.h"
 #include "quant/k_quants/q3_k.h"
 #include "quant/k_quants/q4_k.h"
@@ -107,13 +112,18 @@ constexpr std::array kFormats = {
            EncodeIq4Xs),
     Faster(Blocks<BlockMxfp4>("mxfp4", 39, EncodeMxfp4Ref, DecodeMxfp4Ref), EncodeMxfp4,
            DecodeMxfp4),
-    CopyOnly("iq2_xxs", 16, 256, 66),
-    CopyOnly("iq2_xs", 17, 256, 74),
-    CopyOnly("iq3_xxs", 18, 256, 98),
+    Faster(UsingImportance(Blocks<BlockIq2Xxs>("iq2_xxs", 16, EncodeIq2XxsRef, DecodeIq2XxsRef)),
+           EncodeIq2Xxs, DecodeIq2Xxs),
+    Faster(UsingImportance(Blocks<BlockIq2Xs>("iq2_xs", 17, EncodeIq2XsRef, DecodeIq2XsRef)),
+           EncodeIq2Xs, DecodeIq2Xs),
+    Faster(UsingImportance(Blocks<BlockIq3Xxs>("iq3_xxs", 18, EncodeIq3XxsRef, DecodeIq3XxsRef)),
+           EncodeIq3Xxs, DecodeIq3Xxs),
     Faster(UsingImportance(Blocks<BlockIq1S>("iq1_s", 19, EncodeIq1SRef, DecodeIq1SRef)),
            EncodeIq1S, DecodeIq1S),
-    CopyOnly("iq3_s", 21, 256, 110),
-    CopyOnly("iq2_s", 22, 256, 82),
+    Faster(UsingImportance(Blocks<BlockIq3S>("iq3_s", 21, EncodeIq3SRef, DecodeIq3SRef)),
+           EncodeIq3S, DecodeIq3S),
+    Faster(UsingImportance(Blocks<BlockIq2S>("iq2_s", 22, EncodeIq2SRef, DecodeIq2SRef)),
+           EncodeIq2S, DecodeIq2S),
     Faster(UsingImportance(Blocks<BlockIq1M>("iq1_m", 29, EncodeIq1MRef, DecodeIq1MRef)),
            EncodeIq1M, DecodeIq1M),
     Faster(Blocks<BlockTq10>("tq1_0", 34, EncodeTq10Ref, DecodeTq10Ref), EncodeTq10, DecodeTq10),

@@ -149,6 +149,21 @@ Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool all
                Cat(where, ": expected a type that this version can encode, found ", type->name)};
 }
 
+// Refuses what llama-quantize refuses: types of so few bits that, without importance, what comes
+// out is useless.
+Status CheckImportance(const GgufTensor& tensor, const quant::Format* type,
+                       const std::string& rule) {
+  if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
+  const bool outside = IsOutput(tensor.name) || IsEmbedding(tensor.name);
+  if (!RequiresImportance(*type, outside)) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("tensor ", Quoted(tensor.name), ": ", rule,
+                   ": expected an importance matrix with "
+                   "data for it to make ",
+                   type->name, " of it, found none"),
+               "give --imatrix FILE, as llama-imatrix writes it, or choose a type of more bits"};
+}
+
 // Returns the file type of the type that holds most of the values that a recipe may change.
 uint32_t MostFrequentFileType(const GgufModel& model) {
   std::map<std::string_view, uint64_t> values;
@@ -183,6 +198,8 @@ Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model)
     const GgufTensor& tensor = model.tensors[i];
     SHARD_CHECK(CheckChange(tensor, tensor.type, options.allow_requantize));
     SHARD_CHECK(CheckChange(tensor, result.overlay_types[i], options.allow_requantize));
+    SHARD_CHECK(CheckImportance(tensor, tensor.type, result.choices[i].rule));
+    SHARD_CHECK(CheckImportance(tensor, result.overlay_types[i], "--overlay-type"));
   }
   // The version of ggml's block layouts (GGML_QNT_VERSION of ggml.h).
   constexpr uint32_t kQuantizationVersion = 2;

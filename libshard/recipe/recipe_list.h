@@ -17,6 +17,7 @@ enum class RuleCase : uint8_t {
   kEverywhere,
   kEightExperts,             // Mixtral, as llama-quantize sees it
   kFourQueriesPerKey,        // at least
+  kFourQueriesOrExperts,     // four queries per key or four experts, at least
   kFirstTwo,                 // i < 2
   kFirstFour,                // i < 4
   kFirstSixteenth,           // i < n/16
@@ -24,6 +25,8 @@ enum class RuleCase : uint8_t {
   kFirstEighthImportance,    // that, with an importance matrix
   kFirstEighthNoImportance,  // that, without one
   kEndsAndEveryThird,        // the eighths at both ends, every third between
+  kFirstEighthOrMixtral,     // i < n/8; with eight experts kEndsAndEveryThird
+  kMiddle,                   // what is between the eighths at both ends
 };
 
 // Names of types; "" is the base type.
@@ -50,6 +53,14 @@ struct Recipe {
   std::optional<uint32_t> file_type = {};
   std::string_view summary = {};                            // one line for the help
   RecipeRule value = {}, attention_output = {}, down = {};  // by category of matrix
+  RecipeRule key = {}, query = {}, gate_up = {};
+  // in place of those above when there is no importance matrix
+  std::optional<RecipeRule> value_plain = {}, down_plain = {};
+  std::string_view output = "q6_K";  // of the output matrix
+  std::string_view embedding = {};   // of an embedding that is not the output too
+  // llama-quantize has rules of their own for the recipes of less than three bits: value and key
+  // matrices of Mixtral get q4_K, 70B is no exception, down matrices are always counted.
+  bool below_three_bits = false;
   std::string_view not_stacked = {};  // type of matrices outside of experts, "" for the rules above
   const ProfileTypes* profile = nullptr;
 };

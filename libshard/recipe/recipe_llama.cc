@@ -12,20 +12,12 @@
 namespace moepack {
 namespace {
 
-enum class Category : uint8_t {
-  kOutput,
-  kEmbedding,
-  kValue,
-  kKey,
-  kAttentionOutput,
-  kGateOrUp,
-  kDown,
-  kOther,
-};
+using Category = LlamaRules::Category;
 
 std::string_view CategoryName(Category category) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "output", "embedding", "value", "key", "attention output", "gate, up", "down", "other"};
+  constexpr std::array<std::string_view, 9> kNames = {"output",   "embedding", "value",
+                                                      "key",      "query",     "attention output",
+                                                      "gate, up", "down",      "other"};
   return kNames[static_cast<size_t>(category)];
 }
 
@@ -40,7 +32,7 @@ constexpr std::array kPieces = {
     Piece{"attn_kv_b.weight", Category::kValue},
     Piece{"attn_v.weight", Category::kValue},
     Piece{"attn_k.weight", Category::kKey},
-    Piece{"attn_q.weight", Category::kOther},
+    Piece{"attn_q.weight", Category::kQuery},
     Piece{"attn_output.weight", Category::kAttentionOutput},
     Piece{"ffn_up", Category::kGateOrUp},
     Piece{"ffn_gate", Category::kGateOrUp},
@@ -68,7 +60,8 @@ std::optional<uint64_t> LayerOf(std::string_view name) {
 
 // Whether a rule holds for matrix `i` of `n`.
 bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
-  const bool first_eighth = i < n / 8;
+  const bool first_eighth = i < n / 8, last_eighth = i >= 7 * n / 8;
+  const bool ends_and_every_third = first_eighth || last_eighth || (i - n / 8) % 3 == 2;
   switch (where) {
     case RuleCase::kNowhere:
       return false;
@@ -78,6 +71,8 @@ bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
       return facts.expert_count == 8;
     case RuleCase::kFourQueriesPerKey:
       return facts.gqa >= 4;
+    case RuleCase::kFourQueriesOrExperts:
+      return facts.gqa >= 4 || facts.expert_count >= 4;
     case RuleCase::kFirstTwo:
       return i < 2;
     case RuleCase::kFirstFour:
@@ -91,7 +86,11 @@ bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
     case RuleCase::kFirstEighthNoImportance:
       return first_eighth && !facts.importance;
     case RuleCase::kEndsAndEveryThird:
-      return first_eighth || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+      return ends_and_every_third;
+    case RuleCase::kFirstEighthOrMixtral:
+      return first_eighth || (facts.expert_count == 8 && ends_and_every_third);
+    case RuleCase::kMiddle:
+      return !first_eighth && !last_eighth;
   }
   return false;
 }
@@ -167,32 +166,38 @@ Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
     return choice;
   }
   const bool feed_forward = category == Category::kDown || category == Category::kGateOrUp;
-  if (feed_forward) SHARD_CHECK(CheckLayer(tensor));
-  std::string_view type = base_->name;
-  switch (category) {
-    case Category::kValue:
-      type = ValueType();
-      break;
-    case Category::kKey:
-      if (facts_.expert_count == 8) type = "q8_0";
-      break;
-    case Category::kAttentionOutput:
-      type = TypeBy(recipe_.attention_output, 0, 0);
-      break;
-    case Category::kDown:
-      type = DownType(tensor);
-      break;
-    default:
-      break;
-  }
-  choice.type = KnownType(type);
+  if (feed_forward && !recipe_.below_three_bits) SHARD_CHECK(CheckLayer(tensor));
+  choice.type = KnownType(TypeInside(tensor, category));
   return choice;
+}
+
+std::string_view LlamaRules::TypeInside(const GgufTensor& tensor, Category category) {
+  const bool mixtral = facts_.expert_count == 8;
+  switch (category) {
+    case Category::kEmbedding:
+      return recipe_.embedding.empty() ? base_->name : recipe_.embedding;
+    case Category::kValue:
+      return ValueType();
+    case Category::kKey:
+      if (mixtral) return recipe_.below_three_bits ? "q4_K" : "q8_0";
+      return TypeBy(recipe_.key, 0, 0);
+    case Category::kQuery:
+      return TypeBy(recipe_.query, 0, 0);
+    case Category::kAttentionOutput:
+      return TypeBy(recipe_.attention_output, 0, 0);
+    case Category::kGateOrUp:
+      return GateOrUpType(tensor);
+    case Category::kDown:
+      return DownType(tensor);
+    default:
+      return base_->name;
+  }
 }
 
 const quant::Format* LlamaRules::OutputType(const GgufTensor& tensor) const {
   if (!recipe_.not_stacked.empty()) return KnownType(recipe_.not_stacked);
   if (tensor.row_values() % base_->block_values != 0) return KnownType("q8_0");
-  return base_->name == "q8_0" ? base_ : KnownType("q6_K");
+  return base_->name == "q8_0" ? base_ : KnownType(recipe_.output);
 }
 
 std::string_view LlamaRules::TypeBy(const RecipeRule& rule, uint64_t i, uint64_t n) const {
@@ -202,20 +207,37 @@ std::string_view LlamaRules::TypeBy(const RecipeRule& rule, uint64_t i, uint64_t
 
 std::string_view LlamaRules::ValueType() {
   const uint64_t i = v_seen_++;
+  const RecipeRule& rule = RuleFor(recipe_.value, recipe_.value_plain);
+  const std::string_view type = TypeBy(rule, i, facts_.v_tensors);
+  if (recipe_.below_three_bits) return type;
   // llama-quantize takes a model of eight experts for Mixtral, whose value matrices are small
   // enough to keep at 8 bits.
   if (facts_.expert_count == 8) return "q8_0";
-  const std::string_view type = TypeBy(recipe_.value, i, facts_.v_tensors);
   return facts_.llama_70b && (type == "q3_K" || type == "q4_K") ? "q5_K" : type;
 }
 
+const RecipeRule& LlamaRules::RuleFor(const RecipeRule& rule,
+                                      const std::optional<RecipeRule>& plain) const {
+  return plain && !facts_.importance ? *plain : rule;
+}
+
+// Dense models are counted tensor by tensor. With experts, llama-quantize reads the layer from the
+// name, because matrices of experts need not follow each other (layer_info in
+// src/llama-quant.cpp).
+uint64_t LlamaRules::LayerFor(const GgufTensor& tensor, uint64_t& seen) const {
+  const uint64_t counted = seen++;
+  const bool by_name = facts_.expert_count > 1 && !recipe_.below_three_bits;
+  return by_name ? *LayerOf(tensor.name) : counted;
+}
+
+std::string_view LlamaRules::GateOrUpType(const GgufTensor& tensor) {
+  const bool up = tensor.name.find("ffn_up") != std::string::npos;
+  return TypeBy(recipe_.gate_up, LayerFor(tensor, up ? up_seen_ : gate_seen_), facts_.layers);
+}
+
 std::string_view LlamaRules::DownType(const GgufTensor& tensor) {
-  const uint64_t seen = down_seen_++;
-  // Dense models are counted tensor by tensor. With experts, llama-quantize reads the layer from
-  // the name, because matrices of experts need not follow each other (layer_info in
-  // src/llama-quant.cpp).
-  const uint64_t i = facts_.expert_count > 1 ? *LayerOf(tensor.name) : seen;
-  return TypeBy(recipe_.down, i, facts_.layers);
+  const RecipeRule& rule = RuleFor(recipe_.down, recipe_.down_plain);
+  return TypeBy(rule, LayerFor(tensor, down_seen_), facts_.layers);
 }
 
 Status LlamaRules::CheckLayer(const GgufTensor& tensor) const {

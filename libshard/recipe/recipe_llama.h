@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -45,6 +46,19 @@ struct LlamaChoice {
 // Chooses types one tensor at a time, because some rules count tensors.
 class LlamaRules {
  public:
+  // What a matrix is for, in the order of docs/quantization.md.
+  enum class Category : uint8_t {
+    kOutput,
+    kEmbedding,
+    kValue,
+    kKey,
+    kQuery,
+    kAttentionOutput,
+    kGateOrUp,
+    kDown,
+    kOther,
+  };
+
   // Borrows `recipe`. REQUIRES: it is not a profile.
   LlamaRules(const Recipe& recipe, const GgufModel& model);
 
@@ -58,14 +72,20 @@ class LlamaRules {
   const quant::Format* OutputType(const GgufTensor& tensor) const;
   // The type that `rule` gives matrix `i` of `n`.
   std::string_view TypeBy(const RecipeRule& rule, uint64_t i, uint64_t n) const;
+  const RecipeRule& RuleFor(const RecipeRule& rule, const std::optional<RecipeRule>& plain) const;
+  // The layer of a feed-forward matrix; `seen` counts those of its kind.
+  uint64_t LayerFor(const GgufTensor& tensor, uint64_t& seen) const;
+  // The type of a matrix that is not the output.
+  std::string_view TypeInside(const GgufTensor& tensor, Category category);
   std::string_view ValueType();
+  std::string_view GateOrUpType(const GgufTensor& tensor);
   std::string_view DownType(const GgufTensor& tensor);
   Status CheckLayer(const GgufTensor& tensor) const;
 
   const Recipe& recipe_;
   const quant::Format* base_;
   LlamaFacts facts_;
-  uint64_t v_seen_ = 0, down_seen_ = 0;
+  uint64_t v_seen_ = 0, gate_seen_ = 0, up_seen_ = 0, down_seen_ = 0;
 };
 
 }  // namespace moepack

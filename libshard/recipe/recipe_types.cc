@@ -56,10 +56,26 @@ constexpr std::array<std::string_view, 37> kUnchanged = {
 struct Substitute {
   std::string_view wanted, instead;
 };
-// From the same source. Types that are not listed have blocks of 32 or fewer values.
+// From the same source. Types that are not listed have blocks of 64 or fewer values.
 constexpr std::array kSubstitutes = {
-    Substitute{"iq4_xs", "iq4_nl"}, Substitute{"q2_K", "q4_0"}, Substitute{"q3_K", "q4_0"},
-    Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"}, Substitute{"q6_K", "q8_0"},
+    Substitute{"iq1_s", "iq4_nl"},  Substitute{"iq1_m", "iq4_nl"},   Substitute{"tq1_0", "q4_0"},
+    Substitute{"tq2_0", "q4_0"},    Substitute{"iq2_xxs", "iq4_nl"}, Substitute{"iq2_xs", "iq4_nl"},
+    Substitute{"iq2_s", "iq4_nl"},  Substitute{"iq3_xxs", "iq4_nl"}, Substitute{"iq3_s", "iq4_nl"},
+    Substitute{"iq4_xs", "iq4_nl"}, Substitute{"q2_K", "q4_0"},      Substitute{"q3_K", "q4_0"},
+    Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"},      Substitute{"q6_K", "q8_0"},
+};
+
+// Types that llama-quantize refuses to write without importance (tensor_requires_imatrix of the
+// same source). Output and embedding matrices may have them all the same where ggml's encoder can
+// do without (ggml_quantize_requires_imatrix).
+struct NeedsImportance {
+  std::string_view type;
+  bool everywhere;
+};
+constexpr std::array kNeedImportance = {
+    NeedsImportance{"iq1_s", true},   NeedsImportance{"iq1_m", false},
+    NeedsImportance{"iq2_xxs", true}, NeedsImportance{"iq2_xs", true},
+    NeedsImportance{"iq2_s", false},  NeedsImportance{"iq3_xxs", false},
 };
 
 size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {
@@ -105,6 +121,12 @@ const quant::Format* KnownType(std::string_view name) {
   const quant::Format* format = quant::FindFormat(name);
   assert(format != nullptr);
   return format;
+}
+
+bool RequiresImportance(const quant::Format& type, bool output_or_embedding) {
+  return std::any_of(kNeedImportance.begin(), kNeedImportance.end(), [&](const auto& row) {
+    return row.type == type.name && (row.everywhere || !output_or_embedding);
+  });
 }
 
 bool IsQuantized(const quant::Format& format) {

@@ -15,7 +15,11 @@ constexpr size_t kMaxDistance = 4 * 7 * 7;
 
 template <size_t kSizeOf, unsigned kBitsOf, size_t kLevelsOf>
 GridOf<kSizeOf, kBitsOf, kLevelsOf>::GridOf(std::span<const uint16_t> points, size_t rings)
-    : points_(points), point_in_(kCells, -1), first_(kCells, 0), count_(kCells, 0) {
+    : points_(points),
+      point_in_(kCells, -1),
+      first_(kCells, 0),
+      count_(kCells, 0),
+      entries_(kCells) {
   for (size_t number = 0; number < points.size(); ++number) {
     point_in_[CellOf(LevelsOf(points[number]))] = static_cast<int16_t>(number);
   }
@@ -27,6 +31,10 @@ GridOf<kSizeOf, kBitsOf, kLevelsOf>::GridOf(std::span<const uint16_t> points, si
       count_[cell] = static_cast<uint16_t>(neighbours_.size() - first_[cell]);
       while (neighbours_.size() % kNeighbourStep != 0) neighbours_.push_back(neighbours_.back());
     }
+    const size_t vectors = (neighbours_.size() - first_[cell]) / kNeighbourStep;
+    const size_t list = first_[cell] / kNeighbourStep << kVectorBits | vectors;
+    entries_[cell] = point_in_[cell] >= 0 ? points[static_cast<size_t>(point_in_[cell])]
+                                          : ~static_cast<int32_t>(list);
     // Counts on, the first digit fastest.
     for (size_t i = 0; i < kSize && ++levels[i] == kLevels; ++i) levels[i] = 0;
   }

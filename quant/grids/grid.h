@@ -42,8 +42,12 @@ class GridOf {
   std::span<const uint16_t> points() const { return points_; }
   // The number of the point that has these levels; -1 when the grid has none.
   int PointIn(size_t cell) const { return point_in_[cell]; }
-  // By cell, for kernels.
-  const int16_t* point_in() const { return point_in_.data(); }
+  // For kernels, by cell: the packed point, or for a cell that is none the complement of its place
+  // among the neighbours, in units of kNeighbourStep, shifted left by kVectorBits, and how many
+  // such units its list fills.
+  const int32_t* entries() const { return entries_.data(); }
+  static constexpr unsigned kVectorBits = 8;
+  const uint16_t* all_neighbours() const { return neighbours_.data(); }
   // The neighbours of a cell, as packed points; none for a cell that is a point. Behind the last
   // one there is room up to a multiple of kNeighbourStep.
   std::span<const uint16_t> NeighboursOf(size_t cell) const {
@@ -58,6 +62,7 @@ class GridOf {
   std::vector<uint32_t> first_;       // by cell, into neighbours_
   std::vector<uint16_t> count_;       // by cell
   std::vector<uint16_t> neighbours_;  // packed points
+  std::vector<int32_t> entries_;      // by cell
 };
 
 using Grid8 = GridOf<8, 2, 3>;

@@ -204,5 +204,107 @@ TEST(LlamaRules, RefuseAFeedForwardMatrixWithoutALayer) {
   }
 }
 
+// The rules of the grid recipes; the numbers of layers are those of RecipeModel, 32.
+GgufModel GridRecipe(const std::string& recipe, RecipeShape shape = {}) {
+  GgufModel model = RecipeModel(shape);
+  GiveImportance(model);
+  return RecipeLlamaApplied(recipe, model);
+}
+
+std::vector<std::string> TypesOf(const GgufModel& model, const std::vector<std::string>& names) {
+  std::vector<std::string> types;
+  for (const std::string& name : names) types.push_back(TypeOf(model, name + ".weight"));
+  return types;
+}
+
+const std::vector<std::string> kMatrices = {"output",
+                                            "token_embd",
+                                            "blk.9.attn_q",
+                                            "blk.9.attn_k",
+                                            "blk.9.attn_v",
+                                            "blk.9.attn_output",
+                                            "blk.9.ffn_gate_exps",
+                                            "blk.9.ffn_up_exps",
+                                            "blk.9.ffn_down_exps"};
+
+TEST(LlamaRules, GiveTheGridRecipesTheTypesOfLlamaQuantize) {
+  const auto types = [](const std::string& recipe) {
+    return TypesOf(GridRecipe(recipe), kMatrices);
+  };
+  EXPECT_THAT(types("IQ3_S"), ElementsAre("q6_K", "iq3_s", "iq3_s", "iq3_s", "iq3_s", "iq3_s",
+                                          "iq3_s", "iq3_s", "iq3_s"));
+  EXPECT_THAT(types("IQ3_M"), ElementsAre("q6_K", "iq3_s", "iq3_s", "iq3_s", "q4_K", "q4_K",
+                                          "iq3_s", "iq3_s", "iq3_s"));
+  EXPECT_THAT(types("IQ3_XS"), ElementsAre("q6_K", "iq3_s", "iq3_xxs", "iq3_xxs", "iq3_s", "iq3_s",
+                                           "iq3_xxs", "iq3_xxs", "iq3_s"));
+  EXPECT_THAT(types("IQ3_XXS"), ElementsAre("q5_K", "iq3_s", "iq2_s", "iq2_s", "iq3_xxs", "iq3_s",
+                                            "iq3_xxs", "iq3_xxs", "iq3_xxs"));
+  EXPECT_THAT(types("IQ2_M"), ElementsAre("q5_K", "iq3_s", "iq2_s", "iq2_s", "q4_K", "iq3_s",
+                                          "iq2_s", "iq2_s", "iq2_s"));
+  EXPECT_THAT(types("IQ2_S"), ElementsAre("q5_K", "iq3_s", "iq2_xs", "iq2_xs", "q4_K", "iq3_s",
+                                          "iq2_xs", "iq2_xs", "iq2_xs"));
+  EXPECT_THAT(types("IQ2_XS"), ElementsAre("q5_K", "q2_K", "iq2_xs", "iq2_xs", "q4_K", "iq2_xs",
+                                           "iq2_xs", "iq2_xs", "iq2_xs"));
+  EXPECT_THAT(types("IQ2_XXS"), ElementsAre("q5_K", "q2_K", "iq2_xxs", "iq2_xxs", "q4_K", "iq2_xxs",
+                                            "iq2_xxs", "iq2_xxs", "iq2_xxs"));
+}
+
+TEST(LlamaRules, GiveTheRecipesBelowTwoBitsTheTypesOfLlamaQuantize) {
+  const auto types = [](const std::string& recipe) {
+    return TypesOf(GridRecipe(recipe), kMatrices);
+  };
+  EXPECT_THAT(types("IQ1_M"), ElementsAre("q5_K", "q2_K", "iq1_m", "iq1_m", "q4_K", "iq2_xxs",
+                                          "iq1_m", "iq1_m", "iq1_m"));
+  EXPECT_THAT(types("IQ1_S"), ElementsAre("q5_K", "q2_K", "iq1_s", "iq1_s", "q4_K", "iq2_xxs",
+                                          "iq1_s", "iq1_s", "iq1_s"));
+  for (const std::string type : {"tq1_0", "tq2_0"}) {
+    EXPECT_THAT(types(type), ElementsAre("q6_K", "q4_K", type, type, type, type, type, type, type));
+  }
+  EXPECT_THAT(LayersWith(GridRecipe("IQ1_S"), "ffn_down_exps", "q2_K"), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(LlamaRules, KnowMixtralInTheRecipesBelowTwoBits) {
+  const RecipeShape mixtral = {.experts = 8};
+  const std::vector<std::string> attention = {"blk.9.attn_v", "blk.9.attn_k", "blk.9.attn_output"};
+  EXPECT_THAT(TypesOf(GridRecipe("IQ1_M", mixtral), attention),
+              ElementsAre("q4_K", "q4_K", "q5_K"));
+  EXPECT_THAT(TypesOf(GridRecipe("TQ1_0", mixtral), attention),
+              ElementsAre("q8_0", "q8_0", "tq1_0"));
+}
+
+TEST(LlamaRules, GiveTheGridRecipesMoreBitsInTheFirstEighth) {
+  EXPECT_THAT(LayersWith(GridRecipe("IQ2_XXS"), "ffn_down_exps", "q2_K"), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(LayersWith(GridRecipe("IQ2_M"), "ffn_down_exps", "iq3_s"), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(LayersWith(GridRecipe("IQ3_M"), "ffn_down_exps", "q4_K"), ElementsAre(0, 1, 2, 3));
+  // The eighths at both ends keep the base type.
+  EXPECT_THAT(LayersWith(GridRecipe("IQ3_XS"), "ffn_up_exps", "iq3_s"),
+              ElementsAre(0, 1, 2, 3, 28, 29, 30, 31));
+}
+
+TEST(LlamaRules, KnowMixtralInTheGridRecipes) {
+  const RecipeShape mixtral = {.experts = 8};
+  EXPECT_THAT(
+      TypesOf(GridRecipe("IQ2_XS", mixtral), {"blk.9.attn_v", "blk.9.attn_k", "blk.9.attn_output"}),
+      ElementsAre("q4_K", "q4_K", "q5_K"));
+  EXPECT_THAT(TypesOf(GridRecipe("IQ3_XXS", mixtral),
+                      {"blk.9.attn_v", "blk.9.attn_k", "blk.9.attn_q", "blk.9.attn_output"}),
+              ElementsAre("q8_0", "q8_0", "iq2_s", "q5_K"));
+  EXPECT_THAT(LayersWith(GridRecipe("IQ3_M", mixtral), "ffn_down_exps", "q4_K"),
+              ElementsAre(0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31));
+}
+
+TEST(LlamaRules, LookAtTheQueriesPerKeyInTheGridRecipes) {
+  const auto value = [](const std::string& recipe, RecipeShape shape) {
+    return TypeOf(GridRecipe(recipe, shape), "blk.9.attn_v.weight");
+  };
+  const RecipeShape four = {.heads = 16, .kv_heads = 4};
+  for (const char* recipe : {"IQ3_S", "IQ3_XS", "IQ3_XXS", "IQ2_M"}) {
+    EXPECT_EQ(value(recipe, four), "q4_K") << recipe;
+  }
+  const RecipeShape few = {.experts = 2};
+  EXPECT_EQ(value("IQ2_M", few), "iq3_s");
+  EXPECT_EQ(value("IQ2_XXS", few), "q2_K");
+}
+
 }  // namespace
 }  // namespace moepack

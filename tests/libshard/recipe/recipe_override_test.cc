@@ -145,8 +145,8 @@ TEST(TypeOverrides, NamesTheRuleAtFault) {
             "--tensor-type \"=q8_0\": expected REGEX=TYPE, found no expression");
   EXPECT_THAT(RecipeOverrideErrorOf("attn_q="),
               HasSubstr("--tensor-type \"attn_q=\": type: expected one of f32"));
-  EXPECT_THAT(RecipeOverrideErrorOf("a=q8_0,b=iq2_s"),
-              HasSubstr("--tensor-type \"b=iq2_s\": type: expected one of"));
+  EXPECT_THAT(RecipeOverrideErrorOf("a=q8_0,b=q1_0"),
+              HasSubstr("--tensor-type \"b=q1_0\": type: expected one of"));
   EXPECT_THAT(RecipeOverrideErrorOf("blk\\.(0=q8_0"),
               HasSubstr("found at byte 7: missing closing parenthesis"));
   EXPECT_THAT(RecipeOverrideErrorOf("  # nothing\n,"),

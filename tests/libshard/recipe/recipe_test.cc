@@ -197,8 +197,8 @@ TEST(Recipe, TakesEitherARecipeOrAPureType) {
               HasSubstr("--pure \"q8_0\": expected no recipe beside it"));
   EXPECT_EQ(RecipeErrorOf({}).code, Code::kInvalidArgument);
   EXPECT_THAT(RecipeErrorOf({}).message, HasSubstr("recipe: expected one of Q2_K"));
-  EXPECT_THAT(RecipeErrorOf(Pure("iq1_s")).message, HasSubstr("--pure: type: expected one of f32"));
-  EXPECT_EQ(RecipeErrorOf(Named("IQ3_M")).code, Code::kUnsupported);
+  EXPECT_THAT(RecipeErrorOf(Pure("q1_0")).message, HasSubstr("--pure: type: expected one of f32"));
+  EXPECT_EQ(RecipeErrorOf(Named("Q2_K_S")).code, Code::kUnsupported);
 }
 
 TEST(Recipe, RefusesOverridesThatChangeNothing) {
@@ -219,6 +219,46 @@ TEST(Recipe, RefusesOverridesThatChangeNothing) {
               HasSubstr("--overlay-type: expected an expert"));
   overlay.overlay_type = "q9";
   EXPECT_THAT(RecipeErrorOf(overlay).message, HasSubstr("--overlay-type: type: expected one of"));
+}
+
+TEST(Recipe, RefusesTypesOfFewBitsWithoutImportanceAsLlamaQuantizeDoes) {
+  for (const char* recipe : {"IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS"}) {
+    const Error error = RecipeErrorOf(Named(recipe));
+    EXPECT_EQ(error.code, Code::kInvalidArgument) << recipe;
+    EXPECT_THAT(error.message,
+                HasSubstr(Cat("recipe ", recipe, ": expected an importance matrix")));
+    EXPECT_THAT(error.hint, HasSubstr("--imatrix FILE"));
+  }
+  EXPECT_EQ(
+      RecipeErrorOf(Named("IQ2_XXS")).message,
+      "tensor \"blk.0.attn_q.weight\": recipe IQ2_XXS: expected an importance matrix with data "
+      "for it to make iq2_xxs of it, found none");
+  for (const char* recipe : {"IQ3_S", "IQ3_M"}) RecipeApplied(Named(recipe));
+}
+
+TEST(Recipe, RefusesAnExpertMatrixThatTheImportanceMatrixDoesNotHave) {
+  GgufModel model = RecipeModel();
+  GiveImportance(model);
+  for (GgufTensor& tensor : model.tensors) {
+    if (tensor.name == "blk.7.ffn_up_exps.weight") tensor.importance = nullptr;
+  }
+  EXPECT_THAT(RecipeErrorOf(Named("IQ2_M"), model).message,
+              HasSubstr("tensor \"blk.7.ffn_up_exps.weight\": recipe IQ2_M: expected"));
+}
+
+TEST(Recipe, NeedsNoImportanceWhereATensorKeepsItsTypeOrItsRowsFallBack) {
+  GgufModel stored = RecipeModel({.layers = 1, .stored = "iq2_s"});
+  RecipeApplied(Pure("iq2_s"), stored);
+  const GgufModel narrow =
+      RecipeApplied(Pure("iq2_s"), RecipeModel({.layers = 1, .width = 96, .expert_width = 96}));
+  EXPECT_EQ(TypeOf(narrow, "blk.0.attn_q.weight"), "iq4_nl");
+}
+
+TEST(Recipe, RefusesAnOverlayOfFewBitsWithoutImportance) {
+  RecipeOptions options = Named("Q4_K_M");
+  options.overlay_type = "iq3_xxs";
+  EXPECT_THAT(RecipeErrorOf(options).message,
+              HasSubstr("--overlay-type: expected an importance matrix"));
 }
 
 }  // namespace

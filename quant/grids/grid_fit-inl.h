@@ -1,0 +1,102 @@
+// The search of GroupFitter (grid_block.cc) for one group of every lane. Levels, sums and choices
+// run down the lanes; where levels are no point of the grid, the lanes are looked at one by one.
+#if defined(QUANT_GRID_FIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QUANT_GRID_FIT_INL_H_
+#undef QUANT_GRID_FIT_INL_H_
+#else
+#define QUANT_GRID_FIT_INL_H_
+#endif
+
+#include "quant/grids/grid_group-inl.h"
+#include "quant/grids/grid_neighbours-inl.h"
+#include "quant/search/search_positive-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quant {
+namespace HWY_NAMESPACE {
+
+// Points packed, by point and lane; bit k of off_grid: the levels of point k were no point.
+struct LaneChoice {
+  HWY_ALIGN int32_t points[8 * kMaxLanes];
+  HWY_ALIGN int32_t off_grid[kMaxLanes];
+};
+
+struct LaneSums {
+  V xl, ll;
+};
+
+template <class Grid, size_t kCount>
+class LaneFitter {
+ public:
+  static constexpr size_t kPoints = kCount / Grid::kSize;
+
+  // Lanes beyond `lanes` repeat another and are not searched.
+  HWY_INLINE LaneFitter(const Grid& grid, const LaneGroup& group, size_t lanes)
+      : grid_(grid), group_(group), lanes_(lanes) {}
+
+  // Chooses the point k of the lanes of `wanted`; others keep theirs.
+  HWY_INLINE void ChoosePoint(size_t k, V inverse, V scale, M wanted, LaneChoice& choice) const {
+    const D d;
+    const DI di;
+    const float* const magnitudes = group_.magnitudes + k * Grid::kSize * LaneCount();
+    const V half = Splat(0.5f), one = Splat(1.0f);
+    const V top = Splat(static_cast<float>(Grid::kLevels - 1));
+    V cell = hn::Zero(d);
+    for (size_t i = Grid::kSize; i-- > 0;) {
+      const V x = hn::Load(d, magnitudes + i * LaneCount());
+      const V level = hn::Round(hn::Mul(half, hn::Sub(hn::Mul(inverse, x), one)));
+      const V clamped = hn::Min(hn::Max(level, hn::Zero(d)), top);
+      cell = hn::Add(hn::Mul(cell, Splat(static_cast<float>(Grid::kLevels))), clamped);
+    }
+    const VI cells = hn::IfThenElseZero(hn::RebindMask(di, wanted), hn::ConvertTo(di, cell));
+    const VI entry = hn::GatherIndex(di, grid_.entries(), cells);
+    const auto off = hn::And(hn::Lt(entry, hn::Zero(di)), hn::RebindMask(di, wanted));
+    const VI old = hn::Load(di, choice.points + k * LaneCount());
+    hn::Store(hn::IfThenElse(hn::RebindMask(di, wanted), entry, old), di,
+              choice.points + k * LaneCount());
+    const VI bits = hn::IfThenElseZero(off, hn::Set(di, 1 << k));
+    hn::Store(hn::Or(hn::Load(di, choice.off_grid), bits), di, choice.off_grid);
+    if (!hn::AllFalse(di, off)) SearchNeighbours(k, scale, choice);
+  }
+
+  HWY_INLINE LaneSums SumsOf(const LaneChoice& choice) const {
+    const D d;
+    const DI di;
+    LaneSums sums{hn::Zero(d), hn::Zero(d)};
+    for (size_t i = 0; i < kCount; ++i) {
+      const VI point = hn::Load(di, choice.points + i / Grid::kSize * LaneCount());
+      const VI shifted = hn::ShiftRightSame(point, static_cast<int>(i % Grid::kSize * Grid::kBits));
+      const VI level = hn::And(shifted, hn::Set(di, (1 << Grid::kBits) - 1));
+      const V value = ToFloat(hn::Add(hn::Add(level, level), hn::Set(di, 1)));
+      const V weight = hn::Load(d, group_.weights + i * LaneCount());
+      const V x = hn::Load(d, group_.magnitudes + i * LaneCount());
+      sums.xl = hn::Add(sums.xl, hn::Mul(hn::Mul(weight, x), value));
+      sums.ll = hn::Add(sums.ll, hn::Mul(hn::Mul(weight, value), value));
+    }
+    return sums;
+  }
+
+ private:
+  HWY_NOINLINE void SearchNeighbours(size_t k, V scale, LaneChoice& choice) const {
+    HWY_ALIGN float scales[kMaxLanes];
+    hn::Store(scale, D(), scales);
+    const size_t first = k * Grid::kSize * LaneCount();
+    int32_t* const points = choice.points + k * LaneCount();
+    for (size_t lane = 0; lane < lanes_; ++lane) {
+      if (points[lane] >= 0) continue;
+      const PointValues values{group_.magnitudes + first + lane, group_.roots + first + lane,
+                               LaneCount()};
+      points[lane] = NearestNeighbour(grid_, points[lane], values, scales[lane]);
+    }
+  }
+
+  const Grid& grid_;
+  const LaneGroup& group_;
+  const size_t lanes_;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quant
+HWY_AFTER_NAMESPACE();
+
+#endif
