@@ -11,13 +11,29 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
+// PackTrits of tq1_0.h. A run is a template argument, so that compilers make vectors of its loops.
+template <size_t kRun>
+HWY_INLINE void PackTritRun(const Levels& trits, BlockTq10& block) {
+  constexpr TritRun kOne = kTritRuns[kRun];
+  const uint8_t* const from = trits.data() + kOne.first;
+  for (size_t l = 0; l < kOne.count; ++l) {
+    unsigned number = 0;
+    for (size_t k = 0; k < kTritsOfByte; ++k) {
+      number = number * 3 + (k < kOne.trits ? from[l + k * kOne.count] : 0u);
+    }
+    block.qs[kOne.byte + l] = ByteOfTrits(number);
+  }
+}
+
 void EncodeTq10Lanes(Values values, Values importance, std::span<std::byte> out) {
   if (!kHasVectors) return EncodeTq10Ref(values, importance, out);
   for (size_t i = 0; i < values.size() / kSuperBlock; ++i) {
     BlockTq10 block;
     Levels trits;
     block.d = ScaleToHalf(TernaryTritsOf(values.data() + i * kSuperBlock, trits));
-    PackTrits(trits, block);
+    PackTritRun<0>(trits, block);
+    PackTritRun<1>(trits, block);
+    PackTritRun<2>(trits, block);
     std::memcpy(out.data() + i * sizeof(block), &block, sizeof(block));
   }
 }

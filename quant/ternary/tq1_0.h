@@ -32,8 +32,12 @@ struct TritRun {
 inline constexpr std::array<TritRun, 3> kTritRuns = {
     {{0, 32, 0, 5}, {32, 16, 160, 5}, {48, 4, 240, 4}}};
 
-// Packs the trits of a block.
-void PackTrits(const Levels& trits, BlockTq10& block);
+inline constexpr size_t kTritsOfByte = 5;
+
+// The byte of five trits whose number is given: that times 256 / 243, rounded up.
+inline uint8_t ByteOfTrits(unsigned number) {
+  return static_cast<uint8_t>((number * 256 + 242) / 243);
+}
 
 // Encoder and Decoder of format.h. The importance is not used.
 void EncodeTq10(std::span<const float> values, std::span<const float> importance,

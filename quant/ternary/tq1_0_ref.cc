@@ -5,8 +5,17 @@
 namespace quant {
 namespace {
 
-constexpr size_t kTritsOfByte = 5;
-constexpr unsigned kNumbers = 243;  // 3^5
+void PackTrits(const Levels& trits, BlockTq10& block) {
+  for (const TritRun& run : kTritRuns) {
+    for (size_t l = 0; l < run.count; ++l) {
+      unsigned number = 0;
+      for (size_t k = 0; k < kTritsOfByte; ++k) {
+        number = number * 3 + (k < run.trits ? trits[run.first + l + k * run.count] : 0u);
+      }
+      block.qs[run.byte + l] = ByteOfTrits(number);
+    }
+  }
+}
 
 BlockTq10 EncodeBlockTq10(Values values, Values) {
   BlockTq10 block;
@@ -32,18 +41,6 @@ void DecodeBlockTq10(const BlockTq10& block, std::span<float> out) {
 }
 
 }  // namespace
-
-void PackTrits(const Levels& trits, BlockTq10& block) {
-  for (const TritRun& run : kTritRuns) {
-    for (size_t l = 0; l < run.count; ++l) {
-      unsigned number = 0;
-      for (size_t k = 0; k < kTritsOfByte; ++k) {
-        number = number * 3 + (k < run.trits ? trits[run.first + l + k * run.count] : 0u);
-      }
-      block.qs[run.byte + l] = static_cast<uint8_t>((number * 256 + kNumbers - 1) / kNumbers);
-    }
-  }
-}
 
 void EncodeTq10Ref(Values values, Values importance, std::span<std::byte> out) {
   EncodeBlocks<BlockTq10>(values, importance, out, EncodeBlockTq10);

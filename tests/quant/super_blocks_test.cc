@@ -132,6 +132,32 @@ TEST(SuperBlocks, ATernaryBlockHasNothingBetweenItsLargestMagnitudeAndZero) {
   }
 }
 
+// Point 0 is -1 eight times, point 2047 is 1 eight times. Group 0 has the scale 1 and is moved up;
+// group 7 has the scale 15 and is moved down.
+TEST(SuperBlocks, Iq1SLiesAsItsTableSays) {
+  std::map<size_t, float> expected;
+  for (size_t i = 0; i < 8; ++i) expected[i] = 1.125f;
+  for (size_t i = 224; i < 248; ++i) expected[i] = 15 * -1.125f;
+  for (size_t i = 248; i < 256; ++i) expected[i] = 15 * 0.875f;
+  ExpectValues(
+      DecodeBlockOf("iq1_s", {{1, 0x3c}, {2, 0xff}, {33, 0xff}, {34, 0b111}, {49, 0b1'111'111'0}}),
+      -0.875f, expected);
+}
+
+// As above; the second run of group 0 is moved down, and its scale is 3. d = 1 is 0 0 c 3 in the
+// upper halves of bytes 49, 51, 53 and 55.
+TEST(SuperBlocks, Iq1MLiesAsItsTableSays) {
+  std::map<size_t, float> expected;
+  for (size_t i = 0; i < 8; ++i) expected[i] = 3 * 1.125f;
+  for (size_t i = 8; i < 16; ++i) expected[i] = 3 * 0.875f;
+  for (size_t i = 240; i < 256; ++i) expected[i] = 15 * -0.875f;
+  ExpectValues(
+      DecodeBlockOf(
+          "iq1_m",
+          {{0, 0xff}, {1, 0xff}, {32, 0b1'111'0'111}, {48, 1}, {53, 0xc0}, {55, 0x30 | 0b111'0}}),
+      -0.875f, expected);
+}
+
 // Each group has its own lowest level, so that all group scales are the same power of two.
 void ExpectExact(const char* name, size_t group_values, const std::vector<float>& levels) {
   std::vector<float> values(256), decoded(256);
