@@ -12,10 +12,6 @@
 
 namespace moepack::runtime {
 
-struct Linear {
-  Matrix weight, bias;
-};
-
 struct AttentionWeights {
   Linear norm;
   Linear query, key, value, output;
@@ -23,10 +19,6 @@ struct AttentionWeights {
   // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
   // [value_width, rank]; both stacked over the heads.
   Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
-};
-
-struct MlpWeights {
-  Linear gate, up, down;
 };
 
 struct LayerWeights {

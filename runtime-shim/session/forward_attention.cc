@@ -61,9 +61,9 @@ Status Forward::ProjectHeads() {
   const Rows normed = Now(scratch_.normed), queries = Now(scratch_.queries);
   LayerCache& cache = scratch_.caches[layer_];
   const Rows keys = cache.keys.Slice(past_, count_), values = cache.values.Slice(past_, count_);
-  Project(weights.query, normed, queries);
-  Project(weights.key, normed, keys);
-  Project(weights.value, normed, values);
+  executor_.Project(weights.query, normed, queries);
+  executor_.Project(weights.key, normed, keys);
+  executor_.Project(weights.value, normed, values);
   SHARD_CHECK(Mark("queries", queries));
   SHARD_CHECK(Mark("keys", keys));
   SHARD_CHECK(Mark("values", values));
@@ -97,7 +97,7 @@ Status Forward::ProjectLatent() {
     executor_.RmsNorm(low, {weights.query_down_norm, {}, spec_.norm_eps}, low);
     executor_.MatMul(weights.query_up, low, wide);
   } else {
-    Project(weights.query, normed, wide);
+    executor_.Project(weights.query, normed, wide);
   }
   SHARD_CHECK(Mark("queries", wide));
   const Rows turns = Now(scratch_.turns);
@@ -144,7 +144,7 @@ Status Forward::Attend() {
     SHARD_CHECK(ProjectHeads());
   }
   SHARD_CHECK(MixHeads());
-  Project(weights_->attention.output, Now(scratch_.attended), Now(scratch_.branch));
+  executor_.Project(weights_->attention.output, Now(scratch_.attended), Now(scratch_.branch));
   return Mark("attention output", Now(scratch_.branch));
 }
 
