@@ -103,6 +103,20 @@ HWY_INLINE void DecodeNumbers(std::span<const std::byte> in, std::span<float> ou
   reference(in.subspan(whole * sizeof(Number)), out.subspan(whole));
 }
 
+// The machine's conversion rounds to nearest, and to infinity from 2^128 - 2^103 on.
+void DecodeF64Lanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeF64Ref(in, out);
+  const hn::CappedTag<double, kMaxLanes / 2> doubles;
+  const hn::Rebind<float, decltype(doubles)> floats;
+  const size_t lanes = hn::Lanes(doubles), whole = out.size() / lanes * lanes;
+  const auto* const from = reinterpret_cast<const double*>(in.data());
+  for (size_t i = 0; i < whole; i += lanes) {
+    const auto number = hn::LoadU(doubles, from + i);
+    hn::StoreU(hn::DemoteTo(floats, number), floats, out.data() + i);
+  }
+  DecodeF64Ref(in.subspan(whole * sizeof(double)), out.subspan(whole));
+}
+
 void EncodeF16Lanes(Values values, Values, std::span<std::byte> out) {
   EncodeShort(values, out, EncodeF16Ref, HalfOf);
 }
@@ -156,6 +170,12 @@ HWY_EXPORT(DecodeBf16Lanes);
 
 void DecodeBf16(std::span<const std::byte> blocks, std::span<float> out) {
   HWY_DYNAMIC_DISPATCH(DecodeBf16Lanes)(blocks, out);
+}
+
+HWY_EXPORT(DecodeF64Lanes);
+
+void DecodeF64(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeF64Lanes)(blocks, out);
 }
 
 HWY_EXPORT(DecodeF8E4M3Lanes);

@@ -37,6 +37,7 @@ void EncodeBf16(std::span<const float> values, std::span<const float> importance
 
 void DecodeF16(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeBf16(std::span<const std::byte> blocks, std::span<float> out);
+void DecodeF64(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeF8E4M3(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeF8E5M2(std::span<const std::byte> blocks, std::span<float> out);
 

@@ -55,6 +55,7 @@ void EncodeQ2K(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ2KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ2K(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ2KRef(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

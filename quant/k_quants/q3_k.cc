@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "quant/k_quants/q3_k.cc"
 #include <hwy/foreach_target.h>
 
+#include "quant/k_quants/k_decode-inl.h"
 #include "quant/k_quants/q3_k_moves-inl.h"
 #include "quant/search/signed_fits-inl.h"
 
@@ -220,6 +221,40 @@ void EncodeQ3KLanes(Values values, Values importance, std::span<std::byte> out) 
   EncodeInLanes<BlockQ3K>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
+HWY_INLINE void LoadScalesQ3K(const uint8_t* block, float* scale) {
+  const uint8_t* const packed = block + offsetof(BlockQ3K, packed);
+  // Eight levels at a time, one in each byte of a word.
+  const auto lower = LoadNumber<uint64_t>(packed);
+  const uint64_t upper = LoadNumber<uint32_t>(packed + 8);
+  const uint64_t first = upper | upper >> 2 << 32, last = upper >> 4 | upper >> 6 << 32;
+  constexpr uint64_t kLow = 0x0f0f0f0f0f0f0f0f, kHigh = 0x0303030303030303;
+  const float d = LoadHalf(block + offsetof(BlockQ3K, d));
+  ScaleWord((lower & kLow) | (first & kHigh) << 4, d, scale, kQ3KScaleLevels);
+  ScaleWord((lower >> 4 & kLow) | (last & kHigh) << 4, d, scale + 8, kQ3KScaleLevels);
+}
+
+HWY_INLINE void DecodeBlockQ3K(const uint8_t* block, float* out) {
+  const DPlane d;
+  HWY_ALIGN float scale[BlockQ3K::kGroups];
+  LoadScalesQ3K(block, scale);
+  HWY_ALIGN int8_t q[kPlane];
+  for (size_t j = 0; j < kPlanes; ++j) {
+    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
+      const size_t at = j * kPlane + l;
+      const VPlane low = TwoBitsFrom(block + offsetof(BlockQ3K, qs), at);
+      const VPlane high = OneBitFrom(block + offsetof(BlockQ3K, hmask), at);
+      StoreSignedBytes(hn::Or(low, hn::ShiftLeft<2>(high)), kQ3KLevels, q + l);
+    }
+    DecodeScaled<kPlane / 2>(q, scale[2 * j], out + j * kPlane);
+    DecodeScaled<kPlane / 2>(q + kPlane / 2, scale[2 * j + 1], out + j * kPlane + kPlane / 2);
+  }
+}
+
+void DecodeQ3KLanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeQ3KRef(in, out);
+  DecodeEach<BlockQ3K, DecodeBlockQ3K>(in, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -231,6 +266,12 @@ HWY_EXPORT(EncodeQ3KLanes);
 
 void EncodeQ3K(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeQ3KLanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeQ3KLanes);
+
+void DecodeQ3K(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeQ3KLanes)(blocks, out);
 }
 
 }  // namespace quant

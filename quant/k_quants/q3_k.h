@@ -58,6 +58,7 @@ void EncodeQ3K(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ3KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ3K(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ3KRef(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

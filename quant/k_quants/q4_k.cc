@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "quant/k_quants/q4_k.cc"
 #include <hwy/foreach_target.h>
 
+#include "quant/k_quants/k_decode-inl.h"
 #include "quant/search/k_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,6 +19,25 @@ void EncodeQ4KLanes(Values values, Values importance, std::span<std::byte> out) 
                           });
 }
 
+HWY_INLINE void DecodeBlockQ4K(const uint8_t* block, float* out) {
+  const DPlane d;
+  PairsOfGroups pairs;
+  LoadPairs(block + offsetof(BlockQ4K, pairs), pairs);
+  HWY_ALIGN uint8_t q[kPlane];
+  for (size_t j = 0; j < kPlanes; ++j) {
+    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
+      const size_t at = j * kPlane + l;
+      hn::Store(FourBitsFrom(block + offsetof(BlockQ4K, qs), kQ4KDistance, at), d, q + l);
+    }
+    DecodeAbove<kPlane>(q, pairs.scale[j], pairs.min[j], out + j * kPlane);
+  }
+}
+
+void DecodeQ4KLanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeQ4KRef(in, out);
+  DecodeEach<BlockQ4K, DecodeBlockQ4K>(in, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -29,6 +49,12 @@ HWY_EXPORT(EncodeQ4KLanes);
 
 void EncodeQ4K(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeQ4KLanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeQ4KLanes);
+
+void DecodeQ4K(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeQ4KLanes)(blocks, out);
 }
 
 }  // namespace quant

@@ -19,6 +19,8 @@ struct BlockQ4K {
 };
 static_assert(sizeof(BlockQ4K) == 144);
 
+inline constexpr size_t kQ4KDistance = 32;  // of the two values of a byte of qs
+
 inline constexpr PairSearch kQ4KSearch = {
     .plain = {.levels = 15, .first = -1.0f, .step = 0.1f, .last = 20},
     .with_importance = {.levels = 15, .first = -0.9f, .step = 0.05f, .last = 36},
@@ -32,6 +34,7 @@ void EncodeQ4K(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ4KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ4K(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ4KRef(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

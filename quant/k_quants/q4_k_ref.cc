@@ -3,8 +3,6 @@
 namespace quant {
 namespace {
 
-constexpr size_t kDistance = 32;  // of the two values of a byte
-
 BlockQ4K EncodeBlock(Values values, Values importance) {
   Levels q;
   const ScalePairs pairs = FitPairs(values, importance, kQ4KSearch, q);
@@ -15,7 +13,7 @@ void DecodeBlock(const BlockQ4K& block, std::span<float> out) {
   for (size_t j = 0; j < ScalePairs::kGroups; ++j) {
     const ScaleAndMin group = block.pairs.Group(j);
     for (size_t i = 32 * j; i < 32 * j + 32; ++i) {
-      out[i] = group.scale * static_cast<float>(FourBitsOf(block.qs, kDistance, i)) - group.min;
+      out[i] = group.scale * static_cast<float>(FourBitsOf(block.qs, kQ4KDistance, i)) - group.min;
     }
   }
 }
@@ -25,7 +23,7 @@ void DecodeBlock(const BlockQ4K& block, std::span<float> out) {
 BlockQ4K MakeBlockQ4K(const ScalePairs& pairs, const Levels& q) {
   BlockQ4K block;
   block.pairs = pairs;
-  PackFourBits(q, kDistance, block.qs);
+  PackFourBits(q, kQ4KDistance, block.qs);
   return block;
 }
 

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "quant/k_quants/q5_k.cc"
 #include <hwy/foreach_target.h>
 
+#include "quant/k_quants/k_decode-inl.h"
 #include "quant/search/k_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,6 +19,27 @@ void EncodeQ5KLanes(Values values, Values importance, std::span<std::byte> out) 
                           });
 }
 
+HWY_INLINE void DecodeBlockQ5K(const uint8_t* block, float* out) {
+  const DPlane d;
+  PairsOfGroups pairs;
+  LoadPairs(block + offsetof(BlockQ5K, pairs), pairs);
+  HWY_ALIGN uint8_t q[kPlane];
+  for (size_t j = 0; j < kPlanes; ++j) {
+    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
+      const size_t at = j * kPlane + l;
+      const VPlane low = FourBitsFrom(block + offsetof(BlockQ5K, qs), kQ5KDistance, at);
+      const VPlane fifth = OneBitFrom(block + offsetof(BlockQ5K, qh), at);
+      hn::Store(hn::Or(low, hn::ShiftLeft<4>(fifth)), d, q + l);
+    }
+    DecodeAbove<kPlane>(q, pairs.scale[j], pairs.min[j], out + j * kPlane);
+  }
+}
+
+void DecodeQ5KLanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeQ5KRef(in, out);
+  DecodeEach<BlockQ5K, DecodeBlockQ5K>(in, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -29,6 +51,12 @@ HWY_EXPORT(EncodeQ5KLanes);
 
 void EncodeQ5K(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeQ5KLanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeQ5KLanes);
+
+void DecodeQ5K(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeQ5KLanes)(blocks, out);
 }
 
 }  // namespace quant

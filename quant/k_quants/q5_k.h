@@ -21,6 +21,8 @@ struct BlockQ5K {
 };
 static_assert(sizeof(BlockQ5K) == 176);
 
+inline constexpr size_t kQ5KDistance = 32;  // of the two values of a byte of qs
+
 inline constexpr PairSearch kQ5KSearch = {
     .plain = {.levels = 31, .first = -0.5f, .step = 0.1f, .last = 15},
     .with_importance = {.levels = 31, .first = -0.9f, .step = 0.05f, .last = 36},
@@ -33,6 +35,7 @@ void EncodeQ5K(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ5KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ5K(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ5KRef(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

@@ -3,8 +3,6 @@
 namespace quant {
 namespace {
 
-constexpr size_t kDistance = 32;  // of the two values of a byte
-
 BlockQ5K EncodeBlock(Values values, Values importance) {
   Levels q;
   const ScalePairs pairs = FitPairs(values, importance, kQ5KSearch, q);
@@ -15,7 +13,7 @@ void DecodeBlock(const BlockQ5K& block, std::span<float> out) {
   for (size_t j = 0; j < ScalePairs::kGroups; ++j) {
     const ScaleAndMin group = block.pairs.Group(j);
     for (size_t i = 32 * j; i < 32 * j + 32; ++i) {
-      const unsigned q = FourBitsOf(block.qs, kDistance, i) | OneBitOf(block.qh, i) << 4;
+      const unsigned q = FourBitsOf(block.qs, kQ5KDistance, i) | OneBitOf(block.qh, i) << 4;
       out[i] = group.scale * static_cast<float>(q) - group.min;
     }
   }
@@ -26,7 +24,7 @@ void DecodeBlock(const BlockQ5K& block, std::span<float> out) {
 BlockQ5K MakeBlockQ5K(const ScalePairs& pairs, const Levels& q) {
   BlockQ5K block;
   block.pairs = pairs;
-  PackFourBits(q, kDistance, block.qs);
+  PackFourBits(q, kQ5KDistance, block.qs);
   PackOneBit(q, 4, block.qh);
   return block;
 }

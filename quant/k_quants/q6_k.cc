@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "quant/k_quants/q6_k.cc"
 #include <hwy/foreach_target.h>
 
+#include "quant/k_quants/k_decode-inl.h"
 #include "quant/search/signed_fits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -54,6 +55,29 @@ void EncodeQ6KLanes(Values values, Values importance, std::span<std::byte> out) 
   EncodeInLanes<BlockQ6K>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
+HWY_INLINE void DecodeBlockQ6K(const uint8_t* block, float* out) {
+  const DPlane d;
+  HWY_ALIGN float scale[BlockQ6K::kGroups];
+  const auto* const scales = reinterpret_cast<const int8_t*>(block + offsetof(BlockQ6K, scales));
+  ScaleLevels<BlockQ6K::kGroups>(scales, LoadHalf(block + offsetof(BlockQ6K, d)), scale);
+  HWY_ALIGN int8_t q[kPlane];
+  for (size_t j = 0; j < kPlanes; ++j) {
+    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
+      const size_t at = j * kPlane + l;
+      const VPlane low = FourBitsFrom(block + offsetof(BlockQ6K, ql), kQ6KDistance, at);
+      const VPlane high = TwoBitsFrom(block + offsetof(BlockQ6K, qh), at);
+      StoreSignedBytes(hn::Or(low, hn::ShiftLeft<4>(high)), kQ6KLevels, q + l);
+    }
+    DecodeScaled<kPlane / 2>(q, scale[2 * j], out + j * kPlane);
+    DecodeScaled<kPlane / 2>(q + kPlane / 2, scale[2 * j + 1], out + j * kPlane + kPlane / 2);
+  }
+}
+
+void DecodeQ6KLanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeQ6KRef(in, out);
+  DecodeEach<BlockQ6K, DecodeBlockQ6K>(in, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -65,6 +89,12 @@ HWY_EXPORT(EncodeQ6KLanes);
 
 void EncodeQ6K(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeQ6KLanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeQ6KLanes);
+
+void DecodeQ6K(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeQ6KLanes)(blocks, out);
 }
 
 }  // namespace quant

@@ -56,6 +56,7 @@ void EncodeQ6K(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ6KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ6K(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ6KRef(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

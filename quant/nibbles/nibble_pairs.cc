@@ -16,14 +16,15 @@ void DecodeNibblePairsLanes(std::span<const std::byte> pairs, NibbleScale scale,
 #if HWY_TARGET != HWY_SCALAR
   const D d;
   const V zero = Splat(scale.zero), factor = Splat(scale.scale);
+  const DBytes16 bytes;
+  const auto* const packed = reinterpret_cast<const uint8_t*>(pairs.data());
   HWY_ALIGN uint8_t codes[kGroup32];
   for (; done + kGroup32 <= out.size(); done += kGroup32) {
-    const NibbleHalves halves = LoadNibbles(pairs.data() + done / 2);
-    const hn::Full128<uint8_t> bytes;
+    const NibbleHalves halves = LoadNibbles(packed + done / 2);
     hn::Store(hn::InterleaveLower(bytes, halves.low, halves.high), bytes, codes);
     hn::Store(hn::InterleaveUpper(bytes, halves.low, halves.high), bytes, codes + 16);
     for (size_t i = 0; i < kGroup32; i += LaneCount()) {
-      const V value = hn::Mul(hn::Sub(LoadBytes(codes + i), zero), factor);
+      const V value = hn::Mul(hn::Sub(LoadBytes(d, codes + i), zero), factor);
       hn::StoreU(value, d, out.data() + done + i);
     }
   }

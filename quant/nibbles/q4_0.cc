@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "quant/nibbles/q4_0.cc"
 #include <hwy/foreach_target.h>
 
+#include "quant/nibbles/nibbles-inl.h"
 #include "quant/search/scale32-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -13,6 +14,16 @@ namespace HWY_NAMESPACE {
 void EncodeQ40Lanes(Values values, Values importance, std::span<std::byte> out) {
   if (!kHasVectors) return EncodeQ40Ref(values, importance, out);
   EncodeScaled<BlockQ40, kQ40Levels>({values, importance, out}, MakeQ40, EncodeBlockQ40);
+}
+
+HWY_INLINE void DecodeBlockQ40(const uint8_t* block, float* out) {
+  const NibbleHalves halves = LoadNibbles(block + offsetof(BlockQ40, qs));
+  DecodeSigned32(halves, kQ40Levels, LoadHalf(block + offsetof(BlockQ40, d)), out);
+}
+
+void DecodeQ40Lanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeQ40Ref(in, out);
+  DecodeEach<BlockQ40, DecodeBlockQ40>(in, out);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -26,6 +37,12 @@ HWY_EXPORT(EncodeQ40Lanes);
 
 void EncodeQ40(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeQ40Lanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeQ40Lanes);
+
+void DecodeQ40(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeQ40Lanes)(blocks, out);
 }
 
 }  // namespace quant

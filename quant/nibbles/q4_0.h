@@ -36,6 +36,7 @@ void EncodeQ40(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ40Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ40(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ40Ref(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

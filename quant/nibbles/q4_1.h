@@ -38,6 +38,7 @@ void EncodeQ41(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ41Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ41(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ41Ref(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

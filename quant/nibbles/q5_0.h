@@ -40,6 +40,7 @@ void EncodeQ50(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ50Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ50(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ50Ref(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

@@ -42,6 +42,7 @@ void EncodeQ51(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ51Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ51(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ51Ref(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

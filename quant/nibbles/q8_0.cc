@@ -6,8 +6,7 @@
 
 #include <cmath>
 
-#include "quant/half.h"
-#include "quant/nibbles/nibbles-inl.h"
+#include "quant/decode-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {
@@ -47,17 +46,14 @@ void EncodeQ80Lanes(Values values, Values importance, std::span<std::byte> out) 
   EncodeBlocksOr<BlockQ80>(EncodeQ80Ref, values, out, EncodeBlock);
 }
 
+HWY_INLINE void DecodeBlockQ80(const uint8_t* block, float* out) {
+  const auto* const q = reinterpret_cast<const int8_t*>(block + offsetof(BlockQ80, qs));
+  DecodeScaled<kGroup32>(q, LoadHalf(block + offsetof(BlockQ80, d)), out);
+}
+
 void DecodeQ80Lanes(std::span<const std::byte> in, std::span<float> out) {
-#if HWY_TARGET == HWY_SCALAR
-  DecodeQ80Ref(in, out);
-#else
-  DecodeBlocks<BlockQ80>(in, out, [](const BlockQ80& block, std::span<float> values) {
-    const V scale = Splat(HalfToFloat(block.d));
-    for (size_t j = 0; j < kGroup32; j += LaneCount()) {
-      hn::StoreU(hn::Mul(LoadBytes(block.qs + j), scale), D(), values.data() + j);
-    }
-  });
-#endif
+  if (!kHasVectors) return DecodeQ80Ref(in, out);
+  DecodeEach<BlockQ80, DecodeBlockQ80>(in, out);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -6,8 +6,7 @@
 #define QUANT_IQ4_INL_H_
 #endif
 
-#include "quant/lanes-inl.h"
-#include "quant/nibbles/nibbles.h"
+#include "quant/nibbles/nibbles-inl.h"
 #include "quant/search/requantize-inl.h"
 #include "quant/search/search_signed-inl.h"
 #include "quant/search/weights-inl.h"
@@ -103,6 +102,15 @@ HWY_INLINE void NearestIq4Codes(const float* x, float inverse, uint8_t* q) {
     code = hn::IfThenElse(hn::Eq(value, value), code, Splat(15.0f));
     StoreLevels(hn::ConvertTo(DI(), code), q + i);
   }
+}
+
+HWY_INLINE hn::Vec<DCodes> Iq4Codes() {
+  HWY_ALIGN static constexpr std::array<int8_t, kIq4Codes.size()> kBytes = [] {
+    std::array<int8_t, kIq4Codes.size()> bytes{};
+    for (size_t k = 0; k < bytes.size(); ++k) bytes[k] = static_cast<int8_t>(kIq4Codes[k]);
+    return bytes;
+  }();
+  return hn::Load(DCodes(), kBytes.data());
 }
 
 }  // namespace HWY_NAMESPACE

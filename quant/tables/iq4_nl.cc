@@ -41,6 +41,16 @@ void EncodeIq4NlLanes(Values values, Values importance, std::span<std::byte> out
   EncodeInLanes<BlockIq4Nl>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
+HWY_INLINE void DecodeBlockIq4Nl(const uint8_t* block, float* out) {
+  const NibbleHalves halves = LoadNibbles(block + offsetof(BlockIq4Nl, qs));
+  DecodeCodes32(halves, Iq4Codes(), LoadHalf(block + offsetof(BlockIq4Nl, d)), out);
+}
+
+void DecodeIq4NlLanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeIq4NlRef(in, out);
+  DecodeEach<BlockIq4Nl, DecodeBlockIq4Nl>(in, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -52,6 +62,12 @@ HWY_EXPORT(EncodeIq4NlLanes);
 
 void EncodeIq4Nl(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeIq4NlLanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeIq4NlLanes);
+
+void DecodeIq4Nl(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeIq4NlLanes)(blocks, out);
 }
 
 }  // namespace quant

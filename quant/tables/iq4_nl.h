@@ -23,6 +23,7 @@ void EncodeIq4Nl(std::span<const float> values, std::span<const float> importanc
                  std::span<std::byte> out);
 void EncodeIq4NlRef(std::span<const float> values, std::span<const float> importance,
                     std::span<std::byte> out);
+void DecodeIq4Nl(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeIq4NlRef(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

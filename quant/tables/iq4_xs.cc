@@ -4,7 +4,7 @@
 #define HWY_TARGET_INCLUDE "quant/tables/iq4_xs.cc"
 #include <hwy/foreach_target.h>
 
-#include "quant/k_quants/k_bits.h"
+#include "quant/k_quants/k_decode-inl.h"
 #include "quant/tables/iq4-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -60,6 +60,35 @@ void EncodeIq4XsLanes(Values values, Values importance, std::span<std::byte> out
   EncodeInLanes<BlockIq4Xs>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
+// BlockIq4Xs::GroupScale of every group.
+HWY_INLINE void LoadScalesIq4Xs(const uint8_t* block, float* scale) {
+  // Eight integers are spread to the bytes of a word: halves of it, then quarters, then bytes.
+  uint64_t low = LoadNumber<uint32_t>(block + offsetof(BlockIq4Xs, scales_l));
+  low = (low | low << 16) & 0x0000ffff0000ffff;
+  low = (low | low << 8) & 0x00ff00ff00ff00ff;
+  low = (low | low << 4) & 0x0f0f0f0f0f0f0f0f;
+  uint64_t high = LoadNumber<uint16_t>(block + offsetof(BlockIq4Xs, scales_h));
+  high = (high | high << 24) & 0x000000ff000000ff;
+  high = (high | high << 12) & 0x000f000f000f000f;
+  high = (high | high << 6) & 0x0303030303030303;
+  const float d = LoadHalf(block + offsetof(BlockIq4Xs, d));
+  ScaleWord(low | high << 4, d, scale, kIq4XsScaleLevels);
+}
+
+HWY_INLINE void DecodeBlockIq4Xs(const uint8_t* block, float* out) {
+  HWY_ALIGN float scale[BlockIq4Xs::kGroups];
+  LoadScalesIq4Xs(block, scale);
+  const uint8_t* const qs = block + offsetof(BlockIq4Xs, qs);
+  for (size_t j = 0; j < BlockIq4Xs::kGroups; ++j) {
+    DecodeCodes32(LoadNibbles(qs + j * 16), Iq4Codes(), scale[j], out + j * kGroup32);
+  }
+}
+
+void DecodeIq4XsLanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeIq4XsRef(in, out);
+  DecodeEach<BlockIq4Xs, DecodeBlockIq4Xs>(in, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -71,6 +100,12 @@ HWY_EXPORT(EncodeIq4XsLanes);
 
 void EncodeIq4Xs(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeIq4XsLanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeIq4XsLanes);
+
+void DecodeIq4Xs(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeIq4XsLanes)(blocks, out);
 }
 
 }  // namespace quant

@@ -29,6 +29,7 @@ struct BlockIq4Xs {
 };
 static_assert(sizeof(BlockIq4Xs) == 136);
 
+inline constexpr int kIq4XsScaleLevels = 32;  // scales: -32 ... 31
 inline constexpr size_t kIq4XsDistance = 16;  // between the two values of a byte
 
 using FloatsIq4Xs = std::array<float, BlockIq4Xs::kGroups>;
@@ -43,6 +44,7 @@ void EncodeIq4Xs(std::span<const float> values, std::span<const float> importanc
                  std::span<std::byte> out);
 void EncodeIq4XsRef(std::span<const float> values, std::span<const float> importance,
                     std::span<std::byte> out);
+void DecodeIq4Xs(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeIq4XsRef(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

@@ -8,7 +8,6 @@ namespace {
 
 constexpr size_t kGroups = BlockIq4Xs::kGroups;
 constexpr size_t kGroupValues = kSuperBlock / kGroups;
-constexpr int kScaleLevels = 32;  // scales: -32 ... 31
 
 FloatsIq4Xs FitGroups(Values values, Values importance) {
   const float spread = Iq4Spread(values);
@@ -21,7 +20,7 @@ FloatsIq4Xs FitGroups(Values values, Values importance) {
 }
 
 void SetScale(BlockIq4Xs& block, size_t group, int level) {
-  const auto bits = static_cast<unsigned>(level + kScaleLevels);
+  const auto bits = static_cast<unsigned>(level + kIq4XsScaleLevels);
   block.scales_l[group / 2] |= static_cast<uint8_t>((bits & 15) << group % 2 * 4);
   block.scales_h |= static_cast<uint16_t>(bits >> 4 << 2 * group);
 }
@@ -51,16 +50,16 @@ void DecodeBlock(const BlockIq4Xs& block, std::span<float> out) {
 float BlockIq4Xs::GroupScale(size_t group) const {
   const int low = scales_l[group / 2] >> group % 2 * 4 & 15;
   const int high = scales_h >> 2 * group & 3;
-  return HalfToFloat(d) * static_cast<float>((low | high << 4) - kScaleLevels);
+  return HalfToFloat(d) * static_cast<float>((low | high << 4) - kIq4XsScaleLevels);
 }
 
 FloatsIq4Xs RoundScalesIq4Xs(const FloatsIq4Xs& scales, BlockIq4Xs& block) {
-  const float d = -LargestByMagnitude(scales) / static_cast<float>(kScaleLevels);
+  const float d = -LargestByMagnitude(scales) / static_cast<float>(kIq4XsScaleLevels);
   const float inverse = d != 0 ? 1 / d : 0.0f;
   block.d = ScaleToHalf(d);
   FloatsIq4Xs inverses;
   for (size_t j = 0; j < kGroups; ++j) {
-    const int level = NearestLevel(inverse * scales[j], -kScaleLevels, kScaleLevels - 1);
+    const int level = NearestLevel(inverse * scales[j], -kIq4XsScaleLevels, kIq4XsScaleLevels - 1);
     SetScale(block, j, level);
     const float scale = d * static_cast<float>(level);
     inverses[j] = scale != 0 ? 1 / scale : 0.0f;

@@ -55,29 +55,17 @@ void EncodeMxfp4Lanes(Values values, Values importance, std::span<std::byte> out
   EncodeBlocksOr<BlockMxfp4>(EncodeMxfp4Ref, values, out, EncodeBlock);
 }
 
-void DecodeMxfp4Lanes(std::span<const std::byte> in, std::span<float> out) {
-#if HWY_TARGET == HWY_SCALAR
-  DecodeMxfp4Ref(in, out);
-#else
-  const hn::Full128<int8_t> bytes;
+HWY_INLINE void DecodeBlockMxfp4(const uint8_t* block, float* out) {
   HWY_ALIGN static constexpr int8_t kDoubled[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                                     0, -1, -2, -3, -4, -6, -8, -12};
-  const auto doubled = hn::Load(bytes, kDoubled);
-  HWY_ALIGN int8_t codes[kGroup32];
-  // DecodeBlocks is not used here: it is compiled without this instruction set and would call a
-  // function per block, at a sixth of the speed.
-  for (size_t i = 0; i < in.size() / sizeof(BlockMxfp4); ++i) {
-    BlockMxfp4 block;
-    std::memcpy(&block, in.data() + i * sizeof(block), sizeof(block));
-    const NibbleHalves halves = LoadNibbles(block.qs);
-    hn::Store(hn::TableLookupBytes(doubled, hn::BitCast(bytes, halves.low)), bytes, codes);
-    hn::Store(hn::TableLookupBytes(doubled, hn::BitCast(bytes, halves.high)), bytes, codes + 16);
-    const V scale = Splat(HalfOfE8M0(block.e));
-    for (size_t j = 0; j < kGroup32; j += LaneCount()) {
-      hn::StoreU(hn::Mul(LoadBytes(codes + j), scale), D(), out.data() + i * kGroup32 + j);
-    }
-  }
-#endif
+  const NibbleHalves halves = LoadNibbles(block + offsetof(BlockMxfp4, qs));
+  const float scale = HalfOfE8M0(block[offsetof(BlockMxfp4, e)]);
+  DecodeCodes32(halves, hn::Load(DCodes(), kDoubled), scale, out);
+}
+
+void DecodeMxfp4Lanes(std::span<const std::byte> in, std::span<float> out) {
+  if (!kHasVectors) return DecodeMxfp4Ref(in, out);
+  DecodeEach<BlockMxfp4, DecodeBlockMxfp4>(in, out);
 }
 
 }  // namespace HWY_NAMESPACE

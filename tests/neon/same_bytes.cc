@@ -1,6 +1,8 @@
-// Encodes rows with every type's kernel and its scalar reference; exit status 1 where bytes differ.
+// Encodes rows, and decodes blocks of any bytes, with every type's kernel and its scalar reference;
+// exit status 1 where bytes differ.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "quant/format.h"
 #include "tests/quant/test_rows.h"
@@ -23,7 +25,33 @@ bool SameBytes(const Format& format, const TestRow& row, std::span<const float> 
   return kernel == reference;
 }
 
-int Compare() {
+bool SameValues(const Format& format, std::span<const std::byte> blocks) {
+  const size_t count = blocks.size() / format.block_bytes * format.block_values;
+  std::vector<float> kernel(count), reference(count);
+  format.decode(blocks, kernel);
+  format.decode_reference(blocks, reference);
+  return std::memcmp(kernel.data(), reference.data(), count * sizeof(float)) == 0;
+}
+
+bool CompareDecoders() {
+  fuzz::Random random(10);
+  size_t decoded = 0, different = 0;
+  for (const Format& format : AllFormats()) {
+    if (format.decode == nullptr) continue;
+    for (size_t blocks = 1; blocks <= 200; ++blocks) {
+      std::vector<std::byte> bytes(blocks * format.block_bytes);
+      for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.Next());
+      ++decoded;
+      if (SameValues(format, bytes)) continue;
+      ++different;
+      std::printf("%s: %zu blocks: values differ\n", format.name.data(), blocks);
+    }
+  }
+  std::printf("%zu rows decoded, %zu differ\n", decoded, different);
+  return decoded != 0 && different == 0;
+}
+
+bool CompareEncoders() {
   const std::vector<TestRow> rows = Rows(), importances = Importances(9);
   size_t encoded = 0, different = 0;
   const auto compare = [&](const Format& format, const TestRow& row, const TestRow* importance) {
@@ -42,10 +70,13 @@ int Compare() {
     }
   }
   std::printf("%zu rows encoded, %zu differ\n", encoded, different);
-  return encoded == 0 || different != 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+  return encoded != 0 && different == 0;
 }
 
 }  // namespace
 }  // namespace quant
 
-int main() { return quant::Compare(); }
+int main() {
+  const bool same = quant::CompareDecoders() && quant::CompareEncoders();
+  return same ? EXIT_SUCCESS : EXIT_FAILURE;
+}

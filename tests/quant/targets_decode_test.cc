@@ -1,4 +1,6 @@
 // Every decoder on every instruction set: the values of the scalar reference, bit for bit.
+#include <cstring>
+
 #include "tests/quant/same_bytes.h"
 
 namespace quant {
@@ -63,6 +65,26 @@ TEST_P(TargetsDecode, EveryScale) {
       }
     }
     EXPECT_TRUE(SameValues(*format, file, "every scale"));
+  }
+}
+
+// A block with a scale and a minimum has them side by side. Where both are NaN, the result is one
+// of the two.
+TEST_P(TargetsDecode, EveryPairOfScalesThatAreNotNormal) {
+  fuzz::Random random(4);
+  const std::vector<uint16_t> scales = {0x0000, 0x8000, 0x0001, 0x83ff, 0x3c00, 0x7c00,
+                                        0xfc00, 0x7c01, 0xfd23, 0x7e00, 0xffff};
+  for (const Format* format : Decoders()) {
+    if (format->block_values == 1) continue;
+    const size_t bytes = format->block_bytes, pairs = scales.size() * scales.size();
+    for (const size_t at : {size_t{0}, size_t{2}, bytes - 4}) {
+      std::vector<std::byte> file = AnyBytes(pairs * bytes, random);
+      for (size_t n = 0; n < pairs; ++n) {
+        const uint16_t both[] = {scales[n / scales.size()], scales[n % scales.size()]};
+        std::memcpy(file.data() + n * bytes + at, both, sizeof(both));
+      }
+      EXPECT_TRUE(SameValues(*format, file, "scales at byte " + std::to_string(at)));
+    }
   }
 }
 
