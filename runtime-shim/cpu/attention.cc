@@ -1,39 +1,18 @@
 #include "runtime-shim/cpu/attention.h"
 
-// The executor's threads take whole groups, so Eigen must not start threads inside one.
-#define EIGEN_DONT_PARALLELIZE
-#include <Eigen/Core>
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "runtime-shim/cpu/dots.h"
+#include "runtime-shim/cpu/row_kernels.h"
 #include "runtime-shim/reference/host_executor.h"
 #include "runtime-shim/reference/scalar_ops.h"
 
 namespace moepack::runtime {
 namespace {
 
-using RowMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<RowMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
-
-View ViewOf(const Rows& rows) {
-  return {RowOf(rows, 0).data(), rows.count, rows.width, Eigen::OuterStride<>(rows.stride)};
-}
-
-// Views a token's row with one row per head.
-View HeadsOf(std::span<float> row, uint32_t first, uint32_t heads, uint32_t width) {
-  return {row.data() + size_t{first} * width, heads, width, Eigen::OuterStride<>(width)};
-}
-
-// Computes the softmax of `scale` * scores, with `sink` as one more score. It uses std::exp,
-// because Eigen's exp clamps its argument and so turns NaN into a number.
-void Softmax(std::span<float> scores, float scale, float sink) {
-  float largest = sink;
-  for (float& score : scores) largest = std::max(largest, score *= scale);
-  float sum = std::exp(sink - largest);
-  for (float& score : scores) sum += score = std::exp(score - largest);
-  for (float& score : scores) score /= sum;
-}
+// Keys that fit into the first-level cache while all heads use them.
+constexpr uint32_t kKeysAtOnce = 32;
 
 }  // namespace
 
@@ -43,21 +22,34 @@ void AttendGroup(const AttentionShape& shape, const GroupInputs& inputs,
   const uint32_t position = shape.past + inputs.token, first = FirstSeen(shape, position);
   const uint32_t seen = position - first + 1;
   const auto cached = [&](const Rows& cache, uint32_t width) {
-    return ViewOf(cache.Slice(first, seen).Columns(inputs.key_head * width, width));
+    return cache.Slice(first, seen).Columns(inputs.key_head * width, width);
   };
-  const View queries =
-      HeadsOf(RowOf(inputs.rows.queries, inputs.token), first_head, heads, shape.key_width);
-  View out = HeadsOf(RowOf(inputs.out, inputs.token), first_head, heads, shape.value_width);
+  const Rows keys = cached(inputs.rows.keys, shape.key_width);
+  const Rows values = cached(inputs.rows.values, shape.value_width);
 
-  scratch.resize(size_t{heads} * seen);
-  View weights(scratch.data(), heads, seen, Eigen::OuterStride<>(seen));
-  weights.noalias() = queries * cached(inputs.rows.keys, shape.key_width).transpose();
+  scratch.scores.resize(size_t{heads} * seen);
+  scratch.queries.clear(), scratch.rows.clear();
+  const float* const query = RowOf(inputs.rows.queries, inputs.token).data();
+  for (uint32_t head = 0; head < heads; ++head) {
+    scratch.queries.push_back(query + size_t{first_head + head} * shape.key_width);
+    scratch.rows.push_back(&scratch.scores[size_t{head} * seen]);
+  }
+  for (uint32_t key = 0; key < seen; key += kKeysAtOnce) {
+    const uint32_t count = std::min(kKeysAtOnce, seen - key);
+    MultiplyRows({{RowOf(keys, key).data(), keys.stride, count},
+                  shape.key_width,
+                  scratch.queries,
+                  scratch.rows});
+    for (float*& row : scratch.rows) row += count;
+  }
   for (uint32_t head = 0; head < heads; ++head) {
     const float sink = inputs.sinks.empty() ? -std::numeric_limits<float>::infinity()
                                             : inputs.sinks[first_head + head];
-    Softmax(std::span(scratch).subspan(size_t{head} * seen, seen), shape.scale, sink);
+    SoftmaxFast(std::span(scratch.scores).subspan(size_t{head} * seen, seen), shape.scale, sink);
   }
-  out.noalias() = weights * cached(inputs.rows.values, shape.value_width);
+  float* const out = RowOf(inputs.out, inputs.token).data();
+  AddWeighted({scratch.scores.data(), RowOf(values, 0).data(), values.stride, heads, seen,
+               shape.value_width, out + size_t{first_head} * shape.value_width});
 }
 
 }  // namespace moepack::runtime

@@ -16,7 +16,11 @@ struct GroupInputs {
   uint32_t token, key_head;
 };
 // Memory that is reused from call to call.
-using AttentionScratch = std::vector<float>;
+struct AttentionScratch {
+  std::vector<float> scores;
+  std::vector<const float*> queries;
+  std::vector<float*> rows;
+};
 
 // Writes the columns of the group's heads in the token's row of `out`. The result depends only on
 // the positions that the token sees, and on nothing else of the batch.

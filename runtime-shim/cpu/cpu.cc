@@ -10,8 +10,11 @@
 #include "libshard/base/text/text.h"
 #include "runtime-shim/cpu/attention.h"
 #include "runtime-shim/cpu/dots.h"
+#include "runtime-shim/cpu/experts.h"
 #include "runtime-shim/cpu/round_activations.h"
+#include "runtime-shim/cpu/row_kernels.h"
 #include "runtime-shim/cpu/thread_team.h"
+#include "runtime-shim/cpu/weight_tiles.h"
 #include "runtime-shim/reference/reference.h"
 
 namespace moepack::runtime {
@@ -24,11 +27,9 @@ constexpr uint64_t kProductsWorthThreads = 1 << 20;
 constexpr uint64_t kValuesWorthThreads = 1 << 15;
 // Decoding a weight takes about as long as this many multiplications.
 constexpr uint64_t kDecoding = 32;
-// Rows that a thread takes at a time.
+// Rows that a thread takes at a time: of activations, and of weights.
 constexpr uint32_t kRowsAtOnce = 4;
-// The bytes of decoded weights that fit into a thread's second-level cache beside the rows they are
-// multiplied with.
-constexpr uint32_t kTileBytes = 1 << 16;
+constexpr uint32_t kWeightRowsAtOnce = 64;
 
 uint32_t ThreadsFor(const ExecutorOptions& options) {
   const size_t wanted = options.threads != 0 ? options.threads : CoreCount();
@@ -48,17 +49,37 @@ class CpuExecutor : public ReferenceExecutor {
   }
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
-    const uint32_t tile_rows = TileRows(weights);
-    const uint32_t tiles = Pieces(weights.rows, tile_rows);
+    const std::vector<const float*> in = InputsOf(x);
+    const std::vector<float*> out = OutputsOf(y);
     const uint64_t work = uint64_t{weights.rows} * weights.columns * (x.count + kDecoding);
-    Share(tiles, work >= kProductsWorthThreads, [&](SharedItems& items) {
-      std::vector<float> scratch;
-      while (const auto tile = items.Take()) {
-        const auto first = static_cast<uint32_t>(*tile * tile_rows);
-        const uint32_t rows = std::min(tile_rows, weights.rows - first);
-        MultiplyTile({FloatsOf(weights, first, rows, scratch), rows}, x, y.Columns(first, rows));
-      }
-    });
+    Share(Pieces(weights.rows, kWeightRowsAtOnce), work >= kProductsWorthThreads,
+          [&](SharedItems& items) {
+            TileMemory memory;
+            std::vector<float*> to;
+            while (const auto piece = items.Take()) {
+              const auto first = static_cast<uint32_t>(*piece * kWeightRowsAtOnce);
+              to = out;
+              for (float*& row : to) row += first;
+              MultiplyWeights(weights, {first, std::min(kWeightRowsAtOnce, weights.rows - first)},
+                              in, to, memory);
+            }
+          });
+  }
+
+  void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override {
+    std::vector<float> weight_scratch, bias_scratch;
+    const NormVectors vectors = {VectorOf(norm.weight, weight_scratch),
+                                 VectorOf(norm.bias, bias_scratch), norm.eps};
+    ForEachRow(x, [&](uint32_t t) { NormFast(RowOf(x, t), vectors, RowOf(y, t)); });
+  }
+
+  void Activate(Activation kind, const Rows& gate, const Rows& up) override {
+    ForEachRow(gate, [&](uint32_t t) { ActivateFast(kind, RowOf(gate, t), RowOf(up, t)); });
+  }
+
+  Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes) override {
+    MixOnThreads(batch, team_, expert_memory_, sizes);
+    return Ok();
   }
 
   void Attention(const AttentionShape& shape, const AttentionInputs& inputs,
@@ -102,13 +123,8 @@ class CpuExecutor : public ReferenceExecutor {
     work(all);
   }
 
-  static uint32_t TileRows(const Matrix& weights) {
-    constexpr auto kTileValues = static_cast<uint32_t>(kTileBytes / sizeof(float));
-    const uint32_t fit = kTileValues / std::max(1u, weights.columns);
-    return std::clamp(fit / kDotRows * kDotRows, kDotRows, 16 * kDotRows);
-  }
-
   ThreadTeam team_;
+  ExpertMemory expert_memory_;
 };
 
 // Rounds inputs as llama.cpp's kernels do, for comparing with them.
@@ -135,6 +151,11 @@ class RoundingCpuExecutor final : public CpuExecutor {
     ForEachRow(rounded,
                [&](uint32_t row) { RoundAsLlamaCpp(weights.format, RowOf(rounded, row)); });
     CpuExecutor::MatMul(weights, rounded, y);
+  }
+
+  // The form that rounds before every product.
+  Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes) override {
+    return Executor::MixExperts(batch, sizes);
   }
 
   Status Read(const Rows& from, std::span<float> values) override {

@@ -6,9 +6,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cstddef>
-
-#include "runtime-shim/reference/host_executor.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moepack::runtime {
@@ -19,66 +16,135 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Computes kRows x kTokens sums side by side: enough to hide the latency of multiplications, and
-// few enough to stay in registers (4 x 3 sums, 3 tokens and a row are the 16 registers of AVX2).
-template <size_t kRows, size_t kTokens>
-HWY_INLINE void MultiplyBlock(const float* const (&w)[kRows], const float* const (&x)[kTokens],
-                              size_t columns, float (&sums)[kRows][kTokens]) {
+// Rows and tokens of a block of sums: enough to hide the latency of multiplications, and few enough
+// to stay in registers. 4 x 6 sums, 6 tokens and a row are 31 of the 32 registers of AVX-512;
+// 4 x 3 sums, 3 tokens and a row are the 16 of AVX2.
+constexpr size_t kBlockRows = 4;
+#if HWY_TARGET <= HWY_AVX3
+constexpr size_t kBlockTokens = 6;
+#else
+constexpr size_t kBlockTokens = 3;
+#endif
+constexpr size_t kSingleRows = 8;  // with one token
+
+// Adds neighbouring lanes until each vector's sum is one lane: of two vectors into one, so that the
+// sums of all come out side by side. kLeft is the number of lanes that a sum still has.
+template <size_t kLeft, size_t kCount>
+HWY_INLINE void SumLanes(const V (&vectors)[kCount], float* sums) {
   const D d;
-  const size_t lanes = hn::Lanes(d);
-  V vectors[kRows][kTokens];
-  for (size_t r = 0; r < kRows; ++r) {
-    for (size_t t = 0; t < kTokens; ++t) vectors[r][t] = hn::Zero(d);
+  if constexpr (kLeft == 1) {
+    for (size_t i = 0; i < kCount; ++i) hn::Store(vectors[i], d, sums + i * hn::Lanes(d));
+  } else {
+#if HWY_TARGET != HWY_SCALAR
+    constexpr size_t kPairs = (kCount + 1) / 2;
+    V pairs[kPairs];
+    for (size_t i = 0; i < kPairs; ++i) {
+      const V a = vectors[2 * i], b = vectors[std::min(2 * i + 1, kCount - 1)];
+      pairs[i] = hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
+    }
+    SumLanes<kLeft / 2, kPairs>(pairs, sums);
+#endif
   }
-  size_t c = 0;
-  for (; c + lanes <= columns; c += lanes) {
+}
+
+// y (+)= sums
+template <size_t kRows>
+HWY_INLINE void PutSums(const float* sums, bool add, float* y) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kRows % 4 == 0) {
+    const hn::FixedTag<float, 4> four;
+    for (size_t r = 0; r < kRows; r += 4) {
+      auto sum = hn::Load(four, sums + r);
+      if (add) sum = hn::Add(hn::LoadU(four, y + r), sum);
+      hn::StoreU(sum, four, y + r);
+    }
+    return;
+  }
+#endif
+  for (size_t r = 0; r < kRows; ++r) y[r] = add ? y[r] + sums[r] : sums[r];
+}
+
+// Columns [first, end) of a product.
+struct Columns {
+  size_t first, end;
+};
+
+// Rows [row, row + kRows) with tokens [token, token + kTokens).
+template <size_t kRows, size_t kTokens>
+HWY_INLINE void MultiplyBlock(const Product& product, const Columns& columns, size_t row,
+                              size_t token) {
+  const D d;
+  const size_t stride = product.weights.stride;
+  const float* const weights = product.weights.first + row * stride;
+  const float* x[kTokens];
+  for (size_t t = 0; t < kTokens; ++t) x[t] = product.x[token + t];
+  V vectors[kTokens * kRows];
+  for (V& vector : vectors) vector = hn::Zero(d);
+  size_t c = columns.first;
+  for (; c + hn::Lanes(d) <= columns.end; c += hn::Lanes(d)) {
     V tokens[kTokens];
     for (size_t t = 0; t < kTokens; ++t) tokens[t] = hn::LoadU(d, x[t] + c);
     for (size_t r = 0; r < kRows; ++r) {
-      const V row = hn::LoadU(d, w[r] + c);
+      const V values = hn::LoadU(d, weights + r * stride + c);
       for (size_t t = 0; t < kTokens; ++t)
-        vectors[r][t] = hn::MulAdd(row, tokens[t], vectors[r][t]);
+        vectors[t * kRows + r] = hn::MulAdd(values, tokens[t], vectors[t * kRows + r]);
     }
   }
-  for (size_t r = 0; r < kRows; ++r) {
+  constexpr size_t kMostLanes = 16;
+  alignas(64) float sums[(kTokens * kRows + kMostLanes - 1) / kMostLanes * kMostLanes];
+  SumLanes<HWY_LANES(float)>(vectors, sums);
+  for (; c < columns.end; ++c) {
     for (size_t t = 0; t < kTokens; ++t) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, vectors[r][t]));
-      for (size_t i = c; i < columns; ++i) sum += w[r][i] * x[t][i];
-      sums[r][t] = sum;
+      for (size_t r = 0; r < kRows; ++r) sums[t * kRows + r] += weights[r * stride + c] * x[t][c];
     }
   }
+  for (size_t t = 0; t < kTokens; ++t)
+    PutSums<kRows>(sums + t * kRows, columns.first > 0, product.y[token + t] + row);
 }
 
-// Multiplies rows [row, row + kRows) of the tile with tokens [token, token + kTokens).
-template <size_t kRows, size_t kTokens>
-HWY_INLINE void MultiplyAt(const DecodedTile& tile, const Rows& x, const Rows& y, uint32_t row,
-                           uint32_t token) {
-  const float* weights[kRows];
-  const float* tokens[kTokens];
-  for (uint32_t r = 0; r < kRows; ++r) weights[r] = tile.weights.data() + size_t{row + r} * x.width;
-  for (uint32_t t = 0; t < kTokens; ++t) tokens[t] = RowOf(x, token + t).data();
-  float sums[kRows][kTokens];
-  MultiplyBlock<kRows, kTokens>(weights, tokens, x.width, sums);
-  for (uint32_t t = 0; t < kTokens; ++t) {
-    const auto out = RowOf(y, token + t);
-    for (uint32_t r = 0; r < kRows; ++r) out[row + r] = sums[r][t];
+// All rows with kTokens tokens.
+template <size_t kTokens>
+HWY_INLINE void MultiplyTokens(const Product& product, const Columns& columns, size_t token) {
+  constexpr size_t kRows = kTokens == 1 ? kSingleRows : kBlockRows;
+  size_t row = 0;
+  for (; row + kRows <= product.weights.count; row += kRows)
+    MultiplyBlock<kRows, kTokens>(product, columns, row, token);
+  for (; row + 2 <= product.weights.count; row += 2)
+    MultiplyBlock<2, kTokens>(product, columns, row, token);
+  for (; row < product.weights.count; ++row)
+    MultiplyBlock<1, kTokens>(product, columns, row, token);
+}
+
+// Tokens from `token` on, fewer than kBlockTokens.
+HWY_INLINE void MultiplyLast(const Product& product, const Columns& columns, size_t token) {
+  switch (product.x.size() - token) {
+#if HWY_TARGET <= HWY_AVX3
+    case 5:
+      return MultiplyTokens<5>(product, columns, token);
+    case 4:
+      return MultiplyTokens<4>(product, columns, token);
+    case 3:
+      return MultiplyTokens<3>(product, columns, token);
+#endif
+    case 2:
+      return MultiplyTokens<2>(product, columns, token);
+    case 1:
+      return MultiplyTokens<1>(product, columns, token);
+    default:
+      return;
   }
 }
 
-// Multiplies all rows of the tile with kTokens tokens.
-template <size_t kTokens>
-HWY_INLINE void MultiplyTokens(const DecodedTile& tile, const Rows& x, const Rows& y,
-                               uint32_t token) {
-  uint32_t row = 0;
-  for (; row + kDotRows <= tile.rows; row += kDotRows)
-    MultiplyAt<kDotRows, kTokens>(tile, x, y, row, token);
-  for (; row < tile.rows; ++row) MultiplyAt<1, kTokens>(tile, x, y, row, token);
-}
-
-void MultiplyTileVectors(const DecodedTile& tile, const Rows& x, const Rows& y) {
-  uint32_t token = 0;
-  for (; token + 3 <= x.count; token += 3) MultiplyTokens<3>(tile, x, y, token);
-  for (; token < x.count; ++token) MultiplyTokens<1>(tile, x, y, token);
+void MultiplyRowsLanes(const Product& product) {
+  Columns columns{0, 0};
+  do {
+    columns.end = std::min<size_t>(product.columns, columns.first + kColumnsAtOnce);
+    size_t token = 0;
+    for (; token + kBlockTokens <= product.x.size(); token += kBlockTokens)
+      MultiplyTokens<kBlockTokens>(product, columns, token);
+    MultiplyLast(product, columns, token);
+    columns.first = columns.end;
+  } while (columns.first < product.columns);
 }
 
 const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
@@ -90,12 +156,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace moepack::runtime {
 
-HWY_EXPORT(MultiplyTileVectors);
+HWY_EXPORT(MultiplyRowsLanes);
 HWY_EXPORT(TargetName);
 
-void MultiplyTile(const DecodedTile& tile, const Rows& x, const Rows& y) {
-  HWY_DYNAMIC_DISPATCH(MultiplyTileVectors)(tile, x, y);
-}
+void MultiplyRows(const Product& product) { HWY_DYNAMIC_DISPATCH(MultiplyRowsLanes)(product); }
 
 const char* DotInstructions() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 

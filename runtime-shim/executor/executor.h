@@ -11,6 +11,7 @@
 
 #include "libshard/base/result.h"
 #include "quant/format.h"
+#include "runtime-shim/executor/expert_batch.h"
 #include "runtime-shim/executor/shapes.h"
 
 namespace moepack::runtime {
@@ -82,6 +83,19 @@ class Executor {
   // x[rows[i]] += factors[i] * y[i]; the rows are distinct
   virtual void ScatterAdd(const Rows& x, std::span<const uint32_t> rows,
                           std::span<const float> factors, const Rows& y) = 0;
+
+  // y = weight x + bias
+  void Project(const Linear& linear, const Rows& x, const Rows& y);
+  // rows.out = down(act(gate(x), up(x))). `gate` and `up` have at least the rows of x and the width
+  // of the MLP.
+  struct MlpRows {
+    Rows gate, up, out;
+  };
+  void RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x, const MlpRows& rows);
+  // sum[t] = the outputs of the experts that picked row t, times their gates, added in ascending
+  // id. `sizes` is empty, and is filled; null when nobody asks. This form runs one expert after the
+  // other with the operations above.
+  virtual Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes);
 };
 
 }  // namespace moepack::runtime

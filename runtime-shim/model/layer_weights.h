@@ -12,10 +12,6 @@
 
 namespace moepack::runtime {
 
-struct Linear {
-  Matrix weight, bias;
-};
-
 struct AttentionWeights {
   Linear norm;
   Linear query, key, value, output;
@@ -31,10 +27,6 @@ struct AttentionWeights {
 struct DeltaWeights {
   Matrix mixed, gate, strengths, rates, output;
   DeltaConstants constants;
-};
-
-struct MlpWeights {
-  Linear gate, up, down;
 };
 
 struct LayerWeights {

@@ -15,19 +15,32 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
+// Rows of activations begin at whole cache lines, so that vectors of their values cross none.
+constexpr uint64_t kAlignment = 64;
+
+std::byte* Aligned(std::byte* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return memory + (kAlignment - address % kAlignment) % kAlignment;
+}
+
 class HostBuffer final : public Buffer {
  public:
+  // `memory` has kAlignment bytes more than asked for.
   HostBuffer(std::unique_ptr<std::byte, Free> memory, uint64_t bytes)
-      : Buffer(bytes), owned_(std::move(memory)), data_(owned_.get()) {}
+      : Buffer(bytes),
+        owned_(std::move(memory)),
+        writable_(Aligned(owned_.get())),
+        data_(writable_) {}
   explicit HostBuffer(std::span<const std::byte> borrowed)
       : Buffer(borrowed.size()), data_(borrowed.data()) {}
 
   const std::byte* data() const { return data_; }
   // Null for weights, which nobody writes.
-  std::byte* writable() const { return owned_.get(); }
+  std::byte* writable() const { return writable_; }
 
  private:
   std::unique_ptr<std::byte, Free> owned_;
+  std::byte* writable_ = nullptr;
   const std::byte* data_;
 };
 
@@ -46,10 +59,10 @@ bool HostExecutor::Supports(const quant::Format* format) const {
 
 Result<BufferPtr> HostExecutor::Allocate(uint64_t bytes) {
   // More than half the address space is not a size: allocators count with signed differences.
-  if (bytes > static_cast<uint64_t>(std::numeric_limits<ptrdiff_t>::max()))
+  if (bytes > static_cast<uint64_t>(std::numeric_limits<ptrdiff_t>::max()) - kAlignment)
     return OutOfMemory(bytes);
   std::unique_ptr<std::byte, Free> memory(
-      static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1)));
+      static_cast<std::byte*>(std::calloc(bytes + kAlignment, 1)));
   if (memory == nullptr) return OutOfMemory(bytes);
   return BufferPtr(std::make_unique<HostBuffer>(std::move(memory), bytes));
 }

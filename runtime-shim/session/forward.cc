@@ -43,38 +43,26 @@ std::string DamagedLayerHint(const Weights& weights) {
 
 }  // namespace
 
+Status Forward::CheckFinite(const char* operation, float value, size_t row) const {
+  if (std::isfinite(value)) return Ok();
+  return Error{
+      Code::kCorrupt,
+      Cat(model_.weights().path, ": layer ", layer_, ": ", operation,
+          ": expected finite numbers, found ", value, " for the token at position ", past_ + row),
+      DamagedLayerHint(model_.weights())};
+}
+
 Status Forward::Mark(const char* operation, const Rows& rows) {
   if (!trace_) return Ok();
   std::vector<float> values(size_t{rows.count} * rows.width);
   SHARD_CHECK(executor_.Read(rows, values));
-  for (size_t index = 0; index < values.size(); ++index) {
-    if (std::isfinite(values[index])) continue;
-    return Error{Code::kCorrupt,
-                 Cat(model_.weights().path, ": layer ", layer_, ": ", operation,
-                     ": expected finite numbers, found ", values[index],
-                     " for the token at position ", past_ + index / rows.width),
-                 DamagedLayerHint(model_.weights())};
-  }
+  for (size_t index = 0; index < values.size(); ++index)
+    SHARD_CHECK(CheckFinite(operation, values[index], index / rows.width));
   return Ok();
-}
-
-void Forward::Project(const Linear& linear, const Rows& x, const Rows& y) {
-  executor_.MatMul(linear.weight, x, y);
-  if (linear.bias) executor_.AddBias(y, linear.bias);
 }
 
 void Forward::Norm(const Linear& norm, const Rows& x, const Rows& y) {
   executor_.RmsNorm(x, {norm.weight, norm.bias, spec_.norm_eps}, y);
-}
-
-void Forward::RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x, const Rows& y) {
-  const uint32_t inner = mlp.gate.weight.rows;
-  const Rows gate = scratch_.gate.Slice(0, x.count).Columns(0, inner);
-  const Rows up = scratch_.up.Slice(0, x.count).Columns(0, inner);
-  Project(mlp.gate, x, gate);
-  Project(mlp.up, x, up);
-  executor_.Activate(activation, gate, up);
-  Project(mlp.down, gate, y);
 }
 
 Status Forward::RunLayer(uint32_t layer) {
@@ -90,7 +78,8 @@ Status Forward::RunLayer(uint32_t layer) {
   if (weights_->moe()) {
     SHARD_CHECK(MixExperts());
   } else {
-    RunMlp(weights_->dense, spec_.activation, normed, Now(scratch_.branch));
+    executor_.RunMlp(weights_->dense, spec_.activation, normed,
+                     {Now(scratch_.gate), Now(scratch_.up), Now(scratch_.branch)});
     SHARD_CHECK(Mark("MLP", Now(scratch_.branch)));
   }
   executor_.Add(hidden, Now(scratch_.branch), spec_.residual_scale);

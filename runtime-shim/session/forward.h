@@ -65,12 +65,10 @@ class Forward {
   // forward_experts.cc
   Status MixExperts();
   Result<std::vector<Selection>> Route();
-  Status RunExpert(uint32_t id, std::span<const Selection> chosen);
+  Status RunExperts(std::span<const Selection> chosen);
   void Observe(std::span<const Selection> chosen);
   void AddShared();
 
-  void Project(const Linear& linear, const Rows& x, const Rows& y);
-  void RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x, const Rows& y);
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
   // Returns the first batch.tokens.size() rows.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
@@ -79,6 +77,8 @@ class Forward {
     return {rows.buffer, rows.offset, count_, width, width};
   }
   Status Mark(const char* operation, const Rows& rows);
+  // kCorrupt, with the operation and the position of the row, unless the value is finite.
+  Status CheckFinite(const char* operation, float value, size_t row) const;
 
   const DeviceModel& model_;
   const ModelSpec& spec_;

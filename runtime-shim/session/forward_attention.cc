@@ -68,12 +68,12 @@ void Forward::ScaleByPosition(const Rows& queries) {
 
 void Forward::ProjectQueries(const Rows& normed, const Rows& queries) {
   if (!spec_.gated_queries) {
-    Project(weights_->attention.query, normed, queries);
+    executor_.Project(weights_->attention.query, normed, queries);
     return;
   }
   // Each head's queries, then its gate.
   const Rows wide = Now(scratch_.query_wide);
-  Project(weights_->attention.query, normed, wide);
+  executor_.Project(weights_->attention.query, normed, wide);
   const Rows pairs = HeadsOf(wide, spec_.layer[layer_].heads);
   executor_.Copy(pairs.Columns(0, spec_.key_width), HeadsOf(queries, spec_.layer[layer_].heads));
 }
@@ -85,8 +85,8 @@ Status Forward::ProjectHeads() {
   const LayerCache& cache = scratch_.caches[layer_];
   const Rows keys = cache.keys.Slice(past_, count_), values = cache.values.Slice(past_, count_);
   ProjectQueries(normed, queries);
-  Project(weights.key, normed, keys);
-  Project(weights.value, normed, values);
+  executor_.Project(weights.key, normed, keys);
+  executor_.Project(weights.value, normed, values);
   SHARD_CHECK(Mark("queries", queries));
   SHARD_CHECK(Mark("keys", keys));
   SHARD_CHECK(Mark("values", values));
@@ -123,7 +123,7 @@ Status Forward::ProjectLatent() {
     executor_.RmsNorm(low, {weights.query_down_norm, {}, spec_.norm_eps}, low);
     executor_.MatMul(weights.query_up, low, wide);
   } else {
-    Project(weights.query, normed, wide);
+    executor_.Project(weights.query, normed, wide);
   }
   SHARD_CHECK(Mark("queries", wide));
   const Rows turns = Now(scratch_.turns);
@@ -187,7 +187,7 @@ Status Forward::Attend() {
     SHARD_CHECK(ProjectHeads());
   }
   SHARD_CHECK(MixHeads());
-  Project(weights_->attention.output, GateHeads(), Now(scratch_.branch));
+  executor_.Project(weights_->attention.output, GateHeads(), Now(scratch_.branch));
   if (spec_.value_scale != 1) executor_.Scale(Now(scratch_.branch), spec_.value_scale);
   return Mark("attention output", Now(scratch_.branch));
 }

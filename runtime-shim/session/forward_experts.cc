@@ -1,10 +1,6 @@
 // The block of experts. The router's logits are read back, experts are chosen on the host
 // (router.h), and each chosen expert runs on the rows of the tokens that picked it. Experts run in
 // ascending id, so that sums are added in the same order on every node.
-#include <algorithm>
-#include <cmath>
-#include <set>
-
 #include "libshard/base/text/text.h"
 #include "runtime-shim/session/forward.h"
 
@@ -12,37 +8,35 @@ namespace moepack::runtime {
 
 namespace {
 
-// The tokens that picked an expert: their rows, the gates that are applied, and the expert's places
-// among each token's choices.
-struct Users {
-  std::vector<uint32_t> rows;
-  std::vector<float> gates;
-  std::vector<size_t> places;  // row * top_k + rank
+// An expert's place among the choices of each row that picked it: row * top_k + rank.
+using Places = std::vector<size_t>;
+
+// The experts that were picked, in ascending id, and their places.
+struct Picked {
+  std::vector<ExpertRows> experts;
+  std::vector<Places> places;
 };
 
-Users UsersOf(uint32_t id, std::span<const Selection> chosen) {
-  Users users;
+Picked PickedOf(std::span<const Selection> chosen, const LayerExpertTable& table) {
+  std::vector<ExpertRows> by_id(table.size());
+  std::vector<Places> places(table.size());
   for (uint32_t row = 0; row < chosen.size(); ++row) {
-    const std::vector<uint32_t>& ids = chosen[row].ids;
-    const auto found = std::find(ids.begin(), ids.end(), id);
-    if (found == ids.end()) continue;
-    const auto rank = static_cast<size_t>(found - ids.begin());
-    users.rows.push_back(row);
-    users.gates.push_back(chosen[row].weights[rank]);
-    users.places.push_back(row * ids.size() + rank);
+    const Selection& own = chosen[row];
+    for (size_t rank = 0; rank < own.ids.size(); ++rank) {
+      ExpertRows& expert = by_id[own.ids[rank]];
+      expert.weights = table[own.ids[rank]];
+      expert.rows.push_back(row);
+      expert.gates.push_back(own.weights[rank]);
+      places[own.ids[rank]].push_back(row * own.ids.size() + rank);
+    }
   }
-  return users;
-}
-
-// Returns the largest magnitude and the Euclidean norm.
-std::pair<float, float> PeakAndNorm(std::span<const float> values) {
-  float peak = 0;
-  double squares = 0;
-  for (const float value : values) {
-    peak = std::max(peak, std::abs(value));
-    squares += double{value} * value;
+  Picked picked;
+  for (size_t id = 0; id < by_id.size(); ++id) {
+    if (by_id[id].rows.empty()) continue;
+    picked.experts.push_back(std::move(by_id[id]));
+    picked.places.push_back(std::move(places[id]));
   }
-  return {peak, static_cast<float>(std::sqrt(squares))};
+  return picked;
 }
 
 }  // namespace
@@ -50,7 +44,7 @@ std::pair<float, float> PeakAndNorm(std::span<const float> values) {
 Result<std::vector<Selection>> Forward::Route() {
   const Routing& router = spec_.layer[layer_].router;
   const Rows logits = Now(scratch_.router).Columns(0, router.expert_count);
-  Project(weights_->router, Now(scratch_.normed), logits);
+  executor_.Project(weights_->router, Now(scratch_.normed), logits);
   SHARD_CHECK(Mark("router", logits));
   router_logits_.resize(size_t{count_} * router.expert_count);
   SHARD_CHECK(executor_.Read(logits, router_logits_));
@@ -67,27 +61,29 @@ Result<std::vector<Selection>> Forward::Route() {
   return chosen;
 }
 
-Status Forward::RunExpert(uint32_t id, std::span<const Selection> chosen) {
-  const MlpWeights& expert = *eligible_.tables[layer_][id];
-  const Users users = UsersOf(id, chosen);
-  const auto count = static_cast<uint32_t>(users.rows.size());
-  const Rows in = scratch_.expert_in.Slice(0, count), out = scratch_.expert_out.Slice(0, count);
-  // Llama-4 multiplies an expert's input by the gate instead of its output.
-  static const std::vector<float> kNone;
-  executor_.Gather(Now(scratch_.normed), users.rows, spec_.weigh_inputs ? users.gates : kNone, in);
-  RunMlp(expert, spec_.expert_activation, in, out);
-  SHARD_CHECK(Mark("experts", out));
-  const std::vector<float> ones(spec_.weigh_inputs ? count : 0, 1.0f);
-  executor_.ScatterAdd(Now(scratch_.branch), users.rows, spec_.weigh_inputs ? ones : users.gates,
-                       out);
-  if (observer_ == nullptr || !observer_->wants_outputs()) return Ok();
-  std::vector<float> values(size_t{count} * spec_.width);
-  SHARD_CHECK(executor_.Read(out, values));
-  for (uint32_t row = 0; row < count; ++row) {
-    const auto [peak, norm] =
-        PeakAndNorm(std::span(values).subspan(size_t{row} * spec_.width, spec_.width));
-    peaks_[users.places[row]] = peak;
-    norms_[users.places[row]] = norm;
+Status Forward::RunExperts(std::span<const Selection> chosen) {
+  const Picked picked = PickedOf(chosen, eligible_.tables[layer_]);
+  const ExpertBatch batch = {picked.experts,           Now(scratch_.normed),
+                             Now(scratch_.branch),     spec_.expert_activation,
+                             spec_.weigh_inputs,       Now(scratch_.expert_in),
+                             Now(scratch_.expert_out), Now(scratch_.gate),
+                             Now(scratch_.up),         Now(scratch_.zeros)};
+  const bool outputs = observer_ != nullptr && observer_->wants_outputs();
+  OutputSizes sizes;
+  SHARD_CHECK(executor_.MixExperts(batch, outputs || trace_ ? &sizes : nullptr));
+  const size_t top_k = spec_.layer[layer_].router.top_k;
+  norms_.assign(outputs ? chosen.size() * top_k : 0, 0);
+  peaks_.assign(norms_.size(), 0);
+  size_t index = 0;
+  for (const Places& places : picked.places) {
+    for (const size_t place : places) {
+      if (trace_) SHARD_CHECK(CheckFinite("experts", sizes.norms[index], place / top_k));
+      if (outputs) {
+        norms_[place] = sizes.norms[index];
+        peaks_[place] = sizes.peaks[index];
+      }
+      ++index;
+    }
   }
   return Ok();
 }
@@ -111,7 +107,7 @@ void Forward::AddShared() {
   const MlpWeights& shared = weights_->shared;
   if (!shared.gate.weight) return;
   const Rows normed = Now(scratch_.normed), out = Now(scratch_.expert_out);
-  RunMlp(shared, spec_.activation, normed, out);
+  executor_.RunMlp(shared, spec_.activation, normed, {Now(scratch_.gate), Now(scratch_.up), out});
   if (weights_->shared_gate) {
     const Rows gate = Now(scratch_.shared_gate);
     executor_.MatMul(weights_->shared_gate, normed, gate);
@@ -122,14 +118,7 @@ void Forward::AddShared() {
 
 Status Forward::MixExperts() {
   SHARD_TRY(const std::vector<Selection> chosen, Route());
-  const bool outputs = observer_ != nullptr && observer_->wants_outputs();
-  const size_t places = outputs ? size_t{count_} * spec_.layer[layer_].router.top_k : 0;
-  norms_.assign(places, 0);
-  peaks_.assign(places, 0);
-  executor_.Copy(Now(scratch_.zeros), Now(scratch_.branch));
-  std::set<uint32_t> used;
-  for (const Selection& selection : chosen) used.insert(selection.ids.begin(), selection.ids.end());
-  for (const uint32_t id : used) SHARD_CHECK(RunExpert(id, chosen));
+  SHARD_CHECK(RunExperts(chosen));
   if (!trace_) Observe(chosen);
   AddShared();
   return Mark("sum of experts", Now(scratch_.branch));

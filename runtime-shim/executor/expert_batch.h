@@ -1,0 +1,43 @@
+// The experts of a layer and the rows of a batch that picked them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime-shim/executor/shapes.h"
+
+namespace moepack::runtime {
+
+struct Linear {
+  Matrix weight, bias;
+};
+
+struct MlpWeights {
+  Linear gate, up, down;
+};
+
+// An expert with the rows that picked it, ascending, and the gate of each.
+struct ExpertRows {
+  const MlpWeights* weights = nullptr;
+  std::vector<uint32_t> rows;
+  std::vector<float> gates;
+};
+
+struct ExpertBatch {
+  std::span<const ExpertRows> experts;  // in ascending id; each has at least one row
+  Rows x, sum;                          // all rows of the batch
+  Activation activation = Activation::kSilu;
+  bool weigh_inputs = false;  // the gates multiply the experts' inputs instead of their outputs
+  // Rows to work in, as many as x has: as wide as x, and as the widest expert.
+  Rows in, out, gate, up;
+  Rows zeros;  // as x, all zero
+};
+
+// Of an expert's output for each of its rows, before the gate: the Euclidean norm and the largest
+// magnitude. One value per row, expert after expert.
+struct OutputSizes {
+  std::vector<float> norms, peaks;
+};
+
+}  // namespace moepack::runtime
