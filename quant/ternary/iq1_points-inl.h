@@ -7,6 +7,7 @@
 #define QUANT_IQ1_POINTS_INL_H_
 #endif
 
+#include "quant/ternary/iq1_neighbours-inl.h"
 #include "quant/ternary/iq1_split-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -15,89 +16,6 @@ namespace HWY_NAMESPACE {
 
 // There are no vectors of eight without vectors.
 #if HWY_TARGET != HWY_SCALAR
-
-// The errors of a run by value and level: errors[4 * i + level]; the fourth is not used.
-HWY_INLINE void ErrorsByLevel(const float* x, const float* w, float scale, const Iq1Values& v,
-                              float* errors) {
-  const hn::CappedTag<float, kIq1Run> d;
-  for (size_t i = 0; i < kIq1Run; i += hn::Lanes(d)) {
-    const auto xi = hn::Load(d, x + i), wi = hn::Load(d, w + i);
-    const auto error = [&](size_t level) {
-      const auto difference = hn::Sub(hn::Set(d, scale * v[level]), xi);
-      return hn::Mul(hn::Mul(wi, difference), difference);
-    };
-    hn::StoreInterleaved4(error(0), error(1), error(2), hn::Zero(d), d, errors + 4 * i);
-  }
-}
-
-// NearestIq1Neighbour of iq1.h, with a neighbour in each lane. `neighbours` has room up to a
-// multiple of the lanes, where the last one is repeated.
-HWY_INLINE uint16_t NearestIq1NeighbourOf(std::span<const uint16_t> neighbours,
-                                          const float* errors) {
-  const D d;
-  const DI di;
-  const hn::Rebind<uint16_t, D> shorts;
-  const VI mask = hn::Set(di, 3);
-  const V largest = Splat(std::numeric_limits<float>::max());
-  V least = largest;
-  VI at = hn::Zero(di);
-  for (size_t n = 0; n < neighbours.size(); n += LaneCount()) {
-    VI points = hn::PromoteTo(di, hn::LoadU(shorts, neighbours.data() + n));
-    V sum = hn::Zero(d);
-    for (size_t i = 0; i < kIq1Run; ++i) {
-      const V of_level = hn::LoadDup128(d, errors + 4 * i);
-      sum = hn::Add(sum,
-                    hn::TableLookupLanes(of_level, hn::IndicesFromVec(d, hn::And(points, mask))));
-      points = hn::ShiftRight<2>(points);
-    }
-    const M less = hn::Lt(sum, least);
-    least = hn::IfThenElse(less, sum, least);
-    at = hn::IfThenElse(hn::RebindMask(di, less), hn::Set(di, static_cast<int32_t>(n)), at);
-  }
-  const V all_least = hn::MinOfLanes(d, least);
-  if (hn::GetLane(all_least) == std::numeric_limits<float>::max()) return neighbours.front();
-  const M equal = hn::Eq(least, all_least);
-  const VI place = hn::Add(at, hn::Iota(di, 0));
-  const VI none = hn::Set(di, std::numeric_limits<int32_t>::max());
-  const VI first = hn::MinOfLanes(di, hn::IfThenElse(hn::RebindMask(di, equal), place, none));
-  return neighbours[static_cast<size_t>(hn::GetLane(first))];
-}
-
-// The groups of all lanes, with their points packed as in points.h.
-template <size_t kRuns>
-struct Iq1Groups {
-  HWY_ALIGN float scale[kMaxLanes];
-  HWY_ALIGN int32_t shifts[kMaxLanes];
-  HWY_ALIGN int32_t points[kRuns * kMaxLanes];
-  HWY_ALIGN int32_t cells[kRuns * kMaxLanes];
-  HWY_ALIGN float moved[kMaxLanes];  // 1 where levels were no point
-  bool found[kMaxLanes];
-};
-
-// Finds the cells of the levels; a negative scale turns them, and the shifts.
-template <size_t kRuns>
-HWY_INLINE void CellsOfSplits(const int32_t* rank, const Iq1Splits& best, Iq1Groups<kRuns>& out) {
-  const D d;
-  const DI di;
-  const M turned = hn::Lt(best.scale, hn::Zero(d));
-  const auto turned_int = hn::RebindMask(di, turned);
-  const VI one = hn::Set(di, 1), two = hn::Set(di, 2);
-  hn::Store(hn::IfThenElse(turned, hn::Neg(best.scale), best.scale), d, out.scale);
-  const VI all = hn::Set(di, (1 << kRuns) - 1);
-  hn::Store(hn::IfThenElse(turned_int, hn::Xor(best.shifts, all), best.shifts), di, out.shifts);
-  for (size_t run = 0; run < kRuns; ++run) {
-    VI cell = hn::Zero(di);
-    for (size_t i = kIq1Run; i-- > 0;) {
-      const VI place = hn::Load(di, rank + (run * kIq1Run + i) * LaneCount());
-      VI level = hn::IfThenElse(hn::Lt(place, best.high), one, two);
-      level = hn::IfThenZeroElse(hn::Lt(place, best.low), level);
-      level = hn::IfThenElse(turned_int, hn::Sub(two, level), level);
-      cell = hn::Add(hn::Add(hn::Add(cell, cell), cell), level);
-    }
-    hn::Store(cell, di, out.cells + run * LaneCount());
-  }
-  StoreMask(best.found, out.found);
-}
 
 // Looks up the points of one lane.
 template <size_t kRuns>

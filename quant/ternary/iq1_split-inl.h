@@ -100,6 +100,42 @@ HWY_INLINE void TryIq1Split(V qx, V qq, size_t low, size_t high, Iq1Shifts shift
   best.found = hn::Or(best.found, better);
 }
 
+// The groups of all lanes, with their points packed as in points.h.
+template <size_t kRuns>
+struct Iq1Groups {
+  HWY_ALIGN float scale[kMaxLanes];
+  HWY_ALIGN int32_t shifts[kMaxLanes];
+  HWY_ALIGN int32_t points[kRuns * kMaxLanes];
+  HWY_ALIGN int32_t cells[kRuns * kMaxLanes];
+  HWY_ALIGN float moved[kMaxLanes];  // 1 where levels were no point
+  bool found[kMaxLanes];
+};
+
+// Finds the cells of the levels; a negative scale turns them, and the shifts.
+template <size_t kRuns>
+HWY_INLINE void CellsOfSplits(const int32_t* rank, const Iq1Splits& best, Iq1Groups<kRuns>& out) {
+  const D d;
+  const DI di;
+  const M turned = hn::Lt(best.scale, hn::Zero(d));
+  const auto turned_int = hn::RebindMask(di, turned);
+  const VI one = hn::Set(di, 1), two = hn::Set(di, 2);
+  hn::Store(hn::IfThenElse(turned, hn::Neg(best.scale), best.scale), d, out.scale);
+  const VI all = hn::Set(di, (1 << kRuns) - 1);
+  hn::Store(hn::IfThenElse(turned_int, hn::Xor(best.shifts, all), best.shifts), di, out.shifts);
+  for (size_t run = 0; run < kRuns; ++run) {
+    VI cell = hn::Zero(di);
+    for (size_t i = kIq1Run; i-- > 0;) {
+      const VI place = hn::Load(di, rank + (run * kIq1Run + i) * LaneCount());
+      VI level = hn::IfThenElse(hn::Lt(place, best.high), one, two);
+      level = hn::IfThenZeroElse(hn::Lt(place, best.low), level);
+      level = hn::IfThenElse(turned_int, hn::Sub(two, level), level);
+      cell = hn::Add(hn::Add(hn::Add(cell, cell), cell), level);
+    }
+    hn::Store(cell, di, out.cells + run * LaneCount());
+  }
+  StoreMask(best.found, out.found);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();

@@ -9,7 +9,6 @@
 #include "libshard/convert/general_keys.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/recipe/recipe.h"
-#include "libshard/recipe/recipe_list.h"
 #include "tests/libshard/convert/golden_cases.h"
 #include "tests/libshard/convert/golden_listing.h"
 
