@@ -27,6 +27,9 @@ class ArchKeys {
   void I32s(std::string_view name, std::span<const int32_t> values) {
     Set(name, GgufValue::I32s(values));
   }
+  void F32s(std::string_view name, std::span<const float> values) {
+    Set(name, GgufValue::F32s(values));
+  }
   void Bools(std::string_view name, const std::vector<bool>& values) {
     Set(name, GgufValue::Bools(values));
   }

@@ -135,6 +135,20 @@ float FactorOf(const Llama3Scaling& scaling, float frequency) {
   return 1 / ((1 - smooth) / scaling.factor + smooth);
 }
 
+// The bases of layers with full attention and of those with a window, where a list gives both.
+Result<std::vector<float>> Bases(const HfConfig& rope, const RopeSupport& support) {
+  std::vector<float> bases;
+  const auto field = rope.Find({"rope_theta"});
+  if (support.window_base && field && field->value->is_array()) {
+    SHARD_TRY(bases, rope.FindF32s({"rope_theta"}));
+    if (bases.size() < 2) return rope.Wrong(*field, "a number, or one for each layer");
+    return bases;
+  }
+  SHARD_TRY(const std::optional<float> theta, rope.FindF32({"rope_theta"}));
+  if (theta) bases.push_back(*theta);
+  return bases;
+}
+
 }  // namespace
 
 Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys& keys,
@@ -143,13 +157,15 @@ Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys&
   SHARD_CHECK(AddScaling(rope, support, keys, warnings));
   SHARD_CHECK(AddSections(rope, keys));
   if (support.log_multiplier) SHARD_CHECK(AddLogMultiplier(rope, keys));
-  SHARD_TRY(std::optional<float> theta, rope.FindF32({"rope_theta"}));
-  if (!theta) theta = support.default_theta;
-  if (theta) keys.F32("rope.freq_base", *theta);
+  SHARD_TRY(std::vector<float> bases, Bases(rope, support));
+  if (bases.empty() && support.default_theta) bases.push_back(*support.default_theta);
+  if (!bases.empty()) keys.F32("rope.freq_base", bases[0]);
+  if (bases.size() > 1) keys.F32("rope.freq_base_swa", bases[1]);
   return Ok();
 }
 
-Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_size) {
+Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_size,
+                                       const RopeSupport& support) {
   std::vector<float> factors;
   SHARD_TRY(const HfConfig rope, config.Rope());
   SHARD_TRY(const std::string type, RopeType(rope));
@@ -159,12 +175,13 @@ Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_siz
                                      kMaxHeadSize, ", found ", head_size)};
   }
   SHARD_TRY(const Llama3Scaling scaling, ReadLlama3(rope));
-  SHARD_TRY(const std::optional<float> theta, rope.FindF32({"rope_theta"}));
+  SHARD_TRY(const std::vector<float> bases, Bases(rope, support));
+  const double base = bases.empty() ? 10000.0f : bases[0];
   for (uint32_t i = 0; i < head_size; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(head_size);
     // std::pow of floats differs between C libraries in the last bit. A double result that is
     // rounded once is the same on every machine.
-    const auto power = static_cast<float>(std::pow(theta.value_or(10000.0f), double{exponent}));
+    const auto power = static_cast<float>(std::pow(base, double{exponent}));
     factors.push_back(FactorOf(scaling, 1.0f / power));
   }
   return factors;
@@ -174,7 +191,7 @@ Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSu
                                             uint32_t head_size) {
   std::vector<RopeTensor> tensors;
   if (support.llama3) {
-    SHARD_TRY(std::vector<float> factors, RopeFactors(config, head_size));
+    SHARD_TRY(std::vector<float> factors, RopeFactors(config, head_size, support));
     if (!factors.empty()) tensors.push_back({"rope_freqs.weight", std::move(factors)});
   }
   SHARD_TRY(const HfConfig rope, config.Rope());

@@ -20,6 +20,9 @@ struct RopeSupport {
   bool log_multiplier = false;  // reads rope.scaling.yarn_log_multiplier (mscale_all_dim)
   // The family itself writes the keys of the "dynamic" scaling.
   bool own_dynamic = false;
+  // Layers with a window have a base of their own, the second of a list in rope_theta, which
+  // becomes rope.freq_base_swa.
+  bool window_base = false;
   bool longrope = false;  // reads rope_factors_long.weight and rope_factors_short.weight
 };
 
@@ -32,7 +35,8 @@ Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys&
 // Returns the values of rope_freqs.weight, one per pair of a head of `head_size` values: the
 // divisor of the pair's angle. Empty unless the config asks for the "llama3" scaling. They are
 // computed in 32-bit floats, as in llama.cpp's converter.
-Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_size);
+Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_size,
+                                       const RopeSupport& support = {});
 
 // An F32 tensor of factors: its name, and one divisor per pair of a head.
 struct RopeTensor {

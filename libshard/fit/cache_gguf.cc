@@ -107,9 +107,15 @@ class GgufCache {
     return Ok();
   }
 
-  // A list of booleans, one per layer or more (of blocks for multi-token prediction).
+  // A list of booleans or of numbers (MiMo-V2), one per layer or more (of blocks for multi-token
+  // prediction).
   Status ReadFlags(std::string_view name, std::vector<bool>& flags) const {
     const GgufValue* list = keys_.Find(name);
+    if (const auto numbers = list->ElementType() ? list->AsUints() : std::nullopt;
+        numbers && numbers->size() >= layers_) {
+      for (uint32_t layer = 0; layer < layers_; ++layer) flags[layer] = (*numbers)[layer] != 0;
+      return Ok();
+    }
     const bool fits = list->ElementType() == GgufType::kBool && list->Count() >= layers_;
     if (!fits) return keys_.Wrong(name, Cat("a list of booleans, one per layer (", layers_, ")"));
     constexpr size_t kListHead = 4 + 8;  // element type and count

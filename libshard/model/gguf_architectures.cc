@@ -113,7 +113,11 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "rnd1"},
     {.name = "sarvam-moe"},
     {.name = "smallthinker"},
-    {.name = "step35"},
+    {.name = "step35",
+     .routing = {{.gating = Gating::kSigmoid,
+                  .normalize = false,
+                  .reads_gating = true,
+                  .reads_weights = true}}},
 };
 static_assert(std::size(kArchitectures) == 52);
 

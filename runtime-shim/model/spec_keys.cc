@@ -1,6 +1,8 @@
 #include "runtime-shim/model/spec_keys.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "libshard/base/text/text.h"
 
@@ -11,6 +13,11 @@ namespace {
 // Larger than any width, layer count or context of a real model, and small enough that products of
 // two fit 64 bits with room to spare.
 constexpr uint64_t kMaxCount = 1 << 24;
+
+std::string KindOf(const GgufValue& value) {
+  if (value.type == GgufType::kArray) return Cat("an array of ", value.Count());
+  return Cat("a ", GgufTypeName(value.type));
+}
 
 }  // namespace
 
@@ -92,6 +99,22 @@ std::string SpecKeys::String(std::string_view key, const std::string& otherwise)
   return otherwise;
 }
 
+std::vector<float> SpecKeys::Floats(std::string_view key, uint32_t count) {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return {};
+  std::vector<float> numbers;
+  if (value->ElementType() == GgufType::kF32) {
+    constexpr size_t kListHead = 4 + 8;  // element type and count
+    numbers.resize((value->bytes.size() - kListHead) / sizeof(float));
+    std::memcpy(numbers.data(), value->bytes.data() + kListHead, numbers.size() * sizeof(float));
+  }
+  const bool finite = std::all_of(numbers.begin(), numbers.end(),
+                                  [](float number) { return std::isfinite(number); });
+  if (numbers.size() >= count && finite) return numbers;
+  Refuse(key, Cat("a list of ", count, " finite f32"), KindOf(*value));
+  return std::vector<float>(count);
+}
+
 std::vector<bool> SpecKeys::Flags(std::string_view key, uint32_t count) {
   const GgufValue* value = Find(key);
   if (value == nullptr) return {};
@@ -105,8 +128,7 @@ std::vector<bool> SpecKeys::Flags(std::string_view key, uint32_t count) {
       flags.push_back(number != 0);
   }
   if (flags.size() >= count) return flags;
-  Refuse(key, Cat("a list of ", count, " bools"),
-         Cat("a ", GgufTypeName(value->type), " of ", value->Count()));
+  Refuse(key, Cat("a list of ", count, " bools"), KindOf(*value));
   return std::vector<bool>(count);
 }
 

@@ -33,6 +33,8 @@ class SpecKeys {
   // number for all.
   std::vector<uint32_t> PerLayer(std::string_view key, uint32_t count, uint32_t otherwise);
 
+  // Reads a list of at least `count` finite numbers; empty when the key is absent.
+  std::vector<float> Floats(std::string_view key, uint32_t count);
   // Reads a list of at least `count` bools, or of numbers; empty when the key is absent.
   std::vector<bool> Flags(std::string_view key, uint32_t count);
 

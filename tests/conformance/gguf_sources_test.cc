@@ -36,6 +36,7 @@ struct RefusedSource {
   const char* message;
 };
 constexpr RefusedSource kRefusedSources[] = {
+    {"step-3.7", "expected Step3p5ForCausalLM, found \"Step3p7FlashForCausalLM\""},
     {"qwen3-moe-mlx", "mlp.gate.scales\": expected a tensor that the GGUF form of qwen3-moe has"},
 };
 

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 // Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
-constexpr const char* kRefused[] = {"qwen3-moe-mlx"};
+constexpr const char* kRefused[] = {"qwen3-moe-mlx", "step-3.7"};
 // transformers' class does not normalise unless the config says so, and llama.cpp always does.
 constexpr const char* kRefusedWhenSilent = "qwen3-moe";
 

@@ -31,8 +31,8 @@ for (const layout of makeFixtures('--list').trim().split('\n')) {
   await checkFamily({source, work: join(work, `${layout}-out`), recipe: 'BF16', prompt});
 }
 
-await check('of the families with a converter one layout is refused', () => {
-  assert.deepEqual(refused, ['qwen3-moe-mlx']);
+await check('of the families with a converter two layouts are refused', () => {
+  assert.deepEqual(refused, ['qwen3-moe-mlx', 'step-3.7']);
 });
 
 finish();

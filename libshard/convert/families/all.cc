@@ -30,6 +30,7 @@ constexpr GgufConverter kConverters[] = {
     {"qwen3-moe", "qwen3moe", ConvertQwen3Moe},
     {"qwen3-next", "qwen3next", ConvertQwen3Next},
     {"qwen3.5-moe", "qwen35moe", ConvertQwen35Moe},
+    {"step3", "step35", ConvertStep35},
 };
 
 }  // namespace

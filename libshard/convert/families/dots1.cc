@@ -1,5 +1,6 @@
 // dots.llm1: norms on queries and keys, leading dense layers, sigmoid scores with a selection bias,
 // shared experts.
+#include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
@@ -12,8 +13,15 @@ namespace {
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "moe_intermediate_size": 1408})";
 
-Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckFullAttention(config));
+  if (shape.kv_heads != shape.heads) {
+    return Error{Code::kUnsupported,
+                 Cat(config.where(), ": num_key_value_heads: expected ", shape.heads,
+                     " as num_attention_heads, the only number that the runtime loads, found ",
+                     shape.kv_heads),
+                 kNoGgufHint};
+  }
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
   SHARD_TRY(const uint32_t dense, LeadingDense(config));

@@ -28,5 +28,6 @@ Result<GgufModel> ConvertQwen2Moe(const MoeModel& model, const ConvertOptions& o
 Result<GgufModel> ConvertQwen35Moe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertQwen3Moe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertQwen3Next(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertStep35(const MoeModel& model, const ConvertOptions& options);
 
 }  // namespace moepack

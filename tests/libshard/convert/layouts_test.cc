@@ -21,7 +21,7 @@ using testing::Contains;
 using testing::IsEmpty;
 
 // Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
-constexpr const char* kRefused[] = {"qwen3-moe-mlx"};
+constexpr const char* kRefused[] = {"qwen3-moe-mlx", "step-3.7"};
 
 std::vector<std::string> ConvertibleLayouts() {
   std::vector<std::string> layouts;
@@ -162,6 +162,7 @@ const std::set<std::string_view> kFloats = {
     "rope.scaling.yarn_log_multiplier",
 };
 const std::map<std::string_view, GgufType> kOthers = {
+    {"attention.head_count", GgufType::kArray},
     {"attention.head_count_kv", GgufType::kArray},
     {"attention.recurrent_layers", GgufType::kArray},
     {"attention.sliding_window_pattern", GgufType::kArray},
@@ -266,6 +267,11 @@ const Requirement kRequirements[] = {
      {"attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa",
       "attention.value_scale", "expert_feed_forward_length"},
      {"output.weight", "blk.1.attn_sinks.weight", "blk.1.exp_probs_b.bias"},
+     {}},
+    {"step35",
+     {"attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa",
+      "expert_feed_forward_length", "expert_shared_feed_forward_length", "expert_weights_norm"},
+     {"output.weight", "blk.1.attn_gate.weight", "blk.1.exp_probs_b.bias"},
      {}},
     {"deepseek32",
      {"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.top_k",

@@ -119,6 +119,89 @@ TEST(ModelSpec, Llama4LeavesRotationOutInEveryFourthLayerAndChunksTheOthers) {
   EXPECT_FALSE(Read(maverick).norm_heads_after_rope);
 }
 
+GgufMetadata Hybrid(const std::string& architecture) {
+  GgufMetadata keys = Keys(architecture);
+  const std::pair<const char*, uint32_t> numbers[] = {{"conv_kernel", 4},
+                                                      {"state_size", 8},
+                                                      {"group_count", 2},
+                                                      {"time_step_rank", 4},
+                                                      {"inner_size", 32}};
+  for (const auto& [key, number] : numbers)
+    keys.Set(architecture + ".ssm." + key, GgufValue::U32(number));
+  return keys;
+}
+
+TEST(ModelSpec, QwenHybridsHaveRecurrentLayersByListOrInterval) {
+  GgufMetadata keys = Hybrid("qwen3next");
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.delta, (DeltaShape{2, 4, 8, 4, false}));
+  EXPECT_TRUE(spec.gated_queries);
+  EXPECT_TRUE(spec.layer[0].recurrent);
+  EXPECT_FALSE(spec.layer[3].recurrent);
+  EXPECT_TRUE(Read(Hybrid("qwen35moe")).delta.tiled);
+  std::vector<bool> listed(8, false);
+  listed[3] = true;
+  keys.Set("qwen3next.attention.recurrent_layers", GgufValue::Bools(listed));
+  EXPECT_FALSE(Read(keys).layer[0].recurrent);
+  EXPECT_TRUE(Read(keys).layer[3].recurrent);
+}
+
+TEST(ModelSpec, RefusesSizesOfDeltaNetsThatDoNotFit) {
+  GgufMetadata keys = Hybrid("qwen3next");
+  keys.Set("qwen3next.ssm.time_step_rank", GgufValue::U32(3));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3next.ssm.time_step_rank: expected a multiple of 2, found 3");
+  keys = Hybrid("qwen3next");
+  keys.Set("qwen3next.ssm.inner_size", GgufValue::U32(33));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3next.ssm.inner_size: expected 32 (heads x size of the state), found 33");
+  keys = Hybrid("qwen3next");
+  keys.Set("qwen3next.attention.recurrent_layers", GgufValue::Bools({true}));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3next.attention.recurrent_layers: expected a list of 8 bools, found an "
+            "array of 1");
+}
+
+TEST(ModelSpec, MimoAndStepHaveWindowsWithARopeOfTheirOwn) {
+  for (const std::string name : {"mimo2", "step35"}) {
+    GgufMetadata keys = Keys(name);
+    EXPECT_EQ(
+        MessageOf(keys),
+        "m.gguf: " + name + ".attention.sliding_window: expected a number, found no such key");
+    keys.Set(name + ".attention.sliding_window", GgufValue::U32(5));
+    EXPECT_EQ(MessageOf(keys),
+              "m.gguf: " + name +
+                  ".attention.sliding_window_pattern: expected a list of bools, found "
+                  "none");
+    keys.Set(name + ".attention.sliding_window_pattern",
+             GgufValue::I32s(std::vector<int32_t>{0, 1, 1, 1, 0, 1, 1, 1}));
+    keys.Set(name + ".rope.freq_base_swa", GgufValue::F32(100));
+    const ModelSpec spec = Read(keys);
+    EXPECT_EQ(spec.layer[0].window, 0u);
+    EXPECT_EQ(spec.layer[1].window, 5u);
+    EXPECT_EQ(spec.RopeOf(1).base, 100);
+    EXPECT_EQ(spec.RopeOf(0).base, 10000);
+    // Step-3.5 rotates half of a head where the whole text is seen.
+    EXPECT_EQ(spec.RopeOf(0).dims,
+              name == "step35" ? spec.RopeOf(1).dims / 2 : spec.RopeOf(1).dims);
+  }
+}
+
+TEST(ModelSpec, StepWithLimitedActivationsIsDeclined) {
+  GgufMetadata keys = Keys("step35");
+  keys.Set("step35.attention.sliding_window", GgufValue::U32(5));
+  keys.Set("step35.attention.sliding_window_pattern", GgufValue::Bools(std::vector<bool>(8)));
+  keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(std::vector<float>(8)));
+  Read(keys);
+  keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(std::vector<float>(8, 7.0f)));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: step35: swiglu_clamp_exp: limited activations do not run in the runtime shim");
+  keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(std::vector<float>(2)));
+  EXPECT_EQ(
+      MessageOf(keys),
+      "m.gguf: step35.swiglu_clamp_exp: expected a list of 8 finite f32, found an array of 2");
+}
+
 GgufMetadata Latent() {
   GgufMetadata keys = Keys("deepseek2");
   keys.Set("deepseek2.attention.key_length_mla", GgufValue::U32(48));
@@ -135,6 +218,23 @@ TEST(ModelSpec, DeepseekHasOneLatentKeyHead) {
   EXPECT_EQ(spec.latent, (ModelSpec::Latent{64, 32, 24}));
   EXPECT_FLOAT_EQ(spec.attention_scale, 1 / std::sqrt(48.0f));
   EXPECT_EQ(spec.rope.pairing, Pairing::kNeighbours);
+}
+
+TEST(ModelSpec, ModelsWithAnIndexerRunAsFarAsItPicksEverything) {
+  for (const std::string name : {"deepseek32", "glm-dsa"}) {
+    GgufMetadata keys = Keys(name);
+    for (const GgufEntry& entry : Latent().entries()) {
+      if (entry.key.starts_with("deepseek2.attention") || entry.key.starts_with("deepseek2.rope"))
+        keys.Set(name + entry.key.substr(entry.key.find('.')), entry.value);
+    }
+    EXPECT_EQ(MessageOf(keys),
+              "m.gguf: " + name + ".attention.indexer.top_k: expected a number, found no such key");
+    keys.Set(name + ".attention.indexer.top_k", GgufValue::U32(16));
+    const ModelSpec spec = Read(keys);
+    EXPECT_EQ(spec.context, 16u);
+    EXPECT_TRUE(spec.unused_indexer);
+    EXPECT_TRUE(spec.is_latent());
+  }
 }
 
 // With YaRN and a logarithmic multiplier m the magnitude 1 + 0.1 m ln(factor) is squared into the

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 constexpr const char* kJoined = "model.layers.0.attention.query_key_value.weight";
 
-void AddBlock(ConvertSample& sample, const std::string& at, bool norms) {
+void AddBailingBlock(ConvertSample& sample, const std::string& at, bool norms) {
   AddLayerNorms(sample, at);
   sample.Add(at + "attention.query_key_value.weight", {8, 4});
   if (norms) sample.Add(at + "attention.query_layernorm.weight", {2});
@@ -19,7 +19,7 @@ void AddBlock(ConvertSample& sample, const std::string& at, bool norms) {
   sample.Add(at + "attention.dense.weight", {4, 4});
 }
 
-void AddEnds(ConvertSample& sample) {
+void AddBailingEnds(ConvertSample& sample) {
   AddTokenizer(sample);
   for (const char* name : {"model.word_embeddings.weight", "lm_head.weight"})
     sample.Add(name, {5, 4});
@@ -32,8 +32,8 @@ ConvertSample Ling() {
   sample.config["first_k_dense_replace"] = 0;
   sample.config["num_shared_experts"] = 1;
   sample.config["norm_topk_prob"] = true;
-  AddEnds(sample);
-  AddBlock(sample, "model.layers.0.", /*norms=*/false);
+  AddBailingEnds(sample);
+  AddBailingBlock(sample, "model.layers.0.", /*norms=*/false);
   AddDeepseekExperts(sample, "model.layers.0.", /*bias=*/false);
   return sample;
 }
@@ -43,13 +43,20 @@ ConvertSample Ling2() {
   sample.config["num_shared_experts"] = 1;
   sample.config["norm_topk_prob"] = true;
   sample.config["score_function"] = "sigmoid";
-  AddEnds(sample);
-  AddBlock(sample, "model.layers.0.", /*norms=*/true);
-  AddBlock(sample, "model.layers.1.", /*norms=*/true);
+  AddBailingEnds(sample);
+  AddBailingBlock(sample, "model.layers.0.", /*norms=*/true);
+  AddBailingBlock(sample, "model.layers.1.", /*norms=*/true);
   AddDenseMlp(sample, "model.layers.0.mlp.");
   AddDeepseekExperts(sample, "model.layers.1.", /*bias=*/false);
   sample.Add("model.layers.1.mlp.gate.expert_bias", {2});
   return sample;
+}
+
+// What config.json alone gives.
+Result<GgufModel> BailingKeysOf(const ConvertSample& sample) {
+  ConvertOptions options;
+  options.part = ConvertOptions::Part::kKeys;
+  return sample.Convert(options);
 }
 
 // Rows of four numbers.
@@ -100,7 +107,7 @@ TEST(BailingMoe, RefusesALayerWithoutExperts) {
 }
 
 TEST(BailingMoeV2, KeepsQueriesKeysAndValuesTogether) {
-  const ConvertSample sample = Ling2();
+  ConvertSample sample = Ling2();
   EXPECT_EQ(sample.Values(Converted(sample), "blk.0.attn_qkv.weight"), sample.Values(kJoined));
 }
 
@@ -120,7 +127,7 @@ TEST(BailingMoeV2, TheWidthOfSharedExpertsIsThatOfOne) {
   ConvertSample sample = Ling2();
   sample.config["num_shared_experts"] = 2;
   sample.config["moe_shared_expert_intermediate_size"] = 4;
-  const auto keys = sample.Convert({.part = ConvertOptions::Part::kKeys});
+  const auto keys = BailingKeysOf(sample);
   ASSERT_TRUE(keys) << keys.error().message;
   EXPECT_EQ(keys->metadata.Uint("bailingmoe2.expert_shared_feed_forward_length"), 2u);
   sample.config["moe_shared_expert_intermediate_size"] = 5;

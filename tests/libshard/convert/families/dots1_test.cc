@@ -15,10 +15,12 @@ ConvertSample Dots() {
   sample.config["scoring_func"] = "noaux_tc";
   sample.config["norm_topk_prob"] = true;
   sample.config["routed_scaling_factor"] = 2.5;
+  sample.config["num_key_value_heads"] = 2;
   AddModel(sample);
   for (const std::string at : {"model.layers.0.", "model.layers.1."}) {
     AddLayerNorms(sample, at);
-    AddGroupedAttention(sample, at);
+    for (const char* part : {"q", "k", "v", "o"})
+      sample.Add(at + "self_attn." + part + "_proj.weight", {4, 4});
     sample.Add(at + "self_attn.q_norm.weight", {2});
     sample.Add(at + "self_attn.k_norm.weight", {2});
   }
@@ -44,6 +46,14 @@ TEST(Dots1, ASelectionBiasAndNormsAreDue) {
     const Error error = ConversionError(sample);
     EXPECT_EQ(error.code, Code::kCorrupt) << name;
   }
+}
+
+TEST(Dots1, RefusesFewerKeyHeadsThanHeads) {
+  ConvertSample sample = Dots();
+  sample.config["num_key_value_heads"] = 1;
+  const auto keys = sample.Convert();
+  ASSERT_FALSE(keys);
+  EXPECT_THAT(keys.error().message, HasSubstr("num_key_value_heads"));
 }
 
 TEST(Dots1, RefusesLayersWithAWindow) {

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kBias = "model.layers.1.mlp.moe_statics.e_score_correction_bias";
+constexpr const char* kErnieBias = "model.layers.1.mlp.moe_statics.e_score_correction_bias";
 
 ConvertSample Ernie(bool shared = true) {
   ConvertSample sample =
@@ -25,16 +25,16 @@ ConvertSample Ernie(bool shared = true) {
   }
   AddDenseMlp(sample, "model.layers.0.mlp.");
   AddDeepseekExperts(sample, "model.layers.1.", /*bias=*/false);
-  sample.Add(kBias, {1, 2});
+  sample.Add(kErnieBias, {1, 2});
   if (!shared) sample.Remove("shared_experts");
   if (!shared) sample.config.erase("moe_num_shared_experts");
   return sample;
 }
 
 TEST(Ernie45Moe, TheSelectionBiasBecomesAVector) {
-  const ConvertSample sample = Ernie();
+  ConvertSample sample = Ernie();
   const GgufModel model = Converted(sample);
-  EXPECT_EQ(sample.Values(model, "blk.1.exp_probs_b.bias"), sample.Values(kBias));
+  EXPECT_EQ(sample.Values(model, "blk.1.exp_probs_b.bias"), sample.Values(kErnieBias));
   for (const GgufTensor& tensor : model.tensors) {
     if (tensor.name != "blk.1.exp_probs_b.bias") continue;
     EXPECT_EQ(tensor.shape, std::vector<uint64_t>{2});
@@ -44,7 +44,7 @@ TEST(Ernie45Moe, TheSelectionBiasBecomesAVector) {
 
 TEST(Ernie45Moe, ABiasOfSeveralRowsIsRefused) {
   ConvertSample sample = Ernie();
-  sample.Reshape(kBias, {2, 2});
+  sample.Reshape(kErnieBias, {2, 2});
   EXPECT_EQ(ConversionError(sample).code, Code::kCorrupt);
 }
 

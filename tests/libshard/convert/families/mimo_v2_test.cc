@@ -39,6 +39,13 @@ ConvertSample Mimo() {
   return sample;
 }
 
+// What config.json alone gives.
+Result<GgufModel> MimoKeysOf(const ConvertSample& sample) {
+  ConvertOptions options;
+  options.part = ConvertOptions::Part::kKeys;
+  return sample.Convert(options);
+}
+
 TEST(MimoV2, WritesHeadsAndWindowsLayerByLayer) {
   const GgufMetadata keys = ConvertedKeys(Mimo());
   EXPECT_THAT(keys.Find("mimo2.attention.head_count_kv")->AsUints(), Optional(ElementsAre(1, 2)));
@@ -55,7 +62,7 @@ TEST(MimoV2, RefusesSizesThatDifferBetweenLayers) {
   for (const char* key : {"swa_head_dim", "swa_v_head_dim", "swa_num_attention_heads"}) {
     ConvertSample sample = Mimo();
     sample.config[key] = 8;
-    const auto keys = sample.Convert({.part = ConvertOptions::Part::kKeys});
+    const auto keys = MimoKeysOf(sample);
     ASSERT_FALSE(keys) << key;
     EXPECT_EQ(keys.error().code, Code::kUnsupported);
     EXPECT_THAT(keys.error().message, HasSubstr(key));

@@ -1,0 +1,169 @@
+// Step-3.5-Flash: layers with a window have more query heads and another rope base than those with
+// full attention, which rotate half of a head; each head's result has a gate; norms hold the
+// difference from one; sigmoid scores with a selection bias. Blocks for multi-token prediction are
+// left out.
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+// Source: configuration_step3p5.py of Step-3.5-Flash.
+constexpr std::string_view kDefaults = R"({"rms_norm_eps": 1e-5})";
+constexpr const char* kWindow = "sliding_attention";
+
+Error CannotHold(const HfConfig& config, const std::string& what) {
+  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
+}
+
+// Which layers have a window. The lists of a config may go on with the blocks for multi-token
+// prediction.
+Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
+  const auto field = config.Find({"layer_types"});
+  if (!field) return config.Missing({"layer_types"}, "a list of kinds of attention");
+  if (!field->value->is_array() || field->value->size() < shape.layers) {
+    return config.Wrong(*field, Cat("a list of at least ", shape.layers, " kinds of attention"));
+  }
+  std::vector<bool> windowed;
+  for (uint32_t i = 0; i < shape.layers; ++i) windowed.push_back((*field->value)[i] == kWindow);
+  return windowed;
+}
+
+// The runtime rotates half of a head with full attention, and the whole of one with a window.
+Status CheckRotation(const HfConfig& config, const std::vector<bool>& windowed) {
+  SHARD_TRY(const std::vector<float> parts, config.FindF32s({"partial_rotary_factors"}));
+  for (size_t i = 0; i < windowed.size() && i < parts.size(); ++i) {
+    const float expected = windowed[i] ? 1.0f : 0.5f;
+    if (parts[i] == expected) continue;
+    return CannotHold(config, Cat("partial_rotary_factors: expected ", expected, " in layer ", i,
+                                  ", found ", parts[i]));
+  }
+  return Ok();
+}
+
+struct HeadCounts {
+  uint32_t query = 0, key = 0;
+};
+
+Result<HeadCounts> WindowHeads(const HfConfig& config, const HeadCounts& full) {
+  const auto other = config.Find({"attention_other_setting"});
+  if (!other) return full;
+  SHARD_TRY(const HfConfig own,
+            HfConfig::Parse(Cat(config.where(), ": ", other->path), other->value->dump()));
+  SHARD_TRY(const std::optional<uint32_t> query, own.FindU32({"num_attention_heads"}));
+  SHARD_TRY(const std::optional<uint32_t> key, own.FindU32({"num_attention_groups"}));
+  const HeadCounts heads{query.value_or(full.query), key.value_or(full.key)};
+  if (heads.key > 0 && heads.query % heads.key == 0) return heads;
+  return config.Wrong(*other, "a number of groups that divides that of heads");
+}
+
+Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<bool>& windowed,
+                ArchKeys& keys) {
+  SHARD_TRY(const std::optional<uint32_t> groups, config.FindU32({"num_attention_groups"}));
+  const HeadCounts full{shape.heads, groups.value_or(shape.kv_heads)};
+  SHARD_TRY(const HeadCounts window, WindowHeads(config, full));
+  std::vector<int32_t> query, key;
+  for (const bool narrow : windowed) {
+    const HeadCounts& heads = narrow ? window : full;
+    query.push_back(static_cast<int32_t>(heads.query));
+    key.push_back(static_cast<int32_t>(heads.key));
+  }
+  keys.I32s("attention.head_count", query);
+  keys.I32s("attention.head_count_kv", key);
+  keys.U32("attention.key_length", shape.head_size);
+  keys.U32("attention.value_length", shape.head_size);
+  return Ok();
+}
+
+// Numbers of layers, or none where the field is absent; 0 is no limit.
+Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field, const char* key,
+                 ArchKeys& keys) {
+  const auto list = config.Find({field});
+  if (!list) return Ok();
+  if (!list->value->is_array() || list->value->size() < shape.layers) {
+    return config.Wrong(*list, Cat("a list of at least ", shape.layers, " numbers"));
+  }
+  std::vector<float> limits;
+  for (uint32_t i = 0; i < shape.layers; ++i) {
+    const Json& limit = (*list->value)[i];
+    if (!limit.is_null() && !limit.is_number()) return config.Wrong(*list, "numbers");
+    limits.push_back(limit.is_null() ? 0 : limit.get<float>());
+  }
+  keys.F32s(key, limits);
+  return Ok();
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
+  SHARD_CHECK(CheckRotation(config, windowed));
+  SHARD_CHECK(AddHeads(config, shape, windowed, keys));
+  SHARD_TRY(const uint32_t window, config.U32({"sliding_window"}));
+  keys.U32("attention.sliding_window", window);
+  keys.Bools("attention.sliding_window_pattern", windowed);
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
+  SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedWidth));
+  keys.U32("expert_feed_forward_length", width);
+  keys.U32("expert_shared_feed_forward_length", shared);
+  SHARD_CHECK(AddLimits(config, shape, "swiglu_limits", "swiglu_clamp_exp", keys));
+  return AddLimits(config, shape, "swiglu_limits_shared", "swiglu_clamp_shexp", keys);
+}
+
+void AddRows(HfFamily& family) {
+  const std::string at = "layers.{L}.", to = "blk.{L}.";
+  const auto add = [&](const std::string& source, const std::string& target, bool optional,
+                       ValueRule rule = ValueRule::kNone) {
+    family.rows.push_back({.source = source + ".weight",
+                           .target = target + ".weight",
+                           .optional = optional,
+                           .rule = rule});
+  };
+  add("embed_tokens", "token_embd", false);
+  add("norm", "output_norm", false, ValueRule::kPlusOne);
+  add("lm_head", "output", false);
+  add(at + "input_layernorm", to + "attn_norm", false, ValueRule::kPlusOne);
+  for (const char* part : {"q", "k", "v"})
+    add(Cat(at, "self_attn.", part, "_proj"), Cat(to, "attn_", part), false);
+  add(at + "self_attn.o_proj", to + "attn_output", false);
+  add(at + "self_attn.g_proj", to + "attn_gate", true);
+  for (const char* part : {"q", "k"})
+    add(Cat(at, "self_attn.", part, "_norm"), Cat(to, "attn_", part, "_norm"), true,
+        ValueRule::kPlusOne);
+  add(at + "post_attention_layernorm", to + "ffn_norm", false, ValueRule::kPlusOne);
+  add(at + "moe.gate", to + "ffn_gate_inp", true);
+  AddOptionalRow(family, at + "moe.router_bias", to + "exp_probs_b.bias");
+  for (const char* part : {"gate", "up", "down"}) {
+    add(Cat(at, "mlp.", part, "_proj"), Cat(to, "ffn_", part), true);
+    add(Cat(at, "moe.", part, "_proj"), Cat(to, "ffn_", part, "_exps"), true);
+    add(Cat(at, "share_expert.", part, "_proj"), Cat(to, "ffn_", part, "_shexp"), true);
+  }
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertStep35(const MoeModel& model, const ConvertOptions& options) {
+  if (model.config().architecture != "Step3p5ForCausalLM") {
+    return Error{
+        Code::kUnsupported,
+        Cat(model.config_path().string(), ": architectures: expected Step3p5ForCausalLM, found ",
+            Quoted(model.config().architecture), ", which llama.cpp does not know"),
+        kNoGgufHint};
+  }
+  HfFamily family;
+  family.architecture = "step35";
+  family.pre = "deepseek-v3";
+  family.needs_output = true;
+  family.all_layers_moe = false;
+  family.defaults = kDefaults;
+  family.rope.llama3 = true;
+  family.rope.window_base = true;
+  family.keys = AddKeys;
+  AddRows(family);
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace moepack
