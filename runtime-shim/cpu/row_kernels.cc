@@ -83,6 +83,10 @@ struct ClampedSiluAct {
   }
 };
 
+struct SigmoidAct {
+  V operator()(V gate, V up) const { return hn::Mul(SigmoidOf(gate), up); }
+};
+
 template <class Act>
 HWY_INLINE void ActivateAll(const Act& act, std::span<float> gate, std::span<const float> up) {
   const D d;
@@ -107,6 +111,8 @@ void ActivateLanes(Activation kind, std::span<float> gate, std::span<const float
       return ActivateAll(GeluAct(), gate, up);
     case Activation::kClampedSilu:
       return ActivateAll(ClampedSiluAct(), gate, up);
+    case Activation::kSigmoid:
+      return ActivateAll(SigmoidAct(), gate, up);
   }
 }
 
