@@ -11,6 +11,7 @@
 
 #include "quant/format.h"
 #include "runtime-shim/cuda/blocks_32.h"
+#include "runtime-shim/cuda/blocks_fp4.h"
 #include "runtime-shim/cuda/blocks_k.h"
 #include "runtime-shim/cuda/blocks_k23.h"
 #include "tests/quant/golden_cases.h"
@@ -44,6 +45,7 @@ void ForEachType(const Test& test) {
   test(Named<Q51>{"q5_1"});
   test(Named<Iq4Nl>{"iq4_nl"});
   test(Named<Mxfp4>{"mxfp4"});
+  test(Named<Nvfp4>{"nvfp4"});
   test(Named<Q2K>{"q2_K"});
   test(Named<Q3K>{"q3_K"});
   test(Named<Q4K>{"q4_K"});
