@@ -5,7 +5,6 @@
 #include <hwy/foreach_target.h>
 
 #include <array>
-#include <cstring>
 
 #include "quant/half.h"
 #include "quant/nibbles/nibbles-inl.h"
