@@ -51,23 +51,38 @@ HWY_INLINE hn::Vec<DF> LoadBytes(DF d, const Byte* from) {
   return hn::ConvertTo(d, hn::PromoteTo(integers, hn::LoadU(bytes, from)));
 }
 
-// out[i] = scale * q[i].
-template <size_t kCount, class Byte>
-HWY_INLINE void DecodeScaled(const Byte* q, float scale, float* out) {
-  const D d;
-  const V scales = Splat(scale);
-  for (size_t i = 0; i < kCount; i += LaneCount()) {
-    hn::StoreU(hn::Mul(scales, LoadBytes(d, q + i)), d, out + i);
-  }
-}
+// scale * q.
+struct Scaled {
+  V scale;
+  HWY_INLINE V Of(V q) const { return hn::Mul(scale, q); }
+};
 
-// out[i] = scale * q[i] - min.
-template <size_t kCount>
-HWY_INLINE void DecodeAbove(const uint8_t* q, float scale, float min, float* out) {
-  const D d;
-  const V scales = Splat(scale), mins = Splat(min);
-  for (size_t i = 0; i < kCount; i += LaneCount()) {
-    hn::StoreU(hn::Sub(hn::Mul(scales, LoadBytes(d, q + i)), mins), d, out + i);
+// scale * q - min.
+struct ScaledAbove {
+  V scale, min;
+  HWY_INLINE V Of(V q) const { return hn::Sub(hn::Mul(scale, q), min); }
+};
+
+// scale * q + min. Not both may be other than finite: the sum of two values that are NaN is one of
+// them, and compilers choose which.
+struct ScaledPlus {
+  V scale, min;
+  HWY_INLINE V Of(V q) const { return hn::Add(hn::Mul(scale, q), min); }
+};
+
+// out[i] = value.Of(q[i]) for the bytes of a vector, which has as many lanes as one of floats or
+// more. They are not stored and loaded again four by four, because g++ makes moves through scalar
+// registers of that.
+template <class Value, class DB>
+HWY_INLINE void DecodeBytes(DB, hn::Vec<DB> q, const Value& value, float* out) {
+  if constexpr (hn::MaxLanes(DB()) <= hn::MaxLanes(D())) {
+    hn::StoreU(value.Of(hn::ConvertTo(D(), hn::PromoteTo(DI(), q))), D(), out);
+  } else {
+#if HWY_TARGET != HWY_SCALAR  // which has no halves of vectors
+    const hn::Half<DB> half;
+    DecodeBytes(half, hn::LowerHalf(half, q), value, out);
+    DecodeBytes(half, hn::UpperHalf(half, q), value, out + hn::MaxLanes(half));
+#endif
   }
 }
 

@@ -1,5 +1,5 @@
-// What the decoders of the k-quants share: the scales of all groups of a block at once, and its
-// integers 32 neighbours at a time, which is how k_bits.h packs them.
+// What the decoders of the k-quants share: the scales of all groups of a block at once, and the
+// integers of one group after the other.
 #if defined(QUANT_K_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_K_DECODE_INL_H_
 #undef QUANT_K_DECODE_INL_H_
@@ -15,38 +15,34 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// A plane is a run of 32 neighbouring values, which lie in 32 neighbouring bytes. A vector has a
-// whole plane or half of one.
-inline constexpr size_t kPlane = 32;
-inline constexpr size_t kPlanes = kSuperBlock / kPlane;
-using DPlane = hn::CappedTag<uint8_t, kPlane>;
-using VPlane = hn::Vec<DPlane>;
-
-HWY_INLINE VPlane BitsFrom(const uint8_t* bytes, size_t shift, uint8_t mask) {
-  const DPlane d;
-  const VPlane shifted = hn::ShiftRightSame(hn::LoadU(d, bytes), static_cast<int>(shift));
-  return hn::And(shifted, hn::Set(d, mask));
+template <unsigned kShift, class DB>
+HWY_INLINE hn::Vec<DB> BitsFrom(DB d, const uint8_t* bytes, uint8_t mask) {
+  return hn::And(hn::ShiftRight<kShift>(hn::LoadU(d, bytes)), hn::Set(d, mask));
 }
 
-// FourBitsOf, TwoBitsOf and OneBitOf of k_bits.h for value `at` and those after it in its plane.
-HWY_INLINE VPlane FourBitsFrom(const uint8_t* packed, size_t distance, size_t at) {
-  const size_t in_run = at % (2 * distance);
-  const size_t byte = at / (2 * distance) * distance + in_run % distance;
-  return BitsFrom(packed + byte, in_run < distance ? 0 : 4, 15);
+// FourBitsOf, TwoBitsOf and OneBitOf of k_bits.h for as many values as `d` has lanes, from value
+// kFirst + i on. The values from kFirst to the last of these are within a run of 32.
+template <size_t kDistance, size_t kFirst, class DB>
+HWY_INLINE hn::Vec<DB> FourBitsFrom(DB d, const uint8_t* packed, size_t i) {
+  constexpr size_t kInRun = kFirst % (2 * kDistance);
+  constexpr size_t kByte = kFirst / (2 * kDistance) * kDistance + kInRun % kDistance;
+  return BitsFrom<(kInRun < kDistance ? 0 : 4)>(d, packed + kByte + i, 15);
 }
 
-HWY_INLINE VPlane TwoBitsFrom(const uint8_t* packed, size_t at) {
-  return BitsFrom(packed + at / 128 * 32 + at % 32, at % 128 / 32 * 2, 3);
+template <size_t kFirst, class DB>
+HWY_INLINE hn::Vec<DB> TwoBitsFrom(DB d, const uint8_t* packed, size_t i) {
+  return BitsFrom<kFirst % 128 / 32 * 2>(d, packed + kFirst / 128 * 32 + kFirst % 32 + i, 3);
 }
 
-HWY_INLINE VPlane OneBitFrom(const uint8_t* packed, size_t at) {
-  return BitsFrom(packed + at % 32, at / 32, 1);
+template <size_t kFirst, class DB>
+HWY_INLINE hn::Vec<DB> OneBitFrom(DB d, const uint8_t* packed, size_t i) {
+  return BitsFrom<kFirst / 32>(d, packed + kFirst % 32 + i, 1);
 }
 
-// Stores bytes less `levels`, which makes them signed.
-HWY_INLINE void StoreSignedBytes(VPlane bytes, uint8_t levels, int8_t* q) {
-  const DPlane d;
-  hn::Store(hn::Sub(bytes, hn::Set(d, levels)), d, reinterpret_cast<uint8_t*>(q));
+// bytes - levels.
+template <class DB>
+HWY_INLINE hn::Vec<hn::RebindToSigned<DB>> SignedLevels(DB d, hn::Vec<DB> bytes, uint8_t levels) {
+  return hn::BitCast(hn::RebindToSigned<DB>(), hn::Sub(bytes, hn::Set(d, levels)));
 }
 
 // out[j] = d * (levels[j] - zero), for integers. Byte is uint8_t or int8_t.
@@ -67,14 +63,43 @@ HWY_INLINE void ScaleWord(uint64_t levels, float d, float* out, int zero = 0) {
   ScaleLevels<sizeof(levels)>(bytes, d, out, zero);
 }
 
-// d * scale and dmin * min of every group.
-struct PairsOfGroups {
-  HWY_ALIGN float scale[ScalePairs::kGroups];
-  HWY_ALIGN float min[ScalePairs::kGroups];
+// d * scale of every group, for integers with a sign.
+template <size_t kGroupCount>
+struct GroupScales {
+  static constexpr size_t kGroups = kGroupCount;
+  using Byte = int8_t;
+  HWY_ALIGN float scale[kGroups];
+  HWY_INLINE Scaled Group(size_t j) const { return {Splat(scale[j])}; }
 };
 
+// d * scale and dmin * min of every group, for integers without.
+template <size_t kGroupCount>
+struct GroupRanges {
+  static constexpr size_t kGroups = kGroupCount;
+  using Byte = uint8_t;
+  HWY_ALIGN float scale[kGroups];
+  HWY_ALIGN float min[kGroups];
+  HWY_INLINE ScaledAbove Group(size_t j) const { return {Splat(scale[j]), Splat(min[j])}; }
+};
+
+// Decodes the groups of a block from number kGroup on. Levels::From<kFirst>(d, block, i) has the
+// integers of the values from kFirst + i on, as many as `d` has lanes. Positions and shifts are
+// constants in each group, which is why this is not a loop.
+template <class Levels, size_t kGroup = 0, class Scales>
+HWY_INLINE void DecodeGroups(const uint8_t* block, const Scales& scales, float* out) {
+  constexpr size_t kGroupValues = kSuperBlock / Scales::kGroups, kFirst = kGroup * kGroupValues;
+  const hn::CappedTag<uint8_t, kGroupValues> bytes;
+  const hn::Rebind<typename Scales::Byte, decltype(bytes)> integers;
+  const auto value = scales.Group(kGroup);
+  for (size_t i = 0; i < kGroupValues; i += hn::Lanes(bytes)) {
+    const auto q = Levels::template From<kFirst>(bytes, block, i);
+    DecodeBytes(integers, q, value, out + kFirst + i);
+  }
+  if constexpr (kGroup + 1 < Scales::kGroups) DecodeGroups<Levels, kGroup + 1>(block, scales, out);
+}
+
 // ScalePairs::Group of every group; `pairs` are the bytes of a ScalePairs.
-HWY_INLINE void LoadPairs(const uint8_t* pairs, PairsOfGroups& out) {
+HWY_INLINE void LoadPairs(const uint8_t* pairs, GroupRanges<ScalePairs::kGroups>& out) {
   const uint8_t* const packed = pairs + offsetof(ScalePairs, packed);
   // Four levels at a time, one in each byte.
   const auto scales = LoadNumber<uint32_t>(packed), mins = LoadNumber<uint32_t>(packed + 4);

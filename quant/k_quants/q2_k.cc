@@ -57,27 +57,23 @@ void EncodeQ2KLanes(Values values, Values importance, std::span<std::byte> out) 
   EncodeInLanes<BlockQ2K>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
-HWY_INLINE void DecodeBlockQ2K(const uint8_t* block, float* out) {
-  constexpr size_t kGroups = BlockQ2K::kGroups, kGroupValues = kSuperBlock / kGroups;
-  HWY_ALIGN float scale[kGroups], min[kGroups];
-  HWY_ALIGN uint8_t levels[2 * kGroups];
-  const NibbleHalves halves = LoadNibbles(block + offsetof(BlockQ2K, scales));
-  hn::Store(halves.low, DBytes16(), levels);
-  hn::Store(halves.high, DBytes16(), levels + kGroups);
-  ScaleLevels<kGroups>(levels, LoadHalf(block + offsetof(BlockQ2K, d)), scale);
-  ScaleLevels<kGroups>(levels + kGroups, LoadHalf(block + offsetof(BlockQ2K, dmin)), min);
-  const DPlane d;
-  HWY_ALIGN uint8_t q[kPlane];
-  for (size_t j = 0; j < kPlanes; ++j) {
-    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
-      hn::Store(TwoBitsFrom(block + offsetof(BlockQ2K, qs), j * kPlane + l), d, q + l);
-    }
-    for (size_t half = 0; half < 2; ++half) {
-      const size_t group = 2 * j + half;
-      DecodeAbove<kGroupValues>(q + half * kGroupValues, scale[group], min[group],
-                                out + group * kGroupValues);
-    }
+struct PackedQ2K {
+  template <size_t kFirst, class DB>
+  static HWY_INLINE auto From(DB d, const uint8_t* block, size_t i) {
+    return TwoBitsFrom<kFirst>(d, block + offsetof(BlockQ2K, qs), i);
   }
+};
+
+HWY_INLINE void DecodeBlockQ2K(const uint8_t* block, float* out) {
+  constexpr size_t kGroups = BlockQ2K::kGroups;
+  const NibbleHalves levels = LoadNibbles(block + offsetof(BlockQ2K, scales));
+  HWY_ALIGN uint8_t low[kGroups], high[kGroups];
+  hn::Store(levels.low, DBytes16(), low);
+  hn::Store(levels.high, DBytes16(), high);
+  GroupRanges<kGroups> scales;
+  ScaleLevels<kGroups>(low, LoadHalf(block + offsetof(BlockQ2K, d)), scales.scale);
+  ScaleLevels<kGroups>(high, LoadHalf(block + offsetof(BlockQ2K, dmin)), scales.min);
+  DecodeGroups<PackedQ2K>(block, scales, out);
 }
 
 void DecodeQ2KLanes(std::span<const std::byte> in, std::span<float> out) {

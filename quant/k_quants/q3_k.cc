@@ -233,21 +233,19 @@ HWY_INLINE void LoadScalesQ3K(const uint8_t* block, float* scale) {
   ScaleWord((lower >> 4 & kLow) | (last & kHigh) << 4, d, scale + 8, kQ3KScaleLevels);
 }
 
-HWY_INLINE void DecodeBlockQ3K(const uint8_t* block, float* out) {
-  const DPlane d;
-  HWY_ALIGN float scale[BlockQ3K::kGroups];
-  LoadScalesQ3K(block, scale);
-  HWY_ALIGN int8_t q[kPlane];
-  for (size_t j = 0; j < kPlanes; ++j) {
-    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
-      const size_t at = j * kPlane + l;
-      const VPlane low = TwoBitsFrom(block + offsetof(BlockQ3K, qs), at);
-      const VPlane high = OneBitFrom(block + offsetof(BlockQ3K, hmask), at);
-      StoreSignedBytes(hn::Or(low, hn::ShiftLeft<2>(high)), kQ3KLevels, q + l);
-    }
-    DecodeScaled<kPlane / 2>(q, scale[2 * j], out + j * kPlane);
-    DecodeScaled<kPlane / 2>(q + kPlane / 2, scale[2 * j + 1], out + j * kPlane + kPlane / 2);
+struct PackedQ3K {
+  template <size_t kFirst, class DB>
+  static HWY_INLINE auto From(DB d, const uint8_t* block, size_t i) {
+    const auto low = TwoBitsFrom<kFirst>(d, block + offsetof(BlockQ3K, qs), i);
+    const auto high = OneBitFrom<kFirst>(d, block + offsetof(BlockQ3K, hmask), i);
+    return SignedLevels(d, hn::Or(low, hn::ShiftLeft<2>(high)), kQ3KLevels);
   }
+};
+
+HWY_INLINE void DecodeBlockQ3K(const uint8_t* block, float* out) {
+  GroupScales<BlockQ3K::kGroups> scales;
+  LoadScalesQ3K(block, scales.scale);
+  DecodeGroups<PackedQ3K>(block, scales, out);
 }
 
 void DecodeQ3KLanes(std::span<const std::byte> in, std::span<float> out) {

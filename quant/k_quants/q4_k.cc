@@ -19,18 +19,17 @@ void EncodeQ4KLanes(Values values, Values importance, std::span<std::byte> out) 
                           });
 }
 
-HWY_INLINE void DecodeBlockQ4K(const uint8_t* block, float* out) {
-  const DPlane d;
-  PairsOfGroups pairs;
-  LoadPairs(block + offsetof(BlockQ4K, pairs), pairs);
-  HWY_ALIGN uint8_t q[kPlane];
-  for (size_t j = 0; j < kPlanes; ++j) {
-    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
-      const size_t at = j * kPlane + l;
-      hn::Store(FourBitsFrom(block + offsetof(BlockQ4K, qs), kQ4KDistance, at), d, q + l);
-    }
-    DecodeAbove<kPlane>(q, pairs.scale[j], pairs.min[j], out + j * kPlane);
+struct PackedQ4K {
+  template <size_t kFirst, class DB>
+  static HWY_INLINE auto From(DB d, const uint8_t* block, size_t i) {
+    return FourBitsFrom<kQ4KDistance, kFirst>(d, block + offsetof(BlockQ4K, qs), i);
   }
+};
+
+HWY_INLINE void DecodeBlockQ4K(const uint8_t* block, float* out) {
+  GroupRanges<ScalePairs::kGroups> scales;
+  LoadPairs(block + offsetof(BlockQ4K, pairs), scales);
+  DecodeGroups<PackedQ4K>(block, scales, out);
 }
 
 void DecodeQ4KLanes(std::span<const std::byte> in, std::span<float> out) {

@@ -19,20 +19,19 @@ void EncodeQ5KLanes(Values values, Values importance, std::span<std::byte> out) 
                           });
 }
 
-HWY_INLINE void DecodeBlockQ5K(const uint8_t* block, float* out) {
-  const DPlane d;
-  PairsOfGroups pairs;
-  LoadPairs(block + offsetof(BlockQ5K, pairs), pairs);
-  HWY_ALIGN uint8_t q[kPlane];
-  for (size_t j = 0; j < kPlanes; ++j) {
-    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
-      const size_t at = j * kPlane + l;
-      const VPlane low = FourBitsFrom(block + offsetof(BlockQ5K, qs), kQ5KDistance, at);
-      const VPlane fifth = OneBitFrom(block + offsetof(BlockQ5K, qh), at);
-      hn::Store(hn::Or(low, hn::ShiftLeft<4>(fifth)), d, q + l);
-    }
-    DecodeAbove<kPlane>(q, pairs.scale[j], pairs.min[j], out + j * kPlane);
+struct PackedQ5K {
+  template <size_t kFirst, class DB>
+  static HWY_INLINE auto From(DB d, const uint8_t* block, size_t i) {
+    const auto low = FourBitsFrom<kQ5KDistance, kFirst>(d, block + offsetof(BlockQ5K, qs), i);
+    const auto fifth = OneBitFrom<kFirst>(d, block + offsetof(BlockQ5K, qh), i);
+    return hn::Or(low, hn::ShiftLeft<4>(fifth));
   }
+};
+
+HWY_INLINE void DecodeBlockQ5K(const uint8_t* block, float* out) {
+  GroupRanges<ScalePairs::kGroups> scales;
+  LoadPairs(block + offsetof(BlockQ5K, pairs), scales);
+  DecodeGroups<PackedQ5K>(block, scales, out);
 }
 
 void DecodeQ5KLanes(std::span<const std::byte> in, std::span<float> out) {

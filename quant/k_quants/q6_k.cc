@@ -55,22 +55,20 @@ void EncodeQ6KLanes(Values values, Values importance, std::span<std::byte> out) 
   EncodeInLanes<BlockQ6K>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
-HWY_INLINE void DecodeBlockQ6K(const uint8_t* block, float* out) {
-  const DPlane d;
-  HWY_ALIGN float scale[BlockQ6K::kGroups];
-  const auto* const scales = reinterpret_cast<const int8_t*>(block + offsetof(BlockQ6K, scales));
-  ScaleLevels<BlockQ6K::kGroups>(scales, LoadHalf(block + offsetof(BlockQ6K, d)), scale);
-  HWY_ALIGN int8_t q[kPlane];
-  for (size_t j = 0; j < kPlanes; ++j) {
-    for (size_t l = 0; l < kPlane; l += hn::Lanes(d)) {
-      const size_t at = j * kPlane + l;
-      const VPlane low = FourBitsFrom(block + offsetof(BlockQ6K, ql), kQ6KDistance, at);
-      const VPlane high = TwoBitsFrom(block + offsetof(BlockQ6K, qh), at);
-      StoreSignedBytes(hn::Or(low, hn::ShiftLeft<4>(high)), kQ6KLevels, q + l);
-    }
-    DecodeScaled<kPlane / 2>(q, scale[2 * j], out + j * kPlane);
-    DecodeScaled<kPlane / 2>(q + kPlane / 2, scale[2 * j + 1], out + j * kPlane + kPlane / 2);
+struct PackedQ6K {
+  template <size_t kFirst, class DB>
+  static HWY_INLINE auto From(DB d, const uint8_t* block, size_t i) {
+    const auto low = FourBitsFrom<kQ6KDistance, kFirst>(d, block + offsetof(BlockQ6K, ql), i);
+    const auto high = TwoBitsFrom<kFirst>(d, block + offsetof(BlockQ6K, qh), i);
+    return SignedLevels(d, hn::Or(low, hn::ShiftLeft<4>(high)), kQ6KLevels);
   }
+};
+
+HWY_INLINE void DecodeBlockQ6K(const uint8_t* block, float* out) {
+  GroupScales<BlockQ6K::kGroups> scales;
+  const auto* const levels = reinterpret_cast<const int8_t*>(block + offsetof(BlockQ6K, scales));
+  ScaleLevels<BlockQ6K::kGroups>(levels, LoadHalf(block + offsetof(BlockQ6K, d)), scales.scale);
+  DecodeGroups<PackedQ6K>(block, scales, out);
 }
 
 void DecodeQ6KLanes(std::span<const std::byte> in, std::span<float> out) {

@@ -38,37 +38,30 @@ HWY_INLINE void OrFifthBits(const uint8_t* packed, NibbleHalves& halves) {
   halves.high = hn::Or(halves.high, hn::IfThenElseZero(high, fifth));
 }
 
-// out[i] = d * (q[i] - levels).
-HWY_INLINE void DecodeSigned32(const NibbleHalves& halves, uint8_t levels, float d, float* out) {
-  const DBytes16 bytes;
-  const VBytes16 shift = hn::Set(bytes, levels);
-  HWY_ALIGN uint8_t q[kGroup32];
-  hn::Store(hn::Sub(halves.low, shift), bytes, q);
-  hn::Store(hn::Sub(halves.high, shift), bytes, q + 16);
-  DecodeScaled<kGroup32>(reinterpret_cast<const int8_t*>(q), d, out);
+// out[i] = value.Of(q[i]).
+template <class Value>
+HWY_INLINE void Decode32(const NibbleHalves& q, const Value& value, float* out) {
+  DecodeBytes(DBytes16(), q.low, value, out);
+  DecodeBytes(DBytes16(), q.high, value, out + 16);
 }
 
-// out[i] = d * q[i] + m. REQUIRES: at most one of d and m is not finite. The sum of two values that
-// are NaN is one of them, and compilers choose which.
-HWY_INLINE void DecodeRanged32(const NibbleHalves& halves, float d, float m, float* out) {
+// out[i] = value.Of(q[i] - levels).
+template <class Value>
+HWY_INLINE void DecodeSigned32(const NibbleHalves& q, uint8_t levels, const Value& value,
+                               float* out) {
   const DBytes16 bytes;
-  HWY_ALIGN uint8_t q[kGroup32];
-  hn::Store(halves.low, bytes, q);
-  hn::Store(halves.high, bytes, q + 16);
-  const V scale = Splat(d), min = Splat(m);
-  for (size_t i = 0; i < kGroup32; i += LaneCount()) {
-    hn::StoreU(hn::Add(hn::Mul(LoadBytes(D(), q + i), scale), min), D(), out + i);
-  }
+  const VBytes16 shift = hn::Set(bytes, levels);
+  DecodeBytes(DCodes(), hn::BitCast(DCodes(), hn::Sub(q.low, shift)), value, out);
+  DecodeBytes(DCodes(), hn::BitCast(DCodes(), hn::Sub(q.high, shift)), value, out + 16);
 }
 
 // out[i] = scale * codes[q[i]].
-HWY_INLINE void DecodeCodes32(const NibbleHalves& halves, hn::Vec<DCodes> codes, float scale,
+HWY_INLINE void DecodeCodes32(const NibbleHalves& q, hn::Vec<DCodes> codes, float scale,
                               float* out) {
   const DCodes bytes;
-  HWY_ALIGN int8_t q[kGroup32];
-  hn::Store(hn::TableLookupBytes(codes, hn::BitCast(bytes, halves.low)), bytes, q);
-  hn::Store(hn::TableLookupBytes(codes, hn::BitCast(bytes, halves.high)), bytes, q + 16);
-  DecodeScaled<kGroup32>(q, scale, out);
+  const Scaled value{Splat(scale)};
+  DecodeBytes(bytes, hn::TableLookupBytes(codes, hn::BitCast(bytes, q.low)), value, out);
+  DecodeBytes(bytes, hn::TableLookupBytes(codes, hn::BitCast(bytes, q.high)), value, out + 16);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -18,7 +18,8 @@ void EncodeQ40Lanes(Values values, Values importance, std::span<std::byte> out) 
 
 HWY_INLINE void DecodeBlockQ40(const uint8_t* block, float* out) {
   const NibbleHalves halves = LoadNibbles(block + offsetof(BlockQ40, qs));
-  DecodeSigned32(halves, kQ40Levels, LoadHalf(block + offsetof(BlockQ40, d)), out);
+  const Scaled value{Splat(LoadHalf(block + offsetof(BlockQ40, d)))};
+  DecodeSigned32(halves, kQ40Levels, value, out);
 }
 
 void DecodeQ40Lanes(std::span<const std::byte> in, std::span<float> out) {

@@ -24,7 +24,7 @@ HWY_INLINE void DecodeBlockQ41(const uint8_t* block, float* out) {
                         {out, kGroup32});
   }
   const NibbleHalves halves = LoadNibbles(block + offsetof(BlockQ41, qs));
-  DecodeRanged32(halves, d, m, out);
+  Decode32(halves, ScaledPlus{Splat(d), Splat(m)}, out);
 }
 
 void DecodeQ41Lanes(std::span<const std::byte> in, std::span<float> out) {

@@ -19,7 +19,8 @@ void EncodeQ50Lanes(Values values, Values importance, std::span<std::byte> out) 
 HWY_INLINE void DecodeBlockQ50(const uint8_t* block, float* out) {
   NibbleHalves halves = LoadNibbles(block + offsetof(BlockQ50, qs));
   OrFifthBits(block + offsetof(BlockQ50, qh), halves);
-  DecodeSigned32(halves, kQ50Levels, LoadHalf(block + offsetof(BlockQ50, d)), out);
+  const Scaled value{Splat(LoadHalf(block + offsetof(BlockQ50, d)))};
+  DecodeSigned32(halves, kQ50Levels, value, out);
 }
 
 void DecodeQ50Lanes(std::span<const std::byte> in, std::span<float> out) {

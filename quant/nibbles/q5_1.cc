@@ -25,7 +25,7 @@ HWY_INLINE void DecodeBlockQ51(const uint8_t* block, float* out) {
   }
   NibbleHalves halves = LoadNibbles(block + offsetof(BlockQ51, qs));
   OrFifthBits(block + offsetof(BlockQ51, qh), halves);
-  DecodeRanged32(halves, d, m, out);
+  Decode32(halves, ScaledPlus{Splat(d), Splat(m)}, out);
 }
 
 void DecodeQ51Lanes(std::span<const std::byte> in, std::span<float> out) {

@@ -48,7 +48,10 @@ void EncodeQ80Lanes(Values values, Values importance, std::span<std::byte> out) 
 
 HWY_INLINE void DecodeBlockQ80(const uint8_t* block, float* out) {
   const auto* const q = reinterpret_cast<const int8_t*>(block + offsetof(BlockQ80, qs));
-  DecodeScaled<kGroup32>(q, LoadHalf(block + offsetof(BlockQ80, d)), out);
+  const Scaled value{Splat(LoadHalf(block + offsetof(BlockQ80, d)))};
+  for (size_t i = 0; i < kGroup32; i += LaneCount()) {
+    hn::StoreU(value.Of(LoadBytes(D(), q + i)), D(), out + i);
+  }
 }
 
 void DecodeQ80Lanes(std::span<const std::byte> in, std::span<float> out) {

@@ -58,8 +58,11 @@ HWY_INLINE void DecodeNvfp4Pair(const uint8_t* qs, const uint8_t* d, float* out)
     std::memcpy(codes + half * kNvfp4Group, low + half * kHalf, kHalf);
     std::memcpy(codes + half * kNvfp4Group + kHalf, high + half * kHalf, kHalf);
   }
-  DecodeScaled<kNvfp4Group>(codes, HalfOfUnsignedE4M3(d[0]), out);
-  DecodeScaled<kNvfp4Group>(codes + kNvfp4Group, HalfOfUnsignedE4M3(d[1]), out + kNvfp4Group);
+  for (size_t group = 0; group < 2; ++group) {
+    const Scaled value{Splat(HalfOfUnsignedE4M3(d[group]))};
+    const auto of_group = hn::Load(DCodes(), codes + group * kNvfp4Group);
+    DecodeBytes(DCodes(), of_group, value, out + group * kNvfp4Group);
+  }
 }
 
 HWY_INLINE void DecodeBlockNvfp4(const uint8_t* block, float* out) {
