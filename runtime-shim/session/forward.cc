@@ -12,20 +12,15 @@
 
 namespace moepack::runtime {
 
-Forward::Forward(const DeviceModel& model, Scratch& scratch, const EligibleTables& eligible,
-                 RoutingObserver* observer)
-    : model_(model),
-      spec_(model.spec()),
-      executor_(model.executor()),
-      scratch_(scratch),
-      eligible_(eligible),
-      observer_(observer) {}
+Forward::Forward(const DeviceModel& model)
+    : model_(model), spec_(model.spec()), executor_(model.executor()), scratch_(model.scratch()) {}
 
-void Forward::SetContext(uint32_t context) {
-  const DeviceTrunk& trunk = model_.trunk();
+std::vector<double> Forward::TurnsOf(const DeviceModel& model, uint32_t context) {
+  const RopeSpec& rope = model.spec().rope;
+  const DeviceTrunk& trunk = model.trunk();
   const std::vector<float>& stretched =
-      context > spec_.rope.original_context ? trunk.rope_long : trunk.rope_short;
-  turns_ = PairTurns(spec_.rope, trunk.rope_factors.empty() ? stretched : trunk.rope_factors);
+      context > rope.original_context ? trunk.rope_long : trunk.rope_short;
+  return PairTurns(rope, trunk.rope_factors.empty() ? stretched : trunk.rope_factors);
 }
 
 namespace {
@@ -42,11 +37,11 @@ std::string DamagedLayerHint(const Weights& weights) {
 
 Status Forward::CheckFinite(const char* operation, float value, size_t row) const {
   if (std::isfinite(value)) return Ok();
-  return Error{
-      Code::kCorrupt,
-      Cat(model_.weights().path, ": layer ", layer_, ": ", operation,
-          ": expected finite numbers, found ", value, " for the token at position ", past_ + row),
-      DamagedLayerHint(model_.weights())};
+  return Error{Code::kCorrupt,
+               Cat(model_.weights().path, ": layer ", layer_, ": ", operation,
+                   ": expected finite numbers, found ", value, " for the token at position ",
+                   positions_[row]),
+               DamagedLayerHint(model_.weights())};
 }
 
 Status Forward::Mark(const char* operation, const Rows& rows) {
@@ -83,31 +78,43 @@ Status Forward::RunLayer(uint32_t layer) {
   return Ok();
 }
 
-Status Forward::Run(const Batch& batch, bool trace) {
-  count_ = static_cast<uint32_t>(batch.tokens.size());
-  past_ = batch.past;
+Status Forward::Run(std::vector<Segment>& segments, uint32_t layers, bool trace) {
   trace_ = trace;
-  layer_ = 0;
-  std::vector<float> turns(size_t{count_} * spec_.rope.dims);
-  FillTurns(spec_.rope, turns_, past_, turns);
+  layer_ = count_ = 0;
+  segments_ = segments;
+  positions_.clear();
+  std::vector<uint32_t> tokens;
+  std::vector<float> turns;
+  for (Segment& segment : segments) {
+    segment.first_row = count_;
+    count_ += segment.count();
+    tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
+    for (uint32_t i = 0; i < segment.count(); ++i) positions_.push_back(segment.past + i);
+    std::vector<float> own(size_t{segment.count()} * spec_.rope.dims);
+    FillTurns(spec_.rope, *segment.turns, segment.past, own);
+    turns.insert(turns.end(), own.begin(), own.end());
+  }
   executor_.Write(turns, Now(scratch_.turns));
 
   const Rows hidden = Now(scratch_.hidden);
-  executor_.Embed(model_.trunk().embedding, batch.tokens, hidden);
+  executor_.Embed(model_.trunk().embedding, tokens, hidden);
   if (spec_.embedding_scale != 1) executor_.Scale(hidden, spec_.embedding_scale);
   SHARD_CHECK(Mark("embedding", hidden));
-  const uint32_t layers = batch.layers == 0 ? spec_.layers : batch.layers;
+  if (layers == 0) layers = spec_.layers;
   for (uint32_t layer = 0; layer < layers; ++layer) {
     SHARD_CHECK(CheckInterrupt());
     SHARD_CHECK(RunLayer(layer));
+    if (ran_) ran_((layer + 1.0) / layers);
   }
-  if (batch.layers != 0) return Ok();
+  return Ok();
+}
 
-  const uint32_t first = batch.all_logits ? 0 : count_ - 1;
-  const Rows asked = hidden.Slice(first, count_ - first);
-  const Rows normed = scratch_.normed.Slice(0, asked.count);
-  const Rows logits = scratch_.logits.Slice(0, asked.count);
-  Norm(model_.trunk().output_norm, asked, normed);
+Status Forward::PutLogits(std::span<const uint32_t> rows, bool trace) {
+  trace_ = trace;
+  const auto count = static_cast<uint32_t>(rows.size());
+  const Rows normed = scratch_.normed.Slice(0, count), logits = scratch_.logits.Slice(0, count);
+  executor_.Gather(Now(scratch_.hidden), rows, {}, normed);
+  Norm(model_.trunk().output_norm, normed, normed);
   SHARD_CHECK(Mark("output norm", normed));
   executor_.MatMul(model_.trunk().output, normed, logits);
   if (model_.trunk().output_bias) executor_.AddBias(logits, model_.trunk().output_bias);
