@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "runtime-shim/cpu/dots-inl.h"
+
 #ifndef MOEPACK_DOTS_ALONE_STEP
 #define MOEPACK_DOTS_ALONE_STEP
 namespace moepack::runtime {
@@ -27,10 +29,8 @@ HWY_BEFORE_NAMESPACE();
 namespace moepack::runtime {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
+using D = FloatTag;
+using V = FloatVector;
 
 // Rows and tokens of a block of sums: enough to hide the latency of multiplications, and few enough
 // to stay in registers. 4 x 6 sums, 6 tokens and a row are 31 of the 32 registers of AVX-512;
@@ -42,43 +42,6 @@ constexpr size_t kBlockTokens = 6;
 constexpr size_t kBlockTokens = 3;
 #endif
 constexpr size_t kSingleRows = 8;  // with one token
-
-// Adds neighbouring lanes until each vector's sum is one lane: of two vectors into one, so that the
-// sums of all come out side by side. kLeft is the number of lanes that a sum still has.
-template <size_t kLeft, size_t kCount>
-HWY_INLINE void SumLanes(const V (&vectors)[kCount], float* sums) {
-  const D d;
-  if constexpr (kLeft == 1) {
-    for (size_t i = 0; i < kCount; ++i) hn::Store(vectors[i], d, sums + i * hn::Lanes(d));
-  } else {
-#if HWY_TARGET != HWY_SCALAR
-    constexpr size_t kPairs = (kCount + 1) / 2;
-    V pairs[kPairs];
-    for (size_t i = 0; i < kPairs; ++i) {
-      const V a = vectors[2 * i], b = vectors[std::min(2 * i + 1, kCount - 1)];
-      pairs[i] = hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
-    }
-    SumLanes<kLeft / 2, kPairs>(pairs, sums);
-#endif
-  }
-}
-
-// y (+)= sums
-template <size_t kRows>
-HWY_INLINE void PutSums(const float* sums, bool add, float* y) {
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (kRows % 4 == 0) {
-    const hn::FixedTag<float, 4> four;
-    for (size_t r = 0; r < kRows; r += 4) {
-      auto sum = hn::Load(four, sums + r);
-      if (add) sum = hn::Add(hn::LoadU(four, y + r), sum);
-      hn::StoreU(sum, four, y + r);
-    }
-    return;
-  }
-#endif
-  for (size_t r = 0; r < kRows; ++r) y[r] = add ? y[r] + sums[r] : sums[r];
-}
 
 // Columns [first, end) of a product.
 struct Columns {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "runtime-shim/cpu/block_dots.h"
 #include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/reference/host_executor.h"
 
@@ -47,6 +48,8 @@ void MultiplyAlone(const Matrix& weights, const RowRange& range, const float* x,
                    TileMemory& memory) {
   const auto all = BlocksOf(weights, range.first, range.count);
   const size_t row_bytes = weights.row_bytes();
+  if (MultiplyBlocks(weights.format, {all.data(), row_bytes, range.count, weights.columns, x, y}))
+    return;
   const auto tile = memory.Get(size_t{kRowsAlone} * kColumnsAlone);
   for (uint32_t row = 0; row < range.count; row += kRowsAlone) {
     const uint32_t rows = std::min(kRowsAlone, range.count - row);
