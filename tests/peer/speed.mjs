@@ -1,6 +1,6 @@
 // For make bench: how fast llama.cpp runs a GGUF, in tokens per second of processor time of all its
-// threads. The prompt runs on THREADS threads; single tokens on one, because more of them spin while
-// they wait for each other. Writes {"prompt": ..., "decode": ...} to OUT.
+// threads. The prompt runs on THREADS threads; single tokens on one, because more of them spin
+// while they wait for each other. Writes {"prompt": ..., "decode": ...} to OUT.
 // usage: node speed.mjs FILE THREADS PROMPT DECODED OUT
 import {writeFileSync} from 'node:fs';
 import {getLlama, LlamaLogLevel} from 'node-llama-cpp';

@@ -89,7 +89,8 @@ TEST_P(CpuProducts, TokensDoNotDependOnTheTokensAroundThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CpuProducts, ::testing::Values("f32", "bf16", "q8_0", "q6_K", "q4_K", "q5_0"));
+INSTANTIATE_TEST_SUITE_P(, CpuProducts,
+                         ::testing::Values("f32", "bf16", "q8_0", "q6_K", "q4_K", "q5_0"));
 
 // One token after another gives the bits of all at once.
 TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {
