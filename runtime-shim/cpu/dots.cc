@@ -7,14 +7,30 @@
 
 #include <algorithm>
 
+#include "runtime-shim/cpu/dots-inl.h"
+
+#ifndef MOEPACK_DOTS_ALONE_STEP
+#define MOEPACK_DOTS_ALONE_STEP
+namespace moepack::runtime {
+// Some columns of DotsAlone: the first or the last of those whose sums stay in registers. The sums
+// are added to y, or written to it.
+struct AloneStep {
+  FloatRows weights;
+  const float* x;
+  uint32_t columns;
+  float* lanes;
+  float* y;
+  bool first, last, add;
+};
+}  // namespace moepack::runtime
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace moepack::runtime {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
+using D = FloatTag;
+using V = FloatVector;
 
 // Rows and tokens of a block of sums: enough to hide the latency of multiplications, and few enough
 // to stay in registers. 4 x 6 sums, 6 tokens and a row are 31 of the 32 registers of AVX-512;
@@ -26,43 +42,6 @@ constexpr size_t kBlockTokens = 6;
 constexpr size_t kBlockTokens = 3;
 #endif
 constexpr size_t kSingleRows = 8;  // with one token
-
-// Adds neighbouring lanes until each vector's sum is one lane: of two vectors into one, so that the
-// sums of all come out side by side. kLeft is the number of lanes that a sum still has.
-template <size_t kLeft, size_t kCount>
-HWY_INLINE void SumLanes(const V (&vectors)[kCount], float* sums) {
-  const D d;
-  if constexpr (kLeft == 1) {
-    for (size_t i = 0; i < kCount; ++i) hn::Store(vectors[i], d, sums + i * hn::Lanes(d));
-  } else {
-#if HWY_TARGET != HWY_SCALAR
-    constexpr size_t kPairs = (kCount + 1) / 2;
-    V pairs[kPairs];
-    for (size_t i = 0; i < kPairs; ++i) {
-      const V a = vectors[2 * i], b = vectors[std::min(2 * i + 1, kCount - 1)];
-      pairs[i] = hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
-    }
-    SumLanes<kLeft / 2, kPairs>(pairs, sums);
-#endif
-  }
-}
-
-// y (+)= sums
-template <size_t kRows>
-HWY_INLINE void PutSums(const float* sums, bool add, float* y) {
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (kRows % 4 == 0) {
-    const hn::FixedTag<float, 4> four;
-    for (size_t r = 0; r < kRows; r += 4) {
-      auto sum = hn::Load(four, sums + r);
-      if (add) sum = hn::Add(hn::LoadU(four, y + r), sum);
-      hn::StoreU(sum, four, y + r);
-    }
-    return;
-  }
-#endif
-  for (size_t r = 0; r < kRows; ++r) y[r] = add ? y[r] + sums[r] : sums[r];
-}
 
 // Columns [first, end) of a product.
 struct Columns {
@@ -147,6 +126,42 @@ void MultiplyRowsLanes(const Product& product) {
   } while (columns.first < product.columns);
 }
 
+// Goes on with the sums in `lanes`, from zero with the first columns.
+template <size_t kRows>
+HWY_INLINE void AddAlone(const AloneStep& step, size_t row) {
+  const D d;
+  const size_t stride = step.weights.stride, width = hn::Lanes(d);
+  const float* const weights = step.weights.first + row * stride;
+  float* const lanes = step.lanes + row * width;
+  V vectors[kRows];
+  for (size_t r = 0; r < kRows; ++r)
+    vectors[r] = step.first ? hn::Zero(d) : hn::Load(d, lanes + r * width);
+  size_t c = 0;
+  for (; c + width <= step.columns; c += width) {
+    const V token = hn::LoadU(d, step.x + c);
+    for (size_t r = 0; r < kRows; ++r)
+      vectors[r] = hn::MulAdd(hn::LoadU(d, weights + r * stride + c), token, vectors[r]);
+  }
+  if (!step.last) {
+    for (size_t r = 0; r < kRows; ++r) hn::Store(vectors[r], d, lanes + r * width);
+    return;
+  }
+  alignas(64) float sums[16];
+  SumLanes<HWY_LANES(float)>(vectors, sums);
+  for (; c < step.columns; ++c) {
+    for (size_t r = 0; r < kRows; ++r) sums[r] += weights[r * stride + c] * step.x[c];
+  }
+  PutSums<kRows>(sums, step.add, step.y + row);
+}
+
+void AddAloneLanes(const AloneStep& step) {
+  size_t row = 0;
+  for (; row + kSingleRows <= step.weights.count; row += kSingleRows)
+    AddAlone<kSingleRows>(step, row);
+  for (; row + 2 <= step.weights.count; row += 2) AddAlone<2>(step, row);
+  for (; row < step.weights.count; ++row) AddAlone<1>(step, row);
+}
+
 const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE
@@ -157,9 +172,20 @@ HWY_AFTER_NAMESPACE();
 namespace moepack::runtime {
 
 HWY_EXPORT(MultiplyRowsLanes);
+HWY_EXPORT(AddAloneLanes);
 HWY_EXPORT(TargetName);
 
 void MultiplyRows(const Product& product) { HWY_DYNAMIC_DISPATCH(MultiplyRowsLanes)(product); }
+
+void DotsAlone::Add(const FloatRows& weights, const float* x, uint32_t columns) {
+  AloneStep step = {weights, x, columns, lanes_, y_, false, false, false};
+  step.weights.count = rows_;
+  step.first = done_ % kColumnsAtOnce == 0;
+  step.add = done_ >= kColumnsAtOnce;
+  done_ += columns;
+  step.last = done_ % kColumnsAtOnce == 0 || done_ == columns_;
+  HWY_DYNAMIC_DISPATCH(AddAloneLanes)(step);
+}
 
 const char* DotInstructions() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 

@@ -26,6 +26,23 @@ struct Product {
 };
 void MultiplyRows(const Product& product);
 
+// The same for one token whose weights come a few columns at a time, in ascending order, so that
+// they need not leave the first-level cache: up to kRowsAlone rows and any multiple of 64 columns,
+// but for the last. The bits are those of MultiplyRows.
+constexpr uint32_t kRowsAlone = 8;
+class DotsAlone {
+ public:
+  // `columns` is the whole width; y[r] is written with the last columns.
+  DotsAlone(uint32_t columns, uint32_t rows, float* y) : columns_(columns), rows_(rows), y_(y) {}
+  // Adds columns [c, c + columns) of the weights, times x[0..columns) of the token.
+  void Add(const FloatRows& weights, const float* x, uint32_t columns);
+
+ private:
+  alignas(64) float lanes_[kRowsAlone * 16] = {};  // sums of the columns so far, a vector per row
+  uint32_t columns_, rows_, done_ = 0;
+  float* y_;
+};
+
 // Columns whose sums stay in registers: a row of most models. The rows of a few tokens fit into the
 // first-level cache beside a row of weights.
 constexpr uint32_t kColumnsAtOnce = 2048;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "runtime-shim/cpu/block_dots.h"
 #include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/reference/host_executor.h"
 
@@ -12,24 +13,61 @@ namespace {
 
 constexpr size_t kCacheLine = 64;
 // Decoded tiles that fit into a thread's second-level cache beside the rows that they are
-// multiplied with; with one row, which is read as often as the weights, into the first-level cache.
+// multiplied with.
 constexpr uint32_t kTileValues = 1 << 16;
-constexpr uint32_t kTileValuesAlone = 1 << 12;
+// With one row weights are read as often as it: kRowsAlone rows of these columns, and the row, fit
+// into the first-level cache. A multiple of all blocks, and a part of kColumnsAtOnce.
+constexpr uint32_t kColumnsAlone = 512;
 
-uint32_t TileRows(uint32_t columns, size_t tokens) {
-  const uint32_t values = tokens == 1 ? kTileValuesAlone : kTileValues;
-  const uint32_t fit = values / std::max(1u, columns);
-  return std::clamp(fit / 4 * 4, tokens == 1 ? 2u : 4u, 128u);
+uint32_t TileRows(uint32_t columns) {
+  return std::clamp(kTileValues / std::max(1u, columns) / 4 * 4, 4u, 128u);
+}
+
+// The weights themselves where they are floats; else null.
+const float* FloatsIn(const Matrix& weights, std::span<const std::byte> blocks) {
+  static const quant::Format* const f32 = quant::FindFormat("f32");
+  const bool aligned = reinterpret_cast<uintptr_t>(blocks.data()) % alignof(float) == 0;
+  return aligned && weights.format == f32 ? reinterpret_cast<const float*>(blocks.data()) : nullptr;
 }
 
 const float* Decode(const Matrix& weights, const RowRange& range, TileMemory& memory) {
   const auto blocks = BlocksOf(weights, range.first, range.count);
-  static const quant::Format* const f32 = quant::FindFormat("f32");
-  const bool aligned = reinterpret_cast<uintptr_t>(blocks.data()) % alignof(float) == 0;
-  if (aligned && weights.format == f32) return reinterpret_cast<const float*>(blocks.data());
+  if (const float* const own = FloatsIn(weights, blocks)) return own;
   const auto floats = memory.Get(size_t{range.count} * weights.columns);
   weights.format->decode(blocks, floats);
   return floats.data();
+}
+
+// Asks for memory that is read soon. The hardware does so too, but not across pages.
+void Prefetch(const std::byte* from, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(from + at);
+}
+
+// y[r] = weights[first + r] . x, decoded a few rows and columns at a time.
+void MultiplyAlone(const Matrix& weights, const RowRange& range, const float* x, float* y,
+                   TileMemory& memory) {
+  const auto all = BlocksOf(weights, range.first, range.count);
+  const size_t row_bytes = weights.row_bytes();
+  if (MultiplyBlocks(weights.format, {all.data(), row_bytes, range.count, weights.columns, x, y}))
+    return;
+  const auto tile = memory.Get(size_t{kRowsAlone} * kColumnsAlone);
+  for (uint32_t row = 0; row < range.count; row += kRowsAlone) {
+    const uint32_t rows = std::min(kRowsAlone, range.count - row);
+    const bool more = row + 2 * kRowsAlone <= range.count;
+    DotsAlone dots(weights.columns, rows, y + row);
+    size_t at = 0;  // in a row's bytes
+    for (uint32_t column = 0; column < weights.columns; column += kColumnsAlone) {
+      const uint32_t columns = std::min(kColumnsAlone, weights.columns - column);
+      const size_t bytes = *weights.format->BytesFor(columns);
+      for (uint32_t r = 0; r < rows; ++r) {
+        const auto blocks = all.subspan((row + r) * row_bytes + at, bytes);
+        if (more) Prefetch(blocks.data() + kRowsAlone * row_bytes, bytes);
+        weights.format->decode(blocks, tile.subspan(size_t{r} * kColumnsAlone, columns));
+      }
+      dots.Add({tile.data(), kColumnsAlone, rows}, x + column, columns);
+      at += bytes;
+    }
+  }
 }
 
 }  // namespace
@@ -63,7 +101,10 @@ std::vector<float*> OutputsOf(const Rows& rows) {
 
 void MultiplyWeights(const Matrix& weights, const RowRange& range, std::span<const float* const> x,
                      std::span<float* const> y, TileMemory& memory) {
-  const uint32_t tile_rows = TileRows(weights.columns, x.size());
+  const uint32_t tile_rows = TileRows(weights.columns);
+  const auto blocks = BlocksOf(weights, range.first, range.count);
+  if (x.size() == 1 && FloatsIn(weights, blocks) == nullptr)
+    return MultiplyAlone(weights, range, x[0], y[0], memory);
   std::vector<float*> to(y.begin(), y.end());
   for (uint32_t done = 0; done < range.count; done += tile_rows) {
     const RowRange tile = {range.first + done, std::min(tile_rows, range.count - done)};

@@ -12,13 +12,13 @@
 namespace moepack::runtime {
 namespace {
 
-// One run: a session, its observer, and the logits of the current chunk.
+// One run: a session and its observer.
 struct Run {
   std::unique_ptr<CaptureObserver> observer;  // null when nothing is measured
   std::unique_ptr<Session> session;
-  std::vector<float> logits;
-  std::vector<TokenScores> scores;  // borrow the logits
 };
+
+using Scores = std::vector<TokenScores>;  // of rows; they borrow the logits
 
 // Tokens of a window that run together, and which of their rows are scored.
 struct Chunk {
@@ -42,16 +42,33 @@ Chunk CutChunk(const Window& window, uint32_t first, uint32_t most) {
   return chunk;
 }
 
-void Compare(const Run& from, const Run& to, Comparison& comparison) {
-  for (size_t row = 0; row < from.scores.size(); ++row) {
-    comparison.divergence.push_back(from.scores[row].DivergenceTo(to.scores[row]));
-    comparison.agreements += from.scores[row].best() == to.scores[row].best();
+// Rows of logits of a chunk.
+struct ChunkRows {
+  const Chunk& chunk;
+  uint32_t first, end;  // those that are scored
+};
+
+// The scores of `rows`; `logits` begins with the row `start` of the chunk.
+Scores ScoresOf(const ChunkRows& rows, uint32_t start, std::span<const float> logits,
+                size_t vocabulary) {
+  Scores scores;
+  for (uint32_t row = rows.first; row < rows.end; ++row)
+    scores.emplace_back(logits.subspan((row - start) * vocabulary, vocabulary));
+  return scores;
+}
+
+void Compare(const Scores& from, const Scores& to, Comparison& comparison) {
+  for (size_t row = 0; row < from.size(); ++row) {
+    comparison.divergence.push_back(from[row].DivergenceTo(to[row]));
+    comparison.agreements += from[row].best() == to[row].best();
   }
 }
 
-void AddScores(const Run& run, const Chunk& chunk, std::vector<double>& log_probabilities) {
-  for (size_t row = 0; row < run.scores.size(); ++row) {
-    log_probabilities.push_back(run.scores[row].LogProbability(chunk.targets[row]));
+void AddScores(const ChunkRows& rows, const Scores& scores,
+               std::vector<double>& log_probabilities) {
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const uint32_t target = rows.chunk.targets[rows.first + i - rows.chunk.first_row];
+    log_probabilities.push_back(scores[i].LogProbability(target));
   }
 }
 
@@ -118,8 +135,9 @@ class Evaluator {
     return OpenRun(participant, std::move(observer), run);
   }
 
-  // All runs take a chunk before any takes the next, so that only the logits of one chunk per run
-  // are in memory.
+  // All runs take a chunk before any takes the next: those of the distribution in one pass, so
+  // that their weights are decoded once. Their logits are in memory a slice at a time, those of the
+  // reference for a chunk.
   Status Score(const Window& window, SessionMeasure& measure) {
     ForEachRun([](Run& run) {
       run.session->Rewind(0);
@@ -132,42 +150,66 @@ class Evaluator {
     return Ok();
   }
 
+  // The runs of the distribution: the unmasked one first, if there is one.
+  std::vector<Run*> OwnRuns() {
+    std::vector<Run*> runs;
+    if (full_.session) runs.push_back(&full_);
+    for (Run& group : groups_) runs.push_back(&group);
+    return runs;
+  }
+
   Status ScoreChunk(const Chunk& chunk, SessionMeasure& measure) {
+    SHARD_CHECK(CheckInterrupt());
+    ForEachRun([&](Run& run) {
+      if (run.observer) run.observer->Feeding(chunk.tokens);
+    });
+    const bool scored = chunk.end_row > chunk.first_row;
+    const LogitsOf which = scored ? LogitsOf::kAll : LogitsOf::kLast;
+    std::vector<float> reference;
     if (reference_.session) {
-      SHARD_CHECK(Feed(chunk, reference_));
-      AddScores(reference_, chunk, measure.reference);
+      SHARD_TRY(reference, reference_.session->Feed(chunk.tokens, which));
+      Advance(chunk.tokens.size());
     }
-    if (full_.session) {
-      SHARD_CHECK(Feed(chunk, full_));
-      AddScores(full_, chunk, measure.full);
-      if (reference_.session) Compare(reference_, full_, measure.quantization);
+    std::vector<Part> parts;
+    for (Run* run : OwnRuns()) parts.push_back({run->session.get(), chunk.tokens});
+    if (parts.empty()) {
+      // The reference's own logits stand for a slice of all rows.
+      const auto width = static_cast<uint32_t>(reference.size() / chunk.tokens.size());
+      if (scored) AddSlice(chunk, {0, width, {reference}}, reference, measure);
+      return Ok();
     }
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      SHARD_CHECK(Feed(chunk, groups_[i]));
-      GroupMeasure& group = measure.groups[i];
-      AddScores(groups_[i], chunk, group.log_probability);
-      if (full_.session) Compare(full_, groups_[i], group.from_full);
-      if (reference_.session) Compare(reference_, groups_[i], group.from_reference);
-      groups_[i].scores.clear();
-      std::vector<float>().swap(groups_[i].logits);
-    }
+    SHARD_CHECK(parts.front().session->FeedTogether(parts, which, [&](const LogitsSlice& slice) {
+      if (scored) AddSlice(chunk, slice, reference, measure);
+      return Ok();
+    }));
+    Advance(chunk.tokens.size() * parts.size());
     return Ok();
   }
 
-  Status Feed(const Chunk& chunk, Run& run) {
-    SHARD_CHECK(CheckInterrupt());
-    if (run.observer) run.observer->Feeding(chunk.tokens);
-    const bool scored = chunk.end_row > chunk.first_row;
-    run.scores.clear();
-    SHARD_TRY(run.logits,
-              run.session->Feed(chunk.tokens, scored ? LogitsOf::kAll : LogitsOf::kLast));
-    Advance(chunk.tokens.size());
-    if (!scored) return Ok();
-    const size_t vocabulary = run.logits.size() / chunk.tokens.size();
-    for (uint32_t row = chunk.first_row; row < chunk.end_row; ++row) {
-      run.scores.emplace_back(std::span(run.logits).subspan(row * vocabulary, vocabulary));
+  // Scores the rows of a slice. `reference` has the logits of the whole chunk, or none.
+  void AddSlice(const Chunk& chunk, const LogitsSlice& slice, std::span<const float> reference,
+                SessionMeasure& measure) {
+    const auto count = static_cast<uint32_t>(slice.parts.front().size() / slice.width);
+    const ChunkRows rows = {chunk, std::max(slice.first, chunk.first_row),
+                            std::min(slice.first + count, chunk.end_row)};
+    if (rows.first >= rows.end) return;
+    Scores from_reference, full;
+    if (reference_.session) {
+      from_reference = ScoresOf(rows, 0, reference, slice.width);
+      AddScores(rows, from_reference, measure.reference);
     }
-    return Ok();
+    auto part = slice.parts.begin();
+    if (full_.session) {
+      full = ScoresOf(rows, slice.first, *part++, slice.width);
+      AddScores(rows, full, measure.full);
+      Compare(from_reference, full, measure.quantization);
+    }
+    for (GroupMeasure& group : measure.groups) {
+      const Scores masked = ScoresOf(rows, slice.first, *part++, slice.width);
+      AddScores(rows, masked, group.log_probability);
+      Compare(full, masked, group.from_full);
+      Compare(from_reference, masked, group.from_reference);
+    }
   }
 
   void TakeCaptures(SessionMeasure& measure) {
@@ -187,35 +229,81 @@ class Evaluator {
 
   Status TestLoops(const EvalTokens& session, SessionMeasure& measure) {
     const std::span<const uint32_t> prompt = Prompt(session);
-    const auto test = [&](Run& run, std::optional<LoopResult>& loop) -> Status {
-      if (!run.session) return Ok();
-      SHARD_TRY(loop, TestLoop(prompt, run));
-      Advance(prompt.size() + options_.generate);
-      return Ok();
-    };
-    SHARD_CHECK(test(reference_, measure.reference_loop));
-    SHARD_CHECK(test(full_, measure.full_loop));
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      SHARD_CHECK(test(groups_[i], measure.groups[i].loop));
+    if (reference_.session) {
+      Run* const only = &reference_;
+      SHARD_TRY(const std::vector<LoopResult> loop, TestLoop(prompt, std::span(&only, 1)));
+      measure.reference_loop = loop.front();
     }
+    const std::vector<Run*> runs = OwnRuns();
+    if (runs.empty()) return Ok();
+    SHARD_TRY(const std::vector<LoopResult> loops, TestLoop(prompt, runs));
+    auto loop = loops.begin();
+    if (full_.session) measure.full_loop = *loop++;
+    for (GroupMeasure& group : measure.groups) group.loop = *loop++;
     return Ok();
   }
 
-  Result<LoopResult> TestLoop(std::span<const uint32_t> prompt, Run& run) {
-    if (run.observer) run.observer->Rest(true);
-    run.session->Rewind(0);
-    std::vector<uint32_t> generated;
-    SHARD_TRY(std::vector<float> logits, run.session->Feed(prompt, LogitsOf::kLast));
-    while (true) {
-      const uint32_t token = TokenScores(logits).best();
-      if (input_.is_end && input_.is_end(token)) break;
-      generated.push_back(token);
-      if (generated.size() == options_.generate) break;
-      SHARD_CHECK(CheckInterrupt());
-      SHARD_TRY(logits, run.session->Feed(std::span(&token, 1), LogitsOf::kLast));
+  // A continuation that grows by its likeliest token.
+  struct Continuation {
+    Run* run;
+    std::vector<uint32_t> generated = {};
+    uint32_t next = 0;
+    bool ended = false;
+  };
+
+  // Runs of one model continue the prompt side by side.
+  Result<std::vector<LoopResult>> TestLoop(std::span<const uint32_t> prompt,
+                                           std::span<Run* const> runs) {
+    std::vector<Continuation> all;
+    for (Run* run : runs) {
+      if (run->observer) run->observer->Rest(true);
+      run->session->Rewind(0);
+      all.push_back({run});
     }
-    if (run.observer) run.observer->Rest(false);
-    return FindLoop(generated);
+    for (size_t first = 0; first < prompt.size(); first += options_.chunk) {
+      const auto some =
+          prompt.subspan(first, std::min<size_t>(options_.chunk, prompt.size() - first));
+      SHARD_CHECK(Continue(all, [&](const Continuation&) { return some; }));
+    }
+    while (true) {
+      for (Continuation& one : all) {
+        if (one.ended) continue;
+        one.ended = input_.is_end && input_.is_end(one.next);
+        if (one.ended) continue;
+        one.generated.push_back(one.next);
+        one.ended = one.generated.size() == options_.generate;
+      }
+      if (std::all_of(all.begin(), all.end(), [](const Continuation& one) { return one.ended; }))
+        break;
+      SHARD_CHECK(Continue(
+          all, [](const Continuation& one) { return std::span(&one.generated.back(), 1); }));
+    }
+    std::vector<LoopResult> loops;
+    for (const Continuation& one : all) {
+      if (one.run->observer) one.run->observer->Rest(false);
+      loops.push_back(FindLoop(one.generated));
+    }
+    Advance((prompt.size() + options_.generate) * runs.size());
+    return loops;
+  }
+
+  // Runs the tokens of each continuation that has not ended.
+  template <class TokensOf>
+  Status Continue(std::vector<Continuation>& all, const TokensOf& tokens_of) {
+    SHARD_CHECK(CheckInterrupt());
+    std::vector<Continuation*> going;
+    std::vector<Part> parts;
+    for (Continuation& one : all) {
+      if (one.ended) continue;
+      going.push_back(&one);
+      parts.push_back({one.run->session.get(), tokens_of(one)});
+    }
+    return parts.front().session->FeedTogether(
+        parts, LogitsOf::kLast, [&](const LogitsSlice& slice) {
+          for (size_t i = 0; i < going.size(); ++i)
+            going[i]->next = TokenScores(slice.parts[i]).best();
+          return Ok();
+        });
   }
 
   template <class F>

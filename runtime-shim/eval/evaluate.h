@@ -43,11 +43,14 @@ struct EvalTokens {
 
 struct EvalOptions {
   uint32_t context = 512;
-  uint32_t chunk = 128;  // tokens that run at once: logits [chunk, vocabulary] are held per run
+  // Tokens of each run that run at once. Logits [chunk, vocabulary] of the reference are held.
+  uint32_t chunk = 128;
   bool score_half = false;
   // tokens to generate greedily for the loop test; 0: no loop test. Must be below `context`.
   uint32_t generate = 64;
   std::function<void(uint64_t done, uint64_t total)> progress;  // tokens of all runs; may be empty
+  // What sessions tell between two calls of `progress` (SessionOptions::ran); may be empty.
+  std::function<void(double tokens)> ran;
 };
 
 // Two runs over the same scored tokens.

@@ -24,77 +24,107 @@ void AddTokenCounts(std::vector<uint32_t>& tokens, TokenCounts& counts) {
 
 }  // namespace
 
+class StatisticsCollector::SlotObserver : public RoutingObserver {
+ public:
+  SlotObserver(StatisticsCollector& collector, size_t slot) : collector_(collector), slot_(slot) {}
+  bool wants_outputs() const override { return true; }
+  void Observe(const RoutedBatch& batch) override { collector_.Observe(batch, slot_); }
+
+ private:
+  StatisticsCollector& collector_;
+  size_t slot_;
+};
+
 StatisticsCollector::StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos)
-    : statistics_(EmptyStatistics(model)), window_(bos) {}
+    : statistics_(EmptyStatistics(model)), bos_(bos), slots_{Slot(bos)} {}
+
+void StatisticsCollector::Select(size_t slot) {
+  while (slots_.size() <= slot) slots_.emplace_back(bos_);
+  selected_ = slot;
+}
+
+RoutingObserver& StatisticsCollector::ObserverOf(size_t slot) {
+  while (observers_.size() <= slot)
+    observers_.push_back(std::make_unique<SlotObserver>(*this, observers_.size()));
+  return *observers_[slot];
+}
 
 void StatisticsCollector::StartSession(const std::string& name, const std::string& bucket,
                                        const std::string& executor, const std::string& precision) {
-  StartWindow();
-  session_start_ = before_;
+  session_start_ = total_;
   statistics_.sessions.push_back({name, bucket, executor, precision, {}, {}});
+  StartWindow();
 }
 
 void StatisticsCollector::StartWindow() {
-  before_ += window_.size();
-  window_.Start();
+  Slot& slot = slots_[selected_];
+  slot.session = statistics_.sessions.size() - 1;
+  slot.before = total_;
+  slot.session_start = session_start_;
+  slot.tokens.Start();
 }
 
 void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens) {
-  phase_ = phase;
-  PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase)];
+  Slot& slot = slots_[selected_];
+  SessionTally& session = statistics_.sessions[slot.session];
+  slot.phase = phase;
+  total_ += tokens.size();
+  PhaseTally& tally = session.phases[static_cast<size_t>(phase)];
   if (tally.layers.empty()) {
     for (const MoeLayerShape& layer : statistics_.model.layers) {
       tally.layers.emplace_back(layer.expert_count);
     }
   }
-  uint32_t position = window_.size();
-  window_.Add(tokens);
+  uint32_t position = slot.tokens.size();
+  slot.tokens.Add(tokens);
   std::vector<uint32_t> counted;
   for (const uint32_t token : tokens) {
-    const bool sink = window_.IsSink(position++);
+    const bool sink = slot.tokens.IsSink(position++);
     ++(sink ? tally.sinks : tally.tokens);
     if (!sink && phase == Phase::kPrefill) counted.push_back(token);
   }
-  AddTokenCounts(counted, statistics_.sessions.back().token_counts);
+  AddTokenCounts(counted, session.token_counts);
 }
 
 // The layer's place in the list is searched for each batch; layers are few.
-void StatisticsCollector::Observe(const RoutedBatch& batch) {
+void StatisticsCollector::Observe(const RoutedBatch& batch, size_t slot_number) {
+  const Slot& slot = slots_[slot_number];
   const auto& layers = statistics_.model.layers;
   const auto found = std::lower_bound(
       layers.begin(), layers.end(), batch.layer,
       [](const MoeLayerShape& shape, uint32_t layer) { return shape.layer < layer; });
   if (found == layers.end() || found->layer != batch.layer) return;
-  if (trace_ != nullptr) Trace(batch);
+  if (trace_ != nullptr) Trace(batch, slot);
   const size_t index = static_cast<size_t>(found - layers.begin());
-  PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase_)];
+  PhaseTally& tally = statistics_.sessions[slot.session].phases[static_cast<size_t>(slot.phase)];
   for (uint32_t token = 0; token < batch.tokens; ++token) {
-    Count(batch, token, tally.layers[index]);
-    if (window_.IsSink(batch.first_position + token)) continue;
+    Count(batch, token, slot, tally.layers[index]);
+    if (slot.tokens.IsSink(batch.first_position + token)) continue;
     CountPairs(batch.chosen[token], batch.expert_count, statistics_.co_selection[index]);
   }
 }
 
-void StatisticsCollector::Trace(const RoutedBatch& batch) {
+void StatisticsCollector::Trace(const RoutedBatch& batch, const Slot& slot) {
   TraceStep step;
-  step.turn = static_cast<uint32_t>(statistics_.sessions.size() - 1);
-  step.phase = phase_;
-  const uint64_t first = before_ - session_start_ + batch.first_position;
+  step.turn = static_cast<uint32_t>(slot.session);
+  step.phase = slot.phase;
+  const uint64_t first = slot.before - slot.session_start + batch.first_position;
   for (uint32_t token = 0; token < batch.tokens; ++token) {
     step.position = static_cast<uint32_t>(first + token);
     trace_->Add(step, batch.layer, batch.chosen[token].ids, batch.chosen[token].weights);
   }
 }
 
-void StatisticsCollector::Count(const RoutedBatch& batch, uint32_t token, LayerTally& layer) const {
+void StatisticsCollector::Count(const RoutedBatch& batch, uint32_t token, const Slot& slot,
+                                LayerTally& layer) const {
   const Selection& chosen = batch.chosen[token];
   const uint32_t position = batch.first_position + token;
-  const bool odd = (before_ + position) / kRunTokens % 2 != 0;
+  const bool odd = (slot.before + position) / kRunTokens % 2 != 0;
   const size_t first = token * chosen.ids.size();
   for (size_t rank = 0; rank < chosen.ids.size(); ++rank) {
     ExpertTally& expert = layer[chosen.ids[rank]];
     expert.peak = std::max(expert.peak, batch.output_peaks[first + rank]);
-    if (window_.IsSink(position)) continue;
+    if (slot.tokens.IsSink(position)) continue;
     const double gate = chosen.weights[rank];
     ++expert.count;
     expert.gate_mass += gate;

@@ -1,6 +1,7 @@
 // Fills Statistics from the routing of sessions.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +15,9 @@
 namespace moepack::runtime {
 
 // Call StartSession for each session, StartWindow for each of its windows, and Feeding before every
-// Session::Feed.
+// Session::Feed. Several windows may be open at once, each in a slot of its own: the calls are for
+// the slot that was selected last, and each slot has an observer. The statistics are those of one
+// window after the other in the order of StartWindow if observers are told in that order.
 class StatisticsCollector : public RoutingObserver {
  public:
   // `bos` is left out of everything but peaks, at any position.
@@ -24,6 +27,11 @@ class StatisticsCollector : public RoutingObserver {
   // positions count through the windows of a session. Borrowed.
   void TraceTo(TraceWriter& trace) { trace_ = &trace; }
 
+  // At first slot 0 is selected.
+  void Select(size_t slot);
+  // Borrows the collector.
+  RoutingObserver& ObserverOf(size_t slot);
+
   void StartSession(const std::string& name, const std::string& bucket, const std::string& executor,
                     const std::string& precision);
   // Says that the next token is at position 0 again.
@@ -31,21 +39,36 @@ class StatisticsCollector : public RoutingObserver {
   void Feeding(Phase phase, std::span<const uint32_t> tokens);
 
   bool wants_outputs() const override { return true; }
-  void Observe(const RoutedBatch& batch) override;
+  // For the selected slot.
+  void Observe(const RoutedBatch& batch) override { Observe(batch, selected_); }
 
   const Statistics& statistics() const { return statistics_; }
 
  private:
-  void Count(const RoutedBatch& batch, uint32_t token, LayerTally& layer) const;
-  void Trace(const RoutedBatch& batch);
+  // An open window.
+  struct Slot {
+    explicit Slot(std::optional<uint32_t> bos) : tokens(bos) {}
+    size_t session = 0;
+    Phase phase = Phase::kPrefill;
+    WindowTokens tokens;
+    uint64_t before = 0;         // the tokens of all earlier windows
+    uint64_t session_start = 0;  // those of all earlier sessions
+  };
+  class SlotObserver;
+
+  void Observe(const RoutedBatch& batch, size_t slot);
+  void Count(const RoutedBatch& batch, uint32_t token, const Slot& slot, LayerTally& layer) const;
+  void Trace(const RoutedBatch& batch, const Slot& slot);
   void CountPairs(const Selection& chosen, uint32_t expert_count,
                   std::vector<uint64_t>& pairs) const;
 
   Statistics statistics_;
-  Phase phase_ = Phase::kPrefill;
-  WindowTokens window_;
-  uint64_t before_ = 0;         // the tokens of all earlier windows
-  uint64_t session_start_ = 0;  // those of all earlier sessions
+  std::optional<uint32_t> bos_;
+  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<RoutingObserver>> observers_;  // of slots
+  size_t selected_ = 0;
+  uint64_t total_ = 0;          // the tokens of all windows
+  uint64_t session_start_ = 0;  // those before the current session
   TraceWriter* trace_ = nullptr;
 };
 

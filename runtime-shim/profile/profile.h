@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "libshard/base/result.h"
 #include "runtime-shim/profile/collector.h"
@@ -13,17 +15,24 @@ namespace moepack::runtime {
 
 struct ProfileOptions {
   uint32_t context = 512;  // tokens of a window
-  uint32_t chunk = 128;    // tokens that run at once
+  uint32_t chunk = 128;    // tokens of each window that run at once
   uint32_t generate = 0;   // tokens to decode greedily after the last window
   std::optional<uint32_t> bos;
   std::function<bool(uint32_t id)> is_end;       // ends a generation; may be empty
   std::function<void(uint64_t tokens)> advance;  // after each step; may be empty
+  std::string executor, precision;               // for the statistics
 };
 
-// Runs the windows of `tokens` one after the other, then decodes. Errors are those of sessions, and
-// kInterrupted. REQUIRES: `session` holds context + generate positions and has `collector` as its
-// observer; StartSession was called.
-Status ProfileTokens(std::span<const uint32_t> tokens, const ProfileOptions& options,
-                     Session& session, StatisticsCollector& collector);
+struct ProfileText {
+  std::string name, bucket;
+  std::span<const uint32_t> tokens;
+};
+
+// Runs the windows of each text, as many at once as there are sessions, and decodes after the last
+// one of each text. The statistics do not depend on how many run at once. Errors are those of
+// sessions, and kInterrupted. REQUIRES: every session holds context + generate positions; session i
+// has collector.ObserverOf(i) as its observer.
+Status ProfileTexts(std::span<const ProfileText> texts, const ProfileOptions& options,
+                    std::span<Session* const> sessions, StatisticsCollector& collector);
 
 }  // namespace moepack::runtime

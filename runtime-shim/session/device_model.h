@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime-shim/model/layer_weights.h"
+#include "runtime-shim/session/scratch.h"
 #include "runtime-shim/session/session.h"
 
 namespace moepack::runtime {
@@ -23,9 +24,13 @@ class DeviceModel final : public Model {
   Executor& executor() const override { return executor_; }
   uint64_t device_bytes() const override;
   uint32_t vocabulary() const override { return trunk_.embedding.rows; }
+  uint64_t bytes_per_token() const override { return BytesOfRow(*this).scratch; }
+  uint64_t bytes_per_position() const override { return BytesOfRow(*this).cache; }
 
   const DeviceTrunk& trunk() const { return trunk_; }
   uint64_t widest_expert() const;
+  // What all sessions work in, one at a time; a session that opens makes it larger.
+  Scratch& scratch() const { return scratch_; }
   // Returns where the eligible experts of each layer are. kInvalidArgument for a layer that has
   // fewer than its top-k, or an expert that is not loaded.
   Result<std::vector<LayerExpertTable>> TableOf(const LayerExperts& eligible) const;
@@ -39,6 +44,7 @@ class DeviceModel final : public Model {
   Executor& executor_;
   DeviceTrunk trunk_;
   std::vector<DeviceSet> sets_;
+  mutable Scratch scratch_;
 };
 
 }  // namespace moepack::runtime

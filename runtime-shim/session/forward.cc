@@ -3,7 +3,9 @@
 // logits = output(norm(hidden))
 #include "runtime-shim/session/forward.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
@@ -12,23 +14,17 @@
 
 namespace moepack::runtime {
 
-Forward::Forward(const DeviceModel& model, Scratch& scratch, const EligibleTables& eligible,
-                 RoutingObserver* observer)
-    : model_(model),
-      spec_(model.spec()),
-      executor_(model.executor()),
-      scratch_(scratch),
-      eligible_(eligible),
-      all_observer_(observer),
-      observer_(observer) {}
+Forward::Forward(const DeviceModel& model)
+    : model_(model), spec_(model.spec()), executor_(model.executor()), scratch_(model.scratch()) {}
 
-void Forward::SetContext(uint32_t context) {
-  const DeviceTrunk& trunk = model_.trunk();
+Turns Forward::TurnsOf(const DeviceModel& model, uint32_t context) {
+  const RopeSpec& rope = model.spec().rope;
+  const DeviceTrunk& trunk = model.trunk();
   const std::vector<float>& stretched =
-      context > spec_.rope.original_context ? trunk.rope_long : trunk.rope_short;
-  turns_ = PairTurns(spec_.rope, trunk.rope_factors.empty() ? stretched : trunk.rope_factors);
+      context > rope.original_context ? trunk.rope_long : trunk.rope_short;
   // llama.cpp's graphs give layers with a window no factors.
-  local_turns_ = PairTurns(spec_.local_rope, {});
+  return {PairTurns(rope, trunk.rope_factors.empty() ? stretched : trunk.rope_factors),
+          PairTurns(model.spec().local_rope, {})};
 }
 
 namespace {
@@ -45,11 +41,11 @@ std::string DamagedLayerHint(const Weights& weights) {
 
 Status Forward::CheckFinite(const char* operation, float value, size_t row) const {
   if (std::isfinite(value)) return Ok();
-  return Error{
-      Code::kCorrupt,
-      Cat(model_.weights().path, ": layer ", layer_, ": ", operation,
-          ": expected finite numbers, found ", value, " for the token at position ", past_ + row),
-      DamagedLayerHint(model_.weights())};
+  return Error{Code::kCorrupt,
+               Cat(model_.weights().path, ": layer ", layer_, ": ", operation,
+                   ": expected finite numbers, found ", value, " for the token at position ",
+                   positions_[row]),
+               DamagedLayerHint(model_.weights())};
 }
 
 Status Forward::Mark(const char* operation, const Rows& rows) {
@@ -86,37 +82,85 @@ Status Forward::RunLayer(uint32_t layer) {
   return Ok();
 }
 
-void Forward::WriteTurns(const RopeSpec& rope, std::span<const double> pairs, const Rows& to) {
-  std::vector<float> turns(size_t{count_} * rope.dims);
-  FillTurns(rope, pairs, past_, turns);
-  executor_.Write(turns, Now(to));
+void Forward::WriteTurns() {
+  const RopeSpec &rope = spec_.rope, &local = spec_.local_rope;
+  std::vector<float> turns(size_t{count_} * rope.dims), locals(size_t{count_} * local.dims);
+  for (const Segment& segment : segments_) {
+    const size_t first = segment.first_row, count = segment.count();
+    FillTurns(rope, segment.turns->pairs, segment.past,
+              std::span(turns).subspan(first * rope.dims, count * rope.dims));
+    if (local.dims == 0) continue;
+    FillTurns(local, segment.turns->local, segment.past,
+              std::span(locals).subspan(first * local.dims, count * local.dims));
+  }
+  executor_.Write(turns, Now(scratch_.turns));
+  if (local.dims > 0) executor_.Write(locals, Now(scratch_.local_turns));
 }
 
-Status Forward::Run(const Batch& batch, bool trace) {
-  count_ = static_cast<uint32_t>(batch.tokens.size());
-  past_ = batch.past;
+// Such a state cannot go back: it is made from the first token. Keys and values come out with the
+// same bits.
+Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
+  bool holds = true;
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    if (!spec_.layer[layer].recurrent) continue;
+    holds = holds && (*segment.caches)[layer].delta.length == segment.past;
+  }
+  if (holds) return Ok();
+  for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
+    if (spec_.layer[layer].recurrent) (*segment.caches)[layer].delta.Clear(spec_.delta);
+  }
+  for (uint32_t first = 0; first < segment.past;) {
+    Segment part = segment;
+    part.tokens = segment.before.subspan(first, std::min(scratch_.batch, segment.past - first));
+    part.past = first;
+    part.observer = nullptr;
+    SHARD_CHECK(RunSegments({&part, 1}, layers));
+    first += part.count();
+  }
+  return Ok();
+}
+
+Status Forward::Run(std::vector<Segment>& segments, uint32_t layers, bool trace) {
+  if (layers == 0) layers = spec_.layers;
+  trace_ = false;
+  const auto ran = std::exchange(ran_, nullptr);
+  for (const Segment& segment : segments) SHARD_CHECK(CatchUp(segment, layers));
+  ran_ = ran;
   trace_ = trace;
-  layer_ = 0;
-  observer_ = batch.quiet ? nullptr : all_observer_;
-  WriteTurns(spec_.rope, turns_, scratch_.turns);
-  if (spec_.local_rope.dims > 0) WriteTurns(spec_.local_rope, local_turns_, scratch_.local_turns);
+  return RunSegments(segments, layers);
+}
+
+Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
+  layer_ = count_ = 0;
+  segments_ = segments;
+  positions_.clear();
+  std::vector<uint32_t> tokens;
+  for (Segment& segment : segments) {
+    segment.first_row = count_;
+    count_ += segment.count();
+    tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
+    for (uint32_t i = 0; i < segment.count(); ++i) positions_.push_back(segment.past + i);
+  }
+  WriteTurns();
 
   const Rows hidden = Now(scratch_.hidden);
-  executor_.Embed(model_.trunk().embedding, batch.tokens, hidden);
+  executor_.Embed(model_.trunk().embedding, tokens, hidden);
   if (spec_.embedding_scale != 1) executor_.Scale(hidden, spec_.embedding_scale);
   SHARD_CHECK(Mark("embedding", hidden));
-  const uint32_t layers = batch.layers == 0 ? spec_.layers : batch.layers;
   for (uint32_t layer = 0; layer < layers; ++layer) {
     SHARD_CHECK(CheckInterrupt());
     SHARD_CHECK(RunLayer(layer));
+    if (ran_) ran_((layer + 1.0) / layers);
   }
-  if (batch.layers != 0) return Ok();
+  return Ok();
+}
 
-  const uint32_t first = batch.all_logits ? 0 : count_ - 1;
-  const Rows asked = hidden.Slice(first, count_ - first);
-  const Rows normed = scratch_.normed.Slice(0, asked.count);
-  const Rows logits = scratch_.logits.Slice(0, asked.count);
-  Norm(model_.trunk().output_norm, asked, normed);
+Status Forward::PutLogits(std::span<const uint32_t> rows, bool trace) {
+  trace_ = trace;
+  const auto count = static_cast<uint32_t>(rows.size());
+  const Rows normed = scratch_.normed.Slice(0, count), logits = scratch_.logits.Slice(0, count);
+  executor_.Gather(Now(scratch_.hidden), rows, {}, normed);
+  Norm(model_.trunk().output_norm, normed, normed);
   SHARD_CHECK(Mark("output norm", normed));
   executor_.MatMul(model_.trunk().output, normed, logits);
   if (model_.trunk().output_bias) executor_.AddBias(logits, model_.trunk().output_bias);

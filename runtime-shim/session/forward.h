@@ -1,8 +1,9 @@
-// Runs a batch of tokens through a model. All families and executors use this pass, whose order of
-// operations is that of llama.cpp's graphs.
+// Runs tokens of one session or several through a model. All families and executors use this pass,
+// whose order of operations is that of llama.cpp's graphs.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,31 +19,51 @@ struct EligibleTables {
   LayerExperts ids;
 };
 
-// The tokens of a pass. The first is at position `past`.
-struct Batch {
+// The factors of rotary angles (PairTurns), and those of layers with rope.local_rope.
+struct Turns {
+  std::vector<double> pairs, local;
+};
+
+// A session's tokens in a pass. The first is at position `past`. Borrows everything; `observer` may
+// be null.
+struct Segment {
   std::span<const uint32_t> tokens;
   uint32_t past = 0;
-  bool all_logits = false;  // of every token, else only of the last
-  uint32_t layers = 0;      // how many layers run (the observer may not need more); 0: all
-  bool quiet = false;       // the observer sees nothing
+  LayerCaches* caches = nullptr;
+  const EligibleTables* eligible = nullptr;
+  RoutingObserver* observer = nullptr;
+  const Turns* turns = nullptr;
+  // The tokens at the positions before `past`: the state of a recurrent layer that holds others is
+  // made again of them.
+  std::span<const uint32_t> before = {};
+  uint32_t first_row = 0;  // among the rows of the pass; set by Forward::Run
+  uint32_t count() const { return static_cast<uint32_t>(tokens.size()); }
 };
 
 class Forward {
  public:
-  // Borrows all arguments; `observer` may be null.
-  Forward(const DeviceModel& model, Scratch& scratch, const EligibleTables& eligible,
-          RoutingObserver* observer);
+  // Borrows the model.
+  explicit Forward(const DeviceModel& model);
 
-  // Sets the factors of rotary angles, which depend on the context that a session has room for.
-  void SetContext(uint32_t context);
+  // Returns the factors of rotary angles, which depend on the context that a session has room for.
+  static Turns TurnsOf(const DeviceModel& model, uint32_t context);
 
-  // Puts keys and values into the caches, and logits into the first rows of scratch.logits unless
-  // only some layers ran. With `trace`, the result of every operation is read back, and the first
-  // that is not finite is kCorrupt, with layer and operation.
-  Status Run(const Batch& batch, bool trace);
+  // Runs the first `layers` layers (0: all): puts keys and values into the caches, and leaves the
+  // last layer's rows in scratch.hidden. With `trace`, the result of every operation is read back,
+  // and the first that is not finite is kCorrupt, with layer and operation. REQUIRES: the scratch
+  // has room for all tokens.
+  Status Run(std::vector<Segment>& segments, uint32_t layers, bool trace);
+  // Calls `ran` with the share of the layers that have run, after each. May be empty.
+  void WatchLayers(std::function<void(double share)> ran) { ran_ = std::move(ran); }
+  // Puts the logits of these rows of the last pass into the first rows of scratch.logits. REQUIRES:
+  // there is room for them.
+  Status PutLogits(std::span<const uint32_t> rows, bool trace);
 
  private:
-  void WriteTurns(const RopeSpec& rope, std::span<const double> pairs, const Rows& to);
+  // Makes the states of recurrent layers those after the tokens before the segment.
+  Status CatchUp(const Segment& segment, uint32_t layers);
+  Status RunSegments(std::span<Segment> segments, uint32_t layers);
+  void WriteTurns();
   Status RunLayer(uint32_t layer);
 
   // forward_attention.cc
@@ -52,7 +73,13 @@ class Forward {
   Status ProjectLatent();
   Status NormHeads(const Rows& queries, const Rows& keys);
   void ScaleByPosition(const Rows& queries);
-  AttentionShape ShapeOfAttention() const;
+  // The rows that new keys and values are computed in: those of the cache if there is one segment.
+  struct CacheRows {
+    Rows keys, values;
+  };
+  CacheRows NewCacheRows() const;
+  void StoreCacheRows(const CacheRows& rows);
+  AttentionShape ShapeOfAttention(const Segment& segment) const;
   Status MixHeads();
   Rows GateHeads();
   Rows QueriesNow() const;
@@ -61,20 +88,25 @@ class Forward {
   // forward_delta.cc
   Status RunDelta();
   Status ProjectDelta();
+  void StepDeltas(const Segment& segment);
 
   // forward_experts.cc
   Status MixExperts();
   Result<std::vector<Selection>> Route();
+  bool WantsOutputs() const;
   Status RunExperts(std::span<const Selection> chosen);
   void Observe(std::span<const Selection> chosen);
   void AddShared();
 
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
-  // Returns the first batch.tokens.size() rows.
+  // The rows of the pass, and of a segment.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
   // The same where only `width` values of a row are used, which then follow each other.
   Rows Dense(const Rows& rows, uint32_t width) const {
     return {rows.buffer, rows.offset, count_, width, width};
+  }
+  static Rows Own(const Rows& rows, const Segment& segment) {
+    return rows.Slice(segment.first_row, segment.count());
   }
   Status Mark(const char* operation, const Rows& rows);
   // kCorrupt, with the operation and the position of the row, unless the value is finite.
@@ -84,13 +116,13 @@ class Forward {
   const ModelSpec& spec_;
   Executor& executor_;
   Scratch& scratch_;
-  const EligibleTables& eligible_;
-  RoutingObserver* const all_observer_;
-  RoutingObserver* observer_;  // of the current batch
-  std::vector<double> turns_, local_turns_;
 
-  // State of the current batch and layer.
-  uint32_t count_ = 0, past_ = 0, layer_ = 0;
+  std::function<void(double share)> ran_;
+
+  // State of the current pass and layer.
+  std::span<const Segment> segments_;
+  std::vector<uint32_t> positions_;  // of the rows
+  uint32_t count_ = 0, layer_ = 0;
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;

@@ -28,18 +28,40 @@ Rows Forward::AttendedNow() const {
   return Dense(scratch_.attended, spec_.layer[layer_].heads * spec_.value_width);
 }
 
-AttentionShape Forward::ShapeOfAttention() const {
+AttentionShape Forward::ShapeOfAttention(const Segment& segment) const {
   const LayerSpec& layer = spec_.layer[layer_];
   AttentionShape shape;
   shape.heads = layer.heads;
   shape.key_heads = spec_.is_latent() ? 1 : layer.key_heads;
   shape.key_width = spec_.is_latent() ? spec_.latent.rank + spec_.rope.dims : spec_.key_width;
   shape.value_width = spec_.is_latent() ? spec_.latent.rank : spec_.value_width;
-  shape.past = past_;
+  shape.past = segment.past;
   shape.window = layer.window;
   shape.chunk = layer.chunk;
   shape.scale = spec_.attention_scale;
   return shape;
+}
+
+Forward::CacheRows Forward::NewCacheRows() const {
+  if (segments_.size() > 1 && spec_.is_latent()) return {Now(scratch_.keys), {}};
+  if (segments_.size() > 1) {
+    const uint32_t heads = spec_.layer[layer_].key_heads;
+    return {Dense(scratch_.keys, heads * spec_.key_width),
+            Dense(scratch_.values, heads * spec_.value_width)};
+  }
+  const Segment& only = segments_.front();
+  const LayerCache& cache = (*only.caches)[layer_];
+  return {cache.keys.Slice(only.past, count_), cache.values.Slice(only.past, count_)};
+}
+
+void Forward::StoreCacheRows(const CacheRows& rows) {
+  if (segments_.size() == 1) return;  // they are in the cache
+  for (const Segment& segment : segments_) {
+    const LayerCache& cache = (*segment.caches)[layer_];
+    executor_.Copy(Own(rows.keys, segment), cache.keys.Slice(segment.past, segment.count()));
+    if (spec_.is_latent()) continue;  // the values are columns of the keys
+    executor_.Copy(Own(rows.values, segment), cache.values.Slice(segment.past, segment.count()));
+  }
 }
 
 Status Forward::NormHeads(const Rows& queries, const Rows& keys) {
@@ -60,7 +82,7 @@ void Forward::ScaleByPosition(const Rows& queries) {
   std::vector<float> factors(count_);
   for (uint32_t row = 0; row < count_; ++row) {
     // Llama-4's formula; see ModelSpec::temperature.
-    const double chunks = std::floor((past_ + row + 1.0) / spec_.temperature_floor);
+    const double chunks = std::floor((positions_[row] + 1.0) / spec_.temperature_floor);
     factors[row] = static_cast<float>(1 + spec_.temperature * std::log(1 + chunks));
   }
   executor_.ScaleRows(queries, factors);
@@ -82,8 +104,7 @@ Status Forward::ProjectHeads() {
   const AttentionWeights& weights = weights_->attention;
   const LayerSpec& layer = spec_.layer[layer_];
   const Rows normed = Now(scratch_.normed), queries = QueriesNow();
-  const LayerCache& cache = scratch_.caches[layer_];
-  const Rows keys = cache.keys.Slice(past_, count_), values = cache.values.Slice(past_, count_);
+  const auto [keys, values] = NewCacheRows();
   ProjectQueries(normed, queries);
   executor_.Project(weights.key, normed, keys);
   executor_.Project(weights.value, normed, values);
@@ -130,7 +151,7 @@ Status Forward::ProjectLatent() {
   executor_.Rotate(
       wide, {spec_.heads, spec_.key_width, latent.nope_width, dims, spec_.rope.pairing}, turns);
 
-  const Rows keys = scratch_.caches[layer_].keys.Slice(past_, count_);
+  const Rows keys = NewCacheRows().keys;
   executor_.MatMul(weights.latent_down, normed, keys);
   const Rows compressed = keys.Columns(0, latent.rank);
   executor_.RmsNorm(compressed, {weights.latent_norm, {}, spec_.norm_eps}, compressed);
@@ -148,11 +169,17 @@ Status Forward::ProjectLatent() {
 }
 
 Status Forward::MixHeads() {
-  const LayerCache& cache = scratch_.caches[layer_];
+  StoreCacheRows(NewCacheRows());
   const bool latent = spec_.is_latent();
   const Rows mixed = latent ? Now(scratch_.latent_out) : AttendedNow();
-  executor_.Attention(ShapeOfAttention(),
-                      {QueriesNow(), cache.keys, cache.values, weights_->attention.sinks}, mixed);
+  const Rows queries = QueriesNow();
+  for (const Segment& segment : segments_) {
+    const LayerCache& cache = (*segment.caches)[layer_];
+    executor_.Attention(
+        ShapeOfAttention(segment),
+        {Own(queries, segment), cache.keys, cache.values, weights_->attention.sinks},
+        Own(mixed, segment));
+  }
   if (!latent) return Mark("attention", mixed);
   const uint32_t rank = spec_.latent.rank, width = spec_.latent.value_width;
   for (uint32_t head = 0; head < spec_.heads; ++head) {

@@ -48,14 +48,12 @@ Status Forward::ProjectDelta() {
   return Ok();
 }
 
-Status Forward::RunDelta() {
+void Forward::StepDeltas(const Segment& segment) {
   const DeltaShape& shape = spec_.delta;
   const size_t channels = shape.channels(), values = shape.values(), heads = shape.value_heads;
-  SHARD_CHECK(ProjectDelta());
-  SHARD_CHECK(Mark("projections of linear attention", Now(scratch_.delta_mixed)));
-  delta_out_.resize(count_ * values);
-  DeltaState& state = scratch_.caches[layer_].delta;
-  for (size_t row = 0; row < count_; ++row) {
+  DeltaState& state = (*segment.caches)[layer_].delta;
+  const size_t end = segment.first_row + segment.count();
+  for (size_t row = segment.first_row; row < end; ++row) {
     const DeltaToken token = {std::span(delta_mixed_).subspan(row * channels, channels),
                               std::span(delta_gate_).subspan(row * values, values),
                               std::span(delta_strengths_).subspan(row * heads, heads),
@@ -63,7 +61,15 @@ Status Forward::RunDelta() {
     StepDelta(shape, weights_->delta.constants, token, state,
               std::span(delta_out_).subspan(row * values, values));
   }
-  const Rows out = Dense(scratch_.delta_values, static_cast<uint32_t>(values));
+}
+
+Status Forward::RunDelta() {
+  const uint32_t values = spec_.delta.values();
+  SHARD_CHECK(ProjectDelta());
+  SHARD_CHECK(Mark("projections of linear attention", Now(scratch_.delta_mixed)));
+  delta_out_.resize(size_t{count_} * values);
+  for (const Segment& segment : segments_) StepDeltas(segment);
+  const Rows out = Dense(scratch_.delta_values, values);
   executor_.Write(delta_out_, out);
   SHARD_CHECK(Mark("linear attention", out));
   executor_.MatMul(weights_->delta.output, out, Now(scratch_.branch));

@@ -1,6 +1,8 @@
 // The block of experts. The router's logits are read back, experts are chosen on the host
 // (router.h), and each chosen expert runs on the rows of the tokens that picked it. Experts run in
 // ascending id, so that sums are added in the same order on every node.
+#include <algorithm>
+
 #include "libshard/base/text/text.h"
 #include "runtime-shim/session/forward.h"
 
@@ -17,10 +19,15 @@ struct Picked {
   std::vector<Places> places;
 };
 
-Picked PickedOf(std::span<const Selection> chosen, const LayerExpertTable& table) {
-  std::vector<ExpertRows> by_id(table.size());
-  std::vector<Places> places(table.size());
+// An expert is the same one in the tables of all segments.
+Picked PickedOf(std::span<const Segment> segments, uint32_t layer,
+                std::span<const Selection> chosen) {
+  std::vector<ExpertRows> by_id(segments.front().eligible->tables[layer].size());
+  std::vector<Places> places(by_id.size());
+  auto segment = segments.begin();
   for (uint32_t row = 0; row < chosen.size(); ++row) {
+    while (row >= segment->first_row + segment->count()) ++segment;
+    const LayerExpertTable& table = segment->eligible->tables[layer];
     const Selection& own = chosen[row];
     for (size_t rank = 0; rank < own.ids.size(); ++rank) {
       ExpertRows& expert = by_id[own.ids[rank]];
@@ -48,27 +55,36 @@ Result<std::vector<Selection>> Forward::Route() {
   SHARD_CHECK(Mark("router", logits));
   router_logits_.resize(size_t{count_} * router.expert_count);
   SHARD_CHECK(executor_.Read(logits, router_logits_));
-  const ExpertIds& ids = moepack::IdsOf(eligible_.ids, layer_);
   std::vector<Selection> chosen;
-  for (uint32_t row = 0; row < count_; ++row) {
-    const std::span<const float> own =
-        std::span(router_logits_).subspan(size_t{row} * router.expert_count, router.expert_count);
-    Result<Selection> selection = SelectExperts(own, weights_->selection_bias, router, ids);
-    if (!selection)
-      return std::move(selection).error().Within(Cat(model_.weights().path, ": layer ", layer_));
-    chosen.push_back(std::move(*selection));
+  for (const Segment& segment : segments_) {
+    const ExpertIds& ids = moepack::IdsOf(segment.eligible->ids, layer_);
+    for (uint32_t i = 0; i < segment.count(); ++i) {
+      const std::span<const float> own =
+          std::span(router_logits_)
+              .subspan(chosen.size() * router.expert_count, router.expert_count);
+      Result<Selection> selection = SelectExperts(own, weights_->selection_bias, router, ids);
+      if (!selection)
+        return std::move(selection).error().Within(Cat(model_.weights().path, ": layer ", layer_));
+      chosen.push_back(std::move(*selection));
+    }
   }
   return chosen;
 }
 
+bool Forward::WantsOutputs() const {
+  return std::any_of(segments_.begin(), segments_.end(), [](const Segment& segment) {
+    return segment.observer != nullptr && segment.observer->wants_outputs();
+  });
+}
+
 Status Forward::RunExperts(std::span<const Selection> chosen) {
-  const Picked picked = PickedOf(chosen, eligible_.tables[layer_]);
+  const Picked picked = PickedOf(segments_, layer_, chosen);
   const ExpertBatch batch = {picked.experts,           Now(scratch_.normed),
                              Now(scratch_.branch),     spec_.expert_activation,
                              spec_.weigh_inputs,       Now(scratch_.expert_in),
                              Now(scratch_.expert_out), Now(scratch_.gate),
                              Now(scratch_.up),         Now(scratch_.zeros)};
-  const bool outputs = observer_ != nullptr && observer_->wants_outputs();
+  const bool outputs = WantsOutputs();
   OutputSizes sizes;
   SHARD_CHECK(executor_.MixExperts(batch, outputs || trace_ ? &sizes : nullptr));
   const size_t top_k = spec_.layer[layer_].router.top_k;
@@ -89,18 +105,26 @@ Status Forward::RunExperts(std::span<const Selection> chosen) {
 }
 
 void Forward::Observe(std::span<const Selection> chosen) {
-  if (observer_ == nullptr) return;
-  RoutedBatch batch;
-  batch.layer = layer_;
-  batch.first_position = past_;
-  batch.tokens = count_;
-  batch.expert_count = spec_.layer[layer_].router.expert_count;
-  batch.logits = router_logits_;
-  batch.selection_bias = weights_->selection_bias;
-  batch.chosen = chosen;
-  batch.output_norms = norms_;
-  batch.output_peaks = peaks_;
-  observer_->Observe(batch);
+  const uint32_t expert_count = spec_.layer[layer_].router.expert_count;
+  const size_t top_k = spec_.layer[layer_].router.top_k;
+  for (const Segment& segment : segments_) {
+    if (segment.observer == nullptr) continue;
+    const uint32_t row = segment.first_row, count = segment.count();
+    RoutedBatch batch;
+    batch.layer = layer_;
+    batch.first_position = segment.past;
+    batch.tokens = count;
+    batch.expert_count = expert_count;
+    batch.logits =
+        std::span(router_logits_).subspan(size_t{row} * expert_count, size_t{count} * expert_count);
+    batch.selection_bias = weights_->selection_bias;
+    batch.chosen = chosen.subspan(row, count);
+    if (segment.observer->wants_outputs()) {
+      batch.output_norms = std::span(norms_).subspan(row * top_k, count * top_k);
+      batch.output_peaks = std::span(peaks_).subspan(row * top_k, count * top_k);
+    }
+    segment.observer->Observe(batch);
+  }
 }
 
 void Forward::AddShared() {

@@ -5,6 +5,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/text/text.h"
+#include "runtime-shim/session/device_model.h"
 
 namespace moepack::runtime {
 namespace {
@@ -88,54 +89,89 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   all.Add(scratch.attended, batch, heads * spec.latent.value_width);
 }
 
-void AddCaches(const ModelSpec& spec, uint32_t context, Scratch& scratch, Allocation& all) {
-  scratch.caches.resize(spec.layers);
-  for (uint32_t number = 0; number < spec.layers; ++number) {
-    const LayerSpec& layer = spec.layer[number];
-    LayerCache& cache = scratch.caches[number];
-    if (layer.recurrent) {
-      cache.delta.Clear(spec.delta);
-      continue;
-    }
-    if (spec.is_latent()) {
-      all.Add(cache.keys, context, spec.latent.rank + spec.rope.dims);
-      continue;
-    }
-    all.Add(cache.keys, context, uint64_t{layer.key_heads} * spec.key_width);
-    all.Add(cache.values, context, uint64_t{layer.key_heads} * spec.value_width);
-  }
+// Keys and values of so many heads; those of latent attention lie in the keys.
+void AddCache(const ModelSpec& spec, uint64_t heads, uint32_t rows, Rows& keys, Rows& values,
+              Allocation& all) {
+  if (spec.is_latent()) return all.Add(keys, rows, spec.latent.rank + spec.rope.dims);
+  all.Add(keys, rows, heads * spec.key_width);
+  all.Add(values, rows, heads * spec.value_width);
 }
 
-}  // namespace
-
-Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch, uint32_t context) {
+void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scratch,
+                Allocation& all) {
+  const uint32_t batch = counts.batch;
   const ModelSpec& spec = model.spec();
-  Scratch scratch;
-  Allocation all;
+  scratch.batch = batch;
   for (Rows* rows : {&scratch.hidden, &scratch.normed, &scratch.branch, &scratch.expert_in,
                      &scratch.expert_out, &scratch.zeros})
     all.Add(*rows, batch, spec.width);
   AddAttention(model, batch, scratch, all);
+  AddCache(spec, spec.key_heads, batch, scratch.keys, scratch.values, all);
   all.Add(scratch.gate, batch, WidestMlp(model));
   all.Add(scratch.up, batch, WidestMlp(model));
   all.Add(scratch.router, batch, MostExperts(model));
   all.Add(scratch.shared_gate, batch, 1);
   all.Add(scratch.turns, batch, spec.rope.dims);
   all.Add(scratch.local_turns, batch, spec.local_rope.dims);
-  all.Add(scratch.logits, batch, model.vocabulary());
-  AddCaches(spec, context, scratch, all);
+  const uint64_t logits = counts.logit_bytes / (sizeof(float) * std::max(1u, model.vocabulary()));
+  all.Add(scratch.logits, static_cast<uint32_t>(std::clamp<uint64_t>(logits, 1, batch)),
+          model.vocabulary());
+}
+
+void AddCaches(const ModelSpec& spec, uint32_t context, Caches& caches, Allocation& all) {
+  caches.layers.resize(spec.layers);
+  for (uint32_t number = 0; number < spec.layers; ++number) {
+    const LayerSpec& layer = spec.layer[number];
+    LayerCache& cache = caches.layers[number];
+    if (layer.recurrent) {
+      cache.delta.Clear(spec.delta);
+    } else {
+      AddCache(spec, layer.key_heads, context, cache.keys, cache.values, all);
+    }
+  }
+}
+
+}  // namespace
+
+RowBytes BytesOfRow(const DeviceModel& model) {
+  Scratch scratch;
+  Caches caches;
+  Allocation row, position;
+  AddScratch(model, {}, scratch, row);
+  AddCaches(model.spec(), 1, caches, position);
+  // The logits of a batch are read in slices. The CPU keeps the values between the steps of all
+  // experts of a token (cpu/experts.h).
+  const uint64_t logits = sizeof(float) * uint64_t{model.vocabulary()};
+  uint64_t top_k = 0;
+  for (const LayerSpec& layer : model.spec().layer)
+    top_k = std::max<uint64_t>(top_k, layer.router.top_k);
+  const uint64_t experts = top_k * (model.spec().width + model.widest_expert()) * sizeof(float);
+  return {row.bytes() - logits + experts, position.bytes()};
+}
+
+Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch) {
+  const ModelSpec& spec = model.spec();
+  const bool larger = counts.batch > scratch.batch;
+  Scratch made;
+  Caches caches;
+  Allocation all, rows;
+  if (larger) AddScratch(model, counts, made, rows);
+  AddCaches(spec, counts.context, caches, all);
+  const uint64_t bytes = CheckedAdd(all.bytes(), rows.bytes()).value_or(UINT64_MAX);
   Executor& executor = model.executor();
-  if (!all.fits() || all.bytes() > executor.available()) {
+  if (!all.fits() || !rows.fits() || bytes > executor.available()) {
     return Error{Code::kUnavailable,
-                 Cat(model.weights().path, ": cache and activations: expected ", all.bytes(),
+                 Cat(model.weights().path, ": cache and activations: expected ", bytes,
                      " bytes free on ", executor.description(), ", found ", executor.available()),
                  "a smaller --context needs less"};
   }
-  SHARD_CHECK(all.Make(executor, scratch.buffers));
+  SHARD_CHECK(rows.Make(executor, made.buffers));
+  SHARD_CHECK(all.Make(executor, caches.buffers));
+  if (larger) scratch = std::move(made);
   if (spec.is_latent()) {
-    for (LayerCache& cache : scratch.caches) cache.values = cache.keys.Columns(0, spec.latent.rank);
+    for (LayerCache& cache : caches.layers) cache.values = cache.keys.Columns(0, spec.latent.rank);
   }
-  return scratch;
+  return caches;
 }
 
 }  // namespace moepack::runtime

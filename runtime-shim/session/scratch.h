@@ -1,12 +1,17 @@
-// The rows that a forward pass works in. They are allocated once, for the largest batch.
+// The rows that forward passes work in. A model has them once, for the largest batch of all its
+// sessions; each session has its own cache.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "runtime-shim/session/device_model.h"
+#include "libshard/base/result.h"
+#include "runtime-shim/executor/shapes.h"
+#include "runtime-shim/model/delta_net.h"
 
 namespace moepack::runtime {
+
+class DeviceModel;
 
 // The rows that a layer keeps for later tokens. Row p is position p.
 struct LayerCache {
@@ -14,10 +19,14 @@ struct LayerCache {
   DeltaState delta;   // of a recurrent layer, which has no rows
 };
 
-// All have `batch` rows. The comments give widths in values.
+using LayerCaches = std::vector<LayerCache>;
+
+// All have `batch` rows, but for the logits. The comments give widths in values.
 struct Scratch {
+  uint32_t batch = 0;
   Rows hidden, normed, branch;  // width
   Rows queries, attended;       // heads * key width, heads * value width
+  Rows keys, values;            // as the widest layer's cache, for passes of several sessions
   // Latent attention: down-projected, before the heads' keys. query_wide also where queries have
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;
@@ -31,12 +40,28 @@ struct Scratch {
   Rows router;                     // the largest number of experts of a layer
   Rows shared_gate;                // 1
   Rows turns, local_turns;         // rope dims
-  Rows logits;                     // vocabulary
-  std::vector<LayerCache> caches;  // `context` rows each
+  Rows logits;                     // vocabulary; as many rows as RowCounts::logit_bytes hold
   std::vector<BufferPtr> buffers;
 };
 
-// Allocates all rows. kUnavailable, with the bytes, when they do not fit.
-Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch, uint32_t context);
+// A session's rows for later tokens, `context` of them for each layer.
+struct Caches {
+  LayerCaches layers;
+  std::vector<BufferPtr> buffers;
+};
+
+// The bytes of one more row of a batch, and of one more position of a cache.
+struct RowBytes {
+  uint64_t scratch = 0, cache = 0;
+};
+RowBytes BytesOfRow(const DeviceModel& model);
+
+struct RowCounts {
+  uint32_t batch = 1, context = 1;
+  uint64_t logit_bytes = 0;  // of all logits at a time; at least one row
+};
+// Allocates all rows, the scratch only when `scratch` has fewer than the batch. kUnavailable, with
+// the bytes, when they do not fit.
+Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch);
 
 }  // namespace moepack::runtime

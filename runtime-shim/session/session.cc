@@ -1,11 +1,10 @@
 #include "runtime-shim/session/session.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 
-#include "libshard/base/files/mapped_file.h"
 #include "libshard/base/text/text.h"
-#include "runtime-shim/session/forward.h"
+#include "runtime-shim/session/pass.h"
 
 namespace moepack::runtime {
 namespace {
@@ -14,17 +13,16 @@ constexpr uint32_t kDefaultContext = 4096;
 
 class DeviceSession final : public Session {
  public:
-  DeviceSession(const DeviceModel& model, Scratch scratch, EligibleTables eligible,
+  DeviceSession(const DeviceModel& model, Caches caches, EligibleTables eligible,
                 const SessionOptions& options)
       : model_(model),
         options_(options),
-        scratch_(std::move(scratch)),
+        caches_(std::move(caches)),
         eligible_(std::move(eligible)),
-        forward_(model, scratch_, eligible_, options.observer) {
-    forward_.SetContext(options.context);
-  }
+        turns_(Forward::TurnsOf(model, options.context)) {}
 
   Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) override;
+  Status FeedTogether(std::span<const Part> parts, LogitsOf which, const SeeLogits& see) override;
   Status Route(std::span<const uint32_t> tokens, uint32_t layers) override;
   uint32_t length() const override { return length_; }
   uint32_t context() const override { return options_.context; }
@@ -33,46 +31,30 @@ class DeviceSession final : public Session {
 
  private:
   Status CheckTokens(std::span<const uint32_t> tokens) const;
-  Status RunBatch(const Batch& batch, std::span<float> logits);
-  Status CatchUp(const Batch& batch);
-  Status Run(const Batch& batch, bool trace);
+  Segment SegmentOf(std::span<const uint32_t> tokens) {
+    history_.resize(length_);
+    history_.insert(history_.end(), tokens.begin(), tokens.end());
+    return {tokens,
+            length_,
+            &caches_.layers,
+            &eligible_,
+            options_.observer,
+            &turns_,
+            std::span(history_).first(length_)};
+  }
+  // Runs a batch, and reads the logits of its last rows.
+  Status RunBatch(std::span<const uint32_t> tokens, std::span<float> logits);
+  Status ShowSlices(Pass& pass, std::span<const Part> parts, LogitsOf which,
+                    const SeeLogits& see) const;
 
   const DeviceModel& model_;
   SessionOptions options_;
-  Scratch scratch_;
+  Caches caches_;
   EligibleTables eligible_;
-  Forward forward_;
+  Turns turns_;
   uint32_t length_ = 0;
-  std::vector<uint32_t> history_;  // the tokens at the positions that states and caches hold
+  std::vector<uint32_t> history_;  // the tokens at the positions of the caches
 };
-
-// The state of a recurrent layer cannot go back: where it holds other tokens than those before
-// `batch`, it is made again from the first one. Keys and values come out with the same bits.
-Status DeviceSession::CatchUp(const Batch& batch) {
-  const ModelSpec& spec = model_.spec();
-  const uint32_t layers = batch.layers == 0 ? spec.layers : batch.layers;
-  bool holds = true;
-  for (uint32_t layer = 0; layer < layers; ++layer) {
-    if (!spec.layer[layer].recurrent) continue;
-    holds = holds && scratch_.caches[layer].delta.length == batch.past;
-  }
-  if (holds) return Ok();
-  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
-    if (spec.layer[layer].recurrent) scratch_.caches[layer].delta.Clear(spec.delta);
-  }
-  for (uint32_t first = 0; first < batch.past;) {
-    const uint32_t count = std::min(options_.batch, batch.past - first);
-    const auto part = std::span(history_).subspan(first, count);
-    SHARD_CHECK(forward_.Run({part, first, false, layers, /*quiet=*/true}, /*trace=*/false));
-    first += count;
-  }
-  return Ok();
-}
-
-Status DeviceSession::Run(const Batch& batch, bool trace) {
-  SHARD_CHECK(CatchUp(batch));
-  return forward_.Run(batch, trace);
-}
 
 Status DeviceSession::CheckTokens(std::span<const uint32_t> tokens) const {
   const std::string& path = model_.weights().path;
@@ -92,30 +74,18 @@ Status DeviceSession::CheckTokens(std::span<const uint32_t> tokens) const {
   return Ok();
 }
 
-bool AllFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](float value) { return std::isfinite(value); });
+// Counts up from `first`.
+std::vector<uint32_t> RowsFrom(uint32_t first, size_t count) {
+  std::vector<uint32_t> rows(count);
+  std::iota(rows.begin(), rows.end(), first);
+  return rows;
 }
 
-Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
-  history_.resize(batch.past);
-  history_.insert(history_.end(), batch.tokens.begin(), batch.tokens.end());
-  Status done = Run(batch, /*trace=*/false);
-  const auto rows = static_cast<uint32_t>(logits.size() / model_.vocabulary());
-  if (done && batch.layers != 0) done = model_.executor().Finish();
-  if (done && batch.layers == 0)
-    done = model_.executor().Read(scratch_.logits.Slice(0, rows), logits);
-  SHARD_CHECK(CheckMappedFiles());  // the weights of a file that was cut meanwhile read as zeros
-  if (done && AllFinite(logits)) return done;
-  if (!done && (done.error().code == Code::kUnavailable || done.error().code == Code::kInterrupted))
-    return done;
-  // Runs the batch again to find where the first NaN appeared. This is safe, because it writes the
-  // same rows of the caches again.
-  SHARD_CHECK(Run(batch, /*trace=*/true));
-  if (!done) return done;
-  return Error{Code::kCorrupt, Cat(model_.weights().path,
-                                   ": logits: expected finite numbers, found NaN or infinity that "
-                                   "a second run of the same tokens did not have")};
+Status DeviceSession::RunBatch(std::span<const uint32_t> tokens, std::span<float> logits) {
+  Pass pass(model_, {SegmentOf(tokens)});
+  SHARD_CHECK(pass.Run(0));
+  const size_t rows = logits.size() / model_.vocabulary();
+  return pass.Read(RowsFrom(static_cast<uint32_t>(tokens.size() - rows), rows), logits);
 }
 
 Status DeviceSession::Route(std::span<const uint32_t> tokens, uint32_t layers) {
@@ -125,7 +95,7 @@ Status DeviceSession::Route(std::span<const uint32_t> tokens, uint32_t layers) {
   for (size_t first = 0; first < tokens.size() && done; first += options_.batch) {
     const auto part =
         tokens.subspan(first, std::min<size_t>(options_.batch, tokens.size() - first));
-    done = RunBatch({part, length_, false, layers}, {});
+    done = Pass(model_, {SegmentOf(part)}).Run(layers);
     length_ += static_cast<uint32_t>(part.size());
   }
   length_ = start;
@@ -143,7 +113,7 @@ Result<std::vector<float>> DeviceSession::Feed(std::span<const uint32_t> tokens,
         tokens.subspan(first, std::min<size_t>(options_.batch, tokens.size() - first));
     const std::span<float> out =
         std::span(logits).subspan(all ? first * width : 0, (all ? part.size() : 1) * width);
-    if (Status done = RunBatch({part, length_, all}, out); !done) {
+    if (Status done = RunBatch(part, out); !done) {
       length_ = start;
       return std::move(done).error();
     }
@@ -153,7 +123,71 @@ Result<std::vector<float>> DeviceSession::Feed(std::span<const uint32_t> tokens,
   return logits;
 }
 
+Status DeviceSession::ShowSlices(Pass& pass, std::span<const Part> parts, LogitsOf which,
+                                 const SeeLogits& see) const {
+  const bool all = which == LogitsOf::kAll;
+  const size_t width = model_.vocabulary();
+  const auto height =
+      static_cast<uint32_t>(std::max<size_t>(1, model_.scratch().logits.count / parts.size()));
+  uint32_t longest = 1;
+  for (size_t i = 0; i < parts.size() && all; ++i)
+    longest = std::max(longest, pass.segment(i).count());
+  for (uint32_t first = 0; first < longest; first += height) {
+    std::vector<uint32_t> rows;
+    std::vector<size_t> counts;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Segment& segment = pass.segment(i);
+      const uint32_t from = all ? std::min(first, segment.count()) : segment.count() - 1;
+      const uint32_t count = std::min(height, segment.count() - from);
+      const auto own = RowsFrom(segment.first_row + from, count);
+      rows.insert(rows.end(), own.begin(), own.end());
+      counts.push_back(count);
+    }
+    std::vector<float> logits(rows.size() * width);
+    SHARD_CHECK(pass.Read(rows, logits));
+    LogitsSlice slice{first, model_.vocabulary(), {}};
+    std::span<const float> left = logits;
+    for (const size_t count : counts) {
+      slice.parts.push_back(left.first(count * width));
+      left = left.subspan(count * width);
+    }
+    SHARD_CHECK(see(slice));
+  }
+  return Ok();
+}
+
+Status DeviceSession::FeedTogether(std::span<const Part> parts, LogitsOf which,
+                                   const SeeLogits& see) {
+  std::vector<Segment> segments;
+  double tokens = 0;
+  for (const Part& part : parts) {
+    auto& session = static_cast<DeviceSession&>(*part.session);
+    SHARD_CHECK(session.CheckTokens(part.tokens));
+    segments.push_back(session.SegmentOf(part.tokens));
+    tokens += static_cast<double>(part.tokens.size());
+  }
+  Pass pass(model_, std::move(segments));
+  if (options_.ran) pass.WatchLayers([&](double share) { options_.ran(share * tokens); });
+  SHARD_CHECK(pass.Run(0));
+  SHARD_CHECK(ShowSlices(pass, parts, which, see));
+  for (const Part& part : parts)
+    static_cast<DeviceSession&>(*part.session).length_ += static_cast<uint32_t>(part.tokens.size());
+  return Ok();
+}
+
 }  // namespace
+
+Status Session::FeedTogether(std::span<const Part> parts, LogitsOf which, const SeeLogits& see) {
+  std::vector<std::vector<float>> logits;
+  LogitsSlice slice;
+  for (const Part& part : parts) {
+    SHARD_TRY(std::vector<float> own, part.session->Feed(part.tokens, which));
+    const size_t rows = which == LogitsOf::kAll ? part.tokens.size() : 1;
+    slice.width = static_cast<uint32_t>(own.size() / rows);
+    slice.parts.emplace_back(logits.emplace_back(std::move(own)));
+  }
+  return see(slice);
+}
 
 Result<std::unique_ptr<Session>> Session::Open(const Model& model, const LayerExperts& eligible,
                                                const SessionOptions& options) {
@@ -165,11 +199,12 @@ Result<std::unique_ptr<Session>> Session::Open(const Model& model, const LayerEx
     return Error{Code::kInvalidArgument, Cat(model.weights().path, ": context: expected at most ",
                                              most, " positions, found ", used.context)};
   }
-  used.batch = std::clamp(used.batch, 1u, used.context);
+  used.batch = std::max(used.batch, 1u);
   SHARD_TRY(std::vector<LayerExpertTable> tables, own.TableOf(eligible));
-  SHARD_TRY(Scratch scratch, AllocateScratch(own, used.batch, used.context));
+  SHARD_TRY(Caches caches,
+            AllocateRows(own, {used.batch, used.context, used.logit_bytes}, own.scratch()));
   return std::unique_ptr<Session>(std::make_unique<DeviceSession>(
-      own, std::move(scratch), EligibleTables{std::move(tables), eligible}, used));
+      own, std::move(caches), EligibleTables{std::move(tables), eligible}, used));
 }
 
 }  // namespace moepack::runtime

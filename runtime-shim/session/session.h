@@ -33,6 +33,10 @@ class Model {
   virtual Executor& executor() const = 0;
   virtual uint64_t device_bytes() const = 0;
   virtual uint32_t vocabulary() const = 0;
+  // Bytes that sessions take on the executor: for each token that runs at once, shared by all
+  // sessions, and for each position of a session.
+  virtual uint64_t bytes_per_token() const = 0;
+  virtual uint64_t bytes_per_position() const = 0;
 };
 
 // What one MoE layer chose and computed for a batch of tokens.
@@ -60,11 +64,33 @@ struct SessionOptions {
   uint32_t context = 0;                 // positions; 0: 4096, or the model's own if that is less
   uint32_t batch = 128;                 // tokens that run at once
   RoutingObserver* observer = nullptr;  // borrowed
+  // Of logits that are computed at a time; larger batches read them in slices. The first session of
+  // a model decides, until one with a larger batch does.
+  uint64_t logit_bytes = 64u << 20;
   // Called after each batch with its number of tokens. May be empty.
   std::function<void(size_t tokens)> fed = {};
+  // Called by FeedTogether after each layer, with the tokens of the pass in proportion to the
+  // layers that have run. May be empty.
+  std::function<void(double tokens)> ran = {};
 };
 
 enum class LogitsOf : uint8_t { kLast, kAll };
+
+class Session;
+
+// What a session runs in a pass with others.
+struct Part {
+  Session* session = nullptr;
+  std::span<const uint32_t> tokens;
+};
+// Logits [rows, vocabulary] of each part: those of its tokens from `first` on, as many as fit into
+// a slice; fewer or none of a part that ends before. With LogitsOf::kLast the only row is the last.
+struct LogitsSlice {
+  uint32_t first = 0;
+  uint32_t width = 0;  // the vocabulary
+  std::vector<std::span<const float>> parts;
+};
+using SeeLogits = std::function<Status(const LogitsSlice& slice)>;
 
 // One sequence on one node. Borrows the model.
 class Session {
@@ -82,6 +108,12 @@ class Session {
   // operation where it first appeared. kInterrupted between two layers; the session is then left as
   // it was.
   virtual Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) = 0;
+  // Runs tokens of this session and of others of the same model in one pass, so that each weight is
+  // decoded once for all of them, and shows `see` the logits, in ascending slices. Every part gets
+  // the bits that it would get alone. Errors are those of Feed and of `see`; the sessions are then
+  // left as they were. REQUIRES: different sessions, this one first, with at most
+  // SessionOptions::batch tokens together. This form runs one session after the other.
+  virtual Status FeedTogether(std::span<const Part> parts, LogitsOf which, const SeeLogits& see);
   // Runs tokens through only the first `layers` layers (1 to all), for the observer. The session is
   // left as it was. Errors are those of Feed.
   virtual Status Route(std::span<const uint32_t> tokens, uint32_t layers) = 0;

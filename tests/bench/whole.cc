@@ -190,8 +190,17 @@ Status MeasureRegistry(Run& run, bool quick) {
   return quick ? run.Registry(200'000'000, 3) : run.Registry(1'500'000'000, 5);
 }
 
+Status MeasureRuntime(Run& run, bool quick) {
+  return quick ? run.Throughput(32, 2, 1) : run.Throughput(128, 8, 5);
+}
+
 Status Measure(const Options& options) {
   Run run(options);
+  if (options.runtime_only) {
+    SHARD_CHECK(MeasureRuntime(run, options.quick));
+    PrintTable(run.report().rows);
+    return moepack::Ok();
+  }
   if (options.registry_only) {
     SHARD_CHECK(MeasureRegistry(run, options.quick));
     PrintTable(run.report().rows);
@@ -205,6 +214,7 @@ Status Measure(const Options& options) {
   SHARD_CHECK(run.List(100'000, 7));
   SHARD_CHECK(options.quick ? run.Quantize(32, 3) : run.Quantize(128, 5));
   SHARD_CHECK(options.quick ? run.Load(32, 3) : run.Load(128, 5));
+  SHARD_CHECK(MeasureRuntime(run, options.quick));
   SHARD_CHECK(MeasureRemote(run, options.quick));
   SHARD_CHECK(MeasureRegistry(run, options.quick));
   if (options.quick) {
@@ -236,6 +246,7 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", options.quick);
   app.add_flag("--remote-only", options.remote_only);
   app.add_flag("--registry-only", options.registry_only);
+  app.add_flag("--runtime-only", options.runtime_only);
   CLI11_PARSE(app, argc, argv);
   options.scratch = bench::fs::path(scratch) / "scratch";
   bench::fs::remove_all(options.scratch);

@@ -18,6 +18,7 @@ struct Options {
   bool quick = false;
   bool remote_only = false;    // prints those rows, writes nothing
   bool registry_only = false;  // the same
+  bool runtime_only = false;   // the same
 };
 
 std::string Fixed(double value, int digits);
@@ -37,6 +38,9 @@ class Run {
   Status Quantize(uint32_t experts, int repetitions);
   // Loading a node of such a layer, cold, until it has put out a token.
   Status Load(uint32_t experts, int repetitions);
+  // profile and eval of so many sessions of 512 tokens, and decoding, on two such layers in Q4_K_M,
+  // Q8_0 and BF16, beside llama.cpp where npm has installed it.
+  Status Throughput(uint32_t experts, uint32_t sessions, int repetitions);
   // Over loopback: what is fetched to list a sparse checkpoint of about `bytes`, what for one group
   // of eight, and how long it takes to quantize one beside reading it locally.
   Status RemoteList(uint64_t bytes);
@@ -63,6 +67,11 @@ class Run {
   Result<Sample> FetchOnce(const std::string& what, const std::string& reference);
   void AddBeside(const std::string& work, const Series& ours, const Series& peer, uint64_t bytes);
   void AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes);
+
+  Status ThroughputOf(const std::string& recipe, uint32_t sessions, int repetitions);
+  Result<double> RateBetween(const Command& few, const Command& more, double tokens);
+  void AddThroughput(const std::string& what, const std::vector<double>& ours,
+                     const std::vector<double>& peer, double target);
 
   // The runs of Quantize, a sample of each for every repetition.
   struct QuantizeRuns {

@@ -16,9 +16,12 @@ class FakeModel : public Model {
   Executor& executor() const override { throw std::logic_error("a fake has no executor"); }
   uint64_t device_bytes() const override { return 0; }
   uint32_t vocabulary() const override { return 4; }
+  uint64_t bytes_per_token() const override { return bytes_per_token_; }
+  uint64_t bytes_per_position() const override { return bytes_per_position_; }
 
   ModelSpec spec_;
   Weights weights_;
+  uint64_t bytes_per_token_ = 1, bytes_per_position_ = 1;
 };
 
 // The logits of position p, which holds token t, are logits(p, t).

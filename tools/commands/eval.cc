@@ -8,6 +8,7 @@
 #include "manifest/document/manifest.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
+#include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -28,10 +29,6 @@ using runtime::EvalInput;
 using runtime::EvalOptions;
 
 constexpr uint32_t kMaxRaceTokens = 1u << 20;
-// Logits of one run that are held at once.
-constexpr uint64_t kLogitBytes = 64u << 20;
-constexpr uint32_t kMaxChunk = 128;
-
 struct Arguments {
   RuntimeArguments runtime;
   TextArguments texts;
@@ -40,21 +37,39 @@ struct Arguments {
   EvalOptions eval;
   uint32_t race_tokens = 32;
   bool race_given = false;
+  uint64_t memory = runtime::kRunMemory;
   ReportArguments report;
 };
 
-uint32_t ChunkFor(uint32_t vocabulary) {
-  const uint64_t rows = kLogitBytes / (sizeof(float) * uint64_t{std::max(vocabulary, 1u)});
-  return static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, kMaxChunk));
-}
-
+// `together` participants of the model run in one pass.
 runtime::Participant Participate(const std::string& label, const runtime::Model& model,
                                  LayerExperts eligible, const EvalOptions& options,
-                                 std::optional<uint32_t> group = std::nullopt) {
-  const auto open = [&model, eligible, &options](runtime::RoutingObserver* observer) {
-    return runtime::Session::Open(model, eligible, {options.context, options.chunk, observer});
+                                 uint32_t together, std::optional<uint32_t> group = std::nullopt) {
+  const auto open = [&model, eligible, &options, together](runtime::RoutingObserver* observer) {
+    runtime::SessionOptions opening{options.context, options.chunk * together, observer};
+    opening.ran = options.ran;
+    return runtime::Session::Open(model, eligible, opening);
   };
   return {label, std::move(eligible), open, group};
+}
+
+// Of the distribution's own weights: the unmasked one and one per group.
+uint32_t RunsOf(const LoadedModel& own) {
+  return static_cast<uint32_t>(own.weights->plan ? own.weights->plan->groups.size() : 0) + 1;
+}
+
+// Tokens of each run that run at once. The logits of a reference are held for all of them.
+uint32_t ChunkFor(const LoadedModel& own, const LoadedModel* against, const EvalOptions& options,
+                  uint64_t memory) {
+  const uint64_t half = against ? memory / 2 : memory;
+  const uint32_t chunk = runtime::FitChunk(*own.model, RunsOf(own), options.context, half).chunk;
+  if (against == nullptr) return chunk;
+  const runtime::Model& model = *against->model;
+  const uint64_t logits = sizeof(float) * uint64_t{std::max(model.vocabulary(), 1u)};
+  const uint64_t cache = options.context * model.bytes_per_position();
+  const uint64_t left = memory / 2 > cache ? memory / 2 - cache : 0;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(left / (logits + model.bytes_per_token()), 1, chunk));
 }
 
 bool HoldsAll(const runtime::Weights& weights, const LayerExperts& loaded) {
@@ -76,12 +91,12 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
   if (options.generate > 0) input.is_end = EndsGeneration(weights);
   LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
   if (HoldsAll(weights, all)) {
-    input.full = Participate("unmasked", *loaded.model, std::move(all), options);
+    input.full = Participate("unmasked", *loaded.model, std::move(all), options, RunsOf(loaded));
   }
   if (against) {
     input.reference =
         Participate("reference", *against->model,
-                    runtime::EligibleExperts(*against->weights, std::nullopt, true), options);
+                    runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
   }
   if (weights.plan) input.placement = weights.plan->placement;
   const size_t groups = weights.plan ? weights.plan->groups.size() : 0;
@@ -89,7 +104,7 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
     if (!weights.FindGroup(group)) continue;
     input.groups.push_back(Participate(Cat("group ", group), *loaded.model,
                                        runtime::EligibleExperts(weights, group, true), options,
-                                       group));
+                                       RunsOf(loaded), group));
   }
   return input;
 }
@@ -155,10 +170,10 @@ Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
 
 Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Models& models) {
   EvalOptions options = arguments.eval;
-  options.chunk = ChunkFor(models.own.model->vocabulary());
+  const LoadedModel* const against = models.against ? &*models.against : nullptr;
+  options.chunk = ChunkFor(models.own, against, options, arguments.memory);
   SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
-  const EvalInput input =
-      MakeInput(models.own, models.against ? &*models.against : nullptr, options);
+  const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)
     return Error{Code::kInvalidArgument,
                  Cat(arguments.runtime.source,
@@ -166,7 +181,15 @@ Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Mod
                      "node"),
                  "compare with the source: --against SRC"};
   Progress progress("evaluating", ProgressUnit::kTokens);
-  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  uint64_t finished = 0, all = 0;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    finished = done;
+    all = total;
+    progress.Update(done, total);
+  };
+  options.ran = [&](double part) {
+    progress.Update(std::min(finished + static_cast<uint64_t>(part), all), all);
+  };
   SHARD_TRY(const std::vector<runtime::SessionMeasure> measures,
             runtime::Evaluate(input, tokens, options));
   return runtime::SummarizeEvaluation(input, measures, arguments.race_tokens);
@@ -268,6 +291,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddEvalOptions(app, *arguments);
   AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->runtime);
   AddExecutor(app, arguments->runtime);
+  AddRunMemory(app, arguments->memory);
   AddReportFormat(app, arguments->report);
   const CLI::Option* race = app.get_option("--race-tokens");
   return [arguments, race] {

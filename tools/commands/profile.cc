@@ -14,6 +14,7 @@
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/profile/trace_header.h"
+#include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -31,6 +32,7 @@ namespace profile_command {
 namespace {
 
 constexpr uint64_t kMaxGenerate = 1u << 20;
+constexpr uint32_t kTraceChunk = 128;
 
 struct Arguments {
   RuntimeArguments runtime;
@@ -39,6 +41,7 @@ struct Arguments {
   std::string trace;  // "" for none
   std::vector<std::string> merge;
   uint32_t generate = 0;
+  uint64_t memory = runtime::kRunMemory;
   bool force = false, dry_run = false, json = false;
 };
 
@@ -103,11 +106,11 @@ Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded
     trace.emplace(std::move(made));
     collector.TraceTo(*trace);
   }
-  const runtime::SessionOptions opening{options.context + options.generate, options.chunk,
-                                        &collector};
-  SHARD_TRY(const std::unique_ptr<runtime::Session> session,
-            runtime::Session::Open(
-                model, runtime::EligibleExperts(*loaded.weights, std::nullopt, true), opening));
+  // A trace lists choices in the order of the text.
+  runtime::Together together = {1, std::min(kTraceChunk, options.context)};
+  const uint32_t positions = options.context + options.generate;
+  if (!trace) together = runtime::FitSessions(model, positions, arguments.memory);
+  options.chunk = together.chunk;
   Progress progress("profiling", ProgressUnit::kTokens);
   const uint64_t total = CountTokens(sessions) + sessions.size() * options.generate;
   uint64_t done = 0;
@@ -115,12 +118,24 @@ Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded
     done += tokens;
     progress.Update(std::min(done, total), total);
   };
-  const std::string precision = runtime::PrecisionOf(*loaded.weights);
-  for (const TokenSession& tokens : sessions) {
-    collector.StartSession(tokens.name, tokens.bucket, loaded.executor->name(), precision);
-    auto status = runtime::ProfileTokens(tokens.tokens, options, *session, collector);
-    if (!status) return std::move(status).error().Within(Cat("session ", Quoted(tokens.name)));
+  std::vector<std::unique_ptr<runtime::Session>> opened;
+  std::vector<runtime::Session*> slots;
+  for (uint32_t slot = 0; slot < together.sessions; ++slot) {
+    runtime::SessionOptions opening{positions, together.batch(), &collector.ObserverOf(slot)};
+    opening.ran = [&](double tokens) {
+      progress.Update(std::min(done + static_cast<uint64_t>(tokens), total), total);
+    };
+    SHARD_TRY(opened.emplace_back(),
+              runtime::Session::Open(
+                  model, runtime::EligibleExperts(*loaded.weights, std::nullopt, true), opening));
+    slots.push_back(opened.back().get());
   }
+  options.executor = loaded.executor->name();
+  options.precision = runtime::PrecisionOf(*loaded.weights);
+  std::vector<runtime::ProfileText> texts;
+  for (const TokenSession& session : sessions)
+    texts.push_back({session.name, session.bucket, session.tokens});
+  SHARD_CHECK(runtime::ProfileTexts(texts, options, slots, collector));
   if (trace) SHARD_CHECK(trace->Finish());
   return collector.statistics();
 }
@@ -198,6 +213,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddForce(app, arguments->force);
   AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
   AddExecutor(app, arguments->runtime);
+  AddRunMemory(app, arguments->memory);
   StartSection(app, Section::kGeneral);
   app.add_flag("--dry-run", arguments->dry_run,
                "Run and write nothing; print the sessions that would be run.");

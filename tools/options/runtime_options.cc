@@ -15,6 +15,7 @@ namespace moepack::cli {
 namespace {
 
 constexpr uint64_t kMaxDevices = 64;
+constexpr uint64_t kLeastRunMemory = 1u << 20;
 constexpr uint64_t kMaxContext = 1u << 24;
 
 std::vector<std::string> ExecutorNames() {
@@ -99,6 +100,15 @@ void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments
                  std::string("Positions that a session can hold. ") + fallback)
       ->type_name("N")
       ->transform(AsCount(2, kMaxContext));
+}
+
+void AddRunMemory(CLI::App& app, uint64_t& memory) {
+  StartSection(app, Section::kResources);
+  app.add_option("--memory", memory,
+                 "Upper bound for caches and activations, about: 512M, 4GiB. The more, the more "
+                 "tokens run at once. Default: 1GiB.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastRunMemory));
 }
 
 Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments) {

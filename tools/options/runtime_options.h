@@ -46,6 +46,9 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
 // --context; `fallback` ends the help: "Default: 512."
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments);
 
+// --memory of the commands that run many texts.
+void AddRunMemory(CLI::App& app, uint64_t& memory);
+
 // Members are destroyed in the order that borrowing requires: the model before its executor.
 struct LoadedModel {
   std::shared_ptr<runtime::Executor> executor;

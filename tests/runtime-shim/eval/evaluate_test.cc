@@ -75,6 +75,51 @@ TEST_F(Evaluation, ScoresTheSameTokensWithEveryRun) {
   EXPECT_TRUE(measures[0].reference.empty());
 }
 
+// Shows logits two rows at a time.
+class SlicingSession : public RoutedSession {
+ public:
+  using RoutedSession::RoutedSession;
+  Status FeedTogether(std::span<const Part> parts, LogitsOf which, const SeeLogits& see) override {
+    if (which == LogitsOf::kLast) return RoutedSession::FeedTogether(parts, which, see);
+    return RoutedSession::FeedTogether(parts, which, [&](const LogitsSlice& whole) -> Status {
+      const size_t most = size_t{2} * whole.width;
+      for (size_t first = 0; first < whole.parts.front().size(); first += most) {
+        LogitsSlice slice{static_cast<uint32_t>(first / whole.width), whole.width, {}};
+        for (const std::span<const float> part : whole.parts)
+          slice.parts.push_back(part.subspan(first, std::min(most, part.size() - first)));
+        SHARD_CHECK(see(slice));
+      }
+      return Ok();
+    });
+  }
+};
+
+TEST_F(Evaluation, DoesNotDependOnSlicesAndChunks) {
+  input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
+  const auto whole = Run();
+  input_.full->open = [this](RoutingObserver* observer) {
+    return Result<std::unique_ptr<Session>>(
+        std::make_unique<SlicingSession>(Coin(0.5), Halves, options_.context, observer));
+  };
+  for (const bool half : {false, true}) {
+    options_.score_half = half;
+    options_.chunk = 3;
+    sessions_ = {{"ones", "", {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}};
+    const auto one = Run();
+    options_.chunk = 8;
+    const auto other = Run();
+    EXPECT_EQ(one[0].full, other[0].full);
+    EXPECT_EQ(one[0].reference, other[0].reference);
+    EXPECT_EQ(one[0].groups[1].log_probability, other[0].groups[1].log_probability);
+    EXPECT_EQ(one[0].groups[1].from_full.divergence, other[0].groups[1].from_full.divergence);
+    EXPECT_EQ(one[0].groups[1].from_reference.divergence,
+              other[0].groups[1].from_reference.divergence);
+    if (!half) {
+      EXPECT_EQ(one[0].full, whole[1].full);
+    }
+  }
+}
+
 TEST_F(Evaluation, DivergenceIsFromTheUnmaskedRun) {
   const auto measures = Run();
   const Comparison& comparison = measures[0].groups[0].from_full;

@@ -38,7 +38,8 @@ TEST(CpuExecutor, GivesTheSameBitsOnAnyNumberOfThreads) {
 
 class CpuProducts : public ::testing::TestWithParam<const char*> {
  protected:
-  static constexpr uint32_t kRows = 37, kColumns = 768, kTokens = 11;
+  // More columns than are added up at once (dots.h).
+  static constexpr uint32_t kRows = 37, kColumns = 2816, kTokens = 11;
   CpuProducts() {
     executor_->MatMul(weights_, x_, y_);
     whole_ = desk_.Take(y_).values;
@@ -88,7 +89,8 @@ TEST_P(CpuProducts, TokensDoNotDependOnTheTokensAroundThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CpuProducts, ::testing::Values("f32", "bf16", "q8_0", "q6_K"));
+INSTANTIATE_TEST_SUITE_P(, CpuProducts,
+                         ::testing::Values("f32", "bf16", "q8_0", "q6_K", "q4_K", "q5_0"));
 
 // One token after another gives the bits of all at once.
 TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "libshard/base/text/text.h"
+#include "libshard/stats/statistics_file.h"
 #include "tests/libshard/stats/sample.h"
 #include "tests/runtime-shim/routed_session.h"
 
@@ -22,18 +24,28 @@ Selection TwoOfFour(uint32_t token) { return {{token % 4, (token + 1) % 4}, {0.7
 
 class Profile : public ::testing::Test {
  protected:
-  Profile() {
+  Profile() { SetUpCollector(); }
+  void SetUpCollector() {
     ModelIdentity model = SampleModel();
     model.layers = {{0, 4, 2}};
     collector_ = std::make_unique<StatisticsCollector>(model, std::nullopt);
-    collector_->StartSession("s", "", "fake", "f32");
   }
-  Status Run(uint32_t tokens, const ProfileOptions& options) {
-    std::vector<uint32_t> ids(tokens);
+  // Runs texts of so many tokens, on so many sessions.
+  Status Run(const std::vector<uint32_t>& sizes, const ProfileOptions& options,
+             size_t sessions = 1) {
+    std::vector<uint32_t> ids(1000);
     std::iota(ids.begin(), ids.end(), 0u);
-    RoutedSession session(Successor, TwoOfFour, options.context + options.generate,
-                          collector_.get());
-    return ProfileTokens(ids, options, session, *collector_);
+    std::vector<ProfileText> texts;
+    for (const uint32_t size : sizes)
+      texts.push_back({Cat("text ", texts.size()), "", std::span(ids).first(size)});
+    std::vector<std::unique_ptr<Session>> opened;
+    std::vector<Session*> slots;
+    for (size_t slot = 0; slot < sessions; ++slot) {
+      opened.push_back(std::make_unique<RoutedSession>(
+          Successor, TwoOfFour, options.context + options.generate, &collector_->ObserverOf(slot)));
+      slots.push_back(opened.back().get());
+    }
+    return ProfileTexts(texts, options, slots, *collector_);
   }
   const PhaseTally& Tally(Phase phase) const {
     return collector_->statistics().sessions[0].phases[static_cast<size_t>(phase)];
@@ -45,7 +57,7 @@ TEST_F(Profile, EveryWindowHasOneSink) {
   ProfileOptions options;
   options.context = 4;
   options.chunk = 3;
-  ASSERT_TRUE(Run(10, options));
+  ASSERT_TRUE(Run({10}, options));
   EXPECT_EQ(Tally(Phase::kPrefill).sinks, 3u);
   EXPECT_EQ(Tally(Phase::kPrefill).tokens, 7u);
   // Tokens 1, 2, 3, 5, 6, 7 and 9 are counted: 1, 5 and 9 put expert 1 first.
@@ -60,7 +72,7 @@ TEST_F(Profile, DecodingFollowsTheLikeliestToken) {
   options.generate = 3;
   uint64_t steps = 0;
   options.advance = [&](uint64_t tokens) { steps += tokens; };
-  ASSERT_TRUE(Run(4, options));
+  ASSERT_TRUE(Run({4}, options));
   EXPECT_EQ(steps, 7u);
   EXPECT_EQ(Tally(Phase::kDecode).tokens, 3u);  // 4, 5, 6
   EXPECT_EQ(Tally(Phase::kDecode).layers[0][0].count, 1u);
@@ -72,8 +84,48 @@ TEST_F(Profile, DecodingStopsAtTheEnd) {
   options.context = 8;
   options.generate = 6;
   options.is_end = [](uint32_t id) { return id == 6; };
-  ASSERT_TRUE(Run(4, options));
+  ASSERT_TRUE(Run({4}, options));
   EXPECT_EQ(Tally(Phase::kDecode).tokens, 2u);
+}
+
+// Sums of gates are floating-point numbers: the order of the windows shows in them.
+TEST_F(Profile, StatisticsDoNotDependOnHowManyWindowsRunAtOnce) {
+  ProfileOptions options;
+  options.context = 8;
+  options.chunk = 3;
+  options.generate = 2;
+  const std::vector<uint32_t> sizes = {30, 3, 150, 8, 1};
+  ASSERT_TRUE(Run(sizes, options));
+  const Statistics alone = collector_->statistics();
+  ASSERT_EQ(alone.sessions.size(), sizes.size());
+  for (const size_t sessions : {2u, 3u, 40u}) {
+    SetUpCollector();
+    ASSERT_TRUE(Run(sizes, options, sessions));
+    EXPECT_EQ(StatisticsBytes("a.bin", collector_->statistics()), StatisticsBytes("a.bin", alone));
+  }
+  options.generate = 0;
+  SetUpCollector();
+  ASSERT_TRUE(Run(sizes, options));
+  const std::string without = StatisticsBytes("a.bin", collector_->statistics());
+  for (const size_t sessions : {2u, 5u}) {
+    SetUpCollector();
+    ASSERT_TRUE(Run(sizes, options, sessions));
+    EXPECT_EQ(StatisticsBytes("a.bin", collector_->statistics()), without);
+  }
+}
+
+TEST_F(Profile, AnErrorNamesTheTextsThatRanTogether) {
+  ProfileOptions options;
+  options.context = 200;  // more than a session of the fake model holds
+  std::vector<uint32_t> ids(150);
+  RoutedSession one(Successor, TwoOfFour, 100, &collector_->ObserverOf(0)),
+      two(Successor, TwoOfFour, 100, &collector_->ObserverOf(1));
+  Session* const sessions[] = {&one, &two};
+  const ProfileText texts[] = {{"a", "", ids}, {"b", "", ids}};
+  options.chunk = 150;
+  const Status done = ProfileTexts(texts, options, sessions, *collector_);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "session \"a\" to \"b\": no room");
 }
 
 }  // namespace

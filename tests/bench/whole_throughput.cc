@@ -1,0 +1,146 @@
+// profile, eval and decoding on the CPU, in tokens per second of processor time, beside stock
+// llama.cpp on the same GGUF (tests/peer/speed.mjs).
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text/text.h"
+#include "tests/bench/whole_run.h"
+
+namespace bench {
+namespace {
+
+using moepack::Cat;
+
+constexpr double kOfPrompt = 1.0, kOfDecoding = 0.7;
+constexpr uint32_t kWindow = 512, kDecoded = 128, kGroups = 2;
+
+const fs::path kPeer = fs::path(MOEPACK_SOURCE_DIR) / "tests/peer";
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Sessions of kWindow tokens each, without meaning.
+Status WriteTexts(const fs::path& file, uint32_t sessions, uint32_t tokens) {
+  std::ofstream out(file);
+  for (uint32_t session = 0; session < sessions; ++session) {
+    out << "{\"session\": \"s" << session << "\", \"tokens\": [";
+    for (uint32_t i = 0; i < tokens; ++i)
+      out << (i == 0 ? "" : ", ") << (i * 7919 + session * 331 + 13) % 4096;
+    out << "]}\n";
+  }
+  if (!out.flush())
+    return moepack::Error{moepack::Code::kIo, Cat(file.string(), ": expected to be written")};
+  return moepack::Ok();
+}
+
+struct PeerRates {
+  double prompt = 0, decode = 0;
+};
+
+Result<PeerRates> RunPeer(const fs::path& model, const fs::path& scratch) {
+  const fs::path result = scratch / "peer.json";
+  SHARD_CHECK(RunCommand({"node", (kPeer / "speed.mjs").string(), model.string(), "2",
+                          std::to_string(kWindow), std::to_string(kDecoded), result.string()}));
+  std::ifstream file(result);
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded())
+    return moepack::Error{moepack::Code::kCorrupt,
+                          Cat(result.string(), ": expected JSON, found something else")};
+  return PeerRates{json.value("prompt", 0.0), json.value("decode", 0.0)};
+}
+
+// Of one type: in the order of the turns.
+struct Rates {
+  std::vector<double> profile, eval, decode, peer_prompt, peer_decode;
+};
+
+}  // namespace
+
+// Tokens per second of processor time between a run of few tokens and one of more, so that loading
+// the model does not count.
+Result<double> Run::RateBetween(const Command& few, const Command& more, double tokens) {
+  SHARD_TRY(const Sample start, RunCommand(few));
+  SHARD_TRY(const Sample end, RunCommand(more));
+  return tokens / std::max(1e-9, end.cpu_seconds - start.cpu_seconds);
+}
+
+void Run::AddThroughput(const std::string& what, const std::vector<double>& ours,
+                        const std::vector<double>& peer, double target) {
+  Row row = {.work = what, .measured = Cat(Fixed(Median(ours), 0), " tokens/s")};
+  if (!peer.empty()) {
+    const double ratio = Median(ours) / Median(peer);
+    row.beside = Cat(Fixed(Median(peer), 0), " tokens/s");
+    row.figure = Fixed(ratio, 2) + " of llama.cpp";
+    row.target = "at least " + Fixed(target, 1);
+    row.verdict = Judge(ratio >= target);
+  }
+  report_.rows.push_back(std::move(row));
+}
+
+Status Run::ThroughputOf(const std::string& recipe, uint32_t sessions, int repetitions) {
+  const bool peer = fs::exists(kPeer / "node_modules/node-llama-cpp");
+  const fs::path model = In("model.gguf"), out = In("out"), statistics = In("stats.json");
+  const fs::path few = In("few.jsonl"), texts = In("texts.jsonl");
+  SHARD_CHECK(WriteTexts(few, 1, 16));
+  SHARD_CHECK(WriteTexts(texts, sessions, kWindow));
+  SHARD_CHECK(RunCommand({options_.moepack, "quantize", In("source").string(), "--recipe", recipe,
+                          "--pre", "qwen2", "-o", model.string()}));
+  SHARD_CHECK(RunCommand({options_.moepack, "build", model.string(), "--groups",
+                          std::to_string(kGroups), "--no-verify", "-o", out.string()}));
+  const auto profile = [&](const fs::path& text, Command more) {
+    Command command = {options_.moepack, "profile", model.string(),      "--no-verify", "--text",
+                       text.string(),    "-o",      statistics.string(), "--force"};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  };
+  const auto eval = [&](const fs::path& text) {
+    return Command{options_.moepack, "eval",        out.string(), "--no-verify",
+                   "--text",         text.string(), "--generate", "0"};
+  };
+  Rates rates;
+  const auto tokens = static_cast<double>(sessions * kWindow - 16);
+  for (int i = 0; i < repetitions; ++i) {
+    std::cerr << "profile, eval and decoding, " << recipe << ": " << i + 1 << " of " << repetitions
+              << '\n';
+    SHARD_TRY(const double profiled, RateBetween(profile(few, {}), profile(texts, {}), tokens));
+    rates.profile.push_back(profiled);
+    if (peer) {
+      SHARD_TRY(const PeerRates beside, RunPeer(model, options_.scratch));
+      rates.peer_prompt.push_back(beside.prompt);
+      rates.peer_decode.push_back(beside.decode);
+    }
+    SHARD_TRY(const double evaluated, RateBetween(eval(few), eval(texts), tokens * (kGroups + 1)));
+    rates.eval.push_back(evaluated);
+    const Command alone = {"--threads", "1"};
+    const Command decoding = {"--threads", "1", "--generate", std::to_string(kDecoded)};
+    SHARD_TRY(const double decoded,
+              RateBetween(profile(few, alone), profile(few, decoding), kDecoded));
+    rates.decode.push_back(decoded);
+  }
+  const std::string type = Cat(", ", recipe, ", tokens per second of CPU time");
+  AddThroughput("profile" + type, rates.profile, rates.peer_prompt, kOfPrompt);
+  AddThroughput(Cat("eval of ", kGroups, " groups and the whole", type), rates.eval,
+                rates.peer_prompt, kOfPrompt);
+  AddThroughput("one token at a time" + type, rates.decode, rates.peer_decode, kOfDecoding);
+  for (const fs::path& path : {model, out, statistics, few, texts}) fs::remove_all(path);
+  return moepack::Ok();
+}
+
+Status Run::Throughput(uint32_t experts, uint32_t sessions, int repetitions) {
+  if (!fs::exists(kPeer / "node_modules/node-llama-cpp"))
+    std::cerr << "note: no llama.cpp to measure beside: tests/peer/install.sh says why\n";
+  SHARD_CHECK(MakeCheckpoint(
+      In("source"), {"--layers", "2", "--experts", std::to_string(experts), "--hidden", "2048",
+                     "--ff", "768", "--top-k", "8", "--head-size", "128", "--vocabulary", "4096"}));
+  for (const char* recipe : {"Q4_K_M", "Q8_0", "BF16"})
+    SHARD_CHECK(ThroughputOf(recipe, sessions, repetitions));
+  fs::remove_all(In("source"));
+  return moepack::Ok();
+}
+
+}  // namespace bench
