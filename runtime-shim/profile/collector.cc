@@ -41,6 +41,7 @@ void StatisticsCollector::StartWindow() {
 
 void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens) {
   phase_ = phase;
+  if (moments_ != nullptr) moments_->Count(phase == Phase::kPrefill);
   PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase)];
   if (tally.layers.empty()) {
     for (const MoeLayerShape& layer : statistics_.model.layers) {
