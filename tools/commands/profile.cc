@@ -221,6 +221,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Write every choice here, token by token, as a route_trace v1 CSV "
                  "(docs/replay.md): 30 bytes for each expert, layer and token.")
       ->type_name("FILE");
+  app.add_option("--imatrix", arguments->imatrix,
+                 "Write an importance matrix here, as llama-imatrix does: what went into every "
+                 "weight matrix while the texts were read. For --imatrix of quantize, build and "
+                 "plan, and for llama-quantize.")
+      ->type_name("FILE");
   app.add_option(
          "--merge", arguments->merge,
          "Add these statistics of the same model to the new ones. Their sessions must have other "
