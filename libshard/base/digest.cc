@@ -72,6 +72,11 @@ std::string Xxh3Hex(std::span<const std::byte> bytes) {
   return hash.Hex();
 }
 
+bool IsXxh3Hex(std::string_view text) {
+  constexpr size_t kDigits = 2 * sizeof(XXH128_hash_t);
+  return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
 std::string Sha256Hex(std::span<const std::byte> bytes) {
   Sha256 hash;
   hash.Update(bytes);

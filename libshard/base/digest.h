@@ -64,6 +64,8 @@ class Sha256 {
 };
 
 std::string Xxh3Hex(std::span<const std::byte> bytes);
+// Whether a text of a file can be what Xxh3Hex returned.
+bool IsXxh3Hex(std::string_view text);
 std::string Sha256Hex(std::string_view text);
 std::string Sha256Hex(std::span<const std::byte> bytes);
 

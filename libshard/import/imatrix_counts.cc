@@ -11,6 +11,7 @@
 #include "libshard/format/read_header.h"
 #include "libshard/import/importers.h"
 #include "libshard/import/score_table.h"
+#include "libshard/recipe/imatrix_read.h"
 
 namespace moepack {
 namespace {
@@ -108,7 +109,9 @@ Result<ExpertScores> ReadImatrixCounts(const ByteSource& file, const ImportOptio
   if (!different.empty())
     table.warnings.push_back(Cat(where, ": layer ", different.front(),
                                  ": counts of its tensors differ; the first one is taken"));
-  return ScoresFromTable(where, std::move(table), options);
+  SHARD_TRY(ExpertScores scores, ScoresFromTable(where, std::move(table), options));
+  SHARD_TRY(scores.router_digest, ImatrixRouters(where, header.metadata));
+  return scores;
 }
 
 Result<ExpertScores> RefuseOldImatrix(const ByteSource& file, const ImportOptions&) {

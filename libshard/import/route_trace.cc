@@ -5,6 +5,7 @@
 
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
+#include "libshard/import/import.h"
 #include "libshard/import/trace_builder.h"
 
 namespace moepack {
@@ -82,6 +83,13 @@ Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& op
                    Cat("run gunzip --keep ", ShellWord(file.name()), " and name its output")};
     case TraceForm::kNone:
       break;
+  }
+  for (const Importer* importer : Importers()) {
+    if (!importer->looks_like(head)) continue;
+    return Error{Code::kUnsupported,
+                 Cat(file.name(), ": expected a trace of routing, found ", importer->name),
+                 "it has no order: record a trace with `moepack profile --trace`; `moepack plan "
+                 "--statistics` takes the counts of other tools"};
   }
   return Error{Code::kCorrupt,
                Cat(file.name(), ": expected a trace of routing, found ",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/importers.h"
 #include "libshard/import/score_table.h"
@@ -131,12 +132,9 @@ Status PairsFrom(const JsonFields& fields, ExpertScores& scores) {
 
 // As profile writes it, or nothing.
 Result<std::string> RouterDigestFrom(const JsonFields& fields) {
-  constexpr size_t kDigits = 32;
   SHARD_TRY(std::string digest, fields.StringOr("router_digest", ""));
-  const bool sound =
-      digest.empty() || (digest.size() == kDigits &&
-                         digest.find_first_not_of("0123456789abcdef") == std::string::npos);
-  if (!sound) return fields.Wrong("router_digest", "32 hexadecimal digits or no text");
+  if (!digest.empty() && !IsXxh3Hex(digest))
+    return fields.Wrong("router_digest", "32 hexadecimal digits or no text");
   return digest;
 }
 

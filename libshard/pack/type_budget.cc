@@ -8,6 +8,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/model_damage.h"
+#include "libshard/pack/residual_shares.h"
 #include "libshard/pack/type_damage.h"
 #include "libshard/recipe/bit_budget.h"
 #include "libshard/recipe/recipe_types.h"
@@ -98,6 +99,7 @@ class TypeSpending {
       if (!MayChange(tensor)) kept += BytesAs(tensor, tensor.type);
     }
     SHARD_CHECK(CheckSmallest(kept));
+    SHARD_TRY(shares_, MeasureResidualShares(base_, sources_, options_.sample_rows));
     SHARD_CHECK(Measure());
     SHARD_TRY(const BitPlan plan, SpendBits(Items(), options_.bytes - kept));
     TypeBudget budget;
@@ -154,6 +156,7 @@ class TypeSpending {
         SHARD_TRY(std::vector<double> damage,
                   MeasureDamage(tensor, types,
                                 {sources_, SliceWeights(base_, tensor), options_.sample_rows}));
+        for (double& each : damage) each *= ShareOf(shares_, tensor);
         group.damages.push_back(std::move(damage));
       }
       return Ok();
@@ -211,6 +214,7 @@ class TypeSpending {
   std::vector<BudgetGroup> groups_;
   std::map<uint32_t, uint64_t> held_;
   std::vector<ByteSourcePtr> sources_;
+  ResidualShares shares_;
 };
 
 }  // namespace

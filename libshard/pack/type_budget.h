@@ -28,7 +28,7 @@ struct BudgetedPart {
   std::string part;  // "gate, up", "down", "attention", "shared", "dense", "embedding", "output"
   std::string type;  // the name that was chosen
   uint64_t bytes = 0;
-  double damage = 0;  // summed over its matrices (MeasureDamage)
+  double damage = 0;  // summed over its matrices (MeasureDamage x ShareOf)
 };
 
 struct TypeBudget {
@@ -42,6 +42,10 @@ struct TypeBudget {
 // the others may keep theirs if that is best. Experts may become q2_K to q8_0, the trunk q4_K to
 // q8_0: it is small and every token needs it. Bytes are exact; those of a plan's node are of the
 // largest eligible count of every layer.
+//
+// With an importance matrix that covers the model, the damage of a matrix counts by the share of
+// the residual stream that its block writes (MeasureResidualShares); without, all matrices count
+// alike.
 //
 // kInvalidArgument when the smallest types have more bytes, with how many those are; errors of
 // reading and of MeasureDamage. kUnsupported for a checkpoint without data.

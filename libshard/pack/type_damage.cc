@@ -87,6 +87,7 @@ class RowDamage {
     double energy = 0;
     for (size_t c = 0; c < row.size(); ++c) energy += moment(c) * row[c] * row[c];
     energy_ += weight * energy;
+    weight_ += weight;
     for (size_t t = 0; t < types_.size(); ++t) {
       const quant::Format& type = *types_[t];
       blocks_.resize(type.BytesFor(row.size()).value_or(0));
@@ -101,6 +102,9 @@ class RowDamage {
     }
   }
 
+  // Of a row, weighted.
+  double MeanEnergy() const { return weight_ > 0 ? energy_ / weight_ : 0; }
+
   std::vector<double> Relative() const {
     std::vector<double> damage = noise_;
     for (double& each : damage) each = energy_ > 0 ? each / energy_ : 0;
@@ -111,21 +115,16 @@ class RowDamage {
   const GgufTensor& tensor_;
   std::span<const quant::Format* const> types_;
   std::vector<double> noise_;
-  double energy_ = 0;
+  double energy_ = 0, weight_ = 0;
   std::vector<float> back_;
   std::vector<std::byte> blocks_;
 };
 
-}  // namespace
-
-Result<std::vector<double>> MeasureDamage(const GgufTensor& tensor,
-                                          std::span<const quant::Format* const> types,
-                                          const DamageSample& sample) {
+Status AddSample(const GgufTensor& tensor, const DamageSample& sample, RowDamage& damage) {
   const uint64_t rows = tensor.row_values() == 0 ? 0 : tensor.elements() / tensor.row_values();
   const uint64_t slices = tensor.shape.size() > 2 ? tensor.shape[0] : 1;
   const uint64_t count = std::min<uint64_t>(rows, sample.rows);
   SampledRows reader(tensor, sample.sources);
-  RowDamage damage(tensor, types);
   for (uint64_t i = 0; i < count; ++i) {
     // The middle of each of `count` equal parts.
     const uint64_t row = (2 * i + 1) * rows / (2 * count);
@@ -134,7 +133,23 @@ Result<std::vector<double>> MeasureDamage(const GgufTensor& tensor,
     SHARD_TRY(const std::span<const float> values, reader.At(row));
     damage.Add(slice, weight, values);
   }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::vector<double>> MeasureDamage(const GgufTensor& tensor,
+                                          std::span<const quant::Format* const> types,
+                                          const DamageSample& sample) {
+  RowDamage damage(tensor, types);
+  SHARD_CHECK(AddSample(tensor, sample, damage));
   return damage.Relative();
+}
+
+Result<double> MeasureRowEnergy(const GgufTensor& tensor, const DamageSample& sample) {
+  RowDamage damage(tensor, {});
+  SHARD_CHECK(AddSample(tensor, sample, damage));
+  return damage.MeanEnergy();
 }
 
 }  // namespace moepack

@@ -35,4 +35,8 @@ Result<std::vector<double>> MeasureDamage(const GgufTensor& tensor,
                                           std::span<const quant::Format* const> types,
                                           const DamageSample& sample);
 
+// Returns the mean, over the same rows, of sum over columns c of m(c) w(r, c)^2: the mean square of
+// one output of the matrix. Slices count by their weights. Errors are those of MeasureDamage.
+Result<double> MeasureRowEnergy(const GgufTensor& tensor, const DamageSample& sample);
+
 }  // namespace moepack

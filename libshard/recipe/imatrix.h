@@ -27,11 +27,19 @@ struct Imatrix {
   std::string sha256;
   std::vector<std::string> datasets;
   uint32_t chunks = 0, chunk_tokens = 0;
+  // Of the model that was measured, as ModelIdentity::router_digest; "" where the file does not
+  // say, as those of llama-imatrix do not.
+  std::string router_digest;
   std::map<std::string, ImatrixEntry, std::less<>> entries;  // by GGUF tensor name
 };
 
 // Reads either format; the magic tells which. The file may be hostile.
 Result<Imatrix> ReadImatrix(const std::string& path);
+
+// Writes the GGUF form, which llama-quantize reads: entries, datasets, chunks, and the digest if
+// there is one. `file` and `sha256` are not looked at. kCorrupt for what ReadImatrix would refuse,
+// with the name of the entry, and before anything is written.
+Status WriteImatrix(const std::string& path, const Imatrix& imatrix);
 
 // A tensor some of whose experts the calibration text did not reach.
 struct ImatrixCoverage {

@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::string_view kMagic = "GGUF";
 constexpr uint64_t kMaxImatrix = uint64_t{16} << 30;  // those of the largest models have 2 GB
-constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
 
 Error Corrupt(const std::string& path, const std::string& message) {
   return Error{Code::kCorrupt, Cat(path, ": ", message)};
@@ -53,6 +52,7 @@ Status ReadKeys(const std::string& path, const GgufMetadata& metadata, Imatrix& 
   imatrix.datasets.assign(names->begin(), names->end());
   SHARD_TRY(imatrix.chunks, RequireU32(path, metadata, "imatrix.chunk_count"));
   SHARD_TRY(imatrix.chunk_tokens, RequireU32(path, metadata, "imatrix.chunk_size"));
+  SHARD_TRY(imatrix.router_digest, ImatrixRouters(path, metadata));
   return Ok();
 }
 
@@ -70,10 +70,10 @@ Result<std::vector<float>> ReadFloats(const std::string& path, std::span<const s
 // Returns the vector of an entry that the tensor `name` fills; null for other tensors, which newer
 // versions of llama-imatrix may add.
 std::vector<float>* SlotOf(Imatrix& imatrix, std::string_view name) {
-  for (const std::string_view suffix : {kSums, kCounts}) {
+  for (const std::string_view suffix : {kImatrixSums, kImatrixCounts}) {
     if (!name.ends_with(suffix)) continue;
     ImatrixEntry& entry = imatrix.entries[std::string(name.substr(0, name.size() - suffix.size()))];
-    return suffix == kSums ? &entry.sums : &entry.counts;
+    return suffix == kImatrixSums ? &entry.sums : &entry.counts;
   }
   return nullptr;
 }
@@ -98,10 +98,21 @@ Status CheckNumbers(const std::string& where, const std::vector<float>& numbers)
                                    ": expected a finite number, not negative, found ", *bad)};
 }
 
-Status CheckEntry(const std::string& path, const std::string& name, const ImatrixEntry& entry) {
+}  // namespace
+
+Result<std::string> ImatrixRouters(const std::string& path, const GgufMetadata& metadata) {
+  if (metadata.Find(kImatrixRouters) == nullptr) return std::string();
+  const std::string digest(metadata.String(kImatrixRouters).value_or(""));
+  if (IsXxh3Hex(digest)) return digest;
+  return Corrupt(path,
+                 Cat(kImatrixRouters, ": expected 32 hexadecimal digits, found ", Quoted(digest)));
+}
+
+Status CheckImatrixEntry(const std::string& path, const std::string& name,
+                         const ImatrixEntry& entry) {
   const std::string where = Cat(path, ": entry ", Quoted(name));
   if (entry.sums.empty() || entry.counts.empty()) {
-    const std::string_view missing = entry.sums.empty() ? kSums : kCounts;
+    const std::string_view missing = entry.sums.empty() ? kImatrixSums : kImatrixCounts;
     return Error{Code::kCorrupt,
                  Cat(where, ": expected sums and counts, found no ", missing.substr(1), " tensor")};
   }
@@ -113,13 +124,12 @@ Status CheckEntry(const std::string& path, const std::string& name, const Imatri
   return CheckNumbers(where + ": count", entry.counts);
 }
 
-}  // namespace
-
 Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte> file) {
   const bool gguf = AsText(file).starts_with(kMagic);
   SHARD_TRY(Imatrix imatrix, gguf ? ParseGgufImatrix(path, file) : ParseLegacyImatrix(path, file));
   if (imatrix.entries.empty()) return Corrupt(path, "expected an entry per weight, found none");
-  for (const auto& [name, entry] : imatrix.entries) SHARD_CHECK(CheckEntry(path, name, entry));
+  for (const auto& [name, entry] : imatrix.entries)
+    SHARD_CHECK(CheckImatrixEntry(path, name, entry));
   // llama-quantize reads counts as whole numbers, and the means have to be the same.
   for (auto& [name, entry] : imatrix.entries) {
     for (float& count : entry.counts) count = std::round(count);

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
 #include "libshard/recipe/imatrix.h"
 
 namespace moepack {
@@ -18,5 +20,16 @@ Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte>
 // Parses the format that llama-imatrix wrote before GGUF. It has no magic, and holds means times
 // the number of calls, with ones for experts without data. Entries are not checked further.
 Result<Imatrix> ParseLegacyImatrix(const std::string& path, std::span<const std::byte> file);
+
+// Names of the two tensors of an entry, behind the name of the weight.
+inline constexpr std::string_view kImatrixSums = ".in_sum2", kImatrixCounts = ".counts";
+// The router digest that ours have; llama.cpp passes over keys that it does not know. "" where
+// there is none. kCorrupt for anything else than a digest.
+inline constexpr std::string_view kImatrixRouters = "moepack.router_digest";
+Result<std::string> ImatrixRouters(const std::string& path, const GgufMetadata& metadata);
+
+// What ParseImatrix checks of an entry.
+Status CheckImatrixEntry(const std::string& path, const std::string& name,
+                         const ImatrixEntry& entry);
 
 }  // namespace moepack

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/general_keys.h"
+#include "libshard/model/router_digest.h"
+#include "libshard/stats/expert_scores.h"
 
 namespace moepack {
 namespace {
@@ -46,6 +49,17 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
                       " entries name no tensor of this model, the first is ", Quoted(unknown[0])));
 }
 
+// Refuses an importance matrix that names routers other than the model's.
+Status CheckMeasured(const MoeModel& model, TypedGguf& typed) {
+  if (!typed.imatrix || typed.imatrix->router_digest.empty()) return Ok();
+  SHARD_TRY(const std::string expected, RouterDigest(model));
+  SHARD_TRY(const std::string warning,
+            CheckRouters(typed.imatrix->file, typed.imatrix->router_digest,
+                         WithoutSecrets(model.checkpoint().source().string()), expected));
+  if (!warning.empty()) typed.model.warnings.push_back(warning);
+  return Ok();
+}
+
 }  // namespace
 
 Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
@@ -69,6 +83,7 @@ Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& opti
     out.model.metadata.Set("general.name", GgufValue::String(name));
   }
   SHARD_CHECK(ChooseTypes(options, out));
+  SHARD_CHECK(CheckMeasured(model, out));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 
@@ -12,7 +13,6 @@ namespace {
 
 // The largest file that is read. It is enough for ten thousand sessions of a large model.
 constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
-constexpr size_t kDigestDigits = 32;
 constexpr const char* kOtherPairs =
     ": co_selection: expected one count for each pair of experts of each layer, found another "
     "number";
@@ -85,8 +85,7 @@ Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) 
   const auto wrong = [&](const std::string& what) {
     return Error{Code::kCorrupt, Cat(where, ": model: ", what)};
   };
-  if (model.router_digest.size() != kDigestDigits ||
-      model.router_digest.find_first_not_of("0123456789abcdef") != std::string::npos)
+  if (!IsXxh3Hex(model.router_digest))
     return wrong(
         Cat("router_digest: expected 32 hexadecimal digits, found ", Quoted(model.router_digest)));
   if (model.layers.empty() || model.layers.size() > kMaxStatisticsLayers)

@@ -68,6 +68,7 @@ void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens)
   Slot& slot = slots_[selected_];
   SessionTally& session = statistics_.sessions[slot.session];
   slot.phase = phase;
+  if (moments_ != nullptr) moments_->Count(phase == Phase::kPrefill);
   total_ += tokens.size();
   PhaseTally& tally = session.phases[static_cast<size_t>(phase)];
   if (tally.layers.empty()) {

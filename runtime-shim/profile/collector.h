@@ -9,6 +9,7 @@
 
 #include "libshard/import/trace_write.h"
 #include "libshard/stats/statistics.h"
+#include "runtime-shim/profile/second_moments.h"
 #include "runtime-shim/profile/window_tokens.h"
 #include "runtime-shim/session/session.h"
 
@@ -26,6 +27,8 @@ class StatisticsCollector : public RoutingObserver {
   // From now on every choice goes to `trace` as well, sinks included: sessions are its turns, and
   // positions count through the windows of a session. Borrowed.
   void TraceTo(TraceWriter& trace) { trace_ = &trace; }
+  // From now on `moments` count while tokens are read, and not while they are generated. Borrowed.
+  void MomentsTo(SecondMoments& moments) { moments_ = &moments; }
 
   // At first slot 0 is selected.
   void Select(size_t slot);
@@ -70,6 +73,7 @@ class StatisticsCollector : public RoutingObserver {
   uint64_t total_ = 0;          // the tokens of all windows
   uint64_t session_start_ = 0;  // those before the current session
   TraceWriter* trace_ = nullptr;
+  SecondMoments* moments_ = nullptr;
 };
 
 }  // namespace moepack::runtime

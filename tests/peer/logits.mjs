@@ -6,6 +6,7 @@ import {execFileSync} from 'node:child_process';
 import {join} from 'node:path';
 import {check, finish} from './checks.mjs';
 import {logProbabilities} from './runtime.mjs';
+import {someTokens} from './some_tokens.mjs';
 import {goldenCheckpoint, inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
 
 const printLogits = process.env.PRINT_LOGITS;
@@ -23,15 +24,6 @@ const generated = [
 // llama.cpp rounds activations to eight bits before it multiplies them with quantized weights, and
 // to bf16 for bf16; cpu-rounded does so too.
 const executors = ['cpu', 'cpu-rounded'];
-
-// Tokens of no meaning, the same in every run.
-function someTokens(count, vocabulary) {
-  let state = 12345;
-  return Array.from({length: count}, () => {
-    state = (state * 1103515245 + 12345) % 2147483648;
-    return Math.floor(state / 65536) % vocabulary;
-  });
-}
 
 function ours(file, executor, tokens) {
   const text = execFileSync(printLogits, [file, executor, ...tokens.map(String)], {

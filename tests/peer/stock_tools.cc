@@ -6,8 +6,6 @@
 //        stock-tools LIBRARIES split IN PREFIX TENSORS_PER_FILE
 // LIBRARIES is the directory of libggml-base.so and libllama*.so. Exit status 1 when llama.cpp says
 // no.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +14,8 @@
 #include <iostream>
 #include <string>
 #include <vector>
+
+#include "tests/peer/llama_libraries.h"
 
 // As far as they are needed, from ggml.h, gguf.h and llama.h.
 struct gguf_context;
@@ -28,43 +28,19 @@ extern "C" int __lsan_is_turned_off() { return 1; }
 
 namespace {
 
+using peer::Fail;
+using peer::Find;
+using peer::OpenLibrary;
+using peer::QuantizeParams;
 namespace fs = std::filesystem;
 
 constexpr size_t kAlignment = 32;  // GGUF_DEFAULT_ALIGNMENT, which llama-gguf-split pads with
 constexpr size_t kMaxPath = 4096;
 
-[[noreturn]] void Fail(const std::string& message) {
-  std::cerr << message << "\n";
-  std::exit(1);
-}
-
 struct GgufInitParams {
   bool no_alloc;
   ggml_context** context;
 };
-
-// llama_model_quantize_params with room for fields that later versions have at the end.
-struct QuantizeParams {
-  int32_t threads, type, output_type, embedding_type;
-  bool allow_requantize, quantize_output, flags[6];
-  unsigned char rest[512];
-};
-
-void* OpenLibrary(const fs::path& directory, const std::string& prefix) {
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix) || entry.path().extension() != ".so") continue;
-    if (void* library = dlopen(entry.path().c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
-    Fail(dlerror());
-  }
-  Fail((directory / prefix).string() + "*.so: not found");
-}
-
-template <class Function>
-void Find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  if (function == nullptr) Fail(std::string(name) + ": not found");
-}
 
 struct Libraries {
   explicit Libraries(const fs::path& directory) {
@@ -157,10 +133,7 @@ class Writer {
 
 void Quantize(const Libraries& use, const std::vector<std::string>& words) {
   use.backend_init();
-  QuantizeParams params = use.default_params();
-  if (params.allow_requantize || !params.quantize_output)
-    Fail("llama_model_quantize_params: another layout than in v0.5.0");
-  params.threads = 2;
+  QuantizeParams params = peer::CheckedParams(use.default_params());
   params.type = std::atoi(words.at(2).c_str());
   if (use.quantize(words.at(0).c_str(), words.at(1).c_str(), &params) != 0)
     Fail(words.at(0) + ": llama.cpp does not quantize it");

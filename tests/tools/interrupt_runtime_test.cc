@@ -67,6 +67,13 @@ TEST_P(InterruptedRuntime, ProfileEndsAtTheFirstSignal) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "stats.json"));
 }
 
+// It measures rows of every matrix for all types that they may become.
+TEST_P(InterruptedRuntime, PlanEndsAtTheFirstSignal) {
+  ExpectNothingIsLeft({"plan", "fixtures/tiny-moe", "--groups", "3", "--budget", "5MB", "--jobs",
+                       "1", "-o", "plan.json"});
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "plan.json"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Signals, InterruptedRuntime, testing::Values(SIGINT, SIGTERM),
                          [](const auto& signal) {
                            return std::string(signal.param == SIGINT ? "SIGINT" : "SIGTERM");

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,7 +14,9 @@
 #include "manifest/write/output_path.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
+#include "runtime-shim/profile/second_moments.h"
 #include "runtime-shim/profile/trace_header.h"
+#include "runtime-shim/profile/windows.h"
 #include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -38,7 +41,7 @@ struct Arguments {
   RuntimeArguments runtime;
   TextArguments texts;
   std::optional<std::string> out;
-  std::string trace;  // "" for none
+  std::string trace, imatrix;  // "" for none
   std::vector<std::string> merge;
   uint32_t generate = 0;
   uint64_t memory = runtime::kRunMemory;
@@ -56,25 +59,33 @@ Status CheckFile(const Arguments& arguments, const std::string& out) {
   return manifest::CheckOutputApart(out, arguments.runtime.source, {});
 }
 
-Status CheckOutput(const Arguments& arguments) {
-  if (!arguments.trace.empty()) SHARD_CHECK(CheckFile(arguments, arguments.trace));
-  if (!arguments.out) {
-    if (!arguments.force || !arguments.trace.empty()) return Ok();
-    return Error{Code::kInvalidArgument, "--force requires --output or --trace"};
-  }
-  if (!arguments.trace.empty() && *arguments.out == arguments.trace)
-    return Error{Code::kInvalidArgument, Cat(arguments.trace, " is --output and --trace"),
-                 "choose two names"};
-  const std::string& out = *arguments.out;
+Status CheckForm(const Arguments& arguments, const std::string& out) {
   if (out == kStandardOutput) {
     if (!arguments.json) return Ok();
     return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the statistics"};
   }
-  if (!out.ends_with(".json") && !out.ends_with(".bin"))
-    return Error{Code::kInvalidArgument,
-                 Cat("-o: expected a name that ends in .json or .bin, or -, found ", Quoted(out))};
-  return CheckFile(arguments, out);
+  if (out.ends_with(".json") || out.ends_with(".bin")) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("-o: expected a name that ends in .json or .bin, or -, found ", Quoted(out))};
+}
+
+Status CheckOutput(const Arguments& arguments) {
+  std::map<std::string, const char*> options;  // by the file that they name
+  const auto add = [&](const char* option, const std::string& file) -> Status {
+    if (file.empty()) return Ok();
+    const auto [other, added] = options.emplace(file, option);
+    if (!added)
+      return Error{Code::kInvalidArgument, Cat(file, " is ", other->second, " and ", option),
+                   "choose two names"};
+    return file == kStandardOutput ? Ok() : CheckFile(arguments, file);
+  };
+  if (arguments.out) SHARD_CHECK(CheckForm(arguments, *arguments.out));
+  SHARD_CHECK(add("--output", arguments.out.value_or("")));
+  SHARD_CHECK(add("--trace", arguments.trace));
+  SHARD_CHECK(add("--imatrix", arguments.imatrix));
+  if (!arguments.force || !options.empty()) return Ok();
+  return Error{Code::kInvalidArgument, "--force requires --output, --trace or --imatrix"};
 }
 
 runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::Weights& weights) {
@@ -94,7 +105,7 @@ std::vector<TraceTurn> TurnsOf(const std::vector<TokenSession>& sessions) {
 
 Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded,
                            const std::vector<TokenSession>& sessions,
-                           runtime::ProfileOptions options) {
+                           runtime::ProfileOptions options, runtime::SecondMoments& moments) {
   const runtime::Model& model = *loaded.model;
   SHARD_TRY(const ModelIdentity identity, runtime::IdentifyModel(*loaded.weights, model.spec()));
   runtime::StatisticsCollector collector(identity, options.bos);
@@ -111,6 +122,7 @@ Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded
   const uint32_t positions = options.context + options.generate;
   if (!trace) together = runtime::FitSessions(model, positions, arguments.memory);
   options.chunk = together.chunk;
+  if (!arguments.imatrix.empty()) collector.MomentsTo(moments);
   Progress progress("profiling", ProgressUnit::kTokens);
   const uint64_t total = CountTokens(sessions) + sessions.size() * options.generate;
   uint64_t done = 0;
@@ -151,11 +163,30 @@ Result<int> RunDryRun(const Arguments& arguments) {
   return kExitDone;
 }
 
+// Chunks are the windows that were run.
+Status WriteMoments(const Arguments& arguments, const runtime::SecondMoments& moments,
+                    const std::vector<TokenSession>& sessions,
+                    const runtime::ProfileOptions& options, const std::string& router_digest) {
+  if (arguments.imatrix.empty()) return Ok();
+  Imatrix imatrix;
+  SHARD_TRY(imatrix.entries, moments.Entries());
+  for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
+    for (const std::string& path : *paths) imatrix.datasets.push_back(FileName(path));
+  }
+  for (const TokenSession& session : sessions)
+    imatrix.chunks += static_cast<uint32_t>(
+        runtime::SplitWindows(session.tokens, options.context, options.bos, false).size());
+  imatrix.chunk_tokens = options.context;
+  imatrix.router_digest = router_digest;
+  return WriteImatrix(arguments.imatrix, imatrix);
+}
+
 Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
   const bool standard = arguments.out == kStandardOutput;
   const std::string file = standard ? "" : arguments.out.value_or("");
   if (!file.empty()) SHARD_CHECK(WriteStatistics(file, statistics));
-  const ProfileReport report{statistics, Summarize(statistics), file, arguments.trace};
+  const ProfileReport report{statistics, Summarize(statistics), file, arguments.trace,
+                             arguments.imatrix};
   if (standard) {
     PrintMessage(ProfileText(report));
     SHARD_CHECK(WriteJsonText(StatisticsBytes(kStandardOutput, statistics)));
@@ -171,13 +202,18 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(CheckOutput(arguments));
   SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, ""));
   if (arguments.dry_run) return RunDryRun(arguments);
-  SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
+  runtime::SecondMoments moments;
+  SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(arguments.runtime));
+  if (!arguments.imatrix.empty())
+    executor = std::make_shared<runtime::ObservedExecutor>(std::move(executor), moments);
   SHARD_TRY(const LoadedModel loaded,
             LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
+  moments.SetWeights(*loaded.weights);
   SHARD_TRY(const std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
-  SHARD_TRY(Statistics statistics,
-            Collect(arguments, loaded, sessions, OptionsFor(arguments, *loaded.weights)));
+  const runtime::ProfileOptions options = OptionsFor(arguments, *loaded.weights);
+  SHARD_TRY(Statistics statistics, Collect(arguments, loaded, sessions, options, moments));
+  SHARD_CHECK(WriteMoments(arguments, moments, sessions, options, statistics.model.router_digest));
   for (const std::string& path : arguments.merge) {
     SHARD_CHECK(CheckIsProfile(path));
     SHARD_TRY(const Statistics other, ReadStatistics(path));
@@ -199,6 +235,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("--trace", arguments->trace,
                  "Write every choice here, token by token, as a route_trace v1 CSV "
                  "(docs/replay.md): 30 bytes for each expert, layer and token.")
+      ->type_name("FILE");
+  app.add_option("--imatrix", arguments->imatrix,
+                 "Write an importance matrix here, as llama-imatrix does: what went into every "
+                 "weight matrix while the texts were read. For --imatrix of quantize, build and "
+                 "plan, and for llama-quantize.")
       ->type_name("FILE");
   app.add_option(
          "--merge", arguments->merge,

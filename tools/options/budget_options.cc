@@ -26,14 +26,13 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments) {
       app.add_option("--budget", arguments.bytes,
                      "Choose the types of every layer's experts and trunk so that the tensors of "
                      "the largest node have at most this size, headers not counted, and "
-                     "quantization does least damage, measured on some rows of every matrix. The "
-                     "plan pins the types.")
+                     "quantization does least damage, measured on some rows of every matrix, and "
+                     "with --imatrix by what goes through them. The plan pins the types.")
           ->type_name("SIZE")
           ->transform(AsBytes(1));
-  for (const char* name : {"--node", "--context", "--stages", "--sweep", "--recipe", "--pure",
-                           "--trunk-type", "--experts-type", "--output-tensor-type",
-                           "--token-embedding-type", "--tensor-type", "--tensor-type-file"})
+  for (const char* name : {"--node", "--context", "--stages", "--sweep"})
     budget->excludes(app.get_option(name));
+  for (const char* name : TypeOptions()) budget->excludes(app.get_option(name));
   AddJobs(app, arguments.jobs);
   app.get_option("--jobs")->needs(budget);
 }

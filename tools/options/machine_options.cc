@@ -96,12 +96,11 @@ void AddSweepOptions(CLI::App& app, MachineArguments& arguments) {
 // What a sweep chooses itself, or has no use for.
 void ExcludeFromSweep(CLI::App& app) {
   CLI::Option* sweep = app.get_option("--sweep");
-  for (const char* name :
-       {"--overlay-file", "--eligible", "--recipe", "--pure", "--imatrix", "--trunk-type",
-        "--experts-type", "--output-tensor-type", "--token-embedding-type", "--tensor-type",
-        "--tensor-type-file", "--allow-requantize", "--repack", "--pre", "--mtp", "--alignment"}) {
+  for (const char* name : {"--overlay-file", "--eligible", "--imatrix", "--allow-requantize",
+                           "--repack", "--pre", "--mtp", "--alignment"}) {
     if (CLI::Option* option = app.get_option_no_throw(name)) sweep->excludes(option);
   }
+  for (const char* name : TypeOptions()) sweep->excludes(app.get_option(name));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tools/options/quantize_options.h"
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 
@@ -58,8 +59,8 @@ bool ChoosesTypes(const QuantizeArguments& arguments) {
 
 void AddImatrix(CLI::App& app, std::string& file) {
   app.add_option("--imatrix", file,
-                 "Importance matrix of llama-imatrix, as GGUF or in the legacy .dat form. Types "
-                 "that take none, such as q8_0, are encoded without it.")
+                 "Importance matrix of profile or llama-imatrix, as GGUF or in the legacy .dat "
+                 "form. Types that take none, such as q8_0, are encoded without it.")
       ->type_name("FILE");
 }
 
@@ -132,6 +133,18 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
                "mxfp4), keep them; with --no-repack they are decoded and encoded as by ggml.");
   AddConvertOptions(app, arguments.options.convert);
   AddAlignment(app, arguments.options.alignment);
+}
+
+std::span<const char* const> TypeOptions() {
+  static constexpr std::array kNames = {"--recipe",
+                                        "--pure",
+                                        "--trunk-type",
+                                        "--experts-type",
+                                        "--output-tensor-type",
+                                        "--token-embedding-type",
+                                        "--tensor-type",
+                                        "--tensor-type-file"};
+  return kNames;
 }
 
 bool WantsTypes(const QuantizeArguments& arguments) {

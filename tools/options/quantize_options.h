@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ void AddPre(CLI::App& app, std::string& name);
 void AddConvertOptions(CLI::App& app, ConvertOptions& options);
 void AddAlignment(CLI::App& app, uint64_t& alignment);
 
+// The names of the options that choose types, as AddQuantizeOptions adds them: for options that
+// exclude them all.
+std::span<const char* const> TypeOptions();
 // Whether anything says what to quantize to.
 bool ChoosesTypes(const QuantizeArguments& arguments);
 // Whether an option was given that only GGUF bundles can follow.

@@ -91,7 +91,7 @@ uint64_t CountTokens(const std::vector<TokenSession>& sessions) {
 std::string ProfileText(const ProfileReport& report) {
   std::string text = BucketLines(report.summary) + "\n" + LayerLines(report.summary) + "\n" +
                      SuperExpertLines(report.summary) + Advice(report.summary);
-  for (const std::string& file : {report.out, report.trace}) {
+  for (const std::string& file : {report.out, report.trace, report.imatrix}) {
     if (!file.empty()) text += Cat("wrote ", Shown(file), "\n");
   }
   return text;
@@ -112,14 +112,16 @@ Json ProfileJson(const ProfileReport& report) {
                        {"prefill_tokens", bucket.prefill_tokens},
                        {"decode_tokens", bucket.decode_tokens}});
   }
+  const auto written = [](const std::string& file) { return file.empty() ? Json() : Json(file); };
   return {{"router_digest", report.statistics.model.router_digest},
           {"stable", report.summary.stable()},
           {"buckets", std::move(buckets)},
           {"layers", std::move(layers)},
           {"super_experts",
            report.summary.expert_count < kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
-          {"output", report.out.empty() ? Json(nullptr) : Json(report.out)},
-          {"trace", report.trace.empty() ? Json(nullptr) : Json(report.trace)}};
+          {"output", written(report.out)},
+          {"trace", written(report.trace)},
+          {"imatrix", written(report.imatrix)}};
 }
 
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate) {

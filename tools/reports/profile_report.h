@@ -14,7 +14,7 @@ namespace moepack::cli {
 struct ProfileReport {
   const Statistics& statistics;
   StatisticsSummary summary;
-  std::string out, trace;  // "" when nothing was written
+  std::string out, trace, imatrix;  // "" when nothing was written
 };
 
 std::string ProfileText(const ProfileReport& report);

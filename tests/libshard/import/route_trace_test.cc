@@ -57,7 +57,8 @@ TEST_F(RouteTraces, AreToldByTheirFirstBytes) {
 
 TEST_F(RouteTraces, OtherFilesAreRefused) {
   EXPECT_EQ(Refusal("", Code::kCorrupt), "t: expected a trace of routing, found nothing");
-  EXPECT_EQ(Refusal("GGUF", Code::kCorrupt), "t: expected a trace of routing, found \"GGUF\"");
+  EXPECT_EQ(Refusal("GIF8", Code::kCorrupt), "t: expected a trace of routing, found \"GIF8\"");
+  EXPECT_EQ(Refusal("GGUF", Code::kUnsupported), "t: expected a trace of routing, found imatrix");
   const auto packed = Read("\x1f\x8b\x08");
   ASSERT_FALSE(packed);
   EXPECT_EQ(packed.error().code, Code::kUnsupported);

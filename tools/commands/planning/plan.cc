@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/slice.h"
@@ -200,7 +201,7 @@ Result<int> Write(const Outcome& outcome, const std::string& document) {
     SHARD_CHECK(WriteJsonText(arguments.dry_run ? "" : document));
     return kExitDone;
   }
-  StopBetweenPieces();  // so that no signal leaves half of a file under a temporary name
+  SHARD_CHECK(CheckInterrupt());
   if (!arguments.dry_run) SHARD_CHECK(WriteTextFile(arguments.out, document));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome)) : WriteResult(Report(outcome)));
   return kExitDone;
@@ -230,6 +231,7 @@ Result<Planned> MakePlanned(const PlannedModel& opened, const PlanOptions& optio
 }
 
 Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
   SHARD_CHECK(CheckMachineOptions(arguments.machines, arguments.plan.groups));
   if (arguments.machines.sweep) {
     return RunSweep(arguments.source, arguments.machines, arguments.plan, arguments.groups,

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/statistics_file.h"
 #include "tools/base/command.h"
@@ -126,7 +127,7 @@ Result<ExpertScores> ReadScores(const Arguments& arguments, const std::optional<
 Status Write(const Arguments& arguments, const std::string& bytes, Json report) {
   const std::string& out = *arguments.out;
   if (out == kStatisticsOnStandardOutput) return WriteJsonText(bytes);
-  StopBetweenPieces();
+  SHARD_CHECK(CheckInterrupt());
   SHARD_CHECK(WriteTextFile(out, bytes));
   if (arguments.json) {
     report["output"] = {{"file", out}, {"bytes", bytes.size()}};
@@ -179,6 +180,7 @@ Result<bool> StaysStatistics(const Arguments& arguments) {
 }
 
 Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
   SHARD_CHECK(CheckAction(arguments));
   SHARD_TRY(const bool statistics, StaysStatistics(arguments));
   SHARD_TRY(const std::optional<MoeModel> model, OpenTarget(arguments));

@@ -1,0 +1,30 @@
+#include "runtime-shim/executor/observed_executor.h"
+
+namespace moepack::runtime {
+
+Result<BufferPtr> ObservedExecutor::Load(std::span<const std::byte> bytes) {
+  SHARD_TRY(BufferPtr buffer, executor_->Load(bytes));
+  observer_.Loaded(*buffer, bytes);
+  return buffer;
+}
+
+Status ObservedExecutor::Read(const Rows& from, std::span<float> values) {
+  SHARD_CHECK(seen_);
+  return executor_->Read(from, values);
+}
+
+Status ObservedExecutor::Finish() {
+  SHARD_CHECK(seen_);
+  return executor_->Finish();
+}
+
+void ObservedExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows& y) {
+  if (seen_ && observer_.Wants(weights)) {
+    inputs_.resize(x.values());
+    seen_ = executor_->Read(x, inputs_);
+    if (seen_) observer_.Multiplied(weights, inputs_);
+  }
+  executor_->MatMul(weights, x, y);
+}
+
+}  // namespace moepack::runtime

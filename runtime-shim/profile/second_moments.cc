@@ -1,0 +1,114 @@
+#include "runtime-shim/profile/second_moments.h"
+
+#include <cmath>
+#include <optional>
+
+#include "libshard/base/text/text.h"
+
+namespace moepack::runtime {
+namespace {
+
+constexpr std::string_view kBlock = "blk.";
+
+// The matrices of a tensor: experts, or the heads of attention that is latent.
+uint64_t MatricesOf(const HostTensor& tensor) {
+  uint64_t matrices = 1;
+  for (size_t axis = 0; axis + 2 < tensor.shape.size(); ++axis) matrices *= tensor.shape[axis];
+  return matrices;
+}
+
+// The number in "blk.7.attn_q.weight".
+std::optional<uint64_t> LayerOf(std::string_view name) {
+  if (!name.starts_with(kBlock)) return std::nullopt;
+  name.remove_prefix(kBlock.size());
+  return ParseUint(name.substr(0, name.find('.')));
+}
+
+void AddSquares(std::span<const float> row, double* sums) {
+  for (size_t column = 0; column < row.size(); ++column) {
+    const double value = row[column];
+    sums[column] += value * value;
+  }
+}
+
+Error NotFinite(const std::string& name, size_t matrix, bool experts, double sum) {
+  const auto layer = LayerOf(name);
+  return {Code::kCorrupt,
+          Cat("layer ", layer.value_or(0), ": inputs of ", Quoted(name),
+              experts ? Cat(", expert ", matrix) : std::string(),
+              ": expected a sum of squares that F32 holds, found ", sum),
+          "the weights of this layer or of one before may be damaged"};
+}
+
+}  // namespace
+
+void SecondMoments::SetWeights(const Weights& weights) {
+  for (const HostTensor& tensor : weights.trunk)
+    places_[tensor.bytes.data()] = {tensor.name, tensor.bytes.size() / MatricesOf(tensor),
+                                    MatricesOf(tensor), nullptr};
+  for (const ExpertSet& set : weights.sets) {
+    for (const HostTensor& tensor : set.tensors) {
+      const auto layer = static_cast<uint32_t>(LayerOf(tensor.name).value_or(0));
+      const auto found = weights.moe_layers.find(layer);
+      const ExpertIds& ids = IdsOf(set.experts_by_layer, layer);
+      if (found == weights.moe_layers.end() || ids.empty()) continue;
+      places_[tensor.bytes.data()] = {tensor.name, tensor.bytes.size() / ids.size(), found->second,
+                                      &ids};
+    }
+  }
+}
+
+void SecondMoments::Loaded(const Buffer& buffer, std::span<const std::byte> weights) {
+  loaded_[&buffer] = weights.data();
+}
+
+const SecondMoments::Place* SecondMoments::Find(const Matrix& weights) const {
+  const auto loaded = loaded_.find(weights.buffer);
+  if (loaded == loaded_.end()) return nullptr;
+  const auto place = places_.find(loaded->second);
+  return place == places_.end() ? nullptr : &place->second;
+}
+
+bool SecondMoments::Wants(const Matrix& weights) const {
+  if (!counting_) return false;
+  const Place* place = Find(weights);
+  return place != nullptr && place->name.starts_with(kBlock) &&
+         weights.offset % place->matrix_bytes == 0;
+}
+
+void SecondMoments::Multiplied(const Matrix& weights, std::span<const float> inputs) {
+  const Place* place = Find(weights);
+  const size_t width = weights.columns;
+  Moments& moments = moments_[place->name];
+  if (moments.sums.empty()) {
+    moments.sums.resize(place->matrices * width);
+    moments.counts.resize(place->ids == nullptr ? 1 : place->matrices);
+  }
+  const uint64_t index = weights.offset / place->matrix_bytes;
+  const uint64_t matrix = place->ids == nullptr ? index : (*place->ids)[index];
+  double* sums = moments.sums.data() + matrix * width;
+  const size_t rows = inputs.size() / width;
+  for (size_t row = 0; row < rows; ++row) AddSquares(inputs.subspan(row * width, width), sums);
+  // The matrices of one tensor that are no experts all get the same number of rows.
+  if (place->ids != nullptr || index == 0)
+    moments.counts[place->ids == nullptr ? 0 : matrix] += rows;
+}
+
+Result<std::map<std::string, ImatrixEntry, std::less<>>> SecondMoments::Entries() const {
+  if (moments_.empty())
+    return Error{Code::kInvalidArgument, "importance matrix: expected products, found none"};
+  std::map<std::string, ImatrixEntry, std::less<>> entries;
+  for (const auto& [name, moments] : moments_) {
+    ImatrixEntry& entry = entries[name];
+    const size_t matrices = moments.counts.size(), width = moments.sums.size() / matrices;
+    for (size_t i = 0; i < moments.sums.size(); ++i) {
+      const auto sum = static_cast<float>(moments.sums[i]);
+      if (!std::isfinite(sum)) return NotFinite(name, i / width, matrices > 1, moments.sums[i]);
+      entry.sums.push_back(sum);
+    }
+    for (const uint64_t count : moments.counts) entry.counts.push_back(static_cast<float>(count));
+  }
+  return entries;
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,68 @@
+// The importance matrix that profile writes, beside what llama.cpp collects on the same model and
+// tokens, and in the hands of llama-quantize's reader and quantizer.
+// STOCK_IMATRIX in the environment is the program stock_imatrix.cc.
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import {readFileSync, writeFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {check, finish} from './checks.mjs';
+import {readGguf, tensorList} from './gguf_files.mjs';
+import {assertSame, generate} from './runtime.mjs';
+import {someTokens} from './some_tokens.mjs';
+import {inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
+
+const work = workDirectory('imatrix');
+const libraries = inRoot('build/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64');
+const CHUNK = 64, CHUNKS = 3;
+const TYPES = {Q2_K: 10, Q4_K_M: 15, IQ4_XS: 30};  // llama_ftype
+const at = (name) => join(work, name);
+
+function stock(...words) {
+  return execFileSync(process.env.STOCK_IMATRIX, [libraries, ...words.map(String)],
+    {encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 30});
+}
+
+// Sums are compared in F32 weights: to others llama.cpp rounds the inputs before it multiplies.
+async function compare(name, source, vocabulary) {
+  const file = at(`${name}-f32.gguf`), ids = at(`${name}.ids`), imatrix = at(`${name}.imatrix`);
+  moepack('quantize', source, '--recipe', 'F32', '-o', file);
+  writeFileSync(ids, someTokens(CHUNK * CHUNKS, vocabulary).join(' '));
+  moepack('profile', file, '--tokens', ids, '--context', CHUNK, '--imatrix', imatrix);
+  const found = JSON.parse(stock('compare', file, imatrix, CHUNK, ids));
+  await check(`${name}: ${found.entries} entries, sums within ${found.difference}`, () => {
+    assert.equal(found.missing, 0);
+    assert.equal(found.entries, found.stock);
+    assert.equal(found.same_counts, found.stock);
+    assert.ok(found.difference < 1e-3, `expected less than 1e-3, found ${found.difference}`);
+    assert.deepEqual([found.chunks, found.chunk], [CHUNKS, CHUNK]);
+  });
+}
+
+const vocabularyOf = (source) =>
+  JSON.parse(readFileSync(join(source, 'config.json'), 'utf8')).vocab_size;
+
+const tiny = inRoot('fixtures/tiny-moe');
+await compare('tiny-moe', tiny, 1024);
+for (const layout of ['deepseek-v2', 'granite-moe', 'phi-3.5-moe']) {
+  makeFixtures(layout, at(layout));
+  await compare(layout, at(layout), vocabularyOf(at(layout)));
+}
+
+// Every expert has data then, and the two programs agree about what to do.
+const calibration = at('calibration.imatrix');
+moepack('profile', tiny, '--text', inRoot('fixtures/texts/calibration.jsonl'), '--imatrix',
+  calibration);
+const plain = at('tiny-bf16.gguf');
+moepack('quantize', tiny, '--recipe', 'BF16', '-o', plain);
+for (const [recipe, type] of Object.entries(TYPES)) {
+  await check(`llama-quantize reads it and makes of it the ${recipe} that we make`, async () => {
+    const theirs = at(`theirs-${recipe}.gguf`), ours = at(`ours-${recipe}.gguf`);
+    stock('quantize', calibration, plain, theirs, type);
+    moepack('quantize', tiny, '--recipe', recipe, '--imatrix', calibration, '-o', ours);
+    assert.deepEqual(tensorList([await readGguf(theirs)]), tensorList([await readGguf(ours)]));
+    assertSame(await generate(theirs, 'You may copy and ', 12),
+      await generate(ours, 'You may copy and ', 12));
+  });
+}
+
+finish();
