@@ -1,10 +1,12 @@
 #include "libshard/format/checkpoint.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf_set.h"
@@ -30,6 +32,8 @@ Error NoCheckpoint(const Source& source) {
 }
 
 constexpr std::string_view kSafetensorsSuffix = ".safetensors";
+// That are in memory at once: a hostile header may have a hundred megabytes.
+constexpr size_t kMostHeaders = 4;
 
 }  // namespace
 
@@ -44,10 +48,19 @@ class CheckpointBuilder {
   // Reserves room for `tensors` tensors.
   void Reserve(size_t tensors) { out_.tensors_.reserve(tensors); }
 
-  Status AddFile(const std::string& name) {
-    SHARD_TRY(const ByteSourcePtr file, out_.tree_->Open(name));
-    SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(*file, file->name()));
-    return Append(name, *file, header.data_start, header.tensors);
+  // Reads the headers of several files at once, since most of the time goes into parsing them.
+  Status AddFiles(const std::vector<std::string>& names) {
+    std::vector<OpenedFile> opened(names.size());
+    const size_t jobs = std::min(kMostHeaders, CoreCount());
+    SHARD_CHECK(ParallelFor(names.size(), jobs, [&](size_t i) -> Status {
+      SHARD_TRY(const ByteSourcePtr file, out_.tree_->Open(names[i]));
+      SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(*file, file->name()));
+      SHARD_TRY(opened[i], Describe(names[i], *file, header.data_start));
+      opened[i].tensors = std::move(header.tensors);
+      return Ok();
+    }));
+    for (OpenedFile& file : opened) Append(std::exchange(file, {}));
+    return Ok();
   }
 
   // Adds all parts of one model, in order. The metadata of the first counts, as llama.cpp reads it
@@ -61,7 +74,9 @@ class CheckpointBuilder {
       SHARD_TRY(GgufHeader header, ReadGgufHeader(*file, file->name()));
       parts.push_back({.path = file->name(), .tensors = header.tensors.size()});
       metadata.push_back(std::move(header.metadata));
-      SHARD_CHECK(Append(name, *file, header.data_start, header.tensors));
+      SHARD_TRY(OpenedFile opened, Describe(name, *file, header.data_start));
+      opened.tensors = std::move(header.tensors);
+      Append(std::move(opened));
     }
     for (size_t i = 0; i < parts.size(); ++i) parts[i].metadata = &metadata[i];
     SHARD_CHECK(CheckGgufSet(parts));
@@ -71,28 +86,12 @@ class CheckpointBuilder {
 
   Status CheckAgainst(const CheckpointIndex& index) {
     uint64_t total = 0;
-    for (const TensorEntry& tensor : out_.tensors_) {
-      const std::string& file = out_.files_[tensor.file].name;
-      const std::string* found = index.FileOf(tensor.name);
-      total += tensor.bytes;
-      if (found != nullptr && *found == file) continue;
-      return Error{
-          Code::kCorrupt,
-          Cat(index.path.string(), ": weight_map: tensor ", Quoted(tensor.name), ": expected ",
-              file, " which holds it, found ", found == nullptr ? "no entry" : *found)};
-    }
-    for (const auto& [tensor, file] : index.file_of) {
-      if (out_.Find(tensor) != nullptr) continue;
-      return Error{
-          Code::kCorrupt,
-          Cat(out_.tree_->NameOf(index.shards[file]), ": tensor ", Quoted(tensor), ": expected by ",
-              index.path.filename().string(), ", found no such tensor in the file")};
-    }
+    for (const TensorEntry& tensor : out_.tensors_) total += tensor.bytes;
     if (index.total_size && *index.total_size != total) {
       out_.warnings_.push_back(Cat(index.path.string(), ": total_size: expected ", total,
                                    ", found ", *index.total_size, " (the headers are right)"));
     }
-    return Ok();
+    return IsAsIn(index) ? Ok() : FindDifference(index);
   }
 
   // Adds tensors by name only, from an index whose shards are not here.
@@ -154,8 +153,44 @@ class CheckpointBuilder {
     out_.files_.push_back(std::move(file));
   }
 
-  Status Append(const std::string& name, const ByteSource& file, uint64_t data_start,
-                std::vector<TensorEntry>& tensors) {
+  struct OpenedFile {
+    SourceFile file;
+    std::vector<TensorEntry> tensors;
+  };
+
+  // Whether the index lists what the files hold, and nothing else. Its names are distinct, and so
+  // are those of the tensors (IndexNames).
+  bool IsAsIn(const CheckpointIndex& index) const {
+    return index.file_of.size() == out_.tensors_.size() &&
+           std::all_of(index.file_of.begin(), index.file_of.end(), [&](const auto& entry) {
+             const TensorEntry* tensor = out_.Find(entry.first);
+             return tensor != nullptr &&
+                    out_.files_[tensor->file].name == index.shards[entry.second];
+           });
+  }
+
+  // REQUIRES: !IsAsIn(index).
+  Error FindDifference(const CheckpointIndex& index) const {
+    for (const TensorEntry& tensor : out_.tensors_) {
+      const std::string& file = out_.files_[tensor.file].name;
+      const std::string* found = index.FileOf(tensor.name);
+      if (found != nullptr && *found == file) continue;
+      return {Code::kCorrupt,
+              Cat(index.path.string(), ": weight_map: tensor ", Quoted(tensor.name), ": expected ",
+                  file, " which holds it, found ", found == nullptr ? "no entry" : *found)};
+    }
+    // Each tensor has its entry, so another entry has none.
+    const auto stray =
+        std::find_if(index.file_of.begin(), index.file_of.end(),
+                     [&](const auto& entry) { return out_.Find(entry.first) == nullptr; });
+    return {Code::kCorrupt,
+            Cat(out_.tree_->NameOf(index.shards[stray->second]), ": tensor ", Quoted(stray->first),
+                ": expected by ", index.path.filename().string(),
+                ", found no such tensor in the file")};
+  }
+
+  Result<OpenedFile> Describe(const std::string& name, const ByteSource& file,
+                              uint64_t data_start) const {
     if (!IsSafeRelativePath(name)) {
       return Error{Code::kUnsupported,
                    Cat(out_.tree_->name(), ": name of a file: expected UTF-8 of at most ", kMaxPath,
@@ -163,21 +198,26 @@ class CheckpointBuilder {
                    "rename the file: distribution.json could not name it"};
     }
     SHARD_TRY(std::string sha256, Sha256OfStart(file, data_start));
+    OpenedFile out;
+    out.file = {.path = file.name(),
+                .name = name,
+                .size = file.size(),
+                .data_start = data_start,
+                .header_sha256 = std::move(sha256),
+                .identity = file.identity(),
+                .tree = out_.tree_,
+                .origin = file.origin(),
+                .far = file.far()};
+    return out;
+  }
+
+  void Append(OpenedFile opened) {
     const auto number = static_cast<uint32_t>(out_.files_.size());
-    out_.files_.push_back({.path = file.name(),
-                           .name = name,
-                           .size = file.size(),
-                           .data_start = data_start,
-                           .header_sha256 = std::move(sha256),
-                           .identity = file.identity(),
-                           .tree = out_.tree_,
-                           .origin = file.origin(),
-                           .far = file.far()});
-    for (TensorEntry& tensor : tensors) {
+    out_.files_.push_back(std::move(opened.file));
+    for (TensorEntry& tensor : opened.tensors) {
       tensor.file = number;
       out_.tensors_.push_back(std::move(tensor));
     }
-    return Ok();
   }
 
   Checkpoint out_;
@@ -216,7 +256,7 @@ Result<Checkpoint> OpenIndexed(const Source& source, const CheckpointIndex& inde
   builder.Reserve(index.file_of.size());
   source.tree->Expect(index.shards);
   SHARD_CHECK(CheckShardsPresent(*source.tree, index));
-  for (const std::string& shard : index.shards) SHARD_CHECK(builder.AddFile(shard));
+  SHARD_CHECK(builder.AddFiles(index.shards));
   SHARD_CHECK(builder.IndexNames());
   SHARD_CHECK(builder.CheckAgainst(index));
   SHARD_TRY(const std::vector<std::string> present, source.tree->List("", kSafetensorsSuffix));
@@ -241,7 +281,7 @@ Result<Checkpoint> OpenGguf(const Source& source, const std::vector<std::string>
 Result<Checkpoint> OpenSafetensors(const Source& source, const std::vector<std::string>& names) {
   CheckpointBuilder builder(source);
   source.tree->Expect(names);
-  for (const std::string& name : names) SHARD_CHECK(builder.AddFile(name));
+  SHARD_CHECK(builder.AddFiles(names));
   SHARD_CHECK(builder.IndexNames());
   if (source.file.empty()) SHARD_CHECK(WarnOfGguf(*source.tree, builder));
   return std::move(builder).Take();

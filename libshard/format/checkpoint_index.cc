@@ -32,6 +32,10 @@ class IndexReader : public JsonEvents {
       index_.shards.push_back(name);
     }
     for (auto& [tensor, file] : index_.file_of) file = sorted[file];
+    // Most indexes list their tensors in this order already.
+    if (!std::is_sorted(index_.file_of.begin(), index_.file_of.end())) {
+      std::sort(index_.file_of.begin(), index_.file_of.end());
+    }
     return std::move(index_);
   }
 
@@ -59,12 +63,9 @@ class IndexReader : public JsonEvents {
   }
   Status String(std::string_view text) override {
     if (!InMap()) return Other(Quoted(text));
-    if (!IsSafeRelativePath(text)) return WrongFile(Quoted(text));
-    auto shard = shards_.find(text);
-    if (shard == shards_.end()) {
-      shard = shards_.emplace(text, static_cast<uint32_t>(shards_.size())).first;
-    }
-    index_.file_of.emplace(key_, shard->second);
+    // Neighbours are usually in the same shard.
+    if (last_ == shards_.end() || last_->first != text) SHARD_CHECK(FindShard(text));
+    index_.file_of.emplace_back(key_, last_->second);  // the parser lets no key occur twice
     return Ok();
   }
   Status Unsigned(uint64_t number) override {
@@ -77,7 +78,16 @@ class IndexReader : public JsonEvents {
   Status Null() override { return Other("null"); }
 
  private:
+  using Shards = std::map<std::string, uint32_t, std::less<>>;
+
   bool InMap() const { return depth_ == 2 && section_ == "weight_map"; }
+  Status FindShard(std::string_view name) {
+    last_ = shards_.find(name);
+    if (last_ != shards_.end()) return Ok();
+    if (!IsSafeRelativePath(name)) return WrongFile(Quoted(name));
+    last_ = shards_.emplace(name, static_cast<uint32_t>(shards_.size())).first;
+    return Ok();
+  }
   // Handles every value that is not an object, or, inside the map, not a string.
   Status Other(const std::string& found) const {
     if (InMap()) return WrongFile(found);
@@ -94,7 +104,8 @@ class IndexReader : public JsonEvents {
   }
 
   CheckpointIndex index_;
-  std::map<std::string, uint32_t, std::less<>> shards_;  // name -> order of appearance
+  Shards shards_;                                // name -> order of appearance
+  Shards::const_iterator last_ = shards_.end();  // that of the tensor before
   std::string section_, key_;
   int depth_ = 0;
   bool has_map_ = false;
@@ -103,8 +114,10 @@ class IndexReader : public JsonEvents {
 }  // namespace
 
 const std::string* CheckpointIndex::FileOf(const std::string& tensor) const {
-  const auto found = file_of.find(tensor);
-  return found == file_of.end() ? nullptr : &shards[found->second];
+  const auto found =
+      std::lower_bound(file_of.begin(), file_of.end(), tensor,
+                       [](const auto& entry, const auto& name) { return entry.first < name; });
+  return found == file_of.end() || found->first != tensor ? nullptr : &shards[found->second];
 }
 
 Result<CheckpointIndex> ReadCheckpointIndex(const SourceTree& tree, const std::string& file) {

@@ -1,9 +1,9 @@
 // model.safetensors.index.json: the list of shards, and the shard in which each tensor should be.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libshard/base/files/file.h"
@@ -13,10 +13,11 @@
 namespace moepack {
 
 struct CheckpointIndex {
-  fs::path path;                            // what messages call it
-  std::vector<std::string> shards;          // distinct, sorted
-  std::map<std::string, uint32_t> file_of;  // tensor -> index into shards
-  std::optional<uint64_t> total_size;       // metadata.total_size
+  fs::path path;                    // what messages call it
+  std::vector<std::string> shards;  // distinct, sorted
+  // Tensor and index into shards; names are distinct, sorted.
+  std::vector<std::pair<std::string, uint32_t>> file_of;
+  std::optional<uint64_t> total_size;  // metadata.total_size
 
   const std::string* FileOf(const std::string& tensor) const;  // null: no entry
 };

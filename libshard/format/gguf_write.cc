@@ -1,4 +1,7 @@
+#include <utility>
+
 #include "libshard/base/bytes.h"
+#include "libshard/format/file_size.h"
 #include "libshard/format/gguf.h"
 
 namespace moepack {
@@ -15,10 +18,8 @@ void AppendTensor(std::string& out, const TensorEntry& tensor, uint64_t offset) 
   AppendLe<uint64_t>(out, offset);
 }
 
-}  // namespace
-
-std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry>& tensors,
-                            uint64_t alignment) {
+// What stands in front of the tensors' entries.
+std::string GgufHeaderStart(GgufMetadata metadata, uint64_t tensors, uint64_t alignment) {
   if (alignment == kGgufDefaultAlignment) {
     metadata.Remove(kGgufAlignmentKey);
   } else {
@@ -26,13 +27,21 @@ std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry
   }
   std::string out = "GGUF";
   AppendLe<uint32_t>(out, kVersion);
-  AppendLe<uint64_t>(out, tensors.size());
+  AppendLe<uint64_t>(out, tensors);
   AppendLe<uint64_t>(out, metadata.entries().size());
   for (const GgufEntry& entry : metadata.entries()) {
     AppendGgufString(out, entry.key);
     AppendLe<uint32_t>(out, static_cast<uint32_t>(entry.value.type));
     out += entry.value.bytes;
   }
+  return out;
+}
+
+}  // namespace
+
+std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry>& tensors,
+                            uint64_t alignment) {
+  std::string out = GgufHeaderStart(std::move(metadata), tensors.size(), alignment);
   uint64_t offset = 0;
   for (const TensorEntry& tensor : tensors) {
     AppendTensor(out, tensor, offset);
@@ -41,6 +50,22 @@ std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry
   out.resize(AlignUp(out.size(), alignment), '\0');
   return out;
 }
+
+uint64_t GgufFileSize::EntryBytes(const TensorEntry& tensor) {
+  std::string entry;
+  AppendTensor(entry, tensor, 0);
+  return entry.size();
+}
+
+GgufFileSize::GgufFileSize(const GgufMetadata& metadata, uint64_t alignment)
+    : alignment_(alignment), header_(GgufHeaderStart(metadata, 0, alignment).size()) {}
+
+void GgufFileSize::Add(uint64_t entry_bytes, uint64_t tensor_bytes) {
+  header_ += entry_bytes;
+  data_ += AlignUp(tensor_bytes, alignment_);
+}
+
+uint64_t GgufFileSize::Finish() const { return AlignUp(header_, alignment_) + data_; }
 
 void LayOutGguf(OutputFile& file, const GgufMetadata& metadata, uint64_t alignment) {
   std::vector<TensorEntry> entries;

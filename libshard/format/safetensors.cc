@@ -1,14 +1,18 @@
 #include "libshard/format/safetensors.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
+#include "libshard/format/file_size.h"
 
 namespace moepack {
 namespace {
@@ -232,24 +236,69 @@ Result<uint64_t> HeaderLength(const std::string& path, std::span<const std::byte
   return length;
 }
 
-std::string Quote(const std::string& text) {
+void AppendQuoted(const std::string& text, std::string& out) {
   // Almost all names are plain, and headers have a hundred thousand of them.
   const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
     return c >= ' ' && c <= '~' && c != '"' && c != '\\';
   });
-  if (plain) return '"' + text + '"';
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (plain) {
+    out.append("\"").append(text).append("\"");
+  } else {
+    out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
 }
 
-std::string EntryText(const TensorEntry& tensor, uint64_t begin) {
-  std::string text = Quote(tensor.name);
-  text += ":{\"dtype\":" + Quote(tensor.dtype) + ",\"shape\":[";
+std::string Quote(const std::string& text) {
+  std::string out;
+  AppendQuoted(text, out);
+  return out;
+}
+
+void AppendDigits(uint64_t number, std::string& out) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.append(digits.data(), end);
+}
+
+// What stands in front of the two offsets, and what closes them.
+constexpr std::string_view kEntryEnd = "]}";
+constexpr size_t kMaxPlainEntry = 256;  // few are longer
+void AppendEntryStart(const TensorEntry& tensor, std::string& out) {
+  AppendQuoted(tensor.name, out);
+  out += ":{\"dtype\":";
+  AppendQuoted(tensor.dtype, out);
+  out += ",\"shape\":[";
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
-    if (i > 0) text += ',';
-    text += std::to_string(tensor.shape[i]);
+    if (i > 0) out += ',';
+    AppendDigits(tensor.shape[i], out);
   }
-  text += "],\"data_offsets\":[" + std::to_string(begin);
-  return text + ',' + std::to_string(begin + tensor.bytes) + "]}";
+  out += "],\"data_offsets\":[";
+}
+
+std::string HeaderStart(const std::map<std::string, std::string>& metadata) {
+  std::string text(kLengthBytes, '\0');
+  text += '{';
+  if (metadata.empty()) return text;
+  std::string pairs;
+  for (const auto& [key, value] : metadata) {
+    if (!pairs.empty()) pairs += ",";
+    pairs += Cat(Quote(key), ":", Quote(value));
+  }
+  return text += Cat(Quote(std::string(kMetadataKey)), ":{", pairs, "}");
+}
+
+// Where the data starts behind a header that takes `bytes` without its padding.
+uint64_t PaddedEnd(uint64_t bytes, uint64_t data_start_residue) {
+  const uint64_t residue = data_start_residue % kPage / kHeaderAlignment * kHeaderAlignment;
+  uint64_t end = kLengthBytes + AlignUp(bytes - kLengthBytes, kHeaderAlignment);
+  while (end % kPage != residue) end += kHeaderAlignment;
+  return end;
+}
+
+uint64_t DigitsOf(uint64_t number) {
+  uint64_t digits = 1;
+  for (; number >= 10; number /= 10) ++digits;
+  return digits;
 }
 
 }  // namespace
@@ -280,16 +329,7 @@ Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<co
 }
 
 SafetensorsHeaderWriter::SafetensorsHeaderWriter(const std::map<std::string, std::string>& metadata)
-    : text_(kLengthBytes, '\0') {
-  text_ += '{';
-  if (metadata.empty()) return;
-  std::string pairs;
-  for (const auto& [key, value] : metadata) {
-    if (!pairs.empty()) pairs += ",";
-    pairs += Cat(Quote(key), ":", Quote(value));
-  }
-  text_ += Cat(Quote(std::string(kMetadataKey)), ":{", pairs, "}");
-}
+    : text_(HeaderStart(metadata)) {}
 
 void SafetensorsHeaderWriter::Expect(const TensorEntry& tensor) {
   // A bound unless names need escapes. What is not written to is no resident memory.
@@ -300,18 +340,45 @@ void SafetensorsHeaderWriter::Expect(const TensorEntry& tensor) {
 void SafetensorsHeaderWriter::Add(const TensorEntry& tensor) {
   if (text_.capacity() < expected_) text_.reserve(text_.size() + expected_ + kPage);
   if (text_.back() != '{') text_ += ",";
-  text_ += EntryText(tensor, next_);
+  AppendEntryStart(tensor, text_);
+  AppendDigits(next_, text_);
+  text_ += ',';
   next_ += tensor.bytes;
+  AppendDigits(next_, text_);
+  text_ += kEntryEnd;
 }
 
 std::string SafetensorsHeaderWriter::Finish(uint64_t data_start_residue) && {
   text_ += '}';
-  const uint64_t residue = data_start_residue % kPage / kHeaderAlignment * kHeaderAlignment;
-  uint64_t end = kLengthBytes + AlignUp(text_.size() - kLengthBytes, kHeaderAlignment);
-  while (end % kPage != residue) end += kHeaderAlignment;
+  const uint64_t end = PaddedEnd(text_.size(), data_start_residue);
   text_.resize(end, ' ');
   StoreLe<uint64_t>(end - kLengthBytes, std::as_writable_bytes(std::span(text_)));
   return std::move(text_);
+}
+
+SafetensorsFileSize::SafetensorsFileSize(const std::map<std::string, std::string>& metadata) {
+  const std::string start = HeaderStart(metadata);
+  header_ = start.size();
+  follows_ = start.back() != '{';
+}
+
+uint64_t SafetensorsFileSize::EntryBytes(const TensorEntry& tensor) {
+  std::string start;
+  start.reserve(kMaxPlainEntry);
+  AppendEntryStart(tensor, start);
+  return start.size() + kEntryEnd.size();
+}
+
+void SafetensorsFileSize::Add(uint64_t entry_bytes, uint64_t tensor_bytes) {
+  header_ += entry_bytes + (follows_ ? 1 : 0);
+  next_ += tensor_bytes;
+  const uint64_t begin_digits = std::exchange(digits_, DigitsOf(next_));
+  header_ += begin_digits + 1 + digits_;
+  follows_ = true;
+}
+
+uint64_t SafetensorsFileSize::Finish(uint64_t data_start_residue) const {
+  return PaddedEnd(header_ + 1, data_start_residue) + next_;
 }
 
 std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,

@@ -23,39 +23,6 @@ uint64_t Product(const std::vector<uint64_t>& shape, size_t begin, size_t end) {
                          std::multiplies<>());
 }
 
-OutputTensor WholeTensor(const MoeModel& model, const ModelTensor& tensor) {
-  const TensorEntry& entry = model.entry(tensor);
-  OutputTensor out;
-  out.entry = entry;
-  out.sources = {{.file = entry.file, .offset = entry.offset, .bytes = entry.bytes}};
-  out.layer = tensor.layer;
-  if (tensor.expert) out.expert_ids = {*tensor.expert};
-  return out;
-}
-
-// REQUIRES: the tensor has an expert axis.
-Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
-                               const ExpertIds& ids) {
-  const TensorEntry& entry = model.entry(tensor);
-  const uint32_t axis = *tensor.axis;
-  const uint64_t slices = Product(entry.shape, 0, axis + 1);
-  const uint32_t expert_count = model.FindLayer(tensor.layer)->expert_count;
-  if (slices == 0 || entry.bytes % slices != 0) {
-    return Error{Code::kUnsupported,
-                 Cat(model.checkpoint().files()[entry.file].path.string(), ": tensor ",
-                     Quoted(entry.name), ": ", entry.dtype, " of shape ", FormatShape(entry.shape),
-                     ": expected whole bytes per expert, found ", entry.bytes, " bytes in ", slices,
-                     " slices")};
-  }
-  OutputTensor out = WholeTensor(model, tensor);
-  out.sources = SliceAxis(entry, axis, expert_count, ids);
-  out.entry.shape[axis] = entry.shape[axis] / expert_count * ids.size();
-  out.entry.bytes = 0;
-  for (const SourceRange& range : out.sources) out.entry.bytes += range.bytes;
-  out.expert_ids = ids;
-  return out;
-}
-
 bool HoldsSome(const ExpertPart& part, const ModelTensor& tensor) {
   const ExpertIds& ids = IdsOf(part.experts_by_layer, *tensor.layer);
   if (tensor.packed_expert()) return !ids.empty();
@@ -143,6 +110,38 @@ Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t g
     }
   }
   return parts;
+}
+
+OutputTensor WholeTensor(const MoeModel& model, const ModelTensor& tensor) {
+  const TensorEntry& entry = model.entry(tensor);
+  OutputTensor out;
+  out.entry = entry;
+  out.sources = {{.file = entry.file, .offset = entry.offset, .bytes = entry.bytes}};
+  out.layer = tensor.layer;
+  if (tensor.expert) out.expert_ids = {*tensor.expert};
+  return out;
+}
+
+Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
+                               const ExpertIds& ids) {
+  const TensorEntry& entry = model.entry(tensor);
+  const uint32_t axis = *tensor.axis;
+  const uint64_t slices = Product(entry.shape, 0, axis + 1);
+  const uint32_t expert_count = model.FindLayer(tensor.layer)->expert_count;
+  if (slices == 0 || entry.bytes % slices != 0) {
+    return Error{Code::kUnsupported,
+                 Cat(model.checkpoint().files()[entry.file].path.string(), ": tensor ",
+                     Quoted(entry.name), ": ", entry.dtype, " of shape ", FormatShape(entry.shape),
+                     ": expected whole bytes per expert, found ", entry.bytes, " bytes in ", slices,
+                     " slices")};
+  }
+  OutputTensor out = WholeTensor(model, tensor);
+  out.sources = SliceAxis(entry, axis, expert_count, ids);
+  out.entry.shape[axis] = entry.shape[axis] / expert_count * ids.size();
+  out.entry.bytes = 0;
+  for (const SourceRange& range : out.sources) out.entry.bytes += range.bytes;
+  out.expert_ids = ids;
+  return out;
 }
 
 std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, uint32_t axis, uint32_t expert_count,

@@ -90,12 +90,6 @@ std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t expert_co
   return out;
 }
 
-// True for experts and for the router's rows and bias of them. A node needs both from the same
-// file, because both change with the group.
-bool BelongsToExperts(const GgufTensor& tensor) {
-  return tensor.expert_count > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
-}
-
 // Builds the parts of a GGUF distribution.
 class PartSlicer {
  public:
@@ -162,9 +156,7 @@ class PartSlicer {
       file.group = part.group;
       file.tensors = std::move(lists[i]);
       GgufMetadata metadata = Metadata(part);
-      // File 0 of a node's set is the head, so the parts of the trunk count from 1.
-      if (part.role == Role::kTrunk)
-        metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(i + 1)));
+      if (part.role == Role::kTrunk) metadata = GgufTrunkMetadata(std::move(metadata), i);
       LayOutGguf(file, metadata, input_.alignment);
       files.push_back(std::move(file));
     }
@@ -176,6 +168,16 @@ class PartSlicer {
 };
 
 }  // namespace
+
+bool BelongsToExperts(const GgufTensor& tensor) {
+  return tensor.expert_count > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
+}
+
+GgufMetadata GgufTrunkMetadata(GgufMetadata part, size_t number) {
+  // File 0 of a node's set is the head, so the parts of the trunk count from 1.
+  part.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(number + 1)));
+  return part;
+}
 
 GgufMetadata GgufPartMetadata(const GgufPartModel& model, const ExpertPart& part,
                               const LayerCounts& layers) {

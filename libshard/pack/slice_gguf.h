@@ -44,12 +44,18 @@ struct WholeGgufOptions {
 // `max_part_size` bytes. kUnsupported for a set of more than 65535 files.
 Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgufOptions& options);
 
+// Which file a tensor is in. True for experts and for the router's rows and bias of them: a node
+// needs both from the same file, because both change with the group.
+bool BelongsToExperts(const GgufTensor& tensor);
+
 // What the file of a part says about itself.
 struct GgufPartModel {
   std::string_view architecture, version;  // of the model, without revision
 };
 GgufMetadata GgufPartMetadata(const GgufPartModel& model, const ExpertPart& part,
                               const LayerCounts& layers);
+// The same for a file of the trunk, of which a distribution has one or several.
+GgufMetadata GgufTrunkMetadata(GgufMetadata part, size_t number);
 
 // What a GGUF file with this metadata takes beside its tensors, with room for split keys.
 ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment);

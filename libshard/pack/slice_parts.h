@@ -25,6 +25,12 @@ struct ExpertPart {
 // want them.
 std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options);
 
+// Describe a tensor of a safetensors bundle: all of it, or the experts `ids` of one that has an
+// expert axis. kUnsupported when these are not whole bytes.
+OutputTensor WholeTensor(const MoeModel& model, const ModelTensor& tensor);
+Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
+                               const ExpertIds& ids);
+
 // What the file of a part says about itself, as `__metadata__`. `model_version` is without
 // revision.
 std::map<std::string, std::string> SafetensorsPartMetadata(const std::string& model_version,

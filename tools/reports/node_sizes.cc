@@ -6,7 +6,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/model/gguf_architectures.h"
-#include "libshard/pack/slice_gguf.h"
+#include "libshard/pack/part_sizes.h"
 #include "libshard/plan/plan.h"
 #include "libshard/recipe/recipe_list.h"
 #include "tools/reports/node_report.h"
@@ -69,12 +69,9 @@ class Sizer {
     return Ok();
   }
 
-  void AddFiles(size_t plan, const std::vector<OutputFile>& files) {
-    const size_t groups = plans_[plan].groups.size();
-    const PartBytes bytes = BytesOfFiles(files, plans_[plan]);
-    uint64_t largest = 0;
-    for (size_t group = 0; group < groups; ++group) largest = std::max(largest, bytes.Node(group));
-    out_.rows[plan].bytes.push_back(largest);
+  void AddSizes(size_t plan, const PartSizes& sizes) {
+    const uint64_t largest = *std::max_element(sizes.groups.begin(), sizes.groups.end());
+    out_.rows[plan].bytes.push_back(sizes.trunk + largest);
   }
 
   // As the checkpoint stores it; a GGUF stays one.
@@ -84,9 +81,10 @@ class Sizer {
       SHARD_CHECK(Convert());
       return SizeGguf("");
     }
+    const SafetensorsSizes sizes(model_);
     for (size_t i = 0; i < plans_.size(); ++i) {
-      SHARD_TRY(const auto files, SliceSafetensors(model_, plans_[i], {}));
-      AddFiles(i, files);
+      SHARD_TRY(const PartSizes parts, sizes.Of(plans_[i]));
+      AddSizes(i, parts);
     }
     return Ok();
   }
@@ -114,6 +112,7 @@ class Sizer {
       tensor.rows.clear();
     }
     for (const std::string& warning : view_->warnings) out_.notes.push_back(warning);
+    for (const Plan& plan : plans_) gguf_plans_.push_back(moepack::PlanFor(*view_, plan));
     return Ok();
   }
 
@@ -124,7 +123,6 @@ class Sizer {
     return Ok();
   }
 
-  // All plans, or none.
   Status SizeGguf(const std::string& recipe) {
     QuantizeOptions quantize;
     quantize.recipe.recipe = recipe;
@@ -132,21 +130,15 @@ class Sizer {
     typed.model = *view_;
     SHARD_CHECK(ChooseTypes(quantize, typed));
     const GgufSlicing slicing{typed.model, model_.Version(""), {}};
-    std::vector<std::vector<OutputFile>> files;
-    for (const Plan& plan : plans_) {
-      auto sliced = SliceGguf(slicing, moepack::PlanFor(typed.model, plan), {});
-      if (!sliced) {
-        return std::move(sliced).error().Within(model_.checkpoint().source().string());
-      }
-      files.push_back(*std::move(sliced));
-    }
-    for (size_t i = 0; i < files.size(); ++i) AddFiles(i, files[i]);
+    auto sizes = GgufSizes::Make(slicing);
+    if (!sizes) return std::move(sizes).error().Within(model_.checkpoint().source().string());
+    for (size_t i = 0; i < plans_.size(); ++i) AddSizes(i, sizes->Of(gguf_plans_[i]));
     return Ok();
   }
 
   const MoeModel& model_;
   const NodeSizeOptions& options_;
-  std::vector<Plan> plans_;
+  std::vector<Plan> plans_, gguf_plans_;
   std::optional<GgufModel> view_;
   NodeSizes out_;
 };

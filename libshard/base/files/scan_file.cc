@@ -5,8 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <new>
+#include <stop_token>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +25,87 @@ namespace moepack {
 namespace {
 
 constexpr size_t kPage = 4096;
+// A file of less than this is hashed before another thread would have begun to read it.
+constexpr uint64_t kWorthAThread = 8u << 20;
+
+// Reads a source from front to back in a thread of its own. SHA-256 takes longer than the disk, and
+// the copy out of the page cache would be on top of it.
+class ReadAhead {
+ public:
+  // Throws std::system_error when there are no more threads.
+  ReadAhead(const ByteSource& source, size_t step) : source_(source) {
+    for (Piece& piece : pieces_) piece.bytes.resize(step);
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      if (exception_.Catch([&] { Run(stop); })) return;
+      const std::lock_guard lock(mutex_);
+      threw_ = true;
+      changed_.notify_all();
+    });
+  }
+
+  // Passes the next piece to `take`. REQUIRES: there is one.
+  template <class Take>
+  Status Next(const Take& take) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return read_ > taken_ || threw_; });
+    if (threw_) {
+      thread_.join();
+      exception_.Rethrow();
+    }
+    Piece& piece = pieces_[taken_ % pieces_.size()];
+    if (!piece.status) return std::move(piece.status).error();
+    lock.unlock();  // the thread keeps away from what is not taken
+    take(std::span<const std::byte>(piece.bytes).first(piece.size));
+    lock.lock();
+    ++taken_;
+    changed_.notify_all();
+    return Ok();
+  }
+
+ private:
+  struct Piece {
+    std::vector<std::byte> bytes;
+    size_t size = 0;
+    Status status = Ok();
+  };
+
+  void Run(const std::stop_token& stop) {
+    for (uint64_t at = 0; at < source_.size();) {
+      {
+        std::unique_lock lock(mutex_);
+        if (!changed_.wait(lock, stop, [&] { return read_ < taken_ + pieces_.size(); })) return;
+      }
+      Piece& piece = pieces_[read_ % pieces_.size()];
+      piece.size = std::min<uint64_t>(piece.bytes.size(), source_.size() - at);
+      piece.status = source_.ReadAt(at, std::span(piece.bytes).first(piece.size));
+      at += piece.size;
+      const std::lock_guard lock(mutex_);
+      ++read_;
+      changed_.notify_all();
+      if (!piece.status) return;
+    }
+  }
+
+  const ByteSource& source_;
+  std::array<Piece, 4> pieces_;
+  uint64_t read_ = 0, taken_ = 0;  // pieces; `read_` is changed by the thread alone
+  bool threw_ = false;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  FirstException exception_;
+  std::jthread thread_;  // the last member: it stops before what it uses goes
+};
+
+// Null where a thread is not worth it, or there are no more. Sources of another machine have large
+// steps, and requests of their own that are under way.
+std::unique_ptr<ReadAhead> StartReading(const ByteSource& source, size_t step) {
+  if (source.size() < kWorthAThread || source.far()) return nullptr;
+  try {
+    return std::make_unique<ReadAhead>(source, step);
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
 
 }  // namespace
 
@@ -78,13 +165,21 @@ Result<std::string> Sha256Of(const ByteSource& source,
                              const std::function<void(uint64_t bytes)>& read) {
   const size_t step = ScanStep(source);
   Sha256 hash;
-  std::vector<std::byte> buffer(std::min<uint64_t>(step, source.size()));
-  for (uint64_t at = 0; at < source.size(); at += step) {
-    SHARD_CHECK(CheckInterrupt());
-    const auto piece = std::span(buffer).first(std::min<uint64_t>(step, source.size() - at));
-    SHARD_CHECK(source.ReadAt(at, piece));
+  const auto take = [&](std::span<const std::byte> piece) {
     hash.Update(piece);
     if (read) read(piece.size());
+  };
+  const std::unique_ptr<ReadAhead> ahead = StartReading(source, step);
+  std::vector<std::byte> buffer(ahead ? 0 : std::min<uint64_t>(step, source.size()));
+  for (uint64_t at = 0; at < source.size(); at += step) {
+    SHARD_CHECK(CheckInterrupt());
+    if (ahead) {
+      SHARD_CHECK(ahead->Next(take));
+      continue;
+    }
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(step, source.size() - at));
+    SHARD_CHECK(source.ReadAt(at, piece));
+    take(piece);
   }
   return hash.Finish();
 }

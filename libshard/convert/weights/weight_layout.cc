@@ -173,11 +173,14 @@ std::vector<uint64_t> ShapeOf(const Weight& weight, const WeightLayout& layout, 
 
 Status LayOutRanges(const WeightSource& source, const std::vector<Weight>& weights,
                     const WeightLayout& layout, GgufTensor& out) {
+  // Rows that keep their order always fit, and there may be a hundred thousand names.
+  const bool fits = layout.rows.order == RowOrder::kAsIs;
   for (size_t i = 0; i < weights.size(); ++i) {
     const TensorEntry& entry = *weights[i].plain;
     const RowPlacement placement{layout.rows, layout.packed,
                                  OrderOf(layout.index, static_cast<uint32_t>(i))};
-    SHARD_TRY(out.shape, AppendRows(source.Where(entry), entry, placement, out.sources));
+    const std::string where = fits ? "" : source.Where(entry);
+    SHARD_TRY(out.shape, AppendRows(where, entry, placement, out.sources));
   }
   if (layout.packed) out.shape.erase(out.shape.begin());
   auto shape = TargetShape(layout, std::move(out.shape));

@@ -31,21 +31,29 @@ std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Fa
   for (const std::string& candidate : family.prefixes) {
     if (name.starts_with(candidate)) prefix = std::max(prefix, candidate.size());
   }
-  std::vector<std::string> parts = Split(name.substr(prefix), '.');
   const char* token = tensor.layer ? "{L}" : tensor.expert ? "{E}" : nullptr;
-  for (std::string& part : parts) {
-    if (token == nullptr || !ParseUint(part)) continue;
-    part = token;
-    token = token == std::string_view("{L}") && tensor.expert ? "{E}" : nullptr;
+  std::string pattern;
+  for (std::string_view rest = name.substr(prefix);;) {
+    const size_t end = std::min(rest.find('.'), rest.size());
+    const std::string_view part = rest.substr(0, end);
+    if (token != nullptr && ParseUint(part)) {
+      pattern += token;
+      token = token == std::string_view("{L}") && tensor.expert ? "{E}" : nullptr;
+    } else {
+      pattern += part;
+    }
+    if (end == rest.size()) return pattern;
+    pattern += '.';
+    rest.remove_prefix(end + 1);
   }
-  return Join(parts, ".");
 }
 
 std::vector<std::string> PatternsOf(const SplitName& name, const ModelTensor& tensor,
                                     const Family& family) {
   std::string plain = PatternOf(name.module, tensor, family);
   if (!name.dotted) return {std::move(plain)};
-  std::string weight = Cat(plain, kWeight);
+  std::string weight = plain;
+  weight += kWeight;
   if (name.leaf == "weight") return {std::move(weight)};
   return {std::move(weight), std::move(plain)};
 }
@@ -55,22 +63,22 @@ std::vector<std::string> PatternsOf(const SplitName& name, const ModelTensor& te
 Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model) {
   std::vector<WeightModule> out;
   std::unordered_map<std::string, size_t> by_name;
+  by_name.reserve(model.tensors().size());
   for (const ModelTensor& tensor : model.tensors()) {
     const TensorEntry& entry = model.entry(tensor);
     const SplitName name = SplitLeaf(entry.name, tensor.leaf);
     // "x" and "x.weight" are two weights, "x" and "x_blocks" are not.
-    const auto [at, added] = by_name.emplace(Cat(name.module, name.dotted ? "." : ""), out.size());
-    if (added) {
-      out.push_back({StoredWeight(std::string(name.module)), &tensor,
-                     PatternsOf(name, tensor, model.family())});
-    }
+    std::string key(name.module);
+    if (name.dotted) key += '.';
+    const auto [at, added] = by_name.emplace(std::move(key), out.size());
+    if (added) out.push_back({StoredWeight(std::string(name.module)), &tensor, {}});
     WeightModule& module = out[at->second];
     if (!module.weight.Add(name.leaf, entry)) {
       return Error{Code::kCorrupt, Cat(model.checkpoint().files()[entry.file].path.string(),
                                        ": tensor ", Quoted(entry.name), ": expected one ",
                                        name.leaf, " of ", Quoted(name.module), ", found two")};
     }
-    if (module.weight.main() != &entry) continue;
+    if (!added && module.weight.main() != &entry) continue;
     module.tensor = &tensor;
     module.patterns = PatternsOf(name, tensor, model.family());
   }

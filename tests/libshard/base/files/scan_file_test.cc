@@ -11,6 +11,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/memory_tree.h"
+#include "libshard/base/parallel.h"
 
 namespace moepack {
 namespace {
@@ -77,6 +78,56 @@ TEST(ScanFile, ReadsASourceThatIsNoFile) {
   EXPECT_EQ(buffer.bytes()[903], std::byte{'x'});
   EXPECT_EQ(file.direct_bytes(), 0u);
   EXPECT_EQ(*Sha256Of(source), Sha256Hex(std::string(5000, 'x')));
+}
+
+// Bytes that differ from piece to piece, and a piece at `bad` that cannot be read.
+class LongSource : public ByteSource {
+ public:
+  explicit LongSource(uint64_t bytes, uint64_t bad = UINT64_MAX) : bytes_(bytes, 0), bad_(bad) {
+    for (size_t i = 0; i < bytes; ++i) bytes_[i] = static_cast<char>((i * 2654435761u) >> 13);
+  }
+  const std::string& bytes() const { return bytes_; }
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return bytes_.size(); }
+  const std::string& identity() const override { return name_; }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset == bad_) return Error{Code::kIo, "long: read: the disk fails"};
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return Ok();
+  }
+  Status CheckUnchanged() const override { return Ok(); }
+
+ private:
+  std::string name_ = "long", bytes_;
+  uint64_t bad_;
+};
+
+TEST(Sha256Of, IsTheSameWhetherAThreadReadsAheadOrNot) {
+  for (const uint64_t bytes : {0u, 1u, 8u << 20, (8u << 20) + 1, (13u << 20) + 12345}) {
+    const LongSource source(bytes);
+    uint64_t told = 0;
+    const auto sha256 = Sha256Of(source, [&](uint64_t step) { told += step; });
+    ASSERT_TRUE(sha256) << sha256.error().message;
+    EXPECT_EQ(*sha256, Sha256Hex(source.bytes())) << bytes;
+    EXPECT_EQ(told, bytes);
+  }
+}
+
+TEST(Sha256Of, EndsAtAPieceThatCannotBeRead) {
+  for (const uint64_t bad : {0u, 3u << 20, 9u << 20}) {
+    const auto sha256 = Sha256Of(LongSource((9u << 20) + 5, bad));
+    ASSERT_FALSE(sha256) << bad;
+    EXPECT_EQ(sha256.error().message, "long: read: the disk fails");
+  }
+}
+
+TEST(Sha256Of, EndsAtAnInterruptWhileAThreadReadsAhead) {
+  const LongSource source(9u << 20);
+  InterruptRequested() = true;
+  const auto sha256 = Sha256Of(source);
+  InterruptRequested() = false;
+  ASSERT_FALSE(sha256);
+  EXPECT_EQ(sha256.error().code, Code::kInterrupted);
 }
 
 TEST(PageBuffer, StartsOnAPageAndHoldsWholePages) {
