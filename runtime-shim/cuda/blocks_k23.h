@@ -81,7 +81,7 @@ struct Tq20 {
   static constexpr int kValues = 256, kParts = 4, kGroups = 4, kGroupValues = 16;
   static constexpr uint32_t kBytes = 66, kAlign = 2;
   static constexpr bool kScaled = true, kOffset = false;
-  static constexpr float kBase = kLift + 1;
+  static constexpr float kBase = 0;
   struct Part {
     uint32_t q[4], d;
   };
@@ -98,6 +98,9 @@ struct Tq20 {
     group.scale = FloatOfHalf(part.d);
     MOEPACK_UNROLL
     for (int i = 0; i < 4; ++i) LiftBytes(part.q[i] >> 2 * pair & 0x03030303, group.q, 4 * i);
+    // Most values are 0: taking the base off the sums would leave rounding errors in their place.
+    MOEPACK_UNROLL
+    for (float& q : group.q) q -= kLift + 1;
     return group;
   }
 };
