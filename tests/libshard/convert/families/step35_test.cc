@@ -21,7 +21,8 @@ ConvertSample Step() {
       "attention_other_setting": {"num_attention_heads": 4, "num_attention_groups": 1},
       "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
       "sliding_window": 4, "rope_theta": [5000, 100], "share_expert_dim": 2,
-      "moe_router_activation": "sigmoid", "num_nextn_predict_layers": 1, "norm_expert_weight": true})"));
+      "moe_router_activation": "sigmoid", "num_nextn_predict_layers": 1,
+      "norm_expert_weight": true})"));
   AddModel(sample);
   for (const std::string number : {"0", "1"}) {
     const std::string at = "model.layers." + number + ".";
