@@ -221,9 +221,9 @@ TEST(ModelSpec, DeepseekHasOneLatentKeyHead) {
 }
 
 TEST(ModelSpec, ModelsWithAnIndexerRunAsFarAsItPicksEverything) {
+  const GgufMetadata latent = Latent();
   for (const std::string name : {"deepseek32", "glm-dsa"}) {
     GgufMetadata keys = Keys(name);
-    const GgufMetadata latent = Latent();
     for (const GgufEntry& entry : latent.entries()) {
       if (entry.key.starts_with("deepseek2.attention") || entry.key.starts_with("deepseek2.rope"))
         keys.Set(name + entry.key.substr(entry.key.find('.')), entry.value);
