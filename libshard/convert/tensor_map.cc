@@ -63,16 +63,15 @@ bool EndsWithAny(std::string_view name, std::initializer_list<std::string_view> 
   return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
 }
 
-// Makes a vector of a matrix with one row.
-Status Flatten(const WeightSource& source, Weight& weight) {
+// Makes a vector of a matrix with one row; `flat` is its entry from then on.
+Status Flatten(const WeightSource& source, TensorEntry& flat, Weight& weight) {
   if (weight.plain == nullptr || weight.shape.size() != 2 || weight.shape[0] != 1) {
     return Error{Code::kCorrupt, Cat(source.Where(*weight.main), ": shape: expected one row of ",
                                      "plain numbers, found ", FormatShape(weight.shape))};
   }
-  const TensorEntry& entry = *weight.plain;
-  weight.shape = {weight.shape[1]};
-  weight.reader = PlainRows(entry.format, entry.file, entry.offset, weight.shape[0], 1);
-  weight.plain = nullptr;
+  flat = *weight.plain;
+  flat.shape = weight.shape = {weight.shape[1]};
+  weight.plain = &flat;
   return Ok();
 }
 
@@ -209,9 +208,10 @@ class Mapper {
                                            uint32_t{*first.axis})};
     }
     std::vector<Weight> weights;
+    TensorEntry flattened;  // of the one source that a flattened target has
     for (const WeightModule* module : sources) {
       SHARD_TRY(Weight weight, ReadWeight(source_, module->weight));
-      if (flat) SHARD_CHECK(Flatten(source_, weight));
+      if (flat) SHARD_CHECK(Flatten(source_, flattened, weight));
       weights.push_back(std::move(weight));
     }
     GgufTensor out;

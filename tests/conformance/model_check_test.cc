@@ -108,7 +108,9 @@ constexpr Known kIndexFindings[] = {
 constexpr const char* kNvfp4 = "found \"modelopt\"";
 constexpr const char* kNvfp4Reason = "NVFP4 is not decoded";
 constexpr Known kNoGgufKeys[] = {
-    {"deepseek/DeepSeek-V3.2", "sparse attention", "an indexer, which deepseek2 does not have"},
+    {"bailing/Ling-lite", "norm_head: expected false", "the columns of the head have to be scaled"},
+    {"bailing/Ling-plus", "norm_head: expected false", "the columns of the head have to be scaled"},
+    {"bailing/Ming-omni", "expected BailingMoeForCausalLM", "a router for each modality"},
     {"kimi/Kimi-K2-Mini-fp8-pruned-derivative", "n_shared_experts: expected at least one",
      "pruned of its shared experts, which the runtime asks for"},
     {"kimi/PCL-Kimi2-1T-derivative", "qk_nope_head_dim: expected a whole number, found nothing",
@@ -121,6 +123,7 @@ constexpr Known kNoGgufKeys[] = {
     {"qwen3_5-moe/Qwen3.5-122B-A10B-NVFP4", kNvfp4, kNvfp4Reason},
     {"qwen3_5-moe/Qwen3.5-397B-A17B-NVFP4", kNvfp4, kNvfp4Reason},
     {"qwen3_5-moe/Qwen3.6-35B-A3B-NVFP4", kNvfp4, kNvfp4Reason},
+    {"step/Step-3.7-Flash", "expected Step3p5ForCausalLM", "llama.cpp does not know it"},
 };
 
 template <size_t N>

@@ -83,7 +83,6 @@ struct Exception {
 constexpr Exception kExceptions[] = {
     {"qwen3-next", "its config does not announce the block for multi-token prediction"},
     {"qwen3.5-moe-explicit", "a pruned model whose experts are no longer packed"},
-    {"hunyuan", "its config leaves use_qk_norm out"},
 };
 
 bool IsException(const std::string& layout) {

@@ -15,7 +15,8 @@ namespace {
 // Source: transformers' Ernie4_5_MoeConfig.
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 500000, "rms_norm_eps": 1e-5, "moe_intermediate_size": 1536,
-        "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_interval": 1})";
+        "moe_layer_start_index": 1, "moe_layer_interval": 1})";
+constexpr uint32_t kUsualShared = 2;  // where there are shared experts and the config is silent
 
 // Which layers have experts, as the runtime works it out.
 Result<std::vector<bool>> LayersWithExperts(const HfConfig& config, const HfShape& shape) {
@@ -36,7 +37,8 @@ Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
   if (!shared) return Ok();
-  SHARD_TRY(const uint32_t count, config.U32(fields::kSharedExperts));
+  SHARD_TRY(const std::optional<uint32_t> stated, config.FindU32(fields::kSharedExperts));
+  const uint32_t count = stated.value_or(kUsualShared);
   keys.U32("expert_shared_count", count);
   // llama.cpp's converter divides the width of dense layers by the number of key heads, which is
   // the same number for the one model that it was written for.

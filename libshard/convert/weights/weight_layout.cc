@@ -18,11 +18,15 @@ bool IsVector(const Weight& weight, const WeightLayout& layout) {
   return weight.shape.size() <= (layout.packed ? 2u : 1u);
 }
 
+bool KeepsRows(ValueRule rule) {
+  return rule == ValueRule::kNone || rule == ValueRule::kSqueeze || rule == ValueRule::kFlatten;
+}
+
 // Whether the tensor is bytes of files. Single values of packed vectors would be as many ranges.
 bool IsRanges(const Weight& weight, const WeightLayout& layout) {
   const RowOrder order = layout.rows.order;
   if (weight.plain == nullptr) return false;
-  if (layout.rule != ValueRule::kNone && layout.rule != ValueRule::kSqueeze) return false;
+  if (!KeepsRows(layout.rule)) return false;
   if (order == RowOrder::kEvenRows || order == RowOrder::kOddRows) return false;
   return order == RowOrder::kAsIs || !layout.packed || !IsVector(weight, layout);
 }

@@ -262,11 +262,11 @@ TEST(ModelSpec, YarnWithoutAMultiplierScalesTheRotation) {
 }
 
 TEST(ModelSpec, RefusesArchitecturesThatDoNotRun) {
-  const auto spec = ReadModelSpec("m.gguf", Keys("qwen3next"));
+  const auto spec = ReadModelSpec("m.gguf", Keys("jamba"));
   ASSERT_FALSE(spec.has_value());
   EXPECT_EQ(spec.error().code, Code::kUnsupported);
   EXPECT_EQ(spec.error().message,
-            "m.gguf: architecture: expected one that the runtime shim runs, found \"qwen3next\"");
+            "m.gguf: architecture: expected one that the runtime shim runs, found \"jamba\"");
   EXPECT_THAT(spec.error().hint, HasSubstr("qwen3moe (Qwen3-MoE)"));
 }
 
