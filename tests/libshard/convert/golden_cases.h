@@ -69,6 +69,14 @@ inline constexpr QuantizedCase kQuantized[] = {
     {"qwen3-moe", "expected-q2_k-imatrix.json", "Q2_K", true},
     {"qwen3-moe", "expected-q4_k_m-imatrix.json", "Q4_K_M", true},
     {"qwen3-moe", "expected-iq4_xs-imatrix.json", "IQ4_XS", true},
+    {"qwen3-moe", "expected-iq3_m-imatrix.json", "IQ3_M", true},
+    {"qwen3-moe", "expected-iq3_s-imatrix.json", "IQ3_S", true},
+    {"qwen3-moe", "expected-iq3_xs-imatrix.json", "IQ3_XS", true},
+    {"qwen3-moe", "expected-iq3_xxs-imatrix.json", "IQ3_XXS", true},
+    {"qwen3-moe", "expected-iq2_m-imatrix.json", "IQ2_M", true},
+    {"qwen3-moe", "expected-iq2_s-imatrix.json", "IQ2_S", true},
+    {"qwen3-moe", "expected-iq2_xs-imatrix.json", "IQ2_XS", true},
+    {"qwen3-moe", "expected-iq2_xxs-imatrix.json", "IQ2_XXS", true},
     {"qwen2-moe", "expected-q4_k_m.json", "Q4_K_M"},
     {"qwen3.5-moe", "expected-q4_k_m.json", "Q4_K_M"},
     {"deepseek-v3", "expected-q4_k_m-from-f32.json", "Q4_K_M"},
@@ -83,16 +91,6 @@ inline constexpr QuantizedCase kQuantized[] = {
     {"mixtral", "expected-q3_k_m.json", "Q3_K_M"},
     {"mixtral", "expected-q4_k_m.json", "Q4_K_M"},
     {"mixtral", "expected-q8_0.json", "Q8_0"},
-};
-
-// Of recipes that this version does not have.
-struct UnmadeCase {
-  const char* family;
-  const char* listing;
-  const char* recipe;
-};
-inline constexpr UnmadeCase kUnmade[] = {
-    {"qwen3-moe", "expected-iq3_m-imatrix.json", "IQ3_M"},
 };
 
 inline void PrintTo(const ConvertedCase& one, std::ostream* out) {
