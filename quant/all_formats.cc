@@ -70,6 +70,11 @@ constexpr Format UsingImportance(Format format) {
   return format;
 }
 
+constexpr Format NeedingImportance(Format format) {
+  format.needs_importance = true;
+  return UsingImportance(format);
+}
+
 // Sources: the dtype table of the safetensors format (F4, F6_* and F8_E8M0 are its sub-byte and
 // scale types) and ggml's type traits. docs/quant-formats.md explains each block we encode.
 constexpr std::array kFormats = {
@@ -121,14 +126,15 @@ constexpr std::array kFormats = {
            EncodeIq4Xs, DecodeIq4Xs),
     Faster(Blocks<BlockMxfp4>("mxfp4", 39, EncodeMxfp4Ref, DecodeMxfp4Ref), EncodeMxfp4,
            DecodeMxfp4),
-    Faster(UsingImportance(Blocks<BlockIq2Xxs>("iq2_xxs", 16, EncodeIq2XxsRef, DecodeIq2XxsRef)),
+    Faster(NeedingImportance(Blocks<BlockIq2Xxs>("iq2_xxs", 16, EncodeIq2XxsRef, DecodeIq2XxsRef)),
            EncodeIq2Xxs, DecodeIq2Xxs),
-    Faster(UsingImportance(Blocks<BlockIq2Xs>("iq2_xs", 17, EncodeIq2XsRef, DecodeIq2XsRef)),
+    Faster(NeedingImportance(Blocks<BlockIq2Xs>("iq2_xs", 17, EncodeIq2XsRef, DecodeIq2XsRef)),
            EncodeIq2Xs, DecodeIq2Xs),
     Faster(UsingImportance(Blocks<BlockIq3Xxs>("iq3_xxs", 18, EncodeIq3XxsRef, DecodeIq3XxsRef)),
            EncodeIq3Xxs, DecodeIq3Xxs),
-    Faster(UsingImportance(Blocks<BlockIq1S>("iq1_s", 19, EncodeIq1SRef, DecodeIq1SRef)),
-           EncodeIq1S, DecodeIq1S),
+    NeedingImportance(
+        Faster(UsingImportance(Blocks<BlockIq1S>("iq1_s", 19, EncodeIq1SRef, DecodeIq1SRef)),
+               EncodeIq1S, DecodeIq1S)),
     Faster(UsingImportance(Blocks<BlockIq3S>("iq3_s", 21, EncodeIq3SRef, DecodeIq3SRef)),
            EncodeIq3S, DecodeIq3S),
     Faster(UsingImportance(Blocks<BlockIq2S>("iq2_s", 22, EncodeIq2SRef, DecodeIq2SRef)),

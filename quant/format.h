@@ -30,6 +30,8 @@ struct Format {
   Encoder encode = nullptr;  // null: a type that can only be read or copied
   Decoder decode = nullptr;  // null: a type that can only be copied
   bool uses_importance = false;
+  // ggml does not encode the type without importance; here that counts as an importance of 1.
+  bool needs_importance = false;
   // The scalar forms of encode and decode, which are written to be read and give the same bytes and
   // floats.
   Encoder encode_reference = nullptr;

@@ -65,18 +65,10 @@ constexpr std::array kSubstitutes = {
     Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"},      Substitute{"q6_K", "q8_0"},
 };
 
-// Types that llama-quantize refuses to write without importance (tensor_requires_imatrix of the
-// same source). Output and embedding matrices may have them all the same where ggml's encoder can
-// do without (ggml_quantize_requires_imatrix).
-struct NeedsImportance {
-  std::string_view type;
-  bool everywhere;
-};
-constexpr std::array kNeedImportance = {
-    NeedsImportance{"iq1_s", true},   NeedsImportance{"iq1_m", false},
-    NeedsImportance{"iq2_xxs", true}, NeedsImportance{"iq2_xs", true},
-    NeedsImportance{"iq2_s", false},  NeedsImportance{"iq3_xxs", false},
-};
+// Types that llama-quantize refuses to write without importance, although ggml's encoder
+// can do without (tensor_requires_imatrix of the same source). It allows them for output and
+// embedding matrices.
+constexpr std::array<std::string_view, 3> kNeedImportance = {"iq1_m", "iq2_s", "iq3_xxs"};
 
 size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {
   const auto first = std::find_if(shape.begin(), shape.end(), [](uint64_t n) { return n > 1; });
@@ -124,9 +116,9 @@ const quant::Format* KnownType(std::string_view name) {
 }
 
 bool RequiresImportance(const quant::Format& type, bool output_or_embedding) {
-  return std::any_of(kNeedImportance.begin(), kNeedImportance.end(), [&](const auto& row) {
-    return row.type == type.name && (row.everywhere || !output_or_embedding);
-  });
+  const bool listed =
+      std::find(kNeedImportance.begin(), kNeedImportance.end(), type.name) != kNeedImportance.end();
+  return type.needs_importance || (listed && !output_or_embedding);
 }
 
 bool IsQuantized(const quant::Format& format) {

@@ -24,7 +24,7 @@ class GridOf {
     return cells;
   }();
   // The lists of neighbours have room for whole vectors of this many; the last one is repeated.
-  static constexpr size_t kNeighbourStep = 16;
+  static constexpr size_t kNeighbourStep = 8;
 
   using Levels = std::array<uint8_t, kSize>;
 

@@ -65,7 +65,7 @@ inline std::vector<EncoderCase> EncoderCases() {
   std::vector<EncoderCase> cases;
   for (const quant::Format* format : quant::Encoders()) {
     if (format->ggml_type < 0 || format->name == "f32") continue;
-    cases.push_back({format, false});
+    if (!format->needs_importance) cases.push_back({format, false});
     if (format->uses_importance) cases.push_back({format, true});
   }
   return cases;

@@ -82,7 +82,7 @@ TEST_F(PeerQuant, GivesTheSameBytesWithoutImportance) {
   const std::vector<TestRow> rows = AllFiniteRows();
   std::map<std::string, Tally> tallies;
   for (const Format& format : AllFormats()) {
-    if (format.encode == nullptr || format.ggml_type < 0 || peer_.NeedsImportance(format)) continue;
+    if (format.encode == nullptr || format.ggml_type < 0 || format.needs_importance) continue;
     for (const TestRow& row : rows) {
       tallies[std::string(format.name)].Compare(format, OurBytes(format, row, {}),
                                                 PeerBytes(format, row, {}), row.name);
@@ -116,7 +116,8 @@ TEST_F(PeerQuant, KnowsWhichTypesUseTheImportance) {
   const TestRow importance = Importances(4)[2];
   for (const Format& format : AllFormats()) {
     if (format.encode == nullptr || format.ggml_type < 0) continue;
-    const bool used = peer_.NeedsImportance(format) ||
+    EXPECT_EQ(peer_.NeedsImportance(format), format.needs_importance) << format.name;
+    const bool used = format.needs_importance ||
                       PeerBytes(format, row, importance.values) != PeerBytes(format, row, {});
     EXPECT_EQ(used, format.uses_importance) << format.name;
   }

@@ -1,0 +1,18 @@
+// Points of grids (quant/grids/points.h): levels of four values and their signs.
+
+// Four levels of two bits, three of which are in use, and what they stand for: 8, 25, 43.
+vec4 Iq2Values(uint levels) {
+  const uvec4 level = uvec4(levels) >> uvec4(0, 2, 4, 6) & 3;
+  return vec4(8 + 17 * level + level / 2);
+}
+
+// Four levels of three bits.
+uvec4 EightLevels(uint point) { return uvec4(point) >> uvec4(0, 3, 6, 9) & 7; }
+
+// The eighth of eight signs is the parity of seven.
+uint EightSigns(uint seven) { return seven | (bitCount(seven) & 1) << 7; }
+
+// Bit i of `signs` is a minus of value i.
+vec4 WithSigns(vec4 values, uint signs) {
+  return mix(values, -values, notEqual(uvec4(signs) & uvec4(1, 2, 4, 8), uvec4(0)));
+}
