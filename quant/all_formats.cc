@@ -20,6 +20,11 @@
 #include "quant/tables/iq4_nl.h"
 #include "quant/tables/iq4_xs.h"
 #include "quant/tables/mxfp4.h"
+#include "quant/tables/nvfp4.h"
+#include "quant/ternary/iq1_m.h"
+#include "quant/ternary/iq1_s.h"
+#include "quant/ternary/tq1_0.h"
+#include "quant/ternary/tq2_0.h"
 
 namespace quant {
 namespace {
@@ -118,15 +123,18 @@ constexpr std::array kFormats = {
            EncodeIq2Xs, DecodeIq2Xs),
     Faster(UsingImportance(Blocks<BlockIq3Xxs>("iq3_xxs", 18, EncodeIq3XxsRef, DecodeIq3XxsRef)),
            EncodeIq3Xxs, DecodeIq3Xxs),
-    NeedingImportance(CopyOnly("iq1_s", 19, 256, 50)),
+    Faster(NeedingImportance(Blocks<BlockIq1S>("iq1_s", 19, EncodeIq1SRef, DecodeIq1SRef)),
+           EncodeIq1S, DecodeIq1S),
     Faster(UsingImportance(Blocks<BlockIq3S>("iq3_s", 21, EncodeIq3SRef, DecodeIq3SRef)),
            EncodeIq3S, DecodeIq3S),
     Faster(UsingImportance(Blocks<BlockIq2S>("iq2_s", 22, EncodeIq2SRef, DecodeIq2SRef)),
            EncodeIq2S, DecodeIq2S),
-    CopyOnly("iq1_m", 29, 256, 56),
-    CopyOnly("tq1_0", 34, 256, 54),
-    CopyOnly("tq2_0", 35, 256, 66),
-    CopyOnly("nvfp4", 40, 64, 36),
+    Faster(UsingImportance(Blocks<BlockIq1M>("iq1_m", 29, EncodeIq1MRef, DecodeIq1MRef)),
+           EncodeIq1M, DecodeIq1M),
+    Faster(Blocks<BlockTq10>("tq1_0", 34, EncodeTq10Ref, DecodeTq10Ref), EncodeTq10, DecodeTq10),
+    Faster(Blocks<BlockTq20>("tq2_0", 35, EncodeTq20Ref, DecodeTq20Ref), EncodeTq20, DecodeTq20),
+    Faster(Blocks<BlockNvfp4>("nvfp4", 40, EncodeNvfp4Ref, DecodeNvfp4Ref), EncodeNvfp4,
+           DecodeNvfp4),
     CopyOnly("q1_0", 41, 128, 18),
     CopyOnly("q2_0", 42, 64, 18),
 };

@@ -102,6 +102,19 @@ HWY_INLINE std::array<float, kGroups> OfLane(const float* by_group, size_t lane)
   return out;
 }
 
+// The largest magnitude of kCount neighbours, a multiple of the lanes. A maximum has no order, and
+// a NaN is greater than nothing.
+template <size_t kCount>
+HWY_INLINE float LargestMagnitudeOf(const float* x) {
+  const D d;
+  V largest = hn::Zero(d);
+  for (size_t i = 0; i < kCount; i += LaneCount()) {
+    const V magnitude = hn::Abs(hn::LoadU(d, x + i));
+    largest = hn::IfThenElse(hn::Gt(magnitude, largest), magnitude, largest);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+
 // What Round gives is NearestInt below this magnitude.
 HWY_INLINE M RoundsAsNearestInt(V value) { return hn::Lt(hn::Abs(value), Splat(0x1p22f)); }
 

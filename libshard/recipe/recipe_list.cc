@@ -180,6 +180,36 @@ constexpr std::array kRecipes = {
            .output = "q5_K",
            .embedding = "iq3_s",
            .below_three_bits = true},
+    Recipe{.name = "IQ1_M",
+           .base = "iq1_m",
+           .file_type = 31,
+           .summary = "1.75 bits, points of a grid; needs --imatrix",
+           .value = {kFourQueriesOrExperts, "q4_K", "q2_K"},
+           .attention_output = {kEightExperts, "q5_K", "iq2_xxs"},
+           .down = {kFirstEighth, "q2_K"},
+           .output = "q5_K",
+           .embedding = "q2_K",
+           .below_three_bits = true},
+    Recipe{.name = "IQ1_S",
+           .base = "iq1_s",
+           .file_type = 24,
+           .summary = "1.56 bits, points of a grid; needs --imatrix",
+           .value = {kFourQueriesOrExperts, "q4_K", "q2_K"},
+           .attention_output = {kEightExperts, "q5_K", "iq2_xxs"},
+           .down = {kFirstEighth, "q2_K"},
+           .output = "q5_K",
+           .embedding = "q2_K",
+           .below_three_bits = true},
+    Recipe{.name = "TQ2_0",
+           .base = "tq2_0",
+           .file_type = 37,
+           .summary = "2.06 bits, for models trained with ternary weights",
+           .embedding = "q4_K"},
+    Recipe{.name = "TQ1_0",
+           .base = "tq1_0",
+           .file_type = 36,
+           .summary = "1.69 bits, for models trained with ternary weights",
+           .embedding = "q4_K"},
     Recipe{.name = "MXFP4_MOE",
            .base = "mxfp4",
            .file_type = 38,
@@ -203,8 +233,11 @@ constexpr std::array kRecipes = {
 };
 
 // Recipes that llama-quantize has and this version does not.
-constexpr std::array<std::string_view, 7> kLaterRecipes = {"IQ1_S", "IQ1_M", "Q2_K_S", "TQ1_0",
-                                                           "TQ2_0", "Q1_0",  "Q2_0"};
+constexpr std::array<std::string_view, 3> kLaterRecipes = {"Q2_K_S", "Q1_0", "Q2_0"};
+
+// llama_ftype of a type that no recipe of llama-quantize makes.
+constexpr std::string_view kTypeWithoutRecipe = "nvfp4";
+constexpr uint32_t kFileTypeOfNvfp4 = 39;
 
 std::string RecipeNames() {
   std::vector<std::string> names;
@@ -247,6 +280,7 @@ Result<const Recipe*> RequireRecipe(std::string_view name) {
 // Takes the recipe whose base is the type; where it comes in S, M and L, the one that the short
 // name means.
 uint32_t FileTypeOf(const quant::Format& type) {
+  if (type.name == kTypeWithoutRecipe) return kFileTypeOfNvfp4;
   const Recipe* typical = nullptr;
   for (const Recipe& recipe : kRecipes) {
     if (recipe.base != type.name) continue;

@@ -56,12 +56,13 @@ constexpr std::array<std::string_view, 37> kUnchanged = {
 struct Substitute {
   std::string_view wanted, instead;
 };
-// From the same source. Types that are not listed have blocks of 32 or fewer values.
+// From the same source. Types that are not listed have blocks of 64 or fewer values.
 constexpr std::array kSubstitutes = {
-    Substitute{"iq2_xxs", "iq4_nl"}, Substitute{"iq2_xs", "iq4_nl"}, Substitute{"iq2_s", "iq4_nl"},
-    Substitute{"iq3_xxs", "iq4_nl"}, Substitute{"iq3_s", "iq4_nl"},  Substitute{"iq4_xs", "iq4_nl"},
-    Substitute{"q2_K", "q4_0"},      Substitute{"q3_K", "q4_0"},     Substitute{"q4_K", "q5_0"},
-    Substitute{"q5_K", "q5_1"},      Substitute{"q6_K", "q8_0"},
+    Substitute{"iq1_s", "iq4_nl"},  Substitute{"iq1_m", "iq4_nl"},   Substitute{"tq1_0", "q4_0"},
+    Substitute{"tq2_0", "q4_0"},    Substitute{"iq2_xxs", "iq4_nl"}, Substitute{"iq2_xs", "iq4_nl"},
+    Substitute{"iq2_s", "iq4_nl"},  Substitute{"iq3_xxs", "iq4_nl"}, Substitute{"iq3_s", "iq4_nl"},
+    Substitute{"iq4_xs", "iq4_nl"}, Substitute{"q2_K", "q4_0"},      Substitute{"q3_K", "q4_0"},
+    Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"},      Substitute{"q6_K", "q8_0"},
 };
 
 // Types that llama-quantize refuses to write without importance, although ggml's encoder

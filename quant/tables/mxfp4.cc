@@ -8,43 +8,20 @@
 #include <cstring>
 
 #include "quant/half.h"
-#include "quant/nibbles/nibbles-inl.h"
-#include "quant/search/requantize-inl.h"
+#include "quant/tables/fp4-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// Returns the nearest code, and the one of lower magnitude of two that are equally near. `value` is
-// in units of half the scale, so that codes stand for 0 1 2 3 4 6 8 12. Zero has only the code
-// without a sign.
-HWY_INLINE VI NearestCode(V value) {
-  const D d;
-  const V magnitude = hn::Abs(value);
-  V code = hn::Zero(d);
-  for (const float middle : {0.5f, 1.5f, 2.5f, 3.5f, 5.0f, 7.0f, 10.0f}) {
-    code = hn::Add(code, hn::IfThenElseZero(hn::Gt(magnitude, Splat(middle)), Splat(1.0f)));
-  }
-  const M negative = hn::And(hn::Lt(value, hn::Zero(d)), hn::Gt(code, hn::Zero(d)));
-  return hn::ConvertTo(DI(), hn::Add(code, hn::IfThenElseZero(negative, Splat(8.0f))));
-}
-
-// Returns false where the scale, its inverse or the largest code times it is not a normal number.
-// Otherwise dividing by the scale, a power of two, is exact except for values so small that their
-// code is 0, and so are the differences that the reference compares.
-HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {
-  const D d;
-  V largest = hn::Zero(d);
-  for (size_t i = 0; i < kGroup32; i += LaneCount()) {
-    const V magnitude = hn::Abs(hn::LoadU(d, x + i));
-    largest = hn::IfThenElse(hn::Gt(magnitude, largest), magnitude, largest);
-  }
-  block.e = Mxfp4ExponentFor(hn::GetLane(hn::MaxOfLanes(d, largest)));
+// Returns false where the scale, or a code times it, is not a normal number.
+HWY_INLINE bool EncodeMxfp4Block(const float* x, BlockMxfp4& block) {
+  block.e = Mxfp4ExponentFor(LargestMagnitudeOf<kGroup32>(x));
   if (block.e < 2 || block.e > 252) return false;
-  const V inverse = Splat(1.0f / HalfOfE8M0(block.e));
+  const float scale = HalfOfE8M0(block.e);
   std::array<uint8_t, kGroup32> q;
   for (size_t i = 0; i < kGroup32; i += LaneCount()) {
-    StoreLevels(NearestCode(hn::Mul(hn::LoadU(d, x + i), inverse)), q.data() + i);
+    StoreLevels(NearestFp4CodeOf(hn::LoadU(D(), x + i), scale), q.data() + i);
   }
   PackNibbles(q, block.qs);
   return true;
@@ -52,7 +29,7 @@ HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {
 
 void EncodeMxfp4Lanes(Values values, Values importance, std::span<std::byte> out) {
   if (!kHasVectors) return EncodeMxfp4Ref(values, importance, out);
-  EncodeBlocksOr<BlockMxfp4>(EncodeMxfp4Ref, values, out, EncodeBlock);
+  EncodeBlocksOr<BlockMxfp4>(EncodeMxfp4Ref, values, out, EncodeMxfp4Block);
 }
 
 void DecodeMxfp4Lanes(std::span<const std::byte> in, std::span<float> out) {
@@ -60,9 +37,6 @@ void DecodeMxfp4Lanes(std::span<const std::byte> in, std::span<float> out) {
   DecodeMxfp4Ref(in, out);
 #else
   const hn::Full128<int8_t> bytes;
-  HWY_ALIGN static constexpr int8_t kDoubled[16] = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                    0, -1, -2, -3, -4, -6, -8, -12};
-  const auto doubled = hn::Load(bytes, kDoubled);
   HWY_ALIGN int8_t codes[kGroup32];
   // DecodeBlocks is not used here: it is compiled without this instruction set and would call a
   // function per block, at a sixth of the speed.
@@ -70,8 +44,8 @@ void DecodeMxfp4Lanes(std::span<const std::byte> in, std::span<float> out) {
     BlockMxfp4 block;
     std::memcpy(&block, in.data() + i * sizeof(block), sizeof(block));
     const NibbleHalves halves = LoadNibbles(block.qs);
-    hn::Store(hn::TableLookupBytes(doubled, hn::BitCast(bytes, halves.low)), bytes, codes);
-    hn::Store(hn::TableLookupBytes(doubled, hn::BitCast(bytes, halves.high)), bytes, codes + 16);
+    hn::Store(Fp4CodesOf(halves.low), bytes, codes);
+    hn::Store(Fp4CodesOf(halves.high), bytes, codes + 16);
     const V scale = Splat(HalfOfE8M0(block.e));
     for (size_t j = 0; j < kGroup32; j += LaneCount()) {
       hn::StoreU(hn::Mul(LoadBytes(codes + j), scale), D(), out.data() + i * kGroup32 + j);

@@ -1,38 +1,21 @@
-#include <array>
 #include <cmath>
 
 #include "quant/blocks.h"
 #include "quant/half.h"
 #include "quant/rounding.h"
 #include "quant/search/k_search.h"
+#include "quant/tables/fp4.h"
 #include "quant/tables/mxfp4.h"
 
 namespace quant {
 namespace {
-
-// Twice the values of E2M1, so that they are integers; HalfOfE8M0 makes up for it.
-constexpr std::array<float, 16> kCodes = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-// Returns the first of the nearest codes.
-uint8_t NearestCode(float value, float scale) {
-  uint8_t best = 0;
-  float best_error = std::abs(kCodes[0] * scale - value);
-  for (uint8_t code = 1; code < kCodes.size(); ++code) {
-    const float error = std::abs(kCodes[code] * scale - value);
-    if (error < best_error) {
-      best = code;
-      best_error = error;
-    }
-  }
-  return best;
-}
 
 BlockMxfp4 EncodeBlock(Values values, Values) {
   BlockMxfp4 block;
   block.e = Mxfp4ExponentFor(std::abs(LargestByMagnitude(values)));
   const float scale = HalfOfE8M0(block.e);
   uint8_t q[kGroup32];
-  for (size_t i = 0; i < kGroup32; ++i) q[i] = NearestCode(values[i], scale);
+  for (size_t i = 0; i < kGroup32; ++i) q[i] = NearestFp4Code(values[i], scale);
   PackNibbles(q, block.qs);
   return block;
 }
@@ -41,7 +24,7 @@ void DecodeBlock(const BlockMxfp4& block, std::span<float> out) {
   uint8_t q[kGroup32];
   UnpackNibbles(block.qs, q);
   const float scale = HalfOfE8M0(block.e);
-  for (size_t i = 0; i < kGroup32; ++i) out[i] = kCodes[q[i]] * scale;
+  for (size_t i = 0; i < kGroup32; ++i) out[i] = kFp4Codes[q[i]] * scale;
 }
 
 }  // namespace

@@ -107,32 +107,4 @@ struct Iq4Nl {
   }
 };
 
-struct Mxfp4 {
-  static constexpr int kValues = 32, kParts = 2, kGroups = 2, kGroupValues = 8;
-  static constexpr uint32_t kBytes = 17, kAlign = 1;
-  static constexpr bool kScaled = true, kOffset = false;
-  static constexpr float kBase = kLift + 12;
-  struct Part {
-    uint32_t q[2], e;
-  };
-
-  MOEPACK_DEVICE static Part Load(const uint8_t* block, int part) {
-    Part loaded;
-    loaded.e = LoadByte(block);
-    LoadWords<kAlign>(block + 1 + 8 * part, loaded.q);
-    return loaded;
-  }
-  MOEPACK_DEVICE static int First(int part, int group) { return 8 * part + 16 * group; }
-  MOEPACK_DEVICE static Group<8> Decode(const Part& part, int, int half) {
-    Group<8> group;
-    // quant::HalfOfE8M0
-    group.scale = FloatOfBits(part.e < 2 ? 0x00200000u << part.e : (part.e - 1) << 23);
-    // 0 1 2 3  4 6 8 12  0 -1 -2 -3  -4 -6 -8 -12, each plus 12: twice what the codes mean.
-    const CodeTable table{{0x0f0e0d0c, 0x18141210, 0x090a0b0c, 0x00040608}};
-    table.Decode(part.q, half, group.q,
-                 [](uint32_t word, uint32_t k) { return LiftedByte(word, k); });
-    return group;
-  }
-};
-
 }  // namespace moepack::runtime::cuda

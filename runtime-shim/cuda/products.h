@@ -46,7 +46,7 @@ struct ProductKernels {
 };
 
 // The table, in the files products_*.cu.
-inline constexpr int kPlainTypes = 5, kTypesOf32 = 7, kTypesOf256 = 6;
+inline constexpr int kPlainTypes = 5, kTypesOf32 = 8, kTypesOf256 = 7;
 extern const ProductKernels kWideProducts[kPlainTypes];    // rows that are aligned as it says
 extern const ProductKernels kSingleProducts[kPlainTypes];  // any other rows of these types
 extern const ProductKernels kProductsOf32[kTypesOf32];

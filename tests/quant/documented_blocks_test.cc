@@ -33,8 +33,8 @@ std::map<std::string, std::vector<int>> DocumentedBlocks() {
   return blocks;
 }
 
-// The example of the document: value i is (i - 12) / 8 in blocks of 32, (i - 100) / 64 in blocks
-// of 256.
+// The example of the document: value i is (i - 12) / 8 in blocks of 32, (i - 100) / 64 in longer
+// ones.
 std::vector<float> ExampleValues(size_t count) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) {

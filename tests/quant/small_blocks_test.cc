@@ -125,6 +125,52 @@ TEST(SmallBlocks, Mxfp4TakesTheLogarithmAsFloat) {
   EXPECT_EQ(exponent(std::numeric_limits<float>::max()), 253);
 }
 
+// Group 1 has scale 1, group 2 the smallest one, 2^-9, and group 3 what is NaN elsewhere.
+TEST(SmallBlocks, Nvfp4LiesAsItsTableSays) {
+  ExpectValues(
+      DecodeBlockOf("nvfp4", {{1, 0x38}, {2, 0x01}, {3, 0x7f}, {12, 0xf7}, {27, 0x21}, {35, 0x77}}),
+      0.0f, {{16, 6.0f}, {24, -6.0f}, {39, 0x1p-10f}, {47, 0x1p-9f}});
+}
+
+TEST(SmallBlocks, Nvfp4HasNoSignOfAScale) {
+  EXPECT_EQ(DecodeBlockOf("nvfp4", {{0, 0xb8}, {4, 0x02}})[0], 1);
+  EXPECT_EQ(DecodeBlockOf("nvfp4", {{0, 0xff}, {4, 0x02}})[0], 480);
+}
+
+// A sixth of the largest magnitude, halves up; what would be 256 is the largest scale of all.
+TEST(SmallBlocks, Nvfp4RoundsTheScaleUp) {
+  const auto scale = [](float sixth) {
+    std::vector<float> values(64);
+    values[3] = -6 * sixth;
+    return EncodeBlockOf("nvfp4", values)[0];
+  };
+  EXPECT_EQ(scale(0), 0);
+  EXPECT_EQ(scale(0x1.ffp-11f), 0);
+  EXPECT_EQ(scale(0x1p-10f), 1);
+  EXPECT_EQ(scale(0x1.fp-7f), 7);
+  EXPECT_EQ(scale(0x1p-6f), 8);
+  EXPECT_EQ(scale(1.0624f), 0x38);
+  EXPECT_EQ(scale(1.0625f), 0x39);
+  EXPECT_EQ(scale(200), 0x75);
+  EXPECT_EQ(scale(247), 0x77);
+  EXPECT_EQ(scale(248), 0x7e);
+  EXPECT_EQ(scale(448), 0x7e);
+  EXPECT_EQ(scale(1e30f), 0x7e);
+}
+
+// As in ggml: differences to a value that is too large for any code are all the same, and the first
+// code is 0.
+TEST(SmallBlocks, Nvfp4LosesValuesFarBeyondItsLargestScale) {
+  const auto first_code = [](float value) {
+    std::vector<float> values(64);
+    values[0] = value;
+    return EncodeBlockOf("nvfp4", values)[4] & 15;
+  };
+  EXPECT_EQ(first_code(2688), 7);
+  EXPECT_EQ(first_code(-1e6f), 15);
+  EXPECT_EQ(first_code(1e12f), 0);
+}
+
 // ggml's sign: 0 / -8 is -0, which F16 keeps.
 TEST(SmallBlocks, ABlockOfZerosHasTheScaleMinusZero) {
   const std::vector<float> zeros(32);

@@ -96,6 +96,68 @@ TEST(SuperBlocks, Iq4XsLiesAsItsTableSays) {
   EXPECT_EQ(values[239], -127);
 }
 
+// q = 2 of value 128 is in byte 32; byte 31 holds values 31, 63, 95 and 127.
+TEST(SuperBlocks, Tq20LiesAsItsTableSays) {
+  ExpectValues(DecodeBlockOf("tq2_0", {{31, 0b00'01'10'11}, {32, 2}, {65, 0x40}}),  // d = 2
+               -2.0f, {{31, 4.0f}, {63, 2.0f}, {95, 0.0f}, {128, 2.0f}});
+}
+
+// The digits 2 1 0 2 1 are the number 196, and 196 * 256 / 243 is 206.5. In byte 51 the digits 2 0
+// 1 2 and a 0 are 177, which gives 186.5.
+TEST(SuperBlocks, Tq10LiesAsItsTableSays) {
+  ExpectValues(DecodeBlockOf("tq1_0", {{1, 207}, {33, 207}, {51, 187}, {53, 0x40}}), -2.0f,
+               {{1, 2.0f},
+                {33, 0.0f},
+                {97, 2.0f},
+                {129, 0.0f},
+                {161, 2.0f},
+                {177, 0.0f},
+                {209, 2.0f},
+                {225, 0.0f},
+                {243, 2.0f},
+                {251, 0.0f},
+                {255, 2.0f}});
+}
+
+TEST(SuperBlocks, ATernaryBlockHasNothingBetweenItsLargestMagnitudeAndZero) {
+  std::vector<float> values(256), expected(256), decoded(256);
+  for (size_t i = 0; i < 256; ++i) values[i] = (static_cast<float>(i) - 128) / 64;
+  for (size_t i = 0; i < 256; ++i) expected[i] = i <= 64 ? -2.0f : i < 192 ? 0.0f : 2.0f;
+  for (const char* name : {"tq1_0", "tq2_0"}) {
+    const Format* format = FindFormat(name);
+    std::vector<std::byte> block(format->block_bytes);
+    format->encode(values, {}, block);
+    format->decode(block, decoded);
+    EXPECT_EQ(decoded, expected) << name;
+  }
+}
+
+// Point 0 is -1 eight times, point 2047 is 1 eight times. Group 0 has the scale 1 and is moved up;
+// group 7 has the scale 15 and is moved down.
+TEST(SuperBlocks, Iq1SLiesAsItsTableSays) {
+  std::map<size_t, float> expected;
+  for (size_t i = 0; i < 8; ++i) expected[i] = 1.125f;
+  for (size_t i = 224; i < 248; ++i) expected[i] = 15 * -1.125f;
+  for (size_t i = 248; i < 256; ++i) expected[i] = 15 * 0.875f;
+  ExpectValues(
+      DecodeBlockOf("iq1_s", {{1, 0x3c}, {2, 0xff}, {33, 0xff}, {34, 0b111}, {49, 0b1'111'111'0}}),
+      -0.875f, expected);
+}
+
+// As above; the second run of group 0 is moved down, and its scale is 3. d = 1 is 0 0 c 3 in the
+// upper halves of bytes 49, 51, 53 and 55.
+TEST(SuperBlocks, Iq1MLiesAsItsTableSays) {
+  std::map<size_t, float> expected;
+  for (size_t i = 0; i < 8; ++i) expected[i] = 3 * 1.125f;
+  for (size_t i = 8; i < 16; ++i) expected[i] = 3 * 0.875f;
+  for (size_t i = 240; i < 256; ++i) expected[i] = 15 * -0.875f;
+  ExpectValues(
+      DecodeBlockOf(
+          "iq1_m",
+          {{0, 0xff}, {1, 0xff}, {32, 0b1'111'0'111}, {48, 1}, {53, 0xc0}, {55, 0x30 | 0b111'0}}),
+      -0.875f, expected);
+}
+
 // Each group has its own lowest level, so that all group scales are the same power of two.
 void ExpectExact(const char* name, size_t group_values, const std::vector<float>& levels) {
   std::vector<float> values(256), decoded(256);

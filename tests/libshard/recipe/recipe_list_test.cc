@@ -23,10 +23,11 @@ TEST(RecipeList, HasEveryNameOnceAndATypeThatCanBeWritten) {
     EXPECT_TRUE(ParseTargetType("recipe", recipe.base)) << recipe.name;
   }
   for (const char* name :
-       {"q2_k",      "q3_k_s", "q3_k_m", "q3_k_l", "q4_k_s",  "q4_k_m", "q5_k_s",   "q5_k_m",
-        "q6_k",      "q8_0",   "q4_0",   "q4_1",   "q5_0",    "q5_1",   "iq4_xs",   "iq4_nl",
-        "iq2_xxs",   "iq2_xs", "iq2_s",  "iq2_m",  "iq3_xxs", "iq3_xs", "iq3_s",    "iq3_m",
-        "mxfp4_moe", "bf16",   "f16",    "f32",    "exact",   "high",   "balanced", "compact"}) {
+       {"q2_k",    "q3_k_s", "q3_k_m",   "q3_k_l", "q4_k_s",    "q4_k_m", "q5_k_s", "q5_k_m",
+        "q6_k",    "q8_0",   "q4_0",     "q4_1",   "q5_0",      "q5_1",   "iq4_xs", "iq4_nl",
+        "iq2_xxs", "iq2_xs", "iq2_s",    "iq2_m",  "iq3_xxs",   "iq3_xs", "iq3_s",  "iq3_m",
+        "iq1_s",   "iq1_m",  "tq1_0",    "tq2_0",  "mxfp4_moe", "bf16",   "f16",    "f32",
+        "exact",   "high",   "balanced", "compact"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }

@@ -249,6 +249,29 @@ TEST(LlamaRules, GiveTheGridRecipesTheTypesOfLlamaQuantize) {
                                             "iq2_xxs", "iq2_xxs", "iq2_xxs"));
 }
 
+TEST(LlamaRules, GiveTheRecipesBelowTwoBitsTheTypesOfLlamaQuantize) {
+  const auto types = [](const std::string& recipe) {
+    return TypesOf(GridRecipe(recipe), kMatrices);
+  };
+  EXPECT_THAT(types("IQ1_M"), ElementsAre("q5_K", "q2_K", "iq1_m", "iq1_m", "q4_K", "iq2_xxs",
+                                          "iq1_m", "iq1_m", "iq1_m"));
+  EXPECT_THAT(types("IQ1_S"), ElementsAre("q5_K", "q2_K", "iq1_s", "iq1_s", "q4_K", "iq2_xxs",
+                                          "iq1_s", "iq1_s", "iq1_s"));
+  for (const std::string type : {"tq1_0", "tq2_0"}) {
+    EXPECT_THAT(types(type), ElementsAre("q6_K", "q4_K", type, type, type, type, type, type, type));
+  }
+  EXPECT_THAT(LayersWith(GridRecipe("IQ1_S"), "ffn_down_exps", "q2_K"), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(LlamaRules, KnowMixtralInTheRecipesBelowTwoBits) {
+  const RecipeShape mixtral = {.experts = 8};
+  const std::vector<std::string> attention = {"blk.9.attn_v", "blk.9.attn_k", "blk.9.attn_output"};
+  EXPECT_THAT(TypesOf(GridRecipe("IQ1_M", mixtral), attention),
+              ElementsAre("q4_K", "q4_K", "q5_K"));
+  EXPECT_THAT(TypesOf(GridRecipe("TQ1_0", mixtral), attention),
+              ElementsAre("q8_0", "q8_0", "tq1_0"));
+}
+
 TEST(LlamaRules, GiveTheGridRecipesMoreBitsInTheFirstEighth) {
   EXPECT_THAT(LayersWith(GridRecipe("IQ2_XXS"), "ffn_down_exps", "q2_K"), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(LayersWith(GridRecipe("IQ2_M"), "ffn_down_exps", "iq3_s"), ElementsAre(0, 1, 2, 3));

@@ -64,11 +64,18 @@ TEST(RecipeTypes, FallBackAsLlamaQuantizeDoes) {
   };
   EXPECT_EQ(fallback("q4_K", 512), "q4_K");
   EXPECT_EQ(fallback("iq4_xs", 96), "iq4_nl");
-  for (const char* grid : {"iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s"}) {
+  for (const char* grid : {"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s"}) {
     EXPECT_EQ(fallback(grid, 512), grid);
     EXPECT_EQ(fallback(grid, 96), "iq4_nl");
     EXPECT_EQ(fallback(grid, 100), "f16");
   }
+  for (const char* ternary : {"tq1_0", "tq2_0"}) {
+    EXPECT_EQ(fallback(ternary, 512), ternary);
+    EXPECT_EQ(fallback(ternary, 96), "q4_0");
+    EXPECT_EQ(fallback(ternary, 100), "f16");
+  }
+  EXPECT_EQ(fallback("nvfp4", 128), "nvfp4");
+  EXPECT_EQ(fallback("nvfp4", 96), "f16");
   EXPECT_EQ(fallback("q2_K", 96), "q4_0");
   EXPECT_EQ(fallback("q3_K", 96), "q4_0");
   EXPECT_EQ(fallback("q4_K", 96), "q5_0");
@@ -104,6 +111,9 @@ TEST(RecipeTypes, HaveTheFileTypeOfLlamaCpp) {
   EXPECT_EQ(FileTypeOf(*KnownType("mxfp4")), 38);
   EXPECT_EQ(FileTypeOf(*KnownType("i32")), 0);
   EXPECT_EQ(FileTypeOf(*KnownType("iq3_s")), 26);
+  EXPECT_EQ(FileTypeOf(*KnownType("iq1_m")), 31);
+  EXPECT_EQ(FileTypeOf(*KnownType("tq1_0")), 36);
+  EXPECT_EQ(FileTypeOf(*KnownType("nvfp4")), 39);
   EXPECT_EQ(FileTypeOf(*KnownType("iq2_s")), 29);
   EXPECT_EQ(FileTypeOf(*KnownType("iq2_xs")), 20);
 }

@@ -126,7 +126,7 @@ TEST(CpuExecutor, SupportsWhatCanBeDecoded) {
   const auto executor = Cpu(1);
   EXPECT_TRUE(executor->Supports(quant::FindFormat("f64")));
   EXPECT_TRUE(executor->Supports(quant::FindFormat("mxfp4")));
-  EXPECT_FALSE(executor->Supports(quant::FindFormat("iq1_s")));
+  EXPECT_FALSE(executor->Supports(quant::FindFormat("q1_0")));
   EXPECT_FALSE(executor->Supports(nullptr));
 }
 
