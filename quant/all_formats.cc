@@ -123,8 +123,9 @@ constexpr std::array kFormats = {
            EncodeIq2Xs, DecodeIq2Xs),
     Faster(UsingImportance(Blocks<BlockIq3Xxs>("iq3_xxs", 18, EncodeIq3XxsRef, DecodeIq3XxsRef)),
            EncodeIq3Xxs, DecodeIq3Xxs),
-    Faster(NeedingImportance(Blocks<BlockIq1S>("iq1_s", 19, EncodeIq1SRef, DecodeIq1SRef)),
-           EncodeIq1S, DecodeIq1S),
+    NeedingImportance(
+        Faster(UsingImportance(Blocks<BlockIq1S>("iq1_s", 19, EncodeIq1SRef, DecodeIq1SRef)),
+               EncodeIq1S, DecodeIq1S)),
     Faster(UsingImportance(Blocks<BlockIq3S>("iq3_s", 21, EncodeIq3SRef, DecodeIq3SRef)),
            EncodeIq3S, DecodeIq3S),
     Faster(UsingImportance(Blocks<BlockIq2S>("iq2_s", 22, EncodeIq2SRef, DecodeIq2SRef)),

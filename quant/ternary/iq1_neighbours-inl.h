@@ -34,32 +34,32 @@ HWY_INLINE void ErrorsByLevel(const float* x, const float* w, float scale, const
 // multiple of the lanes, where the last one is repeated.
 HWY_INLINE uint16_t NearestIq1NeighbourOf(std::span<const uint16_t> neighbours,
                                           const float* errors) {
-  const D d;
-  const DI di;
-  const hn::Rebind<uint16_t, D> shorts;
-  const VI mask = hn::Set(di, 3);
-  const V largest = Splat(std::numeric_limits<float>::max());
-  V least = largest;
-  VI at = hn::Zero(di);
-  for (size_t n = 0; n < neighbours.size(); n += LaneCount()) {
-    VI points = hn::PromoteTo(di, hn::LoadU(shorts, neighbours.data() + n));
-    V sum = hn::Zero(d);
+  const hn::CappedTag<float, Grid8::kNeighbourStep> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint16_t, decltype(d)> shorts;
+  const auto mask = hn::Set(di, 3);
+  const auto largest = hn::Set(d, std::numeric_limits<float>::max());
+  auto least = largest;
+  auto at = hn::Zero(di);
+  for (size_t n = 0; n < neighbours.size(); n += hn::Lanes(d)) {
+    auto points = hn::PromoteTo(di, hn::LoadU(shorts, neighbours.data() + n));
+    auto sum = hn::Zero(d);
     for (size_t i = 0; i < kIq1Run; ++i) {
-      const V of_level = hn::LoadDup128(d, errors + 4 * i);
+      const auto of_level = hn::LoadDup128(d, errors + 4 * i);
       sum = hn::Add(sum,
                     hn::TableLookupLanes(of_level, hn::IndicesFromVec(d, hn::And(points, mask))));
       points = hn::ShiftRight<2>(points);
     }
-    const M less = hn::Lt(sum, least);
+    const auto less = hn::Lt(sum, least);
     least = hn::IfThenElse(less, sum, least);
     at = hn::IfThenElse(hn::RebindMask(di, less), hn::Set(di, static_cast<int32_t>(n)), at);
   }
-  const V all_least = hn::MinOfLanes(d, least);
+  const auto all_least = hn::MinOfLanes(d, least);
   if (hn::GetLane(all_least) == std::numeric_limits<float>::max()) return neighbours.front();
-  const M equal = hn::Eq(least, all_least);
-  const VI place = hn::Add(at, hn::Iota(di, 0));
-  const VI none = hn::Set(di, std::numeric_limits<int32_t>::max());
-  const VI first = hn::MinOfLanes(di, hn::IfThenElse(hn::RebindMask(di, equal), place, none));
+  const auto equal = hn::Eq(least, all_least);
+  const auto place = hn::Add(at, hn::Iota(di, 0));
+  const auto none = hn::Set(di, std::numeric_limits<int32_t>::max());
+  const auto first = hn::MinOfLanes(di, hn::IfThenElse(hn::RebindMask(di, equal), place, none));
   return neighbours[static_cast<size_t>(hn::GetLane(first))];
 }
 #endif
