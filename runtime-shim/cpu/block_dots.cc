@@ -98,7 +98,7 @@ struct Q4KValues {
   static constexpr size_t kValues = quant::BlockQ4K::kValues, kBytes = sizeof(quant::BlockQ4K);
   static constexpr size_t kPlane = quant::kQ4KDistance, kParts = kValues / (2 * kPlane);
   const uint8_t* q;
-  quant_lanes::PairsOfGroups pairs;
+  quant_lanes::GroupRanges<quant::ScalePairs::kGroups> pairs;
 
   HWY_INLINE void Load(const uint8_t* from) {
     q = from + offsetof(quant::BlockQ4K, qs);

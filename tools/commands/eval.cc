@@ -171,7 +171,8 @@ Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
 Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Models& models) {
   EvalOptions options = arguments.eval;
   const LoadedModel* const against = models.against ? &*models.against : nullptr;
-  options.chunk = ChunkFor(models.own, against, options, arguments.memory);
+  options.chunk =
+      ChunkFor(models.own, against, options, RunMemory(arguments.runtime, arguments.memory));
   SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
   const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)

@@ -120,7 +120,9 @@ Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded
   // A trace lists choices in the order of the text.
   runtime::Together together = {1, std::min(kTraceChunk, options.context)};
   const uint32_t positions = options.context + options.generate;
-  if (!trace) together = runtime::FitSessions(model, positions, arguments.memory);
+  if (!trace)
+    together =
+        runtime::FitSessions(model, positions, RunMemory(arguments.runtime, arguments.memory));
   options.chunk = together.chunk;
   if (!arguments.imatrix.empty()) collector.MomentsTo(moments);
   Progress progress("profiling", ProgressUnit::kTokens);

@@ -1,6 +1,7 @@
 #include "tools/options/runtime_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/text/text.h"
@@ -16,6 +17,8 @@ namespace {
 
 constexpr uint64_t kMaxDevices = 64;
 constexpr uint64_t kLeastRunMemory = 1u << 20;
+// The least that Vulkan's maxStorageBufferRange may be: no buffer of activations is larger then.
+constexpr uint64_t kMostDeviceMemory = 128u << 20;
 constexpr uint64_t kMaxContext = 1u << 24;
 
 std::vector<std::string> ExecutorNames() {
@@ -106,9 +109,13 @@ void AddRunMemory(CLI::App& app, uint64_t& memory) {
   StartSection(app, Section::kResources);
   app.add_option("--memory", memory,
                  "Upper bound for caches and activations, about: 512M, 4GiB. The more, the more "
-                 "tokens run at once. Default: 1GiB.")
+                 "tokens run at once. Default: 1GiB; executors other than cpu take at most 128MiB.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastRunMemory));
+}
+
+uint64_t RunMemory(const RuntimeArguments& arguments, uint64_t memory) {
+  return arguments.executor == "cpu" ? memory : std::min(memory, kMostDeviceMemory);
 }
 
 Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments) {

@@ -48,6 +48,8 @@ void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments
 
 // --memory of the commands that run many texts.
 void AddRunMemory(CLI::App& app, uint64_t& memory);
+// What sessions may take of it: devices bind no more than some memory to an operation at once.
+uint64_t RunMemory(const RuntimeArguments& arguments, uint64_t memory);
 
 // Members are destroyed in the order that borrowing requires: the model before its executor.
 struct LoadedModel {
