@@ -66,7 +66,9 @@ struct ModelParams {
 
 struct ContextParams {
   uint32_t context, batch, micro_batch;
-  unsigned char until_callback[88 - 12];
+  unsigned char until_attention[52 - 12];
+  int32_t flash_attention;  // -1: where it is faster
+  unsigned char until_callback[88 - 56];
   Callback callback;
   void* user;
   int32_t key_type, value_type;
@@ -205,9 +207,13 @@ void Evaluate(const Stock& stock, const std::string& file, int32_t chunk,
   if (model == nullptr) Fail(file + ": llama.cpp does not load it");
   ContextParams params = stock.context_params();
   // GGML_TYPE_F16 twice, right behind the callback.
-  if (params.callback != nullptr || params.key_type != 1 || params.value_type != 1)
+  if (params.flash_attention != -1 || params.callback != nullptr || params.key_type != 1 ||
+      params.value_type != 1)
     Fail("llama_context_params: another layout than in v0.5.0");
   params.context = params.batch = params.micro_batch = static_cast<uint32_t>(chunk);
+  // All in F32, because rounding moves choices of experts that are nearly a draw.
+  params.flash_attention = 0;
+  params.key_type = params.value_type = 0;
   params.callback = Collector::Call;
   params.user = &collector;
   void* const context = stock.open_context(model, params);
@@ -235,7 +241,8 @@ common_imatrix Read(const Stock& stock, const std::string& file) {
   return imatrix;
 }
 
-// The largest difference of a sum, relative to the mean of the sums of its row.
+// The largest difference of a sum, relative to itself or, where that is more, to the mean of the
+// sums of its row.
 double Difference(const Collector::Sums& stock, const common_imatrix_entry& ours) {
   const size_t width = stock.sums.size() / stock.counts.size();
   double largest = 0;
@@ -244,7 +251,8 @@ double Difference(const Collector::Sums& stock, const common_imatrix_entry& ours
     for (size_t i = row; i < row + width; ++i) mean += stock.sums[i] / static_cast<double>(width);
     if (mean == 0) mean = 1;  // an expert without tokens
     for (size_t i = row; i < row + width; ++i)
-      largest = std::max(largest, std::abs(stock.sums[i] - double{ours.sums[i]}) / mean);
+      largest = std::max(
+          largest, std::abs(stock.sums[i] - double{ours.sums[i]}) / std::max(stock.sums[i], mean));
   }
   return largest;
 }
