@@ -156,12 +156,14 @@ Status CheckImportance(const GgufTensor& tensor, const quant::Format* type,
   if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
   const bool outside = IsOutput(tensor.name) || IsEmbedding(tensor.name);
   if (!RequiresImportance(*type, outside)) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat("tensor ", Quoted(tensor.name), ": ", rule,
-                   ": expected an importance matrix with "
-                   "data for it to make ",
-                   type->name, " of it, found none"),
-               "give --imatrix FILE, as llama-imatrix writes it, or choose a type of more bits"};
+  return Error{
+      Code::kInvalidArgument,
+      Cat("tensor ", Quoted(tensor.name), ": ", rule,
+          ": expected an importance matrix with "
+          "data for it to make ",
+          type->name, " of it, found none"),
+      "give --imatrix FILE, as profile --imatrix or llama-imatrix writes it, or choose a type of "
+      "more bits"};
 }
 
 // Returns the file type of the type that holds most of the values that a recipe may change.

@@ -81,7 +81,9 @@ void ExpectNearlySame(const std::string& name, const ImatrixEntry& ours,
   constexpr float kMoved = 4;  // of 2,048 tokens
   for (size_t i = 0; i < theirs.counts.size(); ++i)
     EXPECT_NEAR(ours.counts[i], theirs.counts[i], first ? 0 : kMoved);
-  if (first || theirs.counts.size() == 1) EXPECT_LT(DifferenceOf(ours, theirs), 0.01);
+  if (first || theirs.counts.size() == 1) {
+    EXPECT_LT(DifferenceOf(ours, theirs), 0.01);
+  }
 }
 
 TEST(SecondMomentsGolden, AreThoseOfLlamaImatrix) {
