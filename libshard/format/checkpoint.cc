@@ -1,7 +1,6 @@
 #include "libshard/format/checkpoint.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
@@ -50,16 +49,20 @@ class CheckpointBuilder {
 
   // Reads the headers of several files at once, since most of the time goes into parsing them.
   Status AddFiles(const std::vector<std::string>& names) {
-    std::vector<OpenedFile> opened(names.size());
     const size_t jobs = std::min(kMostHeaders, CoreCount());
-    SHARD_CHECK(ParallelFor(names.size(), jobs, [&](size_t i) -> Status {
-      SHARD_TRY(const ByteSourcePtr file, out_.tree_->Open(names[i]));
-      SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(*file, file->name()));
-      SHARD_TRY(opened[i], Describe(names[i], *file, header.data_start));
-      opened[i].tensors = std::move(header.tensors);
-      return Ok();
-    }));
-    for (OpenedFile& file : opened) Append(std::exchange(file, {}));
+    for (size_t first = 0; first < names.size(); first += jobs) {
+      const size_t count = std::min(jobs, names.size() - first);
+      std::vector<OpenedFile> opened(count);
+      SHARD_CHECK(ParallelFor(count, jobs, [&](size_t i) -> Status {
+        const std::string& name = names[first + i];
+        SHARD_TRY(const ByteSourcePtr file, out_.tree_->Open(name));
+        SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(*file, file->name()));
+        SHARD_TRY(opened[i], Describe(name, *file, header.data_start));
+        opened[i].tensors = std::move(header.tensors);
+        return Ok();
+      }));
+      for (OpenedFile& file : opened) Append(std::move(file));
+    }
     return Ok();
   }
 

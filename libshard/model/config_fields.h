@@ -13,7 +13,8 @@ inline constexpr ConfigKeys kMtpLayers = {"num_nextn_predict_layers", "mtp_num_h
 inline constexpr ConfigKeys kHiddenSize = {"hidden_size", "d_model", "n_embd", "dim"};
 inline constexpr ConfigKeys kVocabulary = {"vocab_size"};
 inline constexpr ConfigKeys kHeads = {"num_attention_heads", "n_head", "n_heads"};
-inline constexpr ConfigKeys kKeyHeads = {"num_key_value_heads", "n_kv_heads"};
+inline constexpr ConfigKeys kKeyHeads = {"num_key_value_heads", "n_kv_heads",
+                                         "num_attention_groups"};
 
 // Experts of a layer. "top_k" is not among them: it is a sampling parameter that old configs keep
 // beside the model's.

@@ -2,6 +2,7 @@
 // layout.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -9,7 +10,9 @@
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/fit/node_bytes.h"
+#include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe_list.h"
 #include "manifest/node/assemble.h"
 #include "manifest/write/bundle.h"
@@ -94,13 +97,35 @@ QuantizeOptions ByRecipe(std::string_view recipe) {
   return options;
 }
 
+// An importance matrix for every matrix of the model, since some recipes require one.
+void WriteFlatImatrix(const fs::path& source, const std::string& path) {
+  const auto model = MoeModel::Open(source);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto gguf = ToGguf(*model, {});
+  ASSERT_TRUE(gguf) << gguf.error().message;
+  Imatrix imatrix;
+  imatrix.chunks = 1;
+  imatrix.chunk_tokens = 512;
+  for (const GgufTensor& tensor : gguf->tensors) {
+    const size_t slices = std::max(1u, tensor.expert_count);
+    imatrix.entries[tensor.name] = {std::vector<float>(slices * tensor.row_values(), 512),
+                                    std::vector<float>(slices, 512)};
+  }
+  const Status written = WriteImatrix(path, imatrix);
+  ASSERT_TRUE(written) << written.error().message;
+}
+
 fixtures::Options RowsOfBlocks() { return {.layers = 2, .hidden = 256, .ff = 256}; }
 
 TEST(FitBytes, OfEveryRecipeAreThoseOfABuildAndItsNodes) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir / "model", RowsOfBlocks()));
+  const std::string imatrix = (dir / "imatrix.gguf").string();
+  WriteFlatImatrix(dir / "model", imatrix);
   for (const Recipe& recipe : AllRecipes()) {
-    ExpectPredicted({std::string(recipe.name), dir / "model", ByRecipe(recipe.name), 2, ""});
+    QuantizeOptions options = ByRecipe(recipe.name);
+    options.imatrix_file = imatrix;
+    ExpectPredicted({std::string(recipe.name), dir / "model", options, 2, ""});
   }
 }
 

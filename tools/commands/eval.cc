@@ -189,6 +189,7 @@ Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Mod
     progress.Update(done, total);
   };
   options.ran = [&](double part) {
+    if (all == 0) return;
     progress.Update(std::min(finished + static_cast<uint64_t>(part), all), all);
   };
   SHARD_TRY(const std::vector<runtime::SessionMeasure> measures,

@@ -56,7 +56,7 @@ Result<HeadCounts> WindowHeads(const HfConfig& config, const HeadCounts& full) {
   SHARD_TRY(const HfConfig own,
             HfConfig::Parse(Cat(config.where(), ": ", other->path), other->value->dump()));
   SHARD_TRY(const std::optional<uint32_t> query, own.FindU32({"num_attention_heads"}));
-  SHARD_TRY(const std::optional<uint32_t> key, own.FindU32({"num_attention_groups"}));
+  SHARD_TRY(const std::optional<uint32_t> key, own.FindU32(fields::kKeyHeads));
   const HeadCounts heads{query.value_or(full.query), key.value_or(full.key)};
   if (heads.key > 0 && heads.query % heads.key == 0) return heads;
   return config.Wrong(*other, "a number of groups that divides that of heads");
@@ -64,8 +64,7 @@ Result<HeadCounts> WindowHeads(const HfConfig& config, const HeadCounts& full) {
 
 Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<bool>& windowed,
                 ArchKeys& keys) {
-  SHARD_TRY(const std::optional<uint32_t> groups, config.FindU32({"num_attention_groups"}));
-  const HeadCounts full{shape.heads, groups.value_or(shape.kv_heads)};
+  const HeadCounts full{shape.heads, shape.kv_heads};
   SHARD_TRY(const HeadCounts window, WindowHeads(config, full));
   std::vector<int32_t> query, key;
   for (const bool narrow : windowed) {
