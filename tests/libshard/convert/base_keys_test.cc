@@ -110,8 +110,9 @@ TEST(BaseKeys, NumberTheGatingFunctions) {
 
 TEST(BaseKeys, NameARequiredFieldThatIsMissing) {
   EXPECT_THAT(ErrorOf(R"({"hidden_size": 8})"), HasSubstr("max_position_embeddings or n_ctx"));
-  EXPECT_THAT(ErrorOf(R"({"hidden_size": 8, "n_ctx": 8, "n_head": 2})"),
-              HasSubstr("rms_norm_eps or norm_eps or layernorm_epsilon: expected a number, found nothing"));
+  EXPECT_THAT(
+      ErrorOf(R"({"hidden_size": 8, "n_ctx": 8, "n_head": 2})"),
+      HasSubstr("rms_norm_eps or norm_eps or layernorm_epsilon: expected a number, found nothing"));
 }
 
 TEST(HfShapeOf, TakesTheHeadSizeFromTheConfigElseFromTheWidth) {
