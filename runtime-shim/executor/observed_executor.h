@@ -22,8 +22,9 @@ class ProductObserver {
   virtual void Multiplied(const Matrix& weights, std::span<const float> inputs) = 0;
 };
 
-// Gives the results of the executor that it wraps, to the bit. An operation that Executor makes of
-// others is made of them here as well, so that its products are seen too. An error of reading
+// Gives the rows of the executor that it wraps, to the bit. An operation that Executor makes of
+// others is made of them here as well, so that its products are seen too; the norms of OutputSizes
+// may then be rounded in another place. An error of reading
 // inputs back is returned by the next Read or Finish.
 class ObservedExecutor final : public Executor {
  public:

@@ -75,7 +75,6 @@ TEST_F(PullWithoutLocksTest, WhatOneSaysItPulledIsThere) {
     std::filesystem::remove_all(dir_ / "out");
     std::filesystem::remove_all(dir_ / "out.partial");
   }
-
   EXPECT_GT(succeeded, kRounds / 10);
 }
 
