@@ -109,7 +109,6 @@ void FitGroupsIq1S(const LaneBlocks& blocks, size_t group, V spread, const float
 }
 
 void EncodeLanesIq1S(const LaneBlocks& blocks, std::span<BlockIq1S> out) {
-  const D d;
   HWY_ALIGN float x[kSuperBlock * kMaxLanes];
   LoadTransposed(blocks.value, 0, kSuperBlock, x);
   const V spread = hn::Div(hn::Mul(Splat(2.0f), SumOfSquares<kSuperBlock>(x)),
