@@ -13,8 +13,13 @@ struct Linear {
   Matrix weight, bias;
 };
 
+// Without a gate the activation is that of `up` alone.
 struct MlpWeights {
   Linear gate, up, down;
+  // The first matrix; its rows are the width of the MLP.
+  const Linear& first() const { return gate.weight ? gate : up; }
+  uint32_t inner() const { return first().weight.rows; }
+  explicit operator bool() const { return static_cast<bool>(down.weight); }
 };
 
 // An expert with the rows that picked it, ascending, and the gate of each.

@@ -97,9 +97,10 @@ class TrunkBuilder {
     attention.output = Weighted("attn_output", {spec_.width, rows.output});
   }
 
-  std::vector<float> Constants(const char* name, uint64_t count) {
+  std::vector<float> Constants(const char* name, MatrixShape shape) {
+    const uint64_t count = shape.rows * shape.columns;
     if (!slots_.Has(Name(name))) slots_.Refuse(Name(name), Cat("a tensor of ", count), "none");
-    return slots_.Values(Name(name), count);
+    return slots_.Values(Name(name), shape);
   }
 
   void DeltaProjections(DeltaWeights& delta) {
@@ -116,10 +117,24 @@ class TrunkBuilder {
     delta.output = slots_.Required(Name("ssm_out.weight"), {spec_.width, shape.values()});
     delta.constants.kernel =
         slots_.Values(Name("ssm_conv1d.weight"), {shape.channels(), shape.kernel});
-    delta.constants.bias = Constants("ssm_dt.bias", shape.value_heads);
-    delta.constants.decay = Constants("ssm_a", shape.value_heads);
-    delta.constants.norm = Constants("ssm_norm.weight", shape.width);
+    delta.constants.bias = Constants("ssm_dt.bias", {1, shape.value_heads});
+    delta.constants.decay = Constants("ssm_a", {1, shape.value_heads});
+    delta.constants.norm = Constants("ssm_norm.weight", {1, shape.width});
     delta.constants.eps = spec_.norm_eps;
+  }
+
+  void Mamba(MambaWeights& mamba) {
+    const MambaShape& shape = spec_.mamba;
+    mamba.in = slots_.Required(Name("ssm_in.weight"), {shape.projected(), spec_.width});
+    mamba.out = slots_.Required(Name("ssm_out.weight"), {spec_.width, shape.inner()});
+    MambaConstants& constants = mamba.constants;
+    constants.kernel = Constants("ssm_conv1d.weight", {shape.channels(), shape.kernel});
+    constants.kernel_bias = slots_.Values(Name("ssm_conv1d.bias"), shape.channels());
+    constants.step_bias = Constants("ssm_dt.bias", {1, shape.heads});
+    constants.decay = Constants("ssm_a", {shape.heads, 1});
+    constants.skip = Constants("ssm_d", {shape.heads, 1});
+    constants.norm = Constants("ssm_norm.weight", {shape.groups, shape.inner() / shape.groups});
+    constants.eps = spec_.norm_eps;
   }
 
   void LatentProjections(AttentionWeights& attention) {
@@ -150,38 +165,52 @@ class TrunkBuilder {
 
   MlpWeights Mlp(const char* gate, const char* up, const char* down) {
     MlpWeights mlp;
-    mlp.gate = Weighted(gate, {0, spec_.width});
+    if (spec_.gated_mlps) mlp.gate = Weighted(gate, {0, spec_.width});
     mlp.up = Weighted(up, {mlp.gate.weight.rows, spec_.width});
-    mlp.down = Weighted(down, {spec_.width, mlp.gate.weight.rows});
+    mlp.down = Weighted(down, {spec_.width, mlp.inner()});
     return mlp;
   }
 
   void Experts(uint32_t expert_count, LayerWeights& layer) {
     layer.router = Weighted("ffn_gate_inp", {expert_count, spec_.width});
     layer.selection_bias = slots_.Values(Name("exp_probs_b.bias"), expert_count);
-    if (!slots_.Has(Name("ffn_gate_shexp.weight"))) return;
+    if (spec_.expert_space > 0) {
+      layer.space_down =
+          slots_.Required(Name("ffn_latent_down.weight"), {spec_.expert_space, spec_.width});
+      layer.space_up =
+          slots_.Required(Name("ffn_latent_up.weight"), {spec_.width, spec_.expert_space});
+    }
+    if (!slots_.Has(Name("ffn_down_shexp.weight"))) return;
     layer.shared = Mlp("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp");
     layer.shared_gate = slots_.Optional(Name("ffn_gate_inp_shexp.weight"), {1, spec_.width});
+  }
+
+  void Feed(uint32_t number, const char* norm, LayerWeights& layer) {
+    layer.mlp_norm = Norm(Name(norm));
+    const auto found = weights_.moe_layers.find(number);
+    if (found != weights_.moe_layers.end())
+      Experts(found->second, layer);
+    else
+      layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
   }
 
   LayerWeights Layer(uint32_t number) {
     layer_ = number;
     LayerWeights layer;
+    if (!spec_.layer[number].mixes) {
+      Feed(number, "attn_norm", layer);
+      return layer;
+    }
     layer.attention.norm = Norm(Name("attn_norm"));
     if (spec_.layer[number].recurrent)
-      DeltaProjections(layer.delta);
+      spec_.mamba.heads > 0 ? Mamba(layer.mamba) : DeltaProjections(layer.delta);
     else if (spec_.is_latent())
       LatentProjections(layer.attention);
     else
       PlainProjections(layer.attention);
     layer.attention.sinks =
         slots_.OptionalVector(Name("attn_sinks.weight"), spec_.layer[number].heads);
-    layer.mlp_norm = Norm(Name(spec_.second_norm));
-    const auto found = weights_.moe_layers.find(number);
-    if (found != weights_.moe_layers.end())
-      Experts(found->second, layer);
-    else
-      layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
+    if (spec_.layer[number].feeds) Feed(number, spec_.second_norm, layer);
     return layer;
   }
 
@@ -240,17 +269,28 @@ class SetBuilder {
     return {fused.weight.Slice(half * rows, rows), ValuesOf(fused.bias, half * rows, rows)};
   }
 
+  std::vector<MlpWeights> Ungated(uint32_t count) {
+    const uint32_t width = spec_.expert_width();
+    const Linear up = Stacked("ffn_up_exps", count, {0, width});
+    const Linear down = Stacked("ffn_down_exps", count, {width, up.weight.rows / count});
+    std::vector<MlpWeights> experts(slots_.failed() ? 0 : count);
+    for (uint32_t index = 0; index < experts.size(); ++index)
+      experts[index] = {{}, OneOf(up, count, index), OneOf(down, count, index)};
+    return experts;
+  }
+
   std::vector<MlpWeights> Layer(uint32_t number, uint32_t count) {
     layer_ = number;
+    if (!spec_.gated_mlps) return Ungated(count);
     const bool fused = slots_.Has(Name("ffn_gate_up_exps.weight"));
-    const Linear gate =
-        Stacked(fused ? "ffn_gate_up_exps" : "ffn_gate_exps", count, {0, spec_.width});
+    const uint32_t width = spec_.expert_width();
+    const Linear gate = Stacked(fused ? "ffn_gate_up_exps" : "ffn_gate_exps", count, {0, width});
     const uint32_t rows = gate.weight.rows / count;
     if (fused && rows % 2 != 0)
       slots_.Refuse(Name("ffn_gate_up_exps.weight"), "an even number of rows", Cat(rows));
     const uint32_t inner = fused ? rows / 2 : rows;
-    const Linear up = fused ? Linear{} : Stacked("ffn_up_exps", count, {inner, spec_.width});
-    const Linear down = Stacked("ffn_down_exps", count, {spec_.width, inner});
+    const Linear up = fused ? Linear{} : Stacked("ffn_up_exps", count, {inner, width});
+    const Linear down = Stacked("ffn_down_exps", count, {width, inner});
     std::vector<MlpWeights> experts(slots_.failed() ? 0 : count);
     for (uint32_t index = 0; index < experts.size(); ++index) {
       const Linear first = OneOf(gate, count, index);

@@ -29,13 +29,22 @@ struct DeltaWeights {
   DeltaConstants constants;
 };
 
+// The rows of `in` are those of gates, channels and time steps (mamba.h).
+struct MambaWeights {
+  Matrix in, out;
+  MambaConstants constants;
+};
+
 struct LayerWeights {
   AttentionWeights attention;
-  DeltaWeights delta;  // of recurrent layers, which have of `attention` only the norm
+  // One of these in recurrent layers, which have of `attention` only the norm.
+  DeltaWeights delta;
+  MambaWeights mamba;
   Linear mlp_norm;
   MlpWeights dense;  // of layers without experts
   Linear router;     // of layers with experts
   std::vector<float> selection_bias;
+  Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' values and back
   MlpWeights shared;
   Matrix shared_gate;
   bool moe() const { return static_cast<bool>(router.weight); }

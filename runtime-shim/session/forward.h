@@ -65,6 +65,8 @@ class Forward {
   Status RunSegments(std::span<Segment> segments, uint32_t layers);
   void WriteTurns();
   Status RunLayer(uint32_t layer);
+  Status MixLayer();
+  Status FeedLayer();
 
   // forward_attention.cc
   Status Attend();
@@ -84,6 +86,9 @@ class Forward {
   Rows GateHeads();
   Rows QueriesNow() const;
   Rows AttendedNow() const;
+
+  // forward_mamba.cc
+  Status RunMamba();
 
   // forward_delta.cc
   Status RunDelta();
@@ -126,8 +131,8 @@ class Forward {
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;
-  // Of a delta net: what its projections gave, and what it makes of it.
-  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, delta_out_;
+  // Of a delta net what its projections gave; of any recurrence what it makes of that.
+  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, recurrent_out_;
 };
 
 }  // namespace moepack::runtime

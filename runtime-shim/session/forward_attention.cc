@@ -207,7 +207,7 @@ Rows Forward::GateHeads() {
 }
 
 Status Forward::Attend() {
-  if (spec_.layer[layer_].recurrent) return RunDelta();
+  if (spec_.layer[layer_].recurrent) return spec_.mamba.heads > 0 ? RunMamba() : RunDelta();
   if (spec_.is_latent()) {
     SHARD_CHECK(ProjectLatent());
   } else {

@@ -51,8 +51,8 @@ class Allocation {
 uint64_t WidestMlp(const DeviceModel& model) {
   uint64_t widest = 0;
   for (const LayerWeights& layer : model.trunk().layers) {
-    widest = std::max<uint64_t>(widest, layer.dense.gate.weight.rows);
-    widest = std::max<uint64_t>(widest, layer.shared.gate.weight.rows);
+    widest = std::max<uint64_t>(widest, layer.dense.inner());
+    widest = std::max<uint64_t>(widest, layer.shared.inner());
   }
   return std::max(widest, model.widest_expert());
 }
@@ -75,8 +75,9 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
     }
-    all.Add(scratch.delta_mixed, batch, spec.delta.channels());
-    all.Add(scratch.delta_values, batch, std::max(spec.delta.values(), 2 * spec.delta.value_heads));
+    all.Add(scratch.recurrent_in, batch, std::max(spec.delta.channels(), spec.mamba.projected()));
+    all.Add(scratch.recurrent_out, batch,
+            std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner()}));
     return;
   }
   uint64_t low = 0;
@@ -105,6 +106,8 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   for (Rows* rows : {&scratch.hidden, &scratch.normed, &scratch.branch, &scratch.expert_in,
                      &scratch.expert_out, &scratch.zeros})
     all.Add(*rows, batch, spec.width);
+  all.Add(scratch.space_in, batch, spec.expert_space);
+  all.Add(scratch.space_out, batch, spec.expert_space);
   AddAttention(model, batch, scratch, all);
   AddCache(spec, spec.key_heads, batch, scratch.keys, scratch.values, all);
   all.Add(scratch.gate, batch, WidestMlp(model));
@@ -124,8 +127,8 @@ void AddCaches(const ModelSpec& spec, uint32_t context, Caches& caches, Allocati
     const LayerSpec& layer = spec.layer[number];
     LayerCache& cache = caches.layers[number];
     if (layer.recurrent) {
-      cache.delta.Clear(spec.delta);
-    } else {
+      cache.state.Clear(spec.recurrence());
+    } else if (layer.mixes) {
       AddCache(spec, layer.key_heads, context, cache.keys, cache.values, all);
     }
   }

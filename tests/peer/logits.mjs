@@ -19,7 +19,7 @@ const golden = [
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
   'dots1', 'ernie-4.5', 'hunyuan', 'bailing', 'bailing-moe-v2', 'qwen3-next', 'mimo-v2',
-  'step-3.5', 'deepseek-v3.2', 'glm-5',
+  'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super',
 ];
 // llama.cpp rounds activations to eight bits before it multiplies them with quantized weights, and
 // to bf16 for bf16; cpu-rounded does so too.

@@ -24,6 +24,7 @@ constexpr GgufConverter kConverters[] = {
     {"mimo-v2", "mimo2", ConvertMimoV2},
     {"minimax-m2", "minimax-m2", ConvertMinimaxM2},
     {"mixtral", "llama", ConvertMixtral},
+    {"nemotron-h", "nemotron_h_moe", ConvertNemotronH},
     {"olmoe", "olmoe", ConvertOlmoe},
     {"phimoe", "phimoe", ConvertPhimoe},
     {"qwen2-moe", "qwen2moe", ConvertQwen2Moe},

@@ -22,6 +22,7 @@ Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& opt
 Result<GgufModel> ConvertMimoV2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertMinimaxM2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertNemotronH(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertOlmoe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertPhimoe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertQwen2Moe(const MoeModel& model, const ConvertOptions& options);

@@ -63,6 +63,7 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
 TEST_P(ConvertedLayout, HasNoTensorThatOnlySomeArchitecturesRead) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
+  const bool mamba = gguf_.architecture() == "nemotron_h_moe";
   const bool joined = gguf_.architecture() == "bailingmoe2";
   for (const std::string& name : Names()) {
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
@@ -71,7 +72,7 @@ TEST_P(ConvertedLayout, HasNoTensorThatOnlySomeArchitecturesRead) {
     EXPECT_FALSE(has("attn_kv_b.")) << name;
     EXPECT_FALSE(name.ends_with(".scale") || name.ends_with(".input_scale")) << name;
     EXPECT_TRUE(hybrid || joined || !has("attn_qkv")) << name;
-    EXPECT_TRUE(hybrid || !has("ssm_")) << name;
+    EXPECT_TRUE(hybrid || mamba || !has("ssm_")) << name;
   }
 }
 
@@ -147,6 +148,7 @@ TEST_P(ConvertedLayout, GivesEveryRowOfTheEmbeddingOneToken) {
 }
 
 const std::set<std::string_view> kFloats = {
+    "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "attention.scale",
     "attention.value_scale",
@@ -170,6 +172,8 @@ const std::map<std::string_view, GgufType> kOthers = {
     {"rope.dimension_sections", GgufType::kArray},
     {"rope.scaling.type", GgufType::kString},
     {"expert_weights_norm", GgufType::kBool},
+    {"feed_forward_length", GgufType::kArray},
+    {"rope.scaling.finetuned", GgufType::kBool},
 };
 
 TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {
@@ -284,6 +288,13 @@ const Requirement kRequirements[] = {
       "nextn_predict_layers"},
      {"blk.0.indexer.attn_q_b.weight", "blk.3.nextn.eh_proj.weight"},
      {}},
+    {"nemotron_h_moe",
+     {"ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank",
+      "ssm.group_count", "feed_forward_length", "expert_feed_forward_length",
+      "expert_shared_feed_forward_length", "expert_weights_norm", "expert_weights_scale"},
+     {"blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt.bias", "blk.1.exp_probs_b.bias",
+      "blk.1.ffn_up_shexp.weight"},
+     {"expert_gating_func"}},
     {"phimoe",
      {"rope.scaling.original_context_length", "feed_forward_length"},
      {"output.weight", "output.bias", "output_norm.bias", "blk.0.attn_norm.bias",
