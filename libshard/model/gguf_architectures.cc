@@ -62,7 +62,7 @@ constexpr GgufArchitecture kArchitectures[] = {
                   .writes_false_norm = true}}},
     {.name = "ernie4_5-moe", .routing = kSoftmaxNormalized},
     {.name = "exaone-moe"},
-    {.name = "gemma4"},
+    {.name = "gemma4", .routing = kSoftmaxNormalized},
     {.name = "glm-dsa",
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = false,

@@ -16,6 +16,7 @@ struct Linear {
 // Without a gate the activation is that of `up` alone.
 struct MlpWeights {
   Linear gate, up, down;
+  float output_scale = 1;  // multiplies an expert's gates (Gemma-4)
   // The first matrix; its rows are the width of the MLP.
   const Linear& first() const { return gate.weight ? gate : up; }
   uint32_t inner() const { return first().weight.rows; }

@@ -49,6 +49,8 @@ class TrunkBuilder {
             slots_.OptionalVector(name + ".bias", spec_.width)};
   }
 
+  Matrix WidthNorm(const char* name) { return slots_.RequiredVector(Name(name), spec_.width); }
+
   Linear Weighted(const char* name, MatrixShape shape) {
     Linear linear;
     linear.weight = slots_.Required(Name(name) + ".weight", shape);
@@ -61,10 +63,10 @@ class TrunkBuilder {
     uint64_t query = 0, key = 0, value = 0, output = 0;
   };
   HeadRows RowsOf(const LayerSpec& layer) const {
-    const uint64_t query = uint64_t{layer.heads} * spec_.key_width;
-    return {spec_.gated_queries ? 2 * query : query, uint64_t{layer.key_heads} * spec_.key_width,
-            uint64_t{layer.key_heads} * spec_.value_width,
-            uint64_t{layer.heads} * spec_.value_width};
+    const uint64_t query = uint64_t{layer.heads} * layer.key_width;
+    return {spec_.gated_queries ? 2 * query : query, uint64_t{layer.key_heads} * layer.key_width,
+            uint64_t{layer.key_heads} * layer.value_width,
+            uint64_t{layer.heads} * layer.value_width};
   }
 
   void FusedProjections(const HeadRows& rows, AttentionWeights& attention) {
@@ -86,13 +88,14 @@ class TrunkBuilder {
     } else {
       attention.query = Weighted("attn_q", {rows.query, spec_.width});
       attention.key = Weighted("attn_k", {rows.key, spec_.width});
-      attention.value = Weighted("attn_v", {rows.value, spec_.width});
+      const bool keys = spec_.norm_values && !slots_.Has(Name("attn_v.weight"));
+      if (!keys) attention.value = Weighted("attn_v", {rows.value, spec_.width});
     }
     const bool whole = spec_.norm_whole_projection;
     attention.query_norm =
-        slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? rows.query : spec_.key_width);
+        slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? rows.query : layer.key_width);
     attention.key_norm =
-        slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? rows.key : spec_.key_width);
+        slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? rows.key : layer.key_width);
     attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {layer.heads, spec_.width});
     attention.output = Weighted("attn_output", {spec_.width, rows.output});
   }
@@ -188,10 +191,16 @@ class TrunkBuilder {
   void Feed(uint32_t number, const char* norm, LayerWeights& layer) {
     layer.mlp_norm = Norm(Name(norm));
     const auto found = weights_.moe_layers.find(number);
-    if (found != weights_.moe_layers.end())
-      Experts(found->second, layer);
-    else
-      layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
+    const bool experts = found != weights_.moe_layers.end();
+    if (experts) Experts(found->second, layer);
+    if (!experts || spec_.parallel_experts) layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
+    if (!spec_.parallel_experts) return;
+    layer.attention.norm_after = WidthNorm("post_attention_norm.weight");
+    layer.parallel = {WidthNorm("post_ffw_norm_1.weight"), WidthNorm("pre_ffw_norm_2.weight"),
+                      WidthNorm("post_ffw_norm_2.weight"), WidthNorm("post_ffw_norm.weight"),
+                      WidthNorm("ffn_gate_inp.scale")};
+    const std::vector<float> scale = slots_.Values(Name("layer_output_scale.weight"), 1);
+    if (!scale.empty()) layer.parallel.scale = scale[0];
   }
 
   LayerWeights Layer(uint32_t number) {
@@ -275,7 +284,7 @@ class SetBuilder {
     const Linear down = Stacked("ffn_down_exps", count, {width, up.weight.rows / count});
     std::vector<MlpWeights> experts(slots_.failed() ? 0 : count);
     for (uint32_t index = 0; index < experts.size(); ++index)
-      experts[index] = {{}, OneOf(up, count, index), OneOf(down, count, index)};
+      experts[index] = {{}, OneOf(up, count, index), OneOf(down, count, index), 1};
     return experts;
   }
 
@@ -298,6 +307,9 @@ class SetBuilder {
       experts[index].up = fused ? HalfOf(first, 1) : OneOf(up, count, index);
       experts[index].down = OneOf(down, count, index);
     }
+    const std::vector<float> scales = slots_.Values(Name("ffn_down_exps.scale"), count);
+    for (uint32_t index = 0; index < scales.size() && index < experts.size(); ++index)
+      experts[index].output_scale = scales[index];
     return experts;
   }
 

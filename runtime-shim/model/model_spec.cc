@@ -74,6 +74,10 @@ void ReadShape(const RuntimeFamily& family, SpecKeys& keys, ModelSpec& spec) {
   spec.value_width = keys.Uint("attention.value_length", spec.width / spec.heads);
   if (spec.key_width == 0) keys.Refuse("attention.key_length", "at least 1", "0");
   if (spec.value_width == 0) keys.Refuse("attention.value_length", "at least 1", "0");
+  for (LayerSpec& layer : spec.layer) {
+    layer.key_width = spec.key_width;
+    layer.value_width = spec.value_width;
+  }
   spec.norm_eps = keys.RequiredFloat("attention.layer_norm_rms_epsilon");
 }
 

@@ -32,6 +32,7 @@ struct RopeSpec {
 
 struct LayerSpec {
   uint32_t heads = 0, key_heads = 0;
+  uint32_t key_width = 0, value_width = 0;  // of one head
   bool rope = true;
   bool local_rope = false;  // ModelSpec::local_rope instead of the model's usual one
   bool recurrent = false;   // a gated delta net or Mamba-2 in place of attention
@@ -47,11 +48,11 @@ struct ModelSpec {
   std::string architecture;
   uint32_t layers = 0;  // without blocks for multi-token prediction
   uint32_t width = 0, context = 0;
-  uint32_t heads = 0, key_heads = 0;  // of the layer that has most
-  uint32_t key_width = 0, value_width = 0;
+  uint32_t heads = 0, key_heads = 0;        // of the layer that has most
+  uint32_t key_width = 0, value_width = 0;  // of layers that say nothing else
   float norm_eps = 0;
   RopeSpec rope;
-  RopeSpec local_rope;  // of layers with a window (MiMo-V2, Step-3.5)
+  RopeSpec local_rope;  // of layers with a window (MiMo-V2, Step-3.5, Gemma-4)
   const RopeSpec& RopeOf(uint32_t number) const {
     return layer[number].local_rope ? local_rope : rope;
   }
@@ -78,13 +79,17 @@ struct ModelSpec {
   bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
   bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
+  bool norm_values = false;            // Gemma-4: unweighted; keys may stand for the values, too
+  // Gemma-4: each layer has an MLP beside the experts, and norms before and after both.
+  bool parallel_experts = false;
   // Attention temperature (Llama-4): queries of layers without rotation are scaled by
   // 1 + temperature * ln(1 + floor((position + 1) / temperature_floor)).
   float temperature = 0;
   uint32_t temperature_floor = 0;
 
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
-  Activation activation = Activation::kSilu;         // for dense and shared MLPs
+  float logit_cap = 0;                        // logits become cap * tanh(logit / cap); 0: they stay
+  Activation activation = Activation::kSilu;  // for dense and shared MLPs
   Activation expert_activation = Activation::kSilu;  // for routed experts
   bool weigh_inputs = false;             // Llama-4: the gate multiplies the expert's input
   const char* second_norm = "ffn_norm";  // the tensor before the MLP

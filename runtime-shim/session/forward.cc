@@ -65,7 +65,8 @@ Status Forward::RunLayer(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
-  return spec_.layer[layer].feeds ? FeedLayer() : Ok();
+  if (!spec_.layer[layer].feeds) return Ok();
+  return spec_.parallel_experts && weights_->moe() ? FeedInParallel() : FeedLayer();
 }
 
 Status Forward::MixLayer() {
@@ -73,7 +74,10 @@ Status Forward::MixLayer() {
   Norm(weights_->attention.norm, hidden, normed);
   SHARD_CHECK(Mark("attention norm", normed));
   SHARD_CHECK(Attend());
-  executor_.Add(hidden, Now(scratch_.branch), spec_.residual_scale);
+  const Rows branch = Now(scratch_.branch);
+  const Matrix& after = weights_->attention.norm_after;
+  if (after) executor_.RmsNorm(branch, {after, {}, spec_.norm_eps}, branch);
+  executor_.Add(hidden, branch, spec_.residual_scale);
   return Ok();
 }
 

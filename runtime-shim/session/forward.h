@@ -80,6 +80,7 @@ class Forward {
     Rows keys, values;
   };
   CacheRows NewCacheRows() const;
+  void ProjectValues(const Rows& normed, const CacheRows& rows);
   void StoreCacheRows(const CacheRows& rows);
   AttentionShape ShapeOfAttention(const Segment& segment) const;
   Status MixHeads();
@@ -94,6 +95,9 @@ class Forward {
   Status RunDelta();
   Status ProjectDelta();
   void StepDeltas(const Segment& segment);
+
+  // forward_parallel.cc
+  Status FeedInParallel();
 
   // forward_experts.cc
   Status MixExperts();

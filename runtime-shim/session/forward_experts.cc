@@ -33,7 +33,7 @@ Picked PickedOf(std::span<const Segment> segments, uint32_t layer,
       ExpertRows& expert = by_id[own.ids[rank]];
       expert.weights = table[own.ids[rank]];
       expert.rows.push_back(row);
-      expert.gates.push_back(own.weights[rank]);
+      expert.gates.push_back(own.weights[rank] * expert.weights->output_scale);
       places[own.ids[rank]].push_back(row * own.ids.size() + rank);
     }
   }

@@ -38,6 +38,7 @@ struct Scratch {
   Rows latent_out;             // latent attention: heads * rank
   Rows gate, up;               // the width of the widest MLP
   Rows expert_in, expert_out;  // width
+  Rows beside;                 // ModelSpec::parallel_experts: width
   Rows space_in, space_out;    // of ModelSpec::expert_space
   Rows zeros;                  // width, always zero
   Rows router;                 // the largest number of experts of a layer

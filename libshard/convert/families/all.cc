@@ -13,6 +13,7 @@ constexpr GgufConverter kConverters[] = {
     {"deepseek-v3", "deepseek2", ConvertDeepseekV3},
     {"dots1", "dots1", ConvertDots1},
     {"ernie4.5-moe", "ernie4_5-moe", ConvertErnie45Moe},
+    {"gemma4-moe", "gemma4", ConvertGemma4Moe},
     {"glm4-moe", "glm4moe", ConvertGlm4Moe},
     {"glm4-moe-lite", "deepseek2", ConvertGlm4MoeLite},
     {"glm5", "glm-dsa", ConvertGlm5},

@@ -127,6 +127,7 @@ class Builder {
     if (hybrid_) HybridKeys();
     if (Is("mimo2")) MimoKeys();
     if (Is("nemotron_h_moe")) NemotronKeys();
+    if (Is("gemma4")) GemmaKeys();
     if (sparse_) Key("attention.indexer.top_k", GgufValue::U32(64));
     if (Is("glm4moe") || latent_) Key("expert_weights_norm", GgufValue::Bool(true));
     if (!latent_) return;
@@ -157,6 +158,35 @@ class Builder {
     Key("rope.freq_base_swa", GgufValue::F32(100));
   }
 
+  // The first layer has a window of two, the second half of the key heads, twice as wide.
+  void GemmaKeys() {
+    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
+    Key("attention.sliding_window", GgufValue::U32(2));
+    Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
+    for (const char* kind : {"key", "value"}) {
+      Key((std::string("attention.") + kind + "_length").c_str(), GgufValue::U32(2 * kHeadWidth));
+      Key((std::string("attention.") + kind + "_length_swa").c_str(), GgufValue::U32(kHeadWidth));
+    }
+    Key("rope.freq_base_swa", GgufValue::F32(100));
+    Key("final_logit_softcapping", GgufValue::F32(3));
+  }
+
+  void GemmaHeads(uint64_t heads, uint64_t width) {
+    Own("attn_q.weight", {kHeads * width, kWidth});
+    Own("attn_k.weight", {heads * width, kWidth});
+    if (heads == kKeyHeads) Own("attn_v.weight", {heads * width, kWidth});
+    Own("attn_output.weight", {kWidth, kHeads * width});
+    for (const char* name : {"attn_q_norm", "attn_k_norm"}) Norm(name, width);
+    for (const char* name : {"post_attention_norm", "post_ffw_norm_1", "pre_ffw_norm_2",
+                             "post_ffw_norm_2", "post_ffw_norm"})
+      Norm(name, kWidth);
+    Trunk(prefix_ + "ffn_gate_inp.scale", {kWidth}, 0.2f, 1);
+    Trunk(prefix_ + "layer_output_scale.weight", {1}, 0.2f, 1);
+    Own("ffn_gate.weight", {kInner, kWidth});
+    Own("ffn_up.weight", {kInner, kWidth});
+    Own("ffn_down.weight", {kWidth, kInner});
+  }
+
   HostTensor Make(const std::string& name, std::vector<uint64_t> shape, float size, float mean) {
     uint64_t count = 1;
     for (const uint64_t length : shape) count *= length;
@@ -183,6 +213,8 @@ class Builder {
   }
 
   void Heads() {
+    const bool first = prefix_ == "blk.0.";
+    if (Is("gemma4")) return GemmaHeads(first ? kKeyHeads : 1, first ? kHeadWidth : 2 * kHeadWidth);
     const bool windowed = Is("mimo2") && prefix_ == "blk.1.";
     const uint64_t keys = windowed ? 1 : kKeyHeads, value = Is("mimo2") ? kValueWidth : kHeadWidth;
     if (Is("bailingmoe2")) {
@@ -254,6 +286,8 @@ class Builder {
     if (v3 || shared) Shared();
     weights_->moe_layers[layer] = kExperts;
     for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);
+    if (Is("gemma4"))
+      set_.tensors.push_back(Make(prefix_ + "ffn_down_exps.scale", {kExperts}, 0.2f, 1));
     if (ungated) Own("ffn_latent_down.weight", {kRank, kWidth});
     if (ungated) Own("ffn_latent_up.weight", {kWidth, kRank});
     for (const char* kind : {"gate", "up", "down"}) {
