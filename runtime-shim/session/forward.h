@@ -65,6 +65,8 @@ class Forward {
   Status RunSegments(std::span<Segment> segments, uint32_t layers);
   void WriteTurns();
   Status RunLayer(uint32_t layer);
+  Status MixLayer();
+  Status FeedLayer();
 
   // forward_attention.cc
   Status Attend();
@@ -78,6 +80,7 @@ class Forward {
     Rows keys, values;
   };
   CacheRows NewCacheRows() const;
+  void ProjectValues(const Rows& normed, const CacheRows& rows);
   void StoreCacheRows(const CacheRows& rows);
   AttentionShape ShapeOfAttention(const Segment& segment) const;
   Status MixHeads();
@@ -85,10 +88,16 @@ class Forward {
   Rows QueriesNow() const;
   Rows AttendedNow() const;
 
+  // forward_mamba.cc
+  Status RunMamba();
+
   // forward_delta.cc
   Status RunDelta();
   Status ProjectDelta();
   void StepDeltas(const Segment& segment);
+
+  // forward_parallel.cc
+  Status FeedInParallel();
 
   // forward_experts.cc
   Status MixExperts();
@@ -126,8 +135,8 @@ class Forward {
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;
-  // Of a delta net: what its projections gave, and what it makes of it.
-  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, delta_out_;
+  // Of a delta net what its projections gave; of any recurrence what it makes of that.
+  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, recurrent_out_;
 };
 
 }  // namespace moepack::runtime
