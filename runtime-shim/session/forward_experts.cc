@@ -140,6 +140,11 @@ void Forward::AddShared() {
   executor_.Add(Now(scratch_.branch), out, 1);
 }
 
+void Forward::RunShared() {
+  executor_.Copy(Now(scratch_.zeros), Now(scratch_.branch));
+  AddShared();
+}
+
 Status Forward::MixExperts() {
   SHARD_TRY(const std::vector<Selection> chosen, Route());
   SHARD_CHECK(RunExperts(chosen));
