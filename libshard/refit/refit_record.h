@@ -32,7 +32,8 @@ struct RefitOutcome {
   double error_before = 0, error_after = 0;
   uint64_t neurons_moved = 0;
   std::vector<uint64_t> slot_tokens;  // of each refitted slot: calibration tokens routed to it
-  std::string file, sha256;           // in the store; "" unless accepted
+  // Of the store's file with the experts, 64 hexadecimal digits; "" unless accepted.
+  std::string sha256;
   bool operator==(const RefitOutcome&) const = default;
 };
 

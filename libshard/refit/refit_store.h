@@ -17,6 +17,8 @@
 namespace moepack {
 
 inline constexpr const char* kRefitFile = "refit.json";
+// "layer-003-group-001.safetensors".
+std::string RefittedFileName(uint32_t layer, uint32_t group);
 
 // What the refit of one layer gave one group. All matrices are row-major, one expert after another
 // in the order of `experts`; n is their number, H the hidden size, F the width of an expert.
@@ -81,7 +83,7 @@ class RefitStoreWriter {
   const RefitRecord& record() const { return record_; }
   bool Has(uint32_t layer) const;
   // Adds a layer: one outcome per group, in the order of groups, and the experts of those that were
-  // accepted (RefitOutcome::file and ::sha256 are set here). REQUIRES: layers ascend.
+  // accepted (RefitOutcome::sha256 is set here). REQUIRES: layers ascend.
   Status Add(std::vector<RefitOutcome> outcomes, const std::vector<RefittedExperts>& accepted);
 
  private:
