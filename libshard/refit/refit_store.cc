@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "libshard/format/safetensors.h"
@@ -20,6 +22,7 @@ constexpr uint64_t kMaxRecordBytes = 256u << 20;
 constexpr const char* kLayerKey = "layer";
 constexpr const char* kGroupKey = "group";
 constexpr const char* kExpertsKey = "experts";
+constexpr const char* kUp = "up";
 
 using Shape = std::vector<uint64_t>;
 
@@ -36,7 +39,7 @@ Result<ExpertIds> ReadExperts(const std::string& where, const SafetensorsHeader&
   const auto experts = header.metadata.find(kExpertsKey);
   if (experts == header.metadata.end())
     return Error{Code::kCorrupt, Cat(where, ": ", kExpertsKey, ": expected a list, found none")};
-  return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer);
+  return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer - 1);
 }
 
 const RefittedArray* FindArray(std::string_view name) {
@@ -45,15 +48,15 @@ const RefittedArray* FindArray(std::string_view name) {
   return nullptr;
 }
 
-Status ReadArray(const ByteSource& file, const TensorEntry& tensor, RefittedExperts& out) {
-  const std::string place = Cat(file.name(), ": tensor ", Quoted(tensor.name));
+// Notes where an array lies. The shapes follow from those of `up`, which comes first.
+Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFile& out) {
+  const std::string place = Cat(where, ": tensor ", Quoted(tensor.name));
   const RefittedArray* array = FindArray(tensor.name);
   if (array == nullptr)
     return Error{Code::kCorrupt, Cat(place, ": expected an array of a refit, found another")};
   if (tensor.dtype != "F32")
     return Error{Code::kCorrupt, Cat(place, ": expected F32, found ", Shown(tensor.dtype))};
-  // The other shapes follow from this one.
-  if (tensor.name == "up" && tensor.shape.size() == 3) {
+  if (tensor.name == kUp && tensor.shape.size() == 3) {
     out.width = tensor.shape[1];
     out.hidden = tensor.shape[2];
   }
@@ -61,42 +64,111 @@ Status ReadArray(const ByteSource& file, const TensorEntry& tensor, RefittedExpe
   if (tensor.shape != expected)
     return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(expected), ", found ",
                                      FormatShape(tensor.shape))};
-  std::vector<float>& values = out.*array->values;
-  values.resize(tensor.bytes / sizeof(float));
-  return file.ReadAt(tensor.offset, std::as_writable_bytes(std::span(values)));
+  out.offsets[tensor.name] = tensor.offset;
+  return Ok();
 }
 
-Result<RefittedExperts> ReadRefitted(const ByteSource& file, uint32_t layer, uint32_t group) {
-  SHARD_TRY(const SafetensorsHeader header, ReadSafetensorsHeader(file, file.name()));
-  RefittedExperts out;
-  out.layer = layer;
-  out.group = group;
-  SHARD_TRY(out.experts, ReadExperts(file.name(), header, layer, group));
-  for (const bool shapes : {true, false}) {
-    for (const TensorEntry& tensor : header.tensors)
-      if ((tensor.name == "up") == shapes) SHARD_CHECK(ReadArray(file, tensor, out));
+Status CheckAgainstRecord(const std::string& where, const RefittedFile& file,
+                          const RefitOutcome& outcome) {
+  if (file.experts != outcome.experts)
+    return Error{Code::kCorrupt,
+                 Cat(where, ": ", kExpertsKey, ": expected ", Quoted(FormatIds(outcome.experts)),
+                     " (refit.json), found ", Quoted(FormatIds(file.experts)))};
+  std::vector<std::string> names;
+  for (const RefittedArray& array : RefittedArrays()) {
+    if (file.offsets.contains(array.name)) names.emplace_back(array.name);
+    if (!array.required || file.offsets.contains(array.name)) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": tensor ", Quoted(array.name), ": expected in the file, found none")};
   }
-  SHARD_CHECK(CheckRefitted(file.name(), out));
+  if (names == outcome.arrays) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": tensors: expected ", Join(outcome.arrays, ", "),
+                                   " (refit.json), found ", Join(names, ", "))};
+}
+
+Result<RefittedFile> ReadHeader(const ByteSource& file, const RefitOutcome& outcome) {
+  SHARD_TRY(const SafetensorsHeader header, ReadSafetensorsHeader(file, file.name()));
+  RefittedFile out;
+  out.size = file.size();
+  out.data_start = header.data_start;
+  if (out.data_start % sizeof(float) != 0)
+    return Error{Code::kCorrupt, Cat(file.name(), ": start of the data: expected a multiple of ",
+                                     sizeof(float), ", found ", out.data_start)};
+  SHARD_TRY(out.experts, ReadExperts(file.name(), header, outcome.layer, outcome.group));
+  for (const bool up : {true, false}) {
+    for (const TensorEntry& tensor : header.tensors)
+      if ((tensor.name == kUp) == up) SHARD_CHECK(AddArray(file.name(), tensor, out));
+  }
+  SHARD_CHECK(CheckAgainstRecord(file.name(), out, outcome));
   return out;
 }
 
-Status CheckArray(const std::string& where, const RefittedExperts& refitted,
-                  const RefittedArray& array) {
-  const std::vector<float>& values = refitted.*array.values;
-  const std::string place = Cat(where, ": tensor ", Quoted(array.name));
-  if (values.empty() && !array.required) return Ok();
-  const Shape shape = array.shape(refitted.experts.size(), refitted.hidden, refitted.width);
-  uint64_t expected = 1;
-  for (uint64_t dimension : shape) expected *= dimension;
-  if (values.empty() || values.size() != expected)
-    return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(shape), ", found ",
-                                     values.size(), " values")};
-  const auto bad = std::find_if_not(values.begin(), values.end(),
-                                    [](float value) { return std::isfinite(value); });
-  if (bad == values.end()) return Ok();
-  return Error{Code::kCorrupt, Cat(place, ": expected finite values, found ", *bad, " at value ",
-                                   bad - values.begin(), " (layer ", refitted.layer, ", group ",
-                                   refitted.group, ")")};
+// The array that holds this byte of the file.
+std::string ArrayAt(const RefittedFile& file, uint64_t offset) {
+  std::string name;
+  uint64_t begin = 0;
+  for (const auto& [array, at] : file.offsets) {
+    if (at > offset || (at < begin && !name.empty())) continue;
+    name = array;
+    begin = at;
+  }
+  return name;
+}
+
+// Hashes the file and looks at every value in one pass.
+Status CheckContent(const ByteSource& source, const RefittedFile& file,
+                    const RefitOutcome& outcome) {
+  Sha256 digest;
+  std::vector<std::byte> buffer(kNearScanStep);
+  // The data starts at a multiple of eight, and so does every step.
+  for (uint64_t at = 0; at < file.size; at += buffer.size()) {
+    SHARD_CHECK(CheckInterrupt());
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), file.size - at));
+    SHARD_CHECK(source.ReadAt(at, piece));
+    digest.Update(piece);
+    for (uint64_t i = at < file.data_start ? std::min<uint64_t>(file.data_start - at, piece.size())
+                                           : 0;
+         i + sizeof(float) <= piece.size(); i += sizeof(float)) {
+      const auto value = LoadLe<float>(piece.subspan(i));
+      if (std::isfinite(value)) continue;
+      return Error{Code::kCorrupt,
+                   Cat(source.name(), ": tensor ", Quoted(ArrayAt(file, at + i)),
+                       ": expected finite values, found ", value, " at byte ", at + i, " (layer ",
+                       outcome.layer, ", group ", outcome.group, ")")};
+    }
+  }
+  const std::string sha256 = digest.Finish();
+  if (sha256 == outcome.sha256) return source.CheckUnchanged();
+  return Error{Code::kCorrupt, Cat(source.name(), ": sha256: expected ", outcome.sha256,
+                                   " (refit.json), found ", sha256)};
+}
+
+Result<RefittedExperts> ReadValues(const ByteSource& source, const RefittedFile& file,
+                                   const RefitOutcome& outcome) {
+  RefittedExperts out;
+  out.layer = outcome.layer;
+  out.group = outcome.group;
+  out.experts = file.experts;
+  out.hidden = file.hidden;
+  out.width = file.width;
+  for (const RefittedArray& array : RefittedArrays()) {
+    const auto offset = file.offsets.find(array.name);
+    if (offset == file.offsets.end()) continue;
+    uint64_t count = 1;
+    for (const uint64_t size : array.shape(file.experts.size(), file.hidden, file.width))
+      count *= size;
+    std::vector<float>& values = out.*array.values;
+    values.resize(count);
+    SHARD_CHECK(source.ReadAt(offset->second, std::as_writable_bytes(std::span(values))));
+  }
+  return out;
+}
+
+std::vector<std::string> NamesOf(const RefittedExperts& refitted) {
+  std::vector<std::string> names;
+  for (const RefittedArray& array : RefittedArrays())
+    if (!(refitted.*array.values).empty()) names.emplace_back(array.name);
+  return names;
 }
 
 std::string HeaderOf(const RefittedExperts& refitted) {
@@ -170,59 +242,6 @@ std::string RefittedFileName(uint32_t layer, uint32_t group) {
   return Cat("layer-", ZeroPadded(layer, 3), "-group-", ZeroPadded(group, 3), ".safetensors");
 }
 
-const std::vector<RefittedArray>& RefittedArrays() {
-  using R = RefittedExperts;
-  static const auto of_gate = [](uint64_t n, uint64_t h, uint64_t f) { return Shape{n, f, h}; };
-  static const auto of_down = [](uint64_t n, uint64_t h, uint64_t f) { return Shape{n, h, f}; };
-  static const auto of_router = [](uint64_t n, uint64_t h, uint64_t) { return Shape{n, h}; };
-  static const auto of_width = [](uint64_t n, uint64_t, uint64_t f) { return Shape{n, f}; };
-  static const auto of_experts = [](uint64_t n, uint64_t, uint64_t) { return Shape{n}; };
-  static const std::vector<RefittedArray> arrays = {
-      {"gate", &R::gate, false, of_gate},
-      {"up", &R::up, true, of_gate},
-      {"down", &R::down, true, of_down},
-      {"router", &R::router, true, of_router},
-      {"router_bias", &R::router_bias, false, of_experts},
-      {"selection_bias", &R::selection_bias, false, of_experts},
-      {"gate_bias", &R::gate_bias, false, of_width},
-      {"up_bias", &R::up_bias, false, of_width},
-      {"down_bias", &R::down_bias, false, of_router},
-  };
-  return arrays;
-}
-
-Status CheckRefitted(const std::string& where, const RefittedExperts& refitted) {
-  const ExpertIds& ids = refitted.experts;
-  const bool ascend =
-      std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
-  if (ids.empty() || !ascend)
-    return Error{Code::kCorrupt,
-                 Cat(where, ": ", kExpertsKey, ": expected ascending ids, at least one, found ",
-                     Quoted(FormatIds(ids)))};
-  for (const RefittedArray& array : RefittedArrays())
-    SHARD_CHECK(CheckArray(where, refitted, array));
-  return Ok();
-}
-
-ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer) {
-  ExpertIds slots = IdsOf(HeldBy(plan.groups[group]), layer);
-  const OverlayPlan* overlay = plan.current_overlay();
-  if (overlay == nullptr) return slots;
-  slots = Difference(slots, IdsOf(overlay->experts, layer));
-  return Difference(slots, IdsOf(FillOf(*overlay, group), layer));
-}
-
-std::string RefitPlanDigest(const Plan& plan) {
-  Json groups = Json::array();
-  for (const GroupPlan& group : plan.groups)
-    groups.push_back(LayerExpertsToJson(HeldBy(group), plan.layers));
-  const OverlayPlan* overlay = plan.current_overlay();
-  Json document = Json::object();
-  document["groups"] = std::move(groups);
-  document["overlay"] = overlay == nullptr ? Json(nullptr) : OverlayToJson(*overlay, plan.layers);
-  return Sha256Hex(WriteJson(document));
-}
-
 Result<RefitStore> RefitStore::Open(const fs::path& directory) {
   RefitStore store;
   store.directory_ = directory;
@@ -230,16 +249,20 @@ Result<RefitStore> RefitStore::Open(const fs::path& directory) {
   return store;
 }
 
-Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t group) const {
+Result<std::optional<RefittedFile>> RefitStore::Check(uint32_t layer, uint32_t group) const {
   const RefitOutcome* outcome = record_.Find(layer, group);
-  if (outcome == nullptr || !outcome->accepted) return std::optional<RefittedExperts>();
-  SHARD_TRY(const ByteSourcePtr file, LocalTree(directory_).Open(RefittedFileName(layer, group)));
-  SHARD_TRY(RefittedExperts refitted, ReadRefitted(*file, layer, group));
-  SHARD_TRY(const std::string sha256, Sha256OfStart(*file, file->size()));
-  if (sha256 != outcome->sha256)
-    return Error{Code::kCorrupt, Cat(file->name(), ": sha256: expected ", outcome->sha256,
-                                     " (refit.json), found ", sha256)};
-  SHARD_CHECK(file->CheckUnchanged());
+  if (outcome == nullptr || !outcome->accepted) return std::optional<RefittedFile>();
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory_).Open(RefittedFileName(layer, group)));
+  SHARD_TRY(RefittedFile file, ReadHeader(*source, *outcome));
+  SHARD_CHECK(CheckContent(*source, file, *outcome));
+  return std::optional(std::move(file));
+}
+
+Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t group) const {
+  SHARD_TRY(const std::optional<RefittedFile> file, Check(layer, group));
+  if (!file) return std::optional<RefittedExperts>();
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory_).Open(RefittedFileName(layer, group)));
+  SHARD_TRY(RefittedExperts refitted, ReadValues(*source, *file, *record_.Find(layer, group)));
   return std::optional(std::move(refitted));
 }
 
@@ -269,6 +292,8 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
   SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(directory_));
   for (RefitOutcome& outcome : outcomes) {
     outcome.sha256.clear();
+    outcome.experts.clear();
+    outcome.arrays.clear();
     if (!outcome.accepted) continue;
     const auto experts =
         std::find_if(accepted.begin(), accepted.end(),
@@ -278,6 +303,8 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
       return Error{Code::kInvalidArgument,
                    Cat(Shown(directory_.string()), ": ", name, ": expected experts, found none")};
     SHARD_CHECK(CheckRefitted(name, *experts));
+    outcome.experts = experts->experts;
+    outcome.arrays = NamesOf(*experts);
     SHARD_TRY(outcome.sha256, WriteRefitted(files, *experts));
   }
   RefitRecord record = record_;
