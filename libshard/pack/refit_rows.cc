@@ -136,6 +136,12 @@ RefitTensors::ArrayNames RefitTensors::NamesOf(std::string_view role, std::strin
   return weight ? ArrayNames{"gate", "up"} : ArrayNames{"gate_bias", "up_bias"};
 }
 
+bool RefitTensors::Changes(const RefitOutcome& outcome, const ModelTensor& tensor) {
+  const ArrayNames names = NamesOf(tensor.rule->role, tensor.leaf);
+  return !names.empty() &&
+         std::find(outcome.arrays.begin(), outcome.arrays.end(), names[0]) != outcome.arrays.end();
+}
+
 // False where the source's values stay: biases may be left alone.
 Result<bool> RefitTensors::HasArrays(const Place& place, const ArrayNames& names) {
   const auto there = [&](std::string_view name) {

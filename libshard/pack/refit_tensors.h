@@ -32,6 +32,9 @@ class RefitTensors {
   // and nothing to make their bytes of. A verifier compares layouts with it.
   static RefitTensors Promised(RefitRecord record);
 
+  // Whether what was accepted has values for the tensor, where its group holds experts of it.
+  static bool Changes(const RefitOutcome& outcome, const ModelTensor& tensor);
+
   const RefitRecord& record() const { return record_; }
   // They follow the model's files among the sources of a packing run.
   const std::vector<SourceFile>& files() const { return files_; }
