@@ -108,6 +108,29 @@ Result<uint32_t> ReadBelow(const JsonFields& fields, const char* key, uint32_t l
                                    ", found ", number)};
 }
 
+<<<<<<< HEAD
+=======
+Status ReadAccepted(const JsonFields& fields, RefitOutcome& outcome) {
+  if (!outcome.accepted) {
+    for (const char* key : {"experts", "arrays", "sha256"})
+      if (fields.Has(key)) return fields.Wrong(key, "none where nothing was accepted");
+    return Ok();
+  }
+  SHARD_TRY(outcome.sha256, ReadHex(fields, "sha256", kSha256Digits));
+  SHARD_TRY(const std::string experts, fields.String("experts"));
+  SHARD_TRY(outcome.experts,
+            ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
+  if (outcome.experts.empty()) return fields.Wrong("experts", "at least one id");
+  SHARD_TRY(const Json* arrays, ReadEntries(fields, "arrays", true));
+  for (const Json& name : *arrays) {
+    if (!name.is_string()) return fields.Wrong("arrays", "a list of names");
+    outcome.arrays.push_back(name.get<std::string>());
+    SHARD_CHECK(CheckShort(Cat(fields.where(), ": arrays"), outcome.arrays.back()));
+  }
+  return Ok();
+}
+
+>>>>>>> h2
 Result<RefitOutcome> ReadOutcome(const std::string& where, const Json& value) {
   SHARD_CHECK(CheckObjectAt(where, value));
   const JsonFields fields(value, where);
@@ -124,11 +147,15 @@ Result<RefitOutcome> ReadOutcome(const std::string& where, const Json& value) {
     if (!count.is_number_unsigned()) return fields.Wrong("slot_tokens", "a list of counts");
     outcome.slot_tokens.push_back(count.get<uint64_t>());
   }
+<<<<<<< HEAD
   if (outcome.accepted) {
     SHARD_TRY(outcome.sha256, ReadHex(fields, "sha256", kSha256Digits));
   } else if (fields.Has("sha256")) {
     return fields.Wrong("sha256", "none where nothing was accepted");
   }
+=======
+  SHARD_CHECK(ReadAccepted(fields, outcome));
+>>>>>>> h2
   return outcome;
 }
 
@@ -168,7 +195,14 @@ Json OutcomeToJson(const RefitOutcome& outcome) {
   entry["error_after"] = outcome.error_after;
   entry["neurons_moved"] = outcome.neurons_moved;
   entry["slot_tokens"] = outcome.slot_tokens;
+<<<<<<< HEAD
   if (outcome.accepted) entry["sha256"] = outcome.sha256;
+=======
+  if (!outcome.accepted) return entry;
+  entry["experts"] = FormatIds(outcome.experts);
+  entry["arrays"] = outcome.arrays;
+  entry["sha256"] = outcome.sha256;
+>>>>>>> h2
   return entry;
 }
 

@@ -5,10 +5,18 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+<<<<<<< HEAD
+=======
+#include "libshard/base/bytes.h"
+>>>>>>> h2
 #include "libshard/base/digest.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
+<<<<<<< HEAD
+=======
+#include "libshard/base/parallel.h"
+>>>>>>> h2
 #include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "libshard/format/safetensors.h"
@@ -20,6 +28,10 @@ constexpr uint64_t kMaxRecordBytes = 256u << 20;
 constexpr const char* kLayerKey = "layer";
 constexpr const char* kGroupKey = "group";
 constexpr const char* kExpertsKey = "experts";
+<<<<<<< HEAD
+=======
+constexpr const char* kUp = "up";
+>>>>>>> h2
 
 using Shape = std::vector<uint64_t>;
 
@@ -36,7 +48,11 @@ Result<ExpertIds> ReadExperts(const std::string& where, const SafetensorsHeader&
   const auto experts = header.metadata.find(kExpertsKey);
   if (experts == header.metadata.end())
     return Error{Code::kCorrupt, Cat(where, ": ", kExpertsKey, ": expected a list, found none")};
+<<<<<<< HEAD
   return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer);
+=======
+  return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer - 1);
+>>>>>>> h2
 }
 
 const RefittedArray* FindArray(std::string_view name) {
@@ -45,15 +61,25 @@ const RefittedArray* FindArray(std::string_view name) {
   return nullptr;
 }
 
+<<<<<<< HEAD
 Status ReadArray(const ByteSource& file, const TensorEntry& tensor, RefittedExperts& out) {
   const std::string place = Cat(file.name(), ": tensor ", Quoted(tensor.name));
+=======
+// Notes where an array lies. The shapes follow from those of `up`, which comes first.
+Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFile& out) {
+  const std::string place = Cat(where, ": tensor ", Quoted(tensor.name));
+>>>>>>> h2
   const RefittedArray* array = FindArray(tensor.name);
   if (array == nullptr)
     return Error{Code::kCorrupt, Cat(place, ": expected an array of a refit, found another")};
   if (tensor.dtype != "F32")
     return Error{Code::kCorrupt, Cat(place, ": expected F32, found ", Shown(tensor.dtype))};
+<<<<<<< HEAD
   // The other shapes follow from this one.
   if (tensor.name == "up" && tensor.shape.size() == 3) {
+=======
+  if (tensor.name == kUp && tensor.shape.size() == 3) {
+>>>>>>> h2
     out.width = tensor.shape[1];
     out.hidden = tensor.shape[2];
   }
@@ -61,6 +87,7 @@ Status ReadArray(const ByteSource& file, const TensorEntry& tensor, RefittedExpe
   if (tensor.shape != expected)
     return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(expected), ", found ",
                                      FormatShape(tensor.shape))};
+<<<<<<< HEAD
   std::vector<float>& values = out.*array->values;
   values.resize(tensor.bytes / sizeof(float));
   return file.ReadAt(tensor.offset, std::as_writable_bytes(std::span(values)));
@@ -97,6 +124,113 @@ Status CheckArray(const std::string& where, const RefittedExperts& refitted,
   return Error{Code::kCorrupt, Cat(place, ": expected finite values, found ", *bad, " at value ",
                                    bad - values.begin(), " (layer ", refitted.layer, ", group ",
                                    refitted.group, ")")};
+=======
+  out.offsets[tensor.name] = tensor.offset;
+  return Ok();
+}
+
+Status CheckAgainstRecord(const std::string& where, const RefittedFile& file,
+                          const RefitOutcome& outcome) {
+  if (file.experts != outcome.experts)
+    return Error{Code::kCorrupt,
+                 Cat(where, ": ", kExpertsKey, ": expected ", Quoted(FormatIds(outcome.experts)),
+                     " (refit.json), found ", Quoted(FormatIds(file.experts)))};
+  std::vector<std::string> names;
+  for (const RefittedArray& array : RefittedArrays()) {
+    if (file.offsets.contains(array.name)) names.emplace_back(array.name);
+    if (!array.required || file.offsets.contains(array.name)) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": tensor ", Quoted(array.name), ": expected in the file, found none")};
+  }
+  if (names == outcome.arrays) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": tensors: expected ", Join(outcome.arrays, ", "),
+                                   " (refit.json), found ", Join(names, ", "))};
+}
+
+Result<RefittedFile> ReadHeader(const ByteSource& file, const RefitOutcome& outcome) {
+  SHARD_TRY(const SafetensorsHeader header, ReadSafetensorsHeader(file, file.name()));
+  RefittedFile out;
+  out.size = file.size();
+  out.data_start = header.data_start;
+  if (out.data_start % sizeof(float) != 0)
+    return Error{Code::kCorrupt, Cat(file.name(), ": start of the data: expected a multiple of ",
+                                     sizeof(float), ", found ", out.data_start)};
+  SHARD_TRY(out.experts, ReadExperts(file.name(), header, outcome.layer, outcome.group));
+  for (const bool up : {true, false}) {
+    for (const TensorEntry& tensor : header.tensors)
+      if ((tensor.name == kUp) == up) SHARD_CHECK(AddArray(file.name(), tensor, out));
+  }
+  SHARD_CHECK(CheckAgainstRecord(file.name(), out, outcome));
+  return out;
+}
+
+// The array that holds this byte of the file.
+std::string ArrayAt(const RefittedFile& file, uint64_t offset) {
+  std::string name;
+  uint64_t begin = 0;
+  for (const auto& [array, at] : file.offsets) {
+    if (at > offset || (at < begin && !name.empty())) continue;
+    name = array;
+    begin = at;
+  }
+  return name;
+}
+
+// Hashes the file and looks at every value in one pass.
+Status CheckContent(const ByteSource& source, const RefittedFile& file,
+                    const RefitOutcome& outcome) {
+  Sha256 digest;
+  std::vector<std::byte> buffer(kNearScanStep);
+  // The data starts at a multiple of eight, and so does every step.
+  for (uint64_t at = 0; at < file.size; at += buffer.size()) {
+    SHARD_CHECK(CheckInterrupt());
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), file.size - at));
+    SHARD_CHECK(source.ReadAt(at, piece));
+    digest.Update(piece);
+    for (uint64_t i = at < file.data_start ? std::min<uint64_t>(file.data_start - at, piece.size())
+                                           : 0;
+         i + sizeof(float) <= piece.size(); i += sizeof(float)) {
+      const auto value = LoadLe<float>(piece.subspan(i));
+      if (std::isfinite(value)) continue;
+      return Error{Code::kCorrupt,
+                   Cat(source.name(), ": tensor ", Quoted(ArrayAt(file, at + i)),
+                       ": expected finite values, found ", value, " at byte ", at + i, " (layer ",
+                       outcome.layer, ", group ", outcome.group, ")")};
+    }
+  }
+  const std::string sha256 = digest.Finish();
+  if (sha256 == outcome.sha256) return source.CheckUnchanged();
+  return Error{Code::kCorrupt, Cat(source.name(), ": sha256: expected ", outcome.sha256,
+                                   " (refit.json), found ", sha256)};
+}
+
+Result<RefittedExperts> ReadValues(const ByteSource& source, const RefittedFile& file,
+                                   const RefitOutcome& outcome) {
+  RefittedExperts out;
+  out.layer = outcome.layer;
+  out.group = outcome.group;
+  out.experts = file.experts;
+  out.hidden = file.hidden;
+  out.width = file.width;
+  for (const RefittedArray& array : RefittedArrays()) {
+    const auto offset = file.offsets.find(array.name);
+    if (offset == file.offsets.end()) continue;
+    uint64_t count = 1;
+    for (const uint64_t size : array.shape(file.experts.size(), file.hidden, file.width))
+      count *= size;
+    std::vector<float>& values = out.*array.values;
+    values.resize(count);
+    SHARD_CHECK(source.ReadAt(offset->second, std::as_writable_bytes(std::span(values))));
+  }
+  return out;
+}
+
+std::vector<std::string> NamesOf(const RefittedExperts& refitted) {
+  std::vector<std::string> names;
+  for (const RefittedArray& array : RefittedArrays())
+    if (!(refitted.*array.values).empty()) names.emplace_back(array.name);
+  return names;
+>>>>>>> h2
 }
 
 std::string HeaderOf(const RefittedExperts& refitted) {
@@ -170,6 +304,7 @@ std::string RefittedFileName(uint32_t layer, uint32_t group) {
   return Cat("layer-", ZeroPadded(layer, 3), "-group-", ZeroPadded(group, 3), ".safetensors");
 }
 
+<<<<<<< HEAD
 const std::vector<RefittedArray>& RefittedArrays() {
   using R = RefittedExperts;
   static const auto of_gate = [](uint64_t n, uint64_t h, uint64_t f) { return Shape{n, f, h}; };
@@ -223,6 +358,8 @@ std::string RefitPlanDigest(const Plan& plan) {
   return Sha256Hex(WriteJson(document));
 }
 
+=======
+>>>>>>> h2
 Result<RefitStore> RefitStore::Open(const fs::path& directory) {
   RefitStore store;
   store.directory_ = directory;
@@ -230,6 +367,7 @@ Result<RefitStore> RefitStore::Open(const fs::path& directory) {
   return store;
 }
 
+<<<<<<< HEAD
 Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t group) const {
   const RefitOutcome* outcome = record_.Find(layer, group);
   if (outcome == nullptr || !outcome->accepted) return std::optional<RefittedExperts>();
@@ -240,6 +378,22 @@ Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t
     return Error{Code::kCorrupt, Cat(file->name(), ": sha256: expected ", outcome->sha256,
                                      " (refit.json), found ", sha256)};
   SHARD_CHECK(file->CheckUnchanged());
+=======
+Result<std::optional<RefittedFile>> RefitStore::Check(uint32_t layer, uint32_t group) const {
+  const RefitOutcome* outcome = record_.Find(layer, group);
+  if (outcome == nullptr || !outcome->accepted) return std::optional<RefittedFile>();
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory_).Open(RefittedFileName(layer, group)));
+  SHARD_TRY(RefittedFile file, ReadHeader(*source, *outcome));
+  SHARD_CHECK(CheckContent(*source, file, *outcome));
+  return std::optional(std::move(file));
+}
+
+Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t group) const {
+  SHARD_TRY(const std::optional<RefittedFile> file, Check(layer, group));
+  if (!file) return std::optional<RefittedExperts>();
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory_).Open(RefittedFileName(layer, group)));
+  SHARD_TRY(RefittedExperts refitted, ReadValues(*source, *file, *record_.Find(layer, group)));
+>>>>>>> h2
   return std::optional(std::move(refitted));
 }
 
@@ -269,6 +423,11 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
   SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(directory_));
   for (RefitOutcome& outcome : outcomes) {
     outcome.sha256.clear();
+<<<<<<< HEAD
+=======
+    outcome.experts.clear();
+    outcome.arrays.clear();
+>>>>>>> h2
     if (!outcome.accepted) continue;
     const auto experts =
         std::find_if(accepted.begin(), accepted.end(),
@@ -278,6 +437,11 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
       return Error{Code::kInvalidArgument,
                    Cat(Shown(directory_.string()), ": ", name, ": expected experts, found none")};
     SHARD_CHECK(CheckRefitted(name, *experts));
+<<<<<<< HEAD
+=======
+    outcome.experts = experts->experts;
+    outcome.arrays = NamesOf(*experts);
+>>>>>>> h2
     SHARD_TRY(outcome.sha256, WriteRefitted(files, *experts));
   }
   RefitRecord record = record_;

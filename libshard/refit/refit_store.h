@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +57,14 @@ ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer);
 // current overlay.
 std::string RefitPlanDigest(const Plan& plan);
 
+// Where a file of a store has its arrays.
+struct RefittedFile {
+  ExpertIds experts;
+  uint64_t hidden = 0, width = 0;
+  std::map<std::string, uint64_t, std::less<>> offsets;  // of each array, by its name
+  uint64_t size = 0, data_start = 0;
+};
+
 class RefitStore {
  public:
   // Reads refit.json, which may be hostile. kNotFound when there is none.
@@ -62,8 +72,10 @@ class RefitStore {
 
   const fs::path& directory() const { return directory_; }
   const RefitRecord& record() const { return record_; }
-  // Reads what was accepted for this layer and group, and checks shapes, values and the file's
-  // digest. No value when nothing was accepted, or the pair is not in the store.
+  // Checks the file of what was accepted for this layer and group: shapes, values and digest, all
+  // against the record. No value when nothing was accepted, or the pair is not in the store.
+  Result<std::optional<RefittedFile>> Check(uint32_t layer, uint32_t group) const;
+  // Does the same and reads the values.
   Result<std::optional<RefittedExperts>> Read(uint32_t layer, uint32_t group) const;
 
  private:
@@ -83,7 +95,7 @@ class RefitStoreWriter {
   const RefitRecord& record() const { return record_; }
   bool Has(uint32_t layer) const;
   // Adds a layer: one outcome per group, in the order of groups, and the experts of those that were
-  // accepted (RefitOutcome::sha256 is set here). REQUIRES: layers ascend.
+  // accepted (what RefitOutcome says of them is set here). REQUIRES: layers ascend.
   Status Add(std::vector<RefitOutcome> outcomes, const std::vector<RefittedExperts>& accepted);
 
  private:

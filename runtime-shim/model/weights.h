@@ -59,7 +59,7 @@ struct Weights {
   // A distribution's plan, of whose overlays only the loaded one is left, and the versions that a
   // node reports.
   std::optional<Plan> plan;
-  std::string model_version, shard_version, replica_version;
+  std::string model_version, shard_version, replica_version, refit_version;
   std::vector<LoadedPart> parts;
   std::vector<std::string> notes;  // "2 blocks for multi-token prediction are not run"
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the trunk
