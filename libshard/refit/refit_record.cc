@@ -108,8 +108,6 @@ Result<uint32_t> ReadBelow(const JsonFields& fields, const char* key, uint32_t l
                                    ", found ", number)};
 }
 
-<<<<<<< HEAD
-=======
 Status ReadAccepted(const JsonFields& fields, RefitOutcome& outcome) {
   if (!outcome.accepted) {
     for (const char* key : {"experts", "arrays", "sha256"})
@@ -130,7 +128,6 @@ Status ReadAccepted(const JsonFields& fields, RefitOutcome& outcome) {
   return Ok();
 }
 
->>>>>>> h2
 Result<RefitOutcome> ReadOutcome(const std::string& where, const Json& value) {
   SHARD_CHECK(CheckObjectAt(where, value));
   const JsonFields fields(value, where);
@@ -147,15 +144,7 @@ Result<RefitOutcome> ReadOutcome(const std::string& where, const Json& value) {
     if (!count.is_number_unsigned()) return fields.Wrong("slot_tokens", "a list of counts");
     outcome.slot_tokens.push_back(count.get<uint64_t>());
   }
-<<<<<<< HEAD
-  if (outcome.accepted) {
-    SHARD_TRY(outcome.sha256, ReadHex(fields, "sha256", kSha256Digits));
-  } else if (fields.Has("sha256")) {
-    return fields.Wrong("sha256", "none where nothing was accepted");
-  }
-=======
   SHARD_CHECK(ReadAccepted(fields, outcome));
->>>>>>> h2
   return outcome;
 }
 
@@ -195,14 +184,10 @@ Json OutcomeToJson(const RefitOutcome& outcome) {
   entry["error_after"] = outcome.error_after;
   entry["neurons_moved"] = outcome.neurons_moved;
   entry["slot_tokens"] = outcome.slot_tokens;
-<<<<<<< HEAD
-  if (outcome.accepted) entry["sha256"] = outcome.sha256;
-=======
   if (!outcome.accepted) return entry;
   entry["experts"] = FormatIds(outcome.experts);
   entry["arrays"] = outcome.arrays;
   entry["sha256"] = outcome.sha256;
->>>>>>> h2
   return entry;
 }
 

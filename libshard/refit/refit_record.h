@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-<<<<<<< HEAD
-=======
 #include "libshard/base/text/expert_ids.h"
->>>>>>> h2
 #include "libshard/base/text/json.h"
 
 namespace moepack {
@@ -36,14 +33,10 @@ struct RefitOutcome {
   double error_before = 0, error_after = 0;
   uint64_t neurons_moved = 0;
   std::vector<uint64_t> slot_tokens;  // of each refitted slot: calibration tokens routed to it
-<<<<<<< HEAD
-  // Of the store's file with the experts, 64 hexadecimal digits; "" unless accepted.
-=======
   // Of what was accepted; the store sets these. The experts, the names of the arrays in the store's
   // file, and its digest of 64 hexadecimal digits. Empty unless accepted.
   ExpertIds experts;
   std::vector<std::string> arrays;
->>>>>>> h2
   std::string sha256;
   bool operator==(const RefitOutcome&) const = default;
 };

@@ -5,18 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-<<<<<<< HEAD
-=======
 #include "libshard/base/bytes.h"
->>>>>>> h2
 #include "libshard/base/digest.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
-<<<<<<< HEAD
-=======
 #include "libshard/base/parallel.h"
->>>>>>> h2
 #include "libshard/base/text/text.h"
 #include "libshard/format/read_header.h"
 #include "libshard/format/safetensors.h"
@@ -28,10 +22,7 @@ constexpr uint64_t kMaxRecordBytes = 256u << 20;
 constexpr const char* kLayerKey = "layer";
 constexpr const char* kGroupKey = "group";
 constexpr const char* kExpertsKey = "experts";
-<<<<<<< HEAD
-=======
 constexpr const char* kUp = "up";
->>>>>>> h2
 
 using Shape = std::vector<uint64_t>;
 
@@ -48,11 +39,7 @@ Result<ExpertIds> ReadExperts(const std::string& where, const SafetensorsHeader&
   const auto experts = header.metadata.find(kExpertsKey);
   if (experts == header.metadata.end())
     return Error{Code::kCorrupt, Cat(where, ": ", kExpertsKey, ": expected a list, found none")};
-<<<<<<< HEAD
-  return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer);
-=======
   return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer - 1);
->>>>>>> h2
 }
 
 const RefittedArray* FindArray(std::string_view name) {
@@ -61,25 +48,15 @@ const RefittedArray* FindArray(std::string_view name) {
   return nullptr;
 }
 
-<<<<<<< HEAD
-Status ReadArray(const ByteSource& file, const TensorEntry& tensor, RefittedExperts& out) {
-  const std::string place = Cat(file.name(), ": tensor ", Quoted(tensor.name));
-=======
 // Notes where an array lies. The shapes follow from those of `up`, which comes first.
 Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFile& out) {
   const std::string place = Cat(where, ": tensor ", Quoted(tensor.name));
->>>>>>> h2
   const RefittedArray* array = FindArray(tensor.name);
   if (array == nullptr)
     return Error{Code::kCorrupt, Cat(place, ": expected an array of a refit, found another")};
   if (tensor.dtype != "F32")
     return Error{Code::kCorrupt, Cat(place, ": expected F32, found ", Shown(tensor.dtype))};
-<<<<<<< HEAD
-  // The other shapes follow from this one.
-  if (tensor.name == "up" && tensor.shape.size() == 3) {
-=======
   if (tensor.name == kUp && tensor.shape.size() == 3) {
->>>>>>> h2
     out.width = tensor.shape[1];
     out.hidden = tensor.shape[2];
   }
@@ -87,44 +64,6 @@ Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFil
   if (tensor.shape != expected)
     return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(expected), ", found ",
                                      FormatShape(tensor.shape))};
-<<<<<<< HEAD
-  std::vector<float>& values = out.*array->values;
-  values.resize(tensor.bytes / sizeof(float));
-  return file.ReadAt(tensor.offset, std::as_writable_bytes(std::span(values)));
-}
-
-Result<RefittedExperts> ReadRefitted(const ByteSource& file, uint32_t layer, uint32_t group) {
-  SHARD_TRY(const SafetensorsHeader header, ReadSafetensorsHeader(file, file.name()));
-  RefittedExperts out;
-  out.layer = layer;
-  out.group = group;
-  SHARD_TRY(out.experts, ReadExperts(file.name(), header, layer, group));
-  for (const bool shapes : {true, false}) {
-    for (const TensorEntry& tensor : header.tensors)
-      if ((tensor.name == "up") == shapes) SHARD_CHECK(ReadArray(file, tensor, out));
-  }
-  SHARD_CHECK(CheckRefitted(file.name(), out));
-  return out;
-}
-
-Status CheckArray(const std::string& where, const RefittedExperts& refitted,
-                  const RefittedArray& array) {
-  const std::vector<float>& values = refitted.*array.values;
-  const std::string place = Cat(where, ": tensor ", Quoted(array.name));
-  if (values.empty() && !array.required) return Ok();
-  const Shape shape = array.shape(refitted.experts.size(), refitted.hidden, refitted.width);
-  uint64_t expected = 1;
-  for (uint64_t dimension : shape) expected *= dimension;
-  if (values.empty() || values.size() != expected)
-    return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(shape), ", found ",
-                                     values.size(), " values")};
-  const auto bad = std::find_if_not(values.begin(), values.end(),
-                                    [](float value) { return std::isfinite(value); });
-  if (bad == values.end()) return Ok();
-  return Error{Code::kCorrupt, Cat(place, ": expected finite values, found ", *bad, " at value ",
-                                   bad - values.begin(), " (layer ", refitted.layer, ", group ",
-                                   refitted.group, ")")};
-=======
   out.offsets[tensor.name] = tensor.offset;
   return Ok();
 }
@@ -230,7 +169,6 @@ std::vector<std::string> NamesOf(const RefittedExperts& refitted) {
   for (const RefittedArray& array : RefittedArrays())
     if (!(refitted.*array.values).empty()) names.emplace_back(array.name);
   return names;
->>>>>>> h2
 }
 
 std::string HeaderOf(const RefittedExperts& refitted) {
@@ -304,62 +242,6 @@ std::string RefittedFileName(uint32_t layer, uint32_t group) {
   return Cat("layer-", ZeroPadded(layer, 3), "-group-", ZeroPadded(group, 3), ".safetensors");
 }
 
-<<<<<<< HEAD
-const std::vector<RefittedArray>& RefittedArrays() {
-  using R = RefittedExperts;
-  static const auto of_gate = [](uint64_t n, uint64_t h, uint64_t f) { return Shape{n, f, h}; };
-  static const auto of_down = [](uint64_t n, uint64_t h, uint64_t f) { return Shape{n, h, f}; };
-  static const auto of_router = [](uint64_t n, uint64_t h, uint64_t) { return Shape{n, h}; };
-  static const auto of_width = [](uint64_t n, uint64_t, uint64_t f) { return Shape{n, f}; };
-  static const auto of_experts = [](uint64_t n, uint64_t, uint64_t) { return Shape{n}; };
-  static const std::vector<RefittedArray> arrays = {
-      {"gate", &R::gate, false, of_gate},
-      {"up", &R::up, true, of_gate},
-      {"down", &R::down, true, of_down},
-      {"router", &R::router, true, of_router},
-      {"router_bias", &R::router_bias, false, of_experts},
-      {"selection_bias", &R::selection_bias, false, of_experts},
-      {"gate_bias", &R::gate_bias, false, of_width},
-      {"up_bias", &R::up_bias, false, of_width},
-      {"down_bias", &R::down_bias, false, of_router},
-  };
-  return arrays;
-}
-
-Status CheckRefitted(const std::string& where, const RefittedExperts& refitted) {
-  const ExpertIds& ids = refitted.experts;
-  const bool ascend =
-      std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
-  if (ids.empty() || !ascend)
-    return Error{Code::kCorrupt,
-                 Cat(where, ": ", kExpertsKey, ": expected ascending ids, at least one, found ",
-                     Quoted(FormatIds(ids)))};
-  for (const RefittedArray& array : RefittedArrays())
-    SHARD_CHECK(CheckArray(where, refitted, array));
-  return Ok();
-}
-
-ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer) {
-  ExpertIds slots = IdsOf(HeldBy(plan.groups[group]), layer);
-  const OverlayPlan* overlay = plan.current_overlay();
-  if (overlay == nullptr) return slots;
-  slots = Difference(slots, IdsOf(overlay->experts, layer));
-  return Difference(slots, IdsOf(FillOf(*overlay, group), layer));
-}
-
-std::string RefitPlanDigest(const Plan& plan) {
-  Json groups = Json::array();
-  for (const GroupPlan& group : plan.groups)
-    groups.push_back(LayerExpertsToJson(HeldBy(group), plan.layers));
-  const OverlayPlan* overlay = plan.current_overlay();
-  Json document = Json::object();
-  document["groups"] = std::move(groups);
-  document["overlay"] = overlay == nullptr ? Json(nullptr) : OverlayToJson(*overlay, plan.layers);
-  return Sha256Hex(WriteJson(document));
-}
-
-=======
->>>>>>> h2
 Result<RefitStore> RefitStore::Open(const fs::path& directory) {
   RefitStore store;
   store.directory_ = directory;
@@ -367,18 +249,6 @@ Result<RefitStore> RefitStore::Open(const fs::path& directory) {
   return store;
 }
 
-<<<<<<< HEAD
-Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t group) const {
-  const RefitOutcome* outcome = record_.Find(layer, group);
-  if (outcome == nullptr || !outcome->accepted) return std::optional<RefittedExperts>();
-  SHARD_TRY(const ByteSourcePtr file, LocalTree(directory_).Open(RefittedFileName(layer, group)));
-  SHARD_TRY(RefittedExperts refitted, ReadRefitted(*file, layer, group));
-  SHARD_TRY(const std::string sha256, Sha256OfStart(*file, file->size()));
-  if (sha256 != outcome->sha256)
-    return Error{Code::kCorrupt, Cat(file->name(), ": sha256: expected ", outcome->sha256,
-                                     " (refit.json), found ", sha256)};
-  SHARD_CHECK(file->CheckUnchanged());
-=======
 Result<std::optional<RefittedFile>> RefitStore::Check(uint32_t layer, uint32_t group) const {
   const RefitOutcome* outcome = record_.Find(layer, group);
   if (outcome == nullptr || !outcome->accepted) return std::optional<RefittedFile>();
@@ -393,7 +263,6 @@ Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t
   if (!file) return std::optional<RefittedExperts>();
   SHARD_TRY(const ByteSourcePtr source, LocalTree(directory_).Open(RefittedFileName(layer, group)));
   SHARD_TRY(RefittedExperts refitted, ReadValues(*source, *file, *record_.Find(layer, group)));
->>>>>>> h2
   return std::optional(std::move(refitted));
 }
 
@@ -423,11 +292,8 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
   SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(directory_));
   for (RefitOutcome& outcome : outcomes) {
     outcome.sha256.clear();
-<<<<<<< HEAD
-=======
     outcome.experts.clear();
     outcome.arrays.clear();
->>>>>>> h2
     if (!outcome.accepted) continue;
     const auto experts =
         std::find_if(accepted.begin(), accepted.end(),
@@ -437,11 +303,8 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
       return Error{Code::kInvalidArgument,
                    Cat(Shown(directory_.string()), ": ", name, ": expected experts, found none")};
     SHARD_CHECK(CheckRefitted(name, *experts));
-<<<<<<< HEAD
-=======
     outcome.experts = experts->experts;
     outcome.arrays = NamesOf(*experts);
->>>>>>> h2
     SHARD_TRY(outcome.sha256, WriteRefitted(files, *experts));
   }
   RefitRecord record = record_;
