@@ -13,11 +13,9 @@ Result<SourceLayers> SourceLayers::Open(const DeviceModel& model) {
   SourceLayers made;
   made.model_ = &model;
   auto tables = model.TableOf(all);
-  if (!tables) {
-    Error error = std::move(tables).error();
-    error.hint = "a refit needs the whole model: every expert of every layer";
-    return error;
-  }
+  if (!tables)
+    return Error{tables.error().code, tables.error().message,
+                 "a refit needs the whole model: every expert of every layer"};
   made.tables_ = std::move(*tables);
   return made;
 }
