@@ -43,6 +43,11 @@ class DeviceModel final : public Model {
   uint64_t widest_expert() const;
   // What all sessions work in, one at a time; a session that opens makes it larger.
   Scratch& scratch() const { return scratch_; }
+  // The experts of TablesOf without a group.
+  Result<std::vector<LayerExpertTable>> TableOf(const LayerExperts& eligible) const {
+    SHARD_TRY(EligibleTables eligible_tables, TablesOf(eligible, std::nullopt));
+    return std::move(eligible_tables.tables);
+  }
   // Returns where the eligible experts of each layer are, for `group` if it is given (see
   // SessionOptions). kInvalidArgument for a layer that has fewer than its top-k, an expert that is
   // not loaded, and no group where groups differ.
