@@ -218,9 +218,9 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const MoeModel& model,
     SHARD_TRY(out, CutTensor(model, tensor, held));
   }
   out.derived = derived;
+  out.sources.clear();
   if (promised_) return std::optional(std::move(out));
   SHARD_TRY(RowReaderPtr rows, TensorRows(model, tensor, *place, held));
-  out.sources.clear();
   out.rows = {{0, rows->rows(), RefitOrder(group, *tensor.layer, names[0], held[0])}};
   out.encoding = std::make_shared<const Encoding>(Encoding{.from = quant::FindFormat("f32"),
                                                            .to = entry.format,

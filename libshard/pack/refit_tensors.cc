@@ -64,6 +64,12 @@ Status CheckFits(const RefitStore& store, const MoeModel& model, const Plan& pla
 
 }  // namespace
 
+const RefitTensors::Place* RefitTensors::Find(std::optional<uint32_t> layer, uint32_t group) const {
+  if (!layer) return nullptr;
+  const auto found = places_.find({*layer, group});
+  return found == places_.end() ? nullptr : &found->second;
+}
+
 Status RefitTensors::AddPlaces(const RefitStore& store, uint32_t first_file) {
   std::vector<const RefitOutcome*> accepted;
   for (const RefitOutcome& outcome : store.record().outcomes)

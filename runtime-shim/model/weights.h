@@ -38,6 +38,9 @@ struct ExpertSet {
   bool overlay = false;
   LayerExperts experts_by_layer;    // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
+  // Whole routers, with biases, of the layers in which a refit gave the set rows of its own. The
+  // rows of all other experts are the trunk's.
+  std::vector<HostTensor> routers;
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the tensors
   uint64_t bytes() const;
 };

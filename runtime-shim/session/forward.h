@@ -13,12 +13,6 @@
 
 namespace moepack::runtime {
 
-// What the routers may pick, by layer: the places of the experts, and their ids.
-struct EligibleTables {
-  std::vector<LayerExpertTable> tables;
-  LayerExperts ids;
-};
-
 // The factors of rotary angles (PairTurns), and those of layers with rope.local_rope.
 struct Turns {
   std::vector<double> pairs, local;
@@ -109,6 +103,9 @@ class Forward {
 
   // forward_experts.cc
   Status MixExperts();
+  // Puts the logits of the segments' routers into `logits`.
+  void ProjectRouters(const Rows& logits);
+  std::span<const float> SelectionBiasOf(const Segment& segment) const;
   Result<std::vector<Selection>> Route();
   bool WantsOutputs() const;
   Status RunExperts(std::span<const Selection> chosen);
