@@ -83,6 +83,8 @@ struct OutputTensor {
   // The ids of the experts that the tensor holds, in order along the expert axis; empty without
   // experts.
   ExpertIds expert_ids;
+  // Those of them whose values are not the source's: a refit made them.
+  ExpertIds derived;
   std::shared_ptr<const std::string> source_name;  // null: that of the entry
   std::shared_ptr<const Encoding> encoding;        // null: the sources' bytes as they are
   std::shared_ptr<const std::string> literal;      // the bytes of a tensor that is in no source

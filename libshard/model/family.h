@@ -57,6 +57,7 @@ struct ConfigFacts {
   bool plain_width = false;    // experts are intermediate_size wide
   bool gated_queries = false;  // q_proj holds a gate beside each query
   bool transposed = false;     // packed experts without a leaf are [experts, in, out]
+  bool interleaved = false;    // fused gate_up has the rows of gate and up in turn
   bool shared_of_experts = false;  // a shared expert is as wide as so many routed ones
 };
 

@@ -6,6 +6,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
+#include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice_parts.h"
 
 namespace moepack {
@@ -29,9 +30,21 @@ bool HoldsSome(const ExpertPart& part, const ModelTensor& tensor) {
   return Contains(ids, *tensor.expert);
 }
 
+// What a refit puts in the tensor's place in a group's part; none where the source's bytes stay.
+Result<std::optional<OutputTensor>> Refitted(const MoeModel& model, const ModelTensor& tensor,
+                                             const ExpertPart& part, const RefitTensors* refit) {
+  if (refit == nullptr || part.role != Role::kGroup || !tensor.layer)
+    return std::optional<OutputTensor>();
+  return refit->Make(model, tensor, *part.group, IdsOf(part.experts_by_layer, *tensor.layer));
+}
+
 // REQUIRES: HoldsSome(part.part, tensor).
-Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartContent& part) {
-  if (tensor.packed_expert() && tensor.axis) {
+Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, const RefitTensors* refit,
+                       PartContent& part) {
+  SHARD_TRY(std::optional<OutputTensor> made, Refitted(model, tensor, part.part, refit));
+  if (made) {
+    part.tensors.push_back(*std::move(made));
+  } else if (tensor.packed_expert() && tensor.axis) {
     const ExpertIds& ids = IdsOf(part.part.experts_by_layer, *tensor.layer);
     SHARD_TRY(OutputTensor cut, CutTensor(model, tensor, ids));
     part.tensors.push_back(std::move(cut));
@@ -41,9 +54,17 @@ Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartCon
   return Ok();
 }
 
+// Routers lie in the trunk; a group that was refitted has rows of its own besides.
+Status AddRouterRows(const MoeModel& model, const ModelTensor& tensor, const RefitTensors* refit,
+                     PartContent& part) {
+  SHARD_TRY(std::optional<OutputTensor> made, Refitted(model, tensor, part.part, refit));
+  if (made) part.tensors.push_back(*std::move(made));
+  return Ok();
+}
+
 // Parts are filled one after the other, and each list is reserved at its right size. A large model
 // has hundreds of thousands of tensors, and a list that grows is in memory twice while it moves.
-Status FillPart(const MoeModel& model, PartContent& part) {
+Status FillPart(const MoeModel& model, const RefitTensors* refit, PartContent& part) {
   const auto wanted = [&](const ModelTensor& tensor) {
     const bool expert = tensor.part == Part::kExpert;
     if (part.part.role == Role::kTrunk) return !expert;
@@ -52,9 +73,12 @@ Status FillPart(const MoeModel& model, PartContent& part) {
   const std::vector<ModelTensor>& tensors = model.tensors();
   part.tensors.reserve(static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(), wanted)));
   for (const ModelTensor& tensor : tensors) {
-    if (!wanted(tensor)) continue;
+    if (!wanted(tensor)) {
+      if (tensor.part == Part::kRouter) SHARD_CHECK(AddRouterRows(model, tensor, refit, part));
+      continue;
+    }
     if (tensor.part == Part::kExpert) {
-      SHARD_CHECK(AddExpertTensor(model, tensor, part));
+      SHARD_CHECK(AddExpertTensor(model, tensor, refit, part));
     } else {
       part.tensors.push_back(WholeTensor(model, tensor));
     }
@@ -191,7 +215,7 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
 
   std::vector<OutputFile> files;
   for (PartContent& part : parts) {
-    SHARD_CHECK(FillPart(model, part));
+    SHARD_CHECK(FillPart(model, options.refit, part));
     const auto metadata = SafetensorsPartMetadata(model.Version(""), part.part, plan.layers);
     for (OutputFile& file : CutIntoFiles(std::move(part), options.max_part_size, metadata)) {
       files.push_back(std::move(file));

@@ -29,8 +29,13 @@ struct PartSelection {
 // commas. kInvalidArgument for anything else.
 Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t groups);
 
+class RefitTensors;
+
 struct SliceOptions {
   PartSelection parts;
+  // What groups hold in the place of the source's tensors; null: nothing. Its files follow the
+  // model's among the sources.
+  const RefitTensors* refit = nullptr;
   // when all parts are written; a selection names the remainder itself
   bool keep_remainder = false;
   uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.

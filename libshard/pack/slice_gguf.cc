@@ -8,6 +8,7 @@
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/pack/encode_rows.h"
+#include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice_parts.h"
 
 namespace moepack {
@@ -93,8 +94,8 @@ std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t expert_co
 // Builds the parts of a GGUF distribution.
 class PartSlicer {
  public:
-  PartSlicer(const GgufSlicing& input, const Plan& plan, uint64_t limit)
-      : input_(input), plan_(plan), limit_(limit) {}
+  PartSlicer(const GgufSlicing& input, const Plan& plan, const SliceOptions& options)
+      : input_(input), plan_(plan), limit_(options.max_part_size), refit_(options.refit) {}
 
   void AddHead(std::vector<OutputFile>& files) const {
     OutputFile head;
@@ -126,7 +127,7 @@ class PartSlicer {
       if (!BelongsToExperts(tensor)) continue;
       const ExpertIds& ids = IdsOf(part.experts_by_layer, *tensor.layer);
       if (ids.empty()) continue;
-      SHARD_TRY(OutputTensor cut, EncodeExperts(tensor, TypeIn(part.role, i), ids));
+      SHARD_TRY(OutputTensor cut, Cut(tensor, TypeIn(part.role, i), part, ids));
       tensors.push_back(std::move(cut));
     }
     if (!tensors.empty()) AddFiles(part, "experts", std::move(tensors), files);
@@ -136,6 +137,15 @@ class PartSlicer {
  private:
   GgufMetadata Metadata(const ExpertPart& part) const {
     return GgufPartMetadata({input_.model.architecture(), input_.version}, part, plan_.layers);
+  }
+
+  Result<OutputTensor> Cut(const GgufTensor& tensor, const quant::Format* type,
+                           const ExpertPart& part, const ExpertIds& ids) const {
+    if (refit_ != nullptr && part.role == Role::kGroup) {
+      SHARD_TRY(std::optional<OutputTensor> made, refit_->Make(tensor, type, *part.group, ids));
+      if (made) return *std::move(made);
+    }
+    return EncodeExperts(tensor, type, ids);
   }
 
   const quant::Format* TypeIn(Role role, size_t tensor) const {
@@ -165,6 +175,7 @@ class PartSlicer {
   const GgufSlicing& input_;
   const Plan& plan_;
   uint64_t limit_;
+  const RefitTensors* refit_;
 };
 
 }  // namespace
@@ -250,7 +261,7 @@ Plan PlanFor(const GgufModel& model, const Plan& plan) {
 Result<std::vector<OutputFile>> SliceGguf(const GgufSlicing& input, const Plan& plan,
                                           const SliceOptions& options) {
   std::vector<OutputFile> files;
-  const PartSlicer slicer(input, plan, options.max_part_size);
+  const PartSlicer slicer(input, plan, options);
   if (options.parts.WantsTrunk()) {
     slicer.AddHead(files);
     SHARD_CHECK(slicer.AddWhole(Role::kTrunk, files));

@@ -22,6 +22,7 @@ TensorRecord DescribeTensor(OutputTensor tensor, std::string xxh3) {
           .xxh3 = std::move(xxh3),
           .layer = tensor.layer,
           .expert_ids = std::move(tensor.expert_ids),
+          .derived = std::move(tensor.derived),
           .source = tensor.source_name ? *tensor.source_name : ""};
 }
 

@@ -152,7 +152,9 @@ void CompareOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
 }
 
 std::string TensorText(const TensorRecord& tensor) {
-  return Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3);
+  const std::string derived =
+      tensor.derived.empty() ? "" : Cat(", experts ", FormatIds(tensor.derived), " refitted");
+  return Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3, derived);
 }
 
 // Compares tensors. One that only has another place in the file has not changed.
@@ -181,6 +183,15 @@ void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
   }
 }
 
+// What every layer and group got is left to the version and to the tensors.
+Json RefitSummary(const Manifest& manifest) {
+  if (!manifest.refit) return Json::object();
+  Json out = RefitToJson(*manifest.refit);
+  for (const char* key : {"format", "format_version", "model", "plan", "layers"}) out.erase(key);
+  out["version"] = manifest.versions.refit;
+  return out;
+}
+
 // The routing rules, with digests in the place of the tables that are one long text.
 Json RoutingWithDigests(const Manifest& manifest) {
   Json routing = RoutingToJson(manifest);
@@ -203,7 +214,7 @@ Json OtherSections(const Manifest& manifest) {
   const Json head = HeadToJson(manifest);
   for (const auto& [key, value] : head.items()) out[key] = value;
   for (const char* section : {"format", "format_version", "model", "versions", "partition",
-                              "overlays", "routing", "bundles", "assets", "tool"}) {
+                              "overlays", "routing", "refit", "bundles", "assets", "tool"}) {
     out.erase(section);
   }
   return out;
@@ -230,6 +241,7 @@ DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
   ComparePartitions(a, b, report.changes);
   CompareOverlays(a, b, report.changes);
   CompareFields("routing", RoutingWithDigests(a), RoutingWithDigests(b), {}, report.changes);
+  CompareFields("refit", RefitSummary(a), RefitSummary(b), {}, report.changes);
   CompareFiles("bundle", a.bundles, b.bundles, report.changes);
   CompareAllTensors(a, b, report.changes);
   CompareFiles("asset", a.assets, b.assets, report.changes);

@@ -11,8 +11,9 @@
 namespace moepack::manifest {
 
 struct Change {
-  // "model", "partition", "overlay", "routing", "bundle", "tensor", "asset", "tool", "other"; of
-  // nodes "model", "partition", "overlay", "distribution", "node", "file", "tool"
+  // "model", "partition", "overlay", "routing", "refit", "bundle", "tensor", "asset", "tool",
+  // "other"; of nodes "model", "partition", "overlay", "refit", "distribution", "node", "file",
+  // "tool"
   std::string what;
   std::string name;    // "group 1, layer 3", "trunk/trunk.safetensors", ...
   std::string before;  // "" for something new

@@ -17,6 +17,7 @@
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
+#include "libshard/refit/refit_record.h"
 
 namespace moepack::manifest {
 
@@ -56,10 +57,11 @@ struct ModelRecord {
   uint64_t parameters_total = 0, parameters_active = 0;
 };
 
-// The versions that a node reports, for base model, partition and current overlay: 16 hexadecimal
-// digits each, and "" without an overlay.
+// The versions that a node reports, for base model, partition, current overlay and refit: 16
+// hexadecimal digits each, and "" without an overlay or a refit.
 struct Versions {
-  std::string model, shard, replica;
+  std::string model, shard, replica, refit = {};
+  bool operator==(const Versions&) const = default;
 };
 
 struct TensorRecord {
@@ -70,6 +72,7 @@ struct TensorRecord {
   std::optional<uint32_t> layer;
   // the ids it holds, in order along the expert axis; empty for tensors without experts
   ExpertIds expert_ids;
+  ExpertIds derived;   // those of them that a refit made; all others are the source's
   std::string source;  // name of the tensor in the source, "" when it is the same
 };
 
@@ -107,6 +110,8 @@ struct Manifest {
       true;
   // Of an incomplete one: the source has no assets, so that none are missing.
   bool without_assets = false;
+  // How the derived tensors of the groups were made; none: the bundles are the source's values.
+  std::shared_ptr<const RefitRecord> refit;
   std::vector<BundleRecord> bundles;
   std::vector<AssetRecord> assets;
   std::string tool_version;
@@ -141,7 +146,7 @@ Result<Manifest> ReadManifest(const SourceTree& tree);
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // Computes the versions, which are digests of what they stand for (docs/distribution-format.md,
-// "Versions").
+// "Versions"); that of the refit is RefitVersion of its record, and left empty here.
 Versions ComputeVersions(const std::string& model_version, const Plan& plan);
 
 }  // namespace moepack::manifest

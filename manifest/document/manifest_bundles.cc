@@ -76,6 +76,11 @@ Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
   SHARD_TRY(const std::string experts, fields.StringOr("experts", ""));
   SHARD_TRY(tensor.expert_ids,
             ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
+  SHARD_TRY(const std::string derived, fields.StringOr("derived", ""));
+  SHARD_TRY(tensor.derived,
+            ParseIds(Cat(fields.where(), ": derived"), derived, kMaxExpertsPerLayer - 1));
+  if (!Difference(tensor.derived, tensor.expert_ids).empty())
+    return fields.Wrong("derived", "some of the experts that the tensor holds");
   SHARD_TRY(tensor.source, fields.StringOr("source", ""));
   return Ok();
 }
@@ -187,6 +192,7 @@ Json TensorToJson(const TensorRecord& tensor) {
   out["xxh3"] = tensor.xxh3;
   if (tensor.layer) out["layer"] = *tensor.layer;
   if (!tensor.expert_ids.empty()) out["experts"] = FormatIds(tensor.expert_ids);
+  if (!tensor.derived.empty()) out["derived"] = FormatIds(tensor.derived);
   if (!tensor.source.empty()) out["source"] = tensor.source;
   return out;
 }

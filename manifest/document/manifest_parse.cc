@@ -152,6 +152,11 @@ Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manife
   const JsonFields rules(*routing, Cat(where, ": routing"));
   SHARD_CHECK(CheckRules(rules));
   SHARD_CHECK(ReadPlacement(rules, manifest.plan));
+  if (fields.Has("refit")) {
+    SHARD_TRY(const Json* refit, fields.Object("refit"));
+    SHARD_TRY(RefitRecord record, RefitFromJson(Cat(where, ": refit"), *refit));
+    manifest.refit = std::make_shared<const RefitRecord>(std::move(record));
+  }
   return CheckTopK(rules, manifest.model);
 }
 
@@ -184,6 +189,9 @@ Result<Versions> VersionsFromJson(const JsonFields& fields) {
   SHARD_TRY(versions.replica, fields.String("replica"));
   if (!versions.replica.empty()) {
     SHARD_TRY(versions.replica, HexField(fields, "replica", 16));
+  }
+  if (fields.Has("refit")) {
+    SHARD_TRY(versions.refit, HexField(fields, "refit", 16));
   }
   return versions;
 }

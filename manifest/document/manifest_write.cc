@@ -15,6 +15,8 @@
 namespace moepack::manifest {
 namespace {
 
+constexpr unsigned kRefitMinor = 2;  // of the format, since distributions may be refitted
+
 const Json& NoFields() {
   static const Json none = Json::object();
   return none;
@@ -171,7 +173,9 @@ Json RoutingToJson(const Manifest& manifest) {
 }
 
 Json VersionsToJson(const Versions& versions) {
-  return {{"model", versions.model}, {"shard", versions.shard}, {"replica", versions.replica}};
+  Json out = {{"model", versions.model}, {"shard", versions.shard}, {"replica", versions.replica}};
+  if (!versions.refit.empty()) out["refit"] = versions.refit;
+  return out;
 }
 
 void AppendRecipe(const RecipeRecord& recipe, Json& tool) {
@@ -182,14 +186,15 @@ void AppendRecipe(const RecipeRecord& recipe, Json& tool) {
 
 Json HeadToJson(const Manifest& manifest) {
   Json out = {{"format", kFormatName}};
-  out["format_version"] =
-      std::to_string(kFormatMajor) + "." + std::to_string(FormatMinorOf(manifest.plan));
+  const unsigned minor = manifest.refit ? kRefitMinor : FormatMinorOf(manifest.plan);
+  out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(minor);
   out["model"] = ModelToJson(manifest.model);
   out["versions"] = VersionsToJson(manifest.versions);
   out["partition"] = PartitionToJson(manifest.plan);
   out["overlays"] = OverlaysToJson(manifest.plan);
   out["routing"] = RoutingToJson(manifest);
   if (!manifest.plan.stages.empty()) out["stages"] = StagesToJson(manifest.plan);
+  if (manifest.refit) out["refit"] = RefitToJson(*manifest.refit);
   const Json& unknown = UnknownOf(manifest);
   for (const char* section : {"stages", "calibration", "quality"}) {
     if (unknown.contains(section)) out[section] = unknown[section];

@@ -30,6 +30,7 @@ Manifest WithoutTensors(const Manifest& manifest) {
   out.assets = manifest.assets;
   out.tool_version = manifest.tool_version;
   out.recipe = manifest.recipe;
+  out.refit = manifest.refit;
   out.command = manifest.command;
   out.created = manifest.created;
   for (const BundleRecord& bundle : manifest.bundles) {

@@ -22,6 +22,7 @@ void CompareNumbers(const NodeRecord& a, const NodeRecord& b, Changes& changes) 
   compare("model", "version", a.versions.model, b.versions.model);
   compare("partition", "version", a.versions.shard, b.versions.shard);
   compare("overlay", "version", a.versions.replica, b.versions.replica);
+  compare("refit", "version", a.versions.refit, b.versions.refit);
   compare("distribution", "sha256", a.distribution_sha256, b.distribution_sha256);
   compare("node", "group", Cat(a.group), Cat(b.group));
 }

@@ -85,12 +85,42 @@ class NodeCutter {
     }
     OutputTensor out;
     out.entry = tensor.entry;
-    out.sources = SliceAxis(tensor.entry, *axis, expert_count, EligibleIn(layer));
+    SHARD_TRY(out.sources, RouterSlices(tensor, *axis, layer, expert_count));
     out.entry.shape[*axis] = length / expert_count * out_.expert_count;
     out.entry.bytes = tensor.entry.bytes / expert_count * out_.expert_count;
     out_.cut.push_back(tensor);
     trunk_.tensors.push_back(std::move(out));
     return Ok();
+  }
+
+  // The rows of the eligible experts: those that a refit gave the group, and the trunk's for
+  // others.
+  Result<std::vector<SourceRange>> RouterSlices(const PartTensor& tensor, uint32_t axis,
+                                                uint32_t layer, uint32_t expert_count) {
+    const auto own =
+        std::find_if(expert_tensors_.begin(), expert_tensors_.end(),
+                     [&](const PartTensor& part) { return part.entry.name == tensor.entry.name; });
+    if (own == expert_tensors_.end())
+      return SliceAxis(tensor.entry, axis, expert_count, EligibleIn(layer));
+    const ExpertIds& held = own->record->expert_ids;
+    const uint64_t slice = tensor.entry.bytes / expert_count;
+    if (axis != 0 || own->entry.dtype != tensor.entry.dtype || held.empty() ||
+        own->entry.bytes != slice * held.size()) {
+      return Error{Code::kMismatch,
+                   Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
+                       ": expected rows of the trunk's router in the group's file, found others"),
+                   kDamagedHint};
+    }
+    out_.cut.push_back(*own);
+    std::vector<SourceRange> slices;
+    for (const uint32_t id : EligibleIn(layer)) {
+      const auto at = std::lower_bound(held.begin(), held.end(), id);
+      const bool refitted = at != held.end() && *at == id;
+      const PartTensor& from = refitted ? *own : tensor;
+      const uint64_t index = refitted ? static_cast<uint64_t>(at - held.begin()) : id;
+      slices.push_back({from.entry.file, from.entry.offset + index * slice, slice});
+    }
+    return slices;
   }
 
   // Adds experts in the order of the group's file, then those that only the overlay has. A packed
@@ -102,6 +132,7 @@ class NodeCutter {
       const std::vector<const PartTensor*>& parts = by_name[tensor.entry.name];
       if (parts[0] != &tensor) continue;
       const TensorClass found = matcher_.Classify(tensor.entry.name);
+      if (found.rule != nullptr && found.rule->part == Part::kRouter) continue;  // RouterSlices
       const Status added = found.rule != nullptr && found.expert ? AddExplicit(tensor, found)
                                                                  : AddPacked(parts, found);
       if (!added) return added;

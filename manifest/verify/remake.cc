@@ -10,6 +10,7 @@
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/safetensors.h"
+#include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice_parts.h"
 #include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe_text.h"
@@ -235,6 +236,11 @@ Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
   Plan plan = manifest.plan;
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
+  std::optional<RefitTensors> refit;
+  if (manifest.refit) {
+    refit = RefitTensors::Promised(*manifest.refit);
+    write.slice.refit = &*refit;
+  }
   SHARD_TRY(WritePlan made, PlanDistribution(model, plan, write));
   SHARD_CHECK(DivideAll(manifest, write.gguf ? write.gguf->alignment : 0, made.files));
   for (size_t i = 1; i < steps.size(); ++i) {

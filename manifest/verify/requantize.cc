@@ -110,6 +110,7 @@ Result<OutputTensor> EncodePart(const PartTensor& part, const Requantized& model
   }
   SHARD_TRY(OutputTensor out, EncodeTensor(tensor, type));
   out.expert_ids = part.record->expert_ids;
+  out.derived = part.record->derived;
   if (!part.record->source.empty()) out.SetSourceName(part.record->source);
   return out;
 }

@@ -176,6 +176,7 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
                kManifestFile);
   }
   CheckStructure(*manifest, report);
+  CheckRefit(*manifest, report);
   NoteOrigin(*manifest, report);
   if (options.whole) CheckWhole(*manifest, report);
   SHARD_CHECK(CheckGroups(directory, *manifest, options, report));

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 
 #include "libshard/base/text/text.h"
 #include "manifest/verify/verify_rules.h"
@@ -88,14 +89,26 @@ struct Holdings {
   std::set<PartKey> parts;
 };
 
+// Router rows of a refitted group have the name of the trunk's router. The rule refit-derived looks
+// at them.
+std::unordered_set<std::string_view> NamesInTrunk(const Manifest& manifest) {
+  std::unordered_set<std::string_view> names;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (bundle.role != Role::kTrunk || !manifest.refit) continue;
+    for (const TensorRecord& tensor : bundle.tensors) names.insert(tensor.name);
+  }
+  return names;
+}
+
 Holdings CollectHoldings(const Manifest& manifest) {
   Holdings out;
+  const std::unordered_set<std::string_view> trunk = NamesInTrunk(manifest);
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role < Role::kGroup) continue;
     const PartKey part = PartOf(bundle);
     out.parts.insert(part);
     for (const TensorRecord& tensor : bundle.tensors) {
-      if (!tensor.layer || tensor.expert_ids.empty()) continue;
+      if (!tensor.layer || tensor.expert_ids.empty() || trunk.contains(tensor.name)) continue;
       const uint32_t layer = *tensor.layer;
       const std::string shape = NameShape(tensor.name);
       out.shapes[layer].insert(shape);

@@ -177,6 +177,11 @@ void CheckVersions(const Manifest& manifest, RuleFindings& findings) {
     findings.Error(Cat("replica version: expected ", Quoted(expected.replica), ", found ",
                        Quoted(manifest.versions.replica)));
   }
+  const std::string refit = manifest.refit ? RefitVersion(*manifest.refit) : "";
+  if (manifest.versions.refit != refit) {
+    findings.Error(Cat("refit version: expected ", Quoted(refit), ", found ",
+                       Quoted(manifest.versions.refit)));
+  }
 }
 
 constexpr std::array kPlanRules = {

@@ -56,6 +56,10 @@ struct StructureRule {
 std::span<const StructureRule> PlanRules();    // verify_plan.cc
 std::span<const StructureRule> BundleRules();  // verify_bundles.cc
 
+// verify_refit.cc: the rule refit-derived, for manifests that speak of a refit. Adds a note with
+// how much is derived.
+void CheckRefit(const Manifest& manifest, VerifyReport& report);
+
 // "layer 3", "layer none".
 std::string LayerText(std::optional<uint32_t> layer);
 
@@ -66,6 +70,7 @@ struct SourceSlices {
   const ByteSource* file = nullptr;  // null: nothing to compare with
   uint64_t offset = 0, row = 0, slice = 0;
   ExpertIds ids = {0};
+  ExpertIds derived = {};  // those of `ids` whose bytes are not the source's, and not compared
 };
 
 // One file of the distribution: a bundle or an asset.

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "libshard/base/text/text.h"
+#include "libshard/pack/refit_tensors.h"
 #include "manifest/verify/verify_source_rules.h"
 #include "manifest/write/assets.h"
 
@@ -38,7 +39,11 @@ class Matcher {
     const ModelTensor& known = model_.tensors()[index];
     const ExpertIds ids = ExpectedIds(known, part);
     if (!SameTensor(bundle, tensor, known, ids)) return {};
-    return Geometry(known, ids, shards);
+    SourceSlices slices = Geometry(known, ids, shards);
+    // The rule refit-derived says whether anything here may be derived.
+    slices.derived = IsRefitted(part, known) ? tensor.derived : ExpertIds();
+    if (!slices.derived.empty() && slices.derived == tensor.expert_ids) slices.file = nullptr;
+    return slices;
   }
 
   // Checks that every tensor is once in each part that should hold it, and in no other.
@@ -68,6 +73,7 @@ class Matcher {
   // Returns the ids of `tensor` that a part should hold; empty for tensors without an expert axis
   // or id.
   ExpertIds ExpectedIds(const ModelTensor& tensor, const PartKey& part) const {
+    if (IsRouterRows(tensor, part)) return PartExperts(manifest_.plan, part, *tensor.layer);
     if (tensor.part != Part::kExpert || !tensor.layer) return {};
     const ExpertIds ids = PartExperts(manifest_.plan, part, *tensor.layer);
     if (!tensor.expert) return tensor.axis ? ids : ExpertIds();
@@ -75,7 +81,21 @@ class Matcher {
     return Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
   }
 
+  // Whether a refit may have changed the tensor in this part.
+  bool IsRefitted(const PartKey& part, const ModelTensor& tensor) const {
+    if (!manifest_.refit || part.role != Role::kGroup || !tensor.layer) return false;
+    const RefitOutcome* outcome = manifest_.refit->Find(*tensor.layer, *part.group);
+    return outcome != nullptr && outcome->accepted;
+  }
+
+  // A refitted group has rows of the router of its own, those that the refit changed.
+  bool IsRouterRows(const ModelTensor& tensor, const PartKey& part) const {
+    if (tensor.part != Part::kRouter || !tensor.axis || !IsRefitted(part, tensor)) return false;
+    return RefitTensors::Changes(*manifest_.refit->Find(*tensor.layer, *part.group), tensor);
+  }
+
   bool Belongs(const ModelTensor& tensor, const PartKey& part) const {
+    if (IsRouterRows(tensor, part)) return true;
     if (tensor.part != Part::kExpert) return part.role == Role::kTrunk;
     if (!tensor.layer) return false;
     const ExpertIds ids = PartExperts(manifest_.plan, part, *tensor.layer);
@@ -87,7 +107,8 @@ class Matcher {
     const TensorEntry& entry = model_.entry(known);
     std::vector<uint64_t> shape = entry.shape;
     const uint32_t expert_count = ExpertsOf(known);
-    if (known.packed_expert() && known.axis && expert_count != 0) {
+    const bool router = known.part == Part::kRouter && !ids.empty();
+    if ((known.packed_expert() || router) && known.axis && expert_count != 0) {
       uint64_t& axis = shape[*known.axis];
       axis = axis / expert_count * ids.size();
     }
@@ -110,7 +131,8 @@ class Matcher {
     out.file = shards[entry.file].get();
     out.offset = entry.offset;
     out.row = out.slice = entry.bytes;
-    if (!known.packed_expert() || !known.axis) return out;
+    const bool router = known.part == Part::kRouter && !ids.empty();
+    if (!(known.packed_expert() || router) || !known.axis) return out;
     uint64_t rows = 1;
     for (uint32_t axis = 0; axis < *known.axis; ++axis) rows *= entry.shape[axis];
     out.row = entry.bytes / rows;

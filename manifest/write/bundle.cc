@@ -15,6 +15,7 @@
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "libshard/pack/refit_tensors.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"
@@ -57,15 +58,16 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
   SHARD_TRY(Manifest existing, ReadManifest(out));
   const Versions& a = existing.versions;
   const Versions& b = fresh.versions;
-  if (a.model == b.model && a.shard == b.shard && a.replica == b.replica) {
+  if (a == b) {
     SHARD_CHECK(CheckSameRecipe(out, existing, fresh));
     return std::optional(std::move(existing));
   }
-  return Error{Code::kInvalidArgument,
-               Cat(out, ": versions of the distribution there: expected model ", b.model,
-                   ", shard ", b.shard, ", replica ", OrNone(b.replica), ", found ", a.model, ", ",
-                   a.shard, ", ", OrNone(a.replica)),
-               "parts can only be added to a distribution of the same model and plan"};
+  return Error{
+      Code::kInvalidArgument,
+      Cat(out, ": versions of the distribution there: expected model ", b.model, ", shard ",
+          b.shard, ", replica ", OrNone(b.replica), ", refit ", OrNone(b.refit), ", found ",
+          a.model, ", ", a.shard, ", ", OrNone(a.replica), ", ", OrNone(a.refit)),
+      "parts can only be added to a distribution of the same model and plan"};
 }
 
 // Returns the directory to write. When parts are added and `out` is a link, it is the link's
@@ -224,8 +226,16 @@ void FreeTensors(MoeModel& model) {
   ReturnFreedMemory();
 }
 
-std::string StagingIdentity(const MoeModel& model, const WritePlan& files) {
-  std::string identity = PackIdentity(model.checkpoint().files(), files.files);
+// What is packed is read from: the model's files, and those of a refit.
+std::vector<SourceFile> SourcesOf(const MoeModel& model, const WriteOptions& options) {
+  std::vector<SourceFile> sources = model.checkpoint().files();
+  if (const RefitTensors* refit = options.slice.refit)
+    sources.insert(sources.end(), refit->files().begin(), refit->files().end());
+  return sources;
+}
+
+std::string StagingIdentity(const std::vector<SourceFile>& sources, const WritePlan& files) {
+  std::string identity = PackIdentity(sources, files.files);
   for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
   return Sha256Hex(identity);
 }
@@ -234,6 +244,10 @@ std::string StagingIdentity(const MoeModel& model, const WritePlan& files) {
 Result<Manifest> DescribeRun(const MoeModel& model, const WritePlan& files,
                              const WriteOptions& options) {
   Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
+  if (const RefitTensors* refit = options.slice.refit) {
+    fresh.refit = std::make_shared<const RefitRecord>(refit->record());
+    fresh.versions.refit = RefitVersion(*fresh.refit);
+  }
   SHARD_TRY(fresh.model.license, LicenseOf(model));
   fresh.command = options.command;
   fresh.recipe = files.recipe;
@@ -277,8 +291,9 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   }
   if (options.notes && !files.notes.empty()) options.notes(files.notes);
 
-  SHARD_CHECK(staging.Begin(StagingIdentity(model, files)));
-  SHARD_TRY(report.pack, Pack(sources, files.files, staging, options.pack));
+  const std::vector<SourceFile> packed = SourcesOf(model, options);
+  SHARD_CHECK(staging.Begin(StagingIdentity(packed, files)));
+  SHARD_TRY(report.pack, Pack(packed, files.files, staging, options.pack));
   std::vector<std::string> written;
   for (size_t i = 0; i < files.files.size(); ++i) {
     written.push_back(files.files[i].path);

@@ -7,6 +7,7 @@
 #include "manifest/write/bundle.h"
 #include "manifest/write/card_sections.h"
 #include "manifest/write/front_matter.h"
+#include "manifest/write/refit_section.h"
 
 namespace moepack::manifest {
 namespace {
@@ -81,6 +82,7 @@ std::string LeadText(const Manifest& manifest) {
     out += Cat(", overlay ", MarkdownCode(overlay->version), " (",
                MarkdownCode(manifest.versions.replica), ")");
   }
+  if (manifest.refit) out += Cat(", refit ", MarkdownCode(manifest.versions.refit));
   if (!manifest.recipe.name.empty()) out += Cat("\n- types: ", MarkdownText(manifest.recipe.name));
   if (!manifest.recipe.imatrix_file.empty())
     out += Cat(", importance matrix ", MarkdownText(manifest.recipe.imatrix_file));
@@ -148,7 +150,7 @@ std::string DistributionReadme(const Manifest& manifest) {
   const std::string name = model.id.empty() ? model.family : model.id;
   return Cat(FrontMatter(manifest), "# ", MarkdownText(name), ", split into ",
              manifest.plan.groups.size(), " expert groups\n\n", LeadText(manifest),
-             UseText(manifest), FilesText(manifest), MeasuredText(manifest),
+             UseText(manifest), FilesText(manifest), RefitText(manifest), MeasuredText(manifest),
              ProvenanceText(manifest));
 }
 

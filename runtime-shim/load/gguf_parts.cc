@@ -1,6 +1,7 @@
 #include "runtime-shim/load/gguf_parts.h"
 
 #include <deque>
+#include <map>
 #include <set>
 
 #include "libshard/base/text/text.h"
@@ -34,11 +35,13 @@ class GgufPartsLoader {
   Status AddWhole(const char* label, const Bundles& files) {
     SHARD_TRY(const std::vector<OpenedPart> parts, opener_.Open(files));
     LoadedPart counts{.label = label};
+    const bool whole_routers = &files == &split_.parts.routers;
     for (const OpenedPart& part : parts) {
       out_.memory.push_back(part.file);
       for (const manifest::PartTensor& tensor : part.bundle.tensors) {
         if (!blocks_.Runs(tensor.entry.name)) continue;
         AddRouter(tensor.entry.name, tensor.entry.shape, out_);
+        if (whole_routers) routers_[tensor.entry.name] = {tensor.entry, part.Bytes(tensor)};
         SHARD_CHECK(Place(part, tensor, {out_.trunk, out_.memory, counts}));
       }
     }
@@ -58,20 +61,22 @@ class GgufPartsLoader {
     LoadedPart counts{.label = set.label};
     for (const OpenedPart& part : parts) {
       set.memory.push_back(part.file);
-      SHARD_CHECK(AddExperts(part, set, counts));
+      SHARD_CHECK(AddExperts(part, selected.refitted, set, counts));
     }
     out_.parts.push_back(counts);
     return CheckLayers(set);
   }
 
   // Files of experts also have router rows, for assembling nodes. Here the whole routers are used
-  // instead.
-  Status AddExperts(const OpenedPart& part, ExpertSet& set, LoadedPart& counts) {
+  // instead, except in layers that were refitted.
+  Status AddExperts(const OpenedPart& part, const std::set<uint32_t>& refitted, ExpertSet& set,
+                    LoadedPart& counts) {
     FamilyMatcher matcher(GgufFamily(), split_.manifest.model.layers);
     for (const manifest::PartTensor& tensor : part.bundle.tensors) {
       const TensorClass found = matcher.Classify(tensor.entry.name);
       const bool expert = found.rule != nullptr && found.rule->part == moepack::Part::kExpert;
-      if (!expert || !found.layer || !blocks_.Runs(tensor.entry.name)) continue;
+      if (!found.layer || !blocks_.Runs(tensor.entry.name)) continue;
+      if (!expert && !refitted.contains(*found.layer)) continue;
       const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, *found.layer);
       if (ids != tensor.record->expert_ids || tensor.entry.shape.empty() ||
           tensor.entry.shape[0] != ids.size()) {
@@ -82,9 +87,39 @@ class GgufPartsLoader {
                          FormatShape(tensor.entry.shape)),
                      manifest::kDamagedHint};
       }
-      SHARD_CHECK(Place(part, tensor, {set.tensors, set.memory, counts}));
+      SHARD_CHECK(expert ? Place(part, tensor, {set.tensors, set.memory, counts})
+                         : PlaceRouter(part, tensor, {set.routers, set.memory, counts}));
     }
     return Ok();
+  }
+
+  // Puts a group's rows into the whole router, in the place of those that it has of these experts.
+  Status PlaceRouter(const OpenedPart& part, const manifest::PartTensor& rows,
+                     const PlacedPart& to) {
+    const auto found = routers_.find(rows.entry.name);
+    const uint64_t held = rows.record->expert_ids.size();
+    const bool fits =
+        found != routers_.end() && found->second.entry.format == rows.entry.format &&
+        !found->second.entry.shape.empty() && found->second.entry.shape[0] > 0 &&
+        found->second.bytes.size() / found->second.entry.shape[0] * held == rows.entry.bytes &&
+        rows.record->expert_ids.back() < found->second.entry.shape[0];
+    if (!fits)
+      return Error{Code::kMismatch,
+                   Cat(part.bundle.source.path.string(), ": tensor ", Quoted(rows.entry.name),
+                       ": expected rows of the router of the same name, found others"),
+                   manifest::kDamagedHint};
+    const Router& router = found->second;
+    const uint64_t row = rows.entry.bytes / held;
+    SourceBytes& source = sources_.emplace_back();
+    for (uint64_t id = 0; id < router.entry.shape[0]; ++id)
+      source.Add(0, id * row, router.bytes.subspan(id * row, row));
+    const ByteView own = part.Bytes(rows);
+    for (uint64_t i = 0; i < held; ++i)
+      source.Add(0, rows.record->expert_ids[i] * row, own.subspan(i * row, row));
+    OutputTensor whole;
+    whole.entry = router.entry;
+    whole.sources = {{0, 0, router.entry.bytes}};
+    return placer_.Place(std::move(whole), source, to);
   }
 
   // Checks that a layer with ids has tensors.
@@ -116,7 +151,12 @@ class GgufPartsLoader {
   PartOpener opener_;
   TensorPlacer placer_;
   RunningBlocks blocks_;
-  std::deque<SourceBytes> sources_;  // one per tensor, until the placer has run
+  struct Router {
+    TensorEntry entry;
+    ByteView bytes;
+  };
+  std::map<std::string, Router> routers_;  // whole
+  std::deque<SourceBytes> sources_;        // one per tensor, until the placer has run
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ Result<Weights> LoadDistribution(const moepack::Source& source, const LoadOption
   out.model_version = split.manifest.versions.model;
   out.shard_version = split.manifest.versions.shard;
   out.replica_version = split.manifest.versions.replica;
+  out.refit_version = split.manifest.versions.refit;
   SHARD_CHECK(LoadParts(split, options, out));
   SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(split.path, out.metadata));
   out.plan = blocks.Trim(std::move(split.manifest.plan));

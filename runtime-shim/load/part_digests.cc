@@ -32,6 +32,8 @@ Status CheckVersions(const Split& split) {
     return Differs(where + "shard", Quoted(made.shard), Quoted(said.shard));
   if (made.replica != said.replica)
     return Differs(where + "replica", Quoted(made.replica), Quoted(said.replica));
+  const std::string refit = split.manifest.refit ? RefitVersion(*split.manifest.refit) : "";
+  if (refit != said.refit) return Differs(where + "refit", Quoted(refit), Quoted(said.refit));
   return Ok();
 }
 

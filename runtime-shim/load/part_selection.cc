@@ -43,6 +43,14 @@ ExpertIds GroupsThere(const Split& split) {
   return groups;
 }
 
+std::set<uint32_t> RefittedLayers(const Split& split, uint32_t group) {
+  std::set<uint32_t> layers;
+  if (!split.manifest.refit) return layers;
+  for (const RefitOutcome& outcome : split.manifest.refit->outcomes)
+    if (outcome.accepted && outcome.group == group) layers.insert(outcome.layer);
+  return layers;
+}
+
 Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
   const ExpertIds there = GroupsThere(split);
   const Plan& plan = split.manifest.plan;
@@ -61,7 +69,7 @@ Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
     }
     split.parts.sets.push_back({Cat("group ", group), group, false,
                                 FilesOf(split.manifest, Role::kGroup, group),
-                                HeldBy(plan.groups[group])});
+                                HeldBy(plan.groups[group]), RefittedLayers(split, group)});
   }
   for (uint32_t group = 0; group < plan.groups.size(); ++group) {
     if (IsThere(split, group)) continue;
@@ -89,8 +97,12 @@ Status UseOverlay(const std::string& version, Split& split) {
 // The set holds the overlay's fill of all groups, too; a node's mask leaves out that of others.
 Status AddOverlay(Split& split) {
   const OverlayPlan& overlay = *split.manifest.plan.current_overlay();
-  SelectedSet set{"overlay " + overlay.version, std::nullopt, true,
-                  FilesOf(split.manifest, Role::kOverlay), HeldBy(overlay)};
+  SelectedSet set{"overlay " + overlay.version,
+                  std::nullopt,
+                  true,
+                  FilesOf(split.manifest, Role::kOverlay),
+                  HeldBy(overlay),
+                  {}};
   if (set.files.empty()) return Absent(split, set.label);
   split.parts.sets.push_back(std::move(set));
   return Ok();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct SelectedSet {
   std::optional<uint32_t> group;
   bool overlay = false;
   Bundles files;
-  LayerExperts experts_by_layer;  // as the plan says
+  LayerExperts experts_by_layer;     // as the plan says
+  std::set<uint32_t> refitted = {};  // layers in which the set has router rows of its own
 };
 
 struct SelectedParts {

@@ -31,6 +31,19 @@ Status PlaceExperts(const RunningModel& model, const SourceBytes& source, Tensor
   return Ok();
 }
 
+Status PlaceRouters(const RunningModel& model, const SourceBytes& source,
+                    const std::set<uint32_t>& layers, TensorPlacer& placer, ExpertSet& set,
+                    LoadedPart& counts) {
+  for (const GgufTensor& tensor : model.gguf.tensors) {
+    const bool router = tensor.part == moepack::Part::kRouter && tensor.expert_count > 0;
+    if (!router || !layers.contains(*BlockOf(tensor.name)) || !model.blocks.Runs(tensor.name))
+      continue;
+    SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
+    SHARD_CHECK(placer.Place(std::move(whole), source, {set.routers, set.memory, counts}));
+  }
+  return Ok();
+}
+
 LayerExperts AllExperts(const RunningModel& model) {
   LayerExperts all;
   for (const GgufTensor& tensor : model.gguf.tensors) {

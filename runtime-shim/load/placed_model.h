@@ -2,6 +2,9 @@
 // TensorPlacer.
 #pragma once
 
+#include <cstdint>
+#include <set>
+
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/convert/gguf_model.h"
@@ -23,6 +26,10 @@ Status PlaceTrunk(const RunningModel& model, const SourceBytes& source, TensorPl
 // Places the experts `set.experts_by_layer` of each layer. A layer without ids gets no tensors.
 Status PlaceExperts(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
                     ExpertSet& set, LoadedPart& counts);
+// Places the whole routers of these layers as the set's own.
+Status PlaceRouters(const RunningModel& model, const SourceBytes& source,
+                    const std::set<uint32_t>& layers, TensorPlacer& placer, ExpertSet& set,
+                    LoadedPart& counts);
 // Returns all ids of all layers that run.
 LayerExperts AllExperts(const RunningModel& model);
 

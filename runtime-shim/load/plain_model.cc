@@ -69,6 +69,7 @@ void DescribeNode(const manifest::NodeRecord& node, Weights& out) {
   out.model_version = node.versions.model;
   out.shard_version = node.versions.shard;
   out.replica_version = node.versions.replica;
+  out.refit_version = node.versions.refit;
   out.sets[0].label = Cat("node of group ", node.group);
   out.notes.push_back(
       Cat("experts have the node's numbers; ", manifest::kNodeFile, " lists those of the model",

@@ -38,6 +38,7 @@ Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weig
     KeepFiles(model.trunk(), set.memory);
     LoadedPart counts{.label = set.label};
     SHARD_CHECK(PlaceExperts(running, model.bytes(i), placer, set, counts));
+    SHARD_CHECK(PlaceRouters(running, model.bytes(i), selected.refitted, placer, set, counts));
     out.parts.push_back(counts);
   }
   return placer.Run(options);

@@ -1,5 +1,7 @@
 #include "runtime-shim/load/whole_tensors.h"
 
+#include <numeric>
+
 #include "libshard/base/bytes.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/safetensors.h"
@@ -65,6 +67,8 @@ Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
     tensors_.push_back(std::move(tensor));
     return Ok();
   }
+  // A refitted group has rows of a router that the trunk has whole: each row then has a place.
+  if (tensor.expert_count > 0) tensors_[place->second].expert_count = tensor.expert_count;
   const TensorEntry& known = tensors_[place->second].entry;
   if (known.dtype == tensor.entry.dtype && known.shape == tensor.entry.shape) return Ok();
   return Error{Code::kMismatch,
@@ -137,7 +141,12 @@ void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {
     }
     const uint64_t slice = whole.entry.bytes / whole.expert_count;
     uint64_t at = 0;
-    for (const uint32_t id : tensor.record->expert_ids) {
+    ExpertIds ids = tensor.record->expert_ids;
+    if (ids.empty()) {  // the trunk's
+      ids.resize(whole.expert_count);
+      std::iota(ids.begin(), ids.end(), 0u);
+    }
+    for (const uint32_t id : ids) {
       bytes.Add(0, whole.entry.offset + id * slice, view.subspan(at, slice));
       at += slice;
     }

@@ -102,13 +102,24 @@ class Check {
 
  private:
   Status LoadWhole();
+  Status CheckForRefit();
   void SetTokens();
   Result<std::vector<uint32_t>> Groups() const;
   Status CheckGroup(uint32_t group);
   Status CheckBundles(CheckedNode& node);
-  Status CheckAssembled(CheckedNode& node);
-  // Runs the comparison unless the mask is too narrow, and adds the result.
+  // Compares with the masked model, or with `bundles` if it is given.
+  Status CheckAssembled(const Side* bundles, CheckedNode& node);
+  // Runs the comparison with the masked model, unless the mask is too narrow, and adds the result.
   Status Compare(const Side& part, CheckedNode& node);
+  Status Compare(const Side& whole, const Side& part, CheckedNode& node);
+  // What the distribution gives a node of the group, on its own.
+  struct LoadedSide {
+    std::unique_ptr<Model> model;
+    LayerExperts eligible;
+  };
+  Result<LoadedSide> LoadBundles(const CheckedNode& node);
+  Status CheckRefitted(uint32_t group);
+  bool IsRefitted() const { return !parts_->refit_version.empty(); }
   void Done(CheckedNode node);
   // Checks the nodes of a group: with the overlay, without it, and assembled.
   bool HasOverlay() const { return parts_->FindOverlay() != nullptr; }
@@ -149,6 +160,23 @@ Status Check::LoadWhole() {
   return Ok();
 }
 
+Status Check::CheckForRefit() {
+  report_.of_refit = true;
+  report_.notes.push_back(
+      "the groups were refitted, so their nodes do not give the logits of the masked model: each "
+      "is "
+      "compared with the same node assembled");
+  if (options_.against.empty() && Assembles()) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(options_.against.empty() ? "--no-assembled" : "--against",
+                   " leaves nothing to "
+                   "compare: ",
+                   distribution_,
+                   " was refitted, and its nodes are no part of the "
+                   "source"),
+               "moepack eval --against SRC measures how far its nodes are from the source"};
+}
+
 void Check::SetTokens() {
   report_.tokens = options_.tokens;
   if (!report_.tokens.empty()) return;
@@ -183,25 +211,34 @@ void Check::Done(CheckedNode node) {
 }
 
 Status Check::Compare(const Side& part, CheckedNode& node) {
+  return Compare({*whole_, EligibleExperts(*parts_, node.group, node.overlay)}, part, node);
+}
+
+Status Check::Compare(const Side& whole, const Side& part, CheckedNode& node) {
   node.skipped = TooFew(part.model, part.eligible);
   if (!node.skipped.empty()) return Ok();
-  const Side whole{*whole_, EligibleExperts(*parts_, node.group, node.overlay)};
   return RunBoth(
       report_, whole, part, [this](uint64_t tokens) { Advance(tokens); }, node);
 }
 
-Status Check::CheckBundles(CheckedNode& node) {
+Result<Check::LoadedSide> Check::LoadBundles(const CheckedNode& node) {
   LoadOptions load = options_.load;
   load.groups = {node.group};
   load.overlay = node.overlay;
   load.verify = false;  // LoadWhole did
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(distribution_, load));
-  LayerExperts eligible = EligibleExperts(*weights, node.group, node.overlay);
-  SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));
-  return Compare({*model, std::move(eligible)}, node);
+  LoadedSide side;
+  side.eligible = EligibleExperts(*weights, node.group, node.overlay);
+  SHARD_TRY(side.model, Model::Load(std::move(weights), *executor_));
+  return side;
 }
 
-Status Check::CheckAssembled(CheckedNode& node) {
+Status Check::CheckBundles(CheckedNode& node) {
+  SHARD_TRY(LoadedSide side, LoadBundles(node));
+  return Compare({*side.model, std::move(side.eligible)}, node);
+}
+
+Status Check::CheckAssembled(const Side* bundles, CheckedNode& node) {
   SHARD_TRY(const ScratchDirectory scratch, ScratchDirectory::Make());
   const std::string directory = (scratch.path() / "node").string();
   manifest::AssembleOptions assemble;
@@ -223,10 +260,23 @@ Status Check::CheckAssembled(CheckedNode& node) {
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(directory, load));
   LayerExperts eligible = EligibleExperts(*weights, std::nullopt, true);
   SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));
-  return Compare({*model, std::move(eligible)}, node);
+  const Side part{*model, std::move(eligible)};
+  return bundles != nullptr ? Compare(*bundles, part, node) : Compare(part, node);
+}
+
+// A refit changes what the experts give, so a node is not the masked model any more. What is left
+// to prove is that bundles and assembled node are the same model.
+Status Check::CheckRefitted(uint32_t group) {
+  CheckedNode node{group, CheckedNode::Kind::kAssembled, HasOverlay()};
+  SHARD_TRY(LoadedSide bundles, LoadBundles(node));
+  const Side side{*bundles.model, std::move(bundles.eligible)};
+  SHARD_CHECK(CheckAssembled(&side, node));
+  Done(std::move(node));
+  return Ok();
 }
 
 Status Check::CheckGroup(uint32_t group) {
+  if (IsRefitted()) return CheckRefitted(group);
   for (const bool overlay : {true, false}) {
     if (overlay && !HasOverlay()) continue;
     CheckedNode node{group, CheckedNode::Kind::kBundles, overlay};
@@ -235,7 +285,7 @@ Status Check::CheckGroup(uint32_t group) {
   }
   if (!Assembles()) return Ok();
   CheckedNode node{group, CheckedNode::Kind::kAssembled, HasOverlay()};
-  SHARD_CHECK(CheckAssembled(node));
+  SHARD_CHECK(CheckAssembled(nullptr, node));
   Done(std::move(node));
   return Ok();
 }
@@ -245,9 +295,10 @@ Result<CheckReport> Check::Run() {
   report_.executor = executor_->description();
   report_.tolerance = options_.tolerance.value_or(DefaultTolerance(options_.executor));
   SHARD_CHECK(LoadWhole());
+  if (IsRefitted()) SHARD_CHECK(CheckForRefit());
   SetTokens();
   SHARD_TRY(const std::vector<uint32_t> groups, Groups());
-  const uint64_t nodes = 1 + (HasOverlay() ? 1 : 0) + (Assembles() ? 1 : 0);
+  const uint64_t nodes = IsRefitted() ? 1 : 1 + (HasOverlay() ? 1 : 0) + (Assembles() ? 1 : 0);
   total_tokens_ = groups.size() * nodes * TokensOfNode();
   Advance(0);
   for (const uint32_t group : groups) {

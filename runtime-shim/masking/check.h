@@ -1,5 +1,6 @@
 // Checks that the bundles of a distribution are the model: every node must give the logits of the
-// whole model with its routers masked to what the node holds.
+// whole model with its routers masked to what the node holds. After a refit this does not hold;
+// then every node must give the logits of the same node assembled.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,9 @@ struct CheckReport {
   double tolerance = 0;
   std::vector<CheckedNode> nodes;
   std::vector<std::string> notes;
+  // Groups were refitted, so assembled nodes were compared with the loaded bundles instead of with
+  // the masked model.
+  bool of_refit = false;
   uint64_t failures() const;
 };
 

@@ -233,23 +233,41 @@ class SetBuilder {
  public:
   SetBuilder(const std::string& path, const ExpertSet& set, const ModelSpec& spec,
              Executor& executor)
-      : set_(set), spec_(spec), slots_(path, set.tensors, executor) {}
+      : set_(set),
+        spec_(spec),
+        slots_(path, set.tensors, executor),
+        routers_(path, set.routers, executor) {}
 
   Result<DeviceSet> Build() {
-    DeviceSet device{set_.label, set_.experts_by_layer, {}, {}, 0};
+    DeviceSet device{set_.label, set_.group, set_.experts_by_layer, {}, {}, {}, 0};
     device.layers.resize(spec_.layers);
     for (const auto& [layer, ids] : set_.experts_by_layer) {
       if (layer >= spec_.layers || ids.empty() || slots_.failed()) continue;
       device.layers[layer] = Layer(layer, static_cast<uint32_t>(ids.size()));
     }
     SHARD_CHECK(slots_.Finish());
-    device.bytes = slots_.bytes();
+    SHARD_CHECK(AddRouters(device));
+    device.bytes = slots_.bytes() + routers_.bytes();
     device.buffers = slots_.TakeBuffers();
+    for (BufferPtr& buffer : routers_.TakeBuffers()) device.buffers.push_back(std::move(buffer));
     return device;
   }
 
  private:
   std::string Name(const char* suffix) const { return Cat("blk.", layer_, ".", suffix); }
+
+  Status AddRouters(DeviceSet& device) {
+    for (layer_ = 0; layer_ < spec_.layers && !routers_.failed(); ++layer_) {
+      if (!routers_.Has(Name("ffn_gate_inp.weight"))) continue;
+      const uint32_t expert_count = spec_.layer[layer_].router.expert_count;
+      RouterWeights& router = device.routers[layer_];
+      router.rows.weight =
+          routers_.Required(Name("ffn_gate_inp.weight"), {expert_count, spec_.width});
+      router.rows.bias = routers_.OptionalVector(Name("ffn_gate_inp.bias"), expert_count);
+      router.selection_bias = routers_.Values(Name("exp_probs_b.bias"), expert_count);
+    }
+    return routers_.Finish();
+  }
 
   // Takes the matrices of one kind for all experts. `one` is the shape of one expert's; 0 rows
   // allow any number.
@@ -315,7 +333,7 @@ class SetBuilder {
 
   const ExpertSet& set_;
   const ModelSpec& spec_;
-  TensorSlots slots_;
+  TensorSlots slots_, routers_;
   uint32_t layer_ = 0;
 };
 

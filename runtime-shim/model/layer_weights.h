@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,12 +64,20 @@ struct LayerWeights {
 // The experts of a layer by id; null for an expert that no set in use holds.
 using LayerExpertTable = std::vector<const MlpWeights*>;
 
+// A router and the bias that takes part in its choice.
+struct RouterWeights {
+  Linear rows;
+  std::vector<float> selection_bias;
+};
+
 // A set of experts on the executor.
 struct DeviceSet {
   std::string label;
+  std::optional<uint32_t> group;
   LayerExperts experts_by_layer;
   // For each layer, in the order of its ids.
   std::vector<std::vector<MlpWeights>> layers;
+  std::map<uint32_t, RouterWeights> routers;  // of the layers in which the set has its own
   std::vector<BufferPtr> buffers;
   uint64_t bytes = 0;
 };

@@ -7,6 +7,7 @@ namespace moepack::runtime {
 uint64_t ExpertSet::bytes() const {
   uint64_t sum = 0;
   for (const HostTensor& tensor : tensors) sum += tensor.bytes.size();
+  for (const HostTensor& router : routers) sum += router.bytes.size();
   return sum;
 }
 

@@ -38,6 +38,9 @@ struct ExpertSet {
   bool overlay = false;
   LayerExperts experts_by_layer;    // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
+  // Whole routers, with biases, of the layers in which a refit gave the set rows of its own. The
+  // rows of all other experts are the trunk's.
+  std::vector<HostTensor> routers;
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the tensors
   uint64_t bytes() const;
 };
@@ -59,7 +62,7 @@ struct Weights {
   // A distribution's plan, of whose overlays only the loaded one is left, and the versions that a
   // node reports.
   std::optional<Plan> plan;
-  std::string model_version, shard_version, replica_version;
+  std::string model_version, shard_version, replica_version, refit_version;
   std::vector<LoadedPart> parts;
   std::vector<std::string> notes;  // "2 blocks for multi-token prediction are not run"
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the trunk

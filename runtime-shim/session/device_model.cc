@@ -80,22 +80,50 @@ uint64_t DeviceModel::widest_expert() const {
   return widest;
 }
 
-// Groups come before the overlay. An expert that several sets hold is the same in all of them, so
-// the order does not matter.
-LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {
-  LayerExpertTable table(spec_.layer[layer].router.expert_count, nullptr);
+// Groups come before the overlay. Without a refit an expert that several sets hold is the same in
+// all of them; with one it is the group's own that counts, and the order matters.
+Result<std::vector<const DeviceSet*>> DeviceModel::SetsFor(std::optional<uint32_t> group) const {
+  std::vector<const DeviceSet*> sets;
+  const DeviceSet* own = nullptr;
+  size_t groups = 0;
   for (const DeviceSet& set : sets_) {
-    const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, layer);
+    groups += set.group ? 1 : 0;
+    if (set.group && (!own || set.group == group)) own = &set;
+  }
+  const bool differ = groups > 1 && !weights_->refit_version.empty();
+  if (differ && (!group || own->group != group)) {
+    return Error{Code::kInvalidArgument,
+                 Cat(weights_->path,
+                     ": group: expected one, as a refit gave every group experts of "
+                     "its own, found none"),
+                 "choose one with --group; the whole model is in the source only"};
+  }
+  if (differ) sets.push_back(own);
+  for (const DeviceSet& set : sets_)
+    if (!differ || !set.group) sets.push_back(&set);
+  return sets;
+}
+
+LayerExpertTable DeviceModel::LoadedExperts(const std::vector<const DeviceSet*>& sets,
+                                            uint32_t layer) const {
+  LayerExpertTable table(spec_.layer[layer].router.expert_count, nullptr);
+  for (const DeviceSet* set : sets) {
+    const ExpertIds& ids = moepack::IdsOf(set->experts_by_layer, layer);
     for (size_t index = 0; index < ids.size(); ++index) {
       if (ids[index] < table.size() && table[ids[index]] == nullptr)
-        table[ids[index]] = &set.layers[layer][index];
+        table[ids[index]] = &set->layers[layer][index];
     }
   }
   return table;
 }
 
-Result<std::vector<LayerExpertTable>> DeviceModel::TableOf(const LayerExperts& eligible) const {
-  std::vector<LayerExpertTable> tables(spec_.layers);
+Result<EligibleTables> DeviceModel::TablesOf(const LayerExperts& eligible,
+                                             std::optional<uint32_t> group) const {
+  SHARD_TRY(const std::vector<const DeviceSet*> sets, SetsFor(group));
+  EligibleTables out;
+  out.ids = eligible;
+  out.tables.resize(spec_.layers);
+  out.routers.assign(spec_.layers, nullptr);
   for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
     if (!trunk_.layers[layer].moe()) continue;
     const ExpertIds& ids = moepack::IdsOf(eligible, layer);
@@ -105,17 +133,21 @@ Result<std::vector<LayerExpertTable>> DeviceModel::TableOf(const LayerExperts& e
                    Cat(weights_->path, ": layer ", layer, ": eligible experts: expected at least ",
                        top_k, " (experts per token), found ", ids.size())};
     }
-    const LayerExpertTable loaded = LoadedExperts(layer);
-    tables[layer].assign(loaded.size(), nullptr);
+    const LayerExpertTable loaded = LoadedExperts(sets, layer);
+    out.tables[layer].assign(loaded.size(), nullptr);
     for (const uint32_t id : ids) {
       if (id >= loaded.size() || loaded[id] == nullptr) {
         return Error{Code::kInvalidArgument, Cat(weights_->path, ": layer ", layer, ": expert ", id,
                                                  ": expected to be loaded, found in no part")};
       }
-      tables[layer][id] = loaded[id];
+      out.tables[layer][id] = loaded[id];
+    }
+    for (const DeviceSet* set : sets) {
+      const auto own = set->routers.find(layer);
+      if (own != set->routers.end()) out.routers[layer] = &own->second;
     }
   }
-  return tables;
+  return out;
 }
 
 }  // namespace moepack::runtime

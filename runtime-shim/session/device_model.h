@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,17 @@
 #include "runtime-shim/session/session.h"
 
 namespace moepack::runtime {
+
+// What the routers may pick, by layer: the places of the experts, their ids, and the router that
+// picks, where a refit gave the group one of its own (null: the trunk's).
+struct EligibleTables {
+  std::vector<LayerExpertTable> tables;
+  LayerExperts ids;
+  std::vector<const RouterWeights*> routers = {};
+  const RouterWeights* RouterOf(uint32_t layer) const {
+    return layer < routers.size() ? routers[layer] : nullptr;
+  }
+};
 
 class DeviceModel final : public Model {
  public:
@@ -31,13 +43,21 @@ class DeviceModel final : public Model {
   uint64_t widest_expert() const;
   // What all sessions work in, one at a time; a session that opens makes it larger.
   Scratch& scratch() const { return scratch_; }
-  // Returns where the eligible experts of each layer are. kInvalidArgument for a layer that has
-  // fewer than its top-k, or an expert that is not loaded.
-  Result<std::vector<LayerExpertTable>> TableOf(const LayerExperts& eligible) const;
+  // The experts of TablesOf without a group.
+  Result<std::vector<LayerExpertTable>> TableOf(const LayerExperts& eligible) const {
+    SHARD_TRY(EligibleTables eligible_tables, TablesOf(eligible, std::nullopt));
+    return std::move(eligible_tables.tables);
+  }
+  // Returns where the eligible experts of each layer are, for `group` if it is given (see
+  // SessionOptions). kInvalidArgument for a layer that has fewer than its top-k, an expert that is
+  // not loaded, and no group where groups differ.
+  Result<EligibleTables> TablesOf(const LayerExperts& eligible,
+                                  std::optional<uint32_t> group) const;
 
  private:
   Status CheckRoom(uint64_t bytes, const std::string& what) const;
-  LayerExpertTable LoadedExperts(uint32_t layer) const;
+  LayerExpertTable LoadedExperts(const std::vector<const DeviceSet*>& sets, uint32_t layer) const;
+  Result<std::vector<const DeviceSet*>> SetsFor(std::optional<uint32_t> group) const;
 
   std::shared_ptr<const Weights> weights_;
   ModelSpec spec_;

@@ -13,12 +13,6 @@
 
 namespace moepack::runtime {
 
-// What the routers may pick, by layer: the places of the experts, and their ids.
-struct EligibleTables {
-  std::vector<LayerExpertTable> tables;
-  LayerExperts ids;
-};
-
 // The factors of rotary angles (PairTurns), and those of layers with rope.local_rope.
 struct Turns {
   std::vector<double> pairs, local;
@@ -55,6 +49,20 @@ class Forward {
   Status Run(std::vector<Segment>& segments, uint32_t layers, bool trace);
   // Calls `ran` with the share of the layers that have run, after each. May be empty.
   void WatchLayers(std::function<void(double share)> ran) { ran_ = std::move(ran); }
+  // For passes that run one layer at a time over whole windows, whose rows the caller keeps between
+  // the layers (layer_pass.h). Every segment starts at position 0.
+  // Says which tokens are run, and puts their embeddings into scratch.hidden.
+  Status Embed(std::vector<Segment>& segments);
+  // The first half of a layer: scratch.hidden holds what goes into the layer, and then the stream
+  // after attention; scratch.normed what goes into the layer's MLP or experts.
+  Status RunAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
+  // The second half, after the first: adds what the MLP, or the experts that the segments' tables
+  // have, and shared experts give.
+  Status RunMlp();
+  // In place of RunMlp: puts what the shared experts give for scratch.normed, zero if there are
+  // none, into scratch.branch.
+  void RunShared();
+
   // Puts the logits of these rows of the last pass into the first rows of scratch.logits. REQUIRES:
   // there is room for them.
   Status PutLogits(std::span<const uint32_t> rows, bool trace);
@@ -64,9 +72,12 @@ class Forward {
   Status CatchUp(const Segment& segment, uint32_t layers);
   Status RunSegments(std::span<Segment> segments, uint32_t layers);
   void WriteTurns();
-  Status RunLayer(uint32_t layer);
+  // Makes the segments' rows those of the pass; returns their tokens.
+  std::vector<uint32_t> Place(std::span<Segment> segments);
+  Status EmbedTokens(std::span<const uint32_t> tokens);
+  Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
-  Status FeedLayer();
+  bool FeedsInParallel() const;
 
   // forward_attention.cc
   Status Attend();
@@ -101,6 +112,9 @@ class Forward {
 
   // forward_experts.cc
   Status MixExperts();
+  // Puts the logits of the segments' routers into `logits`.
+  void ProjectRouters(const Rows& logits);
+  std::span<const float> SelectionBiasOf(const Segment& segment) const;
   Result<std::vector<Selection>> Route();
   bool WantsOutputs() const;
   Status RunExperts(std::span<const Selection> chosen);

@@ -19,39 +19,67 @@ struct Picked {
   std::vector<Places> places;
 };
 
-// An expert is the same one in the tables of all segments.
+// Segments of different groups of a refitted distribution have different experts of one id.
 Picked PickedOf(std::span<const Segment> segments, uint32_t layer,
                 std::span<const Selection> chosen) {
-  std::vector<ExpertRows> by_id(segments.front().eligible->tables[layer].size());
-  std::vector<Places> places(by_id.size());
+  struct Expert {
+    ExpertRows rows;
+    Places places;
+  };
+  std::vector<std::vector<Expert>> by_id(segments.front().eligible->tables[layer].size());
   auto segment = segments.begin();
   for (uint32_t row = 0; row < chosen.size(); ++row) {
     while (row >= segment->first_row + segment->count()) ++segment;
     const LayerExpertTable& table = segment->eligible->tables[layer];
     const Selection& own = chosen[row];
     for (size_t rank = 0; rank < own.ids.size(); ++rank) {
-      ExpertRows& expert = by_id[own.ids[rank]];
-      expert.weights = table[own.ids[rank]];
-      expert.rows.push_back(row);
-      expert.gates.push_back(own.weights[rank] * expert.weights->output_scale);
-      places[own.ids[rank]].push_back(row * own.ids.size() + rank);
+      std::vector<Expert>& same_id = by_id[own.ids[rank]];
+      auto expert = std::find_if(same_id.begin(), same_id.end(), [&](const Expert& one) {
+        return one.rows.weights == table[own.ids[rank]];
+      });
+      if (expert == same_id.end()) {
+        expert = same_id.insert(expert, Expert{});
+        expert->rows.weights = table[own.ids[rank]];
+      }
+      expert->rows.rows.push_back(row);
+      expert->rows.gates.push_back(own.weights[rank] * expert->rows.weights->output_scale);
+      expert->places.push_back(row * own.ids.size() + rank);
     }
   }
   Picked picked;
-  for (size_t id = 0; id < by_id.size(); ++id) {
-    if (by_id[id].rows.empty()) continue;
-    picked.experts.push_back(std::move(by_id[id]));
-    picked.places.push_back(std::move(places[id]));
+  for (std::vector<Expert>& same_id : by_id) {
+    for (Expert& expert : same_id) {
+      picked.experts.push_back(std::move(expert.rows));
+      picked.places.push_back(std::move(expert.places));
+    }
   }
   return picked;
 }
 
 }  // namespace
 
+void Forward::ProjectRouters(const Rows& logits) {
+  const auto own_router = [&](const Segment& segment) {
+    return segment.eligible->RouterOf(layer_) != nullptr;
+  };
+  if (std::none_of(segments_.begin(), segments_.end(), own_router))
+    return executor_.Project(weights_->router, Now(scratch_.normed), logits);
+  for (const Segment& segment : segments_) {
+    const RouterWeights* own = segment.eligible->RouterOf(layer_);
+    executor_.Project(own != nullptr ? own->rows : weights_->router, Own(scratch_.normed, segment),
+                      Own(logits, segment));
+  }
+}
+
+std::span<const float> Forward::SelectionBiasOf(const Segment& segment) const {
+  const RouterWeights* own = segment.eligible->RouterOf(layer_);
+  return own != nullptr ? own->selection_bias : weights_->selection_bias;
+}
+
 Result<std::vector<Selection>> Forward::Route() {
   const Routing& router = spec_.layer[layer_].router;
   const Rows logits = Now(scratch_.router).Columns(0, router.expert_count);
-  executor_.Project(weights_->router, Now(scratch_.normed), logits);
+  ProjectRouters(logits);
   SHARD_CHECK(Mark("router", logits));
   router_logits_.resize(size_t{count_} * router.expert_count);
   SHARD_CHECK(executor_.Read(logits, router_logits_));
@@ -62,7 +90,7 @@ Result<std::vector<Selection>> Forward::Route() {
       const std::span<const float> own =
           std::span(router_logits_)
               .subspan(chosen.size() * router.expert_count, router.expert_count);
-      Result<Selection> selection = SelectExperts(own, weights_->selection_bias, router, ids);
+      Result<Selection> selection = SelectExperts(own, SelectionBiasOf(segment), router, ids);
       if (!selection)
         return std::move(selection).error().Within(Cat(model_.weights().path, ": layer ", layer_));
       chosen.push_back(std::move(*selection));
@@ -129,7 +157,7 @@ void Forward::Observe(std::span<const Selection> chosen) {
     batch.expert_count = expert_count;
     batch.logits =
         std::span(router_logits_).subspan(size_t{row} * expert_count, size_t{count} * expert_count);
-    batch.selection_bias = weights_->selection_bias;
+    batch.selection_bias = SelectionBiasOf(segment);
     batch.chosen = chosen.subspan(row, count);
     if (segment.observer->wants_outputs()) {
       batch.output_norms = std::span(norms_).subspan(row * top_k, count * top_k);
@@ -150,6 +178,11 @@ void Forward::AddShared() {
     executor_.ScaleBySigmoid(out, gate);
   }
   executor_.Add(Now(scratch_.branch), out, 1);
+}
+
+void Forward::RunShared() {
+  executor_.Copy(Now(scratch_.zeros), Now(scratch_.branch));
+  AddShared();
 }
 
 Status Forward::MixExperts() {

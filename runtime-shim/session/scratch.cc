@@ -135,9 +135,10 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
           model.vocabulary());
 }
 
-void AddCaches(const ModelSpec& spec, uint32_t context, Caches& caches, Allocation& all) {
+void AddCaches(const ModelSpec& spec, const RowCounts& counts, Caches& caches, Allocation& all) {
   caches.layers.resize(spec.layers);
   for (uint32_t number = 0; number < spec.layers; ++number) {
+    if (counts.layer.value_or(number) != number) continue;
     const LayerSpec& layer = spec.layer[number];
     LayerCache& cache = caches.layers[number];
     if (layer.recurrent) {
@@ -145,7 +146,7 @@ void AddCaches(const ModelSpec& spec, uint32_t context, Caches& caches, Allocati
     } else if (layer.mixes) {
       const CacheWidths widths = {uint64_t{layer.key_heads} * layer.key_width,
                                   uint64_t{layer.key_heads} * layer.value_width};
-      AddCache(spec, widths, context, cache.keys, cache.values, all);
+      AddCache(spec, widths, counts.context, cache.keys, cache.values, all);
     }
   }
 }
@@ -157,7 +158,7 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   Caches caches;
   Allocation row, position;
   AddScratch(model, {}, scratch, row);
-  AddCaches(model.spec(), 1, caches, position);
+  AddCaches(model.spec(), {}, caches, position);
   // The logits of a batch are read in slices. The CPU keeps the values between the steps of all
   // experts of a token (cpu/experts.h).
   const uint64_t logits = sizeof(float) * uint64_t{model.vocabulary()};
@@ -175,7 +176,7 @@ Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, S
   Caches caches;
   Allocation all, rows;
   if (larger) AddScratch(model, counts, made, rows);
-  AddCaches(spec, counts.context, caches, all);
+  AddCaches(spec, counts, caches, all);
   const uint64_t bytes = CheckedAdd(all.bytes(), rows.bytes()).value_or(UINT64_MAX);
   Executor& executor = model.executor();
   if (!all.fits() || !rows.fits() || bytes > executor.available()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "libshard/base/result.h"
@@ -63,6 +64,8 @@ RowBytes BytesOfRow(const DeviceModel& model);
 struct RowCounts {
   uint32_t batch = 1, context = 1;
   uint64_t logit_bytes = 0;  // of all logits at a time; at least one row
+  // Only this layer has a cache; it is for passes that run one layer at a time.
+  std::optional<uint32_t> layer = {};
 };
 // Allocates all rows, the scratch only when `scratch` has fewer than the batch. kUnavailable, with
 // the bytes, when they do not fit.

@@ -200,11 +200,11 @@ Result<std::unique_ptr<Session>> Session::Open(const Model& model, const LayerEx
                                              most, " positions, found ", used.context)};
   }
   used.batch = std::max(used.batch, 1u);
-  SHARD_TRY(std::vector<LayerExpertTable> tables, own.TableOf(eligible));
+  SHARD_TRY(EligibleTables tables, own.TablesOf(eligible, used.group));
   SHARD_TRY(Caches caches,
             AllocateRows(own, {used.batch, used.context, used.logit_bytes}, own.scratch()));
-  return std::unique_ptr<Session>(std::make_unique<DeviceSession>(
-      own, std::move(caches), EligibleTables{std::move(tables), eligible}, used));
+  return std::unique_ptr<Session>(
+      std::make_unique<DeviceSession>(own, std::move(caches), std::move(tables), used));
 }
 
 }  // namespace moepack::runtime

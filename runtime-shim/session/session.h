@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,8 +62,8 @@ class RoutingObserver {
 };
 
 struct SessionOptions {
-  uint32_t context = 0;                 // positions; 0: 4096, or the model's own if that is less
-  uint32_t batch = 128;                 // tokens that run at once
+  uint32_t context = 0;  // positions; 0: 4096, or the model's own if that is less
+  uint32_t batch = 128;  // tokens that run at once
   RoutingObserver* observer = nullptr;  // borrowed
   // Of logits that are computed at a time; larger batches read them in slices. The first session of
   // a model decides, until one with a larger batch does.
@@ -72,6 +73,9 @@ struct SessionOptions {
   // Called by FeedTogether after each layer, with the tokens of the pass in proportion to the
   // layers that have run. May be empty.
   std::function<void(double tokens)> ran = {};
+  // The group whose node the session is on, where groups hold different experts of one id because
+  // of a refit. Not needed where one group is loaded.
+  std::optional<uint32_t> group = std::nullopt;
 };
 
 enum class LogitsOf : uint8_t { kLast, kAll };

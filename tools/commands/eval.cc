@@ -45,9 +45,11 @@ struct Arguments {
 runtime::Participant Participate(const std::string& label, const runtime::Model& model,
                                  LayerExperts eligible, const EvalOptions& options,
                                  uint32_t together, std::optional<uint32_t> group = std::nullopt) {
-  const auto open = [&model, eligible, &options, together](runtime::RoutingObserver* observer) {
+  const auto open = [&model, eligible, &options, together,
+                     group](runtime::RoutingObserver* observer) {
     runtime::SessionOptions opening{options.context, options.chunk * together, observer};
     opening.ran = options.ran;
+    opening.group = group;
     return runtime::Session::Open(model, eligible, opening);
   };
   return {label, std::move(eligible), open, group};
@@ -90,7 +92,8 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
   input.bos = runtime::BosToken(weights.metadata);
   if (options.generate > 0) input.is_end = EndsGeneration(weights);
   LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
-  if (HoldsAll(weights, all)) {
+  // A refit gave every group experts of its own, and the whole model is in the source alone.
+  if (weights.refit_version.empty() && HoldsAll(weights, all)) {
     input.full = Participate("unmasked", *loaded.model, std::move(all), options, RunsOf(loaded));
   }
   if (against) {
@@ -176,11 +179,11 @@ Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Mod
   SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
   const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)
-    return Error{Code::kInvalidArgument,
-                 Cat(arguments.runtime.source,
-                     ": experts: expected all of them, found some on no "
-                     "node"),
-                 "compare with the source: --against SRC"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat(arguments.runtime.source, ": experts: expected all of them, found ",
+            models.own.weights->refit_version.empty() ? "some on no node" : "refitted ones"),
+        "compare with the source: --against SRC"};
   Progress progress("evaluating", ProgressUnit::kTokens);
   uint64_t finished = 0, all = 0;
   options.progress = [&](uint64_t done, uint64_t total) {

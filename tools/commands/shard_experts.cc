@@ -25,6 +25,7 @@ Result<int> Run(WriteArguments& arguments) {
   SHARD_TRY(const Plan plan, FindPlan(model, arguments));
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
+  SHARD_CHECK(ChooseRefit(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
   arguments.write.command = RecordCommand("shard-experts", arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));

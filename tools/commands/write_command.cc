@@ -75,6 +75,7 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   // A remainder that --only makes is recorded like the one of a whole run.
   const bool remainder = write.slice.keep_remainder || write.slice.parts.remainder;
   if (remainder) words.push_back("--keep-remainder");
+  if (write.slice.refit != nullptr) words.push_back("--refit-store");
   if (write.slice.max_part_size > 0)
     words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
   if (write.hash_source) words.push_back("--hash-source");
@@ -128,6 +129,10 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
          "an overlay of another type than the groups.")
       ->type_name("TYPE");
   StartSection(app, Section::kOutput);
+  app.add_option("--refit-store", arguments.refit_store,
+                 "Write these refitted experts and router rows (from `moepack refit`) in the place "
+                 "of the source's, for the same source and plan.")
+      ->type_name("DIR");
   AddLayoutOptions(app, arguments);
   AddRecordOptions(app, arguments.write);
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
@@ -137,6 +142,15 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
 
 Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
   SHARD_TRY(arguments.write.slice.parts, ParseParts(arguments.only, plan.groups.size()));
+  return Ok();
+}
+
+Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
+  if (arguments.refit_store.empty()) return Ok();
+  SHARD_TRY(const RefitStore store, RefitStore::Open(arguments.refit_store));
+  SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, plan));
+  arguments.refit = std::make_shared<const RefitTensors>(std::move(refit));
+  arguments.write.slice.refit = arguments.refit.get();
   return Ok();
 }
 

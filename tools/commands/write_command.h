@@ -2,9 +2,11 @@
 // progress.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "libshard/pack/refit_tensors.h"
 #include "manifest/write/bundle.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
@@ -19,7 +21,9 @@ struct WriteArguments {
   manifest::WriteOptions write;
   std::string container;  // --format, "" until ChooseContainer
   QuantizeArguments quantize;
-  std::vector<std::string> only;  // parts, until ChooseParts
+  std::vector<std::string> only;              // parts, until ChooseParts
+  std::string refit_store;                    // a directory; "" for none
+  std::shared_ptr<const RefitTensors> refit;  // what it holds, once ChooseRefit read it
   bool dry_run = false, json = false;
 };
 
@@ -34,6 +38,9 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
 // Sets arguments.write.slice.parts by --only.
 Status ChooseParts(const Plan& plan, WriteArguments& arguments);
+
+// Reads the refit store and sets arguments.write.slice.refit, if one is named.
+Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& arguments);
 
 // Decides between safetensors and GGUF by --format, the options about types and the source, and
 // sets arguments.write.gguf. Refuses options that would be ignored.

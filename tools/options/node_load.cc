@@ -37,6 +37,7 @@ std::string VersionsText(const runtime::Weights& weights) {
   add("model", weights.model_version);
   add("shard", weights.shard_version);
   add("replica", weights.replica_version);
+  add("refit", weights.refit_version);
   return text.empty() ? "" : Cat("versions: ", text, "\n");
 }
 
@@ -90,6 +91,7 @@ Json LoadedJson(const runtime::Node& node) {
           {"model_version", text(node.weights().model_version)},
           {"shard_version", text(node.weights().shard_version)},
           {"replica_version", text(node.weights().replica_version)},
+          {"refit_version", text(node.weights().refit_version)},
           {"parts", std::move(parts)}};
 }
 

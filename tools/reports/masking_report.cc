@@ -89,9 +89,9 @@ std::string CheckSummary(const runtime::CheckReport& report) {
       report.tolerance == 0 ? "the same bits" : Cat("within ", Scientific(report.tolerance));
   std::string text = failed > 0 ? Cat("check failed: ", failed, " of ", Plural(run, "node"))
                                 : Cat("check passed: ", Plural(run, "node"));
-  text += Cat(
-      failed > 0 ? " do not give the logits of the masked model (" : " beside the masked model (",
-      bound, ")");
+  const std::string other =
+      report.of_refit ? "the same node loaded from its bundles" : "the masked model";
+  text += Cat(failed > 0 ? " do not give the logits of " : " beside ", other, " (", bound, ")");
   if (skipped > 0) text += Cat(", ", skipped, " skipped");
   return text + "\n";
 }

@@ -14,7 +14,7 @@ Family GptOssFamily() {
   family.prefixes = UsualPrefixes();
   family.routing = {
       .gating = Gating::kSoftmaxAfterTopK, .normalize = false, .bias = RouterBias::kLogits};
-  family.facts = {.all_moe = true, .plain_width = true, .transposed = true};
+  family.facts = {.all_moe = true, .plain_width = true, .transposed = true, .interleaved = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.router");

@@ -139,6 +139,7 @@ bool IsKnownRole(std::string_view role) {
 std::string VersionText(const manifest::Versions& versions) {
   std::string text = Cat(versions.model, "-", versions.shard);
   if (!versions.replica.empty()) text += "-" + versions.replica;
+  if (!versions.refit.empty()) text += "-refit-" + versions.refit;
   return text;
 }
 

@@ -1,0 +1,317 @@
+#include "libshard/refit/refit_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "libshard/base/bytes.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/limits.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text/text.h"
+#include "libshard/format/read_header.h"
+#include "libshard/format/safetensors.h"
+
+namespace moepack {
+namespace {
+
+constexpr uint64_t kMaxRecordBytes = 256u << 20;
+constexpr const char* kLayerKey = "layer";
+constexpr const char* kGroupKey = "group";
+constexpr const char* kExpertsKey = "experts";
+constexpr const char* kUp = "up";
+
+using Shape = std::vector<uint64_t>;
+
+// Which experts the file says it has; an error when it speaks of another layer or group.
+Result<ExpertIds> ReadExperts(const std::string& where, const SafetensorsHeader& header,
+                              uint32_t layer, uint32_t group) {
+  for (const auto& [key, expected] : {std::pair(kLayerKey, layer), std::pair(kGroupKey, group)}) {
+    const auto found = header.metadata.find(key);
+    if (found == header.metadata.end() || found->second != Cat(expected))
+      return Error{Code::kCorrupt,
+                   Cat(where, ": ", key, ": expected ", expected, ", found ",
+                       found == header.metadata.end() ? "none" : Quoted(found->second))};
+  }
+  const auto experts = header.metadata.find(kExpertsKey);
+  if (experts == header.metadata.end())
+    return Error{Code::kCorrupt, Cat(where, ": ", kExpertsKey, ": expected a list, found none")};
+  return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer - 1);
+}
+
+const RefittedArray* FindArray(std::string_view name) {
+  for (const RefittedArray& array : RefittedArrays())
+    if (array.name == name) return &array;
+  return nullptr;
+}
+
+// Notes where an array lies. The shapes follow from those of `up`, which comes first.
+Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFile& out) {
+  const std::string place = Cat(where, ": tensor ", Quoted(tensor.name));
+  const RefittedArray* array = FindArray(tensor.name);
+  if (array == nullptr)
+    return Error{Code::kCorrupt, Cat(place, ": expected an array of a refit, found another")};
+  if (tensor.dtype != "F32")
+    return Error{Code::kCorrupt, Cat(place, ": expected F32, found ", Shown(tensor.dtype))};
+  if (tensor.name == kUp && tensor.shape.size() == 3) {
+    out.width = tensor.shape[1];
+    out.hidden = tensor.shape[2];
+  }
+  const Shape expected = array->shape(out.experts.size(), out.hidden, out.width);
+  if (tensor.shape != expected)
+    return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(expected), ", found ",
+                                     FormatShape(tensor.shape))};
+  out.offsets[tensor.name] = tensor.offset;
+  return Ok();
+}
+
+Status CheckAgainstRecord(const std::string& where, const RefittedFile& file,
+                          const RefitOutcome& outcome) {
+  if (file.experts != outcome.experts)
+    return Error{Code::kCorrupt,
+                 Cat(where, ": ", kExpertsKey, ": expected ", Quoted(FormatIds(outcome.experts)),
+                     " (refit.json), found ", Quoted(FormatIds(file.experts)))};
+  std::vector<std::string> names;
+  for (const RefittedArray& array : RefittedArrays()) {
+    if (file.offsets.contains(array.name)) names.emplace_back(array.name);
+    if (!array.required || file.offsets.contains(array.name)) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": tensor ", Quoted(array.name), ": expected in the file, found none")};
+  }
+  if (names == outcome.arrays) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": tensors: expected ", Join(outcome.arrays, ", "),
+                                   " (refit.json), found ", Join(names, ", "))};
+}
+
+Result<RefittedFile> ReadHeader(const ByteSource& file, const RefitOutcome& outcome) {
+  SHARD_TRY(const SafetensorsHeader header, ReadSafetensorsHeader(file, file.name()));
+  RefittedFile out;
+  out.size = file.size();
+  out.data_start = header.data_start;
+  if (out.data_start % sizeof(float) != 0)
+    return Error{Code::kCorrupt, Cat(file.name(), ": start of the data: expected a multiple of ",
+                                     sizeof(float), ", found ", out.data_start)};
+  SHARD_TRY(out.experts, ReadExperts(file.name(), header, outcome.layer, outcome.group));
+  for (const bool up : {true, false}) {
+    for (const TensorEntry& tensor : header.tensors)
+      if ((tensor.name == kUp) == up) SHARD_CHECK(AddArray(file.name(), tensor, out));
+  }
+  SHARD_CHECK(CheckAgainstRecord(file.name(), out, outcome));
+  return out;
+}
+
+// The array that holds this byte of the file.
+std::string ArrayAt(const RefittedFile& file, uint64_t offset) {
+  std::string name;
+  uint64_t begin = 0;
+  for (const auto& [array, at] : file.offsets) {
+    if (at > offset || (at < begin && !name.empty())) continue;
+    name = array;
+    begin = at;
+  }
+  return name;
+}
+
+// Hashes the file and looks at every value in one pass.
+Status CheckContent(const ByteSource& source, const RefittedFile& file,
+                    const RefitOutcome& outcome) {
+  Sha256 digest;
+  std::vector<std::byte> buffer(kNearScanStep);
+  // The data starts at a multiple of eight, and so does every step.
+  for (uint64_t at = 0; at < file.size; at += buffer.size()) {
+    SHARD_CHECK(CheckInterrupt());
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), file.size - at));
+    SHARD_CHECK(source.ReadAt(at, piece));
+    digest.Update(piece);
+    for (uint64_t i = at < file.data_start ? std::min<uint64_t>(file.data_start - at, piece.size())
+                                           : 0;
+         i + sizeof(float) <= piece.size(); i += sizeof(float)) {
+      const auto value = LoadLe<float>(piece.subspan(i));
+      if (std::isfinite(value)) continue;
+      return Error{Code::kCorrupt,
+                   Cat(source.name(), ": tensor ", Quoted(ArrayAt(file, at + i)),
+                       ": expected finite values, found ", value, " at byte ", at + i, " (layer ",
+                       outcome.layer, ", group ", outcome.group, ")")};
+    }
+  }
+  const std::string sha256 = digest.Finish();
+  if (sha256 == outcome.sha256) return source.CheckUnchanged();
+  return Error{Code::kCorrupt, Cat(source.name(), ": sha256: expected ", outcome.sha256,
+                                   " (refit.json), found ", sha256)};
+}
+
+Result<RefittedExperts> ReadValues(const ByteSource& source, const RefittedFile& file,
+                                   const RefitOutcome& outcome) {
+  RefittedExperts out;
+  out.layer = outcome.layer;
+  out.group = outcome.group;
+  out.experts = file.experts;
+  out.hidden = file.hidden;
+  out.width = file.width;
+  for (const RefittedArray& array : RefittedArrays()) {
+    const auto offset = file.offsets.find(array.name);
+    if (offset == file.offsets.end()) continue;
+    uint64_t count = 1;
+    for (const uint64_t size : array.shape(file.experts.size(), file.hidden, file.width))
+      count *= size;
+    std::vector<float>& values = out.*array.values;
+    values.resize(count);
+    SHARD_CHECK(source.ReadAt(offset->second, std::as_writable_bytes(std::span(values))));
+  }
+  return out;
+}
+
+std::vector<std::string> NamesOf(const RefittedExperts& refitted) {
+  std::vector<std::string> names;
+  for (const RefittedArray& array : RefittedArrays())
+    if (!(refitted.*array.values).empty()) names.emplace_back(array.name);
+  return names;
+}
+
+std::string HeaderOf(const RefittedExperts& refitted) {
+  std::vector<TensorEntry> tensors;
+  for (const RefittedArray& array : RefittedArrays()) {
+    const std::vector<float>& values = refitted.*array.values;
+    if (values.empty()) continue;
+    TensorEntry& tensor = tensors.emplace_back();
+    tensor.name = array.name;
+    tensor.dtype = "F32";
+    tensor.shape = array.shape(refitted.experts.size(), refitted.hidden, refitted.width);
+    tensor.bytes = values.size() * sizeof(float);
+  }
+  return BuildSafetensorsHeader(tensors, {{kExpertsKey, FormatIds(refitted.experts)},
+                                          {kGroupKey, Cat(refitted.group)},
+                                          {kLayerKey, Cat(refitted.layer)}});
+}
+
+// Returns the file's digest.
+Result<std::string> WriteRefitted(const InsideDirectory& directory,
+                                  const RefittedExperts& refitted) {
+  Sha256 digest;
+  const auto write = [&](const InsideDirectory::TextSink& sink) -> Status {
+    const auto piece = [&](std::string_view text) -> Status {
+      digest.Update(std::as_bytes(std::span(text)));
+      return sink(text);
+    };
+    SHARD_CHECK(piece(HeaderOf(refitted)));
+    for (const RefittedArray& array : RefittedArrays()) {
+      const std::vector<float>& values = refitted.*array.values;
+      if (values.empty()) continue;
+      SHARD_CHECK(
+          piece({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}));
+    }
+    return Ok();
+  };
+  SHARD_CHECK(directory.WritePieces(RefittedFileName(refitted.layer, refitted.group), write));
+  return digest.Finish();
+}
+
+Status WriteRecord(const InsideDirectory& directory, const RefitRecord& record) {
+  return directory.WriteText(kRefitFile, WriteJson(RefitToJson(record)));
+}
+
+Result<RefitRecord> ReadRecord(const SourceTree& tree) {
+  SHARD_TRY(const std::string text, tree.ReadText(kRefitFile, kMaxRecordBytes));
+  const std::string where = tree.NameOf(kRefitFile);
+  SHARD_TRY(const Json document, ParseJson(where, text));
+  return RefitFromJson(where, document);
+}
+
+Error OtherRefit(const fs::path& directory, const char* what) {
+  return Error{
+      Code::kMismatch,
+      Cat(Shown(directory.string()), ": ", what, ": expected those of this refit, found others"),
+      "name another directory, or remove this one"};
+}
+
+Status CheckSameRefit(const fs::path& directory, const RefitRecord& a, const RefitRecord& b) {
+  if (a.model != b.model) return OtherRefit(directory, "model");
+  if (a.plan != b.plan) return OtherRefit(directory, "plan");
+  if (a.steps != b.steps) return OtherRefit(directory, "steps");
+  if (a.parameters != b.parameters) return OtherRefit(directory, "parameters");
+  if (a.calibration != b.calibration) return OtherRefit(directory, "calibration texts");
+  return Ok();
+}
+
+}  // namespace
+
+std::string RefittedFileName(uint32_t layer, uint32_t group) {
+  return Cat("layer-", ZeroPadded(layer, 3), "-group-", ZeroPadded(group, 3), ".safetensors");
+}
+
+Result<RefitStore> RefitStore::Open(const fs::path& directory) {
+  RefitStore store;
+  store.directory_ = directory;
+  SHARD_TRY(store.record_, ReadRecord(LocalTree(directory)));
+  return store;
+}
+
+Result<std::optional<RefittedFile>> RefitStore::Check(uint32_t layer, uint32_t group) const {
+  const RefitOutcome* outcome = record_.Find(layer, group);
+  if (outcome == nullptr || !outcome->accepted) return std::optional<RefittedFile>();
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory_).Open(RefittedFileName(layer, group)));
+  SHARD_TRY(RefittedFile file, ReadHeader(*source, *outcome));
+  SHARD_CHECK(CheckContent(*source, file, *outcome));
+  return std::optional(std::move(file));
+}
+
+Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t group) const {
+  SHARD_TRY(const std::optional<RefittedFile> file, Check(layer, group));
+  if (!file) return std::optional<RefittedExperts>();
+  SHARD_TRY(const ByteSourcePtr source, LocalTree(directory_).Open(RefittedFileName(layer, group)));
+  SHARD_TRY(RefittedExperts refitted, ReadValues(*source, *file, *record_.Find(layer, group)));
+  return std::optional(std::move(refitted));
+}
+
+Result<RefitStoreWriter> RefitStoreWriter::Open(const fs::path& directory, RefitRecord record) {
+  RefitStoreWriter writer;
+  writer.directory_ = directory;
+  record.outcomes.clear();
+  SHARD_TRY(const InsideDirectory files, InsideDirectory::OpenOrMake(directory));
+  SHARD_TRY(const InsideDirectory::Kind there, files.KindOf(kRefitFile));
+  if (there == InsideDirectory::Kind::kNothing) {
+    writer.record_ = std::move(record);
+    SHARD_CHECK(WriteRecord(files, writer.record_));
+    return writer;
+  }
+  SHARD_TRY(writer.record_, ReadRecord(LocalTree(directory)));
+  SHARD_CHECK(CheckSameRefit(directory, record, writer.record_));
+  return writer;
+}
+
+bool RefitStoreWriter::Has(uint32_t layer) const {
+  return std::any_of(record_.outcomes.begin(), record_.outcomes.end(),
+                     [&](const RefitOutcome& outcome) { return outcome.layer == layer; });
+}
+
+Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
+                             const std::vector<RefittedExperts>& accepted) {
+  SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(directory_));
+  for (RefitOutcome& outcome : outcomes) {
+    outcome.sha256.clear();
+    outcome.experts.clear();
+    outcome.arrays.clear();
+    if (!outcome.accepted) continue;
+    const auto experts =
+        std::find_if(accepted.begin(), accepted.end(),
+                     [&](const RefittedExperts& one) { return one.group == outcome.group; });
+    const std::string name = RefittedFileName(outcome.layer, outcome.group);
+    if (experts == accepted.end() || experts->layer != outcome.layer)
+      return Error{Code::kInvalidArgument,
+                   Cat(Shown(directory_.string()), ": ", name, ": expected experts, found none")};
+    SHARD_CHECK(CheckRefitted(name, *experts));
+    outcome.experts = experts->experts;
+    outcome.arrays = NamesOf(*experts);
+    SHARD_TRY(outcome.sha256, WriteRefitted(files, *experts));
+  }
+  RefitRecord record = record_;
+  std::move(outcomes.begin(), outcomes.end(), std::back_inserter(record.outcomes));
+  SHARD_CHECK(WriteRecord(files, record));
+  record_ = std::move(record);
+  return Ok();
+}
+
+}  // namespace moepack

@@ -1,0 +1,111 @@
+// What a manifest says about derived tensors: that they are where a refit may put them, and that
+// they are those of its record.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "libshard/base/text/text.h"
+#include "manifest/verify/verify_rules.h"
+
+namespace moepack::manifest {
+
+namespace {
+
+constexpr const char* kRefitRule = "refit-derived";
+
+using LayerAndGroup = std::pair<uint32_t, uint32_t>;
+
+std::set<std::string_view> TrunkNames(const Manifest& manifest) {
+  std::set<std::string_view> names;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (bundle.role != Role::kTrunk) continue;
+    for (const TensorRecord& tensor : bundle.tensors) names.insert(tensor.name);
+  }
+  return names;
+}
+
+class RefitCheck {
+ public:
+  RefitCheck(const Manifest& manifest, Findings& findings)
+      : manifest_(manifest), findings_(kRefitRule, findings) {}
+
+  void Run() {
+    const std::set<std::string_view> trunk = TrunkNames(manifest_);
+    for (const BundleRecord& bundle : manifest_.bundles) {
+      const bool part = bundle.role != Role::kTrunk;
+      for (const TensorRecord& tensor : bundle.tensors) {
+        if (!tensor.derived.empty()) {
+          CheckTensor(bundle, tensor);
+        } else if (part && trunk.contains(tensor.name)) {
+          findings_.Error(
+              "derived: expected some experts, as the trunk has the tensor too, found none",
+              bundle.file, tensor.name);
+        }
+      }
+    }
+    if (manifest_.refit) CheckOutcomes();
+    if (tensors_ == 0) return;
+    findings_.Note(Cat(FormatCount(tensors_), " tensors of groups, ", FormatCount(bytes_),
+                       " bytes, were made by a refit and are not the source's values; all others "
+                       "are"));
+  }
+
+ private:
+  void CheckTensor(const BundleRecord& bundle, const TensorRecord& tensor) {
+    ++tensors_;
+    bytes_ += tensor.bytes;
+    const auto wrong = [&](const std::string& expected) {
+      findings_.Error(Cat("derived: expected ", expected, ", found experts ",
+                          Quoted(FormatIds(tensor.derived))),
+                      bundle.file, tensor.name);
+    };
+    if (!manifest_.refit) return wrong("none without \"refit\" in the manifest");
+    if (bundle.role != Role::kGroup || !tensor.layer)
+      return wrong(Cat("none in ", RoleName(bundle.role), " files"));
+    const RefitOutcome* outcome = manifest_.refit->Find(*tensor.layer, *bundle.group);
+    const ExpertIds accepted = outcome == nullptr ? ExpertIds() : outcome->experts;
+    if (!Difference(tensor.derived, accepted).empty())
+      return wrong(Cat("some of ", Quoted(FormatIds(accepted)), ", which \"refit\" has of layer ",
+                       *tensor.layer, " and group ", *bundle.group));
+    ExpertIds& seen = seen_[{*tensor.layer, *bundle.group}];
+    seen = Union(seen, tensor.derived);
+  }
+
+  // Every layer that was accepted must be in the files of its group, if these are there.
+  void CheckOutcomes() {
+    std::set<uint32_t> groups;
+    for (const BundleRecord& bundle : manifest_.bundles)
+      if (bundle.role == Role::kGroup) groups.insert(*bundle.group);
+    for (const RefitOutcome& outcome : manifest_.refit->outcomes) {
+      if (!groups.contains(outcome.group) || !manifest_.plan.layers.contains(outcome.layer))
+        continue;
+      const ExpertIds& seen = seen_[{outcome.layer, outcome.group}];
+      if (seen == outcome.experts) continue;
+      findings_.Error(Cat("group ", outcome.group, ", layer ", outcome.layer,
+                          ": derived experts: expected \"", FormatIds(outcome.experts),
+                          "\", found \"", FormatIds(seen), "\""));
+    }
+  }
+
+  const Manifest& manifest_;
+  RuleFindings findings_;
+  std::map<LayerAndGroup, ExpertIds> seen_;
+  uint64_t tensors_ = 0, bytes_ = 0;
+};
+
+bool HasDerived(const Manifest& manifest) {
+  return std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [](const auto& bundle) {
+    return std::any_of(bundle.tensors.begin(), bundle.tensors.end(),
+                       [](const TensorRecord& tensor) { return !tensor.derived.empty(); });
+  });
+}
+
+}  // namespace
+
+void CheckRefit(const Manifest& manifest, VerifyReport& report) {
+  if (!manifest.refit && !HasDerived(manifest)) return;
+  report.rules.push_back(kRefitRule);
+  RefitCheck(manifest, report.findings).Run();
+}
+
+}  // namespace moepack::manifest

@@ -1,0 +1,85 @@
+#include "manifest/write/refit_section.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+
+namespace moepack::manifest {
+namespace {
+
+// A card is for people: distribution.json has the rest.
+constexpr size_t kMaxLayerRows = 128, kMaxTexts = 64;
+
+std::string Fixed(double value) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(4) << value;
+  return std::move(out).str();
+}
+
+std::string MethodLine(const RefitRecord& record) {
+  std::vector<std::string> parameters;
+  for (const auto& [name, value] : record.parameters) parameters.push_back(Cat(name, " ", value));
+  std::string out = Cat("- steps: ", MarkdownText(moepack::Join(record.steps, ", ")), "\n");
+  if (!parameters.empty())
+    out += Cat("- parameters: ", MarkdownText(moepack::Join(parameters, ", ")), "\n");
+  return out;
+}
+
+std::string TextTable(const RefitRecord& record) {
+  if (record.calibration.empty()) return "";
+  std::string out =
+      "\n| calibration text | bucket | tokens | SHA-256 |\n| --- | --- | --- | --- |\n";
+  for (size_t i = 0; i < record.calibration.size() && i < kMaxTexts; ++i) {
+    const CalibrationText& text = record.calibration[i];
+    out += Cat("| ", MarkdownText(text.name), " | ", MarkdownText(text.bucket), " | ",
+               FormatCount(text.tokens), " | `", text.sha256, "` |\n");
+  }
+  if (record.calibration.size() > kMaxTexts)
+    out += Cat("\n", record.calibration.size() - kMaxTexts, " more are in `distribution.json`.\n");
+  return out;
+}
+
+std::string LayerTable(const RefitRecord& record) {
+  std::string out =
+      "\n| layer | group | error before | after | neurons moved |\n"
+      "| --- | --- | --- | --- | --- |\n";
+  for (size_t i = 0; i < record.outcomes.size() && i < kMaxLayerRows; ++i) {
+    const RefitOutcome& outcome = record.outcomes[i];
+    out += Cat("| ", outcome.layer, " | ", outcome.group, " | ", Fixed(outcome.error_before), " | ",
+               outcome.accepted ? Fixed(outcome.error_after) : "not accepted", " | ",
+               outcome.accepted ? FormatCount(outcome.neurons_moved) : "", " |\n");
+  }
+  if (record.outcomes.size() > kMaxLayerRows)
+    out += Cat("\n", record.outcomes.size() - kMaxLayerRows, " more are in `distribution.json`.\n");
+  return out;
+}
+
+}  // namespace
+
+std::string RefitText(const Manifest& manifest) {
+  if (!manifest.refit) return "";
+  const RefitRecord& record = *manifest.refit;
+  uint64_t tensors = 0;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    tensors += static_cast<uint64_t>(
+        std::count_if(bundle.tensors.begin(), bundle.tensors.end(),
+                      [](const TensorRecord& tensor) { return !tensor.derived.empty(); }));
+  }
+  return Cat(
+      "\n## What was done to the weights\n\nThe experts of the groups and their rows of the "
+      "routers are not the model's own: they were refitted on calibration text, so that "
+      "each group alone comes closer to the whole model (",
+      FormatCount(tensors),
+      " tensors, marked `derived` in `distribution.json`). All other "
+      "tensors are the model's. The refit has version ",
+      MarkdownCode(manifest.versions.refit), ".\n\n", MethodLine(record), TextTable(record),
+      "\nThe error is that of what the layer adds on text that was kept back, relative to "
+      "what the whole model adds.\n",
+      LayerTable(record));
+}
+
+}  // namespace moepack::manifest

@@ -1,0 +1,129 @@
+// Refit stores for tests: the source's own experts and routers, changed or not.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/refit/refit_store.h"
+#include "tests/libshard/pack/tensor_bytes.h"
+
+namespace moepack {
+
+// The tensors of a layer in the form of GGUF, as F32: "ffn_gate_exps.weight" -> values.
+using LayerValues = std::map<std::string, std::vector<float>>;
+
+inline std::map<uint32_t, LayerValues> ExpertValues(const MoeModel& model, const GgufModel& gguf) {
+  std::map<uint32_t, LayerValues> layers;
+  for (const GgufTensor& tensor : gguf.tensors) {
+    if (!tensor.layer || tensor.expert_count == 0) continue;
+    const std::string name = tensor.name.substr(tensor.name.find('.', 4) + 1);
+    layers[*tensor.layer][name] = golden::ReadRows(model.checkpoint(), tensor);
+  }
+  return layers;
+}
+
+// Rows `ids` of values that have one row for each of `count` experts.
+inline std::vector<float> ExpertRows(const LayerValues& layer, const std::string& name,
+                                     uint32_t count, const ExpertIds& ids) {
+  const auto found = layer.find(name);
+  std::vector<float> out;
+  if (found == layer.end()) return out;
+  const size_t each = found->second.size() / count;
+  for (const uint32_t id : ids) {
+    const auto row = found->second.begin() + static_cast<std::ptrdiff_t>(id * each);
+    out.insert(out.end(), row, row + static_cast<std::ptrdiff_t>(each));
+  }
+  return out;
+}
+
+// What a refit that changed nothing would give.
+inline RefittedExperts SourceExperts(const LayerValues& layer, uint32_t count, ExpertIds ids) {
+  const auto rows = [&](const char* name) { return ExpertRows(layer, name, count, ids); };
+  RefittedExperts out;
+  out.gate = rows("ffn_gate_exps.weight");
+  out.up = rows("ffn_up_exps.weight");
+  out.down = rows("ffn_down_exps.weight");
+  out.router = rows("ffn_gate_inp.weight");
+  out.router_bias = rows("ffn_gate_inp.bias");
+  out.selection_bias = rows("exp_probs_b.bias");
+  out.gate_bias = rows("ffn_gate_exps.bias");
+  out.up_bias = rows("ffn_up_exps.bias");
+  out.down_bias = rows("ffn_down_exps.bias");
+  out.hidden = out.router.size() / ids.size();
+  out.width = out.up.size() / ids.size() / out.hidden;
+  out.experts = std::move(ids);
+  return out;
+}
+
+inline RefitRecord SampleRecord(const MoeModel& model, const Plan& plan) {
+  RefitRecord record;
+  record.steps = {"ridge", "refill"};
+  record.parameters = {{"lambda", "0.01"}};
+  record.calibration = {{"manual.md", "prose", std::string(64, 'a'), 1234}};
+  record.model = model.Version("");
+  record.plan = RefitPlanDigest(plan);
+  return record;
+}
+
+struct StoreOptions {
+  // Changes what the source has; by default nothing changes.
+  std::function<void(RefittedExperts&)> change = [](RefittedExperts&) {};
+  // Whether a layer and group was accepted; by default all were.
+  std::function<bool(uint32_t layer, uint32_t group)> accept = [](uint32_t, uint32_t) {
+    return true;
+  };
+  std::function<void(RefitRecord&)> record = [](RefitRecord&) {};
+};
+
+// Writes a store of all layers that the GGUF form of the model has. Throws when it cannot.
+inline void WriteStore(const fs::path& directory, const MoeModel& model, const Plan& plan,
+                       const StoreOptions& options = {}) {
+  auto gguf = ToGguf(model, {});
+  if (!gguf) throw std::runtime_error(gguf.error().message);
+  RefitRecord record = SampleRecord(model, plan);
+  options.record(record);
+  auto writer = RefitStoreWriter::Open(directory, record);
+  if (!writer) throw std::runtime_error(writer.error().message);
+  for (const auto& [layer, values] : ExpertValues(model, *gguf)) {
+    std::vector<RefitOutcome> outcomes;
+    std::vector<RefittedExperts> accepted;
+    for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+      RefitOutcome& outcome = outcomes.emplace_back();
+      outcome.layer = layer;
+      outcome.group = group;
+      outcome.error_before = 0.5;
+      outcome.error_after = 0.25;
+      outcome.neurons_moved = 3;
+      outcome.slot_tokens = {100, 200};
+      const ExpertIds slots = RefitSlots(plan, group, layer);
+      outcome.accepted = !slots.empty() && options.accept(layer, group);
+      if (!outcome.accepted) continue;
+      RefittedExperts experts = SourceExperts(values, model.FindLayer(layer)->expert_count, slots);
+      experts.layer = layer;
+      experts.group = group;
+      options.change(experts);
+      accepted.push_back(std::move(experts));
+    }
+    const Status added = writer->Add(std::move(outcomes), accepted);
+    if (!added) throw std::runtime_error(added.error().message);
+  }
+}
+
+// A change that no rounding hides: every value of experts and router.
+inline void Perturb(RefittedExperts& experts) {
+  for (const RefittedArray& array : RefittedArrays()) {
+    float step = 0.0625f;
+    for (float& value : experts.*array.values) {
+      value = value * 1.25f + step;
+      step = -step;
+    }
+  }
+}
+
+}  // namespace moepack

@@ -1,0 +1,45 @@
+// fixtures/tiny-moe split in three with an overlay, and refitted by a store that a test made.
+#pragma once
+
+#include "libshard/pack/refit_tensors.h"
+#include "tests/libshard/refit/sample_store.h"
+#include "tests/manifest/document/tiny_distribution.h"
+
+namespace tiny {
+
+// Writes the store and the distribution; `gguf` is the recipe, "" for safetensors.
+inline moepack::Result<moepack::manifest::WriteReport> WriteRefitted(
+    const fs::path& out, const moepack::StoreOptions& change, const std::string& gguf = "",
+    const moepack::PlanOptions& plan_options = PlanOptions()) {
+  const fixtures::TempDir store;
+  const moepack::MoeModel model = Model();
+  const moepack::Plan plan = Plan(model, plan_options);
+  moepack::WriteStore(store / "store", model, plan, change);
+  SHARD_TRY(const moepack::RefitStore opened, moepack::RefitStore::Open(store / "store"));
+  SHARD_TRY(const moepack::RefitTensors refit, moepack::RefitTensors::Of(opened, model, plan));
+  moepack::manifest::WriteOptions options = Only();
+  options.slice.refit = &refit;
+  if (!gguf.empty()) {
+    options.gguf.emplace();
+    options.gguf->recipe.recipe = gguf;
+  }
+  return moepack::manifest::WriteDistribution(model, plan, out.string(), options);
+}
+
+// Every expert and router row is another, in all layers but of group 1 in layer 2.
+inline moepack::StoreOptions Changed() {
+  moepack::StoreOptions options;
+  options.change = [](moepack::RefittedExperts& experts) {
+    for (const moepack::RefittedArray& array : moepack::RefittedArrays()) {
+      uint32_t seed = 7;
+      for (float& value : experts.*array.values) {
+        seed = seed * 1664525u + 1013904223u;
+        value *= 1 + 0.5f * (static_cast<float>(seed >> 8) / 16777216.f - 0.5f);
+      }
+    }
+  };
+  options.accept = [](uint32_t layer, uint32_t group) { return layer != 2 || group != 1; };
+  return options;
+}
+
+}  // namespace tiny
