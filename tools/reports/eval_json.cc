@@ -141,12 +141,17 @@ Json BestGroupsJson(const runtime::EvalSummary& summary) {
 }  // namespace
 
 Json EvalJson(const EvalReport& report) {
+  const manifest::Versions& versions = report.versions;
   const runtime::EvalSummary& summary = report.summary;
   const auto row_json = [&](const runtime::EvalRow& row) { return RowJson(report, row); };
   return {{"format", "moepack-evaluation"},
           {"version", kVersion},
           {"executor", report.executor},
           {"precision", report.precision},
+          {"versions", report.distribution ? Json{{"model", versions.model},
+                                                  {"shard", versions.shard},
+                                                  {"replica", versions.replica}}
+                                           : Json(nullptr)},
           {"context", report.context},
           {"scored", report.score_half ? "second half" : "all but the first"},
           {"reference", OrNull(summary.reference, BaseJson)},
@@ -161,6 +166,7 @@ Json EvalJson(const EvalReport& report) {
           {"race_agreements", summary.agreements},
           {"kld_agreements", summary.kld_agreements},
           {"placement", RulesJson(summary)},
+          {"quality", OrNull(report.quality, manifest::QualityToJson)},
           {"failed_gates", report.failed}};
 }
 
