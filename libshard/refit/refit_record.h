@@ -1,0 +1,63 @@
+// How experts were refitted: what refit.json says, and what a distribution says of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
+
+namespace moepack {
+
+inline constexpr const char* kRefitFormat = "moepack-refit";
+inline constexpr unsigned kRefitMajor = 1;
+
+// A file of calibration text, as it was read.
+struct CalibrationText {
+  std::string name;    // of the file, without directories
+  std::string bucket;  // "" where none was named
+  std::string sha256;  // 64 hexadecimal digits
+  uint64_t tokens = 0;
+  bool operator==(const CalibrationText&) const = default;
+};
+
+// What became of one group in one layer.
+struct RefitOutcome {
+  uint32_t layer = 0, group = 0;
+  bool accepted = false;
+  // Of the part of the text that was kept back: mean of |Y - y|^2 / mean of |Y|^2, where Y is what
+  // the full model adds to the node's stream and y what the node adds. Finite, at least 0.
+  double error_before = 0, error_after = 0;
+  uint64_t neurons_moved = 0;
+  std::vector<uint64_t> slot_tokens;  // of each refitted slot: calibration tokens routed to it
+  // Of the store's file with the experts, 64 hexadecimal digits; "" unless accepted.
+  std::string sha256;
+  bool operator==(const RefitOutcome&) const = default;
+};
+
+struct RefitRecord {
+  std::vector<std::string> steps;  // in the order in which they ran: "ridge", "refill", ...
+  // Everything else that decides the result, as text: "lambda" -> "0.01".
+  std::map<std::string, std::string> parameters;
+  std::vector<CalibrationText> calibration;
+  std::string model;  // MoeModel::Version("") of the source
+  std::string plan;   // RefitPlanDigest()
+  // Ascending by (layer, group).
+  std::vector<RefitOutcome> outcomes;
+  bool operator==(const RefitRecord&) const = default;
+
+  // Null for a pair that is not there.
+  const RefitOutcome* Find(uint32_t layer, uint32_t group) const;
+};
+
+Json RefitToJson(const RefitRecord& record);
+// The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
+Result<RefitRecord> RefitFromJson(const std::string& where, const Json& document);
+
+// The refit version that a node reports: 16 hexadecimal digits of a digest over the record, which
+// has the digest of every file.
+std::string RefitVersion(const RefitRecord& record);
+
+}  // namespace moepack

@@ -1,0 +1,95 @@
+// The refit store: a directory with experts and router rows that were refitted on calibration text,
+// and refit.json, which says how. The engine writes it layer by layer; the packer reads it.
+// docs/refit-store.md describes the files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/files/file.h"
+#include "libshard/base/result.h"
+#include "libshard/base/text/expert_ids.h"
+#include "libshard/plan/plan.h"
+#include "libshard/refit/refit_record.h"
+
+namespace moepack {
+
+inline constexpr const char* kRefitFile = "refit.json";
+// "layer-003-group-001.safetensors".
+std::string RefittedFileName(uint32_t layer, uint32_t group);
+
+// What the refit of one layer gave one group. All matrices are row-major, one expert after another
+// in the order of `experts`; n is their number, H the hidden size, F the width of an expert.
+struct RefittedExperts {
+  uint32_t layer = 0, group = 0;
+  // Ascending. Some or all of RefitSlots(); what is missing there keeps the source's weights.
+  ExpertIds experts;
+  uint64_t hidden = 0, width = 0;       // H and F
+  std::vector<float> gate;              // [n, F, H]; empty without a gate
+  std::vector<float> up, down, router;  // [n, F, H], [n, H, F], [n, H]
+  // Each is empty where the model has none, or where the source's values stay.
+  std::vector<float> router_bias, selection_bias;    // [n]
+  std::vector<float> gate_bias, up_bias, down_bias;  // [n, F], [n, F], [n, H]
+};
+
+// One array of the above as files know it: its name, and the shape that it has where it is there.
+struct RefittedArray {
+  const char* name;
+  std::vector<float> RefittedExperts::*values;
+  bool required;
+  std::vector<uint64_t> (*shape)(uint64_t experts, uint64_t hidden, uint64_t width);
+};
+const std::vector<RefittedArray>& RefittedArrays();
+
+// kCorrupt unless the experts ascend, every array has its shape, and every value is finite. `where`
+// starts the message.
+Status CheckRefitted(const std::string& where, const RefittedExperts& refitted);
+
+// The experts of a layer that a refit may change in a group: what its bundle holds, without what
+// the current overlay has for every node or for this group, which stays as it is.
+ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer);
+
+// Digest, 64 hexadecimal digits, of what a refit depends on in a plan: the partition and the
+// current overlay.
+std::string RefitPlanDigest(const Plan& plan);
+
+class RefitStore {
+ public:
+  // Reads refit.json, which may be hostile. kNotFound when there is none.
+  static Result<RefitStore> Open(const fs::path& directory);
+
+  const fs::path& directory() const { return directory_; }
+  const RefitRecord& record() const { return record_; }
+  // Reads what was accepted for this layer and group, and checks shapes, values and the file's
+  // digest. No value when nothing was accepted, or the pair is not in the store.
+  Result<std::optional<RefittedExperts>> Read(uint32_t layer, uint32_t group) const;
+
+ private:
+  RefitStore() = default;
+  fs::path directory_;
+  RefitRecord record_;
+};
+
+// Writes a store. A layer is in it as a whole or not at all.
+class RefitStoreWriter {
+ public:
+  // Creates the directory; or continues a store whose record says the same as `record` apart from
+  // its layers, which `record` leaves empty. kMismatch for a store of another refit.
+  static Result<RefitStoreWriter> Open(const fs::path& directory, RefitRecord record);
+
+  // With the outcomes of the layers that are there.
+  const RefitRecord& record() const { return record_; }
+  bool Has(uint32_t layer) const;
+  // Adds a layer: one outcome per group, in the order of groups, and the experts of those that were
+  // accepted (RefitOutcome::sha256 is set here). REQUIRES: layers ascend.
+  Status Add(std::vector<RefitOutcome> outcomes, const std::vector<RefittedExperts>& accepted);
+
+ private:
+  RefitStoreWriter() = default;
+  fs::path directory_;
+  RefitRecord record_;
+};
+
+}  // namespace moepack
