@@ -6,8 +6,6 @@
 namespace moepack::cli {
 namespace {
 
-constexpr int kVersion = 1;
-
 template <class T, class F>
 Json OrNull(const std::optional<T>& value, const F& to_json) {
   return value ? to_json(*value) : Json(nullptr);
@@ -144,8 +142,8 @@ Json EvalJson(const EvalReport& report) {
   const manifest::Versions& versions = report.versions;
   const runtime::EvalSummary& summary = report.summary;
   const auto row_json = [&](const runtime::EvalRow& row) { return RowJson(report, row); };
-  return {{"format", "moepack-evaluation"},
-          {"version", kVersion},
+  return {{"format", kEvaluationFormat},
+          {"version", kEvaluationVersion},
           {"executor", report.executor},
           {"precision", report.precision},
           {"versions", report.distribution ? Json{{"model", versions.model},

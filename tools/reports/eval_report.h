@@ -12,6 +12,9 @@
 
 namespace moepack::cli {
 
+inline constexpr const char* kEvaluationFormat = "moepack-evaluation";
+inline constexpr unsigned kEvaluationVersion = 1;
+
 struct EvalReport {
   runtime::EvalSummary summary;
   std::string source, against;  // "" without --against
