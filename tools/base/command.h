@@ -47,6 +47,7 @@ extern const Command kProfile;
 extern const Command kEval;
 extern const Command kStatistics;
 extern const Command kReplay;
+extern const Command kReport;
 
 using Commands = std::span<const Command* const>;
 
