@@ -97,7 +97,9 @@ std::string QualityText(const QualityRecord& record) {
   out += "| run | tokens | nats | extra nats | KLD | same top-1 |\n";
   out += "| --- | --- | --- | --- | --- | --- |\n";
   size_t rows = 0;
-  if (record.unmasked) AddQualityRows("whole model", *record.unmasked, out);
+  if (record.unmasked)
+    AddQualityRows(record.unmasked->all.total ? "whole model, beside the reference" : "whole model",
+                   *record.unmasked, out);
   AddQualityRows("each session on its node", record.best, out);
   for (const auto& [group, row] : record.groups) {
     if (++rows > kMaxQualityGroups) break;

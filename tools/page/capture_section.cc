@@ -1,5 +1,6 @@
 // What sessions find on their node: capture by bucket, by session, and as the plan expects it.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "libshard/base/text/text.h"
@@ -14,16 +15,26 @@ namespace {
 constexpr double kCaptureWidth = 760, kCaptureLeft = 150, kCaptureRight = 60, kCaptureTop = 6,
                  kCaptureRow = 26, kCaptureAxis = 24;
 
-double CaptureAt(double share) {
-  return kCaptureLeft + share * (kCaptureWidth - kCaptureLeft - kCaptureRight);
-}
-
-void ShareAxis(double height, Svg& svg) {
-  for (int percent = 0; percent <= 100; percent += 20) {
-    svg.Line(CaptureAt(percent / 100.0), kCaptureTop, CaptureAt(percent / 100.0), height, "grid");
-    svg.Text(CaptureAt(percent / 100.0), height + 16, Cat(percent, " %"), "m quiet");
+// From the tenth below the least share that is drawn to 1.
+class CaptureAxis {
+ public:
+  explicit CaptureAxis(double least)
+      : start_(std::clamp(std::floor(least * 10 - 0.2) / 10, 0.0, 0.9)) {}
+  double At(double share) const {
+    const double room = kCaptureWidth - kCaptureLeft - kCaptureRight;
+    return kCaptureLeft + room * (std::max(share, start_) - start_) / (1 - start_);
   }
-}
+  void Draw(double height, Svg& svg) const {
+    const int start = static_cast<int>(std::lround(start_ * 100));
+    for (int percent = 100; percent >= start; percent -= start < 50 ? 20 : 10) {
+      svg.Line(At(percent / 100.0), kCaptureTop, At(percent / 100.0), height, "grid");
+      svg.Text(At(percent / 100.0), height + 16, Cat(percent, " %"), "m quiet");
+    }
+  }
+
+ private:
+  double start_;
+};
 
 std::string CellText(double share) { return Fixed(100 * share, 0) + " %"; }
 
@@ -120,23 +131,32 @@ std::string ByExpectation(const PlanExpectation& expectation, std::vector<std::s
   const double height = kCaptureTop + kCaptureRow * static_cast<double>(drawn);
   Svg svg(kCaptureWidth, height + kCaptureAxis,
           "Expected capture of sessions: fifth percentile to mean");
-  ShareAxis(height, svg);
+  double lowest = 1;
+  for (const Expected& row : rows) {
+    if (row.summary.sessions > 0) lowest = std::min(lowest, row.summary.p5);
+  }
+  const CaptureAxis axis(lowest);
+  axis.Draw(height, svg);
   HtmlTable table("table-expected", "Capture that statistics let expect",
                   {"sets of experts", ">sessions", ">mean", ">5th percentile", ">25th percentile"});
   for (size_t i = 0; i < rows.size(); ++i) {
     const CaptureSummary& summary = rows[i].summary;
     table.Row({rows[i].name, FormatCount(summary.sessions), Percent(summary.mean),
                Percent(summary.p5), Percent(summary.p25)});
-    if (i >= drawn || summary.sessions == 0) continue;
+    if (i >= drawn) continue;
     const double y = kCaptureTop + kCaptureRow * (static_cast<double>(i) + 0.5);
     const std::string kind = i == 0 ? "k1" : "k0";
     svg.Text(kCaptureLeft - 10, y + 4, rows[i].name, i == 0 ? "e strong" : "e");
-    svg.Line(CaptureAt(summary.p5), y, CaptureAt(summary.mean), y, "range");
-    svg.Line(CaptureAt(summary.p25), y, CaptureAt(summary.mean), y, "range wide");
-    svg.Circle(CaptureAt(summary.mean), y, 5, kind,
+    if (summary.sessions == 0) {
+      svg.Text(kCaptureLeft + 8, y + 4, "no session would go there", "quiet");
+      continue;
+    }
+    svg.Line(axis.At(summary.p5), y, axis.At(summary.mean), y, "range");
+    svg.Line(axis.At(summary.p25), y, axis.At(summary.mean), y, "range wide");
+    svg.Circle(axis.At(summary.mean), y, 5, kind,
                Cat(rows[i].name, ": mean ", Percent(summary.mean), ", 5th percentile ",
                    Percent(summary.p5)));
-    svg.Text(CaptureAt(summary.mean) + 10, y + 4, CellText(summary.mean));
+    svg.Text(axis.At(summary.mean) + 10, y + 4, CellText(summary.mean));
   }
   const char* on = expectation.held_out > 0 ? "held-out sessions" : "the sessions of the plan";
   findings.push_back(Cat("Statistics let expect that a session finds <b>",
@@ -156,13 +176,17 @@ std::string ByExpectation(const PlanExpectation& expectation, std::vector<std::s
 std::string BySession(const PageEvaluation& evaluation, size_t number,
                       std::vector<std::string>& findings) {
   const runtime::EvalSummary& summary = evaluation.report.summary;
-  std::vector<std::string> headings = {"session", "bucket", ">tokens", "best node"};
+  std::vector<std::string> headings = {"session", "bucket", ">tokens", "captures most"};
   for (const runtime::EvalRow& group : summary.groups) headings.push_back(">" + group.label);
   HtmlTable table(Cat("table-sessions-", number), "Captured gate mass of each session", headings);
   const size_t drawn = std::min(summary.groups.size(), kMostRows);
   const double height = kCaptureTop + kCaptureRow * static_cast<double>(drawn);
   Svg svg(kCaptureWidth, height + kCaptureAxis, "Captured gate mass of each session on each node");
-  ShareAxis(height, svg);
+  double lowest = 1;
+  for (const runtime::SessionChoice& session : summary.sessions)
+    lowest = std::min(lowest, *std::min_element(session.captures.begin(), session.captures.end()));
+  const CaptureAxis axis(lowest);
+  axis.Draw(height, svg);
   for (size_t g = 0; g < drawn; ++g)
     svg.Text(kCaptureLeft - 10, kCaptureTop + kCaptureRow * (static_cast<double>(g) + 0.5) + 4,
              summary.groups[g].label, "e");
@@ -178,7 +202,7 @@ std::string BySession(const PageEvaluation& evaluation, size_t number,
       const double y = kCaptureTop + kCaptureRow * (static_cast<double>(g) + 0.5) +
                        6 * (static_cast<double>(s % 3) - 1);
       svg.Circle(
-          CaptureAt(session.captures[g]), y, best ? 4 : 3, best ? "k1 ring" : "hollow",
+          axis.At(session.captures[g]), y, best ? 4 : 3, best ? "k1 ring" : "hollow",
           Cat(session.name, ", ", summary.groups[g].label, ": ", Percent(session.captures[g])));
     }
     table.Row(cells);

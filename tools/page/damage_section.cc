@@ -78,9 +78,10 @@ void DrawMarks(const Axis& axis, double height, Svg& svg) {
              name.substr(name.find(' ') + 1), "m quiet");
     low = !low;
   }
+  int digits = 3;
   for (const double tick : {0.001, 0.01, 0.1, 1.0}) {
     svg.Line(axis.At(tick), kDamageTop, axis.At(tick), height, "grid");
-    svg.Text(axis.At(tick), height + 16, tick == 0.001 ? "0.001" : Brief(tick), "m quiet");
+    svg.Text(axis.At(tick), height + 16, Fixed(tick, digits--), "m quiet");
   }
 }
 
@@ -196,7 +197,8 @@ std::optional<PageSection> DamageSection(const PageInputs& inputs) {
   if (inputs.distribution && inputs.distribution->quality) {
     section.body +=
         ChartOf(++number, "Recorded in the distribution", *inputs.distribution->quality);
-    section.findings.push_back(DamageFinding("recorded", *inputs.distribution->quality));
+    section.findings.push_back(
+        DamageFinding("recorded in the distribution", *inputs.distribution->quality));
   }
   for (const PageEvaluation& evaluation : inputs.evaluations) {
     const auto& quality = evaluation.report.quality;

@@ -40,6 +40,10 @@ Status ReadDistribution(const Document& document, PageInputs& inputs) {
   SHARD_TRY(inputs.distribution, manifest::ParseManifest(document.path, document.text));
   const fs::path directory = fs::path(document.path).parent_path();
   inputs.distribution_path = directory.empty() ? "." : directory.string();
+  const auto refit = document.json.find("refit");
+  if (refit == document.json.end()) return Ok();
+  SHARD_TRY(RefitRecord record, RefitFromJson(Cat(document.path, ": refit"), *refit));
+  inputs.refits.push_back(std::move(record));
   return Ok();
 }
 

@@ -26,6 +26,7 @@ std::optional<PageSection> OverlapSection(const PageInputs& inputs) {
   if (!inputs.plan || inputs.plan->groups.size() < 2) return std::nullopt;
   const Plan& plan = *inputs.plan;
   const size_t groups = plan.groups.size();
+  if (groups > kMostInMatrix) return std::nullopt;
   PageMatrix matrix{"Share of each node's experts that other nodes have",
                     "is on this node too",
                     "of node",

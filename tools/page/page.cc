@@ -12,8 +12,9 @@ namespace moepack::cli {
 namespace {
 
 using MakeSection = std::optional<PageSection> (*)(const PageInputs& inputs);
-constexpr MakeSection kSections[] = {BytesSection,   RoutingSection, CaptureSection,
-                                     DamageSection,  RefitSection,   PlacementSection,
+// What it is and costs comes first, then why.
+constexpr MakeSection kSections[] = {BytesSection,   DamageSection,  RefitSection,
+                                     RoutingSection, CaptureSection, PlacementSection,
                                      OverlapSection, NextSection,    InputsSection};
 
 std::string ModelName(const PageInputs& inputs) {

@@ -116,7 +116,8 @@ std::optional<PageSection> PlacementSection(const PageInputs& inputs) {
   for (const PageEvaluation& evaluation : inputs.evaluations) {
     ++number;
     const EvalSummary& summary = evaluation.report.summary;
-    if (summary.groups.size() > 1 && !summary.sessions.empty())
+    const size_t groups = summary.groups.size();
+    if (groups > 1 && groups <= kMostInMatrix && !summary.sessions.empty())
       section.body += OfEvaluation(evaluation, number, section.findings);
   }
   if (section.body.empty()) return std::nullopt;

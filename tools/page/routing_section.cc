@@ -107,8 +107,10 @@ double TimesEven(const Shares& shares, size_t place, size_t experts) {
 int HeatStep(double times, double most) { return StepOf(std::sqrt(most > 0 ? times / most : 0)); }
 
 // The end of each group's block of a row, at [group].
-std::vector<size_t> BlockEnds(const CellRow& row, size_t groups) {
-  std::vector<size_t> ends(groups, 0);
+using BlockEnds = std::vector<size_t>;
+
+BlockEnds EndsOf(const CellRow& row, size_t groups) {
+  BlockEnds ends(groups, 0);
   for (size_t g = 0; g < groups; ++g) {
     ends[g] = static_cast<size_t>(
         std::count_if(row.begin(), row.end(), [&](const Cell& cell) { return cell.owner <= g; }));
@@ -117,19 +119,32 @@ std::vector<size_t> BlockEnds(const CellRow& row, size_t groups) {
 }
 
 // Around the cells of one group: down its right side, up its left side.
-std::string Outline(const std::vector<CellRow>& rows, size_t groups, size_t group,
-                    const Grid& grid) {
+std::string Outline(const std::vector<BlockEnds>& ends, size_t group, const Grid& grid) {
   std::string right, left;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    const std::vector<size_t> ends = BlockEnds(rows[r], groups);
-    const std::string x = Coordinate(grid.X(ends[group]));
+  for (size_t r = 0; r < ends.size(); ++r) {
+    const std::string x = Coordinate(grid.X(ends[r][group]));
     right += Cat(r == 0 ? "M" : "L", x, " ", Coordinate(grid.Y(r)), "L", x, " ",
                  Coordinate(grid.Y(r + 1)));
-    const std::string start = Coordinate(grid.X(group == 0 ? 0 : ends[group - 1]));
+    const std::string start = Coordinate(grid.X(group == 0 ? 0 : ends[r][group - 1]));
     left = Cat("L", start, " ", Coordinate(grid.Y(r + 1)), "L", start, " ", Coordinate(grid.Y(r)),
                left);
   }
   return right + left + "Z";
+}
+
+void AddOutlines(const std::vector<BlockEnds>& ends, const Grid& grid, Svg& svg) {
+  for (size_t g = 0; g < ends[0].size(); ++g) {
+    const std::string outline = Outline(ends, g, grid);
+    svg.Path(outline, "halo");
+    svg.Path(outline, "outline");
+    const double from = grid.X(g == 0 ? 0 : ends[0][g - 1]), to = grid.X(ends[0][g]);
+    const double middle = (from + to) / 2;
+    if (to - from >= 48) {
+      svg.Text(middle, kHeadRoom - 8, Cat("node ", g), "m quiet");
+    } else if (to - from >= 12) {
+      svg.Text(middle, kHeadRoom - 8, Cat(g), "m quiet");
+    }
+  }
 }
 
 std::string TipOf(const PageInputs& inputs, size_t layer, const Cell& cell, double share) {
@@ -181,17 +196,10 @@ std::string HeatMap(const PageInputs& inputs, const std::vector<CellRow>& rows, 
   for (size_t r = 0; r < rows.size(); r += every)
     svg.Text(kLabelRoom - 6, grid.Y(r) + grid.height / 2 + 4, Cat(inputs.scores->layers[r].layer),
              "e quiet");
-  const size_t groups = inputs.plan ? inputs.plan->groups.size() : 0;
-  for (size_t g = 0; g < groups; ++g) {
-    svg.Path(Outline(rows, groups, g, grid), "halo");
-    svg.Path(Outline(rows, groups, g, grid), "outline");
-    const std::vector<size_t> ends = BlockEnds(rows[0], groups);
-    const double from = grid.X(g == 0 ? 0 : ends[g - 1]), to = grid.X(ends[g]);
-    if (to - from >= 48)
-      svg.Text((from + to) / 2, kHeadRoom - 8, Cat("node ", g), "m quiet");
-    else if (to - from >= 12)
-      svg.Text((from + to) / 2, kHeadRoom - 8, Cat(g), "m quiet");
-  }
+  std::vector<BlockEnds> ends;
+  for (const CellRow& row : rows)
+    ends.push_back(EndsOf(row, inputs.plan ? inputs.plan->groups.size() : 0));
+  AddOutlines(ends, grid, svg);
   return svg.Render();
 }
 

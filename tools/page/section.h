@@ -47,6 +47,8 @@ struct PageMatrix {
 };
 std::string MatrixPicture(const PageMatrix& matrix);
 
+// Matrices of more groups than this are left out.
+inline constexpr size_t kMostInMatrix = 256;
 // Pictures with more lines than this show the first of them; the tables have all.
 inline constexpr size_t kMostRows = 64;
 

@@ -58,7 +58,7 @@ figcaption{font-size:.87rem;max-width:46rem;margin:.35rem 0}
 .picture{overflow-x:auto}
 .beside{display:flex;flex-wrap:wrap;gap:1rem 1.6rem}.beside>div{min-width:0;max-width:100%}
 svg{display:block;max-width:100%;height:auto;min-width:min(100%,20rem)}
-.picture>svg{min-width:36rem}
+svg.wide{min-width:36rem}
 svg text{font-size:12px;fill:var(--ink)}
 svg .quiet{fill:var(--quiet);font-size:11px}svg .strong{font-weight:600}
 svg .e{text-anchor:end}svg .m{text-anchor:middle}
@@ -97,7 +97,7 @@ code{font-family:ui-monospace,"SF Mono",Consolas,"DejaVu Sans Mono",monospace}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
 @media print{body{max-width:none;padding:0;font-size:11px}nav,summary{display:none}
 h2{break-after:avoid}figure{break-inside:avoid}.picture,.scroll{overflow:visible;max-height:none}
-.picture>svg{min-width:0}*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
+svg.wide{min-width:0}*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 @media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 )";
 

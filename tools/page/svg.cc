@@ -8,6 +8,9 @@
 namespace moepack::cli {
 namespace {
 
+// From here on a picture scrolls on a narrow page, and shrinks no more.
+constexpr double kWide = 600;
+
 std::string ClassAttribute(std::string_view css_class) {
   return css_class.empty() ? "" : Cat(" class=\"", css_class, "\"");
 }
@@ -67,7 +70,8 @@ void Svg::Text(double x, double y, std::string_view text, std::string_view css_c
 std::string Svg::Render() const {
   const std::string width = Coordinate(width_), height = Coordinate(height_);
   return Cat("<svg viewBox=\"0 0 ", width, " ", height, "\" width=\"", width, "\" height=\"",
-             height, "\" role=\"img\" aria-label=\"", Escaped(label_), "\">\n", body_, "</svg>\n");
+             height, "\"", width_ >= kWide ? " class=\"wide\"" : "", " role=\"img\" aria-label=\"",
+             Escaped(label_), "\">\n", body_, "</svg>\n");
 }
 
 std::vector<double> RoundTicks(double most, int count) {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxLabel = 256;
 constexpr size_t kMaxEvalGroups = 65536;
+constexpr double kMaxDivergence = 1e6;  // nats; the least is that of rounding
 
 Status CheckIsObject(const std::string& where, const Json& value) {
   if (value.is_object()) return Ok();
@@ -177,12 +178,13 @@ Result<uint32_t> GroupAt(const JsonFields& fields, const char* key,
   return fields.Wrong(key, "the label of a group");
 }
 
-Status ReadNumbers(const JsonFields& fields, const char* key, size_t count, double most,
-                   std::vector<double>& out) {
+// One for each group.
+Status ReadNumbers(const JsonFields& fields, const char* key, size_t count, double least,
+                   double most, std::vector<double>& out) {
   SHARD_TRY(const Json* list, fields.Array(key));
   for (const Json& value : *list) {
-    if (!value.is_number() || value.get<double>() > most)
-      return fields.Wrong(key, Cat("numbers up to ", most).c_str());
+    if (!value.is_number() || value.get<double>() < least || value.get<double>() > most)
+      return fields.Wrong(key, Cat("numbers from ", least, " to ", most).c_str());
     out.push_back(value.get<double>());
   }
   if (out.size() == count) return Ok();
@@ -220,9 +222,10 @@ Result<runtime::SessionChoice> ReadSession(const JsonFields& fields,
   SHARD_TRY(session.name, fields.String("session"));
   SHARD_TRY(session.bucket, fields.String("bucket"));
   SHARD_TRY(session.tokens, fields.Unsigned("tokens"));
-  SHARD_CHECK(ReadNumbers(fields, "captures", groups.size(), 1, session.captures));
+  SHARD_CHECK(ReadNumbers(fields, "captures", groups.size(), 0, 1, session.captures));
   SHARD_TRY(session.by_capture, GroupAt(fields, "by_capture", groups));
-  SHARD_CHECK(ReadNumbers(fields, "divergences", groups.size(), 1e6, session.divergences));
+  SHARD_CHECK(
+      ReadNumbers(fields, "divergences", groups.size(), -1, kMaxDivergence, session.divergences));
   SHARD_TRY(session.by_kld, GroupAt(fields, "by_kld", groups));
   SHARD_CHECK(ReadRace(fields, groups, session.race));
   SHARD_CHECK(ReadMaybe(fields, "placed", session.placed, ReadPlaced));
@@ -278,6 +281,8 @@ Status ReadGroups(const JsonFields& fields, runtime::EvalSummary& summary) {
   SHARD_CHECK(ReadEach(fields, "groups", groups, [&](const JsonFields& group) {
     return ReadGroupLine(group, summary.layers);
   }));
+  if (groups.size() > kMaxEvalGroups)
+    return fields.Wrong("groups", Cat("at most ", kMaxEvalGroups, " groups").c_str());
   for (GroupLine& group : groups) {
     summary.groups.push_back(std::move(group.row));
     summary.assignments.push_back(group.assignment);
