@@ -142,6 +142,11 @@ flushes too (the target compares with this), and plain. *Over loopback* is a web
 benchmark on the same cores, which counts what it sends and is asked; *late* is its pause before
 every answer.
 Peak memory is `ru_maxrss`, which counts mapped files as well.
+
+llama.cpp runs the experts of the last layer only for tokens whose logits are asked for, which of a
+model of two layers is almost half of the work. Prompts are therefore measured with the logits of
+every token (9 % more multiplications than `profile` does), and with those of the last token, as
+`llama-bench` does ([what bounds it](runtime-internals.md#what-bounds-it)).
 )";
 
 }  // namespace

@@ -70,8 +70,14 @@ class Run {
 
   Status ThroughputOf(const std::string& recipe, uint32_t sessions, int repetitions);
   Result<double> RateBetween(const Command& few, const Command& more, double tokens);
+  // What tokens per second are compared with; target 0: for information.
+  struct Beside {
+    std::string what;
+    std::vector<double> rates;
+    double target;
+  };
   void AddThroughput(const std::string& what, const std::vector<double>& ours,
-                     const std::vector<double>& peer, double target);
+                     const Beside& beside);
 
   // The runs of Quantize, a sample of each for every repetition.
   struct QuantizeRuns {

@@ -1,6 +1,12 @@
 // profile, eval and decoding on the CPU, in tokens per second of processor time, beside stock
-// llama.cpp on the same GGUF (tests/peer/speed.mjs).
+// llama.cpp on the same GGUF (tests/peer/stock_speed.cc).
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -13,10 +19,11 @@ namespace {
 
 using moepack::Cat;
 
-constexpr double kOfPrompt = 1.0, kOfDecoding = 0.7;
+constexpr double kOfPrompt = 1.0, kOfDecoding = 0.7, kOfQuiet = 0.8;
 constexpr uint32_t kWindow = 512, kDecoded = 128, kGroups = 2;
 
-const fs::path kPeer = fs::path(MOEPACK_SOURCE_DIR) / "tests/peer";
+const fs::path kLibraries = fs::path(MOEPACK_SOURCE_DIR) /
+                            "build/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64";
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -38,25 +45,49 @@ Status WriteTexts(const fs::path& file, uint32_t sessions, uint32_t tokens) {
   return moepack::Ok();
 }
 
+// prompt: the logits of every token asked for, so that every layer runs for every token, as in
+// profile and eval; without_logits: those of the last token, as llama-bench does (stock_speed.cc).
 struct PeerRates {
-  double prompt = 0, decode = 0;
+  double prompt = 0, without_logits = 0, decode = 0;
 };
 
 Result<PeerRates> RunPeer(const fs::path& model, const fs::path& scratch) {
   const fs::path result = scratch / "peer.json";
-  SHARD_CHECK(RunCommand({"node", (kPeer / "speed.mjs").string(), model.string(), "2",
+  SHARD_CHECK(RunCommand({STOCK_SPEED, kLibraries.string(), model.string(), "2",
                           std::to_string(kWindow), std::to_string(kDecoded), result.string()}));
   std::ifstream file(result);
   const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
     return moepack::Error{moepack::Code::kCorrupt,
                           Cat(result.string(), ": expected JSON, found something else")};
-  return PeerRates{json.value("prompt", 0.0), json.value("decode", 0.0)};
+  return PeerRates{json.value("prompt", 0.0), json.value("prompt_without_logits", 0.0),
+                   json.value("decode", 0.0)};
 }
+
+// Another process that uses one core while this lives.
+class BusyCore {
+ public:
+  BusyCore() : child_(fork()) {
+    if (child_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (std::atomic<uint64_t> turns = 0;;) ++turns;
+  }
+  BusyCore(const BusyCore&) = delete;
+  BusyCore& operator=(const BusyCore&) = delete;
+  ~BusyCore() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+ private:
+  pid_t child_;
+};
 
 // Of one type: in the order of the turns.
 struct Rates {
-  std::vector<double> profile, eval, decode, peer_prompt, peer_decode;
+  std::vector<double> profile, shared, eval, decode;
+  std::vector<double> peer_prompt, peer_without_logits, peer_decode;
 };
 
 }  // namespace
@@ -70,20 +101,22 @@ Result<double> Run::RateBetween(const Command& few, const Command& more, double 
 }
 
 void Run::AddThroughput(const std::string& what, const std::vector<double>& ours,
-                        const std::vector<double>& peer, double target) {
+                        const Beside& beside) {
   Row row = {.work = what, .measured = Cat(Fixed(Median(ours), 0), " tokens/s")};
-  if (!peer.empty()) {
-    const double ratio = Median(ours) / Median(peer);
-    row.beside = Cat(Fixed(Median(peer), 0), " tokens/s");
-    row.figure = Fixed(ratio, 2) + " of llama.cpp";
-    row.target = "at least " + Fixed(target, 1);
-    row.verdict = Judge(ratio >= target);
+  if (!beside.rates.empty()) {
+    const double ratio = Median(ours) / Median(beside.rates);
+    row.beside = Cat(Fixed(Median(beside.rates), 0), " tokens/s");
+    row.figure = Cat(Fixed(ratio, 2), " of ", beside.what);
+    if (beside.target > 0) {
+      row.target = "at least " + Fixed(beside.target, 1);
+      row.verdict = Judge(ratio >= beside.target);
+    }
   }
   report_.rows.push_back(std::move(row));
 }
 
 Status Run::ThroughputOf(const std::string& recipe, uint32_t sessions, int repetitions) {
-  const bool peer = fs::exists(kPeer / "node_modules/node-llama-cpp");
+  const bool peer = fs::exists(kLibraries);
   const fs::path model = In("model.gguf"), out = In("out"), statistics = In("stats.json");
   const fs::path few = In("few.jsonl"), texts = In("texts.jsonl");
   SHARD_CHECK(WriteTexts(few, 1, 16));
@@ -109,9 +142,15 @@ Status Run::ThroughputOf(const std::string& recipe, uint32_t sessions, int repet
               << '\n';
     SHARD_TRY(const double profiled, RateBetween(profile(few, {}), profile(texts, {}), tokens));
     rates.profile.push_back(profiled);
+    {
+      const BusyCore busy;
+      SHARD_TRY(const double shared, RateBetween(profile(few, {}), profile(texts, {}), tokens));
+      rates.shared.push_back(shared);
+    }
     if (peer) {
       SHARD_TRY(const PeerRates beside, RunPeer(model, options_.scratch));
       rates.peer_prompt.push_back(beside.prompt);
+      rates.peer_without_logits.push_back(beside.without_logits);
       rates.peer_decode.push_back(beside.decode);
     }
     SHARD_TRY(const double evaluated, RateBetween(eval(few), eval(texts), tokens * (kGroups + 1)));
@@ -123,16 +162,22 @@ Status Run::ThroughputOf(const std::string& recipe, uint32_t sessions, int repet
     rates.decode.push_back(decoded);
   }
   const std::string type = Cat(", ", recipe, ", tokens per second of CPU time");
-  AddThroughput("profile" + type, rates.profile, rates.peer_prompt, kOfPrompt);
+  const std::string llama = "llama.cpp";
+  AddThroughput("profile" + type, rates.profile, {llama, rates.peer_prompt, kOfPrompt});
+  AddThroughput(Cat("profile", type, "; beside a prompt of which only the last logits are asked"),
+                rates.profile, {llama, rates.peer_without_logits, 0});
+  AddThroughput(Cat("profile", type, ", while another process uses a core"), rates.shared,
+                {"the rate without it", rates.profile, kOfQuiet});
   AddThroughput(Cat("eval of ", kGroups, " groups and the whole", type), rates.eval,
-                rates.peer_prompt, kOfPrompt);
-  AddThroughput("one token at a time" + type, rates.decode, rates.peer_decode, kOfDecoding);
+                {llama, rates.peer_prompt, kOfPrompt});
+  AddThroughput("one token at a time" + type, rates.decode,
+                {llama, rates.peer_decode, kOfDecoding});
   for (const fs::path& path : {model, out, statistics, few, texts}) fs::remove_all(path);
   return moepack::Ok();
 }
 
 Status Run::Throughput(uint32_t experts, uint32_t sessions, int repetitions) {
-  if (!fs::exists(kPeer / "node_modules/node-llama-cpp"))
+  if (!fs::exists(kLibraries))
     std::cerr << "note: no llama.cpp to measure beside: tests/peer/install.sh says why\n";
   SHARD_CHECK(MakeCheckpoint(
       In("source"), {"--layers", "2", "--experts", std::to_string(experts), "--hidden", "2048",
