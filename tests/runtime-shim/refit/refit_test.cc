@@ -113,7 +113,7 @@ class RefitOfFamily : public testing::TestWithParam<const char*> {};
 TEST_P(RefitOfFamily, LowersTheErrorOfEveryLayer) {
   const fixtures::TempDir directory;
   TinyRefit refit(GetParam());
-  const RefitRecord record = MustRun(refit, *directory / "store");
+  const RefitRecord record = MustRun(refit, directory / "store");
   EXPECT_EQ(record.outcomes.size(), 2 * refit.weights->moe_layers.size());
   for (const RefitOutcome& outcome : record.outcomes) {
     EXPECT_TRUE(outcome.accepted) << "layer " << outcome.layer << " group " << outcome.group;
@@ -130,7 +130,7 @@ TEST_P(RefitOfFamily, NodeWithAllExpertsHasNothingToRefit) {
   refit.plan.groups.resize(1);
   for (const auto& [layer, count] : refit.weights->moe_layers)
     refit.plan.groups[0].owned[layer] = {0, 1, 2, 3, 4, 5, 6, 7};
-  for (const RefitOutcome& outcome : MustRun(refit, *directory / "store").outcomes)
+  for (const RefitOutcome& outcome : MustRun(refit, directory / "store").outcomes)
     EXPECT_LT(outcome.error_before, 1e-8);
 }
 
@@ -147,21 +147,21 @@ INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
 TEST(Refit, StoreDoesNotDependOnThreads) {
   const fixtures::TempDir directory;
   TinyRefit one("glm4moe", 1), three("glm4moe", 3);
-  MustRun(one, *directory / "one");
-  MustRun(three, *directory / "three");
-  EXPECT_EQ(FilesOf(*directory / "one"), FilesOf(*directory / "three"));
+  MustRun(one, directory / "one");
+  MustRun(three, directory / "three");
+  EXPECT_EQ(FilesOf(directory / "one"), FilesOf(directory / "three"));
 }
 
 TEST(Refit, SpilledRowsGiveTheSameValues) {
   const fixtures::TempDir directory;
   RefitOptions little = SmallOptions();
   little.memory = 40000;  // the matrices fit, the rows do not
-  little.scratch = (*directory).string();
+  little.scratch = directory.path().string();
   TinyRefit refit("qwen3moe");
-  const RefitRecord spilled = MustRun(refit, *directory / "spilled", little);
+  const RefitRecord spilled = MustRun(refit, directory / "spilled", little);
   RefitOptions more = little;
   more.memory = 1u << 20;
-  const RefitRecord held = MustRun(refit, *directory / "held", more);
+  const RefitRecord held = MustRun(refit, directory / "held", more);
   ASSERT_EQ(spilled.outcomes.size(), held.outcomes.size());
   for (size_t i = 0; i < held.outcomes.size(); ++i)
     EXPECT_LT(spilled.outcomes[i].error_after, spilled.outcomes[i].error_before);
@@ -171,28 +171,28 @@ TEST(Refit, SpilledRowsGiveTheSameValues) {
 TEST(Refit, RunThatWasInterruptedContinuesToTheSameBytes) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
-  MustRun(refit, *directory / "whole");
+  MustRun(refit, directory / "whole");
   RefitEvents events;
   events.refitted = [](const LayerOutcome& outcome, bool) {
     if (outcome.outcome.layer == 1) InterruptRequested() = true;
   };
-  const auto stopped = refit.Run(*directory / "parts", SmallOptions(), events);
+  const auto stopped = refit.Run(directory / "parts", SmallOptions(), events);
   InterruptRequested() = false;
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, Code::kInterrupted);
-  EXPECT_NE(FilesOf(*directory / "parts"), FilesOf(*directory / "whole"));
+  EXPECT_NE(FilesOf(directory / "parts"), FilesOf(directory / "whole"));
   std::vector<bool> again;
   events.refitted = [&](const LayerOutcome&, bool before) { again.push_back(before); };
-  ASSERT_TRUE(refit.Run(*directory / "parts", SmallOptions(), events));
+  ASSERT_TRUE(refit.Run(directory / "parts", SmallOptions(), events));
   EXPECT_EQ(again, (std::vector<bool>{true, true, false, false}));
-  EXPECT_EQ(FilesOf(*directory / "parts"), FilesOf(*directory / "whole"));
+  EXPECT_EQ(FilesOf(directory / "parts"), FilesOf(directory / "whole"));
 }
 
 TEST(Refit, RedoneLayerHasTheBitsOfTheStore) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
-  MustRun(refit, *directory / "store");
-  const auto store = RefitStore::Open(*directory / "store");
+  MustRun(refit, directory / "store");
+  const auto store = RefitStore::Open(directory / "store");
   ASSERT_TRUE(store);
   const RefitOptions options = SmallOptions();
   const RefitInput input = refit.input();
@@ -218,8 +218,8 @@ TEST(Refit, OverlayExpertsStay) {
   OverlayPlan& overlay = refit.plan.overlays.emplace_back();
   overlay.version = "one";
   for (const auto& [layer, count] : refit.weights->moe_layers) overlay.experts[layer] = {1, 6};
-  MustRun(refit, *directory / "store");
-  const auto store = RefitStore::Open(*directory / "store");
+  MustRun(refit, directory / "store");
+  const auto store = RefitStore::Open(directory / "store");
   ASSERT_TRUE(store);
   const auto read = store->Read(0, 0);
   ASSERT_TRUE(read && *read) << read.error().message;
@@ -230,7 +230,7 @@ TEST(Refit, ActivationsThatAreNotFiniteNameTheLayer) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   ValueOf(*refit.weights, "blk.1.attn_output.weight", 0) = std::numeric_limits<float>::infinity();
-  const auto record = refit.Run(*directory / "store", SmallOptions());
+  const auto record = refit.Run(directory / "store", SmallOptions());
   ASSERT_FALSE(record);
   EXPECT_EQ(record.error().code, Code::kCorrupt);
   EXPECT_THAT(record.error().message, HasSubstr("layer 1: "));
@@ -241,7 +241,7 @@ TEST(Refit, ExpertThatIsNotLoadedIsNamed) {
   TinyRefit refit("qwen3moe");
   refit.plan = HalvesOf(*refit.weights);
   refit.weights = WithExperts(*refit.weights, {0, 1, 2, 3});
-  const auto record = refit.Run(*directory / "store", SmallOptions());
+  const auto record = refit.Run(directory / "store", SmallOptions());
   ASSERT_FALSE(record);
   EXPECT_THAT(record.error().message, HasSubstr("expert 4: expected to be loaded"));
   EXPECT_THAT(record.error().hint, HasSubstr("whole model"));
@@ -253,7 +253,7 @@ TEST(Refit, ScratchDirectoryThatIsNotThereIsNamed) {
   options.memory = 1;
   options.scratch = "/nowhere/scratch";
   TinyRefit refit("qwen3moe");
-  const auto record = refit.Run(*directory / "store", options);
+  const auto record = refit.Run(directory / "store", options);
   ASSERT_FALSE(record);
   EXPECT_EQ(record.error().code, Code::kNotFound);
   EXPECT_THAT(record.error().message, HasSubstr("/nowhere/scratch"));
