@@ -40,7 +40,9 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kProfile,       //
     &moepack::cli::kStatistics,    //
     &moepack::cli::kEval,          //
+    &moepack::cli::kRefit,         //
     &moepack::cli::kReplay,        //
+    &moepack::cli::kReport,        //
 };
 
 }  // namespace

@@ -61,16 +61,34 @@ void Forward::Norm(const Linear& norm, const Rows& x, const Rows& y) {
   executor_.RmsNorm(x, {norm.weight, norm.bias, spec_.norm_eps}, y);
 }
 
-Status Forward::RunLayer(uint32_t layer) {
+Status Forward::RunAttentionOf(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
+  if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
+  if (!spec_.layer[layer].feeds || FeedsInParallel()) return Ok();
+  const Rows normed = Now(scratch_.normed);
+  Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
+  return Mark("norm before the MLP", normed);
+}
+
+Status Forward::MixLayer() {
   const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
   Norm(weights_->attention.norm, hidden, normed);
   SHARD_CHECK(Mark("attention norm", normed));
   SHARD_CHECK(Attend());
-  executor_.Add(hidden, Now(scratch_.branch), spec_.residual_scale);
-  Norm(weights_->mlp_norm, hidden, normed);
-  SHARD_CHECK(Mark("norm before the MLP", normed));
+  const Rows branch = Now(scratch_.branch);
+  const Matrix& after = weights_->attention.norm_after;
+  if (after) executor_.RmsNorm(branch, {after, {}, spec_.norm_eps}, branch);
+  executor_.Add(hidden, branch, spec_.residual_scale);
+  return Ok();
+}
+
+bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights_->moe(); }
+
+Status Forward::RunMlp() {
+  if (!spec_.layer[layer_].feeds) return Ok();
+  if (FeedsInParallel()) return FeedInParallel();
+  const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
   if (weights_->moe()) {
     SHARD_CHECK(MixExperts());
   } else {
@@ -103,11 +121,11 @@ Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
   bool holds = true;
   for (uint32_t layer = 0; layer < layers; ++layer) {
     if (!spec_.layer[layer].recurrent) continue;
-    holds = holds && (*segment.caches)[layer].delta.length == segment.past;
+    holds = holds && (*segment.caches)[layer].state.length == segment.past;
   }
   if (holds) return Ok();
   for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
-    if (spec_.layer[layer].recurrent) (*segment.caches)[layer].delta.Clear(spec_.delta);
+    if (spec_.layer[layer].recurrent) (*segment.caches)[layer].state.Clear(spec_.recurrence());
   }
   for (uint32_t first = 0; first < segment.past;) {
     Segment part = segment;
@@ -130,7 +148,7 @@ Status Forward::Run(std::vector<Segment>& segments, uint32_t layers, bool trace)
   return RunSegments(segments, layers);
 }
 
-Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
+std::vector<uint32_t> Forward::Place(std::span<Segment> segments) {
   layer_ = count_ = 0;
   segments_ = segments;
   positions_.clear();
@@ -141,15 +159,36 @@ Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
     tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
     for (uint32_t i = 0; i < segment.count(); ++i) positions_.push_back(segment.past + i);
   }
-  WriteTurns();
+  return tokens;
+}
 
+Status Forward::EmbedTokens(std::span<const uint32_t> tokens) {
   const Rows hidden = Now(scratch_.hidden);
   executor_.Embed(model_.trunk().embedding, tokens, hidden);
   if (spec_.embedding_scale != 1) executor_.Scale(hidden, spec_.embedding_scale);
-  SHARD_CHECK(Mark("embedding", hidden));
+  return Mark("embedding", hidden);
+}
+
+Status Forward::Embed(std::vector<Segment>& segments) {
+  trace_ = false;
+  return EmbedTokens(Place(segments));
+}
+
+Status Forward::RunAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
+  Place(segments);
+  WriteTurns();
+  trace_ = trace;
+  return RunAttentionOf(layer);
+}
+
+Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {
+  const std::vector<uint32_t> tokens = Place(segments);
+  WriteTurns();
+  SHARD_CHECK(EmbedTokens(tokens));
   for (uint32_t layer = 0; layer < layers; ++layer) {
     SHARD_CHECK(CheckInterrupt());
-    SHARD_CHECK(RunLayer(layer));
+    SHARD_CHECK(RunAttentionOf(layer));
+    SHARD_CHECK(RunMlp());
     if (ran_) ran_((layer + 1.0) / layers);
   }
   return Ok();

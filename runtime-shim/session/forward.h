@@ -49,6 +49,20 @@ class Forward {
   Status Run(std::vector<Segment>& segments, uint32_t layers, bool trace);
   // Calls `ran` with the share of the layers that have run, after each. May be empty.
   void WatchLayers(std::function<void(double share)> ran) { ran_ = std::move(ran); }
+  // For passes that run one layer at a time over whole windows, whose rows the caller keeps between
+  // the layers (layer_pass.h). Every segment starts at position 0.
+  // Says which tokens are run, and puts their embeddings into scratch.hidden.
+  Status Embed(std::vector<Segment>& segments);
+  // The first half of a layer: scratch.hidden holds what goes into the layer, and then the stream
+  // after attention; scratch.normed what goes into the layer's MLP or experts.
+  Status RunAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
+  // The second half, after the first: adds what the MLP, or the experts that the segments' tables
+  // have, and shared experts give.
+  Status RunMlp();
+  // In place of RunMlp: puts what the shared experts give for scratch.normed, zero if there are
+  // none, into scratch.branch.
+  void RunShared();
+
   // Puts the logits of these rows of the last pass into the first rows of scratch.logits. REQUIRES:
   // there is room for them.
   Status PutLogits(std::span<const uint32_t> rows, bool trace);
@@ -58,7 +72,12 @@ class Forward {
   Status CatchUp(const Segment& segment, uint32_t layers);
   Status RunSegments(std::span<Segment> segments, uint32_t layers);
   void WriteTurns();
-  Status RunLayer(uint32_t layer);
+  // Makes the segments' rows those of the pass; returns their tokens.
+  std::vector<uint32_t> Place(std::span<Segment> segments);
+  Status EmbedTokens(std::span<const uint32_t> tokens);
+  Status RunAttentionOf(uint32_t layer);
+  Status MixLayer();
+  bool FeedsInParallel() const;
 
   // forward_attention.cc
   Status Attend();
@@ -72,6 +91,7 @@ class Forward {
     Rows keys, values;
   };
   CacheRows NewCacheRows() const;
+  void ProjectValues(const Rows& normed, const CacheRows& rows);
   void StoreCacheRows(const CacheRows& rows);
   AttentionShape ShapeOfAttention(const Segment& segment) const;
   Status MixHeads();
@@ -79,10 +99,16 @@ class Forward {
   Rows QueriesNow() const;
   Rows AttendedNow() const;
 
+  // forward_mamba.cc
+  Status RunMamba();
+
   // forward_delta.cc
   Status RunDelta();
   Status ProjectDelta();
   void StepDeltas(const Segment& segment);
+
+  // forward_parallel.cc
+  Status FeedInParallel();
 
   // forward_experts.cc
   Status MixExperts();
@@ -123,8 +149,8 @@ class Forward {
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;
-  // Of a delta net: what its projections gave, and what it makes of it.
-  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, delta_out_;
+  // Of a delta net what its projections gave; of any recurrence what it makes of that.
+  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, recurrent_out_;
 };
 
 }  // namespace moepack::runtime

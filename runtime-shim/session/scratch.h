@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/shapes.h"
-#include "runtime-shim/model/delta_net.h"
+#include "runtime-shim/model/recurrence.h"
 
 namespace moepack::runtime {
 
@@ -15,8 +16,8 @@ class DeviceModel;
 
 // The rows that a layer keeps for later tokens. Row p is position p.
 struct LayerCache {
-  Rows keys, values;  // values may be columns of keys
-  DeltaState delta;   // of a recurrent layer, which has no rows
+  Rows keys, values;     // values may be columns of keys
+  RecurrentState state;  // of a recurrent layer, which has no rows
 };
 
 using LayerCaches = std::vector<LayerCache>;
@@ -30,17 +31,21 @@ struct Scratch {
   // Latent attention: down-projected, before the heads' keys. query_wide also where queries have
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;
-  Rows gates;                      // of gated queries: heads * key width
-  Rows head_gates;                 // heads
-  Rows delta_mixed, delta_values;  // a delta net's channels and values
-  Rows latent_out;                 // latent attention: heads * rank
-  Rows gate, up;                   // the width of the widest MLP
-  Rows expert_in, expert_out;      // width
-  Rows zeros;                      // width, always zero
-  Rows router;                     // the largest number of experts of a layer
-  Rows shared_gate;                // 1
-  Rows turns, local_turns;         // rope dims
-  Rows logits;                     // vocabulary; as many rows as RowCounts::logit_bytes hold
+  Rows gates;       // of gated queries: heads * key width
+  Rows head_gates;  // heads
+  // Of a recurrence what goes in and what comes out: a delta net's channels and values, Mamba's
+  // projection and inner width.
+  Rows recurrent_in, recurrent_out;
+  Rows latent_out;             // latent attention: heads * rank
+  Rows gate, up;               // the width of the widest MLP
+  Rows expert_in, expert_out;  // width
+  Rows beside;                 // ModelSpec::parallel_experts: width
+  Rows space_in, space_out;    // of ModelSpec::expert_space
+  Rows zeros;                  // width, always zero
+  Rows router;                 // the largest number of experts of a layer
+  Rows shared_gate;            // 1
+  Rows turns, local_turns;     // rope dims
+  Rows logits;                 // vocabulary; as many rows as RowCounts::logit_bytes hold
   std::vector<BufferPtr> buffers;
 };
 
@@ -59,6 +64,8 @@ RowBytes BytesOfRow(const DeviceModel& model);
 struct RowCounts {
   uint32_t batch = 1, context = 1;
   uint64_t logit_bytes = 0;  // of all logits at a time; at least one row
+  // Only this layer has a cache; it is for passes that run one layer at a time.
+  std::optional<uint32_t> layer = {};
 };
 // Allocates all rows, the scratch only when `scratch` has fewer than the batch. kUnavailable, with
 // the bytes, when they do not fit.

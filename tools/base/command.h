@@ -45,8 +45,10 @@ extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;
 extern const Command kEval;
+extern const Command kRefit;
 extern const Command kStatistics;
 extern const Command kReplay;
+extern const Command kReport;
 
 using Commands = std::span<const Command* const>;
 

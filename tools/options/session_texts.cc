@@ -55,6 +55,12 @@ class SessionReader {
     return Add(path, {NameOf(path), bucket_, std::move(tokens)});
   }
 
+  // Says which file the sessions that were read since the last call are from.
+  void Mark(const std::string& path) {
+    for (; marked_ < sessions_.size(); ++marked_) {
+      if (!IsTokenIds(path)) sessions_[marked_].file = FileName(path);
+    }
+  }
   std::vector<TokenSession> Take() { return std::move(sessions_); }
 
  private:
@@ -173,6 +179,7 @@ class SessionReader {
   const Tokenize& tokenize_;
   std::vector<TokenSession> sessions_;
   std::set<std::string> names_;
+  size_t marked_ = 0;                    // sessions whose file is known
   size_t lists_ = 0;                     // of ids in place of a file
   std::map<std::string, size_t> files_;  // how many were named, by file name
 };
@@ -218,8 +225,14 @@ std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights)
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
                                                const Tokenize& tokenize) {
   SessionReader reader(arguments, vocabulary, tokenize);
-  for (const std::string& path : arguments.texts) SHARD_CHECK(reader.ReadText(path));
-  for (const std::string& path : arguments.tokens) SHARD_CHECK(reader.ReadTokens(path));
+  for (const std::string& path : arguments.texts) {
+    SHARD_CHECK(reader.ReadText(path));
+    reader.Mark(path);
+  }
+  for (const std::string& path : arguments.tokens) {
+    SHARD_CHECK(reader.ReadTokens(path));
+    reader.Mark(path);
+  }
   std::vector<TokenSession> sessions = reader.Take();
   if (sessions.empty())
     return Error{Code::kInvalidArgument, "--text or --tokens is required",

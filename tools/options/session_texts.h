@@ -20,6 +20,7 @@ struct TokenSession {
   std::string name;    // unique among those that were read
   std::string bucket;  // "code", "chat", ...; "" when nobody said
   std::vector<uint32_t> tokens;
+  std::string file = {};  // that it was read from, without directories; "" for ids in its place
 };
 
 struct TextArguments {

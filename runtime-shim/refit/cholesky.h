@@ -1,0 +1,34 @@
+// Symmetric positive definite systems in double precision. Only this file's implementation knows
+// Eigen.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libshard/base/result.h"
+
+namespace moepack::runtime {
+
+// The Cholesky factor of a symmetric matrix. Every result has the same bits for any number of
+// threads, because columns are solved in blocks whose size is fixed.
+class Cholesky {
+ public:
+  // `matrix` is [size, size]; only its lower triangle (row >= column) is read. No value for a
+  // matrix that is not positive definite, or has values that are not finite.
+  static std::optional<Cholesky> Of(std::vector<double> matrix, size_t size);
+
+  size_t size() const { return size_; }
+  // Replaces `right`, [size, columns] row after row, by the solution. Throws what threads throw.
+  void Solve(std::span<double> right, size_t columns, size_t jobs) const;
+  // The diagonal of the inverse.
+  std::vector<double> InverseDiagonal(size_t jobs) const;
+
+ private:
+  Cholesky() = default;
+  size_t size_ = 0;
+  std::vector<double> factor_;  // lower triangle, column after column
+};
+
+}  // namespace moepack::runtime

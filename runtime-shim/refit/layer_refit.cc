@@ -1,0 +1,90 @@
+#include "runtime-shim/refit/layer_refit.h"
+
+#include <cmath>
+
+#include "runtime-shim/refit/ridge.h"
+#include "runtime-shim/refit/router_fit.h"
+
+namespace moepack::runtime {
+namespace {
+
+// Of the memory of a refit; rows take half (refit.cc).
+constexpr uint64_t kShareOfMatrices = 4;
+
+class LayerRefitter {
+ public:
+  LayerRefitter(Products& products, const RefitOptions& options, const NeuronSource& source,
+                NodeLayer& node)
+      : products_(products), options_(options), source_(source), node_(node) {}
+
+  Result<LayerOutcome> Run() {
+    LayerOutcome done;
+    SHARD_TRY(double best, Measure());
+    done.outcome.layer = node_.experts.layer;
+    done.outcome.group = node_.experts.group;
+    done.outcome.error_before = best;
+    CountTokens(done.outcome);
+    for (const std::string& step : options_.steps) {
+      const RefittedExperts before = node_.experts;
+      const Routes routes = node_.routes;
+      SHARD_TRY(const uint64_t moved, Take(step));
+      SHARD_TRY(const double error, Measure());
+      const bool better = std::isfinite(error) && error < best;
+      done.steps.push_back({step, error, better});
+      if (better) {
+        best = error;
+        done.outcome.neurons_moved += moved;
+        continue;
+      }
+      node_.experts = before;
+      node_.routes = routes;
+      SHARD_CHECK(RunNode(products_, node_));
+    }
+    done.outcome.error_after = best;
+    done.outcome.accepted = best < done.outcome.error_before;
+    return done;
+  }
+
+ private:
+  Result<double> Measure() {
+    SHARD_CHECK(RouteNode(products_, node_));
+    SHARD_CHECK(RunNode(products_, node_));
+    return FoldError(node_);
+  }
+
+  void CountTokens(RefitOutcome& outcome) const {
+    const std::vector<ExpertTokens> tokens = TokensOfExperts(node_, true);
+    for (size_t place = 0; place < tokens.size(); ++place) {
+      if (!node_.fixed[place]) outcome.slot_tokens.push_back(tokens[place].tokens.size());
+    }
+  }
+
+  // Returns how many neurons moved.
+  Result<uint64_t> Take(const std::string& step) {
+    const uint64_t memory = options_.memory / kShareOfMatrices;
+    if (step == kRefillStep)
+      return RefillExperts(products_, {options_.lambda, options_.pool}, source_, node_);
+    if (step == kRouterStep) {
+      RouterOptions router;
+      router.memory = memory;
+      SHARD_CHECK(FitRouter(products_, router, node_));
+    } else {
+      SHARD_CHECK(RidgeDown(products_, {options_.lambda, options_.sweeps, memory}, node_));
+    }
+    return uint64_t{0};
+  }
+
+  Products& products_;
+  const RefitOptions& options_;
+  const NeuronSource& source_;
+  NodeLayer& node_;
+};
+
+}  // namespace
+
+Result<LayerOutcome> RefitNodeLayer(Products& products, const RefitOptions& options,
+                                    const NeuronSource& source, NodeLayer& node) {
+  return LayerRefitter(products, options, source, node).Run();
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,219 @@
+#include "runtime-shim/refit/node_experts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libshard/base/text/text.h"
+#include "quant/format.h"
+
+namespace moepack::runtime {
+namespace {
+
+// An expert's place: the set that holds it, and its index along the expert axis there.
+struct ExpertPlace {
+  const ExpertSet* set = nullptr;
+  uint64_t index = 0;
+};
+
+Result<ExpertPlace> FindExpert(const Weights& weights, std::span<const ExpertSet> sets,
+                               uint32_t layer, uint32_t id) {
+  for (const ExpertSet& set : sets) {
+    const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, layer);
+    const auto found = std::find(ids.begin(), ids.end(), id);
+    if (found != ids.end()) return ExpertPlace{&set, static_cast<uint64_t>(found - ids.begin())};
+  }
+  return Error{Code::kNotFound, Cat(weights.path, ": layer ", layer, ": expert ", id,
+                                    ": expected to be loaded, found in no part")};
+}
+
+const HostTensor* FindTensor(std::span<const HostTensor> tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const HostTensor& tensor) { return tensor.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+// Entry `index` along the slowest axis.
+std::vector<float> DecodeEntry(const HostTensor& tensor, uint64_t index) {
+  uint64_t values = 1;
+  for (size_t axis = 1; axis < tensor.shape.size(); ++axis) values *= tensor.shape[axis];
+  const uint64_t bytes = *tensor.format->BytesFor(values);
+  std::vector<float> decoded(values);
+  tensor.format->decode(tensor.bytes.subspan(index * bytes, bytes), decoded);
+  return decoded;
+}
+
+void Append(std::span<const float> values, std::vector<float>& to) {
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+class ExpertReader {
+ public:
+  ExpertReader(const ExpertPlace& place, uint32_t layer, RefittedExperts& out)
+      : place_(place), layer_(layer), out_(out) {}
+
+  void Read() {
+    if (const HostTensor* fused = Find("ffn_gate_up_exps.weight")) {
+      out_.width = fused->shape[1] / 2;
+      out_.hidden = fused->shape[2];
+      Halves(*fused, out_.gate, out_.up);
+      if (const HostTensor* bias = Find("ffn_gate_up_exps.bias"))
+        Halves(*bias, out_.gate_bias, out_.up_bias);
+    } else {
+      Take("ffn_gate_exps.weight", out_.gate);
+      const HostTensor* up = Take("ffn_up_exps.weight", out_.up);
+      if (up != nullptr) {
+        out_.width = up->shape[1];
+        out_.hidden = up->shape[2];
+      }
+      Take("ffn_gate_exps.bias", out_.gate_bias);
+      Take("ffn_up_exps.bias", out_.up_bias);
+    }
+    Take("ffn_down_exps.weight", out_.down);
+    Take("ffn_down_exps.bias", out_.down_bias);
+  }
+
+ private:
+  const HostTensor* Find(const char* name) const {
+    return FindTensor(place_.set->tensors, Cat("blk.", layer_, ".", name));
+  }
+  const HostTensor* Take(const char* name, std::vector<float>& to) const {
+    const HostTensor* const tensor = Find(name);
+    if (tensor != nullptr) Append(DecodeEntry(*tensor, place_.index), to);
+    return tensor;
+  }
+  void Halves(const HostTensor& tensor, std::vector<float>& first,
+              std::vector<float>& second) const {
+    const std::vector<float> both = DecodeEntry(tensor, place_.index);
+    Append(std::span(both).first(both.size() / 2), first);
+    Append(std::span(both).subspan(both.size() / 2), second);
+  }
+
+  const ExpertPlace& place_;
+  uint32_t layer_;
+  RefittedExperts& out_;
+};
+
+// Takes row `id` of a tensor of the trunk, or its value of a vector.
+void TakeRow(const Weights& weights, const std::string& name, uint32_t id, std::vector<float>& to) {
+  const HostTensor* const tensor = weights.FindTrunk(name);
+  if (tensor == nullptr) return;
+  const std::vector<float> row =
+      tensor->shape.size() > 1
+          ? DecodeEntry(*tensor, id)
+          : std::vector<float>{DecodeEntry(
+                {tensor->name, tensor->format, {1, tensor->shape[0]}, tensor->bytes}, 0)[id]};
+  Append(row, to);
+}
+
+size_t ValuesOfOne(const RefittedArray& array, const RefittedExperts& experts) {
+  size_t values = 1;
+  for (const uint64_t dimension : array.shape(1, experts.hidden, experts.width))
+    values *= dimension;
+  return values;
+}
+
+// Loads stacked values as matrices [rows, columns], one per expert.
+class MatrixLoader {
+ public:
+  MatrixLoader(Executor& executor, NodeMatrices& out) : executor_(executor), out_(out) {}
+
+  // Empty for no values.
+  Result<Matrix> Load(const std::vector<float>& values, uint64_t rows, uint64_t columns) {
+    if (values.empty()) return Matrix{};
+    SHARD_TRY(BufferPtr buffer, executor_.Load(std::as_bytes(std::span(values))));
+    out_.buffers.push_back(std::move(buffer));
+    return Matrix{out_.buffers.back().get(), 0, quant::FindFormat("f32"),
+                  static_cast<uint32_t>(rows), static_cast<uint32_t>(columns)};
+  }
+  Result<Linear> LoadStacked(const std::vector<float>& weights, const std::vector<float>& bias,
+                             uint64_t count, uint64_t rows, uint64_t columns) {
+    Linear stacked;
+    SHARD_TRY(stacked.weight, Load(weights, count * rows, columns));
+    SHARD_TRY(stacked.bias, Load(bias, count, rows));
+    return stacked;
+  }
+
+ private:
+  Executor& executor_;
+  NodeMatrices& out_;
+};
+
+Linear PartOf(const Linear& stacked, uint32_t index, uint64_t rows) {
+  if (!stacked.weight) return {};
+  const auto count = static_cast<uint32_t>(rows);
+  Linear one{stacked.weight.Slice(index * count, count), {}};
+  if (stacked.bias) one.bias = stacked.bias.Slice(index, 1);
+  return one;
+}
+
+}  // namespace
+
+Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<const ExpertSet> sets,
+                                          uint32_t layer, const ExpertIds& ids) {
+  RefittedExperts out;
+  out.layer = layer;
+  out.experts = ids;
+  for (const uint32_t id : ids) {
+    SHARD_TRY(const ExpertPlace place, FindExpert(weights, sets, layer, id));
+    ExpertReader(place, layer, out).Read();
+    const std::string block = Cat("blk.", layer, ".");
+    TakeRow(weights, block + "ffn_gate_inp.weight", id, out.router);
+    TakeRow(weights, block + "ffn_gate_inp.bias", id, out.router_bias);
+    TakeRow(weights, block + "exp_probs_b.bias", id, out.selection_bias);
+  }
+  if (out.gate.empty() && !ids.empty())
+    return Error{Code::kUnsupported, Cat(weights.path, ": layer ", layer,
+                                         ": expected experts with a gate, found none")};
+  return out;
+}
+
+RefittedExperts TakeExperts(const RefittedExperts& from, std::span<const size_t> places) {
+  RefittedExperts out;
+  out.layer = from.layer;
+  out.group = from.group;
+  out.hidden = from.hidden;
+  out.width = from.width;
+  for (const size_t place : places) out.experts.push_back(from.experts[place]);
+  for (const RefittedArray& array : RefittedArrays()) {
+    const std::vector<float>& values = from.*array.values;
+    if (values.empty()) continue;
+    const size_t one = ValuesOfOne(array, from);
+    for (const size_t place : places)
+      Append(std::span(values).subspan(place * one, one), out.*array.values);
+  }
+  return out;
+}
+
+void PutExperts(const RefittedExperts& from, RefittedExperts& to) {
+  for (size_t index = 0; index < from.experts.size(); ++index) {
+    const auto found = std::find(to.experts.begin(), to.experts.end(), from.experts[index]);
+    const auto place = static_cast<size_t>(found - to.experts.begin());
+    for (const RefittedArray& array : RefittedArrays()) {
+      const std::vector<float>& values = from.*array.values;
+      std::vector<float>& target = to.*array.values;
+      if (values.empty() || target.empty()) continue;
+      const size_t one = ValuesOfOne(array, from);
+      std::copy_n(values.begin() + static_cast<ptrdiff_t>(index * one), one,
+                  target.begin() + static_cast<ptrdiff_t>(place * one));
+    }
+  }
+}
+
+Result<NodeMatrices> LoadMatrices(const RefittedExperts& values, Executor& executor) {
+  NodeMatrices out;
+  MatrixLoader loader(executor, out);
+  const uint64_t count = values.experts.size(), hidden = values.hidden, width = values.width;
+  SHARD_TRY(const Linear gate,
+            loader.LoadStacked(values.gate, values.gate_bias, count, width, hidden));
+  SHARD_TRY(const Linear up, loader.LoadStacked(values.up, values.up_bias, count, width, hidden));
+  SHARD_TRY(const Linear down,
+            loader.LoadStacked(values.down, values.down_bias, count, hidden, width));
+  SHARD_TRY(out.router.weight, loader.Load(values.router, count, hidden));
+  SHARD_TRY(out.router.bias, loader.Load(values.router_bias, 1, count));
+  for (uint32_t index = 0; index < count; ++index)
+    out.experts.push_back(
+        {PartOf(gate, index, width), PartOf(up, index, width), PartOf(down, index, hidden)});
+  return out;
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,71 @@
+// The products that a refit is made of, on an executor. Sums over tokens are made of blocks of a
+// fixed number of tokens, each in floats, which are added up in doubles in their order: the bits
+// depend neither on threads nor on memory.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "runtime-shim/executor/executor.h"
+
+namespace moepack::runtime {
+
+// Borrowed rows of `columns` floats that follow each other.
+struct FloatTable {
+  std::span<const float> values;
+  size_t columns = 0;
+  size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
+};
+
+// Part of a matrix of doubles: row i starts at first + i * stride.
+struct DoubleBlock {
+  double* first = nullptr;
+  size_t stride = 0;
+};
+
+// How experts are applied.
+struct ExpertForm {
+  Activation activation = Activation::kSilu;
+  bool weigh_inputs = false;  // the gates multiply the experts' inputs instead of their outputs
+};
+
+// Tokens of a block whose products are added up in floats.
+inline constexpr size_t kTokensOfSum = 2048;
+
+class Products {
+ public:
+  // Borrows the executor. `jobs`: threads of what the host does, 0 for one per core.
+  Products(Executor& executor, size_t jobs) : executor_(executor), jobs_(jobs) {}
+
+  Executor& executor() const { return executor_; }
+  size_t jobs() const { return jobs_; }
+
+  // y = x weights' + bias; x [tokens, columns], y [tokens, rows].
+  Status Project(const Linear& linear, std::span<const float> x, std::span<float> y);
+  // What multiplies an expert's down projection, gates included: gate * act(x), or act(gate * x).
+  // x [tokens, H], gates [tokens], out [tokens, F].
+  Status Activations(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
+                     std::span<const float> gates, std::span<float> out);
+  // What an expert gives, without a gate: out [tokens, H].
+  Status Output(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
+                std::span<float> out);
+  // out[i][j] += sum over rows of a[row][i] * b[row][j]. REQUIRES: as many rows.
+  Status AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out);
+
+ private:
+  // Rows to work in, by purpose; they grow as needed.
+  enum class Use : uint8_t { kIn, kGate, kUp, kOut };
+  Result<Rows> Take(Use use, size_t count, size_t width);
+  Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
+                  const Rows& gate);
+
+  Executor& executor_;
+  size_t jobs_;
+  std::map<Use, BufferPtr> buffers_;
+  std::vector<float> left_, right_, product_;
+};
+
+}  // namespace moepack::runtime

@@ -1,0 +1,240 @@
+#include "runtime-shim/refit/refill.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/text/text.h"
+#include "runtime-shim/refit/cholesky.h"
+#include "runtime-shim/refit/neuron_scores.h"
+
+namespace moepack::runtime {
+namespace {
+
+constexpr uint32_t kRounds = 2;
+
+// Rows and columns of a symmetric matrix, or rows of a matrix of `columns`.
+std::vector<double> Kept(std::span<const double> matrix, size_t columns,
+                         std::span<const size_t> rows, bool symmetric) {
+  std::vector<double> kept;
+  for (const size_t row : rows) {
+    const auto own = matrix.subspan(row * columns, columns);
+    if (!symmetric) {
+      kept.insert(kept.end(), own.begin(), own.end());
+    } else {
+      for (const size_t column : rows) kept.push_back(own[column]);
+    }
+  }
+  return kept;
+}
+
+struct Normal {
+  size_t size = 0, hidden = 0;
+  std::vector<double> matrix, right;  // [size, size], [size, hidden]
+  bool empty = false;                 // nothing was activated
+};
+
+// Which neurons stay, ascending, and their rows of the new down projection.
+struct Selected {
+  std::vector<size_t> kept;
+  std::vector<double> down;  // [kept, hidden]
+};
+
+// No value where the matrix is not positive definite.
+std::optional<Selected> SelectNeurons(const Normal& normal, size_t count, size_t jobs) {
+  Selected selected;
+  selected.kept.resize(normal.size);
+  std::iota(selected.kept.begin(), selected.kept.end(), size_t{0});
+  const size_t extra = normal.size - count;
+  for (uint32_t round = 0; round <= kRounds; ++round) {
+    const auto factor =
+        Cholesky::Of(Kept(normal.matrix, normal.size, selected.kept, true), selected.kept.size());
+    if (!factor) return std::nullopt;
+    selected.down = Kept(normal.right, normal.hidden, selected.kept, false);
+    factor->Solve(selected.down, normal.hidden, jobs);
+    if (round == kRounds) break;
+    const std::vector<double> inverse = factor->InverseDiagonal(jobs);
+    std::vector<double> costs;
+    for (size_t i = 0; i < selected.kept.size(); ++i) {
+      double squares = 0;
+      for (const double value : std::span(selected.down).subspan(i * normal.hidden, normal.hidden))
+        squares += value * value;
+      costs.push_back(squares / inverse[i]);
+    }
+    std::vector<size_t> order(costs.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return costs[a] > costs[b]; });
+    order.resize(count + extra * (kRounds - 1 - round) / kRounds);
+    std::sort(order.begin(), order.end());
+    for (size_t& place : order) place = selected.kept[place];
+    selected.kept = std::move(order);
+  }
+  return selected;
+}
+
+class Refiller {
+ public:
+  Refiller(Products& products, const RefillOptions& options, const NeuronSource& source,
+           NodeLayer& node)
+      : products_(products),
+        options_(options),
+        source_(source),
+        node_(node),
+        all_(TokensOfExperts(node, false)),
+        fit_(TokensOfExperts(node, true)) {}
+
+  Result<uint64_t> Run() {
+    uint64_t moved = 0;
+    for (const size_t place : ChangingExperts(node_, fit_)) {
+      SHARD_CHECK(CheckInterrupt());
+      SHARD_TRY(const uint64_t some, Refill(place));
+      moved += some;
+    }
+    return moved;
+  }
+
+ private:
+  // The expert's neurons and those that join, in that order; without down projections.
+  Result<RefittedExperts> Joined(size_t place, std::span<const Neuron> pool) const {
+    RefittedExperts joined = TakeExperts(node_.experts, std::span(&place, 1));
+    joined.down.clear();
+    joined.down_bias.clear();
+    joined.router.clear();
+    const uint64_t hidden = joined.hidden;
+    std::map<uint32_t, RefittedExperts> sources;
+    for (const Neuron& neuron : pool) {
+      auto found = sources.find(neuron.expert);
+      if (found == sources.end()) {
+        SHARD_TRY(RefittedExperts read, ReadSourceExperts(*source_.weights, source_.sets,
+                                                          node_.experts.layer, {neuron.expert}));
+        found = sources.emplace(neuron.expert, std::move(read)).first;
+      }
+      const RefittedExperts& other = found->second;
+      const auto add = [&](std::vector<float> RefittedExperts::*array, uint64_t columns) {
+        const auto first = (other.*array).begin() + static_cast<ptrdiff_t>(neuron.index * columns);
+        if ((other.*array).empty()) return;
+        (joined.*array)
+            .insert((joined.*array).end(), first, first + static_cast<ptrdiff_t>(columns));
+      };
+      add(&RefittedExperts::gate, hidden);
+      add(&RefittedExperts::up, hidden);
+      add(&RefittedExperts::gate_bias, 1);
+      add(&RefittedExperts::up_bias, 1);
+    }
+    joined.width += pool.size();
+    return joined;
+  }
+
+  // phi'phi and phi'(r + own part) of the joined neurons; `scaled` is phi.
+  Result<Normal> NormalOf(size_t place, std::span<const float> scaled, size_t size,
+                          const ExpertSample& sample) {
+    Normal normal;
+    normal.size = size;
+    normal.hidden = node_.experts.hidden;
+    normal.matrix.assign(size * size, 0);
+    normal.right.assign(size * normal.hidden, 0);
+    SHARD_CHECK(products_.AddProduct({scaled, size}, {scaled, size}, {normal.matrix.data(), size}));
+    SHARD_CHECK(products_.AddProduct({scaled, size}, {sample.residuals, normal.hidden},
+                                     {normal.right.data(), normal.hidden}));
+    // The own part is phi W of the expert's neurons, so that phi' of it is phi'phi W.
+    const size_t width = node_.experts.width, hidden = normal.hidden;
+    const auto down = std::span(node_.experts.down).subspan(place * hidden * width, hidden * width);
+    SHARD_CHECK(ParallelFor(size, products_.jobs(), [&](size_t row) -> Status {
+      double* const right = normal.right.data() + row * hidden;
+      const double* const own = normal.matrix.data() + row * size;
+      for (size_t column = 0; column < hidden; ++column) {
+        double sum = 0;
+        for (size_t neuron = 0; neuron < width; ++neuron)
+          sum += own[neuron] * down[column * width + neuron];
+        right[column] += sum;
+      }
+      return Ok();
+    }));
+    double mean = 0;
+    for (size_t i = 0; i < size; ++i)
+      mean += normal.matrix[i * size + i] / static_cast<double>(size);
+    normal.empty = mean == 0;
+    for (size_t i = 0; i < size; ++i) normal.matrix[i * size + i] += options_.lambda * mean;
+    return normal;
+  }
+
+  Result<uint64_t> Refill(size_t place) {
+    const size_t width = node_.experts.width;
+    SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
+    SHARD_TRY(const std::vector<Neuron> pool, BestNeurons(products_, options_, source_, node_,
+                                                          node_.experts.experts[place], sample));
+    SHARD_TRY(const RefittedExperts joined, Joined(place, pool));
+    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(joined, products_.executor()));
+    SHARD_TRY(const std::vector<float> scaled,
+              ScaledActivations(products_, node_, matrices.experts[0], sample));
+    SHARD_TRY(const Normal normal, NormalOf(place, scaled, joined.width, sample));
+    if (normal.empty) return 0;
+    const auto selected = SelectNeurons(normal, width, products_.jobs());
+    if (!selected)
+      return Error{Code::kInvalidArgument,
+                   Cat("layer ", node_.experts.layer, ": expert ", node_.experts.experts[place],
+                       ": normal matrix: expected a positive definite one, found a singular one"),
+                   "a larger --lambda, or more text, makes it regular"};
+    SHARD_CHECK(AddOutputs(place, -1));
+    Take(place, joined, *selected);
+    SHARD_CHECK(AddOutputs(place, 1));
+    return static_cast<uint64_t>(std::count_if(selected->kept.begin(), selected->kept.end(),
+                                               [&](size_t neuron) { return neuron >= width; }));
+  }
+
+  void Take(size_t place, const RefittedExperts& joined, const Selected& selected) {
+    RefittedExperts& own = node_.experts;
+    const size_t width = own.width, hidden = own.hidden;
+    const auto copy = [&](std::vector<float> RefittedExperts::*array, size_t columns) {
+      if ((joined.*array).empty()) return;
+      for (size_t neuron = 0; neuron < width; ++neuron)
+        std::copy_n(
+            (joined.*array).begin() + static_cast<ptrdiff_t>(selected.kept[neuron] * columns),
+            columns,
+            (own.*array).begin() + static_cast<ptrdiff_t>((place * width + neuron) * columns));
+    };
+    copy(&RefittedExperts::gate, hidden);
+    copy(&RefittedExperts::up, hidden);
+    copy(&RefittedExperts::gate_bias, 1);
+    copy(&RefittedExperts::up_bias, 1);
+    const auto down = std::span(own.down).subspan(place * hidden * width, hidden * width);
+    for (size_t row = 0; row < hidden; ++row) {
+      for (size_t neuron = 0; neuron < width; ++neuron)
+        down[row * width + neuron] = static_cast<float>(selected.down[neuron * hidden + row]);
+    }
+  }
+
+  // outputs += sign * what the expert gives to its tokens, biases of its down projection aside.
+  Status AddOutputs(size_t place, float sign) {
+    const size_t hidden = node_.experts.hidden;
+    RefittedExperts one = TakeExperts(node_.experts, std::span(&place, 1));
+    one.down_bias.clear();
+    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(one, products_.executor()));
+    const ExpertTokens& tokens = all_[place];
+    std::vector<float> rows(tokens.tokens.size() * hidden);
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows));
+    std::vector<float> phi(tokens.tokens.size() * one.width);
+    SHARD_CHECK(products_.Activations(matrices.experts[0], node_.form, rows, tokens.gates, phi));
+    SHARD_CHECK(products_.Project(matrices.experts[0].down, phi, rows));
+    for (float& value : rows) value *= sign;
+    return node_.outputs->ScatterAdd(tokens.tokens, rows);
+  }
+
+  Products& products_;
+  const RefillOptions& options_;
+  const NeuronSource& source_;
+  NodeLayer& node_;
+  const std::vector<ExpertTokens> all_, fit_;
+};
+
+}  // namespace
+
+Result<uint64_t> RefillExperts(Products& products, const RefillOptions& options,
+                               const NeuronSource& source, NodeLayer& node) {
+  return Refiller(products, options, source, node).Run();
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,42 @@
+// Refill: an expert gives up the neurons that it can spare for neurons of other experts that
+// explain what is missing. A neuron is a row of gate and up and a column of down.
+//
+// For the tokens of an expert, with what is missing there, r = Y - y:
+//   1. Every neuron i of every other expert is scored as if this expert had it (matching pursuit):
+//      |phi_i' r|^2 / (phi_i'phi_i + 0.001 * mean of phi'phi).
+//   2. The best `pool` of them join the expert's own F, and ridge regression of r plus the expert's
+//      own part on them gives A and W (as in ridge.h, with W0 = 0).
+//   3. In two rounds, the neurons with the least |W_i|^2 / (A^-1)_ii, which is what the error grows
+//      by without neuron i (optimal brain surgery; Hassibi and Stork 1993), are taken out again
+//      until F are left, and W is solved anew.
+// Then the next expert sees what this one left.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "libshard/base/result.h"
+#include "runtime-shim/refit/node_layer.h"
+
+namespace moepack::runtime {
+
+// Every expert of the layer in the whole model, by id.
+struct NeuronSource {
+  std::span<const MlpWeights* const> experts;  // on the executor
+  // Gate and up of one of them as floats.
+  const Weights* weights = nullptr;
+  std::span<const ExpertSet> sets;
+};
+
+struct RefillOptions {
+  double lambda = 0.01;
+  uint64_t pool = 0;              // neurons that join; 0: as many as the expert has
+  uint64_t scored_tokens = 2500;  // about so many of an expert's tokens decide the scores
+};
+
+// REQUIRES: routes and outputs are those of the experts. Leaves new experts; RunNode makes their
+// outputs. Returns how many neurons moved. Errors are those of RidgeDown.
+Result<uint64_t> RefillExperts(Products& products, const RefillOptions& options,
+                               const NeuronSource& source, NodeLayer& node);
+
+}  // namespace moepack::runtime

@@ -1,0 +1,213 @@
+#include "runtime-shim/refit/refit.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "libshard/base/text/text.h"
+#include "runtime-shim/refit/source_layers.h"
+#include "runtime-shim/refit/streams.h"
+
+namespace moepack::runtime {
+namespace {
+
+// Of the memory of a refit, what rows of tokens may take.
+constexpr uint64_t kShareOfRows = 2;
+// A token's error counts no more than that of so many usual tokens: models put huge values on the
+// first token of a text and the like, which alone would decide a least-squares fit.
+constexpr float kMostOfToken = 64;
+
+// Weights that make every token count at most kMostOfToken times the median.
+std::vector<float> TamingWeights(const std::vector<float>& squares) {
+  std::vector<float> sorted = squares;
+  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const float most = kMostOfToken * *middle;
+  std::vector<float> weights;
+  for (const float square : squares)
+    weights.push_back(square > most && most > 0 ? most / square : 1);
+  return weights;
+}
+
+// A least-squares fit needs experts whose sum goes into the stream as it is.
+Status CheckForm(const DeviceModel& model) {
+  const ModelSpec& spec = model.spec();
+  if (!spec.parallel_experts && spec.expert_space == 0) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(model.weights().path,
+                   ": refit: expected experts whose sum is added to the stream, found ",
+                   spec.parallel_experts ? "a norm after the sum" : "a projection after the sum")};
+}
+
+class RefitRun {
+ public:
+  static Result<std::unique_ptr<RefitRun>> Open(const RefitInput& input,
+                                                const RefitOptions& options,
+                                                const RefitEvents& events) {
+    auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
+    SHARD_CHECK(CheckSteps(options.steps));
+    SHARD_CHECK(CheckForm(run->model_));
+    SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
+                                                           options.fold, input.bos}));
+    SHARD_TRY(SourceLayers source, SourceLayers::Open(run->model_));
+    run->source_.emplace(std::move(source));
+    run->room_.memory = options.memory / kShareOfRows;
+    run->room_.scratch = options.scratch.empty() ? std::filesystem::temp_directory_path()
+                                                 : std::filesystem::path(options.scratch);
+    SHARD_TRY(Streams streams, Streams::Make(run->model_, run->text_, input.plan.groups.size(),
+                                             options.memory, run->room_));
+    run->streams_.emplace(std::move(streams));
+    run->streams_->WatchTokens([own = run.get()](uint64_t tokens) { own->Advance(tokens); });
+    run->CountWork();
+    return run;
+  }
+
+  // Layers without experts have no outcomes.
+  bool HasExperts(uint32_t layer) const { return source_->IsMoe(layer); }
+  uint32_t layers() const { return model_.spec().layers; }
+
+  // Runs a layer. `stored`, if it is there, has its experts.
+  Result<RefittedLayer> RunLayer(uint32_t layer, const RefitStore* stored) {
+    RefittedLayer done;
+    SHARD_CHECK(streams_->Open(layer));
+    SHARD_CHECK(streams_->RunWhole(source_->TableOf(layer)));
+    for (uint32_t group = 0; group < input_.plan.groups.size(); ++group) {
+      if (!HasExperts(layer)) {
+        SHARD_CHECK(streams_->RunDense(group));
+        continue;
+      }
+      SHARD_CHECK(streams_->RunToExperts(group));
+      SHARD_TRY(NodeLayer node, MakeNode(layer, group));
+      SHARD_TRY(const LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
+      if (events_.refitted) events_.refitted(outcome, stored != nullptr);
+      done.outcomes.push_back(outcome.outcome);
+      if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
+      SHARD_CHECK(streams_->AddOutputs(group));
+    }
+    return done;
+  }
+
+ private:
+  RefitRun(const RefitInput& input, const RefitOptions& options, const RefitEvents& events)
+      : input_(input),
+        options_(options),
+        events_(events),
+        model_(static_cast<const DeviceModel&>(input.model)),
+        products_(model_.executor(), options.jobs) {}
+
+  Result<NodeLayer> MakeNode(uint32_t layer, uint32_t group) {
+    NodeLayer node;
+    const ModelSpec& spec = model_.spec();
+    node.routing = spec.layer[layer].router;
+    node.form = {spec.expert_activation, spec.weigh_inputs};
+    const ExpertIds ids = Eligible(input_.plan, group, layer);
+    const ExpertIds slots = RefitSlots(input_.plan, group, layer);
+    const Weights& weights = model_.weights();
+    SHARD_TRY(node.experts, ReadSourceExperts(weights, weights.sets, layer, ids));
+    node.experts.group = group;
+    for (const uint32_t id : ids)
+      node.fixed.push_back(!std::binary_search(slots.begin(), slots.end(), id));
+    node.inputs = &streams_->rows().inputs;
+    node.targets = &streams_->rows().targets;
+    node.outputs = &streams_->rows().outputs;
+    node.least_tokens = options_.least_tokens;
+    SetTokenWeights(group, node);
+    return node;
+  }
+
+  void SetTokenWeights(uint32_t group, NodeLayer& node) const {
+    const std::vector<float> taming = TamingWeights(streams_->target_squares());
+    node.fit_weights.assign(text_.tokens, 0);
+    node.fold_weights.assign(text_.tokens, 0);
+    size_t token = 0;
+    for (const CalibrationWindow& window : text_.windows) {
+      std::vector<float>& weights = window.kept_back ? node.fold_weights : node.fit_weights;
+      for (size_t i = 0; i < window.tokens.size(); ++i, ++token)
+        weights[token] = taming[token] * text_.WeightOf(window, group);
+    }
+  }
+
+  Result<LayerOutcome> Refit(NodeLayer& node) {
+    SHARD_TRY(LayerOutcome outcome,
+              RefitNodeLayer(products_, options_, source_->NeuronsOf(node.experts.layer), node));
+    Advance(text_.tokens * options_.steps.size());
+    return outcome;
+  }
+
+  // Puts the stored experts in place of the source's.
+  Result<LayerOutcome> Replay(const RefitStore& stored, NodeLayer& node) {
+    LayerOutcome outcome;
+    const RefitOutcome* const found = stored.record().Find(node.experts.layer, node.experts.group);
+    if (found != nullptr) outcome.outcome = *found;
+    SHARD_TRY(const std::optional<RefittedExperts> values,
+              stored.Read(node.experts.layer, node.experts.group));
+    if (values) PutExperts(*values, node.experts);
+    SHARD_CHECK(RouteNode(products_, node));
+    SHARD_CHECK(RunNode(products_, node));
+    Advance(text_.tokens * options_.steps.size());
+    return outcome;
+  }
+
+  static RefittedExperts Changed(const NodeLayer& node) {
+    std::vector<size_t> places;
+    for (size_t place = 0; place < node.fixed.size(); ++place) {
+      if (!node.fixed[place]) places.push_back(place);
+    }
+    return TakeExperts(node.experts, places);
+  }
+
+  void CountWork() {
+    const uint64_t nodes = input_.plan.groups.size();
+    for (uint32_t layer = 0; layer < layers(); ++layer)
+      all_ += text_.tokens * (1 + nodes * (HasExperts(layer) ? 2 + options_.steps.size() : 1));
+  }
+
+  void Advance(uint64_t tokens) {
+    done_ += tokens;
+    if (events_.progress) events_.progress(done_, all_);
+  }
+
+  const RefitInput& input_;
+  const RefitOptions& options_;
+  const RefitEvents& events_;
+  const DeviceModel& model_;
+  Products products_;
+  Calibration text_;
+  RowRoom room_;
+  std::optional<SourceLayers> source_;
+  std::optional<Streams> streams_;
+  uint64_t done_ = 0, all_ = 0;
+};
+
+}  // namespace
+
+Status RefitModel(const RefitInput& input, const RefitOptions& options, const RefitEvents& events,
+                  RefitStoreWriter& store, const std::filesystem::path& directory) {
+  std::optional<RefitStore> before;
+  if (!store.record().outcomes.empty()) {
+    SHARD_TRY(before, RefitStore::Open(directory));
+  }
+  SHARD_TRY(const auto run, RefitRun::Open(input, options, events));
+  for (uint32_t layer = 0; layer < run->layers(); ++layer) {
+    const bool there = run->HasExperts(layer) && store.Has(layer);
+    SHARD_TRY(RefittedLayer done, run->RunLayer(layer, there ? &*before : nullptr));
+    if (there || !run->HasExperts(layer)) continue;
+    SHARD_CHECK(store.Add(std::move(done.outcomes), done.accepted));
+  }
+  return Ok();
+}
+
+Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,
+                                const RefitStore& store, uint32_t layer) {
+  if (store.record().Find(layer, 0) == nullptr)
+    return Error{Code::kNotFound, Cat(store.directory().string(), ": layer ", layer,
+                                      ": expected one that was refitted, found none")};
+  const RefitEvents nobody;
+  SHARD_TRY(const auto run, RefitRun::Open(input, options, nobody));
+  for (uint32_t earlier = 0; earlier < layer; ++earlier)
+    SHARD_CHECK(run->RunLayer(earlier, run->HasExperts(earlier) ? &store : nullptr));
+  return run->RunLayer(layer, nullptr);
+}
+
+}  // namespace moepack::runtime

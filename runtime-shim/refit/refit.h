@@ -1,0 +1,61 @@
+// Refits the experts that nodes keep, layer by layer, on calibration text, so that a node answers
+// nearly as the whole model does. docs/refit.md explains the method.
+//
+// For each layer in order, the stream x_full of the whole model and that of every node are run
+// through the layer. A node's target is what brings its stream to where the whole model's is,
+// Y = x_full,after - x_mid, x_mid being the node's stream after attention; so a layer also corrects
+// what earlier ones got wrong. Then the node's stream goes on with the refitted experts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/plan/plan.h"
+#include "libshard/refit/refit_store.h"
+#include "runtime-shim/refit/calibration.h"
+#include "runtime-shim/refit/layer_refit.h"
+#include "runtime-shim/refit/refit_options.h"
+#include "runtime-shim/session/session.h"
+
+namespace moepack::runtime {
+
+struct RefitInput {
+  const Model& model;  // with every expert of every layer
+  const Plan& plan;    // of that model
+  std::span<const CalibrationSession> sessions;
+  std::optional<uint32_t> bos;
+};
+
+// Is told how a refit goes on. Both may be empty.
+struct RefitEvents {
+  std::function<void(uint64_t done, uint64_t total)> progress;  // tokens times passes over them
+  // After each group of a layer; `again` if the layer was in the store already.
+  std::function<void(const LayerOutcome& outcome, bool again)> refitted;
+};
+
+// Refits all groups of the plan and adds every layer to the store, which is in `directory`; layers
+// that it has are not refitted again. Values do not depend on the number of threads, and a run that
+// was interrupted and continued ends with the same ones. Errors:
+//   kInvalidArgument  experts that are not loaded, too little text, a singular matrix
+//   kCorrupt          activations that are not finite, with the layer
+//   kIo               no room for activations on disk
+//   kInterrupted
+Status RefitModel(const RefitInput& input, const RefitOptions& options, const RefitEvents& events,
+                  RefitStoreWriter& store, const std::filesystem::path& directory);
+
+// One layer as RefitModel computes it.
+struct RefittedLayer {
+  std::vector<RefitOutcome> outcomes;  // by group
+  std::vector<RefittedExperts> accepted;
+};
+// Computes a layer again on top of the store's earlier layers. kNotFound for one that the store has
+// not.
+Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,
+                                const RefitStore& store, uint32_t layer);
+
+}  // namespace moepack::runtime

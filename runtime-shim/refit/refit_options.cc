@@ -1,0 +1,99 @@
+#include "runtime-shim/refit/refit_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "libshard/base/text/text.h"
+
+namespace moepack::runtime {
+namespace {
+
+// The parameters of a record that are counts, and those that are not.
+struct CountParameter {
+  const char* name;
+  uint64_t (*get)(const RefitOptions& options);
+  void (*set)(RefitOptions& options, uint64_t value);
+};
+constexpr CountParameter kCounts[] = {
+    {"pool", [](const RefitOptions& o) { return o.pool; },
+     [](RefitOptions& o, uint64_t value) { o.pool = value; }},
+    {"tokens", [](const RefitOptions& o) { return o.tokens; },
+     [](RefitOptions& o, uint64_t value) { o.tokens = value; }},
+    {"context", [](const RefitOptions& o) { return uint64_t{o.context}; },
+     [](RefitOptions& o, uint64_t value) { o.context = static_cast<uint32_t>(value); }},
+    {"fold", [](const RefitOptions& o) { return uint64_t{o.fold}; },
+     [](RefitOptions& o, uint64_t value) { o.fold = static_cast<uint32_t>(value); }},
+    {"sweeps", [](const RefitOptions& o) { return uint64_t{o.sweeps}; },
+     [](RefitOptions& o, uint64_t value) { o.sweeps = static_cast<uint32_t>(value); }},
+    {"least_tokens", [](const RefitOptions& o) { return o.least_tokens; },
+     [](RefitOptions& o, uint64_t value) { o.least_tokens = value; }},
+    {"memory", [](const RefitOptions& o) { return o.memory; },
+     [](RefitOptions& o, uint64_t value) { o.memory = value; }},
+};
+struct RealParameter {
+  const char* name;
+  double RefitOptions::*value;
+};
+constexpr RealParameter kReals[] = {{"lambda", &RefitOptions::lambda},
+                                    {"foreign_weight", &RefitOptions::foreign_weight}};
+
+Error BadParameter(const std::string& where, const char* name, const std::string& found) {
+  return {Code::kCorrupt, Cat(where, ": parameters: ", name, ": expected a number, found ", found)};
+}
+
+Result<std::string> ParameterText(const std::string& where, const RefitRecord& record,
+                                  const char* name) {
+  const auto found = record.parameters.find(name);
+  if (found == record.parameters.end()) return BadParameter(where, name, "none");
+  return found->second;
+}
+
+// Windows and folds are small numbers; memory and tokens are not.
+constexpr uint64_t kMostSmall = 1u << 24;
+
+}  // namespace
+
+Status CheckSteps(const std::vector<std::string>& steps) {
+  const std::vector<std::string> known = {kRidgeStep, kRefillStep, kRouterStep};
+  if (steps.empty())
+    return Error{Code::kInvalidArgument, "steps: expected at least one, found none"};
+  for (const std::string& step : steps) {
+    if (std::find(known.begin(), known.end(), step) != known.end()) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("steps: expected ", Join(known, ", "), ", found ", Quoted(step))};
+  }
+  return Ok();
+}
+
+void RecordOptions(const RefitOptions& options, RefitRecord& record) {
+  record.steps = options.steps;
+  for (const CountParameter& count : kCounts)
+    record.parameters[count.name] = Cat(count.get(options));
+  for (const RealParameter& real : kReals) record.parameters[real.name] = Cat(options.*real.value);
+}
+
+Result<RefitOptions> OptionsOf(const std::string& where, const RefitRecord& record) {
+  RefitOptions options;
+  options.steps = record.steps;
+  SHARD_CHECK(CheckSteps(options.steps));
+  for (const CountParameter& count : kCounts) {
+    SHARD_TRY(const std::string text, ParameterText(where, record, count.name));
+    const std::optional<uint64_t> value = ParseUint(text);
+    if (!value) return BadParameter(where, count.name, Quoted(text));
+    count.set(options, *value);
+  }
+  for (const RealParameter& real : kReals) {
+    SHARD_TRY(const std::string text, ParameterText(where, record, real.name));
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0)
+      return BadParameter(where, real.name, Quoted(text));
+    options.*real.value = value;
+  }
+  if (options.context < 2 || options.context > kMostSmall || options.fold < 2)
+    return BadParameter(where, "context, fold", Cat(options.context, ", ", options.fold));
+  return options;
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,259 @@
+#include "runtime-shim/refit/ridge.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/text/text.h"
+#include "runtime-shim/refit/cholesky.h"
+
+namespace moepack::runtime {
+namespace {
+
+// A factorization takes the cube of the size on one thread, so that a larger matrix would cost
+// more than the sweeps that stand in for it.
+constexpr uint64_t kMostJoint = 16384;
+
+Error NotDefinite(const NodeLayer& node) {
+  return {Code::kInvalidArgument,
+          Cat("layer ", node.experts.layer, ": group ", node.experts.group,
+              ": normal matrix: expected a positive definite one, found a singular one"),
+          "a larger --lambda, or more text, makes it regular"};
+}
+
+// The change of a down projection, [F, H], which is stored as [H, F].
+void AddTransposed(std::span<const double> change, size_t hidden, size_t width,
+                   std::span<float> down) {
+  for (size_t neuron = 0; neuron < width; ++neuron) {
+    for (size_t row = 0; row < hidden; ++row)
+      down[row * width + neuron] =
+          static_cast<float>(down[row * width + neuron] + change[neuron * hidden + row]);
+  }
+}
+
+std::span<float> DownOf(NodeLayer& node, size_t place) {
+  const size_t size = node.experts.hidden * node.experts.width;
+  return std::span(node.experts.down).subspan(place * size, size);
+}
+
+double MeanDiagonal(std::span<const double> matrix, size_t size) {
+  double sum = 0;
+  for (size_t i = 0; i < size; ++i) sum += matrix[i * size + i];
+  return size > 0 ? sum / static_cast<double>(size) : 0;
+}
+
+void AddToDiagonal(std::span<double> matrix, size_t size, double value) {
+  for (size_t i = 0; i < size; ++i) matrix[i * size + i] += value;
+}
+
+// Rows of `scaled` whose token is among `common`; both ascend.
+std::vector<float> RowsAt(const std::vector<uint32_t>& tokens, const std::vector<float>& scaled,
+                          const std::vector<uint32_t>& common, size_t width) {
+  std::vector<float> rows;
+  rows.reserve(common.size() * width);
+  size_t row = 0;
+  for (const uint32_t token : common) {
+    while (tokens[row] != token) ++row;
+    const auto first = scaled.begin() + static_cast<ptrdiff_t>(row * width);
+    rows.insert(rows.end(), first, first + static_cast<ptrdiff_t>(width));
+  }
+  return rows;
+}
+
+// One normal matrix for all experts that change.
+class JointRidge {
+ public:
+  JointRidge(Products& products, NodeLayer& node)
+      : products_(products),
+        node_(node),
+        tokens_(TokensOfExperts(node, true)),
+        places_(ChangingExperts(node, tokens_)),
+        width_(node.experts.width),
+        size_(places_.size() * width_) {}
+
+  Status Run(double lambda) {
+    if (places_.empty()) return Ok();
+    const size_t hidden = node_.experts.hidden;
+    matrix_.assign(size_ * size_, 0);
+    std::vector<double> right(size_ * hidden, 0);
+    SHARD_CHECK(AddOwn(right));
+    for (size_t i = 0; i < places_.size(); ++i) {
+      SHARD_CHECK(CheckInterrupt());
+      for (size_t j = 0; j < i; ++j) SHARD_CHECK(AddPair(i, j));
+    }
+    const double mean = MeanDiagonal(matrix_, size_);
+    if (mean == 0) return Ok();
+    AddToDiagonal(matrix_, size_, lambda * mean);
+    const auto factor = Cholesky::Of(std::move(matrix_), size_);
+    if (!factor) return NotDefinite(node_);
+    factor->Solve(right, hidden, products_.jobs());
+    const size_t one = width_ * hidden;
+    for (size_t i = 0; i < places_.size(); ++i)
+      AddTransposed(std::span(right).subspan(i * one, one), hidden, width_,
+                    DownOf(node_, places_[i]));
+    return Ok();
+  }
+
+ private:
+  DoubleBlock BlockAt(size_t i, size_t j) {
+    return {matrix_.data() + i * width_ * size_ + j * width_, size_};
+  }
+
+  Status AddOwn(std::vector<double>& right) {
+    const size_t hidden = node_.experts.hidden;
+    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
+    for (size_t i = 0; i < places_.size(); ++i) {
+      SHARD_CHECK(CheckInterrupt());
+      SHARD_TRY(const ExpertSample sample, SampleOf(node_, tokens_[places_[i]]));
+      SHARD_TRY(std::vector<float> scaled,
+                ScaledActivations(products_, node_, matrices.experts[places_[i]], sample));
+      const FloatTable own{scaled, width_};
+      SHARD_CHECK(products_.AddProduct(own, own, BlockAt(i, i)));
+      SHARD_CHECK(products_.AddProduct(own, {sample.residuals, hidden},
+                                       {right.data() + i * width_ * hidden, hidden}));
+      scaled_.push_back(std::move(scaled));
+    }
+    return Ok();
+  }
+
+  // The block of the lower triangle that tokens of both experts fill.
+  Status AddPair(size_t i, size_t j) {
+    const std::vector<uint32_t>&first = tokens_[places_[i]].tokens,
+          &second = tokens_[places_[j]].tokens;
+    std::vector<uint32_t> common;
+    std::set_intersection(first.begin(), first.end(), second.begin(), second.end(),
+                          std::back_inserter(common));
+    if (common.empty()) return Ok();
+    const std::vector<float> a = RowsAt(first, scaled_[i], common, width_),
+                             b = RowsAt(second, scaled_[j], common, width_);
+    return products_.AddProduct({a, width_}, {b, width_}, BlockAt(i, j));
+  }
+
+  Products& products_;
+  NodeLayer& node_;
+  const std::vector<ExpertTokens> tokens_;
+  const std::vector<size_t> places_;
+  const size_t width_, size_;
+  std::vector<double> matrix_;
+  std::vector<std::vector<float>> scaled_;  // activations of the experts that change
+};
+
+// A normal matrix for each expert; an expert sees what the ones before it left.
+class TurnRidge {
+ public:
+  TurnRidge(Products& products, NodeLayer& node)
+      : products_(products),
+        node_(node),
+        all_(TokensOfExperts(node, false)),
+        fit_(TokensOfExperts(node, true)),
+        places_(ChangingExperts(node, fit_)) {}
+
+  Status Run(double lambda, uint32_t sweeps) {
+    SHARD_TRY(const double ridge, Factor(lambda));
+    if (factors_.empty()) return Ok();
+    const size_t one = node_.experts.width * node_.experts.hidden;
+    changes_.assign(places_.size(), std::vector<double>(one, 0));
+    for (uint32_t sweep = 0; sweep < sweeps; ++sweep) {
+      for (size_t i = 0; i < places_.size(); ++i) {
+        SHARD_CHECK(CheckInterrupt());
+        SHARD_CHECK(Turn(i, ridge));
+      }
+    }
+    return Ok();
+  }
+
+ private:
+  // Returns r, and leaves the factors, none where there is nothing to fit.
+  Result<double> Factor(double lambda) {
+    const size_t width = node_.experts.width;
+    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
+    std::vector<std::vector<double>> normal;
+    double mean = 0;
+    for (const size_t place : places_) {
+      SHARD_CHECK(CheckInterrupt());
+      SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
+      SHARD_TRY(const std::vector<float> scaled,
+                ScaledActivations(products_, node_, matrices.experts[place], sample));
+      std::vector<double>& matrix = normal.emplace_back(width * width, 0);
+      SHARD_CHECK(products_.AddProduct({scaled, width}, {scaled, width}, {matrix.data(), width}));
+      mean += MeanDiagonal(matrix, width) / static_cast<double>(places_.size());
+    }
+    if (mean == 0) return 0;
+    std::vector<std::optional<Cholesky>> made(normal.size());
+    SHARD_CHECK(ParallelFor(normal.size(), products_.jobs(), [&](size_t i) -> Status {
+      AddToDiagonal(normal[i], width, lambda * mean);
+      made[i] = Cholesky::Of(std::move(normal[i]), width);
+      return made[i] ? Ok() : Status(NotDefinite(node_));
+    }));
+    for (std::optional<Cholesky>& factor : made) factors_.push_back(std::move(*factor));
+    return lambda * mean;
+  }
+
+  // (phi'phi + r I) dW = phi'(Y - y) - r (W - W0), and then y += phi dW.
+  Status Turn(size_t i, double ridge) {
+    const size_t width = node_.experts.width, hidden = node_.experts.hidden, place = places_[i];
+    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
+    const MlpWeights& expert = matrices.experts[place];
+    std::vector<double> right = changes_[i];
+    for (double& value : right) value *= -ridge;
+    {
+      SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
+      SHARD_TRY(const std::vector<float> scaled,
+                ScaledActivations(products_, node_, expert, sample));
+      SHARD_CHECK(products_.AddProduct({scaled, width}, {sample.residuals, hidden},
+                                       {right.data(), hidden}));
+    }
+    factors_[i].Solve(right, hidden, products_.jobs());
+    for (size_t k = 0; k < right.size(); ++k) changes_[i][k] += right[k];
+    AddTransposed(right, hidden, width, DownOf(node_, place));
+    return AddOutputs(expert, all_[place], right);
+  }
+
+  Status AddOutputs(const MlpWeights& expert, const ExpertTokens& tokens,
+                    std::span<const double> change) {
+    const size_t width = node_.experts.width, hidden = node_.experts.hidden;
+    RefittedExperts moved;
+    moved.hidden = hidden;
+    moved.width = width;
+    moved.experts = {0};
+    moved.down.assign(change.size(), 0);
+    AddTransposed(change, hidden, width, moved.down);
+    SHARD_TRY(const NodeMatrices matrix, LoadMatrices(moved, products_.executor()));
+    std::vector<float> inputs(tokens.tokens.size() * hidden);
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, inputs));
+    std::vector<float> phi(tokens.tokens.size() * width);
+    SHARD_CHECK(products_.Activations(expert, node_.form, inputs, tokens.gates, phi));
+    SHARD_CHECK(products_.Project(matrix.experts[0].down, phi, inputs));
+    return node_.outputs->ScatterAdd(tokens.tokens, inputs);
+  }
+
+  Products& products_;
+  NodeLayer& node_;
+  const std::vector<ExpertTokens> all_, fit_;
+  const std::vector<size_t> places_;
+  std::vector<Cholesky> factors_;
+  std::vector<std::vector<double>> changes_;  // W - W0, [F, H] each
+};
+
+uint64_t ChosenTokens(const NodeLayer& node) {
+  uint64_t chosen = 0;
+  for (const float weight : node.fit_weights) chosen += weight != 0 ? node.routes.top_k : 0;
+  return chosen;
+}
+
+}  // namespace
+
+bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint64_t memory) {
+  const uint64_t size = experts * width;
+  if (size > kMostJoint) return false;
+  return size * size * sizeof(double) + chosen_tokens * width * sizeof(float) <= memory;
+}
+
+Status RidgeDown(Products& products, const RidgeOptions& options, NodeLayer& node) {
+  const uint64_t experts = node.experts.experts.size();
+  if (RidgeIsJoint(experts, node.experts.width, ChosenTokens(node), options.memory))
+    return JointRidge(products, node).Run(options.lambda);
+  return TurnRidge(products, node).Run(options.lambda, options.sweeps);
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,88 @@
+#include "runtime-shim/refit/row_store.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "libshard/base/files/file.h"
+
+namespace moepack::runtime {
+namespace {
+
+struct ScratchFile {
+  std::filesystem::path path;
+  Descriptor file;
+};
+
+// The name is gone before the first byte is written.
+Result<ScratchFile> MakeScratchFile(const std::filesystem::path& directory) {
+  std::string name = (directory / "moepack-refit-rows-XXXXXX").string();
+  ScratchFile made;
+  made.file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+  made.path = name;
+  if (!made.file.valid()) return IoError(directory, "cannot make a scratch file", errno);
+  ::unlink(name.c_str());
+  return made;
+}
+
+}  // namespace
+
+Result<RowStore> RowStore::Make(uint64_t count, uint32_t width, RowRoom& room) {
+  RowStore store;
+  store.count_ = count;
+  store.width_ = width;
+  const uint64_t bytes = count * width * sizeof(float);
+  if (bytes <= room.memory) {
+    room.memory -= bytes;
+    store.values_.assign(count * width, 0);
+    return store;
+  }
+  SHARD_TRY(ScratchFile made, MakeScratchFile(room.scratch));
+  store.path_ = std::move(made.path);
+  store.file_ = std::move(made.file);
+  if (::ftruncate(store.file_.get(), static_cast<off_t>(bytes)) != 0)
+    return IoError(store.path_, "cannot make room in the scratch file", errno);
+  room.spilled += bytes;
+  return store;
+}
+
+Status RowStore::Read(uint64_t first, std::span<float> values) const {
+  const uint64_t offset = first * width_;
+  if (in_memory()) {
+    std::copy_n(values_.begin() + static_cast<ptrdiff_t>(offset), values.size(), values.begin());
+    return Ok();
+  }
+  return moepack::ReadAt(file_.get(), path_, offset * sizeof(float),
+                         std::as_writable_bytes(values));
+}
+
+Status RowStore::Write(uint64_t first, std::span<const float> values) {
+  const uint64_t offset = first * width_;
+  if (in_memory()) {
+    std::copy(values.begin(), values.end(), values_.begin() + static_cast<ptrdiff_t>(offset));
+    return Ok();
+  }
+  return moepack::WriteAt(file_.get(), path_, offset * sizeof(float), std::as_bytes(values));
+}
+
+Status RowStore::Gather(std::span<const uint32_t> rows, std::span<float> values) const {
+  for (size_t i = 0; i < rows.size(); ++i)
+    SHARD_CHECK(Read(rows[i], values.subspan(i * width_, width_)));
+  return Ok();
+}
+
+Status RowStore::ScatterAdd(std::span<const uint32_t> rows, std::span<const float> values) {
+  std::vector<float> row(width_);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    SHARD_CHECK(Read(rows[i], row));
+    for (size_t column = 0; column < width_; ++column) row[column] += values[i * width_ + column];
+    SHARD_CHECK(Write(rows[i], row));
+  }
+  return Ok();
+}
+
+}  // namespace moepack::runtime

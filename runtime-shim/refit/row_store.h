@@ -1,0 +1,49 @@
+// Rows of floats that may be more than memory has room for.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/result.h"
+
+namespace moepack::runtime {
+
+// What rows may still take of memory, and where those go that do not fit.
+struct RowRoom {
+  uint64_t memory = UINT64_MAX;        // bytes
+  std::filesystem::path scratch = {};  // an existing directory; files in it have no name
+  uint64_t spilled = 0;                // bytes that went there
+};
+
+// `count` rows of `width` floats, zero at first. They are in memory, or in a file that ends with
+// the store, however the process ends. Move-only. Ranges of rows and rows are in range.
+class RowStore {
+ public:
+  // Takes from the room. kIo when the file cannot be made.
+  static Result<RowStore> Make(uint64_t count, uint32_t width, RowRoom& room);
+
+  uint64_t count() const { return count_; }
+  uint32_t width() const { return width_; }
+  bool in_memory() const { return !file_.valid(); }
+
+  // Consecutive rows from `first`: as many as `values` has. kIo, with a hint, for a full disk.
+  Status Read(uint64_t first, std::span<float> values) const;
+  Status Write(uint64_t first, std::span<const float> values);
+  // Row rows[i] is row i of `values`.
+  Status Gather(std::span<const uint32_t> rows, std::span<float> values) const;
+  // Row rows[i] += row i of `values`. REQUIRES: the rows are distinct.
+  Status ScatterAdd(std::span<const uint32_t> rows, std::span<const float> values);
+
+ private:
+  RowStore() = default;
+  uint64_t count_ = 0;
+  uint32_t width_ = 0;
+  std::vector<float> values_;
+  std::filesystem::path path_;  // for messages
+  Descriptor file_;
+};
+
+}  // namespace moepack::runtime

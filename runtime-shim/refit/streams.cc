@@ -1,0 +1,135 @@
+#include "runtime-shim/refit/streams.h"
+
+#include <algorithm>
+
+#include "libshard/base/parallel.h"
+#include "runtime-shim/session/together.h"
+
+namespace moepack::runtime {
+namespace {
+
+// Of the memory of a refit, what a pass may work in.
+constexpr uint64_t kShareOfPass = 8;
+
+float SquaresOfRow(std::span<const float> row) {
+  double squares = 0;
+  for (const float value : row) squares += double{value} * double{value};
+  return static_cast<float>(squares);
+}
+
+}  // namespace
+
+Result<Streams> Streams::Make(const DeviceModel& model, const Calibration& text, size_t nodes,
+                              uint64_t memory, RowRoom& room) {
+  const uint32_t width = model.spec().width;
+  // Those that are read in no order come first, as the first to be in memory.
+  SHARD_TRY(RowStore outputs, RowStore::Make(text.tokens, width, room));
+  SHARD_TRY(RowStore targets, RowStore::Make(text.tokens, width, room));
+  SHARD_TRY(RowStore inputs, RowStore::Make(text.tokens, width, room));
+  SHARD_TRY(RowStore whole, RowStore::Make(text.tokens, width, room));
+  Streams made(model, {std::move(inputs), std::move(targets), std::move(outputs)},
+               std::move(whole));
+  for (size_t node = 0; node < nodes; ++node) {
+    SHARD_TRY(RowStore stream, RowStore::Make(text.tokens, width, room));
+    made.nodes_.push_back(std::move(stream));
+  }
+  made.MakeBatches(text, memory / kShareOfPass);
+  made.squares_.resize(text.tokens);
+  SHARD_CHECK(made.Embed());
+  return made;
+}
+
+void Streams::MakeBatches(const Calibration& text, uint64_t memory) {
+  uint64_t longest = 1;
+  for (const CalibrationWindow& window : text.windows)
+    longest = std::max<uint64_t>(longest, window.tokens.size());
+  const uint64_t bytes = model_->bytes_per_token() + model_->bytes_per_position();
+  const uint64_t rows = std::clamp<uint64_t>(memory / bytes, longest, kMostTogether);
+  room_.context = static_cast<uint32_t>(longest);
+  room_.windows = static_cast<uint32_t>(std::max<uint64_t>(1, rows / longest));
+  uint64_t first = 0;
+  for (const CalibrationWindow& window : text.windows) {
+    if (batches_.empty() || batches_.back().windows.size() == room_.windows) {
+      batches_.emplace_back();
+      batches_.back().first = first;
+    }
+    batches_.back().windows.emplace_back(window.tokens);
+    batches_.back().tokens += window.tokens.size();
+    first += window.tokens.size();
+  }
+}
+
+Status Streams::ForEachBatch(RowStore& stream, const RunBatch& run) {
+  std::vector<float> rows;
+  for (const Batch& batch : batches_) {
+    SHARD_CHECK(CheckInterrupt());
+    rows.resize(batch.tokens * model_->spec().width);
+    SHARD_CHECK(stream.Read(batch.first, rows));
+    SHARD_CHECK(run(batch, rows));
+    SHARD_CHECK(stream.Write(batch.first, rows));
+    if (ran_) ran_(batch.tokens);
+  }
+  return Ok();
+}
+
+Status Streams::Embed() {
+  SHARD_CHECK(Open(0));
+  return ForEachBatch(whole_, [&](const Batch& batch, std::span<float> stream) -> Status {
+    SHARD_CHECK(pass_[0].Embed(batch.windows, stream));
+    for (RowStore& node : nodes_) SHARD_CHECK(node.Write(batch.first, stream));
+    return Ok();
+  });
+}
+
+Status Streams::Open(uint32_t layer) {
+  pass_.clear();
+  SHARD_TRY(LayerPass pass, LayerPass::Open(*model_, layer, room_));
+  pass_.push_back(std::move(pass));
+  return Ok();
+}
+
+Status Streams::RunWhole(const LayerExpertTable& experts) {
+  return ForEachBatch(whole_, [&](const Batch& batch, std::span<float> stream) {
+    return pass_[0].RunLayer(batch.windows, experts, stream);
+  });
+}
+
+Status Streams::RunDense(size_t node) {
+  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) {
+    return pass_[0].RunLayer(batch.windows, {}, stream);
+  });
+}
+
+Status Streams::RunToExperts(size_t node) {
+  const float scale = model_->spec().residual_scale;
+  const size_t width = model_->spec().width;
+  std::vector<float> inputs, shared, target;
+  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) -> Status {
+    inputs.resize(stream.size());
+    shared.resize(stream.size());
+    target.resize(stream.size());
+    SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, shared}));
+    SHARD_CHECK(whole_.Read(batch.first, target));
+    for (size_t i = 0; i < target.size(); ++i) {
+      target[i] = (target[i] - stream[i]) / scale - shared[i];
+      stream[i] += scale * shared[i];
+    }
+    for (size_t row = 0; row < batch.tokens; ++row)
+      squares_[batch.first + row] = SquaresOfRow(std::span(target).subspan(row * width, width));
+    SHARD_CHECK(rows_.inputs.Write(batch.first, inputs));
+    return rows_.targets.Write(batch.first, target);
+  });
+}
+
+Status Streams::AddOutputs(size_t node) {
+  const float scale = model_->spec().residual_scale;
+  std::vector<float> outputs;
+  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) -> Status {
+    outputs.resize(stream.size());
+    SHARD_CHECK(rows_.outputs.Read(batch.first, outputs));
+    for (size_t i = 0; i < stream.size(); ++i) stream[i] += scale * outputs[i];
+    return Ok();
+  });
+}
+
+}  // namespace moepack::runtime

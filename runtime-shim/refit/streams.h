@@ -1,0 +1,75 @@
+// The streams of the whole model and of nodes over all calibration text, one layer at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "runtime-shim/refit/calibration.h"
+#include "runtime-shim/refit/row_store.h"
+#include "runtime-shim/session/layer_pass.h"
+
+namespace moepack::runtime {
+
+// What a node's experts of a layer are refitted from. Row t is token t of the text.
+struct NodeRowsOfLayer {
+  RowStore inputs;   // [T, H], what goes into router and experts
+  RowStore targets;  // [T, H], what the experts should give together
+  RowStore outputs;  // [T, H], room for what they give
+};
+
+class Streams {
+ public:
+  // Borrows model and text. Everything starts with the embeddings.
+  static Result<Streams> Make(const DeviceModel& model, const Calibration& text, size_t nodes,
+                              uint64_t memory, RowRoom& room);
+
+  // Calls it with the number of tokens that ran. May be empty.
+  void WatchTokens(std::function<void(uint64_t tokens)> ran) { ran_ = std::move(ran); }
+
+  // Begins a layer.
+  Status Open(uint32_t layer);
+  // Runs the whole model's stream through the layer.
+  Status RunWhole(const LayerExpertTable& experts);
+  // Runs a node's stream through a layer without experts.
+  Status RunDense(size_t node);
+  // Runs a node's stream up to its experts, after RunWhole, and sets inputs and targets:
+  // Y = (x_full,after - x_mid) / residual_scale - shared experts.
+  Status RunToExperts(size_t node);
+  // Adds the outputs to the stream of that node.
+  Status AddOutputs(size_t node);
+
+  NodeRowsOfLayer& rows() { return rows_; }
+  // |Y|^2 of each token.
+  const std::vector<float>& target_squares() const { return squares_; }
+
+ private:
+  // Windows that run side by side, and their rows.
+  struct Batch {
+    std::vector<std::span<const uint32_t>> windows;
+    uint64_t first = 0;
+    size_t tokens = 0;
+  };
+
+  Streams(const DeviceModel& model, NodeRowsOfLayer rows, RowStore whole)
+      : model_(&model), rows_(std::move(rows)), whole_(std::move(whole)) {}
+  void MakeBatches(const Calibration& text, uint64_t memory);
+  Status Embed();
+  using RunBatch = std::function<Status(const Batch& batch, std::span<float> stream)>;
+  // Reads the stream of each batch, runs it, and writes what it has become.
+  Status ForEachBatch(RowStore& stream, const RunBatch& run);
+
+  const DeviceModel* model_;
+  NodeRowsOfLayer rows_;
+  RowStore whole_;
+  std::vector<RowStore> nodes_;
+  std::vector<Batch> batches_;
+  LayerPass::Room room_;
+  std::vector<LayerPass> pass_;  // of the current layer: one, or none at first
+  std::vector<float> squares_;
+  std::function<void(uint64_t tokens)> ran_;
+};
+
+}  // namespace moepack::runtime

@@ -1,0 +1,75 @@
+#include "runtime-shim/refit/cholesky.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/runtime-shim/refit/made_node.h"
+
+namespace moepack::runtime {
+namespace {
+
+// A A' + I of random A.
+std::vector<double> DefiniteMatrix(size_t size) {
+  const std::vector<float> values = RandomFloats(size * size, 3);
+  std::vector<double> matrix(size * size, 0);
+  for (size_t i = 0; i < size; ++i) {
+    for (size_t j = 0; j < size; ++j) {
+      for (size_t k = 0; k < size; ++k)
+        matrix[i * size + j] += double{values[i * size + k]} * values[j * size + k];
+    }
+    matrix[i * size + i] += 1;
+  }
+  return matrix;
+}
+
+TEST(Cholesky, SolutionSolvesTheSystem) {
+  constexpr size_t kSize = 150, kColumns = 70;
+  const std::vector<double> matrix = DefiniteMatrix(kSize);
+  const std::vector<float> wanted = RandomFloats(kSize * kColumns, 4);
+  std::vector<double> right(kSize * kColumns, 0);
+  for (size_t i = 0; i < kSize; ++i) {
+    for (size_t k = 0; k < kSize; ++k) {
+      for (size_t j = 0; j < kColumns; ++j)
+        right[i * kColumns + j] += matrix[i * kSize + k] * wanted[k * kColumns + j];
+    }
+  }
+  const auto factor = Cholesky::Of(matrix, kSize);
+  ASSERT_TRUE(factor);
+  factor->Solve(right, kColumns, 1);
+  for (size_t i = 0; i < right.size(); ++i) ASSERT_NEAR(right[i], wanted[i], 1e-9) << i;
+}
+
+TEST(Cholesky, DiagonalOfTheInverseIsThatOfSolvedUnitVectors) {
+  constexpr size_t kSize = 100;
+  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize);
+  ASSERT_TRUE(factor);
+  std::vector<double> inverse(kSize * kSize, 0);
+  for (size_t i = 0; i < kSize; ++i) inverse[i * kSize + i] = 1;
+  factor->Solve(inverse, kSize, 1);
+  const std::vector<double> diagonal = factor->InverseDiagonal(1);
+  for (size_t i = 0; i < kSize; ++i) EXPECT_NEAR(diagonal[i], inverse[i * kSize + i], 1e-12);
+}
+
+TEST(Cholesky, BitsDoNotDependOnThreads) {
+  constexpr size_t kSize = 200, kColumns = 300;
+  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize);
+  ASSERT_TRUE(factor);
+  const std::vector<float> values = RandomFloats(kSize * kColumns, 5);
+  std::vector<double> one(values.begin(), values.end()), many = one;
+  factor->Solve(one, kColumns, 1);
+  factor->Solve(many, kColumns, 5);
+  EXPECT_EQ(one, many);
+  EXPECT_EQ(factor->InverseDiagonal(1), factor->InverseDiagonal(5));
+}
+
+TEST(Cholesky, MatricesThatAreNotPositiveDefiniteHaveNoFactor) {
+  EXPECT_FALSE(Cholesky::Of({1, 0, 0, 0}, 2));
+  EXPECT_FALSE(Cholesky::Of({1, 2, 2, 1}, 2));
+  EXPECT_FALSE(Cholesky::Of({1, 0, 0, std::numeric_limits<double>::quiet_NaN()}, 2));
+  EXPECT_TRUE(Cholesky::Of({1, 0, 0, 1}, 2));
+}
+
+}  // namespace
+}  // namespace moepack::runtime

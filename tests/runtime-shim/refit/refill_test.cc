@@ -1,0 +1,133 @@
+#include "runtime-shim/refit/refill.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime-shim/refit/made_node.h"
+
+namespace moepack::runtime {
+namespace {
+
+// A layer of six experts, four of which the node has.
+class Layer {
+ public:
+  explicit Layer(size_t jobs = 1, const MadeShape& shape = {}) : made(shape, jobs) {
+    MadeShape whole = shape;
+    whole.ids = {0, 1, 2, 3, 4, 5};
+    all = RandomExperts(whole, 20);
+    const size_t kept[] = {0, 2, 3, 5};
+    made.node.experts = TakeExperts(all, kept);
+    auto loaded = LoadMatrices(all, made.products().executor());
+    EXPECT_TRUE(loaded);
+    matrices_ = std::move(*loaded);
+    for (const MlpWeights& expert : matrices_.experts) table_.push_back(&expert);
+    weights_.path = "made";
+    weights_.trunk.push_back(TensorOf("blk.0.ffn_gate_inp.weight", all.router, {6, shape.hidden}));
+    ExpertSet& set = weights_.sets.emplace_back();
+    set.experts_by_layer[0] = whole.ids;
+    set.tensors = {
+        TensorOf("blk.0.ffn_gate_exps.weight", all.gate, {6, shape.width, shape.hidden}),
+        TensorOf("blk.0.ffn_up_exps.weight", all.up, {6, shape.width, shape.hidden}),
+        TensorOf("blk.0.ffn_down_exps.weight", all.down, {6, shape.hidden, shape.width})};
+  }
+
+  NeuronSource source() const { return {table_, &weights_, weights_.sets}; }
+  uint64_t Refill(const RefillOptions& options = {}) {
+    made.Run();
+    const auto moved = RefillExperts(made.products(), options, source(), made.node);
+    EXPECT_TRUE(moved) << moved.error().message;
+    return moved ? *moved : 0;
+  }
+
+  RefittedExperts all;
+  MadeNode made;
+
+ private:
+  static HostTensor TensorOf(const char* name, const std::vector<float>& values,
+                             std::vector<uint64_t> shape) {
+    return {name, quant::FindFormat("f32"), std::move(shape), std::as_bytes(std::span(values))};
+  }
+
+  NodeMatrices matrices_;
+  std::vector<const MlpWeights*> table_;
+  Weights weights_;
+};
+
+bool HasNeuron(const RefittedExperts& experts, size_t place, const RefittedExperts& all, size_t id,
+               size_t index) {
+  const size_t hidden = all.hidden, width = all.width;
+  const auto wanted = all.gate.begin() + static_cast<ptrdiff_t>((id * width + index) * hidden);
+  for (size_t neuron = 0; neuron < width; ++neuron) {
+    const auto own =
+        experts.gate.begin() + static_cast<ptrdiff_t>((place * width + neuron) * hidden);
+    if (std::equal(own, own + static_cast<ptrdiff_t>(hidden), wanted)) return true;
+  }
+  return false;
+}
+
+// What every kept expert should give besides its own is a neuron of expert 1, which the node lacks.
+TEST(Refill, NeuronThatExplainsWhatIsMissingMovesIn) {
+  Layer layer;
+  NodeLayer& node = layer.made.node;
+  layer.made.Run();
+  std::vector<float> targets = ValuesOf(*node.outputs);
+  const std::vector<float> inputs = ValuesOf(*node.inputs);
+  for (size_t token = 0; token < node.tokens(); ++token) {
+    const double missing =
+        PlainActivations(layer.all, 1, inputs.data() + token * node.experts.hidden)[3];
+    for (size_t row = 0; row < node.experts.hidden; ++row)
+      targets[token * node.experts.hidden + row] += static_cast<float>(5 * missing);
+  }
+  ASSERT_TRUE(layer.made.targets().Write(0, targets));
+  layer.made.Run();
+  const double before = layer.made.FitError();
+  EXPECT_GT(layer.Refill(), 0u);
+  ASSERT_TRUE(RunNode(layer.made.products(), node));
+  EXPECT_LT(layer.made.FitError(), before / 3);
+  EXPECT_TRUE(HasNeuron(node.experts, 0, layer.all, 1, 3));
+  EXPECT_EQ(node.experts.gate.size(), 4u * 5 * 8);
+}
+
+TEST(Refill, OutputsThatItLeavesAreThoseOfTheNewExperts) {
+  Layer layer;
+  layer.Refill();
+  const std::vector<float> left = ValuesOf(*layer.made.node.outputs);
+  ASSERT_TRUE(RunNode(layer.made.products(), layer.made.node));
+  const std::vector<float> made_again = ValuesOf(*layer.made.node.outputs);
+  for (size_t i = 0; i < left.size(); ++i) ASSERT_NEAR(left[i], made_again[i], 1e-4) << i;
+}
+
+TEST(Refill, NothingIsGivenUpForLess) {
+  Layer layer;
+  layer.made.Run();
+  const double before = layer.made.FitError();
+  layer.Refill();
+  ASSERT_TRUE(RunNode(layer.made.products(), layer.made.node));
+  EXPECT_LT(layer.made.FitError(), before);
+}
+
+TEST(Refill, ExpertsWithTooFewTokensStay) {
+  Layer layer;
+  layer.made.node.least_tokens = 1000;
+  const RefittedExperts before = layer.made.node.experts;
+  EXPECT_EQ(layer.Refill(), 0u);
+  EXPECT_EQ(layer.made.node.experts.down, before.down);
+}
+
+TEST(Refill, PoolLimitsWhatMoves) {
+  Layer layer;
+  EXPECT_LE(layer.Refill({0.01, 1, 2500}), 4u);
+}
+
+TEST(Refill, BitsDoNotDependOnThreads) {
+  MadeShape shape;
+  shape.tokens = 3000;
+  shape.hidden = 72;
+  shape.width = 40;
+  Layer one(1, shape), three(3, shape);
+  EXPECT_EQ(one.Refill(), three.Refill());
+  EXPECT_EQ(one.made.node.experts.gate, three.made.node.experts.gate);
+  EXPECT_EQ(one.made.node.experts.down, three.made.node.experts.down);
+}
+
+}  // namespace
+}  // namespace moepack::runtime

@@ -1,0 +1,49 @@
+#include "runtime-shim/refit/refit_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace moepack::runtime {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(RefitOptions, RecordGivesThemBack) {
+  RefitOptions options;
+  options.steps = {"router"};
+  options.lambda = 0.125;
+  options.pool = 7;
+  options.memory = 1ull << 40;
+  RefitRecord record;
+  RecordOptions(options, record);
+  const auto read = OptionsOf("refit.json", record);
+  ASSERT_TRUE(read) << read.error().message;
+  RefitRecord again;
+  RecordOptions(*read, again);
+  EXPECT_EQ(again, record);
+  EXPECT_EQ(read->lambda, 0.125);
+}
+
+TEST(RefitOptions, UnknownStepsAreRefused) {
+  const Status checked = CheckSteps({"ridge", "bake"});
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().message, "steps: expected ridge, refill, router, found \"bake\"");
+  ASSERT_FALSE(CheckSteps({}));
+}
+
+TEST(RefitOptions, ParametersThatAreNoNumbersAreNamed) {
+  for (const char* name : {"lambda", "fold", "memory"}) {
+    RefitRecord record;
+    RecordOptions({}, record);
+    record.parameters[name] = "many";
+    const auto read = OptionsOf("refit.json", record);
+    ASSERT_FALSE(read);
+    EXPECT_THAT(read.error().message, HasSubstr("expected a number, found \"many\""));
+    EXPECT_THAT(read.error().message, HasSubstr(name));
+    record.parameters.erase(name);
+    ASSERT_FALSE(OptionsOf("refit.json", record));
+  }
+}
+
+}  // namespace
+}  // namespace moepack::runtime

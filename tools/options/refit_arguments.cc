@@ -1,0 +1,126 @@
+#include "tools/options/refit_arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/text/text.h"
+#include "libshard/plan/placement.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/options/options.h"
+
+namespace moepack::cli {
+namespace {
+
+constexpr uint64_t kLeastRefitMemory = 16u << 20;
+constexpr uint64_t kMostOfRefit = 1ull << 40;
+
+void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
+  StartSection(app, Section::kSplit);
+  app.add_option("--steps", options.steps,
+                 "What is done in each layer, in this order: ridge, refill, router. Default: "
+                 "ridge,refill,router,ridge.")
+      ->type_name("LIST")
+      ->delimiter(',');
+  app.add_option("--lambda", options.lambda,
+                 "How strongly ridge regression holds on to what was there. Default: 0.01.")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--pool", options.pool,
+                 "Neurons of other experts that compete for places in each expert. Default: as "
+                 "many as it has.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostOfRefit));
+  app.add_option("--sweeps", options.sweeps,
+                 "How often experts take turns where ridge regression of all of them at once does "
+                 "not fit into the memory. Default: 3.")
+      ->type_name("N")
+      ->transform(AsCount(1, 1000));
+}
+
+void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
+  StartSection(app, Section::kText);
+  app.add_option("--most-tokens", options.tokens,
+                 "Take at most about so many tokens of each bucket. Default: all.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostOfRefit));
+  app.add_option("--context", options.context, "Tokens of a window. Default: 512.")
+      ->type_name("N")
+      ->transform(AsCount(2, 1u << 24));
+  app.add_option("--foreign-weight", options.foreign_weight,
+                 "What the errors on texts count that the plan gives to other groups. Default: "
+                 "0.1.")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--keep-back", options.fold,
+                 "Keep every N-th session, or window, back to see whether a step helps. Default: "
+                 "8.")
+      ->type_name("N")
+      ->transform(AsCount(2, 1u << 20));
+  app.add_option("--least-tokens", options.least_tokens,
+                 "An expert that fewer tokens chose stays as it is. Default: 600.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostOfRefit));
+}
+
+}  // namespace
+
+void AddRefitOptions(CLI::App& app, RefitArguments& arguments) {
+  AddTexts(app, arguments.texts);
+  AddCalibration(app, arguments.options);
+  AddMethod(app, arguments.options);
+  StartSection(app, Section::kResources);
+  app.add_option("--memory", arguments.options.memory,
+                 "Upper bound for activations and matrices, about, without the weights: 512M, "
+                 "24GiB. Activations that do not fit go to disk. Default: 4GiB.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastRefitMemory));
+  app.add_option("--scratch", arguments.options.scratch,
+                 "Directory for activations that do not fit into memory. Default: TMPDIR or /tmp.")
+      ->type_name("DIR");
+}
+
+std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions) {
+  std::vector<CalibrationText> texts;
+  std::vector<Sha256> digests;
+  for (const TokenSession& session : sessions) {
+    const auto same = std::find_if(texts.begin(), texts.end(), [&](const CalibrationText& text) {
+      return text.name == session.file && text.bucket == session.bucket;
+    });
+    const auto place = static_cast<size_t>(same - texts.begin());
+    if (same == texts.end()) {
+      texts.push_back({session.file, session.bucket, "", 0});
+      digests.emplace_back();
+    }
+    digests[place].Update(std::as_bytes(std::span(session.tokens)));
+    texts[place].tokens += session.tokens.size();
+  }
+  for (size_t i = 0; i < texts.size(); ++i) texts[i].sha256 = digests[i].Finish();
+  return texts;
+}
+
+Result<std::vector<runtime::CalibrationSession>> WeighSessions(
+    const RefitArguments& arguments, const Plan& plan, const std::vector<TokenSession>& sessions) {
+  std::vector<runtime::CalibrationSession> weighed;
+  std::vector<uint64_t> own(plan.groups.size(), 0);
+  std::vector<size_t> group_of;
+  for (const TokenSession& session : sessions) {
+    weighed.push_back({session.name, session.bucket, session.tokens, {}});
+    if (!plan.placement) continue;
+    group_of.push_back(Place(*plan.placement, session.tokens).best);
+    ++own[group_of.back()];
+  }
+  if (!plan.placement) return weighed;
+  for (size_t i = 0; i < weighed.size(); ++i) {
+    for (size_t group = 0; group < plan.groups.size(); ++group) {
+      const bool full = own[group] == 0 || group_of[i] == group;
+      weighed[i].weights.push_back(full ? 1 : static_cast<float>(arguments.options.foreign_weight));
+    }
+  }
+  return weighed;
+}
+
+}  // namespace moepack::cli

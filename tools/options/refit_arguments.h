@@ -1,0 +1,34 @@
+// The options of a refit, and what it takes from the texts.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/plan/plan.h"
+#include "libshard/refit/refit_record.h"
+#include "runtime-shim/refit/calibration.h"
+#include "runtime-shim/refit/refit_options.h"
+#include "tools/options/session_texts.h"
+
+namespace moepack::cli {
+
+struct RefitArguments {
+  TextArguments texts;
+  runtime::RefitOptions options;
+};
+// --text, --tokens, --bucket, --steps, --lambda, --pool, --most-tokens, --foreign-weight,
+// --keep-back, --sweeps, --least-tokens, --context, --memory, --scratch.
+void AddRefitOptions(CLI::App& app, RefitArguments& arguments);
+
+// What a record says of the texts: one entry for each file and bucket, in their order.
+std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions);
+
+// The sessions with what they count for each group: 1 for the group that the plan's placement
+// table gives a session to, and the foreign weight for the others; 1 for all where there is no
+// table. A group that no session is given to counts all of them alike. Borrows the tokens.
+Result<std::vector<runtime::CalibrationSession>> WeighSessions(
+    const RefitArguments& arguments, const Plan& plan, const std::vector<TokenSession>& sessions);
+
+}  // namespace moepack::cli
