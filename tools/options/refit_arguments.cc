@@ -68,10 +68,14 @@ void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
 
 }  // namespace
 
-void AddRefitOptions(CLI::App& app, RefitArguments& arguments) {
+void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   AddTexts(app, arguments.texts);
   AddCalibration(app, arguments.options);
   AddMethod(app, arguments.options);
+}
+
+void AddRefitOptions(CLI::App& app, RefitArguments& arguments) {
+  AddRefitMethod(app, arguments);
   StartSection(app, Section::kResources);
   app.add_option("--memory", arguments.options.memory,
                  "Upper bound for activations and matrices, about, without the weights: 512M, "

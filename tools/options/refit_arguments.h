@@ -19,7 +19,9 @@ struct RefitArguments {
   runtime::RefitOptions options;
 };
 // --text, --tokens, --bucket, --steps, --lambda, --pool, --most-tokens, --foreign-weight,
-// --keep-back, --sweeps, --least-tokens, --context, --memory, --scratch.
+// --keep-back, --sweeps, --least-tokens, --context.
+void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
+// The same, --memory and --scratch.
 void AddRefitOptions(CLI::App& app, RefitArguments& arguments);
 
 // What a record says of the texts: one entry for each file and bucket, in their order.
