@@ -41,7 +41,18 @@ HWY_INLINE Number LoadNumber(const uint8_t* from) {
   return number;
 }
 
-HWY_INLINE float LoadHalf(const uint8_t* from) { return HalfToFloat(LoadNumber<uint16_t>(from)); }
+// HalfToFloat, but that NaN may become quiet, as it does in any product.
+HWY_INLINE float LoadHalf(const uint8_t* from) {
+  const auto half = LoadNumber<uint16_t>(from);
+#if HWY_TARGET <= HWY_AVX2
+  const hn::Full128<float> floats;
+  const hn::Rebind<hwy::float16_t, decltype(floats)> halves;
+  const hn::Rebind<uint16_t, decltype(floats)> bits;
+  return hn::GetLane(hn::PromoteTo(floats, hn::BitCast(halves, hn::Set(bits, half))));
+#else
+  return HalfToFloat(half);
+#endif
+}
 
 // Converts as many bytes as `d` has lanes to floats. Byte is uint8_t or int8_t.
 template <class Byte, class DF>

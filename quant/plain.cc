@@ -6,25 +6,13 @@
 
 #include "quant/blocks.h"
 #include "quant/format.h"
-#include "quant/lanes-inl.h"
+#include "quant/halves-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-using DU = hn::RebindToUnsigned<D>;
-using VU = hn::Vec<DU>;
-
-HWY_INLINE VU Bits(uint32_t bits) { return hn::Set(DU(), bits); }
-HWY_INLINE V AsFloat(VU bits) { return hn::BitCast(D(), bits); }
-HWY_INLINE VU AsBits(V value) { return hn::BitCast(DU(), value); }
-HWY_INLINE hn::Mask<DU> Above(VU a, uint32_t b) {  // of numbers below 2^31
-  const DI di;
-  const auto above = hn::Gt(hn::BitCast(di, a), hn::Set(di, static_cast<int32_t>(b)));
-  return hn::RebindMask(DU(), above);
-}
-
-// The functions of half.h, one line each.
+// The other functions of half.h, one line each.
 HWY_INLINE VU HalfOf(VU bits) {
   const VU sign = hn::And(hn::ShiftRight<16>(bits), Bits(0x8000));
   const VU magnitude = hn::And(bits, Bits(0x7fffffff));
@@ -43,18 +31,6 @@ HWY_INLINE VU Bfloat16Of(VU bits) {
   const VU rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, Bits(0x7fff)), odd));
   const VU quiet = hn::Or(hn::ShiftRight<16>(bits), Bits(0x40));
   return hn::IfThenElse(Above(hn::And(bits, Bits(0x7fffffff)), 0x7f800000), quiet, rounded);
-}
-
-HWY_INLINE V FloatOfHalf(VU half) {
-  const VU sign = hn::ShiftLeft<16>(hn::And(half, Bits(0x8000)));
-  const VU magnitude = hn::And(half, Bits(0x7fff));
-  const VU normal = hn::Add(hn::ShiftLeft<13>(magnitude), Bits(112u << 23));
-  const VU special = hn::Or(Bits(0x7f800000), hn::ShiftLeft<13>(hn::And(magnitude, Bits(0x3ff))));
-  const V counted = hn::ConvertTo(D(), hn::BitCast(DI(), magnitude));
-  const VU small = AsBits(hn::Mul(counted, Splat(0x1p-24f)));
-  VU bits = hn::IfThenElse(Above(magnitude, 0x3ff), normal, small);
-  bits = hn::IfThenElse(Above(magnitude, 0x7bff), special, bits);
-  return AsFloat(hn::Or(sign, bits));
 }
 
 HWY_INLINE V FloatOfBfloat16(VU value) { return AsFloat(hn::ShiftLeft<16>(value)); }

@@ -42,6 +42,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kEval,          //
     &moepack::cli::kRefit,         //
     &moepack::cli::kReplay,        //
+    &moepack::cli::kReport,        //
 };
 
 }  // namespace

@@ -152,7 +152,9 @@ class Conversion {
 
   Status AddRopeFactors() {
     SHARD_TRY(const std::vector<RopeTensor> factors,
-              RopeTensors(config_, family_.rope, shape_.head_size));
+              family_.rope_tensors != nullptr
+                  ? family_.rope_tensors(config_)
+                  : RopeTensors(config_, family_.rope, shape_.head_size));
     for (const RopeTensor& made : factors) {
       GgufTensor tensor;
       tensor.name = made.name;
@@ -171,7 +173,8 @@ class Conversion {
     const RoutingToWrite routing = {model_.routing(), model_.config().routing};
     SHARD_CHECK(AddBaseKeys(config_, routing, shape_.layers + shape_.mtp_layers, keys));
     if (shape_.mtp_layers > 0) keys.U32("nextn_predict_layers", shape_.mtp_layers);
-    SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
+    if (family_.rope_tensors == nullptr)
+      SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
     if (family_.keys != nullptr) SHARD_CHECK(family_.keys(config_, shape_, keys));
     AddWeightKeys(model_.routing(), keys);
     SHARD_CHECK(CheckGraphRouting(config_, model_.routing(), out_.metadata, out_.warnings));

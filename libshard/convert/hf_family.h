@@ -30,6 +30,8 @@ struct HfFamily {
   Status (*heads)(const HfConfig& config, HeadShape& shape) = nullptr;
   // Adds the family's own keys, and refuses what the family cannot convert.
   Status (*keys)(const HfConfig& config, const HfShape& shape, ArchKeys& keys) = nullptr;
+  // The factors of rotary angles of families that write all keys about the rope themselves.
+  Result<std::vector<RopeTensor>> (*rope_tensors)(const HfConfig& config) = nullptr;
   // Checks what the config promises about several tensors together.
   Status (*check)(const HfConfig& config, const HfShape& shape,
                   const std::vector<GgufTensor>& tensors) = nullptr;

@@ -36,6 +36,9 @@ enum class ValueRule : uint8_t {
   kMinusExp,         // A_log -> ssm_a
   kSqueeze,          // [c, 1, k] -> [c, k]
   kFlatten,          // [1, n] -> [n]
+  kColumn,           // [n] -> [n, 1]
+  kMinusExpColumn,   // kMinusExp of a kColumn
+  kByGroup,          // [n] -> [norm_groups, n / norm_groups]
   kTranspose,        // of each matrix (packed experts: of each expert)
   kTransposeFirst,   // transposed, then the first half of the rows (gate)
   kTransposeSecond,  // transposed, then the second half (up)
@@ -56,6 +59,7 @@ struct HeadShape {
   uint32_t mla_key_size = 0, mla_value_size = 0;          // qk_nope_head_dim, v_head_dim
   uint32_t linear_key_heads = 0, linear_value_heads = 0;  // of linear attention
   uint32_t linear_key_size = 0, linear_value_size = 0;
+  uint32_t norm_groups = 0;  // of Mamba-2: each part of its output has a norm of its own
 };
 
 struct RowLayout {

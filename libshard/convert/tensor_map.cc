@@ -216,7 +216,7 @@ class Mapper {
     }
     GgufTensor out;
     out.name = Replaced(target.row->row.target, "{L}", layer ? Cat(*layer) : "");
-    out.part = first.part;
+    out.part = target.row->row.part.value_or(first.part);
     out.layer = layer;
     out.source_tensor = stacked ? StackName(name, first) : name;
     const WeightLayout layout{.rows = {target.row->row.order, options_.shape},

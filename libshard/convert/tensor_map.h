@@ -2,6 +2,7 @@
 // numbers change: by an order of rows or a rule for values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ struct TensorRow {
   ValueRule rule = ValueRule::kNone;
   // Only in blocks for multi-token prediction; a source without {L} belongs to the first of them.
   bool mtp = false;
+  // The part of the model in the GGUF, where it is not that of the source: a router's scales of
+  // experts are the experts' there.
+  std::optional<Part> part = {};
 };
 
 struct TensorMapOptions {

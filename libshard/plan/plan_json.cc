@@ -23,12 +23,13 @@
 #include "libshard/base/text/utf8.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/placement.h"
+#include "libshard/plan/plan_file.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
 namespace {
 
-constexpr const char* kFormatName = "moepack-plan";
+constexpr const char* kFormatName = kPlanFormat;
 constexpr std::string_view kMajorVersion = "1.";
 constexpr uint64_t kMaxPlanBytes = 256u << 20;
 
@@ -269,7 +270,18 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   const JsonFields fields(document, path);
   SHARD_CHECK(CheckFormat(fields));
   SHARD_CHECK(CheckSameModel(fields, model));
-  SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
+  return PlanFileFromJson(path, document, LayerCountsOf(model), TopKOf(model));
+}
+
+}  // namespace
+
+Result<Plan> PlanFileFromJson(const std::string& path, const Json& document,
+                              const LayerCounts& layers,
+                              const std::map<uint32_t, uint32_t>& top_k) {
+  SHARD_CHECK(CheckObject(path, document));
+  const JsonFields fields(document, path);
+  SHARD_CHECK(CheckFormat(fields));
+  SHARD_TRY(Plan plan, PlanFromJson(path, document, layers, top_k));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
   if (fields.Has("expectation")) {
     SHARD_TRY(const Json* expectation, fields.Object("expectation"));
@@ -287,8 +299,6 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   }
   return plan;
 }
-
-}  // namespace
 
 Result<std::string> PlanText(const MoeModel& model, const Plan& plan) {
   const Json document = PlanToJson(model, plan);

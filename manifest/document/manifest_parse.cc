@@ -96,11 +96,15 @@ Status ReadTool(const JsonFields& fields, Manifest& manifest) {
   return Ok();
 }
 
-Status CheckOptionalSections(const JsonFields& fields) {
+Status ReadOptionalSections(const JsonFields& fields, Manifest& manifest) {
   if (fields.Has("stages")) SHARD_CHECK(fields.Array("stages"));
-  for (const char* section : {"calibration", "quality"}) {
-    if (fields.Has(section)) SHARD_CHECK(fields.Object(section));
-  }
+  if (fields.Has("calibration")) SHARD_CHECK(fields.Object("calibration"));
+  if (!fields.Has("quality")) return Ok();
+  SHARD_TRY(const Json* quality, fields.Object("quality"));
+  const auto measured = quality->find("measured");
+  if (measured == quality->end()) return Ok();
+  SHARD_TRY(manifest.quality, QualityFromJson(Cat(fields.where(), ": quality: measured"), *measured,
+                                              manifest.plan.groups.size()));
   return Ok();
 }
 
@@ -217,7 +221,7 @@ Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view t
   Manifest manifest;
   SHARD_CHECK(CheckFormat(fields, kFormatName, kFormatMajor));
   SHARD_CHECK(ReadHead(fields, document, manifest));
-  SHARD_CHECK(CheckOptionalSections(fields));
+  SHARD_CHECK(ReadOptionalSections(fields, manifest));
   SHARD_TRY(manifest.complete, fields.BoolOr("complete", true));
   SHARD_TRY(manifest.without_assets, fields.BoolOr("without_assets", false));
   SHARD_CHECK(ReadBundles(fields, manifest));

@@ -196,8 +196,16 @@ Json HeadToJson(const Manifest& manifest) {
   if (!manifest.plan.stages.empty()) out["stages"] = StagesToJson(manifest.plan);
   if (manifest.refit) out["refit"] = RefitToJson(*manifest.refit);
   const Json& unknown = UnknownOf(manifest);
-  for (const char* section : {"stages", "calibration", "quality"}) {
+  for (const char* section : {"stages", "calibration"}) {
     if (unknown.contains(section)) out[section] = unknown[section];
+  }
+  if (manifest.quality) out["quality"]["measured"] = QualityToJson(*manifest.quality);
+  if (unknown.contains("quality")) {
+    if (manifest.quality) {
+      KeepUnknown(unknown["quality"], out["quality"]);
+    } else {
+      out["quality"] = unknown["quality"];
+    }
   }
   out["complete"] = manifest.complete;
   if (manifest.without_assets) out["without_assets"] = true;

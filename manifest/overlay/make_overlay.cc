@@ -265,6 +265,7 @@ class OverlayMaker {
 
   // What was measured of the split was measured with another overlay.
   void ForgetQuality() {
+    after_.quality.reset();
     if (!after_.original || !after_.original->contains("quality")) return;
     auto original = std::make_shared<Json>(*after_.original);
     original->erase("quality");

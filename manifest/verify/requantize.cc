@@ -240,6 +240,7 @@ Result<WriteReport> Requantize(const std::string& distribution, const std::strin
   SHARD_TRY(manifest.assets, CopyAssets({tree, kAssetDirectory}, staging, model.plan.assets));
   SHARD_TRY(manifest.created, SourceDateEpoch());
   manifest.recipe = model.plan.recipe;
+  manifest.quality.reset();  // measured on other bytes
   manifest.command = options.command;
   SHARD_CHECK(ReadBackManifest(manifest));
   SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(manifest)));

@@ -1,7 +1,9 @@
 #include "manifest/write/card_sections.h"
 
 #include <algorithm>
+#include <iomanip>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,8 @@ namespace {
 constexpr size_t kMaxFigures = 64;
 constexpr size_t kMaxSourceRows = 256;
 constexpr size_t kMaxFigureText = 200;
+constexpr size_t kMaxQualityGroups = 32;
+constexpr int kDigits = 4;
 
 using Figures = std::vector<std::pair<std::string, std::string>>;
 
@@ -56,6 +60,61 @@ std::string FigureTable(const char* title, const Figures& figures) {
   return out + "\n";
 }
 
+// "0.0312 ± 0.0004": as many digits as the record has.
+std::string WithError(const MeanError& figure) {
+  std::ostringstream out;
+  out << std::setprecision(kDigits) << figure.mean << " ± " << std::setprecision(2) << figure.error;
+  return std::move(out).str();
+}
+
+std::string ShareWithError(const MeanError& share) {
+  return Cat(FormatShare(share.mean), " ± ", FormatShare(share.error));
+}
+
+void AddQualityRow(const std::string& run, const QualityFigures& figures, std::string& out) {
+  const std::optional<DamageFigures>& damage = figures.split ? figures.split : figures.total;
+  out += Cat("| ", MarkdownText(run), " | ", FormatCount(figures.tokens), " | ",
+             WithError(figures.nats), " | ", damage ? WithError(damage->extra_nats) : "", " | ",
+             damage ? WithError(damage->kld) : "", " | ",
+             damage ? ShareWithError(damage->top1) : "", " |\n");
+}
+
+void AddQualityRows(const std::string& run, const QualityRow& row, std::string& out) {
+  AddQualityRow(run, row.all, out);
+  for (const auto& [bucket, figures] : row.buckets)
+    AddQualityRow(Cat(run, ", ", bucket.empty() ? "(no bucket)" : bucket), figures, out);
+}
+
+// Damage is that of the split; of a distribution that lacks experts, that beside the reference.
+std::string QualityText(const QualityRecord& record) {
+  std::string out = Cat(
+      "Measured by moepack ", MarkdownText(record.tool_version), " on ", FormatCount(record.tokens),
+      " tokens of ", FormatCount(record.sessions),
+      " sessions of held-out text. A node is compared with ",
+      record.unmasked ? "the whole model in the same types" : "the model that it was made from",
+      ": nats of the text per token, what the node loses of them, KL divergence of what it would "
+      "say next, and how often it thinks the same continuation likeliest.\n\n");
+  out += "| run | tokens | nats | extra nats | KLD | same top-1 |\n";
+  out += "| --- | --- | --- | --- | --- | --- |\n";
+  size_t rows = 0;
+  if (record.unmasked)
+    AddQualityRows(record.unmasked->all.total ? "whole model, beside the reference" : "whole model",
+                   *record.unmasked, out);
+  AddQualityRows("each session on its node", record.best, out);
+  for (const auto& [group, row] : record.groups) {
+    if (++rows > kMaxQualityGroups) break;
+    AddQualityRows(Cat("node ", group), row, out);
+  }
+  if (record.groups.size() > kMaxQualityGroups)
+    out += Cat("\n", record.groups.size() - kMaxQualityGroups,
+               " more nodes are in `distribution.json`.\n");
+  out += "\n";
+  if (record.unmasked && record.unmasked->all.total)
+    out += Cat("Quantization alone costs a KLD of ", WithError(record.unmasked->all.total->kld),
+               " from the reference.\n\n");
+  return out + Cat("Tokens measured: SHA-256 `", record.tokens_sha256, "`.\n\n");
+}
+
 std::string DigestText(const SourceRecord& source) {
   if (!source.sha256.empty()) return Cat("`", source.sha256, "`");
   return Cat("`", source.header_sha256, "` (header)");
@@ -80,15 +139,16 @@ std::string MeasuredText(const Manifest& manifest) {
   const Figures calibration = FiguresOf(manifest, "calibration");
   std::string out = "\n## Quality of the split\n\n";
   // What the plan expects of statistics is no measurement of the split.
-  const bool measured = std::any_of(quality.begin(), quality.end(), [](const auto& figure) {
+  const bool others = std::any_of(quality.begin(), quality.end(), [](const auto& figure) {
     return !figure.first.starts_with("expected.");
   });
-  if (!measured) {
+  if (manifest.quality) out += QualityText(*manifest.quality);
+  if (!manifest.quality && !others) {
     out +=
         "Not measured. `moepack eval . --text FILE` measures on held-out text what the split "
         "costs.\n\n";
   }
-  out += FigureTable(measured ? "measured" : "expected of statistics", quality) +
+  out += FigureTable(others ? "measured" : "expected of statistics", quality) +
          FigureTable("calibration", calibration);
   out.pop_back();
   return out;

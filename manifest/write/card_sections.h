@@ -7,8 +7,8 @@
 
 namespace moepack::manifest {
 
-// "Quality of the split": every figure of the manifest's `quality` and `calibration`, which keep
-// whatever was recorded, or how to measure it.
+// "Quality of the split": what `eval --record` measured or how to measure it, and every other
+// figure of the manifest's `quality` and `calibration`.
 std::string MeasuredText(const Manifest& manifest);
 
 // "Where it comes from": source, revision, files with their digests, the command, and the line that

@@ -1,6 +1,7 @@
 // The code books of the iq1, iq2 and iq3 types: data of the formats, taken from the grids of ggml's
 // ggml-common.h. A block stores the number of a point; the point gives the levels of eight values
-// (iq1, iq2) or four (iq3) at once. The numbers are in points/*.inc, which shaders include too.
+// (iq1, iq2) or four (iq3) at once. The numbers are in points/*.inc, which the CUDA kernels include
+// too.
 //
 // A point is written as its levels packed, the first value lowest: two bits each for eight values
 // of three levels, three bits each for four values of eight levels. What a level stands for differs

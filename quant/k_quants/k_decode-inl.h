@@ -98,18 +98,47 @@ HWY_INLINE void DecodeGroups(const uint8_t* block, const Scales& scales, float* 
   if constexpr (kGroup + 1 < Scales::kGroups) DecodeGroups<Levels, kGroup + 1>(block, scales, out);
 }
 
-// ScalePairs::Group of every group; `pairs` are the bytes of a ScalePairs.
-HWY_INLINE void LoadPairs(const uint8_t* pairs, GroupRanges<ScalePairs::kGroups>& out) {
+#if HWY_TARGET <= HWY_AVX2
+// The words of a ScalePairs, a byte of which is a level or some bits of one.
+HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {
+  const hn::Full128<uint8_t> bytes;
+  const hn::Full128<uint32_t> words;
+  // words 1 to 3: scales, minimums, lower bits of both
+  HWY_ALIGN static constexpr uint8_t kLower[] = {4, 5, 6,  7,  12, 13, 14, 15,
+                                                 8, 9, 10, 11, 12, 13, 14, 15};
+  HWY_ALIGN static constexpr uint8_t kUpper[] = {4, 5, 6,  7,  4, 5, 6,  7,
+                                                 8, 9, 10, 11, 8, 9, 10, 11};
+  HWY_ALIGN static constexpr uint32_t kLowerMask[] = {0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0};
+  HWY_ALIGN static constexpr uint32_t kShiftedMask[] = {0, 0, 0, 0x0f0f0f0f};
+  HWY_ALIGN static constexpr uint32_t kUpperMask[] = {0, 0x30303030, 0, 0x30303030};
+  const auto all = hn::LoadU(bytes, pairs);
+  const auto lower = hn::BitCast(words, hn::TableLookupBytes(all, hn::Load(bytes, kLower)));
+  const auto upper = hn::BitCast(words, hn::TableLookupBytes(all, hn::Load(bytes, kUpper)));
+  const auto levels = hn::Or(hn::And(lower, hn::Load(words, kLowerMask)),
+                             hn::And(hn::ShiftRight<4>(lower), hn::Load(words, kShiftedMask)));
+  const auto rest = hn::And(hn::ShiftRight<2>(upper), hn::Load(words, kUpperMask));
+  hn::StoreU(hn::BitCast(bytes, hn::Or(levels, rest)), bytes, scales_then_mins);
+}
+#else
+HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {
   const uint8_t* const packed = pairs + offsetof(ScalePairs, packed);
   // Four levels at a time, one in each byte.
   const auto scales = LoadNumber<uint32_t>(packed), mins = LoadNumber<uint32_t>(packed + 4);
   const auto lower = LoadNumber<uint32_t>(packed + 8);
-  const uint64_t last_scales = (lower & 0x0f0f0f0f) | (scales >> 2 & 0x30303030);
-  const uint64_t last_mins = (lower >> 4 & 0x0f0f0f0f) | (mins >> 2 & 0x30303030);
-  const float d = LoadHalf(pairs + offsetof(ScalePairs, d));
-  const float dmin = LoadHalf(pairs + offsetof(ScalePairs, dmin));
-  ScaleWord((scales & 0x3f3f3f3f) | last_scales << 32, d, out.scale);
-  ScaleWord((mins & 0x3f3f3f3f) | last_mins << 32, dmin, out.min);
+  const uint32_t words[] = {scales & 0x3f3f3f3f, (lower & 0x0f0f0f0f) | (scales >> 2 & 0x30303030),
+                            mins & 0x3f3f3f3f,
+                            (lower >> 4 & 0x0f0f0f0f) | (mins >> 2 & 0x30303030)};
+  std::memcpy(scales_then_mins, words, sizeof(words));
+}
+#endif
+
+// ScalePairs::Group of every group; `pairs` are the bytes of a ScalePairs.
+HWY_INLINE void LoadPairs(const uint8_t* pairs, GroupRanges<ScalePairs::kGroups>& out) {
+  HWY_ALIGN uint8_t levels[2 * ScalePairs::kGroups];
+  UnpackPairs(pairs, levels);
+  ScaleLevels<ScalePairs::kGroups>(levels, LoadHalf(pairs + offsetof(ScalePairs, d)), out.scale);
+  ScaleLevels<ScalePairs::kGroups>(levels + ScalePairs::kGroups,
+                                   LoadHalf(pairs + offsetof(ScalePairs, dmin)), out.min);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -10,7 +10,7 @@
 namespace moepack::runtime {
 
 // The types that have a kernel, as the code of one instruction set tells them apart.
-enum class BlockType : uint8_t { kOther, kBf16, kQ80, kQ4K, kQ6K };
+enum class BlockType : uint8_t { kOther, kF32, kF16, kBf16, kQ80, kQ4K, kQ5K, kQ6K };
 
 struct BlockProduct {
   const std::byte* blocks = nullptr;  // of the first row

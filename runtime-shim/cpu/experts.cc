@@ -32,7 +32,7 @@ class ExpertMix {
   ExpertMix(const ExpertBatch& batch, ThreadTeam& team, ExpertMemory& memory)
       : batch_(batch), team_(team), memory_(memory), uses_(batch.x.count) {
     for (const ExpertRows& expert : batch.experts) {
-      const uint32_t inner = expert.weights->gate.weight.rows;
+      const uint32_t inner = expert.weights->inner();
       width_ = std::max(width_, inner);
       AddPieces(expert, inner, gates_);
       AddPieces(expert, batch.sum.width, downs_);
@@ -107,8 +107,9 @@ class ExpertMix {
     }
     const std::span<const float> gates = expert.gates;
     const auto factors = batch_.weigh_inputs ? gates : gates.first(0);
-    Project(expert.weights->gate, piece.range, factors, own, own.out);
-    Project(expert.weights->up, piece.range, factors, own, own.up_rows);
+    const MlpWeights& mlp = *expert.weights;
+    Project(mlp.first(), piece.range, factors, own, own.out);
+    if (mlp.gate.weight) Project(mlp.up, piece.range, factors, own, own.up_rows);
     for (size_t i = 0; i < count; ++i) {
       const size_t width = piece.range.count;
       ActivateFast(batch_.activation, {own.out[i], width}, {own.up_rows[i], width});

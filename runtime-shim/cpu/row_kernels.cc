@@ -87,6 +87,12 @@ struct SigmoidAct {
   V operator()(V gate, V up) const { return hn::Mul(SigmoidOf(gate), up); }
 };
 
+struct SquaredReluAct {
+  V operator()(V gate, V /*up*/) const {
+    return hn::IfThenElse(hn::Lt(gate, Splat(0)), Splat(0), hn::Mul(gate, gate));
+  }
+};
+
 template <class Act>
 HWY_INLINE void ActivateAll(const Act& act, std::span<float> gate, std::span<const float> up) {
   const D d;
@@ -113,6 +119,8 @@ void ActivateLanes(Activation kind, std::span<float> gate, std::span<const float
       return ActivateAll(ClampedSiluAct(), gate, up);
     case Activation::kSigmoid:
       return ActivateAll(SigmoidAct(), gate, up);
+    case Activation::kSquaredRelu:
+      return ActivateAll(SquaredReluAct(), gate, up);
   }
 }
 

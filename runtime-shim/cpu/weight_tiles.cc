@@ -102,9 +102,7 @@ std::vector<float*> OutputsOf(const Rows& rows) {
 void MultiplyWeights(const Matrix& weights, const RowRange& range, std::span<const float* const> x,
                      std::span<float* const> y, TileMemory& memory) {
   const uint32_t tile_rows = TileRows(weights.columns);
-  const auto blocks = BlocksOf(weights, range.first, range.count);
-  if (x.size() == 1 && FloatsIn(weights, blocks) == nullptr)
-    return MultiplyAlone(weights, range, x[0], y[0], memory);
+  if (x.size() == 1) return MultiplyAlone(weights, range, x[0], y[0], memory);
   std::vector<float*> to(y.begin(), y.end());
   for (uint32_t done = 0; done < range.count; done += tile_rows) {
     const RowRange tile = {range.first + done, std::min(tile_rows, range.count - done)};

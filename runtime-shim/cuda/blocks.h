@@ -121,6 +121,9 @@ MOEPACK_DEVICE void DecodeIq4(const uint32_t (&packed)[kCount], int half, float 
   table.Decode(packed, half, q, [](uint32_t word, uint32_t k) { return CenteredByte(word, k); });
 }
 
+// Bits 0 ... 3, each as the lowest bit of a byte.
+MOEPACK_DEVICE uint32_t SpreadBits(uint32_t bits) { return (bits & 15) * 0x00204081 & 0x01010101; }
+
 // Bytes below 128 as lifted floats (LiftedByte).
 template <int kCount>
 MOEPACK_DEVICE void LiftBytes(uint32_t word, float (&q)[kCount], int first) {

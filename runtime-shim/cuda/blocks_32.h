@@ -34,9 +34,6 @@ struct Q80 {
   }
 };
 
-// Bits 0 ... 3, each as the lowest bit of a byte.
-MOEPACK_DEVICE uint32_t SpreadBits(uint32_t bits) { return (bits & 15) * 0x00204081 & 0x01010101; }
-
 // q4_0, q4_1, q5_0, q5_1: d, m if kWithMin, fifth bits if kWithFifth, half-bytes.
 template <bool kWithMin, bool kWithFifth>
 struct Nibble32 {

@@ -1,6 +1,5 @@
-// Decoders of q2_K, q3_K and tq2_0: 256 values to a block, four parts with 64 values each. Part p
-// has 16 bytes of the run of 128 values p / 2; its four groups, 32 values apart, are their pairs of
-// bits.
+// Decoders of q2_K and q3_K: 256 values to a block, four parts with 64 values each. Part p has 16
+// bytes of the run of 128 values p / 2; its four groups, 32 values apart, are their pairs of bits.
 #pragma once
 
 #include "runtime-shim/cuda/blocks.h"
@@ -17,7 +16,7 @@ struct Q2K {
   static constexpr int kValues = 256, kParts = 4, kGroups = 4, kGroupValues = 16;
   static constexpr uint32_t kBytes = 84, kAlign = 4;
   static constexpr bool kScaled = true, kOffset = true;
-  static constexpr float kBase = kLift;
+  static constexpr float kBase = 0;
   struct Part {
     uint32_t q[4], scales[2], d[1];  // scales: of the run; d: and dmin above it
   };
@@ -37,6 +36,9 @@ struct Q2K {
     group.offset = -(FloatOfHalf(part.d[0] >> 16) * static_cast<float>(byte >> 4));
     MOEPACK_UNROLL
     for (int i = 0; i < 4; ++i) LiftBytes(part.q[i] >> 2 * pair & 0x03030303, group.q, 4 * i);
+    // Beside 0 ... 3 the base is so large that taking it off the sums would cost five bits of them.
+    MOEPACK_UNROLL
+    for (float& q : group.q) q -= kLift;
     return group;
   }
 };
@@ -73,34 +75,6 @@ struct Q3K {
       const uint32_t in_place = pair < 2 ? third << (2 - pair) : third >> (pair - 2);
       LiftBytes((part.q[i] >> 2 * pair & 0x03030303) | (in_place & 0x04040404), group.q, 4 * i);
     }
-    return group;
-  }
-};
-
-struct Tq20 {
-  static constexpr int kValues = 256, kParts = 4, kGroups = 4, kGroupValues = 16;
-  static constexpr uint32_t kBytes = 66, kAlign = 2;
-  static constexpr bool kScaled = true, kOffset = false;
-  static constexpr float kBase = 0;
-  struct Part {
-    uint32_t q[4], d;
-  };
-
-  MOEPACK_DEVICE static Part Load(const uint8_t* block, int part) {
-    Part loaded;
-    LoadWords<kAlign>(block + 16 * part, loaded.q);
-    loaded.d = LoadShort(block + 64);
-    return loaded;
-  }
-  MOEPACK_DEVICE static int First(int part, int group) { return FirstOfPairs(part, group); }
-  MOEPACK_DEVICE static Group<16> Decode(const Part& part, int, int pair) {
-    Group<16> group;
-    group.scale = FloatOfHalf(part.d);
-    MOEPACK_UNROLL
-    for (int i = 0; i < 4; ++i) LiftBytes(part.q[i] >> 2 * pair & 0x03030303, group.q, 4 * i);
-    // Most values are 0: taking the base off the sums would leave rounding errors in their place.
-    MOEPACK_UNROLL
-    for (float& q : group.q) q -= kLift + 1;
     return group;
   }
 };

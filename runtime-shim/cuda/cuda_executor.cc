@@ -31,6 +31,7 @@ const ProductKernels* FindIn(std::span<const ProductKernels> kernels, std::strin
 // For rows that are as aligned as `weights`, or the least demanding ones.
 const ProductKernels* FindProducts(const quant::Format& format, const Blocks& weights) {
   if (const auto* of_32 = FindIn(kProductsOf32, format.name)) return of_32;
+  if (const auto* of_grids = FindIn(kProductsOfGrids, format.name)) return of_grids;
   if (const auto* of_256 = FindIn(kProductsOf256, format.name)) return of_256;
   const ProductKernels* const wide = FindIn(kWideProducts, format.name);
   if (wide != nullptr && IsAligned(weights.data, weights.row_bytes, wide->alignment)) return wide;

@@ -83,6 +83,8 @@ struct ActivateWork {
       out = g * Sigmoid(twice) * u;
     } else if (kind == Activation::kSigmoid) {
       out = Sigmoid(g) * u;
+    } else if (kind == Activation::kSquaredRelu) {
+      out = g < 0 ? 0 : g * g;
     } else {
       constexpr float kLimit = 7, kSteepness = 1.702f;
       const float low = g > kLimit ? kLimit : g;

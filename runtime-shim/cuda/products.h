@@ -46,10 +46,11 @@ struct ProductKernels {
 };
 
 // The table, in the files products_*.cu.
-inline constexpr int kPlainTypes = 5, kTypesOf32 = 8, kTypesOf256 = 7;
+inline constexpr int kPlainTypes = 5, kTypesOf32 = 8, kTypesOf256 = 8, kTypesOfGrids = 7;
 extern const ProductKernels kWideProducts[kPlainTypes];    // rows that are aligned as it says
 extern const ProductKernels kSingleProducts[kPlainTypes];  // any other rows of these types
 extern const ProductKernels kProductsOf32[kTypesOf32];
 extern const ProductKernels kProductsOf256[kTypesOf256];
+extern const ProductKernels kProductsOfGrids[kTypesOfGrids];
 
 }  // namespace moepack::runtime::cuda

@@ -7,10 +7,7 @@
 namespace moepack::runtime {
 namespace {
 
-struct Mark {
-  const char* name;
-  double divergence;
-};
+using Mark = YardstickMark;
 
 // The figures are from the READMEs of llama.cpp's tools/quantize and tools/perplexity.
 constexpr Mark kMarks[] = {{"a Q8_0", 0.0014},  {"a Q6_K", 0.0055},  {"a Q5_K_M", 0.011},
@@ -19,6 +16,8 @@ constexpr Mark kMarks[] = {{"a Q8_0", 0.0014},  {"a Q6_K", 0.0055},  {"a Q5_K_M"
 constexpr double kBeyond = 2;
 
 }  // namespace
+
+std::span<const YardstickMark> YardstickMarks() { return kMarks; }
 
 std::string Yardstick(double mean_divergence) {
   const Mark& first = *std::begin(kMarks);

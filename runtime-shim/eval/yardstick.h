@@ -1,9 +1,18 @@
 // Compares a divergence with a cost that people know: that of llama.cpp's quantizations.
 #pragma once
 
+#include <span>
 #include <string>
 
 namespace moepack::runtime {
+
+// A quantization and its mean KL divergence in nats per token.
+struct YardstickMark {
+  const char* name;  // with its article: "a Q8_0"
+  double divergence;
+};
+// Ascending.
+std::span<const YardstickMark> YardstickMarks();
 
 // Returns "about a Q3_K_M": the type whose mean KL divergence is nearest on a logarithmic scale;
 // beyond twice the ends of the scale "less than a Q8_0" and "more than an IQ1_M". The figures are

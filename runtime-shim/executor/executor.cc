@@ -26,11 +26,11 @@ void Executor::Project(const Linear& linear, const Rows& x, const Rows& y) {
 
 void Executor::RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x,
                       const MlpRows& rows) {
-  const uint32_t inner = mlp.gate.weight.rows;
+  const uint32_t inner = mlp.inner();
   const Rows gate = rows.gate.Slice(0, x.count).Columns(0, inner);
   const Rows up = rows.up.Slice(0, x.count).Columns(0, inner);
-  Project(mlp.gate, x, gate);
-  Project(mlp.up, x, up);
+  Project(mlp.first(), x, gate);
+  if (mlp.gate.weight) Project(mlp.up, x, up);
   Activate(activation, gate, up);
   Project(mlp.down, gate, rows.out);
 }

@@ -61,7 +61,7 @@ class Executor {
   virtual void Scale(const Rows& x, float factor) = 0;                        // x *= factor
   virtual void ScaleRows(const Rows& x, std::span<const float> factors) = 0;  // x[t] *= factors[t]
   virtual void ScaleBySigmoid(const Rows& x, const Rows& gate) = 0;  // x[t] *= sigmoid(gate[t][0])
-  // gate = act(gate, up)
+  // gate = act(gate, up); kSquaredRelu does not look at `up`
   virtual void Activate(Activation kind, const Rows& gate, const Rows& up) = 0;
 
   // Turns pair i of token t by the angle whose cosine is turns[t][i] and whose sine is
@@ -86,8 +86,8 @@ class Executor {
 
   // y = weight x + bias
   void Project(const Linear& linear, const Rows& x, const Rows& y);
-  // rows.out = down(act(gate(x), up(x))). `gate` and `up` have at least the rows of x and the width
-  // of the MLP.
+  // rows.out = down(act(gate(x), up(x))), or down(act(up(x))) without a gate. `gate` and `up` have
+  // at least the rows of x and the width of the MLP.
   struct MlpRows {
     Rows gate, up, out;
   };

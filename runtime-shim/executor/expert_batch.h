@@ -13,8 +13,14 @@ struct Linear {
   Matrix weight, bias;
 };
 
+// Without a gate the activation is that of `up` alone.
 struct MlpWeights {
   Linear gate, up, down;
+  float output_scale = 1;  // multiplies an expert's gates (Gemma-4)
+  // The first matrix; its rows are the width of the MLP.
+  const Linear& first() const { return gate.weight ? gate : up; }
+  uint32_t inner() const { return first().weight.rows; }
+  explicit operator bool() const { return static_cast<bool>(down.weight); }
 };
 
 // An expert with the rows that picked it, ascending, and the gate of each.

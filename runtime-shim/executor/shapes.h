@@ -65,6 +65,7 @@ enum class Activation : uint8_t {
   kGelu,         // gelu(gate) * up, tanh form
   kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u + 1)
   kSigmoid,      // sigmoid(gate) * up
+  kSquaredRelu,  // max(gate, 0)^2; there is no up
 };
 
 // Which two values of a head are rotated together: neighbours (2i, 2i + 1), or halves (i, i + dims

@@ -7,7 +7,7 @@ std::span<const RuntimeFamily> AllRuntimeFamilies() {
       kRunLlama,      kRunQwen2Moe,   kRunQwen3Moe,   kRunOlmoe,       kRunDeepseek2, kRunGlm4Moe,
       kRunGptOss,     kRunLlama4,     kRunMinimaxM2,  kRunGraniteMoe,  kRunPhimoe,    kRunDots1,
       kRunErnie45Moe, kRunHunyuanMoe, kRunBailingMoe, kRunBailingMoe2, kRunQwen3Next, kRunQwen35Moe,
-      kRunMimo2,      kRunStep35,     kRunDeepseek32, kRunGlmDsa,
+      kRunMimo2,      kRunStep35,     kRunDeepseek32, kRunGlmDsa,      kRunNemotronH, kRunGemma4,
   };
   return kFamilies;
 }

@@ -7,8 +7,8 @@
 namespace moepack::runtime {
 
 extern const RuntimeFamily kRunBailingMoe, kRunBailingMoe2, kRunDeepseek2, kRunDeepseek32,
-    kRunGlmDsa, kRunMimo2, kRunDots1, kRunErnie45Moe, kRunGlm4Moe, kRunGptOss, kRunGraniteMoe,
-    kRunHunyuanMoe, kRunLlama, kRunLlama4, kRunMinimaxM2, kRunOlmoe, kRunPhimoe, kRunQwen2Moe,
-    kRunQwen35Moe, kRunQwen3Moe, kRunQwen3Next, kRunStep35;
+    kRunGlmDsa, kRunMimo2, kRunDots1, kRunErnie45Moe, kRunGemma4, kRunGlm4Moe, kRunGptOss,
+    kRunGraniteMoe, kRunHunyuanMoe, kRunLlama, kRunLlama4, kRunMinimaxM2, kRunNemotronH, kRunOlmoe,
+    kRunPhimoe, kRunQwen2Moe, kRunQwen35Moe, kRunQwen3Moe, kRunQwen3Next, kRunStep35;
 
 }  // namespace moepack::runtime

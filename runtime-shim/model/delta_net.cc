@@ -13,29 +13,7 @@
 namespace moepack::runtime {
 namespace {
 
-float Sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
-float Silu(float x) { return x / (1 + std::exp(-x)); }
-// log(1 + exp(x)); beyond 20 it is x in 32 bits, as ggml has it.
-float Softplus(float x) { return x > 20 ? x : std::log(1 + std::exp(x)); }
-
-// Convolves each channel and moves the window on.
-std::vector<float> Convolve(const DeltaShape& shape, std::span<const float> kernel,
-                            std::span<const float> mixed, DeltaState& state) {
-  const size_t channels = shape.channels(), before = shape.kernel - 1;
-  std::vector<float> out(channels);
-  for (size_t channel = 0; channel < channels; ++channel) {
-    float sum = 0;
-    for (size_t tap = 0; tap < before; ++tap)
-      sum += state.window[tap * channels + channel] * kernel[channel * shape.kernel + tap];
-    sum += mixed[channel] * kernel[channel * shape.kernel + before];
-    out[channel] = Silu(sum);
-  }
-  if (before == 0) return out;
-  std::copy(state.window.begin() + static_cast<std::ptrdiff_t>(channels), state.window.end(),
-            state.window.begin());
-  std::copy(mixed.begin(), mixed.end(), state.window.end() - static_cast<std::ptrdiff_t>(channels));
-  return out;
-}
+float SigmoidOf(float x) { return 1 / (1 + std::exp(-x)); }
 
 // Gives the vector length `length`; ggml's l2_norm.
 void Normalize(std::span<float> values, float eps, float length) {
@@ -77,21 +55,15 @@ void NormAndGate(const DeltaConstants& constants, std::span<const float> gate,
   const float mean = squares / static_cast<float>(out.size());
   const float factor = 1 / std::sqrt(mean + constants.eps);
   for (size_t j = 0; j < out.size(); ++j)
-    out[j] = out[j] * factor * constants.norm[j] * Silu(gate[j]);
+    out[j] = out[j] * factor * constants.norm[j] * RecurrentSilu(gate[j]);
 }
 
 }  // namespace
 
-void DeltaState::Clear(const DeltaShape& shape) {
-  window.assign(size_t{shape.kernel - 1} * shape.channels(), 0.0f);
-  memory.assign(size_t{shape.values()} * shape.width, 0.0f);
-  length = 0;
-}
-
 void StepDelta(const DeltaShape& shape, const DeltaConstants& constants, const DeltaToken& token,
-               DeltaState& state, std::span<float> out) {
+               RecurrentState& state, std::span<float> out) {
   const size_t width = shape.width;
-  std::vector<float> mixed = Convolve(shape, constants.kernel, token.mixed, state);
+  std::vector<float> mixed = Convolve(shape.state(), {constants.kernel, {}}, token.mixed, state);
   const std::span<float> queries = std::span(mixed).first(shape.key_heads * width);
   const std::span<float> keys = std::span(mixed).subspan(shape.key_heads * width, queries.size());
   const std::span<const float> values = std::span(mixed).subspan(2 * queries.size());
@@ -105,7 +77,7 @@ void StepDelta(const DeltaShape& shape, const DeltaConstants& constants, const D
     const float rate = constants.decay[head] * Softplus(token.alpha[head] + constants.bias[head]);
     const std::span<float> own = out.subspan(at, width);
     StepHead(queries.subspan(from, width), keys.subspan(from, width), values.subspan(at, width),
-             std::exp(rate), Sigmoid(token.beta[head]),
+             std::exp(rate), SigmoidOf(token.beta[head]),
              std::span(state.memory).subspan(at * width, width * width), own);
     NormAndGate(constants, token.gate.subspan(at, width), own);
   }

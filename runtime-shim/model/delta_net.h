@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime-shim/model/recurrence.h"
+
 namespace moepack::runtime {
 
 // Query and key heads are `key_heads`, value heads a multiple of them; all are `width` wide.
@@ -22,6 +24,8 @@ struct DeltaShape {
 
   uint32_t channels() const { return (2 * key_heads + value_heads) * width; }
   uint32_t values() const { return value_heads * width; }
+  // Each value head has a matrix of `width` rows (keys) and columns (values).
+  RecurrentShape state() const { return {kernel, channels(), uint64_t{values()} * width}; }
   uint32_t KeyHeadOf(uint32_t head) const {
     return tiled ? head % key_heads : head / (value_heads / key_heads);
   }
@@ -37,17 +41,6 @@ struct DeltaConstants {
   float eps = 0;
 };
 
-// What a session keeps of a layer's past: the last kernel - 1 tokens before the convolution, the
-// oldest first, and for each value head a matrix of `width` rows (keys) and columns (values).
-struct DeltaState {
-  std::vector<float> window;  // (kernel - 1) x channels
-  std::vector<float> memory;  // value heads x width x width
-  uint32_t length = 0;        // tokens that went into it
-
-  // Makes the state of no tokens.
-  void Clear(const DeltaShape& shape);
-};
-
 // What the projections give for one token.
 struct DeltaToken {
   std::span<const float> mixed;        // channels: queries, keys, values
@@ -58,6 +51,6 @@ struct DeltaToken {
 // Adds a token to the state and writes what it reads, `values` numbers. REQUIRES: sizes fit the
 // shape.
 void StepDelta(const DeltaShape& shape, const DeltaConstants& constants, const DeltaToken& token,
-               DeltaState& state, std::span<float> out);
+               RecurrentState& state, std::span<float> out);
 
 }  // namespace moepack::runtime

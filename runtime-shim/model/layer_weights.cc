@@ -49,6 +49,8 @@ class TrunkBuilder {
             slots_.OptionalVector(name + ".bias", spec_.width)};
   }
 
+  Matrix WidthNorm(const char* name) { return slots_.RequiredVector(Name(name), spec_.width); }
+
   Linear Weighted(const char* name, MatrixShape shape) {
     Linear linear;
     linear.weight = slots_.Required(Name(name) + ".weight", shape);
@@ -61,10 +63,10 @@ class TrunkBuilder {
     uint64_t query = 0, key = 0, value = 0, output = 0;
   };
   HeadRows RowsOf(const LayerSpec& layer) const {
-    const uint64_t query = uint64_t{layer.heads} * spec_.key_width;
-    return {spec_.gated_queries ? 2 * query : query, uint64_t{layer.key_heads} * spec_.key_width,
-            uint64_t{layer.key_heads} * spec_.value_width,
-            uint64_t{layer.heads} * spec_.value_width};
+    const uint64_t query = uint64_t{layer.heads} * layer.key_width;
+    return {spec_.gated_queries ? 2 * query : query, uint64_t{layer.key_heads} * layer.key_width,
+            uint64_t{layer.key_heads} * layer.value_width,
+            uint64_t{layer.heads} * layer.value_width};
   }
 
   void FusedProjections(const HeadRows& rows, AttentionWeights& attention) {
@@ -86,20 +88,22 @@ class TrunkBuilder {
     } else {
       attention.query = Weighted("attn_q", {rows.query, spec_.width});
       attention.key = Weighted("attn_k", {rows.key, spec_.width});
-      attention.value = Weighted("attn_v", {rows.value, spec_.width});
+      const bool keys = spec_.norm_values && !slots_.Has(Name("attn_v.weight"));
+      if (!keys) attention.value = Weighted("attn_v", {rows.value, spec_.width});
     }
     const bool whole = spec_.norm_whole_projection;
     attention.query_norm =
-        slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? rows.query : spec_.key_width);
+        slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? rows.query : layer.key_width);
     attention.key_norm =
-        slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? rows.key : spec_.key_width);
+        slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? rows.key : layer.key_width);
     attention.head_gate = slots_.Optional(Name("attn_gate.weight"), {layer.heads, spec_.width});
     attention.output = Weighted("attn_output", {spec_.width, rows.output});
   }
 
-  std::vector<float> Constants(const char* name, uint64_t count) {
+  std::vector<float> Constants(const char* name, MatrixShape shape) {
+    const uint64_t count = shape.rows * shape.columns;
     if (!slots_.Has(Name(name))) slots_.Refuse(Name(name), Cat("a tensor of ", count), "none");
-    return slots_.Values(Name(name), count);
+    return slots_.Values(Name(name), shape);
   }
 
   void DeltaProjections(DeltaWeights& delta) {
@@ -116,10 +120,24 @@ class TrunkBuilder {
     delta.output = slots_.Required(Name("ssm_out.weight"), {spec_.width, shape.values()});
     delta.constants.kernel =
         slots_.Values(Name("ssm_conv1d.weight"), {shape.channels(), shape.kernel});
-    delta.constants.bias = Constants("ssm_dt.bias", shape.value_heads);
-    delta.constants.decay = Constants("ssm_a", shape.value_heads);
-    delta.constants.norm = Constants("ssm_norm.weight", shape.width);
+    delta.constants.bias = Constants("ssm_dt.bias", {1, shape.value_heads});
+    delta.constants.decay = Constants("ssm_a", {1, shape.value_heads});
+    delta.constants.norm = Constants("ssm_norm.weight", {1, shape.width});
     delta.constants.eps = spec_.norm_eps;
+  }
+
+  void Mamba(MambaWeights& mamba) {
+    const MambaShape& shape = spec_.mamba;
+    mamba.in = slots_.Required(Name("ssm_in.weight"), {shape.projected(), spec_.width});
+    mamba.out = slots_.Required(Name("ssm_out.weight"), {spec_.width, shape.inner()});
+    MambaConstants& constants = mamba.constants;
+    constants.kernel = Constants("ssm_conv1d.weight", {shape.channels(), shape.kernel});
+    constants.kernel_bias = slots_.Values(Name("ssm_conv1d.bias"), shape.channels());
+    constants.step_bias = Constants("ssm_dt.bias", {1, shape.heads});
+    constants.decay = Constants("ssm_a", {shape.heads, 1});
+    constants.skip = Constants("ssm_d", {shape.heads, 1});
+    constants.norm = Constants("ssm_norm.weight", {shape.groups, shape.inner() / shape.groups});
+    constants.eps = spec_.norm_eps;
   }
 
   void LatentProjections(AttentionWeights& attention) {
@@ -150,38 +168,58 @@ class TrunkBuilder {
 
   MlpWeights Mlp(const char* gate, const char* up, const char* down) {
     MlpWeights mlp;
-    mlp.gate = Weighted(gate, {0, spec_.width});
+    if (spec_.gated_mlps) mlp.gate = Weighted(gate, {0, spec_.width});
     mlp.up = Weighted(up, {mlp.gate.weight.rows, spec_.width});
-    mlp.down = Weighted(down, {spec_.width, mlp.gate.weight.rows});
+    mlp.down = Weighted(down, {spec_.width, mlp.inner()});
     return mlp;
   }
 
   void Experts(uint32_t expert_count, LayerWeights& layer) {
     layer.router = Weighted("ffn_gate_inp", {expert_count, spec_.width});
     layer.selection_bias = slots_.Values(Name("exp_probs_b.bias"), expert_count);
-    if (!slots_.Has(Name("ffn_gate_shexp.weight"))) return;
+    if (spec_.expert_space > 0) {
+      layer.space_down =
+          slots_.Required(Name("ffn_latent_down.weight"), {spec_.expert_space, spec_.width});
+      layer.space_up =
+          slots_.Required(Name("ffn_latent_up.weight"), {spec_.width, spec_.expert_space});
+    }
+    if (!slots_.Has(Name("ffn_down_shexp.weight"))) return;
     layer.shared = Mlp("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp");
     layer.shared_gate = slots_.Optional(Name("ffn_gate_inp_shexp.weight"), {1, spec_.width});
+  }
+
+  void Feed(uint32_t number, const char* norm, LayerWeights& layer) {
+    layer.mlp_norm = Norm(Name(norm));
+    const auto found = weights_.moe_layers.find(number);
+    const bool experts = found != weights_.moe_layers.end();
+    if (experts) Experts(found->second, layer);
+    if (!experts || spec_.parallel_experts) layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
+    if (!spec_.parallel_experts) return;
+    layer.attention.norm_after = WidthNorm("post_attention_norm.weight");
+    layer.parallel = {WidthNorm("post_ffw_norm_1.weight"), WidthNorm("pre_ffw_norm_2.weight"),
+                      WidthNorm("post_ffw_norm_2.weight"), WidthNorm("post_ffw_norm.weight"),
+                      WidthNorm("ffn_gate_inp.scale")};
+    const std::vector<float> scale = slots_.Values(Name("layer_output_scale.weight"), 1);
+    if (!scale.empty()) layer.parallel.scale = scale[0];
   }
 
   LayerWeights Layer(uint32_t number) {
     layer_ = number;
     LayerWeights layer;
+    if (!spec_.layer[number].mixes) {
+      Feed(number, "attn_norm", layer);
+      return layer;
+    }
     layer.attention.norm = Norm(Name("attn_norm"));
     if (spec_.layer[number].recurrent)
-      DeltaProjections(layer.delta);
+      spec_.mamba.heads > 0 ? Mamba(layer.mamba) : DeltaProjections(layer.delta);
     else if (spec_.is_latent())
       LatentProjections(layer.attention);
     else
       PlainProjections(layer.attention);
     layer.attention.sinks =
         slots_.OptionalVector(Name("attn_sinks.weight"), spec_.layer[number].heads);
-    layer.mlp_norm = Norm(Name(spec_.second_norm));
-    const auto found = weights_.moe_layers.find(number);
-    if (found != weights_.moe_layers.end())
-      Experts(found->second, layer);
-    else
-      layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
+    if (spec_.layer[number].feeds) Feed(number, spec_.second_norm, layer);
     return layer;
   }
 
@@ -258,17 +296,28 @@ class SetBuilder {
     return {fused.weight.Slice(half * rows, rows), ValuesOf(fused.bias, half * rows, rows)};
   }
 
+  std::vector<MlpWeights> Ungated(uint32_t count) {
+    const uint32_t width = spec_.expert_width();
+    const Linear up = Stacked("ffn_up_exps", count, {0, width});
+    const Linear down = Stacked("ffn_down_exps", count, {width, up.weight.rows / count});
+    std::vector<MlpWeights> experts(slots_.failed() ? 0 : count);
+    for (uint32_t index = 0; index < experts.size(); ++index)
+      experts[index] = {{}, OneOf(up, count, index), OneOf(down, count, index), 1};
+    return experts;
+  }
+
   std::vector<MlpWeights> Layer(uint32_t number, uint32_t count) {
     layer_ = number;
+    if (!spec_.gated_mlps) return Ungated(count);
     const bool fused = slots_.Has(Name("ffn_gate_up_exps.weight"));
-    const Linear gate =
-        Stacked(fused ? "ffn_gate_up_exps" : "ffn_gate_exps", count, {0, spec_.width});
+    const uint32_t width = spec_.expert_width();
+    const Linear gate = Stacked(fused ? "ffn_gate_up_exps" : "ffn_gate_exps", count, {0, width});
     const uint32_t rows = gate.weight.rows / count;
     if (fused && rows % 2 != 0)
       slots_.Refuse(Name("ffn_gate_up_exps.weight"), "an even number of rows", Cat(rows));
     const uint32_t inner = fused ? rows / 2 : rows;
-    const Linear up = fused ? Linear{} : Stacked("ffn_up_exps", count, {inner, spec_.width});
-    const Linear down = Stacked("ffn_down_exps", count, {spec_.width, inner});
+    const Linear up = fused ? Linear{} : Stacked("ffn_up_exps", count, {inner, width});
+    const Linear down = Stacked("ffn_down_exps", count, {width, inner});
     std::vector<MlpWeights> experts(slots_.failed() ? 0 : count);
     for (uint32_t index = 0; index < experts.size(); ++index) {
       const Linear first = OneOf(gate, count, index);
@@ -276,6 +325,9 @@ class SetBuilder {
       experts[index].up = fused ? HalfOf(first, 1) : OneOf(up, count, index);
       experts[index].down = OneOf(down, count, index);
     }
+    const std::vector<float> scales = slots_.Values(Name("ffn_down_exps.scale"), count);
+    for (uint32_t index = 0; index < scales.size() && index < experts.size(); ++index)
+      experts[index].output_scale = scales[index];
     return experts;
   }
 

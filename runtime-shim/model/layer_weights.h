@@ -16,6 +16,7 @@ namespace moepack::runtime {
 
 struct AttentionWeights {
   Linear norm;
+  Matrix norm_after;  // of what attention gives (Gemma-4)
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
   Matrix head_gate;  // Step-3.5: one row per head, whose sigmoid multiplies the head's result
@@ -31,13 +32,30 @@ struct DeltaWeights {
   DeltaConstants constants;
 };
 
+// The rows of `in` are those of gates, channels and time steps (mamba.h).
+struct MambaWeights {
+  Matrix in, out;
+  MambaConstants constants;
+};
+
+// ModelSpec::parallel_experts: norms of what the MLP gives, of what goes into the experts, of what
+// they give, and of both together; the router's norm; what the layer's result is multiplied with.
+struct ParallelWeights {
+  Matrix mlp_out, experts_in, experts_out, out, router;
+  float scale = 1;
+};
+
 struct LayerWeights {
   AttentionWeights attention;
-  DeltaWeights delta;  // of recurrent layers, which have of `attention` only the norm
+  // One of these in recurrent layers, which have of `attention` only the norm.
+  DeltaWeights delta;
+  MambaWeights mamba;
   Linear mlp_norm;
-  MlpWeights dense;  // of layers without experts
-  Linear router;     // of layers with experts
+  MlpWeights dense;  // of layers without experts, or beside them
+  ParallelWeights parallel;
+  Linear router;  // of layers with experts
   std::vector<float> selection_bias;
+  Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' values and back
   MlpWeights shared;
   Matrix shared_gate;
   bool moe() const { return static_cast<bool>(router.weight); }

@@ -29,7 +29,7 @@ std::string FamiliesThatRun() {
   return names;
 }
 
-void ReadHeads(SpecKeys& keys, ModelSpec& spec) {
+void ReadHeads(const RuntimeFamily& family, SpecKeys& keys, ModelSpec& spec) {
   const std::vector<uint32_t> heads = keys.PerLayer("attention.head_count", spec.layers, 0);
   spec.layer.resize(spec.layers);
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
@@ -46,6 +46,7 @@ void ReadHeads(SpecKeys& keys, ModelSpec& spec) {
       keys.PerLayer("attention.head_count_kv", spec.layers, spec.heads);
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     const uint32_t count = key_heads[layer];
+    if (count == 0 && family.layers_without_heads) continue;
     if (count == 0 || heads[layer] % count != 0)
       keys.Refuse("attention.head_count_kv", Cat("a divisor of ", heads[layer]), Cat(count));
     spec.layer[layer].key_heads = count;
@@ -53,7 +54,7 @@ void ReadHeads(SpecKeys& keys, ModelSpec& spec) {
   }
 }
 
-void ReadShape(SpecKeys& keys, ModelSpec& spec) {
+void ReadShape(const RuntimeFamily& family, SpecKeys& keys, ModelSpec& spec) {
   const uint32_t blocks = keys.Required("block_count");
   const uint32_t extra = keys.Uint("nextn_predict_layers", 0);
   if (extra >= blocks) {
@@ -67,12 +68,16 @@ void ReadShape(SpecKeys& keys, ModelSpec& spec) {
   spec.layers = blocks - extra;
   spec.width = keys.Required("embedding_length");
   spec.context = keys.Required("context_length");
-  ReadHeads(keys, spec);
+  ReadHeads(family, keys, spec);
   if (!keys.status()) return;
   spec.key_width = keys.Uint("attention.key_length", spec.width / spec.heads);
   spec.value_width = keys.Uint("attention.value_length", spec.width / spec.heads);
   if (spec.key_width == 0) keys.Refuse("attention.key_length", "at least 1", "0");
   if (spec.value_width == 0) keys.Refuse("attention.value_length", "at least 1", "0");
+  for (LayerSpec& layer : spec.layer) {
+    layer.key_width = spec.key_width;
+    layer.value_width = spec.value_width;
+  }
   spec.norm_eps = keys.RequiredFloat("attention.layer_norm_rms_epsilon");
 }
 
@@ -129,7 +134,7 @@ Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& met
                  Cat("these run: ", FamiliesThatRun())};
   }
   SpecKeys keys(path, metadata);
-  ReadShape(keys, spec);
+  ReadShape(*family, keys, spec);
   SHARD_CHECK(keys.status());
   ReadRope(keys, spec);
   SHARD_CHECK(CheckExpertKeys(path, metadata));

@@ -12,6 +12,7 @@
 #include "libshard/model/routing.h"
 #include "runtime-shim/executor/shapes.h"
 #include "runtime-shim/model/delta_net.h"
+#include "runtime-shim/model/mamba.h"
 #include "runtime-shim/model/spec_keys.h"
 
 namespace moepack::runtime {
@@ -31,9 +32,13 @@ struct RopeSpec {
 
 struct LayerSpec {
   uint32_t heads = 0, key_heads = 0;
+  uint32_t key_width = 0, value_width = 0;  // of one head
   bool rope = true;
-  bool local_rope = false;         // ModelSpec::local_rope instead of the model's usual one
-  bool recurrent = false;          // a gated delta net in place of attention
+  bool local_rope = false;  // ModelSpec::local_rope instead of the model's usual one
+  bool recurrent = false;   // a gated delta net or Mamba-2 in place of attention
+  // False in models whose layers are one thing each: no attention (or recurrence) before the MLP,
+  // and no MLP or experts after it.
+  bool mixes = true, feeds = true;
   uint32_t window = 0, chunk = 0;  // AttentionShape
   // The router of MoE layers. The tensors tell which layers these are, and their experts.
   Routing router;
@@ -43,11 +48,11 @@ struct ModelSpec {
   std::string architecture;
   uint32_t layers = 0;  // without blocks for multi-token prediction
   uint32_t width = 0, context = 0;
-  uint32_t heads = 0, key_heads = 0;  // of the layer that has most
-  uint32_t key_width = 0, value_width = 0;
+  uint32_t heads = 0, key_heads = 0;        // of the layer that has most
+  uint32_t key_width = 0, value_width = 0;  // of layers that say nothing else
   float norm_eps = 0;
   RopeSpec rope;
-  RopeSpec local_rope;  // of layers with a window (MiMo-V2, Step-3.5)
+  RopeSpec local_rope;  // of layers with a window (MiMo-V2, Step-3.5, Gemma-4)
   const RopeSpec& RopeOf(uint32_t number) const {
     return layer[number].local_rope ? local_rope : rope;
   }
@@ -63,7 +68,10 @@ struct ModelSpec {
   bool unused_indexer = false;
   bool is_latent() const { return latent.rank > 0; }
 
-  DeltaShape delta;  // of recurrent layers (Qwen3-Next, Qwen3.5)
+  // Of recurrent layers, one of them: Qwen3-Next and Qwen3.5, Nemotron-H.
+  DeltaShape delta;
+  MambaShape mamba;
+  RecurrentShape recurrence() const { return mamba.heads > 0 ? mamba.state() : delta.state(); }
 
   float attention_scale = 0;
   float value_scale = 1;       // multiplies what attention gives (MiMo-V2)
@@ -71,16 +79,23 @@ struct ModelSpec {
   bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
   bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
+  bool norm_values = false;            // Gemma-4: unweighted; keys may stand for the values, too
+  // Gemma-4: each layer has an MLP beside the experts, and norms before and after both.
+  bool parallel_experts = false;
   // Attention temperature (Llama-4): queries of layers without rotation are scaled by
   // 1 + temperature * ln(1 + floor((position + 1) / temperature_floor)).
   float temperature = 0;
   uint32_t temperature_floor = 0;
 
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
-  Activation activation = Activation::kSilu;         // for dense and shared MLPs
+  float logit_cap = 0;                        // logits become cap * tanh(logit / cap); 0: they stay
+  Activation activation = Activation::kSilu;  // for dense and shared MLPs
   Activation expert_activation = Activation::kSilu;  // for routed experts
   bool weigh_inputs = false;             // Llama-4: the gate multiplies the expert's input
   const char* second_norm = "ffn_norm";  // the tensor before the MLP
+  bool gated_mlps = true;                // MLPs and experts have a gate beside `up`
+  uint32_t expert_space = 0;  // experts work on so many values, between two projections; 0: width
+  uint32_t expert_width() const { return expert_space > 0 ? expert_space : width; }
 
   std::vector<LayerSpec> layer;
 };
@@ -92,6 +107,8 @@ struct RuntimeFamily {
   // Everything that is peculiar to it; the common keys and the routing are read already. Complains
   // to `keys`. Null when nothing is.
   void (*fill)(SpecKeys& keys, ModelSpec& spec) = nullptr;
+  // Layers without key heads are none of attention (LayerSpec::mixes), which `fill` sorts out.
+  bool layers_without_heads = false;
 };
 std::span<const RuntimeFamily> AllRuntimeFamilies();
 

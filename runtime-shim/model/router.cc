@@ -112,8 +112,10 @@ Status CheckValues(const char* thing, std::span<const float> values, size_t coun
 std::vector<uint32_t> Largest(const Floats& values, size_t count) {
   std::vector<uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return values[a] > values[b]; });
+  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
+                    [&](uint32_t a, uint32_t b) {
+                      return values[a] != values[b] ? values[a] > values[b] : a < b;
+                    });
   order.resize(count);
   return order;
 }

@@ -35,6 +35,8 @@ double Activated(Activation kind, double gate, double up) {
       return ClampedSilu(gate, up);
     case Activation::kSigmoid:
       return Sigmoid(gate) * up;
+    case Activation::kSquaredRelu:
+      return gate < 0 ? 0 : gate * gate;  // keeps NaN
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

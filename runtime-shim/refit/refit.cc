@@ -30,6 +30,16 @@ std::vector<float> TamingWeights(const std::vector<float>& squares) {
   return weights;
 }
 
+// A least-squares fit needs experts whose sum goes into the stream as it is.
+Status CheckForm(const DeviceModel& model) {
+  const ModelSpec& spec = model.spec();
+  if (!spec.parallel_experts && spec.expert_space == 0) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(model.weights().path,
+                   ": refit: expected experts whose sum is added to the stream, found ",
+                   spec.parallel_experts ? "a norm after the sum" : "a projection after the sum")};
+}
+
 class RefitRun {
  public:
   static Result<std::unique_ptr<RefitRun>> Open(const RefitInput& input,
@@ -37,6 +47,7 @@ class RefitRun {
                                                 const RefitEvents& events) {
     auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
     SHARD_CHECK(CheckSteps(options.steps));
+    SHARD_CHECK(CheckForm(run->model_));
     SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
                                                            options.fold, input.bos}));
     SHARD_TRY(SourceLayers source, SourceLayers::Open(run->model_));

@@ -64,16 +64,30 @@ void Forward::Norm(const Linear& norm, const Rows& x, const Rows& y) {
 Status Forward::RunAttentionOf(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
+  if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
+  if (!spec_.layer[layer].feeds || FeedsInParallel()) return Ok();
+  const Rows normed = Now(scratch_.normed);
+  Norm(weights_->mlp_norm, Now(scratch_.hidden), normed);
+  return Mark("norm before the MLP", normed);
+}
+
+Status Forward::MixLayer() {
   const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
   Norm(weights_->attention.norm, hidden, normed);
   SHARD_CHECK(Mark("attention norm", normed));
   SHARD_CHECK(Attend());
-  executor_.Add(hidden, Now(scratch_.branch), spec_.residual_scale);
-  Norm(weights_->mlp_norm, hidden, normed);
-  return Mark("norm before the MLP", normed);
+  const Rows branch = Now(scratch_.branch);
+  const Matrix& after = weights_->attention.norm_after;
+  if (after) executor_.RmsNorm(branch, {after, {}, spec_.norm_eps}, branch);
+  executor_.Add(hidden, branch, spec_.residual_scale);
+  return Ok();
 }
 
+bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights_->moe(); }
+
 Status Forward::RunMlp() {
+  if (!spec_.layer[layer_].feeds) return Ok();
+  if (FeedsInParallel()) return FeedInParallel();
   const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
   if (weights_->moe()) {
     SHARD_CHECK(MixExperts());
@@ -107,11 +121,11 @@ Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
   bool holds = true;
   for (uint32_t layer = 0; layer < layers; ++layer) {
     if (!spec_.layer[layer].recurrent) continue;
-    holds = holds && (*segment.caches)[layer].delta.length == segment.past;
+    holds = holds && (*segment.caches)[layer].state.length == segment.past;
   }
   if (holds) return Ok();
   for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
-    if (spec_.layer[layer].recurrent) (*segment.caches)[layer].delta.Clear(spec_.delta);
+    if (spec_.layer[layer].recurrent) (*segment.caches)[layer].state.Clear(spec_.recurrence());
   }
   for (uint32_t first = 0; first < segment.past;) {
     Segment part = segment;

@@ -10,29 +10,9 @@
 
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/scratch.h"
+#include "runtime-shim/session/segment.h"
 
 namespace moepack::runtime {
-
-// The factors of rotary angles (PairTurns), and those of layers with rope.local_rope.
-struct Turns {
-  std::vector<double> pairs, local;
-};
-
-// A session's tokens in a pass. The first is at position `past`. Borrows everything; `observer` may
-// be null.
-struct Segment {
-  std::span<const uint32_t> tokens;
-  uint32_t past = 0;
-  LayerCaches* caches = nullptr;
-  const EligibleTables* eligible = nullptr;
-  RoutingObserver* observer = nullptr;
-  const Turns* turns = nullptr;
-  // The tokens at the positions before `past`: the state of a recurrent layer that holds others is
-  // made again of them.
-  std::span<const uint32_t> before = {};
-  uint32_t first_row = 0;  // among the rows of the pass; set by Forward::Run
-  uint32_t count() const { return static_cast<uint32_t>(tokens.size()); }
-};
 
 class Forward {
  public:
@@ -76,6 +56,8 @@ class Forward {
   std::vector<uint32_t> Place(std::span<Segment> segments);
   Status EmbedTokens(std::span<const uint32_t> tokens);
   Status RunAttentionOf(uint32_t layer);
+  Status MixLayer();
+  bool FeedsInParallel() const;
 
   // forward_attention.cc
   Status Attend();
@@ -89,6 +71,7 @@ class Forward {
     Rows keys, values;
   };
   CacheRows NewCacheRows() const;
+  void ProjectValues(const Rows& normed, const CacheRows& rows);
   void StoreCacheRows(const CacheRows& rows);
   AttentionShape ShapeOfAttention(const Segment& segment) const;
   Status MixHeads();
@@ -96,10 +79,16 @@ class Forward {
   Rows QueriesNow() const;
   Rows AttendedNow() const;
 
+  // forward_mamba.cc
+  Status RunMamba();
+
   // forward_delta.cc
   Status RunDelta();
   Status ProjectDelta();
   void StepDeltas(const Segment& segment);
+
+  // forward_parallel.cc
+  Status FeedInParallel();
 
   // forward_experts.cc
   Status MixExperts();
@@ -140,8 +129,8 @@ class Forward {
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;
-  // Of a delta net: what its projections gave, and what it makes of it.
-  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, delta_out_;
+  // Of a delta net what its projections gave; of any recurrence what it makes of that.
+  std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, recurrent_out_;
 };
 
 }  // namespace moepack::runtime

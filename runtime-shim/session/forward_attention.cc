@@ -20,12 +20,14 @@ Rows HeadOf(const Rows& rows, uint32_t head, uint32_t width) {
 
 Rows Forward::QueriesNow() const {
   if (spec_.is_latent()) return Now(scratch_.queries);
-  return Dense(scratch_.queries, spec_.layer[layer_].heads * spec_.key_width);
+  const LayerSpec& layer = spec_.layer[layer_];
+  return Dense(scratch_.queries, layer.heads * layer.key_width);
 }
 
 Rows Forward::AttendedNow() const {
   if (spec_.is_latent()) return Now(scratch_.attended);
-  return Dense(scratch_.attended, spec_.layer[layer_].heads * spec_.value_width);
+  const LayerSpec& layer = spec_.layer[layer_];
+  return Dense(scratch_.attended, layer.heads * layer.value_width);
 }
 
 AttentionShape Forward::ShapeOfAttention(const Segment& segment) const {
@@ -33,8 +35,8 @@ AttentionShape Forward::ShapeOfAttention(const Segment& segment) const {
   AttentionShape shape;
   shape.heads = layer.heads;
   shape.key_heads = spec_.is_latent() ? 1 : layer.key_heads;
-  shape.key_width = spec_.is_latent() ? spec_.latent.rank + spec_.rope.dims : spec_.key_width;
-  shape.value_width = spec_.is_latent() ? spec_.latent.rank : spec_.value_width;
+  shape.key_width = spec_.is_latent() ? spec_.latent.rank + spec_.rope.dims : layer.key_width;
+  shape.value_width = spec_.is_latent() ? spec_.latent.rank : layer.value_width;
   shape.past = segment.past;
   shape.window = layer.window;
   shape.chunk = layer.chunk;
@@ -45,9 +47,9 @@ AttentionShape Forward::ShapeOfAttention(const Segment& segment) const {
 Forward::CacheRows Forward::NewCacheRows() const {
   if (segments_.size() > 1 && spec_.is_latent()) return {Now(scratch_.keys), {}};
   if (segments_.size() > 1) {
-    const uint32_t heads = spec_.layer[layer_].key_heads;
-    return {Dense(scratch_.keys, heads * spec_.key_width),
-            Dense(scratch_.values, heads * spec_.value_width)};
+    const LayerSpec& layer = spec_.layer[layer_];
+    return {Dense(scratch_.keys, layer.key_heads * layer.key_width),
+            Dense(scratch_.values, layer.key_heads * layer.value_width)};
   }
   const Segment& only = segments_.front();
   const LayerCache& cache = (*only.caches)[layer_];
@@ -100,6 +102,18 @@ void Forward::ProjectQueries(const Rows& normed, const Rows& queries) {
   executor_.Copy(pairs.Columns(0, spec_.key_width), HeadsOf(queries, spec_.layer[layer_].heads));
 }
 
+void Forward::ProjectValues(const Rows& normed, const CacheRows& rows) {
+  const Linear& value = weights_->attention.value;
+  if (value.weight) {
+    executor_.Project(value, normed, rows.values);
+  } else {
+    executor_.Copy(rows.keys, rows.values);  // before the keys are normed and rotated
+  }
+  if (!spec_.norm_values) return;
+  const Rows heads = HeadsOf(rows.values, spec_.layer[layer_].key_heads);
+  executor_.RmsNorm(heads, {{}, {}, spec_.norm_eps}, heads);
+}
+
 Status Forward::ProjectHeads() {
   const AttentionWeights& weights = weights_->attention;
   const LayerSpec& layer = spec_.layer[layer_];
@@ -107,7 +121,7 @@ Status Forward::ProjectHeads() {
   const auto [keys, values] = NewCacheRows();
   ProjectQueries(normed, queries);
   executor_.Project(weights.key, normed, keys);
-  executor_.Project(weights.value, normed, values);
+  ProjectValues(normed, {keys, values});
   SHARD_CHECK(Mark("queries", queries));
   SHARD_CHECK(Mark("keys", keys));
   SHARD_CHECK(Mark("values", values));
@@ -118,7 +132,7 @@ Status Forward::ProjectHeads() {
   }
   const RopeSpec& rope = spec_.RopeOf(layer_);
   const Rows turns = Now(layer.local_rope ? scratch_.local_turns : scratch_.turns);
-  Rotation rotation{layer.heads, spec_.key_width, 0, rope.dims, rope.pairing};
+  Rotation rotation{layer.heads, layer.key_width, 0, rope.dims, rope.pairing};
   executor_.Rotate(queries, rotation, turns);
   rotation.heads = layer.key_heads;
   executor_.Rotate(keys, rotation, turns);
@@ -207,7 +221,7 @@ Rows Forward::GateHeads() {
 }
 
 Status Forward::Attend() {
-  if (spec_.layer[layer_].recurrent) return RunDelta();
+  if (spec_.layer[layer_].recurrent) return spec_.mamba.heads > 0 ? RunMamba() : RunDelta();
   if (spec_.is_latent()) {
     SHARD_CHECK(ProjectLatent());
   } else {

@@ -30,10 +30,10 @@ Status Forward::ProjectDelta() {
     out.resize(result.values());
     return executor_.Read(result, out);
   };
-  SHARD_CHECK(project(weights.mixed, scratch_.delta_mixed, delta_mixed_));
-  SHARD_CHECK(project(weights.gate, scratch_.delta_values, delta_gate_));
-  SHARD_CHECK(project(weights.strengths, scratch_.delta_values, delta_strengths_));
-  if (weights.rates) return project(weights.rates, scratch_.delta_values, delta_rates_);
+  SHARD_CHECK(project(weights.mixed, scratch_.recurrent_in, delta_mixed_));
+  SHARD_CHECK(project(weights.gate, scratch_.recurrent_out, delta_gate_));
+  SHARD_CHECK(project(weights.strengths, scratch_.recurrent_out, delta_strengths_));
+  if (weights.rates) return project(weights.rates, scratch_.recurrent_out, delta_rates_);
   std::vector<float> beta;
   delta_rates_.clear();
   const size_t width = 2 * size_t{shape.value_heads};
@@ -51,7 +51,7 @@ Status Forward::ProjectDelta() {
 void Forward::StepDeltas(const Segment& segment) {
   const DeltaShape& shape = spec_.delta;
   const size_t channels = shape.channels(), values = shape.values(), heads = shape.value_heads;
-  DeltaState& state = (*segment.caches)[layer_].delta;
+  RecurrentState& state = (*segment.caches)[layer_].state;
   const size_t end = segment.first_row + segment.count();
   for (size_t row = segment.first_row; row < end; ++row) {
     const DeltaToken token = {std::span(delta_mixed_).subspan(row * channels, channels),
@@ -59,18 +59,18 @@ void Forward::StepDeltas(const Segment& segment) {
                               std::span(delta_strengths_).subspan(row * heads, heads),
                               std::span(delta_rates_).subspan(row * heads, heads)};
     StepDelta(shape, weights_->delta.constants, token, state,
-              std::span(delta_out_).subspan(row * values, values));
+              std::span(recurrent_out_).subspan(row * values, values));
   }
 }
 
 Status Forward::RunDelta() {
   const uint32_t values = spec_.delta.values();
   SHARD_CHECK(ProjectDelta());
-  SHARD_CHECK(Mark("projections of linear attention", Now(scratch_.delta_mixed)));
-  delta_out_.resize(size_t{count_} * values);
+  SHARD_CHECK(Mark("projections of linear attention", Now(scratch_.recurrent_in)));
+  recurrent_out_.resize(size_t{count_} * values);
   for (const Segment& segment : segments_) StepDeltas(segment);
-  const Rows out = Dense(scratch_.delta_values, values);
-  executor_.Write(delta_out_, out);
+  const Rows out = Dense(scratch_.recurrent_out, values);
+  executor_.Write(recurrent_out_, out);
   SHARD_CHECK(Mark("linear attention", out));
   executor_.MatMul(weights_->delta.output, out, Now(scratch_.branch));
   return Mark("attention output", Now(scratch_.branch));

@@ -42,7 +42,7 @@ Picked PickedOf(std::span<const Segment> segments, uint32_t layer,
         expert->rows.weights = table[own.ids[rank]];
       }
       expert->rows.rows.push_back(row);
-      expert->rows.gates.push_back(own.weights[rank]);
+      expert->rows.gates.push_back(own.weights[rank] * expert->rows.weights->output_scale);
       expert->places.push_back(row * own.ids.size() + rank);
     }
   }
@@ -107,14 +107,26 @@ bool Forward::WantsOutputs() const {
 
 Status Forward::RunExperts(std::span<const Selection> chosen) {
   const Picked picked = PickedOf(segments_, layer_, chosen);
-  const ExpertBatch batch = {picked.experts,           Now(scratch_.normed),
-                             Now(scratch_.branch),     spec_.expert_activation,
-                             spec_.weigh_inputs,       Now(scratch_.expert_in),
-                             Now(scratch_.expert_out), Now(scratch_.gate),
-                             Now(scratch_.up),         Now(scratch_.zeros)};
+  const uint32_t width = spec_.expert_width();
+  Rows in = Now(scratch_.normed), sum = Now(scratch_.branch);
+  if (weights_->space_down) {
+    in = Now(scratch_.space_in), sum = Now(scratch_.space_out);
+    executor_.MatMul(weights_->space_down, Now(scratch_.normed), in);
+  }
+  const ExpertBatch batch = {picked.experts,
+                             in,
+                             sum,
+                             spec_.expert_activation,
+                             spec_.weigh_inputs,
+                             Dense(scratch_.expert_in, width),
+                             Dense(scratch_.expert_out, width),
+                             Now(scratch_.gate),
+                             Now(scratch_.up),
+                             Dense(scratch_.zeros, width)};
   const bool outputs = WantsOutputs();
   OutputSizes sizes;
   SHARD_CHECK(executor_.MixExperts(batch, outputs || trace_ ? &sizes : nullptr));
+  if (weights_->space_up) executor_.MatMul(weights_->space_up, sum, Now(scratch_.branch));
   const size_t top_k = spec_.layer[layer_].router.top_k;
   norms_.assign(outputs ? chosen.size() * top_k : 0, 0);
   peaks_.assign(norms_.size(), 0);
@@ -157,7 +169,7 @@ void Forward::Observe(std::span<const Selection> chosen) {
 
 void Forward::AddShared() {
   const MlpWeights& shared = weights_->shared;
-  if (!shared.gate.weight) return;
+  if (!shared) return;
   const Rows normed = Now(scratch_.normed), out = Now(scratch_.expert_out);
   executor_.RunMlp(shared, spec_.activation, normed, {Now(scratch_.gate), Now(scratch_.up), out});
   if (weights_->shared_gate) {

@@ -47,7 +47,7 @@ std::vector<Segment> LayerPass::SegmentsOf(WindowTokenSpans windows,
   for (size_t i = 0; i < windows.size(); ++i) {
     Caches& caches = caches_[i];
     if (model_.spec().layer[layer_].recurrent)
-      caches.layers[layer_].delta.Clear(model_.spec().delta);
+      caches.layers[layer_].state.Clear(model_.spec().recurrence());
     segments.push_back({windows[i], 0, &caches.layers, eligible, nullptr, &turns_});
   }
   return segments;

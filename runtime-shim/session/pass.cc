@@ -53,6 +53,9 @@ Status Pass::Read(std::span<const uint32_t> rows, std::span<float> logits) {
     const auto some = rows.subspan(first, std::min(most, rows.size() - first));
     SHARD_CHECK(ReadSome(some, logits.subspan(first * width, some.size() * width)));
   }
+  const float cap = model_.spec().logit_cap;
+  for (float& logit : logits.first(cap == 0 ? 0 : logits.size()))
+    logit = std::tanh(logit / cap) * cap;
   return Ok();
 }
 

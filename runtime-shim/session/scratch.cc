@@ -51,8 +51,8 @@ class Allocation {
 uint64_t WidestMlp(const DeviceModel& model) {
   uint64_t widest = 0;
   for (const LayerWeights& layer : model.trunk().layers) {
-    widest = std::max<uint64_t>(widest, layer.dense.gate.weight.rows);
-    widest = std::max<uint64_t>(widest, layer.shared.gate.weight.rows);
+    widest = std::max<uint64_t>(widest, layer.dense.inner());
+    widest = std::max<uint64_t>(widest, layer.shared.inner());
   }
   return std::max(widest, model.widest_expert());
 }
@@ -64,19 +64,28 @@ uint32_t MostExperts(const DeviceModel& model) {
   return most;
 }
 
+// The most heads times their width that a layer has.
+uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t LayerSpec::*width) {
+  uint64_t widest = 0;
+  for (const LayerSpec& layer : spec.layer)
+    widest = std::max(widest, uint64_t{layer.*heads} * (layer.*width));
+  return widest;
+}
+
 void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Allocation& all) {
   const ModelSpec& spec = model.spec();
   const uint64_t heads = spec.heads;
   if (!spec.is_latent()) {
-    all.Add(scratch.queries, batch, heads * spec.key_width);
-    all.Add(scratch.attended, batch, heads * spec.value_width);
+    all.Add(scratch.queries, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::key_width));
+    all.Add(scratch.attended, batch, Widest(spec, &LayerSpec::heads, &LayerSpec::value_width));
     all.Add(scratch.head_gates, batch, heads);
     if (spec.gated_queries) {
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
     }
-    all.Add(scratch.delta_mixed, batch, spec.delta.channels());
-    all.Add(scratch.delta_values, batch, std::max(spec.delta.values(), 2 * spec.delta.value_heads));
+    all.Add(scratch.recurrent_in, batch, std::max(spec.delta.channels(), spec.mamba.projected()));
+    all.Add(scratch.recurrent_out, batch,
+            std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner()}));
     return;
   }
   uint64_t low = 0;
@@ -89,12 +98,15 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   all.Add(scratch.attended, batch, heads * spec.latent.value_width);
 }
 
-// Keys and values of so many heads; those of latent attention lie in the keys.
-void AddCache(const ModelSpec& spec, uint64_t heads, uint32_t rows, Rows& keys, Rows& values,
-              Allocation& all) {
+// Keys and values so wide; those of latent attention lie in the keys.
+struct CacheWidths {
+  uint64_t key = 0, value = 0;
+};
+void AddCache(const ModelSpec& spec, const CacheWidths& widths, uint32_t rows, Rows& keys,
+              Rows& values, Allocation& all) {
   if (spec.is_latent()) return all.Add(keys, rows, spec.latent.rank + spec.rope.dims);
-  all.Add(keys, rows, heads * spec.key_width);
-  all.Add(values, rows, heads * spec.value_width);
+  all.Add(keys, rows, widths.key);
+  all.Add(values, rows, widths.value);
 }
 
 void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scratch,
@@ -105,8 +117,13 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   for (Rows* rows : {&scratch.hidden, &scratch.normed, &scratch.branch, &scratch.expert_in,
                      &scratch.expert_out, &scratch.zeros})
     all.Add(*rows, batch, spec.width);
+  all.Add(scratch.space_in, batch, spec.expert_space);
+  all.Add(scratch.space_out, batch, spec.expert_space);
   AddAttention(model, batch, scratch, all);
-  AddCache(spec, spec.key_heads, batch, scratch.keys, scratch.values, all);
+  const CacheWidths widest = {Widest(spec, &LayerSpec::key_heads, &LayerSpec::key_width),
+                              Widest(spec, &LayerSpec::key_heads, &LayerSpec::value_width)};
+  AddCache(spec, widest, batch, scratch.keys, scratch.values, all);
+  all.Add(scratch.beside, batch, spec.parallel_experts ? spec.width : 0);
   all.Add(scratch.gate, batch, WidestMlp(model));
   all.Add(scratch.up, batch, WidestMlp(model));
   all.Add(scratch.router, batch, MostExperts(model));
@@ -125,9 +142,11 @@ void AddCaches(const ModelSpec& spec, const RowCounts& counts, Caches& caches, A
     const LayerSpec& layer = spec.layer[number];
     LayerCache& cache = caches.layers[number];
     if (layer.recurrent) {
-      cache.delta.Clear(spec.delta);
-    } else {
-      AddCache(spec, layer.key_heads, counts.context, cache.keys, cache.values, all);
+      cache.state.Clear(spec.recurrence());
+    } else if (layer.mixes) {
+      const CacheWidths widths = {uint64_t{layer.key_heads} * layer.key_width,
+                                  uint64_t{layer.key_heads} * layer.value_width};
+      AddCache(spec, widths, counts.context, cache.keys, cache.values, all);
     }
   }
 }

@@ -8,7 +8,7 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/shapes.h"
-#include "runtime-shim/model/delta_net.h"
+#include "runtime-shim/model/recurrence.h"
 
 namespace moepack::runtime {
 
@@ -16,8 +16,8 @@ class DeviceModel;
 
 // The rows that a layer keeps for later tokens. Row p is position p.
 struct LayerCache {
-  Rows keys, values;  // values may be columns of keys
-  DeltaState delta;   // of a recurrent layer, which has no rows
+  Rows keys, values;     // values may be columns of keys
+  RecurrentState state;  // of a recurrent layer, which has no rows
 };
 
 using LayerCaches = std::vector<LayerCache>;
@@ -31,17 +31,21 @@ struct Scratch {
   // Latent attention: down-projected, before the heads' keys. query_wide also where queries have
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;
-  Rows gates;                      // of gated queries: heads * key width
-  Rows head_gates;                 // heads
-  Rows delta_mixed, delta_values;  // a delta net's channels and values
-  Rows latent_out;                 // latent attention: heads * rank
-  Rows gate, up;                   // the width of the widest MLP
-  Rows expert_in, expert_out;      // width
-  Rows zeros;                      // width, always zero
-  Rows router;                     // the largest number of experts of a layer
-  Rows shared_gate;                // 1
-  Rows turns, local_turns;         // rope dims
-  Rows logits;                     // vocabulary; as many rows as RowCounts::logit_bytes hold
+  Rows gates;       // of gated queries: heads * key width
+  Rows head_gates;  // heads
+  // Of a recurrence what goes in and what comes out: a delta net's channels and values, Mamba's
+  // projection and inner width.
+  Rows recurrent_in, recurrent_out;
+  Rows latent_out;             // latent attention: heads * rank
+  Rows gate, up;               // the width of the widest MLP
+  Rows expert_in, expert_out;  // width
+  Rows beside;                 // ModelSpec::parallel_experts: width
+  Rows space_in, space_out;    // of ModelSpec::expert_space
+  Rows zeros;                  // width, always zero
+  Rows router;                 // the largest number of experts of a layer
+  Rows shared_gate;            // 1
+  Rows turns, local_turns;     // rope dims
+  Rows logits;                 // vocabulary; as many rows as RowCounts::logit_bytes hold
   std::vector<BufferPtr> buffers;
 };
 

@@ -20,12 +20,11 @@ uint64_t PairOf(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | r
 // a heap. Pairs of which a symbol has changed since stay in the heap and are skipped.
 class Merges::Word {
  public:
-  Word(const Merges& merges, std::string_view bytes) : merges_(merges), nodes_(bytes.size()) {
-    const auto count = static_cast<uint32_t>(bytes.size());
-    for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t symbol = merges.bytes_[static_cast<unsigned char>(bytes[i])];
-      nodes_[i] = {symbol, i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
-    }
+  Word(const Merges& merges, std::span<const uint32_t> symbols)
+      : merges_(merges), nodes_(symbols.size()) {
+    const auto count = static_cast<uint32_t>(symbols.size());
+    for (uint32_t i = 0; i < count; ++i)
+      nodes_[i] = {symbols[i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
     for (uint32_t i = 0; i < count; ++i) Consider(i);
   }
 
@@ -134,8 +133,21 @@ const Merges::Rule* Merges::Find(uint32_t left, uint32_t right) const {
 }
 
 std::vector<uint32_t> Merges::Apply(std::string_view word) const {
-  if (word.empty()) return {};
-  return Word(*this, word).Merge();
+  std::vector<uint32_t> symbols;
+  symbols.reserve(word.size());
+  for (const char byte : word) symbols.push_back(bytes_[static_cast<unsigned char>(byte)]);
+  return Apply(symbols);
+}
+
+std::vector<uint32_t> Merges::Apply(std::span<const uint32_t> symbols) const {
+  if (symbols.empty()) return {};
+  return Word(*this, symbols).Merge();
+}
+
+std::optional<uint32_t> Merges::Find(const TokenTable& table, std::string_view piece) const {
+  if (const std::optional<uint32_t> token = table.Find(piece)) return token;
+  const auto found = symbols_.find(std::string(piece));
+  return found == symbols_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace moepack::runtime

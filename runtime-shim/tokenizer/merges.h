@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,10 @@ class Merges {
   // Cuts a word of bytes into symbols: every byte is one, then pairs are merged, the lowest rank
   // first and of equal ranks the leftmost. O(n log n) for n bytes.
   std::vector<uint32_t> Apply(std::string_view word) const;
+  // The same from symbols on.
+  std::vector<uint32_t> Apply(std::span<const uint32_t> symbols) const;
+  // The symbol of a piece; none for one that is neither a token nor in any merge.
+  std::optional<uint32_t> Find(const TokenTable& table, std::string_view piece) const;
   // The text of a symbol that is not a token. REQUIRES: symbol >= tokens.
   const std::string& text(uint32_t symbol) const { return texts_[symbol - tokens_]; }
 

@@ -131,11 +131,12 @@ Status TokenTable::ReadIds(const std::string& path, const GgufMetadata& metadata
     const char* name;
     std::optional<uint32_t> fallback;
     std::optional<uint32_t>* id;
-    bool add_fallback;
+    bool add_fallback, always;
     bool* add;
   };
-  const Special specials[] = {{"bos", defaults.bos, &bos_, defaults.add_bos, &add_bos_},
-                              {"eos", defaults.eos, &eos_, false, &add_eos_}};
+  const Special specials[] = {
+      {"bos", defaults.bos, &bos_, defaults.add_bos, defaults.always_bos, &add_bos_},
+      {"eos", defaults.eos, &eos_, false, false, &add_eos_}};
   for (const Special& special : specials) {
     const std::string key = Cat("tokenizer.ggml.", special.name, "_token_id");
     SHARD_TRY(*special.id, ReadId(path, metadata, key, size()));
@@ -143,6 +144,7 @@ Status TokenTable::ReadIds(const std::string& path, const GgufMetadata& metadata
     if (metadata.Find(key) == nullptr && fits) *special.id = special.fallback;
     const std::string add_key = Cat("tokenizer.ggml.add_", special.name, "_token");
     SHARD_TRY(*special.add, ReadFlag(path, metadata, add_key, special.add_fallback));
+    *special.add = *special.add || special.always;
     if (!*special.add || *special.id) continue;
     return Error{Code::kCorrupt, Cat(path, ": ", key,
                                      ": expected the token that every text gets, "

@@ -18,6 +18,7 @@ namespace moepack::runtime {
 struct TokenDefaults {
   std::optional<uint32_t> bos, eos;  // dropped where the vocabulary is smaller
   bool add_bos = false;
+  bool always_bos = false;  // whatever tokenizer.ggml.add_bos_token says
 };
 
 // Views point into it, so it is moved, never copied.

@@ -4,6 +4,7 @@
 
 #include "libshard/base/text/text.h"
 #include "runtime-shim/tokenizer/bpe.h"
+#include "runtime-shim/tokenizer/character_bpe.h"
 #include "runtime-shim/tokenizer/sentencepiece.h"
 #include "runtime-shim/tokenizer/utf8.h"
 
@@ -69,14 +70,16 @@ Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,
   const auto model = metadata.String("tokenizer.ggml.model");
   if (model == "gpt2") return OpenBpe(path, metadata);
   if (model == "llama") return OpenSentencePiece(path, metadata);
+  if (model == "gemma4") return OpenCharacterBpe(path, metadata);
   if (!model && value != nullptr) {
     return Error{Code::kCorrupt, Cat(path, ": tokenizer.ggml.model: expected a string, found ",
                                      GgufTypeName(value->type))};
   }
-  return Error{Code::kUnsupported,
-               Cat(path, ": tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found ",
-                   model ? Quoted(*model) : "nothing"),
-               "give the ids of the text with --tokens"};
+  return Error{
+      Code::kUnsupported,
+      Cat(path, ": tokenizer.ggml.model: expected \"gpt2\", \"llama\" or \"gemma4\", found ",
+          model ? Quoted(*model) : "nothing"),
+      "give the ids of the text with --tokens"};
 }
 
 }  // namespace moepack::runtime

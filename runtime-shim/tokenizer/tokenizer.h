@@ -57,7 +57,8 @@ class Tokenizer {
   FragmentSplitter splitter_;
 };
 
-// The tokenizer of tokenizer.ggml.*: "gpt2" (byte-level BPE) and "llama" (SentencePiece) models.
+// The tokenizer of tokenizer.ggml.*: "gpt2" (byte-level BPE), "llama" (SentencePiece) and "gemma4"
+// (BPE over characters) models.
 // `path` names the file in errors. kUnsupported for another model or pre-tokenizer, kCorrupt for
 // keys that contradict the format.
 Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,

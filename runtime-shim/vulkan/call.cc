@@ -6,8 +6,6 @@
 #include "libshard/base/text/text.h"
 
 namespace moepack::runtime::vulkan {
-namespace {}  // namespace
-
 Call::Call(Core& core, std::string_view shader, const CallOptions& options)
     : core_(core), shader_(shader) {
   if (core.fault || !core.fault.Passed(core.recorder->Reserve(options.host_bytes))) return;
@@ -40,6 +38,8 @@ uint32_t Call::BindWeights(const Matrix& weights) {
   const uint64_t bytes = weights.rows * weights.row_bytes() + kPaddingBytes;
   return static_cast<uint32_t>(BindBytes(*weights.buffer, weights.offset, bytes));
 }
+
+void Call::BindWhole(const Buffer& buffer) { BindBytes(buffer, 0, buffer.bytes()); }
 
 uint32_t Call::BindArray(std::span<const std::byte> array) {
   if (pipeline_ == VK_NULL_HANDLE) return 0;

@@ -37,6 +37,7 @@ class Call {
   uint32_t BindVector(const Matrix& vector);
   // The first byte of the weights.
   uint32_t BindWeights(const Matrix& weights);
+  void BindWhole(const Buffer& buffer);
   // Copies the array; its first value.
   uint32_t BindArray(std::span<const std::byte> array);
   template <class T>

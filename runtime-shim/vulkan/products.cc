@@ -1,8 +1,11 @@
 // MatMul and Embed: what decodes weights.
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/call.h"
+#include "runtime-shim/vulkan/points.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
 namespace moepack::runtime::vulkan {
@@ -54,6 +57,21 @@ uint32_t VulkanExecutor::RowsPerBinding(const Matrix& weights) const {
       std::min<uint64_t>(weights.rows, usable / std::max<uint64_t>(weights.row_bytes(), 1)));
 }
 
+const Buffer* VulkanExecutor::PointBuffer(const quant::Format& format) {
+  const std::span<const uint16_t> points = PointsOf(format.name);
+  if (points.empty()) return nullptr;
+  BufferPtr& buffer = points_[points.data()];
+  if (buffer == nullptr) {
+    Result<BufferPtr> loaded = Load(std::as_bytes(points));
+    if (loaded) {
+      buffer = std::move(*loaded);
+    } else {
+      core_.fault.Set(std::move(loaded).error());
+    }
+  }
+  return buffer.get();
+}
+
 void VulkanExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows& y) {
   // A row that does not fit is refused when it is bound.
   const uint32_t rows = std::max(RowsPerBinding(weights), uint32_t{1});
@@ -70,6 +88,7 @@ void VulkanExecutor::MatMulSlice(const Matrix& weights, const Rows& x, const Row
   // Pipelines for one token, four and eight: a single one does not pay for more.
   constants[2] = x.count == 1 ? 1 : x.count <= 4 ? 4 : kVectorTile.tokens;
   const std::string shader = ShaderOf(vector ? "mat_vec" : "mat_mul", *weights.format);
+  const Buffer* const points = PointBuffer(*weights.format);
   Call call(core_, shader, {constants});
   const uint32_t first = call.BindWeights(weights);
   const struct {
@@ -82,6 +101,7 @@ void VulkanExecutor::MatMulSlice(const Matrix& weights, const Rows& x, const Row
          weights.rows,
          weights.columns,
          x.count};
+  if (points != nullptr) call.BindWhole(*points);
   call.Run(TilesOf(weights.rows, tile.rows) * TilesOf(x.count, tile.tokens), push);
 }
 
@@ -95,6 +115,7 @@ void VulkanExecutor::Embed(const Matrix& weights, std::span<const uint32_t> ids,
 
 void VulkanExecutor::EmbedSlice(const Matrix& weights, std::span<const uint32_t> ids,
                                 const Rows& y) {
+  const Buffer* const points = PointBuffer(*weights.format);
   Call call(core_, ShaderOf("embed", *weights.format), {ConstantsOf(weights), ids.size_bytes()});
   const uint32_t first = call.BindWeights(weights);
   const struct {
@@ -107,6 +128,7 @@ void VulkanExecutor::EmbedSlice(const Matrix& weights, std::span<const uint32_t>
          call.Bind(y),
          static_cast<uint32_t>(ids.size()),
          weights.columns};
+  if (points != nullptr) call.BindWhole(*points);
   call.RunOver(ids.size() * TilesOf(weights.columns, 4), push);
 }
 

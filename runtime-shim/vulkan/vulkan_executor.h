@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,10 +59,14 @@ class VulkanExecutor : public Executor {
   Status TakeErrors();
   void MatMulSlice(const Matrix& weights, const Rows& x, const Rows& y);
   void EmbedSlice(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y);
+  // The code book of a type (points.h) on the device, copied there when it is first asked for. Null
+  // for types without, and after an error.
+  const Buffer* PointBuffer(const quant::Format& format);
   // Rows of `weights` that fit into a binding; 0 if not even one does.
   uint32_t RowsPerBinding(const Matrix& weights) const;
 
   Core core_;
+  std::map<const uint16_t*, BufferPtr> points_;  // by what PointsOf gives
 };
 
 }  // namespace moepack::runtime::vulkan

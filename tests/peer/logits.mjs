@@ -19,8 +19,11 @@ const golden = [
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
   'dots1', 'ernie-4.5', 'hunyuan', 'bailing', 'bailing-moe-v2', 'qwen3-next', 'mimo-v2',
-  'step-3.5', 'deepseek-v3.2', 'glm-5',
+  'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super',
+  'gemma-4', 'gemma-4-int4',
 ];
+// llama.cpp looks GELU up in a table of halves.
+const roughActivation = ['gemma-4', 'gemma-4-int4'];
 // llama.cpp rounds activations to eight bits before it multiplies them with quantized weights, and
 // to bf16 for bf16; cpu-rounded does so too.
 const executors = ['cpu', 'cpu-rounded'];
@@ -79,7 +82,8 @@ async function compare(name, source, work, recipe, words) {
     }
     await check(label, () => {
       // Models of small random weights say little: the limit shrinks with what they say.
-      const limit = 1e-3 * Math.min(1, smallestSpread(rows));
+      const factor = roughActivation.includes(name) ? 5 : 1;
+      const limit = factor * 1e-3 * Math.min(1, smallestSpread(rows));
       if (recipe === 'F32') assert.ok(top < limit, `expected less than ${limit}, found ${top}`);
       // Sums in another order move an activation over the edge of a rounding step, and now and
       // then a router's choice with it: single positions may differ, on other machines others.

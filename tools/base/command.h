@@ -48,6 +48,7 @@ extern const Command kEval;
 extern const Command kRefit;
 extern const Command kStatistics;
 extern const Command kReplay;
+extern const Command kReport;
 
 using Commands = std::span<const Command* const>;
 

@@ -5,7 +5,9 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/describe_model.h"
 #include "manifest/document/manifest.h"
+#include "runtime-shim/eval/quality.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/session/together.h"
@@ -15,6 +17,7 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/commands/eval_record.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
@@ -36,7 +39,7 @@ struct Arguments {
   std::vector<std::string> gates;
   EvalOptions eval;
   uint32_t race_tokens = 32;
-  bool race_given = false;
+  bool race_given = false, record = false;
   uint64_t memory = runtime::kRunMemory;
   ReportArguments report;
 };
@@ -171,7 +174,18 @@ Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
   return tokens;
 }
 
-Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Models& models) {
+// What only the models know of a record.
+void Describe(const Arguments& arguments, const Models& models,
+              std::span<const runtime::EvalTokens> tokens, manifest::QualityRecord& record) {
+  record.tool_version = manifest::ToolVersion();
+  record.executor = models.own.executor->name();
+  record.precision = runtime::PrecisionOf(*models.own.weights);
+  record.context = arguments.eval.context;
+  record.score_half = arguments.eval.score_half;
+  record.tokens_sha256 = runtime::TokensDigest(tokens);
+}
+
+Status RunEvaluation(const Arguments& arguments, const Models& models, EvalReport& report) {
   EvalOptions options = arguments.eval;
   const LoadedModel* const against = models.against ? &*models.against : nullptr;
   options.chunk =
@@ -197,7 +211,15 @@ Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Mod
   };
   SHARD_TRY(const std::vector<runtime::SessionMeasure> measures,
             runtime::Evaluate(input, tokens, options));
-  return runtime::SummarizeEvaluation(input, measures, arguments.race_tokens);
+  report.summary = runtime::SummarizeEvaluation(input, measures, arguments.race_tokens);
+  if (input.groups.empty()) {
+    if (!arguments.record) return Ok();
+    return Error{Code::kNotFound, Cat(arguments.runtime.source, ": expected groups, found none"),
+                 "--record writes figures of groups: pull one, or leave --record out"};
+  }
+  report.quality = runtime::RecordOf(input, measures);
+  Describe(arguments, models, tokens, *report.quality);
+  return Ok();
 }
 
 Status TestGates(const std::vector<runtime::Gate>& gates, EvalReport& report) {
@@ -244,9 +266,10 @@ Result<int> Run(Arguments& arguments) {
                      ", found ", arguments.eval.generate)};
   SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, arguments.against));
   SHARD_CHECK(CheckRace(arguments));
+  SHARD_TRY(const auto begun, BeginRecording(arguments.record, arguments.runtime));
   SHARD_TRY(const Models models, LoadModels(arguments));
   EvalReport report;
-  SHARD_TRY(report.summary, RunEvaluation(arguments, models));
+  SHARD_CHECK(RunEvaluation(arguments, models, report));
   SHARD_CHECK(TestGates(gates, report));
   report.source = arguments.runtime.source;
   report.distribution = models.own.weights->plan.has_value();
@@ -255,7 +278,10 @@ Result<int> Run(Arguments& arguments) {
   report.score_half = arguments.eval.score_half;
   report.executor = models.own.executor->name();
   report.precision = runtime::PrecisionOf(*models.own.weights);
+  report.versions = {models.own.weights->model_version, models.own.weights->shard_version,
+                     models.own.weights->replica_version};
   SHARD_CHECK(WriteReport(arguments.report.kind(), report));
+  if (begun) SHARD_CHECK(FinishRecording(report.source, *begun, *report.quality));
   if (report.failed.empty()) return kExitDone;
   return Error{Code::kMismatch, Cat(report.source, ": gates: ", moepack::Join(report.failed, "; ")),
                "try fewer groups, an overlay, or a plan made from statistics"};
@@ -275,6 +301,10 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
          "capture, loops; each.kld<=0.3 asks it of every group. May be repeated.")
       ->type_name("EXPR")
       ->allow_extra_args(false);
+  app.add_flag(
+      "--record", arguments.record,
+      "Write the figures of every group and bucket into distribution.json and README.md of "
+      "SRC, a distribution. Record before it is published and signed.");
   StartSection(app, Section::kScoring);
   app.add_flag("--score-half", arguments.eval.score_half,
                "Score only the second half of each window, nearly as llama.cpp does.");

@@ -1,17 +1,21 @@
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
+#include "libshard/pack/refit_tensors.h"
+#include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/refit_run.h"
-#include "tools/commands/write_command.h"
 #include "tools/options/options.h"
+#include "tools/options/source.h"
 #include "tools/reports/refit_report.h"
 #include "tools/reports/write_report.h"
 
@@ -20,95 +24,130 @@ namespace refit_command {
 namespace {
 
 struct Arguments {
-  RefitRun run;
-  std::string plan, out;
-  bool force = false, dry_run = false, json = false;
+  RuntimeArguments runtime;
+  RefitArguments refit;
+  std::string plan, store, out;
+  bool force = false;
+  bool dry_run = false, json = false;
 };
 
-Status CheckOutputs(Arguments& arguments) {
-  const std::string& source = arguments.run.runtime.source;
-  if (arguments.run.store.empty()) {
-    if (arguments.out.empty())
-      return Error{Code::kInvalidArgument, "-o or --store is required",
-                   "-o writes a distribution, --store only what was refitted"};
-    arguments.run.store = arguments.out + ".refit";
-  }
-  SHARD_CHECK(manifest::CheckOutputApart(arguments.run.store, source, {}));
-  if (arguments.out.empty()) return Ok();
-  SHARD_CHECK(manifest::CheckOutputApart(arguments.out, source, {}));
-  return arguments.dry_run ? manifest::CheckDryOutput(arguments.out)
-                           : manifest::CheckReplaceable(arguments.out, arguments.force);
+// Everything that is read before anything is computed.
+struct Inputs {
+  LoadedModel loaded;
+  std::optional<MoeModel> model;
+  Plan plan;
+};
+
+Result<Plan> PlanOf(const Arguments& arguments, const MoeModel& model,
+                    const runtime::Weights& weights) {
+  if (!arguments.plan.empty()) return ReadPlanFile(arguments.plan, model);
+  if (weights.plan) return *weights.plan;
+  return Error{Code::kInvalidArgument,
+               Cat("--plan is required: ", arguments.runtime.source, " is not a distribution"),
+               "`moepack plan SRC -o plan.json` makes one"};
 }
 
-// Writes source, plan and store as a distribution, as shard-experts does.
-Status WriteDistribution(const Arguments& arguments) {
-  WriteArguments write;
-  write.source.source = arguments.run.runtime.source;
-  write.source.model = arguments.run.runtime.load.model;
-  write.plan_file = arguments.plan;
-  write.out = arguments.out;
-  write.refit_store = arguments.run.store;
-  write.write.force = arguments.force;
-  write.write.pack.jobs = arguments.run.runtime.jobs;
-  SHARD_TRY(const moepack::Source source, OpenSource(write.source.source));
-  write.write.side_files = SideFiles::Note(source.tree, write.source.model.config_file);
-  SHARD_TRY(MoeModel model, OpenModel(source, write.source));
-  SHARD_TRY(const Plan plan, FindPlan(model, write));
-  SHARD_CHECK(ChooseContainer(model, plan, write));
-  SHARD_CHECK(ChooseRefit(model, plan, write));
-  write.write.command = RecordCommand("shard-experts", write);
-  SHARD_CHECK(CheckRecorded(write.write.command));
-  SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, write));
-  PrintMessage(WrittenText({write.out, written.report, written.seconds}));
-  return Ok();
+Result<Inputs> ReadInputs(const Arguments& arguments) {
+  Inputs inputs;
+  SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
+  SHARD_TRY(inputs.loaded,
+            LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.runtime.source));
+  SHARD_TRY(inputs.model, MoeModel::Open(source, arguments.runtime.load.model));
+  SHARD_TRY(inputs.plan, PlanOf(arguments, *inputs.model, *inputs.loaded.weights));
+  return inputs;
 }
 
-Result<int> Run(Arguments& arguments) {
+// Where refitted experts go: beside the distribution, so that a run that was killed continues.
+std::string StoreOf(const Arguments& arguments) {
+  return arguments.store.empty() ? Cat(arguments.out, kRefitStoreSuffix) : arguments.store;
+}
+
+Status CheckOutputs(const Arguments& arguments) {
+  if (arguments.store.empty() && arguments.out.empty())
+    return Error{Code::kInvalidArgument, "-o or --store is required: nothing says where to write",
+                 "-o writes a distribution, --store the refitted experts alone"};
+  std::error_code error;
+  const bool there = fs::exists(fs::symlink_status(arguments.out, error));
+  return there ? manifest::CheckReplaceable(arguments.out, arguments.force) : Ok();
+}
+
+// Writes the distribution with the refitted experts; types and names are the source's.
+Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs inputs) {
+  SHARD_TRY(const RefitStore store, RefitStore::Open(StoreOf(arguments)));
+  SHARD_TRY(const RefitTensors refit, RefitTensors::Of(store, *inputs.model, inputs.plan));
+  manifest::WriteOptions options;
+  options.slice.refit = &refit;
+  options.force = arguments.force;
+  options.command = {"refit"};
+  options.notes = PrintNotes;
+  if (inputs.model->checkpoint().is_gguf()) options.gguf.emplace();
+  Progress progress("writing");
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(
+      manifest::WriteReport report,
+      manifest::WriteDistribution(*std::move(inputs.model), inputs.plan, arguments.out, options));
+  PrintWarnings(report.warnings);
+  return report;
+}
+
+Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_CHECK(CheckRuntimeOptions(arguments.run.runtime, ""));
-  SHARD_CHECK(runtime::CheckSteps(arguments.run.refit.options.steps));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, ""));
+  SHARD_CHECK(runtime::CheckSteps(arguments.refit.options.steps));
   SHARD_CHECK(CheckOutputs(arguments));
-  arguments.run.refit.options.jobs = arguments.run.runtime.jobs;
-  SHARD_TRY(const RefitSource source, OpenRefitSource(arguments.run.runtime, arguments.plan));
-  if (arguments.plan.empty() && !arguments.out.empty())
-    return Error{Code::kUnsupported,
-                 Cat("-o: expected the source that ", arguments.run.runtime.source,
-                     " was made from, found a distribution"),
-                 "--store writes what was refitted; shard-experts --refit-store makes a "
-                 "distribution of it"};
+  SHARD_TRY(Inputs inputs, ReadInputs(arguments));
+  const RefitRun run{inputs.loaded, inputs.plan, inputs.model->Version(""), arguments.refit,
+                     StoreOf(arguments)};
   if (arguments.dry_run) {
-    SHARD_TRY(const std::string text, DescribeRefit(arguments.run, source));
+    SHARD_TRY(const std::string text, DescribeRefit(run));
     SHARD_CHECK(WriteResult(text));
     return kExitDone;
   }
-  SHARD_TRY(const RefitRecord record, RunRefit(arguments.run, source));
-  if (!arguments.out.empty()) SHARD_CHECK(WriteDistribution(arguments));
-  SHARD_CHECK(arguments.json ? WriteJsonResult(RefitToJson(record))
-                             : WriteResult(RefitText(record)));
+  SHARD_TRY(const RefitRecord record, RunRefit(run));
+  if (arguments.out.empty()) {
+    SHARD_CHECK(arguments.json ? WriteJsonResult(RefitToJson(record))
+                               : WriteResult(RefitText(record)));
+    return kExitDone;
+  }
+  const auto started = std::chrono::steady_clock::now();
+  SHARD_TRY(const manifest::WriteReport report, WriteRefitted(arguments, std::move(inputs)));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  const WriteOutcome outcome{arguments.out, report, seconds.count()};
+  Json document = WrittenJson(outcome);
+  document["refit"] = RefitToJson(record);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document)
+                             : WriteResult(RefitText(record) + "\n" + WrittenText(outcome)));
   return kExitDone;
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", kAnySource, arguments->run.runtime);
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
   app.add_option("--plan", arguments->plan,
                  "The plan that says what each group holds, as `moepack plan -o` writes it. A "
                  "distribution has its own.")
       ->type_name("FILE");
-  AddRefitOptions(app, arguments->run.refit);
+  AddRefitOptions(app, arguments->refit);
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
-                 "Write a distribution here whose groups hold the refitted experts.")
+                 "The distribution's directory. Its types are the source's; `build --refit-store` "
+                 "writes others.")
       ->type_name("DIR");
-  app.add_option("--store", arguments->run.store,
+  app.add_option("--store", arguments->store,
                  "Where refitted experts go, layer by layer. A run that was interrupted continues "
-                 "there. Default: the output's name with .refit.")
+                 "there. Default: the distribution's directory with .refit behind its name.")
       ->type_name("DIR");
   AddForce(app, arguments->force);
-  AddExecutor(app, arguments->run.runtime);
+  AddExecutor(app, arguments->runtime);
   AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
-  return [arguments] { return Run(*arguments); };
+  return [arguments] {
+    arguments->refit.options.jobs = arguments->runtime.jobs;
+    return Run(*arguments);
+  };
 }
 
 }  // namespace
@@ -121,9 +160,9 @@ constinit const Command kRefit = {
     "the whole model does; the trunk stays as it is. A part of the text is kept back, and a step "
     "stays only if it helps there. docs/refit.md explains the method.",
     {"moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
-     "--steps ridge -o refitted --force",
+     "--dry-run -o refitted --force",
      "moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
-     "--dry-run -o refitted --force"},
+     "--steps ridge -o refitted --force"},
     refit_command::Bind};
 
 }  // namespace moepack::cli

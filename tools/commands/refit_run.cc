@@ -12,7 +12,6 @@
 #include "runtime-shim/refit/refit.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
-#include "tools/options/source.h"
 #include "tools/reports/profile_report.h"
 #include "tools/reports/refit_report.h"
 
@@ -22,9 +21,9 @@ namespace {
 // Rows, columns and tokens of the product that says how fast this machine is.
 constexpr size_t kTrialWidth = 1024;
 
-Result<std::vector<TokenSession>> ReadCalibration(const RefitRun& run, const RefitSource& source) {
-  return ReadSessions(run.refit.texts, source.loaded.model->vocabulary(),
-                      TokenizeAs(source.loaded.weights));
+Result<std::vector<TokenSession>> ReadCalibration(const RefitRun& run) {
+  return ReadSessions(run.arguments.texts, run.loaded.model->vocabulary(),
+                      TokenizeAs(run.loaded.weights));
 }
 
 std::vector<runtime::CalibrationSession> SessionsOf(const std::vector<TokenSession>& read) {
@@ -34,22 +33,20 @@ std::vector<runtime::CalibrationSession> SessionsOf(const std::vector<TokenSessi
   return sessions;
 }
 
-Status CheckHeldOut(const RefitRun& run, const RefitSource& source,
-                    const std::vector<TokenSession>& calibration) {
-  if (run.refit.held_out.empty()) return Ok();
+Status CheckHeldOut(const RefitRun& run, const std::vector<TokenSession>& calibration) {
+  if (run.arguments.held_out.empty()) return Ok();
   TextArguments texts;
-  texts.texts = run.refit.held_out;
-  SHARD_TRY(
-      const std::vector<TokenSession> held_out,
-      ReadSessions(texts, source.loaded.model->vocabulary(), TokenizeAs(source.loaded.weights)));
+  texts.texts = run.arguments.held_out;
+  SHARD_TRY(const std::vector<TokenSession> held_out,
+            ReadSessions(texts, run.loaded.model->vocabulary(), TokenizeAs(run.loaded.weights)));
   const auto overlaps = runtime::FindOverlaps(SessionsOf(calibration), SessionsOf(held_out));
   const Status checked = runtime::CheckOverlaps(overlaps);
-  if (checked || !run.refit.force_overlap) return checked;
+  if (checked || !run.arguments.force_overlap) return checked;
   PrintWarnings({Cat("overlap: ", checked.error().message)});
   return Ok();
 }
 
-std::vector<std::string> WarningsOf(const RefitSource& source, const RefitRun& run,
+std::vector<std::string> WarningsOf(const RefitRun& run,
                                     const std::vector<TokenSession>& sessions) {
   std::vector<std::string> warnings;
   std::set<std::string> buckets;
@@ -59,17 +56,17 @@ std::vector<std::string> WarningsOf(const RefitSource& source, const RefitRun& r
         Cat("one bucket: all calibration text is ",
             buckets.begin()->empty() ? "of no named bucket" : Quoted(*buckets.begin()),
             "; other text gets worse answers than it would with some of it here, even at weight ",
-            run.refit.options.foreign_weight));
+            run.arguments.options.foreign_weight));
   }
   const uint64_t tokens = CountTokens(sessions);
   const uint64_t needed =
-      runtime::EstimateRefit(*source.loaded.model, source.plan, run.refit.options, tokens)
+      runtime::EstimateRefit(*run.loaded.model, run.plan, run.arguments.options, tokens)
           .tokens_needed;
   if (tokens < needed)
     warnings.push_back(Cat("few tokens: expected about ", FormatCount(needed), " (",
                            runtime::kTokensPerNeuron, " per neuron of each expert), found ",
                            FormatCount(tokens), "; steps that do not help are dropped"));
-  const runtime::Weights& weights = *source.loaded.weights;
+  const runtime::Weights& weights = *run.loaded.weights;
   for (const runtime::ExpertSet& set : weights.sets) {
     const bool quantized = std::any_of(
         set.tensors.begin(), set.tensors.end(),
@@ -100,43 +97,19 @@ Result<double> RateOf(runtime::Executor& executor) {
 
 }  // namespace
 
-Result<RefitSource> OpenRefitSource(const RuntimeArguments& runtime, const std::string& plan_file) {
-  RefitSource source;
-  SHARD_TRY(auto executor, OpenExecutor(runtime));
-  SHARD_TRY(source.loaded, LoadModel(runtime.source, runtime, std::move(executor)));
-  const runtime::Weights& weights = *source.loaded.weights;
-  if (weights.plan) {
-    if (!plan_file.empty())
-      return Error{Code::kInvalidArgument,
-                   Cat("--plan has no effect: ", runtime.source, " has a plan of its own"),
-                   "leave it out, or name the source of the distribution"};
-    source.plan = *weights.plan;
-    source.version = weights.model_version;
-    return source;
-  }
-  if (plan_file.empty())
-    return Error{Code::kInvalidArgument,
-                 Cat("--plan is required: ", runtime.source, " is not a distribution"),
-                 "`moepack plan SRC -o plan.json` makes one"};
-  SHARD_TRY(const moepack::Source opened, OpenSource(runtime.source));
-  SHARD_TRY(const MoeModel model, MoeModel::Open(opened, runtime.load.model));
-  SHARD_TRY(source.plan, ReadPlanFile(plan_file, model));
-  source.version = model.Version("");
-  return source;
-}
-
-Result<RefitRecord> RunRefit(const RefitRun& run, const RefitSource& source) {
-  SHARD_TRY(const std::vector<TokenSession> read, ReadCalibration(run, source));
-  SHARD_CHECK(CheckHeldOut(run, source, read));
-  PrintWarnings(WarningsOf(source, run, read));
-  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
-            WeighSessions(run.refit, source.plan, read));
+Result<RefitRecord> RunRefit(const RefitRun& run) {
+  const RefitArguments& arguments = run.arguments;
+  SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
+  SHARD_CHECK(CheckHeldOut(run, texts));
+  PrintWarnings(WarningsOf(run, texts));
   RefitRecord record;
-  runtime::RecordOptions(run.refit.options, record);
-  record.model = source.version;
-  record.plan = RefitPlanDigest(source.plan);
-  record.calibration = CalibrationOf(read);
+  runtime::RecordOptions(arguments.options, record);
+  record.model = run.version;
+  record.plan = RefitPlanDigest(run.plan);
+  record.calibration = CalibrationOf(texts);
   SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record));
+  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
+            WeighSessions(arguments, run.plan, texts));
   Progress progress("refitting", ProgressUnit::kTokens);
   runtime::RefitEvents events;
   events.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
@@ -144,21 +117,22 @@ Result<RefitRecord> RunRefit(const RefitRun& run, const RefitSource& source) {
     progress.Clear();
     PrintMessage(RefitLine(outcome, again));
   };
-  const runtime::RefitInput input = {*source.loaded.model, source.plan, sessions,
-                                     runtime::BosToken(source.loaded.weights->metadata)};
-  SHARD_CHECK(runtime::RefitModel(input, run.refit.options, events, store, run.store));
+  const runtime::RefitInput input = {*run.loaded.model, run.plan, sessions,
+                                     runtime::BosToken(run.loaded.weights->metadata)};
+  SHARD_CHECK(runtime::RefitModel(input, arguments.options, events, store, run.store));
+  progress.Clear();
   return store.record();
 }
 
-Result<std::string> DescribeRefit(const RefitRun& run, const RefitSource& source) {
-  SHARD_TRY(const std::vector<TokenSession> read, ReadCalibration(run, source));
-  SHARD_CHECK(CheckHeldOut(run, source, read));
-  PrintWarnings(WarningsOf(source, run, read));
-  SHARD_TRY(const double rate, RateOf(*source.loaded.executor));
-  const uint64_t tokens = CountTokens(read);
-  return RefitPlanText(
-      runtime::EstimateRefit(*source.loaded.model, source.plan, run.refit.options, tokens), tokens,
-      run.refit.options.memory, rate);
+Result<std::string> DescribeRefit(const RefitRun& run) {
+  SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
+  SHARD_CHECK(CheckHeldOut(run, texts));
+  PrintWarnings(WarningsOf(run, texts));
+  SHARD_TRY(const double rate, RateOf(*run.loaded.executor));
+  const runtime::RefitOptions& options = run.arguments.options;
+  const uint64_t tokens = CountTokens(texts);
+  return RefitPlanText(runtime::EstimateRefit(*run.loaded.model, run.plan, options, tokens), tokens,
+                       options.memory, rate);
 }
 
 }  // namespace moepack::cli

@@ -1,9 +1,9 @@
-// A refit on behalf of a command: loads the model, reads the texts, and leaves a store.
+// The run of a refit, which `refit` and `build --refit` share.
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_record.h"
 #include "tools/options/refit_arguments.h"
@@ -11,24 +11,23 @@
 
 namespace moepack::cli {
 
+// Behind the name of a distribution: where its refitted experts go unless something else is said.
+inline constexpr const char* kRefitStoreSuffix = ".refit";
+
 struct RefitRun {
-  RuntimeArguments runtime;
-  RefitArguments refit;
+  const LoadedModel& loaded;  // the whole model
+  const Plan& plan;
+  std::string version;  // MoeModel::Version("") of the source
+  const RefitArguments& arguments;
   std::string store;  // a directory
 };
 
-// A model with the plan that a refit is for.
-struct RefitSource {
-  LoadedModel loaded;
-  Plan plan;
-  std::string version;  // of the source
-};
-
-// Reads model and plan: that of `plan_file`, or of a distribution.
-Result<RefitSource> OpenRefitSource(const RuntimeArguments& runtime, const std::string& plan_file);
-// Prints warnings and a line for each group of a layer.
-Result<RefitRecord> RunRefit(const RefitRun& run, const RefitSource& source);
-// What RunRefit would need, without running anything but a product to see how fast they are.
-Result<std::string> DescribeRefit(const RefitRun& run, const RefitSource& source);
+// Reads the texts, and refits every layer that the store does not have yet, with a line about each
+// group. Errors are those of ReadSessions, RefitStoreWriter::Open and RefitModel.
+// It warns of text of one bucket, of too little text and of a quantized source, and refuses
+// held-out text that is calibration text too.
+Result<RefitRecord> RunRefit(const RefitRun& run);
+// Says what RunRefit would need; nothing runs but one product, to see how fast they are here.
+Result<std::string> DescribeRefit(const RefitRun& run);
 
 }  // namespace moepack::cli

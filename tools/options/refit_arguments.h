@@ -21,8 +21,9 @@ struct RefitArguments {
   bool force_overlap = false;
 };
 // --text, --tokens, --bucket, --steps, --lambda, --pool, --most-tokens, --foreign-weight,
-// --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap, --memory,
-// --scratch.
+// --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap.
+void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
+// The same, --memory and --scratch.
 void AddRefitOptions(CLI::App& app, RefitArguments& arguments);
 
 // What a record says of the texts: one entry for each file and bucket, in their order.

@@ -6,8 +6,6 @@
 namespace moepack::cli {
 namespace {
 
-constexpr int kVersion = 1;
-
 template <class T, class F>
 Json OrNull(const std::optional<T>& value, const F& to_json) {
   return value ? to_json(*value) : Json(nullptr);
@@ -141,12 +139,17 @@ Json BestGroupsJson(const runtime::EvalSummary& summary) {
 }  // namespace
 
 Json EvalJson(const EvalReport& report) {
+  const manifest::Versions& versions = report.versions;
   const runtime::EvalSummary& summary = report.summary;
   const auto row_json = [&](const runtime::EvalRow& row) { return RowJson(report, row); };
-  return {{"format", "moepack-evaluation"},
-          {"version", kVersion},
+  return {{"format", kEvaluationFormat},
+          {"version", kEvaluationVersion},
           {"executor", report.executor},
           {"precision", report.precision},
+          {"versions", report.distribution ? Json{{"model", versions.model},
+                                                  {"shard", versions.shard},
+                                                  {"replica", versions.replica}}
+                                           : Json(nullptr)},
           {"context", report.context},
           {"scored", report.score_half ? "second half" : "all but the first"},
           {"reference", OrNull(summary.reference, BaseJson)},
@@ -161,6 +164,7 @@ Json EvalJson(const EvalReport& report) {
           {"race_agreements", summary.agreements},
           {"kld_agreements", summary.kld_agreements},
           {"placement", RulesJson(summary)},
+          {"quality", OrNull(report.quality, manifest::QualityToJson)},
           {"failed_gates", report.failed}};
 }
 

@@ -1,14 +1,19 @@
 // What `eval` prints.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/base/text/json.h"
+#include "manifest/document/manifest.h"
 #include "runtime-shim/eval/summary.h"
 #include "tools/reports/ci_report.h"
 
 namespace moepack::cli {
+
+inline constexpr const char* kEvaluationFormat = "moepack-evaluation";
+inline constexpr unsigned kEvaluationVersion = 1;
 
 struct EvalReport {
   runtime::EvalSummary summary;
@@ -23,6 +28,9 @@ struct EvalReport {
   };
   std::vector<GateOutcome> gates;
   bool distribution = false;  // else a model without groups
+  // Of a distribution: which one it is, and its figures by group and bucket.
+  manifest::Versions versions = {};
+  std::optional<manifest::QualityRecord> quality = std::nullopt;
 };
 
 std::string EvalText(const EvalReport& report);

@@ -1,25 +1,17 @@
-// Text for messages and tables: Cat (g++ 12 has no std::format), sizes, ranges of digits; and
-// Quoted, which stands beside Cat in nearly every message.
+// Text for messages and tables: sizes and ranges of digits; and Cat and Quoted, which stand in
+// nearly every message.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/text/cat.h"
 #include "libshard/base/text/quote.h"
 
 namespace moepack {
-
-// Cat("tensor ", name, ": ", 3) -> "tensor x: 3".
-template <class... Parts>
-std::string Cat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
-}
 
 // 1536 -> "1.5 kB". Powers of 1000, as disks and `ls` of registries count; three digits.
 std::string FormatBytes(uint64_t bytes);

@@ -12,6 +12,7 @@ Result<GgufModel> ConvertDeepseekV2(const MoeModel& model, const ConvertOptions&
 Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertDots1(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertErnie45Moe(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertGemma4Moe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertGlm4Moe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertGlm4MoeLite(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertGlm5(const MoeModel& model, const ConvertOptions& options);
@@ -22,6 +23,7 @@ Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& opt
 Result<GgufModel> ConvertMimoV2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertMinimaxM2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& options);
+Result<GgufModel> ConvertNemotronH(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertOlmoe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertPhimoe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertQwen2Moe(const MoeModel& model, const ConvertOptions& options);

@@ -111,7 +111,9 @@ Status CheckDistinct(const std::string& where, const Vocabulary& vocabulary) {
 
 void AddVocabulary(const Vocabulary& vocabulary, GgufMetadata& metadata) {
   metadata.Set("tokenizer.ggml.model", GgufValue::String(vocabulary.model));
-  metadata.Set("tokenizer.ggml.pre", GgufValue::String(vocabulary.pre));
+  if (!vocabulary.pre.empty()) {
+    metadata.Set("tokenizer.ggml.pre", GgufValue::String(vocabulary.pre));
+  }
   metadata.Set("tokenizer.ggml.tokens", GgufValue::Strings(vocabulary.tokens));
   if (!vocabulary.scores.empty()) {
     metadata.Set("tokenizer.ggml.scores", GgufValue::F32s(vocabulary.scores));
@@ -120,7 +122,7 @@ void AddVocabulary(const Vocabulary& vocabulary, GgufMetadata& metadata) {
   types.reserve(vocabulary.types.size());
   for (const TokenType type : vocabulary.types) types.push_back(static_cast<int32_t>(type));
   metadata.Set("tokenizer.ggml.token_type", GgufValue::I32s(types));
-  if (vocabulary.model == "gpt2") {
+  if (vocabulary.model != "llama") {
     metadata.Set("tokenizer.ggml.merges", GgufValue::Strings(vocabulary.merges));
   }
 }

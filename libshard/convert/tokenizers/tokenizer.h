@@ -24,12 +24,14 @@ enum class TokenType : int32_t {
 };
 
 struct Vocabulary {
-  std::string model;  // tokenizer.ggml.model: "gpt2" (byte-level BPE), "llama" (SentencePiece)
-  std::string pre;    // tokenizer.ggml.pre
+  // tokenizer.ggml.model: "gpt2" (byte-level BPE), "llama" (SentencePiece), "gemma4" (BPE of
+  // characters).
+  std::string model;
+  std::string pre;                  // tokenizer.ggml.pre; "": no such key
   std::vector<std::string> tokens;  // by id
   std::vector<TokenType> types;     // one each
   std::vector<float> scores;        // one each, or none
-  std::vector<std::string> merges;  // "left right"; written for "gpt2" only
+  std::vector<std::string> merges;  // "left right"; not written for "llama"
   std::string warning;              // what was lost, "" for nothing
 };
 
@@ -48,6 +50,17 @@ Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request);
 
 // From tiktoken.model (Kimi), where there is no tokenizer.json; else as ReadBpe.
 Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request);
+
+// From a tokenizer.json of Gemma-4: BPE of characters with byte fallback, spaces as U+2581.
+Result<Vocabulary> ReadCharacterBpe(const VocabularyRequest& request);
+
+// The merges of `model` of tokenizer.json, or of merges.txt. REQUIRES: SetVocab took the model's
+// vocabulary.
+Result<std::vector<std::string>> ReadMerges(const TokenizerFiles& files, const Json& model);
+// kByte for "<0x1F>", else kNormal.
+TokenType NormalOrByte(std::string_view text);
+// llama.cpp's converter gives this score to pieces whose own is lost, and to added tokens.
+inline constexpr float kLostScore = -1000;
 
 // A vocabulary of `count` tokens, all "[PAD<id>]" and unused.
 Vocabulary PaddedVocabulary(uint32_t count);

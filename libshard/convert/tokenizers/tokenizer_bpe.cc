@@ -113,19 +113,6 @@ Result<std::vector<std::string>> ReadMergesText(const TokenizerFiles& files, con
   return merges.Take();
 }
 
-// REQUIRES: SetVocab took the model's vocabulary.
-Result<std::vector<std::string>> ReadMerges(const TokenizerFiles& files, const Json& model) {
-  const Json* list = Member(model, "merges");
-  if (list == nullptr) return ReadMergesText(files, model);
-  const std::string where = Cat(files.PathOf("tokenizer.json"), ": model.merges");
-  if (!list->is_array()) {
-    return Error{Code::kCorrupt, Cat(where, ": expected a list, found ", DescribeJson(*list))};
-  }
-  MergeList merges(where, model);
-  for (const Json& value : *list) SHARD_CHECK(merges.Add(value));
-  return merges.Take();
-}
-
 TokenType Normal(std::string_view) { return TokenType::kNormal; }
 
 // tokenizer.json has the last word; tokenizer_config.json may know of more.
@@ -150,6 +137,18 @@ Result<std::string> PreOf(const VocabularyRequest& request, const std::string& w
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> ReadMerges(const TokenizerFiles& files, const Json& model) {
+  const Json* list = Member(model, "merges");
+  if (list == nullptr) return ReadMergesText(files, model);
+  const std::string where = Cat(files.PathOf("tokenizer.json"), ": model.merges");
+  if (!list->is_array()) {
+    return Error{Code::kCorrupt, Cat(where, ": expected a list, found ", DescribeJson(*list))};
+  }
+  MergeList merges(where, model);
+  for (const Json& value : *list) SHARD_CHECK(merges.Add(value));
+  return merges.Take();
+}
 
 Result<Vocabulary> ReadBpe(const VocabularyRequest& request) {
   const TokenizerFiles& files = request.files;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint64_t kMaxModelBytes = 256u << 20;
 constexpr const char* kModelFile = "tokenizer.model";
-// llama.cpp's converter gives these to slots without a piece, and to tokens that were added.
-constexpr float kPadScore = -10000, kAddedScore = -1000;
+// llama.cpp's converter gives this to slots without a piece.
+constexpr float kPadScore = -10000;
 
 Vocabulary PaddedSpm(uint32_t count) {
   Vocabulary vocabulary = PaddedVocabulary(count);
@@ -31,11 +31,11 @@ Status AddLater(const TokenizerFiles& files, Vocabulary& vocabulary) {
   for (const AddedToken& token : files.extra()) {
     SHARD_CHECK(
         SetToken(files.PathOf("added_tokens.json"), token, TokenType::kUserDefined, vocabulary));
-    vocabulary.scores[token.id] = kAddedScore;
+    vocabulary.scores[token.id] = kLostScore;
   }
   for (const AddedToken& token : files.decoder()) {
     SHARD_CHECK(SetAddedToken(files.PathOf("tokenizer_config.json"), token, vocabulary));
-    vocabulary.scores[token.id] = kAddedScore;
+    vocabulary.scores[token.id] = kLostScore;
   }
   return Ok();
 }
@@ -69,14 +69,6 @@ bool IsDisguised(const TokenizerFiles& files) {
          is(*decoder, "type", "Sequence");
 }
 
-// "<0x1F>".
-TokenType NormalOrByte(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEFabcdef";
-  const bool byte = text.size() == 6 && text.starts_with("<0x") && text.back() == '>' &&
-                    text.substr(3, 2).find_first_not_of(kHex) == std::string_view::npos;
-  return byte ? TokenType::kByte : TokenType::kNormal;
-}
-
 // Scores are lost in this form, so all are equal.
 Result<Vocabulary> ReadDisguised(const VocabularyRequest& request) {
   const TokenizerFiles& files = request.files;
@@ -84,11 +76,11 @@ Result<Vocabulary> ReadDisguised(const VocabularyRequest& request) {
   Vocabulary vocabulary = PaddedSpm(request.tokens);
   SHARD_CHECK(SetVocab(where, *files.Tokenizer("model"), NormalOrByte, vocabulary));
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (vocabulary.types[id] != TokenType::kUnused) vocabulary.scores[id] = kAddedScore;
+    if (vocabulary.types[id] != TokenType::kUnused) vocabulary.scores[id] = kLostScore;
   }
   for (const AddedToken& token : files.added()) {
     SHARD_CHECK(SetAddedToken(where, token, vocabulary));
-    vocabulary.scores[token.id] = kAddedScore;
+    vocabulary.scores[token.id] = kLostScore;
   }
   vocabulary.warning = Cat(where,
                            ": no tokenizer.model beside it: the scores of the pieces are "
@@ -97,6 +89,13 @@ Result<Vocabulary> ReadDisguised(const VocabularyRequest& request) {
 }
 
 }  // namespace
+
+TokenType NormalOrByte(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEFabcdef";
+  const bool byte = text.size() == 6 && text.starts_with("<0x") && text.back() == '>' &&
+                    text.substr(3, 2).find_first_not_of(kHex) == std::string_view::npos;
+  return byte ? TokenType::kByte : TokenType::kNormal;
+}
 
 Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request) {
   const bool has_model = request.files.HasFile(kModelFile);

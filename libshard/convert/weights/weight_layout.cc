@@ -18,8 +18,13 @@ bool IsVector(const Weight& weight, const WeightLayout& layout) {
   return weight.shape.size() <= (layout.packed ? 2u : 1u);
 }
 
+bool IsColumn(ValueRule rule) {
+  return rule == ValueRule::kColumn || rule == ValueRule::kMinusExpColumn;
+}
+
 bool KeepsRows(ValueRule rule) {
-  return rule == ValueRule::kNone || rule == ValueRule::kSqueeze || rule == ValueRule::kFlatten;
+  return rule == ValueRule::kNone || rule == ValueRule::kSqueeze || rule == ValueRule::kFlatten ||
+         rule == ValueRule::kColumn || rule == ValueRule::kByGroup;
 }
 
 // Whether the tensor is bytes of files. Single values of packed vectors would be as many ranges.
@@ -43,10 +48,25 @@ Result<std::vector<uint64_t>> Squeezed(std::vector<uint64_t> shape) {
   return shape;
 }
 
+// A vector as a matrix of as many rows as there are groups.
+Result<std::vector<uint64_t>> Grouped(uint64_t groups, const std::vector<uint64_t>& shape) {
+  if (shape.size() != 1 || groups == 0 || shape[0] % groups != 0) {
+    return WrongShape(Cat("one dimension, a multiple of ", groups), shape);
+  }
+  return std::vector<uint64_t>{groups, shape[0] / groups};
+}
+
+Result<std::vector<uint64_t>> AsColumn(const std::vector<uint64_t>& shape) {
+  if (shape.size() == 1) return std::vector<uint64_t>{shape[0], 1};
+  return WrongShape("one dimension", shape);
+}
+
 // The shape that the runtime asks for, of the rows as they were laid out: [rows, width] of one
 // expert.
 Result<std::vector<uint64_t>> TargetShape(const WeightLayout& layout, std::vector<uint64_t> shape) {
   if (layout.rule == ValueRule::kSqueeze) return Squeezed(std::move(shape));
+  if (layout.rule == ValueRule::kByGroup) return Grouped(layout.rows.shape.norm_groups, shape);
+  if (IsColumn(layout.rule)) return AsColumn(shape);
   const uint64_t heads = layout.rows.shape.heads;
   const bool split =
       layout.rows.order == RowOrder::kMlaValues || layout.rule == ValueRule::kMlaKeys;
@@ -62,6 +82,12 @@ Result<Matrices> MatricesOf(const Weight& weight, const WeightLayout& layout) {
   out.count = layout.packed ? weight.shape[0] : 1;
   if (layout.rule == ValueRule::kSqueeze) {
     SHARD_TRY(inner, Squeezed(std::move(inner)));
+  }
+  if (layout.rule == ValueRule::kByGroup) {
+    SHARD_TRY(inner, Grouped(layout.rows.shape.norm_groups, inner));
+  }
+  if (IsColumn(layout.rule)) {
+    SHARD_TRY(inner, AsColumn(inner));
   }
   const bool moves = layout.rows.order != RowOrder::kAsIs || layout.rule != ValueRule::kNone;
   if (inner.size() > 2 && moves) return WrongShape("one or two dimensions", weight.shape);
@@ -141,9 +167,12 @@ Result<Matrices> Applied(Matrices m, const WeightLayout& layout) {
     case ValueRule::kNone:
     case ValueRule::kSqueeze:
     case ValueRule::kFlatten:
+    case ValueRule::kColumn:
+    case ValueRule::kByGroup:
       return m;
     case ValueRule::kPlusOne:
     case ValueRule::kMinusExp:
+    case ValueRule::kMinusExpColumn:
       m.plain = nullptr;
       m.reader =
           ChangedValues(m.reader, layout.rule == ValueRule::kPlusOne ? ValueChange::kPlusOne
@@ -170,7 +199,7 @@ Result<Matrices> MatricesFor(const Weight& weight, const WeightLayout& layout) {
 std::vector<uint64_t> ShapeOf(const Weight& weight, const WeightLayout& layout, const Matrices& m) {
   std::vector<uint64_t> inner(weight.shape.begin() + (layout.packed ? 1 : 0), weight.shape.end());
   if (inner.empty()) return inner;
-  if (inner.size() == 1) return {m.width};
+  if (inner.size() == 1) return {m.rows * m.width};  // a column has many rows
   if (inner.size() == 2) return {m.rows, m.width};
   return inner;
 }

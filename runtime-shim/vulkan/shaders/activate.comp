@@ -9,6 +9,7 @@ layout(binding = 1) readonly buffer Up { float up[]; };
 const uint kSilu = 0;
 const uint kGelu = 1;
 const uint kSigmoid = 3;
+const uint kSquaredRelu = 4;
 layout(constant_id = 0) const uint kKind = 0;
 
 layout(push_constant) uniform Push {
@@ -24,6 +25,7 @@ float Activated(float g, float u) {
     return g / (1 + exp(-2 * z)) * u;
   }
   if (kKind == kSigmoid) return u / (1 + exp(-g));
+  if (kKind == kSquaredRelu) return g < 0 ? 0 : g * g;
   // Not by min and clamp, which may turn NaN into a number.
   const float limited = g > 7 ? 7 : g;
   const float clamped = u > 7 ? 7 : u < -7 ? -7 : u;

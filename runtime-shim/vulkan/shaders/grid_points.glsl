@@ -1,5 +1,17 @@
 // Points of grids (quant/grids/points.h): levels of four values and their signs.
 
+// The code book of the type, two points to a word (points.cc). Not an array of the shader: drivers
+// copy one that is indexed by a value into the memory of every invocation, and llvmpipe compiles
+// that copy for minutes.
+layout(binding = 3) readonly restrict buffer Points { uint point_words[]; };
+
+uint PointAt(uint number) { return point_words[number / 2] >> number % 2 * 16 & 0xffff; }
+
+// Four levels of two bits, three of which are in use, as -1, 0 and 1, and an eighth up or down.
+vec4 Iq1Values(uint levels, bool down) {
+  return vec4(uvec4(levels) >> uvec4(0, 2, 4, 6) & 3) - (down ? 1.125 : 0.875);
+}
+
 // Four levels of two bits, three of which are in use, and what they stand for: 8, 25, 43.
 vec4 Iq2Values(uint levels) {
   const uvec4 level = uvec4(levels) >> uvec4(0, 2, 4, 6) & 3;

@@ -63,15 +63,18 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
 TEST_P(ConvertedLayout, HasNoTensorThatOnlySomeArchitecturesRead) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
+  const bool mamba = gguf_.architecture() == "nemotron_h_moe";
   const bool joined = gguf_.architecture() == "bailingmoe2";
   for (const std::string& name : Names()) {
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
     EXPECT_LE(name.size(), 63u) << name;
     EXPECT_FALSE(has("gate_up_exps")) << name;
     EXPECT_FALSE(has("attn_kv_b.")) << name;
-    EXPECT_FALSE(name.ends_with(".scale") || name.ends_with(".input_scale")) << name;
+    const bool scales = gguf_.architecture() == "gemma4";
+    EXPECT_TRUE(scales || !name.ends_with(".scale")) << name;
+    EXPECT_FALSE(name.ends_with(".input_scale")) << name;
     EXPECT_TRUE(hybrid || joined || !has("attn_qkv")) << name;
-    EXPECT_TRUE(hybrid || !has("ssm_")) << name;
+    EXPECT_TRUE(hybrid || mamba || !has("ssm_")) << name;
   }
 }
 
@@ -147,11 +150,13 @@ TEST_P(ConvertedLayout, GivesEveryRowOfTheEmbeddingOneToken) {
 }
 
 const std::set<std::string_view> kFloats = {
+    "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "attention.scale",
     "attention.value_scale",
     "embedding_scale",
     "expert_weights_scale",
+    "final_logit_softcapping",
     "logit_scale",
     "residual_scale",
     "rope.freq_base",
@@ -170,6 +175,8 @@ const std::map<std::string_view, GgufType> kOthers = {
     {"rope.dimension_sections", GgufType::kArray},
     {"rope.scaling.type", GgufType::kString},
     {"expert_weights_norm", GgufType::kBool},
+    {"feed_forward_length", GgufType::kArray},
+    {"rope.scaling.finetuned", GgufType::kBool},
 };
 
 TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {
@@ -219,6 +226,13 @@ const Requirement kRequirements[] = {
       "expert_gating_func", "leading_dense_block_count"},
      {"blk.0.attn_k_b.weight", "blk.0.attn_v_b.weight"},
      {}},
+    {"gemma4",
+     {"attention.sliding_window", "attention.sliding_window_pattern", "attention.key_length_swa",
+      "attention.value_length_swa", "embedding_length_per_layer_input", "rope.freq_base_swa",
+      "expert_feed_forward_length", "final_logit_softcapping"},
+     {"rope_freqs.weight", "blk.0.attn_v.weight", "blk.0.ffn_gate_inp.scale",
+      "blk.0.ffn_down_exps.scale", "blk.0.ffn_gate.weight", "blk.0.post_ffw_norm_2.weight"},
+     {"expert_gating_func"}},
     {"glm4moe",
      {"expert_feed_forward_length", "expert_shared_count", "expert_gating_func",
       "leading_dense_block_count", "expert_weights_norm"},
@@ -284,6 +298,13 @@ const Requirement kRequirements[] = {
       "nextn_predict_layers"},
      {"blk.0.indexer.attn_q_b.weight", "blk.3.nextn.eh_proj.weight"},
      {}},
+    {"nemotron_h_moe",
+     {"ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank",
+      "ssm.group_count", "feed_forward_length", "expert_feed_forward_length",
+      "expert_shared_feed_forward_length", "expert_weights_norm", "expert_weights_scale"},
+     {"blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt.bias", "blk.1.exp_probs_b.bias",
+      "blk.1.ffn_up_shexp.weight"},
+     {"expert_gating_func"}},
     {"phimoe",
      {"rope.scaling.original_context_length", "feed_forward_length"},
      {"output.weight", "output.bias", "output_norm.bias", "blk.0.attn_norm.bias",

@@ -12,8 +12,12 @@
 #include "quant/format.h"
 #include "runtime-shim/cuda/blocks_32.h"
 #include "runtime-shim/cuda/blocks_fp4.h"
+#include "runtime-shim/cuda/blocks_iq1.h"
+#include "runtime-shim/cuda/blocks_iq2.h"
+#include "runtime-shim/cuda/blocks_iq3.h"
 #include "runtime-shim/cuda/blocks_k.h"
 #include "runtime-shim/cuda/blocks_k23.h"
+#include "runtime-shim/cuda/blocks_ternary.h"
 #include "tests/quant/golden_cases.h"
 
 namespace moepack::runtime::cuda {
@@ -52,6 +56,15 @@ void ForEachType(const Test& test) {
   test(Named<Q5K>{"q5_K"});
   test(Named<Q6K>{"q6_K"});
   test(Named<Iq4Xs>{"iq4_xs"});
+  test(Named<Tq10>{"tq1_0"});
+  test(Named<Tq20>{"tq2_0"});
+  test(Named<Iq1S>{"iq1_s"});
+  test(Named<Iq1M>{"iq1_m"});
+  test(Named<Iq2Xxs>{"iq2_xxs"});
+  test(Named<Iq2Xs>{"iq2_xs"});
+  test(Named<Iq2S>{"iq2_s"});
+  test(Named<Iq3Xxs>{"iq3_xxs"});
+  test(Named<Iq3S>{"iq3_s"});
 }
 
 // What no part decodes stays a value that no test expects.

@@ -176,7 +176,7 @@ class ExecutorActivations
 std::string ActivationName(
     const ::testing::TestParamInfo<ExecutorActivations::ParamType>& parameters) {
   const auto& [kind, activation] = parameters.param;
-  constexpr const char* kNames[] = {"silu", "gelu", "clamped_silu", "sigmoid"};
+  constexpr const char* kNames[] = {"silu", "gelu", "clamped_silu", "sigmoid", "squared_relu"};
   return std::string(kind.name) + "_" + kNames[static_cast<size_t>(activation)];
 }
 
@@ -273,7 +273,8 @@ INSTANTIATE_TEST_SUITE_P(, ExecutorActivations,
                          ::testing::Combine(::testing::ValuesIn(AllExecutorKinds()),
                                             ::testing::Values(Activation::kSilu, Activation::kGelu,
                                                               Activation::kClampedSilu,
-                                                              Activation::kSigmoid)),
+                                                              Activation::kSigmoid,
+                                                              Activation::kSquaredRelu)),
                          ActivationName);
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -94,7 +95,16 @@ class Desk {
     return {buffer, 0, 1, values, values};
   }
 
+  // Some ten thousand values are encoded and repeated, because types with a search encode slowly. A
+  // prime number of blocks, so that rows that are near each other differ.
   void Encode(const quant::Format& format, std::span<std::byte> out) {
+    const size_t blocks = format.block_values < 32 ? 16411 : format.block_values < 256 ? 509 : 61;
+    const size_t repeated = std::min(out.size(), blocks * format.block_bytes);
+    EncodeOnce(format, out.first(repeated));
+    for (size_t i = repeated; i < out.size(); ++i) out[i] = out[i - repeated];
+  }
+
+  void EncodeOnce(const quant::Format& format, std::span<std::byte> out) {
     const size_t values = out.size() / format.block_bytes * format.block_values;
     if (format.encode != nullptr) return format.encode(Normal(values, 0.5f), {}, out);
     // FP8 is only read: any bytes that stand for numbers of ordinary size.

@@ -18,9 +18,9 @@ float SiluOf(float x) { return x / (1 + std::exp(-x)); }
 struct SmallNet {
   DeltaShape shape{.key_heads = 1, .value_heads = 1, .width = 2, .kernel = 1};
   DeltaConstants constants{{1, 1, 1, 1, 1, 1}, {0}, {-1}, {1, 1}, 1e-6f};
-  DeltaState state;
+  RecurrentState state;
 
-  SmallNet() { state.Clear(shape); }
+  SmallNet() { state.Clear(shape.state()); }
   std::vector<float> Step(const std::vector<float>& mixed, float beta, float alpha) {
     const std::vector<float> gate = {1e3f, 1e3f}, betas = {beta}, alphas = {alpha};
     std::vector<float> out(2);
@@ -64,7 +64,7 @@ TEST(DeltaNet, ConvolvesOverTheTokensBefore) {
   SmallNet net;
   net.shape.kernel = 2;
   net.constants.kernel = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};  // the token before, only
-  net.state.Clear(net.shape);
+  net.state.Clear(net.shape.state());
   net.Step({5, 0, 5, 0, 3, 4}, 50, -50);
   EXPECT_THAT(net.state.memory, ElementsAre(0, 0, 0, 0));
   EXPECT_THAT(net.state.window, ElementsAre(5, 0, 5, 0, 3, 4));

@@ -162,6 +162,54 @@ TEST(ModelSpec, RefusesSizesOfDeltaNetsThatDoNotFit) {
             "array of 1");
 }
 
+// Eight layers: Mamba, experts, attention, and Mamba again.
+GgufMetadata Nemotron() {
+  GgufMetadata keys = Hybrid("nemotron_h_moe");
+  keys.Set("nemotron_h_moe.attention.head_count_kv",
+           GgufValue::I32s(std::vector<int32_t>{0, 0, 2, 0, 0, 0, 0, 0}));
+  keys.Set("nemotron_h_moe.feed_forward_length",
+           GgufValue::I32s(std::vector<int32_t>{0, 9, 0, 0, 0, 0, 0, 0}));
+  return keys;
+}
+
+TEST(ModelSpec, LayersOfNemotronAreOneThingEach) {
+  GgufMetadata keys = Nemotron();
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.mamba, (MambaShape{4, 8, 2, 8, 4}));
+  EXPECT_TRUE(spec.layer[0].recurrent && spec.layer[0].mixes && !spec.layer[0].feeds);
+  EXPECT_TRUE(!spec.layer[1].mixes && spec.layer[1].feeds);
+  EXPECT_TRUE(!spec.layer[2].recurrent && spec.layer[2].mixes && !spec.layer[2].feeds);
+  EXPECT_FALSE(spec.layer[2].rope);
+  EXPECT_FALSE(spec.gated_mlps);
+  EXPECT_EQ(spec.expert_width(), spec.width);
+  keys.Set("nemotron_h_moe.moe_latent_size", GgufValue::U32(6));
+  EXPECT_EQ(Read(keys).expert_width(), 6u);
+}
+
+TEST(ModelSpec, RefusesLayersAndSizesOfMambaThatDoNotFit) {
+  GgufMetadata keys = Nemotron();
+  keys.Set("nemotron_h_moe.feed_forward_length",
+           GgufValue::I32s(std::vector<int32_t>{0, 0, 9, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: nemotron_h_moe.attention.head_count_kv: expected 0 in layer 2, which has "
+            "experts, found 2");
+  keys = Nemotron();
+  keys.Set("nemotron_h_moe.ssm.time_step_rank", GgufValue::U32(3));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: nemotron_h_moe.ssm.time_step_rank: expected a multiple of 2, found 3");
+  keys = Nemotron();
+  keys.Set("nemotron_h_moe.ssm.inner_size", GgufValue::U32(33));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: nemotron_h_moe.ssm.inner_size: expected a multiple of 4, found 33");
+  keys = Nemotron();
+  keys.Set("nemotron_h_moe.ssm.group_count", GgufValue::U32(1 << 10));
+  keys.Set("nemotron_h_moe.ssm.time_step_rank", GgufValue::U32(1 << 10));
+  keys.Set("nemotron_h_moe.ssm.inner_size", GgufValue::U32(1 << 10));
+  keys.Set("nemotron_h_moe.ssm.state_size", GgufValue::U32(1 << 22));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: nemotron_h_moe.ssm.state_size: expected a size that fits, found 4194304");
+}
+
 TEST(ModelSpec, MimoAndStepHaveWindowsWithARopeOfTheirOwn) {
   for (const std::string name : {"mimo2", "step35"}) {
     GgufMetadata keys = Keys(name);

@@ -46,6 +46,10 @@ class Builder {
     Norm("output_norm", kWidth);
     if (Is("phimoe")) Trunk("output.bias", {kVocabulary}, 0.1f);
     set_.label = "model";
+    if (Is("nemotron_h_moe")) {
+      SingleLayers();
+      return weights_;
+    }
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       prefix_ = "blk." + std::to_string(layer) + ".";
       Norm("attn_norm", kWidth);
@@ -68,6 +72,44 @@ class Builder {
     weights_->metadata.Set(architecture_ + "." + key, std::move(value));
   }
 
+  // Two layers of experts, then one of Mamba and one of attention.
+  void SingleLayers() {
+    for (uint32_t layer = 0; layer < 2 * kLayers; ++layer) {
+      prefix_ = "blk." + std::to_string(layer) + ".";
+      Norm("attn_norm", kWidth);
+      if (layer < kLayers) Experts(layer);
+      if (layer == kLayers) Mamba();
+      if (layer == kLayers + 1) Heads();
+    }
+    weights_->sets.push_back(std::move(set_));
+  }
+
+  void NemotronKeys() {
+    Key("block_count", GgufValue::U32(2 * kLayers));
+    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{0, 0, 0, kKeyHeads}));
+    Key("feed_forward_length", GgufValue::I32s(std::vector<int32_t>{kInner, kInner, 0, 0}));
+    Key("attention.key_length", GgufValue::U32(kHeadWidth));
+    Key("attention.value_length", GgufValue::U32(kHeadWidth));
+    Key("ssm.conv_kernel", GgufValue::U32(4));
+    Key("ssm.state_size", GgufValue::U32(kDeltaWidth));
+    Key("ssm.group_count", GgufValue::U32(kKeyHeads));
+    Key("ssm.time_step_rank", GgufValue::U32(kHeads));
+    Key("ssm.inner_size", GgufValue::U32(kHeads * kHeadWidth));
+    Key("moe_latent_size", GgufValue::U32(kRank));
+  }
+
+  void Mamba() {
+    const uint64_t inner = kHeads * kHeadWidth, channels = inner + 2 * kKeyHeads * kDeltaWidth;
+    Own("ssm_in.weight", {inner + channels + kHeads, kWidth});
+    Own("ssm_conv1d.weight", {channels, 4});
+    Own("ssm_conv1d.bias", {channels});
+    Own("ssm_dt.bias", {kHeads});
+    Trunk(prefix_ + "ssm_a", {kHeads, 1}, 0.2f, -0.5f);
+    Own("ssm_d", {kHeads, 1});
+    Trunk(prefix_ + "ssm_norm.weight", {kKeyHeads, inner / kKeyHeads}, 0.2f, 1);
+    Own("ssm_out.weight", {kWidth, inner});
+  }
+
   void Keys() {
     Key("block_count", GgufValue::U32(kLayers));
     Key("context_length", GgufValue::U32(128));
@@ -84,6 +126,8 @@ class Builder {
     if (gating) Key("expert_gating_func", GgufValue::U32(2));
     if (hybrid_) HybridKeys();
     if (Is("mimo2")) MimoKeys();
+    if (Is("nemotron_h_moe")) NemotronKeys();
+    if (Is("gemma4")) GemmaKeys();
     if (sparse_) Key("attention.indexer.top_k", GgufValue::U32(64));
     if (Is("glm4moe") || latent_) Key("expert_weights_norm", GgufValue::Bool(true));
     if (!latent_) return;
@@ -114,6 +158,35 @@ class Builder {
     Key("rope.freq_base_swa", GgufValue::F32(100));
   }
 
+  // The first layer has a window of two, the second half of the key heads, twice as wide.
+  void GemmaKeys() {
+    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
+    Key("attention.sliding_window", GgufValue::U32(2));
+    Key("attention.sliding_window_pattern", GgufValue::Bools({true, false}));
+    for (const char* kind : {"key", "value"}) {
+      Key((std::string("attention.") + kind + "_length").c_str(), GgufValue::U32(2 * kHeadWidth));
+      Key((std::string("attention.") + kind + "_length_swa").c_str(), GgufValue::U32(kHeadWidth));
+    }
+    Key("rope.freq_base_swa", GgufValue::F32(100));
+    Key("final_logit_softcapping", GgufValue::F32(3));
+  }
+
+  void GemmaHeads(uint64_t heads, uint64_t width) {
+    Own("attn_q.weight", {kHeads * width, kWidth});
+    Own("attn_k.weight", {heads * width, kWidth});
+    if (heads == kKeyHeads) Own("attn_v.weight", {heads * width, kWidth});
+    Own("attn_output.weight", {kWidth, kHeads * width});
+    for (const char* name : {"attn_q_norm", "attn_k_norm"}) Norm(name, width);
+    for (const char* name : {"post_attention_norm", "post_ffw_norm_1", "pre_ffw_norm_2",
+                             "post_ffw_norm_2", "post_ffw_norm"})
+      Norm(name, kWidth);
+    Trunk(prefix_ + "ffn_gate_inp.scale", {kWidth}, 0.2f, 1);
+    Trunk(prefix_ + "layer_output_scale.weight", {1}, 0.2f, 1);
+    Own("ffn_gate.weight", {kInner, kWidth});
+    Own("ffn_up.weight", {kInner, kWidth});
+    Own("ffn_down.weight", {kWidth, kInner});
+  }
+
   HostTensor Make(const std::string& name, std::vector<uint64_t> shape, float size, float mean) {
     uint64_t count = 1;
     for (const uint64_t length : shape) count *= length;
@@ -140,6 +213,8 @@ class Builder {
   }
 
   void Heads() {
+    const bool first = prefix_ == "blk.0.";
+    if (Is("gemma4")) return GemmaHeads(first ? kKeyHeads : 1, first ? kHeadWidth : 2 * kHeadWidth);
     const bool windowed = Is("mimo2") && prefix_ == "blk.1.";
     const uint64_t keys = windowed ? 1 : kKeyHeads, value = Is("mimo2") ? kValueWidth : kHeadWidth;
     if (Is("bailingmoe2")) {
@@ -193,7 +268,7 @@ class Builder {
   }
 
   void Shared() {
-    Own("ffn_gate_shexp.weight", {kInner, kWidth});
+    if (!Is("nemotron_h_moe")) Own("ffn_gate_shexp.weight", {kInner, kWidth});
     Own("ffn_up_shexp.weight", {kInner, kWidth});
     Own("ffn_down_shexp.weight", {kWidth, kInner});
     if (Is("qwen2moe") || hybrid_) Own("ffn_gate_inp_shexp.weight", {1, kWidth});
@@ -202,7 +277,8 @@ class Builder {
   void Experts(uint32_t layer) {
     Own("ffn_gate_inp.weight", {kExperts, kWidth});
     if (Is("gpt-oss")) Own("ffn_gate_inp.bias", {kExperts});
-    const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || latent_;
+    const bool ungated = Is("nemotron_h_moe");
+    const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || latent_ || ungated;
     if (v3 || Is("minimax-m2") || Is("ernie4_5-moe") || Is("mimo2"))
       Own("exp_probs_b.bias", {kExperts});
     const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
@@ -210,9 +286,15 @@ class Builder {
     if (v3 || shared) Shared();
     weights_->moe_layers[layer] = kExperts;
     for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);
+    if (Is("gemma4"))
+      set_.tensors.push_back(Make(prefix_ + "ffn_down_exps.scale", {kExperts}, 0.2f, 1));
+    if (ungated) Own("ffn_latent_down.weight", {kRank, kWidth});
+    if (ungated) Own("ffn_latent_up.weight", {kWidth, kRank});
     for (const char* kind : {"gate", "up", "down"}) {
+      if (ungated && kind[0] == 'g') continue;
       const bool down = kind[0] == 'd';
-      const uint64_t rows = down ? kWidth : kInner, columns = down ? kInner : kWidth;
+      const uint64_t width = ungated ? kRank : kWidth;
+      const uint64_t rows = down ? width : kInner, columns = down ? kInner : width;
       const std::string name = prefix_ + "ffn_" + kind + "_exps.";
       set_.tensors.push_back(Make(name + "weight", {kExperts, rows, columns}, 0.4f, 0));
       if (Is("gpt-oss")) set_.tensors.push_back(Make(name + "bias", {kExperts, rows}, 0.2f, 0));

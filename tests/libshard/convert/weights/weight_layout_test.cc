@@ -145,6 +145,24 @@ TEST_F(Layout, SqueezesConvolutions) {
   EXPECT_THAT(Values(tensor), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
 }
 
+TEST_F(Layout, MakesColumnsAndGroupsOfVectors) {
+  const auto column = LayOut({3}, {.rule = ValueRule::kColumn});
+  EXPECT_THAT(column->shape, ElementsAre(3, 1));
+  EXPECT_EQ(column->reader, nullptr);
+  EXPECT_THAT(Values(column), ElementsAre(0, 1, 2));
+  const auto changed = LayOut({2}, {.rule = ValueRule::kMinusExpColumn});
+  EXPECT_THAT(changed->shape, ElementsAre(2, 1));
+  EXPECT_THAT(changed->rows, ElementsAre(RowRange{0, 2, 0}));
+  EXPECT_THAT(Values(changed), ElementsAre(-1, static_cast<float>(-std::exp(1.0))));
+  const WeightLayout groups{.rows = {.shape = {.norm_groups = 2}}, .rule = ValueRule::kByGroup};
+  const auto grouped = LayOut({6}, groups);
+  EXPECT_THAT(grouped->shape, ElementsAre(2, 3));
+  EXPECT_THAT(Values(grouped), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(ErrorText({5}, groups), HasSubstr("one dimension, a multiple of 2, found [5]"));
+  EXPECT_THAT(ErrorText({3, 1}, {.rule = ValueRule::kColumn}),
+              HasSubstr("one dimension, found [3, 1]"));
+}
+
 TEST_F(Layout, TakesEveryOtherEntryOfPackedBiases) {
   const auto tensor = LayOut({2, 4}, {.rows = {RowOrder::kOddRows}, .packed = true});
   EXPECT_THAT(tensor->shape, ElementsAre(2, 2));

@@ -1,0 +1,224 @@
+// Gemma-4 26B-A4B: layers with a window and layers with full attention have heads of their own
+// sizes and ropes, and the latter may take their keys for values; a dense MLP stands beside the
+// experts of every layer, with norms before and after each; the router has a scale for each channel
+// and one for each expert.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+// Source: transformers' Gemma4TextConfig. What it fills in for embeddings per layer is left out:
+// the models with experts have none, and their tensors are refused.
+constexpr std::string_view kDefaults =
+    R"({"rms_norm_eps": 1e-6, "head_dim": 256, "global_head_dim": 512, "num_kv_shared_layers": 0,
+        "hidden_size_per_layer_input": 0, "tie_word_embeddings": true,
+        "hidden_activation": "gelu_pytorch_tanh"})";
+constexpr const char* kFullKind = "full_attention";
+constexpr const char* kWindowKind = "sliding_attention";
+// A divisor that leaves no angle: llama.cpp's converter writes it for what is not rotated.
+constexpr float kNoTurn = 1e30f;
+
+// rope_parameters has an object for each kind of layer.
+Result<HfConfig> RopeOfKind(const HfConfig& config, const char* kind) {
+  const std::optional<HfConfig::Field> field = config.Find({"rope_parameters"});
+  if (!field) return config.Missing({"rope_parameters"}, "an object for each kind of layer");
+  if (!field->value->is_object() || !field->value->contains(kind) ||
+      !(*field->value)[kind].is_object()) {
+    return config.Wrong(*field, Cat("an object with one for ", kind));
+  }
+  return HfConfig::Parse(Cat(config.where(), ": ", field->path, ".", kind),
+                         (*field->value)[kind].dump());
+}
+
+Error OtherRope(const HfConfig& rope, const char* key, const std::string& expected,
+                const std::string& found) {
+  return {Code::kUnsupported,
+          Cat(rope.where(), ": ", key, ": expected ", expected, ", found ", found), kNoGgufHint};
+}
+
+// The first `partial_rotary_factor` of a head's pairs are rotated, which the runtime knows from
+// factors.
+Result<std::vector<RopeTensor>> FactorsOfFullLayers(const HfConfig& config) {
+  SHARD_TRY(const HfConfig rope, RopeOfKind(config, kFullKind));
+  SHARD_TRY(const std::optional<std::string> type, rope.FindString({"rope_type"}));
+  if (type.value_or("default") != "proportional")
+    return OtherRope(rope, "rope_type", "proportional", type.value_or("none"));
+  SHARD_TRY(const uint32_t size, config.U32({"global_head_dim"}));
+  SHARD_TRY(const float part, rope.F32({"partial_rotary_factor"}));
+  if (size == 0 || size % 2 != 0 || size > 1u << 16) {
+    return config.Wrong(*config.Find({"global_head_dim"}), "an even number up to 65536");
+  }
+  if (!(part >= 0 && part <= 1))
+    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
+  const auto turned = static_cast<uint32_t>(double{part} * size / 2);
+  std::vector<float> factors(size / 2, kNoTurn);
+  std::fill(factors.begin(), factors.begin() + turned, 1.0f);
+  return std::vector<RopeTensor>{{"rope_freqs.weight", std::move(factors)}};
+}
+
+Status AddRopes(const HfConfig& config, ArchKeys& keys) {
+  SHARD_TRY(const HfConfig full, RopeOfKind(config, kFullKind));
+  SHARD_TRY(const HfConfig window, RopeOfKind(config, kWindowKind));
+  SHARD_TRY(const std::optional<std::string> type, window.FindString({"rope_type"}));
+  if (type.value_or("default") != "default")
+    return OtherRope(window, "rope_type", "default", *type);
+  SHARD_TRY(const std::optional<float> part, window.FindF32({"partial_rotary_factor"}));
+  if (part.value_or(1) != 1) return OtherRope(window, "partial_rotary_factor", "1", Cat(*part));
+  SHARD_TRY(const float base, full.F32({"rope_theta"}));
+  SHARD_TRY(const float window_base, window.F32({"rope_theta"}));
+  keys.F32("rope.freq_base", base);
+  keys.F32("rope.freq_base_swa", window_base);
+  return Ok();
+}
+
+Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
+  const std::optional<HfConfig::Field> field = config.Find({"layer_types"});
+  const std::string expected = Cat("a kind of attention for each of ", shape.layers, " layers");
+  if (!field) return config.Missing({"layer_types"}, expected);
+  if (!field->value->is_array() || field->value->size() != shape.layers)
+    return config.Wrong(*field, expected);
+  std::vector<bool> windowed;
+  for (const Json& kind : *field->value) {
+    if (kind != kFullKind && kind != kWindowKind)
+      return config.Wrong(*field, Cat(kWindowKind, " or ", kFullKind, " for each layer"));
+    windowed.push_back(kind == kWindowKind);
+  }
+  return windowed;
+}
+
+// What the models with experts do not have.
+Status CheckPlain(const HfConfig& config) {
+  for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
+    SHARD_TRY(const uint32_t count, config.U32({key}));
+    if (count != 0) return OtherRope(config, key, "0, as in models with experts", Cat(count));
+  }
+  SHARD_TRY(const std::optional<bool> wide, config.FindBool({"use_double_wide_mlp"}));
+  if (wide.value_or(false)) return OtherRope(config, "use_double_wide_mlp", "false", "true");
+  SHARD_TRY(const std::optional<std::string> activation, config.FindString({"hidden_activation"}));
+  if (*activation == "gelu_pytorch_tanh") return Ok();
+  return OtherRope(config, "hidden_activation", "gelu_pytorch_tanh", Quoted(*activation));
+}
+
+Status AddHeads(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
+  SHARD_TRY(const uint32_t full_size, config.U32({"global_head_dim"}));
+  SHARD_TRY(const std::optional<uint32_t> full, config.FindU32({"num_global_key_value_heads"}));
+  const uint32_t full_heads = full.value_or(shape.kv_heads);
+  if (full_heads == 0 || shape.heads % full_heads != 0) {
+    return config.Wrong(*config.Find({"num_global_key_value_heads"}),
+                        Cat("a divisor of the ", shape.heads, " attention heads"));
+  }
+  std::vector<int32_t> heads;
+  for (const bool window : windowed)
+    heads.push_back(static_cast<int32_t>(window ? shape.kv_heads : full_heads));
+  keys.I32s("attention.head_count_kv", heads);
+  keys.Bools("attention.sliding_window_pattern", windowed);
+  for (const auto& [name, size] : {std::pair("attention.key_length", full_size),
+                                   std::pair("attention.value_length", full_size),
+                                   std::pair("attention.key_length_swa", shape.head_size),
+                                   std::pair("attention.value_length_swa", shape.head_size),
+                                   std::pair("rope.dimension_count", full_size),
+                                   std::pair("rope.dimension_count_swa", shape.head_size)}) {
+    keys.U32(name, size);
+  }
+  return Ok();
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_CHECK(CheckPlain(config));
+  SHARD_CHECK(AddHeads(config, shape, keys));
+  SHARD_CHECK(AddRopes(config, keys));
+  SHARD_TRY(const uint32_t window, config.U32({"sliding_window"}));
+  keys.U32("attention.sliding_window", window);
+  keys.U32("attention.shared_kv_layers", 0);
+  keys.U32("embedding_length_per_layer_input", 0);
+  SHARD_TRY(const std::optional<float> cap, config.FindF32({"final_logit_softcapping"}));
+  if (cap.value_or(0) != 0) keys.F32("final_logit_softcapping", *cap);
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
+  keys.U32("expert_feed_forward_length", width);
+  return Ok();
+}
+
+// Only layers with full attention may take their keys for values.
+Status CheckValues(const HfConfig& config, const HfShape& shape,
+                   const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : tensors) names.insert(tensor.name);
+  for (size_t layer = 0; layer < windowed.size(); ++layer) {
+    const std::string value = Cat("blk.", layer, ".attn_v.weight");
+    if (!windowed[layer] || names.contains(value)) continue;
+    return Error{Code::kCorrupt, Cat(config.where(), ": layer ", layer, ": expected ", value,
+                                     ", as layers with a window have, found none")};
+  }
+  return Ok();
+}
+
+Status AddGemmaTokenizerKeys(const TokenizerFiles&, GgufMetadata& metadata) {
+  metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(false));
+  metadata.Set("tokenizer.ggml.add_bos_token", GgufValue::Bool(true));
+  return Ok();
+}
+
+void AddNormRows(HfFamily& family) {
+  const std::pair<const char*, const char*> norms[] = {
+      {"input_layernorm", "attn_norm"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"post_attention_layernorm", "post_attention_norm"},
+      {"pre_feedforward_layernorm", "ffn_norm"},
+      {"post_feedforward_layernorm_1", "post_ffw_norm_1"},
+      {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
+      {"post_feedforward_layernorm_2", "post_ffw_norm_2"},
+      {"post_feedforward_layernorm", "post_ffw_norm"}};
+  for (const auto& [source, target] : norms)
+    family.rows.push_back(
+        {Cat("layers.{L}.", source, ".weight"), Cat("blk.{L}.", target, ".weight")});
+}
+
+void AddBlockRows(HfFamily& family) {
+  const std::string from = "layers.{L}.", to = "blk.{L}.";
+  for (const char* part : {"q", "k", "v"}) {
+    family.rows.push_back(
+        {Cat(from, "self_attn.", part, "_proj.weight"), Cat(to, "attn_", part, ".weight")});
+    family.rows.back().optional = part[0] == 'v';
+  }
+  family.rows.push_back({from + "self_attn.o_proj.weight", to + "attn_output.weight"});
+  for (const char* part : {"gate", "up", "down"})
+    family.rows.push_back(
+        {Cat(from, "mlp.", part, "_proj.weight"), Cat(to, "ffn_", part, ".weight")});
+  family.rows.push_back({from + "router.proj.weight", to + "ffn_gate_inp.weight"});
+  family.rows.push_back({from + "router.scale", to + "ffn_gate_inp.scale"});
+  family.rows.push_back({from + "router.per_expert_scale", to + "ffn_down_exps.scale"});
+  family.rows.back().part = Part::kExpert;
+  AddExpertRows(family, "layers.{L}.experts.", {"gate_proj", "up_proj", "down_proj"});
+  AddFusedExpertRows(family, "layers.{L}.experts.");
+  AddOptionalRow(family, from + "layer_scalar", to + "layer_output_scale.weight");
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertGemma4Moe(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "gemma4";
+  family.defaults = kDefaults;
+  family.keys = AddKeys;
+  family.rope_tensors = FactorsOfFullLayers;
+  family.check = CheckValues;
+  family.vocabulary = ReadCharacterBpe;
+  family.tokenizer_keys = AddGemmaTokenizerKeys;
+  AddModelRows(family);
+  AddNormRows(family);
+  AddBlockRows(family);
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace moepack

@@ -1,0 +1,250 @@
+// Nemotron-3 (Nano, Super, Lightning): every layer is one thing, Mamba-2, attention without rope,
+// or experts of two matrices (squared ReLU, no gate) with a selection bias and a shared expert. In
+// Super experts work in a narrower space, between two projections. Blocks for multi-token
+// prediction are left out.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+// Source: configuration_nemotron_h.py of Nemotron-3-Nano.
+constexpr std::string_view kDefaults =
+    R"({"norm_eps": 1e-5, "rope_theta": 10000, "conv_kernel": 4, "n_groups": 8,
+        "mamba_num_heads": 128, "mamba_head_dim": 64, "ssm_state_size": 128,
+        "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu"})";
+// llama.cpp's converter says so of all models with Mamba layers, whose attention has no positions.
+constexpr uint32_t kContext = 1u << 20;
+
+enum class Kind : uint8_t { kMamba, kAttention, kExperts };
+
+const char* NameOf(Kind kind) {
+  return kind == Kind::kMamba ? "mamba" : kind == Kind::kAttention ? "attention" : "moe";
+}
+
+// hybrid_override_pattern, a letter for each layer, or layers_block_type, a word for each.
+Result<std::vector<Kind>> ReadKinds(const HfConfig& config, const HfShape& shape) {
+  const ConfigKeys names = {"hybrid_override_pattern", "layers_block_type"};
+  const std::optional<HfConfig::Field> field = config.Find(names);
+  if (!field) return config.Missing(names, Cat("a kind for each of ", shape.layers, " layers"));
+  std::vector<std::string> words;
+  if (field->value->is_string()) {
+    for (const char letter : field->value->get_ref<const std::string&>())
+      words.emplace_back(1, letter);
+  } else if (field->value->is_array()) {
+    for (const Json& word : *field->value)
+      words.push_back(word.is_string() ? word.get<std::string>() : "");
+  }
+  if (words.size() != shape.layers)
+    return config.Wrong(*field, Cat("a kind for each of ", shape.layers, " layers"));
+  std::vector<Kind> kinds;
+  for (const std::string& word : words) {
+    if (word == "M" || word == "mamba" || word == "linear_attention") {
+      kinds.push_back(Kind::kMamba);
+    } else if (word == "*" || word == "attention" || word == "full_attention") {
+      kinds.push_back(Kind::kAttention);
+    } else if (word == "E" || word == "moe") {
+      kinds.push_back(Kind::kExperts);
+    } else {
+      return Error{Code::kUnsupported,
+                   Cat(config.where(), ": ", field->path, ": layer ", kinds.size(),
+                       ": expected Mamba (M), attention (*) or experts (E), the kinds of layers ",
+                       "that the runtime has beside experts, found ", Quoted(word)),
+                   kNoGgufHint};
+    }
+  }
+  return kinds;
+}
+
+Status CheckWord(const HfConfig& config, const char* key, std::string_view expected) {
+  const std::optional<HfConfig::Field> field = config.Find({key});
+  if (!field || *field->value == expected) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(config.where(), ": ", field->path, ": expected ", expected,
+                   ", the only one that the runtime has, found ", DescribeJson(*field->value)),
+               kNoGgufHint};
+}
+
+// The runtime does not clamp the time step.
+Status CheckTimeStep(const HfConfig& config) {
+  const std::optional<HfConfig::Field> limit = config.Find({"time_step_limit"});
+  const auto infinite = [](const Json& number) {
+    return number.is_null() || number == "Infinity" ||
+           (number.is_number() && number.get<double>() > 1e30);
+  };
+  const bool none = !limit || (limit->value->is_array() && limit->value->size() == 2 &&
+                               (*limit->value)[0] == 0 && infinite((*limit->value)[1]));
+  if (none) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(config.where(), ": ", limit->path, ": expected no limit, since the runtime ",
+                   "does not clamp time steps, found ", DescribeJson(*limit->value)),
+               kNoGgufHint};
+}
+
+Status AddMambaKeys(const HfConfig& config, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t kernel, config.U32({"conv_kernel"}));
+  SHARD_TRY(const uint32_t size, config.U32({"ssm_state_size"}));
+  SHARD_TRY(const uint32_t groups, config.U32({"n_groups"}));
+  SHARD_TRY(const uint32_t heads, config.U32({"mamba_num_heads"}));
+  SHARD_TRY(const uint32_t width, config.U32({"mamba_head_dim"}));
+  uint32_t inner = 0;
+  if (__builtin_mul_overflow(heads, width, &inner))
+    return config.Wrong(*config.Find({"mamba_head_dim"}), "a size of a head");
+  if (heads == 0 || groups == 0 || heads % groups != 0) {
+    return config.Wrong(*config.Find({"mamba_num_heads"}), Cat("a multiple of n_groups, ", groups));
+  }
+  keys.U32("ssm.conv_kernel", kernel);
+  keys.U32("ssm.state_size", size);
+  keys.U32("ssm.group_count", groups);
+  keys.U32("ssm.inner_size", inner);
+  keys.U32("ssm.time_step_rank", heads);
+  return Ok();
+}
+
+Status AddExpertKeys(const HfConfig& config, const std::vector<Kind>& kinds, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
+  SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedWidth));
+  SHARD_TRY(const uint32_t count, config.U32(fields::kSharedExperts));
+  std::vector<int32_t> widths;
+  for (const Kind kind : kinds)
+    widths.push_back(kind == Kind::kExperts ? static_cast<int32_t>(width) : 0);
+  keys.I32s("feed_forward_length", widths);
+  keys.U32("expert_feed_forward_length", width);
+  keys.U32("expert_shared_feed_forward_length", shared);
+  keys.U32("expert_shared_count", count);
+  SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32({"moe_latent_size"}));
+  if (latent.value_or(0) > 0) keys.U32("moe_latent_size", *latent);
+  return Ok();
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const std::vector<Kind> kinds, ReadKinds(config, shape));
+  SHARD_CHECK(CheckWord(config, "mlp_hidden_act", "relu2"));
+  SHARD_CHECK(CheckWord(config, "mamba_hidden_act", "silu"));
+  SHARD_CHECK(CheckTimeStep(config));
+  keys.U32("context_length", kContext);
+  keys.U32("vocab_size", shape.vocabulary);
+  // Written as llama.cpp's converter has it; the runtime turns nothing here.
+  keys.U32("rope.dimension_count", shape.hidden / shape.heads);
+  keys.Bool("rope.scaling.finetuned", false);
+  SHARD_TRY(const std::optional<float> other, config.FindF32({"layer_norm_epsilon"}));
+  if (other) keys.F32("attention.layer_norm_epsilon", *other);
+  keys.U32("attention.key_length", shape.head_size);
+  keys.U32("attention.value_length", shape.head_size);
+  std::vector<int32_t> key_heads;
+  for (const Kind kind : kinds)
+    key_heads.push_back(kind == Kind::kAttention ? static_cast<int32_t>(shape.kv_heads) : 0);
+  keys.I32s("attention.head_count_kv", key_heads);
+  SHARD_CHECK(AddMambaKeys(config, keys));
+  return AddExpertKeys(config, kinds, keys);
+}
+
+// Suffixes of the tensors that the runtime asks for in each kind of layer. Experts of two forms in
+// a checkpoint have one name in the GGUF.
+constexpr const char* kMambaNames[] = {
+    "ssm_in.weight", "ssm_conv1d.weight", "ssm_dt.bias",   "ssm_a",
+    "ssm_d",         "ssm_norm.weight",   "ssm_out.weight"};
+constexpr const char* kAttentionNames[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight",
+                                           "attn_output.weight"};
+constexpr const char* kExpertNames[] = {"ffn_gate_inp.weight", "exp_probs_b.bias",
+                                        "ffn_up_exps.weight",  "ffn_down_exps.weight",
+                                        "ffn_up_shexp.weight", "ffn_down_shexp.weight"};
+constexpr const char* kLatentNames[] = {"ffn_latent_down.weight", "ffn_latent_up.weight"};
+
+Status CheckLayer(const std::string& where, const std::set<std::string_view>& names, size_t layer,
+                  Kind kind, bool latent) {
+  const auto check = [&](std::span<const char* const> suffixes, bool expected) -> Status {
+    for (const char* suffix : suffixes) {
+      const std::string name = Cat("blk.", layer, ".", suffix);
+      if (names.contains(name) == expected) continue;
+      return Error{Code::kCorrupt,
+                   Cat(where, ": layer ", layer, ": expected a layer of ", NameOf(kind),
+                       " as the config has it, found ", expected ? "no " : "", name)};
+    }
+    return Ok();
+  };
+  SHARD_CHECK(check(kMambaNames, kind == Kind::kMamba));
+  SHARD_CHECK(check(kAttentionNames, kind == Kind::kAttention));
+  SHARD_CHECK(check(kExpertNames, kind == Kind::kExperts));
+  return check(kLatentNames, kind == Kind::kExperts && latent);
+}
+
+Status CheckTensors(const HfConfig& config, const HfShape& shape,
+                    const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const std::vector<Kind> kinds, ReadKinds(config, shape));
+  SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32({"moe_latent_size"}));
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : tensors) names.insert(tensor.name);
+  for (size_t layer = 0; layer < kinds.size(); ++layer)
+    SHARD_CHECK(CheckLayer(config.where(), names, layer, kinds[layer], latent.value_or(0) > 0));
+  return Ok();
+}
+
+Status ReadGroups(const HfConfig& config, HeadShape& shape) {
+  SHARD_TRY(shape.norm_groups, config.U32({"n_groups"}));
+  return Ok();
+}
+
+void AddMambaRows(HfFamily& family) {
+  const std::string from = "layers.{L}.mixer.", to = "blk.{L}.ssm_";
+  AddOptionalRow(family, from + "in_proj.weight", to + "in.weight");
+  AddOptionalRow(family, from + "out_proj.weight", to + "out.weight");
+  AddOptionalRow(family, from + "conv1d.bias", to + "conv1d.bias");
+  AddOptionalRow(family, from + "dt_bias", to + "dt.bias");
+  const auto changed = [&](const char* source, const char* target, ValueRule rule) {
+    family.rows.push_back({from + source, to + target, RowOrder::kAsIs, /*optional=*/true, rule});
+  };
+  changed("conv1d.weight", "conv1d.weight", ValueRule::kSqueeze);
+  changed("A_log", "a", ValueRule::kMinusExpColumn);
+  changed("D", "d", ValueRule::kColumn);
+  changed("norm.weight", "norm.weight", ValueRule::kByGroup);
+}
+
+void AddOtherRows(HfFamily& family) {
+  const std::string from = "layers.{L}.mixer.", to = "blk.{L}.";
+  for (const char* part : {"q", "k", "v"})
+    AddOptionalRow(family, Cat(from, part, "_proj.{W}"), Cat(to, "attn_", part, ".{W}"));
+  AddOptionalRow(family, from + "o_proj.{W}", to + "attn_output.{W}");
+  AddOptionalRow(family, from + "gate.weight", to + "ffn_gate_inp.weight");
+  AddOptionalRow(family, from + "gate.e_score_correction_bias", to + "exp_probs_b.bias");
+  AddOptionalRow(family, from + "fc1_latent_proj.weight", to + "ffn_latent_down.weight");
+  AddOptionalRow(family, from + "fc2_latent_proj.weight", to + "ffn_latent_up.weight");
+  for (const char* part : {"up", "down"}) {
+    const std::string experts = Cat(to, "ffn_", part, "_exps.weight");
+    AddOptionalRow(family, Cat(from, "experts.{E}.", part, "_proj.weight"), experts);
+    AddOptionalRow(family, Cat(from, "experts.", part, "_proj"), experts);
+    AddOptionalRow(family, Cat(from, "shared_experts.", part, "_proj.weight"),
+                   Cat(to, "ffn_", part, "_shexp.weight"));
+  }
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertNemotronH(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "nemotron_h_moe";
+  family.pre = "pixtral";
+  family.all_layers_moe = false;
+  family.defaults = kDefaults;
+  family.heads = ReadGroups;
+  family.keys = AddKeys;
+  family.check = CheckTensors;
+  for (const char* name : {"embeddings", "embed_tokens"})
+    family.rows.push_back({Cat(name, ".weight"), "token_embd.weight"});
+  family.rows.push_back({"norm_f.weight", "output_norm.weight"});
+  family.rows.push_back({"lm_head.weight", "output.weight"});
+  family.rows.push_back({"layers.{L}.norm.weight", "blk.{L}.attn_norm.weight"});
+  AddMambaRows(family);
+  AddOtherRows(family);
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace moepack

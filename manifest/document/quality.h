@@ -1,0 +1,69 @@
+// What `eval --record` measured of a distribution: "quality.measured" of distribution.json, and
+// "quality" of what `eval --json` prints. docs/distribution-format.md, "calibration and quality".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
+
+namespace moepack::manifest {
+
+// A mean over tokens with its standard error.
+struct MeanError {
+  double mean = 0, error = 0;
+  bool operator==(const MeanError&) const = default;
+};
+
+// How a masked run differs from another run of the same tokens.
+struct DamageFigures {
+  MeanError kld;         // KL divergence of the next-token distributions, in nats per token
+  MeanError extra_nats;  // loss of log-probability of the text, in nats per token
+  MeanError top1;        // share of tokens for which both think the same continuation likeliest
+  bool operator==(const DamageFigures&) const = default;
+};
+
+// One run over some sessions.
+struct QualityFigures {
+  uint64_t sessions = 0, tokens = 0;   // tokens that were scored
+  MeanError nats;                      // of the text, per token: minus the log-probability
+  std::optional<DamageFigures> split;  // from the unmasked run of the same weights
+  std::optional<DamageFigures> total;  // from the reference, the model of --against
+  bool operator==(const QualityFigures&) const = default;
+};
+
+// One run over all sessions, and over those of each bucket, in the order of their first session.
+// Without buckets where no session has one; "" is the bucket of sessions without.
+struct QualityRow {
+  QualityFigures all;
+  std::vector<std::pair<std::string, QualityFigures>> buckets;
+  bool operator==(const QualityRow&) const = default;
+};
+
+struct QualityRecord {
+  std::string tool_version;
+  std::string executor;               // "cpu"
+  std::string precision;              // formats of the weights, most bytes first: "q4_K+f32"
+  uint32_t context = 0;               // tokens of a window
+  bool score_half = false;            // only the second half of each window was scored
+  std::string tokens_sha256;          // of the token ids of all sessions (TokensDigest)
+  uint64_t sessions = 0, tokens = 0;  // that were scored
+  // The `total` of the unmasked run is what quantization costs.
+  std::optional<QualityRow> reference, unmasked;
+  std::vector<std::pair<uint32_t, QualityRow>> groups;  // ascending; those that were there
+  QualityRow best;  // every session on the group that captures most of it
+  bool operator==(const QualityRecord&) const = default;
+};
+
+// `value` rounded to six significant digits, as all numbers of a record are.
+double SixDigits(double value);
+
+Json QualityToJson(const QualityRecord& record);
+// The document may be hostile. kCorrupt names the field. `groups` is the number of groups of the
+// distribution, and unknown fields are passed over: newer versions add some.
+Result<QualityRecord> QualityFromJson(const std::string& where, const Json& value, size_t groups);
+
+}  // namespace moepack::manifest

@@ -1,0 +1,98 @@
+#include "manifest/write/record_quality.h"
+
+#include <optional>
+#include <utility>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/staging.h"
+#include "libshard/base/text/text.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/manifest_write.h"
+#include "manifest/document/read_back.h"
+#include "manifest/write/bundle.h"
+#include "manifest/write/output_path.h"
+
+namespace moepack::manifest {
+namespace {
+
+constexpr const char* kCard = "README.md";
+constexpr uint64_t kMaxCardBytes = 64u << 20;
+
+// No value where there is none, or none that can be read: there is nothing to put back then.
+std::optional<std::string> CardOf(const InsideDirectory& directory) {
+  Result<std::string> text = directory.ReadText(kCard, kMaxCardBytes);
+  if (!text) return std::nullopt;
+  return *std::move(text);
+}
+
+Status PutBack(const InsideDirectory& directory, const std::optional<std::string>& card) {
+  if (card) return directory.WriteText(kCard, *card);
+  return directory.Remove(kCard);
+}
+
+// The manifest comes last: it vouches for what was measured.
+Status Replace(StagingDirectory& staging, const InsideDirectory& directory,
+               const std::optional<std::string>& card) {
+  SHARD_CHECK(staging.MoveInto(directory, {kCard}));
+  const Status moved = staging.MoveInto(directory, {kManifestFile});
+  if (moved) return Ok();
+  const Status back = PutBack(directory, card);
+  if (back) return moved;
+  return Error{
+      moved.error().code,
+      Cat(moved.error().message, "; and ", kCard, " could not be put back: ", back.error().message),
+      "record again, which writes both files"};
+}
+
+Status CheckDigest(const std::string& distribution, const std::string& expected,
+                   const std::string& found) {
+  if (found == expected) return Ok();
+  return Error{Code::kMismatch,
+               Cat(distribution, "/", kManifestFile, ": SHA-256: expected ", expected,
+                   " as when the evaluation began, found ", found),
+               "another run has changed the distribution; evaluate it again"};
+}
+
+}  // namespace
+
+Result<std::string> ManifestFileDigest(const std::string& distribution) {
+  SHARD_TRY(const std::string text, ReadManifestText(LocalTree(distribution)));
+  return Sha256Hex(text);
+}
+
+Result<RecordReport> RecordQuality(const std::string& distribution, const QualityRecord& quality,
+                                   const std::string& expected) {
+  std::error_code error;
+  const fs::path target = fs::canonical(distribution, error);
+  if (error) {
+    return Error{Code::kNotFound, Cat(distribution, ": expected a distribution, found nothing")};
+  }
+  // Nobody else adds parts meanwhile.
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, OwnOutput()));
+  SHARD_TRY(const std::string before, ReadManifestText(LocalTree(target.string())));
+  RecordReport report;
+  report.digest_before = Sha256Hex(before);
+  SHARD_CHECK(CheckDigest(distribution, expected, report.digest_before));
+  SHARD_TRY(report.manifest, ParseManifest(Cat(distribution, "/", kManifestFile), before));
+  report.manifest.quality = quality;
+  SHARD_CHECK(ReadBackManifest(report.manifest));
+  report.digest = ManifestDigest(report.manifest);
+  SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
+  SHARD_TRY(const InsideDirectory::Kind lock, directory.KindOf(kPullLockFile));
+  report.pulled = lock != InsideDirectory::Kind::kNothing;
+  const std::optional<std::string> card = CardOf(directory);
+  const std::string new_card = DistributionReadme(report.manifest);
+  report.changed = report.digest != report.digest_before;
+  if (!report.changed && card == new_card) return report;
+  SHARD_CHECK(staging.Begin(Cat("record ", report.digest)));
+  SHARD_CHECK(staging.WriteText(kCard, new_card));
+  staging.Expect(kManifestFile);
+  SHARD_CHECK(WriteManifestFile(staging.files(), report.manifest));
+  SHARD_CHECK(Replace(staging, directory, card));
+  SHARD_CHECK(staging.Discard());
+  return report;
+}
+
+}  // namespace moepack::manifest

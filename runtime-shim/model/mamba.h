@@ -1,0 +1,45 @@
+// Mamba-2: the recurrence of Nemotron-H, one token after the other, in plain floats. Sources:
+// "Transformers are SSMs" (arXiv 2405.21060); llama.cpp's src/models/mamba-base.cpp
+// (build_mamba2_layer) and ggml's ssm_scan for the order of operations.
+//
+// As for a delta net (delta_net.h), the host computes it on every executor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime-shim/model/recurrence.h"
+
+namespace moepack::runtime {
+
+// `heads` heads are `width` wide; heads / groups of them share inputs and outputs of the state.
+struct MambaShape {
+  uint32_t heads = 0, width = 0, groups = 0;
+  uint32_t size = 0;    // of the state of one value of a head
+  uint32_t kernel = 0;  // tokens that the convolution sees
+
+  uint32_t inner() const { return heads * width; }
+  uint32_t channels() const { return inner() + 2 * groups * size; }
+  // Of the projection: gates, channels, time steps.
+  uint32_t projected() const { return inner() + channels() + heads; }
+  RecurrentShape state() const { return {kernel, channels(), uint64_t{inner()} * size}; }
+  bool operator==(const MambaShape&) const = default;
+};
+
+// The small tensors of a layer.
+struct MambaConstants {
+  std::vector<float> kernel, kernel_bias;  // Convolution; the bias may be empty
+  std::vector<float> step_bias;            // ssm_dt.bias: one per head
+  std::vector<float> decay;                // ssm_a, below zero: one per head
+  std::vector<float> skip;                 // ssm_d: one per head
+  std::vector<float> norm;                 // inner, each group with a norm of its own
+  float eps = 0;
+};
+
+// Adds a token to the state and writes what it reads, shape.inner() numbers. `projected` is what
+// the projection gave for it. REQUIRES: sizes fit the shape.
+void StepMamba(const MambaShape& shape, const MambaConstants& constants,
+               std::span<const float> projected, RecurrentState& state, std::span<float> out);
+
+}  // namespace moepack::runtime

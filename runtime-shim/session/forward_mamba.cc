@@ -1,0 +1,31 @@
+// The layers with Mamba-2: its projections run on the executor, and the host takes one token after
+// the other (mamba.h), as it does for a delta net.
+#include "runtime-shim/session/forward.h"
+
+namespace moepack::runtime {
+
+Status Forward::RunMamba() {
+  const MambaShape& shape = spec_.mamba;
+  const Rows projected = Dense(scratch_.recurrent_in, shape.projected());
+  executor_.MatMul(weights_->mamba.in, Now(scratch_.normed), projected);
+  SHARD_CHECK(Mark("projections of Mamba", projected));
+  std::vector<float> inputs(projected.values());
+  SHARD_CHECK(executor_.Read(projected, inputs));
+  const size_t inner = shape.inner(), width = shape.projected();
+  recurrent_out_.resize(count_ * inner);
+  for (const Segment& segment : segments_) {
+    RecurrentState& state = (*segment.caches)[layer_].state;
+    const size_t end = segment.first_row + segment.count();
+    for (size_t row = segment.first_row; row < end; ++row) {
+      StepMamba(shape, weights_->mamba.constants, std::span(inputs).subspan(row * width, width),
+                state, std::span(recurrent_out_).subspan(row * inner, inner));
+    }
+  }
+  const Rows out = Dense(scratch_.recurrent_out, shape.inner());
+  executor_.Write(recurrent_out_, out);
+  SHARD_CHECK(Mark("Mamba", out));
+  executor_.MatMul(weights_->mamba.out, out, Now(scratch_.branch));
+  return Mark("attention output", Now(scratch_.branch));
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,40 @@
+// Gemma-4's layers with experts: a dense MLP and the experts start from the same rows, each with
+// norms of its own, and the router has a third. All follow llama.cpp's src/models/gemma4.cpp.
+#include <cmath>
+
+#include "runtime-shim/session/forward.h"
+
+namespace moepack::runtime {
+
+Status Forward::FeedInParallel() {
+  const ParallelWeights& weights = weights_->parallel;
+  const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
+  const Rows beside = Now(scratch_.beside), branch = Now(scratch_.branch);
+  const auto norm = [&](const Rows& x, const Matrix& weight, const Rows& y) {
+    executor_.RmsNorm(x, {weight, {}, spec_.norm_eps}, y);
+  };
+  Norm(weights_->mlp_norm, hidden, normed);
+  SHARD_CHECK(Mark("norm before the MLP", normed));
+  executor_.RunMlp(weights_->dense, spec_.activation, normed,
+                   {Now(scratch_.gate), Now(scratch_.up), beside});
+  SHARD_CHECK(Mark("MLP", beside));
+  norm(beside, weights.mlp_out, beside);
+
+  norm(hidden, weights.router, normed);
+  executor_.Scale(normed, 1 / std::sqrt(static_cast<float>(spec_.width)));
+  SHARD_TRY(const std::vector<Selection> chosen, Route());
+  norm(hidden, weights.experts_in, normed);
+  SHARD_CHECK(Mark("norm before the experts", normed));
+  SHARD_CHECK(RunExperts(chosen));
+  if (!trace_) Observe(chosen);
+  norm(branch, weights.experts_out, branch);
+  SHARD_CHECK(Mark("sum of experts", branch));
+
+  executor_.Add(branch, beside, 1);
+  norm(branch, weights.out, branch);
+  executor_.Add(hidden, branch, spec_.residual_scale);
+  if (weights.scale != 1) executor_.Scale(hidden, weights.scale);
+  return Mark("scaled output", hidden);
+}
+
+}  // namespace moepack::runtime

@@ -1,0 +1,16 @@
+// BPE over characters: Gemma-4.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime-shim/tokenizer/tokenizer.h"
+
+namespace moepack::runtime {
+
+// For tokenizer.ggml.model "gemma4", whatever tokenizer.ggml.pre says; errors as OpenTokenizer has
+// them.
+Result<std::unique_ptr<Tokenizer>> OpenCharacterBpe(const std::string& path,
+                                                    const GgufMetadata& metadata);
+
+}  // namespace moepack::runtime

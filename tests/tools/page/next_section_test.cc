@@ -1,0 +1,40 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/page/page_sample.h"
+
+namespace moepack::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(NextSectionTest, NamesWhatIsMissing) {
+  PageInputs inputs = FullInputs();
+  inputs.scores.reset();
+  inputs.evaluations.clear();
+  const std::string body = NextSection(inputs)->body;
+  EXPECT_THAT(body, HasSubstr("moepack profile out --text calibration.jsonl -o statistics.json"));
+  EXPECT_THAT(body, HasSubstr("moepack eval out --text held-out.jsonl --json"));
+  EXPECT_THAT(body, HasSubstr("moepack eval out --text held-out.jsonl --record"));
+  EXPECT_THAT(body, Not(HasSubstr("--gate")));
+}
+
+TEST(NextSectionTest, AsksForNothingThatIsThere) {
+  PageInputs inputs = FullInputs();
+  inputs.distribution->quality = SomeQuality();
+  const std::string body = NextSection(inputs)->body;
+  EXPECT_THAT(body, Not(HasSubstr("moepack profile")));
+  EXPECT_THAT(body, Not(HasSubstr("--record")));
+  // A tenth above what was measured.
+  EXPECT_THAT(body, HasSubstr("--gate &#39;kld&lt;=0.275&#39;"));
+  EXPECT_THAT(body, HasSubstr("moepack assemble out --group 0 -o node-0"));
+}
+
+TEST(NextSectionTest, PathsAreQuotedForTheShell) {
+  PageInputs inputs = FullInputs();
+  inputs.distribution_path = "-my out";
+  EXPECT_THAT(NextSection(inputs)->body, HasSubstr("moepack verify &#39;./-my out&#39;"));
+}
+
+}  // namespace
+}  // namespace moepack::cli

@@ -1,0 +1,47 @@
+#include "tools/commands/eval_record.h"
+
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/text/text.h"
+#include "manifest/write/record_quality.h"
+#include "tools/base/output.h"
+
+namespace moepack::cli {
+
+Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArguments& arguments) {
+  if (!record) return std::optional<std::string>();
+  SHARD_TRY(const bool distribution,
+            moepack::IsThere(fs::path(arguments.source) / manifest::kManifestFile));
+  if (!distribution) {
+    return Error{Code::kInvalidArgument,
+                 Cat("--record: expected a distribution, found ", Quoted(arguments.source)),
+                 "--record writes into distribution.json: give the directory that has one"};
+  }
+  if (arguments.no_overlay || !arguments.load.overlay_version.empty()) {
+    return Error{Code::kInvalidArgument,
+                 "--record: expected the distribution as nodes get it, found another overlay",
+                 "leave out --overlay and --no-overlay"};
+  }
+  SHARD_TRY(std::string digest, manifest::ManifestFileDigest(arguments.source));
+  return std::optional(std::move(digest));
+}
+
+Status FinishRecording(const std::string& distribution, const std::string& begun,
+                       const manifest::QualityRecord& quality) {
+  SHARD_TRY(const manifest::RecordReport report,
+            manifest::RecordQuality(distribution, quality, begun));
+  if (!report.changed) {
+    PrintMessage(Cat("recorded: ", moepack::Shown(distribution), "/distribution.json says so"));
+    return Ok();
+  }
+  PrintMessage(Cat("recorded in ", moepack::Shown(distribution),
+                   "/distribution.json and README.md; sha256:", report.digest_before,
+                   " is now sha256:", report.digest));
+  if (report.pulled) {
+    PrintWarnings({Cat(distribution,
+                       " was pulled: signatures are of what it was before, so publish and sign it "
+                       "again")});
+  }
+  return Ok();
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,73 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/text/text.h"
+#include "manifest/write/output_path.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/options/options.h"
+#include "tools/options/output_file.h"
+#include "tools/page/page.h"
+
+namespace moepack::cli {
+namespace report_command {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> inputs;
+  std::string out = "report.html";
+  bool force = false;
+};
+
+Result<int> Run(const Arguments& arguments) {
+  SHARD_CHECK(CheckOutputFile(arguments.out, arguments.inputs, arguments.force));
+  SHARD_TRY(const PageInputs inputs, ReadPageInputs(arguments.inputs));
+  if (inputs.distribution)
+    SHARD_CHECK(manifest::CheckOutsideDistribution(arguments.out, inputs.distribution_path));
+  PrintWarnings(inputs.warnings);
+  const std::string page = ReportPage(inputs);
+  const fs::path out = arguments.out;
+  SHARD_TRY(const InsideDirectory folder,
+            InsideDirectory::Open(out.has_parent_path() ? out.parent_path() : "."));
+  SHARD_CHECK(folder.WriteText(out.filename().string(), page));
+  SHARD_CHECK(
+      WriteResult(Cat("wrote ", moepack::Shown(arguments.out), " (", FormatCount(page.size()),
+                      " bytes): ", moepack::Shown(PageTitle(inputs)), ", from ",
+                      Plural(inputs.files.size(), "document"), "\n")));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  StartSection(app, Section::kInput);
+  app.add_option("INPUT", arguments->inputs,
+                 "Documents of moepack, known by their content: a distribution (its directory or "
+                 "distribution.json), plan.json, statistics, what eval --json printed, refit.json.")
+      ->required()
+      ->type_name("DIST|JSON");
+  StartSection(app, Section::kOutput);
+  app.add_option("-o,--output", arguments->out, "Write the page here. Default: report.html.")
+      ->type_name("FILE");
+  AddForce(app, arguments->force);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace report_command
+
+constinit const Command kReport = {
+    "report",
+    "Makes one page of HTML of a distribution and what was measured of it",
+    "Draws what the documents say: bytes per node, what the routers use, what sessions find on "
+    "their node, what the split costs beside quantization, what refit mended, where sessions are "
+    "sent, and what to run next. The page stands alone: it loads nothing and runs no script, so "
+    "that it can be mailed, archived and opened from a file. Every picture has its numbers in a "
+    "table. Equal inputs give equal bytes. docs/report.md shows one.",
+    {"moepack report out -o report.html",
+     "moepack report fixtures/statistics/profile.json -o routing.html"},
+    report_command::Bind};
+
+}  // namespace moepack::cli

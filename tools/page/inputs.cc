@@ -1,0 +1,247 @@
+#include "tools/page/inputs.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
+#include "libshard/import/import.h"
+#include "libshard/plan/plan_file.h"
+#include "libshard/stats/statistics_file.h"
+#include "manifest/document/manifest_json.h"
+#include "tools/reports/eval_read.h"
+
+namespace moepack::cli {
+namespace {
+
+constexpr uint64_t kMaxDocumentBytes = 512u << 20;
+constexpr const char* kUnderstood =
+    "report reads distributions (directories, or their distribution.json), plan.json, statistics "
+    "of profile and other formats that `moepack statistics` reads, what eval --json prints, and "
+    "refit.json";
+
+struct Document {
+  std::string path, text;
+  Json json;
+};
+
+using ReadInto = Status (*)(const Document& document, PageInputs& inputs);
+
+Error Twice(const char* what, const std::string& first, const std::string& second) {
+  return {Code::kInvalidArgument,
+          Cat(second, ": expected one ", what, ", found a second beside ", Quoted(first)),
+          "make a report for each"};
+}
+
+Status ReadDistribution(const Document& document, PageInputs& inputs) {
+  if (inputs.distribution) return Twice("distribution", inputs.distribution_path, document.path);
+  SHARD_TRY(inputs.distribution, manifest::ParseManifest(document.path, document.text));
+  const fs::path directory = fs::path(document.path).parent_path();
+  inputs.distribution_path = directory.empty() ? "." : directory.string();
+  const auto refit = document.json.find("refit");
+  if (refit == document.json.end()) return Ok();
+  SHARD_TRY(RefitRecord record, RefitFromJson(Cat(document.path, ": refit"), *refit));
+  inputs.refits.push_back(std::move(record));
+  return Ok();
+}
+
+Status ReadEvaluation(const Document& document, PageInputs& inputs) {
+  SHARD_TRY(EvalReport report, EvalFromJson(document.path, document.json));
+  inputs.evaluations.push_back({FileName(document.path), std::move(report)});
+  return Ok();
+}
+
+Status ReadRefit(const Document& document, PageInputs& inputs) {
+  SHARD_TRY(RefitRecord record, RefitFromJson(document.path, document.json));
+  inputs.refits.push_back(std::move(record));
+  return Ok();
+}
+
+// The plan's layers are those of other inputs, which may follow it.
+Status NotePlan(const Document& document, PageInputs& inputs) {
+  if (!inputs.plan_path.empty()) return Twice("plan", inputs.plan_path, document.path);
+  inputs.plan_path = document.path;
+  return Ok();
+}
+
+struct Kind {
+  const char* format;
+  const char* name;
+  ReadInto read;
+};
+constexpr Kind kKinds[] = {
+    {manifest::kFormatName, "distribution", ReadDistribution},
+    {kPlanFormat, "plan", NotePlan},
+    {kEvaluationFormat, "evaluation", ReadEvaluation},
+    {kRefitFormat, "refit", ReadRefit},
+};
+
+const Kind* FindKind(const Json& document) {
+  const std::string format = document.is_object() ? TextMember(document, "format") : "";
+  for (const Kind& kind : kKinds) {
+    if (format == kind.format) return &kind;
+  }
+  return nullptr;
+}
+
+Error NotOurs(const std::string& path, const std::string& found) {
+  return {Code::kUnsupported, Cat(path, ": expected a document of moepack, found ", found),
+          kUnderstood};
+}
+
+// Whether a text may be a JSON object; others are statistics or nothing that is understood.
+bool MayBeObject(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
+std::string WhatItIs(const std::optional<Json>& json) {
+  if (!json) return "no JSON object";
+  const std::string format = TextMember(*json, "format");
+  return format.empty() ? "a JSON object without a known \"format\""
+                        : Cat("\"format\": ", Quoted(format));
+}
+
+Status ReadScores(const std::string& path, const std::string& text, const std::string& found,
+                  PageInputs& inputs) {
+  SHARD_TRY(const Importer* importer, RecognizeFormat(path));
+  if (importer == nullptr) return NotOurs(path, found);
+  inputs.score_paths.push_back(path);
+  inputs.files.push_back({path, "statistics", Sha256Hex(text)});
+  return Ok();
+}
+
+Status ReadOne(const std::string& path, PageInputs& inputs) {
+  std::error_code ignored;
+  Document document{path, "", Json()};
+  if (fs::is_directory(path, ignored)) document.path = path + "/" + manifest::kManifestFile;
+  SHARD_TRY(document.text, ReadTextFile(document.path, kMaxDocumentBytes));
+  std::optional<Json> json;
+  if (MayBeObject(document.text)) {
+    Result<Json> parsed = ParseJson(document.path, document.text);
+    if (!parsed) return std::move(parsed).error();
+    json = *std::move(parsed);
+  }
+  const Kind* kind = json ? FindKind(*json) : nullptr;
+  if (kind == nullptr) return ReadScores(document.path, document.text, WhatItIs(json), inputs);
+  document.json = *std::move(json);
+  SHARD_CHECK(kind->read(document, inputs));
+  inputs.files.push_back({path, kind->name, Sha256Hex(document.text)});
+  return Ok();
+}
+
+// The layers of multi-token prediction are in distributions, and in no statistics.
+Status CheckStatisticsFit(PageInputs& inputs) {
+  LayerCounts layers;
+  for (const MoeLayerShape& shape : inputs.scores->layers) {
+    const auto found = inputs.plan->layers.find(shape.layer);
+    if (found != inputs.plan->layers.end()) layers.insert(*found);
+  }
+  return CheckScoresFit(inputs.score_paths.front(), *inputs.scores, layers);
+}
+
+Status ReadAllScores(PageInputs& inputs) {
+  if (inputs.score_paths.empty()) return Ok();
+  ImportOptions options;
+  options.pairs = false;
+  options.basis = ScoreBasis::kGateMass;
+  Result<ExpertScores> scores = ReadExpertScores(inputs.score_paths, options);
+  if (!scores && scores.error().code == Code::kInvalidArgument) {
+    options.basis.reset();  // a format that has no gates
+    scores = ReadExpertScores(inputs.score_paths, options);
+  }
+  if (!scores) return std::move(scores).error();
+  inputs.scores = *std::move(scores);
+  for (const std::string& warning : inputs.scores->warnings) inputs.warnings.push_back(warning);
+  return Ok();
+}
+
+Status ReadPlan(PageInputs& inputs) {
+  if (inputs.distribution) inputs.plan = inputs.distribution->plan;
+  if (inputs.plan_path.empty()) return Ok();
+  LayerCounts layers;
+  std::map<uint32_t, uint32_t> top_k;
+  if (inputs.distribution) {
+    layers = inputs.plan->layers;
+    top_k = inputs.plan->top_k;
+  } else if (inputs.scores) {
+    for (const MoeLayerShape& shape : inputs.scores->layers) {
+      layers[shape.layer] = shape.expert_count;
+      top_k[shape.layer] = shape.top_k;
+    }
+  } else {
+    return Error{Code::kInvalidArgument,
+                 Cat(inputs.plan_path,
+                     ": layers: expected statistics or a distribution of the same "
+                     "model beside the plan, found neither"),
+                 "a plan does not say how many experts the model has"};
+  }
+  SHARD_TRY(const Json document, ReadJsonFile(inputs.plan_path, kMaxDocumentBytes));
+  SHARD_TRY(Plan plan, PlanFileFromJson(inputs.plan_path, document, layers, top_k));
+  if (!inputs.distribution) {
+    inputs.plan = std::move(plan);
+    return Ok();
+  }
+  if (PartitionToJson(plan) != PartitionToJson(*inputs.plan)) {
+    return Error{Code::kMismatch,
+                 Cat(inputs.plan_path, ": partition: expected that of ", inputs.distribution_path,
+                     ", found another"),
+                 "report on one split at a time"};
+  }
+  inputs.plan->expectation = std::move(plan.expectation);
+  if (plan.placement) inputs.plan->placement = std::move(plan.placement);
+  return Ok();
+}
+
+// What a distribution carries of its plan's expectation.
+Status ReadExpectation(PageInputs& inputs) {
+  if (!inputs.distribution || inputs.plan->expectation || !inputs.distribution->original)
+    return Ok();
+  const Json& carried = *inputs.distribution->original;
+  const auto calibration = carried.find("calibration"), quality = carried.find("quality");
+  if (calibration == carried.end() || quality == carried.end() || !quality->is_object() ||
+      !quality->contains("expected"))
+    return Ok();
+  const Json document = {{"scheme", inputs.plan->scheme},
+                         {"calibration", *calibration},
+                         {"expected", (*quality)["expected"]}};
+  SHARD_TRY(inputs.plan->expectation,
+            ExpectationFromJson(inputs.distribution_path, document, inputs.plan->groups.size(),
+                                inputs.plan->layers));
+  return Ok();
+}
+
+// Evaluations of another split are shown, because comparing is what they are for, but not as if
+// they were of this one.
+void CheckVersions(PageInputs& inputs) {
+  if (!inputs.distribution) return;
+  const manifest::Versions& expected = inputs.distribution->versions;
+  for (const PageEvaluation& evaluation : inputs.evaluations) {
+    const manifest::Versions& found = evaluation.report.versions;
+    if (!evaluation.report.distribution ||
+        (found.model == expected.model && found.shard == expected.shard &&
+         found.replica == expected.replica))
+      continue;
+    inputs.warnings.push_back(Cat(evaluation.name, ": it measures another split than that of ",
+                                  inputs.distribution_path, " (versions ", Shown(found.model), ", ",
+                                  Shown(found.shard), ", ",
+                                  found.replica.empty() ? "none" : Shown(found.replica), ")"));
+  }
+}
+
+}  // namespace
+
+Result<PageInputs> ReadPageInputs(const std::vector<std::string>& paths) {
+  PageInputs inputs;
+  for (const std::string& path : paths) SHARD_CHECK(ReadOne(path, inputs));
+  SHARD_CHECK(ReadAllScores(inputs));
+  SHARD_CHECK(ReadPlan(inputs));
+  if (inputs.scores && inputs.plan) SHARD_CHECK(CheckStatisticsFit(inputs));
+  SHARD_CHECK(ReadExpectation(inputs));
+  CheckVersions(inputs);
+  return inputs;
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,51 @@
+// What a report is made from: documents of moepack, known by what they say of themselves.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/refit/refit_record.h"
+#include "libshard/stats/expert_scores.h"
+#include "manifest/document/manifest.h"
+#include "tools/reports/eval_report.h"
+
+namespace moepack::cli {
+
+// One that was read, in the order in which they were named.
+struct PageInput {
+  std::string path, kind;  // kind: "distribution", "evaluation", ...
+  std::string sha256;      // of the bytes of the document; of a distribution, distribution.json
+};
+
+struct PageEvaluation {
+  std::string name;  // of the file, without directories
+  EvalReport report;
+};
+
+struct PageInputs {
+  std::vector<PageInput> files;
+
+  std::string distribution_path;  // "" without one
+  std::optional<manifest::Manifest> distribution;
+  // The groups: those of the distribution, else of a plan file.
+  std::string plan_path;  // "" without one
+  std::optional<Plan> plan;
+  std::optional<ExpertScores> scores;  // of all files together
+  std::vector<std::string> score_paths;
+  std::vector<PageEvaluation> evaluations;
+  std::vector<RefitRecord> refits;
+
+  // What a reader should know of inputs that do not belong together.
+  std::vector<std::string> warnings;
+};
+
+// Reads directories of distributions, their distribution.json, plans, statistics and scores,
+// evaluations and records of refits, all of them hostile. Anything else is kUnsupported and named,
+// with the list of what is understood. kInvalidArgument for two distributions or two plans, and for
+// a plan alone, which does not say how many experts the model has; kMismatch for documents of
+// another model.
+Result<PageInputs> ReadPageInputs(const std::vector<std::string>& paths);
+
+}  // namespace moepack::cli

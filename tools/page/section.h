@@ -1,0 +1,55 @@
+// The sections of a report. Each is a file of its own; page.cc lists them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/page/inputs.h"
+
+namespace moepack::cli {
+
+struct PageSection {
+  std::string id, title, body;  // the body is HTML
+  // For the top of the page: sentences with numbers, as HTML.
+  std::vector<std::string> findings = {};
+};
+
+// Every one gives nothing when the inputs have nothing to show in it.
+std::optional<PageSection> BytesSection(const PageInputs& inputs);
+std::optional<PageSection> RoutingSection(const PageInputs& inputs);
+std::optional<PageSection> CaptureSection(const PageInputs& inputs);
+std::optional<PageSection> DamageSection(const PageInputs& inputs);
+std::optional<PageSection> RefitSection(const PageInputs& inputs);
+std::optional<PageSection> PlacementSection(const PageInputs& inputs);
+std::optional<PageSection> OverlapSection(const PageInputs& inputs);
+std::optional<PageSection> NextSection(const PageInputs& inputs);
+std::optional<PageSection> InputsSection(const PageInputs& inputs);
+
+// The classes of colours: eight kinds, which repeat ("k0" to "k7"), and sixteen steps of a scale
+// for values from 0 to 1 ("c0" to "c15").
+inline constexpr int kColourSteps = 16;
+std::string KindClass(size_t index);
+int StepOf(double share);
+std::string StepClass(int step);
+// The class of text that lies on a step: dark on light, light on dark, in either mode.
+std::string OnStepClass(int step);
+
+// A matrix of values with their text in the cells.
+struct PageMatrix {
+  std::string label;                       // for those who do not see it
+  std::string across, down;                // what columns and rows are
+  std::vector<std::string> columns, rows;  // names; need not be ours
+  std::vector<double> values;              // [row][column]
+  double most = 1;                         // the value of the last colour
+  std::string (*text)(double value);
+};
+std::string MatrixPicture(const PageMatrix& matrix);
+
+// Matrices of more groups than this are left out.
+inline constexpr size_t kMostInMatrix = 256;
+// Pictures with more lines than this show the first of them; the tables have all.
+inline constexpr size_t kMostRows = 64;
+
+}  // namespace moepack::cli
