@@ -114,6 +114,13 @@ Error NotPlain(const MoeModel& model, const TensorEntry& entry) {
       "encoded again there"};
 }
 
+// Whether the values of an expert follow each other: nothing but ones before its axis.
+bool IsStacked(const std::vector<uint64_t>& shape, uint32_t axis) {
+  return std::all_of(shape.begin(),
+                     shape.begin() + std::min<std::ptrdiff_t>(axis, std::ssize(shape)),
+                     [](uint64_t size) { return size == 1; });
+}
+
 Error NotStacked(const MoeModel& model, const TensorEntry& entry) {
   return {Code::kUnsupported,
           Cat(model.checkpoint().files()[entry.file].path.string(), ": tensor ", Quoted(entry.name),
@@ -212,7 +219,8 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const MoeModel& model,
   SHARD_TRY(const bool there, HasArrays(*place, names));
   if (!there) return none;
   if (entry.format == nullptr || !IsPlainFloat(entry.format)) return NotPlain(model, entry);
-  if (tensor.rule->folded || tensor.axis.value_or(0) != 0) return NotStacked(model, entry);
+  if (tensor.rule->folded || !IsStacked(entry.shape, tensor.axis.value_or(0)))
+    return NotStacked(model, entry);
   OutputTensor out = WholeTensor(model, tensor);
   if (tensor.axis) {
     SHARD_TRY(out, CutTensor(model, tensor, held));

@@ -48,12 +48,19 @@ const RefittedArray* FindArray(std::string_view name) {
   return nullptr;
 }
 
+Status CheckNames(const std::string& where, const SafetensorsHeader& header) {
+  for (const TensorEntry& tensor : header.tensors) {
+    if (FindArray(tensor.name) != nullptr) continue;
+    return Error{Code::kCorrupt, Cat(where, ": tensor ", Quoted(tensor.name),
+                                     ": expected an array of a refit, found another")};
+  }
+  return Ok();
+}
+
 // Notes where an array lies. The shapes follow from those of `up`, which comes first.
 Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFile& out) {
   const std::string place = Cat(where, ": tensor ", Quoted(tensor.name));
   const RefittedArray* array = FindArray(tensor.name);
-  if (array == nullptr)
-    return Error{Code::kCorrupt, Cat(place, ": expected an array of a refit, found another")};
   if (tensor.dtype != "F32")
     return Error{Code::kCorrupt, Cat(place, ": expected F32, found ", Shown(tensor.dtype))};
   if (tensor.name == kUp && tensor.shape.size() == 3) {
@@ -95,6 +102,7 @@ Result<RefittedFile> ReadHeader(const ByteSource& file, const RefitOutcome& outc
     return Error{Code::kCorrupt, Cat(file.name(), ": start of the data: expected a multiple of ",
                                      sizeof(float), ", found ", out.data_start)};
   SHARD_TRY(out.experts, ReadExperts(file.name(), header, outcome.layer, outcome.group));
+  SHARD_CHECK(CheckNames(file.name(), header));
   for (const bool up : {true, false}) {
     for (const TensorEntry& tensor : header.tensors)
       if ((tensor.name == kUp) == up) SHARD_CHECK(AddArray(file.name(), tensor, out));

@@ -13,11 +13,11 @@
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/json.h"
-#include "libshard/convert/license.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_record.h"
+#include "manifest/document/model_record.h"
 #include "manifest/document/quality.h"
 
 namespace moepack::manifest {
@@ -29,34 +29,6 @@ inline constexpr const char* kManifestFile = "distribution.json";
 inline constexpr const char* kPullLockFile = "pulled.json";
 // Beside it in a directory that `publish --to-dir` made: which files Git LFS keeps.
 inline constexpr const char* kGitAttributesFile = ".gitattributes";
-
-struct SourceRecord {
-  std::string file;
-  uint64_t size = 0;
-  std::string header_sha256;  // of the bytes before the tensor data
-  std::string sha256;         // of the whole file; "" unless asked for (--hash-source)
-  std::optional<Origin> origin = std::nullopt;  // of a file that was read from another machine
-  // Every run that wrote a part has read the whole file once, and `sha256` is the published one.
-  bool whole = false;
-  bool may_be_whole() const { return origin && !sha256.empty() && sha256 == origin->sha256; }
-};
-
-struct ModelRecord {
-  std::string id, revision;  // as the user gave them; may be empty
-  ModelLicense license;      // as the model's authors state it; may be empty
-  std::string family, architecture;
-  std::string source_format;  // "safetensors" or "gguf"
-  std::vector<SourceRecord> source;
-  uint32_t layers = 0, mtp_layers = 0;
-  LayerCounts moe_layers;              // layer -> experts
-  std::map<uint32_t, uint32_t> top_k;  // layer -> top-k
-  uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
-  std::string gating;
-  bool normalize = true;
-  std::optional<double> scale;
-  uint32_t shared_experts = 0, expert_groups = 0, expert_groups_used = 0;
-  uint64_t parameters_total = 0, parameters_active = 0;
-};
 
 // The versions that a node reports, for base model, partition, current overlay and refit: 16
 // hexadecimal digits each, and "" without an overlay or a refit.
@@ -117,13 +89,14 @@ struct Manifest {
   std::vector<AssetRecord> assets;
   std::string tool_version;
   RecipeRecord recipe;
-  std::vector<std::string> command;  // the command line without paths
+  std::vector<std::string> command;      // the command line without paths
   std::optional<QualityRecord> quality;  // what `eval --record` measured
   uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
 
   // Fields of the document this was read from that this version does not know, or carries without
-  // using them (stages, calibration, quality.expected, routing.placement by another rule than the table's).
-  // WriteManifest writes them back, and UnknownFields (unknown_fields.h) says which are kept.
+  // using them (stages, calibration, quality.expected, routing.placement by another rule than the
+  // table's). WriteManifest writes them back, and UnknownFields (unknown_fields.h) says which are
+  // kept.
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;

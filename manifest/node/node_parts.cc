@@ -104,7 +104,10 @@ class NodeCutter {
       return SliceAxis(tensor.entry, axis, expert_count, EligibleIn(layer));
     const ExpertIds& held = own->record->expert_ids;
     const uint64_t slice = tensor.entry.bytes / expert_count;
-    if (axis != 0 || own->entry.dtype != tensor.entry.dtype || held.empty() ||
+    const auto before = tensor.entry.shape.begin() + axis;
+    const bool stacked =
+        std::all_of(tensor.entry.shape.begin(), before, [](uint64_t size) { return size == 1; });
+    if (!stacked || own->entry.dtype != tensor.entry.dtype || held.empty() ||
         own->entry.bytes != slice * held.size()) {
       return Error{Code::kMismatch,
                    Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),

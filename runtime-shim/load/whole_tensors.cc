@@ -1,5 +1,6 @@
 #include "runtime-shim/load/whole_tensors.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "libshard/base/bytes.h"
@@ -40,13 +41,16 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   const std::string where =
       Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name), ": ");
   const auto axis = AxisIn(tensor.entry.shape, found.rule->expert_axis);
-  if (axis && *axis > 0) {
+  // Ones in front of the axis leave the experts one after another.
+  const auto before = tensor.entry.shape.begin() + axis.value_or(0);
+  if (axis &&
+      std::any_of(tensor.entry.shape.begin(), before, [](uint64_t size) { return size != 1; })) {
     return Error{Code::kUnsupported,
                  Cat(where, "expert axis: expected the slowest one, found number ", *axis)};
   }
   const auto layer = found.layer ? layers_.find(*found.layer) : layers_.end();
   const uint64_t count = layer == layers_.end() ? 0 : layer->second;
-  const uint64_t length = axis ? whole.entry.shape[0] : 0;
+  const uint64_t length = axis ? whole.entry.shape[*axis] : 0;
   const auto stretched = Stretch(length, ids.size(), count);
   const auto bytes = Stretch(whole.entry.bytes, ids.size(), count);
   if (!axis || !stretched || !bytes || ids.back() >= count) {
@@ -55,7 +59,7 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
                      " experts, found shape ", FormatShape(whole.entry.shape)),
                  manifest::kDamagedHint};
   }
-  whole.entry.shape[0] = *stretched;
+  whole.entry.shape[*axis] = *stretched;
   whole.entry.bytes = *bytes;
   whole.expert_count = count;
   return whole;

@@ -10,29 +10,9 @@
 
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/scratch.h"
+#include "runtime-shim/session/segment.h"
 
 namespace moepack::runtime {
-
-// The factors of rotary angles (PairTurns), and those of layers with rope.local_rope.
-struct Turns {
-  std::vector<double> pairs, local;
-};
-
-// A session's tokens in a pass. The first is at position `past`. Borrows everything; `observer` may
-// be null.
-struct Segment {
-  std::span<const uint32_t> tokens;
-  uint32_t past = 0;
-  LayerCaches* caches = nullptr;
-  const EligibleTables* eligible = nullptr;
-  RoutingObserver* observer = nullptr;
-  const Turns* turns = nullptr;
-  // The tokens at the positions before `past`: the state of a recurrent layer that holds others is
-  // made again of them.
-  std::span<const uint32_t> before = {};
-  uint32_t first_row = 0;  // among the rows of the pass; set by Forward::Run
-  uint32_t count() const { return static_cast<uint32_t>(tokens.size()); }
-};
 
 class Forward {
  public:

@@ -62,8 +62,8 @@ class RoutingObserver {
 };
 
 struct SessionOptions {
-  uint32_t context = 0;  // positions; 0: 4096, or the model's own if that is less
-  uint32_t batch = 128;  // tokens that run at once
+  uint32_t context = 0;                 // positions; 0: 4096, or the model's own if that is less
+  uint32_t batch = 128;                 // tokens that run at once
   RoutingObserver* observer = nullptr;  // borrowed
   // Of logits that are computed at a time; larger batches read them in slices. The first session of
   // a model decides, until one with a larger batch does.

@@ -5,12 +5,14 @@
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/node/assemble.h"
+#include "manifest/write/output_path.h"
 #include "tools/base/command.h"
 #include "tools/base/command_text.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/commands/refit_run.h"
 #include "tools/commands/verify_command.h"
 #include "tools/commands/write_command.h"
 #include "tools/options/source.h"
@@ -23,7 +25,26 @@ namespace {
 
 struct Arguments : WriteArguments {
   bool prove = false, no_verify = false, cold = false;
+  bool refits = false;
+  RefitArguments refitting;
 };
+
+// Refits before anything is written. The store stays beside the distribution, so that a run that
+// was killed goes on from there, and other types need no other refit.
+Status Refit(const MoeModel& model, const Plan& plan, Arguments& arguments) {
+  if (!arguments.refits) return Ok();
+  if (arguments.refit_store.empty()) arguments.refit_store = arguments.out + kRefitStoreSuffix;
+  RuntimeArguments runtime;
+  runtime.source = arguments.source.source;
+  runtime.load.model = arguments.source.model;
+  runtime.jobs = static_cast<uint32_t>(arguments.write.pack.jobs);
+  arguments.refitting.options.jobs = runtime.jobs;
+  SHARD_TRY(auto executor, OpenExecutor(runtime));
+  SHARD_TRY(const LoadedModel loaded, LoadModel(runtime.source, runtime, std::move(executor)));
+  const RefitRun run{loaded, plan, model.Version(""), arguments.refitting, arguments.refit_store};
+  SHARD_CHECK(RunRefit(run));
+  return Ok();
+}
 
 // Empty with --no-verify.
 Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
@@ -121,6 +142,25 @@ Json Document(const Outcome& outcome) {
   return document;
 }
 
+// A refit takes long: what would be refused at its end is refused before it.
+Status CheckRefit(const Arguments& arguments) {
+  if (!arguments.refits) {
+    const bool texts =
+        !arguments.refitting.texts.texts.empty() || !arguments.refitting.texts.tokens.empty();
+    if (!texts) return Ok();
+    return Error{Code::kInvalidArgument, "--text and --tokens have no effect without --refit",
+                 "--refit changes the experts that groups keep, on these texts"};
+  }
+  if (arguments.dry_run)
+    return Error{Code::kInvalidArgument, "--dry-run cannot be used with --refit",
+                 "`moepack refit --dry-run` says what a refit takes, and without --refit this says "
+                 "what is written"};
+  SHARD_CHECK(runtime::CheckSteps(arguments.refitting.options.steps));
+  std::error_code error;
+  const bool there = fs::exists(fs::symlink_status(arguments.out, error));
+  return there ? manifest::CheckReplaceable(arguments.out, arguments.write.force) : Ok();
+}
+
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckPlanOrFile(arguments));
@@ -132,8 +172,10 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const Plan plan, FindPlan(model, arguments));
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
-  SHARD_CHECK(ChooseRefit(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
+  SHARD_CHECK(CheckRefit(arguments));
+  SHARD_CHECK(Refit(model, plan, arguments));
+  SHARD_CHECK(ChooseRefit(model, plan, arguments));
   arguments.write.command = RecordCommand("build", arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
@@ -154,6 +196,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSource(app, arguments->source);
   AddPlanOrFile(app, *arguments);
   AddWriteOptions(app, *arguments);
+  StartSection(app, Section::kOutput);
+  app.add_flag("--refit", arguments->refits,
+               "First refit the experts of every group on calibration text, as `moepack refit` "
+               "does. They go to --refit-store, by default the output's name with .refit behind "
+               "it, and stay there.");
+  AddRefitMethod(app, arguments->refitting);
   StartSection(app, Section::kChecks);
   CLI::Option* prove = app.add_flag(
       "--prove", arguments->prove,

@@ -1,25 +1,23 @@
-#include "runtime-shim/refit/refit.h"
-
 #include <CLI/CLI.hpp>
-#include <cmath>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
-#include "manifest/document/manifest.h"
+#include "libshard/pack/refit_tensors.h"
+#include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"
-#include "runtime-shim/model/bos_token.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/commands/refit_run.h"
 #include "tools/options/options.h"
-#include "tools/options/refit_arguments.h"
-#include "tools/options/runtime_options.h"
-#include "tools/options/session_texts.h"
+#include "tools/options/source.h"
 #include "tools/reports/refit_report.h"
+#include "tools/reports/write_report.h"
 
 namespace moepack::cli {
 namespace refit_command {
@@ -28,16 +26,16 @@ namespace {
 struct Arguments {
   RuntimeArguments runtime;
   RefitArguments refit;
-  std::string plan, store;
+  std::string plan, store, out;
+  bool force = false;
   bool dry_run = false, json = false;
 };
 
 // Everything that is read before anything is computed.
 struct Inputs {
   LoadedModel loaded;
+  std::optional<MoeModel> model;
   Plan plan;
-  std::string version;  // of the source
-  std::vector<TokenSession> sessions;
 };
 
 Result<Plan> PlanOf(const Arguments& arguments, const MoeModel& model,
@@ -55,40 +53,73 @@ Result<Inputs> ReadInputs(const Arguments& arguments) {
   SHARD_TRY(inputs.loaded,
             LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
   SHARD_TRY(const moepack::Source source, OpenSource(arguments.runtime.source));
-  SHARD_TRY(const MoeModel model, MoeModel::Open(source, arguments.runtime.load.model));
-  SHARD_TRY(inputs.plan, PlanOf(arguments, model, *inputs.loaded.weights));
-  inputs.version = model.Version("");
-  SHARD_TRY(inputs.sessions, ReadSessions(arguments.refit.texts, inputs.loaded.model->vocabulary(),
-                                          TokenizeAs(inputs.loaded.weights)));
+  SHARD_TRY(inputs.model, MoeModel::Open(source, arguments.runtime.load.model));
+  SHARD_TRY(inputs.plan, PlanOf(arguments, *inputs.model, *inputs.loaded.weights));
   return inputs;
+}
+
+// Where refitted experts go: beside the distribution, so that a run that was killed continues.
+std::string StoreOf(const Arguments& arguments) {
+  return arguments.store.empty() ? Cat(arguments.out, kRefitStoreSuffix) : arguments.store;
+}
+
+Status CheckOutputs(const Arguments& arguments) {
+  if (arguments.store.empty() && arguments.out.empty())
+    return Error{Code::kInvalidArgument, "-o or --store is required: nothing says where to write",
+                 "-o writes a distribution, --store the refitted experts alone"};
+  std::error_code error;
+  const bool there = fs::exists(fs::symlink_status(arguments.out, error));
+  return there ? manifest::CheckReplaceable(arguments.out, arguments.force) : Ok();
+}
+
+// Writes the distribution with the refitted experts; types and names are the source's.
+Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs inputs) {
+  SHARD_TRY(const RefitStore store, RefitStore::Open(StoreOf(arguments)));
+  SHARD_TRY(const RefitTensors refit, RefitTensors::Of(store, *inputs.model, inputs.plan));
+  manifest::WriteOptions options;
+  options.slice.refit = &refit;
+  options.force = arguments.force;
+  options.command = {"refit"};
+  options.notes = PrintNotes;
+  if (inputs.model->checkpoint().is_gguf()) options.gguf.emplace();
+  Progress progress("writing");
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(
+      manifest::WriteReport report,
+      manifest::WriteDistribution(*std::move(inputs.model), inputs.plan, arguments.out, options));
+  PrintWarnings(report.warnings);
+  return report;
 }
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, ""));
   SHARD_CHECK(runtime::CheckSteps(arguments.refit.options.steps));
-  SHARD_TRY(const Inputs inputs, ReadInputs(arguments));
-  RefitRecord record;
-  runtime::RecordOptions(arguments.refit.options, record);
-  record.model = inputs.version;
-  record.plan = RefitPlanDigest(inputs.plan);
-  record.calibration = CalibrationOf(inputs.sessions);
-  SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(arguments.store, record));
-  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
-            WeighSessions(arguments.refit, inputs.plan, inputs.sessions));
-  Progress progress("refitting", ProgressUnit::kTokens);
-  runtime::RefitEvents events;
-  events.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
-  events.refitted = [&](const runtime::LayerOutcome& outcome, bool again) {
-    progress.Clear();
-    PrintMessage(RefitLine(outcome, again));
-  };
-  const runtime::RefitInput input = {*inputs.loaded.model, inputs.plan, sessions,
-                                     runtime::BosToken(inputs.loaded.weights->metadata)};
-  SHARD_CHECK(runtime::RefitModel(input, arguments.refit.options, events, store, arguments.store));
-  progress.Clear();
-  SHARD_CHECK(arguments.json ? WriteJsonResult(RefitToJson(store.record()))
-                             : WriteResult(RefitText(store.record())));
+  SHARD_CHECK(CheckOutputs(arguments));
+  SHARD_TRY(Inputs inputs, ReadInputs(arguments));
+  const RefitRun run{inputs.loaded, inputs.plan, inputs.model->Version(""), arguments.refit,
+                     StoreOf(arguments)};
+  if (arguments.dry_run) {
+    SHARD_TRY(const std::string text, DescribeRefit(run));
+    SHARD_CHECK(WriteResult(text));
+    return kExitDone;
+  }
+  SHARD_TRY(const RefitRecord record, RunRefit(run));
+  if (arguments.out.empty()) {
+    SHARD_CHECK(arguments.json ? WriteJsonResult(RefitToJson(record))
+                               : WriteResult(RefitText(record)));
+    return kExitDone;
+  }
+  const auto started = std::chrono::steady_clock::now();
+  SHARD_TRY(const manifest::WriteReport report, WriteRefitted(arguments, std::move(inputs)));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  const WriteOutcome outcome{arguments.out, report, seconds.count()};
+  Json document = WrittenJson(outcome);
+  document["refit"] = RefitToJson(record);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(document)
+                             : WriteResult(RefitText(record) + "\n" + WrittenText(outcome)));
   return kExitDone;
 }
 
@@ -101,12 +132,17 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("FILE");
   AddRefitOptions(app, arguments->refit);
   StartSection(app, Section::kOutput);
+  app.add_option("-o,--output", arguments->out,
+                 "The distribution's directory. Its types are the source's; `build --refit-store` "
+                 "writes others.")
+      ->type_name("DIR");
   app.add_option("--store", arguments->store,
                  "Where refitted experts go, layer by layer. A run that was interrupted continues "
-                 "there.")
-      ->type_name("DIR")
-      ->required();
+                 "there. Default: the distribution's directory with .refit behind its name.")
+      ->type_name("DIR");
+  AddForce(app, arguments->force);
   AddExecutor(app, arguments->runtime);
+  AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
   return [arguments] {
     arguments->refit.options.jobs = arguments->runtime.jobs;
@@ -123,9 +159,10 @@ constinit const Command kRefit = {
     "Changes kept experts and their router rows, layer by layer, so that a node answers nearly as "
     "the whole model does; the trunk stays as it is. A part of the text is kept back, and a step "
     "stays only if it helps there. docs/refit.md explains the method.",
-    {"moepack plan fixtures/tiny-moe --groups 2 -o plan.json --force",
+    {"moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
+     "--dry-run -o refitted --force",
      "moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
-     "--context 256 --store refitted"},
+     "--steps ridge -o refitted --force"},
     refit_command::Bind};
 
 }  // namespace moepack::cli

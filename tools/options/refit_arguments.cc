@@ -68,10 +68,21 @@ void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
 
 }  // namespace
 
-void AddRefitOptions(CLI::App& app, RefitArguments& arguments) {
+void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   AddTexts(app, arguments.texts);
   AddCalibration(app, arguments.options);
+  StartSection(app, Section::kChecks);
+  app.add_option("--held-out-text", arguments.held_out,
+                 "Texts that are to measure the result, as --text has them: refused where they are "
+                 "calibration text too.")
+      ->type_name("FILE");
+  app.add_flag("--force-overlap", arguments.force_overlap,
+               "Only warn of held-out text that is calibration text too.");
   AddMethod(app, arguments.options);
+}
+
+void AddRefitOptions(CLI::App& app, RefitArguments& arguments) {
+  AddRefitMethod(app, arguments);
   StartSection(app, Section::kResources);
   app.add_option("--memory", arguments.options.memory,
                  "Upper bound for activations and matrices, about, without the weights: 512M, "

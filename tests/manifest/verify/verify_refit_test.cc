@@ -182,7 +182,7 @@ TEST_F(RefittedTiny, DiffersFromThePlainOneInItsRefit) {
     });
   };
   EXPECT_TRUE(named("refit", "version"));
-  EXPECT_TRUE(named("refit", "parameters.lambda"));
+  EXPECT_TRUE(named("refit", "parameters"));
   EXPECT_FALSE(named("model", "version"));
 }
 

@@ -1,0 +1,33 @@
+// The run of a refit, which `refit` and `build --refit` share.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/result.h"
+#include "libshard/plan/plan.h"
+#include "libshard/refit/refit_record.h"
+#include "tools/options/refit_arguments.h"
+#include "tools/options/runtime_options.h"
+
+namespace moepack::cli {
+
+// Behind the name of a distribution: where its refitted experts go unless something else is said.
+inline constexpr const char* kRefitStoreSuffix = ".refit";
+
+struct RefitRun {
+  const LoadedModel& loaded;  // the whole model
+  const Plan& plan;
+  std::string version;  // MoeModel::Version("") of the source
+  const RefitArguments& arguments;
+  std::string store;  // a directory
+};
+
+// Reads the texts, and refits every layer that the store does not have yet, with a line about each
+// group. Errors are those of ReadSessions, RefitStoreWriter::Open and RefitModel.
+// It warns of text of one bucket, of too little text and of a quantized source, and refuses
+// held-out text that is calibration text too.
+Result<RefitRecord> RunRefit(const RefitRun& run);
+// Says what RunRefit would need; nothing runs but one product, to see how fast they are here.
+Result<std::string> DescribeRefit(const RefitRun& run);
+
+}  // namespace moepack::cli
