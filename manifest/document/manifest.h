@@ -112,13 +112,13 @@ struct Manifest {
   std::vector<AssetRecord> assets;
   std::string tool_version;
   RecipeRecord recipe;
-  std::vector<std::string> command;  // the command line without paths
+  std::vector<std::string> command;      // the command line without paths
   std::optional<QualityRecord> quality;  // what `eval --record` measured
   uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
 
   // Fields of the document this was read from that this version does not know, or carries without
-  // using them (stages, calibration, quality.expected, routing.placement by another rule than the table's).
-  // WriteManifest writes them back, and UnknownFields (unknown_fields.h) says which are kept.
+  // using them (stages, calibration, quality.expected, routing.placement by another rule than the
+  // table's). WriteManifest writes them back; UnknownFields (unknown_fields.h) says which are kept.
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;
