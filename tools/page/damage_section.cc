@@ -48,7 +48,7 @@ std::vector<DamageLine> LinesOf(const QualityRecord& record) {
   if (record.unmasked)
     AddLine("quantization alone", "k2", *record.unmasked, &QualityFigures::total, lines);
   AddLine("split, each on its node", "k1", record.best, &QualityFigures::split, lines);
-  AddLine("both, each on its node", "k4", record.best, &QualityFigures::total, lines);
+  AddLine("both, each on its node", "k6", record.best, &QualityFigures::total, lines);
   for (const auto& [group, row] : record.groups) {
     const WhichDamage which = row.all.split ? &QualityFigures::split : &QualityFigures::total;
     AddLine(Cat("all sessions on node ", group), "k0", row, which, lines);

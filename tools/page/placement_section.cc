@@ -56,7 +56,8 @@ std::string ConfusionFigure(const EvalSummary& summary, const Rule& rule, size_t
                     {},
                     confusion.counts,
                     0,
-                    CountText};
+                    CountText,
+                    true};
   std::vector<std::string> headings = {"chosen"};
   for (const runtime::EvalRow& group : summary.groups) {
     matrix.columns.push_back(group.label);
