@@ -75,6 +75,16 @@ void AddMending(const PageInputs& inputs, std::vector<Step>& steps) {
           {"--statistics", "statistics.json"},
           {"-o", "plan.json"}}});
   }
+  if (inputs.refits.empty()) {
+    steps.push_back({much +
+                         "Refit changes the experts of each node on calibration text, so that it "
+                         "answers more like the whole model at the same size:",
+                     "refit",
+                     "SRC",
+                     {{"--plan", inputs.plan_path.empty() ? "plan.json" : inputs.plan_path},
+                      {"--text", "calibration.jsonl"},
+                      {"-o", "refitted"}}});
+  }
 }
 
 std::vector<Step> StepsOf(const PageInputs& inputs) {
