@@ -63,8 +63,7 @@ std::string MatrixPicture(const PageMatrix& matrix) {
       const int step = StepOf(matrix.most > 0 ? value / matrix.most : 0);
       const double x = left + cell * static_cast<double>(c);
       svg.Rect(x + 1, y + 1, cell - 2, kCellHeight - 2, StepClass(step));
-      if (matrix.diagonal && r == c)
-        svg.Rect(x + 1, y + 1, cell - 2, kCellHeight - 2, "outline");
+      if (matrix.diagonal && r == c) svg.Rect(x + 1, y + 1, cell - 2, kCellHeight - 2, "outline");
       svg.Text(x + cell / 2, y + kCellHeight / 2 + 4, matrix.text(value), "m " + OnStepClass(step));
     }
   }
