@@ -18,8 +18,13 @@ fi
 
 missing=
 for package in $packages; do
-  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$status" = installed ] || missing="$missing $package"
+  name=${package%\?}
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null || true)
+  [ "$status" = installed ] && continue
+  if [ "$name" != "$package" ]; then
+    apt-cache policy "$name" 2>/dev/null | grep -q 'Candidate: [0-9]' || continue
+  fi
+  missing="$missing $name"
 done
 [ -n "$missing" ] || exit 0
 
@@ -39,3 +44,5 @@ echo "make deps: installing$missing" >&2
 as_root="$as_root DEBIAN_FRONTEND=noninteractive"
 $as_root apt-get -q update >&2
 $as_root apt-get -q -o DPkg::Lock::Timeout=300 ${command#apt-get } </dev/null >&2
+# Only now it is known which of the names with '?' there are.
+[ -n "${MOEPACK_DEPS_AGAIN-}" ] || MOEPACK_DEPS_AGAIN=1 exec "$0" "$@"

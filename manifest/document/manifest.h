@@ -95,8 +95,7 @@ struct Manifest {
 
   // Fields of the document this was read from that this version does not know, or carries without
   // using them (stages, calibration, quality.expected, routing.placement by another rule than the
-  // table's). WriteManifest writes them back, and UnknownFields (unknown_fields.h) says which are
-  // kept.
+  // table's). WriteManifest writes them back; UnknownFields (unknown_fields.h) says which are kept.
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;

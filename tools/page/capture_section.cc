@@ -36,6 +36,9 @@ class CaptureAxis {
   double start_;
 };
 
+// Buckets that one sentence names.
+constexpr size_t kMostNamed = 6;
+
 std::string CellText(double share) { return Fixed(100 * share, 0) + " %"; }
 
 // ---- By bucket, from statistics
@@ -86,6 +89,7 @@ std::string ByBucket(const PageInputs& inputs, std::vector<std::string>& finding
   std::vector<std::string> headings = {"bucket", ">sessions"};
   for (const std::string& node : matrix.columns) headings.push_back(">" + node);
   HtmlTable table("table-buckets", "Share of each bucket's router mass on each node", headings);
+  std::vector<std::string> found;
   for (const auto& [bucket, sessions] : buckets) {
     matrix.rows.push_back(bucket.empty() ? "(no bucket)" : bucket);
     const std::vector<double> captures = CapturesOf(inputs, SumOfScores(*inputs.scores, sessions));
@@ -94,11 +98,11 @@ std::string ByBucket(const PageInputs& inputs, std::vector<std::string>& finding
     for (const double capture : captures) cells.push_back(Percent(capture));
     table.Row(cells);
     const auto best = std::max_element(captures.begin(), captures.end());
-    if (buckets.size() > 1 && buckets.size() <= 4)
-      findings.push_back(Cat("Sessions of <b>", Escaped(matrix.rows.back()), "</b> find ",
-                             Percent(*best), " of their router mass on node ",
-                             best - captures.begin(), "."));
+    found.push_back(Cat("those of <b>", Escaped(matrix.rows.back()), "</b> find ", Percent(*best),
+                        " on node ", best - captures.begin()));
   }
+  if (found.size() > 1 && found.size() <= kMostNamed)
+    findings.push_back(Cat("Of the sessions' router mass, ", moepack::Join(found, ", "), "."));
   return "<h3>By bucket</h3>\n" +
          Figure(MatrixPicture(matrix),
                 "From the statistics: how much of what a bucket's sessions use lies on each node, "
@@ -159,9 +163,10 @@ std::string ByExpectation(const PlanExpectation& expectation, std::vector<std::s
     svg.Text(axis.At(summary.mean) + 10, y + 4, CellText(summary.mean));
   }
   const char* on = expectation.held_out > 0 ? "held-out sessions" : "the sessions of the plan";
-  findings.push_back(Cat("Statistics let expect that a session finds <b>",
-                         Percent(expectation.overall.mean), "</b> of its router mass on its node (",
-                         on, "; same set everywhere: ", Percent(expectation.same.mean), ")."));
+  findings.push_back(Cat("By the statistics a session finds <b>", Percent(expectation.overall.mean),
+                         "</b> of its router mass on its node (", on,
+                         "; with the same experts on every node: ", Percent(expectation.same.mean),
+                         ")."));
   return "<h3>As the plan expects it</h3>\n" +
          Figure(svg.Render(),
                 Cat("Measured on ", FormatCount(expectation.overall.sessions), " ", on,

@@ -48,7 +48,7 @@ std::vector<DamageLine> LinesOf(const QualityRecord& record) {
   if (record.unmasked)
     AddLine("quantization alone", "k2", *record.unmasked, &QualityFigures::total, lines);
   AddLine("split, each on its node", "k1", record.best, &QualityFigures::split, lines);
-  AddLine("both, each on its node", "k4", record.best, &QualityFigures::total, lines);
+  AddLine("both, each on its node", "k6", record.best, &QualityFigures::total, lines);
   for (const auto& [group, row] : record.groups) {
     const WhichDamage which = row.all.split ? &QualityFigures::split : &QualityFigures::total;
     AddLine(Cat("all sessions on node ", group), "k0", row, which, lines);
@@ -83,6 +83,7 @@ void DrawMarks(const Axis& axis, double height, Svg& svg) {
     svg.Line(axis.At(tick), kDamageTop, axis.At(tick), height, "grid");
     svg.Text(axis.At(tick), height + 16, Fixed(tick, digits--), "m quiet");
   }
+  svg.Text(kDamageLeft - 10, height + 16, "nats per token", "e quiet");
 }
 
 void DrawLine(const DamageLine& line, double y, const Axis& axis,
@@ -96,9 +97,12 @@ void DrawLine(const DamageLine& line, double y, const Axis& axis,
   svg.Line(axis.At(kld.mean - kld.error), middle, axis.At(kld.mean + kld.error), middle, "whisker");
   double end = axis.At(kld.mean + kld.error);
   for (const auto& [bucket, mean] : line.buckets) {
-    const auto place = std::find(buckets.begin(), buckets.end(), bucket) - buckets.begin();
-    svg.Circle(axis.At(mean), middle, 4.5, KindClass(static_cast<size_t>(place) + 3) + " ring",
-               Cat(line.name, ", ", bucket, ": ", Fixed(mean, 4)));
+    const auto place =
+        static_cast<size_t>(std::find(buckets.begin(), buckets.end(), bucket) - buckets.begin());
+    // Each bucket at its own height, so that dots of one value do not cover each other.
+    const double share = (static_cast<double>(place) + 0.5) / static_cast<double>(buckets.size());
+    svg.Circle(axis.At(mean), middle + (share - 0.5) * kDamageBar, 4,
+               KindClass(place + 3) + " ring", Cat(line.name, ", ", bucket, ": ", Fixed(mean, 4)));
     end = std::max(end, axis.At(mean) + 4);
   }
   svg.Text(end + 8, middle + 4, Brief(kld.mean), "strong");

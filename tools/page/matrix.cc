@@ -36,7 +36,11 @@ int StepOf(double share) {
 
 std::string StepClass(int step) { return Cat("c", step); }
 
-std::string OnStepClass(int step) { return step < kColourSteps / 2 ? "on-low" : "on-high"; }
+std::string OnStepClass(int step) {
+  constexpr int kMiddle = 7, kHigh = 9;
+  if (step < kMiddle) return "on-low";
+  return step < kHigh ? "on-middle" : "on-high";
+}
 
 std::string MatrixPicture(const PageMatrix& matrix) {
   const size_t columns = std::min(matrix.columns.size(), kMostRows);
@@ -59,6 +63,7 @@ std::string MatrixPicture(const PageMatrix& matrix) {
       const int step = StepOf(matrix.most > 0 ? value / matrix.most : 0);
       const double x = left + cell * static_cast<double>(c);
       svg.Rect(x + 1, y + 1, cell - 2, kCellHeight - 2, StepClass(step));
+      if (matrix.diagonal && r == c) svg.Rect(x + 1, y + 1, cell - 2, kCellHeight - 2, "outline");
       svg.Text(x + cell / 2, y + kCellHeight / 2 + 4, matrix.text(value), "m " + OnStepClass(step));
     }
   }

@@ -62,7 +62,7 @@ std::optional<PageSection> OverlapSection(const PageInputs& inputs) {
              "fill included, as a share of those of the row's node; the mean over "
              "layers.",
              table),
-      {Cat("Two nodes share <b>", Percent(others), "</b> of their experts in the mean.")}};
+      {Cat("Two nodes share <b>", Percent(others), "</b> of their experts on average.")}};
 }
 
 }  // namespace moepack::cli

@@ -56,7 +56,8 @@ std::string ConfusionFigure(const EvalSummary& summary, const Rule& rule, size_t
                     {},
                     confusion.counts,
                     0,
-                    CountText};
+                    CountText,
+                    true};
   std::vector<std::string> headings = {"chosen"};
   for (const runtime::EvalRow& group : summary.groups) {
     matrix.columns.push_back(group.label);
@@ -78,7 +79,7 @@ std::string ConfusionFigure(const EvalSummary& summary, const Rule& rule, size_t
                 Cat("By ", rule.name, ": ", FormatCount(confusion.right), " of ",
                     FormatCount(confusion.sessions),
                     " sessions go to the node with the lowest KL divergence; the others lose ",
-                    Fixed(confusion.regret / sessions, 4), " nats per token in the mean of all."),
+                    Fixed(confusion.regret / sessions, 4), " nats per token on average over all."),
                 table);
 }
 

@@ -33,7 +33,7 @@ inline constexpr int kColourSteps = 16;
 std::string KindClass(size_t index);
 int StepOf(double share);
 std::string StepClass(int step);
-// The class of text that lies on a step: dark on light, light on dark, in either mode.
+// The class of text that can be read on a step, in either mode.
 std::string OnStepClass(int step);
 
 // A matrix of values with their text in the cells.
@@ -44,6 +44,7 @@ struct PageMatrix {
   std::vector<double> values;              // [row][column]
   double most = 1;                         // the value of the last colour
   std::string (*text)(double value);
+  bool diagonal = false;  // whether its cells are outlined
 };
 std::string MatrixPicture(const PageMatrix& matrix);
 

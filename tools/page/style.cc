@@ -19,19 +19,19 @@ constexpr Ramp kLight = {"#f5f7cf", "#ddedbb", "#c1e3ac", "#a2d9a3", "#7fce9f", 
 constexpr Ramp kDark = {"#24233e", "#272e52", "#243c66", "#194b77", "#005b85", "#006c8f",
                         "#007d95", "#008e97", "#009d95", "#20ab93", "#53b890", "#7ac390",
                         "#9ccd94", "#bbd69e", "#d6e0ad", "#edebc2"};
-// Eight hues of the same lightness (0.58; dark 0.76). Neighbours differ for every common kind of
+// Eight hues of the same lightness (0.545; dark 0.76). Neighbours differ for every common kind of
 // colour blindness, and nothing is told by colour alone.
-constexpr std::array kKindsLight = {"#407bc5", "#b3621e", "#249057", "#af578c",
-                                    "#937800", "#009098", "#8766bb", "#bb565a"};
+constexpr std::array kKindsLight = {"#3871b7", "#a65917", "#1b854f", "#a24f81",
+                                    "#876e00", "#00848d", "#7c5dad", "#ad4e51"};
 constexpr std::array kKindsDark = {"#7cb4fc", "#ec9c63", "#6dc88f", "#e791c2",
                                    "#c9b04f", "#30c8cf", "#bd9ff2", "#f49191"};
 
 constexpr const char* kLightColours =
     "--paper:#fcfcfa;--ink:#1c2126;--quiet:#57606a;--rule:#dfe3e8;--grid:#e7eaee;--panel:#f4f5f2;"
-    "--link:#1f5fae;--on-kind:#ffffff;--on-low:#1c2126;--on-high:#ffffff;";
+    "--link:#1f5fae;--on-kind:#ffffff;--on-low:#1c2126;--on-middle:#1c2126;--on-high:#ffffff;";
 constexpr const char* kDarkColours =
     "--paper:#14171c;--ink:#e4e8ee;--quiet:#9aa4b2;--rule:#2f353e;--grid:#262b33;--panel:#1b1f26;"
-    "--link:#8cbcf7;--on-kind:#14171c;--on-low:#e4e8ee;--on-high:#14171c;";
+    "--link:#8cbcf7;--on-kind:#14171c;--on-low:#ffffff;--on-middle:#14171c;--on-high:#14171c;";
 
 constexpr const char* kText = R"(
 *{box-sizing:border-box}
@@ -57,13 +57,14 @@ figure{margin:.6rem 0 1.2rem}
 figcaption{font-size:.87rem;max-width:46rem;margin:.35rem 0}
 .picture{overflow-x:auto}
 .beside{display:flex;flex-wrap:wrap;gap:1rem 1.6rem}.beside>div{min-width:0;max-width:100%}
+.beside figure{max-width:25rem}
 svg{display:block;max-width:100%;height:auto;min-width:min(100%,20rem)}
 svg.wide{min-width:36rem}
 svg text{font-size:12px;fill:var(--ink)}
 svg .quiet{fill:var(--quiet);font-size:11px}svg .strong{font-weight:600}
 svg .e{text-anchor:end}svg .m{text-anchor:middle}
 svg .on-kind{fill:var(--on-kind);font-size:11px}
-svg .on-low{fill:var(--on-low)}svg .on-high{fill:var(--on-high)}
+svg .on-low{fill:var(--on-low)}svg .on-middle{fill:var(--on-middle)}svg .on-high{fill:var(--on-high)}
 svg .grid{stroke:var(--grid)}svg .mark{stroke:var(--quiet);stroke-dasharray:3 3;opacity:.7}
 svg .whisker{stroke:var(--ink);stroke-width:1.5}
 svg .range{stroke:var(--quiet);stroke-width:1.5}svg .wide{stroke-width:5;opacity:.6}

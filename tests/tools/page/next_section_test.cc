@@ -30,6 +30,17 @@ TEST(NextSectionTest, AsksForNothingThatIsThere) {
   EXPECT_THAT(body, HasSubstr("moepack assemble out --group 0 -o node-0"));
 }
 
+TEST(NextSectionTest, OffersToMendWhatIsBad) {
+  PageInputs inputs = FullInputs();
+  inputs.refits.clear();
+  const std::string body = NextSection(inputs)->body;
+  EXPECT_THAT(body, HasSubstr("A divergence of 0.250 is much."));
+  EXPECT_THAT(body, HasSubstr("moepack plan SRC --groups 3 --statistics statistics.json"));
+  EXPECT_THAT(body, HasSubstr("moepack refit SRC --plan plan.json --text calibration.jsonl"));
+  inputs.evaluations[0].report.quality->best.all.split->kld.mean = 0.01;
+  EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("is much")));
+}
+
 TEST(NextSectionTest, PathsAreQuotedForTheShell) {
   PageInputs inputs = FullInputs();
   inputs.distribution_path = "-my out";

@@ -1,8 +1,6 @@
 // Inputs of a report made by hand, and what the tests look for in its HTML.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -40,7 +38,7 @@ inline manifest::QualityRecord SomeQuality() {
   record.tokens_sha256 = std::string(64, 'a');
   record.sessions = 2;
   record.tokens = 100;
-  manifest::QualityFigures full{2, 100, {3, 0.125}, std::nullopt, SomeDamage(0.0123)};
+  manifest::QualityFigures full{2, 100, {3, 0.125}, std::nullopt, SomeDamage(0.0124)};
   record.unmasked = manifest::QualityRow{full, {}};
   record.groups = {{0, {figures(0.3), {{"code", figures(0.2)}, {"prose", figures(0.4)}}}},
                    {1, {figures(0.7), {{"code", figures(0.9)}, {"prose", figures(0.5)}}}}};

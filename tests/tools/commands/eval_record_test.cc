@@ -1,0 +1,76 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EvalRecord : public ::testing::Test {
+ protected:
+  EvalRecord() {
+    const ToolRun run = workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out");
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+  nlohmann::json Manifest() const {
+    return nlohmann::json::parse(ReadAll(workspace_ / "out/distribution.json"));
+  }
+  Workspace workspace_;
+  const std::string eval_ = "eval out --text fixtures/texts/header.txt --generate 0";
+};
+
+TEST_F(EvalRecord, TheDistributionSaysWhatEvalMeasured) {
+  const std::string before = ReadAll(workspace_ / "out/distribution.json");
+  const nlohmann::json printed = workspace_.Json(eval_ + " --bucket c --record --json");
+  const nlohmann::json measured = Manifest()["quality"]["measured"];
+  EXPECT_EQ(measured, printed["quality"]);
+  EXPECT_EQ(measured["groups"].size(), 2u);
+  EXPECT_EQ(measured["groups"][1]["buckets"][0]["bucket"], "c");
+  EXPECT_NEAR(measured["groups"][1]["all"]["split"]["kld"]["mean"],
+              printed["groups"][1]["split"]["kld"]["mean"], 1e-5);
+  EXPECT_NEAR(measured["best"]["all"]["nats"]["mean"],
+              -printed["best"]["log_probability"].get<double>(), 1e-4);
+  EXPECT_EQ(printed["versions"], Manifest()["versions"]);
+  EXPECT_THAT(ReadAll(workspace_ / "out/README.md"), HasSubstr("| node 1, c |"));
+  EXPECT_EQ(workspace_.Moepack("verify out").status, 0);
+
+  const std::string after = ReadAll(workspace_ / "out/distribution.json");
+  EXPECT_NE(after, before);
+  const ToolRun again = workspace_.Moepack(eval_ + " --bucket c --record");
+  EXPECT_EQ(again.status, 0);
+  EXPECT_THAT(again.err, HasSubstr("recorded: out/distribution.json says so"));
+  EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"), after);
+}
+
+TEST_F(EvalRecord, WithoutTheFlagNothingIsWritten) {
+  const std::string before = ReadAll(workspace_ / "out/distribution.json");
+  EXPECT_EQ(workspace_.Moepack(eval_).status, 0);
+  EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"), before);
+}
+
+TEST_F(EvalRecord, FiguresAreRecordedEvenIfAGateFails) {
+  const ToolRun run = workspace_.Moepack(eval_ + " --record --gate 'kld<=0.000001'");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_TRUE(Manifest()["quality"].contains("measured"));
+}
+
+TEST_F(EvalRecord, OnlyADistributionAsNodesGetItIsRecorded) {
+  ToolRun run = workspace_.Moepack(
+      "eval fixtures/tiny-moe --text fixtures/texts/header.txt --generate 0 --record");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("--record: expected a distribution, found \"fixtures/tiny-moe\""));
+  run = workspace_.Moepack(eval_ + " --record --no-overlay");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("--record: expected the distribution as nodes get it"));
+}
+
+TEST_F(EvalRecord, DiffShowsThatFiguresWereRecorded) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o fresh").status, 0);
+  ASSERT_EQ(workspace_.Moepack(eval_ + " --record").status, 0);
+  const ToolRun changed = workspace_.Moepack("diff fresh out");
+  EXPECT_THAT(changed.out, HasSubstr("quality"));
+}
+
+}  // namespace
+}  // namespace moepack::cli

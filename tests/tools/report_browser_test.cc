@@ -1,0 +1,126 @@
+// The page of `report` in a real browser: headless Chromium, which is no dependency of moepack
+// (.ci/packages.txt, section test). Screenshots stay in report-screenshots, beside the tests.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/tools/page/page_sample.h"
+#include "tests/tools/run_moepack.h"
+#include "tools/page/html.h"
+
+namespace moepack::cli {
+namespace {
+
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+std::string FindBrowser() {
+  for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
+    if (std::system(Cat("command -v ", name, " >/dev/null 2>&1").c_str()) == 0) return name;
+  }
+  return "";
+}
+
+class ReportInABrowser : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    browser_ = FindBrowser();
+    if (browser_.empty()) GTEST_SKIP() << "chromium is not installed";
+    for (const char* line :
+         {"plan fixtures/tiny-moe --groups 2 --statistics fixtures/statistics/profile.json -o "
+          "plan.json",
+          "build fixtures/tiny-moe --plan plan.json --quantize Q8_0 -o out",
+          "eval out --against fixtures/tiny-moe --text fixtures/texts/held-out.jsonl --generate 0 "
+          "--record --json >evaluation.json",
+          "report out plan.json fixtures/statistics/profile.json evaluation.json -o page.html"}) {
+      const ToolRun run = workspace_.Moepack(line);
+      ASSERT_EQ(run.status, 0) << line << "\n" << run.err;
+    }
+    evaluation_ = nlohmann::json::parse(ReadAll(workspace_ / "evaluation.json"));
+  }
+  // What the browser prints; its log goes to stderr, which is kept too.
+  std::string Browse(const std::string& options) {
+    const std::string out = (workspace_ / "browser.out").string();
+    const std::string command =
+        Cat(browser_,
+            " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
+            "--hide-scrollbars --enable-logging=stderr --v=0 --user-data-dir='",
+            (workspace_ / "profile").string(), "' ", options, " 'file://",
+            (workspace_ / "page.html").string(), "' >'", out, "' 2>'", out, ".log'");
+    EXPECT_EQ(std::system(command.c_str()), 0) << command << "\n" << ReadAll(out + ".log");
+    log_ += ReadAll(out + ".log");
+    return ReadAll(out);
+  }
+  Workspace workspace_;
+  std::string browser_, log_;
+  nlohmann::json evaluation_;
+};
+
+TEST_F(ReportInABrowser, TablesOfTheDocumentAreTheFiguresOfTheJson) {
+  const std::string dom = Browse("--dump-dom");
+  EXPECT_THAT(log_, Not(testing::HasSubstr("CONSOLE")));
+  const auto sessions = TableOf(dom, "table-sessions-1");
+  ASSERT_EQ(sessions.size(), evaluation_["sessions"].size() + 1);
+  for (size_t i = 1; i < sessions.size(); ++i) {
+    const nlohmann::json& session = evaluation_["sessions"][i - 1];
+    EXPECT_EQ(sessions[i][0], session["session"]);
+    EXPECT_EQ(sessions[i][1], session["bucket"]);
+    EXPECT_EQ(sessions[i][4], Percent(session["captures"][0]));
+    EXPECT_EQ(sessions[i][5], Percent(session["captures"][1]));
+  }
+  const auto damage = TableOf(dom, "table-damage-1");
+  ASSERT_EQ(damage.size(), 6u);
+  const nlohmann::json& best = evaluation_["quality"]["best"]["all"];
+  const nlohmann::json& kld = best["split"]["kld"];
+  EXPECT_EQ(damage[2][1], FormatCount(best["tokens"].get<uint64_t>()));
+  EXPECT_EQ(damage[2][4], FixedWithError(kld["mean"], kld["error"], 4));
+  uint64_t counted = 0;
+  const auto race = TableOf(dom, "table-race-1");
+  for (size_t r = 1; r < race.size(); ++r)
+    for (size_t c = 1; c < race[r].size(); ++c) counted += std::stoul(race[r][c]);
+  EXPECT_EQ(counted, evaluation_["sessions"].size());
+  const nlohmann::json manifest =
+      nlohmann::json::parse(ReadAll(workspace_ / "out/distribution.json"));
+  uint64_t trunk = 0;
+  for (const nlohmann::json& bundle : manifest["bundles"]) {
+    if (bundle["role"] == "trunk") trunk += bundle["size"].get<uint64_t>();
+  }
+  EXPECT_EQ(TableOf(dom, "table-bytes")[1][2], FormatCount(trunk));
+}
+
+// Width and height of a PNG, which stand at fixed places behind its signature.
+std::pair<uint32_t, uint32_t> SizeOfPng(const std::string& png) {
+  const auto number = [&](size_t at) {
+    uint32_t value = 0;
+    for (size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<unsigned char>(png[i]);
+    return value;
+  };
+  if (png.size() < 24 || png.compare(1, 3, "PNG") != 0) return {0, 0};
+  return {number(16), number(20)};
+}
+
+TEST_F(ReportInABrowser, RendersInLightDarkAndNarrow) {
+  const fs::path folder = fs::current_path() / "report-screenshots";
+  fs::create_directories(folder);
+  struct Shot {
+    const char *name, *options;
+    uint32_t width, height;
+  };
+  std::vector<std::string> bytes;
+  for (const Shot& shot : {Shot{"light", "--blink-settings=preferredColorScheme=1", 1100, 4400},
+                           Shot{"dark", "--blink-settings=preferredColorScheme=0", 1100, 4400},
+                           Shot{"narrow", "--blink-settings=preferredColorScheme=1", 520, 5200}}) {
+    const fs::path png = folder / Cat(shot.name, ".png");
+    fs::remove(png);
+    Browse(Cat(shot.options, " --window-size=", shot.width, ",", shot.height, " --screenshot='",
+               png.string(), "'"));
+    bytes.push_back(ReadAll(png));
+    EXPECT_EQ(SizeOfPng(bytes.back()), std::pair(shot.width, shot.height)) << shot.name;
+  }
+  EXPECT_THAT(log_, Not(testing::HasSubstr("CONSOLE")));
+  EXPECT_NE(bytes[0], bytes[1]) << "light and dark look the same";
+}
+
+}  // namespace
+}  // namespace moepack::cli
