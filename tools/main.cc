@@ -40,6 +40,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kProfile,       //
     &moepack::cli::kStatistics,    //
     &moepack::cli::kEval,          //
+    &moepack::cli::kExperiment,    //
     &moepack::cli::kReplay,        //
 };
 

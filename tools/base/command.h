@@ -45,6 +45,7 @@ extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;
 extern const Command kEval;
+extern const Command kExperiment;
 extern const Command kStatistics;
 extern const Command kReplay;
 
