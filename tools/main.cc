@@ -41,6 +41,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kStatistics,    //
     &moepack::cli::kEval,          //
     &moepack::cli::kRefit,         //
+    &moepack::cli::kExperiment,    //
     &moepack::cli::kReplay,        //
     &moepack::cli::kReport,        //
 };

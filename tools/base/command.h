@@ -46,6 +46,7 @@ extern const Command kCheck;
 extern const Command kProfile;
 extern const Command kEval;
 extern const Command kRefit;
+extern const Command kExperiment;
 extern const Command kStatistics;
 extern const Command kReplay;
 extern const Command kReport;

@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest.h"
+#include "runtime-shim/eval/participants.h"
 #include "runtime-shim/eval/quality.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
@@ -44,37 +45,9 @@ struct Arguments {
   ReportArguments report;
 };
 
-// `together` participants of the model run in one pass.
-runtime::Participant Participate(const std::string& label, const runtime::Model& model,
-                                 LayerExperts eligible, const EvalOptions& options,
-                                 uint32_t together, std::optional<uint32_t> group = std::nullopt) {
-  const auto open = [&model, eligible, &options, together,
-                     group](runtime::RoutingObserver* observer) {
-    runtime::SessionOptions opening{options.context, options.chunk * together, observer};
-    opening.ran = options.ran;
-    opening.group = group;
-    return runtime::Session::Open(model, eligible, opening);
-  };
-  return {label, std::move(eligible), open, group};
-}
-
 // Of the distribution's own weights: the unmasked one and one per group.
 uint32_t RunsOf(const LoadedModel& own) {
   return static_cast<uint32_t>(own.weights->plan ? own.weights->plan->groups.size() : 0) + 1;
-}
-
-// Tokens of each run that run at once. The logits of a reference are held for all of them.
-uint32_t ChunkFor(const LoadedModel& own, const LoadedModel* against, const EvalOptions& options,
-                  uint64_t memory) {
-  const uint64_t half = against ? memory / 2 : memory;
-  const uint32_t chunk = runtime::FitChunk(*own.model, RunsOf(own), options.context, half).chunk;
-  if (against == nullptr) return chunk;
-  const runtime::Model& model = *against->model;
-  const uint64_t logits = sizeof(float) * uint64_t{std::max(model.vocabulary(), 1u)};
-  const uint64_t cache = options.context * model.bytes_per_position();
-  const uint64_t left = memory / 2 > cache ? memory / 2 - cache : 0;
-  return static_cast<uint32_t>(
-      std::clamp<uint64_t>(left / (logits + model.bytes_per_token()), 1, chunk));
 }
 
 bool HoldsAll(const runtime::Weights& weights, const LayerExperts& loaded) {
@@ -97,20 +70,21 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
   LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
   // A refit gave every group experts of its own, and the whole model is in the source alone.
   if (weights.refit_version.empty() && HoldsAll(weights, all)) {
-    input.full = Participate("unmasked", *loaded.model, std::move(all), options, RunsOf(loaded));
+    input.full =
+        runtime::Participate("unmasked", *loaded.model, std::move(all), options, RunsOf(loaded));
   }
   if (against) {
-    input.reference =
-        Participate("reference", *against->model,
-                    runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
+    input.reference = runtime::Participate(
+        "reference", *against->model,
+        runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
   }
   if (weights.plan) input.placement = weights.plan->placement;
   const size_t groups = weights.plan ? weights.plan->groups.size() : 0;
   for (uint32_t group = 0; group < groups; ++group) {
     if (!weights.FindGroup(group)) continue;
-    input.groups.push_back(Participate(Cat("group ", group), *loaded.model,
-                                       runtime::EligibleExperts(weights, group, true), options,
-                                       RunsOf(loaded), group));
+    input.groups.push_back(runtime::Participate(Cat("group ", group), *loaded.model,
+                                                runtime::EligibleExperts(weights, group, true),
+                                                options, RunsOf(loaded), group));
   }
   return input;
 }
@@ -188,8 +162,9 @@ void Describe(const Arguments& arguments, const Models& models,
 Status RunEvaluation(const Arguments& arguments, const Models& models, EvalReport& report) {
   EvalOptions options = arguments.eval;
   const LoadedModel* const against = models.against ? &*models.against : nullptr;
-  options.chunk =
-      ChunkFor(models.own, against, options, RunMemory(arguments.runtime, arguments.memory));
+  options.chunk = runtime::FitEvalChunk(*models.own.model, RunsOf(models.own),
+                                        against ? against->model.get() : nullptr, options.context,
+                                        RunMemory(arguments.runtime, arguments.memory));
   SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
   const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)

@@ -20,6 +20,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/commands/pack_files.h"
 #include "tools/commands/quantize_run.h"
 #include "tools/options/options.h"
 #include "tools/options/source.h"
@@ -174,13 +175,8 @@ Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
   pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
-  SHARD_TRY(StagingDirectory staging,
-            StagingDirectory::Start(arguments.out, PackIdentity(sources, outcome.files)));
-  SHARD_TRY(outcome.pack, Pack(sources, outcome.files, staging, pack));
-  SHARD_CHECK(noted.CheckUnchanged());
-  std::vector<std::string> names;
-  for (const OutputFile& file : outcome.files) names.push_back(file.path);
-  SHARD_CHECK(staging.PublishFiles(names, arguments.force));
+  SHARD_TRY(outcome.pack, PackFiles(sources, outcome.files, {arguments.out, arguments.force}, pack,
+                                    [&] { return noted.CheckUnchanged(); }));
   outcome.seconds = progress.seconds();
   return Ok();
 }

@@ -1,0 +1,43 @@
+// The rows of an experiment: what was done to the model, and what it cost on each session.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime-shim/experiment/estimate.h"
+#include "runtime-shim/experiment/figures.h"
+
+namespace moepack::runtime {
+
+struct ExperimentRow {
+  std::string strategy;  // that decided which node holds which expert; "": no split
+  std::string recipe;    // of quantization; "": weights as they are stored
+  // A node of the row: how many experts of a layer it may pick from, and its bytes. The most of all
+  // nodes; nothing without a split.
+  std::optional<uint64_t> eligible, node_bytes;
+  std::vector<SessionFigures> sessions;  // in the order of OrderSessions
+
+  // "split, ranked", "quantization, Q4_K_M", "both, ranked, Q4_K_M".
+  std::string label() const;
+};
+
+// The value of one figure of a session.
+using Figure = double NodeFigures::*;
+
+Estimate EstimateRow(const ExperimentRow& row, Choice choice, Figure figure);
+// Of the differences a - b, paired by session, under the same choice. REQUIRES: the same sessions.
+Estimate EstimateDifference(const ExperimentRow& a, const ExperimentRow& b, Choice choice,
+                            Figure figure);
+
+// The row that `row` is compared with: the first of the same kind and recipe. Null for that row
+// itself and for rows without a split.
+const ExperimentRow* BaselineOf(const ExperimentRow& row, std::span<const ExperimentRow> rows);
+
+// What the stopping rule looks at: the largest standard error of the mean divergence over the first
+// `count` sessions, each on the node that captures most of it. REQUIRES: so many sessions.
+double LargestError(std::span<const ExperimentRow> rows, size_t count);
+
+}  // namespace moepack::runtime

@@ -1,0 +1,283 @@
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/text.h"
+#include "manifest/document/first_difference.h"
+#include "runtime-shim/experiment/document.h"
+#include "runtime-shim/experiment/looks.h"
+#include "runtime-shim/profile/identity.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/commands/experiment/experiment_passes.h"
+#include "tools/commands/experiment/experiment_probe.h"
+#include "tools/options/options.h"
+#include "tools/options/output_file.h"
+#include "tools/reports/experiment_report.h"
+
+namespace moepack::cli {
+namespace experiment_command {
+namespace {
+
+using runtime::EvalTokens;
+using runtime::ExperimentState;
+
+// A killed run loses no more than this.
+constexpr auto kBetweenSaves = std::chrono::seconds(10);
+
+// The held-out sessions, in the order in which they run.
+Result<std::vector<EvalTokens>> ReadHeldOut(const ExperimentArguments& arguments) {
+  RuntimeArguments headers = arguments.runtime;
+  headers.no_verify = true;
+  SHARD_TRY(const auto weights, LoadSource(headers.source, headers));
+  SHARD_TRY(std::vector<TokenSession> sessions,
+            ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
+  std::vector<runtime::SessionName> names;
+  for (const TokenSession& session : sessions) names.push_back({session.name, session.bucket});
+  std::vector<EvalTokens> ordered;
+  for (const size_t place : runtime::OrderSessions(names)) {
+    TokenSession& session = sessions[place];
+    ordered.push_back(
+        {std::move(session.name), std::move(session.bucket), std::move(session.tokens)});
+  }
+  return ordered;
+}
+
+std::string DigestOf(const std::vector<EvalTokens>& sessions) {
+  Sha256 digest;
+  for (const EvalTokens& session : sessions) {
+    const std::string head = Cat(session.name.size(), ":", session.name, session.bucket.size(), ":",
+                                 session.bucket, session.tokens.size(), ":");
+    digest.Update(std::as_bytes(std::span(head)));
+    for (const uint32_t token : session.tokens) {
+      const std::string text = Cat(token, " ");
+      digest.Update(std::as_bytes(std::span(text)));
+    }
+  }
+  return digest.Finish();
+}
+
+uint64_t TokensOf(const std::vector<EvalTokens>& sessions) {
+  uint64_t tokens = 0;
+  for (const EvalTokens& session : sessions) tokens += session.tokens.size();
+  return tokens;
+}
+
+Result<std::string> FileDigest(const std::string& path) {
+  if (path.empty()) return std::string();
+  SHARD_TRY(const moepack::Source source, LocalSource(path));
+  SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
+  SHARD_TRY(const MappedFile mapped, MappedFile::Map(*file));
+  return Sha256Hex(mapped.bytes());
+}
+
+// Everything that decides the figures, and the rule that may stop them.
+Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalTokens>& sessions) {
+  const ExperimentArguments& arguments = models.arguments;
+  Json splits = Json::array();
+  for (const ExperimentSplit& split : models.splits)
+    splits.push_back({{"strategy", split.strategy}, {"plan", split.digest}});
+  SHARD_TRY(const std::string imatrix, FileDigest(arguments.imatrix));
+  Json setup = {
+      {"model", FileName(arguments.runtime.source)},
+      {"model_version", models.model.Version("")},
+      {"groups", arguments.plan.groups},
+      {"splits", std::move(splits)},
+      {"recipes", arguments.recipes},
+      {"imatrix", imatrix.empty() ? Json(nullptr) : Json(imatrix)},
+      {"held_out",
+       {{"sessions", sessions.size()},
+        {"tokens", TokensOf(sessions)},
+        {"digest", DigestOf(sessions)}}},
+      {"context", arguments.runtime.context},
+      {"race_tokens", arguments.race_tokens},
+      {"looks", arguments.looks},
+      {"until_error", arguments.until_error > 0 ? Json(arguments.until_error) : Json(nullptr)},
+      {"executor", arguments.runtime.executor}};
+  return setup;
+}
+
+// An experiment goes on only as it was begun: other texts, or another rule once figures are known,
+// would make its errors mean nothing.
+Status GoOn(const ExperimentArguments& arguments, const Json& setup,
+            const std::vector<EvalTokens>& sessions, const std::vector<size_t>& nodes,
+            ExperimentState& state) {
+  if (arguments.out.empty() || arguments.force) return Ok();
+  SHARD_TRY(const bool there, IsThere(arguments.out));
+  if (!there) return Ok();
+  SHARD_TRY(runtime::FinishedSessions finished, runtime::ReadExperiment(arguments.out));
+  const auto difference = manifest::FirstDifference("setup", finished.setup, setup);
+  if (difference)
+    return Error{Code::kMismatch,
+                 Cat(arguments.out, ": ", difference->thing, ": expected ", difference->expected,
+                     " as it was begun, found ", difference->found),
+                 "-o names another file, and --force begins anew"};
+  return runtime::Resume(arguments.out, std::move(finished), sessions, nodes, state);
+}
+
+Status CheckOutput(const ExperimentArguments& arguments) {
+  if (arguments.out.empty()) return Ok();
+  if (!arguments.out.ends_with(".json"))
+    return Error{Code::kInvalidArgument, Cat("--output: expected a name that ends in .json, found ",
+                                             Quoted(arguments.out))};
+  std::vector<std::string> inputs = arguments.texts.texts;
+  inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
+                arguments.plan.statistics_files.end());
+  inputs.insert(inputs.end(), {arguments.experiment, arguments.imatrix});
+  return CheckOutputFile(arguments.out, inputs, true);
+}
+
+// Counts the tokens of all passes that are left.
+class RunProgress {
+ public:
+  explicit RunProgress(uint64_t total) : progress_("experimenting", ProgressUnit::kTokens) {
+    total_ = total;
+  }
+  void Update(uint64_t done, uint64_t all) {
+    progress_.Update(std::min(finished_ + done, total_), total_);
+    if (done == all) finished_ += all;
+  }
+
+ private:
+  Progress progress_;
+  uint64_t finished_ = 0, total_ = 0;
+};
+
+uint64_t TokensLeft(const ExperimentModels& models,
+                    const std::vector<runtime::ExperimentPass>& passes,
+                    const std::vector<EvalTokens>& sessions, const ExperimentState& state) {
+  uint64_t tokens = 0;
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    const size_t done = state.rows[passes[pass].parts.front().row].sessions.size();
+    for (size_t i = done; i < sessions.size(); ++i)
+      tokens += sessions[i].tokens.size() * RunsOfPass(models, pass);
+  }
+  return tokens;
+}
+
+struct Prepared {
+  std::vector<EvalTokens> sessions;
+  Json setup;
+  runtime::ExperimentRule rule;
+  ExperimentState state;
+};
+
+Result<Prepared> Prepare(const ExperimentModels& models) {
+  Prepared prepared;
+  SHARD_TRY(prepared.sessions, ReadHeldOut(models.arguments));
+  SHARD_TRY(prepared.setup, SetupOf(models, prepared.sessions));
+  prepared.rule = {runtime::PlanLooks(prepared.sessions.size(), models.arguments.looks),
+                   models.arguments.until_error};
+  prepared.state.rows = ExperimentRows(models);
+  SHARD_CHECK(GoOn(models.arguments, prepared.setup, prepared.sessions, NodesOfRows(models),
+                   prepared.state));
+  return prepared;
+}
+
+Status RunAll(ExperimentModels& models, Prepared& prepared) {
+  const ExperimentArguments& arguments = models.arguments;
+  const auto passes = ExperimentPasses(models);
+  RunProgress progress(TokensLeft(models, passes, prepared.sessions, prepared.state));
+  models.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  const auto write = [&](const ExperimentState& state) {
+    return WriteTextFile(
+        arguments.out, WriteJson(runtime::ExperimentToJson(prepared.setup, prepared.rule, state)));
+  };
+  auto saved = std::chrono::steady_clock::now();
+  runtime::ExperimentCalls calls;
+  calls.race_tokens = arguments.race_tokens;
+  calls.save = [&](const ExperimentState& state) -> Status {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - saved < kBetweenSaves) return Ok();
+    saved = now;
+    return write(state);
+  };
+  const Status ran =
+      runtime::RunExperiment(passes, prepared.sessions, prepared.rule, calls, prepared.state);
+  Status written = write(prepared.state);  // what is finished is kept, whatever stopped the rest
+  if (!ran) return ran;
+  return written;
+}
+
+Result<int> DryRun(const ExperimentModels& models, const Prepared& prepared) {
+  ExperimentDryRun report;
+  report.sessions = prepared.sessions.size();
+  report.tokens = TokensOf(prepared.sessions);
+  SHARD_TRY(const ProbedSpeed speed, ProbeSpeed(models.arguments, prepared.sessions.front()));
+  report.memory = models.arguments.memory;
+  const auto passes = ExperimentPasses(models);
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    const size_t done = prepared.state.rows[passes[pass].parts.front().row].sessions.size();
+    PlannedPass planned{passes[pass].name, {}, RunsOfPass(models, pass), 0, 0, 0};
+    for (const auto& part : passes[pass].parts)
+      planned.rows.push_back(prepared.state.rows[part.row].label());
+    for (size_t i = done; i < prepared.sessions.size(); ++i)
+      planned.tokens += planned.runs * prepared.sessions[i].tokens.size();
+    planned.weight_bytes = speed.weight_bytes * (pass == 0 ? 1 : 2);
+    planned.seconds = static_cast<double>(planned.tokens) * speed.seconds_per_token;
+    report.passes.push_back(std::move(planned));
+  }
+  report.looks = prepared.rule.looks;
+  report.probed_tokens = speed.tokens;
+  SHARD_CHECK(models.arguments.json ? WriteJsonResult(ExperimentDryRunJson(report))
+                                    : WriteResult(ExperimentDryRunText(report)));
+  return kExitDone;
+}
+
+Result<int> Run(ExperimentArguments& arguments) {
+  StopBetweenPieces();
+  SHARD_CHECK(CheckOutput(arguments));
+  SourceArguments source;
+  source.source = arguments.runtime.source;
+  source.model = arguments.runtime.load.model;
+  SHARD_TRY(const MoeModel model, OpenModel(source));
+  SHARD_TRY(std::vector<ExperimentSplit> splits, MakeSplits(model, arguments));
+  ExperimentModels models{arguments, model, std::move(splits), arguments.out + ".work", {}};
+  SHARD_TRY(Prepared prepared, Prepare(models));
+  if (arguments.dry_run) return DryRun(models, prepared);
+  if (!arguments.recipes.empty()) SHARD_CHECK(MakeWork(models, prepared.setup));
+  SHARD_CHECK(RunAll(models, prepared));
+  if (!arguments.recipes.empty()) RemoveWork(models);
+  const Json document = runtime::ExperimentToJson(prepared.setup, prepared.rule, prepared.state);
+  SHARD_CHECK(arguments.json
+                  ? WriteJsonResult(document)
+                  : WriteResult(ExperimentText(prepared.rule, prepared.state, arguments.out)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<ExperimentArguments>();
+  AddExperimentOptions(app, *arguments);
+  return [&app, arguments]() -> Result<int> {
+    SHARD_CHECK(CompleteExperiment(app, *arguments));
+    return Run(*arguments);
+  };
+}
+
+}  // namespace
+}  // namespace experiment_command
+
+constinit const Command kExperiment = {
+    "experiment",
+    "Compares ways to split and quantize a model, on the same held-out tokens",
+    "Makes a plan by each strategy, masks the model's routers to it, and measures what every node "
+    "costs: captured gate mass, KL divergence and lost log-probability against the whole model; "
+    "with --recipes also what quantization costs alone and together with each split. All rows run "
+    "over the same tokens, and every figure has its standard error over sessions. Everything goes "
+    "into one JSON, from which a run that was interrupted goes on. docs/experiment.md says how "
+    "each figure is made, and why the rule that may stop early is sound.",
+    {"moepack experiment fixtures/tiny-moe --strategies contiguous --eligible 8 --text "
+     "fixtures/tiny-moe/NOTE.md -o experiment.json",
+     "moepack experiment fixtures/tiny-moe --strategies contiguous,modulo --text "
+     "fixtures/tiny-moe/NOTE.md --dry-run"},
+    experiment_command::Bind};
+
+}  // namespace moepack::cli

@@ -1,0 +1,252 @@
+#include "tools/commands/experiment/experiment_arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/text/text.h"
+#include "libshard/plan/partition.h"
+#include "libshard/recipe/recipe_list.h"
+#include "manifest/document/manifest.h"
+#include "tools/base/sections.h"
+#include "tools/options/options.h"
+#include "tools/options/statistics_options.h"
+
+namespace moepack::cli {
+namespace {
+
+constexpr const char* kPlanFormat = "moepack-experiment-plan";
+constexpr uint64_t kPlanVersion = 1;
+constexpr uint32_t kMostRaceTokens = 1u << 20;
+constexpr uint32_t kMostLooks = 100;
+constexpr uint64_t kMostContext = 1u << 24;
+
+CLI::Validator AsPositive() {
+  const auto check = [](std::string& text) -> std::string {
+    double value = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (problem == std::errc() && end == text.data() + text.size() && value > 0 &&
+        std::isfinite(value))
+      return "";
+    return Cat("expected a number above 0, found ", Quoted(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+// The file of an experiment, whose values stand for options that were not given.
+class PlanReader {
+ public:
+  PlanReader(const CLI::App& app, const Json& document, const std::string& where)
+      : app_(app), document_(document), fields_(document, where) {}
+
+  // Every key that a plan may have is asked for; the rest is refused.
+  Status CheckKeys() const {
+    for (const auto& [key, value] : document_.items()) {
+      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+      return Error{Code::kCorrupt, Cat(fields_.where(), ": expected one of ", Join(known_, ", "),
+                                       ", found ", Quoted(key))};
+    }
+    return Ok();
+  }
+
+  Status Text(const char* key, const char* option, std::string& value) {
+    if (!Wanted(key, option)) return Ok();
+    SHARD_TRY(value, fields_.String(key));
+    return Ok();
+  }
+
+  Status Texts(const char* key, const char* option, std::vector<std::string>& values) {
+    if (!Wanted(key, option)) return Ok();
+    SHARD_TRY(const Json* list, fields_.Array(key));
+    values.clear();
+    for (const Json& value : *list) {
+      if (!value.is_string()) return fields_.Wrong(key, "a list of texts");
+      values.push_back(value.get<std::string>());
+    }
+    return Ok();
+  }
+
+  Result<std::optional<uint32_t>> Count(const char* key, const char* option, uint64_t least,
+                                        uint64_t most) {
+    if (!Wanted(key, option)) return std::optional<uint32_t>();
+    SHARD_TRY(const uint64_t value, fields_.Unsigned(key));
+    if (value >= least && value <= most) return std::optional(static_cast<uint32_t>(value));
+    return fields_.Wrong(key, Cat("a number from ", least, " to ", most).c_str());
+  }
+
+  Status Positive(const char* key, const char* option, double& value) {
+    if (!Wanted(key, option)) return Ok();
+    SHARD_TRY(value, fields_.Number(key));
+    if (value > 0) return Ok();
+    return fields_.Wrong(key, "a number above 0");
+  }
+
+ private:
+  bool Wanted(const char* key, const char* option) {
+    known_.emplace_back(key);
+    const bool given = option[0] != '\0' && app_.get_option(option)->count() > 0;
+    return !given && fields_.Has(key);
+  }
+
+  const CLI::App& app_;
+  const Json& document_;
+  JsonFields fields_;
+  std::vector<std::string> known_ = {"format", "version"};
+};
+
+Status ReadValues(PlanReader& plan, ExperimentArguments& arguments) {
+  SHARD_CHECK(plan.Text("model", "", arguments.runtime.source));
+  SHARD_CHECK(plan.Texts("statistics", "--statistics", arguments.plan.statistics_files));
+  SHARD_CHECK(plan.Texts("held_out", "--text", arguments.texts.texts));
+  SHARD_CHECK(plan.Texts("strategies", "--strategies", arguments.strategies));
+  SHARD_CHECK(plan.Texts("recipes", "--recipes", arguments.recipes));
+  SHARD_CHECK(plan.Text("imatrix", "--imatrix", arguments.imatrix));
+  SHARD_TRY(const auto groups, plan.Count("groups", "--groups", 1, kMaxGroups));
+  if (groups) arguments.plan.groups = *groups;
+  SHARD_TRY(const auto eligible, plan.Count("eligible", "--eligible", 1, kMaxGroups));
+  if (eligible) arguments.plan.eligible = *eligible;
+  SHARD_TRY(const auto context, plan.Count("context", "--context", 2, kMostContext));
+  if (context) arguments.runtime.context = *context;
+  SHARD_TRY(const auto race, plan.Count("race_tokens", "--race-tokens", 1, kMostRaceTokens));
+  if (race) arguments.race_tokens = *race;
+  SHARD_TRY(const auto looks, plan.Count("looks", "--looks", 1, kMostLooks));
+  if (looks) arguments.looks = *looks;
+  SHARD_CHECK(plan.Positive("until_error", "--until-error", arguments.until_error));
+  return plan.CheckKeys();
+}
+
+Status ReadPlan(const CLI::App& app, ExperimentArguments& arguments) {
+  arguments.experiment = std::exchange(arguments.runtime.source, "");
+  const std::string& path = arguments.experiment;
+  SHARD_TRY(const Json document, ReadJsonFile(path));
+  if (!document.is_object() || TextMember(document, "format") != kPlanFormat)
+    return Error{
+        Code::kCorrupt, Cat(path, ": format: expected \"", kPlanFormat, "\", found another file"),
+        "docs/experiment.md describes the file; a model is named by its directory or GGUF"};
+  SHARD_TRY(const uint64_t version, JsonFields(document, path).Unsigned("version"));
+  if (version != kPlanVersion)
+    return Error{Code::kUnsupported,
+                 Cat(path, ": version: expected ", kPlanVersion, ", found ", version)};
+  PlanReader plan(app, document, path);
+  SHARD_CHECK(ReadValues(plan, arguments));
+  if (!arguments.runtime.source.empty()) return Ok();
+  return Error{Code::kCorrupt, Cat(path, ": model: expected a path, found none")};
+}
+
+Status CheckEach(const char* option, const std::vector<std::string>& values) {
+  for (auto it = values.begin(); it != values.end(); ++it) {
+    if (std::find(values.begin(), it, *it) == it) continue;
+    return Error{Code::kInvalidArgument, Cat(option, ": ", Quoted(*it), " comes twice")};
+  }
+  return Ok();
+}
+
+Status CheckModel(const ExperimentArguments& arguments) {
+  const std::string& source = arguments.runtime.source;
+  SHARD_TRY(const bool distribution, IsThere(fs::path(source) / manifest::kManifestFile));
+  if (!distribution) return CheckRuntimeOptions(arguments.runtime, "");
+  return Error{Code::kInvalidArgument,
+               Cat(source, ": expected a model, found a distribution, which is split already"),
+               "name the model that it was made from, or use `moepack eval`"};
+}
+
+Status CheckStrategies(ExperimentArguments& arguments) {
+  SHARD_CHECK(CheckEach("--strategies", arguments.strategies));
+  for (const std::string& strategy : arguments.strategies) {
+    arguments.plan.partition = strategy;
+    SHARD_TRY(const PartitionChoice choice, ParsePartition(strategy));
+    if (choice.partition->takes_file)
+      return Error{
+          Code::kInvalidArgument,
+          Cat("--strategies: expected one that decides by itself, found ", Quoted(strategy))};
+    SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
+  AddRuntimeSource(app, "SRC",
+                   "The model: a GGUF or a safetensors checkpoint. Or the file of an experiment, "
+                   "NAME.json (docs/experiment.md), which names the model and may set everything "
+                   "below; options that are given here win.",
+                   arguments.runtime);
+  AddTexts(app, arguments.texts);
+  StartSection(app, Section::kSplit);
+  app.add_option("--groups", arguments.plan.groups, "How many nodes share the experts. Default: 2.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxGroups));
+  app.add_option("--strategies", arguments.strategies,
+                 "Partitions to compare, each with the same number of experts on a node: "
+                 "contiguous,ranked,session,coactivation,same (the default). The first is what the "
+                 "others are compared with.")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  AddStatisticsOptions(app, arguments.plan);
+  StartSection(app, Section::kTypes);
+  app.add_option("--recipes", arguments.recipes,
+                 "Quantize the model to each of these as well, with and without the split: "
+                 "Q4_K_M,Q8_0. Default: none.")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
+      ->type_name("FILE");
+  StartSection(app, Section::kScoring);
+  app.add_option("--race-tokens", arguments.race_tokens,
+                 "How many tokens of a session the nodes race over. Default: 32.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostRaceTokens));
+  app.add_option("--until-error", arguments.until_error,
+                 "Stop at the first look at which no row's mean KLD has a larger standard error "
+                 "than this, in nats. Default: all sessions run.")
+      ->type_name("NATS")
+      ->transform(AsPositive());
+  app.add_option("--looks", arguments.looks,
+                 "How many looks --until-error may take, after equal parts of the sessions. "
+                 "Intervals are as much wider as that many looks need. Default: 4.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMostLooks));
+  StartSection(app, Section::kOutput);
+  app.add_option("-o,--output", arguments.out,
+                 "Write everything here, NAME.json, and go on from there when it exists.")
+      ->type_name("FILE");
+  AddForce(app, arguments.force);
+  AddDryRun(app, arguments.dry_run);
+  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments.runtime);
+  AddExecutor(app, arguments.runtime);
+  AddRunMemory(app, arguments.memory);
+  AddJson(app, arguments.json);
+}
+
+Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
+  if (arguments.runtime.source.ends_with(".json")) SHARD_CHECK(ReadPlan(app, arguments));
+  if (arguments.plan.groups == 0) arguments.plan.groups = 2;
+  if (arguments.runtime.context == 0) arguments.runtime.context = 512;
+  if (arguments.strategies.empty())
+    arguments.strategies = {"contiguous", "ranked", "session", "coactivation", "same"};
+  if (arguments.looks > 1 && arguments.until_error == 0)
+    return Error{Code::kInvalidArgument, "--looks has no effect without --until-error",
+                 "without a rule that may stop it there is one look, at the end"};
+  if (arguments.looks == 0) arguments.looks = arguments.until_error > 0 ? kUsualLooks : 1;
+  SHARD_CHECK(CheckEach("--recipes", arguments.recipes));
+  if (!arguments.imatrix.empty() && arguments.recipes.empty())
+    return Error{Code::kInvalidArgument, "--imatrix has no effect without --recipes"};
+  for (const std::string& recipe : arguments.recipes) {
+    if (FindRecipe(recipe) == nullptr)
+      return Error{Code::kInvalidArgument,
+                   Cat("--recipes: expected a recipe of quantize, found ", Quoted(recipe)),
+                   "`moepack quantize --help` lists them"};
+  }
+  SHARD_CHECK(CheckModel(arguments));
+  if (!arguments.out.empty() || arguments.dry_run) return CheckStrategies(arguments);
+  return Error{Code::kInvalidArgument, "--output: expected a file for the results, found none",
+               "-o results.json; --dry-run lists the runs"};
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,40 @@
+// What an experiment compares: from a plan in JSON, from options, or from both.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/plan/plan.h"
+#include "runtime-shim/session/together.h"
+#include "tools/options/runtime_options.h"
+#include "tools/options/session_texts.h"
+
+namespace moepack::cli {
+
+struct ExperimentArguments {
+  std::string experiment;    // the file, "" for none
+  RuntimeArguments runtime;  // of the model
+  TextArguments texts;       // held out
+  PlanOptions plan;          // groups, eligible, statistics; each strategy sets the partition
+  std::vector<std::string> strategies;
+  std::vector<std::string> recipes;  // none: nothing is quantized
+  std::string imatrix;               // for the recipes; "" for none
+  uint32_t race_tokens = 32;
+  double until_error = 0;  // 0: all sessions run
+  uint32_t looks = 0;      // 0: kUsualLooks with until_error, else 1
+  uint64_t memory = runtime::kRunMemory;
+  std::string out;
+  bool force = false, dry_run = false, json = false;
+};
+
+inline constexpr uint32_t kUsualLooks = 4;
+
+// Adds the argument SRC, which is a model or the file of an experiment, and the options.
+void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments);
+// Reads the file, if SRC is one; options that were given win. Then sets what is not said, and
+// refuses what makes no sense: kInvalidArgument, kCorrupt for the file.
+Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments);
+
+}  // namespace moepack::cli

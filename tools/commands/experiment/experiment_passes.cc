@@ -1,0 +1,192 @@
+#include "tools/commands/experiment/experiment_passes.h"
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
+#include "libshard/pack/slice_gguf.h"
+#include "runtime-shim/eval/participants.h"
+#include "runtime-shim/model/bos_token.h"
+#include "tools/base/progress.h"
+#include "tools/commands/pack_files.h"
+
+namespace moepack::cli {
+namespace {
+
+using runtime::ExperimentPass;
+using runtime::ExperimentRow;
+using runtime::OpenedPass;
+
+constexpr const char* kSetupFile = "setup.json";
+constexpr uint64_t kMostSetup = 64u << 20;
+
+// What a node of the group may pick from, in the layers that run.
+LayerExperts MaskOf(const Plan& plan, size_t group, const runtime::Weights& weights) {
+  LayerExperts mask;
+  for (const auto& [layer, expert_count] : weights.moe_layers)
+    mask[layer] = Eligible(plan, group, layer);
+  return mask;
+}
+
+fs::path QuantizedFile(const ExperimentModels& models, const std::string& recipe) {
+  return models.work / (recipe + ".gguf");
+}
+
+// The whole model in the types of the recipe; one that an earlier run wrote is taken.
+Status Quantize(const ExperimentModels& models, const std::string& recipe) {
+  const fs::path out = QuantizedFile(models, recipe);
+  SHARD_TRY(const bool there, IsThere(out));
+  if (there) return Ok();
+  const QuantizeOptions options = RecipeFor(models.arguments, recipe);
+  SHARD_TRY(const TypedGguf typed, PrepareGguf(models.model, options));
+  SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, {recipe, 0, options.alignment}));
+  Progress progress(Cat("quantizing to ", recipe));
+  PackOptions pack;
+  pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(const PackResult packed, PackFiles(models.model.checkpoint().files(), files,
+                                               {out.string(), false}, pack, nullptr));
+  return Ok();
+}
+
+// Groups of all splits after each other.
+uint32_t CountGroups(const ExperimentModels& models) {
+  size_t groups = 0;
+  for (const ExperimentSplit& split : models.splits) groups += split.plan.groups.size();
+  return static_cast<uint32_t>(groups);
+}
+
+// Loads the model, of which `reference` is the one before quantization, or null.
+Result<std::unique_ptr<OpenedPass>> OpenModels(const ExperimentModels& models,
+                                               const std::string& source,
+                                               const std::string* reference) {
+  const RuntimeArguments& runtime = models.arguments.runtime;
+  SHARD_TRY(const auto executor, OpenExecutor(runtime));
+  SHARD_TRY(LoadedModel loaded, LoadModel(source, runtime, executor));
+  const auto own = std::make_shared<LoadedModel>(std::move(loaded));
+  std::shared_ptr<LoadedModel> against;
+  if (reference != nullptr) {
+    SHARD_TRY(LoadedModel whole, LoadModel(*reference, runtime, executor));
+    against = std::make_shared<LoadedModel>(std::move(whole));
+  }
+  auto pass = std::make_unique<OpenedPass>();
+  runtime::EvalOptions& options = pass->options;
+  options.context = runtime.context;
+  options.generate = 0;
+  options.progress = models.progress;
+  const uint32_t runs = CountGroups(models) + 1;
+  options.chunk =
+      runtime::FitEvalChunk(*own->model, runs, against ? against->model.get() : nullptr,
+                            options.context, RunMemory(runtime, models.arguments.memory));
+  runtime::EvalInput& input = pass->input;
+  const runtime::Weights& weights = *own->weights;
+  for (const auto& [layer, expert_count] : weights.moe_layers)
+    input.routers[layer] = own->model->spec().layer[layer].router;
+  input.bos = runtime::BosToken(weights.metadata);
+  input.full =
+      runtime::Participate("unmasked", *own->model,
+                           runtime::EligibleExperts(weights, std::nullopt, true), options, runs);
+  if (against) {
+    input.reference = runtime::Participate(
+        "reference", *against->model,
+        runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
+  }
+  for (const ExperimentSplit& split : models.splits) {
+    for (size_t group = 0; group < split.plan.groups.size(); ++group) {
+      input.groups.push_back(runtime::Participate(Cat(split.strategy, " ", group), *own->model,
+                                                  MaskOf(split.plan, group, weights), options,
+                                                  runs));
+    }
+  }
+  pass->models = {own, against};
+  return pass;
+}
+
+// The rows of all splits, which begin at `row`.
+void AddSplitParts(const ExperimentModels& models, size_t row, ExperimentPass& pass) {
+  size_t first = 0;
+  for (const ExperimentSplit& split : models.splits) {
+    pass.parts.push_back({row++, {first, split.plan.groups.size()}});
+    first += split.plan.groups.size();
+  }
+}
+
+void AddSplitRows(const ExperimentModels& models, const std::string& recipe, size_t size,
+                  std::vector<ExperimentRow>& rows) {
+  for (const ExperimentSplit& split : models.splits)
+    rows.push_back({split.strategy, recipe, split.eligible, split.node_bytes[size], {}});
+}
+
+}  // namespace
+
+std::vector<ExperimentRow> ExperimentRows(const ExperimentModels& models) {
+  std::vector<ExperimentRow> rows;
+  AddSplitRows(models, "", 0, rows);
+  const std::vector<std::string>& recipes = models.arguments.recipes;
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    rows.push_back({"", recipes[i], std::nullopt, std::nullopt, {}});
+    AddSplitRows(models, recipes[i], i + 1, rows);
+  }
+  return rows;
+}
+
+std::vector<ExperimentPass> ExperimentPasses(const ExperimentModels& models) {
+  const std::string& source = models.arguments.runtime.source;
+  std::vector<ExperimentPass> passes(1);
+  passes[0].name = "the model";
+  passes[0].open = [&models, &source] { return OpenModels(models, source, nullptr); };
+  AddSplitParts(models, 0, passes[0]);
+  size_t row = models.splits.size();
+  for (const std::string& recipe : models.arguments.recipes) {
+    ExperimentPass& pass = passes.emplace_back();
+    pass.name = recipe;
+    pass.open = [&models, &source, recipe]() -> Result<std::unique_ptr<OpenedPass>> {
+      SHARD_CHECK(Quantize(models, recipe));
+      return OpenModels(models, QuantizedFile(models, recipe).string(), &source);
+    };
+    pass.parts.push_back({row, {0, 0}});
+    AddSplitParts(models, row + 1, pass);
+    row += models.splits.size() + 1;
+  }
+  return passes;
+}
+
+std::vector<size_t> NodesOfRows(const ExperimentModels& models) {
+  std::vector<size_t> nodes;
+  for (const ExperimentRow& row : ExperimentRows(models))
+    nodes.push_back(row.strategy.empty() ? 1 : models.splits.front().plan.groups.size());
+  return nodes;
+}
+
+uint64_t RunsOfPass(const ExperimentModels& models, size_t pass) {
+  return CountGroups(models) + (pass == 0 ? 1 : 2);
+}
+
+Status MakeWork(const ExperimentModels& models, const Json& setup) {
+  const std::string text = WriteJson(setup);
+  const fs::path mark = models.work / kSetupFile;
+  SHARD_TRY(const bool there, IsThere(mark));
+  if (there) {
+    SHARD_TRY(const std::string before, ReadTextFile(mark, kMostSetup));
+    if (before == text) return Ok();
+  }
+  RemoveWork(models);
+  std::error_code error;
+  fs::create_directories(models.work, error);
+  if (error) return Error{Code::kIo, Cat(models.work.string(), ": create: ", error.message())};
+  return WriteTextFile(mark, text);
+}
+
+void RemoveWork(const ExperimentModels& models) {
+  std::error_code ignored;
+  for (const std::string& recipe : models.arguments.recipes)
+    fs::remove(QuantizedFile(models, recipe), ignored);
+  fs::remove(models.work / kSetupFile, ignored);
+  fs::remove(models.work, ignored);
+}
+
+}  // namespace moepack::cli
