@@ -220,7 +220,7 @@ class Conversion {
     }
     AddVocabulary(vocabulary, out_.metadata);
     if (family_.tokenizer_keys != nullptr) {
-      SHARD_CHECK(family_.tokenizer_keys(files, out_.metadata));
+      SHARD_CHECK(family_.tokenizer_keys(files, vocabulary, out_.metadata));
     }
     SHARD_TRY(SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
     SetByText(files, family_.special_texts, shape_.vocabulary, special);

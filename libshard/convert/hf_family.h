@@ -39,7 +39,8 @@ struct HfFamily {
   std::vector<SpecialText> special_texts;
   Result<Vocabulary> (*vocabulary)(const VocabularyRequest& request) = ReadBpe;
   // Adds tokenizer.* keys before the usual ones, which they override.
-  Status (*tokenizer_keys)(const TokenizerFiles& files, GgufMetadata& metadata) = nullptr;
+  Status (*tokenizer_keys)(const TokenizerFiles& files, const Vocabulary& vocabulary,
+                           GgufMetadata& metadata) = nullptr;
 };
 
 // Adds the rows of embed_tokens, norm and lm_head.

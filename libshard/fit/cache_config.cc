@@ -142,6 +142,17 @@ class ConfigCache {
     return CacheLayer{.key = heads * size, .value = heads * (value > 0 ? value : size)};
   }
 
+  // A size of layers with a window that stands in an object of its own (Step-3.5); 0 without it.
+  Result<uint64_t> OtherSize(ConfigKeys keys) const {
+    const auto other = config_.Find({"attention_other_setting"});
+    if (!other || !other->value->is_object()) return uint64_t{0};
+    SHARD_TRY(const HfConfig own,
+              HfConfig::Parse(Cat(config_.where(), ": ", other->path), other->value->dump()));
+    SHARD_TRY(const auto size, own.FindU32(keys));
+    if (size.value_or(0) <= kMaxModelCount) return uint64_t{size.value_or(0)};
+    return own.Wrong(*own.Find(keys), Cat("at most ", kMaxModelCount));
+  }
+
   // `usual` is the window of a config that names none; 0: it must name one.
   Result<CacheLayer> Windowed(uint32_t layer, ConfigKeys field, uint32_t usual = 0) const {
     SHARD_TRY(uint64_t heads, KeyHeads(layer));
@@ -149,8 +160,12 @@ class ConfigCache {
     SHARD_TRY(uint64_t value, Size({"swa_v_head_dim", "v_head_dim"}));
     SHARD_TRY(const uint64_t own_heads, Size({"swa_num_key_value_heads"}));
     SHARD_TRY(const uint64_t own_size, Size({"swa_head_dim"}));
+    SHARD_TRY(const uint64_t other_heads, OtherSize(fields::kKeyHeads));
+    SHARD_TRY(const uint64_t other_size, OtherSize(kHeadSizeFields));
     if (own_heads > 0) heads = own_heads;
     if (own_size > 0) size = own_size;
+    if (other_heads > 0) heads = other_heads;
+    if (other_size > 0) size = other_size;
     if (value == 0) value = size;
     SHARD_TRY(const auto window, config_.FindU32(field));
     if (window.value_or(usual) == 0) {

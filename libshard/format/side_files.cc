@@ -9,12 +9,19 @@
 namespace moepack {
 namespace {
 
-constexpr const char* kNames[] = {"config.json",       "generation_config.json",
-                                  "tokenizer.json",    "tokenizer_config.json",
-                                  "added_tokens.json", "merges.txt",
-                                  "vocab.json",        "tokenizer.model",
-                                  "tiktoken.model",    "chat_template.jinja",
-                                  "README.md",         "special_tokens_map.json",
+constexpr const char* kNames[] = {"config.json",
+                                  "generation_config.json",
+                                  "tokenizer.json",
+                                  "tokenizer_config.json",
+                                  "added_tokens.json",
+                                  "merges.txt",
+                                  "vocab.json",
+                                  "tokenizer.model",
+                                  "tiktoken.model",
+                                  "hy.tiktoken",
+                                  "chat_template.jinja",
+                                  "README.md",
+                                  "special_tokens_map.json",
                                   "chat_template.json"};
 
 // Where each check is a request.

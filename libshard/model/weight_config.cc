@@ -106,9 +106,11 @@ Result<Object> OnlyGroup(const Object& object) {
 Status ReadCompressed(const Object& object, WeightConfig& out) {
   SHARD_TRY(out.format, Text(object, "format"));
   SHARD_TRY(const Object weights, OnlyGroup(object));
+  if (out.format == "nvfp4-pack-quantized") return Ok();  // says everything
   const bool packed = out.format == "pack-quantized";
   if (!packed && out.format != "float-quantized" && out.format != "naive-quantized") {
-    const std::string expected = "pack-quantized, float-quantized or naive-quantized";
+    const std::string expected =
+        "pack-quantized, float-quantized, naive-quantized or nvfp4-pack-quantized";
     if (object.Find("format") != nullptr) return object.Unsupported("format", expected);
     return Error{Code::kUnsupported, Cat(object.config.where(), ": ", object.path,
                                          ".format: expected ", expected, ", found none")};
@@ -163,8 +165,9 @@ Result<WeightConfig> ReadWeightConfig(const HfConfig& config) {
     status = ReadGptq(object, out);
   } else if (out.method == "awq") {
     status = ReadAwq(object, out);
-  } else if (!out.method.empty() && out.method != "mxfp4") {
-    status = object.Unsupported("quant_method", "fp8, compressed-tensors, mxfp4, gptq or awq");
+  } else if (!out.method.empty() && out.method != "mxfp4" && out.method != "modelopt") {
+    status =
+        object.Unsupported("quant_method", "fp8, compressed-tensors, mxfp4, modelopt, gptq or awq");
   }
   SHARD_CHECK(std::move(status));
   return out;

@@ -23,8 +23,8 @@ struct WeightConfig {
 };
 
 // kUnsupported, naming it, for a method or format that is not one of fp8, compressed-tensors
-// (float-quantized, naive-quantized, pack-quantized), mxfp4, gptq and awq; kCorrupt for fields of
-// another type or out of range.
+// (float-quantized, naive-quantized, pack-quantized, nvfp4-pack-quantized), mxfp4, modelopt (whose
+// tensors say what they are), gptq and awq; kCorrupt for fields of another type or out of range.
 Result<WeightConfig> ReadWeightConfig(const HfConfig& config);
 
 }  // namespace moepack

@@ -150,12 +150,14 @@ Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool all
 }
 
 // Refuses what llama-quantize refuses: types of so few bits that, without importance, what comes
-// out is useless.
-Status CheckImportance(const GgufTensor& tensor, const quant::Format* type,
-                       const std::string& rule) {
+// out is useless. `recipe` may be null.
+Status CheckImportance(const GgufTensor& tensor, const quant::Format* type, const std::string& rule,
+                       const Recipe* recipe) {
   if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
   const bool outside = IsOutput(tensor.name) || IsEmbedding(tensor.name);
-  if (!RequiresImportance(*type, outside)) return Ok();
+  const bool by_recipe =
+      recipe != nullptr && recipe->base_needs_importance && !outside && type->name == recipe->base;
+  if (!by_recipe && !RequiresImportance(*type, outside)) return Ok();
   return Error{
       Code::kInvalidArgument,
       Cat("tensor ", Quoted(tensor.name), ": ", rule,
@@ -196,12 +198,13 @@ Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model)
   RecipeResult result;
   for (GgufTensor& tensor : model.tensors) tensor.repack = options.repack;
   SHARD_TRY(const std::optional<uint32_t> file_type, ChooseTypes(options, model, result));
+  const Recipe* recipe = FindRecipe(options.recipe);
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const GgufTensor& tensor = model.tensors[i];
     SHARD_CHECK(CheckChange(tensor, tensor.type, options.allow_requantize));
     SHARD_CHECK(CheckChange(tensor, result.overlay_types[i], options.allow_requantize));
-    SHARD_CHECK(CheckImportance(tensor, tensor.type, result.choices[i].rule));
-    SHARD_CHECK(CheckImportance(tensor, result.overlay_types[i], "--overlay-type"));
+    SHARD_CHECK(CheckImportance(tensor, tensor.type, result.choices[i].rule, recipe));
+    SHARD_CHECK(CheckImportance(tensor, result.overlay_types[i], "--overlay-type", recipe));
   }
   // The version of ggml's block layouts (GGML_QNT_VERSION of ggml.h).
   constexpr uint32_t kQuantizationVersion = 2;

@@ -26,6 +26,13 @@ constexpr std::array kRecipes = {
            .value = {kFourQueriesPerKey, "q4_K", "q3_K"},
            .attention_output = {kEightExperts, "q5_K", "q3_K"},
            .down = {kEverywhere, "q3_K"}},
+    Recipe{.name = "Q2_K_S",
+           .base = "q2_K",
+           .file_type = 21,
+           .summary = "2-bit k-quants, small; needs --imatrix",
+           .value = {kFourQueriesPerKey, "q4_K"},
+           .down = {kFirstEighth, "q4_K"},
+           .base_needs_importance = true},
     Recipe{.name = "Q3_K_S",
            .base = "q3_K",
            .file_type = 11,
@@ -233,7 +240,7 @@ constexpr std::array kRecipes = {
 };
 
 // Recipes that llama-quantize has and this version does not.
-constexpr std::array<std::string_view, 3> kLaterRecipes = {"Q2_K_S", "Q1_0", "Q2_0"};
+constexpr std::array<std::string_view, 2> kLaterRecipes = {"Q1_0", "Q2_0"};
 
 // llama_ftype of a type that no recipe of llama-quantize makes.
 constexpr std::string_view kTypeWithoutRecipe = "nvfp4";

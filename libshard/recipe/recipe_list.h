@@ -61,6 +61,9 @@ struct Recipe {
   // llama-quantize has rules of their own for the recipes of less than three bits: value and key
   // matrices of Mixtral get q4_K, 70B is no exception, down matrices are always counted.
   bool below_three_bits = false;
+  // llama-quantize refuses to make the base type without importance, though it could: of matrices
+  // other than output and embedding.
+  bool base_needs_importance = false;
   std::string_view not_stacked = {};  // type of matrices outside of experts, "" for the rules above
   const ProfileTypes* profile = nullptr;
 };

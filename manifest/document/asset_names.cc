@@ -31,12 +31,19 @@ struct NamePattern {
 
 // The Python files are the model and tokenizer code of repositories that bring their own.
 constexpr std::array kPatterns = {
-    NamePattern{"tokenizer", ".json"}, NamePattern{"tokenizer", ".model"},
-    NamePattern{"tiktoken", ".model"}, NamePattern{"chat_template", ".json"},
-    NamePattern{"", ".jinja"},         NamePattern{"configuration_", ".py"},
-    NamePattern{"modeling_", ".py"},   NamePattern{"tokenization_", ".py"},
-    NamePattern{"processing_", ".py"}, NamePattern{"image_processing_", ".py"},
-    NamePattern{"LICENSE", ""},        NamePattern{"LICENCE", ""},
+    NamePattern{"tokenizer", ".json"},
+    NamePattern{"tokenizer", ".model"},
+    NamePattern{"tiktoken", ".model"},
+    NamePattern{"", ".tiktoken"},
+    NamePattern{"chat_template", ".json"},
+    NamePattern{"", ".jinja"},
+    NamePattern{"configuration_", ".py"},
+    NamePattern{"modeling_", ".py"},
+    NamePattern{"tokenization_", ".py"},
+    NamePattern{"processing_", ".py"},
+    NamePattern{"image_processing_", ".py"},
+    NamePattern{"LICENSE", ""},
+    NamePattern{"LICENCE", ""},
     NamePattern{"NOTICE.", ""},
 };
 

@@ -73,8 +73,8 @@ class CpuExecutor : public ReferenceExecutor {
     ForEachRow(x, [&](uint32_t t) { NormFast(RowOf(x, t), vectors, RowOf(y, t)); });
   }
 
-  void Activate(Activation kind, const Rows& gate, const Rows& up) override {
-    ForEachRow(gate, [&](uint32_t t) { ActivateFast(kind, RowOf(gate, t), RowOf(up, t)); });
+  void Activate(Activation activation, const Rows& gate, const Rows& up) override {
+    ForEachRow(gate, [&](uint32_t t) { ActivateFast(activation, RowOf(gate, t), RowOf(up, t)); });
   }
 
   Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes) override {

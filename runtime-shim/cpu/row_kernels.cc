@@ -93,6 +93,16 @@ struct SquaredReluAct {
   }
 };
 
+struct LimitedSiluAct {
+  float limit;
+  V operator()(V gate, V up) const {
+    const V high = Splat(limit), low = Splat(-limit);
+    const V g = hn::Mul(gate, SigmoidOf(gate));
+    const V u = hn::IfThenElse(hn::Gt(up, high), high, hn::IfThenElse(hn::Lt(up, low), low, up));
+    return hn::Mul(hn::IfThenElse(hn::Gt(g, high), high, g), u);
+  }
+};
+
 template <class Act>
 HWY_INLINE void ActivateAll(const Act& act, std::span<float> gate, std::span<const float> up) {
   const D d;
@@ -109,8 +119,8 @@ HWY_INLINE void ActivateAll(const Act& act, std::span<float> gate, std::span<con
       });
 }
 
-void ActivateLanes(Activation kind, std::span<float> gate, std::span<const float> up) {
-  switch (kind) {
+void ActivateLanes(Activation activation, std::span<float> gate, std::span<const float> up) {
+  switch (activation.kind) {
     case Activation::kSilu:
       return ActivateAll(SiluAct(), gate, up);
     case Activation::kGelu:
@@ -121,6 +131,8 @@ void ActivateLanes(Activation kind, std::span<float> gate, std::span<const float
       return ActivateAll(SigmoidAct(), gate, up);
     case Activation::kSquaredRelu:
       return ActivateAll(SquaredReluAct(), gate, up);
+    case Activation::kLimitedSilu:
+      return ActivateAll(LimitedSiluAct{activation.limit}, gate, up);
   }
 }
 
@@ -305,8 +317,8 @@ HWY_EXPORT(AddLanes);
 HWY_EXPORT(SizeLanes);
 HWY_EXPORT(AddWeightedLanes);
 
-void ActivateFast(Activation kind, std::span<float> gate, std::span<const float> up) {
-  HWY_DYNAMIC_DISPATCH(ActivateLanes)(kind, gate, up);
+void ActivateFast(Activation activation, std::span<float> gate, std::span<const float> up) {
+  HWY_DYNAMIC_DISPATCH(ActivateLanes)(activation, gate, up);
 }
 void NormFast(std::span<const float> x, const NormVectors& norm, std::span<float> y) {
   HWY_DYNAMIC_DISPATCH(NormLanes)(x, norm, y);

@@ -12,7 +12,7 @@
 namespace moepack::runtime {
 
 // gate = act(gate, up)
-void ActivateFast(Activation kind, std::span<float> gate, std::span<const float> up);
+void ActivateFast(Activation activation, std::span<float> gate, std::span<const float> up);
 // y = x / sqrt(mean(x^2) + eps) * weight + bias; y may be x.
 void NormFast(std::span<const float> x, const NormVectors& norm, std::span<float> y);
 // Replaces scores by the softmax of `scale` times them, in which `sink` takes part as one more.

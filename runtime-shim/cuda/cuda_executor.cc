@@ -263,9 +263,9 @@ void CudaExecutor::ScaleBySigmoid(const Rows& x, const Rows& gate) {
   NoteLaunch("gate");
 }
 
-void CudaExecutor::Activate(Activation kind, const Rows& gate, const Rows& up) {
+void CudaExecutor::Activate(Activation activation, const Rows& gate, const Rows& up) {
   if (!Ready()) return;
-  cuda::Activate(kind, FloatsOf(gate), FloatsOf(up), stream_);
+  cuda::Activate(activation, FloatsOf(gate), FloatsOf(up), stream_);
   NoteLaunch("activation");
 }
 

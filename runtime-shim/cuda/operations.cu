@@ -70,11 +70,12 @@ struct SigmoidWork {
 
 // Comparisons are written so that NaN stays.
 struct ActivateWork {
-  Activation kind;
+  Activation activation;
   Floats gate, up;
   __device__ void operator()(uint32_t row, uint32_t column) const {
     float& out = At(gate, row, column);
-    const float g = out, u = At(up, row, column);
+    const float g = out, u = At(up, row, column), limit = activation.limit;
+    const Activation::Kind kind = activation.kind;
     if (kind == Activation::kSilu) {
       out = g * Sigmoid(g) * u;
     } else if (kind == Activation::kGelu) {
@@ -85,6 +86,10 @@ struct ActivateWork {
       out = Sigmoid(g) * u;
     } else if (kind == Activation::kSquaredRelu) {
       out = g < 0 ? 0 : g * g;
+    } else if (kind == Activation::kLimitedSilu) {
+      const float silu = g * Sigmoid(g);
+      const float near = u > limit ? limit : u < -limit ? -limit : u;
+      out = (silu > limit ? limit : silu) * near;
     } else {
       constexpr float kLimit = 7, kSteepness = 1.702f;
       const float low = g > kLimit ? kLimit : g;
@@ -178,8 +183,8 @@ void ScaleBySigmoid(const Floats& x, const Floats& gate, cudaStream_t stream) {
   Run(SigmoidWork{x, gate}, x.count, x.width, stream);
 }
 
-void Activate(Activation kind, const Floats& gate, const Floats& up, cudaStream_t stream) {
-  Run(ActivateWork{kind, gate, up}, gate.count, gate.width, stream);
+void Activate(Activation activation, const Floats& gate, const Floats& up, cudaStream_t stream) {
+  Run(ActivateWork{activation, gate, up}, gate.count, gate.width, stream);
 }
 
 void Rotate(const Floats& x, const Rotation& rotation, const Floats& turns, cudaStream_t stream) {

@@ -22,7 +22,7 @@ void Add(const Floats& x, const Floats& y, float scale, cudaStream_t stream);
 void Scale(const Floats& x, float factor, cudaStream_t stream);
 void ScaleRows(const Floats& x, const RowList& list, cudaStream_t stream);  // by list.factors
 void ScaleBySigmoid(const Floats& x, const Floats& gate, cudaStream_t stream);
-void Activate(Activation kind, const Floats& gate, const Floats& up, cudaStream_t stream);
+void Activate(Activation activation, const Floats& gate, const Floats& up, cudaStream_t stream);
 void Rotate(const Floats& x, const Rotation& rotation, const Floats& turns, cudaStream_t stream);
 void Gather(const Floats& x, const RowList& list, const Floats& y, cudaStream_t stream);
 void ScatterAdd(const Floats& x, const RowList& list, const Floats& y, cudaStream_t stream);

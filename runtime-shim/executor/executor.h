@@ -62,7 +62,7 @@ class Executor {
   virtual void ScaleRows(const Rows& x, std::span<const float> factors) = 0;  // x[t] *= factors[t]
   virtual void ScaleBySigmoid(const Rows& x, const Rows& gate) = 0;  // x[t] *= sigmoid(gate[t][0])
   // gate = act(gate, up); kSquaredRelu does not look at `up`
-  virtual void Activate(Activation kind, const Rows& gate, const Rows& up) = 0;
+  virtual void Activate(Activation activation, const Rows& gate, const Rows& up) = 0;
 
   // Turns pair i of token t by the angle whose cosine is turns[t][i] and whose sine is
   // turns[t][dims / 2 + i]; both may carry a factor.

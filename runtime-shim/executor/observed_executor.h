@@ -62,8 +62,8 @@ class ObservedExecutor final : public Executor {
   void ScaleBySigmoid(const Rows& x, const Rows& gate) override {
     executor_->ScaleBySigmoid(x, gate);
   }
-  void Activate(Activation kind, const Rows& gate, const Rows& up) override {
-    executor_->Activate(kind, gate, up);
+  void Activate(Activation activation, const Rows& gate, const Rows& up) override {
+    executor_->Activate(activation, gate, up);
   }
   void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) override {
     executor_->Rotate(x, rotation, turns);

@@ -60,12 +60,24 @@ struct Matrix {
   }
 };
 
-enum class Activation : uint8_t {
-  kSilu,         // silu(gate) * up
-  kGelu,         // gelu(gate) * up, tanh form
-  kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u + 1)
-  kSigmoid,      // sigmoid(gate) * up
-  kSquaredRelu,  // max(gate, 0)^2; there is no up
+struct Activation {
+  enum Kind : uint8_t {
+    kSilu,         // silu(gate) * up
+    kGelu,         // gelu(gate) * up, tanh form
+    kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u +
+                   // 1)
+    kSigmoid,      // sigmoid(gate) * up
+    kSquaredRelu,  // max(gate, 0)^2; there is no up
+    kLimitedSilu,  // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
+  };
+  Kind kind = kSilu;
+  float limit = 0;  // of kLimitedSilu
+
+  // A kind is an activation.
+  constexpr Activation(Kind own = kSilu,  // NOLINT(google-explicit-constructor)
+                       float largest = 0)
+      : kind(own), limit(largest) {}
+  bool operator==(const Activation&) const = default;
 };
 
 // Which two values of a head are rotated together: neighbours (2i, 2i + 1), or halves (i, i + dims

@@ -1,15 +1,16 @@
-#include <algorithm>
-
 #include "runtime-shim/families/families.h"
 
 namespace moepack::runtime {
 namespace {
 
-// Limits of gates and products, layer by layer; none where all are zero.
-void DeclineLimits(SpecKeys& keys, std::string_view key, uint32_t layers) {
-  const std::vector<float> limits = keys.Floats(key, layers);
-  const bool any = std::any_of(limits.begin(), limits.end(), [](float limit) { return limit > 0; });
-  if (any) keys.Decline(std::string(key) + ": limited activations do not run in the runtime shim");
+// llama.cpp takes a limit up to this for none.
+constexpr float kNoLimit = 1e-6f;
+
+// Limits of gates and products, layer by layer.
+void ReadLimits(SpecKeys& keys, const char* key, float LayerSpec::*limit, ModelSpec& spec) {
+  const std::vector<float> limits = keys.Floats(key, spec.layers);
+  for (uint32_t layer = 0; layer < spec.layers && !limits.empty(); ++layer)
+    spec.layer[layer].*limit = limits[layer] > kNoLimit ? limits[layer] : 0;
 }
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {
@@ -27,8 +28,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
     spec.layer[layer].window = window;
     spec.layer[layer].local_rope = true;
   }
-  DeclineLimits(keys, "swiglu_clamp_exp", spec.layers);
-  DeclineLimits(keys, "swiglu_clamp_shexp", spec.layers);
+  ReadLimits(keys, "swiglu_clamp_exp", &LayerSpec::expert_limit, spec);
+  ReadLimits(keys, "swiglu_clamp_shexp", &LayerSpec::mlp_limit, spec);
 }
 
 }  // namespace

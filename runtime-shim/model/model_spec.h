@@ -40,6 +40,8 @@ struct LayerSpec {
   // and no MLP or experts after it.
   bool mixes = true, feeds = true;
   uint32_t window = 0, chunk = 0;  // AttentionShape
+  // Limits of kLimitedSilu for dense and shared MLPs and for experts; 0: none.
+  float mlp_limit = 0, expert_limit = 0;
   // The router of MoE layers. The tensors tell which layers these are, and their experts.
   Routing router;
 };

@@ -66,8 +66,8 @@ void ReferenceExecutor::ScaleBySigmoid(const Rows& x, const Rows& gate) {
   ForEachRow(x, [&](uint32_t t) { ScaleRow(RowOf(x, t), Sigmoid(RowOf(gate, t)[0])); });
 }
 
-void ReferenceExecutor::Activate(Activation kind, const Rows& gate, const Rows& up) {
-  ForEachRow(gate, [&](uint32_t t) { ActivateRow(kind, RowOf(gate, t), RowOf(up, t)); });
+void ReferenceExecutor::Activate(Activation activation, const Rows& gate, const Rows& up) {
+  ForEachRow(gate, [&](uint32_t t) { ActivateRow(activation, RowOf(gate, t), RowOf(up, t)); });
 }
 
 void ReferenceExecutor::Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) {

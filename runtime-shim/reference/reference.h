@@ -24,7 +24,7 @@ class ReferenceExecutor : public HostExecutor {
   void Scale(const Rows& x, float factor) override;
   void ScaleRows(const Rows& x, std::span<const float> factors) override;
   void ScaleBySigmoid(const Rows& x, const Rows& gate) override;
-  void Activate(Activation kind, const Rows& gate, const Rows& up) override;
+  void Activate(Activation activation, const Rows& gate, const Rows& up) override;
   void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) override;
   void Attention(const AttentionShape& shape, const AttentionInputs& inputs,
                  const Rows& out) override;

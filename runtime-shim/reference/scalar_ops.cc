@@ -25,8 +25,12 @@ double ClampedSilu(double gate, double up) {
   return g * Sigmoid(1.702 * g) * (u + 1);
 }
 
-double Activated(Activation kind, double gate, double up) {
-  switch (kind) {
+double LimitedSilu(double gate, double up, double limit) {
+  return std::min(Silu(gate), limit) * std::clamp(up, -limit, limit);
+}
+
+double Activated(Activation activation, double gate, double up) {
+  switch (activation.kind) {
     case Activation::kSilu:
       return Silu(gate) * up;
     case Activation::kGelu:
@@ -37,6 +41,8 @@ double Activated(Activation kind, double gate, double up) {
       return Sigmoid(gate) * up;
     case Activation::kSquaredRelu:
       return gate < 0 ? 0 : gate * gate;  // keeps NaN
+    case Activation::kLimitedSilu:
+      return LimitedSilu(gate, up, activation.limit);
   }
   return std::numeric_limits<double>::quiet_NaN();
 }
@@ -78,9 +84,9 @@ void NormRow(std::span<const float> x, const NormVectors& norm, std::span<float>
   }
 }
 
-void ActivateRow(Activation kind, std::span<float> gate, std::span<const float> up) {
+void ActivateRow(Activation activation, std::span<float> gate, std::span<const float> up) {
   for (size_t i = 0; i < gate.size(); ++i)
-    gate[i] = static_cast<float>(Activated(kind, gate[i], up[i]));
+    gate[i] = static_cast<float>(Activated(activation, gate[i], up[i]));
 }
 
 void RotateRow(std::span<float> x, const Rotation& rotation, std::span<const float> turns) {

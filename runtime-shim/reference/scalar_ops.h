@@ -26,7 +26,7 @@ struct NormVectors {
 void NormRow(std::span<const float> x, const NormVectors& norm, std::span<float> y);
 
 // gate = act(gate, up)
-void ActivateRow(Activation kind, std::span<float> gate, std::span<const float> up);
+void ActivateRow(Activation activation, std::span<float> gate, std::span<const float> up);
 
 // All heads of one token; `turns` holds its cosines, then its sines.
 void RotateRow(std::span<float> x, const Rotation& rotation, std::span<const float> turns);

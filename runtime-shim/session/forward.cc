@@ -92,7 +92,7 @@ Status Forward::RunMlp() {
   if (weights_->moe()) {
     SHARD_CHECK(MixExperts());
   } else {
-    executor_.RunMlp(weights_->dense, spec_.activation, normed,
+    executor_.RunMlp(weights_->dense, MlpActivation(), normed,
                      {Now(scratch_.gate), Now(scratch_.up), Now(scratch_.branch)});
     SHARD_CHECK(Mark("MLP", Now(scratch_.branch)));
   }

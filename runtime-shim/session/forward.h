@@ -102,6 +102,11 @@ class Forward {
   void AddShared();
 
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
+  // Of the layer's dense and shared MLPs.
+  Activation MlpActivation() const {
+    const float limit = spec_.layer[layer_].mlp_limit;
+    return limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec_.activation;
+  }
   // The rows of the pass, and of a segment.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
   // The same where only `width` values of a row are used, which then follow each other.

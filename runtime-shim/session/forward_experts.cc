@@ -108,6 +108,8 @@ bool Forward::WantsOutputs() const {
 Status Forward::RunExperts(std::span<const Selection> chosen) {
   const Picked picked = PickedOf(segments_, layer_, chosen);
   const uint32_t width = spec_.expert_width();
+  const float limit = spec_.layer[layer_].expert_limit;
+  const Activation limited(Activation::kLimitedSilu, limit);
   Rows in = Now(scratch_.normed), sum = Now(scratch_.branch);
   if (weights_->space_down) {
     in = Now(scratch_.space_in), sum = Now(scratch_.space_out);
@@ -116,7 +118,7 @@ Status Forward::RunExperts(std::span<const Selection> chosen) {
   const ExpertBatch batch = {picked.experts,
                              in,
                              sum,
-                             spec_.expert_activation,
+                             limit > 0 ? limited : spec_.expert_activation,
                              spec_.weigh_inputs,
                              Dense(scratch_.expert_in, width),
                              Dense(scratch_.expert_out, width),
@@ -171,7 +173,7 @@ void Forward::AddShared() {
   const MlpWeights& shared = weights_->shared;
   if (!shared) return;
   const Rows normed = Now(scratch_.normed), out = Now(scratch_.expert_out);
-  executor_.RunMlp(shared, spec_.activation, normed, {Now(scratch_.gate), Now(scratch_.up), out});
+  executor_.RunMlp(shared, MlpActivation(), normed, {Now(scratch_.gate), Now(scratch_.up), out});
   if (weights_->shared_gate) {
     const Rows gate = Now(scratch_.shared_gate);
     executor_.MatMul(weights_->shared_gate, normed, gate);

@@ -63,9 +63,14 @@ void VulkanExecutor::ScaleBySigmoid(const Rows& x, const Rows& gate) {
   call.RunOver(x.values(), PairPush{call.Bind(x), call.Bind(gate), x.count, x.width});
 }
 
-void VulkanExecutor::Activate(Activation kind, const Rows& gate, const Rows& up) {
-  Call call(core_, "activate", {{static_cast<uint32_t>(kind), 0, 0}});
-  call.RunOver(gate.values(), PairPush{call.Bind(gate), call.Bind(up), gate.count, gate.width});
+void VulkanExecutor::Activate(Activation activation, const Rows& gate, const Rows& up) {
+  Call call(core_, "activate", {{static_cast<uint32_t>(activation.kind), 0, 0}});
+  const struct {
+    BoundRows gate, up;
+    uint32_t count, width;
+    float limit;
+  } push{call.Bind(gate), call.Bind(up), gate.count, gate.width, activation.limit};
+  call.RunOver(gate.values(), push);
 }
 
 void VulkanExecutor::Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) {

@@ -105,8 +105,6 @@ constexpr Known kIndexFindings[] = {
      "missing: layer 40: block for multi-token prediction: expected 1 in the config, found none\n",
      "the same"},
 };
-constexpr const char* kNvfp4 = "found \"modelopt\"";
-constexpr const char* kNvfp4Reason = "NVFP4 is not decoded";
 constexpr Known kNoGgufKeys[] = {
     {"bailing/Ling-lite", "norm_head: expected false", "the columns of the head have to be scaled"},
     {"bailing/Ling-plus", "norm_head: expected false", "the columns of the head have to be scaled"},
@@ -115,14 +113,8 @@ constexpr Known kNoGgufKeys[] = {
      "pruned of its shared experts, which the runtime asks for"},
     {"kimi/PCL-Kimi2-1T-derivative", "qk_nope_head_dim: expected a whole number, found nothing",
      "ordinary attention under DeepSeek's names; deepseek2 has latent attention only"},
-    {"kimi/Kimi-K2.5-NVFP4", kNvfp4, kNvfp4Reason},
-    {"kimi/Kimi-K2.6-NVFP4", kNvfp4, kNvfp4Reason},
-    {"minimax/MiniMax-M2.5-NVFP4", kNvfp4, kNvfp4Reason},
     {"phi-moe/Phi-tiny-MoE-instruct", "size of a head: expected hidden size / heads",
      "heads of another size, for which phimoe has no key"},
-    {"qwen3_5-moe/Qwen3.5-122B-A10B-NVFP4", kNvfp4, kNvfp4Reason},
-    {"qwen3_5-moe/Qwen3.5-397B-A17B-NVFP4", kNvfp4, kNvfp4Reason},
-    {"qwen3_5-moe/Qwen3.6-35B-A3B-NVFP4", kNvfp4, kNvfp4Reason},
     {"step/Step-3.7-Flash", "expected Step3p5ForCausalLM", "llama.cpp does not know it"},
 };
 

@@ -64,6 +64,8 @@ moepack::Result<Json> Make(const std::string& directory, const Texts& texts) {
   for (const bool prefix : {true, false}) {
     write(prefix ? "spm" : "spm-without-prefix", peer::SpmVocabulary(prefix, texts, ++seed));
   }
+  for (const char* name : {"characters", "characters-2"})
+    write(name, peer::CharacterVocabulary(texts, ++seed));
   return names;
 }
 

@@ -46,6 +46,8 @@ Parts PartsOf(const std::vector<std::string>& texts, std::mt19937& random) {
   return parts;
 }
 
+std::string Marked(const std::string& text) { return text == " " ? std::string(kMark) : text; }
+
 class Builder {
  public:
   explicit Builder(uint32_t seed) : random_(seed) {}
@@ -61,6 +63,18 @@ class Builder {
     Add(left + right);
     if (merged_.insert(Cat(left, " ", right)).second) {
       vocabulary_.merges.push_back(Cat(left, " ", right));
+    }
+  }
+  // The three that SentencePiece begins with, and a token for each byte.
+  void AddBytes() {
+    Add("<unk>", TokenType::kUnknown);
+    Add("<s>", TokenType::kControl);
+    Add("</s>", TokenType::kControl);
+    for (int byte = 0; byte < 256; ++byte) {
+      const auto value = static_cast<unsigned char>(byte);
+      std::string hex = moepack::Hex(&value, 1);
+      std::transform(hex.begin(), hex.end(), hex.begin(), ::toupper);
+      Add(Cat("<0x", hex, ">"), TokenType::kByte);
     }
   }
   bool Chance(uint32_t percent) { return random_() % 100 < percent; }
@@ -137,26 +151,15 @@ moepack::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std:
 moepack::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
                                     uint32_t seed) {
   Builder builder(seed);
-  builder.Add("<unk>", TokenType::kUnknown);
-  builder.Add("<s>", TokenType::kControl);
-  builder.Add("</s>", TokenType::kControl);
-  for (int byte = 0; byte < 256; ++byte) {
-    const auto value = static_cast<unsigned char>(byte);
-    std::string hex = moepack::Hex(&value, 1);
-    std::transform(hex.begin(), hex.end(), hex.begin(), ::toupper);
-    builder.Add(Cat("<0x", hex, ">"), TokenType::kByte);
-  }
+  builder.AddBytes();
   const Parts parts = PartsOf(texts, builder.random());
-  const auto marked = [](const std::string& text) {
-    return text == " " ? std::string(kMark) : text;
-  };
   for (const std::string& character : parts.characters) {
-    if (builder.Chance(80)) builder.Add(marked(character), TokenType::kNormal, -1000);
+    if (builder.Chance(80)) builder.Add(Marked(character), TokenType::kNormal, -1000);
   }
   for (const auto& [left, right] : parts.pairs) {
     const auto score = -static_cast<float>(builder.random()() % 300);
     const TokenType type = builder.Chance(5) ? TokenType::kUnused : TokenType::kNormal;
-    builder.Add(marked(left) + marked(right), type, score);
+    builder.Add(Marked(left) + Marked(right), type, score);
   }
   for (const char* word : {"the", "\u2581the", "<s", "ing", "\u2581\u2581\u2581\u2581", "<unk"}) {
     builder.Add(word, TokenType::kNormal, -5);
@@ -165,6 +168,25 @@ moepack::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::st
   moepack::GgufMetadata metadata = builder.Finish("llama", "default");
   metadata.Set("tokenizer.ggml.add_space_prefix", moepack::GgufValue::Bool(space_prefix));
   return metadata;
+}
+
+moepack::GgufMetadata CharacterVocabulary(const std::vector<std::string>& texts, uint32_t seed) {
+  Builder builder(seed);
+  builder.AddBytes();
+  // llama.cpp ends the process at a longer run, since no merge may have a line break.
+  for (size_t count = 1; count < 64; ++count) builder.Add(std::string(count, '\n'));
+  const Parts parts = PartsOf(texts, builder.random());
+  for (const std::string& character : parts.characters) {
+    if (builder.Chance(80)) builder.Add(Marked(character));
+  }
+  for (const auto& [left, right] : parts.pairs) {
+    if (left != "\n" && right != "\n") builder.Merge(Marked(left), Marked(right));
+  }
+  // A second step of merges.
+  builder.Merge("th", "e");
+  builder.Merge("\u2581t", "he");
+  builder.AddSpecial();
+  return builder.Finish("gemma4", "");
 }
 
 }  // namespace peer

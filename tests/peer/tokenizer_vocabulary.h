@@ -19,4 +19,8 @@ moepack::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std:
 moepack::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
                                     uint32_t seed);
 
+// BPE over characters (Gemma-4): byte tokens, runs of line breaks, most characters of `texts`, and
+// merges of neighbours.
+moepack::GgufMetadata CharacterVocabulary(const std::vector<std::string>& texts, uint32_t seed);
+
 }  // namespace peer

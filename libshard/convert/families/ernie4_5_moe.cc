@@ -65,7 +65,8 @@ bool HasSharedExperts(const MoeModel& model) {
                      [](const ModelTensor& tensor) { return tensor.part == Part::kShared; });
 }
 
-Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
+Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,
+                        GgufMetadata& metadata) {
   AddSpacePrefix(files, metadata);
   return Ok();
 }

@@ -59,7 +59,8 @@ Status CheckShared(const HfConfig& config, const HfShape& shape,
                    " tensors of shared experts in the GGUF, found ", found)};
 }
 
-Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
+Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,
+                        GgufMetadata& metadata) {
   AddSpacePrefix(files, metadata);
   const GgufValue* tokens = metadata.Find("tokenizer.ggml.tokens");
   if (tokens != nullptr && tokens->Count() == kSmallVocabulary) {

@@ -77,10 +77,11 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 }
 
 // llama.cpp's converter sets the id of this text, whatever the files say.
-Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
-  for (const AddedToken& token : files.added()) {
-    if (token.text != "<|bos|>") continue;
-    metadata.Set("tokenizer.ggml.bos_token_id", GgufValue::U32(token.id));
+Status AddTokenizerKeys(const TokenizerFiles& /*files*/, const Vocabulary& vocabulary,
+                        GgufMetadata& metadata) {
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (vocabulary.tokens[id] != "<|bos|>") continue;
+    metadata.Set("tokenizer.ggml.bos_token_id", GgufValue::U32(static_cast<uint32_t>(id)));
   }
   return Ok();
 }
@@ -94,6 +95,7 @@ Result<GgufModel> ConvertHunyuanMoe(const MoeModel& model, const ConvertOptions&
   family.defaults = kDefaults;
   family.rope.own_dynamic = true;
   family.keys = AddKeys;
+  family.vocabulary = ReadHunyuanRanksOrBpe;
   family.tokenizer_keys = AddTokenizerKeys;
   AddModelRows(family);
   AddAttentionRows(family);

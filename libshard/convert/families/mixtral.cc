@@ -19,7 +19,8 @@ Status AddKeys(const HfConfig&, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
+Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,
+                        GgufMetadata& metadata) {
   AddSpacePrefix(files, metadata);
   return Ok();
 }

@@ -50,6 +50,8 @@ Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request);
 
 // From tiktoken.model (Kimi), where there is no tokenizer.json; else as ReadBpe.
 Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request);
+// The same from hy.tiktoken, and the special tokens that the code of Hunyuan's tokenizer names.
+Result<Vocabulary> ReadHunyuanRanksOrBpe(const VocabularyRequest& request);
 
 // From a tokenizer.json of Gemma-4: BPE of characters with byte fallback, spaces as U+2581.
 Result<Vocabulary> ReadCharacterBpe(const VocabularyRequest& request);

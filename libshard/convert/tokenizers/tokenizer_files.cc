@@ -15,8 +15,9 @@ constexpr uint64_t kMaxTokenizerBytes = 256u << 20;
 constexpr size_t kMaxValues = 1u << 22, kMaxAddedTokens = 1u << 18;
 // All files that HasFile is asked for. None of them may count as absent because it cannot be read.
 constexpr const char* kNames[] = {
-    "tokenizer.json",  "tokenizer_config.json", "added_tokens.json",   "merges.txt",
-    "tokenizer.model", "tiktoken.model",        "chat_template.jinja", "chat_template.json"};
+    "tokenizer.json",      "tokenizer_config.json", "added_tokens.json",
+    "merges.txt",          "tokenizer.model",       "tiktoken.model",
+    "chat_template.jinja", "chat_template.json",    "hy.tiktoken"};
 constexpr size_t kSafeDigits = 18;  // so many always fit 64 bits
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }

@@ -1,10 +1,12 @@
 // tiktoken.model: a line of base64 and a rank per token. Merges stand nowhere and are recovered
 // from the ranks: a token is made of the two pieces that are left when its bytes are merged as far
-// as the tokens before it allow. As llama.cpp's converter has it for Kimi.
+// as the tokens before it allow. As llama.cpp's converter has it for Kimi, and for Hunyuan, whose
+// file is hy.tiktoken.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "libshard/base/text/base64.h"
 #include "libshard/base/text/byte_alphabet.h"
@@ -19,6 +21,12 @@ constexpr uint64_t kMaxTiktokenBytes = 256u << 20;
 constexpr size_t kMaxTokenBytes = 1024;  // merging takes the square of it; real ones stay below 256
 // Ids after the ranks that Kimi's tokenizers name <|reserved_token_N|> where nothing else does.
 constexpr uint32_t kReserved = 256 + 2;
+
+constexpr const char* kHunyuanRanksFile = "hy.tiktoken";
+// What the code of Hunyuan's tokenizer has after the ranks, before <|extra_0|> and on.
+constexpr const char* kHunyuanSpecial[] = {"<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>",
+                                           "<|pad|>"};
+constexpr uint32_t kHunyuanExtra = 205;
 
 using Ranks = std::unordered_map<std::string_view, uint32_t>;
 
@@ -46,9 +54,10 @@ Result<RankedToken> ParseLine(const std::string& where, std::string_view line, u
   return RankedToken{*std::move(bytes), static_cast<uint32_t>(*rank)};
 }
 
-Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, uint32_t tokens) {
-  const std::string path = tree.NameOf(kRanksFile);
-  SHARD_TRY(const std::string text, tree.ReadText(kRanksFile, kMaxTiktokenBytes));
+Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, const char* name,
+                                           uint32_t tokens) {
+  const std::string path = tree.NameOf(name);
+  SHARD_TRY(const std::string text, tree.ReadText(name, kMaxTiktokenBytes));
   std::vector<RankedToken> ranked;
   size_t number = 0;
   for (std::string& line : Split(text, '\n')) {
@@ -60,6 +69,13 @@ Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, uint32_t toke
   }
   if (!ranked.empty()) return ranked;
   return Error{Code::kCorrupt, Cat(path, ": expected tokens, found none")};
+}
+
+// Hunyuan's tokenizer counts the lines, whatever number they have, and passes over what it has.
+void RankByLine(std::vector<RankedToken>& ranked) {
+  std::unordered_set<std::string> seen;
+  std::erase_if(ranked, [&](const RankedToken& token) { return !seen.insert(token.bytes).second; });
+  for (size_t i = 0; i < ranked.size(); ++i) ranked[i].rank = static_cast<uint32_t>(i);
 }
 
 // Where the pieces of `bytes` begin once every merge to a token below `limit` is made, the lowest
@@ -137,18 +153,47 @@ Status AddSpecial(const TokenizerFiles& files, uint32_t first, Vocabulary& vocab
   return Ok();
 }
 
+Status AddHunyuanSpecial(const std::string& path, uint32_t first, Vocabulary& vocabulary) {
+  uint32_t id = first;
+  const auto add = [&](std::string text) {
+    return SetToken(path, {id++, std::move(text), true}, TokenType::kControl, vocabulary);
+  };
+  for (const char* text : kHunyuanSpecial) SHARD_CHECK(add(text));
+  for (uint32_t i = 0; i < kHunyuanExtra; ++i) SHARD_CHECK(add(Cat("<|extra_", i, "|>")));
+  return Ok();
+}
+
+Result<Vocabulary> VocabularyOf(const VocabularyRequest& request, const std::string& path,
+                                const std::vector<RankedToken>& ranked) {
+  Vocabulary vocabulary = PaddedVocabulary(request.tokens);
+  vocabulary.model = "gpt2";
+  vocabulary.pre = request.given_pre.empty() ? std::string(request.family_pre) : request.given_pre;
+  SHARD_CHECK(AddRanked(path, ranked, vocabulary));
+  return vocabulary;
+}
+
 }  // namespace
 
 Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request) {
   const TokenizerFiles& files = request.files;
   if (files.tokenizer() != nullptr || !files.HasFile(kRanksFile)) return ReadBpe(request);
   const std::string path = files.PathOf(kRanksFile);
-  SHARD_TRY(const std::vector<RankedToken> ranked, ReadRanks(files.tree(), request.tokens));
-  Vocabulary vocabulary = PaddedVocabulary(request.tokens);
-  vocabulary.model = "gpt2";
-  vocabulary.pre = request.given_pre.empty() ? std::string(request.family_pre) : request.given_pre;
-  SHARD_CHECK(AddRanked(path, ranked, vocabulary));
+  SHARD_TRY(const std::vector<RankedToken> ranked,
+            ReadRanks(files.tree(), kRanksFile, request.tokens));
+  SHARD_TRY(Vocabulary vocabulary, VocabularyOf(request, path, ranked));
   SHARD_CHECK(AddSpecial(files, static_cast<uint32_t>(ranked.size()), vocabulary));
+  return vocabulary;
+}
+
+Result<Vocabulary> ReadHunyuanRanksOrBpe(const VocabularyRequest& request) {
+  const TokenizerFiles& files = request.files;
+  if (files.tokenizer() != nullptr || !files.HasFile(kHunyuanRanksFile)) return ReadBpe(request);
+  const std::string path = files.PathOf(kHunyuanRanksFile);
+  SHARD_TRY(std::vector<RankedToken> ranked,
+            ReadRanks(files.tree(), kHunyuanRanksFile, request.tokens));
+  RankByLine(ranked);
+  SHARD_TRY(Vocabulary vocabulary, VocabularyOf(request, path, ranked));
+  SHARD_CHECK(AddHunyuanSpecial(path, static_cast<uint32_t>(ranked.size()), vocabulary));
   return vocabulary;
 }
 

@@ -7,6 +7,7 @@
 #include "libshard/convert/weights/weight_gptq.h"
 #include "libshard/convert/weights/weight_int4.h"
 #include "libshard/convert/weights/weight_mxfp4.h"
+#include "libshard/convert/weights/weight_nvfp4.h"
 
 namespace moepack {
 namespace {
@@ -17,10 +18,9 @@ constexpr std::string_view kMainLeaves[] = {"blocks", "weight_packed", "qweight"
 constexpr std::string_view kIgnoredLeaves[] = {
     "input_scale", "output_scale", "activation_scale", "qscale_act", "input_zero_point",
     "k_scale",     "v_scale",      "q_scale",          "prob_scale"};
-// Companions of formats that are not known here: NVFP4, MLX, Paddle.
-constexpr std::string_view kOtherLeaves[] = {"weight_scale_2", "weight_global_scale",
-                                             "biases",         "pre_quant_scale",
-                                             "qscales",        "quant_weight"};
+// Companions of formats that are not known here: MLX, Paddle.
+constexpr std::string_view kOtherLeaves[] = {"biases", "pre_quant_scale", "qscales",
+                                             "quant_weight"};
 // The leaves that only packed integers have.
 constexpr std::string_view kIntegerLeaves[] = {
     "weight_shape", "weight_zero_point", "weight_g_idx", "scales", "qzeros", "g_idx"};
@@ -45,13 +45,13 @@ Error OtherNumbers(const WeightSource& source, const TensorEntry& entry) {
   const std::string& method = source.config.method;
   return {Code::kUnsupported,
           Cat(source.Where(entry),
-              ": expected numbers in F32, F16, BF16, F8_E4M3, packed integers "
-              "or MXFP4, found ",
+              ": expected numbers in F32, F16, BF16, F8_E4M3, packed integers, "
+              "MXFP4 or NVFP4, found ",
               entry.dtype, method.empty() ? "" : Cat(" (", Quoted(method), ")")),
           "safetensors output (--format safetensors) keeps weights in any format as they are"};
 }
 
-// NVFP4 and the like: more scales than the formats here have.
+// More scales than the formats here have.
 Status CheckCompanions(const WeightSource& source, const StoredWeight& stored) {
   const TensorEntry* entry = stored.Find(kOtherLeaves);
   return entry == nullptr ? Ok() : Status(OtherNumbers(source, *entry));
@@ -76,6 +76,7 @@ Result<Weight> PlainWeight(const WeightSource& source, const TensorEntry& entry)
 Result<Weight> ReadNumbers(const WeightSource& source, const StoredWeight& stored) {
   SHARD_CHECK(CheckCompanions(source, stored));
   if (stored.Find("blocks") != nullptr) return ReadMxfp4Weight(source, stored);
+  if (stored.Find(kNvfp4TensorLeaves) != nullptr) return ReadNvfp4Weight(source, stored);
   if (stored.Find("weight_packed") != nullptr) return ReadPackedWeight(source, stored);
   if (stored.Find("qweight") != nullptr) return ReadGptqWeight(source, stored);
   const TensorEntry* main = stored.main();

@@ -66,7 +66,8 @@ struct WeightSource {
   std::string Where(const TensorEntry& entry) const;
 };
 
-// F32, F16, BF16; F8_E4M3 with scales; packed integers (compressed-tensors, GPTQ, AWQ); MXFP4.
+// F32, F16, BF16; F8_E4M3 with scales; packed integers (compressed-tensors, GPTQ, AWQ); MXFP4;
+// NVFP4.
 // kUnsupported for other numbers, with their names; kCorrupt for companions that are missing, have
 // no weight, or do not fit. Reads no tensor data but weight_shape (16 bytes at most).
 Result<Weight> ReadWeight(const WeightSource& source, const StoredWeight& stored);

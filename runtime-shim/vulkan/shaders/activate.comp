@@ -10,11 +10,13 @@ const uint kSilu = 0;
 const uint kGelu = 1;
 const uint kSigmoid = 3;
 const uint kSquaredRelu = 4;
+const uint kLimitedSilu = 5;
 layout(constant_id = 0) const uint kKind = 0;
 
 layout(push_constant) uniform Push {
   Rows gate_rows, up_rows;
   uint count, width;
+  float limit;
 };
 
 float Activated(float g, float u) {
@@ -27,6 +29,10 @@ float Activated(float g, float u) {
   if (kKind == kSigmoid) return u / (1 + exp(-g));
   if (kKind == kSquaredRelu) return g < 0 ? 0 : g * g;
   // Not by min and clamp, which may turn NaN into a number.
+  if (kKind == kLimitedSilu) {
+    const float silu = g / (1 + exp(-g));
+    return (silu > limit ? limit : silu) * (u > limit ? limit : u < -limit ? -limit : u);
+  }
   const float limited = g > 7 ? 7 : g;
   const float clamped = u > 7 ? 7 : u < -7 ? -7 : u;
   return limited / (1 + exp(-1.702 * limited)) * (clamped + 1);

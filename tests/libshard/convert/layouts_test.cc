@@ -177,6 +177,8 @@ const std::map<std::string_view, GgufType> kOthers = {
     {"expert_weights_norm", GgufType::kBool},
     {"feed_forward_length", GgufType::kArray},
     {"rope.scaling.finetuned", GgufType::kBool},
+    {"swiglu_clamp_exp", GgufType::kArray},
+    {"swiglu_clamp_shexp", GgufType::kArray},
 };
 
 TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {

@@ -133,10 +133,11 @@ TEST(TensorMap, RefusesOtherNumbersWithTheirFormat) {
   sample.config["quantization_config"] = {{"quant_method", "fp8"}};
   const Error error = TensorMapErrorOf(sample);
   EXPECT_EQ(error.code, Code::kUnsupported);
-  EXPECT_THAT(error.message, HasSubstr("q_proj.weight\": expected numbers in F32, F16, BF16, "
-                                       "F8_E4M3, packed integers or MXFP4, found I8 (\"fp8\")"));
+  EXPECT_THAT(error.message,
+              HasSubstr("q_proj.weight\": expected numbers in F32, F16, BF16, "
+                        "F8_E4M3, packed integers, MXFP4 or NVFP4, found I8 (\"fp8\")"));
   EXPECT_THAT(error.hint, HasSubstr("safetensors output"));
-  sample.config["quantization_config"] = {{"quant_method", "modelopt"}};
+  sample.config["quantization_config"] = {{"quant_method", "bitsandbytes"}};
   EXPECT_THAT(TensorMapErrorOf(sample).message, HasSubstr("quant_method: expected fp8"));
 }
 

@@ -121,6 +121,15 @@ TEST(CacheShape, HeadsOfWindowsAndOfGlobalLayersMayDiffer) {
         "hybrid_layer_pattern": [0, 1])"));
   EXPECT_EQ(mimo[0], (CacheLayer{.layer = 0, .key = 768, .value = 512}));
   EXPECT_EQ(mimo[1], (CacheLayer{.layer = 1, .key = 1536, .value = 1024, .window = 128}));
+  const CacheShape step = Shape(
+      ConfigText("Step3p5ForCausalLM",
+                 R"("num_hidden_layers": 2, "num_attention_heads": 64, "num_attention_groups": 8,
+        "hidden_size": 4096, "head_dim": 128, "sliding_window": 512,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "attention_other_setting": {"num_attention_heads": 96, "num_attention_groups": 4,
+        "head_dim": 64})"));
+  EXPECT_EQ(step[0], (CacheLayer{.layer = 0, .key = 1024, .value = 1024}));
+  EXPECT_EQ(step[1], (CacheLayer{.layer = 1, .key = 256, .value = 256, .window = 512}));
 }
 
 TEST(CacheShape, OfAnUnknownKindOfAttentionIsRefused) {

@@ -62,11 +62,19 @@ TEST(WeightConfig, ReadsGptqAndAwq) {
   EXPECT_FALSE(awq->zeros_less_one);
 }
 
+TEST(WeightConfig, LeavesNvfp4ToTheTensors) {
+  EXPECT_TRUE(ReadWeightConfig(Compressed("nvfp4-pack-quantized", R"({"num_bits": 4})")));
+  const auto modelopt = ReadWeightConfig(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})");
+  ASSERT_TRUE(modelopt);
+  EXPECT_EQ(modelopt->method, "modelopt");
+}
+
 TEST(WeightConfig, NamesMethodsAndFormatsItDoesNotKnow) {
-  EXPECT_THAT(ErrorText(R"({"quant_method": "bitsandbytes"})"),
-              HasSubstr("c.json: quantization_config.quant_method: expected fp8, "
-                        "compressed-tensors, mxfp4, gptq or awq, found \"bitsandbytes\""));
-  EXPECT_THAT(ErrorText(Compressed("nvfp4-pack-quantized", "{}")),
+  EXPECT_THAT(
+      ErrorText(R"({"quant_method": "bitsandbytes"})"),
+      HasSubstr("c.json: quantization_config.quant_method: expected fp8, "
+                "compressed-tensors, mxfp4, modelopt, gptq or awq, found \"bitsandbytes\""));
+  EXPECT_THAT(ErrorText(Compressed("mxfp8-quantized", "{}")),
               HasSubstr("quantization_config.format: expected pack-quantized, float-quantized"));
   EXPECT_THAT(ErrorText(Compressed("pack-quantized", R"({"type": "float", "num_bits": 4})")),
               HasSubstr("config_groups.group_0.weights.type: expected int"));

@@ -249,6 +249,14 @@ TEST(LlamaRules, GiveTheGridRecipesTheTypesOfLlamaQuantize) {
                                             "iq2_xxs", "iq2_xxs", "iq2_xxs"));
 }
 
+TEST(LlamaRules, GiveQ2KSmallTheTypesOfLlamaQuantize) {
+  EXPECT_THAT(TypesOf(GridRecipe("Q2_K_S"), kMatrices),
+              ElementsAre("q6_K", "q2_K", "q2_K", "q2_K", "q2_K", "q2_K", "q2_K", "q2_K", "q2_K"));
+  EXPECT_THAT(LayersWith(GridRecipe("Q2_K_S"), "ffn_down_exps", "q4_K"), ElementsAre(0, 1, 2, 3));
+  const RecipeShape four = {.heads = 16, .kv_heads = 4};
+  EXPECT_EQ(TypeOf(GridRecipe("Q2_K_S", four), "blk.9.attn_v.weight"), "q4_K");
+}
+
 TEST(LlamaRules, GiveTheRecipesBelowTwoBitsTheTypesOfLlamaQuantize) {
   const auto types = [](const std::string& recipe) {
     return TypesOf(GridRecipe(recipe), kMatrices);

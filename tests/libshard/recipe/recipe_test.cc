@@ -198,7 +198,7 @@ TEST(Recipe, TakesEitherARecipeOrAPureType) {
   EXPECT_EQ(RecipeErrorOf({}).code, Code::kInvalidArgument);
   EXPECT_THAT(RecipeErrorOf({}).message, HasSubstr("recipe: expected one of Q2_K"));
   EXPECT_THAT(RecipeErrorOf(Pure("q1_0")).message, HasSubstr("--pure: type: expected one of f32"));
-  EXPECT_EQ(RecipeErrorOf(Named("Q2_K_S")).code, Code::kUnsupported);
+  EXPECT_EQ(RecipeErrorOf(Named("Q2_0")).code, Code::kUnsupported);
 }
 
 TEST(Recipe, RefusesOverridesThatChangeNothing) {
@@ -222,7 +222,8 @@ TEST(Recipe, RefusesOverridesThatChangeNothing) {
 }
 
 TEST(Recipe, RefusesTypesOfFewBitsWithoutImportanceAsLlamaQuantizeDoes) {
-  for (const char* recipe : {"IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS"}) {
+  for (const char* recipe :
+       {"IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS", "Q2_K_S"}) {
     const Error error = RecipeErrorOf(Named(recipe));
     EXPECT_EQ(error.code, Code::kInvalidArgument) << recipe;
     EXPECT_THAT(error.message,

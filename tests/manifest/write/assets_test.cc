@@ -43,6 +43,7 @@ TEST(ListAssets, TakesWhatRepositoriesKeepBesideTheWeightsSortedByName) {
                                           "custom.jinja",
                                           "generation_config.json",
                                           "hf_quant_config.json",
+                                          "hy.tiktoken",
                                           "merges.txt",
                                           "modeling_custom.py",
                                           "preprocessor_config.json",

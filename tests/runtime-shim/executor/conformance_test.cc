@@ -176,8 +176,9 @@ class ExecutorActivations
 std::string ActivationName(
     const ::testing::TestParamInfo<ExecutorActivations::ParamType>& parameters) {
   const auto& [kind, activation] = parameters.param;
-  constexpr const char* kNames[] = {"silu", "gelu", "clamped_silu", "sigmoid", "squared_relu"};
-  return std::string(kind.name) + "_" + kNames[static_cast<size_t>(activation)];
+  constexpr const char* kNames[] = {"silu",    "gelu",         "clamped_silu",
+                                    "sigmoid", "squared_relu", "limited_silu"};
+  return std::string(kind.name) + "_" + kNames[static_cast<size_t>(activation.kind)];
 }
 
 // Deviation 5: some values lie beyond the clamps of gpt-oss.
@@ -269,13 +270,14 @@ TEST_P(ExecutorRows, AreWorkedOnInTheOrderOfTheCalls) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, ExecutorRows, ::testing::ValuesIn(AllExecutorKinds()), KindName);
-INSTANTIATE_TEST_SUITE_P(, ExecutorActivations,
-                         ::testing::Combine(::testing::ValuesIn(AllExecutorKinds()),
-                                            ::testing::Values(Activation::kSilu, Activation::kGelu,
-                                                              Activation::kClampedSilu,
-                                                              Activation::kSigmoid,
-                                                              Activation::kSquaredRelu)),
-                         ActivationName);
+INSTANTIATE_TEST_SUITE_P(
+    , ExecutorActivations,
+    ::testing::Combine(::testing::ValuesIn(AllExecutorKinds()),
+                       ::testing::Values(Activation::kSilu, Activation::kGelu,
+                                         Activation::kClampedSilu, Activation::kSigmoid,
+                                         Activation::kSquaredRelu,
+                                         Activation(Activation::kLimitedSilu, 7))),
+    ActivationName);
 
 }  // namespace
 }  // namespace moepack::runtime

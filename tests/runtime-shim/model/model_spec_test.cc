@@ -235,15 +235,20 @@ TEST(ModelSpec, MimoAndStepHaveWindowsWithARopeOfTheirOwn) {
   }
 }
 
-TEST(ModelSpec, StepWithLimitedActivationsIsDeclined) {
+TEST(ModelSpec, StepLimitsActivationsLayerByLayer) {
   GgufMetadata keys = Keys("step35");
   keys.Set("step35.attention.sliding_window", GgufValue::U32(5));
   keys.Set("step35.attention.sliding_window_pattern", GgufValue::Bools(std::vector<bool>(8)));
-  keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(std::vector<float>(8)));
-  Read(keys);
-  keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(std::vector<float>(8, 7.0f)));
-  EXPECT_EQ(MessageOf(keys),
-            "m.gguf: step35: swiglu_clamp_exp: limited activations do not run in the runtime shim");
+  EXPECT_EQ(Read(keys).layer[0].expert_limit, 0);
+  // llama.cpp takes the second for no limit.
+  const std::vector<float> limits = {7, 1e-7f, 0, 0, 0, 0, 0, 2};
+  keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(limits));
+  keys.Set("step35.swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>(8, 3)));
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.layer[0].expert_limit, 7);
+  EXPECT_EQ(spec.layer[1].expert_limit, 0);
+  EXPECT_EQ(spec.layer[7].expert_limit, 2);
+  EXPECT_EQ(spec.layer[1].mlp_limit, 3);
   keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(std::vector<float>(2)));
   EXPECT_EQ(
       MessageOf(keys),

@@ -116,5 +116,37 @@ TEST(Tiktoken, AnAddedTokenHasAnIdOfItsOwn) {
               HasSubstr("expected an id below 10"));
 }
 
+Result<Vocabulary> ReadHunyuanRanks(const std::string& ranks, uint32_t tokens = 300) {
+  const fixtures::TempDir dir;
+  std::ofstream(dir / "hy.tiktoken") << ranks;
+  SHARD_TRY(const TokenizerFiles read,
+            TokenizerFiles::Read(std::make_shared<LocalTree>(dir.path())));
+  return ReadHunyuanRanksOrBpe({read, tokens, "hunyuan", ""});
+}
+
+TEST(HunyuanRanks, CountTheLinesOfDistinctTokens) {
+  const auto vocabulary = ReadHunyuanRanks("YQ== 0\nYg== 7\nYQ== 2\nYWI= 9\n");
+  ASSERT_TRUE(vocabulary) << vocabulary.error().message;
+  EXPECT_EQ(vocabulary->model, "gpt2");
+  EXPECT_EQ(vocabulary->pre, "hunyuan");
+  EXPECT_THAT(std::vector(vocabulary->tokens.begin(), vocabulary->tokens.begin() + 9),
+              ElementsAre("a", "b", "ab", "<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>",
+                          "<|pad|>", "<|extra_0|>"));
+  EXPECT_THAT(vocabulary->merges, ElementsAre("a b"));
+}
+
+TEST(HunyuanRanks, AreFollowedByTheTokensThatItsCodeNames) {
+  const auto vocabulary = ReadHunyuanRanks("YQ== 0\n");
+  ASSERT_TRUE(vocabulary) << vocabulary.error().message;
+  EXPECT_EQ(vocabulary->tokens[210], "<|extra_204|>");
+  EXPECT_EQ(vocabulary->tokens[211], "[PAD211]");
+  for (size_t id = 0; id < 211; ++id) {
+    EXPECT_EQ(vocabulary->types[id], id == 0 ? TokenType::kNormal : TokenType::kControl) << id;
+  }
+  const auto small = ReadHunyuanRanks("YQ== 0\n", 210);
+  ASSERT_FALSE(small);
+  EXPECT_THAT(small.error().message, HasSubstr("expected an id below 210"));
+}
+
 }  // namespace
 }  // namespace moepack

@@ -310,8 +310,7 @@ TEST(PackedWeight, RefusesWordsThatTheConfigDoesNotExplain) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("format: expected pack-quantized, found \"\""));
   sample = Int4Sample();
   sample.Add("weight_global_scale", "F32", {1}, BytesOf<float>({1}));
-  EXPECT_THAT(sample.ErrorText(),
-              HasSubstr("weight_global_scale\": expected numbers in F32, F16, BF16"));
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("type: expected U8, found \"I32\"")) << "as NVFP4";
 }
 
 }  // namespace

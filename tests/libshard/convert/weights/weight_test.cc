@@ -54,8 +54,8 @@ TEST(Weight, RefusesNumbersThatItDoesNotKnow) {
   WeightSample sample;
   sample.Add("weight", "I8", {2, 3}, std::string(6, '\0'));
   EXPECT_THAT(sample.ErrorText(), HasSubstr("a.safetensors: tensor \"m.weight\": expected numbers "
-                                            "in F32, F16, BF16, F8_E4M3, packed integers or "
-                                            "MXFP4, found I8"));
+                                            "in F32, F16, BF16, F8_E4M3, packed integers, "
+                                            "MXFP4 or NVFP4, found I8"));
   sample.tensors.clear();
   sample.Add("weight", "F32", {0, 3}, "");
   EXPECT_THAT(sample.ErrorText(), HasSubstr("expected values, found shape [0, 3]"));

@@ -2,8 +2,8 @@
 // experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 is the
 // same beside a vision tower. Blocks for multi-token prediction are left out, as llama.cpp's
 // converter has it.
-#include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
+#include "libshard/convert/families/latent/deepseek2.h"
 
 namespace moepack {
 namespace {

@@ -1,7 +1,7 @@
 // GLM-4.7-Flash: DeepSeek's attention and GLM's tokenizer.
-#include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/glm.h"
+#include "libshard/convert/families/latent/deepseek2.h"
 
 namespace moepack {
 namespace {

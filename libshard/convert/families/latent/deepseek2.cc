@@ -1,4 +1,4 @@
-#include "libshard/convert/families/deepseek2.h"
+#include "libshard/convert/families/latent/deepseek2.h"
 
 #include <nlohmann/json.hpp>
 

@@ -162,7 +162,8 @@ Status CheckValues(const HfConfig& config, const HfShape& shape,
   return Ok();
 }
 
-Status AddGemmaTokenizerKeys(const TokenizerFiles&, GgufMetadata& metadata) {
+Status AddGemmaTokenizerKeys(const TokenizerFiles& /*files*/, const Vocabulary& /*vocabulary*/,
+                             GgufMetadata& metadata) {
   metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(false));
   metadata.Set("tokenizer.ggml.add_bos_token", GgufValue::Bool(true));
   return Ok();

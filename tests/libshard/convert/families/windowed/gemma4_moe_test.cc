@@ -103,7 +103,7 @@ TEST(Gemma4Moe, ScalesOfExpertsAreTheExperts) {
 TEST(Gemma4Moe, OnlyLayersWithFullAttentionLackValues) {
   ConvertSample sample = Gemma();
   sample.Remove("layers.0.self_attn.v_proj");
-  EXPECT_THAT(ConversionError(sample).message, HasSubstr("v_proj"));
+  EXPECT_THAT(ConversionError(sample).message, HasSubstr("layer 0: expected blk.0.attn_v.weight"));
 }
 
 TEST(Gemma4Moe, TokensAreCharactersWithMergesAndTheConfigsSpecialOnes) {

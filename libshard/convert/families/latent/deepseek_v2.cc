@@ -1,8 +1,8 @@
 // DeepSeek-V2, V2.5 and V2-Lite: softmax over all experts, not renormalised; V2-Lite projects
 // queries without a low rank.
 #include "libshard/base/text/text.h"
-#include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
+#include "libshard/convert/families/latent/deepseek2.h"
 
 namespace moepack {
 namespace {
