@@ -10,8 +10,7 @@ namespace moepack::runtime {
 Participant Participate(const std::string& label, const Model& model, LayerExperts eligible,
                         const EvalOptions& options, uint32_t together,
                         std::optional<uint32_t> group) {
-  const auto open = [&model, eligible, &options, together,
-                     group](RoutingObserver* observer) {
+  const auto open = [&model, eligible, &options, together, group](RoutingObserver* observer) {
     SessionOptions opening{options.context, options.chunk * together, observer};
     opening.ran = options.ran;
     opening.group = group;
