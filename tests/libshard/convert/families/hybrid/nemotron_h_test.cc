@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/text.h"
 #include "tests/libshard/convert/converted.h"
+#include "tests/libshard/convert/latent_sample.h"
 
 namespace moepack {
 namespace {
@@ -28,6 +29,7 @@ ConvertSample Nemotron() {
       "mamba_num_heads": 2, "mamba_head_dim": 2, "n_groups": 2, "ssm_state_size": 1,
       "conv_kernel": 3, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "n_group": 1,
       "topk_group": 1, "tie_word_embeddings": false})");
+  AddTokenizer(sample);
   sample.Add("backbone.embeddings.weight", {5, 4});
   sample.Add("backbone.norm_f.weight", {4});
   sample.Add("lm_head.weight", {5, 4});
@@ -114,6 +116,12 @@ TEST(NemotronH, MambasVectorsAreColumnsAndItsNormHasARowPerGroup) {
 TEST(NemotronH, ExpertsOfSuperWorkBetweenTwoProjections) {
   ConvertSample sample = Nemotron();
   sample.config["moe_latent_size"] = 3;
+  sample.Remove("layers.1.mixer.experts.");
+  for (const char* id : {"0", "1"}) {
+    const std::string expert = Cat("backbone.layers.1.mixer.experts.", id);
+    sample.Add(expert + ".up_proj.weight", {2, 3});
+    sample.Add(expert + ".down_proj.weight", {3, 2});
+  }
   EXPECT_THAT(ConversionError(sample).message,
               HasSubstr("layer 1: expected a layer of moe as the config has it, found no "
                         "blk.1.ffn_latent_down.weight"));
