@@ -101,6 +101,11 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(Inputs inputs, ReadInputs(arguments));
   const RefitRun run{inputs.loaded, inputs.plan, inputs.model->Version(""), arguments.refit,
                      StoreOf(arguments)};
+  if (arguments.dry_run) {
+    SHARD_TRY(const std::string text, DescribeRefit(run));
+    SHARD_CHECK(WriteResult(text));
+    return kExitDone;
+  }
   SHARD_TRY(const RefitRecord record, RunRefit(run));
   if (arguments.out.empty()) {
     SHARD_CHECK(arguments.json ? WriteJsonResult(RefitToJson(record))
@@ -137,6 +142,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("DIR");
   AddForce(app, arguments->force);
   AddExecutor(app, arguments->runtime);
+  AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
   return [arguments] {
     arguments->refit.options.jobs = arguments->runtime.jobs;
@@ -153,9 +159,10 @@ constinit const Command kRefit = {
     "Changes kept experts and their router rows, layer by layer, so that a node answers nearly as "
     "the whole model does; the trunk stays as it is. A part of the text is kept back, and a step "
     "stays only if it helps there. docs/refit.md explains the method.",
-    {"moepack plan fixtures/tiny-moe --groups 2 -o plan.json --force",
+    {"moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
+     "--dry-run -o refitted --force",
      "moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
-     "--context 256 --store refitted"},
+     "--steps ridge -o refitted --force"},
     refit_command::Bind};
 
 }  // namespace moepack::cli

@@ -1,19 +1,107 @@
 #include "tools/commands/refit_run.h"
 
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "libshard/base/text/text.h"
 #include "libshard/refit/refit_store.h"
 #include "runtime-shim/model/bos_token.h"
+#include "runtime-shim/refit/estimate.h"
+#include "runtime-shim/refit/overlap.h"
 #include "runtime-shim/refit/refit.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/reports/profile_report.h"
 #include "tools/reports/refit_report.h"
 
 namespace moepack::cli {
+namespace {
+
+// Rows, columns and tokens of the product that says how fast this machine is.
+constexpr size_t kTrialWidth = 1024;
+
+Result<std::vector<TokenSession>> ReadCalibration(const RefitRun& run) {
+  return ReadSessions(run.arguments.texts, run.loaded.model->vocabulary(),
+                      TokenizeAs(run.loaded.weights));
+}
+
+std::vector<runtime::CalibrationSession> SessionsOf(const std::vector<TokenSession>& read) {
+  std::vector<runtime::CalibrationSession> sessions;
+  for (const TokenSession& session : read)
+    sessions.push_back({session.name, session.bucket, session.tokens, {}});
+  return sessions;
+}
+
+Status CheckHeldOut(const RefitRun& run, const std::vector<TokenSession>& calibration) {
+  if (run.arguments.held_out.empty()) return Ok();
+  TextArguments texts;
+  texts.texts = run.arguments.held_out;
+  SHARD_TRY(const std::vector<TokenSession> held_out,
+            ReadSessions(texts, run.loaded.model->vocabulary(), TokenizeAs(run.loaded.weights)));
+  const auto overlaps = runtime::FindOverlaps(SessionsOf(calibration), SessionsOf(held_out));
+  const Status checked = runtime::CheckOverlaps(overlaps);
+  if (checked || !run.arguments.force_overlap) return checked;
+  PrintWarnings({Cat("overlap: ", checked.error().message)});
+  return Ok();
+}
+
+std::vector<std::string> WarningsOf(const RefitRun& run,
+                                    const std::vector<TokenSession>& sessions) {
+  std::vector<std::string> warnings;
+  std::set<std::string> buckets;
+  for (const TokenSession& session : sessions) buckets.insert(session.bucket);
+  if (buckets.size() == 1) {
+    warnings.push_back(
+        Cat("one bucket: all calibration text is ",
+            buckets.begin()->empty() ? "of no named bucket" : Quoted(*buckets.begin()),
+            "; other text gets worse answers than it would with some of it here, even at weight ",
+            run.arguments.options.foreign_weight));
+  }
+  const uint64_t tokens = CountTokens(sessions);
+  const uint64_t needed =
+      runtime::EstimateRefit(*run.loaded.model, run.plan, run.arguments.options, tokens)
+          .tokens_needed;
+  if (tokens < needed)
+    warnings.push_back(Cat("few tokens: expected about ", FormatCount(needed), " (",
+                           runtime::kTokensPerNeuron, " per neuron of each expert), found ",
+                           FormatCount(tokens), "; steps that do not help are dropped"));
+  const runtime::Weights& weights = *run.loaded.weights;
+  for (const runtime::ExpertSet& set : weights.sets) {
+    const bool quantized = std::any_of(
+        set.tensors.begin(), set.tensors.end(),
+        [](const runtime::HostTensor& tensor) { return tensor.format->block_values > 1; });
+    if (!quantized) continue;
+    warnings.push_back(
+        "quantized source: experts are refitted to what the quantized model does, "
+        "and lose again when they are quantized anew");
+    break;
+  }
+  return warnings;
+}
+
+// Multiplications with an addition, per second.
+Result<double> RateOf(runtime::Executor& executor) {
+  const std::vector<float> values(kTrialWidth * kTrialWidth, 0.5f);
+  runtime::Products products(executor, 1);
+  runtime::Linear weights;
+  SHARD_TRY(const runtime::BufferPtr buffer, executor.Load(std::as_bytes(std::span(values))));
+  weights.weight = {buffer.get(), 0, quant::FindFormat("f32"), kTrialWidth, kTrialWidth};
+  std::vector<float> out(values.size());
+  const auto start = std::chrono::steady_clock::now();
+  SHARD_CHECK(products.Project(weights, values, out));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(kTrialWidth * kTrialWidth * kTrialWidth) /
+         std::max(taken.count(), 1e-9);
+}
+
+}  // namespace
 
 Result<RefitRecord> RunRefit(const RefitRun& run) {
   const RefitArguments& arguments = run.arguments;
-  SHARD_TRY(const std::vector<TokenSession> texts,
-            ReadSessions(arguments.texts, run.loaded.model->vocabulary(),
-                         TokenizeAs(run.loaded.weights)));
+  SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
+  SHARD_CHECK(CheckHeldOut(run, texts));
+  PrintWarnings(WarningsOf(run, texts));
   RefitRecord record;
   runtime::RecordOptions(arguments.options, record);
   record.model = run.version;
@@ -34,6 +122,17 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   SHARD_CHECK(runtime::RefitModel(input, arguments.options, events, store, run.store));
   progress.Clear();
   return store.record();
+}
+
+Result<std::string> DescribeRefit(const RefitRun& run) {
+  SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
+  SHARD_CHECK(CheckHeldOut(run, texts));
+  PrintWarnings(WarningsOf(run, texts));
+  SHARD_TRY(const double rate, RateOf(*run.loaded.executor));
+  const runtime::RefitOptions& options = run.arguments.options;
+  const uint64_t tokens = CountTokens(texts);
+  return RefitPlanText(runtime::EstimateRefit(*run.loaded.model, run.plan, options, tokens), tokens,
+                       options.memory, rate);
 }
 
 }  // namespace moepack::cli

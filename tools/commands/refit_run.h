@@ -24,6 +24,10 @@ struct RefitRun {
 
 // Reads the texts, and refits every layer that the store does not have yet, with a line about each
 // group. Errors are those of ReadSessions, RefitStoreWriter::Open and RefitModel.
+// It warns of text of one bucket, of too little text and of a quantized source, and refuses
+// held-out text that is calibration text too.
 Result<RefitRecord> RunRefit(const RefitRun& run);
+// Says what RunRefit would need; nothing runs but one product, to see how fast they are here.
+Result<std::string> DescribeRefit(const RefitRun& run);
 
 }  // namespace moepack::cli

@@ -71,6 +71,13 @@ void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   AddTexts(app, arguments.texts);
   AddCalibration(app, arguments.options);
+  StartSection(app, Section::kChecks);
+  app.add_option("--held-out-text", arguments.held_out,
+                 "Texts that are to measure the result, as --text has them: refused where they are "
+                 "calibration text too.")
+      ->type_name("FILE");
+  app.add_flag("--force-overlap", arguments.force_overlap,
+               "Only warn of held-out text that is calibration text too.");
   AddMethod(app, arguments.options);
 }
 

@@ -17,9 +17,11 @@ namespace moepack::cli {
 struct RefitArguments {
   TextArguments texts;
   runtime::RefitOptions options;
+  std::vector<std::string> held_out;  // texts that are to measure the result
+  bool force_overlap = false;
 };
 // --text, --tokens, --bucket, --steps, --lambda, --pool, --most-tokens, --foreign-weight,
-// --keep-back, --sweeps, --least-tokens, --context.
+// --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
 // The same, --memory and --scratch.
 void AddRefitOptions(CLI::App& app, RefitArguments& arguments);

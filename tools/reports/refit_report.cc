@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "libshard/base/text/text.h"
+#include "tools/base/progress.h"
 #include "tools/base/table.h"
 
 namespace moepack::cli {
@@ -29,6 +30,18 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
     line += Cat("; ", FormatCount(result.neurons_moved), " neurons moved");
   if (!result.accepted) line += "; left as it was";
   return line + (again ? "; done before" : "");
+}
+
+std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t tokens, uint64_t memory,
+                          double rate) {
+  // Rows take half of the memory at most; the rest goes to disk.
+  const uint64_t held = std::min(estimate.row_bytes, memory / 2);
+  return Cat("tokens: ", FormatCount(tokens), " of about ", FormatCount(estimate.tokens_needed),
+             " that are needed\nmemory: ", FormatBytes(held + estimate.matrix_bytes),
+             " besides the weights; ", FormatBytes(estimate.row_bytes - held),
+             " on disk\nridge regression: ",
+             estimate.joint ? "of all experts at once" : "expert by expert", "\ntime: about ",
+             FormatElapsed(estimate.products / rate), "\n");
 }
 
 std::string RefitText(const RefitRecord& record) {

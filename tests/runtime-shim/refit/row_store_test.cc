@@ -28,7 +28,7 @@ std::vector<float> ReadAll(const RowStore& store) {
 
 class RowStoreIn : public testing::TestWithParam<bool> {
  protected:
-  RowStoreIn() { room_ = {GetParam() ? 1000 : uint64_t{0}, *directory_, 0}; }
+  RowStoreIn() { room_ = {GetParam() ? 1000 : uint64_t{0}, directory_.path(), 0}; }
   fixtures::TempDir directory_;
   RowRoom room_;
 };
@@ -56,9 +56,9 @@ INSTANTIATE_TEST_SUITE_P(Both, RowStoreIn, testing::Bool());
 
 TEST(RowStore, ScratchFilesHaveNoName) {
   const fixtures::TempDir directory;
-  RowRoom room{0, *directory, 0};
+  RowRoom room{0, directory.path(), 0};
   const RowStore store = MakeStore(3, 2, room);
-  EXPECT_TRUE(std::filesystem::is_empty(*directory));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 TEST(RowStore, DirectoryThatIsNotThereIsNamed) {
@@ -70,7 +70,7 @@ TEST(RowStore, DirectoryThatIsNotThereIsNamed) {
 
 TEST(RowStore, FullDiskIsAnError) {
   const fixtures::TempDir directory;
-  RowRoom room{0, *directory, 0};
+  RowRoom room{0, directory.path(), 0};
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   rlimit usual = {};
   getrlimit(RLIMIT_FSIZE, &usual);

@@ -1,0 +1,92 @@
+#include "runtime-shim/refit/estimate.h"
+
+#include <algorithm>
+
+#include "runtime-shim/refit/refill.h"
+#include "runtime-shim/refit/ridge.h"
+#include "runtime-shim/refit/router_fit.h"
+#include "runtime-shim/session/device_model.h"
+
+namespace moepack::runtime {
+namespace {
+
+constexpr uint64_t kDouble = sizeof(double);
+
+// The numbers that decide the work of one layer of one node.
+struct LayerShape {
+  double tokens = 0, hidden = 0, width = 0, chosen = 0;  // T, H, F, k
+  double kept = 0, all = 0;                              // experts of the node, of the layer
+  double expert() const { return 3 * hidden * width; }   // multiplications for a token
+};
+
+double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
+  const double per_choice = 2 * shape.hidden * shape.width;
+  const double own = shape.width * shape.width + shape.hidden * shape.width;
+  const double choices = shape.tokens * shape.chosen;
+  if (joint) {
+    const double size = shape.kept * shape.width;
+    return choices * (per_choice + own + shape.chosen * shape.width * shape.width / 2) +
+           size * size * (size / 6 + shape.hidden);
+  }
+  return choices * (per_choice + shape.width * shape.width +
+                    sweeps * (2 * per_choice + 2 * shape.hidden * shape.width));
+}
+
+double RefillProducts(const LayerShape& shape) {
+  const double scored = static_cast<double>(RefillOptions().scored_tokens);
+  const double joined = 2 * shape.width;
+  return shape.kept * shape.all * std::min(scored, shape.tokens) * shape.expert() +
+         shape.tokens * shape.chosen * joined * (2 * shape.hidden + joined + shape.hidden) +
+         shape.kept * joined * joined * (joined + 2 * shape.hidden);
+}
+
+double RouterProducts(const LayerShape& shape) {
+  const RouterOptions router;
+  const double sample = std::min(static_cast<double>(router.tokens), shape.tokens);
+  return sample * shape.kept * (shape.expert() + shape.kept * shape.hidden / 2) +
+         2.0 * router.steps * router.batch * shape.kept * shape.hidden;
+}
+
+}  // namespace
+
+RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOptions& options,
+                            uint64_t tokens) {
+  const auto& device = static_cast<const DeviceModel&>(model);
+  const ModelSpec& spec = device.spec();
+  const uint64_t hidden = spec.width, width = device.widest_expert();
+  RefitEstimate estimate;
+  estimate.row_bytes = (4 + plan.groups.size()) * tokens * hidden * sizeof(float);
+  estimate.joint = true;
+  for (const auto& [layer, count] : plan.layers) {
+    const uint64_t chosen = std::max(1u, spec.layer[layer].router.top_k);
+    for (size_t group = 0; group < plan.groups.size(); ++group) {
+      const uint64_t kept = Eligible(plan, group, layer).size();
+      estimate.tokens_needed =
+          std::max(estimate.tokens_needed, kTokensPerNeuron * width * kept / chosen);
+      const bool joint = RidgeIsJoint(kept, width, tokens * chosen, options.memory / 4);
+      estimate.joint = estimate.joint && joint;
+      const uint64_t ridge = joint ? kept * width * (kept * width + hidden) * kDouble
+                                   : kept * width * (width + hidden) * kDouble;
+      const uint64_t refill = 2 * width * (4 * width + 2 * hidden) * kDouble;
+      estimate.matrix_bytes = std::max({estimate.matrix_bytes, ridge, refill});
+      const LayerShape shape = {static_cast<double>(tokens), static_cast<double>(hidden),
+                                static_cast<double>(width),  static_cast<double>(chosen),
+                                static_cast<double>(kept),   static_cast<double>(count)};
+      for (const std::string& step : options.steps) {
+        estimate.products += shape.tokens * shape.chosen * shape.expert();
+        estimate.products += step == kRidgeStep    ? RidgeProducts(shape, joint, options.sweeps)
+                             : step == kRefillStep ? RefillProducts(shape)
+                                                   : RouterProducts(shape);
+      }
+      // The stream up to the experts; attention is about four square matrices.
+      estimate.products +=
+          shape.tokens * (4 * shape.hidden * shape.hidden + shape.chosen * shape.expert());
+    }
+    estimate.products +=
+        static_cast<double>(tokens) * (4.0 * static_cast<double>(hidden * hidden) +
+                                       3.0 * static_cast<double>(chosen * hidden * width));
+  }
+  return estimate;
+}
+
+}  // namespace moepack::runtime

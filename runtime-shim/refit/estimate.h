@@ -1,0 +1,29 @@
+// What a refit will need, before it runs.
+#pragma once
+
+#include <cstdint>
+
+#include "libshard/plan/plan.h"
+#include "runtime-shim/refit/refit_options.h"
+#include "runtime-shim/session/session.h"
+
+namespace moepack::runtime {
+
+struct RefitEstimate {
+  // Tokens of text that give each expert of a node 30 times as many as it has neurons, if all are
+  // chosen equally often: the largest number of any group and layer.
+  uint64_t tokens_needed = 0;
+  uint64_t row_bytes = 0;     // streams and activations of all tokens
+  uint64_t matrix_bytes = 0;  // the largest matrices of any step
+  bool joint = false;         // ridge regression of all experts of a node at once, in every layer
+  double products = 0;        // multiplications with an addition, about
+};
+
+// The guess of README of the method: tokens per expert for each of its neurons.
+inline constexpr uint64_t kTokensPerNeuron = 30;
+
+// For this many tokens of text. REQUIRES: the plan is of the model.
+RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOptions& options,
+                            uint64_t tokens);
+
+}  // namespace moepack::runtime

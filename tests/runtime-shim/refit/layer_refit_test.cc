@@ -1,0 +1,66 @@
+#include "runtime-shim/refit/layer_refit.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime-shim/refit/made_node.h"
+
+namespace moepack::runtime {
+namespace {
+
+RefitOptions Only(std::vector<std::string> steps) {
+  RefitOptions options;
+  options.steps = std::move(steps);
+  return options;
+}
+
+LayerOutcome Refit(MadeNode& made, const RefitOptions& options) {
+  auto outcome = RefitNodeLayer(made.products(), options, {}, made.node);
+  EXPECT_TRUE(outcome) << outcome.error().message;
+  return outcome ? *std::move(outcome) : LayerOutcome();
+}
+
+TEST(LayerRefit, StepThatHelpsOnTextThatWasKeptBackStays) {
+  MadeNode made;
+  made.TargetOthers(RandomExperts(made.shape(), 50));
+  const LayerOutcome done = Refit(made, Only({kRidgeStep}));
+  EXPECT_TRUE(done.outcome.accepted);
+  EXPECT_LT(done.outcome.error_after, done.outcome.error_before);
+  ASSERT_EQ(done.steps.size(), 1u);
+  EXPECT_TRUE(done.steps[0].kept);
+  EXPECT_EQ(done.outcome.slot_tokens.size(), 4u);
+}
+
+// The text that was kept back says that nothing is to change; the rest says something else.
+TEST(LayerRefit, StepThatHarmsOnTextThatWasKeptBackIsDropped) {
+  MadeNode made;
+  made.Run();
+  std::vector<float> targets = ValuesOf(made.targets());
+  const std::vector<float> outputs = ValuesOf(*made.node.outputs);
+  const size_t hidden = made.shape().hidden;
+  for (size_t token = 0; token < made.node.tokens(); ++token) {
+    if (made.node.fold_weights[token] == 0) continue;
+    std::copy_n(outputs.begin() + static_cast<ptrdiff_t>(token * hidden), hidden,
+                targets.begin() + static_cast<ptrdiff_t>(token * hidden));
+  }
+  targets[7 * hidden] += 0.01f;
+  ASSERT_TRUE(made.targets().Write(0, targets));
+  const RefittedExperts before = made.node.experts;
+  const LayerOutcome done = Refit(made, Only({kRidgeStep, kRouterStep}));
+  EXPECT_FALSE(done.outcome.accepted);
+  EXPECT_EQ(done.outcome.error_after, done.outcome.error_before);
+  EXPECT_FALSE(done.steps[0].kept);
+  EXPECT_GT(done.steps[0].error, done.outcome.error_before);
+  EXPECT_EQ(made.node.experts.down, before.down);
+  EXPECT_EQ(made.node.experts.router, before.router);
+  EXPECT_EQ(ValuesOf(*made.node.outputs), outputs);
+}
+
+TEST(LayerRefit, NothingIsRefittedWithoutTextThatWasKeptBack) {
+  MadeNode made;
+  made.node.fold_weights.assign(made.node.tokens(), 0);
+  const LayerOutcome done = Refit(made, Only({kRidgeStep}));
+  EXPECT_FALSE(done.outcome.accepted);
+}
+
+}  // namespace
+}  // namespace moepack::runtime
