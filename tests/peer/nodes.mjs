@@ -4,7 +4,7 @@ import {lstatSync, readdirSync, readFileSync, statSync} from 'node:fs';
 import {join} from 'node:path';
 import {check} from './checks.mjs';
 import {assertSame, difference, generate} from './runtime.mjs';
-import {moepack} from './tool.mjs';
+import {inRoot, moepack} from './tool.mjs';
 
 const STEPS = 32;
 
@@ -100,6 +100,17 @@ async function checkAllExperts(nodes, full) {
   });
 }
 
+// A refit leaves a model of the same architecture, which loads like any other.
+async function checkRefit(nodes, third) {
+  const text = inRoot('fixtures/texts/manual.md');
+  const texts = ['--text', text, '--context', '128', '--least-tokens', '20'];
+  const distribution = nodes.build('refit', '--groups', '3', '--refit', ...texts, '--prove');
+  const node = await checkSplitAndSingle(nodes, 'refitted', distribution, '1');
+  await check('the refit changes the probabilities', () => {
+    assert.notEqual(difference(third, node), '');
+  });
+}
+
 // `overlay` is a file; `links` asks for the checks of how a trunk comes into a node, too.
 export async function checkNodes({overlay, links, ...model}) {
   const nodes = new Nodes(model);
@@ -116,6 +127,7 @@ export async function checkNodes({overlay, links, ...model}) {
     assert.notEqual(difference(full, third), '');
   });
   if (links) await checkTrunks(nodes, distribution, third);
+  if (links) await checkRefit(nodes, third);
   await checkAllExperts(nodes, full);
   const replicated = nodes.build('overlay', '--groups', '3', '--overlay-file', overlay);
   const more = await checkSplitAndSingle(nodes, 'with an overlay', replicated, '1');

@@ -1,0 +1,71 @@
+// A refit on its way into a distribution: refit -o, build --refit, --refit-store.
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kTexts = " --text fixtures/texts/manual.md --context 128 --least-tokens 20";
+
+TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(
+      std::string("build fixtures/tiny-moe --groups 2 --quantize Q4_K_M --prove --refit -o out") +
+      kTexts);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("layer 0, group 0: error "));
+  EXPECT_THAT(run.out, HasSubstr("verification passed: "));
+  EXPECT_TRUE(std::filesystem::exists(workspace / "out.refit/refit.json"));
+  const std::string manifest = ReadAll(workspace / "out/distribution.json");
+  EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.2\""));
+  EXPECT_THAT(manifest, HasSubstr("\"derived\": "));
+  const ToolRun check = workspace.Moepack("check out");
+  EXPECT_EQ(check.status, 0) << check.err;
+  EXPECT_THAT(check.out, HasSubstr("beside the same node loaded from its bundles"));
+  // Other types need no other refit.
+  const ToolRun plain = workspace.Moepack(
+      "build fixtures/tiny-moe --groups 2 --refit-store out.refit --prove -o plain");
+  EXPECT_EQ(plain.status, 0) << plain.err << plain.out;
+  const ToolRun node = workspace.Moepack("assemble plain --group 1 -o node");
+  EXPECT_EQ(node.status, 0) << node.err;
+  EXPECT_THAT(ReadAll(workspace / "node/moepack_node.json"), HasSubstr("\"refit\": "));
+}
+
+TEST(BuildRefit, WritesADistributionFromRefit) {
+  const Workspace workspace;
+  ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
+  const ToolRun run =
+      workspace.Moepack(std::string("refit fixtures/tiny-moe --plan plan.json -o out") + kTexts);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("groups/001/experts.safetensors"));
+  const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");
+  EXPECT_EQ(verify.status, 0) << verify.out;
+  EXPECT_THAT(verify.out, HasSubstr("were made by a refit and are not the source's values"));
+}
+
+TEST(BuildRefit, RefusesWhatHasNoEffectOrNoPlaceToGo) {
+  const Workspace workspace;
+  const ToolRun texts =
+      workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kTexts);
+  EXPECT_EQ(texts.status, 2);
+  EXPECT_THAT(texts.err, HasSubstr("--text and --tokens have no effect without --refit"));
+  const ToolRun dry = workspace.Moepack(
+      std::string("build fixtures/tiny-moe --groups 2 --refit --dry-run -o out") + kTexts);
+  EXPECT_EQ(dry.status, 2);
+  EXPECT_THAT(dry.err, HasSubstr("--dry-run cannot be used with --refit"));
+  ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
+  const ToolRun nowhere =
+      workspace.Moepack(std::string("refit fixtures/tiny-moe --plan plan.json") + kTexts);
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("-o or --store is required"));
+  const ToolRun missing =
+      workspace.Moepack("build fixtures/tiny-moe --groups 2 --refit-store nothing -o out");
+  EXPECT_EQ(missing.status, 5);
+  EXPECT_THAT(missing.err, HasSubstr("nothing/refit.json"));
+}
+
+}  // namespace
+}  // namespace moepack::cli
