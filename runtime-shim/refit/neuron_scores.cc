@@ -59,7 +59,7 @@ Result<std::vector<Neuron>> BestNeurons(Products& products, const RefillOptions&
   std::vector<double> scores;
   for (uint32_t id = 0; id < source.experts.size(); ++id) {
     if (id == self || source.experts[id] == nullptr) continue;
-    const size_t width = source.experts[id]->gate.weight.rows;
+    const size_t width = source.experts[id]->inner();
     SHARD_TRY(const std::vector<float> scaled,
               ScaledActivations(products, node, *source.experts[id], some));
     std::vector<double> explained(width * hidden, 0);

@@ -161,9 +161,6 @@ Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<cons
     TakeRow(weights, block + "ffn_gate_inp.bias", id, out.router_bias);
     TakeRow(weights, block + "exp_probs_b.bias", id, out.selection_bias);
   }
-  if (out.gate.empty() && !ids.empty())
-    return Error{Code::kUnsupported, Cat(weights.path, ": layer ", layer,
-                                         ": expected experts with a gate, found none")};
   return out;
 }
 

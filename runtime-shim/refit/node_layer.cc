@@ -211,7 +211,7 @@ Result<ExpertSample> SampleOf(const NodeLayer& node, const ExpertTokens& tokens)
 
 Result<std::vector<float>> ScaledActivations(Products& products, const NodeLayer& node,
                                              const MlpWeights& expert, const ExpertSample& sample) {
-  const size_t width = expert.gate.weight.rows;
+  const size_t width = expert.inner();
   std::vector<float> scaled(sample.gates.size() * width);
   SHARD_CHECK(products.Activations(expert, node.form, sample.inputs, sample.gates, scaled));
   for (size_t i = 0; i < sample.roots.size(); ++i) {

@@ -60,12 +60,12 @@ Status Products::Project(const Linear& linear, std::span<const float> x, std::sp
   return Ok();
 }
 
-// Leaves act(gate(in), up(in)) in `gate`.
+// Leaves act(gate(in), up(in)) in `gate`, as Executor::RunMlp does.
 Status Products::Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
                           const Rows& gate) {
   SHARD_TRY(const Rows up, Take(Use::kUp, gate.count, gate.width));
-  executor_.Project(expert.gate, in, gate);
-  executor_.Project(expert.up, in, up);
+  executor_.Project(expert.first(), in, gate);
+  if (expert.gate.weight) executor_.Project(expert.up, in, up);
   executor_.Activate(form.activation, gate, up);
   return Ok();
 }
@@ -73,7 +73,7 @@ Status Products::Activate(const MlpWeights& expert, const ExpertForm& form, cons
 Status Products::Activations(const MlpWeights& expert, const ExpertForm& form,
                              std::span<const float> x, std::span<const float> gates,
                              std::span<float> out) {
-  const size_t width = expert.gate.weight.columns, inner = expert.gate.weight.rows;
+  const size_t width = expert.first().weight.columns, inner = expert.inner();
   for (size_t first = 0; first < gates.size(); first += kTokensAtOnce) {
     const size_t some = std::min(kTokensAtOnce, gates.size() - first);
     SHARD_TRY(const Rows in, Take(Use::kIn, some, width));
@@ -89,7 +89,7 @@ Status Products::Activations(const MlpWeights& expert, const ExpertForm& form,
 
 Status Products::Output(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                         std::span<float> out) {
-  const size_t width = expert.gate.weight.columns, inner = expert.gate.weight.rows;
+  const size_t width = expert.first().weight.columns, inner = expert.inner();
   const size_t count = x.size() / width;
   for (size_t first = 0; first < count; first += kTokensAtOnce) {
     const size_t some = std::min(kTokensAtOnce, count - first);

@@ -8,10 +8,9 @@
 #include <map>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/base/text/text.h"
+#include "libshard/base/parallel.h"
 #include "libshard/strategies/split_mix.h"
 #include "runtime-shim/devices/executors.h"
-#include "runtime-shim/refit/streams.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
 namespace moepack::runtime {
@@ -138,8 +137,8 @@ INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
                          testing::Values("llama", "qwen2moe", "qwen3moe", "olmoe", "deepseek2",
                                          "glm4moe", "gpt-oss", "llama4", "minimax-m2", "granitemoe",
                                          "phimoe"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& family) {
+                           std::string name = family.param;
                            std::erase(name, '-');
                            return name;
                          });

@@ -1,0 +1,96 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+using testing::HasSubstr;
+
+class RefitCommand : public testing::Test {
+ protected:
+  RefitCommand() {
+    const ToolRun planned = workspace_.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json");
+    EXPECT_EQ(planned.status, 0) << planned.err;
+  }
+  ToolRun Refit(const std::string& rest) const {
+    return workspace_.Moepack("refit fixtures/tiny-moe --plan plan.json " + rest);
+  }
+  Workspace workspace_;
+};
+
+constexpr const char* kFewTexts =
+    "--text fixtures/texts/manual.md fixtures/texts/header.txt --context 64 --least-tokens 20 "
+    "--steps ridge ";
+
+TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
+  const ToolRun run = Refit(std::string(kFewTexts) + "-o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("layer 0, group 0: error 0."));
+  EXPECT_THAT(run.err, HasSubstr("layer 2, group 1: error 0."));
+  EXPECT_THAT(run.err, HasSubstr("warning: few tokens: expected about"));
+  EXPECT_THAT(run.err,
+              HasSubstr("warning: one bucket: all calibration text is of no named bucket"));
+  EXPECT_THAT(run.out, HasSubstr("layer  group  error before"));
+  EXPECT_TRUE(std::filesystem::exists(workspace_ / "out.refit/refit.json"));
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --plan plan.json -o plain").status, 0);
+  EXPECT_EQ(ReadAll(workspace_ / "out/trunk/trunk.safetensors"),
+            ReadAll(workspace_ / "plain/trunk/trunk.safetensors"));
+  EXPECT_NE(ReadAll(workspace_ / "out/groups/000/experts.safetensors"),
+            ReadAll(workspace_ / "plain/groups/000/experts.safetensors"));
+}
+
+TEST_F(RefitCommand, SecondRunFindsEverythingInTheStore) {
+  ASSERT_EQ(Refit(std::string(kFewTexts) + "--store kept").status, 0);
+  const std::string before = ReadAll(workspace_ / "kept/refit.json");
+  const ToolRun again = Refit(std::string(kFewTexts) + "--store kept");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("; done before"));
+  EXPECT_EQ(ReadAll(workspace_ / "kept/refit.json"), before);
+  const ToolRun other = Refit(std::string(kFewTexts) + "--lambda 0.5 --store kept");
+  EXPECT_NE(other.status, 0);
+}
+
+TEST_F(RefitCommand, DryRunSaysWhatItTakesAndWritesNothing) {
+  const ToolRun run = Refit(std::string(kFewTexts) + "--dry-run --store kept");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("of about 30,720 that are needed"));
+  EXPECT_THAT(run.out, HasSubstr("ridge regression: of all experts at once"));
+  EXPECT_THAT(run.out, HasSubstr("time: about "));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "kept"));
+}
+
+TEST_F(RefitCommand, HeldOutTextThatIsCalibrationTextIsRefusedUnlessForced) {
+  const std::string overlapping =
+      std::string(kFewTexts) + "--held-out-text fixtures/texts/manual.md --dry-run --store kept";
+  const ToolRun refused = Refit(overlapping);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("held-out session \"manual.md\": expected other text"));
+  EXPECT_THAT(refused.err, HasSubstr("--force-overlap"));
+  const ToolRun forced = Refit(overlapping + " --force-overlap");
+  EXPECT_EQ(forced.status, 0) << forced.err;
+  EXPECT_THAT(forced.err, HasSubstr("warning: overlap: held-out session \"manual.md\""));
+}
+
+TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
+  const ToolRun step = Refit("--text fixtures/texts/manual.md --steps bake --store kept");
+  EXPECT_EQ(step.status, 2);
+  EXPECT_THAT(step.err, HasSubstr("steps: expected ridge, refill, router, found \"bake\""));
+  const ToolRun plan =
+      workspace_.Moepack("refit fixtures/tiny-moe --text fixtures/texts/manual.md --store kept");
+  EXPECT_EQ(plan.status, 2);
+  EXPECT_THAT(plan.err, HasSubstr("--plan is required: fixtures/tiny-moe is not a distribution"));
+  const ToolRun output = Refit("--text fixtures/texts/manual.md");
+  EXPECT_EQ(output.status, 2);
+  EXPECT_THAT(output.err, HasSubstr("-o or --store is required"));
+}
+
+TEST_F(RefitCommand, TooLittleTextIsRefused) {
+  const ToolRun run = Refit("--tokens 1,2,3 --store kept");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("calibration text: expected at least 2 windows"));
+}
+
+}  // namespace
+}  // namespace moepack::cli
