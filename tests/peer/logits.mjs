@@ -94,7 +94,7 @@ async function compare(name, source, work, recipe, words) {
 }
 
 const work = workDirectory('logits');
-const sources = [['tiny-moe', inRoot('fixtures/tiny-moe')]];
+const sources = ['tiny-moe', 'tiny-sigmoid'].map((name) => [name, inRoot('fixtures', name)]);
 for (const name of golden) {
   const source = goldenCheckpoint(name);
   if (source === null) console.log(`skipped ${name}: no golden/convert; set MOEPACK_SHARED`);
