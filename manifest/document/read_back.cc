@@ -31,6 +31,7 @@ Manifest WithoutTensors(const Manifest& manifest) {
   out.tool_version = manifest.tool_version;
   out.recipe = manifest.recipe;
   out.command = manifest.command;
+  out.quality = manifest.quality;
   out.created = manifest.created;
   for (const BundleRecord& bundle : manifest.bundles) {
     BundleRecord& record = out.bundles.emplace_back();
