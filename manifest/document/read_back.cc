@@ -32,6 +32,7 @@ Manifest WithoutTensors(const Manifest& manifest) {
   out.recipe = manifest.recipe;
   out.refit = manifest.refit;
   out.command = manifest.command;
+  out.quality = manifest.quality;
   out.created = manifest.created;
   for (const BundleRecord& bundle : manifest.bundles) {
     BundleRecord& record = out.bundles.emplace_back();

@@ -92,7 +92,7 @@ std::string ReportPage(const PageInputs& inputs) {
       "<meta name=\"generator\" content=\"moepack ",
       Escaped(manifest::ToolVersion()),
       "\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+      "'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
       title, "</title>\n<style>", PageStyle(), "</style>\n</head>\n<body>\n<header>\n<h1>", title,
       "</h1>\n");
   const std::string subtitle = Subtitle(inputs);

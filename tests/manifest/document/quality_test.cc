@@ -60,7 +60,7 @@ TEST(QualityRecords, NameTheFieldThatIsWrong) {
   EXPECT_EQ(ErrorOf(with("/scored", "some")),
             "q: scored: expected \"all but the first\" or \"second half\", found \"some\"");
   EXPECT_THAT(ErrorOf(with("/tokens_sha256", "A")), HasSubstr("q: tokens_sha256: expected "));
-  EXPECT_EQ(ErrorOf(with("/groups/1/group", 0)),
+  EXPECT_EQ(ErrorOf(with("/groups/1/group", 0u)),
             "q: groups[1]: group: expected ascending numbers, found 0");
   EXPECT_EQ(ErrorOf(QualityToJson(SomeQuality()), 1),
             "q: groups[1]: group: expected less than 1, found 1");

@@ -43,7 +43,7 @@ TEST(ReportPageTest, StandsAlone) {
   EXPECT_TRUE(page.starts_with("<!doctype html>\n"));
   for (const char* never : {"<script", "http://", "https://", "src=", "@import", "url(", "onload"})
     EXPECT_THAT(page, Not(HasSubstr(never))) << never;
-  EXPECT_THAT(page, HasSubstr("default-src 'none'; style-src 'unsafe-inline'"));
+  EXPECT_THAT(page, HasSubstr("default-src 'none'; style-src 'unsafe-inline'; img-src data:"));
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme:dark"));
   EXPECT_THAT(page, HasSubstr("@media print"));
 }

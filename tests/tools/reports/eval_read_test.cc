@@ -68,7 +68,7 @@ TEST(EvalFromJsonTest, NamesTheFieldThatIsWrong) {
   };
   EXPECT_EQ(EvalErrorOf(with("/format", "moepack-plan")),
             "e.json: format: expected \"moepack-evaluation\", found \"moepack-plan\"");
-  EXPECT_EQ(EvalErrorOf(with("/version", 2)), "e.json: version: expected 1, found 2");
+  EXPECT_EQ(EvalErrorOf(with("/version", 2u)), "e.json: version: expected 1, found 2");
   EXPECT_EQ(EvalErrorOf(with("/groups/1/capture/mean", 2)),
             "e.json: groups[1]: capture: mean: expected a number from 0 to 1, found 2");
   EXPECT_EQ(EvalErrorOf(with("/sessions/0/by_kld", "group 7")),
@@ -77,7 +77,7 @@ TEST(EvalFromJsonTest, NamesTheFieldThatIsWrong) {
               HasSubstr("e.json: sessions[1]: captures: expected one number for each of 2 groups"));
   EXPECT_THAT(EvalErrorOf(with("/sessions/1/captures/0", -0.5)),
               HasSubstr("e.json: sessions[1]: captures: expected numbers from 0 to 1"));
-  EXPECT_THAT(EvalErrorOf(with("/groups/1/capture/layers/0/layer", 9)),
+  EXPECT_THAT(EvalErrorOf(with("/groups/1/capture/layers/0/layer", 9u)),
               HasSubstr("groups[1]: capture: layers: expected the same layers as before"));
   EXPECT_THAT(EvalErrorOf(with("/best", nullptr)), HasSubstr("e.json: best: expected an object"));
   EXPECT_THAT(EvalErrorOf(with("/groups/0/split", nullptr)),
