@@ -35,9 +35,9 @@ Status CheckForm(const DeviceModel& model) {
   const ModelSpec& spec = model.spec();
   if (!spec.parallel_experts && spec.expert_space == 0) return Ok();
   return Error{Code::kUnsupported,
-               Cat(model.weights().path,
-                   ": refit: expected experts whose sum is added to the stream, found ",
-                   spec.parallel_experts ? "a norm after the sum" : "a projection after the sum")};
+               Cat(model.weights().path, ": architecture ", spec.architecture,
+                   ": expected experts whose sum goes into the stream as it is, found a ",
+                   spec.parallel_experts ? "norm" : "projection", " in between")};
 }
 
 class RefitRun {
@@ -47,7 +47,6 @@ class RefitRun {
                                                 const RefitEvents& events) {
     auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
     SHARD_CHECK(CheckSteps(options.steps));
-    SHARD_CHECK(run->CheckForm());
     SHARD_CHECK(CheckForm(run->model_));
     SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
                                                            options.fold, input.bos}));
@@ -96,15 +95,6 @@ class RefitRun {
         events_(events),
         model_(static_cast<const DeviceModel&>(input.model)),
         products_(model_.executor(), options.jobs) {}
-
-  // What a node's experts should give follows from the streams only if nothing comes between.
-  Status CheckForm() const {
-    if (!model_.spec().parallel_experts) return Ok();
-    return Error{Code::kUnsupported,
-                 Cat(model_.weights().path, ": architecture ", model_.spec().architecture,
-                     ": expected experts whose sum goes into the stream as it is, found a norm in "
-                     "between")};
-  }
 
   Result<NodeLayer> MakeNode(uint32_t layer, uint32_t group) {
     NodeLayer node;

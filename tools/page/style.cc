@@ -64,7 +64,8 @@ svg text{font-size:12px;fill:var(--ink)}
 svg .quiet{fill:var(--quiet);font-size:11px}svg .strong{font-weight:600}
 svg .e{text-anchor:end}svg .m{text-anchor:middle}
 svg .on-kind{fill:var(--on-kind);font-size:11px}
-svg .on-low{fill:var(--on-low)}svg .on-middle{fill:var(--on-middle)}svg .on-high{fill:var(--on-high)}
+svg .on-low{fill:var(--on-low)}svg .on-middle{fill:var(--on-middle)}
+svg .on-high{fill:var(--on-high)}
 svg .grid{stroke:var(--grid)}svg .mark{stroke:var(--quiet);stroke-dasharray:3 3;opacity:.7}
 svg .whisker{stroke:var(--ink);stroke-width:1.5}
 svg .range{stroke:var(--quiet);stroke-width:1.5}svg .wide{stroke-width:5;opacity:.6}
