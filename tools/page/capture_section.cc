@@ -162,7 +162,8 @@ std::string ByExpectation(const PlanExpectation& expectation, std::vector<std::s
                    Percent(summary.p5)));
     svg.Text(axis.At(summary.mean) + 10, y + 4, CellText(summary.mean));
   }
-  const char* on = expectation.held_out > 0 ? "held-out sessions" : "the sessions of the plan";
+  const char* on =
+      expectation.held_out > 0 ? "held-out sessions" : "sessions that the plan was made from";
   findings.push_back(Cat("By the statistics a session finds <b>", Percent(expectation.overall.mean),
                          "</b> of its router mass on its node (", on,
                          "; with the same experts on every node: ", Percent(expectation.same.mean),

@@ -58,7 +58,7 @@ figcaption{font-size:.87rem;max-width:46rem;margin:.35rem 0}
 .picture{overflow-x:auto}
 .beside{display:flex;flex-wrap:wrap;gap:1rem 1.6rem}.beside>div{min-width:0;max-width:100%}
 .beside figure{max-width:25rem}
-svg{display:block;max-width:100%;height:auto;min-width:min(100%,20rem)}
+svg{display:block;max-width:100%;height:auto}
 svg.wide{min-width:36rem}
 svg text{font-size:12px;fill:var(--ink)}
 svg .quiet{fill:var(--quiet);font-size:11px}svg .strong{font-weight:600}
