@@ -12,9 +12,9 @@ Participant Named(const std::string& label, std::optional<uint32_t> group = std:
 }
 
 // One layer; `nats` of each token under the full run and a group, and their divergence.
-SessionMeasure Session(const std::string& name, const std::string& bucket,
-                       const std::vector<double>& full, const std::vector<double>& masked,
-                       double divergence) {
+SessionMeasure Measured(const std::string& name, const std::string& bucket,
+                        const std::vector<double>& full, const std::vector<double>& masked,
+                        double divergence) {
   SessionMeasure measure;
   measure.name = name;
   measure.bucket = bucket;
@@ -40,8 +40,8 @@ EvalInput TwoGroups() {
 
 TEST(QualityRecordOf, HasFiguresOfEveryGroupAndBucket) {
   const std::vector<SessionMeasure> measures = {
-      Session("a", "code", {-1, -1}, {-1.5, -1.5}, 0.25),
-      Session("b", "prose", {-2, -2, -2, -2}, {-3, -3, -3, -3}, 1)};
+      Measured("a", "code", {-1, -1}, {-1.5, -1.5}, 0.25),
+      Measured("b", "prose", {-2, -2, -2, -2}, {-3, -3, -3, -3}, 1)};
   const manifest::QualityRecord record = RecordOf(TwoGroups(), measures);
   EXPECT_EQ(record.sessions, 2u);
   EXPECT_EQ(record.tokens, 6u);
@@ -66,7 +66,7 @@ TEST(QualityRecordOf, HasFiguresOfEveryGroupAndBucket) {
 }
 
 TEST(QualityRecordOf, HasNoBucketsWhereNobodyNamedOne) {
-  const std::vector<SessionMeasure> measures = {Session("a", "", {-1, -1}, {-2, -2}, 0.25)};
+  const std::vector<SessionMeasure> measures = {Measured("a", "", {-1, -1}, {-2, -2}, 0.25)};
   const manifest::QualityRecord record = RecordOf(TwoGroups(), measures);
   EXPECT_TRUE(record.best.buckets.empty());
   EXPECT_EQ(record.best.all.sessions, 1u);
