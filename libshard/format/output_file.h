@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libshard/base/text/expert_ids.h"
+#include "libshard/base/text/few_expert_ids.h"
 #include "libshard/format/tensor.h"
 #include "quant/format.h"
 
@@ -84,7 +85,7 @@ struct OutputTensor {
   // experts.
   ExpertIds expert_ids;
   // Those of them whose values are not the source's: a refit made them.
-  ExpertIds derived;
+  FewExpertIds derived;
   std::shared_ptr<const std::string> source_name;  // null: that of the entry
   std::shared_ptr<const Encoding> encoding;        // null: the sources' bytes as they are
   std::shared_ptr<const std::string> literal;      // the bytes of a tensor that is in no source

@@ -153,7 +153,7 @@ void CompareOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
 
 std::string TensorText(const TensorRecord& tensor) {
   const std::string derived =
-      tensor.derived.empty() ? "" : Cat(", experts ", FormatIds(tensor.derived), " refitted");
+      tensor.derived.empty() ? "" : Cat(", experts ", FormatIds(tensor.derived.ids()), " refitted");
   return Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3, derived);
 }
 

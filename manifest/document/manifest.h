@@ -12,6 +12,7 @@
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/source_tree.h"
 #include "libshard/base/result.h"
+#include "libshard/base/text/few_expert_ids.h"
 #include "libshard/base/text/json.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"
@@ -45,8 +46,8 @@ struct TensorRecord {
   std::optional<uint32_t> layer;
   // the ids it holds, in order along the expert axis; empty for tensors without experts
   ExpertIds expert_ids;
-  ExpertIds derived;   // those of them that a refit made; all others are the source's
-  std::string source;  // name of the tensor in the source, "" when it is the same
+  FewExpertIds derived;  // those of them that a refit made; all others are the source's
+  std::string source;    // name of the tensor in the source, "" when it is the same
 };
 
 struct BundleRecord {

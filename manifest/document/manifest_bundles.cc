@@ -79,7 +79,7 @@ Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
   SHARD_TRY(const std::string derived, fields.StringOr("derived", ""));
   SHARD_TRY(tensor.derived,
             ParseIds(Cat(fields.where(), ": derived"), derived, kMaxExpertsPerLayer - 1));
-  if (!Difference(tensor.derived, tensor.expert_ids).empty())
+  if (!Difference(tensor.derived.ids(), tensor.expert_ids).empty())
     return fields.Wrong("derived", "some of the experts that the tensor holds");
   SHARD_TRY(tensor.source, fields.StringOr("source", ""));
   return Ok();
@@ -192,7 +192,7 @@ Json TensorToJson(const TensorRecord& tensor) {
   out["xxh3"] = tensor.xxh3;
   if (tensor.layer) out["layer"] = *tensor.layer;
   if (!tensor.expert_ids.empty()) out["experts"] = FormatIds(tensor.expert_ids);
-  if (!tensor.derived.empty()) out["derived"] = FormatIds(tensor.derived);
+  if (!tensor.derived.empty()) out["derived"] = FormatIds(tensor.derived.ids());
   if (!tensor.source.empty()) out["source"] = tensor.source;
   return out;
 }

@@ -20,7 +20,7 @@ std::string TextOf(const TensorRecord& tensor) {
   std::string text = Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes,
                          " bytes at ", tensor.offset, ", ", LayerText(tensor.layer), ", experts \"",
                          FormatIds(tensor.expert_ids), "\"");
-  if (!tensor.derived.empty()) text += Cat(", refitted \"", FormatIds(tensor.derived), "\"");
+  if (!tensor.derived.empty()) text += Cat(", refitted \"", FormatIds(tensor.derived.ids()), "\"");
   if (!tensor.source.empty()) text += Cat(", source ", Quoted(tensor.source));
   return text;
 }

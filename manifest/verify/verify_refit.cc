@@ -56,7 +56,7 @@ class RefitCheck {
     bytes_ += tensor.bytes;
     const auto wrong = [&](const std::string& expected) {
       findings_.Error(Cat("derived: expected ", expected, ", found experts ",
-                          Quoted(FormatIds(tensor.derived))),
+                          Quoted(FormatIds(tensor.derived.ids()))),
                       bundle.file, tensor.name);
     };
     if (!manifest_.refit) return wrong("none without \"refit\" in the manifest");
@@ -64,11 +64,11 @@ class RefitCheck {
       return wrong(Cat("none in ", RoleName(bundle.role), " files"));
     const RefitOutcome* outcome = manifest_.refit->Find(*tensor.layer, *bundle.group);
     const ExpertIds accepted = outcome == nullptr ? ExpertIds() : outcome->experts;
-    if (!Difference(tensor.derived, accepted).empty())
+    if (!Difference(tensor.derived.ids(), accepted).empty())
       return wrong(Cat("some of ", Quoted(FormatIds(accepted)), ", which \"refit\" has of layer ",
                        *tensor.layer, " and group ", *bundle.group));
     ExpertIds& seen = seen_[{*tensor.layer, *bundle.group}];
-    seen = Union(seen, tensor.derived);
+    seen = Union(seen, tensor.derived.ids());
   }
 
   // Every layer that was accepted must be in the files of its group, if these are there.

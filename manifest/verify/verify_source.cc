@@ -41,7 +41,7 @@ class Matcher {
     if (!SameTensor(bundle, tensor, known, ids)) return {};
     SourceSlices slices = Geometry(known, ids, shards);
     // The rule refit-derived says whether anything here may be derived.
-    slices.derived = IsRefitted(part, known) ? tensor.derived : ExpertIds();
+    slices.derived = IsRefitted(part, known) ? tensor.derived.ids() : ExpertIds();
     if (!slices.derived.empty() && slices.derived == tensor.expert_ids) slices.file = nullptr;
     return slices;
   }

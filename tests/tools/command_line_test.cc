@@ -55,8 +55,8 @@ TEST(CommandLine, HelpListsOptionsInSections) {
     if (line.ends_with(':') && !line.starts_with(' ')) titles.push_back(line);
   }
   EXPECT_THAT(titles, testing::ElementsAre("Examples:", "Arguments:", "Input:", "Split:",
-                                           "Conversion and quantization:", "Output:", "Checks:",
-                                           "Resources:", "General:"));
+                                           "Conversion and quantization:", "Output:", "Text:",
+                                           "Checks:", "Resources:", "General:"));
 }
 
 TEST(CommandLine, TheHelpOfEveryCommandEndsWithTheSameGeneralOptions) {

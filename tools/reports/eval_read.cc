@@ -114,8 +114,10 @@ Result<LayerLine> ReadLayer(const JsonFields& fields) {
   return line;
 }
 
-// The layers are said with every row, and are the same in all.
-Status ReadCapture(const JsonFields& fields, runtime::EvalRow& row, std::vector<uint32_t>& layers) {
+// The layers are said with every row, and are the same in all; none were said before the first.
+using SaidLayers = std::optional<std::vector<uint32_t>>;
+
+Status ReadCapture(const JsonFields& fields, runtime::EvalRow& row, SaidLayers& layers) {
   SHARD_TRY(const Json* value, fields.Object("capture"));
   const JsonFields inner(*value, Cat(fields.where(), ": capture"));
   SHARD_TRY(row.capture, Share(inner, "mean"));
@@ -128,8 +130,8 @@ Status ReadCapture(const JsonFields& fields, runtime::EvalRow& row, std::vector<
     row.teacher.push_back(line.teacher);
     row.on_policy.push_back(line.on_policy);
   }
-  if (layers.empty()) layers = found;
-  if (layers != found) return inner.Wrong("layers", "the same layers as before");
+  if (!layers) layers = found;
+  if (*layers != found) return inner.Wrong("layers", "the same layers as before");
   return Ok();
 }
 
@@ -139,7 +141,7 @@ Result<std::string> Label(const JsonFields& fields, const char* key) {
   return fields.Wrong(key, "at most 256 bytes");
 }
 
-Result<runtime::EvalRow> ReadEvalRow(const JsonFields& fields, std::vector<uint32_t>& layers) {
+Result<runtime::EvalRow> ReadEvalRow(const JsonFields& fields, SaidLayers& layers) {
   runtime::EvalRow row;
   SHARD_TRY(row.label, Label(fields, "label"));
   SHARD_TRY(row.sessions, fields.Unsigned("sessions"));
@@ -157,7 +159,7 @@ struct GroupLine {
   runtime::Assignment assignment;
 };
 
-Result<GroupLine> ReadGroupLine(const JsonFields& fields, std::vector<uint32_t>& layers) {
+Result<GroupLine> ReadGroupLine(const JsonFields& fields, SaidLayers& layers) {
   GroupLine group;
   SHARD_TRY(group.row, ReadEvalRow(fields, layers));
   SHARD_TRY(const Json* assigned, fields.Object("assigned"));
@@ -277,20 +279,21 @@ Status ReadSetting(const JsonFields& fields, EvalReport& report) {
 }
 
 Status ReadGroups(const JsonFields& fields, runtime::EvalSummary& summary) {
+  SaidLayers layers;
   std::vector<GroupLine> groups;
-  SHARD_CHECK(ReadEach(fields, "groups", groups, [&](const JsonFields& group) {
-    return ReadGroupLine(group, summary.layers);
-  }));
+  SHARD_CHECK(ReadEach(fields, "groups", groups,
+                       [&](const JsonFields& group) { return ReadGroupLine(group, layers); }));
   if (groups.size() > kMaxEvalGroups)
     return fields.Wrong("groups", Cat("at most ", kMaxEvalGroups, " groups").c_str());
   for (GroupLine& group : groups) {
     summary.groups.push_back(std::move(group.row));
     summary.assignments.push_back(group.assignment);
   }
-  const auto read_row = [&](const JsonFields& row) { return ReadEvalRow(row, summary.layers); };
+  const auto read_row = [&](const JsonFields& row) { return ReadEvalRow(row, layers); };
   SHARD_CHECK(ReadMaybe(fields, "best", summary.best_by_capture, read_row));
   SHARD_CHECK(ReadMaybe(fields, "best_by_kld", summary.best_by_kld, read_row));
   SHARD_CHECK(ReadMaybe(fields, "race_winner", summary.raced, read_row));
+  summary.layers = layers.value_or(std::vector<uint32_t>());
   if (summary.groups.empty()) return Ok();
   if (!summary.best_by_capture || !summary.best_by_kld || !summary.raced)
     return fields.Wrong("best", "an object, and so \"best_by_kld\" and \"race_winner\"");

@@ -68,9 +68,10 @@ Result<InsideDirectory> InsideDirectory::Open(const fs::path& path) {
 Result<InsideDirectory> InsideDirectory::OpenOrMake(const fs::path& path) {
   Descriptor fd(open(path.c_str(), kDirectoryFlags));
   if (fd.valid()) return InsideDirectory(std::move(fd), path);
-  const bool missing = errno == ENOENT && path.has_filename() && path.has_parent_path();
-  if (!missing) return IoError(path, "open the directory", errno);
-  SHARD_TRY(const InsideDirectory parent, OpenOrMake(path.parent_path()));
+  if (errno != ENOENT || path.empty()) return IoError(path, "open the directory", errno);
+  if (!path.has_filename()) return OpenOrMake(path.parent_path());  // "a/b/"
+  SHARD_TRY(const InsideDirectory parent,
+            path.has_parent_path() ? OpenOrMake(path.parent_path()) : Open("."));
   SHARD_CHECK(parent.MakeChild(path.filename().string()));
   // A dangling link is in the way: making it again would go on for ever.
   return parent.Child(path.filename().string());

@@ -38,9 +38,9 @@ std::string TokenizerErrorOf(const GgufMetadata& metadata, Code code) {
 TEST(OpenTokenizer, OtherModelsAreRefusedByName) {
   GgufMetadata metadata = TestBpe("gpt-2", {});
   metadata.Set("tokenizer.ggml.model", GgufValue::String("bert"));
-  EXPECT_THAT(
-      TokenizerErrorOf(metadata, Code::kUnsupported),
-      HasSubstr("m.gguf: tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found \"bert\""));
+  EXPECT_THAT(TokenizerErrorOf(metadata, Code::kUnsupported),
+              HasSubstr("m.gguf: tokenizer.ggml.model: expected \"gpt2\", \"llama\" or \"gemma4\", "
+                        "found \"bert\""));
   metadata.Set("tokenizer.ggml.model", GgufValue::U32(1));
   EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt),
               HasSubstr("expected a string, found u32"));

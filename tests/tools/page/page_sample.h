@@ -86,9 +86,10 @@ inline RefitRecord SomeRefit() {
   record.steps = {"ridge", "router"};
   record.parameters = {{"lambda", "0.01"}};
   record.calibration = {{"a.txt", "code", std::string(64, 'e'), 5000}};
-  record.outcomes = {{1, 0, true, 0.4, 0.1, 12, {900, 700}, {}, {}, std::string(64, 'f')},
-                     {1, 1, false, 0.3, 0.35, 0, {800}, {}, {}, ""},
-                     {2, 0, true, 0.6, 0.2, 5, {}, {}, {}, std::string(64, 'f')}};
+  record.outcomes = {
+      {1, 0, true, 0.4, 0.1, 12, {900, 700}, {0, 1}, {"down", "router"}, std::string(64, 'f')},
+      {1, 1, false, 0.3, 0.35, 0, {800}, {}, {}, ""},
+      {2, 0, true, 0.6, 0.2, 5, {}, {0, 1}, {"down", "router"}, std::string(64, 'f')}};
   return record;
 }
 

@@ -79,6 +79,8 @@ TEST(EvalFromJsonTest, NamesTheFieldThatIsWrong) {
               HasSubstr("e.json: sessions[1]: captures: expected numbers from 0 to 1"));
   EXPECT_THAT(EvalErrorOf(with("/groups/1/capture/layers/0/layer", 9u)),
               HasSubstr("groups[1]: capture: layers: expected the same layers as before"));
+  EXPECT_THAT(EvalErrorOf(with("/groups/0/capture/layers", Json::array())),
+              HasSubstr("groups[1]: capture: layers: expected the same layers as before"));
   EXPECT_THAT(EvalErrorOf(with("/best", nullptr)), HasSubstr("e.json: best: expected an object"));
   EXPECT_THAT(EvalErrorOf(with("/groups/0/split", nullptr)),
               HasSubstr("e.json: groups[0]: split: expected an object here or under \"total\""));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -133,6 +134,17 @@ TEST_F(InsideDirectoryTest, EveryDirectoryThatIsMadeIsFlushedInTheOneThatHoldsIt
     return calls == expected ? 0 : 1;
   });
   EXPECT_EQ(status, 0);
+}
+
+TEST_F(InsideDirectoryTest, ADirectoryIsMadeInTheWorkingDirectoryToo) {
+  const int status = fixtures::RunInChild([&] {
+    if (chdir(dir_.path().c_str()) != 0) return 2;
+    if (!InsideDirectory::OpenOrMake("one") || !InsideDirectory::OpenOrMake("two/three/")) return 3;
+    return InsideDirectory::OpenOrMake("") ? 4 : 0;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(fs::is_directory(dir_ / "one"));
+  EXPECT_TRUE(fs::is_directory(dir_ / "two/three"));
 }
 
 // Whoever may write in the directory swaps a part of the path for a link at the worst moment.
