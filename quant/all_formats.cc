@@ -48,12 +48,7 @@ constexpr Format With(Format format, Encoder encode, Decoder decode) {
   return format;
 }
 
-// Adds a kernel to a type.
-constexpr Format Faster(Format format, Encoder encode) {
-  format.encode = encode;
-  return format;
-}
-
+// Adds kernels to a type.
 constexpr Format Faster(Format format, Encoder encode, Decoder decode) {
   format.encode = encode;
   format.decode = decode;
