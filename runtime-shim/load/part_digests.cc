@@ -33,7 +33,7 @@ constexpr uint64_t kStretchBytes = 16u << 20;
 // Tensors that follow each other in a file; one thread reads them.
 struct Stretch {
   const manifest::BundleRecord* bundle = nullptr;
-  std::vector<const manifest::TensorRecord*> tensors;
+  std::vector<const manifest::TensorRecord*> tensors = {};
   uint64_t bytes = 0;
 };
 
