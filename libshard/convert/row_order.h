@@ -46,6 +46,7 @@ enum class ValueRule : uint8_t {
   kTransposeOdd,     // transposed, then odd rows
   kMlaKeys,          // of kv_b_proj: each head's key rows, transposed: [heads, rank, key size]
   kTiledColumns,     // columns of whole value heads, grouped -> tiled
+  kUnitColumns,      // columns divided by their lengths
 };
 
 struct RowRun {

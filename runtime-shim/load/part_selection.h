@@ -47,9 +47,9 @@ struct Split {
 // with a note.
 Status SelectParts(const LoadOptions& options, Split& split);
 
-// Compares size and SHA-256 of the files that are loaded (for safetensors also of the assets), and
-// the versions, with the manifest. It uses jobs and progress of the options. kMismatch names the
-// first difference.
+// Compares what is loaded (for safetensors also the assets), and the versions, with the manifest:
+// sizes of files, XXH3-128 of tensors, SHA-256 of files without tensors, or of all if the options
+// say so. It uses jobs and progress of the options. kMismatch names the first difference.
 Status CheckDigests(const Split& split, const LoadOptions& options);
 
 }  // namespace moepack::runtime

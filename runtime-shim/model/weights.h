@@ -77,8 +77,10 @@ struct LoadOptions {
   std::vector<uint32_t> groups;
   bool overlay = true;
   std::string overlay_version;  // "": the newest that the manifest names
-  // compare the digests of what is loaded before anything runs (--no-verify)
+  // compare the digests of what is loaded before anything runs (--no-verify): XXH3-128 of a
+  // distribution's tensors, SHA-256 of its other files and of a node's
   bool verify = true;
+  bool verify_files = false;  // SHA-256 of every file (--verify-files)
   uint32_t jobs = 0;
   ModelOptions model;  // --family, --config
   // Counts the bytes of the current step: reading for digests, then copying and decoding. May be

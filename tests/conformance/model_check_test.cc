@@ -106,8 +106,6 @@ constexpr Known kIndexFindings[] = {
      "the same"},
 };
 constexpr Known kNoGgufKeys[] = {
-    {"bailing/Ling-lite", "norm_head: expected false", "the columns of the head have to be scaled"},
-    {"bailing/Ling-plus", "norm_head: expected false", "the columns of the head have to be scaled"},
     {"bailing/Ming-omni", "expected BailingMoeForCausalLM", "a router for each modality"},
     {"kimi/Kimi-K2-Mini-fp8-pruned-derivative", "n_shared_experts: expected at least one",
      "pruned of its shared experts, which the runtime asks for"},

@@ -1,5 +1,6 @@
 // GGUF files as @huggingface/gguf, a parser that is not ours, reads them.
-import {readdirSync, statSync} from 'node:fs';
+import {createHash} from 'node:crypto';
+import {readFileSync, readdirSync, statSync} from 'node:fs';
 import {join} from 'node:path';
 import {gguf, GGMLQuantizationType} from '@huggingface/gguf';
 
@@ -29,6 +30,17 @@ export async function readSet(directory) {
 export function tensorList(files) {
   const lines = files.flatMap((file) => file.tensors.map(
     ({name, dtype, shape}) => `${name} ${dtype} [${shape}]`));
+  return lines.sort();
+}
+
+// "name sha256" of all tensors of a file, sorted; the zeros behind a tensor are counted with it.
+export function tensorDigests({path, size, tensors}) {
+  const bytes = readFileSync(path);
+  const inOrder = [...tensors].sort((a, b) => a.offset - b.offset);
+  const lines = inOrder.map(({name, offset}, i) => {
+    const end = i + 1 < inOrder.length ? inOrder[i + 1].offset : size;
+    return `${name} ${createHash('sha256').update(bytes.subarray(offset, end)).digest('hex')}`;
+  });
   return lines.sort();
 }
 

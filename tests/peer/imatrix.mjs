@@ -6,7 +6,7 @@ import {execFileSync} from 'node:child_process';
 import {readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {check, finish} from './checks.mjs';
-import {readGguf, tensorList} from './gguf_files.mjs';
+import {readGguf, tensorDigests, tensorList} from './gguf_files.mjs';
 import {assertSame, generate} from './runtime.mjs';
 import {someTokens} from './some_tokens.mjs';
 import {inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
@@ -14,7 +14,7 @@ import {inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
 const work = workDirectory('imatrix');
 const libraries = inRoot('build/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64');
 const CHUNK = 64, CHUNKS = 3;
-const TYPES = {Q2_K: 10, Q4_K_M: 15, IQ4_XS: 30};  // llama_ftype
+const TYPES = {Q2_K: 10, Q2_K_S: 21, Q4_K_M: 15, IQ4_XS: 30};  // llama_ftype
 const at = (name) => join(work, name);
 
 function stock(...words) {
@@ -59,7 +59,9 @@ for (const [recipe, type] of Object.entries(TYPES)) {
     const theirs = at(`theirs-${recipe}.gguf`), ours = at(`ours-${recipe}.gguf`);
     stock('quantize', calibration, plain, theirs, type);
     moepack('quantize', tiny, '--recipe', recipe, '--imatrix', calibration, '-o', ours);
-    assert.deepEqual(tensorList([await readGguf(theirs)]), tensorList([await readGguf(ours)]));
+    const [their, our] = [await readGguf(theirs), await readGguf(ours)];
+    assert.deepEqual(tensorList([their]), tensorList([our]));
+    assert.deepEqual(tensorDigests(their), tensorDigests(our));
     assertSame(await generate(theirs, 'You may copy and ', 12),
       await generate(ours, 'You may copy and ', 12));
   });

@@ -176,6 +176,13 @@ TEST_F(OptionRules, LeavingTheOverlayOutNeedsADistribution) {
                   "--no-overlay has no effect: fixtures/tiny-moe is not a distribution");
 }
 
+TEST_F(OptionRules, DigestsOfFilesAreThoseOfADistribution) {
+  for (const char* command : {"run", "profile", "eval"})
+    ExpectRefused(std::string(command) + " fixtures/tiny-moe --tokens 1 --verify-files",
+                  "--verify-files has no effect: fixtures/tiny-moe is not a distribution");
+  ExpectRefused("run out --tokens 1 --verify-files --no-verify", "--no-verify");
+}
+
 TEST_F(OptionRules, ARaceNeedsGroups) {
   ExpectRefused("eval fixtures/tiny-moe --tokens 1,2 --race-tokens 4",
                 "--race-tokens has no effect: fixtures/tiny-moe has no groups");

@@ -35,9 +35,14 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments) {
   app.add_option(name, arguments.source, help)->required();
   StartSection(app, Section::kChecks);
-  app.add_flag("--no-verify", arguments.no_verify,
-               "Do not compare what is loaded with the digests of the distribution or node, if it "
-               "has any.");
+  CLI::Option* unverified =
+      app.add_flag("--no-verify", arguments.no_verify,
+                   "Do not compare what is loaded with the digests of the distribution or node, if "
+                   "it has any.");
+  app.add_flag("--verify-files", arguments.load.verify_files,
+               "Compare the SHA-256 of every file of a distribution that is loaded, instead of the "
+               "XXH3-128 of its tensors. It takes longer.")
+      ->excludes(unverified);
   StartSection(app, Section::kInput);
   CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
                                    "Leave the overlay of a distribution out, if it has one.");
@@ -57,13 +62,18 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
   const char* option = !model.family_file.empty()   ? "--family"
                        : !model.config_file.empty() ? "--config"
                                                     : nullptr;
-  if (option == nullptr && !arguments.no_overlay) return Ok();
+  const bool of_parts = arguments.no_overlay || arguments.load.verify_files;
+  if (option == nullptr && !of_parts) return Ok();
   const std::string& source = arguments.source;
   SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
-  if (!distribution && arguments.no_overlay) {
-    return Error{Code::kInvalidArgument,
-                 Cat("--no-overlay has no effect: ", source, " is not a distribution"),
-                 "leave it out: only a distribution has an overlay"};
+  if (!distribution && of_parts) {
+    const bool overlay = arguments.no_overlay;
+    return Error{
+        Code::kInvalidArgument,
+        Cat(overlay ? "--no-overlay" : "--verify-files", " has no effect: ", source,
+            " is not a distribution"),
+        overlay ? "leave it out: only a distribution has an overlay"
+                : "leave it out: a node's files are compared by SHA-256 always, others have none"};
   }
   if (!distribution || option == nullptr || !against.empty()) return Ok();
   SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(source));

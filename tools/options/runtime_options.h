@@ -31,8 +31,8 @@ struct RuntimeArguments {
 inline constexpr const char* kAnySource =
     "What to load: a distribution, a node's directory, a GGUF (file, split set, directory) or a "
     "safetensors checkpoint.";
-// The positional argument `name` (SRC, DIST) with its help, --no-verify, --no-overlay, --overlay,
-// --family, --config.
+// The positional argument `name` (SRC, DIST) with its help, --no-verify, --verify-files,
+// --no-overlay, --overlay, --family, --config.
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments);
 // Refuses options of AddRuntimeSource that would have no effect: those of an overlay when the

@@ -1,5 +1,8 @@
 // Ling and Ring (BailingMoE): one projection for queries, keys and values, which llama.cpp's rope
-// wants apart and permuted; softmax scores, shared experts.
+// wants apart and permuted; softmax scores, shared experts; the columns of the head may have to be
+// divided by their lengths (norm_head).
+#include <algorithm>
+
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
@@ -25,36 +28,50 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-// Names what a config asks for that no row of the table would.
-Status CheckSupported(const MoeModel& model) {
-  SHARD_TRY(const HfConfig config,
-            HfConfig::Parse(model.config_path().string(), model.config_text()));
-  if (model.config().architecture == "BailingMMNativeForConditionalGeneration") {
-    return Error{Code::kUnsupported,
-                 Cat(config.where(), ": architectures: expected BailingMoeForCausalLM, found ",
-                     "\"BailingMMNativeForConditionalGeneration\", which has a router for each "
-                     "modality"),
-                 kNoGgufHint};
-  }
+// Whether the columns of the head are divided by their lengths.
+Result<bool> HasNormHead(const HfConfig& config) {
   SHARD_TRY(const std::optional<bool> norm, config.FindBool({"norm_head"}));
-  if (!norm.value_or(false)) return Ok();
+  return norm.value_or(false);
+}
+
+// A head that is the embedding would have to be two different matrices.
+Status Check(const HfConfig& config, const HfShape&, const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const bool norm, HasNormHead(config));
+  const auto head = std::find_if(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
+    return tensor.name == "output.weight";
+  });
+  if (!norm || head == tensors.end() || head->source_tensor.ends_with("lm_head.weight"))
+    return Ok();
   return Error{Code::kUnsupported,
-               Cat(config.where(),
-                   ": norm_head: expected false, found true: the columns of the "
-                   "head would have to be divided by their lengths"),
+               Cat(config.where(), ": norm_head: expected false without a tensor lm_head.weight, ",
+                   "found true"),
                kNoGgufHint};
+}
+
+Status CheckArchitecture(const MoeModel& model) {
+  if (model.config().architecture != "BailingMMNativeForConditionalGeneration") return Ok();
+  return Error{
+      Code::kUnsupported,
+      Cat(model.config_path().string(), ": architectures: expected BailingMoeForCausalLM, found ",
+          "\"BailingMMNativeForConditionalGeneration\", which has a router for each "
+          "modality"),
+      kNoGgufHint};
 }
 
 }  // namespace
 
 Result<GgufModel> ConvertBailingMoe(const MoeModel& model, const ConvertOptions& options) {
-  SHARD_CHECK(CheckSupported(model));
+  SHARD_CHECK(CheckArchitecture(model));
+  SHARD_TRY(const HfConfig config,
+            HfConfig::Parse(model.config_path().string(), model.config_text()));
+  SHARD_TRY(const bool norm_head, HasNormHead(config));
   HfFamily family;
   family.architecture = "bailingmoe";
   family.pre = "bailingmoe";
   family.needs_output = true;
   family.defaults = kDefaults;
   family.keys = AddKeys;
+  family.check = Check;
   const auto add = [&](const std::string& source, const std::string& target,
                        RowOrder order = RowOrder::kAsIs) {
     family.rows.push_back({source + ".weight", target + ".weight", order});
@@ -62,6 +79,7 @@ Result<GgufModel> ConvertBailingMoe(const MoeModel& model, const ConvertOptions&
   add("word_embeddings", "token_embd");
   add("norm", "output_norm");
   add("lm_head", "output");
+  if (norm_head) family.rows.back().rule = ValueRule::kUnitColumns;
   const std::string at = "layers.{L}.", to = "blk.{L}.";
   add(at + "input_layernorm", to + "attn_norm");
   add(at + "attention.query_key_value", to + "attn_q", RowOrder::kJoinedQuery);

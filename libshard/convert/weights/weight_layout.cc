@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/convert/unit_columns.h"
 
 namespace moepack {
 namespace {
@@ -162,7 +163,7 @@ Result<Matrices> MlaKeys(const Matrices& m, const HeadShape& shape) {
                   shape.mla_key_size};
 }
 
-Result<Matrices> Applied(Matrices m, const WeightLayout& layout) {
+Result<Matrices> Applied(const WeightSource& source, Matrices m, const WeightLayout& layout) {
   switch (layout.rule) {
     case ValueRule::kNone:
     case ValueRule::kSqueeze:
@@ -184,15 +185,20 @@ Result<Matrices> Applied(Matrices m, const WeightLayout& layout) {
     }
     case ValueRule::kMlaKeys:
       return MlaKeys(m, layout.rows.shape);
+    case ValueRule::kUnitColumns:
+      m.plain = nullptr;
+      m.reader = UnitColumns(m.reader, source.checkpoint);
+      return m;
     default:
       return TransposedPart(m, layout.rule);
   }
 }
 
-Result<Matrices> MatricesFor(const Weight& weight, const WeightLayout& layout) {
+Result<Matrices> MatricesFor(const WeightSource& source, const Weight& weight,
+                             const WeightLayout& layout) {
   SHARD_TRY(Matrices m, MatricesOf(weight, layout));
   SHARD_TRY(m, Reordered(std::move(m), layout, IsVector(weight, layout)));
-  return Applied(std::move(m), layout);
+  return Applied(source, std::move(m), layout);
 }
 
 // [rows, width], or [width] of a vector; what needs no reader keeps all its dimensions.
@@ -227,7 +233,7 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
   std::vector<RowReaderPtr> parts;
   uint64_t rows = 0;  // of an expert
   for (const Weight& weight : weights) {
-    auto made = MatricesFor(weight, layout);
+    auto made = MatricesFor(source, weight, layout);
     if (!made) return std::move(made).error().Within(source.Where(*weight.main));
     auto shape = TargetShape(layout, ShapeOf(weight, layout, *made));
     if (!shape) return std::move(shape).error().Within(source.Where(*weight.main));

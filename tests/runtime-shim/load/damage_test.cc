@@ -1,6 +1,8 @@
 // Distributions that are not what their manifest says, or lack what is asked for.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "fixtures/temp_dir.h"
 #include "libshard/format/gguf.h"
 #include "tests/manifest/find_bundle.h"
@@ -25,10 +27,15 @@ class LoadDamage : public testing::TestWithParam<const char*> {
   std::string File(const std::string& stem) const {
     return stem + (*GetParam() == '\0' ? ".safetensors" : ".gguf");
   }
-  static void FlipLastBit(const fs::path& file) {
+  static void FlipBit(const fs::path& file, size_t at) {
     std::string bytes = fixtures::ReadFile(file);
-    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
     fixtures::WriteFile(file, bytes);
+  }
+  static LoadOptions ByFiles() {
+    LoadOptions options;
+    options.verify_files = true;
+    return options;
   }
   template <class Edit>
   static void EditManifest(const fs::path& split, const Edit& edit) {
@@ -47,13 +54,44 @@ class LoadDamage : public testing::TestWithParam<const char*> {
 TEST_P(LoadDamage, ATamperedPartIsRefusedByName) {
   const fs::path split = Split("split");
   const std::string file = File("groups/001/experts");
-  FlipLastBit(split / file);
-  const Error error = Refusal(split);
+  const manifest::Manifest manifest = *manifest::ReadManifest(split.string());
+  const manifest::TensorRecord& last = manifest::FindBundle(manifest, file)->tensors.back();
+  FlipBit(split / file, last.offset + last.bytes - 1);
+  Error error = Refusal(split);
   EXPECT_EQ(error.code, Code::kMismatch);
-  EXPECT_THAT(error.message, AllOf(HasSubstr(file), HasSubstr("sha256")));
+  EXPECT_THAT(error.message,
+              HasSubstr(file + ": tensor \"" + last.name + "\": xxh3-128: expected " + last.xxh3));
   EXPECT_THAT(error.hint, HasSubstr("moepack verify"));
+  error = Refusal(split, ByFiles());
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr(file + ": sha256: expected "));
   EXPECT_EQ(Load(split, Groups({0}))->sets.size(), 2u);  // what is not loaded is not read
   EXPECT_EQ(Load(split, Unverified())->sets.size(), 3u);
+}
+
+// The head of a GGUF distribution, and the assets of another, have no tensors.
+TEST_P(LoadDamage, AFileWithoutTensorsIsComparedWhole) {
+  const fs::path split = Split("split");
+  const std::string file = *GetParam() == '\0' ? "assets/tokenizer.json" : "head/head.gguf";
+  FlipBit(split / file, fs::file_size(split / file) / 2);
+  const Error error = Refusal(split);
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr(file + ": sha256: expected "));
+}
+
+// Nothing of it gets into memory, so it takes the digest of the file to see it.
+TEST_P(LoadDamage, WhatLiesBetweenTensorsIsComparedWithTheFileOnly) {
+  if (*GetParam() == '\0') GTEST_SKIP() << "tensors of safetensors follow each other";
+  const fs::path split = Split("split");
+  const std::string file = File("groups/001/experts");
+  const manifest::Manifest manifest = *manifest::ReadManifest(split.string());
+  uint64_t start = UINT64_MAX;
+  for (const auto& tensor : manifest::FindBundle(manifest, file)->tensors)
+    start = std::min(start, tensor.offset);
+  ASSERT_EQ(fixtures::ReadFile(split / file).at(start - 1), '\0');
+  FlipBit(split / file, start - 1);
+  EXPECT_EQ(Load(split)->sets.size(), 3u);
+  EXPECT_THAT(Refusal(split, ByFiles()).message, HasSubstr(file + ": sha256: expected "));
 }
 
 TEST_P(LoadDamage, APartOfAnotherSizeIsRefusedBeforeItIsRead) {
@@ -172,7 +210,9 @@ TEST_P(LoadDamage, AnOverlayIsTheOneOfTheManifest) {
 
 TEST_P(LoadDamage, ATamperedOverlayIsRefused) {
   const fs::path split = Split("split");
-  FlipLastBit(split / File("overlays/one/experts"));
+  const std::string file = File("overlays/one/experts");
+  const manifest::Manifest manifest = *manifest::ReadManifest(split.string());
+  FlipBit(split / file, manifest::FindBundle(manifest, file)->tensors.front().offset);
   EXPECT_EQ(Refusal(split, Overlay("one")).code, Code::kMismatch);
   EXPECT_EQ(Load(split, Groups({}, false))->sets.size(), 2u);
 }

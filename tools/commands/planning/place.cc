@@ -214,7 +214,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddJson(app, arguments->json);
   std::vector<CLI::Option*> of_model;
   for (const char* name : {"--executor", "--device", "--threads", "--jobs", "--no-verify",
-                           "--no-overlay", "--overlay", "--family", "--config"})
+                           "--verify-files", "--no-overlay", "--overlay", "--family", "--config"})
     of_model.push_back(app.get_option(name));
   const CLI::Option* prompt = app.get_option("--prompt");
   return [arguments, of_model, prompt] {

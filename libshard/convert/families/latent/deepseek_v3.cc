@@ -1,9 +1,10 @@
 // DeepSeek-V3, R1 and V3.1, Kimi-K2 and K2-Thinking: sigmoid scores, a selection bias, groups of
 // experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 is the
-// same beside a vision tower. Blocks for multi-token prediction are left out, as llama.cpp's
-// converter has it.
+// same beside a vision tower. Blocks for multi-token prediction are kept for V3.2 and else left
+// out, as llama.cpp's converter has it.
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/latent/deepseek2.h"
+#include "libshard/convert/families/mixed_layers.h"
 
 namespace moepack {
 namespace {
@@ -31,6 +32,10 @@ Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions&
                                   .selection_bias = true}));
   family.pre = kimi ? "kimi-k2" : "deepseek-v3";
   if (kimi) family.vocabulary = ReadTiktokenOrBpe;
+  if (sparse) {
+    family.keeps_mtp = true;
+    AddNextTokenRows(family);
+  }
   return ConvertHf(model, family, options);
 }
 

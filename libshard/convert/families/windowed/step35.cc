@@ -1,7 +1,8 @@
 // Step-3.5-Flash: layers with a window have more query heads and another rope base than those with
 // full attention, which rotate half of a head; each head's result has a gate; norms hold the
-// difference from one; sigmoid scores with a selection bias. Blocks for multi-token prediction are
-// left out.
+// difference from one; sigmoid scores with a selection bias; dense blocks for multi-token
+// prediction.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
@@ -21,16 +22,17 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
   return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
 }
 
-// Which layers have a window. The lists of a config may go on with the blocks for multi-token
-// prediction.
+// Which blocks have a window. The lists of a config may go on with the blocks for multi-token
+// prediction, which have full attention where they do not, as llama.cpp's converter has it.
 Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
   const auto field = config.Find({"layer_types"});
   if (!field) return config.Missing({"layer_types"}, "a list of kinds of attention");
   if (!field->value->is_array() || field->value->size() < shape.layers) {
     return config.Wrong(*field, Cat("a list of at least ", shape.layers, " kinds of attention"));
   }
-  std::vector<bool> windowed;
-  for (uint32_t i = 0; i < shape.layers; ++i) windowed.push_back((*field->value)[i] == kWindow);
+  std::vector<bool> windowed(shape.layers + shape.mtp_layers);
+  for (size_t i = 0; i < std::min(windowed.size(), field->value->size()); ++i)
+    windowed[i] = (*field->value)[i] == kWindow;
   return windowed;
 }
 
@@ -79,7 +81,7 @@ Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<
   return Ok();
 }
 
-// Numbers of layers, or none where the field is absent; 0 is no limit.
+// Numbers of blocks, or none where the field is absent; 0 is no limit.
 Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field, const char* key,
                  ArchKeys& keys) {
   const auto list = config.Find({field});
@@ -87,11 +89,11 @@ Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field
   if (!list->value->is_array() || list->value->size() < shape.layers) {
     return config.Wrong(*list, Cat("a list of at least ", shape.layers, " numbers"));
   }
-  std::vector<float> limits;
-  for (uint32_t i = 0; i < shape.layers; ++i) {
+  std::vector<float> limits(shape.layers + shape.mtp_layers);
+  for (size_t i = 0; i < std::min(limits.size(), list->value->size()); ++i) {
     const Json& limit = (*list->value)[i];
     if (!limit.is_null() && !limit.is_number()) return config.Wrong(*list, "numbers");
-    limits.push_back(limit.is_null() ? 0 : limit.get<float>());
+    limits[i] = limit.is_null() ? 0 : limit.get<float>();
   }
   keys.F32s(key, limits);
   return Ok();
@@ -142,6 +144,22 @@ void AddRows(HfFamily& family) {
   }
 }
 
+void AddPredictionRows(HfFamily& family) {
+  const auto add = [&](const char* source, const char* target, ValueRule rule, bool optional) {
+    family.rows.push_back({.source = Cat("layers.{L}.", source, ".weight"),
+                           .target = Cat("blk.{L}.nextn.", target, ".weight"),
+                           .optional = optional,
+                           .rule = rule,
+                           .mtp = true});
+  };
+  add("eh_proj", "eh_proj", ValueRule::kNone, false);
+  add("enorm", "enorm", ValueRule::kPlusOne, false);
+  add("hnorm", "hnorm", ValueRule::kPlusOne, false);
+  add("embed_tokens", "embed_tokens", ValueRule::kNone, true);
+  add("transformer.shared_head.output", "shared_head_head", ValueRule::kNone, true);
+  add("transformer.shared_head.norm", "shared_head_norm", ValueRule::kPlusOne, true);
+}
+
 }  // namespace
 
 Result<GgufModel> ConvertStep35(const MoeModel& model, const ConvertOptions& options) {
@@ -157,11 +175,13 @@ Result<GgufModel> ConvertStep35(const MoeModel& model, const ConvertOptions& opt
   family.pre = "deepseek-v3";
   family.needs_output = true;
   family.all_layers_moe = false;
+  family.keeps_mtp = true;
   family.defaults = kDefaults;
   family.rope.llama3 = true;
   family.rope.window_base = true;
   family.keys = AddKeys;
   AddRows(family);
+  AddPredictionRows(family);
   return ConvertHf(model, family, options);
 }
 

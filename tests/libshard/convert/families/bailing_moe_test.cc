@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/libshard/convert/converted.h"
 #include "tests/libshard/convert/families/layered_sample.h"
 
@@ -88,12 +90,37 @@ TEST(BailingMoe, WritesWeightsOfExpertsAlsoWhenTheyAreNotNormalised) {
   EXPECT_EQ(*keys.Find("bailingmoe.expert_weights_scale"), GgufValue::F32(1));
 }
 
-TEST(BailingMoe, RefusesANormedHeadAndOtherModalitiesByName) {
+TEST(BailingMoe, DividesTheColumnsOfANormedHeadByTheirLengths) {
   ConvertSample sample = Ling();
   sample.config["norm_head"] = true;
-  EXPECT_EQ(ConversionError(sample).code, Code::kUnsupported);
-  EXPECT_THAT(ConversionError(sample).message, HasSubstr("norm_head: expected false, found true"));
+  const GgufModel model = Converted(sample);
+  const std::vector<float> head = sample.Values("lm_head.weight");
+  std::vector<float> expected;
+  for (size_t i = 0; i < head.size(); ++i) {
+    double squares = 0;
+    for (size_t row = 0; row < 5; ++row)
+      squares += double{head[4 * row + i % 4]} * head[4 * row + i % 4];
+    expected.push_back(head[i] / (static_cast<float>(std::sqrt(squares)) + 1e-7f));
+  }
+  EXPECT_EQ(sample.Values(model, "output.weight"), expected);
+  EXPECT_EQ(sample.Values(model, "token_embd.weight"),
+            sample.Values("model.word_embeddings.weight"));
   sample.config["norm_head"] = false;
+  EXPECT_EQ(sample.Values(Converted(sample), "output.weight"), head);
+}
+
+TEST(BailingMoe, RefusesANormedHeadThatIsTheEmbedding) {
+  ConvertSample sample = Ling();
+  sample.Remove("lm_head");
+  EXPECT_EQ(Converted(sample).tensors.back().name, "output.weight");
+  sample.config["norm_head"] = true;
+  EXPECT_EQ(ConversionError(sample).code, Code::kUnsupported);
+  EXPECT_THAT(ConversionError(sample).message,
+              HasSubstr("norm_head: expected false without a tensor lm_head.weight, found true"));
+}
+
+TEST(BailingMoe, RefusesOtherModalitiesByName) {
+  ConvertSample sample = Ling();
   sample.config["architectures"] = {"BailingMMNativeForConditionalGeneration"};
   EXPECT_THAT(ConversionError(sample).message,
               HasSubstr("expected BailingMoeForCausalLM, found \"BailingMMNative"));

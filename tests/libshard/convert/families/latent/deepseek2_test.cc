@@ -219,6 +219,26 @@ ConvertSample V32() {
   return sample;
 }
 
+TEST(Deepseek32, KeepsBlocksForMultiTokenPrediction) {
+  ConvertSample sample = V32();
+  sample.config["num_nextn_predict_layers"] = 1;
+  AddLatentAttention(sample, "model.layers.2.", true);
+  AddDeepseekExperts(sample, "model.layers.2.", true);
+  AddNextToken(sample, "model.layers.2.");
+  const std::string indexer = "model.layers.2.self_attn.indexer.";
+  for (const fixtures::RawTensor& tensor : std::vector(sample.tensors)) {
+    const std::string first = "model.layers.0.self_attn.indexer.";
+    if (tensor.name.starts_with(first))
+      sample.Add(indexer + tensor.name.substr(first.size()), tensor.shape);
+  }
+  const GgufModel model = Converted(sample);
+  EXPECT_THAT(model.warnings, testing::IsEmpty());
+  EXPECT_EQ(model.metadata.Uint("deepseek32.block_count"), 3u);
+  EXPECT_EQ(model.metadata.Uint("deepseek32.nextn_predict_layers"), 1u);
+  EXPECT_EQ(sample.Values(model, "blk.2.nextn.enorm.weight"),
+            sample.Values("model.layers.2.enorm.weight"));
+}
+
 TEST(Deepseek32, HasAnIndexerBesideTheSameAttention) {
   const ConvertSample sample = V32();
   const GgufModel model = Converted(sample);

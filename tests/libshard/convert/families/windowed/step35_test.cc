@@ -71,6 +71,57 @@ TEST(Step35, WritesTheLimitsOfActivations) {
   EXPECT_EQ(keys.Find("step35.swiglu_clamp_shexp"), nullptr);
 }
 
+// A dense block behind the last layer, with full attention as layer 0, unless its list says else.
+void AddPrediction(ConvertSample& sample) {
+  const std::string at = "model.layers.2.";
+  AddLayerNorms(sample, at);
+  sample.Add(at + "self_attn.q_proj.weight", {4, 4});
+  for (const char* part : {"k", "v"}) sample.Add(at + "self_attn." + part + "_proj.weight", {2, 4});
+  sample.Add(at + "self_attn.o_proj.weight", {4, 4});
+  AddDenseMlp(sample, at + "mlp.");
+  for (const char* norm : {"enorm", "hnorm", "transformer.shared_head.norm"})
+    sample.Add(at + norm + ".weight", {4});
+  sample.Add(at + "eh_proj.weight", {4, 8});
+  sample.Add(at + "transformer.shared_head.output.weight", {5, 4});
+}
+
+TEST(Step35, KeepsTheBlocksForMultiTokenPrediction) {
+  ConvertSample sample = Step();
+  AddPrediction(sample);
+  sample.config["layer_types"] = {"full_attention", "sliding_attention"};
+  sample.config["swiglu_limits"] = {0, 7};
+  const GgufModel model = Converted(sample);
+  EXPECT_EQ(model.metadata.Uint("step35.block_count"), 3u);
+  EXPECT_EQ(model.metadata.Uint("step35.nextn_predict_layers"), 1u);
+  EXPECT_THAT(model.metadata.Find("step35.attention.head_count")->AsUints(),
+              Optional(ElementsAre(2, 4, 2)));
+  EXPECT_EQ(*model.metadata.Find("step35.attention.sliding_window_pattern"),
+            GgufValue::Bools({false, true, false}));
+  EXPECT_EQ(*model.metadata.Find("step35.swiglu_clamp_exp"),
+            GgufValue::F32s(std::vector<float>{0, 7, 0}));
+  for (const auto& [source, target] :
+       {std::pair("enorm", "enorm"), std::pair("hnorm", "hnorm"),
+        std::pair("transformer.shared_head.norm", "shared_head_norm")}) {
+    std::vector<float> expected =
+        sample.Values(std::string("model.layers.2.") + source + ".weight");
+    for (float& value : expected) value += 1;
+    EXPECT_EQ(sample.Values(model, std::string("blk.2.nextn.") + target + ".weight"), expected);
+  }
+  EXPECT_EQ(sample.Values(model, "blk.2.nextn.shared_head_head.weight"),
+            sample.Values("model.layers.2.transformer.shared_head.output.weight"));
+}
+
+TEST(Step35, LeavesNothingOfThePredictionWithoutMtp) {
+  ConvertSample sample = Step();
+  AddPrediction(sample);
+  ConvertOptions options;
+  options.mtp = false;
+  const GgufModel model = Converted(sample, options);
+  EXPECT_EQ(model.metadata.Uint("step35.block_count"), 2u);
+  EXPECT_EQ(model.metadata.Find("step35.nextn_predict_layers"), nullptr);
+  for (const GgufTensor& tensor : model.tensors) EXPECT_FALSE(tensor.name.starts_with("blk.2."));
+}
+
 // Why config.json alone gives nothing.
 std::string StepKeyError(const ConvertSample& sample) {
   ConvertOptions options;
