@@ -7,6 +7,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/text/text.h"
+#include "libshard/convert/gguf_used_experts.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/gguf_routing.h"
@@ -51,7 +52,6 @@ class KeyCutter {
   Status CheckArchitecture() const;
   Status CheckKeys() const;
   Status LowerUsed();
-  Status KeepWidth(uint64_t used);
   Status KeepOrDropGroups();
   std::string GroupProblem(uint64_t groups) const;
   bool KeepsEqually(const ExpertIds& ids, uint64_t groups) const;
@@ -137,22 +137,6 @@ Status KeyCutter::CheckKeys() const {
   return Ok();
 }
 
-// Some runtimes compute the width of experts from expert_used_count. The width is written down
-// before that count changes.
-Status KeyCutter::KeepWidth(uint64_t used) {
-  const auto width = metadata_.Uint(Key("expert_feed_forward_length"));
-  const bool given = metadata_.Find(Key("expert_feed_forward_length")) != nullptr;
-  if (given ? width != 0u : !row_->derives_width) return Ok();
-  const auto dense = metadata_.Uint(Key("feed_forward_length"));
-  if (!dense || used == 0 || *dense % used != 0 || *dense > UINT32_MAX) {
-    return Unsupported("expert_feed_forward_length",
-                       "expected the width of an expert, found none and no way to work it out");
-  }
-  metadata_.Set(Key("expert_feed_forward_length"),
-                GgufValue::U32(static_cast<uint32_t>(*dense / used)));
-  return Ok();
-}
-
 Status KeyCutter::LowerUsed() {
   const std::string key = Key("expert_used_count");
   const GgufValue* value = metadata_.Find(key);
@@ -166,7 +150,7 @@ Status KeyCutter::LowerUsed() {
   const uint64_t before = *std::max_element(used->begin(), used->end());
   most_used_ = std::min<uint64_t>(before, cut_.expert_count);
   if (before == most_used_) return Ok();
-  SHARD_CHECK(KeepWidth(used->front()));
+  SHARD_CHECK(KeepExpertWidth(where_, used->front(), metadata_));
   std::vector<uint32_t> lowered;
   for (const uint64_t one : *used) {
     lowered.push_back(static_cast<uint32_t>(std::min<uint64_t>(one, cut_.expert_count)));

@@ -14,6 +14,7 @@
 #include "libshard/model/expert_name.h"
 #include "libshard/model/family_find.h"
 #include "libshard/model/hf_config.h"
+#include "libshard/refit/node_top_k.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/use_overlay.h"
@@ -119,8 +120,12 @@ Result<Node> PrepareNode(const SourceTreePtr& distribution, Manifest manifest,
     SHARD_TRY(from_file, ReadFamilyFile(options.family_file));
   }
   const Routing routing = ResolveRouting(*family, node.config);
+  uint32_t top_k = 0;
+  if (node.manifest.refit) {
+    SHARD_TRY(top_k, NodeTopK(distribution->name(), *node.manifest.refit));
+  }
   SHARD_TRY(node.node_config,
-            MakeNodeConfig({config_path, text, node.config, routing}, plan, options.group));
+            MakeNodeConfig({config_path, text, node.config, routing, top_k}, plan, options.group));
   FamilyMatcher matcher(*family, node.config.layers);
   SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
   return node;

@@ -8,12 +8,14 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/gguf_cut.h"
+#include "libshard/convert/gguf_used_experts.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/read_header.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/pack/slice_parts.h"
+#include "libshard/refit/node_top_k.h"
 #include "manifest/node/node_files.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/promised_file.h"
@@ -70,6 +72,10 @@ Status CutHead(const SourceTree& distribution, const Manifest& manifest, uint32_
   ExpertCut cut{.expert_count = node.expert_count, .eligible = {}};
   for (const auto& [layer, unused] : manifest.plan.layers) {
     cut.eligible[layer] = Eligible(manifest.plan, group, layer);
+  }
+  if (manifest.refit) {
+    SHARD_TRY(const uint32_t top_k, NodeTopK(distribution.name(), *manifest.refit));
+    if (top_k > 0) SHARD_CHECK(SetUsedExperts(distribution.name(), top_k, node.metadata));
   }
   return CutMetadata(distribution.name(), cut, node.metadata, node.notes);
 }

@@ -6,6 +6,7 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/python_json.h"
 #include "libshard/base/text/text.h"
+#include "libshard/model/config_fields.h"
 
 namespace moepack::manifest {
 namespace {
@@ -33,15 +34,15 @@ bool EqualShares(const ExpertIds& eligible, uint32_t expert_count, uint32_t grou
          std::all_of(shares.begin(), shares.end(), [&](size_t count) { return count == share; });
 }
 
-bool KeepsRoutingGroups(const Routing& routing, const Plan& plan, size_t group) {
+bool KeepsRoutingGroups(const Routing& routing, uint32_t top_k, const Plan& plan, size_t group) {
   return std::all_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
     const ExpertIds eligible = Eligible(plan, group, layer.first);
     const uint64_t reachable = eligible.size() / routing.groups * std::max(1u, routing.groups_used);
-    return EqualShares(eligible, layer.second, routing.groups) && routing.top_k <= reachable;
+    return EqualShares(eligible, layer.second, routing.groups) && top_k <= reachable;
   });
 }
 
-// Sets the expert count: one number, or a list with one per layer, in which 0 stands for a dense
+// Sets a count of experts: one number, or a list with one per layer, in which 0 stands for a dense
 // layer.
 void SetCount(Json& count, uint64_t expert_count) {
   if (!count.is_array()) {
@@ -51,6 +52,20 @@ void SetCount(Json& count, uint64_t expert_count) {
   for (Json& layer : count) {
     if (layer != 0) layer = expert_count;
   }
+}
+
+Status SetTopK(const std::string& where, uint32_t top_k, Json& parent) {
+  bool any = false;
+  for (const char* key : fields::kTopK) {
+    const auto found = parent.find(key);
+    if (found == parent.end()) continue;
+    SetCount(*found, top_k);
+    any = true;
+  }
+  if (any) return Ok();
+  return Error{Code::kUnsupported, Cat(where,
+                                       ": expected how many experts a token uses beside the "
+                                       "number of experts, found nothing")};
 }
 
 // Sets n_group and topk_group to 1 wherever they are. Where the family has groups but the config
@@ -68,7 +83,7 @@ void SetOneGroup(Json& document, Json& parent) {
 }  // namespace
 
 Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan, size_t group) {
-  const auto& [where, text, config, routing] = source;
+  const auto& [where, text, config, routing, top_k] = source;
   SHARD_TRY(Json document, ParsePythonJson(where, text));
   const std::vector<std::string> path = moepack::Split(config.expert_count_key, '.');
   Json* parent = ParentOf(document, path);
@@ -82,8 +97,10 @@ Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan,
     const auto count = parent->find(key);
     if (count != parent->end() && *count == before) SetCount(*count, experts);
   }
+  if (top_k > 0) SHARD_CHECK(SetTopK(where, top_k, *parent));
   NodeConfig out;
-  if (routing.groups > 1 && !KeepsRoutingGroups(routing, plan, group)) {
+  if (routing.groups > 1 &&
+      !KeepsRoutingGroups(routing, top_k > 0 ? top_k : routing.top_k, plan, group)) {
     SetOneGroup(document, *parent);
     out.notes.push_back(Cat("routing groups: the node's experts do not fill the ", routing.groups,
                             " groups of the router evenly; n_group and "

@@ -1,6 +1,7 @@
 // Makes a node's config.json: the source's, with the node's expert count.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct ConfigOfModel {
   const std::string& text;    // the source's config.json
   const ModelConfig& config;  // what was read from it
   const Routing& routing;     // with the family's defaults
+  uint32_t top_k = 0;         // experts that a token uses on the node; 0: as the config says
 };
 
 // If the router has several groups, they are kept when every layer keeps the same number of experts

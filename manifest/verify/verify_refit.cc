@@ -5,6 +5,7 @@
 #include <set>
 
 #include "libshard/base/text/text.h"
+#include "libshard/refit/node_top_k.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {
@@ -43,7 +44,10 @@ class RefitCheck {
         }
       }
     }
-    if (manifest_.refit) CheckOutcomes();
+    if (manifest_.refit) {
+      CheckOutcomes();
+      CheckTopK();
+    }
     if (tensors_ == 0) return;
     findings_.Note(Cat(FormatCount(tensors_), " tensors of groups, ", FormatCount(bytes_),
                        " bytes, were made by a refit and are not the source's values; all others "
@@ -84,6 +88,21 @@ class RefitCheck {
       findings_.Error(Cat("group ", outcome.group, ", layer ", outcome.layer,
                           ": derived experts: expected \"", FormatIds(outcome.experts),
                           "\", found \"", FormatIds(seen), "\""));
+    }
+  }
+
+  // A node cannot use more experts than it has.
+  void CheckTopK() {
+    const auto top_k = NodeTopK("distribution.json", *manifest_.refit);
+    if (!top_k) return findings_.Error(top_k.error().message);
+    for (size_t group = 0; group < manifest_.plan.groups.size(); ++group) {
+      for (const auto& [layer, count] : manifest_.plan.layers) {
+        const size_t eligible = Eligible(manifest_.plan, group, layer).size();
+        if (*top_k <= eligible) continue;
+        return findings_.Error(Cat("refit: parameters: ", kNodeTopK, ": expected at most ",
+                                   eligible, ", the experts of group ", group, " in layer ", layer,
+                                   ", found ", *top_k));
+      }
     }
   }
 

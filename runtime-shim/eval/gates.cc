@@ -23,13 +23,18 @@ struct Metric {
 };
 
 constexpr const char* kNeedsReference = "--against SRC";
-constexpr const char* kNeedsFull = "a distribution whose groups hold all experts";
+constexpr const char* kNeedsFull = "a distribution whose groups hold all experts, or --against SRC";
+
+// Where there is no unmasked run, the reference stands for it.
+const std::optional<Damage>& SplitOf(const EvalRow& row) {
+  return row.split ? row.split : row.total;
+}
 
 constexpr Metric kMetrics[] = {
-    {"kld", kNeedsFull, [](const EvalRow& row) { return MeanOf(row.split); }},
-    {"ppl_ratio", kNeedsFull, [](const EvalRow& row) { return RatioOf(row.split); }},
+    {"kld", kNeedsFull, [](const EvalRow& row) { return MeanOf(SplitOf(row)); }},
+    {"ppl_ratio", kNeedsFull, [](const EvalRow& row) { return RatioOf(SplitOf(row)); }},
     {"top1", kNeedsFull,
-     [](const EvalRow& row) { return row.split ? Value(row.split->top1) : std::nullopt; }},
+     [](const EvalRow& row) { return SplitOf(row) ? Value(SplitOf(row)->top1) : std::nullopt; }},
     {"total_kld", kNeedsReference, [](const EvalRow& row) { return MeanOf(row.total); }},
     {"total_ppl_ratio", kNeedsReference, [](const EvalRow& row) { return RatioOf(row.total); }},
     {"capture", "groups", [](const EvalRow& row) { return Value(row.capture); }},

@@ -20,7 +20,8 @@ std::vector<Sample> SamplesOf(std::span<const SessionFigures> sessions, Choice c
 
 std::string ExperimentRow::label() const {
   if (strategy.empty()) return Cat("quantization, ", recipe);
-  return recipe.empty() ? Cat("split, ", strategy) : Cat("both, ", strategy, ", ", recipe);
+  const char* const plain = recipe.empty() ? "split, " : "both, ";
+  return Cat(refitted ? "refit, " : plain, strategy, recipe.empty() ? "" : ", ", recipe);
 }
 
 Estimate EstimateRow(const ExperimentRow& row, Choice choice, Figure figure) {
@@ -42,7 +43,9 @@ Estimate EstimateDifference(const ExperimentRow& a, const ExperimentRow& b, Choi
 const ExperimentRow* BaselineOf(const ExperimentRow& row, std::span<const ExperimentRow> rows) {
   if (row.strategy.empty()) return nullptr;
   for (const ExperimentRow& other : rows) {
-    if (other.strategy.empty() || other.recipe != row.recipe) continue;
+    if (other.strategy.empty() || other.refitted || other.recipe != row.recipe) continue;
+    if (row.refitted && other.strategy != row.strategy) continue;
+    if (row.refitted) return &other;
     return other.strategy == row.strategy ? nullptr : &other;
   }
   return nullptr;

@@ -19,8 +19,10 @@ struct ExperimentRow {
   // nodes; nothing without a split.
   std::optional<uint64_t> eligible, node_bytes;
   std::vector<SessionFigures> sessions;  // in the order of OrderSessions
+  bool refitted = false;                 // the experts that nodes keep
 
-  // "split, ranked", "quantization, Q4_K_M", "both, ranked, Q4_K_M".
+  // "split, ranked", "quantization, Q4_K_M", "both, ranked, Q4_K_M", "refit, ranked",
+  // "refit, ranked, Q4_K_M".
   std::string label() const;
 };
 
@@ -32,8 +34,8 @@ Estimate EstimateRow(const ExperimentRow& row, Choice choice, Figure figure);
 Estimate EstimateDifference(const ExperimentRow& a, const ExperimentRow& b, Choice choice,
                             Figure figure);
 
-// The row that `row` is compared with: the first of the same kind and recipe. Null for that row
-// itself and for rows without a split.
+// The row that `row` is compared with: the first split of the same recipe; for a refitted one the
+// same split without the refit. Null for that row itself and for rows without a split.
 const ExperimentRow* BaselineOf(const ExperimentRow& row, std::span<const ExperimentRow> rows);
 
 // What the stopping rule looks at: the largest standard error of the mean divergence over the first

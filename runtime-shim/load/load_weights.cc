@@ -3,6 +3,8 @@
 
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
+#include "libshard/convert/gguf_used_experts.h"
+#include "libshard/refit/node_top_k.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/gguf_parts.h"
@@ -66,6 +68,13 @@ Result<Split> OpenSplit(const moepack::Source& source) {
   return split;
 }
 
+// Nodes of a refit may use another number of experts than the model.
+Status TakeNodeTopK(const Split& split, Weights& out) {
+  if (!split.manifest.refit) return Ok();
+  SHARD_TRY(const uint32_t top_k, NodeTopK(split.path, *split.manifest.refit));
+  return top_k > 0 ? SetUsedExperts(split.path, top_k, out.metadata) : Ok();
+}
+
 Result<Weights> LoadDistribution(const moepack::Source& source, const LoadOptions& options) {
   SHARD_TRY(Split split, OpenSplit(source));
   SHARD_CHECK(SelectParts(options, split));
@@ -76,6 +85,7 @@ Result<Weights> LoadDistribution(const moepack::Source& source, const LoadOption
   out.replica_version = split.manifest.versions.replica;
   out.refit_version = split.manifest.versions.refit;
   SHARD_CHECK(LoadParts(split, options, out));
+  SHARD_CHECK(TakeNodeTopK(split, out));
   SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(split.path, out.metadata));
   out.plan = blocks.Trim(std::move(split.manifest.plan));
   SHARD_CHECK(CheckRouters(out));

@@ -5,6 +5,7 @@
 #include "runtime-shim/refit/refill.h"
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"
+#include "runtime-shim/refit/twins.h"
 #include "runtime-shim/session/device_model.h"
 
 namespace moepack::runtime {
@@ -47,6 +48,16 @@ double RouterProducts(const LayerShape& shape) {
          2.0 * router.steps * router.batch * shape.kept * shape.hidden;
 }
 
+// Groups that are refitted; the others are like one of them.
+std::vector<size_t> DistinctNodes(const Plan& plan) {
+  const std::vector<uint32_t> twins = FirstTwins(plan, {});
+  std::vector<size_t> nodes;
+  for (size_t group = 0; group < twins.size(); ++group) {
+    if (twins[group] == group) nodes.push_back(group);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOptions& options,
@@ -55,11 +66,13 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
   const ModelSpec& spec = device.spec();
   const uint64_t hidden = spec.width, width = device.widest_expert();
   RefitEstimate estimate;
-  estimate.row_bytes = (4 + plan.groups.size()) * tokens * hidden * sizeof(float);
+  const std::vector<size_t> nodes = DistinctNodes(plan);
+  estimate.row_bytes = (4 + nodes.size()) * tokens * hidden * sizeof(float);
   estimate.joint = true;
   for (const auto& [layer, count] : plan.layers) {
-    const uint64_t chosen = std::max(1u, spec.layer[layer].router.top_k);
-    for (size_t group = 0; group < plan.groups.size(); ++group) {
+    const uint64_t used = std::max(1u, spec.layer[layer].router.top_k);
+    const uint64_t chosen = options.top_k > 0 ? options.top_k : used;
+    for (const size_t group : nodes) {
       const uint64_t kept = Eligible(plan, group, layer).size();
       estimate.tokens_needed =
           std::max(estimate.tokens_needed, kTokensPerNeuron * width * kept / chosen);
@@ -84,7 +97,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
     }
     estimate.products +=
         static_cast<double>(tokens) * (4.0 * static_cast<double>(hidden * hidden) +
-                                       3.0 * static_cast<double>(chosen * hidden * width));
+                                       3.0 * static_cast<double>(used * hidden * width));
   }
   return estimate;
 }

@@ -8,6 +8,7 @@
 #include "libshard/base/text/text.h"
 #include "runtime-shim/refit/source_layers.h"
 #include "runtime-shim/refit/streams.h"
+#include "runtime-shim/refit/twins.h"
 
 namespace moepack::runtime {
 namespace {
@@ -40,6 +41,19 @@ Status CheckForm(const DeviceModel& model) {
                    spec.parallel_experts ? "norm" : "projection", " in between")};
 }
 
+Status CheckTopK(const Plan& plan, uint32_t top_k) {
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    for (const auto& [layer, count] : plan.layers) {
+      const size_t eligible = Eligible(plan, group, layer).size();
+      if (top_k <= eligible) continue;
+      return Error{Code::kInvalidArgument,
+                   Cat("--top-k: expected at most ", eligible, ", the experts of group ", group,
+                       " in layer ", layer, ", found ", top_k)};
+    }
+  }
+  return Ok();
+}
+
 class RefitRun {
  public:
   static Result<std::unique_ptr<RefitRun>> Open(const RefitInput& input,
@@ -48,6 +62,7 @@ class RefitRun {
     auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
     SHARD_CHECK(CheckSteps(options.steps));
     SHARD_CHECK(CheckForm(run->model_));
+    SHARD_CHECK(CheckTopK(input.plan, options.top_k));
     SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
                                                            options.fold, input.bos}));
     SHARD_TRY(SourceLayers source, SourceLayers::Open(run->model_));
@@ -55,8 +70,9 @@ class RefitRun {
     run->room_.memory = options.memory / kShareOfRows;
     run->room_.scratch = options.scratch.empty() ? std::filesystem::temp_directory_path()
                                                  : std::filesystem::path(options.scratch);
-    SHARD_TRY(Streams streams, Streams::Make(run->model_, run->text_, input.plan.groups.size(),
-                                             options.memory, run->room_));
+    run->NumberStreams();
+    SHARD_TRY(Streams streams,
+              Streams::Make(run->model_, run->text_, run->nodes_, options.memory, run->room_));
     run->streams_.emplace(std::move(streams));
     run->streams_->WatchTokens([own = run.get()](uint64_t tokens) { own->Advance(tokens); });
     run->CountWork();
@@ -72,18 +88,21 @@ class RefitRun {
     RefittedLayer done;
     SHARD_CHECK(streams_->Open(layer));
     SHARD_CHECK(streams_->RunWhole(source_->TableOf(layer)));
+    std::vector<LayerOutcome> outcomes;
     for (uint32_t group = 0; group < input_.plan.groups.size(); ++group) {
       if (!HasExperts(layer)) {
-        SHARD_CHECK(streams_->RunDense(group));
+        if (IsFirst(group)) SHARD_CHECK(streams_->RunDense(streams_of_[group]));
         continue;
       }
-      SHARD_CHECK(streams_->RunToExperts(group));
-      SHARD_TRY(NodeLayer node, MakeNode(layer, group));
-      SHARD_TRY(const LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
-      if (events_.refitted) events_.refitted(outcome, stored != nullptr);
-      done.outcomes.push_back(outcome.outcome);
-      if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
-      SHARD_CHECK(streams_->AddOutputs(group));
+      if (IsFirst(group)) {
+        SHARD_TRY(LayerOutcome outcome, RunNodeLayer(layer, group, stored, done));
+        outcomes.push_back(std::move(outcome));
+      } else {
+        outcomes.push_back(outcomes[twins_[group]]);
+        CopyTwin(group, outcomes.back().outcome, done);
+      }
+      if (events_.refitted) events_.refitted(outcomes.back(), stored != nullptr);
+      done.outcomes.push_back(outcomes.back().outcome);
     }
     return done;
   }
@@ -96,10 +115,41 @@ class RefitRun {
         model_(static_cast<const DeviceModel&>(input.model)),
         products_(model_.executor(), options.jobs) {}
 
+  void NumberStreams() {
+    twins_ = FirstTwins(input_.plan, text_);
+    for (uint32_t group = 0; group < twins_.size(); ++group)
+      streams_of_.push_back(IsFirst(group) ? nodes_++ : streams_of_[twins_[group]]);
+  }
+  bool IsFirst(uint32_t group) const { return twins_[group] == group; }
+
+  Result<LayerOutcome> RunNodeLayer(uint32_t layer, uint32_t group, const RefitStore* stored,
+                                    RefittedLayer& done) {
+    const size_t stream = streams_of_[group];
+    SHARD_CHECK(streams_->RunToExperts(stream));
+    SHARD_TRY(NodeLayer node, MakeNode(layer, group));
+    SHARD_TRY(LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
+    if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
+    SHARD_CHECK(streams_->AddOutputs(stream));
+    return outcome;
+  }
+
+  // Gives a group what its twin got.
+  void CopyTwin(uint32_t group, RefitOutcome& outcome, RefittedLayer& done) const {
+    outcome.group = group;
+    const auto twin =
+        std::find_if(done.accepted.begin(), done.accepted.end(),
+                     [&](const RefittedExperts& one) { return one.group == twins_[group]; });
+    if (twin == done.accepted.end()) return;
+    RefittedExperts copy = *twin;
+    copy.group = group;
+    done.accepted.push_back(std::move(copy));
+  }
+
   Result<NodeLayer> MakeNode(uint32_t layer, uint32_t group) {
     NodeLayer node;
     const ModelSpec& spec = model_.spec();
     node.routing = spec.layer[layer].router;
+    if (options_.top_k > 0) node.routing.top_k = options_.top_k;
     node.form = {spec.expert_activation, spec.weigh_inputs};
     const ExpertIds ids = Eligible(input_.plan, group, layer);
     const ExpertIds slots = RefitSlots(input_.plan, group, layer);
@@ -158,9 +208,8 @@ class RefitRun {
   }
 
   void CountWork() {
-    const uint64_t nodes = input_.plan.groups.size();
     for (uint32_t layer = 0; layer < layers(); ++layer)
-      all_ += text_.tokens * (1 + nodes * (HasExperts(layer) ? 2 + options_.steps.size() : 1));
+      all_ += text_.tokens * (1 + nodes_ * (HasExperts(layer) ? 2 + options_.steps.size() : 1));
   }
 
   void Advance(uint64_t tokens) {
@@ -176,6 +225,9 @@ class RefitRun {
   Calibration text_;
   RowRoom room_;
   std::optional<SourceLayers> source_;
+  std::vector<uint32_t> twins_;     // by group, as FirstTwins has them
+  std::vector<size_t> streams_of_;  // the number of each group's stream
+  size_t nodes_ = 0;                // streams
   std::optional<Streams> streams_;
   uint64_t done_ = 0, all_ = 0;
 };

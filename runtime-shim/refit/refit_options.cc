@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
+#include "libshard/refit/node_top_k.h"
 
 namespace moepack::runtime {
 namespace {
@@ -28,6 +30,8 @@ constexpr CountParameter kCounts[] = {
      [](RefitOptions& o, uint64_t value) { o.sweeps = static_cast<uint32_t>(value); }},
     {"least_tokens", [](const RefitOptions& o) { return o.least_tokens; },
      [](RefitOptions& o, uint64_t value) { o.least_tokens = value; }},
+    {kNodeTopK, [](const RefitOptions& o) { return uint64_t{o.top_k}; },
+     [](RefitOptions& o, uint64_t value) { o.top_k = static_cast<uint32_t>(value); }},
     {"memory", [](const RefitOptions& o) { return o.memory; },
      [](RefitOptions& o, uint64_t value) { o.memory = value; }},
 };
@@ -91,6 +95,7 @@ Result<RefitOptions> OptionsOf(const std::string& where, const RefitRecord& reco
       return BadParameter(where, real.name, Quoted(text));
     options.*real.value = value;
   }
+  SHARD_CHECK(NodeTopK(where, record));
   if (options.context < 2 || options.context > kMostSmall || options.fold < 2)
     return BadParameter(where, "context, fold", Cat(options.context, ", ", options.fold));
   return options;

@@ -25,6 +25,7 @@ struct RefitOptions {
   uint32_t fold = 8;             // one of so many sessions or windows is kept back
   uint32_t sweeps = 3;           // of ridge regression expert by expert
   uint64_t least_tokens = 600;   // an expert with fewer stays as it is
+  uint32_t top_k = 0;            // experts that a token uses on the nodes; 0: as in the model
   double foreign_weight = 0.1;   // of text that other groups are for
   uint64_t memory = 4ull << 30;  // bytes, about; decides whether ridge regression is joint
 

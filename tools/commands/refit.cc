@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
+#include "libshard/plan/placement_learning.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
@@ -16,6 +17,8 @@
 #include "tools/commands/refit_run.h"
 #include "tools/options/options.h"
 #include "tools/options/source.h"
+#include "tools/options/statistics_options.h"
+#include "tools/reports/place_report.h"
 #include "tools/reports/refit_report.h"
 #include "tools/reports/write_report.h"
 
@@ -27,6 +30,7 @@ struct Arguments {
   RuntimeArguments runtime;
   RefitArguments refit;
   std::string plan, store, out;
+  std::vector<std::string> statistics;
   bool force = false;
   bool dry_run = false, json = false;
 };
@@ -47,6 +51,19 @@ Result<Plan> PlanOf(const Arguments& arguments, const MoeModel& model,
                "`moepack plan SRC -o plan.json` makes one"};
 }
 
+// Learns which group a session is for, in the place of what the plan says.
+Status ReadPlacement(const Arguments& arguments, const MoeModel& model, Plan& plan) {
+  if (arguments.statistics.empty()) return Ok();
+  PlanOptions options;
+  options.statistics_files = arguments.statistics;
+  SHARD_TRY(options, WithScores(model, std::move(options)));
+  SHARD_TRY(plan.placement, LearnPlacement(model, options, plan));
+  PrintMessage(plan.placement ? PlacementLine(*plan.placement)
+                              : "placement: none, because one group suits every session best or "
+                                "the statistics have no token counts; all text counts alike");
+  return Ok();
+}
+
 Result<Inputs> ReadInputs(const Arguments& arguments) {
   Inputs inputs;
   SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
@@ -55,6 +72,7 @@ Result<Inputs> ReadInputs(const Arguments& arguments) {
   SHARD_TRY(const moepack::Source source, OpenSource(arguments.runtime.source));
   SHARD_TRY(inputs.model, MoeModel::Open(source, arguments.runtime.load.model));
   SHARD_TRY(inputs.plan, PlanOf(arguments, *inputs.model, *inputs.loaded.weights));
+  SHARD_CHECK(ReadPlacement(arguments, *inputs.model, inputs.plan));
   return inputs;
 }
 
@@ -131,6 +149,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "distribution has its own.")
       ->type_name("FILE");
   AddRefitOptions(app, arguments->refit);
+  StartSection(app, Section::kText);
+  app.add_option("--statistics", arguments->statistics,
+                 "What the model's routers choose, as `moepack profile` measured it: it tells "
+                 "which group a text is for, where the plan has no placement table or another one. "
+                 "The distribution gets the table.")
+      ->type_name("FILE");
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "The distribution's directory. Its types are the source's; `build --refit-store` "

@@ -107,9 +107,10 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   record.model = run.version;
   record.plan = RefitPlanDigest(run.plan);
   record.calibration = CalibrationOf(texts);
-  SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record));
   SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
-            WeighSessions(arguments, run.plan, texts));
+            WeighSessions(arguments.options, run.plan, texts));
+  record.parameters[kSessionWeights] = SessionWeightsText(sessions);
+  SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record));
   Progress progress("refitting", ProgressUnit::kTokens);
   runtime::RefitEvents events;
   events.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };

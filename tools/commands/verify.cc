@@ -12,6 +12,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/commands/refit_redo.h"
 #include "tools/commands/registry/signature_options.h"
 #include "tools/commands/verify_command.h"
 #include "tools/options/options.h"
@@ -33,6 +34,7 @@ struct Arguments {
   ModelOptions model;
   RemoteArguments remote;
   SignatureArguments signatures;
+  RedoArguments redo;
   bool no_digests = false;
   ReportArguments report;
 };
@@ -67,6 +69,10 @@ Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& rep
 // A distribution on another machine is read from there.
 Status OpenDistribution(Arguments& arguments) {
   if (!IsAddress(arguments.directory)) return Ok();
+  if (arguments.redo.layer) {
+    return Error{Code::kInvalidArgument, "--redo cannot be used with a distribution elsewhere",
+                 "pull it first"};
+  }
   if (arguments.verify.cold) {
     return Error{Code::kInvalidArgument, "--cold has no effect on a distribution elsewhere",
                  "leave it out: what comes over a network is in no page cache of this machine"};
@@ -103,8 +109,10 @@ Result<int> Run(Arguments& arguments) {
     SHARD_TRY(arguments.verify.against_source, OpenSource(against, remote));
     against = WithoutSecrets(against);
   }
-  SHARD_TRY(const manifest::VerifyReport report,
+  SHARD_TRY(manifest::VerifyReport report,
             VerifyWithProgress(arguments.directory, arguments.verify));
+  if (arguments.redo.layer)
+    SHARD_CHECK(RedoRefit(arguments.directory, arguments.verify, arguments.redo, report));
   if (arguments.verify.distribution)
     NoteTraffic(*arguments.verify.distribution->tree, report.bytes);
   SHARD_CHECK(WriteReport(arguments, report));
@@ -157,6 +165,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddPre(app, arguments->verify.pre);
   for (const char* name : {"--family", "--config", "--imatrix", "--pre"})
     app.get_option(name)->needs(against);
+  AddRedo(app, arguments->redo);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);
   const std::vector<CLI::Option*> others = app.get_options();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "libshard/plan/placement.h"
 #include "tools/base/output.h"
@@ -34,6 +35,11 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
                  "many as it has.")
       ->type_name("N")
       ->transform(AsCount(1, kMostOfRefit));
+  app.add_option("--top-k", options.top_k,
+                 "Experts that a token uses on the nodes, which are told so. More of them cost "
+                 "time in every token. Default: as many as in the model.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxExpertsPerLayer));
   app.add_option("--sweeps", options.sweeps,
                  "How often experts take turns where ridge regression of all of them at once does "
                  "not fit into the memory. Default: 3.")
@@ -114,7 +120,8 @@ std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sess
 }
 
 Result<std::vector<runtime::CalibrationSession>> WeighSessions(
-    const RefitArguments& arguments, const Plan& plan, const std::vector<TokenSession>& sessions) {
+    const runtime::RefitOptions& options, const Plan& plan,
+    const std::vector<TokenSession>& sessions) {
   std::vector<runtime::CalibrationSession> weighed;
   std::vector<uint64_t> own(plan.groups.size(), 0);
   std::vector<size_t> group_of;
@@ -128,10 +135,20 @@ Result<std::vector<runtime::CalibrationSession>> WeighSessions(
   for (size_t i = 0; i < weighed.size(); ++i) {
     for (size_t group = 0; group < plan.groups.size(); ++group) {
       const bool full = own[group] == 0 || group_of[i] == group;
-      weighed[i].weights.push_back(full ? 1 : static_cast<float>(arguments.options.foreign_weight));
+      weighed[i].weights.push_back(full ? 1 : static_cast<float>(options.foreign_weight));
     }
   }
   return weighed;
+}
+
+std::string SessionWeightsText(const std::vector<runtime::CalibrationSession>& sessions) {
+  Sha256 digest;
+  bool alike = true;
+  for (const runtime::CalibrationSession& session : sessions) {
+    alike = alike && session.weights.empty();
+    digest.Update(std::as_bytes(std::span(session.weights)));
+  }
+  return alike ? "alike" : digest.Finish();
 }
 
 }  // namespace moepack::cli

@@ -20,7 +20,7 @@ struct RefitArguments {
   std::vector<std::string> held_out;  // texts that are to measure the result
   bool force_overlap = false;
 };
-// --text, --tokens, --bucket, --steps, --lambda, --pool, --most-tokens, --foreign-weight,
+// --text, --tokens, --bucket, --steps, --lambda, --pool, --top-k, --most-tokens, --foreign-weight,
 // --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
 // The same, --memory and --scratch.
@@ -33,6 +33,12 @@ std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sess
 // table gives a session to, and the foreign weight for the others; 1 for all where there is no
 // table. A group that no session is given to counts all of them alike. Borrows the tokens.
 Result<std::vector<runtime::CalibrationSession>> WeighSessions(
-    const RefitArguments& arguments, const Plan& plan, const std::vector<TokenSession>& sessions);
+    const runtime::RefitOptions& options, const Plan& plan,
+    const std::vector<TokenSession>& sessions);
+
+// The parameter of a record that says what sessions counted, and its text: "alike", or the SHA-256
+// of the weights.
+inline constexpr const char* kSessionWeights = "session_weights";
+std::string SessionWeightsText(const std::vector<runtime::CalibrationSession>& sessions);
 
 }  // namespace moepack::cli

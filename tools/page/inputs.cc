@@ -11,6 +11,7 @@
 #include "libshard/plan/plan_file.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/document/manifest_json.h"
+#include "runtime-shim/experiment/document.h"
 #include "tools/reports/eval_read.h"
 
 namespace moepack::cli {
@@ -19,8 +20,8 @@ namespace {
 constexpr uint64_t kMaxDocumentBytes = 512u << 20;
 constexpr const char* kUnderstood =
     "report reads distributions (directories, or their distribution.json), plan.json, statistics "
-    "of profile and other formats that `moepack statistics` reads, what eval --json prints, and "
-    "refit.json";
+    "of profile and other formats that `moepack statistics` reads, what eval --json prints, "
+    "results of experiment, and refit.json";
 
 struct Document {
   std::string path, text;
@@ -59,6 +60,12 @@ Status ReadRefit(const Document& document, PageInputs& inputs) {
   return Ok();
 }
 
+Status ReadExperimentResults(const Document& document, PageInputs& inputs) {
+  SHARD_TRY(ExperimentResults results, ExperimentFromJson(document.path, document.json));
+  inputs.experiments.push_back({FileName(document.path), std::move(results)});
+  return Ok();
+}
+
 // The plan's layers are those of other inputs, which may follow it.
 Status NotePlan(const Document& document, PageInputs& inputs) {
   if (!inputs.plan_path.empty()) return Twice("plan", inputs.plan_path, document.path);
@@ -76,6 +83,7 @@ constexpr Kind kKinds[] = {
     {kPlanFormat, "plan", NotePlan},
     {kEvaluationFormat, "evaluation", ReadEvaluation},
     {kRefitFormat, "refit", ReadRefit},
+    {runtime::kExperimentFormat, "experiment", ReadExperimentResults},
 };
 
 const Kind* FindKind(const Json& document) {

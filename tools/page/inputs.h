@@ -10,6 +10,7 @@
 #include "libshard/stats/expert_scores.h"
 #include "manifest/document/manifest.h"
 #include "tools/reports/eval_report.h"
+#include "tools/reports/experiment_read.h"
 
 namespace moepack::cli {
 
@@ -24,6 +25,11 @@ struct PageEvaluation {
   EvalReport report;
 };
 
+struct PageExperiment {
+  std::string name;  // of the file, without directories
+  ExperimentResults results;
+};
+
 struct PageInputs {
   std::vector<PageInput> files;
 
@@ -36,16 +42,17 @@ struct PageInputs {
   std::vector<std::string> score_paths;
   std::vector<PageEvaluation> evaluations;
   std::vector<RefitRecord> refits;
+  std::vector<PageExperiment> experiments;
 
   // What a reader should know of inputs that do not belong together.
   std::vector<std::string> warnings;
 };
 
 // Reads directories of distributions, their distribution.json, plans, statistics and scores,
-// evaluations and records of refits, all of them hostile. Anything else is kUnsupported and named,
-// with the list of what is understood. kInvalidArgument for two distributions or two plans, and for
-// a plan alone, which does not say how many experts the model has; kMismatch for documents of
-// another model.
+// evaluations, experiments and records of refits, all of them hostile. Anything else is
+// kUnsupported and named, with the list of what is understood. kInvalidArgument for two
+// distributions or two plans, and for a plan alone, which does not say how many experts the model
+// has; kMismatch for documents of another model.
 Result<PageInputs> ReadPageInputs(const std::vector<std::string>& paths);
 
 }  // namespace moepack::cli

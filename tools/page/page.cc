@@ -13,9 +13,9 @@ namespace {
 
 using MakeSection = std::optional<PageSection> (*)(const PageInputs& inputs);
 // What it is and costs comes first, then why.
-constexpr MakeSection kSections[] = {BytesSection,   DamageSection,  RefitSection,
-                                     RoutingSection, CaptureSection, PlacementSection,
-                                     OverlapSection, NextSection,    InputsSection};
+constexpr MakeSection kSections[] = {
+    BytesSection,   DamageSection,    ExperimentSection, RefitSection, RoutingSection,
+    CaptureSection, PlacementSection, OverlapSection,    NextSection,  InputsSection};
 
 std::string ModelName(const PageInputs& inputs) {
   if (!inputs.distribution) return "Split of a model";

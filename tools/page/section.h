@@ -22,6 +22,7 @@ std::optional<PageSection> RoutingSection(const PageInputs& inputs);
 std::optional<PageSection> CaptureSection(const PageInputs& inputs);
 std::optional<PageSection> DamageSection(const PageInputs& inputs);
 std::optional<PageSection> RefitSection(const PageInputs& inputs);
+std::optional<PageSection> ExperimentSection(const PageInputs& inputs);
 std::optional<PageSection> PlacementSection(const PageInputs& inputs);
 std::optional<PageSection> OverlapSection(const PageInputs& inputs);
 std::optional<PageSection> NextSection(const PageInputs& inputs);

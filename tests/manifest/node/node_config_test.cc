@@ -26,12 +26,13 @@ Plan PlanWith(const ExpertIds& held, uint32_t experts, uint32_t top_k = 2) {
   return plan;
 }
 
-NodeConfig Make(const std::string& text, const Plan& plan, const Family& family = {}) {
+NodeConfig Make(const std::string& text, const Plan& plan, const Family& family = {},
+                uint32_t top_k = 0) {
   const auto config = ParseModelConfig("config.json", text);
   EXPECT_TRUE(config) << config.error().message;
   const std::string where = "config.json";
   const Routing routing = ResolveRouting(family, *config);
-  const auto made = MakeNodeConfig({where, text, *config, routing}, plan, 0);
+  const auto made = MakeNodeConfig({where, text, *config, routing, top_k}, plan, 0);
   EXPECT_TRUE(made) << made.error().message;
   return made ? *made : NodeConfig();
 }
@@ -54,6 +55,24 @@ TEST(NodeConfig, OnlyTheCountChangesAndFieldsKeepTheirOrder) {
 }
 )");
   EXPECT_THAT(made.notes, IsEmpty());
+}
+
+// A refit may be made for more experts per token.
+TEST(NodeConfig, ExpertsOfATokenAreThoseOfTheRefit) {
+  const NodeConfig made = Make(R"({"text_config": {"num_hidden_layers": 1, "num_experts": 6,
+                "num_experts_per_tok": 2}, "num_experts_per_tok": 2})",
+                               PlanWith({0, 2, 5}, 6), {}, 3);
+  const auto document = nlohmann::json::parse(made.text);
+  EXPECT_EQ(document["text_config"]["num_experts_per_tok"], 3);
+  EXPECT_EQ(document["num_experts_per_tok"], 2);
+  const std::string where = "config.json", text = R"({"num_hidden_layers": 1, "num_experts": 6})";
+  const auto config = ParseModelConfig(where, text);
+  ASSERT_TRUE(config);
+  const auto refused = MakeNodeConfig({where, text, *config, {}, 3}, PlanWith({0, 2, 5}, 6), 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "config.json: expected how many experts a token uses beside the number of experts, "
+            "found nothing");
 }
 
 TEST(NodeConfig, ANestedCountIsChangedWhereItIs) {

@@ -161,6 +161,17 @@ TEST_F(RefittedTiny, MissesExpertsThatTheRecordHas) {
               HasSubstr("group 0, layer 0: derived experts: expected \""));
 }
 
+TEST_F(RefittedTiny, RefusesNodesThatUseMoreExpertsThanTheyHave) {
+  const auto with_top_k = [](const char* name, const char* top_k) {
+    return TextOf(Verify(
+        With(name, [&](Json& document) { document["refit"]["parameters"]["top_k"] = top_k; })));
+  };
+  EXPECT_THAT(with_top_k("too-many", "99"),
+              HasSubstr("refit: parameters: top_k: expected at most 8, the experts of group 0 in "
+                        "layer 0, found 99"));
+  EXPECT_THAT(with_top_k("no-number", "all"), HasSubstr("top_k: expected a number up to"));
+}
+
 TEST_F(RefittedTiny, RefusesAnotherRefitVersion) {
   const std::string directory =
       With("version", [](Json& document) { document["refit"]["parameters"]["lambda"] = "0.1"; });

@@ -152,10 +152,22 @@ TEST_F(Evaluation, WithoutAllExpertsTheReferenceTeaches) {
   const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
   EXPECT_FALSE(summary.best_by_capture->split);
   EXPECT_TRUE(summary.best_by_capture->total);
+  // So gates on the split compare with the reference too.
+  const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<0")});
+  ASSERT_TRUE(failed) << failed.error().message;
+  EXPECT_EQ(FailedGates(summary, std::vector{*ParseGate("total_kld<0")})->size(), failed->size());
+  EXPECT_THAT(*failed, SizeIs(1));
+}
+
+TEST_F(Evaluation, AGateOnTheSplitNeedsSomethingToCompareWith) {
+  EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  for (EvalRow& row : summary.groups) row.split.reset();
+  summary.best_by_capture->split.reset();
   const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<1")});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Code::kInvalidArgument);
   EXPECT_THAT(failed.error().message, HasSubstr("--gate kld<1: expected a distribution"));
+  EXPECT_THAT(failed.error().message, HasSubstr("or --against SRC"));
 }
 
 TEST_F(Evaluation, CaptureIsMeasuredWithTheTeacherAndOnPolicy) {

@@ -25,6 +25,11 @@ TEST(ExperimentRow, SaysWhatWasDone) {
   EXPECT_EQ(Row("ranked", "", {}).label(), "split, ranked");
   EXPECT_EQ(Row("", "Q4_K_M", {}).label(), "quantization, Q4_K_M");
   EXPECT_EQ(Row("ranked", "Q4_K_M", {}).label(), "both, ranked, Q4_K_M");
+  ExperimentRow refitted = Row("ranked", "", {});
+  refitted.refitted = true;
+  EXPECT_EQ(refitted.label(), "refit, ranked");
+  refitted.recipe = "Q4_K_M";
+  EXPECT_EQ(refitted.label(), "refit, ranked, Q4_K_M");
 }
 
 TEST(ExperimentRow, DifferencesArePaired) {
@@ -43,6 +48,16 @@ TEST(ExperimentRow, IsComparedWithTheFirstOfItsKindAndRecipe) {
   EXPECT_EQ(BaselineOf(rows[2], rows), nullptr);
   EXPECT_EQ(BaselineOf(rows[3], rows), nullptr);
   EXPECT_EQ(BaselineOf(rows[4], rows), &rows[3]);
+}
+
+TEST(ExperimentRow, ARefittedSplitIsComparedWithTheSameSplitAsItWas) {
+  std::vector<ExperimentRow> rows = {Row("a", "", {}), Row("b", "", {}),  Row("b", "Q", {}),
+                                     Row("b", "", {}), Row("b", "Q", {}), Row("c", "", {})};
+  for (size_t i = 3; i < rows.size(); ++i) rows[i].refitted = true;
+  EXPECT_EQ(BaselineOf(rows[1], rows), &rows[0]);
+  EXPECT_EQ(BaselineOf(rows[3], rows), &rows[1]);
+  EXPECT_EQ(BaselineOf(rows[4], rows), &rows[2]);
+  EXPECT_EQ(BaselineOf(rows[5], rows), nullptr);
 }
 
 TEST(ExperimentRow, TheLargestErrorIsThatOfTheFirstSessions) {

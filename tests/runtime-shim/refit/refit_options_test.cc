@@ -13,6 +13,7 @@ TEST(RefitOptions, RecordGivesThemBack) {
   options.steps = {"router"};
   options.lambda = 0.125;
   options.pool = 7;
+  options.top_k = 4;
   options.memory = 1ull << 40;
   RefitRecord record;
   RecordOptions(options, record);
@@ -22,6 +23,7 @@ TEST(RefitOptions, RecordGivesThemBack) {
   RecordOptions(*read, again);
   EXPECT_EQ(again, record);
   EXPECT_EQ(read->lambda, 0.125);
+  EXPECT_EQ(read->top_k, 4u);
 }
 
 TEST(RefitOptions, UnknownStepsAreRefused) {
@@ -32,7 +34,7 @@ TEST(RefitOptions, UnknownStepsAreRefused) {
 }
 
 TEST(RefitOptions, ParametersThatAreNoNumbersAreNamed) {
-  for (const char* name : {"lambda", "fold", "memory"}) {
+  for (const char* name : {"lambda", "fold", "memory", "top_k"}) {
     RefitRecord record;
     RecordOptions({}, record);
     record.parameters[name] = "many";

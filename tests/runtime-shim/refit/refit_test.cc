@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/parallel.h"
@@ -208,6 +209,54 @@ TEST(Refit, RedoneLayerHasTheBitsOfTheStore) {
   const auto missing = RedoLayer(input, options, *store, 9);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("layer 9: expected one that was refitted"));
+}
+
+// Two of four experts are chosen in the model, three on the nodes.
+TEST(Refit, NodesMayUseMoreExperts) {
+  const fixtures::TempDir directory;
+  TinyRefit refit("qwen3moe");
+  RefitOptions three = SmallOptions();
+  three.top_k = 3;
+  const RefitRecord with = MustRun(refit, directory / "three", three);
+  const RefitRecord without = MustRun(refit, directory / "model");
+  EXPECT_EQ(with.parameters.at("top_k"), "3");
+  const auto chosen = [](const RefitOutcome& outcome) {
+    return std::accumulate(outcome.slot_tokens.begin(), outcome.slot_tokens.end(), uint64_t{0});
+  };
+  EXPECT_EQ(2 * chosen(with.outcomes[0]), 3 * chosen(without.outcomes[0]));
+  EXPECT_TRUE(with.outcomes[0].accepted);
+  three.top_k = 5;
+  const auto refused = refit.Run(directory / "five", three);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(refused.error().message,
+            "--top-k: expected at most 4, the experts of group 0 in layer 0, found 5");
+}
+
+// Such groups are refitted once, and the copy must be what a refit of its own would have given.
+TEST(Refit, GroupsWithTheSameExpertsGetTheSameValues) {
+  const fixtures::TempDir directory;
+  TinyRefit both("qwen3moe"), alone("qwen3moe");
+  both.plan = HalvesOf(*both.weights);
+  both.plan.groups.push_back(both.plan.groups[0]);
+  alone.plan = HalvesOf(*alone.weights);
+  const RefitRecord record = MustRun(both, directory / "both");
+  const RefitRecord single = MustRun(alone, directory / "alone");
+  const auto of_both = RefitStore::Open(directory / "both");
+  const auto of_alone = RefitStore::Open(directory / "alone");
+  ASSERT_TRUE(of_both && of_alone);
+  for (const auto& [layer, count] : both.weights->moe_layers) {
+    EXPECT_EQ(record.Find(layer, 2)->error_after, single.Find(layer, 0)->error_after);
+    const auto copy = of_both->Read(layer, 2), own = of_alone->Read(layer, 0);
+    ASSERT_TRUE(copy && *copy && own && *own);
+    EXPECT_EQ((*copy)->group, 2u);
+    EXPECT_EQ((*copy)->down, (*own)->down);
+    EXPECT_EQ((*copy)->gate, (*own)->gate);
+    EXPECT_EQ((*copy)->router, (*own)->router);
+    const auto other = of_both->Read(layer, 1);
+    ASSERT_TRUE(other && *other);
+    EXPECT_NE((*other)->down, (*own)->down);
+  }
 }
 
 TEST(Refit, OverlayExpertsStay) {

@@ -34,6 +34,28 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   EXPECT_THAT(ReadAll(workspace / "node/moepack_node.json"), HasSubstr("\"refit\": "));
 }
 
+// The nodes are told of it: in GGUF's metadata, in config.json, and by the runtime.
+TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
+  const Workspace workspace;
+  const std::string refit =
+      std::string(
+          "build fixtures/tiny-moe --groups 2 --refit --top-k 4 --steps ridge --no-verify") +
+      kTexts;
+  const ToolRun run = workspace.Moepack(refit + " --quantize Q8_0 -o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const ToolRun check = workspace.Moepack("check out");
+  EXPECT_EQ(check.status, 0) << check.out << check.err;
+  ASSERT_EQ(workspace.Moepack("assemble out --group 0 -o node").status, 0);
+  const ToolRun keys = workspace.Moepack("list-tensors node --summary");
+  EXPECT_THAT(keys.out, HasSubstr("top-4")) << keys.out;
+  const ToolRun again =
+      workspace.Moepack("build fixtures/tiny-moe --groups 2 --refit-store out.refit -o plain");
+  ASSERT_EQ(again.status, 0) << again.err;
+  ASSERT_EQ(workspace.Moepack("assemble plain --group 1 -o hf").status, 0);
+  EXPECT_THAT(ReadAll(workspace / "hf/config.json"), HasSubstr("\"num_experts_per_tok\": 4"));
+  EXPECT_EQ(workspace.Moepack("check plain").status, 0);
+}
+
 TEST(BuildRefit, WritesADistributionFromRefit) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);

@@ -89,6 +89,52 @@ TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
   EXPECT_THAT(output.err, HasSubstr("-o or --store is required"));
 }
 
+// The statistics say which group a session is for, so a group's own sessions weigh more.
+TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
+  const ToolRun profiled = workspace_.Moepack(
+      "profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
+  ASSERT_EQ(profiled.status, 0) << profiled.err;
+  const std::string text =
+      "--text fixtures/texts/held-out.jsonl --context 64 --least-tokens 20 "
+      "--steps ridge ";
+  const ToolRun alike = Refit(text + "--store alike");
+  ASSERT_EQ(alike.status, 0) << alike.err;
+  EXPECT_THAT(ReadAll(workspace_ / "alike/refit.json"),
+              HasSubstr("\"session_weights\": \"alike\""));
+  const ToolRun run = Refit(text + "--statistics s.json -o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("placement: "));
+  EXPECT_EQ(ReadAll(workspace_ / "out.refit/refit.json").find("\"alike\""), std::string::npos);
+  EXPECT_NE(ReadAll(workspace_ / "out.refit/layer-000-group-000.safetensors"),
+            ReadAll(workspace_ / "alike/layer-000-group-000.safetensors"));
+  EXPECT_THAT(ReadAll(workspace_ / "out/distribution.json"), HasSubstr("\"rule\": \"table\""));
+  // Whoever changes the weights makes another refit.
+  const ToolRun other = Refit(text + "--store out.refit");
+  EXPECT_EQ(other.status, 6);
+  EXPECT_THAT(other.err, HasSubstr("out.refit: parameters: expected those of this refit"));
+}
+
+TEST_F(RefitCommand, StatisticsOfGroupsThatAreAlikeSayNothing) {
+  ASSERT_EQ(workspace_
+                .Moepack("profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o "
+                         "s.json")
+                .status,
+            0);
+  ASSERT_EQ(workspace_
+                .Moepack("plan fixtures/tiny-moe --groups 2 --statistics s.json --partition same "
+                         "-o plan.json --force")
+                .status,
+            0);
+  const ToolRun run = Refit(std::string(kFewTexts) + "--statistics s.json --store kept");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("placement: none, because one group suits every session best"));
+  // Groups with the same experts are refitted once and get the same values.
+  std::string first = ReadAll(workspace_ / "kept/layer-000-group-000.safetensors"),
+              second = ReadAll(workspace_ / "kept/layer-000-group-001.safetensors");
+  ASSERT_EQ(first.size(), second.size());
+  EXPECT_EQ(first.substr(first.size() / 2), second.substr(second.size() / 2));
+}
+
 TEST_F(RefitCommand, TooLittleTextIsRefused) {
   const ToolRun run = Refit("--tokens 1,2,3 --store kept");
   EXPECT_EQ(run.status, 2);

@@ -102,6 +102,10 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalToken
       {"looks", arguments.looks},
       {"until_error", arguments.until_error > 0 ? Json(arguments.until_error) : Json(nullptr)},
       {"executor", arguments.runtime.executor}};
+  for (const std::string& text : arguments.refit_texts) {
+    SHARD_TRY(const std::string digest, FileDigest(text));
+    setup["refit"].push_back({{"text", FileName(text)}, {"sha256", digest}});
+  }
   return setup;
 }
 
@@ -131,6 +135,7 @@ Status CheckOutput(const ExperimentArguments& arguments) {
   std::vector<std::string> inputs = arguments.texts.texts;
   inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
                 arguments.plan.statistics_files.end());
+  inputs.insert(inputs.end(), arguments.refit_texts.begin(), arguments.refit_texts.end());
   inputs.insert(inputs.end(), {arguments.experiment, arguments.imatrix});
   return CheckOutputFile(arguments.out, inputs, true);
 }
@@ -243,9 +248,9 @@ Result<int> Run(ExperimentArguments& arguments) {
   ExperimentModels models{arguments, model, std::move(splits), arguments.out + ".work", {}};
   SHARD_TRY(Prepared prepared, Prepare(models));
   if (arguments.dry_run) return DryRun(models, prepared);
-  if (!arguments.recipes.empty()) SHARD_CHECK(MakeWork(models, prepared.setup));
+  if (NeedsWork(models)) SHARD_CHECK(MakeWork(models, prepared.setup));
   SHARD_CHECK(RunAll(models, prepared));
-  if (!arguments.recipes.empty()) RemoveWork(models);
+  if (NeedsWork(models)) RemoveWork(models);
   const Json document = runtime::ExperimentToJson(prepared.setup, prepared.rule, prepared.state);
   SHARD_CHECK(arguments.json
                   ? WriteJsonResult(document)

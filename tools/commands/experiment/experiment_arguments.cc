@@ -104,6 +104,7 @@ Status ReadValues(PlanReader& plan, ExperimentArguments& arguments) {
   SHARD_CHECK(plan.Texts("strategies", "--strategies", arguments.strategies));
   SHARD_CHECK(plan.Texts("recipes", "--recipes", arguments.recipes));
   SHARD_CHECK(plan.Text("imatrix", "--imatrix", arguments.imatrix));
+  SHARD_CHECK(plan.Texts("refit", "--refit-text", arguments.refit_texts));
   SHARD_TRY(const auto groups, plan.Count("groups", "--groups", 1, kMaxGroups));
   if (groups) arguments.plan.groups = *groups;
   SHARD_TRY(const auto eligible, plan.Count("eligible", "--eligible", 1, kMaxGroups));
@@ -188,6 +189,10 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
       ->delimiter(',')
       ->allow_extra_args(false);
   AddStatisticsOptions(app, arguments.plan);
+  app.add_option("--refit-text", arguments.refit_texts,
+                 "Refit every split on these texts too, as `moepack refit` does, and measure what "
+                 "is left. They may not be held-out texts. Default: no refit.")
+      ->type_name("FILE");
   StartSection(app, Section::kTypes);
   app.add_option("--recipes", arguments.recipes,
                  "Quantize the model to each of these as well, with and without the split: "

@@ -19,8 +19,9 @@ struct ExperimentArguments {
   TextArguments texts;       // held out
   PlanOptions plan;          // groups, eligible, statistics; each strategy sets the partition
   std::vector<std::string> strategies;
-  std::vector<std::string> recipes;  // none: nothing is quantized
-  std::string imatrix;               // for the recipes; "" for none
+  std::vector<std::string> recipes;      // none: nothing is quantized
+  std::string imatrix;                   // for the recipes; "" for none
+  std::vector<std::string> refit_texts;  // that splits are refitted on; none: no refit
   uint32_t race_tokens = 32;
   double until_error = 0;  // 0: all sessions run
   uint32_t looks = 0;      // 0: kUsualLooks with until_error, else 1

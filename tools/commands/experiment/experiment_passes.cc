@@ -11,6 +11,7 @@
 #include "runtime-shim/eval/participants.h"
 #include "runtime-shim/model/bos_token.h"
 #include "tools/base/progress.h"
+#include "tools/commands/experiment/experiment_refit.h"
 #include "tools/commands/pack_files.h"
 
 namespace moepack::cli {
@@ -60,6 +61,32 @@ uint32_t CountGroups(const ExperimentModels& models) {
   return static_cast<uint32_t>(groups);
 }
 
+// What every pass evaluates alike. `runs` of the pass's own weights run side by side.
+std::unique_ptr<OpenedPass> BeginPass(const ExperimentModels& models,
+                                      std::shared_ptr<LoadedModel> own,
+                                      std::shared_ptr<LoadedModel> against, uint32_t runs) {
+  const RuntimeArguments& runtime = models.arguments.runtime;
+  auto pass = std::make_unique<OpenedPass>();
+  runtime::EvalOptions& options = pass->options;
+  options.context = runtime.context;
+  options.generate = 0;
+  options.progress = models.progress;
+  options.chunk =
+      runtime::FitEvalChunk(*own->model, runs, against ? against->model.get() : nullptr,
+                            options.context, RunMemory(runtime, models.arguments.memory));
+  runtime::EvalInput& input = pass->input;
+  for (const auto& [layer, expert_count] : own->weights->moe_layers)
+    input.routers[layer] = own->model->spec().layer[layer].router;
+  input.bos = runtime::BosToken(own->weights->metadata);
+  if (against) {
+    input.reference = runtime::Participate(
+        "reference", *against->model,
+        runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
+  }
+  pass->models = {std::move(own), std::move(against)};
+  return pass;
+}
+
 // Loads the model, of which `reference` is the one before quantization, or null.
 Result<std::unique_ptr<OpenedPass>> OpenModels(const ExperimentModels& models,
                                                const std::string& source,
@@ -73,28 +100,14 @@ Result<std::unique_ptr<OpenedPass>> OpenModels(const ExperimentModels& models,
     SHARD_TRY(LoadedModel whole, LoadModel(*reference, runtime, executor));
     against = std::make_shared<LoadedModel>(std::move(whole));
   }
-  auto pass = std::make_unique<OpenedPass>();
-  runtime::EvalOptions& options = pass->options;
-  options.context = runtime.context;
-  options.generate = 0;
-  options.progress = models.progress;
   const uint32_t runs = CountGroups(models) + 1;
-  options.chunk =
-      runtime::FitEvalChunk(*own->model, runs, against ? against->model.get() : nullptr,
-                            options.context, RunMemory(runtime, models.arguments.memory));
+  auto pass = BeginPass(models, own, against, runs);
+  const runtime::EvalOptions& options = pass->options;
   runtime::EvalInput& input = pass->input;
   const runtime::Weights& weights = *own->weights;
-  for (const auto& [layer, expert_count] : weights.moe_layers)
-    input.routers[layer] = own->model->spec().layer[layer].router;
-  input.bos = runtime::BosToken(weights.metadata);
   input.full =
       runtime::Participate("unmasked", *own->model,
                            runtime::EligibleExperts(weights, std::nullopt, true), options, runs);
-  if (against) {
-    input.reference = runtime::Participate(
-        "reference", *against->model,
-        runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
-  }
   for (const ExperimentSplit& split : models.splits) {
     for (size_t group = 0; group < split.plan.groups.size(); ++group) {
       input.groups.push_back(runtime::Participate(Cat(split.strategy, " ", group), *own->model,
@@ -102,7 +115,28 @@ Result<std::unique_ptr<OpenedPass>> OpenModels(const ExperimentModels& models,
                                                   runs));
     }
   }
-  pass->models = {own, against};
+  return pass;
+}
+
+// Loads the refitted split and the model that it is compared with. Its groups have experts of their
+// own, so there is no unmasked run of its weights.
+Result<std::unique_ptr<OpenedPass>> OpenRefitted(const ExperimentModels& models,
+                                                 const ExperimentSplit& split,
+                                                 const std::string& recipe) {
+  const RuntimeArguments& runtime = models.arguments.runtime;
+  SHARD_TRY(const auto executor, OpenExecutor(runtime));
+  SHARD_TRY(LoadedModel whole, LoadModel(runtime.source, runtime, executor));
+  const auto against = std::make_shared<LoadedModel>(std::move(whole));
+  SHARD_TRY(const std::string distribution, MakeRefitted(models, split, recipe, *against));
+  SHARD_TRY(LoadedModel loaded, LoadModel(distribution, RuntimeArguments(), executor));
+  const auto own = std::make_shared<LoadedModel>(std::move(loaded));
+  const auto runs = static_cast<uint32_t>(split.plan.groups.size());
+  auto pass = BeginPass(models, own, against, runs);
+  for (uint32_t group = 0; group < runs; ++group) {
+    pass->input.groups.push_back(runtime::Participate(
+        Cat(split.strategy, " ", group), *own->model,
+        runtime::EligibleExperts(*own->weights, group, true), pass->options, runs, group));
+  }
   return pass;
 }
 
@@ -116,21 +150,35 @@ void AddSplitParts(const ExperimentModels& models, size_t row, ExperimentPass& p
 }
 
 void AddSplitRows(const ExperimentModels& models, const std::string& recipe, size_t size,
-                  std::vector<ExperimentRow>& rows) {
+                  bool refitted, std::vector<ExperimentRow>& rows) {
   for (const ExperimentSplit& split : models.splits)
-    rows.push_back({split.strategy, recipe, split.eligible, split.node_bytes[size], {}});
+    rows.push_back({split.strategy, recipe, split.eligible, split.node_bytes[size], {}, refitted});
+}
+
+// One pass for each refitted row, as each has weights of its own.
+void AddRefitPasses(const ExperimentModels& models, const std::string& recipe, size_t row,
+                    std::vector<ExperimentPass>& passes) {
+  for (const ExperimentSplit& split : models.splits) {
+    ExperimentPass& pass = passes.emplace_back();
+    pass.name = Cat(recipe.empty() ? "" : recipe + ", ", split.strategy, " refitted");
+    pass.open = [&models, &split, recipe] { return OpenRefitted(models, split, recipe); };
+    pass.parts.push_back({row++, {0, split.plan.groups.size()}});
+  }
 }
 
 }  // namespace
 
 std::vector<ExperimentRow> ExperimentRows(const ExperimentModels& models) {
   std::vector<ExperimentRow> rows;
-  AddSplitRows(models, "", 0, rows);
+  AddSplitRows(models, "", 0, false, rows);
   const std::vector<std::string>& recipes = models.arguments.recipes;
   for (size_t i = 0; i < recipes.size(); ++i) {
     rows.push_back({"", recipes[i], std::nullopt, std::nullopt, {}});
-    AddSplitRows(models, recipes[i], i + 1, rows);
+    AddSplitRows(models, recipes[i], i + 1, false, rows);
   }
+  if (models.arguments.refit_texts.empty()) return rows;
+  AddSplitRows(models, "", 0, true, rows);
+  for (size_t i = 0; i < recipes.size(); ++i) AddSplitRows(models, recipes[i], i + 1, true, rows);
   return rows;
 }
 
@@ -152,6 +200,12 @@ std::vector<ExperimentPass> ExperimentPasses(const ExperimentModels& models) {
     AddSplitParts(models, row + 1, pass);
     row += models.splits.size() + 1;
   }
+  if (models.arguments.refit_texts.empty()) return passes;
+  AddRefitPasses(models, "", row, passes);
+  for (const std::string& recipe : models.arguments.recipes) {
+    row += models.splits.size();
+    AddRefitPasses(models, recipe, row, passes);
+  }
   return passes;
 }
 
@@ -163,7 +217,13 @@ std::vector<size_t> NodesOfRows(const ExperimentModels& models) {
 }
 
 uint64_t RunsOfPass(const ExperimentModels& models, size_t pass) {
-  return CountGroups(models) + (pass == 0 ? 1 : 2);
+  const size_t whole = 1 + models.arguments.recipes.size();
+  if (pass < whole) return CountGroups(models) + (pass == 0 ? 1 : 2);
+  return models.splits[(pass - whole) % models.splits.size()].plan.groups.size() + 1;
+}
+
+bool NeedsWork(const ExperimentModels& models) {
+  return !models.arguments.recipes.empty() || !models.arguments.refit_texts.empty();
 }
 
 Status MakeWork(const ExperimentModels& models, const Json& setup) {
@@ -185,6 +245,9 @@ void RemoveWork(const ExperimentModels& models) {
   std::error_code ignored;
   for (const std::string& recipe : models.arguments.recipes)
     fs::remove(QuantizedFile(models, recipe), ignored);
+  for (const ExperimentSplit& split : models.splits) {
+    for (const fs::path& path : RefitPaths(models, split)) fs::remove_all(path, ignored);
+  }
   fs::remove(models.work / kSetupFile, ignored);
   fs::remove(models.work, ignored);
 }

@@ -17,23 +17,27 @@ struct ExperimentModels {
   const ExperimentArguments& arguments;
   const MoeModel& model;
   std::vector<ExperimentSplit> splits;
-  std::filesystem::path work;  // where quantized models lie until the experiment is complete
+  std::filesystem::path work;  // where quantized and refitted ones lie until it is complete
   // What a session of a pass tells while it runs: tokens of all its runs; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 // Rows in the order of the report: the splits of the model as it is stored; then for each recipe
-// quantization alone, and the splits of the quantized model.
+// quantization alone, and the splits of the quantized model; then, with texts for it, the refitted
+// splits as they are stored, and for each recipe.
 std::vector<runtime::ExperimentRow> ExperimentRows(const ExperimentModels& models);
-// The passes that measure them: one for the model, one per recipe. Borrows `models`.
+// The passes that measure them: one for the model, one per recipe, and one for each refitted row.
+// Borrows `models`.
 std::vector<runtime::ExperimentPass> ExperimentPasses(const ExperimentModels& models);
 // Of each row: how many nodes a session of it has.
 std::vector<size_t> NodesOfRows(const ExperimentModels& models);
 // How many times a token of a session runs in a pass.
 uint64_t RunsOfPass(const ExperimentModels& models, size_t pass);
 
-// Makes the directory of the quantized models. Those that an experiment of another setup left are
-// removed.
+// Whether anything is written besides the results.
+bool NeedsWork(const ExperimentModels& models);
+// Makes the directory of quantized and refitted models. Those that an experiment of another setup
+// left are removed.
 Status MakeWork(const ExperimentModels& models, const Json& setup);
 // Removes the directory.
 void RemoveWork(const ExperimentModels& models);

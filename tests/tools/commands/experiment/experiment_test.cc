@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -97,6 +99,37 @@ TEST_F(ExperimentCommand, TellsQuantizationFromTheSplit) {
   EXPECT_GT(kld(2), kld(1));
   EXPECT_LT(document["rows"][2]["node_bytes"], document["rows"][0]["node_bytes"]);
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
+}
+
+TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheSplitAsItWas) {
+  // Every third session is enough.
+  std::istringstream all(ReadAll(workspace_ / "fixtures/texts/calibration.jsonl"));
+  std::string some, line;
+  for (int i = 0; std::getline(all, line); ++i) some += i % 3 == 0 ? line + "\n" : "";
+  WriteAll(workspace_ / "some.jsonl", some);
+  const std::string with_refit =
+      model_ + "--strategies contiguous --recipes Q8_0 --refit-text some.jsonl -o e.json";
+  const ToolRun run = workspace_.Moepack("experiment " + with_refit);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("layer 0, group 1: error "));
+  const Json document = Document();
+  ASSERT_EQ(document["rows"].size(), 5u);
+  const Json &plain = document["rows"][0], &refit = document["rows"][3],
+             &both = document["rows"][4];
+  EXPECT_EQ(refit["row"], "refit, contiguous");
+  EXPECT_TRUE(refit["refitted"].get<bool>());
+  EXPECT_FALSE(plain["refitted"].get<bool>());
+  EXPECT_EQ(refit["node_bytes"], plain["node_bytes"]);
+  EXPECT_EQ(refit["difference"]["from"], "split, contiguous");
+  EXPECT_LT(refit["difference"]["kld"]["mean"].get<double>(), -0.3);
+  EXPECT_EQ(both["row"], "refit, contiguous, Q8_0");
+  EXPECT_EQ(both["difference"]["from"], "both, contiguous, Q8_0");
+  EXPECT_NEAR(both["figures"]["any"]["kld"]["mean"].get<double>(),
+              refit["figures"]["any"]["kld"]["mean"].get<double>(), 0.1);
+  EXPECT_EQ(document["setup"]["refit"][0]["text"], "some.jsonl");
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
+  EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous --refit-text texts.jsonl -o f.json", 2),
+              HasSubstr("held-out session"));
 }
 
 TEST_F(ExperimentCommand, GoesOnAndEndsWithTheSameBytes) {

@@ -1,0 +1,19 @@
+// How many experts a token uses on the nodes of a refit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libshard/base/result.h"
+#include "libshard/refit/refit_record.h"
+
+namespace moepack {
+
+// The parameter of a record that says it.
+inline constexpr const char* kNodeTopK = "top_k";
+
+// 0: as many as in the model, also where the record does not say. kCorrupt, with `where`, for what
+// is no number or beyond what layers can have.
+Result<uint32_t> NodeTopK(const std::string& where, const RefitRecord& record);
+
+}  // namespace moepack

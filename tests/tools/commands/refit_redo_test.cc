@@ -1,0 +1,104 @@
+// verify --redo: one layer of a refit is computed again.
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kRedoTexts = " --text fixtures/texts/manual.md fixtures/texts/header.txt ";
+
+class VerifyRedo : public testing::Test {
+ protected:
+  VerifyRedo() {
+    const ToolRun built = workspace_.Moepack(
+        Refit("out") + " --no-verify --context 64 --least-tokens 20 --steps ridge,router");
+    EXPECT_EQ(built.status, 0) << built.err;
+  }
+  static std::string Refit(const std::string& out) {
+    return "build fixtures/tiny-moe --groups 2 --refit -o " + out + kRedoTexts;
+  }
+  ToolRun Redo(const std::string& rest) const {
+    return workspace_.Moepack("verify out --against fixtures/tiny-moe " + rest);
+  }
+  // Refused before anything is computed: the report is not printed.
+  void ExpectRedoRefused(const std::string& rest, int status, const std::string& message) const {
+    const ToolRun run = Redo(rest);
+    EXPECT_EQ(run.status, status) << run.out;
+    EXPECT_THAT(run.err, HasSubstr(message));
+    EXPECT_EQ(run.out, "");
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(VerifyRedo, ALayerThatIsComputedAgainHasTheSameBits) {
+  const ToolRun run = Redo(std::string("--redo 1") + kRedoTexts);
+  EXPECT_EQ(run.status, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("ok  refit-redo"));
+  EXPECT_THAT(run.out, HasSubstr("note: refit-redo: layer 1: 2 groups, "));
+  EXPECT_THAT(run.out, HasSubstr(" values: the same bits\n"));
+}
+
+// The store's files are what its record says, so a wrong one has to be made by a refit.
+TEST_F(VerifyRedo, BitsThatNoRefitGivesAreFound) {
+  const ToolRun other = workspace_.Moepack(
+      Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge --lambda 0.5");
+  ASSERT_EQ(other.status, 0) << other.err;
+  // Its record claims the method of the first.
+  std::string record = ReadAll(workspace_ / "other/distribution.json");
+  const auto exchange = [&](const std::string& from, const std::string& to) {
+    const size_t at = record.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    record.replace(at, from.size(), to);
+  };
+  exchange("\"lambda\": \"0.5\"", "\"lambda\": \"0.01\"");
+  WriteAll(workspace_ / "other/distribution.json", record);
+  std::string store = ReadAll(workspace_ / "other.refit/refit.json");
+  const size_t at = store.find("\"lambda\": \"0.5\"");
+  ASSERT_NE(at, std::string::npos);
+  store.replace(at, 15, "\"lambda\": \"0.01\"");
+  WriteAll(workspace_ / "other.refit/refit.json", store);
+  const ToolRun run = workspace_.Moepack(
+      std::string("verify other --against fixtures/tiny-moe --redo 0") + kRedoTexts);
+  EXPECT_EQ(run.status, 6) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("FAIL  refit-redo"));
+  EXPECT_THAT(run.out, HasSubstr("error: refit-redo: layer 0, group 0: errors, tokens and "
+                                 "neurons: expected an error of "));
+  EXPECT_THAT(run.out, HasSubstr("down: expected the bits of the store, found others in "));
+}
+
+TEST_F(VerifyRedo, WhatTheRefitWasNotMadeOfIsRefused) {
+  ExpectRedoRefused("--redo 1 --text fixtures/texts/manual.md", 6,
+                    "--text: expected the texts of the refit, found others than manual.md, "
+                    "header.txt");
+  ExpectRedoRefused(std::string("--redo 7") + kRedoTexts, 2,
+                    "--redo: expected a layer that was refitted, found 7");
+  ExpectRedoRefused(std::string("--redo 1 --refit-store nothing") + kRedoTexts, 5,
+                    "nothing/refit.json");
+  const ToolRun other = workspace_.Moepack(
+      Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge");
+  ASSERT_EQ(other.status, 0) << other.err;
+  ExpectRedoRefused(std::string("--redo 1 --refit-store other.refit") + kRedoTexts, 6,
+                    "other.refit: record: expected that of out, found another");
+}
+
+TEST_F(VerifyRedo, OptionsThatNeedEachOtherAreNamed) {
+  const ToolRun alone = workspace_.Moepack("verify out --redo 1");
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_THAT(alone.err, HasSubstr("--against"));
+  const ToolRun text = Redo(kRedoTexts);
+  EXPECT_EQ(text.status, 2);
+  EXPECT_THAT(text.err, HasSubstr("--redo"));
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o plain --no-verify").status,
+            0);
+  const ToolRun plain = workspace_.Moepack(
+      std::string("verify plain --against fixtures/tiny-moe --redo 1") + kRedoTexts);
+  EXPECT_EQ(plain.status, 2);
+  EXPECT_THAT(plain.err, HasSubstr("plain: expected a refitted distribution, found none"));
+}
+
+}  // namespace
+}  // namespace moepack::cli

@@ -1,0 +1,60 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/page/page_sample.h"
+
+namespace moepack::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A split, and the same refitted.
+PageInputs WithExperiment() {
+  ExperimentFigures split;
+  split.row = "split, <same>";
+  split.node_bytes = 11'700'000;
+  split.sessions = 11;
+  split.kld = {1.0625, 0.0625};
+  split.loss = {0.75, 0.05};
+  split.top1 = {0.469, 0.01};
+  ExperimentFigures refit = split;
+  refit.row = "refit, <same>";
+  refit.refitted = true;
+  refit.kld = {0.1875, 0.01};
+  refit.from = "split, <same>";
+  refit.change = {{-0.875, 0.05}};
+  PageInputs inputs;
+  inputs.experiments = {{"e.json", {true, {split, refit}}}};
+  return inputs;
+}
+
+TEST(ExperimentSectionTest, TableHasEveryRow) {
+  const auto section = ExperimentSection(WithExperiment());
+  ASSERT_TRUE(section);
+  EXPECT_THAT(TableOf(section->body, "table-experiment-1"),
+              ElementsAre(ElementsAre("row", "a node", "KLD", "lost nats", "same top-1",
+                                      "compared with", "change of KLD"),
+                          ElementsAre("split, &lt;same&gt;", "11.7 MB", "1.0625 ± 0.0625",
+                                      "0.7500 ± 0.0500", "46.9 %", "-", "-"),
+                          ElementsAre("refit, &lt;same&gt;", "11.7 MB", "0.1875 ± 0.0100",
+                                      "0.7500 ± 0.0500", "46.9 %", "split, &lt;same&gt;",
+                                      "-0.8750 ± 0.0500")));
+  EXPECT_THAT(section->body, HasSubstr("on 11 held-out sessions; whiskers"));
+  EXPECT_EQ(CountOf(section->body, "class=\"whisker\""), 2u);
+}
+
+TEST(ExperimentSectionTest, SaysWhatTheBestRefitLeaves) {
+  const auto section = ExperimentSection(WithExperiment());
+  ASSERT_EQ(section->findings.size(), 1u);
+  EXPECT_THAT(section->findings.front(), HasSubstr("from 1.062 to <b>0.188 nats</b>"));
+}
+
+TEST(ExperimentSectionTest, ThereIsNoneWithoutSessions) {
+  PageInputs inputs;
+  EXPECT_FALSE(ExperimentSection(inputs));
+  inputs.experiments = {{"e.json", {}}};
+  EXPECT_FALSE(ExperimentSection(inputs));
+}
+
+}  // namespace
+}  // namespace moepack::cli

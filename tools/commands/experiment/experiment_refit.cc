@@ -1,0 +1,70 @@
+#include "tools/commands/experiment/experiment_refit.h"
+
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/text/text.h"
+#include "libshard/pack/refit_tensors.h"
+#include "manifest/write/bundle.h"
+#include "tools/base/progress.h"
+#include "tools/commands/refit_run.h"
+#include "tools/options/options.h"
+
+namespace moepack::cli {
+namespace {
+
+fs::path ExperimentStore(const ExperimentModels& models, const ExperimentSplit& split) {
+  return models.work / Cat(split.strategy, kRefitStoreSuffix);
+}
+
+fs::path RefittedPath(const ExperimentModels& models, const ExperimentSplit& split,
+                      const std::string& recipe) {
+  return models.work / (recipe.empty() ? split.strategy : Cat(split.strategy, "-", recipe));
+}
+
+// Layers that the store has already are not refitted again.
+Status RefitSplit(const ExperimentModels& models, const ExperimentSplit& split,
+                  const LoadedModel& whole) {
+  RefitArguments refit;
+  refit.texts.texts = models.arguments.refit_texts;
+  refit.held_out = models.arguments.texts.texts;
+  refit.options.context = models.arguments.runtime.context;
+  refit.options.jobs = models.arguments.runtime.jobs;
+  const RefitRun run{whole, split.plan, models.model.Version(""), refit,
+                     ExperimentStore(models, split).string()};
+  SHARD_CHECK(RunRefit(run));
+  return Ok();
+}
+
+}  // namespace
+
+std::vector<fs::path> RefitPaths(const ExperimentModels& models, const ExperimentSplit& split) {
+  std::vector<fs::path> paths = {ExperimentStore(models, split), RefittedPath(models, split, "")};
+  for (const std::string& recipe : models.arguments.recipes)
+    paths.push_back(RefittedPath(models, split, recipe));
+  return paths;
+}
+
+Result<std::string> MakeRefitted(const ExperimentModels& models, const ExperimentSplit& split,
+                                 const std::string& recipe, const LoadedModel& whole) {
+  const fs::path out = RefittedPath(models, split, recipe);
+  SHARD_TRY(const bool there, IsThere(out));
+  if (there) return out.string();
+  SHARD_CHECK(RefitSplit(models, split, whole));
+  SHARD_TRY(const RefitStore store, RefitStore::Open(ExperimentStore(models, split)));
+  SHARD_TRY(const RefitTensors refit, RefitTensors::Of(store, models.model, split.plan));
+  manifest::WriteOptions options;
+  options.slice.refit = &refit;
+  if (!recipe.empty()) options.gguf = RecipeFor(models.arguments, recipe);
+  if (recipe.empty() && models.model.checkpoint().is_gguf()) options.gguf.emplace();
+  Progress progress("writing");
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SourceArguments source;
+  source.source = models.arguments.runtime.source;
+  source.model = models.arguments.runtime.load.model;
+  SHARD_TRY(MoeModel model, OpenModel(source));
+  SHARD_CHECK(manifest::WriteDistribution(std::move(model), split.plan, out.string(), options));
+  return out.string();
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,206 @@
+#include "tools/commands/refit_redo.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/text.h"
+#include "libshard/refit/refit_store.h"
+#include "manifest/document/manifest.h"
+#include "runtime-shim/model/bos_token.h"
+#include "runtime-shim/refit/refit.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/commands/refit_run.h"
+#include "tools/options/options.h"
+#include "tools/options/source.h"
+
+namespace moepack::cli {
+namespace {
+
+constexpr const char* kRedoRule = "refit-redo";
+constexpr uint32_t kMostLayers = 4096;
+
+// What the refit was made of, read again.
+struct RedoInputs {
+  manifest::Manifest manifest;
+  std::optional<RefitStore> store;
+  LoadedModel whole;
+  std::vector<TokenSession> texts;
+  runtime::RefitOptions options;
+};
+
+std::string RedoStoreOf(const std::string& directory, const RedoArguments& arguments) {
+  if (!arguments.store.empty()) return arguments.store;
+  const std::string name = directory.substr(0, directory.find_last_not_of('/') + 1);
+  return name + kRefitStoreSuffix;
+}
+
+Status ReadRecords(const std::string& directory, const RedoArguments& arguments,
+                   RedoInputs& inputs) {
+  SHARD_TRY(inputs.manifest, manifest::ReadManifest(directory));
+  if (!inputs.manifest.refit)
+    return Error{Code::kInvalidArgument,
+                 Cat(Shown(directory), ": expected a refitted distribution, found none"),
+                 "leave --redo out"};
+  SHARD_TRY(inputs.store, RefitStore::Open(RedoStoreOf(directory, arguments)));
+  const std::string where = inputs.store->directory().string();
+  if (inputs.store->record() != *inputs.manifest.refit)
+    return Error{
+        Code::kMismatch,
+        Cat(Shown(where), ": record: expected that of ", Shown(directory), ", found another"),
+        "--refit-store names the store that the distribution was made with"};
+  if (inputs.store->record().Find(*arguments.layer, 0) == nullptr)
+    return Error{Code::kInvalidArgument,
+                 Cat("--redo: expected a layer that was refitted, found ", *arguments.layer)};
+  SHARD_TRY(inputs.options, runtime::OptionsOf(where, inputs.store->record()));
+  return Ok();
+}
+
+Status CheckTexts(const RefitRecord& record, const std::vector<TokenSession>& texts) {
+  const std::vector<CalibrationText> found = CalibrationOf(texts);
+  if (found == record.calibration) return Ok();
+  std::vector<std::string> names;
+  for (const CalibrationText& text : record.calibration) names.push_back(text.name);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return Error{
+      Code::kMismatch,
+      Cat("--text: expected the texts of the refit, found others than ",
+          names.empty() ? "none" : Join(names, ", "), " in this order and with these tokens"),
+      "distribution.json has their digests under refit.calibration"};
+}
+
+Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& arguments,
+                 RedoInputs& inputs) {
+  RuntimeArguments runtime;
+  runtime.source = options.against;
+  runtime.load.model.family_file = options.family_file;
+  runtime.load.model.config_file = options.config_file;
+  runtime.jobs = static_cast<uint32_t>(options.jobs);
+  inputs.options.jobs = runtime.jobs;
+  SHARD_TRY(const moepack::Source source, OpenSource(runtime.source));
+  SHARD_TRY(const MoeModel model, MoeModel::Open(source, runtime.load.model));
+  const std::string& expected = inputs.store->record().model;
+  if (model.Version("") != expected)
+    return Error{Code::kMismatch, Cat(WithoutSecrets(runtime.source), ": model version: expected ",
+                                      expected, " as in the refit, found ", model.Version(""))};
+  SHARD_TRY(auto executor, OpenExecutor(runtime));
+  SHARD_TRY(inputs.whole, LoadModel(runtime.source, runtime, std::move(executor)));
+  SHARD_TRY(inputs.texts, ReadSessions(arguments.texts, inputs.whole.model->vocabulary(),
+                                       TokenizeAs(inputs.whole.weights)));
+  return CheckTexts(inputs.store->record(), inputs.texts);
+}
+
+bool SameFigures(const RefitOutcome& a, const RefitOutcome& b) {
+  return a.accepted == b.accepted && a.error_before == b.error_before &&
+         a.error_after == b.error_after && a.neurons_moved == b.neurons_moved &&
+         a.slot_tokens == b.slot_tokens;
+}
+
+// Compares what was computed with what the store has, group by group.
+class RedoComparison {
+ public:
+  RedoComparison(const RefitStore& store, manifest::VerifyReport& report)
+      : store_(store), report_(report) {}
+
+  Status Compare(const runtime::RefittedLayer& again) {
+    for (const RefitOutcome& outcome : again.outcomes) {
+      const RefitOutcome& expected = *store_.record().Find(outcome.layer, outcome.group);
+      if (!SameFigures(outcome, expected))
+        Differ(outcome,
+               Cat("errors, tokens and neurons: expected an error of ", expected.error_after,
+                   " and the same tokens, found ", outcome.error_after));
+      if (!outcome.accepted || !expected.accepted) continue;
+      SHARD_TRY(const std::optional<RefittedExperts> stored,
+                store_.Read(outcome.layer, outcome.group));
+      const auto own =
+          std::find_if(again.accepted.begin(), again.accepted.end(),
+                       [&](const RefittedExperts& one) { return one.group == outcome.group; });
+      CompareExperts(outcome, *stored, *own);
+    }
+    if (same_)
+      report_.findings.push_back(
+          {manifest::Severity::kNote, kRedoRule, "", "",
+           Cat("layer ", again.outcomes.front().layer, ": ", Plural(again.outcomes.size(), "group"),
+               ", ", FormatCount(values_), " values: the same bits")});
+    return Ok();
+  }
+
+ private:
+  void CompareExperts(const RefitOutcome& outcome, const RefittedExperts& stored,
+                      const RefittedExperts& again) {
+    if (stored.experts != again.experts)
+      return Differ(outcome, Cat("experts: expected ", Quoted(FormatIds(stored.experts)),
+                                 ", found ", Quoted(FormatIds(again.experts))));
+    for (const RefittedArray& array : RefittedArrays()) {
+      const std::vector<float>&a = stored.*array.values, &b = again.*array.values;
+      if (a.size() != b.size()) {
+        Differ(outcome, Cat(array.name, ": expected ", a.size(), " values, found ", b.size()));
+        continue;
+      }
+      uint64_t others = 0;
+      for (size_t i = 0; i < a.size(); ++i) others += std::memcmp(&a[i], &b[i], sizeof a[i]) != 0;
+      values_ += a.size();
+      if (others > 0)
+        Differ(outcome, Cat(array.name, ": expected the bits of the store, found others in ",
+                            FormatCount(others), " of ", FormatCount(a.size()), " values"));
+    }
+  }
+
+  void Differ(const RefitOutcome& outcome, const std::string& message) {
+    same_ = false;
+    report_.findings.push_back(
+        {manifest::Severity::kError, kRedoRule, "", "",
+         Cat("layer ", outcome.layer, ", group ", outcome.group, ": ", message)});
+  }
+
+  const RefitStore& store_;
+  manifest::VerifyReport& report_;
+  uint64_t values_ = 0;
+  bool same_ = true;
+};
+
+}  // namespace
+
+void AddRedo(CLI::App& app, RedoArguments& arguments) {
+  StartSection(app, Section::kChecks);
+  CLI::Option* redo =
+      app.add_option("--redo", arguments.layer,
+                     "Also compute this layer of the refit again, from the source and the texts of "
+                     "the refit (--text), and compare its bits with those of the refit store.")
+          ->type_name("LAYER")
+          ->transform(AsCount(0, kMostLayers - 1))
+          ->needs(app.get_option("--against"));
+  app.add_option("--refit-store", arguments.store,
+                 "The refit store of --redo. Default: the distribution's directory with .refit "
+                 "behind its name.")
+      ->type_name("DIR")
+      ->needs(redo);
+  AddTexts(app, arguments.texts);
+  for (const char* name : {"--text", "--tokens", "--bucket"}) app.get_option(name)->needs(redo);
+}
+
+Status RedoRefit(const std::string& directory, const manifest::VerifyOptions& options,
+                 const RedoArguments& arguments, manifest::VerifyReport& report) {
+  RedoInputs inputs;
+  SHARD_CHECK(ReadRecords(directory, arguments, inputs));
+  SHARD_CHECK(LoadWhole(options, arguments, inputs));
+  const RefitRecord& record = inputs.store->record();
+  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
+            WeighSessions(inputs.options, inputs.manifest.plan, inputs.texts));
+  const auto weights = record.parameters.find(kSessionWeights);
+  if (weights == record.parameters.end() || weights->second != SessionWeightsText(sessions))
+    return Error{Code::kMismatch, Cat(Shown(directory),
+                                      ": placement table: expected the one that weighed the "
+                                      "texts of the refit, found another")};
+  const runtime::RefitInput input = {*inputs.whole.model, inputs.manifest.plan, sessions,
+                                     runtime::BosToken(inputs.whole.weights->metadata)};
+  SHARD_TRY(const runtime::RefittedLayer again,
+            runtime::RedoLayer(input, inputs.options, *inputs.store, *arguments.layer));
+  report.rules.push_back(kRedoRule);
+  return RedoComparison(*inputs.store, report).Compare(again);
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,33 @@
+// `verify --redo`: computes one layer of a refit again and compares it with the refit store.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "libshard/base/result.h"
+#include "manifest/verify/verify.h"
+#include "tools/options/session_texts.h"
+
+namespace moepack::cli {
+
+struct RedoArguments {
+  std::optional<uint32_t> layer;
+  std::string store;  // "": the distribution's directory with .refit behind its name
+  TextArguments texts;
+};
+// --redo, --refit-store, --text, --tokens, --bucket.
+void AddRedo(CLI::App& app, RedoArguments& arguments);
+
+// Adds the rule refit-redo to the report: the layer, computed again from the source, the texts and
+// the store's earlier layers, must have the figures and bits that the store has, whose record must
+// be that of the distribution. `options` name the source. Errors:
+//   kInvalidArgument  a distribution without a refit, or a layer that was not refitted
+//   kMismatch         a store, texts or a source that are not those of the refit
+//   kNotFound         no store
+// REQUIRES: arguments.layer.
+Status RedoRefit(const std::string& directory, const manifest::VerifyOptions& options,
+                 const RedoArguments& arguments, manifest::VerifyReport& report);
+
+}  // namespace moepack::cli
