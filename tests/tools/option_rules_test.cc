@@ -366,42 +366,5 @@ TEST_F(OptionRules, StrictCountsTheWarningsOfVerify) {
   EXPECT_EQ(workspace_.Moepack("verify out --strict --format junit").status, 6);
 }
 
-TEST_F(OptionRules, AGitLfsPointerAmongTheTokenizersFilesIsNamed) {
-  WriteAll(workspace_ / "fixtures/tiny-moe/tokenizer.json",
-           "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 11422654\n");
-  for (const char* command : {"build fixtures/tiny-moe --groups 2 -o out",
-                              "quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf"}) {
-    const ToolRun run = workspace_.Moepack(command);
-    EXPECT_EQ(run.status, 5) << run.err;
-    EXPECT_THAT(run.err, HasSubstr("tokenizer.json: expected the file itself, found a Git LFS "
-                                   "pointer to 11.4 MB"));
-    EXPECT_THAT(run.err, HasSubstr("git lfs pull"));
-  }
-}
-
-TEST_F(OptionRules, ANameOfTheHubIsAnsweredWithItsAddress) {
-  for (const char* command :
-       {"list-tensors @", "plan @ --groups 2", "build @ --groups 2 -o out",
-        "quantize @ --recipe Q8_0 -o a.gguf", "run @ --tokens 1", "profile @ --text README.md"}) {
-    std::string arguments = command;
-    arguments.replace(arguments.find('@'), 1, "Qwen/Qwen3-30B-A3B");
-    const ToolRun run = workspace_.Moepack(arguments);
-    EXPECT_EQ(run.status, 5) << run.err;
-    EXPECT_THAT(run.err, HasSubstr("Hub is named hf://Qwen/Qwen3-30B-A3B\n")) << arguments;
-  }
-}
-
-TEST_F(OptionRules, CommandsThatReadLocalFilesOnlySayHowToDownloadAnAddress) {
-  for (const char* command :
-       {"run @ --tokens 1", "profile @ --text README.md", "eval @ --text README.md"}) {
-    std::string arguments = command;
-    arguments.replace(arguments.find('@'), 1, "hf://Qwen/Qwen3-30B-A3B");
-    const ToolRun run = workspace_.Moepack(arguments);
-    EXPECT_EQ(run.status, 4) << run.err;
-    EXPECT_THAT(run.err, HasSubstr("hf download Qwen/Qwen3-30B-A3B --local-dir Qwen3-30B-A3B"))
-        << arguments;
-  }
-}
-
 }  // namespace
 }  // namespace moepack::cli
