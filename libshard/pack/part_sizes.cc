@@ -140,7 +140,8 @@ Result<GgufSizes> GgufSizes::Make(const GgufSlicing& input) {
 }
 
 PartSizes GgufSizes::Of(const Plan& plan) const {
-  const GgufPartModel model{input_.model.architecture(), input_.version};
+  const std::string architecture = input_.model.architecture();
+  const GgufPartModel model{architecture, input_.version};
   const auto metadata = [&](const ExpertPart& part) {
     return GgufPartMetadata(model, part, plan.layers);
   };
