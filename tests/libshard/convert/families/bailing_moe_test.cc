@@ -112,6 +112,7 @@ TEST(BailingMoe, DividesTheColumnsOfANormedHeadByTheirLengths) {
 TEST(BailingMoe, RefusesANormedHeadThatIsTheEmbedding) {
   ConvertSample sample = Ling();
   sample.Remove("lm_head");
+  sample.config["tie_word_embeddings"] = true;
   EXPECT_EQ(Converted(sample).tensors.back().name, "output.weight");
   sample.config["norm_head"] = true;
   EXPECT_EQ(ConversionError(sample).code, Code::kUnsupported);
