@@ -214,6 +214,34 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
 
 namespace {
 
+// The manifest of the result, but for its files.
+Status DescribeResult(const WriteOptions& options, Requantized& model) {
+  Manifest& manifest = model.manifest;
+  manifest.bundles.clear();
+  SHARD_TRY(manifest.created, SourceDateEpoch());
+  manifest.recipe = model.plan.recipe;
+  manifest.quality.reset();  // measured on other bytes
+  manifest.command = options.command;
+  return Ok();
+}
+
+Result<Draft> DraftResult(const std::string& distribution, const std::string& out,
+                          const WriteOptions& options, bool check) {
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
+  SHARD_TRY(Requantized model, Prepare(distribution, options));
+  if (check) SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
+  SHARD_CHECK(ReadBackPlanned(model.manifest, model.plan.files, "gguf"));
+  SHARD_CHECK(DescribeResult(options, model));
+  model.manifest.assets.clear();
+  Draft draft;
+  draft.sources = std::move(model.sources);
+  draft.files = std::move(model.plan);
+  draft.manifest = std::move(model.manifest);
+  draft.assets_from = std::make_shared<const LocalTree>(distribution);
+  draft.assets_folder = kAssetDirectory;
+  return draft;
+}
+
 Result<WriteReport> Requantize(const std::string& distribution, const std::string& out,
                                const WriteOptions& options) {
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
@@ -230,18 +258,14 @@ Result<WriteReport> Requantize(const std::string& distribution, const std::strin
   SHARD_CHECK(staging.Begin(PackIdentity(model.sources, files)));
   WriteReport report;
   SHARD_TRY(report.pack, Pack(model.sources, files, staging, options.pack));
+  SHARD_CHECK(DescribeResult(options, model));
   report.manifest = std::move(model.manifest);
   Manifest& manifest = report.manifest;
-  manifest.bundles.clear();
   for (size_t i = 0; i < files.size(); ++i) {
     manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
   }
   const LocalTree tree(distribution);
   SHARD_TRY(manifest.assets, CopyAssets({tree, kAssetDirectory}, staging, model.plan.assets));
-  SHARD_TRY(manifest.created, SourceDateEpoch());
-  manifest.recipe = model.plan.recipe;
-  manifest.quality.reset();  // measured on other bytes
-  manifest.command = options.command;
   SHARD_CHECK(ReadBackManifest(manifest));
   SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(manifest)));
   staging.Expect(kManifestFile);
@@ -264,6 +288,13 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
   Result<WriteReport> report = Requantize(distribution, out, options);
   if (!report) return NameDamaged(distribution, std::move(report).error());
   return report;
+}
+
+Result<Draft> DraftRequantized(const std::string& distribution, const std::string& out,
+                               const WriteOptions& options, bool check) {
+  Result<Draft> draft = DraftResult(distribution, out, options, check);
+  if (!draft) return NameDamaged(distribution, std::move(draft).error());
+  return draft;
 }
 
 }  // namespace moepack::manifest

@@ -7,6 +7,7 @@
 #include "libshard/pack/pack.h"
 #include "libshard/recipe/quantize.h"
 #include "manifest/write/bundle.h"
+#include "manifest/write/draft.h"
 
 namespace moepack::manifest {
 
@@ -16,6 +17,11 @@ namespace moepack::manifest {
 Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options);
 Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
                                            const WriteOptions& options);
+
+// The draft of RequantizeDistribution. `check`: verifies the distribution first, as that does; of
+// several tasks one is enough.
+Result<Draft> DraftRequantized(const std::string& distribution, const std::string& out,
+                               const WriteOptions& options, bool check);
 
 // Returns tool.recipe of a requantized distribution: how its types were chosen, and from what.
 std::string RequantizedRecipe(const std::string& own, const std::string& before);

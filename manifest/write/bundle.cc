@@ -20,6 +20,7 @@
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"
 #include "manifest/document/read_back.h"
+#include "manifest/write/draft.h"
 #include "manifest/write/merge_parts.h"
 #include "manifest/write/open_bundle.h"
 #include "manifest/write/output_path.h"
@@ -266,6 +267,24 @@ Status CheckTarget(const MoeModel& model, const std::string& out) {
     inputs.push_back(*tree.LocalPath(file.name));
   }
   return CheckOutputApart(out, *directory, inputs);
+}
+
+Result<Draft> DraftDistribution(MoeModel model, const Plan& plan, const std::string& out,
+                                const WriteOptions& options) {
+  SHARD_CHECK(CheckTarget(model, out));
+  Draft draft;
+  draft.noted = options.side_files.value_or(
+      SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
+  SHARD_TRY(draft.files, PlanDistribution(model, plan, options));
+  SHARD_TRY(draft.manifest, DescribeRun(model, draft.files, options));
+  draft.sources = SourcesOf(model, options);
+  draft.assets_from = model.checkpoint().tree();
+  SHARD_TRY(const std::vector<Asset> assets, ListAssets(*draft.assets_from));
+  draft.source_has_assets = !assets.empty();
+  if (!options.gguf) FreeTensors(model);
+  SHARD_CHECK(
+      ReadBackPlanned(*draft.manifest, draft.files.files, options.gguf ? "gguf" : "safetensors"));
+  return draft;
 }
 
 Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const std::string& out,

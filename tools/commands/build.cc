@@ -13,6 +13,7 @@
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/commands/refit_run.h"
+#include "tools/commands/task_run.h"
 #include "tools/commands/verify_command.h"
 #include "tools/commands/write_command.h"
 #include "tools/options/source.h"
@@ -161,9 +162,20 @@ Status CheckRefit(const Arguments& arguments) {
   return there ? manifest::CheckReplaceable(arguments.out, arguments.write.force) : Ok();
 }
 
+// What is checked at the end needs all tasks: `join` compares what they wrote with its digests.
+Status CheckTask(const Arguments& arguments) {
+  if (arguments.refits)
+    return NotInTask("--refit", "`moepack refit` makes the store once; tasks take --refit-store");
+  if (!arguments.prove && !arguments.cold) return Ok();
+  return NotInTask(arguments.prove ? "--prove" : "--cold",
+                   "use `moepack verify` when the tasks are joined, with --against for a proof");
+}
+
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckPlanOrFile(arguments));
+  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
+  if (task) SHARD_CHECK(CheckTask(arguments));
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
@@ -178,6 +190,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(ChooseRefit(model, plan, arguments));
   arguments.write.command = RecordCommand("build", arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
+  if (task) return RunWriteTask(std::move(model), plan, *task, arguments);
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
   SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));

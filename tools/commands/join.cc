@@ -7,6 +7,7 @@
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_write.h"
+#include "manifest/tasks/task_join.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -87,10 +88,65 @@ Result<Outcome> JoinWithProgress(const Arguments& arguments) {
   return Outcome{std::move(report), progress.seconds()};
 }
 
+std::string TasksText(const Arguments& arguments, const manifest::TaskJoinReport& report,
+                      double seconds) {
+  const bool dry_run = arguments.join.dry_run;
+  Table table({"file", ">bytes"});
+  for (const manifest::JoinReport::File& file : report.files)
+    table.Row({file.name, FormatCount(file.bytes)});
+  std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
+                         ExactBytes(report.total_bytes()), " of ", report.tasks, " tasks to ",
+                         Shown(arguments.out));
+  if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
+  if (!report.manifest || dry_run) return text + "\n";
+  return Cat(text, "; ",
+             report.absent.empty() ? "all parts are there"
+                                   : Cat("absent: ", moepack::Join(report.absent, ", ")),
+             "\ndistribution.json sha256:", ManifestDigest(*report.manifest), "\n");
+}
+
+Json TasksJson(const Arguments& arguments, const manifest::TaskJoinReport& report) {
+  Json files = Json::array();
+  for (const manifest::JoinReport::File& file : report.files)
+    files.push_back({{"file", file.name}, {"bytes", file.bytes}});
+  Json document = {
+      {"output", arguments.out}, {"dry_run", arguments.join.dry_run}, {"tasks", report.tasks}};
+  if (report.manifest && !arguments.join.dry_run) {
+    document["complete"] = report.manifest->complete;
+    document["manifest_sha256"] = ManifestDigest(*report.manifest);
+  }
+  document["absent"] = report.absent;
+  document["files"] = std::move(files);
+  document["bytes"] = report.total_bytes();
+  return document;
+}
+
+Result<int> RunTasks(const Arguments& arguments, const std::vector<std::string>& tasks) {
+  if (arguments.link) {
+    return Error{Code::kInvalidArgument,
+                 "--link has no effect on tasks: every file of the output "
+                 "is made of several",
+                 "leave it out: where the file system can, blocks are shared"};
+  }
+  Progress progress("joining");
+  manifest::JoinOptions options = arguments.join;
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(const manifest::TaskJoinReport report,
+            manifest::JoinTasks(tasks, arguments.out, options));
+  PrintWarnings(report.warnings);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(TasksJson(arguments, report))
+                             : WriteResult(TasksText(arguments, report, progress.seconds())));
+  return kExitDone;
+}
+
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   for (const std::string& distribution : arguments.distributions)
     SHARD_CHECK(CheckIsLocal(distribution));
+  SHARD_TRY(const std::vector<std::string> tasks, manifest::FindTasks(arguments.distributions));
+  if (!tasks.empty()) return RunTasks(arguments, tasks);
   SHARD_TRY(const Outcome outcome, JoinWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
@@ -101,12 +157,14 @@ Result<int> Run(const Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->distributions,
-                 "The directories of two or more distributions that hold parts of one.")
+                 "The directories of two or more distributions that hold parts of one; or "
+                 "directories of tasks (of --task), or one that holds them all.")
       ->required();
   StartSection(app, Section::kOutput);
-  app.add_option("-o,--output", arguments->out,
-                 "The joined distribution's directory. It is written as DIR.partial and renamed at "
-                 "the end.")
+  app.add_option(
+         "-o,--output", arguments->out,
+         "The joined distribution's directory, or the GGUF that tasks of quantize wrote. It "
+         "is written as DIR.partial and renamed at the end.")
       ->type_name("DIR")
       ->required();
   AddLink(app, arguments->link,
@@ -129,7 +187,9 @@ constinit const Command kJoin = {
     "Anything that does not agree is an error that names both values; a part that several hold "
     "must be the same in all of them. Every file is compared with its digest before the output "
     "appears. "
-    "Parts that nobody made may be added later.",
+    "Parts that nobody made may be added later. "
+    "Of tasks that build, shard-experts and quantize did with --task, it makes the output that "
+    "one run makes, and names the tasks that are missing.",
     {"moepack join part-0 part-1 -o joined", "moepack join part-1 part-0 -o copied --link copy"},
     join_command::Bind};
 

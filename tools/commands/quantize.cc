@@ -22,6 +22,7 @@
 #include "tools/base/table.h"
 #include "tools/commands/pack_files.h"
 #include "tools/commands/quantize_run.h"
+#include "tools/commands/task_run.h"
 #include "tools/options/options.h"
 #include "tools/options/source.h"
 #include "tools/reports/fetch_report.h"
@@ -181,6 +182,28 @@ Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
   return Ok();
 }
 
+// One task's share of the GGUF.
+Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const TaskNumber& task,
+                        std::vector<OutputFile> files, const TypedGguf& typed,
+                        const Arguments& arguments) {
+  if (arguments.tensors) return NotInTask("--tensors", "--no-task lists them");
+  manifest::Draft draft;
+  draft.sources = model.checkpoint().files();
+  draft.files.files = std::move(files);
+  draft.files.notes = GgufNotes(typed);
+  draft.noted = noted;
+  TaskRun run{arguments.out, {}, arguments.json};
+  const std::string name = fs::path(arguments.out).filename().string();
+  run.task.number = task;
+  run.task.pack = arguments.pack;
+  run.task.stem = name.substr(0, name.size() - kExtension.size());
+  run.task.force = arguments.force;
+  run.task.dry_run = arguments.dry_run;
+  SHARD_TRY(const int status, RunTask(std::move(draft), run));
+  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
+  return status;
+}
+
 // A distribution is requantized from a directory of this machine.
 Status CheckIsModel(const moepack::Source& source) {
   if (source.tree->LocalPath("") || !source.file.empty()) return Ok();
@@ -193,6 +216,7 @@ Status CheckIsModel(const moepack::Source& source) {
 }
 
 Result<int> QuantizeModel(const Arguments& arguments) {
+  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
   const std::string problem = OutputProblem(arguments.out);
   if (!problem.empty()) {
     return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
@@ -218,11 +242,12 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   const std::string stem = name.substr(0, name.size() - kExtension.size());
   const WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
   SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, whole));
+  SHARD_CHECK(CheckOutput(arguments, model, files));
+  if (task) return WriteTaskOf(model, noted, *task, std::move(files), typed, arguments);
   PrintNotes(GgufNotes(typed));
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};
   if (arguments.tensors) outcome.tensors = ListTypes(typed);
   CountShares(typed.model, outcome);
-  SHARD_CHECK(CheckOutput(arguments, model, files));
   if (arguments.dry_run) {
     const std::vector<SourceFile>& sources = model.checkpoint().files();
     SHARD_TRY(outcome.fetch, MeasureFetch(sources, EstimateFetch(sources, files, arguments.pack)));
@@ -278,6 +303,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddDryRun(app, arguments->dry_run);
   AddTensors(app, arguments->tensors);
   AddJson(app, arguments->json);
+  AddTask(app, arguments->task);
   return [arguments] { return Run(*arguments); };
 }
 

@@ -7,6 +7,7 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/commands/quantize_run.h"
+#include "tools/commands/task_run.h"
 #include "tools/options/options.h"
 #include "tools/reports/write_report.h"
 
@@ -56,10 +57,27 @@ Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options
   return kExitDone;
 }
 
+// The first task verifies the distribution for all of them.
+Result<int> RunTaskOf(const QuantizeRun& run, const manifest::WriteOptions& options,
+                      const TaskNumber& number) {
+  if (run.tensors) return NotInTask("--tensors", "--no-task lists them");
+  const bool check = number.index == 0 && !run.dry_run;
+  SHARD_TRY(manifest::Draft draft,
+            manifest::DraftRequantized(run.source.source, run.out, options, check));
+  TaskRun task{run.out, {}, run.json};
+  task.task.number = number;
+  task.task.pack = run.pack;
+  task.task.force = run.force;
+  task.task.dry_run = run.dry_run;
+  return RunTask(std::move(draft), task);
+}
+
 }  // namespace
 
 Result<int> QuantizeDistribution(const QuantizeRun& run) {
+  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(run.task));
   SHARD_TRY(manifest::WriteOptions options, OptionsOf(run));
+  if (task) return RunTaskOf(run, options, *task);
   if (run.dry_run) return RunDry(run, options);
   Progress progress("quantizing");
   options.pack.progress = [&](const PackProgress& state) {

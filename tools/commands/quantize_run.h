@@ -8,6 +8,7 @@
 #include "libshard/pack/pack.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
+#include "tools/options/task_option.h"
 
 namespace moepack::cli {
 
@@ -17,6 +18,7 @@ struct QuantizeRun {
   std::string out;
   uint64_t max_part_size = 0;
   PackOptions pack;
+  TaskArguments task;
   bool force = false, dry_run = false, tensors = false, json = false;
 };
 

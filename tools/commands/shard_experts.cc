@@ -17,6 +17,7 @@ namespace {
 Result<int> Run(WriteArguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckPlanOrFile(arguments));
+  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
@@ -29,6 +30,7 @@ Result<int> Run(WriteArguments& arguments) {
   PrintWarnings(PlanWarnings(model, plan));
   arguments.write.command = RecordCommand("shard-experts", arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
+  if (task) return RunWriteTask(std::move(model), plan, *task, arguments);
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
   SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));

@@ -10,6 +10,7 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/commands/task_run.h"
 #include "tools/options/budget_options.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
@@ -138,6 +139,7 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
                "Keep what was written when an error ends the run, to continue from there.");
   AddRunOptions(app, arguments);
+  AddTask(app, arguments.task);
 }
 
 Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
@@ -222,6 +224,29 @@ Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArgume
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
   return kExitDone;
+}
+
+Result<int> RunWriteTask(MoeModel model, const Plan& plan, const TaskNumber& task,
+                         const WriteArguments& arguments) {
+  const manifest::WriteOptions& write = arguments.write;
+  if (write.hash_source || write.verify_source) {
+    return NotInTask(write.hash_source ? "--hash-source" : "--verify-source",
+                     "each task would read every source file whole; to record their digests, "
+                     "build without tasks");
+  }
+  if (write.list_types) return NotInTask("--tensors", "--no-task lists them");
+  const SourceTreePtr tree = model.checkpoint().tree();
+  const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
+  SHARD_TRY(manifest::Draft draft,
+            manifest::DraftDistribution(std::move(model), plan, arguments.out, write));
+  TaskRun run{arguments.out, {}, arguments.json};
+  run.task.number = task;
+  run.task.pack = write.pack;
+  run.task.force = write.force;
+  run.task.dry_run = arguments.dry_run;
+  SHARD_TRY(const int status, RunTask(std::move(draft), run));
+  NoteTraffic(*tree, source_bytes);
+  return status;
 }
 
 std::vector<std::string> RecordCommand(const char* command, const WriteArguments& arguments) {

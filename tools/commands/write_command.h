@@ -10,6 +10,7 @@
 #include "manifest/write/bundle.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
+#include "tools/options/task_option.h"
 
 namespace moepack::cli {
 
@@ -24,6 +25,7 @@ struct WriteArguments {
   std::vector<std::string> only;              // parts, until ChooseParts
   std::string refit_store;                    // a directory; "" for none
   std::shared_ptr<const RefitTensors> refit;  // what it holds, once ChooseRefit read it
+  TaskArguments task;
   bool dry_run = false, json = false;
 };
 
@@ -55,6 +57,10 @@ Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
 
 // Plans the files and prints them with their sizes; nothing is written.
 Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArguments& arguments);
+
+// Writes one task's share of the distribution and reports it. REQUIRES: everything is chosen.
+Result<int> RunWriteTask(MoeModel model, const Plan& plan, const TaskNumber& task,
+                         const WriteArguments& arguments);
 
 // The command line as distribution.json records it: the options that decide the bytes, without
 // paths and --jobs.

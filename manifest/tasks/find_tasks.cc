@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <system_error>
+
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/text/text.h"
+#include "manifest/tasks/task_join.h"
+#include "manifest/tasks/task_record.h"
+
+namespace moepack::manifest {
+namespace {
+
+namespace fs = moepack::fs;
+
+// "00003-of-00016", as TaskName writes it.
+bool IsTaskName(std::string_view name) {
+  const std::vector<std::string> parts = Split(name, '-');
+  return parts.size() == 3 && parts[1] == "of" && ParseUint(parts[0]) && ParseUint(parts[2]);
+}
+
+struct Found {
+  bool holds_tasks = false;  // perhaps none of them is done
+  std::vector<std::string> done;
+};
+
+Result<Found> FindIn(const std::string& input) {
+  Found found;
+  const fs::path directory(input);
+  SHARD_TRY(const bool task, IsThere(directory / kTaskFile));
+  if (task) return Found{true, {input}};
+  SHARD_TRY(const bool distribution, IsThere(directory / kManifestFile));
+  std::error_code error;
+  if (distribution || !fs::is_directory(directory, error)) return found;
+  SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());
+  for (const InsideDirectory::Entry& entry : entries) {
+    if (entry.kind != InsideDirectory::Kind::kDirectory) continue;
+    constexpr std::string_view kPartial = ".partial";
+    std::string_view name = entry.name;
+    if (name.ends_with(kPartial)) name.remove_suffix(kPartial.size());
+    if (!IsTaskName(name)) continue;
+    found.holds_tasks = true;
+    SHARD_TRY(const bool done, IsThere(directory / entry.name / kTaskFile));
+    if (done) found.done.push_back((directory / entry.name).string());
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> FindTasks(const std::vector<std::string>& inputs) {
+  std::vector<std::string> tasks;
+  std::string with, without;
+  for (const std::string& input : inputs) {
+    SHARD_TRY(const Found found, FindIn(input));
+    (found.holds_tasks ? with : without) = input;
+    tasks.insert(tasks.end(), found.done.begin(), found.done.end());
+  }
+  if (with.empty()) return tasks;
+  if (!without.empty()) {
+    return Error{
+        Code::kInvalidArgument, Cat(without, ": expected tasks, as in ", with, ", found none"),
+        "tasks (of --task) and distributions (of --only) are joined in steps of their own"};
+  }
+  if (!tasks.empty()) return tasks;
+  return Error{Code::kNotFound, Cat(with, ": expected tasks that are done, found none"),
+               "what a task writes is in a directory that ends in .partial until it is done"};
+}
+
+}  // namespace moepack::manifest

@@ -1,0 +1,210 @@
+#include "manifest/tasks/task_join.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "libshard/base/files/staging.h"
+#include "libshard/base/text/text.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/manifest_write.h"
+#include "manifest/document/parts.h"
+#include "manifest/document/read_back.h"
+#include "manifest/tasks/read_tasks.h"
+#include "manifest/write/bundle.h"
+#include "manifest/write/output_path.h"
+#include "manifest/write/promised_file.h"
+
+namespace moepack::manifest {
+namespace {
+
+constexpr const char* kTaskReadme = "README.md";
+constexpr std::string_view kGgufEnd = ".gguf";
+
+// Everything that is known before a byte is written.
+struct Joining {
+  std::vector<ReadTask> tasks;
+  std::optional<Manifest> manifest;
+  TaskOutputs outputs;
+};
+
+Result<Joining> Open(const std::vector<std::string>& directories) {
+  Joining joining;
+  SHARD_TRY(joining.tasks, ReadTasks(directories));
+  const ReadTask& first = joining.tasks[0];
+  if (first.record.distribution) {
+    SHARD_TRY(const std::string text, first.tree->ReadText(kPlannedFile, kMaxManifestBytes));
+    SHARD_TRY(joining.manifest, ParseManifest(first.tree->NameOf(kPlannedFile), text));
+  }
+  const Manifest* planned = joining.manifest ? &*joining.manifest : nullptr;
+  SHARD_TRY(joining.outputs, OutputsOf(joining.tasks, planned));
+  return joining;
+}
+
+// Every file that a task wrote, before anything is made of it.
+Status CheckPieces(const std::vector<ReadTask>& tasks, const PackOptions& options) {
+  std::vector<PromisedFile> files;
+  for (const ReadTask& task : tasks) {
+    for (const PieceRecord& piece : task.record.pieces)
+      files.push_back({task.tree, piece.file, piece.size, piece.sha256});
+  }
+  Status checked = CheckFileDigests(files, options);
+  if (checked || checked.error().code != Code::kMismatch) return checked;
+  Error error = std::move(checked).error();
+  error.hint = "the file is damaged: this task has to run again, with --force";
+  return error;
+}
+
+PackOptions PackingOptions(const Joining& joining, const JoinOptions& options) {
+  PackOptions pack = options.pack;
+  pack.cell_bytes = joining.tasks[0].record.cell_bytes;
+  return pack;
+}
+
+// Puts what packing found in the place of the zeros.
+void FillDigests(const PackResult& packed, Manifest& manifest) {
+  for (size_t i = 0; i < manifest.bundles.size(); ++i) {
+    BundleRecord& bundle = manifest.bundles[i];
+    bundle.sha256 = packed.files[i].sha256;
+    bundle.cells = packed.files[i].cells;
+    for (size_t t = 0; t < bundle.tensors.size(); ++t)
+      bundle.tensors[t].xxh3 = std::string(packed.files[i].tensors[t]);
+  }
+}
+
+std::vector<Asset> PlannedAssets(const Manifest& manifest) {
+  std::vector<Asset> assets;
+  for (const AssetRecord& asset : manifest.assets)
+    assets.push_back({asset.file.substr(std::string_view(kAssetDirectory).size()), asset.size});
+  return assets;
+}
+
+// Copies them, and compares them with what the first task recorded.
+Status CopyPlannedAssets(const ReadTask& first, Manifest& manifest, StagingDirectory& staging) {
+  SHARD_TRY(const std::vector<AssetRecord> copied,
+            CopyAssets({*first.tree, kAssetDirectory}, staging, PlannedAssets(manifest)));
+  for (size_t i = 0; i < copied.size(); ++i) {
+    if (copied[i].sha256 == manifest.assets[i].sha256) continue;
+    return Error{Code::kMismatch,
+                 Cat(first.tree->NameOf(copied[i].file), ": sha256: expected ",
+                     manifest.assets[i].sha256, ", found ", copied[i].sha256),
+                 "the file is damaged: this task has to run again, with --force"};
+  }
+  return Ok();
+}
+
+Status WriteJoined(Joining& joining, const std::string& out, const JoinOptions& options,
+                   TaskJoinReport& report) {
+  std::vector<OutputFile>& files = joining.outputs.files;
+  const std::string identity =
+      PackIdentity(joining.outputs.sources, files) + ManifestDigest(*joining.manifest);
+  SHARD_TRY(StagingDirectory staging,
+            StagingDirectory::Start(out, Sha256Hex(identity), OwnOutput()));
+  SHARD_TRY(const PackResult packed,
+            Pack(joining.outputs.sources, files, staging, PackingOptions(joining, options)));
+  Manifest& manifest = *joining.manifest;
+  FillDigests(packed, manifest);
+  SHARD_CHECK(CopyPlannedAssets(joining.tasks[0], manifest, staging));
+  SHARD_CHECK(ReadBackManifest(manifest));
+  SHARD_CHECK(staging.WriteText(kTaskReadme, DistributionReadme(manifest)));
+  staging.Expect(kManifestFile);
+  SHARD_CHECK(WriteManifestFile(staging.files(), manifest));
+  SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
+  return Ok();
+}
+
+Status CheckGgufName(const std::string& out) {
+  const std::string name = fs::path(out).filename().string();
+  if (name.size() > kGgufEnd.size() && name.ends_with(kGgufEnd)) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("--output: expected a file name that ends in .gguf, found ", Quoted(out)),
+               "these tasks write one GGUF and no distribution"};
+}
+
+// The names of the set begin with the output's name, whatever the tasks called it.
+Status NameGgufFiles(const std::string& out, Joining& joining) {
+  const std::string& stem = joining.tasks[0].record.stem;
+  const std::string name = fs::path(out).filename().string();
+  for (OutputFile& file : joining.outputs.files) {
+    if (!file.path.starts_with(stem)) {
+      return Error{Code::kCorrupt,
+                   Cat(joining.tasks[0].tree->NameOf(kTaskFile), ": stem: expected ",
+                       "the beginning of ", Quoted(file.path), ", found ", Quoted(stem))};
+    }
+    file.path = name.substr(0, name.size() - kGgufEnd.size()) + file.path.substr(stem.size());
+  }
+  return Ok();
+}
+
+Status WriteGguf(Joining& joining, const std::string& out, const JoinOptions& options,
+                 TaskJoinReport& report) {
+  std::vector<OutputFile>& files = joining.outputs.files;
+  SHARD_TRY(StagingDirectory staging,
+            StagingDirectory::Start(out, PackIdentity(joining.outputs.sources, files)));
+  SHARD_CHECK(Pack(joining.outputs.sources, files, staging, PackingOptions(joining, options)));
+  std::vector<std::string> names;
+  for (const OutputFile& file : files) names.push_back(file.path);
+  SHARD_CHECK(staging.PublishFiles(names, options.force));
+  report.warnings = staging.warnings();
+  return Ok();
+}
+
+Status CheckOut(const std::string& out, const Joining& joining, const JoinOptions& options) {
+  for (const ReadTask& task : joining.tasks)
+    SHARD_CHECK(CheckOutsideDistribution(out, task.directory));
+  std::error_code error;
+  const bool force = options.force || options.dry_run;
+  if (joining.manifest) {
+    if (!fs::exists(fs::symlink_status(out, error))) return Ok();
+    return CheckReplaceable(out, force);
+  }
+  const fs::path directory = fs::absolute(out).lexically_normal().parent_path();
+  for (const OutputFile& file : joining.outputs.files) {
+    const fs::path path = directory / file.path;
+    if (force || !fs::exists(fs::symlink_status(path, error))) continue;
+    return Error{Code::kInvalidArgument, Cat(path.string(), " already exists"),
+                 "--force replaces it, and -o names another file"};
+  }
+  return Ok();
+}
+
+void ListFiles(const Joining& joining, TaskJoinReport& report) {
+  for (const OutputFile& file : joining.outputs.files)
+    report.files.push_back({file.path, file.size});
+  if (!joining.manifest) return;
+  const Manifest& manifest = *joining.manifest;
+  for (const AssetRecord& asset : manifest.assets) report.files.push_back({asset.file, asset.size});
+  report.files.push_back({kTaskReadme, DistributionReadme(manifest).size()});
+  report.files.push_back({kManifestFile, ManifestBytes(manifest)});
+}
+
+}  // namespace
+
+uint64_t TaskJoinReport::total_bytes() const {
+  uint64_t total = 0;
+  for (const JoinReport::File& file : files) total += file.bytes;
+  return total;
+}
+
+Result<TaskJoinReport> JoinTasks(const std::vector<std::string>& tasks, const std::string& out,
+                                 const JoinOptions& options) {
+  SHARD_TRY(Joining joining, Open(tasks));
+  if (!joining.manifest) {
+    SHARD_CHECK(CheckGgufName(out));
+    SHARD_CHECK(NameGgufFiles(out, joining));
+  }
+  SHARD_CHECK(CheckOut(out, joining, options));
+  TaskJoinReport report;
+  report.tasks = joining.tasks[0].record.number.count;
+  ListFiles(joining, report);
+  if (joining.manifest) report.absent = AbsentWords(*joining.manifest);
+  if (!options.dry_run) {
+    SHARD_CHECK(CheckPieces(joining.tasks, options.pack));
+    SHARD_CHECK(joining.manifest ? WriteJoined(joining, out, options, report)
+                                 : WriteGguf(joining, out, options, report));
+  }
+  report.manifest = std::move(joining.manifest);
+  return report;
+}
+
+}  // namespace moepack::manifest

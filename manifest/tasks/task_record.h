@@ -1,0 +1,58 @@
+// task.json, which says what a task has written: which bytes of which files of the output.
+// docs/scale-out.md describes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/tasks/divide.h"
+#include "libshard/tasks/pieces.h"
+
+namespace moepack::manifest {
+
+inline constexpr const char* kTaskFile = "task.json";
+inline constexpr uint64_t kMaxTaskRecord = 256u << 20;  // bytes that are read
+// Beside it, of the first task of a distribution: its distribution.json with zeros for the digests
+// of bundles.
+inline constexpr const char* kPlannedFile = "planned.json";
+
+// A file of a task.
+struct PieceRecord {
+  uint32_t output = 0;  // the place of its output in the list of all
+  std::string file;     // in the task's directory
+  uint64_t size = 0;
+  std::string sha256;
+  std::vector<PieceRun> runs;
+};
+
+// A file of the output. Its header is the beginning of the first task's piece.
+struct PlannedOutput {
+  std::string file;  // of a distribution; of a GGUF, beside the others of its set
+  uint64_t size = 0, header = 0, payload = 0;  // payload: of its tensors, without padding
+};
+
+struct TaskRecord {
+  TaskNumber number;
+  std::string work;          // a digest of all that decides the output's bytes; equal in all tasks
+  bool distribution = true;  // else a GGUF
+  std::string stem;          // of a GGUF: what the names of its files begin with
+  std::vector<PieceRecord> pieces;
+  // Of the first task only:
+  std::vector<PlannedOutput> outputs;
+  uint64_t cell_bytes = 0;  // of the chunk map; 0: none
+};
+
+std::string WriteTaskRecord(const TaskRecord& record);
+// The text may be hostile: names stay inside the directory, runs inside their piece, and they
+// ascend. kCorrupt for anything else, kUnsupported for another version.
+Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view text);
+
+// "OUT.tasks/00003-of-00016": where a task of the output `out` writes. Trailing slashes are
+// ignored.
+std::string TasksDirectory(const std::string& out);
+std::string TaskName(const TaskNumber& number);
+
+}  // namespace moepack::manifest

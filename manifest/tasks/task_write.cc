@@ -1,0 +1,176 @@
+#include "manifest/tasks/task_write.h"
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+
+#include "libshard/base/files/staging.h"
+#include "libshard/base/text/text.h"
+#include "libshard/tasks/pieces.h"
+#include "manifest/document/describe_model.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/manifest_write.h"
+#include "manifest/document/parts.h"
+#include "manifest/tasks/task_record.h"
+#include "manifest/write/assets.h"
+
+namespace moepack::manifest {
+namespace {
+
+constexpr size_t kSha256Digits = 64;
+
+const char* FormatOf(const Draft& draft) {
+  const bool safetensors = draft.manifest && draft.manifest->recipe.name.empty();
+  return safetensors ? "safetensors" : "gguf";
+}
+
+// What decides the bytes of the output, whatever machine the task runs on: the state of local
+// files (their inodes, say) is not part of it, their headers are.
+std::string WorkOf(const Draft& draft, const TaskOptions& options) {
+  std::vector<SourceFile> sources = draft.sources;
+  for (SourceFile& source : sources) source.identity.clear();
+  std::string work = PackIdentity(sources, draft.files.files);
+  for (const Asset& asset : draft.files.assets) work += Cat(asset.name, " ", asset.size, "\n");
+  if (draft.manifest) work += ManifestDigest(*draft.manifest);
+  return Sha256Hex(work += Cat(options.pack.cell_bytes, " ", ToolVersion()));
+}
+
+// The state of the sources belongs to what a killed run may go on with.
+std::string StagingIdentityOf(const Draft& draft, const TaskOptions& options,
+                              const std::string& work) {
+  return Sha256Hex(Cat(work, PackIdentity(draft.sources, draft.files.files), options.number.index,
+                       " ", options.number.count));
+}
+
+Result<TaskRecord> ReadRecord(const InsideDirectory& directory) {
+  SHARD_TRY(const std::string text, directory.ReadText(kTaskFile, kMaxTaskRecord));
+  return ParseTaskRecord((directory.path() / kTaskFile).string(), text);
+}
+
+// A task's directory with what its record lists, and nothing else.
+Status CheckOwnTask(const InsideDirectory& directory) {
+  SHARD_TRY(const TaskRecord record, ReadRecord(directory));
+  std::set<std::string> known = {kTaskFile, kPlannedFile};
+  for (const PieceRecord& piece : record.pieces) known.insert(piece.file);
+  SHARD_TRY(const std::vector<std::string> files, directory.ListFiles());
+  for (const std::string& file : files) {
+    if (known.contains(file) || file.starts_with(kAssetDirectory)) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(directory.path().string(), " holds ", Quoted(file), ", which no task wrote"),
+                 "move it away: --force replaces only what a task wrote"};
+  }
+  return Ok();
+}
+
+moepack::OwnOutput OwnTask() { return {CheckOwnTask, {kTaskFile}}; }
+
+// Whether the task at `target` is done; kInvalidArgument when another one is.
+Result<bool> IsDone(const fs::path& target, const TaskNumber& number, const std::string& work) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(target, error))) return false;
+  SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
+  SHARD_TRY(const TaskRecord record, ReadRecord(directory));
+  if (record.work == work && record.number == number) return true;
+  return Error{Code::kInvalidArgument,
+               Cat(target.string(), ": expected a task of this work (", work.substr(0, 16),
+                   "), found one of another (", record.work.substr(0, 16), ")"),
+               "another source, plan, recipe or moepack made it: --force writes it again, for this "
+               "work"};
+}
+
+// The manifest of the whole output, with zeros where digests will be.
+Manifest Planned(const Draft& draft) {
+  Manifest planned = *draft.manifest;
+  for (const OutputFile& file : draft.files.files) {
+    const FileDigests none{std::string(kSha256Digits, '0'), Xxh3List(file.tensors.size())};
+    planned.bundles.push_back(DescribeBundle(file, none, FormatOf(draft)));
+  }
+  return planned;
+}
+
+std::vector<PlannedOutput> PlanOutputs(const std::vector<OutputFile>& files) {
+  std::vector<PlannedOutput> outputs;
+  for (const OutputFile& file : files) {
+    PlannedOutput output{file.path, file.size, file.prefix.size(), 0};
+    for (const OutputTensor& tensor : file.tensors) output.payload += tensor.entry.bytes;
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+// What only the first task writes: what is known of the whole output.
+Status WriteWhole(const Draft& draft, Manifest planned, StagingDirectory& staging) {
+  SHARD_TRY(planned.assets,
+            CopyAssets({*draft.assets_from, draft.assets_folder}, staging, draft.files.assets));
+  if (draft.source_has_assets) SetComplete(*draft.source_has_assets, planned);
+  staging.Expect(kPlannedFile);
+  return staging.files().WritePieces(kPlannedFile, [&](const InsideDirectory::TextSink& sink) {
+    return StreamManifest(planned, sink);
+  });
+}
+
+TaskRecord StartRecord(const Draft& draft, const TaskOptions& options, const std::string& work) {
+  TaskRecord record;
+  record.number = options.number;
+  record.work = work;
+  record.distribution = draft.manifest.has_value();
+  record.stem = options.stem;
+  if (options.number.index > 0) return record;
+  record.outputs = PlanOutputs(draft.files.files);
+  record.cell_bytes = options.pack.cell_bytes;
+  return record;
+}
+
+// Packs the pieces and lists them in the record.
+Result<PackResult> PackPieces(const Draft& draft, std::vector<Piece> pieces,
+                              const TaskOptions& options, StagingDirectory& staging,
+                              TaskRecord& record) {
+  std::vector<OutputFile> files;
+  for (Piece& piece : pieces) files.push_back(std::move(piece.file));
+  PackOptions pack = options.pack;
+  pack.cell_bytes = 0;  // those of the outputs are made when they are put together
+  SHARD_TRY(PackResult packed, Pack(draft.sources, files, staging, pack));
+  for (size_t i = 0; i < files.size(); ++i) {
+    record.pieces.push_back({pieces[i].output, files[i].path, files[i].size, packed.files[i].sha256,
+                             std::move(pieces[i].runs)});
+  }
+  return packed;
+}
+
+}  // namespace
+
+Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOptions& options) {
+  const TaskNumber& number = options.number;
+  const WorkDivision division(draft.files.files, number.count);
+  const fs::path target = fs::path(TasksDirectory(out)) / TaskName(number);
+  TaskReport report;
+  report.directory = target.string();
+  report.number = number;
+  report.load = division.loads()[number.index];
+  report.imbalance = Imbalance(division.loads(), &TaskLoad::work);
+  const bool first = number.index == 0;
+  std::vector<Piece> pieces = CutPieces(draft.files.files, division.Of(number.index), first);
+  for (const Piece& piece : pieces) report.bytes += piece.file.size;
+  if (options.dry_run) return report;
+
+  const std::string work = WorkOf(draft, options);
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, OwnTask()));
+  if (!options.force) {
+    SHARD_TRY(report.was_there, IsDone(target, number, work));
+    if (report.was_there) return report;
+  }
+  SHARD_CHECK(staging.Begin(StagingIdentityOf(draft, options, work)));
+  TaskRecord record = StartRecord(draft, options, work);
+  std::optional<Manifest> planned;
+  if (first && draft.manifest) planned = Planned(draft);
+  draft.files.files = {};  // as large as all names of tensors
+  SHARD_TRY(report.pack, PackPieces(draft, std::move(pieces), options, staging, record));
+  if (planned) SHARD_CHECK(WriteWhole(draft, *std::move(planned), staging));
+  if (draft.noted) SHARD_CHECK(draft.noted->CheckUnchanged());
+  SHARD_CHECK(staging.WriteText(kTaskFile, WriteTaskRecord(record)));
+  SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
+  return report;
+}
+
+}  // namespace moepack::manifest

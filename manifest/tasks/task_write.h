@@ -1,0 +1,40 @@
+// Writes one task's share of an output. Tasks need no coordinator: each knows its number, divides
+// the work by itself, and writes into a directory of its own that `join` reads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/pack/pack.h"
+#include "libshard/tasks/divide.h"
+#include "manifest/write/draft.h"
+
+namespace moepack::manifest {
+
+struct TaskOptions {
+  TaskNumber number;
+  PackOptions pack;
+  std::string stem;    // of a GGUF: `out` without its extension
+  bool force = false;  // do again what is there already
+  bool dry_run = false;
+};
+
+struct TaskReport {
+  std::string directory;
+  TaskNumber number;
+  TaskLoad load;
+  double imbalance = 1;    // the most work that a task has, beside the mean
+  uint64_t bytes = 0;      // of the task's files
+  bool was_there = false;  // an earlier run had done this task
+  PackResult pack;
+  std::vector<std::string> warnings;  // about what was left on the disk
+};
+
+// Writes to a directory of TasksDirectory(out), which appears when it is whole. A task that was
+// killed goes on where it stopped. One that is done already is left as it is; one of other work
+// (another plan, recipe, source) is refused without `force`. The work of all tasks together is
+// that of one run that writes `draft`.
+Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOptions& options);
+
+}  // namespace moepack::manifest

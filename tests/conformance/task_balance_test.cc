@@ -1,0 +1,89 @@
+// The work of real models divided over tasks, of which only the config is there (shared/real).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "libshard/base/files/local_tree.h"
+#include "libshard/check/promised_model.h"
+#include "libshard/plan/plan.h"
+#include "libshard/tasks/divide.h"
+#include "manifest/write/bundle.h"
+#include "tests/conformance/real_files.h"
+
+namespace moepack {
+namespace {
+
+constexpr double kMost = 1.1;
+
+fs::path RealFolder() {
+  const char* shared = std::getenv("MOEPACK_SHARED");
+  return (shared != nullptr ? fs::path(shared) : fs::path(MOEPACK_SOURCE_DIR) / "../shared") /
+         "real";
+}
+
+// The outputs of a build of 16 groups; `recipe` "": safetensors.
+std::vector<OutputFile> OutputsOf(const fs::path& folder, const std::string& recipe) {
+  const auto source = LocalSource(folder);
+  if (!source) return {};
+  auto promised = OpenPromised(*source, "config.json", {});
+  EXPECT_TRUE(promised) << promised.error().message;
+  if (!promised) return {};
+  PlanOptions plan_options;
+  plan_options.groups = 16;
+  const auto plan = MakePlan(promised->model, plan_options);
+  EXPECT_TRUE(plan) << plan.error().message;
+  manifest::WriteOptions options;
+  options.slice.parts.all = false;  // no assets: a config has none beside it
+  options.slice.parts.trunk = true;
+  for (uint32_t g = 0; g < 16; ++g) options.slice.parts.groups.push_back(g);
+  if (!recipe.empty()) {
+    options.gguf.emplace();
+    options.gguf->recipe.recipe = recipe;
+    options.gguf->convert.part = ConvertOptions::Part::kNoTokenizer;
+  }
+  auto files = manifest::PlanDistribution(promised->model, *plan, options);
+  EXPECT_TRUE(files) << files.error().message;
+  return files ? std::move(files->files) : std::vector<OutputFile>();
+}
+
+// Encoders take their time by type, so that tasks of the same work differ in bytes: `level` says
+// whether there are enough tensors for a task to level that out.
+void ExpectBalanced(const std::string& name, const std::string& recipe, uint32_t tasks,
+                    bool level = true) {
+  const fs::path folder = RealFolder() / name;
+  if (!fs::exists(folder)) GTEST_SKIP() << "nothing divided: there is no folder " << folder;
+  const std::vector<OutputFile> files = OutputsOf(folder, recipe);
+  ASSERT_FALSE(files.empty());
+  const WorkDivision division(files, tasks);
+  const double work = Imbalance(division.loads(), &TaskLoad::work);
+  std::vector<TaskLoad> moved = division.loads();
+  for (TaskLoad& load : moved) load.work = load.read + load.written;
+  const double bytes = Imbalance(moved, &TaskLoad::work);
+  std::printf(
+      "%s %s, %u tasks: largest/mean of bytes %.3f (read %.3f, written %.3f), of bytes with "
+      "encoding %.3f\n",
+      name.c_str(), recipe.c_str(), tasks, bytes, Imbalance(division.loads(), &TaskLoad::read),
+      Imbalance(division.loads(), &TaskLoad::written), work);
+  EXPECT_LE(work, kMost);
+  if (level) {
+    EXPECT_LE(bytes, kMost);
+  }
+}
+
+TEST(TaskBalance, OfA235BModelInSafetensors) {
+  ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "", 16);
+}
+
+TEST(TaskBalance, OfA235BModelInQ4KM) { ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "Q4_K_M", 16); }
+
+TEST(TaskBalance, OfA235BModelFromFp8) {
+  ExpectBalanced("qwen3-moe/Qwen3-235B-A22B-FP8", "Q4_K_M", 16);
+}
+
+TEST(TaskBalance, OfA1TModelOver512Tasks) {
+  ExpectBalanced("kimi/Kimi-K2-Instruct", "Q4_K_M", 512, false);
+}
+
+}  // namespace
+}  // namespace moepack

@@ -1,0 +1,120 @@
+#include "libshard/tasks/fragments.h"
+
+#include <gmock/gmock.h>
+
+#include "quant/format.h"
+
+namespace moepack {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<Fragment> Cut(const OutputTensor& tensor, uint64_t size) {
+  std::vector<Fragment> fragments;
+  Fragment place;
+  place.output = 2;
+  place.tensor = 5;
+  CutTensor(tensor, size, place, fragments);
+  return fragments;
+}
+
+std::vector<uint64_t> Sizes(const std::vector<Fragment>& fragments) {
+  std::vector<uint64_t> sizes;
+  for (const Fragment& fragment : fragments) sizes.push_back(fragment.bytes);
+  return sizes;
+}
+
+OutputTensor Copied(std::vector<SourceRange> sources) {
+  OutputTensor tensor;
+  for (const SourceRange& range : sources) tensor.entry.bytes += range.bytes;
+  tensor.sources = std::move(sources);
+  return tensor;
+}
+
+// Four experts of two rows of 32 values, BF16 to q8_0 (64 bytes a row to 34).
+OutputTensor Encoded(std::vector<SourceRange> sources, bool weighted) {
+  OutputTensor tensor = Copied(std::move(sources));
+  tensor.entry.bytes = tensor.entry.bytes / 64 * 34;
+  Encoding encoding;
+  encoding.from = quant::FindFormat("bf16");
+  encoding.to = quant::FindFormat("q8_0");
+  encoding.row_values = 32;
+  encoding.rows_per_slice = 2;
+  if (weighted) {
+    Importance importance{32, std::vector<float>(4 * 32, 1.0f), "digest"};
+    encoding.importance = std::make_shared<const Importance>(std::move(importance));
+  }
+  tensor.encoding = std::make_shared<const Encoding>(std::move(encoding));
+  return tensor;
+}
+
+TEST(Fragments, CoverATensorInTheOrderOfItsBytes) {
+  const OutputTensor tensor = Copied({{0, 100, 10000}, {1, 0, 5000}});
+  const std::vector<Fragment> fragments = Cut(tensor, 4096);
+  uint64_t at = 0;
+  std::vector<SourceRange> taken;
+  for (const Fragment& fragment : fragments) {
+    EXPECT_EQ(fragment.output, 2u);
+    EXPECT_EQ(fragment.tensor, 5u);
+    EXPECT_EQ(fragment.offset, at);
+    at += fragment.bytes;
+    const OutputTensor part = FragmentTensor(tensor, fragment, 7);
+    EXPECT_EQ(part.entry.offset, 7u);
+    EXPECT_EQ(part.entry.bytes, fragment.bytes);
+    taken.insert(taken.end(), part.sources.begin(), part.sources.end());
+  }
+  EXPECT_EQ(at, 15000u);
+  EXPECT_THAT(taken, ElementsAre(SourceRange{0, 100, 4096}, SourceRange{0, 4196, 4096},
+                                 SourceRange{0, 8292, 1808}, SourceRange{1, 0, 4096},
+                                 SourceRange{1, 4096, 904}));
+}
+
+TEST(Fragments, OfCopiesEndBetweenValues) {
+  for (const uint64_t size : {1u, 4097u, 9000u}) {
+    const std::vector<Fragment> fragments = Cut(Copied({{0, 0, 100000}}), size);
+    for (const Fragment& fragment : fragments) EXPECT_EQ(fragment.offset % 4096, 0u) << size;
+  }
+}
+
+TEST(Fragments, SmallRangesShareOneUnlessTheyAreOfDifferentExperts) {
+  EXPECT_THAT(Sizes(Cut(Copied({{0, 0, 10}, {0, 50, 10}, {0, 90, 10}}), 4096)), ElementsAre(30));
+  EXPECT_THAT(Sizes(Cut(Copied({{0, 0, 10, 1}, {0, 50, 10, 1}, {0, 90, 10, 2}}), 4096)),
+              ElementsAre(20, 10));
+}
+
+TEST(Fragments, OfEncodedTensorsAreWholeRows) {
+  EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, false), 40)),
+              ElementsAre(34, 34, 34, 34, 34, 34, 34, 34));
+  EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, false), 110)), ElementsAre(102, 102, 68));
+}
+
+TEST(Fragments, WithAnImportanceForEachExpertAreWholeExperts) {
+  EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, true), 40)), ElementsAre(68, 68, 68, 68));
+  EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, true), 140)), ElementsAre(136, 136));
+  // The rows of an expert may lie apart, as those of gate and up do.
+  EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 64, 1}, {0, 900, 192, 2}, {0, 2000, 256, 3}}, true), 40)),
+              ElementsAre(68, 68, 68, 68));
+}
+
+TEST(Fragments, FindTheImportanceOfTheirOwnExperts) {
+  OutputTensor tensor = Encoded({{0, 0, 512}}, true);
+  const std::vector<Fragment> fragments = Cut(tensor, 68);
+  ASSERT_EQ(fragments.size(), 4u);
+  EXPECT_THAT(FragmentTensor(tensor, fragments[2], 0).expert_ids, ElementsAre(2, 3));
+  tensor.expert_ids = {3, 7, 9, 20};
+  EXPECT_THAT(FragmentTensor(tensor, fragments[2], 0).expert_ids, ElementsAre(9, 20));
+}
+
+TEST(Fragments, OfLiteralAndEmptyTensorsAreOneAndNone) {
+  OutputTensor tensor;
+  EXPECT_THAT(Cut(tensor, 100), IsEmpty());
+  tensor.entry.bytes = 12;
+  tensor.literal = std::make_shared<const std::string>("twelve bytes");
+  const std::vector<Fragment> fragments = Cut(tensor, 4);
+  EXPECT_THAT(Sizes(fragments), ElementsAre(12));
+  EXPECT_EQ(FragmentTensor(tensor, fragments[0], 0).literal, tensor.literal);
+}
+
+}  // namespace
+}  // namespace moepack

@@ -1,0 +1,23 @@
+// One task of a command that writes: the run with its progress, and its report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/tasks/task_write.h"
+
+namespace moepack::cli {
+
+struct TaskRun {
+  std::string out;
+  manifest::TaskOptions task;
+  bool json = false;
+};
+// Writes the share of a draft and reports it; the number is the exit status.
+Result<int> RunTask(manifest::Draft draft, const TaskRun& run);
+
+// kInvalidArgument: an option that looks at the whole output, which no task has.
+Error NotInTask(const char* option, const char* hint);
+
+}  // namespace moepack::cli

@@ -1,0 +1,145 @@
+#include "tools/options/task_option.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "libshard/base/text/text.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+
+namespace moepack::cli {
+namespace {
+
+constexpr const char* kIgnoreHint = "--task I/N says it, --no-task does all the work here";
+
+// The variables of a scheduler.
+struct Scheduler {
+  const char* name;
+  const char* index;
+  const char* count;
+};
+// A job array comes first: what runs inside it may be started by a launcher.
+constexpr const char* kArrayIndex = "SLURM_ARRAY_TASK_ID";
+constexpr Scheduler kSchedulers[] = {
+    {"a Slurm job array", kArrayIndex, "SLURM_ARRAY_TASK_COUNT"},
+    {"an Indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"},
+    {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"a launcher with PMI", "PMI_RANK", "PMI_SIZE"},
+};
+
+Result<uint64_t> Number(const char* name, const char* text) {
+  if (text == nullptr) {
+    return Error{Code::kInvalidArgument, Cat(name, ": expected a number, found nothing"),
+                 kIgnoreHint};
+  }
+  if (const auto number = ParseUint(text)) return *number;
+  return Error{Code::kInvalidArgument, Cat(name, ": expected a number, found ", Quoted(text)),
+               kIgnoreHint};
+}
+
+Result<TaskNumber> Checked(const std::string& where, uint64_t index, uint64_t count) {
+  if (count == 0 || count > kMaxTasks) {
+    return Error{Code::kInvalidArgument,
+                 Cat(where, ": expected 1 to ", kMaxTasks, " tasks, found ", count)};
+  }
+  if (index < count) return TaskNumber{static_cast<uint32_t>(index), static_cast<uint32_t>(count)};
+  return Error{Code::kInvalidArgument, Cat(where, ": expected a task from 0 to ", count - 1, " of ",
+                                           count, ", found ", index)};
+}
+
+// The ids of an array may begin anywhere and have a step. One that is not evenly spaced, or is of
+// one task, is what a few tasks are repeated with: their number among all is not known then.
+Result<TaskNumber> ArrayTask(const Lookup& lookup) {
+  SHARD_TRY(const uint64_t id, Number(kArrayIndex, lookup(kArrayIndex)));
+  SHARD_TRY(const uint64_t count,
+            Number("SLURM_ARRAY_TASK_COUNT", lookup("SLURM_ARRAY_TASK_COUNT")));
+  uint64_t least = 0, most = count - 1, step = 1;
+  if (const char* text = lookup("SLURM_ARRAY_TASK_MIN")) {
+    SHARD_TRY(least, Number("SLURM_ARRAY_TASK_MIN", text));
+    most = least + count - 1;
+  }
+  if (const char* text = lookup("SLURM_ARRAY_TASK_STEP")) {
+    SHARD_TRY(step, Number("SLURM_ARRAY_TASK_STEP", text));
+  }
+  if (const char* text = lookup("SLURM_ARRAY_TASK_MAX")) {
+    SHARD_TRY(most, Number("SLURM_ARRAY_TASK_MAX", text));
+  }
+  const bool even = step > 0 && count > 1 && id >= least && most >= least &&
+                    (most - least) / step + 1 == count && (id - least) % step == 0;
+  if (even) return Checked(kArrayIndex, (id - least) / step, count);
+  return Error{Code::kInvalidArgument,
+               Cat("the job array: expected evenly spaced tasks, two or more, found ", count,
+                   " from ", least, " to ", most),
+               Cat("to repeat some tasks of a larger array, write `--task ", id,
+                   "/N` with the number N of all")};
+}
+
+Result<TaskNumber> TaskOf(const Scheduler& scheduler, const Lookup& lookup) {
+  if (std::string_view(scheduler.index) == kArrayIndex) return ArrayTask(lookup);
+  SHARD_TRY(const uint64_t index, Number(scheduler.index, lookup(scheduler.index)));
+  SHARD_TRY(const uint64_t count, Number(scheduler.count, lookup(scheduler.count)));
+  return Checked(scheduler.index, index, count);
+}
+
+Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
+  std::optional<ChosenTask> chosen;
+  for (const Scheduler& scheduler : kSchedulers) {
+    if (lookup(scheduler.index) == nullptr) continue;
+    SHARD_TRY(const TaskNumber number, TaskOf(scheduler, lookup));
+    if (number.count == 1) continue;  // nothing is divided
+    if (chosen && !(chosen->number == number)) {
+      return Error{Code::kInvalidArgument,
+                   Cat("the environment: expected one task, found ", chosen->number.index, " of ",
+                       chosen->number.count, " by ", chosen->variable, " and ", number.index,
+                       " of ", number.count, " by ", scheduler.index),
+                   kIgnoreHint};
+    }
+    if (!chosen) chosen = ChosenTask{number, scheduler.index};
+  }
+  return chosen;
+}
+
+}  // namespace
+
+void AddTask(CLI::App& app, TaskArguments& arguments) {
+  StartSection(app, Section::kMachines);
+  CLI::Option* task =
+      app.add_option(
+             "--task", arguments.text,
+             "Do one of N equal shares of the work, the one with number I, from 0 to N-1, "
+             "and write it to OUT.tasks. `moepack join OUT.tasks -o OUT` makes the output "
+             "of all. By default what a Slurm job array, an Indexed Job of Kubernetes (with "
+             "JOB_COMPLETIONS), Open MPI or PMI says in the environment.")
+          ->type_name("I/N");
+  app.add_flag("--no-task", arguments.no_task, "Do all the work, whatever the environment says.")
+      ->excludes(task);
+}
+
+Result<std::optional<ChosenTask>> FindTask(const TaskArguments& arguments, const Lookup& lookup) {
+  if (arguments.no_task) return std::optional<ChosenTask>();
+  if (arguments.text.empty()) return FromEnvironment(lookup);
+  const std::vector<std::string> parts = Split(arguments.text, '/');
+  const auto index = ParseUint(parts[0]);
+  const auto count = parts.size() == 2 ? ParseUint(parts[1]) : std::nullopt;
+  if (!index || !count) {
+    return Error{Code::kInvalidArgument, Cat("--task: expected a number, a slash and the number of "
+                                             "tasks, as in 3/16, found ",
+                                             Quoted(arguments.text))};
+  }
+  SHARD_TRY(const TaskNumber number, Checked("--task", *index, *count));
+  return std::optional(ChosenTask{number});
+}
+
+Result<std::optional<TaskNumber>> ChooseTask(const TaskArguments& arguments) {
+  SHARD_TRY(const std::optional<ChosenTask> chosen,
+            FindTask(arguments, [](const char* name) { return std::getenv(name); }));
+  if (!chosen) return std::optional<TaskNumber>();
+  const TaskNumber& number = chosen->number;
+  if (!chosen->variable.empty()) {
+    PrintNotes({Cat("task ", number.index, " of ", number.count, ", by ", chosen->variable,
+                    "; --no-task does all the work here")});
+  }
+  return std::optional(number);
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,34 @@
+// --task: which share of the work this process does. Schedulers say it by variables of the
+// environment.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "libshard/base/result.h"
+#include "libshard/tasks/divide.h"
+
+namespace moepack::cli {
+
+struct TaskArguments {
+  std::string text;  // "3/16"; "" for none
+  bool no_task = false;
+};
+void AddTask(CLI::App& app, TaskArguments& arguments);
+
+// A task, and which variable says so; "" for --task.
+struct ChosenTask {
+  TaskNumber number;
+  std::string variable = {};
+};
+// Looks up a variable of the environment; null when it is not set.
+using Lookup = std::function<const char*(const char*)>;
+// No value for a run that does all the work. kInvalidArgument for variables that do not say which
+// task of how many this is, or that contradict each other.
+Result<std::optional<ChosenTask>> FindTask(const TaskArguments& arguments, const Lookup& lookup);
+// The same for the environment of this process. A task that a variable names is noted on stderr.
+Result<std::optional<TaskNumber>> ChooseTask(const TaskArguments& arguments);
+
+}  // namespace moepack::cli
