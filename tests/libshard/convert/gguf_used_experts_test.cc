@@ -26,7 +26,7 @@ TEST(UsedExperts, OneNumberIsReplaced) {
 
 TEST(UsedExperts, LayersWithoutExpertsStayWithout) {
   GgufMetadata metadata = UsingTwo("deepseek2");
-  metadata.Set("deepseek2.expert_used_count", GgufValue::U32s({0, 2, 2}));
+  metadata.Set("deepseek2.expert_used_count", GgufValue::U32s(std::vector<uint32_t>{0, 2, 2}));
   metadata.Set("deepseek2.expert_feed_forward_length", GgufValue::U32(32));
   ASSERT_TRUE(SetUsedExperts("f.gguf", 3, metadata));
   EXPECT_EQ(metadata.Find("deepseek2.expert_used_count")->AsUints(),

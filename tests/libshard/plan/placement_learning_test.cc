@@ -56,7 +56,7 @@ TEST(PlacementLearning, ScoresOfAnotherModelAreRefused) {
   const auto learned = LearnPlacement(ModelForTest().Layers(1, 8, 2).Build(), options, plan);
   ASSERT_FALSE(learned);
   EXPECT_EQ(learned.error().code, Code::kMismatch);
-  EXPECT_THAT(learned.error().message, testing::HasSubstr("layer 0: expected 8 experts"));
+  EXPECT_THAT(learned.error().message, testing::HasSubstr("layer 0: experts: expected 8, found 4"));
 }
 
 }  // namespace

@@ -54,12 +54,12 @@ TEST_F(VerifyRedo, BitsThatNoRefitGivesAreFound) {
     ASSERT_NE(at, std::string::npos) << from;
     record.replace(at, from.size(), to);
   };
-  exchange("\"lambda\": \"0.5\"", "\"lambda\": \"0.01\"");
+  exchange("\"lambda\": \"0.5\"", "\"lambda\": \"0.25\"");
   WriteAll(workspace_ / "other/distribution.json", record);
   std::string store = ReadAll(workspace_ / "other.refit/refit.json");
   const size_t at = store.find("\"lambda\": \"0.5\"");
   ASSERT_NE(at, std::string::npos);
-  store.replace(at, 15, "\"lambda\": \"0.01\"");
+  store.replace(at, 15, "\"lambda\": \"0.25\"");
   WriteAll(workspace_ / "other.refit/refit.json", store);
   const ToolRun run = workspace_.Moepack(
       std::string("verify other --against fixtures/tiny-moe --redo 0") + kRedoTexts);

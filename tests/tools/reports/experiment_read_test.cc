@@ -49,7 +49,7 @@ TEST(ExperimentRead, RowsWithSessionsComeBack) {
 
 TEST(ExperimentRead, WhatIsNoExperimentNamesTheField) {
   Json later = WrittenDocument();
-  later["version"] = 2;
+  later["version"] = 2u;
   EXPECT_EQ(ErrorOf(later).code, Code::kUnsupported);
   EXPECT_EQ(ErrorOf(later).message, "e.json: version: expected 1, found 2");
   Json text = WrittenDocument();
