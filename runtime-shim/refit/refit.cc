@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "libshard/base/text/text.h"
+#include "runtime-shim/profile/identity.h"
+#include "runtime-shim/refit/importance.h"
 #include "runtime-shim/refit/source_layers.h"
 #include "runtime-shim/refit/streams.h"
 
@@ -46,11 +48,12 @@ class RefitRun {
                                                 const RefitOptions& options,
                                                 const RefitEvents& events) {
     auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
+    if (input.moments != nullptr) input.moments->Count(false);
     SHARD_CHECK(CheckSteps(options.steps));
     SHARD_CHECK(CheckForm(run->model_));
     SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
                                                            options.fold, input.bos}));
-    SHARD_TRY(SourceLayers source, SourceLayers::Open(run->model_));
+    SHARD_TRY(SourceLayers source, SourceLayers::Make(run->model_));
     run->source_.emplace(std::move(source));
     run->room_.memory = options.memory / kShareOfRows;
     run->room_.scratch = options.scratch.empty() ? std::filesystem::temp_directory_path()
@@ -70,22 +73,39 @@ class RefitRun {
   // Runs a layer. `stored`, if it is there, has its experts.
   Result<RefittedLayer> RunLayer(uint32_t layer, const RefitStore* stored) {
     RefittedLayer done;
+    SHARD_CHECK(source_->Enter(layer));
     SHARD_CHECK(streams_->Open(layer));
-    SHARD_CHECK(streams_->RunWhole(source_->TableOf(layer)));
+    SHARD_CHECK(streams_->RunWhole(source_->table()));
     for (uint32_t group = 0; group < input_.plan.groups.size(); ++group) {
       if (!HasExperts(layer)) {
-        SHARD_CHECK(streams_->RunDense(group));
+        SHARD_CHECK(Observed([&] { return streams_->RunDense(group); }));
         continue;
       }
-      SHARD_CHECK(streams_->RunToExperts(group));
+      SHARD_CHECK(Observed([&] { return streams_->RunToExperts(group); }));
       SHARD_TRY(NodeLayer node, MakeNode(layer, group));
       SHARD_TRY(const LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
       if (events_.refitted) events_.refitted(outcome, stored != nullptr);
       done.outcomes.push_back(outcome.outcome);
       if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
+      SHARD_CHECK(importance_.Add(products_, source_->sets(), node, outcome.outcome.accepted));
       SHARD_CHECK(streams_->AddOutputs(group));
     }
     return done;
+  }
+
+  // Of the layers that were run.
+  Result<Imatrix> Importances(const RefitRecord& record) {
+    Imatrix imatrix;
+    if (input_.moments != nullptr) {
+      SHARD_TRY(ImatrixEntries trunk, input_.moments->Entries());
+      importance_.AddTrunk(std::move(trunk));
+    }
+    imatrix.entries = importance_.entries();
+    for (const CalibrationText& text : record.calibration) imatrix.datasets.push_back(text.name);
+    imatrix.chunks = static_cast<uint32_t>(text_.windows.size());
+    imatrix.chunk_tokens = options_.context;
+    SHARD_TRY(imatrix.router_digest, RouterDigestOf(model_.weights()));
+    return imatrix;
   }
 
  private:
@@ -96,15 +116,24 @@ class RefitRun {
         model_(static_cast<const DeviceModel&>(input.model)),
         products_(model_.executor(), options.jobs) {}
 
+  // Runs a node's stream where its products count for the importance matrix.
+  Status Observed(const std::function<Status()>& run) {
+    if (input_.moments != nullptr) input_.moments->Count(true);
+    const Status done = run();
+    if (input_.moments != nullptr) input_.moments->Count(false);
+    return done;
+  }
+
   Result<NodeLayer> MakeNode(uint32_t layer, uint32_t group) {
     NodeLayer node;
     const ModelSpec& spec = model_.spec();
     node.routing = spec.layer[layer].router;
-    node.form = {spec.expert_activation, spec.weigh_inputs};
+    const float limit = spec.layer[layer].expert_limit;
+    node.form = {limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec.expert_activation,
+                 spec.weigh_inputs};
     const ExpertIds ids = Eligible(input_.plan, group, layer);
     const ExpertIds slots = RefitSlots(input_.plan, group, layer);
-    const Weights& weights = model_.weights();
-    SHARD_TRY(node.experts, ReadSourceExperts(weights, weights.sets, layer, ids));
+    SHARD_TRY(node.experts, ReadSourceExperts(model_.weights(), source_->sets(), layer, ids));
     node.experts.group = group;
     for (const uint32_t id : ids)
       node.fixed.push_back(!std::binary_search(slots.begin(), slots.end(), id));
@@ -129,8 +158,7 @@ class RefitRun {
   }
 
   Result<LayerOutcome> Refit(NodeLayer& node) {
-    SHARD_TRY(LayerOutcome outcome,
-              RefitNodeLayer(products_, options_, source_->NeuronsOf(node.experts.layer), node));
+    SHARD_TRY(LayerOutcome outcome, RefitNodeLayer(products_, options_, source_->neurons(), node));
     Advance(text_.tokens * options_.steps.size());
     return outcome;
   }
@@ -177,6 +205,7 @@ class RefitRun {
   RowRoom room_;
   std::optional<SourceLayers> source_;
   std::optional<Streams> streams_;
+  RefitImportance importance_;
   uint64_t done_ = 0, all_ = 0;
 };
 
@@ -195,7 +224,8 @@ Status RefitModel(const RefitInput& input, const RefitOptions& options, const Re
     if (there || !run->HasExperts(layer)) continue;
     SHARD_CHECK(store.Add(std::move(done.outcomes), done.accepted));
   }
-  return Ok();
+  SHARD_TRY(const Imatrix imatrix, run->Importances(store.record()));
+  return WriteImatrix((directory / kRefitImatrix).string(), imatrix);
 }
 
 Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,
