@@ -10,6 +10,7 @@
 #include "libshard/pack/encode_rows.h"
 #include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice_parts.h"
+#include "libshard/recipe/imatrix_groups.h"
 
 namespace moepack {
 namespace {
@@ -142,10 +143,20 @@ class PartSlicer {
   Result<OutputTensor> Cut(const GgufTensor& tensor, const quant::Format* type,
                            const ExpertPart& part, const ExpertIds& ids) const {
     if (refit_ != nullptr && part.role == Role::kGroup) {
-      SHARD_TRY(std::optional<OutputTensor> made, refit_->Make(tensor, type, *part.group, ids));
+      SHARD_TRY(const GgufTensor weighed, InGroup(tensor, *part.group));
+      SHARD_TRY(std::optional<OutputTensor> made, refit_->Make(weighed, type, *part.group, ids));
       if (made) return *std::move(made);
     }
     return EncodeExperts(tensor, type, ids);
+  }
+
+  // The tensor with the importance that it has where the group's experts are its own.
+  Result<GgufTensor> InGroup(const GgufTensor& tensor, uint32_t group) const {
+    GgufTensor weighed = tensor;
+    const RefitOutcome* own = refit_->record().Find(*tensor.layer, group);
+    if (input_.imatrix == nullptr || own == nullptr) return weighed;
+    SHARD_TRY(weighed.importance, GroupImportance(*input_.imatrix, tensor, {group, own->experts}));
+    return weighed;
   }
 
   const quant::Format* TypeIn(Role role, size_t tensor) const {

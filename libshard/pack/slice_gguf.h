@@ -13,6 +13,7 @@
 #include "libshard/pack/slice.h"
 #include "libshard/pack/slice_parts.h"
 #include "libshard/plan/plan.h"
+#include "libshard/recipe/imatrix.h"
 
 namespace moepack {
 
@@ -23,6 +24,8 @@ struct GgufSlicing {
   // be empty.
   std::span<const quant::Format* const> overlay_types;
   uint64_t alignment = kGgufDefaultAlignment;
+  // What the model's importance is of; it may have more for groups. Borrowed; null for none.
+  const Imatrix* imatrix = nullptr;
 };
 
 // The plan without the layers whose experts the GGUF lacks: the conversion may leave out blocks for

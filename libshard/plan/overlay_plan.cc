@@ -53,6 +53,30 @@ ExpertOrder OrderByScore(std::span<const ExpertScores> scores) {
   return order;
 }
 
+Plan MergeOverlay(Plan plan) {
+  const OverlayPlan overlay = *plan.current_overlay();
+  plan.overlays.clear();
+  for (const auto& [layer, ids] : overlay.experts) {
+    const ExpertIds unowned = Difference(ids, Difference(ids, IdsOf(plan.remainder, layer)));
+    if (unowned.empty()) continue;
+    ExpertIds& first = plan.groups[0].owned[layer];
+    first = Union(first, unowned);
+    ExpertIds& left = plan.remainder[layer];
+    left = Difference(left, unowned);
+    if (left.empty()) plan.remainder.erase(layer);
+  }
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    GroupPlan& own = plan.groups[group];
+    for (const LayerExperts* taken : {&overlay.experts, &FillOf(overlay, group)}) {
+      for (const auto& [layer, ids] : *taken) {
+        const ExpertIds more = Difference(ids, IdsOf(own.owned, layer));
+        if (!more.empty()) own.fill[layer] = Union(IdsOf(own.fill, layer), more);
+      }
+    }
+  }
+  return plan;
+}
+
 LayerExperts FirstOf(const ExpertOrder& order, const LayerCounts& sizes) {
   LayerExperts out;
   for (const auto& [layer, ids] : order) {

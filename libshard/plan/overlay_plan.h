@@ -28,6 +28,11 @@ ExpertOrder OrderByScore(std::span<const ExpertScores> scores);
 // The first `size` of each layer, or all of a layer that has fewer.
 LayerExperts FirstOf(const ExpertOrder& order, const LayerCounts& sizes);
 
+// Puts what nodes take from the current overlay into their groups, as fill, and leaves no overlay:
+// every node may pick among the same experts as before. What no group owns becomes the first
+// group's own. REQUIRES: the plan has an overlay.
+Plan MergeOverlay(Plan plan);
+
 // Sets overlay.fill, if the plan is uniform, so that all groups and layers have as many eligible
 // experts as the largest has without it. The overlay's bundle holds the fill of all groups, so few
 // different experts are chosen; among equals those that come first in `order`, and in a layer

@@ -7,6 +7,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
+#include "libshard/recipe/imatrix_groups.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {
@@ -83,7 +84,7 @@ class Applier {
     std::unordered_set<std::string_view> names;
     for (const GgufTensor& tensor : model_.tensors) names.insert(tensor.name);
     for (const auto& [name, entry] : imatrix_.entries) {
-      if (!names.contains(name)) use_.unknown.push_back(name);
+      if (!names.contains(name) && !IsGroupEntry(name)) use_.unknown.push_back(name);
     }
   }
 

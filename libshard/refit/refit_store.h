@@ -19,6 +19,9 @@
 namespace moepack {
 
 inline constexpr const char* kRefitFile = "refit.json";
+// What went into the matrices of the refitted nodes, for quantizing them. A store that lacks it can
+// still be used.
+inline constexpr const char* kRefitImatrix = "imatrix.gguf";
 // "layer-003-group-001.safetensors".
 std::string RefittedFileName(uint32_t layer, uint32_t group);
 

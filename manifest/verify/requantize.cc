@@ -12,6 +12,7 @@
 #include "libshard/model/gguf_experts.h"
 #include "libshard/pack/recode_rows.h"
 #include "libshard/pack/slice_gguf.h"
+#include "libshard/recipe/imatrix_groups.h"
 #include "libshard/recipe/recipe_text.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
@@ -43,7 +44,8 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest) {
                  Cat(distribution,
                      ": expected GGUF bundles, found safetensors bundles, which keep "
                      "their source's bytes"),
-                 "use build --recipe on the checkpoint"};
+                 manifest.refit ? "use build --recipe on the checkpoint, with --refit-store"
+                                : "use build --recipe on the checkpoint"};
   }
   if (manifest.complete) return Ok();
   return Error{Code::kUnsupported,
@@ -96,15 +98,30 @@ void CollectModel(Requantized& out) {
   }
 }
 
-Result<OutputTensor> EncodePart(const PartTensor& part, const Requantized& model, Role role) {
+// A refitted tensor of a group has the importance of that group.
+Status WeighRefitted(const PartTensor& part, const Requantized& model, const BundleRecord& bundle,
+                     GgufTensor& tensor) {
+  const bool refitted = !part.record->derived.empty() && model.manifest.refit && bundle.group &&
+                        tensor.layer && tensor.expert_count > 0;
+  if (!refitted || !model.typed.imatrix) return Ok();
+  const RefitOutcome* own = model.manifest.refit->Find(*tensor.layer, *bundle.group);
+  if (own == nullptr) return Ok();
+  SHARD_TRY(tensor.importance,
+            GroupImportance(*model.typed.imatrix, tensor, {*bundle.group, own->experts}));
+  return Ok();
+}
+
+Result<OutputTensor> EncodePart(const PartTensor& part, const Requantized& model,
+                                const BundleRecord& bundle) {
   const size_t whole = model.index.at(part.entry.name);
   GgufTensor tensor = model.typed.model.tensors[whole];
+  SHARD_CHECK(WeighRefitted(part, model, bundle, tensor));
   tensor.shape = part.entry.shape;
   tensor.stored = part.entry.format;
   tensor.expert_count = static_cast<uint32_t>(part.record->expert_ids.size());
   tensor.sources = {{part.entry.file, part.entry.offset, part.entry.bytes}};
   const quant::Format* type = tensor.type;
-  if (role == Role::kOverlay && model.typed.recipe.overlay_types.size() > whole &&
+  if (bundle.role == Role::kOverlay && model.typed.recipe.overlay_types.size() > whole &&
       model.typed.recipe.overlay_types[whole] != nullptr) {
     type = model.typed.recipe.overlay_types[whole];
   }
@@ -123,7 +140,7 @@ Status LayOut(uint64_t alignment, Requantized& model) {
     file.role = record.role;
     file.group = record.group;
     for (const PartTensor& part : model.bundles[i].tensors) {
-      SHARD_TRY(OutputTensor tensor, EncodePart(part, model, record.role));
+      SHARD_TRY(OutputTensor tensor, EncodePart(part, model, record));
       file.tensors.push_back(std::move(tensor));
     }
     const bool head = record.role == Role::kHead;

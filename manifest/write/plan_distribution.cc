@@ -22,7 +22,7 @@ Status PlanGguf(const MoeModel& model, const Plan& plan, const WriteOptions& opt
   if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
   out.plan = moepack::PlanFor(typed.model, plan);
   const GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types,
-                            options.gguf->alignment};
+                            options.gguf->alignment, typed.imatrix ? &*typed.imatrix : nullptr};
   auto files = SliceGguf(slicing, out.plan, options.slice);
   if (!files) return std::move(files).error().Within(model.checkpoint().source().string());
   out.files = std::move(files).value();

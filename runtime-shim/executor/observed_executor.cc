@@ -1,5 +1,7 @@
 #include "runtime-shim/executor/observed_executor.h"
 
+#include <algorithm>
+
 namespace moepack::runtime {
 
 Result<BufferPtr> ObservedExecutor::Load(std::span<const std::byte> bytes) {
@@ -16,6 +18,18 @@ Status ObservedExecutor::Read(const Rows& from, std::span<float> values) {
 Status ObservedExecutor::Finish() {
   SHARD_CHECK(seen_);
   return executor_->Finish();
+}
+
+Status ObservedExecutor::MixExperts(const ExpertBatch& batch, OutputSizes* sizes) {
+  const auto wanted = [&](const Linear& linear) {
+    return linear.weight && observer_.Wants(linear.weight);
+  };
+  const bool any =
+      std::any_of(batch.experts.begin(), batch.experts.end(), [&](const ExpertRows& expert) {
+        return wanted(expert.weights->gate) || wanted(expert.weights->up) ||
+               wanted(expert.weights->down);
+      });
+  return any ? Executor::MixExperts(batch, sizes) : executor_->MixExperts(batch, sizes);
 }
 
 void ObservedExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows& y) {

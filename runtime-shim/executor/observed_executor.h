@@ -22,10 +22,10 @@ class ProductObserver {
   virtual void Multiplied(const Matrix& weights, std::span<const float> inputs) = 0;
 };
 
-// Gives the rows of the executor that it wraps, to the bit. An operation that Executor makes of
-// others is made of them here as well, so that its products are seen too; the norms of OutputSizes
-// may then be rounded in another place. An error of reading
-// inputs back is returned by the next Read or Finish.
+// Gives the rows of the executor that it wraps, to the bit. MixExperts is made of other operations
+// while the observer wants a product of its experts, so that they are seen; the norms of
+// OutputSizes may then be rounded in another place. An error of reading inputs back is returned by
+// the next Read or Finish.
 class ObservedExecutor final : public Executor {
  public:
   // Borrows the observer.
@@ -80,6 +80,7 @@ class ObservedExecutor final : public Executor {
                   const Rows& y) override {
     executor_->ScatterAdd(x, rows, factors, y);
   }
+  Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes) override;
 
  private:
   std::shared_ptr<Executor> executor_;

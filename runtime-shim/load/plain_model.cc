@@ -12,6 +12,8 @@ namespace moepack::runtime {
 
 namespace {
 
+constexpr const char* kWholeModel = "model";
+
 Status CheckOptions(const std::string& source, const LoadOptions& options) {
   if (options.groups.empty() && options.overlay_version.empty()) return Ok();
   return Error{Code::kInvalidArgument,
@@ -76,16 +78,57 @@ void DescribeNode(const manifest::NodeRecord& node, Weights& out) {
           node.has_digests() ? "" : "; it has no digests, so the files are not verified"));
 }
 
-Status MapFiles(const Checkpoint& checkpoint, SourceBytes& source, Weights& out) {
+using Memory = std::vector<std::shared_ptr<const void>>;
+
+Status MapFiles(const Checkpoint& checkpoint, SourceBytes& source, Memory& memory) {
   const std::vector<SourceFile>& files = checkpoint.files();
   for (size_t i = 0; i < files.size(); ++i) {
     SHARD_TRY(const FilePtr file, MapAgain(files[i]));
     source.Add(static_cast<uint32_t>(i), 0, file->bytes());
-    out.memory.push_back(file);
-    out.sets[0].memory.push_back(file);
+    memory.push_back(file);
   }
   return Ok();
 }
+
+// The experts of a model that is not split. Files are mapped for one layer at a time, so that pages
+// that were read do not stay with the process.
+class PlainLater final : public LaterExperts {
+ public:
+  PlainLater(std::string path, std::unique_ptr<const MoeModel> model, GgufModel gguf,
+             const RunningBlocks& blocks)
+      : path_(std::move(path)), model_(std::move(model)), gguf_(std::move(gguf)), blocks_(blocks) {
+    for (const GgufTensor& tensor : gguf_.tensors) {
+      if (IsExpert(tensor) && blocks_.Runs(tensor.name))
+        tensors.push_back({tensor.name, tensor.type, tensor.shape, {}});
+    }
+  }
+
+  Result<ExpertSet> Load(uint32_t layer) const override {
+    const RunningModel running{gguf_, blocks_};
+    ExpertSet set;
+    set.label = kWholeModel;
+    LayerExperts all = AllExperts(running);
+    if (!all.contains(layer)) return set;
+    set.experts_by_layer[layer] = std::move(all[layer]);
+    SourceBytes bytes;
+    SHARD_CHECK(MapFiles(model_->checkpoint(), bytes, set.memory));
+    TensorPlacer placer(path_);
+    LoadedPart counts;
+    SHARD_CHECK(PlaceExperts(running, bytes, placer, set, counts));
+    LoadOptions options;
+    options.jobs = jobs;
+    SHARD_CHECK(placer.Run(options));
+    return set;
+  }
+
+  uint32_t jobs = 0;
+
+ private:
+  std::string path_;
+  std::unique_ptr<const MoeModel> model_;  // readers of the view borrow it
+  GgufModel gguf_;
+  RunningBlocks blocks_;
+};
 
 // Returns a GGUF with its own types, and a checkpoint with types that keep its numbers (profile
 // "exact").
@@ -102,26 +145,35 @@ Result<Weights> LoadPlainModel(const moepack::Source& source, const LoadOptions&
   const std::string path = source.named.string();
   SHARD_CHECK(CheckOptions(path, options));
   SHARD_TRY(const std::optional<manifest::NodeRecord> node, ReadNode(*source.tree, options));
-  SHARD_TRY(const MoeModel model, Open(source, options, node));
+  SHARD_TRY(MoeModel opened, Open(source, options, node));
+  auto model = std::make_unique<const MoeModel>(std::move(opened));
   Weights out;
   out.path = path;
   ExpertSet& set = out.sets.emplace_back();
-  set.label = "model";
-  SHARD_TRY(GgufModel gguf, ViewOf(model, out));
+  set.label = kWholeModel;
+  SHARD_TRY(GgufModel gguf, ViewOf(*model, out));
   SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(path, gguf.metadata));
   if (node) DescribeNode(*node, out);
   SourceBytes bytes;
-  SHARD_CHECK(MapFiles(model.checkpoint(), bytes, out));
+  SHARD_CHECK(MapFiles(model->checkpoint(), bytes, out.memory));
+  if (!options.experts_later) set.memory = out.memory;
   const RunningModel running{gguf, blocks};
   TensorPlacer placer(path);
   SHARD_CHECK(PlaceTrunk(running, bytes, placer, out));
-  set.experts_by_layer = AllExperts(running);
-  LoadedPart counts{.label = set.label};
-  SHARD_CHECK(PlaceExperts(running, bytes, placer, set, counts));
-  out.parts.push_back(counts);
+  if (!options.experts_later) {
+    set.experts_by_layer = AllExperts(running);
+    LoadedPart counts{.label = set.label};
+    SHARD_CHECK(PlaceExperts(running, bytes, placer, set, counts));
+    out.parts.push_back(counts);
+  }
   SHARD_CHECK(placer.Run(options));
   blocks.AddNote(out);
-  out.metadata = std::move(gguf.metadata);
+  out.metadata = gguf.metadata;
+  if (options.experts_later) {
+    auto later = std::make_shared<PlainLater>(path, std::move(model), std::move(gguf), blocks);
+    later->jobs = options.jobs;
+    out.later = std::move(later);
+  }
   return out;
 }
 

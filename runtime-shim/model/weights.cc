@@ -11,6 +11,15 @@ uint64_t ExpertSet::bytes() const {
   return sum;
 }
 
+uint64_t LaterExperts::widest() const {
+  uint64_t widest = 0;
+  for (const HostTensor& tensor : tensors) {
+    if (tensor.name.ends_with("ffn_down_exps.weight"))
+      widest = std::max(widest, tensor.shape.back());
+  }
+  return widest;
+}
+
 const HostTensor* Weights::FindTrunk(std::string_view name) const {
   const auto found = std::find_if(trunk.begin(), trunk.end(),
                                   [&](const HostTensor& tensor) { return tensor.name == name; });

@@ -45,6 +45,18 @@ struct ExpertSet {
   uint64_t bytes() const;
 };
 
+// Experts that stay in the source and are read from there a layer at a time.
+class LaterExperts {
+ public:
+  virtual ~LaterExperts() = default;
+  // Reads all experts of a layer; no tensors for a layer without. Errors are those of LoadWeights.
+  virtual Result<ExpertSet> Load(uint32_t layer) const = 0;
+  // What Load gives, of all layers and without bytes.
+  std::vector<HostTensor> tensors;
+  // The inner width of the widest expert; 0 without any.
+  uint64_t widest() const;
+};
+
 // The size of one part, for the report of a load.
 struct LoadedPart {
   std::string label;  // "trunk", "routers", "group 1", ...
@@ -58,7 +70,8 @@ struct Weights {
   GgufMetadata metadata;          // of the whole model
   std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
   std::vector<ExpertSet> sets;
-  LayerCounts moe_layers;  // layer -> experts that its router has
+  std::shared_ptr<const LaterExperts> later;  // null: the sets have all experts that there are
+  LayerCounts moe_layers;                     // layer -> experts that its router has
   // A distribution's plan, of whose overlays only the loaded one is left, and the versions that a
   // node reports.
   std::optional<Plan> plan;
@@ -82,6 +95,8 @@ struct LoadOptions {
   bool verify = true;
   bool verify_files = false;  // SHA-256 of every file (--verify-files)
   uint32_t jobs = 0;
+  // leave the experts of a model that is not split in the source (Weights::later)
+  bool experts_later = false;
   ModelOptions model;  // --family, --config
   // Counts the bytes of the current step: reading for digests, then copying and decoding. May be
   // empty.

@@ -59,14 +59,18 @@ Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spe
   model.model_version = weights.model_version;
   model.shard_version = weights.shard_version;
   model.replica_version = weights.replica_version;
-  RouterHash digest;
-  for (const auto& [layer, expert_count] : weights.moe_layers) {
+  for (const auto& [layer, expert_count] : weights.moe_layers)
     model.layers.push_back({layer, expert_count, spec.layer[layer].router.top_k});
-    SHARD_CHECK(AddRouter(weights, layer, digest));
-  }
-  model.router_digest = digest.Hex();
+  SHARD_TRY(model.router_digest, RouterDigestOf(weights));
   SHARD_CHECK(CheckModelIdentity(weights.path, model));
   return model;
+}
+
+Result<std::string> RouterDigestOf(const Weights& weights) {
+  RouterHash digest;
+  for (const auto& [layer, expert_count] : weights.moe_layers)
+    SHARD_CHECK(AddRouter(weights, layer, digest));
+  return digest.Hex();
 }
 
 std::string PrecisionOf(const Weights& weights) {

@@ -15,6 +15,8 @@ namespace moepack::runtime {
 // router would pass for the model's. REQUIRES: `spec` belongs to a Model that was loaded from
 // `weights`.
 Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec);
+// The digest of its routers (ModelIdentity::router_digest). kCorrupt for one that is missing.
+Result<std::string> RouterDigestOf(const Weights& weights);
 // Returns the formats of all tensors, most bytes first, without those below 1 % of the bytes.
 std::string PrecisionOf(const Weights& weights);
 

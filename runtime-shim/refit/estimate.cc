@@ -1,7 +1,10 @@
 #include "runtime-shim/refit/estimate.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
+#include "libshard/base/text/text.h"
 #include "runtime-shim/refit/refill.h"
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"
@@ -58,6 +61,41 @@ std::vector<size_t> DistinctNodes(const Plan& plan) {
   return nodes;
 }
 
+// Bytes of the experts of the largest layer in the source.
+uint64_t LargestLayer(const LaterExperts& later) {
+  std::map<uint64_t, uint64_t> layers;
+  for (const HostTensor& tensor : later.tensors) {
+    uint64_t values = 1;
+    for (const uint64_t size : tensor.shape) values *= size;
+    const size_t number = std::string_view("blk.").size();
+    layers[ParseUint(tensor.name.substr(number, tensor.name.find('.', number) - number))
+               .value_or(0)] += tensor.format->BytesFor(values).value_or(0);
+  }
+  uint64_t largest = 0;
+  for (const auto& [layer, bytes] : layers) largest = std::max(largest, bytes);
+  return largest;
+}
+
+// A node that is refitted has its experts twice, as they are and as they were before a step; what
+// was accepted of a layer's groups waits until all are done.
+uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
+  const ModelSpec& spec = model.spec();
+  const uint64_t matrices = spec.gated_mlps ? 3 : 2;
+  const uint64_t one = matrices * spec.width * model.widest_expert() * sizeof(float);
+  uint64_t most = 0;
+  for (const auto& [layer, count] : plan.layers) {
+    uint64_t largest = 0, all = 0;
+    for (size_t group = 0; group < plan.groups.size(); ++group) {
+      const uint64_t kept = Eligible(plan, group, layer).size();
+      largest = std::max(largest, kept);
+      all += kept;
+    }
+    most = std::max(most, (2 * largest + all) * one);
+  }
+  const LaterExperts* const later = model.weights().later.get();
+  return model.device_bytes() + (later != nullptr ? LargestLayer(*later) : 0) + most;
+}
+
 }  // namespace
 
 RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOptions& options,
@@ -67,6 +105,7 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
   const uint64_t hidden = spec.width, width = device.widest_expert();
   RefitEstimate estimate;
   const std::vector<size_t> nodes = DistinctNodes(plan);
+  estimate.weight_bytes = WeightBytes(device, plan);
   estimate.row_bytes = (4 + nodes.size()) * tokens * hidden * sizeof(float);
   estimate.joint = true;
   for (const auto& [layer, count] : plan.layers) {

@@ -13,6 +13,9 @@ struct RefitEstimate {
   // Tokens of text that give each expert of a node 30 times as many as it has neurons, if all are
   // chosen equally often: the largest number of any group and layer.
   uint64_t tokens_needed = 0;
+  // The trunk, experts as they are in memory at once (those of one layer where they are read a
+  // layer at a time), and what nodes have of a layer.
+  uint64_t weight_bytes = 0;
   uint64_t row_bytes = 0;     // streams and activations of all tokens
   uint64_t matrix_bytes = 0;  // the largest matrices of any step
   bool joint = false;         // ridge regression of all experts of a node at once, in every layer

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "libshard/base/text/text.h"
+#include "runtime-shim/profile/identity.h"
+#include "runtime-shim/refit/importance.h"
 #include "runtime-shim/refit/source_layers.h"
 #include "runtime-shim/refit/streams.h"
 #include "runtime-shim/refit/twins.h"
@@ -60,12 +62,13 @@ class RefitRun {
                                                 const RefitOptions& options,
                                                 const RefitEvents& events) {
     auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
+    if (input.moments != nullptr) input.moments->Count(false);
     SHARD_CHECK(CheckSteps(options.steps));
     SHARD_CHECK(CheckForm(run->model_));
     SHARD_CHECK(CheckTopK(input.plan, options.top_k));
     SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
                                                            options.fold, input.bos}));
-    SHARD_TRY(SourceLayers source, SourceLayers::Open(run->model_));
+    SHARD_TRY(SourceLayers source, SourceLayers::Make(run->model_));
     run->source_.emplace(std::move(source));
     run->room_.memory = options.memory / kShareOfRows;
     run->room_.scratch = options.scratch.empty() ? std::filesystem::temp_directory_path()
@@ -86,12 +89,13 @@ class RefitRun {
   // Runs a layer. `stored`, if it is there, has its experts.
   Result<RefittedLayer> RunLayer(uint32_t layer, const RefitStore* stored) {
     RefittedLayer done;
+    SHARD_CHECK(source_->Enter(layer));
     SHARD_CHECK(streams_->Open(layer));
-    SHARD_CHECK(streams_->RunWhole(source_->TableOf(layer)));
+    SHARD_CHECK(streams_->RunWhole(source_->table()));
     std::vector<LayerOutcome> outcomes;
     for (uint32_t group = 0; group < input_.plan.groups.size(); ++group) {
       if (!HasExperts(layer)) {
-        if (IsFirst(group)) SHARD_CHECK(streams_->RunDense(streams_of_[group]));
+        if (IsFirst(group)) SHARD_CHECK(RunDense(group));
         continue;
       }
       if (IsFirst(group)) {
@@ -105,6 +109,21 @@ class RefitRun {
       done.outcomes.push_back(outcomes.back().outcome);
     }
     return done;
+  }
+
+  // Of the layers that were run.
+  Result<Imatrix> Importances(const RefitRecord& record) {
+    Imatrix imatrix;
+    if (input_.moments != nullptr) {
+      SHARD_TRY(ImatrixEntries trunk, input_.moments->Entries());
+      importance_.AddTrunk(std::move(trunk));
+    }
+    imatrix.entries = importance_.entries();
+    for (const CalibrationText& text : record.calibration) imatrix.datasets.push_back(text.name);
+    imatrix.chunks = static_cast<uint32_t>(text_.windows.size());
+    imatrix.chunk_tokens = options_.context;
+    SHARD_TRY(imatrix.router_digest, RouterDigestOf(model_.weights()));
+    return imatrix;
   }
 
  private:
@@ -125,12 +144,21 @@ class RefitRun {
   Result<LayerOutcome> RunNodeLayer(uint32_t layer, uint32_t group, const RefitStore* stored,
                                     RefittedLayer& done) {
     const size_t stream = streams_of_[group];
-    SHARD_CHECK(streams_->RunToExperts(stream));
+    SHARD_CHECK(Observed([&] { return streams_->RunToExperts(stream); }));
     SHARD_TRY(NodeLayer node, MakeNode(layer, group));
     SHARD_TRY(LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
     if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
+    for (uint32_t twin = group; twin < twins_.size(); ++twin) {
+      node.experts.group = twin;
+      if (twins_[twin] == group)
+        SHARD_CHECK(importance_.Add(products_, source_->sets(), node, outcome.outcome.accepted));
+    }
     SHARD_CHECK(streams_->AddOutputs(stream));
     return outcome;
+  }
+
+  Status RunDense(uint32_t group) {
+    return Observed([&] { return streams_->RunDense(streams_of_[group]); });
   }
 
   // Gives a group what its twin got.
@@ -145,16 +173,25 @@ class RefitRun {
     done.accepted.push_back(std::move(copy));
   }
 
+  // Runs a node's stream where its products count for the importance matrix.
+  Status Observed(const std::function<Status()>& run) {
+    if (input_.moments != nullptr) input_.moments->Count(true);
+    const Status done = run();
+    if (input_.moments != nullptr) input_.moments->Count(false);
+    return done;
+  }
+
   Result<NodeLayer> MakeNode(uint32_t layer, uint32_t group) {
     NodeLayer node;
     const ModelSpec& spec = model_.spec();
     node.routing = spec.layer[layer].router;
     if (options_.top_k > 0) node.routing.top_k = options_.top_k;
-    node.form = {spec.expert_activation, spec.weigh_inputs};
+    const float limit = spec.layer[layer].expert_limit;
+    node.form = {limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec.expert_activation,
+                 spec.weigh_inputs};
     const ExpertIds ids = Eligible(input_.plan, group, layer);
     const ExpertIds slots = RefitSlots(input_.plan, group, layer);
-    const Weights& weights = model_.weights();
-    SHARD_TRY(node.experts, ReadSourceExperts(weights, weights.sets, layer, ids));
+    SHARD_TRY(node.experts, ReadSourceExperts(model_.weights(), source_->sets(), layer, ids));
     node.experts.group = group;
     for (const uint32_t id : ids)
       node.fixed.push_back(!std::binary_search(slots.begin(), slots.end(), id));
@@ -179,8 +216,7 @@ class RefitRun {
   }
 
   Result<LayerOutcome> Refit(NodeLayer& node) {
-    SHARD_TRY(LayerOutcome outcome,
-              RefitNodeLayer(products_, options_, source_->NeuronsOf(node.experts.layer), node));
+    SHARD_TRY(LayerOutcome outcome, RefitNodeLayer(products_, options_, source_->neurons(), node));
     Advance(text_.tokens * options_.steps.size());
     return outcome;
   }
@@ -229,6 +265,7 @@ class RefitRun {
   std::vector<size_t> streams_of_;  // the number of each group's stream
   size_t nodes_ = 0;                // streams
   std::optional<Streams> streams_;
+  RefitImportance importance_;
   uint64_t done_ = 0, all_ = 0;
 };
 
@@ -247,7 +284,8 @@ Status RefitModel(const RefitInput& input, const RefitOptions& options, const Re
     if (there || !run->HasExperts(layer)) continue;
     SHARD_CHECK(store.Add(std::move(done.outcomes), done.accepted));
   }
-  return Ok();
+  SHARD_TRY(const Imatrix imatrix, run->Importances(store.record()));
+  return WriteImatrix((directory / kRefitImatrix).string(), imatrix);
 }
 
 Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,

@@ -17,6 +17,7 @@
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_store.h"
+#include "runtime-shim/profile/second_moments.h"
 #include "runtime-shim/refit/calibration.h"
 #include "runtime-shim/refit/layer_refit.h"
 #include "runtime-shim/refit/refit_options.h"
@@ -29,6 +30,9 @@ struct RefitInput {
   const Plan& plan;    // of that model
   std::span<const CalibrationSession> sessions;
   std::optional<uint32_t> bos;
+  // Of the executor that the model was loaded on, with the model's weights: gives the importance
+  // matrix the trunk, on the streams of all nodes. Null: it has the experts only.
+  SecondMoments* moments = nullptr;
 };
 
 // Is told how a refit goes on. Both may be empty.
@@ -39,7 +43,8 @@ struct RefitEvents {
 };
 
 // Refits all groups of the plan and adds every layer to the store, which is in `directory`; layers
-// that it has are not refitted again. Values do not depend on the number of threads, and a run that
+// that it has are not refitted again. At the end an importance matrix of the nodes as they became
+// goes there too (kRefitImatrix). Values do not depend on the number of threads, and a run that
 // was interrupted and continued ends with the same ones. Errors:
 //   kInvalidArgument  experts that are not loaded, too little text, a singular matrix
 //   kCorrupt          activations that are not finite, with the layer

@@ -71,7 +71,7 @@ uint64_t DeviceModel::device_bytes() const {
 }
 
 uint64_t DeviceModel::widest_expert() const {
-  uint64_t widest = 0;
+  uint64_t widest = weights_->later != nullptr ? weights_->later->widest() : 0;
   for (const DeviceSet& set : sets_) {
     for (const std::vector<MlpWeights>& layer : set.layers) {
       if (!layer.empty()) widest = std::max<uint64_t>(widest, layer[0].inner());

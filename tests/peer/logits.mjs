@@ -1,16 +1,18 @@
 // The runtime shim against llama.cpp on the same GGUF and the same tokens: every family that runs,
-// from golden/convert or generated.
+// from golden/convert or generated, and nodes after a refit.
 // PRINT_LOGITS in the environment is the program print_logits.cc.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
+import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {check, finish} from './checks.mjs';
-import {logProbabilities} from './runtime.mjs';
+import {logProbabilities, withModel} from './runtime.mjs';
 import {someTokens} from './some_tokens.mjs';
 import {goldenCheckpoint, inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
 
 const printLogits = process.env.PRINT_LOGITS;
 const TOP = 20;
+const TEXT_TOKENS = 400;
 
 const golden = [
   'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'mixtral', 'qwen2-moe', 'qwen3-moe',
@@ -93,6 +95,28 @@ async function compare(name, source, work, recipe, words) {
   }
 }
 
+const perplexity = (tokens, rows) =>
+  Math.exp(-mean(tokens.slice(1).map((token, position) => rows[position][token])));
+
+// A node as assemble gives it, on a text that it was not refitted on.
+async function compareRefitted(work, recipe, executor, limit) {
+  const distribution = join(work, `refitted-${recipe}`), node = join(work, `node-${recipe}`);
+  const calibration = ['--text', inRoot('fixtures/texts/manual.md'), '--context', '128',
+                       '--least-tokens', '20'];
+  moepack('build', inRoot('fixtures/tiny-moe'), '--groups', '2', '--quantize', recipe, '--refit',
+          ...calibration, '-o', distribution);
+  moepack('assemble', distribution, '--group', '1', '--layout', 'single', '-o', node);
+  const file = join(node, 'node.gguf');
+  const text = readFileSync(inRoot('fixtures/texts/header.txt'), 'utf8');
+  const chosen = await withModel(file, (model) => model.tokenize(text).slice(0, TEXT_TOKENS));
+  const {tokens, rows} = await logProbabilities(file, () => chosen);
+  const theirs = perplexity(tokens, rows), own = perplexity(tokens, ours(file, executor, tokens));
+  const label = `a refitted node in ${recipe} on ${executor}`;
+  await check(`${label}: perplexity ${theirs}, ours ${own}`, () => {
+    assert.ok(Math.abs(own / theirs - 1) < limit, `expected a ratio within ${limit} of 1`);
+  });
+}
+
 const work = workDirectory('logits');
 const sources = ['tiny-moe', 'tiny-sigmoid'].map((name) => [name, inRoot('fixtures', name)]);
 for (const name of golden) {
@@ -111,5 +135,7 @@ for (const [name, source] of sources) {
     await compare(name, source, work, recipe, words);
   }
 }
+await compareRefitted(work, 'F32', 'cpu', 1e-4);
+await compareRefitted(work, 'Q4_K_M', 'cpu-rounded', 1e-2);
 
 finish();

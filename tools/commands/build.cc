@@ -40,9 +40,10 @@ Status Refit(const MoeModel& model, const Plan& plan, Arguments& arguments) {
   runtime.load.model = arguments.source.model;
   runtime.jobs = static_cast<uint32_t>(arguments.write.pack.jobs);
   arguments.refitting.options.jobs = runtime.jobs;
-  SHARD_TRY(auto executor, OpenExecutor(runtime));
-  SHARD_TRY(const LoadedModel loaded, LoadModel(runtime.source, runtime, std::move(executor)));
-  const RefitRun run{loaded, plan, model.Version(""), arguments.refitting, arguments.refit_store};
+  SHARD_TRY(const RefitModelLoad source, LoadForRefit(runtime));
+  const RefitRun run{source.loaded,         plan,
+                     model.Version(""),     arguments.refitting,
+                     arguments.refit_store, source.moments.get()};
   SHARD_CHECK(RunRefit(run));
   return Ok();
 }
@@ -146,6 +147,10 @@ Json Document(const Outcome& outcome) {
 // A refit takes long: what would be refused at its end is refused before it.
 Status CheckRefit(const Arguments& arguments) {
   if (!arguments.refits) {
+    if (arguments.refitting.merge_overlay && arguments.refit_store.empty())
+      return Error{Code::kInvalidArgument,
+                   "--merge-overlay has no effect without --refit or --refit-store",
+                   "leave --overlay-file out, and groups hold what the plan gives them"};
     const bool texts =
         !arguments.refitting.texts.texts.empty() || !arguments.refitting.texts.tokens.empty();
     if (!texts) return Ok();
@@ -181,7 +186,8 @@ Result<int> Run(Arguments& arguments) {
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
-  SHARD_TRY(const Plan plan, FindPlan(model, arguments));
+  SHARD_TRY(Plan plan, FindPlan(model, arguments));
+  SHARD_CHECK(MergeOverlayOf(arguments.refitting, plan));
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
@@ -189,6 +195,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(Refit(model, plan, arguments));
   SHARD_CHECK(ChooseRefit(model, plan, arguments));
   arguments.write.command = RecordCommand("build", arguments);
+  if (arguments.refitting.merge_overlay) arguments.write.command.push_back("--merge-overlay");
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (task) return RunWriteTask(std::move(model), plan, *task, arguments);
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);

@@ -37,7 +37,7 @@ struct Arguments {
 
 // Everything that is read before anything is computed.
 struct Inputs {
-  LoadedModel loaded;
+  RefitModelLoad source;
   std::optional<MoeModel> model;
   Plan plan;
 };
@@ -66,12 +66,11 @@ Status ReadPlacement(const Arguments& arguments, const MoeModel& model, Plan& pl
 
 Result<Inputs> ReadInputs(const Arguments& arguments) {
   Inputs inputs;
-  SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
-  SHARD_TRY(inputs.loaded,
-            LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
+  SHARD_TRY(inputs.source, LoadForRefit(arguments.runtime));
   SHARD_TRY(const moepack::Source source, OpenSource(arguments.runtime.source));
   SHARD_TRY(inputs.model, MoeModel::Open(source, arguments.runtime.load.model));
-  SHARD_TRY(inputs.plan, PlanOf(arguments, *inputs.model, *inputs.loaded.weights));
+  SHARD_TRY(inputs.plan, PlanOf(arguments, *inputs.model, *inputs.source.loaded.weights));
+  SHARD_CHECK(MergeOverlayOf(arguments.refit, inputs.plan));
   SHARD_CHECK(ReadPlacement(arguments, *inputs.model, inputs.plan));
   return inputs;
 }
@@ -98,6 +97,7 @@ Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs i
   options.slice.refit = &refit;
   options.force = arguments.force;
   options.command = {"refit"};
+  if (arguments.refit.merge_overlay) options.command.emplace_back("--merge-overlay");
   options.notes = PrintNotes;
   if (inputs.model->checkpoint().is_gguf()) options.gguf.emplace();
   Progress progress("writing");
@@ -117,8 +117,8 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(runtime::CheckSteps(arguments.refit.options.steps));
   SHARD_CHECK(CheckOutputs(arguments));
   SHARD_TRY(Inputs inputs, ReadInputs(arguments));
-  const RefitRun run{inputs.loaded, inputs.plan, inputs.model->Version(""), arguments.refit,
-                     StoreOf(arguments)};
+  const RefitRun run{inputs.source.loaded, inputs.plan,        inputs.model->Version(""),
+                     arguments.refit,      StoreOf(arguments), inputs.source.moments.get()};
   if (arguments.dry_run) {
     SHARD_TRY(const std::string text, DescribeRefit(run));
     SHARD_CHECK(WriteResult(text));

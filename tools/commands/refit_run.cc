@@ -6,6 +6,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/refit/refit_store.h"
+#include "runtime-shim/executor/observed_executor.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/refit/estimate.h"
 #include "runtime-shim/refit/overlap.h"
@@ -46,6 +47,17 @@ Status CheckHeldOut(const RefitRun& run, const std::vector<TokenSession>& calibr
   return Ok();
 }
 
+bool IsQuantized(const runtime::Weights& weights) {
+  const auto any = [](const std::vector<runtime::HostTensor>& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), [](const runtime::HostTensor& tensor) {
+      return tensor.format->block_values > 1;
+    });
+  };
+  return (weights.later != nullptr && any(weights.later->tensors)) ||
+         std::any_of(weights.sets.begin(), weights.sets.end(),
+                     [&](const runtime::ExpertSet& set) { return any(set.tensors); });
+}
+
 std::vector<std::string> WarningsOf(const RefitRun& run,
                                     const std::vector<TokenSession>& sessions) {
   std::vector<std::string> warnings;
@@ -66,17 +78,10 @@ std::vector<std::string> WarningsOf(const RefitRun& run,
     warnings.push_back(Cat("few tokens: expected about ", FormatCount(needed), " (",
                            runtime::kTokensPerNeuron, " per neuron of each expert), found ",
                            FormatCount(tokens), "; steps that do not help are dropped"));
-  const runtime::Weights& weights = *run.loaded.weights;
-  for (const runtime::ExpertSet& set : weights.sets) {
-    const bool quantized = std::any_of(
-        set.tensors.begin(), set.tensors.end(),
-        [](const runtime::HostTensor& tensor) { return tensor.format->block_values > 1; });
-    if (!quantized) continue;
+  if (IsQuantized(*run.loaded.weights))
     warnings.push_back(
         "quantized source: experts are refitted to what the quantized model does, "
         "and lose again when they are quantized anew");
-    break;
-  }
   return warnings;
 }
 
@@ -96,6 +101,18 @@ Result<double> RateOf(runtime::Executor& executor) {
 }
 
 }  // namespace
+
+Result<RefitModelLoad> LoadForRefit(const RuntimeArguments& arguments) {
+  RefitModelLoad load;
+  load.moments = std::make_unique<runtime::SecondMoments>();
+  SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(arguments));
+  executor = std::make_shared<runtime::ObservedExecutor>(std::move(executor), *load.moments);
+  RuntimeArguments layers = arguments;
+  layers.load.experts_later = true;
+  SHARD_TRY(load.loaded, LoadModel(arguments.source, layers, std::move(executor)));
+  load.moments->SetWeights(*load.loaded.weights);
+  return load;
+}
 
 Result<RefitRecord> RunRefit(const RefitRun& run) {
   const RefitArguments& arguments = run.arguments;
@@ -119,7 +136,7 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
     PrintMessage(RefitLine(outcome, again));
   };
   const runtime::RefitInput input = {*run.loaded.model, run.plan, sessions,
-                                     runtime::BosToken(run.loaded.weights->metadata)};
+                                     runtime::BosToken(run.loaded.weights->metadata), run.moments};
   SHARD_CHECK(runtime::RefitModel(input, arguments.options, events, store, run.store));
   progress.Clear();
   return store.record();

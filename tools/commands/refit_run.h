@@ -1,11 +1,13 @@
 // The run of a refit, which `refit` and `build --refit` share.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_record.h"
+#include "runtime-shim/profile/second_moments.h"
 #include "tools/options/refit_arguments.h"
 #include "tools/options/runtime_options.h"
 
@@ -14,12 +16,22 @@ namespace moepack::cli {
 // Behind the name of a distribution: where its refitted experts go unless something else is said.
 inline constexpr const char* kRefitStoreSuffix = ".refit";
 
+// The whole model, on an executor that sees what goes into its trunk. The experts of a model that
+// is not split stay in the source. Destroyed in the order that borrowing requires.
+struct RefitModelLoad {
+  std::unique_ptr<runtime::SecondMoments> moments;
+  LoadedModel loaded;
+};
+Result<RefitModelLoad> LoadForRefit(const RuntimeArguments& arguments);
+
 struct RefitRun {
   const LoadedModel& loaded;  // the whole model
   const Plan& plan;
   std::string version;  // MoeModel::Version("") of the source
   const RefitArguments& arguments;
   std::string store;  // a directory
+  // Of `loaded`, for the importance matrix that goes into the store; null: it has experts only.
+  runtime::SecondMoments* moments = nullptr;
 };
 
 // Reads the texts, and refits every layer that the store does not have yet, with a line about each

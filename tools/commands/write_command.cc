@@ -85,6 +85,18 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   return words;
 }
 
+// Quantizes with what the refit saw go into the matrices, unless another importance matrix is
+// named, or none is wanted.
+void TakeImportance(WriteArguments& arguments) {
+  const std::string file = (fs::path(arguments.refit_store) / kRefitImatrix).string();
+  std::error_code error;
+  const bool wanted = ChoosesTypes(arguments.quantize) && !arguments.no_refit_imatrix &&
+                      arguments.quantize.options.imatrix_file.empty();
+  if (!wanted || !arguments.write.gguf || !fs::exists(file, error)) return;
+  arguments.quantize.options.imatrix_file = file;
+  arguments.write.gguf->imatrix_file = file;
+}
+
 }  // namespace
 
 void AddPlanOrFile(CLI::App& app, WriteArguments& arguments) {
@@ -134,6 +146,12 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
                  "Write these refitted experts and router rows (from `moepack refit`) in the place "
                  "of the source's, for the same source and plan.")
       ->type_name("DIR");
+  StartSection(app, Section::kTypes);
+  app.add_flag(
+      "--no-refit-imatrix", arguments.no_refit_imatrix,
+      "Quantize refitted experts without the importance matrix that the refit made. Without "
+      "this it stands in for --imatrix where none is named.");
+  StartSection(app, Section::kOutput);
   AddLayoutOptions(app, arguments);
   AddRecordOptions(app, arguments.write);
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
@@ -153,6 +171,7 @@ Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& argu
   SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, plan));
   arguments.refit = std::make_shared<const RefitTensors>(std::move(refit));
   arguments.write.slice.refit = arguments.refit.get();
+  TakeImportance(arguments);
   return Ok();
 }
 

@@ -22,8 +22,9 @@ struct WriteArguments {
   manifest::WriteOptions write;
   std::string container;  // --format, "" until ChooseContainer
   QuantizeArguments quantize;
-  std::vector<std::string> only;              // parts, until ChooseParts
-  std::string refit_store;                    // a directory; "" for none
+  std::vector<std::string> only;  // parts, until ChooseParts
+  std::string refit_store;        // a directory; "" for none
+  bool no_refit_imatrix = false;
   std::shared_ptr<const RefitTensors> refit;  // what it holds, once ChooseRefit read it
   TaskArguments task;
   bool dry_run = false, json = false;

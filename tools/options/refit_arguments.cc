@@ -8,6 +8,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
+#include "libshard/plan/overlay_plan.h"
 #include "libshard/plan/placement.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
@@ -85,6 +86,18 @@ void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   app.add_flag("--force-overlap", arguments.force_overlap,
                "Only warn of held-out text that is calibration text too.");
   AddMethod(app, arguments.options);
+  app.add_flag("--merge-overlay", arguments.merge_overlay,
+               "Make the overlay's experts part of every group first, so that each group gets "
+               "refitted ones of its own. Without it they stay as they are, and count as fixed.");
+}
+
+Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan) {
+  if (!arguments.merge_overlay) return Ok();
+  if (plan.overlays.empty())
+    return Error{Code::kInvalidArgument, "--merge-overlay has no effect: the plan has no overlay",
+                 "leave it out"};
+  plan = MergeOverlay(std::move(plan));
+  return Ok();
 }
 
 void AddRefitOptions(CLI::App& app, RefitArguments& arguments) {

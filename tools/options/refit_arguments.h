@@ -19,12 +19,18 @@ struct RefitArguments {
   runtime::RefitOptions options;
   std::vector<std::string> held_out;  // texts that are to measure the result
   bool force_overlap = false;
+  bool merge_overlay = false;
 };
 // --text, --tokens, --bucket, --steps, --lambda, --pool, --top-k, --most-tokens, --foreign-weight,
-// --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap.
+// --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap,
+// --merge-overlay.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
 // The same, --memory and --scratch.
 void AddRefitOptions(CLI::App& app, RefitArguments& arguments);
+
+// Merges the current overlay of a plan into its groups if --merge-overlay asks for it.
+// kInvalidArgument for a plan without overlays.
+Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan);
 
 // What a record says of the texts: one entry for each file and bucket, in their order.
 std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions);

@@ -38,8 +38,8 @@ std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t token
   const uint64_t held = std::min(estimate.row_bytes, memory / 2);
   return Cat("tokens: ", FormatCount(tokens), " of about ", FormatCount(estimate.tokens_needed),
              " that are needed\nmemory: ", FormatBytes(held + estimate.matrix_bytes),
-             " besides the weights; ", FormatBytes(estimate.row_bytes - held),
-             " on disk\nridge regression: ",
+             " of activations and matrices, ", FormatBytes(estimate.weight_bytes), " of weights; ",
+             FormatBytes(estimate.row_bytes - held), " on disk\nridge regression: ",
              estimate.joint ? "of all experts at once" : "expert by expert", "\ntime: about ",
              FormatElapsed(estimate.products / rate), "\n");
 }

@@ -54,6 +54,39 @@ TEST(OverlayPlan, WithoutUniformityNothingIsPromisedWhateverTheCountsAre) {
   EXPECT_TRUE(plan.overlays[0].fill.empty());
 }
 
+TEST(OverlayPlan, MergedIntoTheGroupsItLeavesNodesTheirExperts) {
+  const MoeModel model = ModelForTest().Layers(3, 16, 2).Build();
+  PlanOptions options;
+  options.groups = 3;
+  options.overlay_file = MOEPACK_SOURCE_DIR "/fixtures/tiny-overlay.json";
+  const Plan plan = MakePlan(model, options).value();
+  const Plan merged = MergeOverlay(plan);
+  EXPECT_TRUE(merged.overlays.empty());
+  const Status checked = CheckPlan("merged", merged);
+  EXPECT_TRUE(checked) << checked.error().message;
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    for (const auto& [layer, count] : plan.layers) {
+      EXPECT_EQ(Eligible(merged, group, layer), Eligible(plan, group, layer));
+      EXPECT_EQ(IdsOf(merged.groups[group].owned, layer), IdsOf(plan.groups[group].owned, layer));
+    }
+  }
+}
+
+TEST(OverlayPlan, MergedExpertsThatNoGroupOwnsAreTheFirstGroups) {
+  Plan plan;
+  plan.layers = {{0, 6}};
+  plan.top_k = {{0, 1}};
+  plan.groups.resize(2);
+  plan.groups[0].owned = {{0, {0, 1}}};
+  plan.groups[1].owned = {{0, {2, 3}}};
+  plan.remainder = {{0, {4, 5}}};
+  plan.overlays = {{"v1", "", {{0, {4}}}, {}}};
+  const Plan merged = MergeOverlay(plan);
+  EXPECT_EQ(merged.groups[0].owned, (LayerExperts{{0, {0, 1, 4}}}));
+  EXPECT_EQ(merged.groups[1].fill, (LayerExperts{{0, {4}}}));
+  EXPECT_EQ(merged.remainder, (LayerExperts{{0, {5}}}));
+}
+
 TEST(OverlayPlan, LayersThatAreNotKeptAreForgottenAndFillOfNoneIsNoFill) {
   OverlayPlan overlay{"v1", "", {{0, {1}}, {4, {2}}}, {{{4, {3}}}, {}}};
   KeepLayers({{0, 8}}, overlay);

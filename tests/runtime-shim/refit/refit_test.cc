@@ -10,6 +10,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/parallel.h"
+#include "libshard/recipe/imatrix.h"
 #include "libshard/strategies/split_mix.h"
 #include "runtime-shim/devices/executors.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
@@ -150,6 +151,25 @@ TEST(Refit, StoreDoesNotDependOnThreads) {
   MustRun(one, directory / "one");
   MustRun(three, directory / "three");
   EXPECT_EQ(FilesOf(directory / "one"), FilesOf(directory / "three"));
+}
+
+// The entries of experts are those of their tensors; without an observed executor there are no
+// others.
+TEST(Refit, LeavesAnImportanceMatrixOfTheNodes) {
+  const fixtures::TempDir directory;
+  TinyRefit refit("qwen3moe");
+  const RefitRecord record = MustRun(refit, directory / "store");
+  const auto imatrix = ReadImatrix((directory / "store" / kRefitImatrix).string());
+  ASSERT_TRUE(imatrix) << imatrix.error().message;
+  EXPECT_THAT(imatrix->datasets, testing::ElementsAre("made"));
+  EXPECT_EQ(imatrix->chunk_tokens, SmallOptions().context);
+  EXPECT_FALSE(imatrix->router_digest.empty());
+  const ImatrixEntry& up = imatrix->entries.at("blk.1.ffn_up_exps.weight");
+  EXPECT_EQ(up.counts.size(), 8u);
+  const float tokens = std::accumulate(up.counts.begin(), up.counts.end(), 0.0F);
+  EXPECT_EQ(tokens, 2.0F * 2 * 2 * kTokensOfText) << "two experts, two texts, two groups";
+  const ImatrixEntry& own = imatrix->entries.at("group.001.blk.1.ffn_down_exps.weight");
+  EXPECT_EQ(own.counts.size(), record.Find(1, 1)->experts.size());
 }
 
 TEST(Refit, SpilledRowsGiveTheSameValues) {

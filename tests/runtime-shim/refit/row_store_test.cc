@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -82,6 +86,42 @@ TEST(RowStore, FullDiskIsAnError) {
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code, Code::kIo);
   EXPECT_THAT(store.error().message, HasSubstr("cannot make room in the scratch file"));
+}
+
+// A small file system, which is full before all rows are written. It has no size to check before.
+enum class Filling : uint8_t { kNoMount, kNothing, kFull, kOther };
+
+Filling WriteUntilFull(const std::filesystem::path& directory) {
+  const bool own = ::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
+  if (!own || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("none", directory.c_str(), "tmpfs", 0, "size=64k") != 0)
+    return Filling::kNoMount;
+  constexpr uint32_t kWidth = 1024;  // a row is a page
+  RowRoom room{0, directory, 0};
+  auto store = RowStore::Make(64, kWidth, room);
+  if (!store) return Filling::kOther;
+  const std::vector<float> row(kWidth, 1);
+  for (uint64_t i = 0; i < store->count(); ++i) {
+    const Status written = store->Write(i, row);
+    if (written) continue;
+    const bool clear = i > 0 && written.error().code == Code::kIo &&
+                       written.error().hint.find("free some space") != std::string::npos;
+    return clear ? Filling::kFull : Filling::kOther;
+  }
+  return Filling::kNothing;
+}
+
+TEST(RowStore, DiskThatBecomesFullLaterIsAnErrorWithAHint) {
+  const fixtures::TempDir directory;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(static_cast<int>(WriteUntilFull(directory.path())));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  const auto filling = static_cast<Filling>(WEXITSTATUS(status));
+  if (filling == Filling::kNoMount) GTEST_SKIP() << "no file system may be mounted: 0 checked";
+  EXPECT_EQ(filling, Filling::kFull);
 }
 
 }  // namespace

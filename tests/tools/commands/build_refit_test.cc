@@ -22,6 +22,15 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   const std::string manifest = ReadAll(workspace / "out/distribution.json");
   EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.2\""));
   EXPECT_THAT(manifest, HasSubstr("\"derived\": "));
+  // It was quantized with what the refit saw, and a verifier needs the same.
+  EXPECT_TRUE(std::filesystem::exists(workspace / "out.refit/imatrix.gguf"));
+  EXPECT_THAT(manifest, HasSubstr("\"imatrix\": "));
+  EXPECT_THAT(run.err, HasSubstr("imatrix.gguf: data for "));
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("entries name no tensor")));
+  EXPECT_THAT(run.out, HasSubstr("--imatrix out.refit/imatrix.gguf"));
+  const ToolRun without = workspace.Moepack("verify out --against fixtures/tiny-moe");
+  EXPECT_NE(without.status, 0);
+  EXPECT_THAT(without.err, HasSubstr("expected the importance matrix of the recipe"));
   const ToolRun check = workspace.Moepack("check out");
   EXPECT_EQ(check.status, 0) << check.err;
   EXPECT_THAT(check.out, HasSubstr("beside the same node loaded from its bundles"));
@@ -56,6 +65,31 @@ TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
   EXPECT_EQ(workspace.Moepack("check plain").status, 0);
 }
 
+// A GGUF distribution in the numbers of its source keeps marks and versions when it is quantized.
+TEST(BuildRefit, QuantizesLaterWithTheImportanceOfTheGroups) {
+  const Workspace workspace;
+  const std::string build = "build fixtures/tiny-moe --groups 2 ";
+  const ToolRun exact = workspace.Moepack(build + "--format gguf --refit -o exact" + kTexts);
+  ASSERT_EQ(exact.status, 0) << exact.err;
+  const ToolRun later = workspace.Moepack(
+      "quantize exact --recipe Q4_K_M --imatrix exact.refit/imatrix.gguf -o later");
+  ASSERT_EQ(later.status, 0) << later.err;
+  const ToolRun once =
+      workspace.Moepack(build + "--refit-store exact.refit --quantize Q4_K_M -o once");
+  ASSERT_EQ(once.status, 0) << once.err;
+  const ToolRun plain = workspace.Moepack(
+      build + "--refit-store exact.refit --no-refit-imatrix --quantize Q4_K_M -o plain");
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  const std::string group = "groups/001/experts.gguf";
+  EXPECT_NE(ReadAll(workspace / ("once/" + group)), ReadAll(workspace / ("plain/" + group)));
+  const std::string manifest = ReadAll(workspace / "later/distribution.json");
+  EXPECT_THAT(manifest, HasSubstr("\"derived\": "));
+  EXPECT_THAT(manifest, HasSubstr("\"refit\": "));
+  const ToolRun verify = workspace.Moepack(
+      "verify later --against fixtures/tiny-moe --imatrix exact.refit/imatrix.gguf");
+  EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
+}
+
 TEST(BuildRefit, WritesADistributionFromRefit) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
@@ -68,6 +102,26 @@ TEST(BuildRefit, WritesADistributionFromRefit) {
   EXPECT_THAT(verify.out, HasSubstr("were made by a refit and are not the source's values"));
 }
 
+TEST(BuildRefit, MergesTheOverlayIntoTheGroupsWhereThatIsWanted) {
+  const Workspace workspace;
+  const std::string build =
+      "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --steps ridge "
+      "--refit";
+  const ToolRun kept = workspace.Moepack(build + " -o kept" + kTexts);
+  ASSERT_EQ(kept.status, 0) << kept.err;
+  EXPECT_TRUE(std::filesystem::exists(workspace / "kept/overlays"));
+  const ToolRun merged = workspace.Moepack(build + " --merge-overlay -o merged" + kTexts);
+  ASSERT_EQ(merged.status, 0) << merged.err;
+  EXPECT_FALSE(std::filesystem::exists(workspace / "merged/overlays"));
+  EXPECT_THAT(ReadAll(workspace / "merged/distribution.json"), HasSubstr("\"--merge-overlay\""));
+  const ToolRun check = workspace.Moepack("check merged");
+  EXPECT_EQ(check.status, 0) << check.err;
+  const ToolRun again = workspace.Moepack(
+      "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json "
+      "--refit-store merged.refit --merge-overlay -o again");
+  EXPECT_EQ(again.status, 0) << again.err;
+}
+
 TEST(BuildRefit, RefusesWhatHasNoEffectOrNoPlaceToGo) {
   const Workspace workspace;
   const ToolRun texts =
@@ -78,6 +132,16 @@ TEST(BuildRefit, RefusesWhatHasNoEffectOrNoPlaceToGo) {
       std::string("build fixtures/tiny-moe --groups 2 --refit --dry-run -o out") + kTexts);
   EXPECT_EQ(dry.status, 2);
   EXPECT_THAT(dry.err, HasSubstr("--dry-run cannot be used with --refit"));
+  const ToolRun merge =
+      workspace.Moepack("build fixtures/tiny-moe --groups 2 --merge-overlay -o out");
+  EXPECT_EQ(merge.status, 2);
+  EXPECT_THAT(merge.err, HasSubstr("--merge-overlay has no effect: the plan has no overlay"));
+  const ToolRun unrefitted = workspace.Moepack(
+      "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json "
+      "--merge-overlay -o out");
+  EXPECT_EQ(unrefitted.status, 2);
+  EXPECT_THAT(unrefitted.err,
+              HasSubstr("--merge-overlay has no effect without --refit or --refit-store"));
   ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
   const ToolRun nowhere =
       workspace.Moepack(std::string("refit fixtures/tiny-moe --plan plan.json") + kTexts);

@@ -1,0 +1,34 @@
+// What goes into the experts of nodes once they are refitted: the part of an importance matrix that
+// quantizing them needs (libshard/recipe/imatrix_groups.h).
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "libshard/base/result.h"
+#include "libshard/recipe/imatrix.h"
+#include "runtime-shim/refit/node_layer.h"
+
+namespace moepack::runtime {
+
+using ImatrixEntries = std::map<std::string, ImatrixEntry, std::less<>>;
+
+class RefitImportance {
+ public:
+  // Adds the tokens of a node to the experts that they chose, each as often as its error counts.
+  // `sets` names the tensors of the layer. Where the group's experts became its own (`own`), it
+  // also gets entries of its own, for all experts that are not fixed. Counts are numbers of tokens,
+  // and sums are the weighted means of squares times them. REQUIRES: the routes are those of the
+  // experts as they are.
+  Status Add(Products& products, std::span<const ExpertSet> sets, const NodeLayer& node, bool own);
+
+  // The entries of all layers so far, and those of the trunk.
+  const ImatrixEntries& entries() const { return entries_; }
+  void AddTrunk(ImatrixEntries trunk) { entries_.merge(trunk); }
+
+ private:
+  ImatrixEntries entries_;
+};
+
+}  // namespace moepack::runtime
