@@ -22,6 +22,7 @@ stop() {
   for name in d ctld munge; do
     [ ! -s "$slurm/$name.pid" ] || kill "$(cat "$slurm/$name.pid")" 2>/dev/null || true
   done
+  wait  # they write until they have ended
   rm -rf "$slurm"
 }
 trap stop EXIT
@@ -97,6 +98,8 @@ if "$moepack" join out.tasks -o out >join.log 2>&1; then
 fi
 grep -q 'tasks: expected 4, found 3: 2 is missing' join.log || { cat join.log; exit 1; }
 scontrol requeue "${job}_2"
+# Slurm lets what is queued again wait for two minutes.
+scontrol update JobId="${job}_2" StartTime=now
 failed=$(wait_for "$job")
 [ -z "$failed" ] || {
   echo "expected no failed task, found: $failed"
