@@ -26,6 +26,18 @@ inline void DamageSeeds(const Target& target) {
   }
 }
 
+// Every other of them is an input that was changed before.
+inline void ChangeStructure(const Target& target) {
+  std::vector<std::string> inputs = target.seeds();
+  for (size_t i = 0; i < target.iterations; ++i) {
+    std::string& input = inputs[i % inputs.size()];
+    const std::string changed = target.restructure(input, i);
+    ASSERT_EQ(target.check(changed), "") << "change " << i << ": " << Show(changed);
+    if (i % 64 == 0) inputs = target.seeds();
+    if (i % 2 == 0) inputs[i % inputs.size()] = changed;
+  }
+}
+
 inline void ChangeDocuments(const Target& target) {
   JsonMutator mutator(target.seeds(), 20240229);
   ASSERT_TRUE(mutator.has_seeds());
@@ -47,6 +59,10 @@ inline void ChangeDocuments(const Target& target) {
   TEST(name, KeepsItsPromisesOnGoodInputs) { fuzz::ReadSeeds(target); }              \
   TEST(name, KeepsItsPromisesOnTheBrokenFixtures) { fuzz::ReplayCommitted(target); } \
   TEST(name, KeepsItsPromisesOnDamagedInputs) { fuzz::DamageSeeds(target); }
+// Of a parser whose target has `restructure`.
+#define FUZZ_STRUCTURE_TARGET(name, target) \
+  FUZZ_TARGET(name, target)                 \
+  TEST(name, KeepsItsPromisesOnChangedStructures) { fuzz::ChangeStructure(target); }
 // Of a parser whose inputs are JSON documents.
 #define FUZZ_JSON_TARGET(name, target) \
   FUZZ_TARGET(name, target)            \
