@@ -292,12 +292,13 @@ Status ReadAll(const std::vector<CheckedFile>& files, ProvedFiles* notes, Pass& 
   // one list per file, so that the order of the report does not depend on the threads
   std::vector<Findings> found(files.size());
   const size_t jobs = ThreadsForFiles(pass.options.jobs);
-  SHARD_CHECK(ParallelFor(reading.order.size(), jobs, [&](size_t i) {
+  const auto check = [&](size_t i) -> Status {
     const size_t file = reading.order[i];
     SHARD_CHECK(FileCheck(pass, files[file], found[file]).Run());
-    const bool is_proved = notes != nullptr && found[file].empty();
-    return is_proved ? notes->Add(reading.names[file]) : Ok();
-  }));
+    if (notes == nullptr || !found[file].empty()) return Ok();
+    return notes->Add(reading.names[file]);
+  };
+  SHARD_CHECK(ParallelFor(reading.order.size(), jobs, check));
   bool all_proved = notes != nullptr;
   for (Findings& findings : found) {
     all_proved = all_proved && findings.empty();
@@ -307,9 +308,9 @@ Status ReadAll(const std::vector<CheckedFile>& files, ProvedFiles* notes, Pass& 
   if (reading.proved > 0) {
     report.rules.push_back("files-proved-before");
     RuleFindings("files-proved-before", report.findings)
-        .Note(Cat(Plural(reading.proved, "file"), " (", FormatBytes(reading.proved_before_bytes),
-                  ") proved right in an earlier run, as ", pass.options.resume_file,
-                  " says, and were not changed since"));
+        .Note(Cat(reading.proved, " of ", files.size(), " files (",
+                  FormatBytes(reading.proved_before_bytes), ") proved right in an earlier run, as ",
+                  pass.options.resume_file, " says, and were not changed since"));
   }
   return Ok();
 }

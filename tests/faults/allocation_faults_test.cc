@@ -21,8 +21,7 @@ class AllocationFaults : public testing::TestWithParam<WritingCommand> {
  protected:
   void SetUp() override {
     if (!CanFault()) GTEST_SKIP() << kNoFaults;
-    SharedInputs().Golden(GetParam());
-    ASSERT_EQ(SharedInputs().problem(), "");
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
   }
   void Expect(const Fault& fault) {
     const auto workspace = SharedInputs().Copy();
@@ -46,9 +45,12 @@ class AllocationFaults : public testing::TestWithParam<WritingCommand> {
     for (const int64_t point : PointsOf(calls, few, GetParam().name + fault.kinds)) {
       fault.at = point;
       Expect(fault);
+      ++tried_;
     }
-    RecordProperty("calls", static_cast<int>(calls));
+    RecordProperty("points", tried_);
   }
+
+  int tried_ = 0;
 };
 
 TEST_P(AllocationFaults, OneThatIsRefusedEndsInASentence) {

@@ -17,8 +17,7 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
  protected:
   void SetUp() override {
     if (!CanFault()) GTEST_SKIP() << kNoFaults;
-    SharedInputs().Golden(GetParam());
-    ASSERT_EQ(SharedInputs().problem(), "");
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
   }
   // The number of calls of a run in which none fails.
   uint64_t CallsOf(const std::string& kinds) {
@@ -46,9 +45,12 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
     for (const int64_t point : PointsOf(calls, kFewPoints, GetParam().name + fault.kinds)) {
       fault.at = point;
       FailOnce(fault);
+      ++tried_;
     }
-    RecordProperty("calls", static_cast<int>(calls));
+    RecordProperty("points", tried_);
   }
+
+  int tried_ = 0;
 };
 
 TEST_P(FileFaults, ACallThatFailsEndsInAnErrorOrARightOutput) { FailEach({.kinds = kFileCalls}); }

@@ -21,8 +21,7 @@ class KilledCommands : public testing::TestWithParam<WritingCommand> {
  protected:
   void SetUp() override {
     if (!CanFault()) GTEST_SKIP() << kNoFaults;
-    SharedInputs().Golden(GetParam());
-    ASSERT_EQ(SharedInputs().problem(), "");
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
   }
 };
 
@@ -33,7 +32,9 @@ TEST_P(KilledCommands, LeaveNothingHalfDoneAndEndWhenRunAgain) {
       RunWithFault(SharedInputs().Copy()->path(), command.arguments, {.kinds = kFileCalls}).calls;
   ASSERT_GT(calls, 0u);
   fuzz::Random random(calls);
-  for (size_t seed = 0; seed < (IsSoak() ? kManyKills : kFewKills); ++seed) {
+  const size_t kills = IsSoak() ? kManyKills : kFewKills;
+  RecordProperty("points", static_cast<int>(kills));
+  for (size_t seed = 0; seed < kills; ++seed) {
     // Half of the kills are at calls that change something.
     fault.kinds = seed % 2 == 0 ? kFileCalls : kChangingCalls;
     fault.at = static_cast<int64_t>(random.Below(seed % 2 == 0 ? calls : calls / 2 + 1));

@@ -26,8 +26,7 @@ std::string LimitName(const testing::TestParamInfo<WritingCommand>& info) {
 class Limits : public testing::TestWithParam<WritingCommand> {
  protected:
   void SetUp() override {
-    SharedInputs().Golden(GetParam());
-    ASSERT_EQ(SharedInputs().problem(), "");
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
     workspace_ = SharedInputs().Copy();
   }
   // What is wrong with the end of a run in which nothing was made to fail by us.

@@ -22,8 +22,7 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
   void SetUp() override {
     if (!CanFault()) GTEST_SKIP() << kNoFaults;
     if (GetParam().is_random) GTEST_SKIP() << "its output differs from run to run";
-    SharedInputs().Golden(GetParam());
-    ASSERT_EQ(SharedInputs().problem(), "");
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
     workspace_ = SharedInputs().Copy();
     disk_ = std::make_unique<Disk>(workspace_->path());
     const fixtures::TempDir logs;
@@ -64,6 +63,7 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
 TEST_P(PowerCut, LeavesTheOldTheNewOrNothingAtEveryMoment) {
   const std::vector<int64_t> reruns =
       PointsOf(records_.size(), kFewReruns, GetParam().name + "power");
+  RecordProperty("points", static_cast<int>(records_.size()));
   for (size_t i = 0; i < records_.size(); ++i) {
     const std::string moment = GetParam().name + ": before record " + std::to_string(i) + ", " +
                                records_[i].op + " " + records_[i].a + " " + records_[i].b;

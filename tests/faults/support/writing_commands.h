@@ -27,6 +27,8 @@ struct WritingCommand {
   bool at_once = true;
   // What it makes differs from run to run, as keys do.
   bool is_random = false;
+  // The JSON file of the output that is replaced in several steps; "" for none.
+  std::string in_steps = {};
 };
 std::ostream& operator<<(std::ostream& out, const WritingCommand& command);
 
@@ -37,8 +39,9 @@ const WritingCommand& CommandOf(const std::string& name);
 class Inputs {
  public:
   Inputs();
-  // "" or the command that could not make an input, with what it said.
-  const std::string& problem() const { return problem_; }
+  // "" or why there is nothing to compare with: an input that could not be made, or what the
+  // command said when nothing failed.
+  std::string ProblemOf(const WritingCommand& command);
   const std::filesystem::path& path() const { return dir_.path(); }
   // A workspace of its own for one run.
   std::unique_ptr<fixtures::TempDir> Copy() const;
@@ -53,7 +56,8 @@ class Inputs {
   const fixtures::MemoryTemp in_memory_;  // they are flushed thousands of times
   fixtures::TempDir dir_;
   std::map<std::string, Tree> golden_, before_;
-  std::string problem_;
+  std::map<std::string, std::string> problems_;  // by command
+  std::string problem_;                          // of an input
 };
 Inputs& SharedInputs();
 
