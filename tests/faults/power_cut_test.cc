@@ -81,8 +81,11 @@ TEST_P(PowerCut, LosesNothingThatACommandCalledDone) {
   // The model knows what the system knows.
   EXPECT_EQ(disk_->After(Luck::kEverything, 0, GetParam().output).files,
             OutputOf(GetParam(), workspace_->path()));
-  const Disk::View least = disk_->After(Luck::kNothing, 0, GetParam().output);
-  EXPECT_EQ(DifferenceOf(least.files, SharedInputs().Golden(GetParam())), "");
+  Disk::View least = disk_->After(Luck::kNothing, 0, GetParam().output);
+  const Tree& golden = SharedInputs().Golden(GetParam());
+  // What was removed may be back: gc will remove it again.
+  std::erase_if(least.files, [&](const auto& file) { return !golden.contains(file.first); });
+  EXPECT_EQ(DifferenceOf(least.files, golden), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, PowerCut, testing::ValuesIn(WritingCommands()), PowerName);

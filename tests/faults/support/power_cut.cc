@@ -33,6 +33,7 @@ void Put(std::string& bytes, const Change& change, size_t kept) {
 }
 
 std::string Relative(const std::string& path, const std::string& below) {
+  if (path == below) return "";
   return path.starts_with(below + "/") ? path.substr(below.size() + 1) : path;
 }
 

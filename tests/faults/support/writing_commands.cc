@@ -201,6 +201,9 @@ Inputs::Inputs() {
     Make({"shard-experts", "src", "--plan", "plan.json", "--format", "gguf", "--only",
           part == "0" ? "trunk,group:0" : "assets,group:1", "-o", "part-" + part});
   Make({"publish", "dist", "layout:models:v1", "--link", "copy"});
+  Make({"quantize", "dist", "--pure", "Q8_0", "-o", "other"});
+  Make({"publish", "other", "layout:models:v2", "--link", "copy"});
+  Make({"tag", "layout:models:v2", "--remove"});  // for gc
   Make({"pull", "layout:models:v1", "--group", "0", "-o", "pulled", "--link", "copy"});
   Make({"profile", "src", "--tokens", "ids.txt", "-o", "stats.json"});
   Make({"keygen", "-o", "key", "--type", "ed25519"});
