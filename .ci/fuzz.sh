@@ -1,9 +1,9 @@
 #!/bin/sh
-# make fuzz: every target of tests/fuzz as a libFuzzer program, each for some seconds, and a table of
-# what was executed. The programs stay in build/fuzz.
+# make fuzz: every target of tests/fuzz as a libFuzzer program, each for some seconds, and a table
+# of what was executed. The programs stay in build/fuzz.
 # usage: fuzz.sh SECONDS [target ...]   (from the repository root; default: every target)
 # MOEPACK_FUZZ_SANITIZE: address,undefined (the default); "" counts faster and finds less.
-# Exit status: 0 if no target found anything. What one found lies in build/fuzz/found.
+# Exit status: 0 if no target found anything. What one found lies in build/fuzz-found.
 set -eu
 seconds=$1
 shift

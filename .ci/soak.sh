@@ -6,7 +6,8 @@
 set -eu
 build=$1
 shift
-wanted=${*:-faults full-disk dead-device interrupts kills registry-kills power allocations limits fuzz}
+rows='faults full-disk dead-device interrupts kills registry-kills power allocations limits fuzz'
+wanted=${*:-$rows}
 export MOEPACK_SOAK=1
 failed=
 printf '| row | tests | points | failed | seconds |\n|---|---|---|---|---|\n'

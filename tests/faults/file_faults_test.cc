@@ -9,7 +9,7 @@ namespace faults {
 namespace {
 
 // Points of one command in a short run.
-constexpr uint64_t kFewPoints = 8;
+constexpr uint64_t kFewPoints = 4;
 
 std::string NameOf(const testing::TestParamInfo<WritingCommand>& info) { return info.param.name; }
 

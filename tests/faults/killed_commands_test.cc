@@ -11,7 +11,7 @@
 namespace faults {
 namespace {
 
-constexpr size_t kFewKills = 5, kManyKills = 100;
+constexpr size_t kFewKills = 3, kManyKills = 100;
 
 std::string KilledName(const testing::TestParamInfo<WritingCommand>& info) {
   return info.param.name;

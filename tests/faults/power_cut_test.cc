@@ -14,7 +14,7 @@ std::string PowerName(const testing::TestParamInfo<WritingCommand>& info) {
 }
 
 // Moments of one command from which it is run again, in a short run.
-constexpr uint64_t kFewReruns = 3;
+constexpr uint64_t kFewReruns = 2;
 constexpr uint64_t kSeeds = 3;
 
 class PowerCut : public testing::TestWithParam<WritingCommand> {

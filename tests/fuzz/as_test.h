@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace fuzz {
 
 inline void ReadSeeds(const Target& target) {
@@ -17,10 +19,16 @@ inline void ReplayCommitted(const Target& target) {
   for (const auto& path : files) EXPECT_EQ(target.check(ReadBytes(path)), "") << path;
 }
 
+// How often as many inputs as in a short run are tried: MOEPACK_FUZZ_TIMES, for campaigns.
+inline size_t Times() {
+  const char* text = std::getenv("MOEPACK_FUZZ_TIMES");
+  return text == nullptr ? 1 : static_cast<size_t>(std::max(1, std::atoi(text)));
+}
+
 inline void DamageSeeds(const Target& target) {
   const std::vector<std::string> seeds = target.seeds();
   Mutator mutator(seeds, 20240229);
-  for (size_t i = 0; i < target.iterations; ++i) {
+  for (size_t i = 0; i < target.iterations * Times(); ++i) {
     const std::string input = mutator.Next();
     ASSERT_EQ(target.check(input), "") << "iteration " << i << ": " << Show(input);
   }
@@ -29,7 +37,7 @@ inline void DamageSeeds(const Target& target) {
 // Every other of them is an input that was changed before.
 inline void ChangeStructure(const Target& target) {
   std::vector<std::string> inputs = target.seeds();
-  for (size_t i = 0; i < target.iterations; ++i) {
+  for (size_t i = 0; i < target.iterations * Times(); ++i) {
     std::string& input = inputs[i % inputs.size()];
     const std::string changed = target.restructure(input, i);
     ASSERT_EQ(target.check(changed), "") << "change " << i << ": " << Show(changed);
@@ -47,7 +55,7 @@ inline void ChangeDocuments(const Target& target) {
     EXPECT_EQ(target.check(input), "") << Show(input);
   });
   EXPECT_GT(changes, 100u);
-  for (size_t i = 0; i < target.documents; ++i) {
+  for (size_t i = 0; i < target.documents * Times(); ++i) {
     const std::string input = mutator.Next();
     ASSERT_EQ(target.check(input), "") << "document " << i << ": " << Show(input);
   }

@@ -86,7 +86,11 @@ inline std::optional<RuledFile> ReadByTheRules(std::string_view file) {
   if (file.size() < sizeof(length)) return std::nullopt;
   std::memcpy(&length, file.data(), sizeof(length));
   if (length > kMostHeader || length > file.size() - sizeof(length)) return std::nullopt;
-  const auto header = ParseWithoutTwins(file.substr(sizeof(length), length));
+  const std::string_view text = file.substr(sizeof(length), length);
+  // The description has it begin with '{', which the library does not ask for.
+  if (!text.starts_with('{')) return std::nullopt;
+  if (text.find('\0') != text.npos) return std::nullopt;  // where nlohmann would stop reading
+  const auto header = ParseWithoutTwins(text);
   if (!header || !header->is_object()) return std::nullopt;
   RuledFile tensors;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;

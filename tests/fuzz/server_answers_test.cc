@@ -25,7 +25,7 @@ std::string ListingProblem(std::string_view input) {
   const auto page = moepack::remote::ParseUrl("https://host/models/");
   if (!page) return "the address of the test is wrong";
   for (const std::string& name : moepack::remote::FilesOfListing(*page, input)) {
-    if (!moepack::IsSafeRelativePath(name) || name.find('/') != name.npos)
+    if (!moepack::StaysBelow(name) || name.find_first_of(std::string_view("/\0", 2)) != name.npos)
       return "a name outside the folder: " + name;
   }
   return "";
