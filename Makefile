@@ -1,5 +1,5 @@
 # A thin front for CMake and CTest; docs/contributing.md explains the targets.
-#   make demo|test|bench|docs [PRESET=release] [JOBS=2]
+#   make demo|test|soak|fuzz|bench|docs [PRESET=release] [JOBS=2]
 PRESET ?= release
 JOBS   ?= $(shell nproc)
 BUILD  := build/$(PRESET)
@@ -7,7 +7,7 @@ FOLDERS = $(shell sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u | 
 SOURCES = $(shell find $(subst |, ,$(FOLDERS)) -name '*.cc' -o -name '*.h')
 
 .NOTPARALLEL:
-.PHONY: build product demo test bench docs check format tidy deps test-deps clean
+.PHONY: build product demo test soak fuzz bench docs check format tidy deps test-deps clean
 
 build: deps $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -24,6 +24,14 @@ demo: product
 
 test: test-deps build
 	@tests/run_tests.sh $(BUILD)
+
+soak: test-deps build
+	@.ci/install-deps.sh build test check
+	@.ci/soak.sh $(BUILD)
+
+fuzz:
+	@.ci/install-deps.sh build check
+	@.ci/fuzz.sh 60
 
 bench: build
 	@tests/bench/run.sh $(BUILD)

@@ -1,10 +1,13 @@
 #include <malloc.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iterator>
 #include <new>
+#include <string_view>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/quote.h"
@@ -46,6 +49,24 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kReport,        //
 };
 
+constexpr std::string_view kOutOfMemory =
+    "error: out of memory\nhint: try a smaller --memory or fewer --jobs\n";
+
+// Memory may also run out where no exception may leave: in a destructor, in a library's function
+// that is noexcept. The run then ends like one that was killed, but for the sentence and the
+// status.
+[[noreturn]] void OnTerminate() {
+  try {
+    if (const std::exception_ptr exception = std::current_exception())
+      std::rethrow_exception(exception);
+  } catch (const std::bad_alloc&) {
+    (void)!write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size());
+    _exit(moepack::cli::kExitInternal);
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -54,10 +75,11 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   // A write beyond `ulimit -f` is then an error like any other (EFBIG).
   std::signal(SIGXFSZ, SIG_IGN);
+  std::set_terminate(OnTerminate);
   try {
     return moepack::cli::RunCommandLine(kCommands, argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory\nhint: try a smaller --memory or fewer --jobs\n", stderr);
+    std::fputs(kOutOfMemory.data(), stderr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: internal: %s\n", moepack::Shown(error.what()).c_str());
   }

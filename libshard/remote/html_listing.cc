@@ -37,7 +37,9 @@ std::optional<std::string> FileOf(const Url& page, const std::string& link) {
   const std::string rest = url->path.substr(page.path.size());
   if (rest.empty() || rest.find('/') != rest.npos) return std::nullopt;
   std::string name = DecodePercent(rest);
-  if (name.find('/') != name.npos || !StaysBelow(name)) return std::nullopt;
+  // To the system a name ends at a NUL: it would be another file's.
+  if (name.find_first_of(std::string_view("/\0", 2)) != name.npos) return std::nullopt;
+  if (!StaysBelow(name)) return std::nullopt;
   return name;
 }
 

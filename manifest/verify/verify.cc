@@ -11,6 +11,7 @@
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/parents.h"
 #include "manifest/document/use_overlay.h"
+#include "manifest/verify/sampled_tensors.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {
@@ -194,6 +195,7 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
     SHARD_CHECK(CheckAgainst(*manifest, tree, files, options, report));
   } else if (options.digests) {
     SHARD_CHECK(CheckBytes(tree, files, options, report));
+    NoteSample(files, options, report);
   }
   for (const CheckedFile& file : files) {
     if (file.bundle != nullptr) report.tensors += file.bundle->tensors.size();

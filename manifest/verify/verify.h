@@ -41,6 +41,13 @@ struct VerifyOptions {
   std::string overlay;
   bool with_overlay = true;  // false: no overlay need be there
   bool cold = false;         // read past the page cache
+  // The share of each large file that is read, per mille: whole tensors (sampled_tensors.h). 1000:
+  // everything. Another seed chooses other tensors.
+  uint32_t sample = 1000;
+  uint64_t seed = 0;
+  // Notes of files that proved right, to go on where an earlier run was stopped (proved_files.h);
+  // they are removed when all files have proved right. "" for none.
+  std::string resume_file;
   size_t jobs = 0;
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

@@ -14,6 +14,8 @@
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "manifest/verify/proved_files.h"
+#include "manifest/verify/sampled_tensors.h"
 #include "manifest/verify/source_reader.h"
 #include "manifest/verify/verify_rules.h"
 
@@ -45,21 +47,34 @@ struct Piece {
   const SourceSlices* source = nullptr;
 };
 
-std::vector<Piece> PiecesOf(const CheckedFile& file) {
+std::vector<Piece> PiecesOf(const CheckedFile& file, const VerifyOptions& options) {
   std::vector<Piece> pieces;
   const auto source = [&](size_t i) {
     const bool known = i < file.sources.size() && file.sources[i].file != nullptr;
     return known ? &file.sources[i] : nullptr;
   };
   if (file.bundle == nullptr) return {{0, file.size, nullptr, source(0)}};
-  for (size_t i = 0; i < file.bundle->tensors.size(); ++i) {
+  const auto add = [&](size_t i) {
     const TensorRecord& tensor = file.bundle->tensors[i];
     pieces.push_back({tensor.offset, tensor.bytes, &tensor, source(i)});
+  };
+  if (IsSampled(file.bundle, file.size, options)) {
+    for (const size_t i : SampledTensors(*file.bundle, options)) add(i);
+  } else {
+    for (size_t i = 0; i < file.bundle->tensors.size(); ++i) add(i);
   }
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
     return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
   });
   return pieces;
+}
+
+// Bytes that will be read of a file.
+uint64_t BytesToRead(const CheckedFile& file, const VerifyOptions& options) {
+  if (!IsSampled(file.bundle, file.size, options)) return file.size;
+  uint64_t bytes = 0;
+  for (const Piece& piece : PiecesOf(file, options)) bytes += piece.bytes;
+  return bytes;
 }
 
 const CellDigests& CellsOf(const CheckedFile& file) {
@@ -102,7 +117,7 @@ class FileCheck {
       : pass_(pass),
         checked_(file),
         findings_(findings),
-        pieces_(PiecesOf(file)),
+        pieces_(PiecesOf(file, pass.options)),
         step_(StepOf(pass.tree, file)),
         buffer_(step_),
         compare_(file.sources.empty() ? 0 : step_),
@@ -112,6 +127,7 @@ class FileCheck {
     const Result<ByteSourcePtr> source = pass_.tree.Open(checked_.file);
     if (!source) return Unreadable(source.error());
     ScanFile file(**source, pass_.options.cold);
+    if (IsSampled(checked_.bundle, checked_.size, pass_.options)) return RunSample(file);
     for (uint64_t offset = 0; offset < checked_.size; offset += step_) {
       SHARD_CHECK(CheckInterrupt());
       const std::span<std::byte> chunk =
@@ -130,6 +146,26 @@ class FileCheck {
  private:
   Status Unreadable(const Error& error) {
     RuleFindings("file-readable", findings_).Error(error.message, checked_.file);
+    return Ok();
+  }
+
+  // Reads the chosen pieces alone. Reads start on a page, which may be before the piece.
+  Status RunSample(ScanFile& file) {
+    for (const Piece& piece : pieces_) {
+      const uint64_t end = piece.offset + piece.bytes;
+      for (uint64_t offset = piece.offset / kScanPage * kScanPage; offset < end; offset += step_) {
+        SHARD_CHECK(CheckInterrupt());
+        const auto size = static_cast<size_t>(std::min<uint64_t>(step_, end - offset));
+        Status read = file.Read(offset, size, buffer_);
+        if (!read) return Unreadable(read.error());
+        const uint64_t from = std::max(offset, piece.offset);
+        const Bytes chunk = Bytes(buffer_.bytes()).first(size).subspan(from - offset);
+        SHARD_CHECK(TakePiece(piece, from - piece.offset, chunk));
+        pass_.Advance(chunk.size());
+      }
+      FinishPiece(piece);
+    }
+    pass_.cold_bytes += file.direct_bytes();
     return Ok();
   }
 
@@ -219,27 +255,76 @@ class FileCheck {
   std::byte expected_{}, found_{};
 };
 
+// The files of a pass that are read, the largest first; those that proved right before are not.
+struct Reading {
+  std::vector<size_t> order;
+  std::vector<ProvedFiles::File> names;  // of every file; empty without notes
+  size_t proved = 0, proved_before_bytes = 0;
+};
+
+Reading ReadingOf(const std::vector<CheckedFile>& files, const ProvedFiles* notes, Pass& pass) {
+  Reading reading;
+  reading.names.resize(files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (!files[i].readable) continue;
+    if (notes != nullptr) {
+      const auto source = pass.tree.Open(files[i].file);
+      if (source)
+        reading.names[i] = {files[i].file, files[i].sha256, (*source)->identity(),
+                            pass.options.cold};
+      if (source && notes->Has(reading.names[i])) {
+        ++reading.proved;
+        reading.proved_before_bytes += files[i].size;
+        continue;
+      }
+    }
+    reading.order.push_back(i);
+    pass.total += BytesToRead(files[i], pass.options);
+  }
+  std::stable_sort(reading.order.begin(), reading.order.end(),
+                   [&](size_t a, size_t b) { return files[a].size > files[b].size; });
+  return reading;
+}
+
+Status ReadAll(const std::vector<CheckedFile>& files, ProvedFiles* notes, Pass& pass,
+               VerifyReport& report) {
+  const Reading reading = ReadingOf(files, notes, pass);
+  // one list per file, so that the order of the report does not depend on the threads
+  std::vector<Findings> found(files.size());
+  const size_t jobs = ThreadsForFiles(pass.options.jobs);
+  const auto check = [&](size_t i) -> Status {
+    const size_t file = reading.order[i];
+    SHARD_CHECK(FileCheck(pass, files[file], found[file]).Run());
+    if (notes == nullptr || !found[file].empty()) return Ok();
+    return notes->Add(reading.names[file]);
+  };
+  SHARD_CHECK(ParallelFor(reading.order.size(), jobs, check));
+  bool all_proved = notes != nullptr;
+  for (Findings& findings : found) {
+    all_proved = all_proved && findings.empty();
+    std::move(findings.begin(), findings.end(), std::back_inserter(report.findings));
+  }
+  if (all_proved) notes->Remove();
+  if (reading.proved > 0) {
+    report.rules.push_back("files-proved-before");
+    RuleFindings("files-proved-before", report.findings)
+        .Note(Cat(reading.proved, " of ", files.size(), " files (",
+                  FormatBytes(reading.proved_before_bytes), ") proved right in an earlier run, as ",
+                  pass.options.resume_file, " says, and were not changed since"));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status CheckBytes(const SourceTree& tree, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report) {
   Pass pass{.tree = tree, .options = options, .mutex = {}};
-  std::vector<size_t> order;
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (!files[i].readable) continue;
-    order.push_back(i);
-    pass.total += files[i].size;
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return files[a].size > files[b].size; });
-  // one list per file, so that the order of the report does not depend on the threads
-  std::vector<Findings> found(files.size());
-  const size_t jobs = ThreadsForFiles(options.jobs);
-  SHARD_CHECK(ParallelFor(order.size(), jobs, [&](size_t i) {
-    return FileCheck(pass, files[order[i]], found[order[i]]).Run();
-  }));
-  for (Findings& findings : found) {
-    std::move(findings.begin(), findings.end(), std::back_inserter(report.findings));
+  if (options.resume_file.empty()) {
+    SHARD_CHECK(ReadAll(files, nullptr, pass, report));
+  } else {
+    SHARD_TRY(ProvedFiles notes, ProvedFiles::Open(options.resume_file));
+    SHARD_CHECK(ReadAll(files, &notes, pass, report));
   }
   report.bytes += pass.done;
   report.source_bytes += pass.source_bytes;

@@ -8,6 +8,7 @@
 #include "libshard/model/model.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"
+#include "manifest/verify/sampled_tensors.h"
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/assets.h"
 
@@ -24,6 +25,7 @@ Status CheckOptions(const std::string& directory, const VerifyOptions& options) 
                        : !options.groups.empty()                           ? "--group"
                        : !options.overlay.empty() || !options.with_overlay ? "--overlay"
                        : !options.digest.empty()                           ? "--digest"
+                       : options.sample < kWholeSample                     ? "--sample"
                                                                            : nullptr;
   if (option == nullptr) return Ok();
   return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", directory, " is a node"),

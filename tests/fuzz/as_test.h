@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace fuzz {
 
 inline void ReadSeeds(const Target& target) {
@@ -17,12 +19,30 @@ inline void ReplayCommitted(const Target& target) {
   for (const auto& path : files) EXPECT_EQ(target.check(ReadBytes(path)), "") << path;
 }
 
+// How often as many inputs as in a short run are tried: MOEPACK_FUZZ_TIMES, for campaigns.
+inline size_t Times() {
+  const char* text = std::getenv("MOEPACK_FUZZ_TIMES");
+  return text == nullptr ? 1 : static_cast<size_t>(std::max(1, std::atoi(text)));
+}
+
 inline void DamageSeeds(const Target& target) {
   const std::vector<std::string> seeds = target.seeds();
   Mutator mutator(seeds, 20240229);
-  for (size_t i = 0; i < target.iterations; ++i) {
+  for (size_t i = 0; i < target.iterations * Times(); ++i) {
     const std::string input = mutator.Next();
     ASSERT_EQ(target.check(input), "") << "iteration " << i << ": " << Show(input);
+  }
+}
+
+// Every other of them is an input that was changed before.
+inline void ChangeStructure(const Target& target) {
+  std::vector<std::string> inputs = target.seeds();
+  for (size_t i = 0; i < target.iterations * Times(); ++i) {
+    std::string& input = inputs[i % inputs.size()];
+    const std::string changed = target.restructure(input, i);
+    ASSERT_EQ(target.check(changed), "") << "change " << i << ": " << Show(changed);
+    if (i % 64 == 0) inputs = target.seeds();
+    if (i % 2 == 0) inputs[i % inputs.size()] = changed;
   }
 }
 
@@ -35,7 +55,7 @@ inline void ChangeDocuments(const Target& target) {
     EXPECT_EQ(target.check(input), "") << Show(input);
   });
   EXPECT_GT(changes, 100u);
-  for (size_t i = 0; i < target.documents; ++i) {
+  for (size_t i = 0; i < target.documents * Times(); ++i) {
     const std::string input = mutator.Next();
     ASSERT_EQ(target.check(input), "") << "document " << i << ": " << Show(input);
   }
@@ -47,6 +67,10 @@ inline void ChangeDocuments(const Target& target) {
   TEST(name, KeepsItsPromisesOnGoodInputs) { fuzz::ReadSeeds(target); }              \
   TEST(name, KeepsItsPromisesOnTheBrokenFixtures) { fuzz::ReplayCommitted(target); } \
   TEST(name, KeepsItsPromisesOnDamagedInputs) { fuzz::DamageSeeds(target); }
+// Of a parser whose target has `restructure`.
+#define FUZZ_STRUCTURE_TARGET(name, target) \
+  FUZZ_TARGET(name, target)                 \
+  TEST(name, KeepsItsPromisesOnChangedStructures) { fuzz::ChangeStructure(target); }
 // Of a parser whose inputs are JSON documents.
 #define FUZZ_JSON_TARGET(name, target) \
   FUZZ_TARGET(name, target)            \

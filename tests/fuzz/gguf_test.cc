@@ -5,6 +5,7 @@
 
 #include "fixtures/gguf_writer.h"
 #include "libshard/base/bytes.h"
+#include "tests/fuzz/gguf_structure.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -105,8 +106,8 @@ std::string Check(std::string_view input) {
   return "";
 }
 
-constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
+constexpr fuzz::Target kTarget{Check, Seeds, 20'000, 1000, fuzz::ChangeGguf};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzGguf, kTarget)
+FUZZ_STRUCTURE_TARGET(FuzzGguf, kTarget)

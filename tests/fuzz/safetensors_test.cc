@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fixtures/safetensors_writer.h"
+#include "tests/fuzz/safetensors_structure.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -82,8 +83,8 @@ std::string Check(std::string_view input) {
   return CheckFile(file, file.size() + kData);
 }
 
-constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
+constexpr fuzz::Target kTarget{Check, Seeds, 20'000, 1000, fuzz::ChangeSafetensors};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzSafetensors, kTarget)
+FUZZ_STRUCTURE_TARGET(FuzzSafetensors, kTarget)

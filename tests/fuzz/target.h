@@ -27,6 +27,8 @@ struct Target {
   size_t iterations = 3000;
   // Of JsonMutator, beside every single change of a seed; for FUZZ_JSON_TARGET.
   size_t documents = 1000;
+  // Changes a good input in a way that knows its format; null where bytes and JSON are enough.
+  std::string (*restructure)(const std::string& input, uint64_t seed) = nullptr;
 };
 
 inline constexpr size_t kMaxMessage = 4000;

@@ -1,6 +1,7 @@
 #include "manifest/verify/verify.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -82,6 +83,40 @@ Status OpenDistribution(Arguments& arguments) {
   return Ok();
 }
 
+// "10%" or "0.1", as so many thousandths.
+std::string SampleProblem(std::string& text) {
+  const bool is_percent = text.ends_with('%');
+  const char* end = text.data() + text.size() - (is_percent ? 1 : 0);
+  double share = 0;
+  const auto [rest, problem] = std::from_chars(text.data(), end, share);
+  const double per_mille = share * (is_percent ? 10 : 1000);
+  if (problem != std::errc() || rest != end || !(per_mille >= 1) || per_mille > 1000)
+    return Cat("expected a share from 0.1% to 100%, such as 10% or 0.1, found ", Quoted(text));
+  text = std::to_string(static_cast<uint32_t>(per_mille + 0.5));
+  return "";
+}
+
+void AddPartial(CLI::App& app, manifest::VerifyOptions& options) {
+  CLI::Option* sample =
+      app.add_option("--sample", options.sample,
+                     "Read only this share of the tensors of every file above 1 MiB, at least one, "
+                     "and compare their XXH3-128; the SHA-256 of these files is not compared. "
+                     "Small files are read whole. For a quick look between full verifications.")
+          ->type_name("SHARE")
+          ->transform(CLI::Validator(SampleProblem, ""));
+  app.add_option("--seed", options.seed,
+                 "With --sample: another number chooses other tensors. Default: 0.")
+      ->type_name("N")
+      ->transform(AsCount(0, UINT32_MAX))
+      ->needs(sample);
+  app.add_option("--resume", options.resume_file,
+                 "Note in this file which files have proved right. A run that was stopped goes on "
+                 "there, and reads again only what has not proved right or was changed since. It "
+                 "is removed when everything has.")
+      ->type_name("FILE")
+      ->excludes(sample);
+}
+
 // Options that say how files are read have no effect on signatures.
 bool IsForSignatures(const CLI::Option& option) {
   const auto is = [&](const char* name) { return option.check_lname(name); };
@@ -158,7 +193,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("sha256:HEX")
       ->transform(CLI::Validator(DigestProblem, ""));
   AddCold(app, arguments->verify.cold);
-  no_digests->excludes(app.get_option("--cold"));
+  AddPartial(app, arguments->verify);
+  for (const char* name : {"--cold", "--sample", "--resume"})
+    no_digests->excludes(app.get_option(name));
+  for (const char* name : {"--sample", "--resume"}) against->excludes(app.get_option(name));
   AddModelOptions(app, arguments->model);
   AddRemoteOptions(app, arguments->remote);
   AddImatrices(app, arguments->verify.imatrix_files);

@@ -156,14 +156,17 @@ Status WriteAt(int fd, const fs::path& path, uint64_t offset, std::span<const st
 }
 
 Status FlushToDisk(int fd, const fs::path& path) {
-  if (fsync(fd) != 0) return IoError(path, "flush to disk", errno);
+  while (fsync(fd) != 0) {
+    if (errno != EINTR) return IoError(path, "flush to disk", errno);
+  }
   return Ok();
 }
 
 Status FlushDirectory(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return IoError(path, "open", errno);
-  const int result = fsync(fd);
+  int result = fsync(fd);
+  while (result != 0 && errno == EINTR) result = fsync(fd);
   const int error = errno;
   close(fd);
   // Some file systems cannot flush a directory and say EINVAL; there is nothing more to do on them.

@@ -303,7 +303,9 @@ Status InsideDirectory::RemoveEmptyDirectory(const std::string& name) const {
 
 Status InsideDirectory::Flush() const {
   // Some file systems cannot flush a directory and say EINVAL; there is nothing more to do on them.
-  if (fsync(descriptor()) == 0 || errno == EINVAL) return Ok();
+  int result = fsync(descriptor());
+  while (result != 0 && errno == EINTR) result = fsync(descriptor());
+  if (result == 0 || errno == EINVAL) return Ok();
   return IoError(path_, "flush to disk", errno);
 }
 

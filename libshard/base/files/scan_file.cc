@@ -24,7 +24,6 @@
 namespace moepack {
 namespace {
 
-constexpr size_t kPage = 4096;
 // A file of less than this is hashed before another thread would have begun to read it.
 constexpr uint64_t kWorthAThread = 8u << 20;
 
@@ -109,8 +108,8 @@ std::unique_ptr<ReadAhead> StartReading(const ByteSource& source, size_t step) {
 
 }  // namespace
 
-PageBuffer::PageBuffer(size_t bytes) : size_(AlignUp(std::max<size_t>(bytes, 1), kPage)) {
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, size_)));
+PageBuffer::PageBuffer(size_t bytes) : size_(AlignUp(std::max<size_t>(bytes, 1), kScanPage)) {
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kScanPage, size_)));
   if (data_ == nullptr) throw std::bad_alloc();
 }
 
@@ -151,8 +150,8 @@ Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
   size_t done = cold_ ? 0 : ReadCached(offset, whole.first(wanted));
   if (done < wanted) {
     // Direct reads start and end on pages; the buffer has room for the rest of the last one.
-    const size_t from = done / kPage * kPage;
-    const size_t size = AlignUp(wanted - from, kPage);
+    const size_t from = done / kScanPage * kScanPage;
+    const size_t size = AlignUp(wanted - from, kScanPage);
     const size_t direct = ReadDirect(offset + from, whole.subspan(from, size));
     direct_bytes_ += std::min(direct, wanted - from);
     done = std::max(done, from + direct);

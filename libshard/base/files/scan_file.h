@@ -16,6 +16,9 @@
 
 namespace moepack {
 
+// Offsets and lengths of direct reads are multiples of it.
+inline constexpr size_t kScanPage = 4096;
+
 // Memory that starts on a page boundary, as direct reads need; its size is rounded up to whole
 // pages.
 class PageBuffer {
@@ -40,7 +43,7 @@ class ScanFile {
   explicit ScanFile(const ByteSource& source, bool cold = false);
 
   // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of
-  // ByteSource::ReadAt. REQUIRES: `offset` is a multiple of the page size, `wanted` fits into the
+  // ByteSource::ReadAt. REQUIRES: `offset` is a multiple of kScanPage, `wanted` fits into the
   // buffer.
   Status Read(uint64_t offset, size_t wanted, PageBuffer& buffer);
   // The number of bytes that were read past the page cache.

@@ -1,0 +1,54 @@
+#!/bin/sh
+# make soak: the long forms of the tests that `make test` runs in short. docs/reliability.md says
+# what each row means, and has the last table.
+# usage: soak.sh BUILD_DIR [row ...]   (from the repository root; default: every row)
+# MOEPACK_FUZZ_SECONDS: of each fuzz target (60).
+set -eu
+build=$1
+shift
+rows='faults full-disk dead-device interrupts kills registry-kills power allocations limits fuzz'
+wanted=${*:-$rows}
+export MOEPACK_SOAK=1
+failed=
+printf '| row | tests | points | failed | seconds |\n|---|---|---|---|---|\n'
+
+# usage: row NAME PROGRAM FILTER
+row() {
+  case " $wanted " in *" $1 "*) ;; *) return 0 ;; esac
+  report=$(mktemp)
+  log=build/soak-$1.log
+  start=$(date +%s)
+  "$build/tests/$2" --gtest_filter="$3" --gtest_output="xml:$report" >"$log" 2>&1 || true
+  seconds=$(($(date +%s) - start))
+  awk -v row="$1" -v seconds=$seconds '
+    /<testsuites / {
+      match($0, / tests="[0-9]+"/); tests = substr($0, RSTART + 8, RLENGTH - 9)
+      match($0, / failures="[0-9]+"/); failures = substr($0, RSTART + 11, RLENGTH - 12)
+    }
+    /<property name="points"/ { match($0, /value="[0-9]+"/)
+      points += substr($0, RSTART + 7, RLENGTH - 8) }
+    END {
+      if (tests == "") failures = "crashed"
+      printf "| %s | %s | %d | %s | %d |\n", row, tests, points, failures, seconds
+      exit tests == "" || failures != 0
+    }' "$report" || failed="$failed $1"
+  rm -f "$report"
+}
+
+row faults test-faults '*FileFaults.ACall*'
+row full-disk test-faults '*FileFaults.ADisk*'
+row dead-device test-faults '*FileFaults.ADevice*'
+row interrupts test-faults '*FileFaults.Interrupted*'
+row kills test-faults '*KilledCommands*'
+row registry-kills test-remote '*KilledRegistryRuns*'
+row power test-faults '*PowerCut*'
+row allocations test-faults '*AllocationFaults*'
+row limits test-faults '*Limits*'
+case " $wanted " in
+  *" fuzz "*) .ci/fuzz.sh "${MOEPACK_FUZZ_SECONDS:-60}" || failed="$failed fuzz" ;;
+esac
+
+if [ -n "$failed" ]; then
+  echo "make soak: failed:$failed (build/soak-*.log)" >&2
+  exit 1
+fi

@@ -1,0 +1,80 @@
+// Allocations, mappings and threads that are refused, one after the other: the command does its
+// work or ends with status 1 and a sentence; no signal, no hang.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/faults/support/writing_commands.h"
+
+namespace faults {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+// Of some ten thousand allocations of a run.
+constexpr uint64_t kFewAllocations = 6;
+
+std::string AllocationName(const testing::TestParamInfo<WritingCommand>& info) {
+  return info.param.name;
+}
+
+class AllocationFaults : public testing::TestWithParam<WritingCommand> {
+ protected:
+  void SetUp() override {
+    if (!CanFault()) GTEST_SKIP() << kNoFaults;
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
+  }
+  void Expect(const Fault& fault) {
+    const auto workspace = SharedInputs().Copy();
+    const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, fault);
+    const std::string moment = GetParam().name + ": " + fault.kinds + " " +
+                               std::to_string(fault.at) + ": status " + std::to_string(run.status) +
+                               "\n" + run.err;
+    EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "") << moment;
+    // OpenSSL says that it failed, and not why. Where a device has too little memory, status 7 says
+    // how much is needed.
+    const bool uses_keys = GetParam().is_random;
+    if (run.status != 0 && !uses_keys) {
+      EXPECT_THAT(run.status, AnyOf(1, 7)) << moment;
+      EXPECT_THAT(run.err, HasSubstr("memory")) << moment;
+    }
+  }
+  uint64_t CallsOf(const std::string& kinds) {
+    const auto workspace = SharedInputs().Copy();
+    return RunWithFault(workspace->path(), GetParam().arguments, {.kinds = kinds}).calls;
+  }
+  // The few points of short runs skip what the start of every command allocates for its options.
+  void RefuseEach(Fault fault, uint64_t few) {
+    const uint64_t calls = CallsOf(fault.kinds);
+    for (const int64_t point : PointsOf(calls, few, GetParam().name + fault.kinds)) {
+      fault.at = point;
+      Expect(fault);
+      ++tried_;
+    }
+    RecordProperty("points", tried_);
+  }
+
+  int tried_ = 0;
+};
+
+TEST_P(AllocationFaults, OneThatIsRefusedEndsInASentence) {
+  RefuseEach({.kinds = "alloc"}, kFewAllocations);
+}
+
+TEST_P(AllocationFaults, TenInARowThatAreRefusedEndInASentence) {
+  RefuseEach({.kinds = "alloc", .count = 10}, 2);
+}
+
+TEST_P(AllocationFaults, ThreadsThatAreRefusedChangeNothing) {
+  const auto workspace = SharedInputs().Copy();
+  const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments,
+                                    {.kinds = "thread", .at = 0, .count = 1000});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, AllocationFaults, testing::ValuesIn(WritingCommands()),
+                         AllocationName);
+
+}  // namespace
+}  // namespace faults

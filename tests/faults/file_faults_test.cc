@@ -1,0 +1,83 @@
+// Every call for a file fails once, in every command that writes: the output is right, or nothing
+// of it is seen, and the message names a file. Run again, the command ends with the right output.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/faults/support/writing_commands.h"
+
+namespace faults {
+namespace {
+
+// Points of one command in a short run.
+constexpr uint64_t kFewPoints = 4;
+
+std::string NameOf(const testing::TestParamInfo<WritingCommand>& info) { return info.param.name; }
+
+class FileFaults : public testing::TestWithParam<WritingCommand> {
+ protected:
+  void SetUp() override {
+    if (!CanFault()) GTEST_SKIP() << kNoFaults;
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
+  }
+  // The number of calls of a run in which none fails.
+  uint64_t CallsOf(const std::string& kinds) {
+    const auto workspace = SharedInputs().Copy();
+    const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, {.kinds = kinds});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "");
+    return run.calls;
+  }
+  void FailOnce(const Fault& fault) {
+    const auto workspace = SharedInputs().Copy();
+    FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, fault);
+    if (fault.count > 1) run.path.clear();  // the first that failed need not be what ended the run
+    EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "")
+        << GetParam().name << ": call " << fault.at << ", " << run.call << " of " << run.path
+        << ": status " << run.status << "\n"
+        << run.err;
+    EXPECT_EQ(ProblemOfRerun(GetParam(), workspace->path()), "")
+        << GetParam().name << ": call " << fault.at << ", " << run.call << " of " << run.path
+        << ": status " << run.status << "\n"
+        << run.err;
+  }
+  void FailEach(Fault fault) {
+    const uint64_t calls = CallsOf(fault.kinds);
+    if (calls == 0) GTEST_SKIP() << "there are no such calls";
+    for (const int64_t point : PointsOf(calls, kFewPoints, GetParam().name + fault.kinds)) {
+      fault.at = point;
+      FailOnce(fault);
+      ++tried_;
+    }
+    RecordProperty("points", tried_);
+  }
+
+  int tried_ = 0;
+};
+
+TEST_P(FileFaults, ACallThatFailsEndsInAnErrorOrARightOutput) { FailEach({.kinds = kFileCalls}); }
+
+TEST_P(FileFaults, ADiskThatIsFullFromSomeCallOnEndsInAnError) {
+  FailEach({.kinds = "write,truncate,mkdir", .error = ENOSPC, .count = 1'000'000'000});
+}
+
+TEST_P(FileFaults, ADeviceThatFailsFromSomeCallOnEndsInAnError) {
+  FailEach({.kinds = kFileCalls, .count = 1'000'000'000});
+}
+
+// Every second call is interrupted by a signal, and what is read or written comes in halves.
+TEST_P(FileFaults, InterruptedAndShortCallsChangeNothing) {
+  const Fault faults[] = {{.kinds = "read,write,fsync", .error = EINTR, .every = 2},
+                          {.kinds = "read,write", .how = "short", .every = 1}};
+  for (const Fault& fault : faults) {
+    const auto workspace = SharedInputs().Copy();
+    const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, fault);
+    EXPECT_GT(run.faults, 0u);
+    EXPECT_EQ(run.status, 0) << run.call << " of " << run.path << ": " << run.err;
+    EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, FileFaults, testing::ValuesIn(WritingCommands()), NameOf);
+
+}  // namespace
+}  // namespace faults

@@ -1,0 +1,94 @@
+// The power is cut at every moment of a run: what is seen under the output's name is whole, is what
+// was there before, or is not there, and the command run again ends with the right output. What a
+// command called done is done.
+#include "tests/faults/support/power_cut.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace faults {
+namespace {
+
+std::string PowerName(const testing::TestParamInfo<WritingCommand>& info) {
+  return info.param.name;
+}
+
+// Moments of one command from which it is run again, in a short run.
+constexpr uint64_t kFewReruns = 2;
+constexpr uint64_t kSeeds = 3;
+
+class PowerCut : public testing::TestWithParam<WritingCommand> {
+ protected:
+  void SetUp() override {
+    if (!CanFault()) GTEST_SKIP() << kNoFaults;
+    if (GetParam().is_random) GTEST_SKIP() << "its output differs from run to run";
+    ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
+    workspace_ = SharedInputs().Copy();
+    disk_ = std::make_unique<Disk>(workspace_->path());
+    const fixtures::TempDir logs;
+    const FaultRun run =
+        RunWithFault(workspace_->path(), GetParam().arguments, {.kinds = ""}, logs / "log");
+    ASSERT_EQ(run.status, 0) << run.err;
+    records_ = ReadLog(logs / "log", workspace_->path());
+    ASSERT_GT(records_.size(), 0u);
+  }
+  // Between two writes not much changes: of those moments some are looked at.
+  bool IsWorthALook(size_t record) const {
+    return record == 0 || records_[record - 1].op != "write" || record % 16 == 0;
+  }
+  std::string ProblemNow(Luck luck, uint64_t seed) const {
+    const Disk::View view = disk_->After(luck, seed, GetParam().output);
+    return ProblemOfFiles(GetParam(), view.there, view.files);
+  }
+  std::string ProblemOfAnyLuck(uint64_t seed) const {
+    for (const Luck luck :
+         {Luck::kNothing, Luck::kNamesAlone, Luck::kSizesAlone, Luck::kSome, Luck::kEverything}) {
+      const std::string problem = ProblemNow(luck, seed);
+      if (!problem.empty())
+        return "luck " + std::to_string(static_cast<int>(luck)) + ": " + problem;
+    }
+    return "";
+  }
+  std::string ProblemOfRerunAfter(Luck luck, uint64_t seed) const {
+    const fixtures::TempDir after;
+    disk_->WriteAfter(luck, seed, after.path());
+    return ProblemOfRerun(GetParam(), after.path());
+  }
+
+  std::unique_ptr<fixtures::TempDir> workspace_;
+  std::unique_ptr<Disk> disk_;
+  std::vector<LogRecord> records_;
+};
+
+TEST_P(PowerCut, LeavesTheOldTheNewOrNothingAtEveryMoment) {
+  const std::vector<int64_t> reruns =
+      PointsOf(records_.size(), kFewReruns, GetParam().name + "power");
+  RecordProperty("points", static_cast<int>(records_.size()));
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const std::string moment = GetParam().name + ": before record " + std::to_string(i) + ", " +
+                               records_[i].op + " " + records_[i].a + " " + records_[i].b;
+    for (uint64_t seed = 0; IsWorthALook(i) && seed < kSeeds; ++seed)
+      ASSERT_EQ(ProblemOfAnyLuck(i * kSeeds + seed), "") << moment;
+    if (std::binary_search(reruns.begin(), reruns.end(), static_cast<int64_t>(i))) {
+      EXPECT_EQ(ProblemOfRerunAfter(Luck::kSome, i), "") << moment;
+    }
+    disk_->Apply(records_[i]);
+  }
+}
+
+TEST_P(PowerCut, LosesNothingThatACommandCalledDone) {
+  for (const LogRecord& record : records_) disk_->Apply(record);
+  // The model knows what the system knows.
+  EXPECT_EQ(disk_->After(Luck::kEverything, 0, GetParam().output).files,
+            OutputOf(GetParam(), workspace_->path()));
+  Disk::View least = disk_->After(Luck::kNothing, 0, GetParam().output);
+  const Tree& golden = SharedInputs().Golden(GetParam());
+  // What was removed may be back: gc will remove it again.
+  std::erase_if(least.files, [&](const auto& file) { return !golden.contains(file.first); });
+  EXPECT_EQ(DifferenceOf(least.files, golden), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, PowerCut, testing::ValuesIn(WritingCommands()), PowerName);
+
+}  // namespace
+}  // namespace faults

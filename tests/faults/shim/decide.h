@@ -1,0 +1,54 @@
+// Which call fails, and how. Uses nothing that allocates.
+#pragma once
+
+#include <cstddef>
+
+#include "tests/faults/shim/protocol.h"
+
+namespace faults {
+
+enum class Fate { kHappens, kFails, kIsShort };
+
+inline constexpr size_t kPathBytes = 4096;
+struct Path {
+  char text[kPathBytes] = "";
+};
+
+// True between the start and the end of main, when a kind is chosen or a log is kept.
+bool Watches(uint32_t kinds);
+bool Logs();
+// "" for what has no file below the directory of kBelowVariable.
+Path PathAt(int directory, const char* name);
+Path PathOf(int fd);
+
+// Counts one call of a chosen kind; may end the process. With kFails, errno is set.
+Fate Decide(uint32_t kind, const char* call, const char* path);
+// The same, for calls of files; those with no path do not count.
+Fate DecideFor(uint32_t kind, const char* call, const Path& path);
+// Ends the process where the fault is to be killed.
+void KillIfChosen();
+
+// Appends a record if there is a log and `a` or `b` is below the directory.
+struct LogEntry {
+  const char* op;
+  const char* a;
+  const char* b = "";
+  unsigned long long first = 0;
+  const void* data = nullptr;
+  size_t bytes = 0;
+};
+void Log(const LogEntry& entry);
+// Held around a call and its record, so that the log has the order of the calls.
+class LogLock {
+ public:
+  LogLock();
+  ~LogLock();
+  LogLock(const LogLock&) = delete;
+  LogLock& operator=(const LogLock&) = delete;
+};
+
+// Reads the variables; from here on calls are counted.
+void Start();
+void Stop();
+
+}  // namespace faults

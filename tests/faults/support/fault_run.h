@@ -1,0 +1,49 @@
+// A run of moepack in which a call fails.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace faults {
+
+// What the preloaded library is told (shim/protocol.h). Without `at` and `every` calls are counted.
+struct Fault {
+  std::string kinds;  // "open,write"
+  std::string how = "error";
+  int error = EIO;
+  int64_t at = -1, count = 1, every = 0;
+};
+
+// Everything about files; threads, mappings and allocations are other faults.
+inline constexpr const char* kFileCalls =
+    "open,read,write,fsync,rename,link,unlink,mkdir,truncate,mmap,clone,stat";
+// The calls that change files: those between which a kill leaves different things.
+inline constexpr const char* kChangingCalls = "open,write,fsync,rename,link,unlink,mkdir,truncate";
+
+struct FaultRun {
+  int status = -1, signal = 0;     // status is -1 when a signal ended it
+  std::string out, err;            // what it printed
+  uint64_t calls = 0, faults = 0;  // of the chosen kinds; those that failed
+  std::string call, path;          // the first that failed
+};
+
+// Whether the library could be built here; why not, for GTEST_SKIP.
+bool CanFault();
+inline constexpr const char* kNoFaults = "a sanitizer's library is preloaded already";
+
+// Runs `moepack arguments...` in `directory`. Only calls for files below `directory` count. A run
+// that hangs is ended by SIGALRM. With `log`, what changes files is recorded there.
+FaultRun RunWithFault(const std::filesystem::path& directory,
+                      const std::vector<std::string>& arguments, const Fault& fault,
+                      const std::filesystem::path& log = {});
+
+// True in `make soak`: every point is tried, not some.
+bool IsSoak();
+// Which of `calls` points are tried: all in a soak, else `few` of them, spread evenly from a place
+// that depends on `name`.
+std::vector<int64_t> PointsOf(uint64_t calls, uint64_t few, const std::string& name);
+
+}  // namespace faults

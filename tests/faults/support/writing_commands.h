@@ -1,0 +1,79 @@
+// Every command that writes something, on a small model, with what it should leave.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "fixtures/memory_temp.h"
+#include "fixtures/temp_dir.h"
+#include "tests/faults/support/fault_run.h"
+
+namespace faults {
+
+// Names of files, relative to a directory, and their bytes. A directory that is empty is not in it.
+using Tree = std::map<std::string, std::string>;
+Tree ReadTree(const std::filesystem::path& directory);
+
+struct WritingCommand {
+  std::string name;  // letters only: of a test
+  std::vector<std::string> arguments;
+  // What it makes or changes, in the workspace.
+  std::string output;
+  // The output appears in one step, whole. Otherwise each of its files does.
+  bool at_once = true;
+  // What it makes differs from run to run, as keys do.
+  bool is_random = false;
+  // The JSON file of the output that is replaced in several steps; "" for none.
+  std::string in_steps = {};
+};
+std::ostream& operator<<(std::ostream& out, const WritingCommand& command);
+
+const std::vector<WritingCommand>& WritingCommands();
+const WritingCommand& CommandOf(const std::string& name);
+
+// The inputs of all commands, made once, and copies of them for one run each.
+class Inputs {
+ public:
+  Inputs();
+  // "" or why there is nothing to compare with: an input that could not be made, or what the
+  // command said when nothing failed.
+  std::string ProblemOf(const WritingCommand& command);
+  const std::filesystem::path& path() const { return dir_.path(); }
+  // A workspace of its own for one run.
+  std::unique_ptr<fixtures::TempDir> Copy() const;
+  // What the command leaves when nothing fails.
+  const Tree& Golden(const WritingCommand& command);
+  // The output before the command.
+  const Tree& Before(const WritingCommand& command);
+
+ private:
+  void Make(const std::vector<std::string>& arguments);
+
+  const fixtures::MemoryTemp in_memory_;  // they are flushed thousands of times
+  fixtures::TempDir dir_;
+  std::map<std::string, Tree> golden_, before_;
+  std::map<std::string, std::string> problems_;  // by command
+  std::string problem_;                          // of an input
+};
+Inputs& SharedInputs();
+
+// The output of a command in a workspace.
+Tree OutputOf(const WritingCommand& command, const std::filesystem::path& workspace);
+// What is wrong with what a run left, whatever ended it: "" when the output is what it was before,
+// or right, or nothing.
+std::string ProblemOfOutput(const WritingCommand& command, const std::filesystem::path& workspace);
+// The same of an output that is not on a disk: `there` says whether anything of its name is.
+std::string ProblemOfFiles(const WritingCommand& command, bool there, const Tree& found);
+// The first file in which two trees differ, in words; "" for none.
+std::string DifferenceOf(const Tree& found, const Tree& golden);
+// The same of a run that was not killed, with its status and message.
+std::string ProblemOfRun(const WritingCommand& command, const std::filesystem::path& workspace,
+                         const FaultRun& run);
+// Runs the command again, without faults: what is wrong with its end.
+std::string ProblemOfRerun(const WritingCommand& command, const std::filesystem::path& workspace);
+
+}  // namespace faults
