@@ -170,17 +170,11 @@ TEST_F(OptionRules, FamilyAndConfigAreRefusedForGgufBundles) {
   }
 }
 
-TEST_F(OptionRules, LeavingTheOverlayOutNeedsADistribution) {
-  for (const char* command : {"run", "profile", "eval"})
-    ExpectRefused(std::string(command) + " fixtures/tiny-moe --tokens 1 --no-overlay",
-                  "--no-overlay has no effect: fixtures/tiny-moe is not a distribution");
-}
-
-TEST_F(OptionRules, DigestsOfFilesAreThoseOfADistribution) {
-  for (const char* command : {"run", "profile", "eval"})
-    ExpectRefused(std::string(command) + " fixtures/tiny-moe --tokens 1 --verify-files",
-                  "--verify-files has no effect: fixtures/tiny-moe is not a distribution");
-  ExpectRefused("run out --tokens 1 --verify-files --no-verify", "--no-verify");
+TEST_F(OptionRules, OptionsOfPartsNeedADistribution) {
+  for (const std::string option : {"--no-overlay", "--verify-files"})
+    for (const char* command : {"run", "profile", "eval"})
+      ExpectRefused(command + (" fixtures/tiny-moe --tokens 1 " + option),
+                    option + " has no effect: fixtures/tiny-moe is not a distribution");
 }
 
 TEST_F(OptionRules, ARaceNeedsGroups) {
