@@ -31,7 +31,7 @@ wanted && NF { summaries[name] = $0; sub(/\.$/, "", summaries[name]); wanted = 0
   value = spelled ~ /[A-Z]$/ || spelled ~ /[A-Z]\]?$/
   parts = split(spelled, words, /, | /)
   for (i = 1; i <= parts; ++i) {
-    if (words[i] !~ /^-/) continue
+    if (words[i] !~ /^--?[a-z]/) continue
     options[name] = options[name] " " words[i]
     option[name, ++options_of[name]] = words[i]
     takes[name, options_of[name]] = value
