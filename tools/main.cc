@@ -1,6 +1,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -53,18 +54,19 @@ constexpr std::string_view kOutOfMemory =
     "error: out of memory\nhint: try a smaller --memory or fewer --jobs\n";
 
 // Memory may also run out where no exception may leave: in a destructor, in a library's function
-// that is noexcept. The run then ends like one that was killed, but for the sentence and the
-// status.
+// that is noexcept. Which exception that was is not always known then. The run ends like one that
+// was killed, but for the sentence and the status.
+std::atomic<bool> memory_ran_out = false;
+
+void OnNoMemory() {
+  memory_ran_out = true;
+  throw std::bad_alloc();
+}
+
 [[noreturn]] void OnTerminate() {
-  try {
-    if (const std::exception_ptr exception = std::current_exception())
-      std::rethrow_exception(exception);
-  } catch (const std::bad_alloc&) {
-    (void)!write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size());
-    _exit(moepack::cli::kExitInternal);
-  } catch (...) {
-  }
-  std::abort();
+  if (!memory_ran_out) std::abort();
+  (void)!write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size());
+  _exit(moepack::cli::kExitInternal);
 }
 
 }  // namespace
@@ -75,6 +77,7 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   // A write beyond `ulimit -f` is then an error like any other (EFBIG).
   std::signal(SIGXFSZ, SIG_IGN);
+  std::set_new_handler(OnNoMemory);
   std::set_terminate(OnTerminate);
   try {
     return moepack::cli::RunCommandLine(kCommands, argc, argv);

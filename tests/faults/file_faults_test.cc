@@ -43,7 +43,8 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
   void FailEach(Fault fault) {
     const uint64_t calls = CallsOf(fault.kinds);
     if (calls == 0) GTEST_SKIP() << "there are no such calls";
-    for (const int64_t point : PointsOf(calls, kFewPoints, GetParam().name + fault.kinds)) {
+    for (const int64_t point :
+         PointsOf(calls, {.few = kFewPoints}, GetParam().name + fault.kinds)) {
       fault.at = point;
       FailOnce(fault);
       ++tried_;

@@ -14,7 +14,7 @@ std::string PowerName(const testing::TestParamInfo<WritingCommand>& info) {
 }
 
 // Moments of one command from which it is run again, in a short run.
-constexpr uint64_t kFewReruns = 2;
+constexpr uint64_t kFewReruns = 2, kManyReruns = 50;
 constexpr uint64_t kSeeds = 3;
 
 class PowerCut : public testing::TestWithParam<WritingCommand> {
@@ -62,7 +62,7 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
 
 TEST_P(PowerCut, LeavesTheOldTheNewOrNothingAtEveryMoment) {
   const std::vector<int64_t> reruns =
-      PointsOf(records_.size(), kFewReruns, GetParam().name + "power");
+      PointsOf(records_.size(), {kFewReruns, kManyReruns}, GetParam().name + "power");
   RecordProperty("points", static_cast<int>(records_.size()));
   for (size_t i = 0; i < records_.size(); ++i) {
     const std::string moment = GetParam().name + ": before record " + std::to_string(i) + ", " +

@@ -72,8 +72,10 @@ FaultRun RunWithFault(const fs::path& directory, const std::vector<std::string>&
 
 bool IsSoak() { return std::getenv("MOEPACK_SOAK") != nullptr; }
 
-std::vector<int64_t> PointsOf(uint64_t calls, uint64_t few, const std::string& name) {
-  const uint64_t count = IsSoak() ? calls : std::min(calls, few);
+std::vector<int64_t> PointsOf(uint64_t calls, PointCounts counts, const std::string& name) {
+  const char* soak = std::getenv("MOEPACK_SOAK");
+  const bool all = soak != nullptr && std::string(soak) == "all";
+  const uint64_t count = all ? calls : std::min(calls, IsSoak() ? counts.many : counts.few);
   uint64_t start = 0;
   for (const char c : name) start = start * 31 + static_cast<unsigned char>(c);
   std::vector<int64_t> points;

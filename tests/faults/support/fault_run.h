@@ -40,10 +40,13 @@ FaultRun RunWithFault(const std::filesystem::path& directory,
                       const std::vector<std::string>& arguments, const Fault& fault,
                       const std::filesystem::path& log = {});
 
-// True in `make soak`: every point is tried, not some.
+// True in `make soak` (MOEPACK_SOAK is set): many points are tried, not few.
 bool IsSoak();
-// Which of `calls` points are tried: all in a soak, else `few` of them, spread evenly from a place
-// that depends on `name`.
-std::vector<int64_t> PointsOf(uint64_t calls, uint64_t few, const std::string& name);
+// Which of `calls` points are tried: `few` of them, in a soak `many`, or all where MOEPACK_SOAK is
+// "all". They are spread evenly, from a place that depends on `name`.
+struct PointCounts {
+  uint64_t few = 0, many = UINT64_MAX;
+};
+std::vector<int64_t> PointsOf(uint64_t calls, PointCounts counts, const std::string& name);
 
 }  // namespace faults

@@ -299,6 +299,8 @@ std::string ProblemOfRerun(const WritingCommand& command, const fs::path& worksp
   const bool was_done = IsDone(command, workspace);
   const auto end = moepack::cli::ChildProcess(workspace, command.arguments).Wait();
   if (end.signal != 0) return Cat("run again: signal ", end.signal);
+  // A key is never replaced, not even the half of a pair that a kill left.
+  if (command.name == "Keygen" && end.status == 2) return "";
   if (end.status != 0 && !was_done) return Cat("run again: status ", end.status, ": ", end.err);
   if (IsDone(command, workspace)) return "";
   return "run again: the output is not right: " +
