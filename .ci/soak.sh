@@ -7,7 +7,7 @@
 set -eu
 build=$1
 shift
-rows='faults full-disk dead-device interrupts kills registry-kills power allocations limits fuzz'
+rows='faults full-disk dead-device interrupts kills registry-kills power allocations limits trillion fuzz'
 wanted=${*:-$rows}
 export MOEPACK_SOAK=${MOEPACK_SOAK:-1}
 failed=
@@ -45,6 +45,7 @@ row registry-kills test-remote '*KilledRegistryRuns*'
 row power test-faults '*PowerCut*'
 row allocations test-faults '*AllocationFaults*'
 row limits test-faults '*Limits*'
+row trillion test-tools 'Trillion.*'
 case " $wanted " in
   *" fuzz "*) .ci/fuzz.sh "${MOEPACK_FUZZ_SECONDS:-60}" || failed="$failed fuzz" ;;
 esac
