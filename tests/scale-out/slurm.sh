@@ -68,7 +68,7 @@ sinfo -h -o %T 2>/dev/null | grep -q idle ||
 
 # Waits until the job is over, with all its tasks; prints the states that are not COMPLETED.
 wait_for() {
-  for _ in $(seq 300); do
+  for _ in $(seq 900); do
     state=$(scontrol show job "$1" 2>/dev/null | grep -o 'JobState=[A-Z_]*')
     echo "$state" | grep -qE '=(PENDING|RUNNING|COMPLETING|CONFIGURING)' || break
     sleep 0.2
