@@ -54,10 +54,9 @@ TEST(CommandLine, HelpListsOptionsInSections) {
   for (std::string line; std::getline(help, line);) {
     if (line.ends_with(':') && !line.starts_with(' ')) titles.push_back(line);
   }
-  EXPECT_THAT(titles,
-              testing::ElementsAre("Examples:", "Arguments:", "Input:", "Split:", "Machines:",
-                                   "Conversion and quantization:", "Output:", "Text:", "Checks:",
-                                   "Resources:", "General:"));
+  EXPECT_THAT(titles, testing::ElementsAre("Examples:", "Arguments:", "Input:", "Split:",
+                                           "Machines:", "Conversion and quantization:", "Output:",
+                                           "Text:", "Checks:", "Resources:", "General:"));
 }
 
 TEST(CommandLine, TheHelpOfEveryCommandEndsWithTheSameGeneralOptions) {
