@@ -45,7 +45,7 @@ TEST_F(RefitGate, EveryRefittedNodeMeetsWhatNoUnrefittedOneDoes) {
   ExpectDone(std::string(kBuild) +
              "--refit --text fixtures/texts/calibration.jsonl --held-out-text held-out.jsonl "
              "-o refitted");
-  ExpectDone("verify refitted --against fixtures/tiny-moe");
+  ExpectDone("verify refitted --against fixtures/tiny-moe --imatrix refitted.refit/imatrix.gguf");
   ExpectDone("check refitted");
   for (const char* group : {"0", "1"})
     ExpectDone(std::string("assemble refitted --group ") + group + " -o node-" + group);
