@@ -1,6 +1,7 @@
 #!/bin/bash
-# The Debian packages: what their fields say, that they are the same bytes each time, and that what
-# is in them runs the demo and gives the digest of README.md.
+# The Debian packages: what their fields say, that they are the same bytes each time, and that the
+# program in them runs README's commands. They are compressed with gzip here, which takes a tenth of
+# the time.
 # usage: debian_packages.sh ROOT BUILD_DIR WORK_DIR
 set -eu
 root=$1 build=$2 work=$3
@@ -20,7 +21,7 @@ cd "$work"
 
 export SOURCE_DATE_EPOCH=1700000000
 for run in first second; do
-  cpack --config "$build/CPackConfig.cmake" -B "$work/$run" >cpack.log 2>&1 || fail "$(cat cpack.log)"
+  cpack --config "$build/CPackConfig.cmake" -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip -B "$work/$run" >cpack.log 2>&1 || fail "$(cat cpack.log)"
 done
 ls first/*.deb >made
 [ "$(wc -l <made)" = 2 ] || fail "expected two packages, found $(cat made)"
@@ -41,6 +42,7 @@ for package in "$program" "$library"; do
   expect "$package" Architecture "^$(dpkg --print-architecture)$"
   expect "$package" Maintainer '^.+ <.+@.+>$'
   expect "$package" Installed-Size '^[0-9]+$'
+  expect "$package" Description '^ [A-Z]'
 done
 for dependency in 'libc6 \(>= ' 'libstdc\+\+6 \(>= ' libssl3 libhwy1 libpcre2-8-0 libsentencepiece \
   libxxhash0; do
@@ -58,7 +60,6 @@ for file in /usr/bin/moepack /usr/include/moepack_runtime.h /usr/share/man/man1/
   grep -qx "$file" files || fail "expected $file"
 done
 ln -s "$root/fixtures" fixtures
-"$root/.ci/demo.sh" "$work/root/usr/bin/moepack" >demo.log 2>&1 || fail "$(cat demo.log)"
-digest=$(grep -o '^distribution.json sha256:[0-9a-f]*' "$root/README.md" | head -n 1)
-grep -qx "$digest" demo.log || fail "$(cat demo.log): expected $digest"
-echo "$digest"
+unset SOURCE_DATE_EPOCH # builds write it into distributions
+export PATH=$work/root/usr/bin:$PATH
+"$root/tests/install/readme_demo.sh" "$root"

@@ -23,8 +23,8 @@ set(CPACK_DEBIAN_MOEPACK_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_MOEPACK_PACKAGE_RECOMMENDS "libcurl4, ca-certificates, libvulkan1")
 set(CPACK_COMPONENT_MOEPACK_DESCRIPTION
 "repackages Mixture-of-Experts checkpoints for several machines
- Splits the experts of a model over nodes that each hold the trunk and one group,
- converts and quantizes to GGUF on the way, and proves the result.")
+Splits the experts of a model over nodes that each hold the trunk and one group,
+converts and quantizes to GGUF on the way, and proves the result.")
 
 if(NOT MOEPACK_SHARED_RUNTIME)
   list(APPEND CPACK_COMPONENTS_ALL runtime)
@@ -40,6 +40,6 @@ if(NOT MOEPACK_SHARED_RUNTIME)
     "libsentencepiece-dev, libhwy-dev, libpcre2-dev, libxxhash-dev, libssl-dev, ${standard_library}")
   set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
 "runs one node of a split Mixture-of-Experts model (archive and C header)
- For programs that score a prompt for every group or compare a node with the model.")
+For programs that score a prompt for every group or compare a node with the model.")
 endif()
 include(CPack)
