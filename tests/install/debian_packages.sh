@@ -21,7 +21,8 @@ cd "$work"
 
 export SOURCE_DATE_EPOCH=1700000000
 for run in first second; do
-  cpack --config "$build/CPackConfig.cmake" -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip -B "$work/$run" >cpack.log 2>&1 || fail "$(cat cpack.log)"
+  cpack --config "$build/CPackConfig.cmake" -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip \
+    -B "$work/$run" >cpack.log 2>&1 || fail "$(cat cpack.log)"
 done
 ls first/*.deb >made
 [ "$(wc -l <made)" = 2 ] || fail "expected two packages, found $(cat made)"

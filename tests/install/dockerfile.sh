@@ -12,7 +12,8 @@ complain() {
 }
 # One instruction a line.
 steps=$(sed -e ':join' -e '/\\$/N; s/\\\n *//; tjoin' -e '/^#/d' "$file")
-[ "$(echo "$steps" | grep -c '^FROM debian:bookworm-slim')" = 2 ] || complain "expected two stages on Debian slim"
+[ "$(echo "$steps" | grep -c '^FROM debian:bookworm-slim')" = 2 ] ||
+  complain "expected two stages on Debian slim"
 
 targets=$(echo "$steps" | grep -oE '(^|&& )make [a-z]+' | sed 's/.*make //')
 [ -n "$targets" ] || complain "expected make, found none"
@@ -29,14 +30,17 @@ for name in $(echo "$steps" | grep -oE 'apt-get install [^&]*' | sed 's/apt-get 
   count=$((count + 1))
   case $name in
     /tmp/moepack_\*.deb) ;;
-    *) echo "$listed" $recommended | tr ' ' '\n' | grep -qxF "$name" ||
-      complain "$name: expected a package of .ci/packages.txt or one that moepack recommends" ;;
+    *)
+      echo "$listed" $recommended | tr ' ' '\n' | grep -qxF "$name" ||
+        complain "$name: expected a package of .ci/packages.txt or one that moepack recommends"
+      ;;
   esac
 done
 [ "$count" -ge 3 ] || complain "expected packages, found $count"
 
+copied='COPY --from=build /source/build/release/packages/moepack_*.deb /tmp/'
 grep -q 'CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages' tools/install/packages.cmake &&
-  echo "$steps" | grep -q '^COPY --from=build /source/build/release/packages/moepack_\*.deb /tmp/$' ||
+  echo "$steps" | grep -qxF "$copied" ||
   complain "expected a COPY of what cpack writes"
 echo "$steps" | grep -qx 'ENTRYPOINT \["moepack"\]' || complain "expected moepack as the entry point"
 exit $status

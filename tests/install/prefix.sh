@@ -17,13 +17,15 @@ mv first moved
 prefix=$work/moved
 libraries=$(dirname "$(find "$prefix" -name 'libmoepack-runtime.*' | head -n 1)")
 documents=$prefix/share/doc
+examples=$documents/libmoepack-runtime-dev/examples
 for file in "$prefix"/bin/moepack "$prefix"/include/moepack_runtime.h \
   "$prefix"/share/man/man1/moepack-build.1 "$prefix"/share/bash-completion/completions/moepack \
   "$libraries"/pkgconfig/moepack.pc "$libraries"/cmake/moepack/moepack-config.cmake \
   "$documents"/moepack/copyright "$documents"/moepack/sbom.spdx.json; do
   [ -s "$file" ] || fail "$file: expected a file, found none"
 done
-if grep -rIl -e "$root" -e "$work/first" "$libraries"/pkgconfig "$libraries"/cmake "$documents"; then
+if grep -rIl -e "$root" -e "$work/first" "$libraries"/pkgconfig "$libraries"/cmake \
+  "$documents"; then
   fail "expected files without the path of the build"
 fi
 
@@ -35,14 +37,13 @@ says() {
   [ "${said%"$expected"}" != "$said" ] || fail "$1: expected '$expected' at the end, found '$said'"
 }
 
-cmake -S "$documents/libmoepack-runtime-dev/examples" -B node -DCMAKE_PREFIX_PATH="$prefix" \
+cmake -S "$examples" -B node -DCMAKE_PREFIX_PATH="$prefix" \
   >cmake.log 2>&1 || fail "$(cat cmake.log)"
 cmake --build node >cmake.log 2>&1 || fail "$(cat cmake.log)"
 says node/node
 # A later minor version is another interface.
-sed 's/moepack 0\.[0-9]*/moepack 99.0/' "$documents/libmoepack-runtime-dev/examples/CMakeLists.txt" \
-  >CMakeLists.txt
-cp "$documents/libmoepack-runtime-dev/examples/node.c" .
+sed 's/moepack 0\.[0-9]*/moepack 99.0/' "$examples/CMakeLists.txt" >CMakeLists.txt
+cp "$examples/node.c" .
 if cmake -S . -B later -DCMAKE_PREFIX_PATH="$prefix" >cmake.log 2>&1; then
   fail "expected version 99.0 to be refused"
 fi

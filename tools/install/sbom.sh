@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints an SPDX 2.3 document (JSON): the program, the packages of .ci/packages.txt that it is built,
-# tested and checked with, and those whose libraries it opens, with the versions that dpkg has here.
+# Prints an SPDX 2.3 document (JSON): the program, the packages of .ci/packages.txt that it is
+# built, tested and checked with, and those whose libraries it opens, with the versions of dpkg.
 # A package that is not installed stands there without a version. The same packages give the same
 # bytes; the date is SOURCE_DATE_EPOCH, or that of the last commit, or 1970.
 # usage: sbom.sh VERSION [PROGRAM]
@@ -24,8 +24,8 @@ named() {
   [ -n "$program" ] && command -v dpkg-query >/dev/null || return 0
   ldd "$program" | awk '$3 ~ /^\// { print $3 }' | while read -r library; do
     # dpkg knows a file by the path that its package has, with or without /usr.
-    { dpkg-query -S "$library" || dpkg-query -S "/usr$library" || dpkg-query -S "${library#/usr}"; } \
-      2>/dev/null | sed 's/[:,].*//; s/^/RUNTIME_DEPENDENCY_OF /; q'
+    { dpkg-query -S "$library" || dpkg-query -S "/usr$library" ||
+      dpkg-query -S "${library#/usr}"; } 2>/dev/null | sed 's/[:,].*//; s/^/RUNTIME_DEPENDENCY_OF /; q'
   done
 }
 
@@ -53,7 +53,8 @@ echo "$lines" | awk -v version="$version" -v created="$created" -v digest="$dige
     if (locator != "")
       printf "      \"externalRefs\": [{\"referenceCategory\": \"PACKAGE-MANAGER\", " \
         "\"referenceType\": \"purl\", \"referenceLocator\": \"%s\"}],\n", locator
-    printf "      \"licenseConcluded\": \"NOASSERTION\",\n      \"licenseDeclared\": \"%s\",\n", licence
+    printf "      \"licenseConcluded\": \"NOASSERTION\",\n"
+    printf "      \"licenseDeclared\": \"%s\",\n", licence
     printf "      \"copyrightText\": \"NOASSERTION\"\n    }"
     separator = ",\n"
   }
