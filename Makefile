@@ -1,5 +1,5 @@
 # A thin front for CMake and CTest; docs/contributing.md explains the targets.
-#   make demo|test|soak|fuzz|bench|docs [PRESET=release] [JOBS=2]
+#   make demo|test|packages|soak|fuzz|bench|docs [PRESET=release] [JOBS=2]
 PRESET ?= release
 JOBS   ?= $(shell nproc)
 BUILD  := build/$(PRESET)
@@ -7,7 +7,7 @@ FOLDERS = $(shell sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u | 
 SOURCES = $(shell find $(subst |, ,$(FOLDERS)) -name '*.cc' -o -name '*.h')
 
 .NOTPARALLEL:
-.PHONY: build product demo test soak fuzz bench docs check format tidy deps test-deps clean
+.PHONY: build product packages demo test soak fuzz bench docs check format tidy deps test-deps clean
 
 build: deps $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -19,6 +19,11 @@ $(BUILD)/build.ninja: CMakePresets.json
 product: deps $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS) --target moepack
 
+packages: deps $(BUILD)/build.ninja
+	@.ci/install-deps.sh package
+	@cmake --build $(BUILD) -j $(JOBS) --target moepack moepack-pages moepack-runtime
+	@cd $(BUILD) && cpack
+
 demo: product
 	@.ci/demo.sh $(BUILD)/moepack
 
@@ -26,7 +31,7 @@ test: test-deps build
 	@tests/run_tests.sh $(BUILD)
 
 soak: test-deps build
-	@.ci/install-deps.sh build test check
+	@.ci/install-deps.sh build test check package
 	@.ci/soak.sh $(BUILD)
 
 fuzz:

@@ -7,7 +7,8 @@
 set -eu
 build=$1
 shift
-rows='faults full-disk dead-device interrupts kills registry-kills power allocations limits trillion fuzz'
+rows='faults full-disk dead-device interrupts kills registry-kills power allocations limits'
+rows="$rows trillion fresh-root two-builds fuzz"
 wanted=${*:-$rows}
 export MOEPACK_SOAK=${MOEPACK_SOAK:-1}
 failed=
@@ -36,6 +37,21 @@ row() {
   rm -f "$report"
 }
 
+# usage: script NAME FILE   (77: it could not run here)
+script() {
+  case " $wanted " in *" $1 "*) ;; *) return 0 ;; esac
+  start=$(date +%s)
+  status=0
+  "$2" "$PWD" "$PWD/$build" >"build/soak-$1.log" 2>&1 || status=$?
+  count=1 result=0
+  case $status in
+    0) ;;
+    77) count=0 result="skipped: $(tail -n 1 "build/soak-$1.log")" ;;
+    *) result=1 failed="$failed $1" ;;
+  esac
+  printf '| %s | %s | 0 | %s | %d |\n' "$1" $count "$result" $(($(date +%s) - start))
+}
+
 row faults test-faults '*FileFaults.ACall*'
 row full-disk test-faults '*FileFaults.ADisk*'
 row dead-device test-faults '*FileFaults.ADevice*'
@@ -46,6 +62,8 @@ row power test-faults '*PowerCut*'
 row allocations test-faults '*AllocationFaults*'
 row limits test-faults '*Limits*'
 row trillion test-tools 'Trillion.*'
+script fresh-root tests/install/fresh_root.sh
+script two-builds tests/install/two_builds.sh
 case " $wanted " in
   *" fuzz "*) .ci/fuzz.sh "${MOEPACK_FUZZ_SECONDS:-60}" || failed="$failed fuzz" ;;
 esac

@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -17,6 +18,10 @@
 
 namespace moepack::registry {
 namespace {
+
+// OPENSSL_free as a macro puts the path of this file into the program, and two builds of the same
+// source would differ.
+void FreeOpenssl(void* memory) { CRYPTO_free(memory, "", 0); }
 
 // What OpenSSL gives out and takes back.
 template <auto free>
@@ -90,9 +95,9 @@ Result<PemBlock> ReadPem(const std::string& name, std::string_view text) {
     return NoPem(name);
   }
   PemBlock block{label, Secret({reinterpret_cast<const char*>(data), static_cast<size_t>(size)})};
-  OPENSSL_free(label);
-  OPENSSL_free(header);
-  OPENSSL_clear_free(data, static_cast<size_t>(size));
+  FreeOpenssl(label);
+  FreeOpenssl(header);
+  CRYPTO_clear_free(data, static_cast<size_t>(size), "", 0);
   // Of two keys in one file the second would be left out silently.
   const size_t first = text.find(kPemBegin);
   if (text.find(kPemBegin, first + 1) != text.npos)
@@ -204,7 +209,7 @@ Result<PublicKey> PublicKey::Of(std::string name, Pkey key) {
   const int size = i2d_PUBKEY(key.get(), &der);
   if (size <= 0) return Failed(name, "write the public key");
   out.id_ = Sha256Hex({reinterpret_cast<const char*>(der), static_cast<size_t>(size)});
-  OPENSSL_free(der);
+  FreeOpenssl(der);
   const Bio bio = EmptyBio();
   if (PEM_write_bio_PUBKEY(bio.get(), key.get()) != 1) return Failed(name, "write the public key");
   out.pem_ = TextOf(bio);

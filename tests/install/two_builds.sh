@@ -1,0 +1,19 @@
+#!/bin/bash
+# The program is the same bytes when it is built in another directory, without ccache and without
+# the tests. Compiles everything once more.
+# usage: two_builds.sh ROOT BUILD_DIR   (a build of the preset release)
+set -eu
+root=$1 build=$2
+other=$(mktemp -d)
+trap 'rm -rf "$other"' EXIT
+(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf -) |
+  tar -C "$other" -xf -
+cd "$other"
+export CCACHE_DISABLE=1
+cmake --preset release -DMOEPACK_TESTS=OFF -DMOEPACK_BENCH=OFF >build.log 2>&1 &&
+  cmake --build build/release -j "$(nproc)" --target moepack >>build.log 2>&1 || {
+  tail -n 50 build.log
+  exit 1
+}
+cmp "$build/moepack" build/release/moepack
+sha256sum <build/release/moepack
