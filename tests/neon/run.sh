@@ -1,14 +1,8 @@
 #!/bin/sh
 # Compiles quant/ and same_bytes.cc for 64-bit ARM and runs them in an emulator. Highway's NEON
-<<<<<<< HEAD
-# target needs the crypto extension with GCC. The runtime's kernels are only checked by the
-# compiler, as for a machine with SVE, and as CMake has them compiled there: without the targets
-# DISABLED. Debian: g++-aarch64-linux-gnu, qemu-user.
-=======
 # target needs the crypto extension with GCC. The compiler also looks at the runtime's kernels as
 # for a machine with SVE, where CMake has them compiled without the targets DISABLED. Debian:
 # g++-aarch64-linux-gnu, qemu-user.
->>>>>>> h5
 # usage: run.sh ROOT SCRATCH DISABLED
 set -eu
 root=$1
