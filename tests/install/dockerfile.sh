@@ -42,5 +42,6 @@ copied='COPY --from=build /source/build/release/packages/moepack_*.deb /tmp/'
 grep -q 'CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages' tools/install/packages.cmake &&
   echo "$steps" | grep -qxF "$copied" ||
   complain "expected a COPY of what cpack writes"
-echo "$steps" | grep -qx 'ENTRYPOINT \["moepack"\]' || complain "expected moepack as the entry point"
+echo "$steps" | grep -qx 'ENTRYPOINT \["moepack"\]' ||
+  complain "expected moepack as the entry point"
 exit $status

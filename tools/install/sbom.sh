@@ -25,7 +25,8 @@ named() {
   ldd "$program" | awk '$3 ~ /^\// { print $3 }' | while read -r library; do
     # dpkg knows a file by the path that its package has, with or without /usr.
     { dpkg-query -S "$library" || dpkg-query -S "/usr$library" ||
-      dpkg-query -S "${library#/usr}"; } 2>/dev/null | sed 's/[:,].*//; s/^/RUNTIME_DEPENDENCY_OF /; q'
+      dpkg-query -S "${library#/usr}"; } 2>/dev/null |
+      sed 's/[:,].*//; s/^/RUNTIME_DEPENDENCY_OF /; q'
   done
 }
 
