@@ -9,6 +9,9 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kTexts = " --text fixtures/texts/manual.md --context 128 --least-tokens 20";
+// Where it does not matter what a refit does.
+constexpr const char* kFewSteps =
+    " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --steps router";
 
 TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   const Workspace workspace;
@@ -47,9 +50,7 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
 TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
   const Workspace workspace;
   const std::string refit =
-      std::string(
-          "build fixtures/tiny-moe --groups 2 --refit --top-k 4 --steps ridge --no-verify") +
-      kTexts;
+      std::string("build fixtures/tiny-moe --groups 2 --refit --top-k 4 --no-verify") + kFewSteps;
   const ToolRun run = workspace.Moepack(refit + " --quantize Q8_0 -o out");
   ASSERT_EQ(run.status, 0) << run.err;
   const ToolRun check = workspace.Moepack("check out");
@@ -69,7 +70,7 @@ TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
 TEST(BuildRefit, QuantizesLaterWithTheImportanceOfTheGroups) {
   const Workspace workspace;
   const std::string build = "build fixtures/tiny-moe --groups 2 ";
-  const ToolRun exact = workspace.Moepack(build + "--format gguf --refit -o exact" + kTexts);
+  const ToolRun exact = workspace.Moepack(build + "--format gguf --refit -o exact" + kFewSteps);
   ASSERT_EQ(exact.status, 0) << exact.err;
   const ToolRun later = workspace.Moepack(
       "quantize exact --recipe Q4_K_M --imatrix exact.refit/imatrix.gguf -o later");
@@ -94,7 +95,7 @@ TEST(BuildRefit, WritesADistributionFromRefit) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
   const ToolRun run =
-      workspace.Moepack(std::string("refit fixtures/tiny-moe --plan plan.json -o out") + kTexts);
+      workspace.Moepack(std::string("refit fixtures/tiny-moe --plan plan.json -o out") + kFewSteps);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("groups/001/experts.safetensors"));
   const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");
@@ -107,10 +108,10 @@ TEST(BuildRefit, MergesTheOverlayIntoTheGroupsWhereThatIsWanted) {
   const std::string build =
       "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --steps ridge "
       "--refit";
-  const ToolRun kept = workspace.Moepack(build + " -o kept" + kTexts);
+  const ToolRun kept = workspace.Moepack(build + " -o kept" + kFewSteps);
   ASSERT_EQ(kept.status, 0) << kept.err;
   EXPECT_TRUE(std::filesystem::exists(workspace / "kept/overlays"));
-  const ToolRun merged = workspace.Moepack(build + " --merge-overlay -o merged" + kTexts);
+  const ToolRun merged = workspace.Moepack(build + " --merge-overlay -o merged" + kFewSteps);
   ASSERT_EQ(merged.status, 0) << merged.err;
   EXPECT_FALSE(std::filesystem::exists(workspace / "merged/overlays"));
   EXPECT_THAT(ReadAll(workspace / "merged/distribution.json"), HasSubstr("\"--merge-overlay\""));
@@ -125,11 +126,11 @@ TEST(BuildRefit, MergesTheOverlayIntoTheGroupsWhereThatIsWanted) {
 TEST(BuildRefit, RefusesWhatHasNoEffectOrNoPlaceToGo) {
   const Workspace workspace;
   const ToolRun texts =
-      workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kTexts);
+      workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kFewSteps);
   EXPECT_EQ(texts.status, 2);
   EXPECT_THAT(texts.err, HasSubstr("--text and --tokens have no effect without --refit"));
   const ToolRun dry = workspace.Moepack(
-      std::string("build fixtures/tiny-moe --groups 2 --refit --dry-run -o out") + kTexts);
+      std::string("build fixtures/tiny-moe --groups 2 --refit --dry-run -o out") + kFewSteps);
   EXPECT_EQ(dry.status, 2);
   EXPECT_THAT(dry.err, HasSubstr("--dry-run cannot be used with --refit"));
   const ToolRun merge =
@@ -144,7 +145,7 @@ TEST(BuildRefit, RefusesWhatHasNoEffectOrNoPlaceToGo) {
               HasSubstr("--merge-overlay has no effect without --refit or --refit-store"));
   ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
   const ToolRun nowhere =
-      workspace.Moepack(std::string("refit fixtures/tiny-moe --plan plan.json") + kTexts);
+      workspace.Moepack(std::string("refit fixtures/tiny-moe --plan plan.json") + kFewSteps);
   EXPECT_EQ(nowhere.status, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("-o or --store is required"));
   const ToolRun missing =
