@@ -12,7 +12,7 @@ build=build/fuzz${sanitize:+-$(echo "$sanitize" | tr ',' '-')}
 cmake -S . -B "$build" -G Ninja -DMOEPACK_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ \
   -DCMAKE_C_COMPILER=clang -DMOEPACK_SANITIZE="${sanitize:+$sanitize,}fuzzer-no-link" \
   -DMOEPACK_BENCH=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE='-O1 -g1' >/dev/null
-targets=${*:-$(ls tests/fuzz/*_test.cc | sed 's,.*/,,; s,_test.cc,,' | tr '_' '-')}
+targets=${*:-$(ls tests/fuzz/*/*_test.cc | sed 's,.*/,,; s,_test.cc,,' | tr '_' '-')}
 programs=
 for target in $targets; do programs="$programs fuzz-$target"; done
 # shellcheck disable=SC2086  # one word per program

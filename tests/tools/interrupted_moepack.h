@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -74,15 +75,19 @@ inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::str
   return run;
 }
 
-// A moment: it has opened a file of weights.
+// A moment: it has a file of weights open or mapped. Files are open only until they are mapped,
+// which takes less than a test on a busy machine needs to look; mappings stay.
 inline bool ReadsWeights(const RunningMoepack& running) {
+  const std::filesystem::path process = "/proc/" + std::to_string(running.process);
   std::error_code error;
-  const std::filesystem::path files = "/proc/" + std::to_string(running.process) + "/fd";
-  for (std::filesystem::directory_iterator it(files, error), end; !error && it != end;
+  for (std::filesystem::directory_iterator it(process / "fd", error), end; !error && it != end;
        it.increment(error)) {
     std::error_code gone;
     if (std::filesystem::read_symlink(*it, gone).extension() == ".safetensors") return true;
   }
+  std::ifstream mappings(process / "maps");
+  for (std::string line; std::getline(mappings, line);)
+    if (line.ends_with(".safetensors")) return true;
   return false;
 }
 

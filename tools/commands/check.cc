@@ -13,7 +13,7 @@
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/token_ids.h"
-#include "tools/reports/masking_report.h"
+#include "tools/reports/runs/masking_report.h"
 
 namespace moepack::cli {
 namespace check_command {

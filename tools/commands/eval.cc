@@ -23,7 +23,7 @@
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
 #include "tools/reports/ci_report.h"
-#include "tools/reports/eval_report.h"
+#include "tools/reports/runs/eval_report.h"
 
 namespace moepack::cli {
 namespace eval_command {

@@ -18,8 +18,8 @@
 #include "tools/options/quantize_options.h"
 #include "tools/options/source.h"
 #include "tools/options/tensor_filter.h"
-#include "tools/reports/check_report.h"
-#include "tools/reports/model_summary.h"
+#include "tools/reports/planning/model_summary.h"
+#include "tools/reports/runs/check_report.h"
 
 namespace moepack::cli {
 namespace list_tensors_command {

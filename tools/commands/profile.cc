@@ -28,7 +28,7 @@
 #include "tools/options/output_file.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
-#include "tools/reports/profile_report.h"
+#include "tools/reports/runs/profile_report.h"
 
 namespace moepack::cli {
 namespace profile_command {

@@ -26,7 +26,7 @@
 #include "tools/options/options.h"
 #include "tools/options/source.h"
 #include "tools/reports/fetch_report.h"
-#include "tools/reports/type_report.h"
+#include "tools/reports/planning/type_report.h"
 
 namespace moepack::cli {
 namespace quantize_command {

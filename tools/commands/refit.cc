@@ -18,8 +18,8 @@
 #include "tools/options/options.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
-#include "tools/reports/place_report.h"
-#include "tools/reports/refit_report.h"
+#include "tools/reports/planning/place_report.h"
+#include "tools/reports/runs/refit_report.h"
 #include "tools/reports/write_report.h"
 
 namespace moepack::cli {

@@ -13,8 +13,8 @@
 #include "runtime-shim/refit/refit.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
-#include "tools/reports/profile_report.h"
-#include "tools/reports/refit_report.h"
+#include "tools/reports/runs/profile_report.h"
+#include "tools/reports/runs/refit_report.h"
 
 namespace moepack::cli {
 namespace {

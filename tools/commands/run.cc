@@ -20,7 +20,7 @@
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/token_ids.h"
-#include "tools/reports/run_report.h"
+#include "tools/reports/runs/run_report.h"
 
 namespace moepack::cli {
 namespace run_command {

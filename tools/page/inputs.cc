@@ -12,7 +12,7 @@
 #include "libshard/stats/statistics_file.h"
 #include "manifest/document/manifest_json.h"
 #include "runtime-shim/experiment/document.h"
-#include "tools/reports/eval_read.h"
+#include "tools/reports/runs/eval_read.h"
 
 namespace moepack::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "libshard/refit/refit_record.h"
 #include "libshard/stats/expert_scores.h"
 #include "manifest/document/manifest.h"
-#include "tools/reports/eval_report.h"
-#include "tools/reports/experiment_read.h"
+#include "tools/reports/runs/eval_report.h"
+#include "tools/reports/runs/experiment_read.h"
 
 namespace moepack::cli {
 

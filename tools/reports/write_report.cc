@@ -12,7 +12,7 @@
 #include "tools/base/table.h"
 #include "tools/options/quantize_options.h"
 #include "tools/reports/node_report.h"
-#include "tools/reports/type_report.h"
+#include "tools/reports/planning/type_report.h"
 
 namespace moepack::cli {
 namespace {

@@ -21,7 +21,7 @@
 #include "tools/commands/experiment/experiment_probe.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
-#include "tools/reports/experiment_report.h"
+#include "tools/reports/runs/experiment_report.h"
 
 namespace moepack::cli {
 namespace experiment_command {

@@ -16,7 +16,7 @@
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
-#include "tools/reports/place_report.h"
+#include "tools/reports/planning/place_report.h"
 
 namespace moepack::cli {
 namespace place_command {

@@ -20,11 +20,11 @@
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
 #include "tools/options/statistics_options.h"
-#include "tools/reports/budget_report.h"
-#include "tools/reports/expectation_report.h"
-#include "tools/reports/fit_report.h"
 #include "tools/reports/node_report.h"
-#include "tools/reports/plan_comparison.h"
+#include "tools/reports/planning/budget_report.h"
+#include "tools/reports/planning/expectation_report.h"
+#include "tools/reports/planning/fit_report.h"
+#include "tools/reports/planning/plan_comparison.h"
 
 namespace moepack::cli {
 namespace plan_command {

@@ -8,7 +8,7 @@
 #include "tools/base/output.h"
 #include "tools/commands/planning/plan_machines.h"
 #include "tools/options/statistics_options.h"
-#include "tools/reports/fit_report.h"
+#include "tools/reports/planning/fit_report.h"
 
 namespace moepack::cli {
 namespace {

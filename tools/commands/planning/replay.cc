@@ -22,7 +22,7 @@
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
-#include "tools/reports/replay_report.h"
+#include "tools/reports/runs/replay_report.h"
 
 namespace moepack::cli {
 namespace replay_command {

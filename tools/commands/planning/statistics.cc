@@ -15,7 +15,7 @@
 #include "tools/commands/planning/statistics_output.h"
 #include "tools/options/options.h"
 #include "tools/options/statistics_options.h"
-#include "tools/reports/scores_report.h"
+#include "tools/reports/runs/scores_report.h"
 
 namespace moepack::cli {
 namespace statistics_command {

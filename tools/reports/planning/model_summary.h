@@ -1,0 +1,28 @@
+// What a checkpoint is, in one screen: family, layers, experts, parameters, bytes by part, and how
+// large a node would be.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libshard/base/text/json.h"
+#include "libshard/check/promised_model.h"
+#include "libshard/model/model.h"
+#include "tools/reports/planning/node_sizes.h"
+
+namespace moepack::cli {
+
+// "30.5B total, 3.4B active (31B-A3.4B, 3.4B-128E)"; "unknown" for a names-only checkpoint. The
+// names count active parameters as the model cards of the family do; where those leave tensors out,
+// both figures are given.
+std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters);
+
+struct Summary {
+  const MoeModel& model;
+  const NodeSizes& nodes;
+  const PromisedModel* promised = nullptr;  // of a config without tensors
+};
+std::string SummaryText(const Summary& summary);
+moepack::Json SummaryJson(const Summary& summary);
+
+}  // namespace moepack::cli

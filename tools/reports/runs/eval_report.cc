@@ -1,0 +1,239 @@
+#include "tools/reports/runs/eval_report.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "libshard/base/text/quote.h"
+#include "libshard/base/text/text.h"
+#include "manifest/document/manifest.h"
+#include "runtime-shim/eval/yardstick.h"
+#include "tools/base/output.h"
+#include "tools/base/table.h"
+
+namespace moepack::cli {
+namespace {
+
+using runtime::Damage;
+using runtime::EvalRow;
+using runtime::EvalSummary;
+
+constexpr size_t kMaxSessionsInText = 50;
+
+std::string Digits(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string WithError(double value, double error, int digits) {
+  return Digits(value, digits) + " ± " + Digits(error, digits);
+}
+
+std::string Share(double share) { return Digits(100 * share, 1) + " %"; }
+
+std::string LoopText(const std::optional<runtime::LoopRate>& loops) {
+  return loops ? Cat(loops->looping, "/", loops->sessions) : "-";
+}
+
+std::string RepeatText(const std::optional<runtime::LoopRate>& loops) {
+  return loops ? Share(loops->repeated_share) : "-";
+}
+
+void LikelihoodRow(const std::string& label, const runtime::Likelihood& likelihood,
+                   const std::optional<runtime::LoopRate>& loops, Table& table) {
+  table.Row({label, FormatCount(likelihood.tokens), Digits(likelihood.log_probability, 4),
+             WithError(likelihood.perplexity, likelihood.perplexity_error, 3), LoopText(loops),
+             RepeatText(loops)});
+}
+
+std::vector<const EvalRow*> Rows(const EvalSummary& summary) {
+  std::vector<const EvalRow*> rows;
+  for (const EvalRow& row : summary.groups) rows.push_back(&row);
+  for (const auto* row : {&summary.best_by_capture, &summary.best_by_kld, &summary.raced}) {
+    if (*row) rows.push_back(&**row);
+  }
+  return rows;
+}
+
+std::string LikelihoodTable(const EvalSummary& summary) {
+  Table table({"run", ">tokens", ">log-prob", ">perplexity", ">loops", ">repeated"});
+  if (summary.reference) {
+    LikelihoodRow("reference", summary.reference->likelihood, summary.reference->loops, table);
+  }
+  if (summary.full) {
+    LikelihoodRow("unmasked", summary.full->likelihood, summary.full->loops, table);
+  }
+  for (const EvalRow* row : Rows(summary)) {
+    LikelihoodRow(row->label, row->likelihood, row->loops, table);
+  }
+  return table.Render();
+}
+
+Table DamageHeadings() {
+  return Table({"run", ">mean KLD", ">median", ">P90", ">P99", ">P99.9", ">same top-1",
+                ">perplexity ratio"});
+}
+
+void DamageRow(const std::string& label, const Damage& damage, Table& table) {
+  table.Row({label, WithError(damage.mean, damage.error, 4), Digits(damage.median, 4),
+             Digits(damage.p90, 3), Digits(damage.p99, 3), Digits(damage.p999, 3),
+             Share(damage.top1),
+             WithError(damage.perplexity_ratio, damage.perplexity_ratio_error, 3)});
+}
+
+std::string DamageTable(const EvalSummary& summary, std::optional<Damage> EvalRow::*member) {
+  Table table = DamageHeadings();
+  for (const EvalRow* row : Rows(summary)) {
+    if (row->*member) DamageRow(row->label, *(row->*member), table);
+  }
+  return table.empty() ? "" : table.Render();
+}
+
+std::string DamageText(const EvalReport& report) {
+  const EvalSummary& summary = report.summary;
+  std::string text;
+  if (summary.quantization) {
+    Table table = DamageHeadings();
+    DamageRow("unmasked", *summary.quantization, table);
+    text += "Quantization (unmasked against reference):\n" + table.Render() + "\n";
+  }
+  const std::string split = DamageTable(summary, &EvalRow::split);
+  if (!split.empty()) text += "The split (masked against unmasked):\n" + split + "\n";
+  const std::string total = DamageTable(summary, &EvalRow::total);
+  if (!total.empty()) text += "Split and quantization (masked against reference):\n" + total + "\n";
+  if (report.against.empty())
+    text += "Damage by quantization was not measured: name the source with --against.\n\n";
+  if (!summary.full) text += "The split alone was not measured: some experts are on no node.\n\n";
+  return text;
+}
+
+std::string CaptureTable(const EvalSummary& summary) {
+  Table table({"captured gate mass", ">mean", ">on-policy", ">assigned", ">others", ">sessions"});
+  for (size_t i = 0; i < summary.groups.size(); ++i) {
+    const EvalRow& row = summary.groups[i];
+    const runtime::Assignment& assignment = summary.assignments[i];
+    const bool all = assignment.sessions == row.sessions;
+    table.Row({row.label, Share(row.capture), Share(row.on_policy_capture),
+               assignment.sessions > 0 ? Share(assignment.assigned) : "-",
+               all ? "-" : Share(assignment.others), std::to_string(assignment.sessions)});
+  }
+  const EvalRow& best = *summary.best_by_capture;
+  table.Row({best.label, Share(best.capture), Share(best.on_policy_capture), Share(best.capture),
+             "-", std::to_string(best.sessions)});
+  return table.Render();
+}
+
+std::string CaptureLayers(const EvalSummary& summary) {
+  Table table({"run", ">layer", ">mean", ">P5", ">P25", ">on-policy"});
+  for (const EvalRow* row : Rows(summary)) {
+    for (size_t i = 0; i < summary.layers.size(); ++i) {
+      table.Row({row->label, std::to_string(summary.layers[i]), Share(row->teacher[i].mean),
+                 Share(row->teacher[i].p5), Share(row->teacher[i].p25),
+                 Share(row->on_policy[i].mean)});
+    }
+  }
+  return table.Render();
+}
+
+std::string SessionTable(const EvalSummary& summary) {
+  Table table({"session", "bucket", ">tokens", ">captures most", ">share", ">lowest KLD", ">KLD",
+               ">race", ">margin"});
+  const size_t shown = std::min(summary.sessions.size(), kMaxSessionsInText);
+  for (size_t i = 0; i < shown; ++i) {
+    const runtime::SessionChoice& session = summary.sessions[i];
+    table.Row({session.name, session.bucket.empty() ? "-" : session.bucket,
+               FormatCount(session.tokens), summary.groups[session.by_capture].label,
+               Share(session.captures[session.by_capture]), summary.groups[session.by_kld].label,
+               Digits(session.divergences[session.by_kld], 4),
+               summary.groups[session.race.winner].label, Digits(session.race.margin, 3)});
+  }
+  std::string text = table.Render();
+  if (shown < summary.sessions.size())
+    text += Cat("and ", summary.sessions.size() - shown, " more: --json lists all\n");
+  const std::string sessions = Plural(summary.sessions.size(), "session");
+  return text + Cat("Race and capture choose the same group for ", summary.agreements, " of ",
+                    sessions, ", KLD and capture for ", summary.kld_agreements, " of ", sessions,
+                    ".\n");
+}
+
+// Without a placement table there is nothing to compare.
+std::string RulesText(const EvalSummary& summary) {
+  if (summary.rules.empty()) return "";
+  Table table({"choice of the group", ">sessions", ">as lowest KLD", ">regret", ">sure", ">right"});
+  for (const runtime::RuleFigures& rule : summary.rules) {
+    table.Row({rule.rule, FormatCount(rule.sessions), Share(rule.accuracy), Digits(rule.regret, 4),
+               rule.sure ? FormatCount(*rule.sure) : "-",
+               rule.sure ? FormatCount(*rule.sure_right) : "-"});
+  }
+  return table.Render() +
+         "Regret: nats per token by which the chosen group diverges more than the best one.\n\n";
+}
+
+// Over all sessions. What captures most need not lose least, so both are named.
+std::string BestGroupsText(const EvalSummary& summary) {
+  const EvalRow& most = summary.groups[summary.most_capture];
+  const EvalRow& least = summary.groups[summary.least_kld];
+  const Damage& damage = least.split ? *least.split : *least.total;
+  const bool same = summary.most_capture == summary.least_kld;
+  return Cat("Over all texts ", most.label, " captures most (", Share(most.capture), ")",
+             same ? " and" : Cat(", but ", least.label).c_str(), " has the lowest mean KLD (",
+             Digits(damage.mean, 4), ").\n");
+}
+
+std::string YardstickText(const EvalSummary& summary) {
+  std::string text;
+  if (summary.quantization)
+    text += Cat("Quantization costs ", runtime::Yardstick(summary.quantization->mean), ".\n");
+  const auto cost = [&](const std::optional<EvalRow>& row, const char* how) {
+    if (row && row->split)
+      text += Cat("The split costs ", runtime::Yardstick(row->split->mean), " where ", how,
+                  " chooses the group.\n");
+  };
+  cost(summary.best_by_capture, "capture");
+  cost(summary.best_by_kld, "KLD");
+  cost(summary.raced, "the race");
+  return text + "(Types of llama.cpp, by what they cost Llama-3-8B.)\n";
+}
+
+}  // namespace
+
+CiReport EvalCi(const EvalReport& report) {
+  using manifest::Severity;
+  constexpr const char* kMeasured = "measured";
+  CiReport ci{"eval", report.source, report.source, {}, ""};
+  if (report.distribution) ci.file = Cat(report.source, "/", manifest::kManifestFile);
+  const auto note = [&](std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    ci.cases.findings.push_back({Severity::kNote, kMeasured, "", "", std::move(text)});
+  };
+  ci.cases.rules.push_back(kMeasured);
+  if (!report.summary.groups.empty()) note(BestGroupsText(report.summary));
+  for (const std::string& line : moepack::Split(YardstickText(report.summary), '\n')) {
+    if (!line.empty()) note(line);
+  }
+  for (const EvalReport::GateOutcome& outcome : report.gates) {
+    ci.cases.rules.push_back(outcome.gate);
+    for (const std::string& failure : outcome.failed)
+      ci.cases.findings.push_back({Severity::kError, outcome.gate, "", "", failure});
+  }
+  const auto failed = static_cast<uint64_t>(
+      std::count_if(report.gates.begin(), report.gates.end(),
+                    [](const EvalReport::GateOutcome& gate) { return !gate.failed.empty(); }));
+  ci.totals = failed == 0 ? Cat("passed: ", Plural(report.gates.size(), "gate"))
+                          : Cat("failed: ", failed, " of ", Plural(report.gates.size(), "gate"));
+  return ci;
+}
+
+std::string EvalText(const EvalReport& report) {
+  const EvalSummary& summary = report.summary;
+  std::string text = LikelihoodTable(summary) + "\n" + DamageText(report);
+  if (!summary.groups.empty()) {
+    text += CaptureTable(summary) + "\n" + CaptureLayers(summary) + "\n" + SessionTable(summary) +
+            "\n" + RulesText(summary) + BestGroupsText(summary);
+  }
+  text += YardstickText(summary);
+  for (const std::string& failure : report.failed) text += "gate failed: " + Shown(failure) + "\n";
+  return text;
+}
+
+}  // namespace moepack::cli

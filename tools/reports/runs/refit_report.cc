@@ -1,0 +1,60 @@
+#include "tools/reports/runs/refit_report.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "libshard/base/text/text.h"
+#include "tools/base/progress.h"
+#include "tools/base/table.h"
+
+namespace moepack::cli {
+namespace {
+
+// "0.1234": an error as a share of what should be there.
+std::string ErrorText(double error) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(4) << error;
+  return text.str();
+}
+
+}  // namespace
+
+std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
+  const RefitOutcome& result = outcome.outcome;
+  std::string line = Cat("layer ", result.layer, ", group ", result.group, ": error ",
+                         ErrorText(result.error_before), " -> ", ErrorText(result.error_after));
+  for (const runtime::StepOutcome& step : outcome.steps)
+    line += Cat("; ", step.step, " ", ErrorText(step.error), step.kept ? "" : " (dropped)");
+  if (result.neurons_moved > 0)
+    line += Cat("; ", FormatCount(result.neurons_moved), " neurons moved");
+  if (!result.accepted) line += "; left as it was";
+  return line + (again ? "; done before" : "");
+}
+
+std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t tokens, uint64_t memory,
+                          double rate) {
+  // Rows take half of the memory at most; the rest goes to disk.
+  const uint64_t held = std::min(estimate.row_bytes, memory / 2);
+  return Cat("tokens: ", FormatCount(tokens), " of about ", FormatCount(estimate.tokens_needed),
+             " that are needed\nmemory: ", FormatBytes(held + estimate.matrix_bytes),
+             " of activations and matrices, ", FormatBytes(estimate.weight_bytes), " of weights; ",
+             FormatBytes(estimate.row_bytes - held), " on disk\nridge regression: ",
+             estimate.joint ? "of all experts at once" : "expert by expert", "\ntime: about ",
+             FormatElapsed(estimate.products / rate), "\n");
+}
+
+std::string RefitText(const RefitRecord& record) {
+  Table table({">layer", ">group", ">error before", ">after", ">neurons moved", ">least tokens",
+               "refitted"});
+  for (const RefitOutcome& outcome : record.outcomes) {
+    const auto least = std::min_element(outcome.slot_tokens.begin(), outcome.slot_tokens.end());
+    table.Row({Cat(outcome.layer), Cat(outcome.group), ErrorText(outcome.error_before),
+               ErrorText(outcome.error_after), FormatCount(outcome.neurons_moved),
+               least == outcome.slot_tokens.end() ? "-" : FormatCount(*least),
+               outcome.accepted ? "yes" : "no"});
+  }
+  return table.Render();
+}
+
+}  // namespace moepack::cli
