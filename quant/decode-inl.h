@@ -1,6 +1,6 @@
-// What the decoders of types with blocks share, for one instruction set at a time (Highway includes
-// this file once for each). The lanes hold neighbouring values of one block: a value is computed
-// from its own integer alone, so the order of the lanes cannot be seen in the result.
+// Code shared by the decoders of block types, for one instruction set at a time (Highway includes
+// this file once for each). The lanes hold neighbouring values of one block. Each value is computed
+// from its own integer alone, so the order of the lanes does not affect the result.
 #if defined(QUANT_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_DECODE_INL_H_
 #undef QUANT_DECODE_INL_H_
@@ -33,7 +33,7 @@ HWY_INLINE void DecodeEach(std::span<const std::byte> in, std::span<float> out) 
   }
 }
 
-// A number of a block.
+// A number stored in a block.
 template <class Number>
 HWY_INLINE Number LoadNumber(const uint8_t* from) {
   Number number;
@@ -41,7 +41,7 @@ HWY_INLINE Number LoadNumber(const uint8_t* from) {
   return number;
 }
 
-// HalfToFloat, but that NaN may become quiet, as it does in any product.
+// HalfToFloat, except that a NaN may become quiet, as it does in any product.
 HWY_INLINE float LoadHalf(const uint8_t* from) {
   const auto half = LoadNumber<uint16_t>(from);
 #if HWY_TARGET <= HWY_AVX2
@@ -74,22 +74,22 @@ struct ScaledAbove {
   HWY_INLINE V Of(V q) const { return hn::Sub(hn::Mul(scale, q), min); }
 };
 
-// scale * q + min. Not both may be other than finite: the sum of two values that are NaN is one of
-// them, and compilers choose which.
+// scale * q + min. At most one of them may be NaN or infinite: the sum of two NaNs is one of the
+// two, and the compiler chooses which.
 struct ScaledPlus {
   V scale, min;
   HWY_INLINE V Of(V q) const { return hn::Add(hn::Mul(scale, q), min); }
 };
 
 // out[i] = value.Of(q[i]) for the bytes of a vector, which has as many lanes as one of floats or
-// more. They are not stored and loaded again four by four, because g++ makes moves through scalar
-// registers of that.
+// more. They are not stored and reloaded four at a time, because g++ turns that into moves through
+// scalar registers.
 template <class Value, class DB>
 HWY_INLINE void DecodeBytes(DB, hn::Vec<DB> q, const Value& value, float* out) {
   if constexpr (hn::MaxLanes(DB()) <= hn::MaxLanes(D())) {
     hn::StoreU(value.Of(hn::ConvertTo(D(), hn::PromoteTo(DI(), q))), D(), out);
   } else {
-#if HWY_TARGET != HWY_SCALAR  // which has no halves of vectors
+#if HWY_TARGET != HWY_SCALAR  // HWY_SCALAR has no halves of vectors
     const hn::Half<DB> half;
     DecodeBytes(half, hn::LowerHalf(half, q), value, out);
     DecodeBytes(half, hn::UpperHalf(half, q), value, out + hn::MaxLanes(half));

@@ -10,10 +10,11 @@
 
 namespace quant {
 
-// Encodes rows. `values` fills whole blocks; `out` has exactly BytesFor(values) bytes. `importance`
-// is empty, and then `values` are any run of whole blocks, or it holds one weight per value of a
-// row, and `values` are one or more whole rows that share it (types that do not use it ignore it).
-// Any float is accepted: values that are not finite give arbitrary bytes, but always the same ones.
+// Encodes rows. `values` fills whole blocks; `out` has exactly BytesFor(values) bytes. If
+// `importance` is empty, `values` are any run of whole blocks. Otherwise it holds one weight per
+// value of a row, and `values` are one or more whole rows that share it (types that do not use it
+// ignore it). Any float is accepted: NaN and infinities give arbitrary bytes, but always the same
+// ones.
 using Encoder = void (*)(std::span<const float> values, std::span<const float> importance,
                          std::span<std::byte> out);
 // Decodes whole blocks; `out` has room for all their values.
@@ -30,14 +31,14 @@ struct Format {
   Encoder encode = nullptr;  // null: a type that can only be read or copied
   Decoder decode = nullptr;  // null: a type that can only be copied
   bool uses_importance = false;
-  // ggml does not encode the type without importance; here that counts as an importance of 1.
+  // ggml refuses to encode the type without importance; here a missing importance counts as 1.
   bool needs_importance = false;
-  // The scalar forms of encode and decode, which are written to be read and give the same bytes and
+  // The scalar forms of encode and decode. They are written to be read, and give the same bytes and
   // floats.
   Encoder encode_reference = nullptr;
   Decoder decode_reference = nullptr;
 
-  // Returns the bytes of `values` values; no value when they do not fill whole blocks or the
+  // Returns the size of `values` values in bytes; no value if they do not fill whole blocks or the
   // product overflows.
   std::optional<uint64_t> BytesFor(uint64_t values) const;
 };
@@ -45,7 +46,7 @@ struct Format {
 // All types, in a fixed order.
 std::span<const Format> AllFormats();
 
-// Find a row; null when there is none. Names are compared without regard to case.
+// Find a row; null if there is none. Names are case-insensitive.
 const Format* FindFormat(std::string_view name);
 const Format* FindSafetensorsFormat(std::string_view dtype);
 const Format* FindGgmlFormat(int ggml_type);

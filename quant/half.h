@@ -38,9 +38,9 @@ inline uint16_t FloatToHalf(float value) {
   return static_cast<uint16_t>(sign | ((magnitude - (112u << 23) + 0xfff + odd) >> 13));
 }
 
-// Converts a block's scale. A search that overflows ends in NaN, whose sign depends on the machine
-// and on where the compiler puts a minus. It is always set to the one that x86-64 gives, so that
-// bytes are the same everywhere.
+// Converts a block's scale. A search that overflows results in NaN, whose sign depends on the
+// machine and on where the compiler puts a minus. The sign is always set to what x86-64 gives, so
+// that bytes are the same everywhere.
 inline uint16_t ScaleToHalf(float scale) {
   return std::isnan(scale) ? uint16_t{0xfe00} : FloatToHalf(scale);
 }
@@ -75,7 +75,8 @@ inline float Float8E5M2ToFloat(uint8_t value) {
 }
 
 // E8M0, the scale of MXFP4: 2^(exponent - 127), as half of that because the code book of MXFP4 is
-// stored doubled. 0 and 1 are subnormal floats; 255, NaN in the OCP format, is taken as a number.
+// stored doubled. 0 and 1 are subnormal floats; 255, which is NaN in the OCP format, is treated as
+// a number.
 inline float HalfOfE8M0(uint8_t exponent) {
   if (exponent < 2) return std::bit_cast<float>(0x00200000u << exponent);
   return std::bit_cast<float>((exponent - 1u) << 23);

@@ -19,7 +19,7 @@ using VU = hn::Vec<DU>;
 HWY_INLINE VU Bits(uint32_t bits) { return hn::Set(DU(), bits); }
 HWY_INLINE V AsFloat(VU bits) { return hn::BitCast(D(), bits); }
 HWY_INLINE VU AsBits(V value) { return hn::BitCast(DU(), value); }
-HWY_INLINE hn::Mask<DU> Above(VU a, uint32_t b) {  // of numbers below 2^31
+HWY_INLINE hn::Mask<DU> Above(VU a, uint32_t b) {  // for numbers below 2^31
   const DI di;
   const auto above = hn::Gt(hn::BitCast(di, a), hn::Set(di, static_cast<int32_t>(b)));
   return hn::RebindMask(DU(), above);

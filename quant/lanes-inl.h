@@ -28,7 +28,7 @@ using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
 using M = hn::Mask<D>;
 
-// False where the scalar references are faster.
+// False if the scalar references are faster.
 inline constexpr bool kHasVectors = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
 
 HWY_INLINE size_t LaneCount() { return hn::Lanes(D()); }
@@ -37,14 +37,14 @@ HWY_INLINE V Splat(float value) { return hn::Set(D(), value); }
 
 // out[(i * step) * lanes + lane] = rows[lane][first + i], for `count` values; count is a multiple
 // of
-// 4. `step` is the distance of the vectors.
+// 4. `step` is the distance between the vectors.
 #if HWY_TARGET == HWY_SCALAR
 HWY_INLINE void LoadTransposed(const float* const* rows, size_t first, size_t count, float* out,
                                size_t step = 1) {
   for (size_t i = 0; i < count; ++i) out[i * step] = rows[0][first + i];
 }
 #else
-// Four rows of four become four columns of four.
+// Turns four rows of four into four columns of four.
 HWY_INLINE void TransposeFour(const float* const* rows, size_t at, float* out, size_t stride) {
   const hn::Full128<float> d;
   const hn::Full128<double> wide;
@@ -94,7 +94,7 @@ HWY_INLINE void StoreMask(M mask, bool (&out)[kMaxLanes]) {
   for (size_t lane = 0; lane < LaneCount(); ++lane) out[lane] = lanes[lane] != 0;
 }
 
-// What `by_group`, [group][lane], has for one lane.
+// The entries of `by_group`, [group][lane], for one lane.
 template <size_t kGroups>
 HWY_INLINE std::array<float, kGroups> OfLane(const float* by_group, size_t lane) {
   std::array<float, kGroups> out;
@@ -102,8 +102,8 @@ HWY_INLINE std::array<float, kGroups> OfLane(const float* by_group, size_t lane)
   return out;
 }
 
-// The largest magnitude of kCount neighbours, a multiple of the lanes. A maximum has no order, and
-// a NaN is greater than nothing.
+// The largest magnitude of kCount neighbours, a multiple of the lanes. The order does not matter
+// for a maximum, and a NaN is not greater than anything.
 template <size_t kCount>
 HWY_INLINE float LargestMagnitudeOf(const float* x) {
   const D d;
@@ -115,7 +115,7 @@ HWY_INLINE float LargestMagnitudeOf(const float* x) {
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
-// What Round gives is NearestInt below this magnitude.
+// Below this magnitude Round gives the same as NearestInt.
 HWY_INLINE M RoundsAsNearestInt(V value) { return hn::Lt(hn::Abs(value), Splat(0x1p22f)); }
 
 }  // namespace HWY_NAMESPACE

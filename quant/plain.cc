@@ -48,8 +48,8 @@ HWY_INLINE V FloatOfF8E4M3(VU value) {
 
 HWY_INLINE V FloatOfF8E5M2(VU value) { return FloatOfHalf(hn::ShiftLeft<8>(value)); }
 
-// convert(bits of a float) -> VU of 16 bits. Values that do not fill a vector are left to the
-// reference.
+// convert(bits of a float) -> VU of 16 bits. The reference handles values that do not fill a
+// vector.
 template <class Convert>
 HWY_INLINE void EncodeShort(Values values, std::span<std::byte> out, Encoder reference,
                             const Convert& convert) {
@@ -79,7 +79,7 @@ HWY_INLINE void DecodeNumbers(std::span<const std::byte> in, std::span<float> ou
   reference(in.subspan(whole * sizeof(Number)), out.subspan(whole));
 }
 
-// The machine's conversion rounds to nearest, and to infinity from 2^128 - 2^103 on.
+// The machine's conversion rounds to nearest, and gives infinity from 2^128 - 2^103 on.
 void DecodeF64Lanes(std::span<const std::byte> in, std::span<float> out) {
   if (!kHasVectors) return DecodeF64Ref(in, out);
   const hn::CappedTag<double, kMaxLanes / 2> doubles;

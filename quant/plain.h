@@ -7,7 +7,7 @@
 //   f8_e4m3   1 sign, 4 exponent, 3 mantissa bits, no infinity (read only)
 //   f8_e5m2   the upper half of a binary16 (read only)
 //
-// The conversions are in half.h; none of them looks at the importance.
+// The conversions are in half.h; none of them uses the importance.
 #pragma once
 
 #include <cstddef>

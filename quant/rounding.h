@@ -1,4 +1,4 @@
-// Converts floats to integers, with a defined result for every float. Which of the two is used is a
+// Converts floats to integers, with a defined result for every float. Which of the two is used is
 // part of each format.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace quant {
 
-// Returns the nearest integer, ties to even, for |value| < 2^22. Beyond that the result is made of
+// Returns the nearest integer, ties to even, for |value| < 2^22. Beyond that the result consists of
 // the low mantissa bits of value + 1.5 * 2^23, as in ggml's nearest_int; searches clamp it. NaN
 // gives 0.
 inline int NearestInt(float value) {
@@ -18,7 +18,7 @@ inline int NearestInt(float value) {
   return static_cast<int>(bits & 0x007fffff) - 0x00400000;
 }
 
-// Returns the whole part. A value that does not fit, and NaN, give the smallest int, as on x86-64.
+// Returns the integer part. NaN and values that do not fit give the smallest int, as on x86-64.
 inline int Truncate(float value) {
   if (!(value >= -0x1p31f && value < 0x1p31f)) return std::numeric_limits<int>::min();
   return static_cast<int>(value);

@@ -35,7 +35,7 @@ GridOf<kSizeOf, kBitsOf, kLevelsOf>::GridOf(std::span<const uint16_t> points, si
     const size_t list = first_[cell] / kNeighbourStep << kVectorBits | vectors;
     entries_[cell] = point_in_[cell] >= 0 ? points[static_cast<size_t>(point_in_[cell])]
                                           : ~static_cast<int32_t>(list);
-    // Counts on, the first digit fastest.
+    // Counts up, the first digit fastest.
     for (size_t i = 0; i < kSize && ++levels[i] == kLevels; ++i) levels[i] = 0;
   }
 }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kTopScale = 15;
 
-// One group while it is fitted. Magnitudes are the values without their signs; in types with even
-// signs one of eight may be negative.
+// One group while it is being fitted. Magnitudes are the values without their signs; in types with
+// even signs, one of eight may be negative.
 struct MagnitudeGroup {
   size_t size = 0;
   std::array<float, kMaxGridGroup> magnitudes, weights, roots;  // roots of the weights
@@ -41,7 +41,7 @@ void Weigh(const GridRules& rules, Values values, Values importance, float sprea
   }
 }
 
-// Makes the number of negative values even: the sign is turned where that costs least.
+// Makes the number of negative values even: flips the sign where that costs least.
 void TurnOneSign(Values values, MagnitudeGroup& group, size_t first) {
   size_t cheapest = first;
   float least = group.weights[first] * values[first] * values[first];
@@ -70,7 +70,7 @@ void SplitSigns(const GridRules& rules, Values values, MagnitudeGroup& group) {
   }
 }
 
-// The largest magnitude, as ggml's MAX finds it: a comparison that fails takes the later value.
+// The largest magnitude, as ggml's MAX finds it: a failed comparison takes the later value.
 float LargestOf(Values magnitudes) {
   float largest = magnitudes.front();
   for (const float x : magnitudes.subspan(1)) largest = largest > x ? largest : x;
@@ -83,7 +83,7 @@ class GroupFitter {
   GroupFitter(const GridRules& rules, const Grid& grid, const MagnitudeGroup& group)
       : rules_(rules), grid_(grid), group_(group), points_(group.size / Grid::kSize) {}
 
-  // Returns the scale and sets the points. A group without a scale has neither.
+  // Returns the scale and sets the points. A group without a scale gets neither.
   std::optional<float> Fit(std::array<uint16_t, 8>& points) const {
     const float top = static_cast<float>(2 * Grid::kLevels - 1);
     float reach = LargestOf(group_.all_magnitudes());
@@ -127,7 +127,7 @@ class GroupFitter {
     return choice;
   }
 
-  // Returns bit k when the levels are not on the grid.
+  // Returns bit k if the levels are not on the grid.
   unsigned ChoosePoint(size_t k, float inverse, float scale, Choice& choice) const {
     typename Grid::Levels levels;
     for (size_t i = 0; i < Grid::kSize; ++i) {
@@ -142,7 +142,7 @@ class GroupFitter {
     return number >= 0 ? 0 : 1u << k;
   }
 
-  // The neighbour with the least error, weighted by the roots of the weights as in ggml.
+  // The neighbour with the smallest error, weighted by the roots of the weights as in ggml.
   uint16_t NearestNeighbour(size_t k, std::span<const uint16_t> neighbours, float scale) const {
     uint16_t nearest = neighbours.front();
     float least = std::numeric_limits<float>::max();
@@ -184,7 +184,7 @@ class GroupFitter {
     if (fit.ll > 0) best.scale = fit.xl / fit.ll;
   }
 
-  // What a level stands for, in units of half a step.
+  // The value that a level stands for, in units of half a step.
   static float Value(uint16_t point, size_t i) {
     return static_cast<float>(2 * Grid::LevelOf(point, i) + 1);
   }
@@ -210,7 +210,7 @@ float FitGroup(const GridRules& rules, const Grid& grid, const MagnitudeGroup& g
     const int number = grid.PointIn(Grid::CellOf(Grid::LevelsOf(points[k])));
     block.numbers[j * count + k] = static_cast<uint16_t>(number);
   }
-  // A scale is stored without a sign; the values take it.
+  // A scale is stored without a sign, so the values take its sign.
   const bool turned = *scale < 0;
   for (size_t k = 0; k < group.size / kSignedValues; ++k) {
     const uint8_t signs = group.signs[k];

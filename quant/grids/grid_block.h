@@ -1,5 +1,5 @@
-// What the iq2 and iq3 types share: how a super-block of 256 values is fitted to points of a grid.
-// A type differs in its grid, its rules and the places of its fields.
+// Code shared by the iq2 and iq3 types: how a super-block of 256 values is fitted to points of a
+// grid. A type differs in its grid, its rules and the layout of its fields.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ enum class PlainWeight : uint8_t {
 
 // Which points of a group are chosen again for the scale that was found.
 enum class Refit : uint8_t {
-  kOffGrid,   // those whose levels were no point of the grid
-  kAllIfAny,  // all, if the levels of one were no point
+  kOffGrid,   // those whose levels were not a point of the grid
+  kAllIfAny,  // all, if the levels of any were not a point
   kAlways,
 };
 
@@ -33,16 +33,16 @@ struct GridRules {
   // of the super-block times this.
   float spread;
   PlainWeight plain;
-  float zero_limit;  // a group whose largest magnitude is below counts as zero
+  float zero_limit;  // a group whose largest magnitude is below this counts as zero
   // The scales that are tried put the largest magnitude at 2 * levels - 1 + i * step for i in -last
   // ... last.
   int last;
   float step;
-  // The largest magnitude is replaced by the level `levels` times what FitPositive finds for that
-  // many levels and one more.
+  // The largest magnitude is replaced by `levels` times the scale that FitPositive finds for
+  // `levels` + 1 levels.
   bool positive_start;
   Refit refit;
-  float factor;  // d is stored times this
+  float factor;  // d is stored multiplied by this
 };
 
 inline constexpr size_t kSignedValues = 8;  // that share a byte of signs
@@ -58,7 +58,7 @@ struct GridBlock {
   std::array<uint8_t, 32> signs{};     // bit i is value i of eight
 };
 
-// Fits 256 values. A search that overflows finds no nearest point and takes the first neighbour.
+// Fits 256 values. If the search overflows, no point is nearest and the first neighbour is taken.
 template <class Grid>
 GridBlock FitGridBlock(const GridRules& rules, const Grid& grid, Values values, Values importance);
 

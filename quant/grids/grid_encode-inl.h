@@ -13,15 +13,15 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// A group of every lane. `zero`: the group counts as zero. Lanes outside `exact` have to be encoded
-// by the reference.
+// A group of every lane. `zero`: the group counts as zero. The reference has to encode the lanes
+// outside `exact`.
 struct LaneFitResult {
   V scale;
   M zero, exact;
 };
 
 struct LaneReach {
-  V reach, scale;  // what the trials divide by; the scale to start from
+  V reach, scale;  // the trials divide by `reach` and start from `scale`
   V largest;       // magnitude
   M zero;
 };
@@ -62,8 +62,8 @@ HWY_INLINE void TakeChoice(M better, size_t points, const LaneChoice& tried, Lan
   take(tried.off_grid, best.off_grid);
 }
 
-// Sets the points of `best`. Where levels become so large that the reference rounds them by other
-// means, a lane is not exact.
+// Sets the points of `best`. A lane is not exact if its levels become so large that the reference
+// rounds them differently.
 template <class Type>
 HWY_INLINE LaneFitResult FitLanes(const LaneGroup& group, size_t lanes, LaneChoice& best) {
   constexpr GridRules kRules = Type::kRules;

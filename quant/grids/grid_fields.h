@@ -9,9 +9,9 @@
 
 namespace quant {
 
-// The seven bits of the signs of eight values of which an even number is negative.
+// The seven sign bits stored for eight values, an even number of which is negative.
 inline unsigned SevenSigns(unsigned signs) { return signs & 127; }
-// The eighth is the parity of the seven (ksigns_iq2xs of ggml).
+// The eighth sign is the parity of the seven (ksigns_iq2xs of ggml).
 inline unsigned EightSigns(unsigned seven) {
   return seven | (static_cast<unsigned>(__builtin_popcount(seven)) & 1u) << 7;
 }
@@ -33,7 +33,7 @@ struct SignWord {
   static unsigned Scale(uint32_t word) { return word >> 28; }
 };
 
-// Half a byte each, the first of two in the low half.
+// Packs two scales into each byte, the first of two in the low half.
 inline void PackHalfBytes(const std::array<uint8_t, 16>& scales, std::span<uint8_t> out) {
   for (size_t j = 0; j < 2 * out.size(); j += 2) {
     out[j / 2] = static_cast<uint8_t>(scales[j] | scales[j + 1] << 4);

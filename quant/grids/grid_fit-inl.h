@@ -1,5 +1,5 @@
 // The search of GroupFitter (grid_block.cc) for one group of every lane. Levels, sums and choices
-// run down the lanes; where levels are no point of the grid, the lanes are looked at one by one.
+// run down the lanes; where levels are not a point of the grid, the lanes are handled one by one.
 #if defined(QUANT_GRID_FIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_GRID_FIT_INL_H_
 #undef QUANT_GRID_FIT_INL_H_
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// Points packed, by point and lane; bit k of off_grid: the levels of point k were no point.
+// Packed points, by point and lane. Bit k of off_grid: the levels of point k were not a point.
 struct LaneChoice {
   HWY_ALIGN int32_t points[8 * kMaxLanes];
   HWY_ALIGN int32_t off_grid[kMaxLanes];
@@ -30,11 +30,11 @@ class LaneFitter {
  public:
   static constexpr size_t kPoints = kCount / Grid::kSize;
 
-  // Lanes beyond `lanes` repeat another and are not searched.
+  // Lanes from `lanes` on repeat another lane and are not searched.
   HWY_INLINE LaneFitter(const Grid& grid, const LaneGroup& group, size_t lanes)
       : grid_(grid), group_(group), lanes_(lanes) {}
 
-  // Chooses the point k of the lanes of `wanted`; others keep theirs.
+  // Chooses point k of the lanes in `wanted`; the other lanes keep theirs.
   HWY_INLINE void ChoosePoint(size_t k, V inverse, V scale, M wanted, LaneChoice& choice) const {
     const D d;
     const DI di;

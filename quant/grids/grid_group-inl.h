@@ -37,7 +37,7 @@ HWY_INLINE void WeighPlain(PlainWeight plain, const float* x, V spread, float* w
   }
 }
 
-// Turns the sign that costs least in the lanes where an odd number of eight values is negative.
+// In lanes where an odd number of the eight values is negative, flips the sign that costs least.
 HWY_INLINE VI TurnOneSign(const float* x, const float* w, VI signs, float* magnitudes) {
   const D d;
   const DI di;

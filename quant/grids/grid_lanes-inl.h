@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// What FitGroup of grid_block.cc does for group j, by lane.
+// FitGroup of grid_block.cc for group j, by lane.
 template <class Type>
 struct LaneGridBlocks {
   using Grid = typename Type::Grid;
@@ -65,7 +65,7 @@ void EncodeGridLanes(const LaneBlocks& blocks, std::span<typename Type::Block> o
   const V squares = hn::Mul(Splat(kRules.spread), SumOfSquares<kSuperBlock>(x));
   const V spread = hn::Div(squares, Splat(static_cast<float>(kSuperBlock)));
   Lanes lanes{};
-  // Values that are not finite, and sums that overflow.
+  // Excludes lanes with NaN or infinite values and with sums that overflow.
   StoreMask(hn::Lt(spread, Splat(0x1p127f)), lanes.exact);
   for (size_t j = 0; j < Lanes::kGroups; ++j) {
     const size_t first = j * kRules.group_values;

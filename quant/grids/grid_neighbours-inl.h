@@ -1,5 +1,5 @@
 // The nearest neighbour of one block's levels (GroupFitter::NearestNeighbour of grid_block.cc),
-// with the points of its list in the lanes: each adds up the errors of its values in their order.
+// with the points of its list in the lanes. Each lane adds up the errors of its values in order.
 #if defined(QUANT_GRID_NEIGHBOURS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_GRID_NEIGHBOURS_INL_H_
 #undef QUANT_GRID_NEIGHBOURS_INL_H_
@@ -23,15 +23,15 @@ using VN = hn::Vec<DN>;
 using VNI = hn::Vec<DNI>;
 static_assert(Grid8::kNeighbourStep == Grid4::kNeighbourStep);
 
-// Magnitudes and roots of the weights of one point's values, each `stride` floats apart.
+// The magnitudes of one point's values and the roots of their weights, each `stride` floats apart.
 struct PointValues {
   const float* magnitudes;
   const float* roots;
   size_t stride;
 };
 
-// The errors of each level of each value at a scale. Where a vector has room for eight levels, an
-// error is looked up, and otherwise computed for each point.
+// The errors of each level of each value at a scale. If a vector has room for eight levels, errors
+// are looked up; otherwise they are computed for each point.
 template <class Grid>
 class LevelErrors {
  public:
@@ -42,7 +42,7 @@ class LevelErrors {
     }
   }
 
-  // The sum over the values of each of the points, in their order.
+  // The sum over the values of each point, in their order.
   HWY_INLINE VN Of(VNI points) const {
     VN sum = OfValue(points, 0);
     for (size_t i = 1; i < Grid::kSize; ++i) {
@@ -61,8 +61,8 @@ class LevelErrors {
   // `levels` packs the levels of value i from bit 0 on.
   HWY_INLINE VN OfValue(VNI levels, size_t i) const {
     if constexpr (kLookUp) {
-      // A look-up reads three bits of each index, and with two bits of a level the third does not
-      // matter: errors_ repeats itself. Highway asks for clean indices in debug builds.
+      // A look-up reads three bits of each index, but with two-bit levels the third does not
+      // matter, because errors_ repeats itself. Highway asks for clean indices in debug builds.
       const VNI index = HWY_IS_DEBUG_BUILD ? Level(levels) : levels;
       return hn::TableLookupLanes(errors_[i], hn::IndicesFromVec(DN(), index));
     } else {
@@ -88,11 +88,11 @@ class LevelErrors {
   VN errors_[Grid::kSize];
 };
 
-// What the reference starts from: an error that is not below it does not count.
+// The reference starts from this: an error that is not below it does not count.
 inline constexpr float kNoError = std::numeric_limits<float>::max();
 
-// Returns the place of the first of the least, or 0 if none is below kNoError. The least of each
-// lane is the first of that lane; `vectors` says in which vector it is.
+// Returns the index of the first of the smallest errors, or 0 if none is below kNoError. Each lane
+// holds the first of its smallest; `vectors` says in which vector it is.
 HWY_INLINE size_t PlaceOfLeast(VN least, VNI vectors) {
   const DN d;
   const DNI di;
@@ -105,7 +105,7 @@ HWY_INLINE size_t PlaceOfLeast(VN least, VNI vectors) {
   return static_cast<size_t>(hn::GetLane(hn::MinOfLanes(di, masked)));
 }
 
-// Returns the packed neighbour. `entry` is that of Grid::entries, and no point.
+// Returns the packed neighbour. `entry` is that of Grid::entries for a cell that is not a point.
 template <class Grid>
 HWY_INLINE uint16_t NearestNeighbour(const Grid& grid, int32_t entry, const PointValues& values,
                                      float scale) {
@@ -122,7 +122,7 @@ HWY_INLINE uint16_t NearestNeighbour(const Grid& grid, int32_t entry, const Poin
   least = hn::IfThenElse(hn::Lt(least, none), least, none);
   if (room == hn::Lanes(d)) {
     const VN all = hn::MinOfLanes(d, least);
-    // Where no error is below kNoError all are equal, and the first is taken.
+    // If no error is below kNoError, all are equal and the first is taken.
     return neighbours[hn::FindFirstTrue(d, hn::Eq(least, all))];
   }
   VNI nearest = hn::Zero(di);

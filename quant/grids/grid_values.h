@@ -1,4 +1,4 @@
-// What the levels of the grid types stand for.
+// The values that the levels of the grid types stand for.
 #pragma once
 
 #include <array>

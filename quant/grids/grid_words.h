@@ -14,7 +14,7 @@ namespace quant {
 using Grid8Words = std::vector<uint64_t>;
 using Grid4Words = std::vector<uint32_t>;
 
-// Each is made when it is first asked for; any thread may ask.
+// Each table is made when it is first asked for; any thread may ask.
 const Grid8Words& Iq2XxsWords();
 const Grid8Words& Iq2XsWords();
 const Grid8Words& Iq2SWords();
@@ -30,7 +30,8 @@ inline constexpr std::array<uint64_t, 256> kSignBytes = [] {
   return masks;
 }();
 
-// Turns the sign of the bytes that `signs` names. No byte of a point is 0, so nothing is carried.
+// Flips the signs of the bytes that `signs` names. No byte of a point is 0, so nothing carries
+// over.
 inline uint64_t WithSigns(uint64_t values, unsigned signs) {
   const uint64_t mask = kSignBytes[signs];
   return (values ^ mask) + (mask & 0x0101010101010101u);

@@ -40,7 +40,7 @@ inline constexpr GridRules kIq2SRules = {
     .factor = 0.9875f,
 };
 
-// Puts the fields into their places.
+// Puts the fields in their places.
 BlockIq2S PackIq2S(const GridBlock& fit);
 
 // Encoder and Decoder of format.h.

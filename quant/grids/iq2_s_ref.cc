@@ -27,7 +27,7 @@ void DecodeBlock(const BlockIq2S& block, std::span<float> out) {
 
 }  // namespace
 
-// Unlike the types with seven signs, ggml keeps points and signs of a block without a scale.
+// Unlike the types with seven signs, ggml keeps the points and signs of a block without a scale.
 BlockIq2S PackIq2S(const GridBlock& fit) {
   BlockIq2S block{};
   block.d = fit.d;

@@ -36,11 +36,11 @@ inline constexpr GridRules kIq2XsRules = {
     .factor = 1,
 };
 
-// Puts the fields into their places.
+// Puts the fields in their places.
 BlockIq2Xs PackIq2Xs(const GridBlock& fit);
 
-// Encoder and Decoder of format.h. ggml does not encode this type without importance; here
-// that counts as an importance of 1.
+// Encoder and Decoder of format.h. ggml refuses to encode this type without importance; here a
+// missing importance counts as 1.
 void EncodeIq2Xs(std::span<const float> values, std::span<const float> importance,
                  std::span<std::byte> out);
 void EncodeIq2XsRef(std::span<const float> values, std::span<const float> importance,

@@ -13,7 +13,7 @@ namespace quant {
 //                     group's scale s in bits 28-31
 //
 // value[i] = +-d * (s + 1/2) / 4 * kIq2Values[level i] for the levels of the points (points.h). A
-// sign bit of 1 is a minus; of eight values an even number has one, which gives the eighth bit.
+// sign bit of 1 is a minus. An even number of the eight values has one, which gives the eighth bit.
 struct BlockIq2Xxs {
   static constexpr size_t kValues = kSuperBlock;
   uint16_t d;
@@ -35,11 +35,11 @@ inline constexpr GridRules kIq2XxsRules = {
     .factor = 1,
 };
 
-// Puts the fields into their places.
+// Puts the fields in their places.
 BlockIq2Xxs PackIq2Xxs(const GridBlock& fit);
 
-// Encoder and Decoder of format.h. ggml does not encode this type without importance; here
-// that counts as an importance of 1.
+// Encoder and Decoder of format.h. ggml refuses to encode this type without importance; here a
+// missing importance counts as 1.
 void EncodeIq2Xxs(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void EncodeIq2XxsRef(std::span<const float> values, std::span<const float> importance,

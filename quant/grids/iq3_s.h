@@ -31,7 +31,7 @@ inline constexpr GridRules kIq3SRules = {
     .even_signs = false,
     .spread = 2,
     .plain = PlainWeight::kSquare,
-    .zero_limit = 0x1p-149f,  // only a group of zeros
+    .zero_limit = 0x1p-149f,  // only a group of zeros counts as zero
     .last = 9,
     .step = 0.2f,
     .positive_start = false,
@@ -39,7 +39,7 @@ inline constexpr GridRules kIq3SRules = {
     .factor = 1.033f,
 };
 
-// Puts the fields into their places.
+// Puts the fields in their places.
 BlockIq3S PackIq3S(const GridBlock& fit);
 
 // Encoder and Decoder of format.h.

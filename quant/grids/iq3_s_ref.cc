@@ -28,9 +28,9 @@ void DecodeBlock(const BlockIq3S& block, std::span<float> out) {
 
 }  // namespace
 
-// Points and signs of a block without a scale stay, as in iq2_s. A group of zeros leaves no gap in
-// qs and signs, as in ggml, whose encoder does not step over the group's bytes there: those of the
-// groups behind it move up, and only their bits of qh are where a decoder looks for them.
+// A block without a scale keeps its points and signs, as in iq2_s. A group of zeros leaves no gap
+// in qs and signs, as in ggml, whose encoder does not advance past the group's bytes there. Those
+// of the following groups move up, and only their bits of qh are where a decoder looks for them.
 BlockIq3S PackIq3S(const GridBlock& fit) {
   BlockIq3S block{};
   block.d = fit.d;

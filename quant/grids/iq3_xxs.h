@@ -35,7 +35,7 @@ inline constexpr GridRules kIq3XxsRules = {
     .factor = 1.0125f,
 };
 
-// Puts the fields into their places.
+// Puts the fields in their places.
 BlockIq3Xxs PackIq3Xxs(const GridBlock& fit);
 
 // Encoder and Decoder of format.h.

@@ -4,8 +4,8 @@
 // too.
 //
 // A point is written as its levels packed, the first value lowest: two bits each for eight values
-// of three levels, three bits each for four values of eight levels. What a level stands for differs
-// by type and is said there.
+// of three levels, three bits each for four values of eight levels. What a level stands for depends
+// on the type and is documented there.
 #pragma once
 
 #include <array>

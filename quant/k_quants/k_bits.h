@@ -1,5 +1,5 @@
-// Packs the 256 integers of a k-quant block into bytes. Neighbours in a byte are 32 or 64 values
-// apart, so that a mask and a shift unpack a vector of bytes.
+// Packs the 256 integers of a k-quant block into bytes. The values in one byte are 32 or 64 apart,
+// so that a mask and a shift unpack a vector of bytes.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ inline unsigned OneBitOf(std::span<const uint8_t, 32> packed, size_t i) {
 }
 
 // Packs the low four bits of each value. In each run of 2 * distance values (distance is 32 or 64),
-// byte l holds value l in its low and value l + distance in its high half.
+// byte l holds value l in its low half and value l + distance in its high half.
 inline void PackFourBits(const Levels& q, size_t distance, std::span<uint8_t, 128> out) {
   for (size_t run = 0; run < 128; run += distance) {
     const uint8_t* const from = q.data() + 2 * run;

@@ -1,5 +1,5 @@
-// What the decoders of the k-quants share: the scales of all groups of a block at once, and the
-// integers of one group after the other.
+// Code shared by the decoders of the k-quants: the scales of all groups of a block at once, and the
+// integers of one group after another.
 #if defined(QUANT_K_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_K_DECODE_INL_H_
 #undef QUANT_K_DECODE_INL_H_
@@ -21,7 +21,7 @@ HWY_INLINE hn::Vec<DB> BitsFrom(DB d, const uint8_t* bytes, uint8_t mask) {
 }
 
 // FourBitsOf, TwoBitsOf and OneBitOf of k_bits.h for as many values as `d` has lanes, from value
-// kFirst + i on. The values from kFirst to the last of these are within a run of 32.
+// kFirst + i on. All of them are within the run of 32 that starts at kFirst.
 template <size_t kDistance, size_t kFirst, class DB>
 HWY_INLINE hn::Vec<DB> FourBitsFrom(DB d, const uint8_t* packed, size_t i) {
   constexpr size_t kInRun = kFirst % (2 * kDistance);
@@ -56,14 +56,14 @@ HWY_INLINE void ScaleLevels(const Byte* levels, float d, float* out, int zero = 
   }
 }
 
-// The same for eight levels that are the bytes of a word.
+// The same for eight levels stored as the bytes of a word.
 HWY_INLINE void ScaleWord(uint64_t levels, float d, float* out, int zero = 0) {
   uint8_t bytes[sizeof(levels)];
   std::memcpy(bytes, &levels, sizeof(levels));
   ScaleLevels<sizeof(levels)>(bytes, d, out, zero);
 }
 
-// d * scale of every group, for integers with a sign.
+// d * scale of every group, for signed integers.
 template <size_t kGroupCount>
 struct GroupScales {
   static constexpr size_t kGroups = kGroupCount;
@@ -72,7 +72,7 @@ struct GroupScales {
   HWY_INLINE Scaled Group(size_t j) const { return {Splat(scale[j])}; }
 };
 
-// d * scale and dmin * min of every group, for integers without.
+// d * scale and dmin * min of every group, for unsigned integers.
 template <size_t kGroupCount>
 struct GroupRanges {
   static constexpr size_t kGroups = kGroupCount;
@@ -83,8 +83,8 @@ struct GroupRanges {
 };
 
 // Decodes the groups of a block from number kGroup on. Levels::From<kFirst>(d, block, i) has the
-// integers of the values from kFirst + i on, as many as `d` has lanes. Positions and shifts are
-// constants in each group, which is why this is not a loop.
+// integers of the values from kFirst + i on, as many as `d` has lanes. This is not a loop because
+// positions and shifts are constants in each group.
 template <class Levels, size_t kGroup = 0, class Scales>
 HWY_INLINE void DecodeGroups(const uint8_t* block, const Scales& scales, float* out) {
   constexpr size_t kGroupValues = kSuperBlock / Scales::kGroups, kFirst = kGroup * kGroupValues;
@@ -99,7 +99,7 @@ HWY_INLINE void DecodeGroups(const uint8_t* block, const Scales& scales, float* 
 }
 
 #if HWY_TARGET <= HWY_AVX2
-// The words of a ScalePairs, a byte of which is a level or some bits of one.
+// The words of a ScalePairs; each byte is a level or some bits of one.
 HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {
   const hn::Full128<uint8_t> bytes;
   const hn::Full128<uint32_t> words;
@@ -132,7 +132,7 @@ HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {
 }
 #endif
 
-// ScalePairs::Group of every group; `pairs` are the bytes of a ScalePairs.
+// ScalePairs::Group for every group; `pairs` are the bytes of a ScalePairs.
 HWY_INLINE void LoadPairs(const uint8_t* pairs, GroupRanges<ScalePairs::kGroups>& out) {
   HWY_ALIGN uint8_t levels[2 * ScalePairs::kGroups];
   UnpackPairs(pairs, levels);

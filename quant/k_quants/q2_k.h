@@ -11,7 +11,7 @@ namespace quant {
 // q2_K: 256 values in 84 bytes (2.625 bits each). Little-endian, no alignment required.
 //
 //   bytes    field    meaning
-//   0-15     scales   of the sixteen groups of 16: bits 0-3 scale, bits 4-7 minimum
+//   0-15     scales   one byte per group of 16: bits 0-3 scale, bits 4-7 minimum
 //   16-79    qs       2-bit values; in each run of 128, byte l holds values l, l + 32, l + 64 and
 //                     l + 96, the first in its lowest bits
 //   80-81    d        F16, scale of the group scales
@@ -45,8 +45,8 @@ inline constexpr ScaleGrid kQ2KImportanceGrid = {
 using FloatsQ2K = std::array<float, BlockQ2K::kGroups>;
 using LevelsQ2K = std::array<uint8_t, BlockQ2K::kGroups>;
 
-// Make all of a block but qs. Without importance the largest scale gets 15, and so does the largest
-// minimum.
+// Make everything in a block but qs. Without importance the largest scale gets 15, and so does the
+// largest minimum.
 BlockQ2K RoundQ2KToLargest(const FloatsQ2K& scales, const FloatsQ2K& mins);
 BlockQ2K MakeScalesQ2K(float d, float dmin, const LevelsQ2K& scales, const LevelsQ2K& mins);
 

@@ -13,7 +13,7 @@ constexpr size_t kGroupValues = kSuperBlock / kGroups;
 constexpr float kTop = static_cast<float>(kQ2KTopOfScale);
 
 // Packs the scale into the low half. A level of more than four bits, which only a negative scale
-// gives, spills into the minimum, as in ggml.
+// produces, spills into the minimum, as in ggml.
 void Pack(const LevelsQ2K& scales, const LevelsQ2K& mins, BlockQ2K& block) {
   for (size_t j = 0; j < kGroups; ++j) {
     block.scales[j] = static_cast<uint8_t>(scales[j] | mins[j] << 4);
@@ -65,7 +65,7 @@ BlockQ2K FitWithImportance(Values values, Values importance, Levels& q) {
     mins[j] = fit.min;
   }
   LevelsQ2K scale_levels, min_levels;
-  // With importance the scales are searched like values, with the weight of their groups
+  // With importance the scales are searched like values, with the weights of their groups
   // (quantize_row_q2_K_impl of ggml-quants.c).
   const float d = FitPositive({scales, weight_sums}, kQ2KTopOfScale, scale_levels);
   const float dmin = FitPositive({mins, weight_sums}, kQ2KTopOfScale, min_levels);

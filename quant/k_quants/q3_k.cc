@@ -40,9 +40,9 @@ HWY_INLINE LaneFit StartFrom(V inverse, PlainGroup& group) {
   return fit;
 }
 
-// Returns the lanes whose integer surely stays. Where the sum of the others is not above 0 the
-// search moves nothing. Elsewhere the integer is the best one if the best number is within 0.499 of
-// it. Products show that without a quotient, and their rounding errors, at most 2^-20 for sums in
+// Returns the lanes whose integer surely stays. If the sum of the others is not above 0, the search
+// moves nothing. Otherwise the integer is already the best one if the best number is within 0.499
+// of it. Products decide that without a division; their rounding errors, at most 2^-20 for sums in
 // this range, are far below the margin of 0.001.
 HWY_INLINE M Stays(const LaneFit& others, V x, V level) {
   const V off = hn::Abs(hn::Sub(hn::Mul(x, others.ll), hn::Mul(level, others.xl)));
@@ -51,7 +51,7 @@ HWY_INLINE M Stays(const LaneFit& others, V x, V level) {
   return hn::Or(sure, hn::Not(hn::Gt(others.xl, hn::Zero(D()))));
 }
 
-// Returns the lanes in which no value moves from its first integer, where nothing is left to do.
+// Returns the lanes in which no value moves from its first integer, so that nothing is left to do.
 HWY_INLINE M AllStay(const LaneFit& start, const PlainGroup& group) {
   const D d;
   M stay = AllLanes();
@@ -64,7 +64,7 @@ HWY_INLINE M AllStay(const LaneFit& start, const PlainGroup& group) {
   return stay;
 }
 
-// Moves values in group `j` of the blocks whose lanes may have moves, one block after the other.
+// Moves values in group `j` of the blocks whose lanes may have moves, one block after another.
 HWY_INLINE LaneFit MoveInLanes(const LaneBlocks& blocks, size_t j, V inverse, LaneFit fit,
                                const PlainGroup& group) {
   const D d;
@@ -102,7 +102,7 @@ HWY_INLINE SignedFit FitPlainGroup(const LaneBlocks& blocks, size_t j, PlainGrou
 struct RoundedScales {
   HWY_ALIGN float d[kMaxLanes];
   HWY_ALIGN uint8_t level[kSignedGroups * kMaxLanes];  // [group][lane]
-  bool lost[kMaxLanes];  // a group that is not zero has a scale that is rounded to 0
+  bool lost[kMaxLanes];  // the scale of a nonzero group is rounded to 0
 };
 
 // Rounds the group scales of every lane so that the one of largest magnitude gets -32, as the

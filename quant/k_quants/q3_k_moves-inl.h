@@ -1,4 +1,4 @@
-// The moves of q3_K without importance in one group. Here neighbouring values are in the lanes,
+// The moves of q3_K without importance in one group. Here the lanes hold neighbouring values,
 // because a move of each of them is tried with the same sums.
 #if defined(QUANT_Q3_K_MOVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_Q3_K_MOVES_INL_H_
@@ -36,8 +36,8 @@ struct MovedValues {
   LaneFit part;
 };
 
-// For each of these values: its best integer given those of all others, the sums with it, and
-// whether they are better.
+// For each of these values: its best integer given all the others, the sums with it, and whether
+// they are better.
 struct TriedMoves {
   V level;
   LaneFit part, fit;
@@ -99,10 +99,10 @@ HWY_INLINE GroupSums Move(size_t index, const TriedMoves (&moves)[kMoveParts],
   return {xl[index], ll[index]};
 }
 
-// Returns the sums of a group after all its moves, from those of its first integers. The reference
-// tries value after value for five rounds at most, and ends after a round without a move. As long
-// as none moves the sums stay the same, so all values can be tried at once; the next to move is the
-// first that is better, counted from the one after the last that moved.
+// Returns the sums of a group after all its moves, starting from those of its first integers. The
+// reference tries one value after another for at most five rounds, and stops after a round without
+// a move. Until a value moves, the sums stay the same, so all values can be tried at once. The next
+// to move is the first improvement after the value that moved last.
 HWY_INLINE GroupSums MoveLevels(const float* values, float inverse, GroupSums now) {
   MovedValues group[kMoveParts];
   for (size_t k = 0; k < kMoveParts; ++k) group[k] = StartOf(values + k * LaneCount(), inverse);

@@ -42,8 +42,8 @@ uint16_t RoundToLargest(const FloatsQ3K& scales, LevelsQ3K& levels) {
 
 using GroupLevels = std::array<int, kGroupValues>;
 
-// Moves each integer to its optimum given all others; the weight of a value is its square. True
-// when one moved.
+// Moves each integer to its optimum given all others; the weight of a value is its square. Returns
+// true if one moved.
 bool MoveSingleLevels(Values group, LevelFit& fit, GroupLevels& levels) {
   bool moved = false;
   for (size_t i = 0; i < kGroupValues; ++i) {

@@ -19,7 +19,7 @@ struct BlockQ4K {
 };
 static_assert(sizeof(BlockQ4K) == 144);
 
-inline constexpr size_t kQ4KDistance = 32;  // of the two values of a byte of qs
+inline constexpr size_t kQ4KDistance = 32;  // between the two values in a byte of qs
 
 inline constexpr PairSearch kQ4KSearch = {
     .plain = {.levels = 15, .first = -1.0f, .step = 0.1f, .last = 20},

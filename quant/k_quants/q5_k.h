@@ -21,7 +21,7 @@ struct BlockQ5K {
 };
 static_assert(sizeof(BlockQ5K) == 176);
 
-inline constexpr size_t kQ5KDistance = 32;  // of the two values of a byte of qs
+inline constexpr size_t kQ5KDistance = 32;  // between the two values in a byte of qs
 
 inline constexpr PairSearch kQ5KSearch = {
     .plain = {.levels = 31, .first = -0.5f, .step = 0.1f, .last = 15},

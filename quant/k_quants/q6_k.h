@@ -32,7 +32,7 @@ struct BlockQ6K {
 };
 static_assert(sizeof(BlockQ6K) == 210);
 
-inline constexpr size_t kQ6KDistance = 64;  // of the two values of a byte of ql
+inline constexpr size_t kQ6KDistance = 64;  // between the two values in a byte of ql
 inline constexpr int kQ6KLevels = 32;       // values: -32 ... 31
 
 inline float BlockQ6K::GroupScale(size_t group) const {
@@ -41,7 +41,7 @@ inline float BlockQ6K::GroupScale(size_t group) const {
 
 using FloatsQ6K = std::array<float, BlockQ6K::kGroups>;
 
-// Sets d, and the group scales rounded to eight bits, so that the one of largest magnitude gets
+// Sets d, and the group scales rounded to eight bits so that the one of largest magnitude gets
 // -128. If all scales are zero, returns false and sets nothing; all bytes of the block are then
 // zero.
 bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block);

@@ -1,5 +1,5 @@
-// Decodes 4-bit integers as checkpoints pack them: two neighbours in a byte, with a scale and a
-// zero point for a run of them.
+// Decodes 4-bit integers as checkpoints pack them: two neighbours in a byte, with one scale and
+// zero point per run.
 #pragma once
 
 #include <cstddef>

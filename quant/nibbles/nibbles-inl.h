@@ -1,5 +1,4 @@
-// Unpacks sixteen bytes to 32 integers of four bits, and what the decoders of blocks of 32 do with
-// them.
+// Unpacks sixteen bytes to 32 four-bit integers and turns them into the values of a block of 32.
 #if defined(QUANT_NIBBLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_NIBBLES_INL_H_
 #undef QUANT_NIBBLES_INL_H_
@@ -14,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// Sixteen bytes; fewer only where there are no vectors, and there no kernel runs.
+// Sixteen bytes; fewer only without vectors, where no kernel runs.
 using DBytes16 = hn::CappedTag<uint8_t, 16>;
 using VBytes16 = hn::Vec<DBytes16>;
 using DCodes = hn::RebindToSigned<DBytes16>;

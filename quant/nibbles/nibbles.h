@@ -1,6 +1,6 @@
 // Integers of four and five bits in groups of 32, as all ggml types of 32-value blocks store them:
 // byte j holds value j in its low half and value j + 16 in its high half; fifth bits are stored
-// separately, that of value i as bit i of a little-endian 32-bit word.
+// separately: that of value i is bit i of a little-endian 32-bit word.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ inline BlockQ40 MakeQ40(float scale, std::span<const uint8_t, kGroup32> q) {
   return block;
 }
 
-// One block, by the scalar reference.
+// Encodes one block with the scalar reference.
 BlockQ40 EncodeBlockQ40(const Block32& block);
 
 // Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.

@@ -30,7 +30,7 @@ inline BlockQ41 MakeQ41(ScaleAndMin fit, std::span<const uint8_t, kGroup32> q) {
   return block;
 }
 
-// One block, by the scalar reference.
+// Encodes one block with the scalar reference.
 BlockQ41 EncodeBlockQ41(const Block32& block);
 
 // Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.

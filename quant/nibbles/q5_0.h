@@ -32,7 +32,7 @@ inline BlockQ50 MakeQ50(float scale, std::span<const uint8_t, kGroup32> q) {
   return block;
 }
 
-// One block, by the scalar reference.
+// Encodes one block with the scalar reference.
 BlockQ50 EncodeBlockQ50(const Block32& block);
 
 // Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.

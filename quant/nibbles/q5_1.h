@@ -34,7 +34,7 @@ inline BlockQ51 MakeQ51(ScaleAndMin fit, std::span<const uint8_t, kGroup32> q) {
   return block;
 }
 
-// One block, by the scalar reference.
+// Encodes one block with the scalar reference.
 BlockQ51 EncodeBlockQ51(const Block32& block);
 
 // Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.

@@ -19,7 +19,8 @@ HWY_INLINE V RoundAwayFromZero(V value) {
   return hn::Add(whole, hn::IfThenElseZero(up, hn::CopySign(Splat(1.0f), value)));
 }
 
-// False where only the reference knows: NaN, and a scale without inverse.
+// Returns false if only the reference knows the result: for NaN, and for a scale without an
+// inverse.
 HWY_INLINE bool EncodeBlock(const float* x, BlockQ80& block) {
   const D d;
   const hn::Rebind<int8_t, D> bytes;

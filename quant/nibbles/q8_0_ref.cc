@@ -10,7 +10,7 @@ namespace quant {
 namespace {
 
 // The largest magnitude gets 127, and halves are rounded away from zero. A subnormal scale has an
-// infinite inverse, so no integer fits, and all become 0.
+// infinite inverse, so no product fits an integer, and all become 0.
 BlockQ80 EncodeBlock(Values values, Values) {
   float largest = 0;
   for (const float x : values) largest = std::max(largest, std::abs(x));

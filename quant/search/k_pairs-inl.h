@@ -15,7 +15,7 @@ namespace HWY_NAMESPACE {
 
 using PairFits = RangeFits<ScalePairs::kGroups>;
 
-// The numbers that become the pairs of every lane.
+// The numbers that become the scale pairs of every lane.
 struct LanePairs {
   HWY_ALIGN float d[kMaxLanes];
   HWY_ALIGN float dmin[kMaxLanes];

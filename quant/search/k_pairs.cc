@@ -23,8 +23,8 @@ void Pack(const PairLevels& scales, const PairLevels& mins, uint8_t (&packed)[12
 }
 
 // Rounds the group scales (or minimums) to six bits so that the largest gets 63, and returns the
-// scale of the scales. A scale below 0, which a rounding error can give, wraps to a large byte and
-// gets 63, too.
+// scale of the scales. A scale below 0, which a rounding error can produce, wraps around to a large
+// byte and also gets 63.
 float RoundToLargest(const PairFloats& scales, PairLevels& levels) {
   float largest = 0;
   for (const float scale : scales) {

@@ -53,7 +53,7 @@ inline ScaleAndMin ScalePairs::Group(size_t group) const {
 // The differences between the searches of the two formats.
 struct PairSearch {
   ScaleGrid plain, with_importance;
-  // cut levels above 63, which only a negative scale gives, to 63, as ggml does for q5_K
+  // reduce levels above 63, which only a negative scale gives, to 63, as ggml does for q5_K
   bool cap_searched;
 };
 
@@ -62,7 +62,7 @@ inline constexpr int kPairTop = 63;  // of the six bits of a scale or minimum
 using PairFloats = std::array<float, ScalePairs::kGroups>;
 using PairLevels = std::array<uint8_t, ScalePairs::kGroups>;
 
-// Levels above 63, which a search may give, spill into other bits, as in ggml.
+// Levels above 63, which a search may produce, spill into other bits, as in ggml.
 ScalePairs MakePairs(float d, float dmin, const PairLevels& scales, const PairLevels& mins);
 
 void CapPairLevels(PairLevels& levels);  // at kPairTop

@@ -88,12 +88,12 @@ float FitSigned(const WeightedGroup& group, int levels, std::span<uint8_t> q) {
 
 namespace {
 
-// ggml has no lower bound here, so a scale that a rounding error made negative may get a negative
+// ggml has no lower bound here, so a scale made negative by a rounding error may get a negative
 // level.
 int PositiveLevel(float value, int levels) { return std::min(levels, NearestInt(value)); }
 
 // ggml keeps the levels of the first scale in bytes without a bound, so negative ones become large.
-// Only the first scale is judged this way, but the bytes of files depend on it.
+// Only the first scale is evaluated this way, but the bytes of files depend on it.
 int WrappedLevel(float value, int) { return static_cast<uint8_t>(NearestInt(value)); }
 
 template <class LevelOf>
@@ -124,7 +124,7 @@ float BestInverseScale(const WeightedGroup& group, int levels, float max) {
   return best_inverse;
 }
 
-// Moves each integer to its optimum given all others. Returns true when one moved.
+// Moves each integer to its optimum given all others. Returns true if one moved.
 bool MoveSingleLevels(const WeightedGroup& group, int levels, LevelFit& fit, std::span<uint8_t> q) {
   bool moved = false;
   for (size_t i = 0; i < group.values.size(); ++i) {
@@ -204,7 +204,7 @@ float ErrorOf(const WeightedGroup& group, std::span<const uint8_t> q, ScaleAndMi
 }
 
 // Finds scale and min by weighted linear regression of the values on q, with min at 0 or below.
-// Returns false when all weight is on one integer, where the determinant is 0.
+// Returns false if all weight is on one integer, because the determinant is then 0.
 bool Regress(const WeightedGroup& group, std::span<const uint8_t> q, const Extent& extent,
              ScaleAndMin& fit) {
   float sum_l = 0, sum_ll = 0, sum_xl = 0;
@@ -222,7 +222,7 @@ bool Regress(const WeightedGroup& group, std::span<const uint8_t> q, const Exten
   return true;
 }
 
-// As FitScaleAndMin, with min <= 0 and values = scale * q + min.
+// Like FitScaleAndMin, but with min <= 0 and values = scale * q + min.
 ScaleAndMin SearchGrid(const WeightedGroup& group, const ScaleGrid& grid, const Extent& extent,
                        std::span<uint8_t> q) {
   const float top = static_cast<float>(grid.levels);
@@ -234,7 +234,7 @@ ScaleAndMin SearchGrid(const WeightedGroup& group, const ScaleGrid& grid, const 
   const auto candidate = std::span(room).first(q.size());
   for (int i = 0; i <= grid.last; ++i) {
     const float divisor = grid.first + grid.step * static_cast<float>(i) + top;
-    // A better min moves the range of the scales that follow.
+    // A better min shifts the range for the scales that follow.
     const float next_inverse = divisor / (extent.max - best.min);
     QuantizeAbove(group.values, best.min, next_inverse, candidate, grid.levels);
     ScaleAndMin fit;

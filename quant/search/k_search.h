@@ -24,16 +24,16 @@ float SumOfSquares(Values values);
 float Sum(Values values);
 
 // weights[i] = importance[i] * sqrt(spread + values[i]^2). `spread` is a mean square over more than
-// the group. It keeps small values of important columns from having no weight.
+// the group. It ensures that small values of important columns have weight, too.
 void WeighByImportance(Values values, Values importance, float spread, std::span<float> weights);
 
-// Returns the value of largest magnitude with its sign, and the first of equals. NaN is never the
+// Returns the value of largest magnitude with its sign; of equal ones, the first. NaN is never the
 // largest.
 float LargestByMagnitude(Values values);
 
 // The sums of w * x * l and w * l * l over a choice of one integer l per value. Their quotient is
-// the best scale for these integers (least squares), and leaves the error sum of w * x * x - xl^2 /
-// ll. So the error falls as xl^2 / ll rises.
+// the best scale for these integers (least squares); it leaves the error (sum of w * x * x) - xl^2
+// / ll. So the error falls as xl^2 / ll rises.
 struct LevelFit {
   float xl = 0, ll = 0;
 
@@ -53,13 +53,14 @@ struct LevelFit {
   float Scale() const { return ll > 0 ? xl / ll : 0.0f; }
 };
 
-// value = scale * (q - levels), q in 0 ... 2 * levels - 1. The value of largest magnitude is put at
-// or near -levels, and 19 scales around that are tried. A zero group has scale 0 and q 0. This is
-// ggml's make_qx_quants.
+// value = scale * (q - levels), q in 0 ... 2 * levels - 1. The value of largest magnitude goes to
+// -levels or near it, and 19 scales around that are tried. A zero group has scale 0 and q 0. This
+// is ggml's make_qx_quants.
 float FitSigned(const WeightedGroup& group, int levels, std::span<uint8_t> q);
 
 // value = scale * q, q in 0 ... levels, for values that are not negative (scales of groups). 9
-// scales are tried, then single integers are moved while that helps. This is ggml's make_qp_quants.
+// scales are tried, then single integers are moved as long as that helps. This is ggml's
+// make_qp_quants.
 float FitPositive(const WeightedGroup& group, int levels, std::span<uint8_t> q);
 
 // The scales that FitScaleAndMin tries: (max - min) / (levels + first + i * step), i in 0 ... last,
@@ -75,9 +76,9 @@ struct ScaleAndMin {
   float scale, min;
 };
 
-// value = scale * q - min, q in 0 ... levels, min >= 0. Each scale of the grid gives integers, and
-// these give the scale and min with the least error. The best of all is kept. This is ggml's
-// make_qkx2_quants and make_qkx3_quants.
+// value = scale * q - min, q in 0 ... levels, min >= 0. Each scale of the grid determines integers,
+// and these determine the scale and min with the smallest error. The best of all is kept. This is
+// ggml's make_qkx2_quants and make_qkx3_quants.
 ScaleAndMin FitScaleAndMin(const WeightedGroup& group, const ScaleGrid& grid, std::span<uint8_t> q);
 
 // Find the integers nearest to the values once the scale is rounded to what the block can store. A
@@ -86,7 +87,7 @@ ScaleAndMin FitScaleAndMin(const WeightedGroup& group, const ScaleGrid& grid, st
 void RequantizeSigned(Values values, float scale, int levels, std::span<uint8_t> q);
 void RequantizeWithMin(Values values, ScaleAndMin fit, int levels, std::span<uint8_t> q);
 
-// Returns the nearest of lowest ... highest; ties go to even.
+// Returns the nearest integer in lowest ... highest; ties go to even.
 int NearestLevel(float value, int lowest, int highest);
 
 }  // namespace quant

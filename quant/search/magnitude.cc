@@ -17,7 +17,7 @@ HWY_INLINE VI MagnitudeBits(const float* values) {
   return hn::And(hn::BitCast(di, hn::LoadU(D(), values)), hn::Set(di, 0x7fffffff));
 }
 
-// The maximum of integers does not depend on an order, so neighbours are in the lanes. Four vectors
+// The maximum of integers does not depend on the order, so the lanes hold neighbours. Four vectors
 // are used so that they do not wait for each other.
 uint32_t LargestMagnitudeBitsLanes(std::span<const float> values) {
   const DI di;

@@ -1,5 +1,5 @@
-// Finds the largest magnitude of many values, which tells whether the single values of a tile need
-// a closer look.
+// Finds the largest magnitude of many values, which shows whether the values of a tile need a
+// closer look.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Blocks of 32 without importance (scale32.h). The extreme values decide and nothing is searched,
-// so neighbouring values may be in the lanes.
+// so the lanes can hold neighbouring values.
 #if defined(QUANT_PLAIN32_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_PLAIN32_INL_H_
 #undef QUANT_PLAIN32_INL_H_
@@ -36,8 +36,8 @@ HWY_INLINE Extent32 Extent32Of(const float* x) {
           hn::AllTrue(d, no_nan)};
 }
 
-// q = whole part of (x - min) * inverse + offset, at most `highest`. The sum is neither below 0 nor
-// large.
+// q = integer part of (x - min) * inverse + offset, at most `highest`. The sum is neither below 0
+// nor large.
 HWY_INLINE void TruncateLevels(const float* x, float min, float inverse, float offset, int highest,
                                uint8_t* q) {
   const D d;
@@ -50,9 +50,9 @@ HWY_INLINE void TruncateLevels(const float* x, float min, float inverse, float o
   }
 }
 
-// FitScale and FitRange of scale32.h. They return false for blocks that are left to the reference:
-// with NaN, with a scale that has no inverse, and with two extremes of which the first in the block
-// counts.
+// FitScale and FitRange of scale32.h. They return false for blocks left to the reference: those
+// with NaN, with a scale that has no inverse, or with two equal extremes, where the first in the
+// block counts.
 HWY_INLINE bool FitPlainScale(const float* x, int levels, float& scale, uint8_t* q) {
   const Extent32 extent = Extent32Of(x);
   if (!extent.no_nan || extent.max == -extent.min) return false;
@@ -74,7 +74,7 @@ HWY_INLINE bool FitPlainRange(const float* x, int levels, ScaleAndMin& fit, uint
   return true;
 }
 
-// fit(x, result, q) -> bool, one of the two above.
+// fit(x, result, q) -> bool is one of the two above.
 template <class Block, class Fit, class Result, class Make, class Reference>
 HWY_INLINE void EncodePlain(const EncodeRun& run, const Fit& fit, Result result, const Make& make,
                             const Reference& reference) {

@@ -1,5 +1,5 @@
-// Searches scale and minimum of all groups of the super-blocks of all lanes, for q2_K, q4_K and
-// q5_K.
+// Searches the scales and minimums of all groups of the super-blocks of all lanes, for q2_K, q4_K
+// and q5_K.
 #if defined(QUANT_RANGE_FITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_RANGE_FITS_INL_H_
 #undef QUANT_RANGE_FITS_INL_H_
@@ -20,12 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// How many groups of this size are searched together. The numbers were the fastest in bench-quant:
-// operations on narrow vectors take less time, so more are needed to fill the same wait.
+// How many groups of this size are searched together. These numbers were the fastest in
+// bench-quant: operations on narrow vectors take less time, so more are needed to hide the same
+// latency.
 template <size_t kGroupValues>
 inline constexpr size_t kSetsOf = HWY_TARGET <= HWY_AVX3 ? 64 / kGroupValues : 4;
 
-// The groups' weights are weigh(x, w), vectors RangeGroups::kStep apart.
+// weigh(x, w) computes the groups' weights; vectors are RangeGroups::kStep apart.
 template <size_t kGroups, bool kAbsolute, class Weigh>
 HWY_INLINE void FitPlainLanes(const LaneBlocks& blocks, const ScaleGrid& grid, const Weigh& weigh,
                               RangeFits<kGroups>& fits) {
@@ -47,7 +48,7 @@ HWY_INLINE void FitPlainLanes(const LaneBlocks& blocks, const ScaleGrid& grid, c
   StoreMask(exact, fits.exact);
 }
 
-// The sum of squares of every lane's block.
+// The sums of squares of each lane's block.
 HWY_INLINE V SumOfSquaresOf(const LaneBlocks& blocks) {
   constexpr size_t kChunk = 32;
   HWY_ALIGN float x[kChunk * kMaxLanes];
@@ -100,7 +101,7 @@ HWY_INLINE void TurnLevels(const int32_t* by_group, LaneLevels<kGroups>& levels)
   }
 }
 
-// The float d of every lane, in `d`, and its levels.
+// Sets `d` and the levels of every lane.
 template <size_t kGroups>
 HWY_INLINE void FitLevelsOfScales(const float* scales, const float* weights, int top, float* d,
                                   LaneLevels<kGroups>& levels) {

@@ -1,5 +1,5 @@
 // The results of searches for scale and minimum in the super-blocks of all lanes, and the integers
-// that follow from them.
+// derived from them.
 #if defined(QUANT_RANGE_RESULTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_RANGE_RESULTS_INL_H_
 #undef QUANT_RANGE_RESULTS_INL_H_

@@ -13,18 +13,18 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// Vectors from a value of RangeGroups to the next.
+// The distance in vectors from one value of RangeGroups to the next.
 inline constexpr size_t kRangeStep = 3;
 
-// Groups of kCount values that are searched together, because each addition of a group waits for
-// the one before, and another group's can run meanwhile. Values, weights and integers are stored
-// side by side, vector by vector. In separate arrays their addresses would have the same last
-// twelve bits, and a load then waits for stores (4 KiB aliasing).
+// Groups of kCount values that are searched together: each addition of a group waits for the
+// previous one, and another group's addition can run meanwhile. Values, weights and integers are
+// stored side by side, vector by vector. In separate arrays their addresses would have the same
+// last twelve bits, and a load then waits for stores (4 KiB aliasing).
 template <size_t kCount, size_t kSets>
 struct RangeGroups {
   static constexpr size_t kStep = kRangeStep;
   static constexpr size_t kVectors =
-      kStep * kCount + 2;  // of a group; two more, for the same reason
+      kStep * kCount + 2;  // of a group; two more for the same reason
 
   HWY_ALIGN float room[kSets * kVectors * kMaxLanes];
 
@@ -56,7 +56,7 @@ HWY_INLINE RangeExtent ExtentOf(RangeGroups<kCount, kSets>& groups, size_t set) 
 }
 
 // a - b. A product with 1 is exact, so a fused a * 1 - b rounds once and gives the same float. With
-// AVX-512 it runs in the units for products, while the others are busy with roundings and sums.
+// AVX-512 it runs in the multiply units while the others are busy with roundings and sums.
 HWY_INLINE V Minus(V a, V b) {
 #if HWY_TARGET <= HWY_AVX3
   return hn::MulSub(a, Splat(1.0f), b);
@@ -70,12 +70,12 @@ struct RangeSums {
   V l, ll, xl;
 };
 
-// A candidate of each group: integers are those of (value - min) * inverse.
+// A candidate of each group: its integers are those of (value - min) * inverse.
 struct RangeCandidate {
   V min, inverse;
 };
 
-// Leaves the integers, as floats, in the groups. Without kClamp every one is known to be in range.
+// Leaves the integers, as floats, in the groups. Without kClamp all are known to be in range.
 template <bool kClamp, size_t kCount, size_t kSets>
 HWY_INLINE void QuantizeAndSum(RangeGroups<kCount, kSets>& groups,
                                const RangeCandidate (&candidates)[kSets], V top,

@@ -1,4 +1,4 @@
-// The last step of the k-quants: integers for scales that have been rounded, block by block, with
+// The last step of the k-quants: finds the integers for rounded scales, block by block, with
 // neighbouring values in the lanes.
 #if defined(QUANT_REQUANTIZE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_REQUANTIZE_INL_H_
@@ -24,7 +24,7 @@ HWY_INLINE void StoreSigned(VI level, int levels, uint8_t* q) {
   StoreLevels(hn::Add(clamped, hn::Set(DI(), levels)), q);
 }
 
-// q = nearest of (x + min) / scale. `count` is a multiple of the number of lanes.
+// q = (x + min) / scale, rounded to nearest. `count` is a multiple of the number of lanes.
 HWY_INLINE void RequantizeAbove(const float* x, size_t count, ScaleAndMin fit, int levels,
                                 uint8_t* q) {
   const D d;
@@ -35,7 +35,8 @@ HWY_INLINE void RequantizeAbove(const float* x, size_t count, ScaleAndMin fit, i
   }
 }
 
-// q = nearest of (x - min) * inverse: the integers of a search, for scales that were rounded to 0.
+// q = (x - min) * inverse, rounded to nearest: the integers of a search, for scales that were
+// rounded to 0.
 HWY_INLINE void QuantizeAbove(const float* x, size_t count, float used_min, float inverse,
                               int levels, uint8_t* q) {
   const D d;
@@ -46,7 +47,7 @@ HWY_INLINE void QuantizeAbove(const float* x, size_t count, float used_min, floa
   }
 }
 
-// q = levels + nearest of x / scale.
+// q = levels + x / scale, rounded to nearest.
 HWY_INLINE void RequantizeSigned(const float* x, size_t count, float scale, int levels,
                                  uint8_t* q) {
   const V scale_lanes = Splat(scale);
@@ -56,7 +57,7 @@ HWY_INLINE void RequantizeSigned(const float* x, size_t count, float scale, int 
   }
 }
 
-// q = levels + nearest of x * inverse.
+// q = levels + x * inverse, rounded to nearest.
 HWY_INLINE void QuantizeSigned(const float* x, size_t count, float inverse, int levels,
                                uint8_t* q) {
   const V inverse_lanes = Splat(inverse);

@@ -18,14 +18,14 @@ Weights WeightsOf(const Block32& block) {
   return weights;
 }
 
-// A subnormal scale has an infinite inverse. The products do not fit an integer, and like
-// everything that does not fit they become 0.
+// A subnormal scale has an infinite inverse. The products do not fit an integer, so they become 0
+// like everything that does not fit.
 uint8_t TruncatedLevel(float value, int highest) {
   return static_cast<uint8_t>(std::min<int>(highest, static_cast<int8_t>(Truncate(value))));
 }
 
 // The value of largest magnitude gets q 0, which stands for -levels: there is one more level below
-// zero than above, and so none is wasted (quantize_row_q4_0_ref of ggml-quants.c).
+// zero than above, so none is wasted (quantize_row_q4_0_ref of ggml-quants.c).
 float ScaleByLargest(Values values, int levels, Levels32 q) {
   const float scale = LargestByMagnitude(values) / -static_cast<float>(levels);
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;

@@ -79,9 +79,9 @@ HWY_INLINE M MovePositiveLevels(const float* x, const float* w, int levels, Lane
   return moved;
 }
 
-// Writes integers of 0 ... levels (or, wrapped, up to 255) to `q`, which has kCount vectors like
-// `x` and `w`, and returns the scales. A lane in which nothing moved in one round moves nothing in
-// the next.
+// Writes integers of 0 ... levels (up to 255 if wrapped) to `q`, which has kCount vectors like `x`
+// and `w`, and returns the scales. A lane in which nothing moves in one round does not move
+// anything in the next.
 template <size_t kCount>
 HWY_INLINE V FitPositiveLanes(const float* x, const float* w, int levels, int32_t* q) {
   const D d;

@@ -14,7 +14,7 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 // The result of a search; unlike the reference's, min is <= 0. The integers are those of (value -
-// used_min) * used_inverse. Lanes outside `exact` have to be encoded by the reference.
+// used_min) * used_inverse. The reference has to encode the lanes outside `exact`.
 struct RangeFit {
   V scale, min;
   V used_min, used_inverse;
@@ -40,8 +40,8 @@ HWY_INLINE RangeState StartRange(const RangeExtent& extent, float top) {
   return state;
 }
 
-// Sets the next candidate, and returns whether some of its integers may have to be clamped.
-// Products with `inverse` are monotone in the value, so the two ends of the range show that.
+// Sets the next candidate and returns whether some of its integers may have to be clamped. Products
+// with `inverse` are monotone in the value, so checking both ends of the range is enough.
 HWY_INLINE bool NextCandidate(float divisor, V top, RangeState& state, RangeCandidate& candidate) {
   const RangeExtent& extent = state.extent;
   candidate.min = state.best.min;
@@ -50,7 +50,7 @@ HWY_INLINE bool NextCandidate(float divisor, V top, RangeState& state, RangeCand
   const V b = hn::Mul(candidate.inverse, hn::Sub(extent.max, candidate.min));
   const M rounds = hn::And(RoundsAsNearestInt(a), RoundsAsNearestInt(b));
   state.best.exact = hn::And(state.best.exact, rounds);
-  // 0.499 instead of 0.5, because ties go to the even neighbour, which may be outside.
+  // 0.499 instead of 0.5, because ties go to the even neighbour, which may be out of range.
   const V highest = hn::Add(top, Splat(0.499f));
   const M above = hn::And(hn::Ge(a, Splat(-0.5f)), hn::Ge(b, Splat(-0.5f)));
   const M below = hn::And(hn::Le(a, highest), hn::Le(b, highest));
@@ -77,8 +77,8 @@ HWY_INLINE RangeFit FinishRange(const RangeState& state) {
   return best;
 }
 
-// The float operations are those of the reference; what may differ are conversions to integers
-// beyond 2^22 and comparisons with NaN, and such lanes are not exact.
+// The float operations are those of the reference. Only conversions to integers beyond 2^22 and
+// comparisons with NaN may differ, and lanes with those are not exact.
 template <bool kAbsolute, size_t kCount, size_t kSets>
 HWY_INLINE void FitRangeLanes(RangeGroups<kCount, kSets>& groups, const ScaleGrid& grid,
                               RangeFit (&fits)[kSets]) {

@@ -13,8 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// The integers are those of value * used_inverse, moved up by `levels`. Lanes outside `exact` have
-// to be encoded by the reference.
+// The integers are those of value * used_inverse, plus `levels`. The reference has to encode the
+// lanes outside `exact`.
 struct SignedFit {
   V scale, used_inverse;
   M zero;  // scale 0, all integers 0
@@ -22,7 +22,7 @@ struct SignedFit {
 };
 
 struct SignedExtent {
-  V largest;  // by magnitude, the first of equals
+  V largest;  // by magnitude; of equal ones, the first
   V min, max;
   M no_nan;
 };
@@ -46,8 +46,8 @@ HWY_INLINE M IsFinite(const SignedExtent& extent) {
   return hn::And(extent.no_nan, hn::Le(hn::Abs(extent.largest), Splat(0x1.fffffep127f)));
 }
 
-// Sums of w * x * l and w * l * l over the integers l at a scale. Without kClamp every one is known
-// to be in range.
+// Sums of w * x * l and w * l * l over the integers l at a scale. Without kClamp all are known to
+// be in range.
 struct SignedSums {
   V xl, ll;
 };
@@ -81,8 +81,8 @@ HWY_INLINE SignedSums SumAtScale(const float* x, const float* w, const float* wx
                                               : SumAtScale<kCount, true>(x, w, wx, levels, inverse);
 }
 
-// If the value of largest magnitude is finite and not below kZeroGroup, all products are below
-// 2^22, where Round equals NearestInt.
+// If the largest magnitude is finite and not below kZeroGroup, all products are below 2^22, where
+// Round equals NearestInt.
 template <size_t kCount>
 HWY_INLINE SignedFit FitSignedLanes(const float* x, const float* w, int levels) {
   const D d;

@@ -1,4 +1,4 @@
-// Blocks of 32 with importance (scale32.h): blocks are in the lanes.
+// Blocks of 32 with importance (scale32.h): the lanes hold blocks.
 #if defined(QUANT_WEIGHTED32_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_WEIGHTED32_INL_H_
 #undef QUANT_WEIGHTED32_INL_H_

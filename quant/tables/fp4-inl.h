@@ -15,8 +15,8 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 // NearestFp4Code for scales whose products with the middles are exact and values of at most 2^20
-// times the scale: there the differences that the reference compares are exact, or so far apart
-// that rounding keeps their order. A value in the middle has the code of lower magnitude, and zero
+// times the scale: the differences that the reference compares are then exact, or so far apart that
+// rounding keeps their order. A value in the middle gets the code of lower magnitude, and zero gets
 // only the code without a sign.
 HWY_INLINE VI NearestFp4CodeOf(V value, float scale) {
   const D d;
@@ -30,7 +30,7 @@ HWY_INLINE VI NearestFp4CodeOf(V value, float scale) {
   return hn::ConvertTo(DI(), hn::Add(code, hn::IfThenElseZero(negative, Splat(8.0f))));
 }
 
-// The codes by their numbers, for a look-up in a table.
+// The codes by number, for a table look-up.
 HWY_INLINE hn::Vec<DCodes> Fp4Codes() {
   HWY_ALIGN static constexpr int8_t kCodes[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                                   0, -1, -2, -3, -4, -6, -8, -12};

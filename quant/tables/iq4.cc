@@ -47,7 +47,7 @@ float FitIq4Scale(Values values, Values importance, float spread) {
   const CodeFit first = FitAtScale(values, weights, inverse);
   float scale = first.qq > 0 ? first.qx / first.qq : 0.0f;
   float best = scale * first.qx;
-  // The largest value is put at up to seven units beside the lowest code. 7 is ggml's `ntry`.
+  // The largest value is put up to seven units away from the lowest code. 7 is ggml's `ntry`.
   for (int step = -7; step <= 7; ++step) {
     const CodeFit fit = FitAtScale(values, weights, (static_cast<float>(step) + lowest) / largest);
     if (!(fit.qq > 0 && fit.qx * fit.qx > best * fit.qq)) continue;

@@ -62,7 +62,8 @@ void EncodeIq4XsLanes(Values values, Values importance, std::span<std::byte> out
 
 // BlockIq4Xs::GroupScale of every group.
 HWY_INLINE void LoadScalesIq4Xs(const uint8_t* block, float* scale) {
-  // Eight integers are spread to the bytes of a word: halves of it, then quarters, then bytes.
+  // Spreads eight integers over the bytes of a word: first over its halves, then its quarters, then
+  // its bytes.
   uint64_t low = LoadNumber<uint32_t>(block + offsetof(BlockIq4Xs, scales_l));
   low = (low | low << 16) & 0x0000ffff0000ffff;
   low = (low | low << 8) & 0x00ff00ff00ff00ff;

@@ -30,7 +30,7 @@ struct BlockIq4Xs {
 static_assert(sizeof(BlockIq4Xs) == 136);
 
 inline constexpr int kIq4XsScaleLevels = 32;  // scales: -32 ... 31
-inline constexpr size_t kIq4XsDistance = 16;  // between the two values of a byte
+inline constexpr size_t kIq4XsDistance = 16;  // between the two values in a byte
 
 using FloatsIq4Xs = std::array<float, BlockIq4Xs::kGroups>;
 

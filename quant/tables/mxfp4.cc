@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// Returns false where the scale, or a code times it, is not a normal number.
+// Returns false if the scale, or a code times it, is not a normal number.
 HWY_INLINE bool EncodeMxfp4Block(const float* x, BlockMxfp4& block) {
   block.e = Mxfp4ExponentFor(LargestMagnitudeOf<kGroup32>(x));
   if (block.e < 2 || block.e > 252) return false;

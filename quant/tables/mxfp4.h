@@ -12,7 +12,7 @@ namespace quant {
 //   1-16     qs       F4_E2M1 values: value j is the low and value j + 16 the high half of byte j
 //
 // value[i] = 2^(e - 127) * E2M1(q[i]);  E2M1 of 0 ... 7 is 0, 0.5, 1, 1.5, 2, 3, 4, 6, and of 8 ...
-// 15 the same with a minus, 8 being 0.
+// 15 the same with a minus; 8 is 0.
 struct BlockMxfp4 {
   static constexpr size_t kValues = kGroup32;
   uint8_t e;
@@ -20,8 +20,8 @@ struct BlockMxfp4 {
 };
 static_assert(sizeof(BlockMxfp4) == 17);
 
-// Returns the exponent for a block whose largest magnitude is `largest`, which then is in [4, 8)
-// times the scale.
+// Returns the exponent for a block whose largest magnitude is `largest`, which is then 4 to 8 times
+// the scale (8 excluded).
 uint8_t Mxfp4ExponentFor(float largest);
 
 // Encoder and Decoder of format.h. The importance is not used.

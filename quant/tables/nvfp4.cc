@@ -18,7 +18,8 @@ namespace HWY_NAMESPACE {
 
 constexpr size_t kNvfp4Group = BlockNvfp4::kGroupValues;
 
-// Returns false where values are so far beyond the largest scale that differences lose the codes.
+// Returns false if values are so far beyond the largest scale that differences can no longer tell
+// codes apart.
 HWY_INLINE bool EncodeNvfp4Block(const float* x, BlockNvfp4& block) {
   for (size_t g = 0; g < BlockNvfp4::kGroups; ++g) {
     const float* const group = x + g * kNvfp4Group;

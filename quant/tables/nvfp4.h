@@ -7,8 +7,8 @@
 namespace quant {
 
 // nvfp4: 64 values in 36 bytes (4.5 bits each). No alignment required. NVIDIA's FP4 with a scale
-// for each 16 values, in ggml's order. The scale of the tensor that belongs to NVIDIA's format is a
-// tensor of its own in GGUF, and is not known here.
+// for every 16 values, in ggml's order. The per-tensor scale of NVIDIA's format is a separate
+// tensor in GGUF and is not known here.
 //
 //   bytes    field    meaning
 //   0-3      d        E4M3 scales of the four groups of 16, without a sign
@@ -26,10 +26,10 @@ struct BlockNvfp4 {
 static_assert(sizeof(BlockNvfp4) == 36);
 
 // Half of what a scale stands for, because the code book is stored doubled. The sign is ignored,
-// and 0x7f, NaN in the OCP format, is 0.
+// and 0x7f, which is NaN in the OCP format, gives 0.
 float HalfOfUnsignedE4M3(uint8_t scale);
 
-// Returns the scale for a group whose largest magnitude is `largest`, which is about 6 times it.
+// Returns the scale for a group whose largest magnitude is `largest`, about 6 times the scale.
 // Halves are rounded up, and what would become 256 or more gets 448, the largest scale.
 uint8_t Nvfp4ScaleFor(float largest);
 

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kGroupValuesNvfp4 = BlockNvfp4::kGroupValues;
 constexpr size_t kHalfGroup = kGroupValuesNvfp4 / 2;
 constexpr uint8_t kLargestScale = 0x7e;  // 448
-constexpr float kTooLarge = 248;         // rounds to 256, which is the first that ggml takes for it
+constexpr float kTooLarge = 248;         // rounds to 256, from which on ggml uses it
 
 BlockNvfp4 EncodeBlockNvfp4(Values values, Values) {
   BlockNvfp4 block;
@@ -55,10 +55,11 @@ uint8_t Nvfp4ScaleFor(float largest) {
   const float wanted = largest / 6;
   if (!(wanted > 0)) return 0;
   if (wanted >= kTooLarge) return kLargestScale;
-  if (wanted < 0x1p-6f) {  // multiples of 2^-9; the smallest normal scale is not rounded up to
+  if (wanted < 0x1p-6f) {  // multiples of 2^-9; never rounded up to the smallest normal scale
     return static_cast<uint8_t>(std::min(static_cast<int>(wanted * 512 + 0.5f), 7));
   }
-  // The three bits below the exponent, and a half rounded up into them or on into the exponent.
+  // The three bits below the exponent, with halves rounded up into them or carried into the
+  // exponent.
   const uint32_t bits = std::bit_cast<uint32_t>(wanted) - ((127u - 7) << 23) + (1u << 19);
   return static_cast<uint8_t>(bits >> 20);
 }

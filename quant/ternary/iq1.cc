@@ -15,7 +15,7 @@ Grid8::Levels LevelsOfRun(const std::array<uint8_t, 32>& levels, size_t run) {
   return out;
 }
 
-// The scale with the least error for the points; that of the search when there is none above 0.
+// The scale with the smallest error for the points; that of the search if none is above 0.
 float FitToPoints(const WeightedGroup& group, const Iq1Group& stored, float scale) {
   float qx = 0, qq = 0;
   for (size_t i = 0; i < group.values.size(); ++i) {
@@ -53,7 +53,7 @@ Iq1Order Iq1OrderOf(Values values) {
 
 Iq1Group MakeIq1Group(const WeightedGroup& group, const Iq1Order& order, const Iq1Split& split) {
   const size_t count = group.values.size(), runs = count / kIq1Run;
-  // A scale below 0 is stored as the opposite of everything.
+  // A negative scale is stored as its opposite, with all signs flipped.
   const bool turned = split.scale < 0;
   const Iq1Shifts all = (1u << runs) - 1;
   float scale = turned ? -split.scale : split.scale;

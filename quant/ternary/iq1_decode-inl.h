@@ -14,7 +14,7 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
-// DecodeIq1Run of iq1.h. A level and an eighth add up exactly.
+// DecodeIq1Run of iq1.h. The sum of a level and an eighth is exact.
 HWY_INLINE void DecodeIq1RunOf(const Iq1Bytes& point, bool down, float scale, float* out) {
   const hn::CappedTag<float, kIq1Run> d;
   const hn::RebindToSigned<decltype(d)> di;

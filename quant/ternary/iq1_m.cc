@@ -27,7 +27,7 @@ constexpr size_t kMCount = BlockIq1M::kGroupValues;
 constexpr size_t kMRuns = kMCount / kIq1Run;
 
 // The sums over the values of one run among the first n in ascending order, and what a split before
-// value n takes off, moved up and down.
+// value n subtracts, moved up and down.
 struct RunSumsIq1M {
   HWY_ALIGN float x[(kMCount + 1) * kMaxLanes], w[(kMCount + 1) * kMaxLanes];
   HWY_ALIGN float level1[2][(kMCount + 1) * kMaxLanes];
@@ -66,7 +66,7 @@ struct RunFit {
   V qx[2], qq[2];
 };
 
-// What does not depend on the upper end of a split.
+// The part that does not depend on the upper end of a split.
 struct RunStart {
   V x, all_x[2], qq[2];
 };
@@ -157,7 +157,7 @@ void WeighLanesIq1M(const LaneBlocks& blocks, WeightedIq1M& out) {
 
 using GroupsIq1M = std::array<Iq1Groups<kMRuns>, BlockIq1M::kGroups>;
 
-// The scales of the blocks fitted to the rounded scales of their groups.
+// The scales of the blocks, fitted to the rounded scales of their groups.
 HWY_INLINE void FitBlocks(const WeightedIq1M& lanes, const GroupsIq1M& groups,
                           const BlockIq1M* blocks, size_t count, float* d) {
   HWY_ALIGN float factors[kMaxLanes] = {};

@@ -43,10 +43,10 @@ inline constexpr float kIq1MZeroGroup = 1e-7f;  // groups whose largest magnitud
 // The order in which ggml tries the shifts of the two runs of a group.
 inline constexpr std::array<Iq1Shifts, 4> kIq1MShifts = {0b00, 0b10, 0b01, 0b11};
 
-// Puts the groups into their places and rounds their scales. Returns d before it is fitted to that;
-// 0 without any scale: then d stays 0, and so do the shifts.
+// Puts the groups in their places and rounds their scales. Returns d before it is fitted to them.
+// Returns 0 if no group has a scale: d and the shifts then stay 0.
 float PlaceIq1M(const std::array<Iq1Group, BlockIq1M::kGroups>& groups, BlockIq1M& block);
-// Sets d, the fitted one.
+// Sets d to the fitted value.
 void SetIq1MScale(float d, BlockIq1M& block);
 
 // Encoder and Decoder of format.h. Without importance the weight of a value is its square.

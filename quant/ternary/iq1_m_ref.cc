@@ -17,8 +17,8 @@ struct RunSums {
 };
 
 // The sums of w * value * x and w * value^2 over a run. Neighbouring levels are 1 apart, so a value
-// that is not on level 2 takes w * x or twice that off the sum of all on level 2. Source: the loop
-// of quantize_row_iq1_m_impl in llama.cpp v0.5.0, whose order of operations this is.
+// that is not on level 2 subtracts w * x, or twice that, from the sum with all on level 2. Source:
+// the loop of quantize_row_iq1_m_impl in llama.cpp v0.5.0, whose order of operations this is.
 LevelFit SplitRun(const RunSums& sums, const Iq1Values& v, size_t low, size_t high) {
   const float level0 = v[0] * v[0] - v[1] * v[1], level1 = v[1] * v[1] - v[2] * v[2];
   const float all = sums.w[kIq1MCount] * v[2] * v[2];
@@ -51,8 +51,8 @@ Iq1Group FitGroupIq1M(const WeightedGroup& group) {
   return best.found ? MakeIq1Group(group, order, best) : Iq1Group{};
 }
 
-// The scale of the block that fits best to what the groups store; `d` when there is none. Groups
-// without a scale store point 0 and count too.
+// The block scale that best fits what the groups store; `d` if there is none. Groups without a
+// scale store point 0 and count, too.
 float FitBlock(const std::array<Iq1Group, BlockIq1M::kGroups>& groups, const BlockIq1M& block,
                Values values, Values weights, float d) {
   float qx = 0, qq = 0;
@@ -116,7 +116,7 @@ float PlaceIq1M(const std::array<Iq1Group, BlockIq1M::kGroups>& groups, BlockIq1
   return d;
 }
 
-// 1.1125 is ggml's, found by trial.
+// 1.1125 is ggml's and was found by trial.
 void SetIq1MScale(float d, BlockIq1M& block) {
   const unsigned half = ScaleToHalf(d * 1.1125f);
   for (unsigned k = 0; k < 4; ++k) {

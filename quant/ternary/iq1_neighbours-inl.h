@@ -1,4 +1,4 @@
-// The nearest of the points near eight values of iq1_s and iq1_m, with a point in each lane.
+// The nearest of the points around eight values of iq1_s and iq1_m, with a point in each lane.
 #if defined(QUANT_IQ1_NEIGHBOURS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_IQ1_NEIGHBOURS_INL_H_
 #undef QUANT_IQ1_NEIGHBOURS_INL_H_

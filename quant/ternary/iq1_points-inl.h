@@ -1,5 +1,5 @@
-// From the splits of a group to what is stored (MakeIq1Group of iq1.h), with one block in each lane
-// but for the points, which are looked up lane by lane.
+// Turns the splits of a group into what is stored (MakeIq1Group of iq1.h), with one block in each
+// lane. Only the points are looked up lane by lane.
 #if defined(QUANT_IQ1_POINTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_IQ1_POINTS_INL_H_
 #undef QUANT_IQ1_POINTS_INL_H_
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// There are no vectors of eight without vectors.
+// Vectors of eight need vectors.
 #if HWY_TARGET != HWY_SCALAR
 
 // Looks up the points of one lane.
@@ -42,7 +42,7 @@ HWY_INLINE void PointsOfLane(const Grid8& grid, const float* x, const float* w, 
   }
 }
 
-// What a level of a run stands for less the level: - 7/8 or - 9/8.
+// What a level of a run stands for minus the level: -7/8 or -9/8.
 template <size_t kRuns>
 HWY_INLINE V Iq1BaseOf(const Iq1Groups<kRuns>& groups, size_t run) {
   const DI di;
@@ -51,8 +51,8 @@ HWY_INLINE V Iq1BaseOf(const Iq1Groups<kRuns>& groups, size_t run) {
   return hn::IfThenElse(hn::RebindMask(D(), down), Splat(-1.125f), Splat(-0.875f));
 }
 
-// Adds w * q * x and w * q * q over the values of a group to the sums, q being what the points
-// stand for times `factor`.
+// Adds w * q * x and w * q * q over the values of a group to the sums; q is `factor` times the
+// value of its point.
 template <size_t kRuns>
 HWY_INLINE void AddIq1Points(const Iq1Groups<kRuns>& groups, const float* x, const float* w,
                              V factor, V& qx, V& qq) {
@@ -73,8 +73,7 @@ HWY_INLINE void AddIq1Points(const Iq1Groups<kRuns>& groups, const float* x, con
   }
 }
 
-// Makes the groups of `count` lanes; those in which nothing was found keep what Iq1Group starts
-// with.
+// Makes the groups of `count` lanes; those in which nothing was found stay as Iq1Group starts.
 template <size_t kRuns>
 HWY_INLINE void MakeIq1Groups(const int32_t* rank, const float* x, const float* w,
                               const Iq1Splits& best, size_t count, Iq1Groups<kRuns>& out) {

@@ -27,8 +27,8 @@ constexpr size_t kSCount = BlockIq1S::kGroupValues;
 constexpr size_t kSRuns = kSCount / kIq1Run;
 constexpr Iq1Shifts kSDown = (1u << kSRuns) - 1;
 
-// The sums over the first n values in ascending order, and the terms of the values behind them:
-// what the sums of w * value * x and w * value^2 get from level 2, moved up and down.
+// The sums over the first n values in ascending order, and the terms of the values after them: what
+// level 2 adds to the sums of w * value * x and w * value^2, moved up and down.
 struct SumsIq1S {
   HWY_ALIGN float x[(kSCount + 1) * kMaxLanes], w[(kSCount + 1) * kMaxLanes];
   HWY_ALIGN float qx[2][(kSCount + 1) * kMaxLanes], qq[2][(kSCount + 1) * kMaxLanes];
@@ -57,7 +57,7 @@ void SumSortedIq1S(const float* x, const float* w, const int32_t* rank, SumsIq1S
   }
 }
 
-// Level 1 stands for 1/8 or -1/8: one product serves both directions, since turning a sign is
+// Level 1 stands for 1/8 or -1/8: one product serves both directions, because flipping a sign is
 // exact.
 HWY_INLINE void TryHighs(const SumsIq1S& sums, size_t low, Iq1Splits& best) {
   const D d;

@@ -33,11 +33,11 @@ static_assert(sizeof(BlockIq1S) == 50);
 
 inline constexpr float kIq1SZeroGroup = 1e-12f;  // groups whose largest magnitude is below are zero
 
-// Puts the groups into their places.
+// Puts the groups in their places.
 BlockIq1S PackIq1S(const std::array<Iq1Group, BlockIq1S::kGroups>& groups);
 
-// Encoder and Decoder of format.h. ggml refuses to encode without importance; here it then counts
-// as 1.
+// Encoder and Decoder of format.h. ggml refuses to encode this type without importance; here a
+// missing importance counts as 1.
 void EncodeIq1S(std::span<const float> values, std::span<const float> importance,
                 std::span<std::byte> out);
 void EncodeIq1SRef(std::span<const float> values, std::span<const float> importance,

@@ -75,7 +75,7 @@ void DecodeBlockIq1S(const BlockIq1S& block, std::span<float> out) {
 
 }  // namespace
 
-// Without any scale d stays 0. 1.125 is ggml's, found by trial.
+// Without any scale, d stays 0. 1.125 is ggml's and was found by trial.
 BlockIq1S PackIq1S(const std::array<Iq1Group, BlockIq1S::kGroups>& groups) {
   BlockIq1S block{};
   std::array<float, BlockIq1S::kGroups> scales;

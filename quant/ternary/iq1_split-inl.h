@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// rank[i] is the place of value i in Iq1OrderOf, for values that are not NaN: it starts at i, and
-// each pair that is out of order moves both.
+// rank[i] is the position of value i in Iq1OrderOf, for values that are not NaN: it starts at i,
+// and each pair that is out of order moves both.
 template <size_t kCount>
 HWY_INLINE void RankIq1Values(const float* x, int32_t* rank) {
   const DI di;
@@ -39,7 +39,7 @@ HWY_INLINE void RankIq1Values(const float* x, int32_t* rank) {
   }
 }
 
-// Puts each lane's `value` into the row of `sorted` that the lane's rank says, counted from row 1.
+// Puts each lane's `value` into the row of `sorted` given by the lane's rank, counted from row 1.
 HWY_INLINE void PlaceByRank(const int32_t* rank, V value, float* sorted) {
   HWY_ALIGN float lanes[kMaxLanes];
   hn::Store(value, D(), lanes);
@@ -76,7 +76,7 @@ HWY_INLINE Iq1Splits NoIq1Splits() {
           hn::Zero(di), hn::Lt(none, none)};
 }
 
-// The lanes in which Iq1Split::Try takes the split over.
+// The lanes in which Iq1Split::Try adopts the split.
 HWY_INLINE M BetterIq1Split(const Iq1Splits& best, V qx, V qq) {
   return hn::And(hn::Gt(qq, hn::Zero(D())), hn::Gt(hn::Mul(qx, qx), hn::Mul(best.gain, qq)));
 }
@@ -107,11 +107,11 @@ struct Iq1Groups {
   HWY_ALIGN int32_t shifts[kMaxLanes];
   HWY_ALIGN int32_t points[kRuns * kMaxLanes];
   HWY_ALIGN int32_t cells[kRuns * kMaxLanes];
-  HWY_ALIGN float moved[kMaxLanes];  // 1 where levels were no point
+  HWY_ALIGN float moved[kMaxLanes];  // 1 where levels were not a point
   bool found[kMaxLanes];
 };
 
-// Finds the cells of the levels; a negative scale turns them, and the shifts.
+// Finds the cells of the levels; a negative scale flips them and the shifts.
 template <size_t kRuns>
 HWY_INLINE void CellsOfSplits(const int32_t* rank, const Iq1Splits& best, Iq1Groups<kRuns>& out) {
   const D d;

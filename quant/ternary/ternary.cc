@@ -6,7 +6,7 @@
 
 namespace quant {
 
-// ggml multiplies by an infinite inverse below 2^-128, and rounds what comes out to 0.
+// Below 2^-128 ggml multiplies by an infinite inverse and rounds the result to 0.
 TernaryScale TernaryScaleFor(float largest) {
   const float inverse = largest != 0 ? 1.0f / largest : 0.0f;
   return {largest, std::isfinite(inverse) ? inverse : 0.0f};

@@ -7,14 +7,13 @@
 namespace quant {
 
 // The scale of a block, its largest magnitude, and the factor that turns values into -1 ... 1. The
-// factor is 0 where there is no finite inverse: then all values become 0, as ggml's do.
+// factor is 0 if there is no finite inverse; all values then become 0, as in ggml.
 struct TernaryScale {
   float scale, inverse;
 };
 TernaryScale TernaryScaleFor(float largest);
 
-// Trits are what is stored: 0, 1 and 2 for -1, 0 and 1. Halves are rounded away from zero; NaN
-// becomes 0.
+// Trits are stored as 0, 1 and 2 for -1, 0 and 1. Halves are rounded away from zero; NaN becomes 0.
 inline uint8_t TritOf(float value) {
   if (value >= 0.5f) return 2;
   return value <= -0.5f ? 0 : 1;

@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// PackTrits of tq1_0.h. A run is a template argument, so that compilers make vectors of its loops.
+// PackTrits of tq1_0.h. The run is a template argument so that compilers vectorize its loops.
 template <size_t kRun>
 HWY_INLINE void PackTritRun(const Levels& trits, BlockTq10& block) {
   constexpr TritRun kOne = kTritRuns[kRun];
@@ -39,7 +39,7 @@ void EncodeTq10Lanes(Values values, Values importance, std::span<std::byte> out)
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// A run is a template argument, so that its loops are unrolled.
+// The run is a template argument so that its loops are unrolled.
 template <size_t kRun>
 HWY_INLINE void DecodeTritRun(const BlockTq10& block, float d, float* out) {
   constexpr TritRun kOne = kTritRuns[kRun];

@@ -15,7 +15,7 @@ namespace quant {
 //   52-53    d        F16
 //
 // A byte holds five trits (the last four bytes: four and a 0), the first as the most significant
-// digit of a number n < 243 in base 3, and stores ceil(n * 256 / 243): so the next digit is the
+// digit of a base-3 number n < 243, and stores ceil(n * 256 / 243), so that the next digit is the
 // carry of a multiplication by 3. value[i] = d * (trit - 1).
 struct BlockTq10 {
   static constexpr size_t kValues = kSuperBlock;
@@ -24,8 +24,8 @@ struct BlockTq10 {
 };
 static_assert(sizeof(BlockTq10) == 54);
 
-// `count` bytes from byte `byte` on: the l-th of them holds the values first + l + k * count,
-// k < trits.
+// `count` bytes starting at byte `byte`: the l-th of them holds the values first + l + k * count, k
+// < trits.
 struct TritRun {
   size_t byte, count, first, trits;
 };
@@ -34,7 +34,7 @@ inline constexpr std::array<TritRun, 3> kTritRuns = {
 
 inline constexpr size_t kTritsOfByte = 5;
 
-// The byte of five trits whose number is given: that times 256 / 243, rounded up.
+// The byte of five trits with this number: the number times 256 / 243, rounded up.
 inline uint8_t ByteOfTrits(unsigned number) {
   return static_cast<uint8_t>((number * 256 + 242) / 243);
 }

@@ -23,7 +23,7 @@ void EncodeTq20Lanes(Values values, Values importance, std::span<std::byte> out)
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// 128 values from 32 bytes.
+// Decodes 128 values from 32 bytes.
 HWY_INLINE void DecodeTq20Run(const uint8_t* qs, float d, float* out) {
   const TritFloats<kMaxLanes> df;
   const auto mask = hn::Set(hn::RebindToSigned<decltype(df)>(), 3);
