@@ -1,4 +1,4 @@
-// How far the threads of one step have come.
+// Counts how far the threads of one step have come.
 #pragma once
 
 #include <cstdint>

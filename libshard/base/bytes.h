@@ -33,7 +33,7 @@ void AppendLe(std::string& out, T value) {
   std::memcpy(out.data() + at, &value, sizeof(T));
 }
 
-// Gives no value on overflow.
+// Returns no value on overflow.
 inline std::optional<uint64_t> CheckedMul(uint64_t a, uint64_t b) {
   uint64_t out = 0;
   if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
@@ -45,7 +45,7 @@ inline std::optional<uint64_t> CheckedAdd(uint64_t a, uint64_t b) {
   return out;
 }
 
-// Smallest multiple of `alignment` (not 0) that is >= value. REQUIRES: no overflow.
+// The smallest multiple of `alignment` (not 0) that is >= value. REQUIRES: no overflow.
 inline uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }

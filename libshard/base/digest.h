@@ -1,4 +1,4 @@
-// The two digests of a distribution: XXH3-128 per tensor (fast), SHA-256 per file (what registries
+// The two digests of a distribution: XXH3-128 per tensor (fast), SHA-256 per file (which registries
 // and people compare).
 #pragma once
 
@@ -28,7 +28,7 @@ class Xxh3 {
   std::unique_ptr<State> state_;
 };
 
-// The digests of many tensors as text, without an allocation for each.
+// The digests of many tensors as text, without a separate allocation for each.
 class Xxh3List {
  public:
   Xxh3List() = default;
@@ -39,7 +39,7 @@ class Xxh3List {
   }
   // REQUIRES: `hex` is what Xxh3::Hex returns.
   void Add(std::string_view hex) { text_ += hex; }
-  // Keeps the first `count` at most.
+  // Keeps at most the first `count`.
   void Truncate(size_t count) { text_.resize(std::min(text_.size(), count * kLength)); }
 
  private:
@@ -64,7 +64,7 @@ class Sha256 {
 };
 
 std::string Xxh3Hex(std::span<const std::byte> bytes);
-// Whether a text of a file can be what Xxh3Hex returned.
+// Returns whether text from a file can be an Xxh3 digest in hexadecimal.
 bool IsXxh3Hex(std::string_view text);
 std::string Sha256Hex(std::string_view text);
 std::string Sha256Hex(std::span<const std::byte> bytes);

@@ -1,6 +1,6 @@
-// The largest model, plan and distribution that are accepted. Writers and readers both ask here, so
-// what one accepts the other accepts. All limits are far above any model, and low enough that a
-// hostile file cannot ask for much memory with a few bytes ("*": "0-4294967295").
+// The largest model, plan and distribution that are accepted. Writers and readers share these
+// limits, so each accepts what the other does. All limits are far above any model, and low enough
+// that a hostile file cannot claim much memory with a few bytes ("*": "0-4294967295").
 #pragma once
 
 #include <cstddef>

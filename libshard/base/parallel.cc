@@ -46,7 +46,7 @@ void RunOnThreads(size_t threads, const std::function<void()>& work,
     std::vector<std::jthread> workers;
     try {
       for (size_t i = 1; i < threads; ++i) workers.emplace_back(run);
-    } catch (const std::system_error&) {  // no more threads: the work is done by fewer
+    } catch (const std::system_error&) {  // no more threads: fewer do the work
     } catch (const std::bad_alloc&) {
     }
     run();

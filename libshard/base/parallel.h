@@ -11,11 +11,11 @@
 
 namespace moepack {
 
-// Keeps the first exception of several threads. An exception that left a thread would end the
-// process; the one to expect is out of memory.
+// Keeps the first exception of several threads. An exception that escaped from a thread would end
+// the process; the one to expect is out of memory.
 class FirstException {
  public:
-  // Calls `work` and keeps what it throws; false when it threw.
+  // Calls `work` and keeps what it throws; returns false if it threw.
   template <class Work>
   bool Catch(const Work& work) noexcept {
     try {
@@ -27,7 +27,7 @@ class FirstException {
     }
   }
   void Keep(std::exception_ptr exception) noexcept;
-  // Throws the exception that was kept, if any. REQUIRES: the threads have ended.
+  // Throws the kept exception, if any. REQUIRES: the threads have ended.
   void Rethrow() const {
     if (first_) std::rethrow_exception(first_);
   }
@@ -38,24 +38,24 @@ class FirstException {
 };
 
 // Runs `work` on `threads` threads at once, this one included, or on as many as the system lets
-// start. `stop` is called when one of them throws and has to make the others return; then, when all
-// have ended, the exception is thrown here.
+// start. `stop` is called when one of them throws and has to make the others return. When all have
+// ended, the exception is thrown here.
 void RunOnThreads(size_t threads, const std::function<void()>& work,
                   const std::function<void()>& stop);
 
 // Runs work(0) ... work(count - 1) on up to `jobs` threads, each index once, in ascending order of
-// start. The first error stops new work from starting and is returned (the lowest index wins when
-// several fail). An exception stops it too and is thrown here. `jobs` 0 means one per core.
+// start. The first error stops new work from starting and is returned (if several fail, the lowest
+// index wins). An exception stops it too and is thrown here. `jobs` 0 means one per core.
 Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)>& work);
 
-// Number of usable cores, at least 1.
+// The number of usable cores, at least 1.
 size_t CoreCount();
 
-// The number of threads for work that reads, hashes and writes: `jobs`, or twice the cores if it is
-// 0, so that one thread hashes while another waits for the disk.
+// The number of threads for work that reads, hashes and writes: `jobs`, or twice the number of
+// cores if it is 0, so that one thread hashes while another waits for the disk.
 size_t ThreadsForFiles(size_t jobs);
 
-// Set by the signal handler of the tool; long loops look at it between pieces of work and return
+// Set by the tool's signal handler; long loops check it between pieces of work and return
 // kInterrupted.
 std::atomic<bool>& InterruptRequested();
 Status CheckInterrupt();

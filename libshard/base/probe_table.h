@@ -1,5 +1,5 @@
 // A hash table for hostile keys: open addressing, and a hash that differs from run to run, so that
-// nobody can make keys that fall into one place.
+// nobody can craft keys that all collide.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@ struct KeyHash {
   uint64_t place = 0, rest = 0;
   bool operator==(const KeyHash&) const = default;
 };
-// The same for equal keys in one run, another in the next.
+// The same for equal keys within a run, different in the next run.
 KeyHash HashOf(std::string_view key);
 
-// Holds small values, not the keys: `Value` is an index of the thing with the key, or the hash
-// itself. One value, `free`, stands for no entry.
+// Holds small values, not the keys: `Value` is the index of the thing with the key, or the hash
+// itself. One value, `free`, means no entry.
 template <class Value>
 class ProbeTable {
  public:
-  // For at most `count` entries: twice as many slots and one, so that searches end, and soon.
+  // For at most `count` entries: twice as many slots plus one, so that searches end, and end soon.
   explicit ProbeTable(Value free, size_t count = 0) : free_(free), slots_(2 * count + 1, free) {}
 
   // How many entries there may be.
   size_t room() const { return slots_.size() / 2; }
-  // The slot of the value that `is_it` accepts, or the free one where it belongs.
+  // The slot of the value that `is_it` accepts, or the free slot where it belongs.
   template <class IsIt>
   Value& Slot(const KeyHash& hash, const IsIt& is_it) {
     return slots_[Find(hash, is_it)];
@@ -36,7 +36,7 @@ class ProbeTable {
     return slots_[Find(hash, is_it)];
   }
   bool IsFree(const Value& slot) const { return slot == free_; }
-  // Free ones too.
+  // Includes free slots.
   const std::vector<Value>& slots() const { return slots_; }
 
  private:

@@ -1,5 +1,5 @@
-// Error and Result: how every library here reports failure. Libraries throw no exceptions of their
-// own, do not log and do not exit.
+// Error and Result: how every library here reports failure. The libraries throw no exceptions of
+// their own, do not log and do not exit.
 #pragma once
 
 #include <cassert>
@@ -9,7 +9,7 @@
 
 namespace moepack {
 
-// What went wrong, in the classes that decide the exit status (tools/base/exit_code.h).
+// What went wrong, in the classes that determine the exit status (tools/base/exit_code.h).
 enum class Code {
   kInvalidArgument,  // the caller or user asked for something that makes no sense
   kNotFound,         // a file, tensor or group that should be there is not
@@ -28,7 +28,7 @@ struct Error {
   std::string message;
   std::string hint = {};
 
-  // Puts `context` and ": " in front of the message as the error rises.
+  // Puts `context` and ": " in front of the message as the error is passed up.
   Error Within(const std::string& context) && {
     message = context + ": " + message;
     return std::move(*this);
@@ -38,7 +38,7 @@ struct Error {
 // Nothing, for functions that only succeed or fail.
 struct Unit {};
 
-// A value or the reason why there is none; the names are those of std::expected (C++23).
+// A value, or the reason why there is none; the names are those of std::expected (C++23).
 template <class T>
 class [[nodiscard]] Result {
  public:

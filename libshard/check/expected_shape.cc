@@ -43,7 +43,7 @@ class Reader {
   }
 
   Expected OfRouter(const ModelTensor& tensor, std::string_view leaf) const {
-    // MoeModel::Open has checked the axis of the experts already.
+    // MoeModel::Open has already checked the expert axis.
     if (tensor.rule->role != "router" || !tensor.axis || leaf != "weight") {
       return std::nullopt;
     }

@@ -13,9 +13,9 @@
 
 namespace moepack {
 
-// Dimensions, slowest first; 0 stands for an unknown one, which fits everything. `why` names the
-// fields they come from. Linear layers are [out, in]; quantized ones keep several values in one
-// element of the last dimension.
+// Dimensions, slowest first; 0 means unknown and fits everything. `why` names the fields they come
+// from. Linear layers are [out, in]; quantized ones keep several values in one element of the last
+// dimension.
 struct Dims {
   std::vector<uint64_t> sizes;
   const char* why = "";

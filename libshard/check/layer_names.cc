@@ -8,7 +8,7 @@
 namespace moepack {
 namespace {
 
-// Returns the place of the first component that is `number`; npos when there is none.
+// Returns the position of the first component that is `number`; npos if there is none.
 size_t FindNumber(std::string_view name, const std::string& number) {
   for (size_t at = 0; at < name.size();) {
     const size_t end = std::min(name.find('.', at), name.size());
@@ -22,8 +22,8 @@ bool IsAttention(const ModelTensor& tensor) {
   return tensor.rule->role == "attention" || tensor.rule->role == "mamba";
 }
 
-// Returns "self_attn" for "self_attn.q_proj.weight". GGUF's names have only one component, so there
-// it is the part before the underscore.
+// Returns "self_attn" for "self_attn.q_proj.weight". Names in GGUF have only one component, so
+// there it is the part before the underscore.
 std::string AttentionModule(std::string_view after, bool gguf) {
   return std::string(after.substr(0, after.find(gguf ? '_' : '.')));
 }
@@ -94,9 +94,9 @@ std::string LayerNames::FeedForwardOf(uint32_t number, const Layer& layer) const
   return !layer.dense && decoder && promise_.layers[number].moe.value_or(false) ? "moe " : "dense ";
 }
 
-// The kind of attention is the config's name for it, or else the modules it is made of. The modules
-// are also used where presence.cc compares them with the config. A layer that has lost all of them
-// counts as one of the most common kind.
+// The kind of attention is the config's name for it, or otherwise the modules it consists of.
+// presence.cc also compares the modules with the config. A layer that has lost all of them counts
+// as one of the most common kind.
 std::map<std::string, ExpertIds> LayerNames::Kinds() const {
   std::map<std::string, std::map<std::string, size_t>> modules;  // by feed-forward part
   for (const auto& [number, layer] : layers_) {

@@ -1,5 +1,5 @@
 // Compares the names of tensors between layers. Layers of one kind should have the same names, so a
-// tensor that most of them have is missing where it is absent, and one that few of them have is
+// tensor that most of them have is missing from the others, and one that only a few of them have is
 // extra.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace moepack {
 
-// Returns the leaf of a tensor, even where the family's row spells it out instead of using {W}
+// Returns the leaf of a tensor, even if the family's row spells it out instead of using {W}
 // ("mlp.gate.weight").
 std::string_view LeafOf(const MoeModel& model, const ModelTensor& tensor);
 // Returns "self_attn.q_proj" for "self_attn.q_proj.weight" with the leaf "weight". An underscore
@@ -31,7 +31,7 @@ class LayerNames {
       : model_(model), promise_(promise) {}
 
   // Notes a tensor's name. Companions of quantized weights do not count, and the first explicit
-  // expert stands for all. REQUIRES: tensor.layer.
+  // expert represents all. REQUIRES: tensor.layer.
   void Add(const ModelTensor& tensor);
   void Check(std::vector<CheckFinding>& findings) const;
 
@@ -47,14 +47,14 @@ class LayerNames {
     bool dense = false;
   };
 
-  // Returns "moe " or "dense " by the layer's tensors, or by the config for a layer that has
+  // Returns "moe " or "dense ", going by the layer's tensors, or by the config for a layer that has
   // neither.
   std::string FeedForwardOf(uint32_t number, const Layer& layer) const;
   // Groups the layers by kind: feed-forward part and attention.
   std::map<std::string, ExpertIds> Kinds() const;
   std::string Spell(uint32_t name, uint32_t layer) const;
   void CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& findings) const;
-  // True when a name that `count` of `all` layers have is one that all of them should have.
+  // True if a name that `count` of `all` layers have should be in all of them.
   bool IsRule(size_t count, size_t all) const;
   bool IsException(size_t count, size_t all) const;
 

@@ -51,8 +51,8 @@ Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const Mode
 namespace {
 
 // Returns a hint with a list-tensors command. There is none for a config alone, which has no
-// tensors to list, and for a checkpoint that was put together in memory. A --family file is not
-// known here.
+// tensors to list, or for a checkpoint that was assembled in memory. A --family file is not known
+// here.
 std::string CheckHint(const MoeModel& model) {
   const auto path = [](const fs::path& of) {
     const std::string text = of.string();

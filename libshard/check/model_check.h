@@ -13,20 +13,20 @@
 namespace moepack {
 
 struct CheckOptions {
-  // The fields that the family's config class fills in, as a JSON object. When it is "", they are
-  // not known, and nothing that depends on an absent field is checked.
+  // The fields that the family's config class fills in, as a JSON object. If "", they are unknown,
+  // and nothing that depends on an absent field is checked.
   std::string_view defaults = "";
-  bool mtp_may_lack = false;  // announced blocks for multi-token prediction need not be there
+  bool mtp_may_lack = false;  // announced blocks for multi-token prediction may be missing
 };
 
-// Returns all disagreements, those within the config first; none when the checkpoint is as
-// promised. A rule that is not known to hold for the family is not applied. Linear in the number of
-// tensors. Shapes are not checked for a checkpoint of names only. kNotFound without a config,
-// kCorrupt for fields of it with a wrong type.
+// Returns all disagreements, those within the config first; none if the checkpoint is as promised.
+// A rule that is not known to hold for the family is not applied. Linear in the number of tensors.
+// Shapes are not checked for a checkpoint with names only. kNotFound without a config, kCorrupt for
+// config fields of a wrong type.
 Result<std::vector<CheckFinding>> CheckModel(const MoeModel& model,
                                              const CheckOptions& options = {});
 
-// Finds the contradictions in a config alone, without any tensor.
+// Finds the contradictions within a config, without any tensors.
 Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const ModelConfig& model,
                                               const Family& family);
 

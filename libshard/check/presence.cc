@@ -22,7 +22,7 @@ enum Has : unsigned {
   kShared = 64,
   kDense = 128,
   kMtp = 256,       // a part that only blocks for multi-token prediction have
-  kOwnNumber = 512  // a block that is counted from 0 ({M})
+  kOwnNumber = 512  // a block that is numbered from 0 ({M})
 };
 
 constexpr std::string_view kMtpBlock = "block for multi-token prediction";
@@ -122,7 +122,7 @@ class Presence {
     names_.Add(tensor);
   }
 
-  // Checks embedding, final norm and head. One that the family has no row for is not asked for.
+  // Checks embedding, final norm and head. If the family has no row for one, it is not required.
   void CheckEnds() {
     const auto check = [&](std::string_view role, std::string_view what, std::string_view why) {
       const auto& rules = model_.family().rules;
@@ -155,7 +155,7 @@ class Presence {
 
   // Checks that the layers with experts are those that the config names.
   void CheckMoeLayers() {
-    // Where the config lists mixers, a layer without experts need not have a feed-forward part.
+    // If the config lists mixers, a layer without experts need not have a feed-forward part.
     const bool dense_known = (family_ & kDense) != 0 && promise_.moe_key != "layers_block_type" &&
                              promise_.moe_key != "hybrid_override_pattern";
     ExpertIds no_experts, no_dense, experts;
@@ -229,7 +229,7 @@ class Presence {
   }
 
   // Layers numbered after the last one are blocks for multi-token prediction, as many as the config
-  // announces. Where it announces none, a layer counts if it has parts that only such blocks have.
+  // announces. If it announces none, a layer counts if it has parts that only such blocks have.
   void CheckBlocksPastTheLast() {
     for (auto at = layers_.lower_bound(decoder()); at != layers_.end(); ++at) {
       const auto& [number, layer] = *at;
@@ -267,11 +267,11 @@ class Presence {
   const ModelPromise& promise_;
   std::vector<CheckFinding>& findings_;
   LayerNames names_;
-  unsigned family_ = 0;        // what the family has rows for
+  unsigned family_ = 0;        // parts that the family has rows for
   bool appended_mtp_ = false;  // its blocks for multi-token prediction are layers after the last
   bool any_mtp_ = false;
   std::map<uint32_t, Layer> layers_;
-  std::vector<const ModelTensor*> ends_;  // outside of layers, biases left out
+  std::vector<const ModelTensor*> ends_;  // outside layers, without biases
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Checks that everything a config promises is there: layers and their parts, embedding, norm, head,
-// and blocks for multi-token prediction. Only names are looked at.
+// and blocks for multi-token prediction. Only names are checked.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Reads the sizes that config.json gives and checks that they fit each other. Names of fields are
-// those of the published configs (docs/conversion.md, docs/families.md).
+// Reads the sizes that config.json gives and checks that they fit each other. Field names are those
+// of the published configs (docs/conversion.md, docs/families.md).
 #include "libshard/check/promise.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class PromiseReader {
       : raw_(raw), config_(std::move(config)), model_(model), findings_(findings) {}
 
   // With `complete`, absent fields get the values that converters assume: as many key heads as
-  // heads, and experts as wide as the dense part.
+  // query heads, and experts as wide as the dense part.
   Result<ModelPromise> Read(const ConfigFacts& facts, bool complete) {
     out_.facts = facts;
     SHARD_CHECK(ReadSizes());
@@ -45,7 +45,7 @@ class PromiseReader {
     findings_.push_back({FindingKind::kConfig, field, expected, found});
   }
 
-  // Reads the number under the keys, or that of a list of equal numbers; 0 when absent or unequal.
+  // Reads the number under the keys, or that of a list of equal numbers; 0 if absent or unequal.
   Result<uint64_t> Uniform(ConfigKeys keys) const {
     SHARD_TRY(const std::vector<uint32_t> numbers, config_.FindU32s(keys));
     const bool equal =
@@ -53,7 +53,7 @@ class PromiseReader {
     return numbers.empty() || !equal ? 0 : uint64_t{numbers.front()};
   }
 
-  // Reads a size, which cannot be zero where it is given.
+  // Reads a size, which must not be zero if it is given.
   Result<uint64_t> Size(ConfigKeys keys) {
     SHARD_TRY(const std::vector<uint32_t> numbers, config_.FindU32s(keys));
     if (numbers.size() == 1 && numbers[0] == 0) Say(config_.Find(keys)->path, "at least 1", "0");

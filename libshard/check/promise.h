@@ -1,5 +1,5 @@
 // What a model's config promises about its tensors: sizes, kinds of layers, and what must be there.
-// A value that the config does not give stays unknown (0, "" or no value), and is not checked.
+// A value that the config does not give stays unknown (0, "" or no value) and is not checked.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace moepack {
 
 struct LayerPromise {
   std::optional<bool> moe;
-  std::string attention;  // in the config's words: "linear_attention", "1"; "" when it is silent
+  std::string attention;  // in the config's words: "linear_attention", "1"; "" if it does not say
 };
 
 // The heads of ordinary attention, which are the same in all layers.
@@ -43,8 +43,8 @@ struct ModelPromise {
   std::string layers_key;            // the field that says how many there are
   std::optional<uint32_t> mtp;       // blocks for multi-token prediction
   std::optional<bool> tied;          // the head is the embedding
-  std::optional<bool> shared;        // layers with experts have shared ones
-  // the field that says that routers have one; "" where none does
+  std::optional<bool> shared;        // layers with experts also have shared experts
+  // the field that says that routers have one; "" if there is none
   std::string selection_bias_key;
   bool linear_attention = false;  // "linear_attention" layers have linear_attn, others self_attn
   std::optional<HeadsPromise> heads;
@@ -53,9 +53,9 @@ struct ModelPromise {
 };
 
 // The promise of config.json. `defaults` is a JSON object with the fields that the family's config
-// class fills in, or "" when they are not known. Contradictions within the config - sizes that do
-// not divide, lists whose length is not the number of layers - are added to `findings`. kCorrupt
-// for fields of another type than expected.
+// class fills in, or "" if they are not known. Contradictions within the config (sizes that do not
+// divide, lists whose length is not the number of layers) are added to `findings`. kCorrupt for
+// fields of an unexpected type.
 Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
                                  const ModelConfig& model, const Family& family,
                                  std::vector<CheckFinding>& findings);

@@ -1,5 +1,5 @@
-// Reads what the metadata of a GGUF model promises. Only those of llama.cpp's keys are used that
-// mean the same in every architecture.
+// Reads what the metadata of a GGUF model promises. Only llama.cpp keys that mean the same in every
+// architecture are used.
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
@@ -9,7 +9,7 @@ namespace moepack {
 
 ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model) {
   const std::string prefix = metadata.Architecture() + ".";
-  // This is 0 also where a list gives one number per layer.
+  // This is also 0 if a list gives one number per layer.
   const auto number = [&](const char* key) { return metadata.Uint(prefix + key).value_or(0); };
   ModelPromise promise;
   promise.layers_key = prefix + "block_count";

@@ -17,7 +17,7 @@ constexpr ConfigKeys kAttentionLists = {"layer_types",          "layers_block_ty
                                         "hybrid_layer_pattern", "compress_ratios"};
 constexpr size_t kMaxKindLength = 64;
 
-// A list with an entry per layer in which one word or number stands for layers with experts.
+// A list with an entry per layer, where one word or number marks layers with experts.
 struct MoeList {
   const char* key;
   const char* moe;
@@ -56,8 +56,8 @@ class LayerKinds {
   }
 
   // Returns the entries of a list or of a string of letters. Blocks for multi-token prediction may
-  // have entries after those of the layers. The result is empty when the field is absent or no
-  // list, and when its length is wrong, which is a finding.
+  // have entries after those of the layers. The result is empty if the field is absent or not a
+  // list, or if its length is wrong, which is a finding.
   std::vector<std::string> Entries(const char* key) {
     std::vector<std::string> entries;
     const std::optional<HfConfig::Field> field = raw_.Find({key});
@@ -146,7 +146,7 @@ class LayerKinds {
     Say(key, Cat("numbers of layers below ", layers()), Cat(*numbers.rbegin()));
   }
 
-  // Each of these reads one way to say it. The first that the config uses decides.
+  // Each of these reads one way to specify it. The first that the config uses decides.
   Status ReadMoeNumbers() {
     for (const auto read :
          {&LayerKinds::ReadInterleaved, &LayerKinds::ReadPeriod, &LayerKinds::ReadRange,
@@ -158,7 +158,7 @@ class LayerKinds {
     return Ok();
   }
 
-  // Llama-4 and Arctic: the last of each run of so many layers has experts.
+  // Llama-4 and Arctic: the last layer of each run of this many has experts.
   Result<bool> ReadInterleaved() {
     for (const char* key : {"interleave_moe_layer_step", "moe_layer_frequency"}) {
       SHARD_TRY(const auto step, Step(key));
@@ -195,8 +195,8 @@ class LayerKinds {
     return true;
   }
 
-  // DeepSeek and all that took over its config: the first layers are dense. LFM2 and Hunyuan say it
-  // under other names.
+  // DeepSeek and all that adopted its config: the first layers are dense. LFM2 and Hunyuan use
+  // other field names.
   Result<bool> ReadLeadingDense() {
     for (const char* key : {"first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped"}) {
       SHARD_TRY(const auto dense, config_.FindU32({key}));

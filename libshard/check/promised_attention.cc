@@ -86,7 +86,7 @@ std::vector<PromisedTensor> AttentionOutline::Standard() const {
   return out;
 }
 
-// The Bailing models have queries, keys and values above each other in one matrix.
+// The Bailing models stack queries, keys and values in one matrix.
 std::vector<PromisedTensor> AttentionOutline::Joined() const {
   if (!promise_->heads || promise_->heads->size == 0 || promise_->hidden == 0) return {};
   const HeadsPromise& heads = *promise_->heads;

@@ -21,8 +21,8 @@ class AttentionOutline {
   static Result<AttentionOutline> Read(const HfConfig& config, const Family& family,
                                        const ModelPromise& promise);
 
-  // Returns the attention tensors of a decoder layer of the kind that the config names; empty when
-  // the kind is not known.
+  // Returns the attention tensors of a decoder layer of the kind that the config names; empty if
+  // the kind is unknown.
   std::vector<PromisedTensor> Of(const std::string& kind) const;
 
  private:
@@ -45,7 +45,7 @@ class AttentionOutline {
   bool joined_ = false;
   bool mixers_ = false;  // some layers have something else instead
   bool biases_ = false, output_bias_ = false, sinks_ = false;
-  std::string query_norm_, key_norm_;  // "" where there is none
+  std::string query_norm_, key_norm_;  // "" if there is none
   bool whole_norms_ = false;           // over all heads at once
   LinearSizes linear_;
   IndexerSizes indexer_;

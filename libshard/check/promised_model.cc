@@ -15,7 +15,7 @@ constexpr const char* kConfig = "config.json";
 
 bool HoldsTensors(const SourceTree& tree) {
   const Result<std::vector<std::string>> names = tree.List("", "");
-  // Where the tree cannot be listed, opening the checkpoint says why.
+  // If the tree cannot be listed, opening the checkpoint says why.
   if (!names) return true;
   return std::any_of(names->begin(), names->end(), [](const std::string& name) {
     return name.ends_with(".safetensors") || name.ends_with(".index.json") ||

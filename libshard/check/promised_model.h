@@ -1,5 +1,5 @@
-// Opens a model of which only config.json is there, as if a checkpoint with the promised tensors
-// lay beside it.
+// Opens a model that has only config.json, as if a checkpoint with the promised tensors were beside
+// it.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 namespace moepack {
 
 // Returns the config of a source that has no tensors: a .json file that is not an index, or
-// config.json of a tree with neither safetensors, index nor GGUF. No value otherwise, also when the
-// tree cannot be read, since opening the checkpoint then says why.
+// config.json of a tree with neither safetensors, index nor GGUF. No value otherwise, or if the
+// tree cannot be read, because opening the checkpoint then says why.
 std::optional<std::string> ConfigAlone(const Source& source);
 
 struct PromisedModel {
@@ -22,7 +22,8 @@ struct PromisedModel {
   std::vector<std::string> missing;
   std::string stored, unfollowed;
 };
-// kUnsupported as for a checkpoint, and when the config does not give the size of the experts.
+// kUnsupported in the same cases as for a checkpoint, and if the config does not give the size of
+// the experts.
 Result<PromisedModel> OpenPromised(const Source& source, const std::string& config,
                                    const ModelOptions& options);
 

@@ -42,7 +42,7 @@ std::optional<Module> ModuleOfRow(const TensorRule& rule) {
 struct Wanted {
   Part part = Part::kTrunk;
   std::string_view role = {};  // "" for any
-  bool fused = false;          // gate and up in one tensor, where the family has both forms
+  bool fused = false;          // gate and up in one tensor, if the family has both forms
   bool explicit_experts = false;
 };
 
@@ -78,8 +78,7 @@ std::vector<std::string> Names(const std::vector<const TensorRule*>& rules, std:
   return names;
 }
 
-// Returns the first row of `role` in a layer, or outside of layers, whose components are whole
-// words.
+// Returns the first row of `role` in a layer, or outside layers, whose components are whole words.
 std::string First(const Family& family, std::string_view role, bool layered) {
   for (const TensorRule& rule : family.rules) {
     if (rule.role != role || Has(rule, "{M}") || Has(rule, "{L}") != layered) continue;

@@ -1,5 +1,5 @@
 // Picks the names that checkpoints of a family use for the parts of a layer. A row is a pattern for
-// many names, of which a checkpoint uses one.
+// many names; a checkpoint uses one of them.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace moepack {
 
-// Patterns with {L} and, for explicit experts, {E}; all else is spelled out, with the leaf.
+// Patterns with {L} and, for explicit experts, {E}; everything else is spelled out, including the
+// leaf.
 struct PromisedRows {
   explicit PromisedRows(const Family& family);
 
-  std::string embedding, norm, head;  // "" where the family has none
+  std::string embedding, norm, head;  // "" if the family has none
   std::string router, selection_bias, shared_gate;
   // Each has the projections of one feed-forward part: gate, up and down, or fewer.
   std::vector<std::string> experts, shared, dense;

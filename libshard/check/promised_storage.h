@@ -1,5 +1,4 @@
-// Reads how a config says that weights are stored, as far as names, types and shapes follow from
-// it.
+// Reads how a config says weights are stored, as far as names, types and shapes follow from that.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct PromisedStorage {
   bool mxfp4_experts = false;
   std::vector<std::string> excluded;  // modules that are not FP8, sorted
   std::string description;            // "F8_E4M3 in blocks of 128x128"
-  std::string unfollowed;             // a quantization that is not followed here; "" for none
+  std::string unfollowed;             // a quantization that is not supported here; "" for none
 };
 
 Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& model,

@@ -98,13 +98,13 @@ class Promiser {
     out_.tensors.push_back(std::move(entry));
   }
 
-  // The last axis is not known before the shape is.
+  // The last axis is unknown until the shape is known.
   static std::optional<uint32_t> KnownAxis(const TensorRule& rule) {
     if (!rule.expert_axis || *rule.expert_axis < 0) return std::nullopt;
     return static_cast<uint32_t>(*rule.expert_axis);
   }
 
-  // Adds a tensor; `name` lacks the prefix. Returns false when the shape is not known.
+  // Adds a tensor; `name` lacks the prefix. Returns false if the shape is not known.
   bool Add(const std::string& name, std::vector<uint64_t> shape = {}, bool f32 = false) {
     if (failed_) return false;
     std::string full =
@@ -136,7 +136,7 @@ class Promiser {
     return true;
   }
 
-  // Fills in an unknown dimension of the experts. The result is empty when another dimension is
+  // Fills in an unknown dimension of the experts. The result is empty if another dimension is
   // unknown.
   std::vector<uint64_t> ShapeOf(const ModelTensor& tensor, const std::string& name,
                                 uint32_t expert_count) const {
@@ -159,7 +159,7 @@ class Promiser {
     };
     add(rows_.embedding, "embedding");
     add(rows_.norm, "final norm");
-    // When the config is silent, the head is not tied to the embedding.
+    // If the config does not say, the head is not tied to the embedding.
     if (!promise_.tied.value_or(false)) add(rows_.head, "head");
     if (!family_.promise.norm_biases) return;
     Add("norm.bias", {promise_.hidden});

@@ -1,5 +1,5 @@
-// Lists the tensors that a config promises, with their shapes, for a model of which only
-// config.json is there.
+// Lists the tensors that a config promises, with their shapes, for a model that has only
+// config.json.
 #pragma once
 
 #include <string>

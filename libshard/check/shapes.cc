@@ -35,7 +35,7 @@ bool FitsPacked(const TensorEntry& entry, std::string_view leaf,
                 const std::vector<uint64_t>& dims) {
   const std::vector<uint64_t>& shape = entry.shape;
   const size_t last = dims.size() - 1;
-  // GPTQ packs along one axis, AWQ along the other; conversion checks them.
+  // GPTQ packs along one axis and AWQ along the other; conversion checks them.
   if (leaf == "qweight") return true;
   if (leaf == "blocks") {
     constexpr uint64_t kBlockValues = 32, kBlockBytes = 16;  // MXFP4

@@ -33,7 +33,7 @@ const CountRow kCounts[] = {
     {"expert_count", fields::kExperts},
     {"expert_used_count", fields::kTopK},
 };
-// These keys follow those of routing groups, as in the files of llama.cpp's converter.
+// These keys come after those of routing groups, as in the files of llama.cpp's converter.
 const CountRow kHeadSizes[] = {
     {"attention.key_length", {"head_dim"}},
     {"attention.value_length", {"head_dim"}},

@@ -1,4 +1,4 @@
-// Makes the keys that every architecture has from config.json.
+// Makes the keys that every architecture takes from config.json.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,16 @@ Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32
 Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
                          const GgufMetadata& metadata);
 
-// Returns kUnsupported for heads of another size than hidden size / heads, for architectures whose
-// runtime reads no other.
+// Returns kUnsupported for heads whose size is not hidden size / heads, for architectures whose
+// runtime supports no other size.
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 
-// Returns kUnsupported where layer_types names anything but full attention, for architectures whose
-// runtime has no other.
+// Returns kUnsupported if layer_types names anything but full attention, for architectures whose
+// runtime supports nothing else.
 Status CheckFullAttention(const HfConfig& config);
 
-// The first values of a head that are rotated: partial_rotary_factor of `head_size`, all without.
+// How many leading values of a head are rotated: partial_rotary_factor of `head_size`, or all of
+// them without it.
 Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size);
 
 }  // namespace moepack

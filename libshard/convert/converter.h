@@ -23,8 +23,8 @@ std::span<const GgufConverter> AllConverters();
 const GgufConverter* FindConverter(std::string_view family);
 
 // Checks the tensors of a checkpoint as conversion would, whether GGUF is wanted or not. kCorrupt
-// for a missing or misshapen tensor, even when it is missing from all layers. Ok for families
-// without a converter, for models that conversion does not support, and without tensors.
+// for a missing or misshapen tensor, even if it is missing from all layers. Ok for families without
+// a converter, for models that conversion does not support, and without tensors.
 Status CheckByConversion(const MoeModel& model);
 
 }  // namespace moepack

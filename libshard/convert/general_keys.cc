@@ -43,7 +43,7 @@ bool IsVersion(std::string_view word) {
          std::all_of(word.begin() + 1, word.end(), [](char c) { return IsDigit(c) || c == '.'; });
 }
 
-// True for "owner/name" of the Hub, and false for a path of the machine that wrote config.json.
+// True for "owner/name" on the Hub, and false for a path on the machine that wrote config.json.
 bool IsHubId(std::string_view id) {
   const auto allowed = [](char c) {
     return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' ||

@@ -12,15 +12,15 @@
 namespace moepack {
 
 // Names for a model whose card gives none. The name of the folder is not used, so that the same
-// files give the same bytes wherever they lie.
+// files give the same bytes wherever they are.
 struct ModelNames {
-  std::string name_or_path;  // of config.json; counts only as an id of the Hub
+  std::string name_or_path;  // of config.json; counts only if it is a Hub id
   std::string family;        // of the family table: "qwen3-moe"
 };
 
-// Writes general.architecture and general.type, and whatever the names, the front matter of
-// README.md and generation_config.json give of general.name, .license*, .tags, .languages,
-// .base_model.*, .dataset.*, .sampling.*.
+// Writes general.architecture and general.type. Also writes general.name, .license*, .tags,
+// .languages, .base_model.*, .dataset.* and .sampling.*, as far as the names, the front matter of
+// README.md and generation_config.json provide them.
 Status AddGeneralKeys(const SourceTree& tree, std::string_view architecture,
                       const ModelNames& names, GgufMetadata& metadata);
 

@@ -1,4 +1,4 @@
-// The keys, and the rules that the runtime expects of them, are from llama.cpp's src/llama-hparams
+// The keys, and the rules that the runtime applies to them, are from llama.cpp's src/llama-hparams
 // and the graphs in src/models. A broken rule aborts the process that loads the file.
 #include "libshard/convert/gguf_cut.h"
 
@@ -63,7 +63,7 @@ class KeyCutter {
   std::vector<std::string>& notes_;
   std::string architecture_;
   const GgufArchitecture* row_;  // null for an architecture that llama.cpp lacks
-  uint32_t experts_ = 0;         // those of the source
+  uint32_t experts_ = 0;         // of the source
   uint64_t most_used_ = 0;
 };
 
@@ -169,7 +169,7 @@ bool KeyCutter::KeepsEqually(const ExpertIds& ids, uint64_t groups) const {
                      [&](uint64_t n) { return n == kept[0] && n >= kLeastPerGroup; });
 }
 
-// Returns why the groups cannot stay, "" when they can. Groups are runs of ids of equal length.
+// Returns why the groups cannot stay, or "" if they can. Groups are runs of ids of equal length.
 std::string KeyCutter::GroupProblem(uint64_t groups) const {
   if (groups > kMaxGroups || experts_ % groups != 0) return "the groups are not of equal size";
   for (const auto& [layer, ids] : cut_.eligible) {

@@ -11,12 +11,12 @@
 namespace moepack {
 
 // Rewrites every key of the table for a file that holds only the experts of `cut`: expert_count,
-// expert_used_count (with expert_feed_forward_length made explicit where a runtime would divide by
-// it), the routing groups (kept when every layer keeps equally many experts of each and the used
-// groups have enough for top-k, else dropped with a note). Each change that alters routing appends
-// a sentence to `notes`. general.* and tokenizer.* stay, and with all experts nothing changes.
-// kUnsupported, with the reason, for what a stock runtime would get wrong: layers that keep
-// different numbers, Llama-4 (its QK norm depends on an expert count of 128), per-layer expert
+// expert_used_count (with expert_feed_forward_length made explicit if a runtime would divide by
+// it), the routing groups (kept if every layer keeps equally many experts of each and the used
+// groups have enough for top-k, otherwise dropped with a note). Each change that alters routing
+// appends a sentence to `notes`. general.* and tokenizer.* stay, and with all experts nothing
+// changes. kUnsupported, with the reason, for what a stock runtime would get wrong: layers that
+// keep different numbers, Llama-4 (its QK norm depends on an expert count of 128), per-layer expert
 // counts, hash routing (a table of expert ids), experts that share chunks, a key about experts that
 // is not in the table. `where` names the source in errors.
 Status CutMetadata(const std::string& where, const ExpertCut& cut, GgufMetadata& metadata,

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view kSplitKeys = "split.", kAlignmentKey = "general.alignment";
 
-// Removes the keys that say how the file was split and padded. They do not belong to the model.
+// Removes the keys that describe how the file was split and padded. They do not belong to the
+// model.
 GgufMetadata WholeMetadata(const GgufMetadata& metadata) {
   GgufMetadata out = metadata;
   for (const GgufEntry& entry : metadata.entries()) {

@@ -1,5 +1,5 @@
-// A model in the form of GGUF, whatever its source: metadata, and a list of tensors, each with the
-// source rows that it is made from. Nothing is cut or encoded yet.
+// A model in GGUF form, whatever its source: metadata, and a list of tensors, each with the source
+// rows that it is made from. Nothing is cut or encoded yet.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ struct GgufTensor {
   bool fixed = false;  // F32 under every recipe (norms, biases, routers; converted sources only)
   Part part = Part::kTrunk;
   std::optional<uint32_t> layer;
-  uint32_t expert_count = 0;  // length of axis 0 when it is the expert axis, else 0
+  uint32_t expert_count = 0;  // length of axis 0 if it is the expert axis, otherwise 0
   // Joined, they are the tensor in its `stored` type, row by row. With experts, each expert has
   // equally many ranges, in ascending id. Their `order` must ascend (see OrderOf).
   std::vector<SourceRange> sources;
-  // The rows that `reader` makes, where the sources do not simply hold them in `stored`, which is
-  // then the plain type nearest to them. Empty without a reader.
+  // The rows that `reader` makes, if the sources do not simply hold them in `stored`, which is then
+  // the plain type nearest to them. Empty without a reader.
   std::vector<RowRange> rows;
   std::shared_ptr<const RowReader> reader;
-  bool repack = true;   // keep the source's own grid where the reader can (RowReader::Repack)
-  std::string literal;  // F32 bytes of a tensor that stands in no source
+  bool repack = true;   // keep the source's own grid if the reader can (RowReader::Repack)
+  std::string literal;  // F32 bytes of a tensor that is not in any source
   std::string source_tensor;
   std::shared_ptr<const Importance> importance;
 
@@ -51,21 +51,21 @@ inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 
 struct GgufModel {
   GgufMetadata metadata;  // of the whole model; no split keys, no general.alignment
   std::vector<GgufTensor> tensors;
-  std::vector<std::string> warnings;  // what is lost or may surprise
-  std::vector<std::string> notes;     // what is usual
+  std::vector<std::string> warnings;  // things that are lost or may surprise
+  std::vector<std::string> notes;     // things that are usual
   std::string architecture() const { return metadata.Architecture(); }
 };
 
 struct ConvertOptions {
   std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
   bool mtp = true;  // false (--no-mtp): leaves out blocks for multi-token prediction
-  // kKeys makes only the architecture's keys, which need config.json alone; this tells whether GGUF
+  // kKeys makes only the architecture's keys, which need config.json alone; it shows whether GGUF
   // can hold the model before its tensors are there. kTensors makes only the tensors. kNoTokenizer
   // makes all but the tokenizer's keys, for a config without a tokenizer.
   enum class Part : uint8_t { kWhole, kKeys, kTensors, kNoTokenizer } part = Part::kWhole;
 };
 
-// Returns the GGUF view of a model. A GGUF source gives its own tensors and keys; a safetensors
+// Returns the GGUF view of a model. A GGUF source provides its own tensors and keys; a safetensors
 // source goes through the family's converter (kUnsupported, with a list of the families that have
 // one). Readers in the result borrow the model's checkpoint.
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);

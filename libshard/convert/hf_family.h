@@ -19,7 +19,7 @@ struct HfFamily {
   std::string_view architecture;  // general.architecture
   std::vector<TensorRow> rows;
   RopeSupport rope;
-  bool needs_output = false;   // the runtime asks for output.weight even when the head is tied
+  bool needs_output = false;   // the runtime requires output.weight even if the head is tied
   bool all_layers_moe = true;  // the architecture has no layers without experts
   // Blocks for multi-token prediction are kept as layers after the last (HfShape::mtp_layers).
   bool keeps_mtp = false;
@@ -30,12 +30,12 @@ struct HfFamily {
   Status (*heads)(const HfConfig& config, HeadShape& shape) = nullptr;
   // Adds the family's own keys, and refuses what the family cannot convert.
   Status (*keys)(const HfConfig& config, const HfShape& shape, ArchKeys& keys) = nullptr;
-  // The factors of rotary angles of families that write all keys about the rope themselves.
+  // The rotary-angle factors of families that write all rope keys themselves.
   Result<std::vector<RopeTensor>> (*rope_tensors)(const HfConfig& config) = nullptr;
   // Checks what the config promises about several tensors together.
   Status (*check)(const HfConfig& config, const HfShape& shape,
                   const std::vector<GgufTensor>& tensors) = nullptr;
-  // The texts of special tokens that nothing else identifies.
+  // The texts of special tokens that are not identified in any other way.
   std::vector<SpecialText> special_texts;
   Result<Vocabulary> (*vocabulary)(const VocabularyRequest& request) = ReadBpe;
   // Adds tokenizer.* keys before the usual ones, which they override.

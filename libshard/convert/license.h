@@ -9,24 +9,24 @@
 
 namespace moepack {
 
-// Where a GGUF keeps it.
+// The key under which a GGUF stores it.
 inline constexpr const char* kLicenseKey = "general.license";
 inline constexpr const char* kLicenseNameKey = "general.license.name";
 inline constexpr const char* kLicenseLinkKey = "general.license.link";
 
-// The words of the Hub: https://huggingface.co/docs/hub/repositories-licenses. Each may be empty.
+// In the Hub's terms: https://huggingface.co/docs/hub/repositories-licenses. Each may be empty.
 struct ModelLicense {
   std::string id;    // "apache-2.0", "other"; several are separated by ", "
-  std::string name;  // of another licence than those of the Hub's list
-  std::string link;  // to its text
+  std::string name;  // of a licence that is not on the Hub's list
+  std::string link;  // link to its text
   bool empty() const { return id.empty() && name.empty() && link.empty(); }
   bool operator==(const ModelLicense&) const = default;
 };
 
 ModelLicense LicenseOfCard(const ModelCard& card);
 
-// Reads it from general.license* of a GGUF, else from the front matter of README.md. Empty where
-// neither states one; kIo or kCorrupt when README.md cannot be read.
+// Reads it from general.license* of a GGUF, otherwise from the front matter of README.md. Empty if
+// neither states one; kIo or kCorrupt if README.md cannot be read.
 Result<ModelLicense> LicenseOf(const MoeModel& model);
 
 }  // namespace moepack

@@ -56,7 +56,7 @@ ModelCard ParseModelCard(std::string_view text) {
   const auto fence = [](const std::string& line) { return Trim(line) == kFence; };
   const auto end = std::find_if(lines.begin() + 1, lines.end(), fence);
   if (end == lines.end()) return card;
-  std::vector<std::string>* open = nullptr;  // the list that "- " lines go to
+  std::vector<std::string>* open = nullptr;  // the list that "- " lines are added to
   for (auto line = lines.begin() + 1; line != end; ++line) {
     const std::string_view trimmed = Trim(*line);
     if (trimmed.empty() || trimmed.starts_with('#')) continue;
@@ -78,7 +78,7 @@ ModelCard ParseModelCard(std::string_view text) {
 }
 
 Result<ModelCard> ReadModelCard(const SourceTree& tree) {
-  // A server may refuse what it does not have; its tree's list takes that for absent.
+  // A server may refuse to serve a missing file, so the tree's list decides whether it is absent.
   SHARD_TRY(const std::vector<std::string> cards, tree.List("", kCard));
   if (std::find(cards.begin(), cards.end(), kCard) == cards.end()) return ModelCard();
   SHARD_TRY(const std::string text, tree.ReadText(kCard, kMaxCardBytes));

@@ -12,15 +12,14 @@
 
 namespace moepack {
 
-// Top-level keys with a scalar or a list of scalars, all as text: `no` is Norwegian and not a
-// boolean. Nested maps and block text are left out.
+// Top-level keys with a scalar or a list of scalars, all as text: `no` is Norwegian, not a boolean.
+// Nested maps and block text are left out.
 using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-// Reads the lines between the first two "---"; empty when there are none. Understands the simple
-// YAML that cards are written in, and skips what it does not understand, because a card is not part
-// of the model.
+// Reads the lines between the first two "---"; empty if there are none. Understands the simple YAML
+// used in cards, and skips what it does not understand, because a card is not part of the model.
 ModelCard ParseModelCard(std::string_view text);
-// Reads README.md of a model; empty where there is none.
+// Reads README.md of a model; empty if there is none.
 Result<ModelCard> ReadModelCard(const SourceTree& tree);
 
 }  // namespace moepack

@@ -63,8 +63,7 @@ Status AddYarn(const HfConfig& rope, ArchKeys& keys, std::vector<std::string>& w
   keys.String("rope.scaling.type", "yarn");
   keys.F32("rope.scaling.factor", factor);
   keys.U32("rope.scaling.original_context_length", original);
-  // llama.cpp's converter writes these keys, too. The loaders of our families use 32 and 1 all the
-  // same.
+  // llama.cpp's converter writes these keys, too. The loaders of our families always use 32 and 1.
   struct Row {
     const char* key;
     ConfigKeys fields;

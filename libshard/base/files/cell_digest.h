@@ -15,15 +15,15 @@ namespace moepack {
 // Cells of a chunk map, in bytes.
 inline constexpr uint64_t kMapCellBytes = 64u << 20;
 
-// A chunk map: SHA-256 of each `bytes` of a file, the last cell being what is left. Without
-// digests there is none.
+// A chunk map: SHA-256 of every `bytes` bytes of a file; the last cell may be shorter. Without
+// digests there is no map.
 struct CellDigests {
   uint64_t bytes = 0;
   std::vector<std::string> sha256;  // 64 digits each
   bool operator==(const CellDigests&) const = default;
 };
 
-// Streaming; each byte is hashed once for the file and, where cells are wanted, once more.
+// Streaming; each byte is hashed once for the file and, if cells are wanted, once more.
 class CellSha256 {
  public:
   // 0: no cells.
@@ -37,8 +37,8 @@ class CellSha256 {
   void EndCell();
 
   Sha256 whole_;
-  std::optional<Sha256> cell_;  // the current one; none without cells
-  uint64_t in_cell_ = 0;        // bytes of it so far
+  std::optional<Sha256> cell_;  // the current cell; none without cells
+  uint64_t in_cell_ = 0;        // bytes hashed into it so far
   CellDigests cells_;
 };
 

@@ -17,7 +17,8 @@ bool MayUse(const fs::path& path, int mode) {
   return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0 || errno != EACCES;
 }
 
-// The outermost directory around `path` that may not be entered; else what the path itself lacks.
+// The outermost directory on the way to `path` that may not be entered; otherwise what the path
+// itself lacks.
 std::string MissingPermission(const fs::path& path) {
   std::error_code ignored;
   const fs::path whole = fs::absolute(path, ignored);

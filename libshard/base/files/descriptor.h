@@ -1,4 +1,4 @@
-// Open descriptors, and the errors of the operating system as messages.
+// Open descriptors, and error messages for errors of the operating system.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,12 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// "<path>: <action>: <reason>" with a hint where there is one: kNotFound for a file that is not
-// there, kIo for everything else. A missing permission is named with the file or directory that
-// lacks it.
+// "<path>: <action>: <reason>" with a hint if there is one: kNotFound for a missing file, kIo for
+// everything else. A missing permission is named with the file or directory that lacks it.
 Error IoError(const std::filesystem::path& path, std::string_view action, int error);
 
-// Says whether there is something to read under this name. A link to nothing, or a name that cannot
-// be looked up, is an error: what cannot be read must not pass for absent.
+// Returns whether something can be read under this name. A dangling link, or a name that cannot be
+// looked up, is an error: what cannot be read must not count as absent.
 Result<bool> IsThere(const std::filesystem::path& path);
 
 // Fills `out` with pread. A file that ends before `out` is full is kCorrupt.

@@ -28,8 +28,8 @@ std::string ErrnoText(int error) { return std::generic_category().message(error)
 
 // ---- InputFile
 
-// O_NONBLOCK keeps a pipe in the place of a file from blocking the open; it changes nothing for
-// regular files.
+// With O_NONBLOCK, opening a pipe instead of a file does not block; it changes nothing for regular
+// files.
 Result<InputFile> InputFile::Open(const fs::path& path) {
   InputFile file;
   file.name_ = path.string();
@@ -91,7 +91,7 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
   file.path_ = path;
   file.temporary_ = path;
   file.temporary_ += Cat(".tmp-", getpid());
-  // What is there was left by a process that had the same number, or is a link that somebody put
+  // An existing file was left by a process that had the same number, or is a link that somebody put
   // in the way; it is not written to.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   file.fd_ = open(file.temporary_.c_str(), kFlags, 0666);
@@ -169,7 +169,7 @@ Status FlushDirectory(const fs::path& path) {
   while (result != 0 && errno == EINTR) result = fsync(fd);
   const int error = errno;
   close(fd);
-  // Some file systems cannot flush a directory and say EINVAL; there is nothing more to do on them.
+  // Some file systems cannot flush a directory and return EINVAL; nothing more can be done on them.
   if (result != 0 && error != EINVAL) return IoError(path, "flush to disk", error);
   return Ok();
 }

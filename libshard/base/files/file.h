@@ -1,5 +1,5 @@
-// Local files: read at offsets, mapped where they are used as memory, written beside the target and
-// renamed.
+// Local files: read at offsets, mapped when they are used as memory, or written beside the target
+// and renamed.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace moepack {
 
 namespace fs = std::filesystem;
 
-// A local file, open for reading. Move-only, closes on destruction. Its identity is made of device,
-// inode, size and time of modification. The time of the last status change does not count: it moves
-// when a link to the file comes or goes, as happens while other nodes are assembled. So nobody
-// notices a writer who writes as many bytes and sets the time of modification back; digests notice
-// that.
+// A local file, open for reading. Move-only, closes on destruction. Its identity consists of
+// device, inode, size and modification time. The status change time does not count, because it
+// changes whenever a link to the file is made or removed, as happens while other nodes are
+// assembled. So a writer who writes the same number of bytes and resets the modification time goes
+// unnoticed here; digests detect that.
 class InputFile final : public ByteSource {
  public:
   // Refuses directories, devices and pipes.
@@ -32,9 +32,9 @@ class InputFile final : public ByteSource {
   uint64_t size() const override { return size_; }
   const std::string& identity() const override { return identity_; }
   std::optional<int> descriptor() const override { return fd_; }
-  // One pread, unless the system cuts it short.
+  // One pread, unless the system returns fewer bytes.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
-  // Looks at the file behind the descriptor and at the one behind the path.
+  // Checks the file behind the descriptor and the one behind the path.
   Status CheckUnchanged() const override;
 
  private:
@@ -45,8 +45,8 @@ class InputFile final : public ByteSource {
 };
 
 // The bytes of a source as memory; move-only. A source with a descriptor is mapped, read-only and
-// private, and what happens when it is cut meanwhile is said in mapped_file.h. One without is read
-// whole. An empty source has no bytes.
+// private; mapped_file.h explains what happens if it is truncated meanwhile. A source without one
+// is read completely. An empty source has no bytes.
 class MappedFile {
  public:
   static Result<MappedFile> Map(const ByteSource& source);
@@ -63,9 +63,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Refuses paths that hold anything but a regular file, because a rename would remove it. Writes
-// `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks it
-// otherwise. What was at `path` before stays until Commit, so a file may be replaced while it is
+// Refuses paths where there is anything but a regular file, because a rename would remove it.
+// Writes `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks
+// it otherwise. A previous file at `path` stays until Commit, so a file may be replaced while it is
 // mapped.
 class AtomicFile {
  public:
@@ -83,7 +83,7 @@ class AtomicFile {
   int fd_ = -1;
 };
 
-// ReadText of a file that the user named, or that moepack wrote.
+// ReadText for a file that the user named, or that moepack wrote.
 Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit);
 // Writes an AtomicFile in one call.
 Status WriteTextFile(const fs::path& path, std::string_view text);

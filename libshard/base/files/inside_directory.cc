@@ -25,7 +25,7 @@ InsideDirectory::Kind KindOfMode(mode_t mode) {
   return S_ISLNK(mode) ? InsideDirectory::Kind::kLink : InsideDirectory::Kind::kOther;
 }
 
-// Fails with EEXIST where something has the new name already.
+// Fails with EEXIST if something already has the new name.
 int RenameToFreeName(int from, const char* name, int to, const char* new_name) {
   if (syscall(SYS_renameat2, from, name, to, new_name, RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return -1;
@@ -73,7 +73,7 @@ Result<InsideDirectory> InsideDirectory::OpenOrMake(const fs::path& path) {
   SHARD_TRY(const InsideDirectory parent,
             path.has_parent_path() ? OpenOrMake(path.parent_path()) : Open("."));
   SHARD_CHECK(parent.MakeChild(path.filename().string()));
-  // A dangling link is in the way: making it again would go on for ever.
+  // A dangling link is in the way: trying to create it again would never end.
   return parent.Child(path.filename().string());
 }
 
@@ -94,7 +94,7 @@ Status InsideDirectory::MakeChild(const std::string& part) const {
   if (mkdirat(descriptor(), part.c_str(), 0777) == 0) return Flush();
   if (errno == EEXIST) return Ok();
   Error error = Failed(part, "create", errno);
-  error.code = Code::kIo;  // whatever the reason, nothing was looked for
+  error.code = Code::kIo;  // for any reason: nothing was looked for
   return error;
 }
 
@@ -163,7 +163,7 @@ Status InsideDirectory::WriteText(const std::string& name, std::string_view text
 Status InsideDirectory::WritePieces(const std::string& name,
                                     const std::function<Status(const TextSink&)>& make) const {
   const std::string temporary = Cat(name, kTemporaryMark, getpid());
-  SHARD_CHECK(Remove(temporary));  // of a process that had the same number
+  SHARD_CHECK(Remove(temporary));  // left by a process that had the same number
   SHARD_TRY(const Descriptor fd, OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL));
   uint64_t written = 0;
   const auto append = [&](std::string_view text) -> Status {
@@ -204,7 +204,7 @@ bool InsideDirectory::IsStill(const InsideDirectory& parent, const std::string& 
 }
 
 Result<std::vector<InsideDirectory::Entry>> InsideDirectory::List() const {
-  // A descriptor of its own: reading moves its position.
+  // Uses its own descriptor, because reading moves the position.
   const int fd = openat(descriptor(), ".", kDirectoryFlags);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
   if (stream == nullptr) return IoError(path_, "list", errno);
@@ -302,7 +302,7 @@ Status InsideDirectory::RemoveEmptyDirectory(const std::string& name) const {
 }
 
 Status InsideDirectory::Flush() const {
-  // Some file systems cannot flush a directory and say EINVAL; there is nothing more to do on them.
+  // Some file systems cannot flush a directory and return EINVAL; nothing more can be done on them.
   int result = fsync(descriptor());
   while (result != 0 && errno == EINTR) result = fsync(descriptor());
   if (result == 0 || errno == EINVAL) return Ok();

@@ -15,11 +15,10 @@
 
 namespace moepack {
 
-// A directory that is held open; move-only. Names are relative to it, with '/' between parts, none
-// of them empty, "." or "..". Every part is opened from the descriptor of the one before
-// (O_NOFOLLOW), so a link on the way is refused (kInvalidArgument), even one that is put there
-// during the call. The last part may be a link only where the link itself is moved, replaced or
-// removed.
+// A directory that is held open; move-only. Names are relative to it, with '/' between parts; no
+// part is empty, "." or "..". Every part is opened from the descriptor of the previous one
+// (O_NOFOLLOW), so a link on the way is refused (kInvalidArgument), even if it is put there during
+// the call. The last part may be a link only if the link itself is moved, replaced or removed.
 class InsideDirectory {
  public:
   enum class Kind { kNothing, kFile, kDirectory, kLink, kOther };
@@ -31,8 +30,8 @@ class InsideDirectory {
 
   // The user named `path`: links in it are followed.
   static Result<InsideDirectory> Open(const fs::path& path);
-  // The same, but makes the directory and its missing parents first. Each one that is made is on
-  // the disk before this returns.
+  // The same, but makes the directory and its missing parents first. Each new directory is on disk
+  // before this returns.
   static Result<InsideDirectory> OpenOrMake(const fs::path& path);
 
   const fs::path& path() const { return path_; }
@@ -41,25 +40,25 @@ class InsideDirectory {
   Result<InsideDirectory> OpenDirectory(const std::string& name) const;
   // Makes the missing parts of `name`, as OpenOrMake does.
   Result<InsideDirectory> MakeDirectories(const std::string& name) const;
-  // `flags` as for open(2). Anything but a regular file is refused. With O_CREAT the directories
-  // around it are made.
+  // `flags` as for open(2). Anything but a regular file is refused. With O_CREAT, missing parent
+  // directories are made.
   Result<Descriptor> OpenFile(const std::string& name, int flags) const;
   Result<std::string> ReadText(const std::string& name, uint64_t limit) const;
-  // Writes `<name>.tmp-<pid>`, flushes it and renames it to `name`; makes the directories around
-  // it.
+  // Writes `<name>.tmp-<pid>`, flushes it and renames it to `name`; makes missing parent
+  // directories.
   Status WriteText(const std::string& name, std::string_view text) const;
-  // The same for text that `make` hands over in pieces.
+  // The same for text that `make` delivers in pieces.
   using TextSink = std::function<Status(std::string_view)>;
   Status WritePieces(const std::string& name,
                      const std::function<Status(const TextSink&)>& make) const;
 
-  // Says what is there under this name.
+  // Returns what is under this name.
   Result<Kind> KindOf(const std::string& name) const;
-  // Says whether `name` in `parent` is still this directory.
+  // Returns whether `name` in `parent` is still this directory.
   bool IsStill(const InsideDirectory& parent, const std::string& name) const;
   // Lists what is directly in this directory, sorted by name.
   Result<std::vector<Entry>> List() const;
-  // Lists the names of everything but directories, here and further below.
+  // Lists the names of everything but directories, here and in all subdirectories.
   Result<std::vector<std::string>> ListFiles() const;
 
   // Renames a file or directory, makes the parents of its new name and flushes the last of them.
@@ -67,7 +66,7 @@ class InsideDirectory {
   Status Move(const std::string& name, const InsideDirectory& to, const std::string& new_name,
               bool replace) const;
   // Removes a file, a link or a directory with everything in it; `last` names entries of the
-  // directory that are removed last. It is fine if there is nothing under this name.
+  // directory that are removed last. It is not an error if nothing has this name.
   Status Remove(const std::string& name, const std::vector<std::string>& last = {}) const;
   Status RemoveEmptyDirectory(const std::string& name) const;
   // Flushes this directory; FlushAll also flushes those below.
@@ -89,7 +88,7 @@ class InsideDirectory {
   fs::path path_;  // for messages
 };
 
-// "model.gguf.tmp-123" -> "model.gguf": the file that a WriteText was about to replace; "" for
+// "model.gguf.tmp-123" -> "model.gguf": the file that a WriteText call was about to replace; "" for
 // other names.
 std::string_view TemporaryOf(std::string_view name);
 

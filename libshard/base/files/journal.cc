@@ -20,7 +20,7 @@ Result<Journal> Journal::Open(const InsideDirectory& directory, const std::strin
   Journal journal;
   journal.path_ = directory.path() / name;
   const std::vector<std::string> lines = Split(text, '\n');
-  // The first line is the identity; what follows the last line feed was cut short.
+  // The first line is the identity; anything after the last line feed was cut short.
   for (size_t i = 1; i + 1 < lines.size(); ++i) {
     const std::vector<std::string> fields = Split(lines[i], ' ');
     if (fields.size() != 3 || fields[2].size() != kDigestLength) continue;
@@ -29,7 +29,7 @@ Result<Journal> Journal::Open(const InsideDirectory& directory, const std::strin
     if (!output || !tensor || *output >= kMaxOutputs) continue;
     if (journal.finished_.size() <= *output) journal.finished_.resize(*output + 1);
     std::vector<std::string>& digests = journal.finished_[*output];
-    // An output that was started again from a tensor rewrites the lines from there.
+    // An output that was restarted at a tensor rewrites the lines from there on.
     if (*tensor > digests.size()) continue;
     digests.resize(*tensor);
     digests.push_back(fields[2]);
@@ -44,7 +44,7 @@ Status Journal::Add(size_t output, size_t tensor, std::string_view xxh3) {
   return Append(Cat(output, " ", tensor, " ", xxh3, "\n"));
 }
 
-// A write may take a part of a line only; the lock keeps lines of other threads out of it.
+// A write may write only part of a line; the lock keeps lines of other threads out of it.
 Status Journal::Append(std::string_view line) {
   const std::lock_guard lock(*mutex_);
   while (!line.empty()) {

@@ -14,7 +14,7 @@
 
 namespace moepack {
 
-inline constexpr uint64_t kMaxJournal = uint64_t{1} << 30;  // bytes that are read
+inline constexpr uint64_t kMaxJournal = uint64_t{1} << 30;  // the most that is read
 
 // Appends one line per finished tensor; several threads may append at the same time.
 class Journal {
@@ -22,8 +22,8 @@ class Journal {
   // Opens the journal that StagingDirectory made (its first line is the identity of the run).
   static Result<Journal> Open(const InsideDirectory& directory, const std::string& name);
 
-  // What the file said when it was opened: for each output the digests of its first tensors,
-  // without gaps. A line that is cut short or out of order ends an output's list.
+  // The file's contents when it was opened: for each output the digests of its first tensors,
+  // without gaps. A truncated or out-of-order line ends an output's list.
   const std::vector<std::vector<std::string>>& finished() const { return finished_; }
 
   Status Add(size_t output, size_t tensor, std::string_view xxh3);

@@ -21,7 +21,7 @@ std::string LocalTree::NameOf(const std::string& file) const {
   return (directory_ / file).string();
 }
 
-// A directory that cannot be listed is an error. What lies below it need not be there.
+// A directory that cannot be listed is an error. Missing subdirectories are fine.
 Result<std::vector<std::string>> LocalTree::List(const std::string& folder,
                                                  std::string_view suffix) const {
   const fs::path path = folder.empty() ? directory_ : directory_ / folder;
@@ -51,13 +51,13 @@ Status LocalTree::CheckRule(const std::string& file) const {
   if (file == named_ || links_ == LinkRule::kAnywhere) return Ok();
   if (links_ == LinkRule::kPartsAnywhere && file.ends_with(".gguf")) return Ok();
   Status inside = CheckInside(directory_, file);
-  // Opening a file that is not there says better why.
+  // Opening a missing file gives a better message.
   return !inside && inside.error().code == Code::kNotFound ? Ok() : inside;
 }
 
 Result<ByteSourcePtr> LocalTree::Open(const std::string& file) const {
   SHARD_CHECK(CheckRule(file));
-  // What is not there is said by opening it, and a link to nothing by looking it up.
+  // Opening a missing file reports it, and looking up a dangling link does.
   if (const auto there = IsThere(directory_ / file); !there) return there.error();
   SHARD_TRY(InputFile opened, InputFile::Open(directory_ / file));
   return ByteSourcePtr(std::make_shared<const InputFile>(std::move(opened)));

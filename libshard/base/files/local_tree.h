@@ -14,7 +14,7 @@ namespace moepack {
 // cache that the directory is a snapshot of count as inside.
 enum class LinkRule : uint8_t {
   kInside,  // nothing
-  // Links to anywhere, of *.gguf or of all files: a node shares its trunk with others. REQUIRES:
+  // Links to anywhere, for *.gguf or for all files: a node shares its trunk with others. REQUIRES:
   // their bytes are compared with digests that do not come through the links.
   kPartsAnywhere,
   kAnywhere
@@ -43,8 +43,7 @@ class LocalTree final : public SourceTree {
   std::string named_;
 };
 
-// A directory, or a file in one. kNotFound, with a hint for an address, when there is nothing of
-// this name.
+// A directory, or a file in one. kNotFound, with a hint for an address, if nothing has this name.
 Result<Source> LocalSource(const std::filesystem::path& path, LinkRule links = LinkRule::kInside);
 
 }  // namespace moepack

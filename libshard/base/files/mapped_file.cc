@@ -19,11 +19,11 @@ namespace moepack {
 
 namespace {
 
-// A mapping, as the handler of SIGBUS sees it. Ranges are never freed, only used again, so that the
-// handler may walk their list at any time without a lock.
+// A mapping, as the SIGBUS handler sees it. Ranges are never freed, only reused, so that the
+// handler can walk their list at any time without a lock.
 struct MappedRange {
   std::atomic<uintptr_t> begin{0}, end{0};  // both 0: free
-  std::atomic<bool> vanished{false};        // some page was replaced by zeros
+  std::atomic<bool> vanished{false};        // a page was replaced by zeros
   MappedRange* next = nullptr;              // set before the range is published
   // Not for the handler; guarded by RangesMutex.
   std::string path;
@@ -42,13 +42,14 @@ std::mutex& RangesMutex() {
   return mutex;
 }
 
-// Only atomics without locks, mmap and sigaction from here: this interrupts any code at all.
+// From here on use only lock-free atomics, mmap and sigaction: this may interrupt any code at all.
 bool ReplaceByZeros(uintptr_t address) {
   for (MappedRange* range = g_ranges.load(); range != nullptr; range = range->next) {
     const uintptr_t begin = range->begin.load(), end = range->end.load();
     if (address < begin || address >= end) continue;
     range->vanished.store(true);
-    // What follows has vanished too; in one piece it stays one mapping, however many pages fault.
+    // Everything after this page has vanished, too. Replacing it in one piece keeps it one mapping,
+    // however many pages fault.
     const uintptr_t from = address - address % g_page;
     void* const zeros = mmap(reinterpret_cast<void*>(from), end - from, PROT_READ,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -68,7 +69,7 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
   if (g_previous.sa_handler != SIG_DFL && g_previous.sa_handler != SIG_IGN) {
     return g_previous.sa_handler(signal);
   }
-  sigaction(SIGBUS, &g_previous, nullptr);  // the access is repeated and ends the process
+  sigaction(SIGBUS, &g_previous, nullptr);  // the access is repeated and kills the process
 }
 
 void InstallHandler() {
@@ -113,7 +114,8 @@ void Unregister(const std::byte* data) {
   }
 }
 
-// Cut in place; a file that was replaced by another keeps its bytes for as long as it is mapped.
+// Truncated in place; a file that was replaced by another keeps its bytes for as long as it is
+// mapped.
 bool WasCut(const MappedRange& range) {
   struct stat now;
   if (stat(range.path.c_str(), &now) != 0) return false;
@@ -127,7 +129,7 @@ Status CheckMappedFiles() {
   const std::lock_guard lock(RangesMutex());
   for (MappedRange* range = g_ranges.load(); range != nullptr; range = range->next) {
     if (range->end.load() == 0) continue;
-    // The last bytes of a page that is still there become zeros without a signal.
+    // The last bytes of a page that still exists become zeros without a signal.
     if (WasCut(*range)) {
       return Error{Code::kCorrupt, Cat(range->path, ": the file was cut while it was read"),
                    "do not write to a model while it is loaded; copy or download it again"};
@@ -142,7 +144,7 @@ Status CheckMappedFiles() {
 
 namespace {
 
-// Of `source`, or anonymous without a descriptor.
+// Maps `source`, or anonymous memory if it has no descriptor.
 Result<void*> MapMemory(const ByteSource& source) {
   const std::optional<int> fd = source.descriptor();
   void* const address =

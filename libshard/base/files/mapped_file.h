@@ -1,20 +1,19 @@
-// Says whether mapped files (MappedFile of file.h) are still what was mapped. Only the runtime maps
-// weights; headers and texts are read instead (read_header.h, ReadText): what a parser has checked
-// must not change under it.
+// Checks whether mapped files (MappedFile of file.h) are still what was mapped. Only the runtime
+// maps weights; headers and texts are read instead (read_header.h, ReadText), because what a parser
+// has checked must not change afterwards.
 //
-// A file that is cut while it is mapped would end the process with SIGBUS. The first mapping of a
-// process installs a handler for this signal. It puts zeros from the page that vanished to the
-// mapping's end and records that; the thread goes on. So whoever computes from mapped bytes calls
-// CheckMappedFiles before using the result. A SIGBUS elsewhere goes to the handler that was there
-// before.
+// A file that is truncated while it is mapped would kill the process with SIGBUS. The first mapping
+// of a process installs a handler for this signal. It maps zeros from the vanished page to the end
+// of the mapping and records that; the thread continues. So code that computes from mapped bytes
+// calls CheckMappedFiles before using the result. A SIGBUS elsewhere goes to the previous handler.
 #pragma once
 
 #include "libshard/base/result.h"
 
 namespace moepack {
 
-// kCorrupt when a file that this process has mapped was cut since, kIo when a page of one could not
-// be read: then nothing computed from it may be used. Takes one system call per mapped file.
+// kCorrupt if a file that this process has mapped was truncated since, kIo if a page of one could
+// not be read. Nothing computed from it may then be used. Takes one system call per mapped file.
 Status CheckMappedFiles();
 
 }  // namespace moepack

@@ -1,4 +1,4 @@
-// A tree that is put together in memory, of texts and of sources that are made elsewhere.
+// A tree that is assembled in memory from texts and from sources made elsewhere.
 #pragma once
 
 #include <map>
@@ -30,12 +30,12 @@ class MemoryTree final : public SourceTree {
  public:
   explicit MemoryTree(std::string name) : name_(std::move(name)) {}
 
-  // A later file of the same name takes the place of an earlier one.
+  // A later file of the same name replaces an earlier one.
   void Add(const std::string& file, std::string bytes);
   void Add(const std::string& file, ByteSourcePtr source);
 
   const std::string& name() const override { return name_; }
-  // That of the source that stands for it.
+  // The name of the source behind it.
   std::string NameOf(const std::string& file) const override;
   Result<std::vector<std::string>> List(const std::string& folder,
                                         std::string_view suffix) const override;

@@ -11,7 +11,7 @@
 namespace moepack {
 namespace {
 
-// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md; older clients wrote the other name.
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md; older clients wrote the other URL.
 constexpr std::string_view kPointers[] = {"version https://git-lfs.github.com/spec/",
                                           "version https://hawser.github.com/spec/"};
 constexpr size_t kMaxPointer = 1024;
@@ -32,7 +32,7 @@ bool IsHubName(std::string_view text) {
   return !text.empty() && text[0] != '.' && text.find_first_not_of(kAllowed) == text.npos;
 }
 
-// The repository that "owner/name", "owner/name@revision" or "owner/name/file" stand for.
+// The repository that "owner/name", "owner/name@revision" or "owner/name/file" refers to.
 struct HubSource {
   std::string repository, name, revision;
 };

@@ -24,14 +24,14 @@
 namespace moepack {
 namespace {
 
-// A file of less than this is hashed before another thread would have begun to read it.
+// A smaller file is hashed before another thread would have begun to read it.
 constexpr uint64_t kWorthAThread = 8u << 20;
 
 // Reads a source from front to back in a thread of its own. SHA-256 takes longer than the disk, and
-// the copy out of the page cache would be on top of it.
+// copying out of the page cache would add to that.
 class ReadAhead {
  public:
-  // Throws std::system_error when there are no more threads.
+  // Throws std::system_error if no more threads can be started.
   ReadAhead(const ByteSource& source, size_t step) : source_(source) {
     for (Piece& piece : pieces_) piece.bytes.resize(step);
     thread_ = std::jthread([this](const std::stop_token& stop) {
@@ -53,7 +53,7 @@ class ReadAhead {
     }
     Piece& piece = pieces_[taken_ % pieces_.size()];
     if (!piece.status) return std::move(piece.status).error();
-    lock.unlock();  // the thread keeps away from what is not taken
+    lock.unlock();  // the thread does not touch pieces that are not taken
     take(std::span<const std::byte>(piece.bytes).first(piece.size));
     lock.lock();
     ++taken_;
@@ -87,16 +87,16 @@ class ReadAhead {
 
   const ByteSource& source_;
   std::array<Piece, 4> pieces_;
-  uint64_t read_ = 0, taken_ = 0;  // pieces; `read_` is changed by the thread alone
+  uint64_t read_ = 0, taken_ = 0;  // pieces; only the thread changes `read_`
   bool threw_ = false;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   FirstException exception_;
-  std::jthread thread_;  // the last member: it stops before what it uses goes
+  std::jthread thread_;  // the last member: it stops before the others are destroyed
 };
 
-// Null where a thread is not worth it, or there are no more. Sources of another machine have large
-// steps, and requests of their own that are under way.
+// Null if a thread is not worth it, or none can be started. Sources on another machine have large
+// steps and make requests ahead themselves.
 std::unique_ptr<ReadAhead> StartReading(const ByteSource& source, size_t step) {
   if (source.size() < kWorthAThread || source.far()) return nullptr;
   try {
@@ -119,17 +119,17 @@ ScanFile::ScanFile(const ByteSource& source, bool cold) : source_(source), cold_
   const std::optional<int> fd = source.descriptor();
   if (!fd) return;
   if (cold) {
-    // Only clean pages can be dropped. Neither call can be relied on, and neither is: direct reads
-    // ask the device whatever the cache has.
+    // Only clean pages can be dropped. Neither call is reliable, and nothing relies on them: direct
+    // reads ask the device whatever is in the cache.
     (void)fdatasync(*fd);
     (void)posix_fadvise(*fd, 0, 0, POSIX_FADV_DONTNEED);
   }
-  // The same file once more, whatever stands under its name by now.
+  // Opens the same file again, whatever its name refers to by now.
   const std::string same = Cat("/proc/self/fd/", *fd);
   direct_ = Descriptor(open(same.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
 }
 
-// Bytes that the page cache had, without waiting for the disk.
+// Returns how many bytes the page cache had, without waiting for the disk.
 size_t ScanFile::ReadCached(uint64_t offset, std::span<std::byte> out) const {
   const std::optional<int> fd = source_.descriptor();
   if (!fd) return 0;
@@ -138,7 +138,8 @@ size_t ScanFile::ReadCached(uint64_t offset, std::span<std::byte> out) const {
   return got < 0 ? 0 : static_cast<size_t>(got);
 }
 
-// Bytes that came around the page cache; 0 when this file system or place cannot do it.
+// Returns how many bytes were read past the page cache; 0 if this file system or offset does not
+// allow it.
 size_t ScanFile::ReadDirect(uint64_t offset, std::span<std::byte> out) const {
   if (!direct_.valid()) return 0;
   const ssize_t got = pread(direct_.get(), out.data(), out.size(), static_cast<off_t>(offset));
@@ -149,7 +150,8 @@ Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
   const std::span<std::byte> whole = buffer.bytes();
   size_t done = cold_ ? 0 : ReadCached(offset, whole.first(wanted));
   if (done < wanted) {
-    // Direct reads start and end on pages; the buffer has room for the rest of the last one.
+    // Direct reads start and end at page boundaries; the buffer has room for the rest of the last
+    // page.
     const size_t from = done / kScanPage * kScanPage;
     const size_t size = AlignUp(wanted - from, kScanPage);
     const size_t direct = ReadDirect(offset + from, whole.subspan(from, size));

@@ -1,6 +1,6 @@
-// Reads a file once from front to back, to hash or compare it. What the page cache has is taken
-// from there; the rest comes straight from the disk. That saves a copy of every byte, and a scan of
-// a large distribution does not push out of memory what the machine works with.
+// Reads a file once from front to back, to hash or compare it. Bytes in the page cache are taken
+// from there; the rest comes straight from the disk. That saves a copy of every byte, and scanning
+// a large distribution does not evict what the machine is working with.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace moepack {
 
-// Offsets and lengths of direct reads are multiples of it.
+// Offsets and lengths of direct reads are multiples of this.
 inline constexpr size_t kScanPage = 4096;
 
 // Memory that starts on a page boundary, as direct reads need; its size is rounded up to whole
@@ -34,17 +34,16 @@ class PageBuffer {
   size_t size_;
 };
 
-// Move-only, used by one thread. Borrows the source; one without a descriptor is simply read.
+// Move-only, for one thread. Borrows the source; a source without a descriptor is simply read.
 class ScanFile {
  public:
-  // `cold`: what the page cache has is written to the device and dropped, and reads bypass the
-  // cache. Where the file system has no direct reads, dropping is all that can be done. Caches
-  // below the file system (of a disk, a host, a server) are out of reach.
+  // `cold`: cached pages are written to the device and dropped, and reads bypass the cache. If the
+  // file system has no direct reads, dropping is all that can be done. Caches below the file system
+  // (of a disk, a host, a server) are out of reach.
   explicit ScanFile(const ByteSource& source, bool cold = false);
 
   // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of
-  // ByteSource::ReadAt. REQUIRES: `offset` is a multiple of kScanPage, `wanted` fits into the
-  // buffer.
+  // ByteSource::ReadAt. REQUIRES: `offset` is a multiple of kScanPage, `wanted` fits in the buffer.
   Status Read(uint64_t offset, size_t wanted, PageBuffer& buffer);
   // The number of bytes that were read past the page cache.
   uint64_t direct_bytes() const { return direct_bytes_; }
@@ -56,11 +55,11 @@ class ScanFile {
   const ByteSource& source_;
   bool cold_;
   uint64_t direct_bytes_ = 0;
-  Descriptor direct_;  // not valid where there are no direct reads
+  Descriptor direct_;  // not valid if there are no direct reads
 };
 
-// SHA-256 of a whole source, read once from front to back; stops at an interrupt. `read`, if it is
-// not empty, is told how many bytes each step took.
+// SHA-256 of a whole source, read once from front to back; stops at an interrupt. `read`, if not
+// empty, is called with the number of bytes of each step.
 Result<std::string> Sha256Of(const ByteSource& source,
                              const std::function<void(uint64_t bytes)>& read = {});
 

@@ -1,5 +1,5 @@
-// Files that belong together, wherever they lie: a checkpoint, a distribution, a node. Whoever
-// reads them asks the tree, and nobody opens a path that it made of a name.
+// Files that belong together, wherever they are: a checkpoint, a distribution, a node. Code that
+// reads them asks the tree; nobody opens a path built from a name.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,38 @@
 
 namespace moepack {
 
-// What was asked of servers so far.
+// What servers have been asked for so far.
 struct Traffic {
   uint64_t requests = 0, bytes = 0;
 };
 
-// Names of files are relative to the tree, with '/' between parts. A tree has a rule of its own of
-// what may be opened; no rule allows a name that leads out of the tree by its spelling. Used by
+// File names are relative to the tree, with '/' between parts. Each tree has its own rule for what
+// may be opened; no rule allows a name whose spelling leads out of the tree. Safe to use from
 // several threads at once.
 class SourceTree {
  public:
   virtual ~SourceTree() = default;
 
-  // What messages call the tree: a directory or an address.
+  // The name of the tree in messages: a directory or an address.
   virtual const std::string& name() const = 0;
-  // What messages call a file of it, and how it opens as a ByteSource.
+  // The name of one of its files in messages and as a ByteSource.
   virtual std::string NameOf(const std::string& file) const = 0;
   // Names of the files directly in `folder` ("" is the tree itself) that end in `suffix`, sorted
-  // and without the folder; none when there is no such folder.
+  // and without the folder; none if there is no such folder.
   virtual Result<std::vector<std::string>> List(const std::string& folder,
                                                 std::string_view suffix) const = 0;
-  // A file that is there and cannot be looked up is an error: it must not pass for absent.
+  // A file that exists but cannot be looked up is an error: it must not count as absent.
   virtual Result<bool> Has(const std::string& file) const = 0;
-  // kNotFound for a file that is not there, kCorrupt for one that the tree's rule forbids.
+  // kNotFound for a missing file, kCorrupt for one that the tree's rule forbids.
   virtual Result<ByteSourcePtr> Open(const std::string& file) const = 0;
-  // Where a file, or the tree itself (""), lies on this machine: to link to it, and to tell it
-  // from an output. None for what lies elsewhere.
+  // Where a file, or the tree itself (""), is on this machine: for linking to it, and for
+  // distinguishing it from an output. No value for files elsewhere.
   virtual std::optional<std::filesystem::path> LocalPath(const std::string& file) const = 0;
 
-  // These files will all be opened soon: a tree that asks a server asks for several at once.
-  // Nothing is said of what is not there; opening it does.
+  // Announces that these files will all be opened soon: a tree that asks a server asks for several
+  // at once. Missing files are not reported here, but when they are opened.
   virtual void Expect(const std::vector<std::string>&) const {}
-  // None for a tree that asks no server.
+  // No value for a tree that asks no server.
   virtual std::optional<Traffic> traffic() const { return std::nullopt; }
 
   // More than `limit` bytes is kCorrupt.

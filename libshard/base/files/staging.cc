@@ -23,13 +23,13 @@ constexpr std::string_view kReplacedMark = ".replaced-";
 constexpr std::string_view kRemovedMark = ".removed-";
 constexpr int kLockAttempts = 1000;
 
-// Where its name is known before there is anything under it.
+// The name of the target even if nothing exists there yet.
 fs::path WholePath(const fs::path& target) {
   const fs::path path = fs::absolute(target).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
 }
 
-// The first line of the journal without its format; "" when there is none.
+// The first line of the journal without its format; "" if there is none.
 std::string JournalIdentity(const InsideDirectory& root) {
   const auto text = root.ReadText(kJournalName, kMaxJournal);
   if (!text || !text->starts_with(kJournalFormat)) return "";
@@ -48,8 +48,8 @@ bool IsOurName(const std::string& name) {
          TemporaryOf(name) == kJournalName;
 }
 
-// Whether a staging directory holds only what we put there. Without the lock, which goes last, it
-// is empty or has at least the journal.
+// Whether a staging directory holds only what we put there. It either contains at least the
+// journal, or, without the lock, which is removed last, it is empty.
 bool IsOurs(const InsideDirectory& root, const std::vector<InsideDirectory::Entry>& entries) {
   const bool known = std::all_of(entries.begin(), entries.end(), [](const auto& entry) {
     const bool directory = entry.name == kFilesName || IsRemoved(entry.name);
@@ -61,9 +61,9 @@ bool IsOurs(const InsideDirectory& root, const std::vector<InsideDirectory::Entr
   return known && (locked || entries.empty() || !JournalIdentity(root).empty());
 }
 
-// All but the lock; what it is not sure of stays. The files are moved aside before they are
-// removed: where there are no locks another run may be about to publish them, and only one of the
-// two gets them.
+// Removes everything but the lock; anything doubtful stays. The files are moved aside before they
+// are removed: without locks another run may be about to publish them, and only one of the two gets
+// them.
 Status RemoveContent(const InsideDirectory& root) {
   const std::string aside = Cat(kRemovedMark, getpid());
   SHARD_CHECK(root.Remove(aside));
@@ -114,7 +114,7 @@ Status StagingDirectory::Lock() {
                               ": lock: another process keeps removing it")};
 }
 
-// Makes the directory if need be and takes its lock. False when another process removed it
+// Makes the directory if necessary and takes its lock. False if another process removed it
 // meanwhile.
 Result<bool> StagingDirectory::TryLock() {
   const fs::path root = parent_->path() / RootName();
@@ -126,7 +126,7 @@ Result<bool> StagingDirectory::TryLock() {
   if (!opened) return std::move(opened).error();
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, opened->List());
   if (!IsOurs(*opened, entries)) {
-    // It may look strange while another process removes it.
+    // It may look foreign while another process is removing it.
     SHARD_TRY(const std::vector<InsideDirectory::Entry> again, opened->List());
     if (again != entries) return false;
     return Error{Code::kInvalidArgument,
@@ -144,7 +144,7 @@ Result<bool> StagingDirectory::TryLock() {
     return Error{Code::kIo, Cat(target_.string(), ": another process is writing it"),
                  "wait for it, or choose another output"};
   }
-  // Its last owner may have removed the lock, or all of the directory, between open and flock.
+  // Its last owner may have removed the lock, or the whole directory, between open and flock.
   SHARD_TRY(const Kind still, opened->KindOf(kLockName));
   if (still != Kind::kFile || !opened->IsStill(*parent_, RootName())) return false;
   root_ = std::move(opened).value();
@@ -178,17 +178,18 @@ StagingDirectory::StagingDirectory(StagingDirectory&& other) noexcept = default;
 
 StagingDirectory::~StagingDirectory() {
   if (!lock_.valid() || published_ || keep_ || InterruptRequested().load()) return;
-  // A run that was refused before it began leaves alone what an earlier one wrote.
+  // A run that was refused before it began does not touch what an earlier one wrote.
   if (!begun_ && !JournalIdentity(*root_).empty()) return;
   (void)Discard().has_value();
 }
 
-// The lock goes last, so that a run that is killed here leaves what the next one takes for ours.
+// The lock is removed last, so that the next run still recognises as ours what a run killed here
+// leaves behind.
 Status StagingDirectory::Discard() {
   published_ = true;
   SHARD_CHECK(RemoveContent(*root_));
   SHARD_CHECK(root_->Remove(kLockName));
-  // Another process may have made its own lock in it already.
+  // Another process may already have made its own lock in it.
   (void)parent_->RemoveEmptyDirectory(RootName()).has_value();
   return Ok();
 }
@@ -210,7 +211,7 @@ Status StagingDirectory::RemoveUnexpected() {
   return files_->FlushAll();
 }
 
-// `aside` is where the old one is then, "" if there was none.
+// Afterwards `aside` is where the old target is, or "" if there was none.
 Status StagingDirectory::RenameToTarget(bool replace, std::string& aside) {
   SHARD_TRY(const Kind kind, parent_->KindOf(Name()));
   if (kind != Kind::kNothing && replace && own_) {
@@ -249,7 +250,7 @@ Status StagingDirectory::MoveFiles(const std::vector<std::string>& names, bool r
   return Discard();
 }
 
-// All the work is done when publishing fails, so it is not thrown away.
+// All the work is done by the time publishing fails, so it is not thrown away.
 Status StagingDirectory::SayWhatIsKept(Status status) {
   if (status || published_) return status;
   keep_ = true;
@@ -267,7 +268,7 @@ Error StagingDirectory::OtherRun(std::string_view expected, std::string_view fou
 
 Status StagingDirectory::Publish(bool replace) {
   if (files_->IsStill(*root_, kFilesName)) return SayWhatIsKept(PublishDirectory(replace));
-  keep_ = true;  // what is there now is another run's
+  keep_ = true;  // what is there now belongs to another run
   return OtherRun("the directory that this run writes", "another or none");
 }
 

@@ -17,33 +17,34 @@ namespace moepack {
 
 // What an output may replace: only what moepack wrote.
 struct OwnOutput {
-  // An error unless the directory is ours and holds nothing else; the error names what is not ours.
+  // Returns an error unless the directory is ours and holds nothing else; the error names what is
+  // not ours.
   std::function<Status(const InsideDirectory&)> check;
-  // The files by which the check recognises it; they are removed last.
+  // The files by which the check recognises the output; they are removed last.
   std::vector<std::string> marks;
 };
 
 // A directory being written: `<target>.partial/files` until Publish renames it to the target.
-// Beside `files` lie a lock, so that a second process is refused (kIo), and a journal of finished
-// tensors, so that a killed run continues where it stopped if the identity of the run (a digest of
-// everything that determines the output bytes) is unchanged; otherwise what is there is discarded.
+// Beside `files` are a lock, so that a second process is refused (kIo), and a journal of finished
+// tensors, so that a killed run resumes where it stopped if the identity of the run (a digest of
+// everything that determines the output bytes) is unchanged. Otherwise the contents are discarded.
 // Nothing is written or removed through links.
 class StagingDirectory {
  public:
   // Takes the lock; until it is released nobody else writes this target. Repairs what a killed
-  // Publish left: `<target>.replaced-<pid>` becomes the target again if there is none, and is
-  // removed otherwise, both only if it is ours. Without `own`, nothing counts as ours.
+  // Publish left behind: `<target>.replaced-<pid>` becomes the target again if there is none, and
+  // is removed otherwise; in both cases only if it is ours. Without `own`, nothing counts as ours.
   static Result<StagingDirectory> Open(const fs::path& target,
                                        std::optional<OwnOutput> own = std::nullopt);
-  // Open and Begin, for a run that need not look at the target between the two.
+  // Open and Begin, for a run that need not look at the target in between.
   static Result<StagingDirectory> Start(const fs::path& target, const std::string& identity,
                                         std::optional<OwnOutput> own = std::nullopt);
   StagingDirectory(StagingDirectory&&) noexcept;
   StagingDirectory& operator=(StagingDirectory&&) = delete;
-  // Removes the directory unless it was published, kept, or the run was interrupted.
+  // Removes the directory unless it was published or kept, or the run was interrupted.
   ~StagingDirectory();
 
-  // Call it once, before anything is written: it continues the run of this identity, or discards
+  // Call it once, before anything is written: it resumes the run with this identity, or discards
   // what is there.
   Status Begin(const std::string& identity);
   bool resumed() const { return resumed_; }
@@ -53,26 +54,26 @@ class StagingDirectory {
   fs::path path() const { return files_->path(); }
   const InsideDirectory& files() const { return *files_; }
   const fs::path& target() const { return target_; }
-  // Says that this run writes `name`. Everything else in `files`, which an earlier run may have
+  // Declares that this run writes `name`. Everything else in `files`, which an earlier run may have
   // left, is removed before publishing.
   void Expect(const std::string& name) { expected_.insert(name); }
   // Expects one file and writes it.
   Status WriteText(const std::string& name, std::string_view text);
   void Keep() { keep_ = true; }
 
-  // Flushes, renames to the target, removes the rest. With `replace`, what was at the target is
+  // Flushes, renames to the target, removes the rest. With `replace`, an existing target is
   // replaced if it is ours; it is moved aside first and deleted last. Otherwise an existing target
   // is an error. After an error here the directory is kept.
   Status Publish(bool replace);
-  // The same for staged files that go beside each other into the target's directory, under their
-  // own names: a single file, or the parts of a split set, of which the first comes last.
+  // The same for staged files that go side by side into the target's directory under their own
+  // names: a single file, or the parts of a split set, whose first part is moved last.
   Status PublishFiles(const std::vector<std::string>& names, bool replace);
   // The same for files that go into an existing directory; the caller then publishes the file that
   // lists them and calls Discard.
   Status MoveInto(const InsideDirectory& directory, const std::vector<std::string>& names);
   Status Discard();
 
-  // What a user should know about files that were left behind.
+  // What the user should know about files that were left behind.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

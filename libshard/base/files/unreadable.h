@@ -1,4 +1,4 @@
-// What a writer says instead of writing something that its own reader would refuse.
+// The error with which a writer refuses to write something that its own reader would refuse.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Base64 as RFC 4648, section 4 has it.
+// Base64 as defined in RFC 4648, section 4.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@ namespace moepack {
 // "any carnal" -> "YW55IGNhcm5hbA==".
 std::string EncodeBase64(std::string_view bytes);
 // The reverse. No value for text that is not whole groups of four, has other characters, or has '='
-// anywhere but at its end. Bits behind the last byte are not looked at.
+// anywhere but at its end. Unused bits after the last byte are ignored.
 std::optional<std::string> DecodeBase64(std::string_view text);
-// The same for the one spelling that EncodeBase64 gives: no value for any other.
+// The same, but only for the one spelling that EncodeBase64 produces: no value for any other.
 std::optional<std::string> DecodeExactBase64(std::string_view text);
 
 }  // namespace moepack

@@ -23,10 +23,10 @@ std::array<std::string, 256> MakeAlphabet() {
   return alphabet;
 }
 
-// The largest point of the alphabet is U+0143.
+// The largest code point of the alphabet is U+0143.
 constexpr size_t kPoints = 0x144;
 
-// By point: the byte that it stands for, or -1.
+// By code point: the byte that it stands for, or -1.
 std::array<int, kPoints> MakeBytes() {
   std::array<int, kPoints> bytes;
   bytes.fill(-1);

@@ -10,9 +10,9 @@
 
 namespace moepack {
 
-// One argument of Cat: text, a character, an integer, a truth value (1 or 0), or a floating-point
-// number, of which six significant digits are shown as by printf's %g. Borrows text; lives as long
-// as the call.
+// One argument of Cat: text, a character, an integer, a boolean (1 or 0), or a floating-point
+// number, shown with six significant digits like printf's %g. Borrows text; lives as long as the
+// call.
 class CatPart {
  public:
   CatPart(std::string_view text) : text_(text) {}

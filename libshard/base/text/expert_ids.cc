@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-using IdRange = std::pair<uint32_t, uint32_t>;  // first and last id, both included
+using IdRange = std::pair<uint32_t, uint32_t>;  // first and last id, inclusive
 
 std::string_view Trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -39,8 +39,8 @@ Result<IdRange> ParseRange(const std::string& where, std::string_view text, uint
   return IdRange{first, last};
 }
 
-// The layer that a key other than "*" names. Only the spelling that std::to_string gives is taken,
-// so that two keys cannot mean one layer.
+// The layer that a key other than "*" names. Only the spelling of std::to_string is accepted, so
+// that two keys cannot mean one layer.
 Result<uint32_t> ParseLayerKey(const std::string& where, const std::string& key,
                                const LayerCounts& layers) {
   const std::optional<uint64_t> layer = ParseUint(key);
@@ -87,7 +87,7 @@ Result<ExpertIds> ParseIds(const std::string& where, std::string_view text, uint
     SHARD_TRY(const IdRange range, ParseRange(where, Trim(piece), limit));
     ranges.push_back(range);
   }
-  // Ranges are compared before they are expanded: repeated ones cost no memory.
+  // Ranges are compared before they are expanded, so repeated ones cost no memory.
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].first <= ranges[i - 1].second)
@@ -163,7 +163,7 @@ Result<LayerExperts> LayerExpertsFromJson(const std::string& where, const Json& 
       SHARD_TRY(out[layer], IdsFromJson(Cat(where, ": layer ", layer), *all, count));
     }
   }
-  // A layer named with "" has been kept so far to hide it from "*".
+  // A layer named with "" was kept until now to hide it from "*".
   std::erase_if(out, [](const auto& layer) { return layer.second.empty(); });
   return out;
 }

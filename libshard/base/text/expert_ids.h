@@ -17,10 +17,10 @@ using ExpertIds = std::vector<uint32_t>;
 // Layer -> ids. A layer without ids is absent or empty; both mean the same.
 using LayerExperts = std::map<uint32_t, ExpertIds>;
 
-// "0-42,97"; "" for none.
+// "0-42,97"; "" for no ids.
 std::string FormatIds(const ExpertIds& ids);
-// Accepts single ids and ranges in any order, spaces around commas; refuses duplicates, reversed
-// ranges and more than `limit` as an id. `where` names the place in errors.
+// Accepts single ids and ranges in any order, with spaces around commas; refuses duplicates,
+// reversed ranges and more than `limit` as an id. `where` names the place in errors.
 Result<ExpertIds> ParseIds(const std::string& where, std::string_view text, uint32_t limit);
 
 ExpertIds Union(const ExpertIds& a, const ExpertIds& b);
@@ -32,8 +32,8 @@ uint64_t CountIds(const LayerExperts& experts_by_layer);
 // Layer number -> number of experts, for every MoE layer of the model.
 using LayerCounts = std::map<uint32_t, uint32_t>;
 
-// {"*": "0-5"} when all layers of `layers` hold the same ids, else one key per non-empty layer; {}
-// for none.
+// {"*": "0-5"} if all layers of `layers` hold the same ids, otherwise one key per non-empty layer;
+// {} for none.
 Json LayerExpertsToJson(const LayerExperts& experts_by_layer, const LayerCounts& layers);
 // "*" stands for every layer that has no key of its own. Refuses layers without experts and ids out
 // of range.

@@ -1,5 +1,5 @@
-// Expert ids where nearly always there are none, kept in eight bytes: a large model has hundreds of
-// thousands of tensors.
+// Expert ids for places where there are almost never any, stored in eight bytes: a large model has
+// hundreds of thousands of tensors.
 #pragma once
 
 #include <memory>

@@ -17,16 +17,17 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxParserMessage = 240;
 
-// The keys of one object seen so far, as 128-bit hashes: a duplicate is always found, and two
-// different keys that collide (which takes intent) only refuse a document that nobody wrote in good
-// faith. Most objects are small: a list first, a table with open addressing beyond that.
+// The keys of one object seen so far, as 128-bit hashes. A duplicate is always found. Two different
+// keys that collide, which takes intent, only cause the rejection of a document that nobody wrote
+// in good faith. Most objects are small, so it starts as a list and grows into a table with open
+// addressing.
 class KeySet {
  public:
   void Clear() {
     count_ = 0;
     if (table_.room() > 0) table_ = ProbeTable<KeyHash>(kFree);
   }
-  // False if `key` was there already.
+  // Returns false if `key` was there already.
   bool Add(const std::string& key) {
     const KeyHash hash = HashOfKey(key);
     if (count_ < few_.size()) {
@@ -82,8 +83,8 @@ class StrictGate {
   bool number_integer(int64_t number) { return Take(events_.Negative(number)); }
   bool number_unsigned(uint64_t number) { return Take(events_.Unsigned(number)); }
   bool number_float(double number, const std::string& text) {
-    // The parser turns integers beyond 64 bits into floating point; that would lose digits
-    // silently.
+    // The parser turns integers beyond 64 bits into floating point, which would silently lose
+    // digits.
     if (text.find_first_of(".eE") == std::string::npos) {
       return Refuse(Cat("expected an integer of at most 64 bits, found ", text.substr(0, 40)));
     }
@@ -116,7 +117,8 @@ class StrictGate {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without the bracket.
     std::string text = problem.what();
     if (const size_t end = text.find("] "); end != std::string::npos) text.erase(0, end + 2);
-    // It shows the text where it stopped, with all control characters written out but this one.
+    // The message shows the text where the parser stopped, with all control characters escaped
+    // except this one.
     std::replace(text.begin(), text.end(), '\x7f', '?');
     return Refuse(text.substr(0, kMaxParserMessage));
   }
@@ -143,7 +145,7 @@ class StrictGate {
   std::optional<Error> failure_;
 };
 
-// Builds a document. `open_` holds the objects and arrays that are not closed yet; the innermost is
+// Builds a document. `open_` holds the objects and arrays that are not closed yet, the innermost
 // last.
 class DocumentBuilder : public JsonEvents {
  public:
@@ -187,7 +189,7 @@ class DocumentBuilder : public JsonEvents {
     } else if (open_.back().value.is_array()) {
       open_.back().value.push_back(std::move(value));
     } else {
-      // Keys are known to be distinct: append without the linear search of operator[].
+      // Keys are known to be distinct, so append without the linear search of operator[].
       auto& object = open_.back().value.get_ref<Json::object_t&>();
       object.push_back({std::move(key_), std::move(value)});
     }
@@ -200,8 +202,8 @@ class DocumentBuilder : public JsonEvents {
   Json root_;
 };
 
-// What the parser skips without a word: it takes a NUL for the end of the text, whatever stands
-// behind it, and a byte order mark for nothing.
+// Rejects what the parser silently skips: it takes a NUL as the end of the text, whatever follows,
+// and ignores a byte order mark.
 Status CheckWholeText(const std::string& where, std::string_view text) {
   if (const size_t at = text.find('\0'); at != std::string_view::npos) {
     return Error{Code::kCorrupt,

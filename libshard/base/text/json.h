@@ -1,5 +1,6 @@
-// Strict JSON: nlohmann's SAX parser behind one gate that refuses duplicate keys, bad UTF-8, depth
-// over 32, numbers that are not finite or do not fit into 64 bits, and anything after the document.
+// Strict JSON: nlohmann's SAX parser behind one gate that refuses duplicate keys, bad UTF-8,
+// nesting deeper than 32, numbers that are not finite or do not fit in 64 bits, and anything after
+// the document.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace moepack {
 // A parsed document; objects keep the order of their keys.
 using Json = nlohmann::ordered_json;
 
-// The events that a streaming reader gets. Return an error to stop; it reaches the caller of
-// StreamJson unchanged.
+// The events that a streaming reader gets. Return an error to stop; it is passed unchanged to the
+// caller of StreamJson.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
@@ -40,15 +41,15 @@ Result<Json> ParseJson(const std::string& where, std::string_view text);
 // Reads and parses a file of at most `limit` bytes.
 Result<Json> ReadJsonFile(const std::string& path, uint64_t limit = 256u << 20);
 
-// The text of an optional member; "" if it is absent or no text.
+// The text of an optional member; "" if it is absent or not a string.
 std::string TextMember(const Json& object, const char* key);
 
 // Writes two spaces of indentation, LF and a final newline. Arrays of scalars stay on one line, and
 // keys keep their order.
 std::string WriteJson(const Json& document);
 
-// Typed access to the fields of one object, with errors "<where>: <key>: expected <type>, found
-// <value>". Borrows the object. Absent or null optional fields give the fallback.
+// Typed access to the fields of one object, with errors like "<where>: <key>: expected <type>,
+// found <value>". Borrows the object. Absent or null optional fields give the fallback.
 class JsonFields {
  public:
   JsonFields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {}

@@ -4,7 +4,7 @@
 
 namespace moepack {
 
-// Every value but the first follows one of these, or is closed behind an opening bracket.
+// Every value but the first follows one of these characters, or is closed after an opening bracket.
 Status CheckJsonValues(const std::string& where, std::string_view text, size_t most) {
   size_t values = 1;
   bool quoted = false;

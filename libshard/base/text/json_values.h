@@ -1,5 +1,5 @@
-// How much a JSON document would take in memory, before it is parsed: a document of tiny values is
-// some twenty times as large as its text.
+// Estimates how much memory a JSON document would take before it is parsed: a document of tiny
+// values takes some twenty times the size of its text.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace moepack {
 
 // kCorrupt when `text` has more than `most` values: scalars, keys, objects and arrays. For text
-// that is not JSON the count means nothing; the parser refuses it.
+// that is not JSON the count is meaningless; the parser refuses such text.
 Status CheckJsonValues(const std::string& where, std::string_view text, size_t most);
 
 }  // namespace moepack

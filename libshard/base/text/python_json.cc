@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::string_view kInfinity = "Infinity";
 
-// Length of the bare word Infinity or -Infinity at the start of `text`, 0 if there is none.
+// The length of the bare word Infinity or -Infinity at the start of `text`; 0 if there is none.
 size_t InfinityLength(std::string_view text) {
   const size_t sign = text.starts_with('-') ? 1 : 0;
   return text.substr(sign).starts_with(kInfinity) ? sign + kInfinity.size() : 0;
 }
 
-// Whether a colon follows: keys are strings, and a bare word in the place of one is an error.
+// Whether a colon follows: keys are strings, and a bare word as a key is an error.
 bool IsKey(std::string_view behind) {
   const size_t at = behind.find_first_not_of(" \t\n\r");
   return at != std::string_view::npos && behind[at] == ':';
@@ -60,7 +60,7 @@ std::string WritePythonJson(const Json& document) {
   for (const std::string& word : {Cat('"', kInfinity, '"'), Cat("\"-", kInfinity, '"')}) {
     for (size_t at = 0; (at = text.find(word, at)) != std::string::npos;) {
       const bool is_key = text.compare(at + word.size(), 1, ":") == 0;
-      // Behind a backslash the quote is one inside a string and opens none.
+      // After a backslash, the quote belongs to a string and does not open one.
       const bool opens = at == 0 || text[at - 1] != '\\';
       if (opens && !is_key) text.replace(at, word.size(), word.substr(1, word.size() - 2));
       at += word.size() - 2;

@@ -9,8 +9,8 @@
 namespace moepack {
 
 // Infinity and -Infinity become strings, which are an error only where we expect a number
-// (time_step_limit of Nemotron-3-Super has one). NaN is always a mistake and is refused. Everything
-// else is as in ParseJson.
+// (time_step_limit of Nemotron-3-Super has one). NaN is always a mistake and is refused. Otherwise
+// the same as ParseJson.
 Result<Json> ParsePythonJson(const std::string& where, std::string_view text);
 
 // Like WriteJson, but writes those strings as bare words again.

@@ -22,7 +22,7 @@ void AppendHex(std::string_view bytes, std::string& out) {
   }
 }
 
-// Appends every character, escaped if it must not be shown; `keep` lists those that stay anyway.
+// Appends every character, escaped if it must not be shown; characters in `keep` are never escaped.
 void AppendShown(std::string_view text, std::string_view keep, std::string& out) {
   while (!text.empty()) {
     const auto plain = std::find_if_not(text.begin(), text.end(), IsPlainAscii);
@@ -42,7 +42,7 @@ void AppendShown(std::string_view text, std::string_view keep, std::string& out)
   }
 }
 
-// printf's own escapes in single quotes: nothing but letters, digits, spaces and \nnn.
+// Escapes for printf in single quotes: nothing but letters, digits, spaces and \nnn.
 std::string PrintfWord(std::string_view text) {
   std::string out = "\"$(printf '";
   for (const char c : text) {
@@ -57,8 +57,8 @@ std::string PrintfWord(std::string_view text) {
   return out + "')\"";
 }
 
-// The runner of GitHub's workflows reads commands from every line of a log: "::error::" where it
-// begins the line, "##[error]" anywhere.
+// GitHub's workflow runner reads commands from every line of a log: "::error::" at the start of a
+// line, "##[error]" anywhere.
 void DisarmCommands(std::string& text) {
   constexpr std::string_view kColon = "\\x3a", kBracket = "\\x5b";
   const size_t start = text.find_first_not_of(" \t\n");

@@ -1,5 +1,5 @@
-// Escapes text that is not ours - names and values from files, paths and words that users gave -
-// for a terminal, a shell, a workflow log or a page. Nothing may print such text raw.
+// Escapes text that is not ours (names and values from files, paths and words given by users) for a
+// terminal, a shell, a workflow log or a page. Nothing may print such text raw.
 #pragma once
 
 #include <string>
@@ -9,18 +9,19 @@
 namespace moepack {
 
 // `text` on one line, for cells of tables and for messages: control characters and bytes that are
-// not UTF-8 are escaped as in \x1b, and so is what would begin a workflow command in a GitHub log.
-// Everything else is unchanged. Applying it twice is the same as applying it once.
+// not UTF-8 are escaped as in \x1b, and so is anything that would begin a workflow command in a
+// GitHub log. Everything else is unchanged. Applying it twice gives the same result as applying it
+// once.
 std::string Shown(std::string_view text);
-// For whole reports, whose lines are ours: newlines, tabs and workflow commands stay too.
+// For whole reports, whose lines are ours: newlines, tabs and workflow commands are kept, too.
 std::string ShownLines(std::string_view text);
-// `text` in double quotes, as Shown has it, cut at 200 bytes and with quotes escaped: names from
-// hostile files get into messages only through this.
+// `text` in double quotes, as Shown escapes it, cut at 200 bytes and with quotes escaped. Names
+// from hostile files enter messages only through this.
 std::string Quoted(std::string_view text);
 
 // Quote a word and a whole command line so that /bin/sh reads them back. Bytes that a terminal acts
-// on are made by a printf in the line, so that the line itself holds none (and a word loses
-// newlines at its end).
+// on are produced by a printf in the line, so that the line itself contains none (and a word loses
+// trailing newlines).
 std::string ShellWord(std::string_view text);
 std::string ShellCommand(const std::vector<std::string>& words);
 

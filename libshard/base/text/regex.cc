@@ -88,7 +88,7 @@ Result<Regex> Regex::Compile(std::string_view pattern, const RegexOptions& optio
                  Cat("regular expression ", Quoted(pattern),
                      ": expected a valid one, found at byte ", offset, ": ", MessageOf(error))};
   }
-  // Where there is no compiler for the machine, pcre2_match interprets.
+  // If PCRE2 has no compiler for the machine, pcre2_match interprets.
   if (options.machine_code) pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);
   return Regex(std::move(compiled));
 }

@@ -120,7 +120,7 @@ std::optional<uint64_t> ParseBytes(std::string_view text) {
   uint64_t bytes = 0, part = 0;
   if (__builtin_mul_overflow(*whole, *unit, &bytes)) return std::nullopt;
   if (point == number.size()) return bytes;
-  // A fraction of at most three digits times the largest unit, 2^50, is no overflow.
+  // A fraction of at most three digits times the largest unit, 2^50, does not overflow.
   const std::string_view digits = number.substr(point + 1);
   const auto fraction = ParseUint(digits);
   if (!fraction || digits.size() > 3 || *unit == 1) return std::nullopt;

@@ -1,5 +1,5 @@
-// Text for messages and tables: sizes and ranges of digits; and Cat and Quoted, which stand in
-// nearly every message.
+// Text for messages and tables: sizes and ranges of digits. It includes Cat and Quoted, which
+// nearly every message uses.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace moepack {
 
-// 1536 -> "1.5 kB". Powers of 1000, as disks and `ls` of registries count; three digits.
+// 1536 -> "1.5 kB". Powers of 1000, as disks and registries count; three digits.
 std::string FormatBytes(uint64_t bytes);
 // 1234567 -> "1,234,567".
 std::string FormatCount(uint64_t count);
@@ -24,12 +24,12 @@ std::string FormatParameters(uint64_t count);
 std::string FormatShare(double share);
 // 7 with 3 digits -> "007".
 std::string ZeroPadded(uint64_t number, size_t digits);
-// {1, 2, 48} of shape [1, 2, 48].
+// {1, 2, 48} -> the text of the shape [1, 2, 48].
 std::string FormatShape(const std::vector<uint64_t>& shape);
 
 // "64M", "64MB", "64MiB", "1.5g", "4096" -> bytes; M and MB are 1000^2, MiB is 1024^2. At most
-// three digits may follow a point; what is less than a byte is dropped. No value for text that is
-// not a size.
+// three digits may follow a point; fractions of a byte are dropped. No value for text that is not a
+// size.
 std::optional<uint64_t> ParseBytes(std::string_view text);
 // Accepts decimal digits only, without a sign; no value on overflow.
 std::optional<uint64_t> ParseUint(std::string_view text);
@@ -37,8 +37,7 @@ std::optional<uint64_t> ParseUint(std::string_view text);
 std::string Lower(std::string_view text);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> Split(std::string_view text, char separator);
-// Hexadecimal, lower case, two digits per byte.
-// What a path ends in: "c" of "a/b/c".
+// Hexadecimal, lower case, two digits per byte. The last part of a path: "c" of "a/b/c".
 std::string FileName(const std::string& path);
 std::string Hex(const unsigned char* data, size_t size);
 

@@ -6,7 +6,7 @@
 namespace moepack {
 namespace {
 
-// Bytes of the character that starts with `lead`, 0 for what starts none.
+// The length in bytes of the character that starts with `lead`; 0 if it does not start one.
 size_t LengthOf(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   if (byte < 0x80) return 1;

@@ -1,6 +1,6 @@
 // Ling and Ring (BailingMoE): one projection for queries, keys and values, which llama.cpp's rope
-// wants apart and permuted; softmax scores, shared experts; the columns of the head may have to be
-// divided by their lengths (norm_head).
+// needs separated and permuted; softmax scores and shared experts. The columns of the head may have
+// to be divided by their lengths (norm_head).
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
@@ -34,7 +34,7 @@ Result<bool> HasNormHead(const HfConfig& config) {
   return norm.value_or(false);
 }
 
-// A head that is the embedding would have to be two different matrices.
+// A head that is also the embedding would have to be two different matrices.
 Status Check(const HfConfig& config, const HfShape&, const std::vector<GgufTensor>& tensors) {
   SHARD_TRY(const bool norm, HasNormHead(config));
   const auto head = std::find_if(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {

@@ -15,8 +15,7 @@ constexpr std::string_view kDefaults =
     R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "first_k_dense_replace": 0,
         "num_shared_experts": 1, "partial_rotary_factor": 0.5})";
 
-// The width of the shared experts together; the runtime multiplies what the key says by their
-// number.
+// The total width of the shared experts; the runtime multiplies the key's value by their number.
 Result<uint32_t> SharedWidth(const HfConfig& config, uint32_t width, uint32_t count) {
   const ConfigKeys key = {"moe_shared_expert_intermediate_size"};
   SHARD_TRY(const std::optional<uint32_t> all, config.FindU32(key));

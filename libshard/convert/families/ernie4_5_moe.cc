@@ -1,6 +1,6 @@
-// ERNIE-4.5 (text): experts from some layer on, perhaps in every n-th only; softmax scores with a
-// selection bias of shape [1, experts]; shared experts in the smaller model only. Its own rope
-// rotates neighbours, so no rows move.
+// ERNIE-4.5 (text): experts from some layer on, possibly only in every n-th; softmax scores with a
+// selection bias of shape [1, experts]; shared experts only in the smaller model. Its rope rotates
+// neighbouring values, so no rows move.
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
@@ -16,9 +16,9 @@ namespace {
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 500000, "rms_norm_eps": 1e-5, "moe_intermediate_size": 1536,
         "moe_layer_start_index": 1, "moe_layer_interval": 1})";
-constexpr uint32_t kUsualShared = 2;  // where there are shared experts and the config is silent
+constexpr uint32_t kUsualShared = 2;  // if there are shared experts and the config does not say
 
-// Which layers have experts, as the runtime works it out.
+// Which layers have experts, computed as the runtime does.
 Result<std::vector<bool>> LayersWithExperts(const HfConfig& config, const HfShape& shape) {
   SHARD_TRY(const uint32_t first, config.U32({"moe_layer_start_index"}));
   SHARD_TRY(const uint32_t interval, config.U32({"moe_layer_interval"}));

@@ -8,7 +8,7 @@ namespace moepack {
 Result<GgufModel> ConvertBailingMoe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertBailingMoeV2(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertDeepseekV2(const MoeModel& model, const ConvertOptions& options);
-// Also Kimi-K2 and K2.5.
+// Also handles Kimi-K2 and K2.5.
 Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertDots1(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertErnie45Moe(const MoeModel& model, const ConvertOptions& options);

@@ -1,13 +1,12 @@
-// What GLM's families share.
+// Code shared by the GLM families.
 #pragma once
 
 #include "libshard/convert/hf_family.h"
 
 namespace moepack {
 
-// Its special tokens, the pre-tokenizer's name, and blocks for multi-token prediction, which are
-// kept: eh_proj, enorm, hnorm, and what they may have of their own beside the model's
-// (embed_tokens, shared_head).
+// Adds the special tokens, the pre-tokenizer's name, and blocks for multi-token prediction, which
+// are kept: eh_proj, enorm, hnorm, and their own copies of embed_tokens and shared_head, if any.
 void AddGlmRules(HfFamily& family);
 
 }  // namespace moepack

@@ -15,7 +15,8 @@ namespace {
 constexpr std::string_view kDefaults =
     R"({"rms_norm_eps": 1e-6, "rope_theta": 10000, "embedding_multiplier": 1,
         "logits_scaling": 1, "residual_multiplier": 1, "attention_multiplier": 1})";
-// llama.cpp's converter knows the small Granite models, which want no beginning of text, by it.
+// llama.cpp's converter uses it to recognise the small Granite models, which need no
+// beginning-of-text token.
 constexpr uint64_t kSmallVocabulary = 49152;
 
 Result<uint32_t> SharedWidth(const HfConfig& config) {
@@ -45,7 +46,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-// The runtime asks for the shared experts exactly when the config has a width for them.
+// The runtime requires the shared experts exactly if the config gives a width for them.
 Status CheckShared(const HfConfig& config, const HfShape& shape,
                    const std::vector<GgufTensor>& tensors) {
   SHARD_TRY(const uint32_t width, SharedWidth(config));
@@ -69,7 +70,7 @@ Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabul
   return Ok();
 }
 
-// Gate and up above each other in input_linear.
+// Gate and up are stacked in input_linear.
 void AddMlpRows(HfFamily& family, const std::string& from, const std::string& kind, bool optional) {
   const auto add = [&](const char* source, const char* target, RowOrder order) {
     family.rows.push_back({Cat("layers.{L}.", from, source, "_linear.weight"),

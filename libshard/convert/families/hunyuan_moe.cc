@@ -1,5 +1,5 @@
-// Hunyuan-A13B: experts in every layer beside a shared MLP, norms on queries and keys behind the
-// rope, and a config that says the same number for every layer.
+// Hunyuan-A13B: experts in every layer beside a shared MLP, norms on queries and keys after the
+// rope, and a config that repeats the same number for every layer.
 #include <algorithm>
 #include <cmath>
 
@@ -14,8 +14,8 @@ namespace {
 // Source: transformers' HunYuanMoEV1Config.
 constexpr std::string_view kDefaults = R"({"rope_theta": 10000, "rms_norm_eps": 1e-5})";
 
-// The only scaling that llama.cpp's converter knows: the base grows with `alpha`, and the context
-// is 256k whatever the config says.
+// The only scaling that llama.cpp's converter supports: the base grows with `alpha`, and the
+// context is 256k whatever the config says.
 constexpr float kAlpha = 1000, kBase = 10000;
 constexpr uint32_t kContext = 256 * 1024;
 
@@ -46,7 +46,7 @@ Status AddRope(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-// What the runtime has in no other form.
+// Checks what the runtime supports in no other form.
 Status CheckShape(const HfConfig& config, const HfShape& shape) {
   for (const char* flag : {"use_cla", "use_mla"}) {
     SHARD_TRY(const std::optional<bool> value, config.FindBool({flag}));
@@ -76,7 +76,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return AddRope(config, shape, keys);
 }
 
-// llama.cpp's converter sets the id of this text, whatever the files say.
+// llama.cpp's converter uses the id of this text, whatever the files say.
 Status AddTokenizerKeys(const TokenizerFiles& /*files*/, const Vocabulary& vocabulary,
                         GgufMetadata& metadata) {
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {

@@ -1,5 +1,5 @@
 // MiniMax-M2, M2.5 and M2.7: norms over whole queries and keys, sigmoid scores with a selection
-// bias, w1 the gate, w3 up, w2 down, experts in every layer.
+// bias, experts in every layer; w1 is gate, w3 is up, w2 is down.
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 
@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 5000000, "rms_norm_eps": 1e-6, "head_dim": 128})";
 
-// As the class has it: rotary_dim, else a part of the head, else all of it.
+// As in the config class: rotary_dim, otherwise a part of the head, otherwise all of it.
 Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {
   SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({"rotary_dim"}));
   if (size) return *size;
@@ -21,7 +21,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const uint32_t rotated, RotatedSize(config, shape));
   keys.U32("rope.dimension_count", rotated);
   SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
-  // The first sizes the experts, the second has to be there.
+  // The first gives the experts' size; the second must be present.
   keys.U32("feed_forward_length", width);
   keys.U32("expert_feed_forward_length", width);
   return Ok();

@@ -1,4 +1,4 @@
-// Architectures in which some layers have experts and the others a dense feed-forward part.
+// Architectures in which some layers have experts and the others have a dense feed-forward part.
 #pragma once
 
 #include <string>
@@ -8,27 +8,28 @@
 
 namespace moepack {
 
-// Rows of both kinds of layers, all of them optional, since a layer has those of one kind.
+// Rows for both kinds of layers. All are optional, because a layer has only those of its kind.
 struct MixedRows {
   std::string at;      // "layers.{L}.mlp."
   const char* router;  // below it: "gate"
   const char* shared;  // "shared_experts"
-  bool fused = true;   // experts also as newer transformers save them (AddFusedExpertRows)
+  bool fused = true;   // experts can also be as newer transformers save them (AddFusedExpertRows)
 };
 // {gate,up,down}_proj of a dense layer; router, experts and shared expert of the others.
 void AddMixedRows(HfFamily& family, const MixedRows& rows);
 
-// A row of one kind of layers.
+// Adds a row that only one kind of layer has.
 void AddOptionalRow(HfFamily& family, const std::string& source, const std::string& target);
-// What a block for multi-token prediction has beside a decoder layer: eh_proj, enorm, hnorm, and
-// what it may have of its own beside the model's (embed_tokens, shared_head).
+// What a block for multi-token prediction has in addition to a decoder layer: eh_proj, enorm,
+// hnorm, and its own copies of embed_tokens and shared_head, if any.
 void AddNextTokenRows(HfFamily& family);
 
-// first_k_dense_replace, else the leading "dense" of mlp_layer_types, else 0.
+// first_k_dense_replace, otherwise the number of leading "dense" entries of mlp_layer_types,
+// otherwise 0.
 Result<uint32_t> LeadingDense(const HfConfig& config);
 
-// Blocks that the runtime takes for layers with experts must have all kinds of tensors that it then
-// needs, and none of the other kind; kCorrupt otherwise.
+// Blocks that the runtime treats as layers with experts must have all the tensors it then needs,
+// and none of the other kind; kCorrupt otherwise.
 struct MixedLayers {
   std::vector<bool> moe;        // per block
   bool selection_bias = false;  // exp_probs_b
@@ -36,7 +37,8 @@ struct MixedLayers {
 };
 Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
                         const std::vector<GgufTensor>& tensors);
-// The same where only leading layers are dense, and blocks for multi-token prediction are not.
+// The same for models where only the leading layers are dense, and blocks for multi-token
+// prediction are not.
 Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
                          const std::vector<GgufTensor>& tensors);
 

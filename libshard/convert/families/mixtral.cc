@@ -1,5 +1,5 @@
-// Mixtral is architecture "llama" with experts: queries and keys permuted for its rope, w1 the
-// gate, w3 up, w2 down.
+// Mixtral is architecture "llama" with experts: queries and keys are permuted for its rope; w1 is
+// gate, w3 is up, w2 is down.
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
@@ -8,7 +8,7 @@
 namespace moepack {
 namespace {
 
-// Of transformers' MixtralConfig.
+// Source: transformers' MixtralConfig.
 constexpr std::string_view kDefaults = R"({"num_key_value_heads": 8, "num_experts_per_tok": 2})";
 
 constexpr float kDefaultTheta = 1e6f;  // transformers' MixtralConfig
@@ -42,7 +42,7 @@ Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& op
     family.rows.push_back({Cat("layers.{L}.", gate, ".weight"), "blk.{L}.ffn_gate_inp.weight"});
   }
   AddExpertRows(family, "layers.{L}.block_sparse_moe.experts.", {"w1", "w3", "w2"});
-  // As transformers 5 saves it.
+  // The form that transformers 5 saves.
   AddFusedExpertRows(family, "layers.{L}.mlp.experts.");
   return ConvertHf(model, family, options);
 }

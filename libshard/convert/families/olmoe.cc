@@ -8,7 +8,7 @@ namespace {
 
 // Source: transformers' OlmoeConfig.
 constexpr std::string_view kDefaults = R"({"rms_norm_eps": 1e-5, "rope_theta": 10000})";
-// llama.cpp's converter writes this one whatever the config says.
+// llama.cpp's converter writes this value whatever the config says.
 constexpr float kEpsilon = 1e-5f;
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {

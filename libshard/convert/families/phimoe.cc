@@ -1,6 +1,6 @@
 // Phi-3.5-MoE: Mixtral's expert names, biases everywhere, and rope factors for short and long texts
-// as tensors. The runtime uses RMS norms where the model was trained with LayerNorm, and routes by
-// softmax instead of the model's sparse mixer; that cannot be said in a GGUF.
+// as tensors. The runtime uses RMS norms although the model was trained with LayerNorm, and routes
+// by softmax instead of the model's sparse mixer; a GGUF cannot express that.
 #include <cmath>
 
 #include "libshard/base/text/text.h"
@@ -13,9 +13,9 @@ namespace {
 // Source: transformers' PhimoeConfig.
 constexpr std::string_view kDefaults =
     R"({"rms_norm_eps": 1e-5, "rope_theta": 1e6, "partial_rotary_factor": 1})";
-constexpr float kAddedScore = -1000;  // of tokens that were added, as llama.cpp's converter has it
+constexpr float kAddedScore = -1000;  // score of added tokens, as in llama.cpp's converter
 
-// Texts up to this length were trained before the context was extended.
+// The length of texts the model was trained on before its context was extended.
 Result<uint32_t> OriginalLength(const HfConfig& config, const HfConfig& rope, uint32_t length) {
   SHARD_TRY(std::optional<uint32_t> original, rope.FindU32({"original_max_position_embeddings"}));
   if (!original) {
@@ -55,7 +55,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-// SentencePiece, where tokenizer.json may know of added tokens that nothing else names.
+// SentencePiece, but tokenizer.json may have added tokens that nothing else names.
 Result<Vocabulary> ReadVocabulary(const VocabularyRequest& request) {
   SHARD_TRY(Vocabulary vocabulary, ReadSentencePieceOrBpe(request));
   if (vocabulary.scores.empty()) return vocabulary;
@@ -68,7 +68,7 @@ Result<Vocabulary> ReadVocabulary(const VocabularyRequest& request) {
 
 void AddRows(HfFamily& family) {
   const auto add = [&](const std::string& source, const std::string& target) {
-    // The runtime asks for the biases too.
+    // The runtime requires the biases, too.
     for (const char* leaf : {".weight", ".bias"}) {
       family.rows.push_back({source + leaf, target + leaf});
     }

@@ -6,13 +6,13 @@
 namespace moepack {
 namespace {
 
-// Of transformers' Qwen3MoeConfig.
+// Source: transformers' Qwen3MoeConfig.
 constexpr std::string_view kDefaults =
     R"({"num_key_value_heads": 4, "num_experts_per_tok": 8, "rope_theta": 10000.0})";
 
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
-  // Without it the runtime divides feed_forward_length by the number of experts used, which a node
-  // with fewer experts changes.
+  // Without this key the runtime divides feed_forward_length by the number of experts used, which
+  // changes on a node with fewer experts.
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
   return Ok();

@@ -1,6 +1,6 @@
-// Nemotron-3 (Nano, Super, Lightning): every layer is one thing, Mamba-2, attention without rope,
-// or experts of two matrices (squared ReLU, no gate) with a selection bias and a shared expert. In
-// Super experts work in a narrower space, between two projections. Blocks for multi-token
+// Nemotron-3 (Nano, Super, Lightning): every layer is one of Mamba-2, attention without rope, or
+// experts of two matrices (squared ReLU, no gate) with a selection bias and a shared expert. In
+// Super the experts work in a narrower space between two projections. Blocks for multi-token
 // prediction are left out.
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -21,7 +21,8 @@ constexpr std::string_view kDefaults =
     R"({"norm_eps": 1e-5, "rope_theta": 10000, "conv_kernel": 4, "n_groups": 8,
         "mamba_num_heads": 128, "mamba_head_dim": 64, "ssm_state_size": 128,
         "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu"})";
-// llama.cpp's converter says so of all models with Mamba layers, whose attention has no positions.
+// llama.cpp's converter writes this for all models with Mamba layers, whose attention has no
+// positions.
 constexpr uint32_t kContext = 1u << 20;
 
 enum class Kind : uint8_t { kMamba, kAttention, kExperts };
@@ -132,7 +133,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckTimeStep(config));
   keys.U32("context_length", kContext);
   keys.U32("vocab_size", shape.vocabulary);
-  // Written as llama.cpp's converter has it; the runtime turns nothing here.
+  // Written as llama.cpp's converter does; the runtime rotates nothing here.
   keys.U32("rope.dimension_count", shape.hidden / shape.heads);
   keys.Bool("rope.scaling.finetuned", false);
   SHARD_TRY(const std::optional<float> other, config.FindF32({"layer_norm_epsilon"}));
@@ -147,8 +148,8 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return AddExpertKeys(config, kinds, keys);
 }
 
-// Suffixes of the tensors that the runtime asks for in each kind of layer. Experts of two forms in
-// a checkpoint have one name in the GGUF.
+// Suffixes of the tensors that the runtime requires in each kind of layer. Both forms of experts in
+// a checkpoint have the same name in the GGUF.
 constexpr const char* kMambaNames[] = {
     "ssm_in.weight", "ssm_conv1d.weight", "ssm_dt.bias",   "ssm_a",
     "ssm_d",         "ssm_norm.weight",   "ssm_out.weight"};

@@ -1,5 +1,6 @@
-// Qwen3.5 and Qwen3.6 MoE: as Qwen3-Next, with separate projections of linear attention. Everything
-// that has one part per value head is stored grouped by key head, and the runtime wants it tiled.
+// Qwen3.5 and Qwen3.6 MoE: like Qwen3-Next, but with separate projections for linear attention.
+// Everything with one part per value head is stored grouped by key head, but the runtime needs it
+// tiled.
 #include <array>
 
 #include "libshard/convert/families/families.h"

@@ -1,4 +1,4 @@
-// Qwen3-Next: linear attention in three of four layers, its queries, keys, values and gates
+// Qwen3-Next: linear attention in three of four layers, with queries, keys, values and gates
 // interleaved by key head; a block for multi-token prediction.
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/qwen_rows.h"

@@ -23,7 +23,7 @@ void AddBlockRows(HfFamily& family, const std::string& at) {
   const std::string to = "blk.{L}.", attention = at + "self_attn.";
   AddNorm(family, at + "input_layernorm", to + "attn_norm");
   AddNorm(family, at + "post_attention_layernorm", to + "post_attention_norm");
-  // q_proj is twice as wide: each head's queries, then its gate. The runtime wants them like that.
+  // q_proj is twice as wide: each head's queries, then its gate. The runtime expects this layout.
   for (const auto& [source, target] :
        {std::pair("q_proj", "attn_q"), std::pair("k_proj", "attn_k"), std::pair("v_proj", "attn_v"),
         std::pair("o_proj", "attn_output")}) {
@@ -49,8 +49,8 @@ void AddMtpRows(HfFamily& family) {
   }
 }
 
-// Which blocks have linear attention; those for multi-token prediction never do. By layer_types,
-// else every full_attention_interval-th layer has full attention.
+// Which blocks have linear attention; those for multi-token prediction never do. layer_types
+// decides; without it, every full_attention_interval-th layer has full attention.
 Result<std::vector<bool>> LinearBlocks(const HfConfig& config, const HfShape& shape) {
   std::vector<bool> linear(shape.layers + shape.mtp_layers, false);
   const auto field = config.Find({"layer_types"});
@@ -74,7 +74,7 @@ Result<std::vector<bool>> LinearBlocks(const HfConfig& config, const HfShape& sh
   return linear;
 }
 
-// Suffixes of the tensors that only one kind of block has. Whatever makes the queries of linear
+// Suffixes of the tensors that only one kind of block has. What produces the queries of linear
 // attention differs between the families.
 constexpr const char* kFullNames[] = {"attn_q.weight",      "attn_k.weight",
                                       "attn_v.weight",      "attn_output.weight",
@@ -148,8 +148,8 @@ Status AddQwenHybridKeys(const HfConfig& config, const HfShape& shape, ArchKeys&
   keys.U32("ssm.group_count", heads.linear_key_heads);
   keys.U32("ssm.time_step_rank", heads.linear_value_heads);
   keys.U32("ssm.inner_size", inner);
-  // llama.cpp's converter reads the config through transformers, which makes layer_types of the
-  // interval where they are left out.
+  // llama.cpp's converter reads the config through transformers, which derives a missing
+  // layer_types from the interval.
   SHARD_TRY(const std::vector<bool> linear, LinearBlocks(config, shape));
   keys.Bools("attention.recurrent_layers", linear);
   SHARD_TRY(const uint32_t interval, config.U32({"full_attention_interval"}));

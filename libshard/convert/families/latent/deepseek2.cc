@@ -31,7 +31,7 @@ Result<Mla> ReadMla(const HfConfig& config) {
   return mla;
 }
 
-// llama.cpp's load_hparams then asks for attn_q without reading q_lora_rank.
+// llama.cpp's load_hparams then requires attn_q without reading q_lora_rank.
 bool TakenForLite(std::string_view architecture, const HfShape& shape) {
   return IsAmong(FindArchitecture(architecture)->direct_queries, shape.layers, shape.vocabulary);
 }
@@ -40,7 +40,7 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
   return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
 }
 
-// What the runtime's rope does without asking.
+// Checks what the runtime's rope does unconditionally.
 Status CheckRope(const HfConfig& config) {
   SHARD_TRY(const std::optional<bool> interleave, config.FindBool({"rope_interleave"}));
   if (interleave && !*interleave) {
@@ -82,8 +82,8 @@ void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys) {
   keys.U32("attention.key_length_mla", mla.nope + mla.rope);
   keys.U32("attention.value_length_mla", mla.value);
   keys.U32("attention.kv_lora_rank", mla.rank);
-  // Without a low rank llama.cpp's converter has no such key. The runtime refuses that, unless it
-  // takes the model for V2-Lite; 0 makes it ask for attn_q.
+  // Without a low rank llama.cpp's converter has no such key. The runtime refuses that unless it
+  // assumes the model is V2-Lite; 0 makes it require attn_q.
   const bool lite = TakenForLite(keys.architecture(), shape);
   if (mla.query_rank > 0 || !lite) keys.U32("attention.q_lora_rank", mla.query_rank);
   keys.U32("rope.dimension_count", mla.rope);

@@ -10,14 +10,14 @@ namespace moepack {
 
 struct Deepseek2 {
   std::string_view architecture = "deepseek2";
-  // Attention picks its keys by an indexer ("deepseek32", "glm-dsa").
+  // An indexer picks the keys for attention ("deepseek32", "glm-dsa").
   bool indexer = false;
   std::string_view defaults;    // HfFamily::defaults
   bool selection_bias = false;  // e_score_correction_bias in every layer with experts
 };
 
 // Rows, sizes, keys and checks. Reads the config once to know which projections queries have.
-// kUnsupported for what the runtime cannot load or would compute wrongly.
+// kUnsupported for models that the runtime cannot load or would compute wrongly.
 Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant);
 
 }  // namespace moepack

@@ -7,7 +7,7 @@
 namespace moepack {
 namespace {
 
-// transformers' DeepseekV2Config. Its q_lora_rank (1536) is not here: V2-Lite says null.
+// transformers' DeepseekV2Config. Its q_lora_rank (1536) is omitted because V2-Lite sets null.
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 2})";
 

@@ -1,7 +1,7 @@
 // DeepSeek-V3, R1 and V3.1, Kimi-K2 and K2-Thinking: sigmoid scores, a selection bias, groups of
-// experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 is the
-// same beside a vision tower. Blocks for multi-token prediction are kept for V3.2 and else left
-// out, as llama.cpp's converter has it.
+// experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 adds a
+// vision tower. Blocks for multi-token prediction are kept for V3.2 and left out otherwise, as in
+// llama.cpp's converter.
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/latent/deepseek2.h"
 #include "libshard/convert/families/mixed_layers.h"
@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// transformers' DeepseekV3Config, of which Kimi's checkpoints bring a copy.
+// transformers' DeepseekV3Config; Kimi's checkpoints include a copy of it.
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1,
         "first_k_dense_replace": 3})";

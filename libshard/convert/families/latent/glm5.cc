@@ -1,5 +1,5 @@
 // GLM-5 and 5.1: DeepSeek-V3.2's attention with an indexer, GLM's tokens, and blocks for
-// multi-token prediction that are kept.
+// multi-token prediction, which are kept.
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/glm.h"
 #include "libshard/convert/families/latent/deepseek2.h"

@@ -1,7 +1,7 @@
-// Gemma-4 26B-A4B: layers with a window and layers with full attention have heads of their own
-// sizes and ropes, and the latter may take their keys for values; a dense MLP stands beside the
-// experts of every layer, with norms before and after each; the router has a scale for each channel
-// and one for each expert.
+// Gemma-4 26B-A4B: layers with a window and layers with full attention have different head sizes
+// and ropes, and the latter may use their keys as values. Every layer has a dense MLP beside the
+// experts, with norms before and after each; the router has a scale for each channel and one for
+// each expert.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,15 +15,16 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' Gemma4TextConfig. What it fills in for embeddings per layer is left out:
-// the models with experts have none, and their tensors are refused.
+// Source: transformers' Gemma4TextConfig. Its defaults for per-layer embeddings are left out: the
+// models with experts have none, and such tensors are refused.
 constexpr std::string_view kDefaults =
     R"({"rms_norm_eps": 1e-6, "head_dim": 256, "global_head_dim": 512, "num_kv_shared_layers": 0,
         "hidden_size_per_layer_input": 0, "tie_word_embeddings": true,
         "hidden_activation": "gelu_pytorch_tanh"})";
 constexpr const char* kFullKind = "full_attention";
 constexpr const char* kWindowKind = "sliding_attention";
-// A divisor that leaves no angle: llama.cpp's converter writes it for what is not rotated.
+// A divisor so large that no angle is left: llama.cpp's converter writes it for pairs that are not
+// rotated.
 constexpr float kNoTurn = 1e30f;
 
 // rope_parameters has an object for each kind of layer.
@@ -44,8 +45,8 @@ Error OtherRope(const HfConfig& rope, const char* key, const std::string& expect
           Cat(rope.where(), ": ", key, ": expected ", expected, ", found ", found), kNoGgufHint};
 }
 
-// The first `partial_rotary_factor` of a head's pairs are rotated, which the runtime knows from
-// factors.
+// Only the first `partial_rotary_factor` of a head's pairs are rotated, which the factors tell the
+// runtime.
 Result<std::vector<RopeTensor>> FactorsOfFullLayers(const HfConfig& config) {
   SHARD_TRY(const HfConfig rope, RopeOfKind(config, kFullKind));
   SHARD_TRY(const std::optional<std::string> type, rope.FindString({"rope_type"}));
@@ -94,7 +95,7 @@ Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& 
   return windowed;
 }
 
-// What the models with experts do not have.
+// Refuses what the models with experts do not have.
 Status CheckPlain(const HfConfig& config) {
   for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
     SHARD_TRY(const uint32_t count, config.U32({key}));
@@ -147,7 +148,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-// Only layers with full attention may take their keys for values.
+// Only layers with full attention may use their keys as values.
 Status CheckValues(const HfConfig& config, const HfShape& shape,
                    const std::vector<GgufTensor>& tensors) {
   SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));

@@ -1,5 +1,5 @@
 // gpt-oss: packed experts in MXFP4 with gate and up in alternating rows, biases everywhere, a
-// learned sink per head. Models fine-tuned in BF16 hold the experts transposed.
+// learned sink per head. Models fine-tuned in BF16 store the experts transposed.
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
@@ -9,13 +9,13 @@
 namespace moepack {
 namespace {
 
-// transformers' GptOssConfig.
+// Source: transformers' GptOssConfig.
 constexpr std::string_view kDefaults =
     R"({"head_dim": 64, "sliding_window": 128, "rms_norm_eps": 1e-5, "rope_theta": 150000,
         "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
                          "original_max_position_embeddings": 4096}})";
 
-// The runtime derives the sizes of heads from rope.dimension_count, which is therefore not written.
+// The runtime derives head sizes if rope.dimension_count is absent, so that key is not written.
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   SHARD_TRY(const uint32_t window, config.U32({"sliding_window"}));
   keys.U32("attention.sliding_window", window);
@@ -31,7 +31,7 @@ void AddBlock(HfFamily& family) {
   add("input_layernorm.weight", "attn_norm.weight");
   add("post_attention_layernorm.weight", "post_attention_norm.weight");
   add("self_attn.sinks", "attn_sinks.weight");
-  // The runtime loads no file without any of these biases.
+  // The runtime refuses files that lack any of these biases.
   for (const char* leaf : {".weight", ".bias"}) {
     for (const char* part : {"q", "k", "v"}) {
       add(Cat("self_attn.", part, "_proj", leaf), Cat("attn_", part, leaf));

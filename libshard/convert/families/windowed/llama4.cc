@@ -1,5 +1,5 @@
 // Llama-4 Scout and Maverick, the text model: packed experts whose matrices are transposed, gate
-// and up beside each other; on Maverick every second layer is dense.
+// and up side by side; in Maverick every second layer is dense.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +13,7 @@
 namespace moepack {
 namespace {
 
-// transformers' Llama4TextConfig.
+// Source: transformers' Llama4TextConfig.
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 500000, "head_dim": 128, "rms_norm_eps": 1e-5,
         "interleave_moe_layer_step": 1, "use_qk_norm": true})";
@@ -23,7 +23,7 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
   return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
 }
 
-// The runtime reads no key about either.
+// The runtime reads no key for either.
 Status CheckAttention(const HfConfig& config) {
   SHARD_TRY(const uint32_t experts, config.U32(fields::kExperts));
   SHARD_TRY(const std::optional<bool> norm, config.FindBool({"use_qk_norm"}));
@@ -57,8 +57,8 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-// Sizes of heads need nothing beyond the usual; what the runtime cannot do is refused here, before
-// any tensor is looked at.
+// Head sizes need nothing special; what the runtime cannot do is refused here, before any tensor is
+// looked at.
 Status CheckHeads(const HfConfig& config, HeadShape&) { return CheckAttention(config); }
 
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
@@ -100,7 +100,7 @@ Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& opt
   AddModelRows(family);
   AddAttentionRows(family);
   family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
-  // Explicit experts, not transposed, are those of the FP8 releases.
+  // Explicit experts that are not transposed are those of the FP8 releases.
   AddMixedRows(family, {"layers.{L}.feed_forward.", "router", "shared_expert", /*fused=*/false});
   AddPackedExperts(family);
   return ConvertHf(model, family, options);

@@ -1,6 +1,6 @@
-// MiMo-V2-Flash: layers with a window have other key heads and another rope base than those with
-// full attention, and a sink per head; values are narrower than keys; sigmoid scores with a
-// selection bias. Blocks for multi-token prediction are left out.
+// MiMo-V2-Flash: layers with a window have a different number of key heads and a different rope
+// base from those with full attention, and a sink per head; values are narrower than keys; sigmoid
+// scores with a selection bias. Blocks for multi-token prediction are left out.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 5000000, "swa_rope_theta": 10000, "layernorm_epsilon": 1e-5})";
 
-// One number for each layer, 0 or another.
+// Reads a list with one number per layer: 0 or not.
 Result<std::vector<bool>> PerLayer(const HfConfig& config, const HfShape& shape, const char* key) {
   SHARD_TRY(const std::vector<uint32_t> numbers, config.FindU32s({key}));
   if (numbers.size() != shape.layers) {

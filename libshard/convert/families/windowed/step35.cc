@@ -1,5 +1,5 @@
-// Step-3.5-Flash: layers with a window have more query heads and another rope base than those with
-// full attention, which rotate half of a head; each head's result has a gate; norms hold the
+// Step-3.5-Flash: layers with a window have more query heads and a different rope base from those
+// with full attention, which rotate half of a head; each head's result has a gate; norms store the
 // difference from one; sigmoid scores with a selection bias; dense blocks for multi-token
 // prediction.
 #include <algorithm>
@@ -22,8 +22,8 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
   return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
 }
 
-// Which blocks have a window. The lists of a config may go on with the blocks for multi-token
-// prediction, which have full attention where they do not, as llama.cpp's converter has it.
+// Which blocks have a window. The config's lists may continue with the blocks for multi-token
+// prediction; if they do not, those have full attention, as in llama.cpp's converter.
 Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
   const auto field = config.Find({"layer_types"});
   if (!field) return config.Missing({"layer_types"}, "a list of kinds of attention");
@@ -36,7 +36,7 @@ Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& 
   return windowed;
 }
 
-// The runtime rotates half of a head with full attention, and the whole of one with a window.
+// The runtime rotates half of a head with full attention, and all of one with a window.
 Status CheckRotation(const HfConfig& config, const std::vector<bool>& windowed) {
   SHARD_TRY(const std::vector<float> parts, config.FindF32s({"partial_rotary_factors"}));
   for (size_t i = 0; i < windowed.size() && i < parts.size(); ++i) {
@@ -81,7 +81,7 @@ Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<
   return Ok();
 }
 
-// Numbers of blocks, or none where the field is absent; 0 is no limit.
+// Adds one number per block, or none if the field is absent; 0 means no limit.
 Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field, const char* key,
                  ArchKeys& keys) {
   const auto list = config.Find({field});
