@@ -17,7 +17,7 @@ namespace moepack {
 
 struct GgufTensor {
   std::string name;             // llama.cpp's
-  std::vector<uint64_t> shape;  // slowest dimension first; axis 0 is the expert's, if there is one
+  std::vector<uint64_t> shape;  // slowest dimension first; axis 0 is the expert axis, if any
   const quant::Format* stored = nullptr;  // the type of the sources
   const quant::Format* type = nullptr;    // the type to write; `stored` until a recipe decides
   bool fixed = false;  // F32 under every recipe (norms, biases, routers; converted sources only)

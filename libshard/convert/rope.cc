@@ -105,7 +105,7 @@ Status AddScaling(const HfConfig& rope, const RopeSupport& support, ArchKeys& ke
 }
 
 struct Llama3Scaling {
-  float factor = 8, low = 1, high = 4, original = 8192;  // the defaults of llama.cpp's converter
+  float factor = 8, low = 1, high = 4, original = 8192;  // defaults of llama.cpp's converter
 };
 
 Result<Llama3Scaling> ReadLlama3(const HfConfig& rope) {
@@ -123,9 +123,9 @@ Result<Llama3Scaling> ReadLlama3(const HfConfig& rope) {
   return scaling;
 }
 
-// Leaves short waves alone, divides the frequency of long ones by `factor`, and blends between the
-// two. The formula is that of transformers' _compute_llama3_parameters and of llama.cpp's
-// converter.
+// Leaves short wavelengths unchanged, divides the frequency of long ones by `factor`, and blends
+// between the two. The formula is that of transformers' _compute_llama3_parameters and of
+// llama.cpp's converter.
 float FactorOf(const Llama3Scaling& scaling, float frequency) {
   const float wave = static_cast<float>(2 * M_PI) / frequency;
   if (wave < scaling.original / scaling.high) return 1;
@@ -134,7 +134,7 @@ float FactorOf(const Llama3Scaling& scaling, float frequency) {
   return 1 / ((1 - smooth) / scaling.factor + smooth);
 }
 
-// The bases of layers with full attention and of those with a window, where a list gives both.
+// The bases of layers with full attention and of those with a window, if a list gives both.
 Result<std::vector<float>> Bases(const HfConfig& rope, const RopeSupport& support) {
   std::vector<float> bases;
   const auto field = rope.Find({"rope_theta"});
@@ -178,8 +178,8 @@ Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_siz
   const double base = bases.empty() ? 10000.0f : bases[0];
   for (uint32_t i = 0; i < head_size; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(head_size);
-    // std::pow of floats differs between C libraries in the last bit. A double result that is
-    // rounded once is the same on every machine.
+    // std::pow of floats differs between C libraries in the last bit. A double result rounded once
+    // is the same on every machine.
     const auto power = static_cast<float>(std::pow(base, double{exponent}));
     factors.push_back(FactorOf(scaling, 1.0f / power));
   }

@@ -1,4 +1,4 @@
-// Rotary position embedding: writes its keys, and makes the factors that some runtimes read as a
+// Rotary position embedding: writes its keys and makes the factors that some runtimes read as a
 // tensor.
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace moepack {
 
-// What a family's runtime understands.
+// What a family's runtime supports.
 struct RopeSupport {
-  // the default of the config class, where a config may leave it out
+  // the default of the config class, if a config may omit it
   std::optional<float> default_theta;
   bool llama3 = false;          // reads the tensor rope_freqs.weight
   bool log_multiplier = false;  // reads rope.scaling.yarn_log_multiplier (mscale_all_dim)
   // The family itself writes the keys of the "dynamic" scaling.
   bool own_dynamic = false;
-  // Layers with a window have a base of their own, the second of a list in rope_theta, which
-  // becomes rope.freq_base_swa.
+  // Layers with a window have their own base, the second of a list in rope_theta, which becomes
+  // rope.freq_base_swa.
   bool window_base = false;
   bool longrope = false;  // reads rope_factors_long.weight and rope_factors_short.weight
 };
@@ -43,8 +43,8 @@ struct RopeTensor {
   std::string name;
   std::vector<float> values;
 };
-// Returns RopeFactors, or the two lists of the "longrope" scaling, as far as `support` has them.
-// kCorrupt for lists of another length than half a head.
+// Returns RopeFactors, or the two lists of the "longrope" scaling, as far as `support` allows.
+// kCorrupt for lists whose length is not half a head.
 Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSupport& support,
                                             uint32_t head_size);
 

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// Returns null for an architecture whose graph routes by no rule that we know.
+// Returns null for an architecture whose graph does not route by a rule that we know.
 const GraphRouting* GraphOf(std::string_view architecture) {
   const GgufArchitecture* row = FindArchitecture(architecture);
   return row != nullptr && row->routing ? &*row->routing : nullptr;

@@ -17,16 +17,16 @@ struct RoutingToWrite {
   StatedRouting stated;  // the part that config.json states
 };
 
-// Adds expert_group_count and expert_group_used_count, where config or family has groups.
+// Adds expert_group_count and expert_group_used_count if the config or family has groups.
 void AddGroupKeys(const RoutingToWrite& model, ArchKeys& keys);
-// Adds expert_gating_func where the config states the function, and where the graph would take
-// softmax without the key.
+// Adds expert_gating_func if the config states the function, or if the graph would assume softmax
+// without the key.
 void AddGatingKey(const RoutingToWrite& model, ArchKeys& keys);
 // Adds expert_weights_scale and expert_weights_norm for architectures whose graphs read them.
 void AddWeightKeys(const Routing& routing, ArchKeys& keys);
 
-// Returns kUnsupported where the runtime's graph, given `metadata`, would pick or weigh differently
-// from the model. A different score of routing groups is only a warning.
+// Returns kUnsupported if the runtime's graph, given `metadata`, would select or weigh experts
+// differently from the model. A different score of routing groups is only a warning.
 Status CheckGraphRouting(const HfConfig& config, const Routing& model, const GgufMetadata& metadata,
                          std::vector<std::string>& warnings);
 

@@ -5,7 +5,7 @@
 namespace moepack {
 namespace {
 
-// More rows would not fit into the 24 bits that OrderOf leaves beside the number of the tensor.
+// More rows would not fit in the 24 bits that OrderOf leaves beside the tensor's number.
 constexpr uint64_t kMaxRows = 1u << 24;
 
 Error WrongRows(const std::string& expected, uint64_t rows) {
@@ -124,7 +124,7 @@ Result<std::vector<RowRun>> TiledTailRows(const HeadShape& shape, uint64_t rows)
   return runs;
 }
 
-// Query heads, key heads and value heads above each other, all of one size.
+// Query heads, key heads and value heads stacked in this order, all of one size.
 Result<std::vector<RowRun>> JoinedRows(RowOrder order, const HeadShape& shape, uint64_t rows) {
   const uint64_t heads = uint64_t{shape.heads} + 2 * uint64_t{shape.kv_heads};
   if (shape.kv_heads == 0 || rows == 0 || rows % heads != 0) {
@@ -201,8 +201,8 @@ Result<std::vector<uint64_t>> AppendRows(const std::string& where, const TensorE
     uint64_t number = 0;
     for (const RowRun& run : *runs) {
       const uint64_t row = expert * (reordered ? inner[0] : 1) + run.first;
-      // Ranges of one tensor ascend by place, so that packing reads them in order; those of packed
-      // experts ascend by expert.
+      // Ranges of one tensor ascend by position, so that packing reads them in order; those of
+      // packed experts ascend by expert.
       const uint64_t order = placement.order + (placement.packed ? expert : number++);
       sources.push_back({entry.file, entry.offset + row * row_bytes, run.count * row_bytes, order});
       held += run.count;

@@ -1,4 +1,4 @@
-// Reorders the rows of a matrix without copying, as source ranges in another order.
+// Reorders the rows of a matrix without copying, by reordering source ranges.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ enum class RowOrder : uint8_t {
   kQkvOfGroups,  // of in_proj_qkvz: all q rows, all k rows, all v rows (Qwen3-Next)
   kZOfGroups,    // of in_proj_qkvz: all z rows
   kTiledHeads,   // whole value heads, grouped by key head -> tiled (Qwen3.5)
-  kTiledTail,    // the same of the last rows, after those of q and k
+  kTiledTail,    // the same for the last rows, after those of q and k
   kJoinedQuery,  // of query_key_value: the rows of all query heads, as kRope (Bailing)
   kJoinedKey,    // of all key heads, as kRopeKv
   kJoinedValue,  // of all value heads
 };
 
-// Another change to the numbers. A row of a family's table has at most one.
+// Another change to the values. A row of a family's table has at most one.
 enum class ValueRule : uint8_t {
   kNone,
   kPlusOne,          // norms that store the difference from one
@@ -54,13 +54,13 @@ struct RowRun {
   bool operator==(const RowRun&) const = default;
 };
 
-// The numbers and sizes of heads that orders and rules need; 0 where a model has none.
+// The numbers and sizes of heads that orders and rules need; 0 if a model has none.
 struct HeadShape {
   uint32_t heads = 0, kv_heads = 0;
   uint32_t mla_key_size = 0, mla_value_size = 0;          // qk_nope_head_dim, v_head_dim
   uint32_t linear_key_heads = 0, linear_value_heads = 0;  // of linear attention
   uint32_t linear_key_size = 0, linear_value_size = 0;
-  uint32_t norm_groups = 0;  // of Mamba-2: each part of its output has a norm of its own
+  uint32_t norm_groups = 0;  // of Mamba-2: each part of its output has its own norm
 };
 
 struct RowLayout {
@@ -70,7 +70,7 @@ struct RowLayout {
 
 // Returns the rows in their new order, as runs of consecutive rows. Transformers rotates value i of
 // a head together with value i + half, and llama.cpp's "norm" rope with its neighbour, so for each
-// head of `size` rows new[2 i + j] = old[j size / 2 + i]. The error says only what number of rows
+// head of `size` rows new[2 i + j] = old[j size / 2 + i]. The error only says what number of rows
 // was expected.
 Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows);
 
@@ -79,8 +79,8 @@ std::vector<uint64_t> RowsOfRuns(const std::vector<RowRun>& runs);
 
 struct RowPlacement {
   RowLayout layout;
-  bool packed = false;  // axis 0 is the expert's, and the order applies to each expert's rows
-  // SourceRange::order of the first range; each expert's is one more than the last
+  bool packed = false;  // axis 0 is the expert axis, and the order applies to each expert's rows
+  // SourceRange::order of the first range; that of each further expert is one higher
   uint64_t order = 0;
 };
 

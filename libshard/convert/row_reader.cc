@@ -37,12 +37,12 @@ class Plain : public RowReader {
   uint64_t offset_, row_bytes_;
 };
 
-// Rows of a part of a request: which base rows, and where they go in the output.
+// Rows for part of a request: which base rows, and where they go in the output.
 struct Run {
   uint64_t first = 0, count = 0;
 };
 
-// The bytes of these rows of `part`, off the front of `bytes`.
+// Takes the bytes of these rows of `part` off the front of `bytes`.
 RowBytes Take(const RowReader& part, Run run, std::span<const std::byte>& bytes) {
   const uint64_t size = ReadBytes(part, run.first, run.count);
   const RowBytes rows{run.first, run.count, bytes.first(size)};
@@ -96,7 +96,7 @@ class Stacked : public RowReader {
   }
 
  private:
-  // Rows touch at most count / height + 2 parts, each of which may cost its fixed room.
+  // The rows touch at most count / height + 2 parts, each of which may need its fixed room.
   static RowRoom RoomOf(const std::vector<RowReaderPtr>& parts) {
     RowRoom room;
     for (const RowReaderPtr& part : parts) {
@@ -184,7 +184,7 @@ class Selected : public RowReader {
     }
     const uint64_t read = gaps > 0 ? kLargestStep : 1;
     RowRoom room{2 * base.fixed, read * base.per_row, base.scattered};
-    // A run may be a single row, and has its fixed room for itself.
+    // A run may be a single row, and needs the fixed room on its own.
     room.per_row += breaks > 0 ? base.fixed : base.fixed / rows_.size() + 1;
     if (gaps > 0) room.per_row += read * row_values() * sizeof(float);
     return room;
@@ -206,7 +206,7 @@ class Selected : public RowReader {
     return row > last && row - last <= kLargestStep;
   }
 
-  // work(base rows to read, own rows among them); both have their first and last row in common.
+  // Calls work(base rows to read, own rows among them); both have the same first and last row.
   template <class F>
   Status ForEach(uint64_t first, uint64_t count, const F& work) const {
     for (uint64_t i = first; i < first + count;) {
@@ -224,8 +224,8 @@ class Selected : public RowReader {
     return Ok();
   }
 
-  // Rows between those that are taken were made too. Rows have equally many scales; how many of
-  // those left out were exact is not known, so their share is taken.
+  // Rows between the selected ones were decoded, too. All rows have equally many scales; how many
+  // of the skipped ones were exact is not known, so they are assumed to have the same share.
   static GridReport ShareOf(const GridReport& all, Run span, Run taken) {
     const auto share = [&](uint64_t number) { return number / span.count * taken.count; };
     const uint64_t scales = share(all.scales);
@@ -240,7 +240,7 @@ class Selected : public RowReader {
     return part;
   }
 
-  // Copies the rows that are asked for out of those that were read; `size` elements each.
+  // Copies the requested rows out of those that were read; `size` elements each.
   template <class T>
   void Pick(Run span, Run taken, uint64_t size, std::span<const T> from, std::span<T> out) const {
     for (uint64_t i = 0; i < taken.count; ++i) {

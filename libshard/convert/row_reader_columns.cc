@@ -12,7 +12,7 @@
 namespace moepack {
 namespace {
 
-// The number of rows that are transposed at a time: 16 floats are a cache line of the result.
+// The number of rows that are transposed at a time: 16 floats fill a cache line of the result.
 constexpr uint64_t kTile = 16;
 
 // Some rows of a matrix, and its height, for placing them in the transpose.
@@ -29,7 +29,7 @@ void PutColumns(std::span<const float> rows, const Tile& tile, std::span<float> 
   }
 }
 
-// A row of the result is a column: a few bytes of every row of the file.
+// A row of the result is a column: a few bytes from every row of the file.
 class PlainColumns : public RowReader {
  public:
   PlainColumns(const PlainMatrix& matrix, const Window& window)
@@ -71,7 +71,7 @@ class PlainColumns : public RowReader {
   Window window_;
 };
 
-// Asks the base for the columns it needs where it can give them, else for whole rows, one by one.
+// Asks the base for only the columns it needs if possible, otherwise for whole rows, one by one.
 class Transposed : public RowReader {
  public:
   Transposed(RowReaderPtr base, const Window& window)
@@ -119,8 +119,8 @@ class Transposed : public RowReader {
     return {window_.height * (row.fixed + row.per_row) + base_->row_values() * sizeof(float), 0,
             true};
   }
-  // All rows of the window are read and decoded at once: what they cost for one column, and for
-  // every further one its part of what they cost for all.
+  // All rows of the window are read and decoded at once: the room for one column, plus for each
+  // further column its share of the room for all.
   std::optional<RowRoom> BandRoom() const {
     const RowReaderPtr one = base_->Band(window_.first, 1);
     const RowReaderPtr all = base_->Band(window_.first, window_.count);
@@ -183,7 +183,7 @@ class Changed : public RowReader {
   Status Decode(const RowBytes& rows, std::span<float> out) const override {
     SHARD_CHECK(base_->Decode(rows, out));
     for (float& value : out) {
-      // exp in double, rounded once, is the nearest float with any C library.
+      // exp in double, rounded once, gives the nearest float with any C library.
       value = change_ == ValueChange::kPlusOne
                   ? value + 1.0f
                   : static_cast<float>(-std::exp(static_cast<double>(value)));

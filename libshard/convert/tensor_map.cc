@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kOutput = "output.weight", kEmbedding = "token_embd.weight";
 constexpr std::string_view kLeafToken = "{W}";
 
-// A row with {W} replaced. Rows of one target share the rank of the first.
+// A row with {W} replaced. All rows of one target share the rank of the first.
 struct PlainRow {
   TensorRow row;
   size_t rank = 0;
@@ -63,7 +63,7 @@ bool EndsWithAny(std::string_view name, std::initializer_list<std::string_view> 
   return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
 }
 
-// Makes a vector of a matrix with one row; `flat` is its entry from then on.
+// Turns a one-row matrix into a vector; `flat` is its entry from then on.
 Status Flatten(const WeightSource& source, TensorEntry& flat, Weight& weight) {
   if (weight.plain == nullptr || weight.shape.size() != 2 || weight.shape[0] != 1) {
     return Error{Code::kCorrupt, Cat(source.Where(*weight.main), ": shape: expected one row of ",
@@ -116,7 +116,8 @@ class Mapper {
     }
     if (!tensor.mtp) return false;
     if (!tensor.layer) return options_.mtp_layers == 0;
-    // An extra layer that the config does not announce is not such a block; the config is wrong.
+    // An extra layer that the config does not announce is not such a block; then the config is
+    // wrong.
     const uint32_t announced = options_.layers + model_.config().mtp_layers;
     const bool numbered = tensor.rule->pattern.find("{M}") != std::string::npos;
     return *tensor.layer >= blocks() && (*tensor.layer < announced || numbered);
@@ -167,7 +168,7 @@ class Mapper {
             "safetensors output (--format safetensors) keeps every tensor"};
   }
 
-  // Checks that every target that the runtime asks for is there, in every layer of its row.
+  // Checks that every target that the runtime requires is there, in every layer of its row.
   Status CheckComplete() const {
     for (const PlainRow& plain : rows_) {
       const TensorRow& row = plain.row;
@@ -235,7 +236,7 @@ class Mapper {
     return out;
   }
 
-  // Returns a name for all experts, in which the id of the first becomes a star.
+  // Returns a name for all experts, with a star in place of the first one's id.
   static std::string StackName(std::string name, const ModelTensor& first) {
     const std::string id = Cat(".", *first.expert, ".");
     return name.replace(name.rfind(id), id.size(), ".*.");

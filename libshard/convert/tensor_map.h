@@ -17,8 +17,8 @@ namespace moepack {
 
 // One row of a family's table. `source` is the name without the family's prefix, `target` the GGUF
 // name. {L} and {E} stand for the numbers of layer and expert; {W} at the end stands for "weight",
-// which is required, and "bias", which is optional. A source may have several rows, a target
-// several sources (layouts of different age, of which a checkpoint has one).
+// which is required, and "bias", which is optional. A source may have several rows, and a target
+// several sources (older and newer layouts, of which a checkpoint has one).
 struct TensorRow {
   std::string source, target;
   RowOrder order = RowOrder::kAsIs;
@@ -26,8 +26,8 @@ struct TensorRow {
   ValueRule rule = ValueRule::kNone;
   // Only in blocks for multi-token prediction; a source without {L} belongs to the first of them.
   bool mtp = false;
-  // The part of the model in the GGUF, where it is not that of the source: a router's scales of
-  // experts are the experts' there.
+  // The part of the model in the GGUF, if it differs from that of the source: a router's per-expert
+  // scales belong to the experts there.
   std::optional<Part> part = {};
 };
 
@@ -39,8 +39,8 @@ struct TensorMapOptions {
   // Blocks for multi-token prediction that the GGUF has after the decoder layers; tensors of
   // further ones, and all of them when it is 0, are left out.
   uint32_t mtp_layers = 0;
-  // The head is the embedding, so there is no tensor output.weight. With needs_output it becomes a
-  // copy.
+  // The head is the embedding, so there is no tensor output.weight. With needs_output a copy is
+  // made.
   bool tied = false;
   bool needs_output = false;  // the runtime does not load the architecture without output.weight
 };
@@ -52,7 +52,7 @@ bool IsForcedF32(std::string_view name, size_t dimensions);
 // Returns the tensors in order of layer and table row, with experts stacked by ascending id. A
 // row's source "x.weight" also stands for the tensors that x is stored as when it is quantized
 // (weight.h). Towers of other modalities and tables of rotary frequencies are left out.
-// kUnsupported, naming the tensor, for one that no row maps and for numbers in another format;
+// kUnsupported, naming the tensor, if no row maps it or its numbers have an unsupported format;
 // kCorrupt for one that is missing or whose shape does not fit. Reads no tensor data but the shapes
 // of packed integers.
 Result<std::vector<GgufTensor>> MapTensors(const MoeModel& model, const TensorMapOptions& options);

@@ -23,7 +23,7 @@ class Units : public RowReader {
     std::vector<SourceRange> ranges;
     base_->AddReads(0, rows(), ranges);
     for (const SourceRange& range : ranges) {
-      // A checkpoint that a config promises has no files.
+      // A checkpoint promised by a config has no files.
       if (range.file < checkpoint.files().size())
         files_.emplace(range.file, checkpoint.files()[range.file]);
     }
@@ -105,7 +105,7 @@ class Units : public RowReader {
   }
 
   RowReaderPtr base_;
-  std::map<uint32_t, SourceFile> files_;  // those that the base reads
+  std::map<uint32_t, SourceFile> files_;  // the files that the base reads
   mutable std::once_flag once_;
   mutable std::optional<Result<std::vector<float>>> lengths_;  // of the columns, once measured
 };

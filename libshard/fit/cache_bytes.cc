@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 9> kCacheTypes = {"f32",  "f16",    "bf16
 constexpr uint64_t kCellMultiple = 256;  // llama-context.cpp: GGML_PAD(n_ctx_seq, 256)
 constexpr uint64_t kStateBytes = 4;      // F32
 
-// The product of numbers that users and configs choose; no value when it overflows.
+// The product of numbers that users and configs choose; no value on overflow.
 std::optional<uint64_t> Product(std::initializer_list<uint64_t> factors) {
   uint64_t product = 1;
   for (const uint64_t factor : factors) {

@@ -12,8 +12,8 @@ namespace moepack {
 namespace {
 
 constexpr ConfigKeys kHeadSizeFields = {"head_dim", "attention_head_dim"};
-// What llama.cpp has built in for two architectures, whose configs need not say it: every
-// `period`-th layer looks back over everything, the others over `field` or, without it, `window`.
+// Built into llama.cpp for two architectures, whose configs need not state it: every `period`-th
+// layer attends to everything, the others to `field` tokens or, without it, `window`.
 struct UsualWindow {
   std::string_view family;
   uint64_t period;
@@ -33,7 +33,7 @@ class ConfigCache {
       : config_(config), model_(model), family_(family) {}
 
   Result<CacheShape> Read() {
-    std::vector<CheckFinding> ignored;  // contradictions are the business of the check
+    std::vector<CheckFinding> ignored;  // reporting contradictions is up to the check
     SHARD_TRY(promise_, ReadPromise(config_, "", model_, family_, ignored));
     swapped_ = config_.Has({"hybrid_layer_pattern"});  // MiMo: 1 is a window, 0 is none
     CacheShape shape;
@@ -83,7 +83,7 @@ class ConfigCache {
     return Unknown(layer, Cat("expected a known kind of attention, found ", Quoted(kind)));
   }
 
-  // Layers of configs that name no kinds: attention, but for three families.
+  // Layers of configs that name no kinds: attention, except in three families.
   Result<CacheLayer> Unnamed(uint32_t layer) const {
     SHARD_TRY(const uint64_t period, Size({"attn_layer_period"}));
     SHARD_TRY(const uint64_t offset, Size({"attn_layer_offset"}));
@@ -118,7 +118,7 @@ class ConfigCache {
         return count.get<uint64_t>();
       }
     }
-    return Needed(layer, fields::kHeads);  // multi-head attention names no others
+    return Needed(layer, fields::kHeads);  // multi-head attention names no key heads
   }
 
   Result<uint64_t> HeadSize(uint32_t layer) const {
@@ -142,7 +142,7 @@ class ConfigCache {
     return CacheLayer{.key = heads * size, .value = heads * (value > 0 ? value : size)};
   }
 
-  // A size of layers with a window that stands in an object of its own (Step-3.5); 0 without it.
+  // A size of layers with a window that is in a separate object (Step-3.5); 0 without it.
   Result<uint64_t> OtherSize(ConfigKeys keys) const {
     const auto other = config_.Find({"attention_other_setting"});
     if (!other || !other->value->is_object()) return uint64_t{0};
@@ -153,7 +153,7 @@ class ConfigCache {
     return own.Wrong(*own.Find(keys), Cat("at most ", kMaxModelCount));
   }
 
-  // `usual` is the window of a config that names none; 0: it must name one.
+  // `usual` is the window of a config that does not name one; with 0, it must.
   Result<CacheLayer> Windowed(uint32_t layer, ConfigKeys field, uint32_t usual = 0) const {
     SHARD_TRY(uint64_t heads, KeyHeads(layer));
     SHARD_TRY(uint64_t size, HeadSize(layer));

@@ -15,12 +15,11 @@ namespace {
 struct BuiltInWindow {
   std::string_view architecture;
   uint64_t period;
-  uint64_t window;  // 0: the key attention.sliding_window says it
+  uint64_t window;  // 0: given by the key attention.sliding_window
 };
 constexpr BuiltInWindow kBuiltInWindows[] = {{"gpt-oss", 2, 0}, {"llama4", 4, 8192}};
 
-// Architectures where all layers but every fourth have linear attention unless a key says
-// otherwise.
+// Architectures where three of four layers have linear attention unless a key says otherwise.
 constexpr std::string_view kLinearArchitectures[] = {"qwen3next", "qwen35", "qwen35moe"};
 constexpr uint64_t kUsualInterval = 4;
 
@@ -47,7 +46,7 @@ class GgufCache {
     SHARD_TRY(const uint32_t number, keys_.Number(name, kMaxModelCount));
     return uint64_t{number};
   }
-  // One number per layer; a single one stands for all.
+  // One number per layer; a single one applies to all.
   Result<std::vector<uint32_t>> PerLayer(std::string_view name) const {
     SHARD_TRY(std::vector<uint32_t> numbers, keys_.Numbers(name, kMaxModelCount));
     if (numbers.size() == 1) numbers.assign(layers_, numbers[0]);
@@ -143,7 +142,8 @@ class GgufCache {
                                   keys_.architecture()) != std::end(kLinearArchitectures);
     SHARD_TRY(uint64_t interval, Number("full_attention_interval"));
     if (linear && interval == 0) interval = kUsualInterval;
-    // Layers of Nemotron-H are one thing each: recurrent are those that have no feed-forward part.
+    // Each layer of Nemotron-H is only one thing: the recurrent ones are those without a
+    // feed-forward part.
     const bool single = keys_.architecture().starts_with("nemotron_h");
     SHARD_TRY(const std::vector<uint32_t> forward, PerLayer("feed_forward_length"));
     for (uint32_t layer = 0; layer < layers_; ++layer) {

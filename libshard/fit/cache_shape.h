@@ -1,5 +1,5 @@
-// What a runtime keeps of a session's past: keys and values per token, or a state of fixed size.
-// The shapes are those of llama.cpp, which reads the same for both containers:
+// What a runtime stores about a session's past: keys and values per token, or a state of fixed
+// size. The shapes are those of llama.cpp, which are the same for both containers:
 //   attention        key heads x head size numbers for keys, and for values, per token
 //                    (llama-hparams.cpp: n_embd_k_gqa, n_embd_v_gqa)
 //   latent attention (MLA) in its absorbed form, which every converted file has: the latent and the
@@ -29,15 +29,15 @@ namespace moepack {
 
 struct CacheLayer {
   uint32_t layer = 0;
-  uint64_t key = 0, value = 0;  // numbers kept per token
-  uint64_t window = 0;          // tokens that attention looks back over; 0: all of the session
-  uint64_t state = 0;           // numbers in F32 kept per session, however long it is
+  uint64_t key = 0, value = 0;  // numbers stored per token
+  uint64_t window = 0;          // tokens that attention looks back over; 0: the whole session
+  uint64_t state = 0;           // F32 numbers stored per session, however long it is
   bool operator==(const CacheLayer&) const = default;
 };
 using CacheShape = std::vector<CacheLayer>;  // of every decoder layer, ascending
 
 // Reads the shape from config.json, or from the metadata of a GGUF model. kUnsupported, naming the
-// layer and what is not known about it, for kinds of attention whose cache is not known here;
+// layer and what is unknown about it, for kinds of attention whose cache is not known here;
 // kCorrupt for fields of a wrong type.
 Result<CacheShape> ReadCacheShape(const MoeModel& model);
 Result<CacheShape> ConfigCacheShape(const HfConfig& config, const ModelConfig& model,
@@ -49,15 +49,15 @@ struct CacheUse {
   uint64_t sessions = 1;                // at a time
   const quant::Format* type = nullptr;  // of keys and values (CacheType)
 };
-// The tokens that a runtime handles at a time: llama.cpp's --ubatch-size.
+// How many tokens a runtime processes at a time: llama.cpp's --ubatch-size.
 inline constexpr uint64_t kBatchTokens = 512;
 
-// Finds one of the types that llama.cpp keeps keys and values in; kInvalidArgument lists them.
+// Finds one of the types in which llama.cpp stores keys and values; kInvalidArgument lists them.
 Result<const quant::Format*> CacheType(std::string_view name);
 
 // The bytes of all sessions together, by layer. llama.cpp rounds the tokens of a session, and of a
-// window, up to a multiple of 256. kInvalidArgument when the numbers of a layer are not whole
-// blocks of the type, or the product is more than any machine has.
+// window, up to a multiple of 256. kInvalidArgument if the numbers of a layer are not whole blocks
+// of the type, or the product is more than any machine has.
 Result<std::map<uint32_t, uint64_t>> CacheBytesByLayer(const CacheShape& shape,
                                                        const CacheUse& use);
 Result<uint64_t> CacheBytes(const CacheShape& shape, const CacheUse& use);

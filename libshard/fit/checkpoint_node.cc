@@ -11,8 +11,8 @@
 namespace moepack {
 namespace {
 
-// Cuts bundles that are laid out but not written. Offsets count, because a node's data starts at
-// the same place modulo 4096 as what it is copied from.
+// Cuts bundles that are laid out but not written. Offsets matter, because a node's data starts at
+// the same position modulo 4096 as the data it is copied from.
 class CheckpointNode {
  public:
   CheckpointNode(const MoeModel& model, const Plan& plan, size_t group)
@@ -77,8 +77,8 @@ class CheckpointNode {
     return out;
   }
 
-  // In the order of the group's file, then what only the overlay has. A packed tensor takes the
-  // place of its first part.
+  // In the order of the group's file, followed by what only the overlay has. A packed tensor goes
+  // where its first part would.
   Status AddExperts(const std::vector<const OutputTensor*>& tensors, OutputFile& file) {
     std::map<std::string_view, std::vector<const OutputTensor*>> by_name;
     for (const OutputTensor* tensor : tensors) by_name[tensor->entry.name].push_back(tensor);
@@ -87,7 +87,7 @@ class CheckpointNode {
       if (parts[0] != tensor) continue;
       const TensorClass found = matcher_.Classify(tensor->entry.name);
       if (found.rule != nullptr && found.expert) {
-        // An overlay's file holds what it adds to other groups too.
+        // An overlay's file also holds what it adds to other groups.
         if (!Contains(Eligible(plan_, group_, *found.layer), *found.expert)) continue;
         SHARD_TRY(OutputTensor renamed, Renumbered(*tensor, found));
         file.tensors.push_back(std::move(renamed));
@@ -120,7 +120,7 @@ class CheckpointNode {
     return out;
   }
 
-  // Only the place of the first expert decides how the file is laid out.
+  // Only the position of the first expert determines the layout of the file.
   static SourceRange FirstRange(const std::vector<const OutputTensor*>& parts, uint32_t id) {
     for (const OutputTensor* part : parts) {
       const ExpertIds& held = part->expert_ids;

@@ -25,7 +25,7 @@ CountLimits LimitsOf(const MoeModel& model, const NodeSizer& sizer) {
   return limits;
 }
 
-// Lays out each count once, whatever the number of machines.
+// Lays out each count only once, whatever the number of machines.
 class NeedTable {
  public:
   NeedTable(const NodeSizer& sizer, const NodeExtras& extras) : sizer_(sizer), extras_(extras) {}

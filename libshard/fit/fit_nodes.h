@@ -15,10 +15,10 @@ namespace moepack {
 // What a node needs besides its weights; the same on all nodes.
 struct NodeExtras {
   uint64_t cache = 0;    // keys and values of all its sessions
-  uint64_t buffers = 0;  // estimated, or what --reserve keeps
+  uint64_t buffers = 0;  // estimated, or what --reserve sets aside
 };
 
-// What a node that may pick from `eligible` experts of every layer needs, part by part.
+// What a node needs, part by part, if it may pick from `eligible` experts of every layer.
 struct NodeNeed {
   uint32_t eligible = 0;
   NodeBytes weights;
@@ -31,17 +31,17 @@ struct NodeFit {
   NodeNeed need;
 };
 
-// For each budget, the most experts per layer that fit it. All layers of a node have one count, as
-// stock runtimes need; nodes may differ. `least` is what every node holds in any case: the
-// overlay's or pinned experts of the layer that has most of them.
-// kInvalidArgument for a budget that is too small for top-k (or `least`) experts; the message adds
-// its parts up and says how much is missing. Errors of NodeSizer::Node otherwise.
+// For each budget, the most experts per layer that fit it. All layers of a node have the same
+// count, as stock runtimes require; nodes may differ. `least` is what every node holds in any case:
+// the overlay's or pinned experts of the layer that has the most. kInvalidArgument for a budget
+// that is too small for top-k (or `least`) experts; the message adds up the parts and says how much
+// is missing. Otherwise the errors of NodeSizer::Node.
 Result<std::vector<NodeFit>> FitNodes(const MoeModel& model, const NodeSizer& sizer,
                                       const std::vector<uint64_t>& budgets,
                                       const NodeExtras& extras, uint32_t least);
 
-// Measures the nodes of a finished plan. With budgets (one per group, or none) kInvalidArgument, as
-// above, for a node that does not fit.
+// Measures the nodes of a finished plan. With budgets (one per group, or none), a node that does
+// not fit is kInvalidArgument, as above.
 Result<std::vector<NodeFit>> MeasureNodes(const NodeSizer& sizer, const Plan& plan,
                                           const std::vector<uint64_t>& budgets,
                                           const NodeExtras& extras);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr uint64_t kNodeFiles = 3;
 
-// What the runtime needs from the node's own file: experts and the router's rows and bias of them.
+// What the runtime needs from the node's own file: the experts, and their rows and bias in the
+// router.
 bool GoesWithExperts(const GgufTensor& tensor) {
   return tensor.expert_count > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kEmbeddingName = "token_embd.weight", kHeadName = "output.weight";
 
-// One group that may pick from the first experts of every layer; the others are on no node.
+// One group that may pick from the first experts of every layer; no node has the others.
 Plan FirstExperts(const MoeModel& model, uint32_t eligible) {
   Plan plan;
   plan.scheme = "explicit";
@@ -120,7 +120,7 @@ Status NodeSizer::Convert(QuantizeOptions options) {
     if (typed) notes_.emplace_back("sizes are without the tokenizer, which is not there");
   }
   if (!typed) return std::move(typed).error();
-  // Sizes follow from shapes; a hundred thousand ranges would only be copied about.
+  // Sizes follow from shapes, so a hundred thousand ranges would be copied for nothing.
   for (GgufTensor& tensor : typed->model.tensors) {
     tensor.sources.clear();
     tensor.rows.clear();

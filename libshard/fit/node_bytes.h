@@ -1,5 +1,5 @@
 // The bytes of a distribution and of its nodes before anything is written, from headers alone: the
-// files that `build` lays out for a plan, and those that `assemble` makes of them.
+// files that `build` lays out for a plan, and those that `assemble` makes from them.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@
 namespace moepack {
 
 // The files of a node that hold tensors or metadata of the model. A tokenizer in JSON, an index and
-// moepack_node.json are not counted: a runtime reads them once and keeps little of them.
+// moepack_node.json are not counted: a runtime reads them once and keeps little of them in memory.
 struct NodeBytes {
   uint64_t head = 0;     // GGUF: the node's own metadata; 0 for safetensors
-  uint64_t trunk = 0;    // in safetensors with the node's router rows
-  uint64_t experts = 0;  // of group and overlay together; in GGUF with their router rows
+  uint64_t trunk = 0;    // for safetensors including the node's router rows
+  uint64_t experts = 0;  // of group and overlay together; for GGUF including their router rows
   uint64_t total() const { return head + trunk + experts; }
 };
 
-// What a layer adds to a node, without what containers add.
+// What a layer adds to a node, without container overhead.
 struct LayerBytes {
   uint64_t trunk = 0;   // attention, norms, shared experts; in safetensors also the whole router
   uint64_t expert = 0;  // one routed expert; in GGUF with its row of the router
 };
-// The tensors of a model by place. Tensors outside of all layers lie before the first one (the
+// The tensors of a model by place. Tensors outside all layers are before the first one (the
 // embedding, other modalities) or after the last one (the last norm, the head).
 struct ModelBytes {
   uint64_t before = 0, after = 0;
-  uint64_t embedding = 0;  // contained in `before`
-  bool tied = false;       // there is no head: the embedding gives the logits, too
+  uint64_t embedding = 0;  // included in `before`
+  bool tied = false;       // there is no head: the embedding also produces the logits
   std::map<uint32_t, LayerBytes> layers;
 };
 
@@ -44,8 +44,8 @@ struct ModelBytes {
 class NodeSizer {
  public:
   // `gguf` says which types GGUF bundles get; none: safetensors bundles, or for a GGUF source
-  // bundles with its own types. kUnsupported when the model has no such form; kNotFound for a
-  // names-only checkpoint. Of a config alone the GGUF has no tokenizer when there is none, and
+  // bundles with its own types. kUnsupported if the model has no such form; kNotFound for a
+  // names-only checkpoint. If a config alone has no tokenizer, the GGUF has none either, and
   // notes() says so.
   static Result<NodeSizer> Make(const MoeModel& model, std::optional<QuantizeOptions> gguf);
 
@@ -56,8 +56,8 @@ class NodeSizer {
   Plan PlanOf(const Plan& plan) const;
   // The tensor files that `build` writes for the plan.
   Result<std::vector<OutputFile>> BundleFiles(const Plan& plan) const;
-  // The weight files of one node as `assemble` writes them. kUnsupported when layers differ in
-  // their number of eligible experts, and for what assemble refuses for the model.
+  // The weight files of one node as `assemble` writes them. kUnsupported if layers differ in their
+  // number of eligible experts, and for models that assemble refuses.
   Result<std::vector<OutputFile>> NodeFiles(const Plan& plan, size_t group) const;
   Result<NodeBytes> Node(const Plan& plan, size_t group) const;
   // The same for a node that may pick from any `eligible` experts of every layer.

@@ -1,5 +1,5 @@
-// Lays out the weight files of a node before its distribution exists: what `assemble` will make of
-// the bundles. Private to libshard/fit/.
+// Lays out the weight files of a node before its distribution exists: what `assemble` will make
+// from the bundles. Private to libshard/fit/.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ Result<std::vector<OutputFile>> LayOutCheckpointNode(const MoeModel& model, cons
                                                      size_t group,
                                                      const std::vector<OutputFile>& bundles);
 
-// Returns how many experts every router of the node may pick from; kUnsupported when layers differ.
+// Returns how many experts every router of the node may pick from; kUnsupported if layers differ.
 Result<uint32_t> NodeExpertCount(const Plan& plan, size_t group);
 
 }  // namespace moepack

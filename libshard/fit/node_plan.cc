@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kContiguous = "contiguous";
 constexpr const char* kByNode = "contiguous-by-node";  // runs of different lengths
 
-// The run of a layer's experts that node `node` owns: its share of them by room, rounded.
+// The run of a layer's experts that node `node` owns: its share by room, rounded.
 ExpertIds RunOf(const std::vector<uint32_t>& room, size_t node, uint32_t expert_count) {
   uint64_t before = 0, total = 0;
   for (size_t i = 0; i < room.size(); ++i) {
@@ -26,7 +26,7 @@ ExpertIds RunOf(const std::vector<uint32_t>& room, size_t node, uint32_t expert_
   return ids;
 }
 
-// The experts after the run, cyclically, until the node has `count` of the layer.
+// The experts after the run, cyclically, until the node has `count` in the layer.
 ExpertIds FillAfter(const ExpertIds& owned, const ExpertIds& overlay, uint32_t expert_count,
                     uint32_t count) {
   const ExpertIds held = Union(owned, overlay);
@@ -53,8 +53,7 @@ Status CheckRoom(const LayerCounts& layers, const std::vector<uint32_t>& eligibl
   return Ok();
 }
 
-// Nodes that are alike get the same number of experts in every layer; others what they have room
-// for.
+// Equal nodes get the same number of experts in every layer; others get what they have room for.
 Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
                             const std::vector<uint32_t>& eligible) {
   const uint32_t least = *std::min_element(eligible.begin(), eligible.end());

@@ -12,11 +12,11 @@ namespace moepack {
 
 // Returns the plan of options.partition in which node g may pick from eligible[g] experts of every
 // layer, the overlay's included. A contiguous partition gives larger nodes longer runs (its scheme
-// is then contiguous-by-node), and every node the experts that follow its run; another one keeps
-// what it does by number, and how large its nodes are must be measured. kInvalidArgument when all
-// nodes together have no room for every expert, since without statistics nobody knows which to
-// leave out; else errors of MakePlan. REQUIRES: every eligible count is at least that of the
-// overlay.
+// is then contiguous-by-node), and gives every node the experts that follow its run. Other
+// partitions divide by number as usual, and the sizes of their nodes must be measured.
+// kInvalidArgument if all nodes together have no room for every expert, because without statistics
+// nobody knows which to leave out; otherwise errors of MakePlan. REQUIRES: every eligible count is
+// at least that of the overlay.
 Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
                           const std::vector<uint32_t>& eligible);
 

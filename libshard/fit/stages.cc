@@ -9,8 +9,8 @@
 namespace moepack {
 namespace {
 
-// The least possible load of the fullest stage, by dynamic programming over the number of stages
-// and of layers that they cover.
+// Finds the smallest possible load of the fullest stage, by dynamic programming over the number of
+// stages and of layers that they cover.
 class StageDivider {
  public:
   StageDivider(const StageInput& input, uint32_t stages) : input_(input), stages_(stages) {
@@ -54,10 +54,10 @@ class StageDivider {
     return found == input_.cache.end() ? 0 : found->second;
   }
 
-  // Of the layers at [begin, end). REQUIRES: begin < end.
+  // The need of the layers at [begin, end). REQUIRES: begin < end.
   StageNeed Need(uint32_t stage, size_t begin, size_t end) const {
     StageNeed need;
-    // A layer of which nothing is known to lie in it, as of some configs alone, has a stage too.
+    // A layer without known contents, as in some configs alone, still belongs to a stage.
     need.range.first_layer = begin == 0 ? 0 : layers_[begin - 1] + 1;
     need.range.last_layer = layers_[end - 1];
     need.weights = weights_[end] - weights_[begin];
@@ -79,8 +79,8 @@ class StageDivider {
   }
 
   // best[end]: the load of the fullest of the first stages, which cover the layers before `end`.
-  // Over `begin`, best[begin] grows and the load of the next stage shrinks, so that the larger of
-  // them is least beside the point where they cross.
+  // Over `begin`, best[begin] grows and the load of the next stage shrinks, so the larger of them
+  // is smallest next to the point where they cross.
   void FillTable() {
     const size_t count = layers_.size();
     constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -128,7 +128,7 @@ class StageDivider {
   const StageInput& input_;
   const uint32_t stages_;
   std::vector<uint32_t> layers_;
-  std::vector<uint64_t> weights_, cache_;  // of the layers before each place
+  std::vector<uint64_t> weights_, cache_;  // of the layers before each position
   std::vector<std::vector<size_t>> from_;  // [stage][end] -> begin
 };
 

@@ -1,5 +1,5 @@
-// Divides a model's layers between machines that run one after the other, for models whose trunk
-// alone is too large for one.
+// Divides a model's layers between machines that run one after another, for models whose trunk
+// alone is too large for one machine.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace moepack {
 
 struct StageInput {
   ModelBytes bytes;
-  uint32_t eligible = 0;               // experts that a node holds of every layer, at most
+  uint32_t eligible = 0;               // the most experts that a node holds in any layer
   std::map<uint32_t, uint64_t> cache;  // of all sessions, by layer; may be empty
   uint64_t buffers = 0;                // on every machine
-  std::vector<uint64_t> budgets;       // of the machines in their order, or none: all alike
+  std::vector<uint64_t> budgets;       // of the machines in order, or none if all are alike
 };
 
 struct StageNeed {
@@ -28,9 +28,9 @@ struct StageNeed {
 };
 
 // Returns contiguous ranges of layers, in order, such that the largest stage (with budgets, the one
-// that fills its machine most) is as small as can be. What lies before the layers, such as the
-// embedding, goes with the first stage, and the head with the last, which has a copy of the
-// embedding where that is the head. Containers are not counted: a stage's files are not made here.
+// that fills its machine the most) is as small as possible. What comes before the layers, such as
+// the embedding, goes to the first stage, and the head to the last, which gets a copy of the
+// embedding if that is the head. Containers are not counted: a stage's files are not made here.
 // kInvalidArgument for more stages than layers, and for a stage that does not fit its machine.
 Result<std::vector<StageNeed>> DivideIntoStages(const StageInput& input, uint32_t stages);
 

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// The fewest experts and the largest top-k of the layers that the format keeps.
+// The fewest experts and the largest top-k among the layers that the format keeps.
 struct Extent {
   uint32_t experts = UINT32_MAX, top_k = 1;
 };
@@ -84,7 +84,7 @@ class Sweeper {
     return Ok();
   }
 
-  // Once, however many recipes say it.
+  // Adds a note once, however many recipes cause it.
   void Note(std::string note) {
     const bool said =
         std::find(table_.notes.begin(), table_.notes.end(), note) != table_.notes.end();
@@ -114,7 +114,7 @@ class Sweeper {
     return Ok();
   }
 
-  // What the node needs with all that fits it, or else with its share of the experts.
+  // What the node needs with all experts that fit it, or else with its share of the experts.
   Result<SweepRow> Row(const NodeSizer& sizer, const Extent& extent, uint32_t share,
                        const std::optional<NodeNeed>& fitting) const {
     SweepRow row;

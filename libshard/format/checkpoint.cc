@@ -16,7 +16,7 @@
 namespace moepack {
 namespace {
 
-// Says why a path of the user's is no checkpoint, instead of just "not found".
+// Says why the user's path is not a checkpoint, instead of just "not found".
 Error NoCheckpoint(const Source& source) {
   const std::string expected =
       ": expected model.safetensors.index.json, *.safetensors or *.gguf, found ";
@@ -26,14 +26,14 @@ Error NoCheckpoint(const Source& source) {
                  Cat(source.named.string(), expected, "a distribution that moepack wrote"),
                  "name the checkpoint it was made from, or use verify, diff or assemble"};
   }
-  // A web server need not say which files it has.
+  // A web server need not list its files.
   const bool asked = source.tree->traffic().has_value();
   return Error{Code::kNotFound, Cat(source.named.string(), expected, "none of them"),
                asked ? "name the file itself if there is one" : ""};
 }
 
 constexpr std::string_view kSafetensorsSuffix = ".safetensors";
-// That are in memory at once: a hostile header may have a hundred megabytes.
+// How many headers are in memory at once: a hostile one may have a hundred megabytes.
 constexpr size_t kMostHeaders = 4;
 
 }  // namespace
@@ -49,7 +49,7 @@ class CheckpointBuilder {
   // Reserves room for `tensors` tensors.
   void Reserve(size_t tensors) { out_.tensors_.reserve(tensors); }
 
-  // Reads the headers of several files at once, since most of the time goes into parsing them.
+  // Reads the headers of several files at once, because parsing them takes most of the time.
   Status AddFiles(const std::vector<std::string>& names) {
     const size_t jobs = std::min(kMostHeaders, CoreCount());
     for (size_t first = 0; first < names.size(); first += jobs) {
@@ -65,12 +65,12 @@ class CheckpointBuilder {
       }));
       for (OpenedFile& file : opened) Append(std::move(file));
     }
-    malloc_trim(0);  // what the threads parsed with, in arenas that the others do not use
+    malloc_trim(0);  // frees the threads' parsing arenas, which others do not use
     return Ok();
   }
 
-  // Adds all parts of one model, in order. The metadata of the first counts, as llama.cpp reads it
-  // from there only.
+  // Adds all parts of one model, in order. Only the metadata of the first part counts, because
+  // llama.cpp reads it only from there.
   Status AddGguf(const std::vector<std::string>& names) {
     out_.is_gguf_ = true;
     std::vector<GgufMetadata> metadata;
@@ -306,8 +306,8 @@ Result<Checkpoint> OpenTree(const Source& source) {
   return OpenGguf(source, parts);
 }
 
-// An index with all its shards beside it stands for their tree. Without any of them, it only gives
-// names.
+// An index with all its shards beside it represents their tree. Without any of them, it only
+// provides names.
 Result<Checkpoint> OpenIndexFile(const Source& source) {
   SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(*source.tree, source.file));
   bool any = false;

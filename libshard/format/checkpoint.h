@@ -27,7 +27,7 @@ struct SourceFile {
   bool far = false;  // ByteSource::far
 };
 
-// Opens the file again for its data. kCorrupt when it is not the file whose header was read.
+// Opens the file again for its data. kCorrupt if it is not the file whose header was read.
 Result<ByteSourcePtr> OpenUnchanged(const SourceFile& file);
 
 // Opening a checkpoint reads headers and no tensor data. The result is plain data that can be
@@ -44,8 +44,8 @@ class Checkpoint {
   // The same for a path on this machine.
   static Result<Checkpoint> Open(const fs::path& source);
 
-  // Makes a checkpoint of which only `config`, a file of the source's tree, exists. `tensors` are
-  // those that the config promises; they lie in no file, so their data cannot be read. Their
+  // Makes a checkpoint of which only `config`, a file in the source's tree, exists. `tensors` are
+  // those that the config promises; they are in no file, so their data cannot be read. Their
   // offsets are set here.
   static Result<Checkpoint> Promised(const Source& source, const std::string& config,
                                      std::vector<TensorEntry> tensors);
@@ -62,14 +62,14 @@ class Checkpoint {
   // True for a checkpoint made by Promised(); files() then has only the config.
   bool promised() const { return promised_; }
   bool is_gguf() const { return is_gguf_; }
-  // The metadata of a GGUF model's first file, which counts for the whole set; empty for
+  // The metadata of a GGUF model's first file, which applies to the whole set; empty for
   // safetensors.
   const GgufMetadata& metadata() const { return metadata_; }
-  // Oddities that do not stop the work: files not in the index, a total_size that is off.
+  // Oddities that do not prevent work: files that are not in the index, a wrong total_size.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   // Frees the table, so that tensors() is empty. Long runs call it once they know everything they
-  // will read, because the table of a large model is large.
+  // will read, because a large model's table is large.
   void ForgetTensors();
 
   // kCorrupt if any file is no longer what it was when it was opened.

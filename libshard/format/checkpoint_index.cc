@@ -15,7 +15,7 @@ constexpr uint64_t kMaxIndexBytes = 256u << 20;
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
 // Takes "weight_map" and "metadata": {"total_size"} straight from the parser's events. As a JSON
-// document, the index of a large model would take more memory than everything that is made from it.
+// document, a large model's index would take more memory than everything made from it.
 class IndexReader : public JsonEvents {
  public:
   explicit IndexReader(const fs::path& path) { index_.path = path; }
@@ -105,7 +105,7 @@ class IndexReader : public JsonEvents {
 
   CheckpointIndex index_;
   Shards shards_;                                // name -> order of appearance
-  Shards::const_iterator last_ = shards_.end();  // that of the tensor before
+  Shards::const_iterator last_ = shards_.end();  // of the previous tensor
   std::string section_, key_;
   int depth_ = 0;
   bool has_map_ = false;

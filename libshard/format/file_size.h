@@ -1,5 +1,5 @@
-// How large files would be, to the byte, for who asks about many that are not written. The writers'
-// own texts are counted: safetensors.cc and gguf_write.cc.
+// Computes the exact size of files, for code that asks about many that are not written. The
+// writers' own texts are counted: safetensors.cc and gguf_write.cc.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace moepack {
 class SafetensorsFileSize {
  public:
   explicit SafetensorsFileSize(const std::map<std::string, std::string>& metadata);
-  // What the tensor takes in any header, beside its two offsets.
+  // The size of the tensor's text in any header, without its two offsets.
   static uint64_t EntryBytes(const TensorEntry& tensor);
   void Add(uint64_t entry_bytes, uint64_t tensor_bytes);
   uint64_t Finish(uint64_t data_start_residue = 0) const;
@@ -24,14 +24,14 @@ class SafetensorsFileSize {
   uint64_t header_ = 0;   // bytes so far
   uint64_t next_ = 0;     // offset of the next tensor
   uint64_t digits_ = 1;   // of `next_`
-  bool follows_ = false;  // the next entry comes after a comma
+  bool follows_ = false;  // the next entry needs a comma before it
 };
 
 // The file that LayOutGguf describes.
 class GgufFileSize {
  public:
   GgufFileSize(const GgufMetadata& metadata, uint64_t alignment);
-  // What the tensor takes in any header.
+  // The size of the tensor's entry in any header.
   static uint64_t EntryBytes(const TensorEntry& tensor);
   void Add(uint64_t entry_bytes, uint64_t tensor_bytes);
   uint64_t Finish() const;
@@ -39,7 +39,7 @@ class GgufFileSize {
  private:
   uint64_t alignment_;
   uint64_t header_;    // bytes so far, without padding
-  uint64_t data_ = 0;  // with it
+  uint64_t data_ = 0;  // with padding
 };
 
 }  // namespace moepack

@@ -32,14 +32,14 @@ constexpr uint64_t kMaxStrings = 1u << 22;
 constexpr uint64_t kMaxKey = 65535;
 constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
 // The fewest bytes that a pair (a key of one letter, a u8) and a tensor (no dimensions) take.
-// Counts are compared with the bytes that are left before anything is allocated for them.
+// Counts are checked against the remaining bytes before anything is allocated for them.
 constexpr uint64_t kLeastPair = 8 + 1 + 4 + 1, kLeastTensor = 8 + 1 + 4 + 4 + 8;
 
 struct OldType {
   uint32_t id;
   std::string_view name;
 };
-// Ids of types that ggml has removed, and of q8_K, which it keeps in memory only.
+// Ids of types that ggml has removed, and of q8_K, which it uses only in memory.
 constexpr OldType kOldTypes[] = {{4, "q4_2"},        {5, "q4_3"},        {15, "q8_K"},
                                  {31, "q4_0_4_4"},   {32, "q4_0_4_8"},   {33, "q4_0_8_8"},
                                  {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"}};
@@ -294,8 +294,8 @@ Result<GgufHeaderReader::RawTensor> GgufHeaderReader::ReadTensor() {
   return tensor;
 }
 
-// Every tensor must begin where the padding of the one before it ends; ggml's reader asks for the
-// same. That leaves no room for overlaps and holes.
+// Every tensor must begin where the padding of the one before it ends; ggml's reader requires the
+// same. That rules out overlaps and holes.
 Status GgufHeaderReader::PlaceTensors(std::vector<RawTensor>& tensors) {
   const uint64_t aligned = AlignUp(in_.position(), out_.alignment);
   out_.data_start = std::min(aligned, in_.file_size());

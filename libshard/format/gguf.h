@@ -18,7 +18,7 @@ namespace moepack {
 inline constexpr size_t kMaxGgufTensorName = 63;
 inline constexpr size_t kMaxGgufDimensions = 4;  // of a tensor
 // The alignment of a file without the key, and of what we write unless told otherwise. llama.cpp's
-// tools copy the key but lay data out at 32, and so break files with another alignment.
+// tools copy the key but lay data out at 32, which breaks files with another alignment.
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
 inline constexpr uint64_t kMaxGgufAlignment = 1u << 21;  // the largest that we write: a huge page
 inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
@@ -37,9 +37,9 @@ struct GgufHeader {
 // Reads the header of a GGUF file (version 2 or 3) whose first bytes are `file` and whose whole
 // length is `file_size`; `file` must hold at least the header. The input may be hostile. On success
 // keys and tensor names are distinct, offsets are sequential and aligned, and the tensors lie
-// inside the file. Another byte order is kUnsupported. When `file` does not hold the whole header,
-// the result is an error, and `needed`, if given, is set to the number of bytes that reading on
-// would take; otherwise it is set to 0.
+// inside the file. Another byte order is kUnsupported. If `file` does not hold the whole header,
+// the result is an error, and `needed`, if given, is set to the number of bytes required to
+// continue; otherwise it is set to 0.
 Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
                              uint64_t file_size, uint64_t* needed = nullptr);
 
@@ -50,7 +50,7 @@ std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry
                             uint64_t alignment = kGgufDefaultAlignment);
 
 // Sets entry.offset, prefix and size of an output file whose tensors have names, formats, shapes
-// and bytes. Every tensor, the last one too, is followed by zeros up to the alignment.
+// and bytes. Every tensor, including the last, is followed by zeros up to the alignment.
 void LayOutGguf(OutputFile& file, const GgufMetadata& metadata,
                 uint64_t alignment = kGgufDefaultAlignment);
 

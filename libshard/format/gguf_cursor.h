@@ -14,7 +14,7 @@ namespace moepack {
 
 // A cursor over the header in `file`, the first bytes of a file of `file_size`. Reading outside it
 // is an error that names the place set by At; needed() tells whether more of the file would have
-// helped. Message text is made only when there is an error.
+// helped. Messages are only built when there is an error.
 class GgufCursor {
  public:
   GgufCursor(const std::string& path, std::span<const std::byte> file, uint64_t file_size)
@@ -22,7 +22,7 @@ class GgufCursor {
 
   uint64_t position() const { return position_; }
   uint64_t left() const { return file_size_ - position_; }
-  // The number of bytes of the file that are needed to read on; 0 when there were enough.
+  // The number of bytes of the file that are needed to read on; 0 if there were enough.
   uint64_t needed() const { return needed_; }
   uint64_t file_size() const { return file_size_; }
   // Sets the place for errors, which then begin with 'key "a" at byte 24'. `name` is borrowed.

@@ -28,7 +28,7 @@ constexpr std::array<TypeRow, 13> kTypes = {{{"u8", 1},
                                              {"i64", 8},
                                              {"f64", 8}}};
 
-// An array is its element type, its count, its elements.
+// An array consists of its element type, its count and its elements.
 constexpr size_t kCountAt = 4, kElementsAt = 12, kStringLengthBytes = 8;
 
 std::span<const std::byte> BytesOf(std::string_view text) {

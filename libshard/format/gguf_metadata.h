@@ -52,7 +52,7 @@ struct GgufValue {
   static GgufValue F32s(std::span<const float> values);
   static GgufValue Bools(const std::vector<bool>& values);
 
-  // These give no value when the value has another type.
+  // These give no value if the value has another type.
   std::optional<uint64_t> AsUint() const;  // any integer type, not negative
   std::optional<double> AsFloat() const;   // f32 or f64
   std::optional<bool> AsBool() const;
@@ -80,15 +80,15 @@ class GgufMetadata {
   explicit GgufMetadata(std::vector<GgufEntry> entries) : entries_(std::move(entries)) {}
 
   const GgufValue* Find(std::string_view key) const;
-  // Replaces the value in its place, or appends the key.
+  // Replaces the value in place, or appends the key.
   void Set(std::string_view key, GgufValue value);
   void Remove(std::string_view key);
   const std::vector<GgufEntry>& entries() const { return entries_; }
 
-  // These read a key in one step. They give no value when it is absent or has another type.
+  // These read a key in one step. They give no value if it is absent or has another type.
   std::optional<uint64_t> Uint(std::string_view key) const;
   std::optional<std::string_view> String(std::string_view key) const;
-  // general.architecture, such as "qwen3moe"; "" when absent.
+  // general.architecture, such as "qwen3moe"; "" if absent.
   std::string Architecture() const;
 
  private:

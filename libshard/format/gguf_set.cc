@@ -31,7 +31,7 @@ Error WrongKey(const GgufPart& part, std::string_view key, const std::string& ex
           kMixedHint};
 }
 
-// Checks that the key has this type and value, or, where that is allowed, is absent.
+// Checks that the key has this type and value or, where that is allowed, is absent.
 Status CheckKey(const GgufPart& part, std::string_view key, const GgufValue& expected,
                 bool may_be_absent) {
   const GgufValue* value = part.metadata->Find(key);
@@ -135,8 +135,8 @@ Status CheckGgufSet(const std::vector<GgufPart>& parts) {
   for (const GgufPart& part : parts) tensors += part.tensors;
   const GgufValue count = GgufValue::U16(static_cast<uint16_t>(parts.size()));
   const GgufValue total = GgufValue::I32(static_cast<int32_t>(tensors));
-  // Numbers are checked first, because the message for a part that is there twice should say so,
-  // and not complain about its counts.
+  // Numbers are checked first, because the message for a duplicate part should say so, not complain
+  // about its counts.
   for (size_t i = 0; i < parts.size(); ++i) {
     const GgufValue number = GgufValue::U16(static_cast<uint16_t>(i));
     SHARD_CHECK(CheckKey(parts[i], kSplitNoKey, number, false));

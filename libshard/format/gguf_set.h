@@ -15,7 +15,7 @@
 
 namespace moepack {
 
-// Metadata keys of parts: u16, counted from 0; u16; i32, the tensors of all parts.
+// Metadata keys of parts: u16, counted from 0; u16; i32, the number of tensors in all parts.
 inline constexpr std::string_view kSplitNoKey = "split.no";
 inline constexpr std::string_view kSplitCountKey = "split.count";
 inline constexpr std::string_view kSplitTensorsKey = "split.tensors.count";
@@ -25,19 +25,19 @@ struct GgufPartName {
   uint32_t index = 0;  // from 0, unlike in the file name
   uint32_t count = 0;  // at least 1, more than index
 };
-// Gives no value when `file_name` is not the name of a part.
+// Returns no value if `file_name` is not the name of a part.
 std::optional<GgufPartName> ParseGgufPartName(std::string_view file_name);
 std::string GgufPartFileName(const std::string& prefix, uint32_t index, uint32_t count);
 
 // Returns the names of all parts of the set that `file_name` belongs to, in order; only the name
-// itself when it is not a part.
+// itself if it is not a part.
 std::vector<std::string> GgufPartsOf(const std::string& file_name);
 
-// Returns the parts of the only model at the top of the tree; empty when there is no *.gguf.
-// kInvalidArgument, with a list of the models, when there are several.
+// Returns the parts of the only model at the top of the tree; empty if there is no *.gguf.
+// kInvalidArgument, with a list of the models, if there are several.
 Result<std::vector<std::string>> FindGgufModel(const SourceTree& tree);
 
-// Returns kNotFound, with the first part that is missing, unless all are there.
+// Returns kNotFound, with the first missing part, unless all are there.
 Status CheckGgufPartsPresent(const SourceTree& tree, const std::vector<std::string>& parts);
 
 // What a part says about itself.
@@ -46,9 +46,9 @@ struct GgufPart {
   const GgufMetadata* metadata = nullptr;
   uint64_t tensors = 0;
 };
-// Returns kCorrupt unless each part's split.no is its place, the first part's counts are right, and
-// no part contradicts the first (other counts, another architecture). Parts after the first need
-// only split.no. A single file must not be one part of several.
+// Returns kCorrupt unless each part's split.no is its position, the first part's counts are right,
+// and no part contradicts the first (other counts, another architecture). Parts after the first
+// need only split.no. A single file must not be one part of several.
 Status CheckGgufSet(const std::vector<GgufPart>& parts);
 
 }  // namespace moepack

@@ -18,7 +18,7 @@ void AppendTensor(std::string& out, const TensorEntry& tensor, uint64_t offset) 
   AppendLe<uint64_t>(out, offset);
 }
 
-// What stands in front of the tensors' entries.
+// The text before the tensors' entries.
 std::string GgufHeaderStart(GgufMetadata metadata, uint64_t tensors, uint64_t alignment) {
   if (alignment == kGgufDefaultAlignment) {
     metadata.Remove(kGgufAlignmentKey);

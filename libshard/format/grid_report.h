@@ -1,5 +1,5 @@
-// What a run reports about the values it wrote: how many are not finite, and how exactly the
-// source's own grid was kept (RowReader::Repack).
+// A run's report on the values it wrote: how many are not finite, and how exactly the source's own
+// grid was kept (RowReader::Repack).
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 namespace moepack {
 
-// About blocks whose codes are the source's and whose scales are as near to the source's as the
-// target allows.
+// Counts blocks that have the source's codes and scales as close to the source's as the target
+// allows.
 struct GridReport {
   uint64_t weights = 0;  // in such blocks
   uint64_t scales = 0;   // of the source
-  uint64_t exact = 0;    // scales among them that the target holds exactly
+  uint64_t exact = 0;    // scales among them that the target represents exactly
   double rounding = 0;   // the largest relative change of a scale; 1: it became zero
 
   void Add(const GridReport& other) {

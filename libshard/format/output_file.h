@@ -1,5 +1,5 @@
-// A file that is to be written: its header, its tensors, and for each tensor the source ranges that
-// make it.
+// A file to be written: its header, its tensors, and for each tensor the source ranges it is made
+// from.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct SourceRange {
   bool operator==(const SourceRange&) const = default;
 };
 
-// Rows [first, first + count) of a RowReader, which knows the bytes that they are made of.
+// Rows [first, first + count) of a RowReader, which knows the bytes that they are made from.
 struct RowRange {
   uint64_t first = 0, count = 0;
   uint64_t order = 0;  // as SourceRange::order
@@ -46,7 +46,7 @@ struct RowRange {
 // How much each column of a matrix matters to the quantizer: the mean square of its input.
 struct Importance {
   uint64_t row_values = 0;
-  // One row for all, or one per slice of the slowest dimension: per expert, in ascending id.
+  // One row for all, or one per slice of the slowest dimension (per expert, in ascending id).
   std::vector<float> values;
   std::string digest;  // of the values; equal digests give equal bytes
   std::span<const float> Row(uint64_t slice) const {
@@ -57,17 +57,17 @@ struct Importance {
 
 class RowReader;
 
-// Says how the bytes of a tensor are made where they are not those of its sources: rows are decoded
-// to F32 and encoded. Every source range then holds whole rows.
+// Describes how the bytes of a tensor are made if they are not those of its sources: rows are
+// decoded to F32 and encoded. Every source range then holds whole rows.
 struct Encoding {
   const quant::Format* from = nullptr;  // has a decoder
   const quant::Format* to = nullptr;    // has an encoder
   uint64_t row_values = 0;
-  // How many rows share a row of importance: those of one expert, or of one slice of another
+  // How many rows share a row of importance: those of one expert, or of one slice of any other
   // three-dimensional tensor. 0: all rows share one.
   uint64_t rows_per_slice = 0;
   std::shared_ptr<const Importance> importance;  // null: none
-  // Makes the rows (OutputTensor::rows) where the sources do not simply hold them in `from`
+  // Makes the rows (OutputTensor::rows) if the sources do not simply hold them in `from`
   // (row_reader.h).
   std::shared_ptr<const RowReader> reader;
   bool repack = false;  // by RowReader::Repack, without a detour over F32
@@ -75,8 +75,8 @@ struct Encoding {
 
 struct OutputTensor {
   TensorEntry entry;  // name, dtype, shape, bytes; `offset` is from the start of the output file
-  // Concatenated they are the tensor. It has `rows` where its encoding has a reader that makes
-  // them, else `sources`.
+  // Concatenated they are the tensor. It has `rows` if its encoding has a reader that makes them,
+  // otherwise `sources`.
   std::vector<SourceRange> sources;
   std::vector<RowRange> rows;
   std::optional<uint16_t> layer;  // below kMaxLayers
@@ -84,7 +84,7 @@ struct OutputTensor {
   // The ids of the experts that the tensor holds, in order along the expert axis; empty without
   // experts.
   ExpertIds expert_ids;
-  // Those of them whose values are not the source's: a refit made them.
+  // Those of them whose values are not the source's because a refit produced them.
   FewExpertIds derived;
   std::shared_ptr<const std::string> source_name;  // null: that of the entry
   std::shared_ptr<const Encoding> encoding;        // null: the sources' bytes as they are
@@ -100,8 +100,8 @@ struct OutputTensor {
 enum class Role : uint8_t { kHead, kTrunk, kRouters, kGroup, kOverlay, kRemainder };
 std::string_view RoleName(Role role);  // "head", "trunk", "routers", "group", ...
 
-// Files of role kOverlay lie below overlays/<version>/. Returns the version of such a path, and ""
-// for other roles and paths.
+// Files with role kOverlay are below overlays/<version>/. Returns the version of such a path, and
+// "" for other roles and paths.
 std::string OverlayVersionOf(Role role, std::string_view path);
 // Returns "overlays/<version>".
 std::string OverlayDirectory(std::string_view version);

@@ -12,7 +12,7 @@
 namespace moepack {
 namespace {
 
-// This holds the header of most models. For a longer GGUF header, more is read and parsed again.
+// The headers of most models fit in this. For a longer GGUF header, more is read and parsed again.
 constexpr uint64_t kFirstPiece = 1u << 20;
 
 Result<std::vector<std::byte>> ReadFirst(const ByteSource& file, uint64_t bytes) {
@@ -34,7 +34,7 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const ByteSource& file, const st
   SHARD_CHECK(CheckFetched(file, name));
   SHARD_TRY(std::vector<std::byte> bytes, ReadFirst(file, kSafetensorsLengthBytes));
   if (bytes.size() == kSafetensorsLengthBytes) {
-    // A length beyond the file is left to the parser, which refuses it by these eight bytes.
+    // The parser gets only these eight bytes if the length is beyond the file, and refuses it.
     const auto length = LoadLe<uint64_t>(bytes);
     if (length <= std::min(kMaxSafetensorsHeader, file.size() - kSafetensorsLengthBytes)) {
       SHARD_TRY(bytes, ReadFirst(file, kSafetensorsLengthBytes + length));

@@ -1,5 +1,5 @@
 // Reads the header of a file into memory and parses it. It is not mapped, because a file that is
-// written or cut meanwhile would then change under the parser.
+// written or truncated meanwhile would then change while it is parsed.
 #pragma once
 
 #include <cstdint>

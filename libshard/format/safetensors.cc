@@ -146,7 +146,7 @@ std::optional<uint64_t> CheckedProduct(const std::vector<uint64_t>& shape) {
   return product;
 }
 
-// Checks an entry in itself. CheckRanges compares its byte range with the file.
+// Checks an entry on its own. CheckRanges compares its byte range with the file.
 Result<TensorEntry> CheckEntry(const std::string& where, RawEntry& raw) {
   const auto place = [&] { return Cat(where, ": tensor ", Quoted(raw.name)); };
   if (!raw.dtype || !raw.shape || !raw.offsets) {
@@ -260,7 +260,7 @@ void AppendDigits(uint64_t number, std::string& out) {
   out.append(digits.data(), end);
 }
 
-// What stands in front of the two offsets, and what closes them.
+// The text before the two offsets, and the text that closes them.
 constexpr std::string_view kEntryEnd = "]}";
 constexpr size_t kMaxPlainEntry = 256;  // few are longer
 void AppendEntryStart(const TensorEntry& tensor, std::string& out) {
@@ -287,7 +287,7 @@ std::string HeaderStart(const std::map<std::string, std::string>& metadata) {
   return text += Cat(Quote(std::string(kMetadataKey)), ":{", pairs, "}");
 }
 
-// Where the data starts behind a header that takes `bytes` without its padding.
+// Where the data starts after a header that takes `bytes` without its padding.
 uint64_t PaddedEnd(uint64_t bytes, uint64_t data_start_residue) {
   const uint64_t residue = data_start_residue % kPage / kHeaderAlignment * kHeaderAlignment;
   uint64_t end = kLengthBytes + AlignUp(bytes - kLengthBytes, kHeaderAlignment);
@@ -332,7 +332,7 @@ SafetensorsHeaderWriter::SafetensorsHeaderWriter(const std::map<std::string, std
     : text_(HeaderStart(metadata)) {}
 
 void SafetensorsHeaderWriter::Expect(const TensorEntry& tensor) {
-  // A bound unless names need escapes. What is not written to is no resident memory.
+  // An upper bound unless names need escapes. Memory that is not written to is not resident.
   constexpr uint64_t kAroundName = 96, kDigits = 21;
   expected_ += tensor.name.size() + kAroundName + kDigits * (tensor.shape.size() + 2);
 }

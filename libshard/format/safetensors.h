@@ -41,7 +41,7 @@ class SafetensorsHeaderWriter {
  public:
   explicit SafetensorsHeaderWriter(const std::map<std::string, std::string>& metadata);
   // May be called for all tensors, in order, before the first is added: the text is then as large
-  // as it will be from the start. Growing would leave holes in memory, of the size of the header.
+  // as it will be from the start. Growing it would leave holes of the header's size in memory.
   void Expect(const TensorEntry& tensor);
   void Add(const TensorEntry& tensor);
   std::string Finish(uint64_t data_start_residue = 0) &&;

@@ -24,10 +24,10 @@ constexpr const char* kNames[] = {"config.json",
                                   "special_tokens_map.json",
                                   "chat_template.json"};
 
-// Where each check is a request.
+// For trees where each check is a request.
 constexpr size_t kChecksAtOnce = 8;
 
-// No value for a file that is not there or cannot be opened; whoever reads it reports that.
+// No value for a file that is missing or cannot be opened; the code that reads it reports that.
 std::optional<std::string> IdentityOf(const SourceTree& tree, const std::string& file) {
   const auto source = tree.Open(file);
   return source ? std::optional((*source)->identity()) : std::nullopt;
@@ -61,7 +61,7 @@ Status SideFiles::CheckUnchanged() const {
         const auto source = tree_->Open(name);
         const Identity now = source ? std::optional((*source)->identity()) : std::nullopt;
         if (now != identity) return ChangedWhileRead(tree_->NameOf(name));
-        // A tree may go on giving the source that it opened first.
+        // A tree may keep returning the source that it opened first.
         return source ? (*source)->CheckUnchanged() : Ok();
       }));
   if (config_file_.empty() || IdentityAt(config_file_) == config_) return Ok();

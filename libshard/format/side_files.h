@@ -16,7 +16,7 @@ class SideFiles {
  public:
   // `config_file` as for ModelOptions.
   static SideFiles Note(const SourceTreePtr& tree, const std::string& config_file = "");
-  // kCorrupt if one of them has changed, is gone or is new.
+  // kCorrupt if one of them has changed, disappeared or been added.
   Status CheckUnchanged() const;
 
  private:

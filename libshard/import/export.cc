@@ -18,8 +18,8 @@ constexpr std::array<const Exporter*, 6> kExporters = {
 
 constexpr double kLargestWhole = 1e6;
 
-// What its reader would refuse is not written. A table takes one value more than its numbers, and
-// a session some for its name and tokens.
+// What our reader would refuse is not written. A table has one value more than its numbers, and a
+// session has some for its name and tokens.
 Result<std::string> WriteScoresFile(const ExpertScores& scores, const ExportOptions&) {
   constexpr size_t kOfSession = 16, kOfDocument = 64;
   size_t values = kOfDocument + scores.warnings.size() + 8 * scores.layers.size();

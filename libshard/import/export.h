@@ -16,8 +16,8 @@
 
 namespace moepack {
 
-// How a byte budget for hot experts is spent: the same on every layer, or on the best experts of
-// all layers, so that layers whose scores are concentrated get more.
+// How a byte budget for hot experts is spent: equally on every layer, or on the best experts of all
+// layers, so that layers with concentrated scores get more.
 enum class HotWeighting : uint8_t { kFlat, kMass };
 inline constexpr std::array kHotWeightingNames = {"flat", "mass"};
 
@@ -25,15 +25,15 @@ struct ExportOptions {
   std::optional<uint64_t> budget;             // bytes of hot experts
   std::map<uint32_t, uint64_t> expert_bytes;  // of one expert, by layer; for the budget
   HotWeighting weighting = HotWeighting::kFlat;
-  const Plan* plan = nullptr;  // where a placement is written
+  const Plan* plan = nullptr;  // for placements
 };
 
 struct Exporter {
   std::string_view name;
   const char* writes;               // for help: no capital, no full stop
-  std::optional<ScoreBasis> basis;  // what its readers count, to be read unless a user says else
+  std::optional<ScoreBasis> basis;  // what its readers expect, used unless the user says otherwise
   bool takes_budget = false, needs_plan = false;
-  // REQUIRES: scores that pass CheckExpertScores; a plan where it is needed.
+  // REQUIRES: scores that pass CheckExpertScores; a plan if it is needed.
   Result<std::string> (*write)(const ExpertScores& scores, const ExportOptions& options);
 };
 
@@ -58,8 +58,8 @@ struct RankedId {
 std::vector<RankedId> RankLayer(const ExpertScores& scores, const std::vector<double>& sums,
                                 size_t index);
 
-// Sums as whole numbers, which all of these formats keep: counts as they are, other scores scaled
-// so that the largest of all layers is a million and none above 0 becomes 0.
+// Sums as whole numbers, which all of these formats store: counts as they are; other scores scaled
+// so that the largest of all layers is a million and no positive one becomes 0.
 std::vector<uint64_t> WholeSums(const ExpertScores& scores);
 
 }  // namespace moepack

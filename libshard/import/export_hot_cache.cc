@@ -1,6 +1,6 @@
-// The initial form of the hot-cache JSON, which --moe-hot-cache takes as a plan. With a budget the
-// experts that fit stand under hot_experts and the others under cold_experts; readers add both up
-// and give hot ones a small advantage. Without one all stand under experts.
+// The initial form of the hot-cache JSON, which --moe-hot-cache takes as a plan. With a budget, the
+// experts that fit are under hot_experts and the others under cold_experts; readers add both up and
+// give hot ones a small advantage. Without one, all are under experts.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,7 +17,7 @@ uint64_t BytesOfLayer(const ExpertScores& scores, const ExportOptions& options, 
   return options.expert_bytes.at(scores.layers[index].layer);
 }
 
-// Takes experts in their order while they fit, and passes over those that do not.
+// Takes experts in order as long as they fit, and skips those that do not.
 void TakeHot(const ExpertScores& scores, const ExportOptions& options,
              const std::vector<RankedId>& ranked, uint64_t budget, HotSet& hot) {
   for (const RankedId& expert : ranked) {

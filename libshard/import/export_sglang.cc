@@ -1,7 +1,7 @@
 // For SGLang's --init-expert-location, and for ktransformers, which takes the same file:
-// "logical_count" [layers][experts], or "physical_to_logical_map" [layers][slots] of a plan, in
-// which each group is one rank of expert parallelism. SGLang has a row for every block, so blocks
-// without experts get zeros, or in a placement the trivial order.
+// "logical_count" [layers][experts], or "physical_to_logical_map" [layers][slots] of a plan, where
+// each group is one rank of expert parallelism. SGLang has a row for every block, so blocks without
+// experts get zeros, or in a placement the trivial order.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -23,7 +23,7 @@ Result<uint32_t> OneExpertCount(const ExpertScores& scores) {
   return expected;
 }
 
-// Rows by block; `fill` stands for blocks without experts.
+// Rows by block; `fill` is used for blocks without experts.
 Json BlockRows(const ExpertScores& scores, const Json& fill, std::vector<Json> rows) {
   Json table = Json::array();
   for (size_t i = 0; i < scores.layers.size(); ++i) {
@@ -47,7 +47,7 @@ Result<std::string> WriteLogicalCount(const ExpertScores& scores, const ExportOp
   return WriteJson(json);
 }
 
-// The slots of one layer: what each group may pick, one group after the other.
+// The slots of one layer: what each group may pick, group after group.
 Result<std::vector<uint32_t>> SlotsOf(const Plan& plan, const MoeLayerShape& layer) {
   std::vector<uint32_t> slots;
   std::vector<bool> placed(layer.expert_count);

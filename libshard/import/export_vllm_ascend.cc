@@ -1,5 +1,5 @@
-// Expert lists of vllm-ascend: a line per layer, ids best first. How many are kept is its option
-// expert_prune_ratio.
+// Expert lists of vllm-ascend: a line per layer, ids best first. Its option expert_prune_ratio
+// determines how many are kept.
 #include "libshard/base/text/text.h"
 #include "libshard/import/export.h"
 

@@ -1,6 +1,7 @@
 // Hot-cache JSON of llama.cpp forks: profiles that --moe-hot-cache takes and that their servers
-// write. Where a layer has hot_experts or cold_experts with counts, these win over experts, and an
-// expert's count is the sum of both; an expert that comes twice is added up. So do their readers.
+// write. If a layer has hot_experts or cold_experts with counts, these take precedence over
+// experts, and an expert's count is the sum of both; duplicates are added up. Their readers do the
+// same.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -77,7 +78,7 @@ Result<std::vector<HotLayer>> ReadHotLayers(const JsonFields& fields) {
   return layers;
 }
 
-// Drops ids that the layer does not have; servers are known to write some.
+// Drops ids that the layer does not have; some servers are known to write them.
 ScoreRow RowOf(const HotLayer& layer, uint64_t expert_count, double& all, double& dropped) {
   ScoreRow row{layer.layer, std::vector<double>(expert_count)};
   for (const auto& [id, count] : layer.counts) {
@@ -113,7 +114,7 @@ Result<ScoreTable> TableOf(const JsonFields& fields, const std::vector<HotLayer>
   SHARD_TRY(const uint64_t used, fields.UnsignedOr("n_expert_used", 0));
   SHARD_CHECK(CheckStatedExperts(fields.where(), stated, options));
   ScoreTable table;
-  // Some versions put all choices of a run there.
+  // Some versions store the total number of choices of a run there.
   table.top_k = used <= stated ? static_cast<uint32_t>(std::min<uint64_t>(used, UINT32_MAX)) : 0;
   double all = 0, dropped = 0;
   uint64_t ids = 0;

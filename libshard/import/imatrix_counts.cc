@@ -58,7 +58,7 @@ Result<std::vector<double>> ReadCounts(const ByteSource& file, const TensorEntry
   return counts;
 }
 
-// "imatrix.chunk_count" chunks of "imatrix.chunk_size" tokens; 0 where a key is missing.
+// "imatrix.chunk_count" chunks of "imatrix.chunk_size" tokens; 0 if a key is missing.
 uint64_t TokensOf(const GgufMetadata& metadata) {
   const auto chunks = metadata.Uint("imatrix.chunk_count");
   const auto size = metadata.Uint("imatrix.chunk_size");
@@ -72,7 +72,7 @@ Status CheckIsImatrix(const std::string& where, const GgufMetadata& metadata) {
                                        type ? Quoted(*type) : "none")};
 }
 
-// The router chose this many experts for a token, if the counts are of these tokens.
+// How many experts the router chose per token, if the counts belong to these tokens.
 uint32_t TopKOfCounts(const std::vector<double>& counts, uint64_t tokens) {
   double sum = 0;
   for (const double count : counts) sum += count;
@@ -120,7 +120,8 @@ Result<ExpertScores> RefuseOldImatrix(const ByteSource& file, const ImportOption
 
 bool LooksLikeGguf(std::string_view head) { return head.starts_with("GGUF"); }
 
-// It has no magic: a number of entries, the length of the first name, and the name.
+// The format has no magic: it starts with the number of entries, the length of the first name, and
+// the name.
 bool LooksLikeOldImatrix(std::string_view head) {
   constexpr uint32_t kMostEntries = 1u << 20, kLongestName = 256;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(head));

@@ -13,9 +13,9 @@
 namespace moepack {
 namespace {
 
-// The first that looks like a file reads it, so those with a magic or a name of their own come
-// before those that are told by the look of their keys. Scores name the format that they were read
-// from, so they come before all.
+// The first importer that recognises a file reads it, so formats with a magic or a name of their
+// own come before those recognised by their keys. Scores name the format that they were read from,
+// so they come first.
 constexpr std::array<const Importer*, 11> kImporters = {
     &kScoresImporter,   &kMoepackImporter,     &kImatrixImporter,    &kReapTensorsImporter,
     &kHotCacheImporter, &kSglangImporter,      &kReapImporter,       &kVllmAscendImporter,
@@ -83,7 +83,7 @@ Status CheckSessionNames(const std::string& where, const ExpertScores& scores) {
   return Ok();
 }
 
-// A layer without any score says that nothing was measured there, not that its experts are equal.
+// A layer without any scores means that nothing was measured there, not that its experts are equal.
 Status CheckNoEmptyLayer(const std::string& where, const ExpertScores& scores) {
   const std::vector<double> sums = SumOfScores(scores);
   size_t offset = 0;
@@ -101,7 +101,7 @@ Status CheckNoEmptyLayer(const std::string& where, const ExpertScores& scores) {
   return Ok();
 }
 
-// Where tokens are known, each may choose any expert; else the choices are counted.
+// If the number of tokens is known, each may choose any expert; otherwise the choices are counted.
 void WarnOfFewTokens(const std::string& where, ExpertScores& scores) {
   uint64_t tokens = 0;
   bool known = true;
@@ -117,7 +117,7 @@ void WarnOfFewTokens(const std::string& where, ExpertScores& scores) {
     const std::vector<double> sums = SumOfScores(scores);
     double selections = 0;
     for (uint32_t e = 0; e < scores.layers.front().expert_count; ++e) selections += sums[e];
-    if (selections >= expert_count) return;  // it may be more than an integer holds
+    if (selections >= expert_count) return;  // it may exceed the range of an integer
     tokens = static_cast<uint64_t>(selections);
   }
   if (tokens >= expert_count) return;
@@ -132,7 +132,7 @@ Error OtherSource(const std::string& where, const char* what, const std::string&
           "only statistics of one model and one kind can be joined"};
 }
 
-// Layers are equal but for a top-k that one of them does not know.
+// Layers are equal, except that one of them may not know its top-k.
 Status JoinLayers(const std::string& where, const std::vector<MoeLayerShape>& other,
                   std::vector<MoeLayerShape>& into) {
   if (other.size() != into.size())

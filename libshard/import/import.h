@@ -16,15 +16,15 @@
 namespace moepack {
 
 struct ImportOptions {
-  // The layers of the model that the scores are for, ascending; empty where it is not known. Some
-  // formats do not say how many layers or experts there are and are refused without it.
+  // The layers of the model that the scores are for, ascending; empty if unknown. Some formats do
+  // not say how many layers or experts there are and are refused without it.
   std::vector<MoeLayerShape> model;
-  std::optional<ScoreBasis> basis;  // refused where a file does not have it
-  bool pairs = true;                // false: leave ExpertScores::co_selection out, to save memory
-  std::string format;               // a name of Importers(); "" for what the content looks like
+  std::optional<ScoreBasis> basis;  // refused if a file does not have it
+  bool pairs = true;                // false: omit ExpertScores::co_selection to save memory
+  std::string format;               // a name of Importers(); "" to recognise it by content
 };
 
-// One format; a file of its own defines it, and import.cc lists it.
+// One format; its own file defines it, and import.cc lists it.
 struct Importer {
   std::string_view name;
   const char* reads;  // what it reads, for help: no capital, no full stop
@@ -38,32 +38,32 @@ inline constexpr size_t kImportHead = 64u << 10;
 
 // All formats; the first that looks like a file reads it.
 std::span<const Importer* const> Importers();
-// Null when there is no such format.
+// Null if there is no such format.
 const Importer* FindImporter(std::string_view name);
-// The format of a local file by its content; null for one that is not known.
+// The format of a local file, judged by its content; null if it is not known.
 Result<const Importer*> RecognizeFormat(const std::string& path);
 
-// Refuses a local file that is told to be of another format: kUnsupported names it. For commands
-// that need what `profile` measures and no other tool does.
+// Refuses a local file recognised as another format: kUnsupported names it. For commands that need
+// what only `profile` measures.
 Status CheckIsProfile(const std::string& path);
-// Reads statistics of `profile` as ReadExpertScores does, and refuses others as above.
+// Reads statistics of `profile` like ReadExpertScores, and refuses others as above.
 Result<ExpertScores> ReadProfileScores(const std::string& path, std::optional<ScoreBasis> basis);
 
-// Reads one file. The result passes CheckExpertScores and, with a model, CheckScoresFit; no layer
-// is without any score. kUnsupported for a format that is not known or holds no counts, kMismatch
-// for another model, kInvalidArgument for what the options lack and a basis that the file has not,
-// kCorrupt for all else.
+// Reads one file. The result passes CheckExpertScores and, with a model, CheckScoresFit; every
+// layer has scores. kUnsupported for an unknown format or one without counts, kMismatch for another
+// model, kInvalidArgument for missing options or a basis that the file does not have, kCorrupt for
+// everything else.
 Result<ExpertScores> ReadExpertScores(const ByteSource& file, const ImportOptions& options);
-// Reads local files and joins them: all sessions in the order of the files. A session whose name is
-// there already is kInvalidArgument; other layers, bases or routers are kMismatch. The digest of
-// several files is that of their digests. REQUIRES: a path.
+// Reads local files and joins them: all sessions in the order of the files. A duplicate session
+// name is kInvalidArgument; different layers, bases or routers are kMismatch. The digest of several
+// files is that of their digests. REQUIRES: at least one path.
 Result<ExpertScores> ReadExpertScores(const std::vector<std::string>& paths,
                                       const ImportOptions& options);
 
-// Appends the sessions of `other`, as above. Co-selection stays only where both have it.
+// Appends the sessions of `other`, as above. Co-selection is kept only if both have it.
 Status JoinScores(const std::string& where, ExpertScores other, ExpertScores& into);
 
-// The layers that a model's statistics cover: all but those of multi-token prediction, which take
+// The layers that a model's statistics cover: all but those for multi-token prediction, which take
 // no part in a forward pass.
 std::vector<MoeLayerShape> MeasuredLayers(const MoeModel& model);
 

@@ -1,4 +1,4 @@
-// The formats, each in a file of its name. The list is in import.cc.
+// The formats, each in a file of its own name. The list is in import.cc.
 #pragma once
 
 #include "libshard/import/import.h"

@@ -2,9 +2,9 @@
 // ("# Format: expert_id,gate_mass,mass_pct,selection_count"), the same under a line of headings,
 // and the cache's list of ids, best first.
 //
-// Ids of different layers were added up, so the ranking says little. And its analyzer counted a
-// reshaped view of the router's output as one expert with as many tokens as there are experts: all
-// of that was booked to expert 0.
+// Ids of different layers were added up, so the ranking says little. Also, its analyzer counted a
+// reshaped view of the router's output as one expert with as many tokens as there are experts, and
+// credited all of that to expert 0.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint64_t kMaxRankingBytes = 16u << 20;
 constexpr double kArtefactShare = 0.9;
-// Where the top-k is not known: the least of routers that choose more than one. A larger one makes
-// the share larger.
+// Used if the top-k is not known: the smallest of routers that choose more than one. A larger one
+// would make the share larger.
 constexpr uint32_t kLeastTopK = 2;
 
 struct RankedExpert {
@@ -127,8 +127,8 @@ Status CheckRanking(const std::string& where, const MeshRanking& ranking,
   return Ok();
 }
 
-// The share of observations (tokens times layers) that chose the first expert. The others' choices
-// give the number of real observations, since each has `top_k`.
+// The share of observations (tokens times layers) that chose the first expert. The choices of the
+// others give the number of real observations, since each observation has `top_k`.
 double FirstShare(const MeshRanking& ranking) {
   double others = 0;
   for (const RankedExpert& expert : ranking.experts)
@@ -144,7 +144,7 @@ double MedianOfOthers(const MeshRanking& ranking) {
   return Quantile(std::move(masses), 0.5);
 }
 
-// Repairs what the analyzer books to expert 0.
+// Removes what the analyzer wrongly credits to expert 0.
 void RepairFirst(const std::string& where, MeshRanking& ranking,
                  std::vector<std::string>& warnings) {
   if (ranking.experts.front().id != 0) return;

@@ -1,6 +1,6 @@
-// Statistics of `moepack profile`, in both forms. Of the binary one a session at a time is in
-// memory beside the scores: those of 1,000 sessions of 94 layers with 512 experts take 193 MB and
-// their pairs 98 MB, where the statistics would take 4 GB.
+// Statistics of `moepack profile`, in both forms. With the binary form only one session at a time
+// is in memory beside the scores: the scores of 1,000 sessions of 94 layers with 512 experts take
+// 193 MB and their pairs 98 MB, while the statistics would take 4 GB.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,10 +14,12 @@
 namespace moepack {
 namespace {
 
-// Beyond this the JSON form would take too much memory; the binary one is for such statistics.
+// Beyond this the JSON form would take too much memory; the binary form is meant for such
+// statistics.
 constexpr uint64_t kMaxStatisticsText = uint64_t{2} << 30;
 
-// Makes scores of the parts, and the largest outputs of all sessions for the Super Experts.
+// Turns the parts into scores, and keeps the largest outputs of all sessions for finding Super
+// Experts.
 class ScoreParts final : public StatisticsParts {
  public:
   ScoreParts(ScoreBasis basis, bool pairs) : pairs_(pairs) { scores_.basis = basis; }
@@ -73,7 +75,7 @@ Result<ExpertScores> ReadBinary(const ByteSource& file, const ImportOptions& opt
   return gates.Take();
 }
 
-// Without a basis they are scores of the norms where there are any.
+// Without a requested basis, the scores are based on norms if there are any.
 Result<ExpertScores> ScoresOfProfile(const std::string& where, const Statistics& statistics,
                                      const ImportOptions& options) {
   ExpertScores scores = ScoresFromStatistics(

@@ -88,7 +88,7 @@ Result<uint64_t> TokensOfReapLayer(const std::string& where, const ReapLayer& la
                                    kMaxStatisticsTokens, ", found ", tokens[0])};
 }
 
-// The tokens that every layer saw; 0 where layers do not say or differ.
+// The number of tokens that every layer saw; 0 if layers differ or do not say.
 Result<uint64_t> TokensOfReap(const std::string& where, const std::vector<ReapLayer>& layers) {
   std::optional<uint64_t> common;
   bool same = true;
@@ -105,7 +105,7 @@ Result<uint64_t> TokensOfReap(const std::string& where, const std::vector<ReapLa
   return same ? common.value_or(0) : 0;
 }
 
-// In the order of the layers; empty where a layer has no peaks or peaks of another size.
+// In layer order; empty if a layer has no peaks or the wrong number of them.
 std::vector<std::vector<float>> PeaksOfReap(const std::vector<ReapLayer>& layers) {
   std::vector<std::vector<float>> peaks;
   if (!AllHave(layers, kPeaks)) return peaks;

@@ -1,4 +1,4 @@
-// What REAP's observer keeps per layer, whichever file it was put into.
+// What REAP's observer stores per layer, in whichever kind of file.
 #pragma once
 
 #include <map>
@@ -16,10 +16,10 @@ struct ReapLayer {
 };
 
 // Whether a list of this name is read; others, such as the matrix pairwise_expert_frequency (sums
-// of two frequencies and no co-occurrence), are passed over.
+// of two frequencies, not co-occurrences), are skipped.
 bool IsReapColumn(std::string_view name);
 
-// Takes the basis that the options want, or the best that every layer has.
+// Uses the requested basis, or the best that every layer has.
 Result<ExpertScores> ScoresFromReap(const std::string& where, std::vector<ReapLayer> layers,
                                     const ImportOptions& options);
 

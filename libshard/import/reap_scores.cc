@@ -1,5 +1,5 @@
 // REAP's observations as JSON: {"<layer>": {"expert_frequency": [...], ...}, ...}, perhaps under
-// "layers". docs/statistics-formats.md has the lines of Python that make it of a .pt file.
+// "layers". docs/statistics-formats.md has the lines of Python that convert a .pt file.
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"

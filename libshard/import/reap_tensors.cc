@@ -23,7 +23,7 @@ struct NumberType {
   std::string_view dtype;
   std::vector<double> (*read)(std::span<const std::byte>);
 };
-// Those of PyTorch's sums and counters.
+// The types that PyTorch uses for sums and counters.
 constexpr std::array kNumberTypes = {
     NumberType{"F32", ValuesOf<float>}, NumberType{"F64", ValuesOf<double>},
     NumberType{"I32", ValuesOf<int32_t>}, NumberType{"I64", ValuesOf<int64_t>}};

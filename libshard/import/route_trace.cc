@@ -15,7 +15,7 @@ enum class TraceForm : uint8_t { kNone, kTable, kRuns, kExport, kGzip };
 
 constexpr size_t kTraceHead = 4096;
 
-// Two columns of digits at least, the first of which may be negative.
+// At least two columns of digits, the first of which may be negative.
 bool IsRunRow(std::string_view line) {
   if (line.starts_with('-')) line.remove_prefix(1);
   const size_t comma = line.find(',');

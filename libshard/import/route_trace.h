@@ -1,5 +1,5 @@
-// What the routers of a model chose, token by token. Unlike statistics a trace keeps the order, so
-// that caches can be simulated with it.
+// What the routers of a model chose, token by token. Unlike statistics, a trace keeps the order, so
+// that it can be used to simulate caches.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace moepack {
 
-// One text with what was generated after it: a session of `profile`, a turn of a chat.
+// One text and what was generated after it: a session of `profile`, a turn of a chat.
 struct TraceTurn {
   std::string name, bucket;  // may be empty
   bool operator==(const TraceTurn&) const = default;
@@ -27,19 +27,19 @@ struct TraceTurn {
 struct TraceStep {
   uint32_t turn = 0;  // index into RouteTrace::turns
   Phase phase = Phase::kPrefill;
-  uint32_t position = 0;  // as the file has it; it ascends within (turn, phase)
+  uint32_t position = 0;  // as in the file; it ascends within (turn, phase)
   bool operator==(const TraceStep&) const = default;
 };
 
-// The choices of one layer. A layer may lack steps: runtimes run the last layer only for the tokens
-// whose logits somebody asked for.
+// The choices of one layer. A layer may lack steps: runtimes run the last layer only for tokens
+// whose logits were requested.
 struct LayerTrace {
   MoeLayerShape shape;                   // top_k: the most experts that a step chose
-  std::optional<uint64_t> expert_bytes;  // of one expert, where the file says so
+  std::optional<uint64_t> expert_bytes;  // of one expert, if the file says so
   std::vector<uint32_t> steps;           // indices into RouteTrace::steps, ascending
   std::vector<uint64_t> ends;            // for each of them, where its ids end in expert_ids
   std::vector<uint16_t> expert_ids;      // best first; no id twice in a step
-  std::vector<float> weights;            // the applied gates, as expert_ids; empty where unknown
+  std::vector<float> weights;            // the applied gates, like expert_ids; empty if unknown
 
   uint64_t begin(size_t index) const { return index == 0 ? 0 : ends[index - 1]; }
   std::span<const uint16_t> Chosen(size_t index) const {
@@ -61,30 +61,31 @@ struct RouteTrace {
 };
 
 struct TraceOptions {
-  // The layers of the model, ascending, where it is known. Others, and ids beyond its experts, are
-  // refused; some formats do not say how many experts there are.
+  // The layers of the model, ascending, if it is known. Other layers, and ids beyond its experts,
+  // are refused; some formats do not say how many experts there are.
   std::vector<MoeLayerShape> layers;
-  // For `layer,expert` rows, which do not say it. Without it, and without `layers`, it is inferred.
+  // For `layer,expert` rows, which do not state it. Without it, and without `layers`, it is
+  // inferred.
   std::optional<uint32_t> top_k;
 };
 
-// True for a file whose first bytes are those of a trace. `head` is the file's start, or all of it.
+// True for a file that starts like a trace. `head` is the file's start, or all of it.
 bool LooksLikeRouteTrace(std::string_view head);
 
-// Reads a trace in any of these forms, and refuses gzip with a hint:
+// Reads a trace in any of these forms; refuses gzip with a hint:
 //   route_trace v1          BigMoeOnEdge's CSV, which `profile --trace` writes too; several files
 //                           may follow each other
 //   layer,expert            one row per chosen expert (llama.cpp PR 28544)
 //   pos,layer,id,id,...     one row per token and layer; prompts have negative positions
 //   glm52-routing-trace-export/v2    JSON
 // The file may be hostile. kCorrupt names file and line: wrong numbers, ids beyond the experts, an
-// id twice in a step, steps out of order, no row at all. kMismatch when it is not a trace of
+// id twice in a step, steps out of order, no rows at all. kMismatch if it is not a trace of
 // TraceOptions::layers, kUnsupported for another version.
 Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& options);
 // The same for a path on this machine.
 Result<RouteTrace> ReadRouteTrace(const std::string& path, const TraceOptions& options);
 
-// Adds the choices up: as counts where these are asked for or the trace has no gates, else as
+// Adds up the choices: as counts if these are requested or the trace has no gates, otherwise as
 // gates. Turns become sessions. The first position of a turn is an attention sink, so it does not
 // count.
 ExpertScores ScoresFromTrace(const RouteTrace& trace, bool counts = false);

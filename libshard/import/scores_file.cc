@@ -106,7 +106,7 @@ Result<SessionScores> SessionFrom(const std::string& where, const Json& json,
     if (row.size() != shape.layers[i].expert_count)
       return Error{Code::kCorrupt, Cat(layer, ": scores: expected ", shape.layers[i].expert_count,
                                        ", found ", row.size())};
-    // What no float holds becomes infinite, and is refused with its place.
+    // Numbers too large for a float become infinite, and are refused with their position.
     for (const double score : row)
       session.scores.push_back(score > FLT_MAX ? HUGE_VALF : static_cast<float>(score));
   }
@@ -130,7 +130,7 @@ Status PairsFrom(const JsonFields& fields, ExpertScores& scores) {
   return Ok();
 }
 
-// As profile writes it, or nothing.
+// The digest as profile writes it, or nothing.
 Result<std::string> RouterDigestFrom(const JsonFields& fields) {
   SHARD_TRY(std::string digest, fields.StringOr("router_digest", ""));
   if (!digest.empty() && !IsXxh3Hex(digest))

@@ -1,7 +1,7 @@
 // Dumps of SGLang's expert distribution recorder as JSON, which ktransformers takes too:
 // "logical_count" is [layers][experts] or [steps][layers][experts], with a row for every block of
-// the model. A document with "physical_to_logical_map" alone says where experts lie and nothing of
-// what was chosen.
+// the model. A document with only "physical_to_logical_map" says where experts are placed, not
+// which were chosen.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMaxDumpBytes = uint64_t{2} << 30;
 constexpr const char* kCountKey = "logical_count";
 
-// Adds the rows up as they are read, so that many steps take the memory of one.
+// Adds up the rows as they are read, so that many steps take no more memory than one.
 class CountReader final : public JsonEvents {
  public:
   explicit CountReader(const std::string& where) : where_(where) {}
@@ -81,7 +81,7 @@ class CountReader final : public JsonEvents {
     if (depth_ <= 1) inside_ = false;
     return Ok();
   }
-  // Steps are added up, so a sum would hide what is no count.
+  // Steps are added up, so the sum would hide an invalid count.
   Status CheckCount(double number) const {
     if (number >= 0 && number == std::floor(number)) return Ok();
     return Wrong(Cat("counts, found ", number, " for expert ", column_, " of row ", row_));
@@ -115,8 +115,8 @@ class CountReader final : public JsonEvents {
   std::vector<std::vector<double>> rows_;
   size_t depth_ = 0, number_depth_ = 0, row_ = 0, column_ = 0;
   bool inside_ = false;
-  bool closed_ = false;  // a step has ended, and the next ones have its rows
-  bool empty_ = false;   // the innermost array so far
+  bool closed_ = false;  // a step has ended; later ones reuse its rows
+  bool empty_ = false;   // of the innermost array so far
 };
 
 Result<ExpertScores> ReadSglangCounts(const ByteSource& file, const ImportOptions& options) {

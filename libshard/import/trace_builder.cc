@@ -137,7 +137,7 @@ Status TraceBuilder::Add(const TraceChoice& choice) {
   return Ok();
 }
 
-// Where nobody says how many experts there are, all layers have as many as the largest id asks for.
+// If nobody says how many experts there are, all layers have as many as the largest id requires.
 Status TraceBuilder::SetShapes(RouteTrace& trace) {
   uint32_t largest = 0;
   for (const auto& [layer, rows] : layers_) largest = std::max(largest, rows.largest.value_or(0));

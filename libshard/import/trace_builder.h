@@ -1,4 +1,4 @@
-// Puts rows that come layer by layer or token by token into one RouteTrace.
+// Collects rows that arrive layer by layer or token by token into one RouteTrace.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct TraceChoice {
   uint32_t position = 0;
   uint32_t layer = 0;
   uint32_t expert = 0;
-  std::optional<float> weight;  // none: the file does not say it
+  std::optional<float> weight;  // no value: the file does not have it
 };
 
 class TraceBuilder {
@@ -30,27 +30,27 @@ class TraceBuilder {
   // `path` is for messages.
   TraceBuilder(std::string path, const TraceOptions& options);
 
-  // Messages of these name no place; the caller puts it in front (Error::Within).
-  // Experts of every layer, and of one layer, as the file states them. kCorrupt beyond the limits.
+  // The number of experts of every layer, or of one layer, as the file states it. kCorrupt beyond
+  // the limits. The messages name no place; the caller puts it in front (Error::Within).
   Status StateExperts(uint64_t expert_count);
   Status StateExperts(uint32_t layer, uint64_t expert_count);
   Status StateBytes(uint32_t layer, uint64_t expert_bytes);
-  // The rows of a layer come by turn, phase and position; those of one step follow each other.
-  // kCorrupt when they do not, or the expert is wrong; kMismatch when the model has no such expert.
+  // The rows of a layer come by turn, phase and position; those of one step are consecutive.
+  // kCorrupt if they are not, or the expert is wrong; kMismatch if the model has no such expert.
   Status Add(const TraceChoice& choice);
   uint64_t choices() const { return choices_; }
   const TraceOptions& options() const { return options_; }
 
-  // `turns` name turns by their number in the choices; others have no name. In the result turns
-  // are numbered from 0 on. kCorrupt when there is no row, kMismatch when the model has another
-  // number of experts. Messages begin with the path.
+  // `turns` name turns by their number in the choices; others have no name. In the result turns are
+  // numbered from 0. kCorrupt if there are no rows, kMismatch if the model has a different number
+  // of experts. Messages begin with the path.
   Result<RouteTrace> Finish(const std::map<uint32_t, TraceTurn>& turns);
 
  private:
   struct Rows {
     LayerTrace trace;                          // without steps
-    const MoeLayerShape* model = nullptr;      // of options_; null where it is not known
-    std::optional<uint32_t> experts, largest;  // stated; the largest id
+    const MoeLayerShape* model = nullptr;      // of options_; null if it is not known
+    std::optional<uint32_t> experts, largest;  // as stated; the largest id
     std::vector<uint64_t> keys;                // of the steps
     bool weighted = true;
   };
@@ -62,12 +62,12 @@ class TraceBuilder {
   TraceOptions options_;
   std::optional<uint32_t> experts_;  // stated for all layers
   std::map<uint32_t, Rows> layers_;
-  Rows* last_ = nullptr;  // of the row before
+  Rows* last_ = nullptr;  // of the previous row
   uint32_t last_layer_ = 0;
   uint64_t choices_ = 0;
 };
 
-// The readers of one form each; errors are those of ReadRouteTrace.
+// The readers, one for each form; errors are those of ReadRouteTrace.
 Result<RouteTrace> ReadTraceTable(const ByteSource& source, const TraceOptions& options);
 Result<RouteTrace> ReadTraceRuns(const ByteSource& source, const TraceOptions& options);
 Result<RouteTrace> ReadTraceExport(const ByteSource& source, const TraceOptions& options);

@@ -1,11 +1,11 @@
-// glm52-routing-trace-export/v2, JSON of an mlx-lm fork. What is read of it:
+// glm52-routing-trace-export/v2, the JSON of an mlx-lm fork. These parts are read:
 //
 //   schema                                 "glm52-routing-trace-export/v2"
 //   routing.n_expert_per_layer             experts of every layer
 //   layers.<block>.executed_topk           one row per token: its experts, best first
 //   conditional.prompts[]                  category, start_row, prefill_rows, end_row
 //
-// executed_scores are selection scores (sigmoid and bias) and no gates, so they are left out.
+// executed_scores are selection scores (sigmoid and bias), not gates, so they are left out.
 #include <algorithm>
 #include <map>
 
@@ -31,7 +31,7 @@ struct ExportedLayer {
   std::vector<uint16_t> expert_ids;
 };
 
-// Takes what is read out of the stream of the document, and drops the rest.
+// Picks the parts that are read out of the document's stream, and drops the rest.
 class ExportEvents final : public JsonEvents {
  public:
   explicit ExportEvents(std::string path) : path_(std::move(path)) {}
@@ -87,7 +87,7 @@ class ExportEvents final : public JsonEvents {
     names_.pop_back();
     return Ok();
   }
-  // Whether the place of the next value is this; "[]" stands for an element of an array.
+  // Whether this is the place of the next value; "[]" stands for an element of an array.
   bool At(std::initializer_list<std::string_view> names) const {
     return std::equal(names.begin(), names.end(), names_.begin(), names_.end());
   }
@@ -109,7 +109,7 @@ class ExportEvents final : public JsonEvents {
   }
 
   std::string path_;
-  std::vector<std::string> names_;  // the way from the document to the next value
+  std::vector<std::string> names_;  // the path from the document to the next value
 };
 
 class TraceExport {
@@ -145,7 +145,7 @@ class TraceExport {
     return {Code::kCorrupt, Cat(source_.name(), ": ", what)};
   }
 
-  // Without prompts all rows are one.
+  // Without prompts all rows belong to one.
   Status CheckPrompts() {
     uint64_t rows = 0;
     for (const auto& [name, layer] : events_.layers)

@@ -4,8 +4,8 @@
 //   pos,layer,id,id,...   one row per token and layer, best expert first; negative in the prompt
 //
 // A batch of tokens runs through the layers in order, and each layer gives its rows for all tokens
-// of the batch at once. A batch ends where the layer does not rise. Files may follow each other:
-// after decoding, a batch of a prompt begins another turn.
+// of the batch at once. A batch ends where the layer number does not increase. Files may be
+// concatenated: after decoding, a batch of a prompt begins another turn.
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -17,7 +17,7 @@
 namespace moepack {
 namespace {
 
-// The rows that follow each other in one layer.
+// Consecutive rows of one layer.
 struct TraceRun {
   uint32_t layer = 0;
   uint64_t end = 0;  // of its ids
@@ -76,7 +76,7 @@ class TraceRuns {
     }
     const size_t first = wide_ ? 1 : 0;
     SHARD_TRY(const uint32_t layer, Number<uint32_t>(fields_[first], "layer"));
-    // The same layer goes on, unless the prompt ends in it: a model of one MoE layer.
+    // The same layer continues, unless the prompt ends in it: a model with one MoE layer.
     if (runs_.empty() || runs_.back().layer != layer || (wide_ && prompt != prompts_.back())) {
       runs_.push_back({layer, ids_.size()});
       prompts_.push_back(prompt);
@@ -105,7 +105,7 @@ class TraceRuns {
     return true;
   }
 
-  // Rows of a run are tokens x top-k, and a token that is decoded has a run of its own.
+  // The rows of a run are tokens x top-k, and a decoded token has a run of its own.
   Result<uint32_t> TopK() {
     if (wide_) return static_cast<uint32_t>(width_ - 2);
     uint64_t divisor = 0;

@@ -1,4 +1,4 @@
-// Scores of traces of routing, whose choices are added up.
+// Scores from routing traces, whose choices are added up.
 #include "libshard/import/importers.h"
 #include "libshard/import/route_trace.h"
 #include "libshard/import/score_table.h"

@@ -6,12 +6,12 @@
 //   turn,phase,step,layer,slot,expert,weight,residency,expert_bytes
 //   0,0,5,3,0,17,0.25,1,0                             phase: 0 prefill, 1 decode
 //
-// Columns are found by name, because versions of the tool append some. A weight that the tool did
-// not see is nan. `profile --trace` adds "experts=<n>" to the lines of layers, and names turns:
+// Columns are found by name, because some versions of the tool append more. A weight that the tool
+// did not see is nan. `profile --trace` adds "experts=<n>" to the layers' lines and names turns:
 //
 //   # turn=<n> {"session":"a.txt","bucket":"code"}
 //
-// A preamble in the middle begins another trace, whose turns come after those before.
+// A preamble in the middle begins another trace, whose turns follow the previous ones.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -21,7 +21,7 @@ void AppendTraceNumber(T number, std::string& out) {
   out.append(digits.data(), end);
 }
 
-// The comment lines are cut at spaces and line ends.
+// Comment lines are split at spaces and line ends, so none may be in a word.
 std::string TraceWord(std::string_view text) {
   std::string word = Shown(text);
   std::replace(word.begin(), word.end(), ' ', '_');
@@ -63,7 +63,7 @@ Result<TraceWriter> TraceWriter::Create(const std::string& path, const TraceHead
   return writer;
 }
 
-// Nothing was read from a disk for it, so every expert counts as resident.
+// Nothing was read from disk for it, so every expert counts as resident.
 void TraceWriter::Add(const TraceStep& step, uint32_t layer, std::span<const uint32_t> expert_ids,
                       std::span<const float> weights) {
   std::string start;

@@ -15,20 +15,20 @@
 namespace moepack {
 
 struct TraceHeader {
-  std::string model, architecture;  // as the metadata names them
-  uint32_t layer_count = 0;         // blocks, with and without experts
+  std::string model, architecture;  // as named in the metadata
+  uint32_t layer_count = 0;         // blocks with and without experts
   std::vector<MoeLayerShape> layers;
-  std::vector<uint64_t> expert_bytes;  // of one expert, as `layers`; empty where unknown
+  std::vector<uint64_t> expert_bytes;  // of one expert, like `layers`; empty if unknown
   std::vector<TraceTurn> turns;
 };
 
 class TraceWriter {
  public:
-  // The file appears under its name with Finish; an existing one is replaced then. Until then it is
-  // an AtomicFile. kInvalidArgument for names that are no UTF-8.
+  // The file gets its name in Finish, which replaces an existing one; until then it is an
+  // AtomicFile. kInvalidArgument for names that are not UTF-8.
   static Result<TraceWriter> Create(const std::string& path, const TraceHeader& header);
 
-  // What one layer chose for one token, best first. The first error is kept for Finish.
+  // Adds what one layer chose for one token, best first. The first error is kept for Finish.
   void Add(const TraceStep& step, uint32_t layer, std::span<const uint32_t> expert_ids,
            std::span<const float> weights);
   Status Finish();

@@ -1,5 +1,5 @@
-// Expert lists of vllm-ascend: a line {"<layer>": [ids, best first]} per layer. The share that is
-// pruned (expert_prune_ratio) stands in its configuration; where a line has it, it is passed over.
+// Expert lists of vllm-ascend: a line {"<layer>": [ids, best first]} per layer. The share to prune
+// (expert_prune_ratio) is in its configuration; if a line has it, it is skipped.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -62,7 +62,7 @@ Result<std::vector<RankedLayer>> ReadRankedLayers(const std::string& where,
   return layers;
 }
 
-// A list of all ids says how many experts the layer has.
+// If all ids are listed, their number is that of the layer's experts.
 std::optional<uint32_t> CountOf(const RankedLayer& layer, const MoeLayerShape* shape) {
   if (shape != nullptr) return shape->expert_count;
   uint64_t most = 0;

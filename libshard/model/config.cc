@@ -42,7 +42,7 @@ class ConfigReader {
   Result<std::vector<uint32_t>> Numbers(const Field& field, uint64_t limit) const;
   // Reads the largest number under the keys.
   Result<std::optional<uint32_t>> FindLargest(ConfigKeys keys, uint64_t limit) const;
-  // Does the same, with 0 when there is none.
+  // The same, but 0 if there is none.
   Result<uint32_t> Largest(ConfigKeys keys, uint64_t limit) const;
   Result<std::string> Text(const Json& object, const std::string& path, const char* key) const;
   Result<std::string> FirstArchitecture(const Json& object, const std::string& path) const;
@@ -183,7 +183,7 @@ Status ConfigReader::ReadRouting(StatedRouting& routing) const {
   SHARD_TRY(routing.groups_used, FindLargest(fields::kExpertGroupsUsed, kMaxModelCount));
   SHARD_TRY(routing.gating, ReadGating());
   if (const auto field = Find(fields::kNormalize)) {
-    // DBRX gives the order of the norm: 1 is the sum.
+    // DBRX gives the order of the norm; 1 means dividing by the sum.
     if (!field->value->is_boolean() && !field->value->is_number()) {
       return Wrong(*field, "true or false");
     }
@@ -213,7 +213,7 @@ Result<std::optional<Gating>> ConfigReader::ReadGating() const {
 }
 
 // Returns the smallest width of weights in the groups of compressed-tensors. In a mixed model only
-// those are packed; 8-bit values are stored one per byte.
+// the smallest are packed; 8-bit values are stored one per byte.
 uint32_t SmallestGroupBits(const Json& groups) {
   uint32_t smallest = 0;
   for (const auto& [name, group] : groups.items()) {
@@ -227,7 +227,7 @@ uint32_t SmallestGroupBits(const Json& groups) {
 }
 
 Status ConfigReader::ReadQuantization(ModelConfig& config) const {
-  // DeepSeek-V4 packs its experts in FP4 whatever quantization_config says of the rest.
+  // DeepSeek-V4 packs its experts in FP4, whatever quantization_config says about the rest.
   if (const auto field = Find({"expert_dtype"})) {
     if (*field->value == "fp4") config.quant_bits = 4;
   }

@@ -24,12 +24,12 @@ struct ModelConfig {
   uint32_t layers = 0;        // decoder layers, without multi-token-prediction blocks
   uint32_t mtp_layers = 0;    // as the config announces them; the tensors decide
   uint32_t expert_count = 0;  // routed experts per layer; 0: the config names none (a dense model)
-  std::vector<uint32_t> experts_per_layer;  // when the config gives a list
+  std::vector<uint32_t> experts_per_layer;  // if the config gives a list
   uint32_t top_k = 0;                       // 0: not stated
   std::vector<uint32_t>
-      top_k_per_layer;  // when the config gives a list (top_k is then its maximum)
+      top_k_per_layer;  // if the config gives a list (top_k is then its maximum)
   uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
-  uint32_t shared_experts = 0;  // count, or 1 where the config only gives their width
+  uint32_t shared_experts = 0;  // count, or 1 if the config only gives their width
   // what the config says about the router; ResolveRouting adds the rest
   StatedRouting routing;
   std::string quant_method;      // quantization_config.quant_method, "" if absent
@@ -46,8 +46,9 @@ std::span<const char* const> ExpertCountKeys();
 // two expert pools in one model, and as kUnsupported a gating function that we do not know.
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text);
 
-// Returns how the model's router picks and weighs: what config or metadata state overrides what is
-// usual in the family. `bias` is the family's, and the tensors decide later (MoeModel::routing).
+// Returns how the model's router selects and weighs experts: what the config or metadata state
+// overrides the family's usual behaviour. `bias` is the family's; the tensors decide later
+// (MoeModel::routing).
 Routing ResolveRouting(const Family& family, const ModelConfig& config);
 
 }  // namespace moepack

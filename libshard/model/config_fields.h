@@ -1,12 +1,12 @@
-// The names under which configs spell each field. Model, checks and conversion share this table, so
-// that all of them read the same number. HfConfig::Find says which name counts.
+// The names that configs use for each field. Model, checks and conversion share this table, so that
+// all of them read the same number. HfConfig::Find determines which name counts.
 #pragma once
 
 #include "libshard/model/hf_config.h"
 
 namespace moepack::fields {
 
-// Sizes. Published configs: docs/families.md names one of each family.
+// Sizes. For published configs see docs/families.md, which names one of each family.
 inline constexpr ConfigKeys kLayers = {"num_hidden_layers", "n_layers", "num_layers", "n_layer"};
 inline constexpr ConfigKeys kMtpLayers = {"num_nextn_predict_layers", "mtp_num_hidden_layers",
                                           "num_mtp_modules", "num_mtp_layers"};
@@ -16,7 +16,7 @@ inline constexpr ConfigKeys kHeads = {"num_attention_heads", "n_head", "n_heads"
 inline constexpr ConfigKeys kKeyHeads = {"num_key_value_heads", "n_kv_heads",
                                          "num_attention_groups"};
 
-// Experts of a layer. "top_k" is not among them: it is a sampling parameter that old configs keep
+// Experts of a layer. "top_k" is not among them: it is a sampling parameter that old configs have
 // beside the model's.
 inline constexpr ConfigKeys kExperts = {"num_local_experts",  "num_experts",     "n_routed_experts",
                                         "num_routed_experts", "moe_num_experts", "num_moe_experts"};

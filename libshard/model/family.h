@@ -22,7 +22,7 @@ std::string_view PartName(Part part);  // "trunk", "router", "shared", "expert"
 //   {L}   a number: the layer
 //   {M}   a number: the multi-token-prediction block; its layer is (number of decoder layers + M)
 //   {E}   a number: the expert
-//   {N}   a number that does not matter (towers with a numbering of their own)
+//   {N}   a number that does not matter (towers with their own numbering)
 //   {W}   a linear layer's weight or one of its companions (kWeightLeaves in family_pattern.cc):
 //         weight, bias, weight_scale_inv, weight_packed, scales, ...; at the end only, there also
 //         nothing at all when the name ends before it ("experts.gate_up_proj"); after text it is
@@ -43,43 +43,43 @@ struct TensorRule {
   bool holds_expert_ids = false;  // the values are expert ids (hash routing tables)
 };
 
-// Models of a family that route differently where their config is silent.
+// Models of a family that route differently if their config does not say.
 struct RoutingException {
-  std::string model_type;  // the start of their model_type, or of the text model's
+  std::string model_type;  // how their model_type, or the text model's, starts
   Routing routing;
 };
 
 // Facts that hold for all models of the family and that config.json does not state. A check relies
-// on a fact only where it is set (libshard/check).
+// on a fact only if it is set (libshard/check).
 struct ConfigFacts {
   bool all_moe = false;        // every decoder layer has experts
   bool square_heads = false;   // heads are hidden size / heads wide unless head_dim says otherwise
   bool plain_width = false;    // experts are intermediate_size wide
   bool gated_queries = false;  // q_proj holds a gate beside each query
   bool transposed = false;     // packed experts without a leaf are [experts, in, out]
-  bool interleaved = false;    // fused gate_up has the rows of gate and up in turn
-  bool shared_of_experts = false;  // a shared expert is as wide as so many routed ones
+  bool interleaved = false;    // the rows of a fused gate_up alternate between gate and up
+  bool shared_of_experts = false;  // a shared expert is as wide as this many routed ones
 };
 
 // Whether a family has something: always, never, or depending on a field of the config.
 struct ConfigSwitch {
-  const char* key = "";    // "" when `otherwise` always holds
-  bool otherwise = false;  // when the field is absent
+  const char* key = "";    // "" if `otherwise` always holds
+  bool otherwise = false;  // if the field is absent
 };
 
-// Facts about tensors that the rows do not tell. The list of tensors that a config alone promises
-// needs them (libshard/check/promised_tensors.cc).
+// Facts about tensors that do not follow from the rows. The list of tensors that a config alone
+// promises needs them (libshard/check/promised_tensors.cc).
 struct PromiseFacts {
   bool complete = false;       // such a list has all tensors; otherwise some may be missing
   bool packed = false;         // experts are stored packed, although there are rows for single ones
   bool f32_router = false;     // the router is F32, whatever the config's dtype
   bool norm_biases = false;    // norms have a bias
-  bool expert_biases = false;  // router and experts have one
+  bool expert_biases = false;  // router and experts have a bias
   bool always_shared = false;  // every MoE layer has a shared expert, as wide as a routed one
-  bool indexer = false;        // attention picks its keys by an indexer
-  bool joined_linear = false;  // linear attention's four input projections are two
+  bool indexer = false;        // an indexer picks the keys for attention
+  bool joined_linear = false;  // linear attention has two input projections instead of four
   ConfigSwitch attention_biases = {"attention_bias"};
-  bool output_bias = true;  // where there are biases, the output projection has one, too
+  bool output_bias = true;  // if there are biases, the output projection has one, too
   ConfigSwitch query_key_norms = {};
   bool whole_norms = false;  // over all heads at once
   bool layer_norms = false;  // they are called query_layernorm and key_layernorm
@@ -93,7 +93,7 @@ struct Family {
       model_types;  // accepted config.json model_type, if no architecture matched
   std::vector<std::string>
       prefixes;  // the longest one that a name starts with is removed before matching
-  // What transformers' config class of the family fills in where config.json is silent.
+  // What the family's config class in transformers fills in if config.json does not say.
   Routing routing;
   std::vector<RoutingException> routing_exceptions = {};
   ConfigFacts facts = {};
@@ -101,7 +101,7 @@ struct Family {
   std::vector<TensorRule> rules;  // the first match wins
 };
 
-// The result of matching one name, with a layer and an expert where they apply.
+// The result of matching one name, with a layer and an expert if they apply.
 struct TensorClass {
   const TensorRule* rule = nullptr;
   std::optional<uint32_t> layer = {}, expert = {};
@@ -111,7 +111,7 @@ struct TensorClass {
                           // Static storage.
 };
 
-// What the elements of a tensor are, judged by its leaf. It decides how parameters are counted.
+// What the elements of a tensor are, judged by its leaf. It determines how parameters are counted.
 enum class LeafUse : uint8_t {
   kValues,     // one element per parameter (of a floating-point type): weight, bias, no leaf at all
   kPacked,     // several parameters per element: weight_packed, qweight, blocks
@@ -119,14 +119,14 @@ enum class LeafUse : uint8_t {
 };
 LeafUse UseOfLeaf(std::string_view leaf);
 
-// Returns what is wrong with a row, as a clause ("{**} is not at the end"); "" when nothing is.
+// Returns what is wrong with a row, as a clause ("{**} is not at the end"); "" if nothing is.
 std::string RuleProblem(const TensorRule& rule);
 
 // All families we know, one file each in libshard/model/families/. The list is never destroyed.
 const std::vector<Family>& AllFamilies();
 
 // Matches names against the rows of one family. It remembers the shapes of names (digits removed),
-// so that most names cost one hash look-up. It is not thread-safe and borrows the family.
+// so that most names cost one hash look-up. Not thread-safe; borrows the family.
 class FamilyMatcher {
  public:
   // `decoder_layers` is added to {M}.
@@ -134,7 +134,7 @@ class FamilyMatcher {
   ~FamilyMatcher();
   FamilyMatcher(FamilyMatcher&&) noexcept;
 
-  // rule == nullptr when no row matches.
+  // rule == nullptr if no row matches.
   TensorClass Classify(std::string_view name);
 
  private:

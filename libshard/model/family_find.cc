@@ -1,4 +1,5 @@
-// Which family a checkpoint belongs to: by what its config says of itself, or by its names alone.
+// Finds the family of a checkpoint, by what its config says about itself or by its tensor names
+// alone.
 #include "libshard/model/family_find.h"
 
 #include <algorithm>
@@ -92,8 +93,8 @@ NameMatch MatchNames(const Family& family, std::span<const std::string_view> nam
   return result;
 }
 
-// Makes the error for names that no family knows; it says which family comes closest and what that
-// one lacks.
+// Makes the error for names that no family knows; it says which family comes closest and what it
+// lacks.
 Error UnknownNames(const std::string& where, std::span<const std::string_view> names) {
   const Family* closest = nullptr;
   NameMatch best;
@@ -120,8 +121,8 @@ Error UnknownNames(const std::string& where, std::span<const std::string_view> n
 
 Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config) {
   if (config.expert_count == 0) return NothingToSplit(where, config);
-  // The whole model is asked first, because a wrapper such as DeepSeek-OCR has tensors that its
-  // text model lacks. A wrapper that several text models share is in no family's list.
+  // The whole model comes first, because a wrapper such as DeepSeek-OCR has tensors that its text
+  // model lacks. A wrapper that several text models share is in no family's list.
   for (const std::string& name : {config.architecture, config.text_architecture}) {
     if (const Family* family = FindBy(&Family::architectures, name)) return family;
   }

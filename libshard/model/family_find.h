@@ -11,7 +11,7 @@
 
 namespace moepack {
 
-// The family of a config. kUnsupported, with one sentence why, for models that have no routed
+// The family of a config. kUnsupported, with a one-sentence reason, for models that have no routed
 // experts (dense, RWKV, Mamba: nothing to split) and for architectures we do not know (hint:
 // --family FILE).
 Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config);

@@ -1,5 +1,5 @@
-// Reads a family from JSON (docs/families.md, "Family files"). Strict: a key that we do not know is
-// an error, since a misspelt "expert_axis" would cut tensors at the wrong place.
+// Reads a family from JSON (docs/families.md, "Family files"). Strict: an unknown key is an error,
+// because a misspelt "expert_axis" would cut tensors in the wrong place.
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -102,7 +102,7 @@ Result<Routing> ReadRouting(const std::string& where, const JsonFields& fields) 
   const std::optional<Gating> gating = FindGating(name);
   if (!gating) return values.Wrong("gating", GatingNames().c_str());
   routing.gating = *gating;
-  // All sigmoid routers that we know have a selection bias, where the rules name a tensor for one.
+  // All sigmoid routers that we know have a selection bias if the rules name a tensor for one.
   if (routing.gating == Gating::kSigmoid) routing.bias = RouterBias::kSelection;
   return routing;
 }

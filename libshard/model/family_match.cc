@@ -2,8 +2,8 @@
 //
 // The work is done once per shape of name: "model.layers.3.mlp.experts.17.up_proj.weight" has the
 // shape "model.layers.#.mlp.experts.#.up_proj.weight", which it shares with thousands of others.
-// What the rows say about a shape is remembered together with the positions of its numbers, so the
-// usual cost of a name is writing its shape into a buffer and one hash look-up.
+// What the rows say about a shape is cached together with the positions of its numbers, so a name
+// usually costs writing its shape into a buffer and one hash look-up.
 #include <cassert>
 #include <optional>
 #include <unordered_map>
@@ -18,11 +18,11 @@ namespace {
 constexpr std::string_view kNumber = "#";
 // The role of tensors that all MTP blocks share and that have no block number: "mtp.fc.weight".
 constexpr std::string_view kMtpRole = "mtp";
-// A longer number is no layer or expert, and tables indexed by it would only cost memory.
+// A longer number is not a layer or expert, and tables indexed by it would only waste memory.
 constexpr size_t kMaxNumberDigits = 6;
 
-// Returns no value for a number that is too large or has leading zeros: "experts.07" must not stand
-// for expert 7, which may be there as well.
+// Returns no value for a number that is too large or has leading zeros: "experts.07" must not mean
+// expert 7, which may be there as well.
 std::optional<uint32_t> ParseIndex(std::string_view digits) {
   if (digits.size() > kMaxNumberDigits) return std::nullopt;
   if (digits.size() > 1 && digits[0] == '0') return std::nullopt;
@@ -48,7 +48,7 @@ bool StartsAndEnds(std::string_view text, const Token& token) {
          text.starts_with(token.before) && text.ends_with(token.after);
 }
 
-// Matches one component that is not {**}; `ordinal` is its place among the numbers.
+// Matches one component that is not {**}; `ordinal` is its position among the numbers.
 bool MatchComponent(const Token& token, std::string_view text, uint32_t ordinal,
                     ShapeClass& found) {
   switch (token.kind) {
@@ -81,7 +81,7 @@ bool IsBareLeaf(const Token& token) {
   return token.kind == Token::Kind::kLeaf && token.before.empty();
 }
 
-// Matches the components of a shape; `ordinal` numbers lie in front of them (in a prefix).
+// Matches the components of a shape; `ordinal` numbers precede them (in a prefix).
 std::optional<ShapeClass> MatchRule(const CompiledRule& compiled,
                                     const std::vector<std::string_view>& parts, uint32_t ordinal) {
   const std::vector<Token>& tokens = compiled.tokens;
@@ -121,17 +121,17 @@ struct FamilyMatcher::Impl {
   uint32_t decoder_layers = 0;
   std::vector<CompiledRule> rules;
   std::unordered_map<std::string, ShapeClass, TextHash, std::equal_to<>> shapes;
-  // The name being classified: reused, so that a known shape costs no allocation.
+  // The name being classified: reused, so that a known shape needs no allocation.
   std::string shape;
   std::vector<std::string_view> numbers;
 
-  // Sets `shape`. False if the name itself contains "#", which would be taken for a number.
+  // Sets `shape`. False if the name itself contains "#", which would be mistaken for a number.
   bool SetShape(std::string_view name);
   ShapeClass MatchShape() const;
 };
 
 // One pass over the name: characters are copied, and a component that turns out to be all digits is
-// taken back and replaced. This is most of the cost of a name, hence the plain loop.
+// removed again and replaced. This is most of the cost of a name, hence the plain loop.
 bool FamilyMatcher::Impl::SetShape(std::string_view name) {
   numbers.clear();
   shape.resize(name.size());

@@ -6,7 +6,7 @@
 namespace moepack {
 namespace {
 
-// The last parts of the names of a linear layer's tensors in all formats we have seen.
+// The last parts of the names of a linear layer's tensors, in all formats we have seen.
 constexpr WeightLeaf kWeightLeaves[] = {
     {"weight", LeafUse::kValues},
     {"bias", LeafUse::kValues},
@@ -20,7 +20,7 @@ constexpr WeightLeaf kWeightLeaves[] = {
     {"scale_inv", LeafUse::kCompanion},
     {"qscale_weight", LeafUse::kCompanion},
     {"qscale_act", LeafUse::kCompanion},
-    // scales of the key/value cache, kept beside the projections
+    // scales of the key/value cache, stored beside the projections
     {"k_scale", LeafUse::kCompanion},
     {"v_scale", LeafUse::kCompanion},
     {"q_scale", LeafUse::kCompanion},
@@ -58,7 +58,7 @@ constexpr std::pair<std::string_view, Token::Kind> kTokens[] = {
 
 bool HasBrace(std::string_view text) { return text.find_first_of("{}") != std::string_view::npos; }
 
-// Returns what is wrong with one component of a pattern; "" when nothing is.
+// Returns what is wrong with one component of a pattern; "" if nothing is.
 std::string_view TokenProblem(const Token& token, bool last) {
   if (HasBrace(token.after)) return "more than one {} in one component";
   switch (token.kind) {

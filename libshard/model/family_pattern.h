@@ -16,7 +16,7 @@ struct Token {
   std::string_view before, after;  // text around the {..} token; a literal is all in `before`
 };
 
-// Gives no value when the braces hold no known token.
+// Returns no value if the braces do not hold a known token.
 std::optional<Token> ParseToken(std::string_view text);
 
 // Splits at the dots. Text without a dot is one part, which may be empty.
@@ -30,7 +30,7 @@ struct WeightLeaf {
   LeafUse use;
 };
 
-// Null when `name` is not in kWeightLeaves.
+// Null if `name` is not in kWeightLeaves.
 const WeightLeaf* FindLeaf(std::string_view name);
 
 }  // namespace moepack

@@ -1,4 +1,4 @@
-// Source: llama.cpp v0.5.0, src/llama-arch.cpp for the names of those whose graphs route,
+// Source: llama.cpp v0.5.0, src/llama-arch.cpp for the names of architectures whose graphs route,
 // src/models for what the graphs do.
 #include "libshard/model/gguf_architectures.h"
 
@@ -15,7 +15,7 @@ constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .normalize =
 // GLM-4.7-Flash with and without its block for multi-token prediction: a deepseek2 whose older
 // files lack expert_gating_func.
 constexpr ModelShape kGlmFlash[] = {{47, 154880}, {48, 154880}};
-// DeepSeek-V2-Lite and its kin.
+// DeepSeek-V2-Lite and its relatives.
 constexpr ModelShape kLite[] = {{26}, {27}, {48, 128256}};
 // Llama-4 Maverick.
 constexpr uint64_t kMaverickExperts = 128;

@@ -1,5 +1,5 @@
 // The architectures with experts that stock llama.cpp has, one row each. A row says what
-// llama.cpp's code does without asking a key of the file.
+// llama.cpp's code does regardless of the file's keys.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +20,32 @@ struct ModelShape {
 };
 bool IsAmong(std::span<const ModelShape> shapes, uint64_t blocks, uint64_t vocabulary);
 
-// How llama.cpp's graph of an architecture routes. What no key says is built into the graph.
+// How llama.cpp's graph of an architecture routes. What no key states is built into the graph.
 struct GraphRouting {
   Gating gating;                   // built in, or the default for an absent key
-  bool normalize;                  // likewise
+  bool normalize;                  // the same
   bool reads_gating = false;       // expert_gating_func
-  bool needs_gating = false;       // the process ends without that key
+  bool needs_gating = false;       // the process aborts without that key
   bool reads_weights = false;      // expert_weights_norm and expert_weights_scale
-  bool writes_false_norm = false;  // conversion writes expert_weights_norm also when false
-  std::span<const ModelShape> sigmoid = {};  // models with kSigmoid where the key is absent
+  bool writes_false_norm = false;  // conversion also writes expert_weights_norm if it is false
+  std::span<const ModelShape> sigmoid = {};  // models that use kSigmoid if the key is absent
 };
 
 struct GgufArchitecture {
   std::string_view name;  // general.architecture
-  // No value: the keys decide, and softmax where they are silent.
+  // No value: the keys decide, with softmax as the default.
   std::optional<GraphRouting> routing = {};
-  // A missing expert_feed_forward_length is feed_forward_length / expert_used_count.
+  // A missing expert_feed_forward_length means feed_forward_length / expert_used_count.
   bool derives_width = false;
   // With this many experts queries and keys have no norm; with any other number they have one. 0:
-  // the number of experts changes nothing.
+  // the number of experts does not matter.
   uint64_t experts_without_norm = 0;
   // Models whose queries are projected directly, whatever q_lora_rank says.
   std::span<const ModelShape> direct_queries = {};
 };
 
 // Returns null for a general.architecture for which llama.cpp v0.5.0 loads no experts. We do not
-// know what else depends on the number of experts there, so such files can be read and quantized,
+// know what else depends on the number of experts there, so such files can be read and quantized
 // but not cut.
 const GgufArchitecture* FindArchitecture(std::string_view name);
 inline bool IsMoeArchitecture(std::string_view name) { return FindArchitecture(name) != nullptr; }

@@ -78,7 +78,8 @@ Status GgufConfigReader::ReadExperts() {
   return Ok();
 }
 
-// Without an expert width, some of llama.cpp's loaders divide the dense width by the experts used.
+// Without an expert width, some of llama.cpp's loaders divide the dense width by the number of
+// experts used.
 Status GgufConfigReader::ReadWidth() {
   SHARD_TRY(out_.expert_intermediate_size,
             keys_.Largest("expert_feed_forward_length", kMaxModelWidth));

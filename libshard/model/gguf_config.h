@@ -11,10 +11,9 @@
 namespace moepack {
 
 // `where` names the file in errors. Routing is that of llama.cpp's graph for the architecture: the
-// key where the graph reads one, else what is built in (for architectures we do not know, softmax
-// with normalised weights and a warning). kUnsupported when there are no routed experts or
-// different numbers per layer; kCorrupt for keys that are missing, have another type or an absurd
-// value.
+// key if the graph reads one, otherwise what is built in (for architectures we do not know, softmax
+// with normalised weights and a warning). kUnsupported if there are no routed experts or different
+// numbers per layer; kCorrupt for keys that are missing or have the wrong type or an absurd value.
 Result<ModelConfig> ReadGgufConfig(const std::string& where, const GgufMetadata& metadata,
                                    std::vector<std::string>& warnings);
 

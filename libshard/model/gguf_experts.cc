@@ -1,5 +1,5 @@
-// Tensor names: llama.cpp's table (gguf-py/gguf/constants.py); the expert axis is the slowest
-// dimension wherever there is one.
+// Tensor names: llama.cpp's table (gguf-py/gguf/constants.py); the expert axis, if there is one, is
+// the slowest dimension.
 #include "libshard/model/gguf_experts.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void AddShared(Family& family) {
 }
 
 // Adds rows for tensors without an expert axis. The last row matches names that are new to us;
-// MoeModel::Open looks at their shapes.
+// MoeModel::Open checks their shapes.
 void AddTrunk(Family& family) {
   const std::pair<const char*, const char*> rows[] = {
       {"token_embd.{**}", "embedding"},
@@ -72,7 +72,7 @@ void AddTrunk(Family& family) {
   for (const auto& [pattern, role] : rows) Add(family, pattern, Part::kTrunk, role);
 }
 
-// How the names of tensors outside of blocks begin and, after "blk.N.", those of a block's tensors.
+// How the names of tensors outside blocks begin and, after "blk.N.", those of a block's tensors.
 constexpr std::array kTrunkStarts = {
     "token_embd", "token_types", "position_embd", "output",   "rope_",     "cls", "per_layer_",
     "altup_",     "hc_",         "embed",         "conv1d",   "dense_",    "v.",  "mm.",
@@ -139,7 +139,7 @@ Family MakeFamily() {
   return family;
 }
 
-// Returns what follows "blk.N."; empty for a tensor outside of blocks.
+// Returns what follows "blk.N."; empty for a tensor outside blocks.
 std::string_view InBlock(std::string_view name) {
   if (!name.starts_with(kBlock)) return {};
   name.remove_prefix(kBlock.size());

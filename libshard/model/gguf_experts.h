@@ -1,5 +1,5 @@
-// The one table of everything in a GGUF file that depends on the experts, for any architecture:
-// tensors with an expert axis, tensors whose values are expert ids, metadata keys that count or
+// The single table of everything in a GGUF file that depends on the experts, for any architecture:
+// tensors with an expert axis, tensors whose values are expert ids, and metadata keys that count or
 // list experts.
 #pragma once
 
@@ -21,9 +21,9 @@ namespace moepack {
 const Family& GgufFamily();
 
 // True for a name whose tensor is known to have no expert axis. MoeModel::Open refuses a tensor
-// that no row for experts names and that is not known to be trunk, but whose shape has an axis as
-// long as the expert count: an unchanged copy would be wrong beside fewer experts. `name` is as in
-// the file.
+// that no row for experts names and that is not known to be trunk, if its shape has an axis as long
+// as the expert count: an unchanged copy would be wrong beside fewer experts. `name` is as in the
+// file.
 bool IsKnownTrunk(std::string_view name);
 
 // True for "blk.3.ffn_gate.7.weight": until 2024 llama.cpp wrote one tensor per expert, which it no

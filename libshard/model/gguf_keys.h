@@ -23,14 +23,14 @@ class GgufKeys {
   std::string Key(std::string_view name) const { return architecture_ + "." + std::string(name); }
   const GgufValue* Find(std::string_view name) const { return metadata_.Find(Key(name)); }
 
-  // Reads a number; 0 when the key is absent.
+  // Reads a number; 0 if the key is absent.
   Result<uint32_t> Number(std::string_view name, uint64_t limit) const;
-  // Reads the numbers of a key that has one number, or one per layer; empty when it is absent.
+  // Reads the numbers of a key that has one number, or one per layer; empty if it is absent.
   Result<std::vector<uint32_t>> Numbers(std::string_view name, uint64_t limit) const;
-  // Reads the largest of them; 0 when the key is absent.
+  // Reads the largest of them; 0 if the key is absent.
   Result<uint32_t> Largest(std::string_view name, uint64_t limit) const;
 
-  // The size of the vocabulary: the number of tokens where the file has them, else vocab_size.
+  // The size of the vocabulary: the number of tokens if the file has them, otherwise vocab_size.
   Result<uint32_t> Vocabulary() const;
 
   // The error 'key "...": expected ..., found ...', with the key's value.

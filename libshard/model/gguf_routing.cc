@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 11> kKnownKeys = {
     "expert_latent_length",
 };
 
-// Gives no value when the key is absent or says "none".
+// Returns no value if the key is absent or says "none".
 Result<std::optional<Gating>> ReadGating(const GgufKeys& keys) {
   SHARD_TRY(const uint32_t id, keys.Number(kGatingKey, UINT32_MAX));
   const std::optional<Gating> gating = FindGgufGating(id);

@@ -52,7 +52,7 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
     const Scope inner = {Inside(document, Member(*outer.fields, *key)), Cat(outer.path, *key, ".")};
     config.scopes_.insert(config.scopes_.begin(), inner);
   }
-  // DBRX keeps its expert counts in a config of the feed-forward.
+  // DBRX keeps its expert counts in a separate config for the feed-forward part.
   const Scope text_scope = config.scopes_.front();
   const Json* feed_forward = Member(*text_scope.fields, kFeedForwardConfig);
   if (feed_forward != nullptr && feed_forward->is_object()) {

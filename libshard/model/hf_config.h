@@ -17,13 +17,13 @@ namespace moepack {
 
 inline constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
-// The names of one field; the first that is present counts.
+// The names of one field; the first one present counts.
 using ConfigKeys = std::initializer_list<const char*>;
 
 // Copyable; copies share the document. A nested text config (text_config, llm_config,
-// language_config, thinker_config; in it DBRX's ffn_config) is laid over what surrounds it: a field
-// of the innermost config counts, under whichever of its names, before one of the config around it.
-// A field that is null is absent.
+// language_config, thinker_config; in it DBRX's ffn_config) overrides what surrounds it: a field of
+// the innermost config, under any of its names, takes precedence over one of the config around it.
+// A null field is absent.
 class HfConfig {
  public:
   static Result<HfConfig> Parse(const std::string& where, std::string_view text);
@@ -35,31 +35,31 @@ class HfConfig {
     const Json* value;
     std::string path;  // "text_config.num_experts"
   };
-  // Finds the innermost config that has one of the names, and takes the first of the names there.
+  // Finds the innermost config that has one of the names, and returns the first of the names there.
   std::optional<Field> Find(ConfigKeys keys) const;
   // Searches from the root inwards instead. Ids of special tokens are read this way.
   std::optional<Field> FindAtRoot(ConfigKeys keys) const;
   bool Has(ConfigKeys keys) const { return Find(keys).has_value(); }
 
-  // These give no value when the field is absent, and kCorrupt when it has another type or is out
+  // These return no value if the field is absent, and kCorrupt if it has the wrong type or is out
   // of range.
   Result<std::optional<uint32_t>> FindU32(ConfigKeys keys) const;
   Result<std::optional<float>> FindF32(ConfigKeys keys) const;
   Result<std::optional<bool>> FindBool(ConfigKeys keys) const;
   Result<std::optional<std::string>> FindString(ConfigKeys keys) const;
-  // Reads one number or a list; empty when absent.
+  // Reads one number or a list; empty if absent.
   Result<std::vector<uint32_t>> FindU32s(ConfigKeys keys) const;
-  // Reads one number, or a list with one for each layer; kUnsupported when these differ.
+  // Reads one number, or a list with one for each layer; kUnsupported if these differ.
   Result<std::optional<uint32_t>> FindSameU32(ConfigKeys keys) const;
-  // Reads a list of numbers; empty when absent.
+  // Reads a list of numbers; empty if absent.
   Result<std::vector<float>> FindF32s(ConfigKeys keys) const;
-  // For required fields: kCorrupt also when the field is absent.
+  // For required fields: kCorrupt also if the field is absent.
   Result<uint32_t> U32(ConfigKeys keys) const;
   Result<float> F32(ConfigKeys keys) const;
 
-  // Returns the rope parameters as one flat object: `rope_parameters` of newer transformers, else
-  // `rope_scaling`, with root-level rope_theta and partial_rotary_factor mirrored into it and
-  // `type` read as `rope_type`. kUnsupported for parameters that differ by kind of layer.
+  // Returns the rope parameters as one flat object: `rope_parameters` of newer transformers,
+  // otherwise `rope_scaling`, with root-level rope_theta and partial_rotary_factor mirrored into it
+  // and `type` read as `rope_type`. kUnsupported for parameters that differ by kind of layer.
   Result<HfConfig> Rope() const;
 
   const Json& root() const { return *scopes_.back().fields; }
@@ -73,7 +73,7 @@ class HfConfig {
  private:
   struct Scope {
     std::shared_ptr<const Json> fields;
-    std::string path;  // "text_config.", "" for the root
+    std::string path;  // "text_config."; "" for the root
   };
 
   std::string where_;

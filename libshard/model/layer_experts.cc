@@ -77,7 +77,7 @@ std::string LayerExpertTable::Spell(const Kind& kind) {
   return kind.second.empty() ? std::string(kind.first) : Cat(kind.first, ".", kind.second);
 }
 
-// Counts the explicit experts. Every kind of tensor must be there once for each of 0 ... n-1.
+// Counts the explicit experts. Every kind of tensor must exist exactly once for each of 0 ... n-1.
 Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& layer) const {
   const uint32_t expert_count = layer.explicit_bytes.rbegin()->first + 1;
   for (const auto& [kind, unsorted] : layer.explicit_ids) {

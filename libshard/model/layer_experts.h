@@ -14,7 +14,7 @@
 
 namespace moepack {
 
-// Returns the index of a rule's expert axis in `shape`, where -1 counts from the end. No value when
+// Returns the index of a rule's expert axis in `shape`, where -1 counts from the end. No value if
 // the rule has no expert axis or the shape is too short for it.
 std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis);
 
@@ -27,7 +27,7 @@ class LayerExpertTable {
                    std::vector<ModelTensor>& tensors)
       : checkpoint_(checkpoint), config_(config), tensors_(tensors) {}
 
-  // Counts experts per layer, checks completeness of explicit ones and shapes along expert axes.
+  // Counts experts per layer, and checks that explicit ones are complete and that expert axes fit.
   Result<std::vector<MoeLayer>> Collect();
 
  private:

@@ -19,8 +19,8 @@ namespace moepack {
 namespace {
 
 constexpr size_t kVersionDigits = 16;
-// Stands for the number of decoder layers while it is not known: more than any model has, so that
-// no layer is taken for an MTP block.
+// Used as the number of decoder layers while it is not known: more than any model has, so that no
+// layer is mistaken for an MTP block.
 constexpr uint32_t kManyLayers = 1u << 24;
 
 std::string Where(const Checkpoint& checkpoint, const TensorEntry& entry) {
@@ -111,8 +111,8 @@ class ModelBuilder {
                  "(docs/families.md)"};
   }
 
-  // The rules of GgufFamily take any unknown name as trunk. This refuses a tensor that may have an
-  // expert axis all the same.
+  // The rules of GgufFamily accept any unknown name as trunk. This refuses a tensor that may have
+  // an expert axis nevertheless.
   Status CheckGgufTrunk() {
     if (parts_.family.get() != &GgufFamily()) return Ok();
     for (const ModelTensor& tensor : parts_.tensors) {
@@ -139,7 +139,7 @@ class ModelBuilder {
     return Ok();
   }
 
-  // Counts the experts of every layer and checks that each is there with all its tensors.
+  // Counts the experts of every layer, and checks that each exists with all its tensors.
   Status CollectLayers() {
     LayerExpertTable table(parts_.checkpoint, parts_.config, parts_.tensors);
     SHARD_TRY(parts_.layers, table.Collect());
@@ -150,8 +150,9 @@ class ModelBuilder {
                  "there is nothing to split in a dense model"};
   }
 
-  // All layers of a GGUF need the same kinds of expert tensors and a router, because runtimes ask
-  // for them in every layer. For explicit experts of checkpoints LayerExpertTable has checked this.
+  // All layers of a GGUF need the same kinds of expert tensors and a router, because runtimes
+  // require them in every layer. For explicit experts of checkpoints LayerExpertTable has checked
+  // this.
   Status CheckGgufLayers() const {
     if (!parts_.checkpoint.is_gguf()) return Ok();
     std::map<std::optional<uint32_t>, std::set<std::string>> kinds;
@@ -207,7 +208,7 @@ class ModelBuilder {
   // Hashes pages that are spread evenly over the tensor data of every file.
   Status SampleWeights() {
     const std::vector<SourceFile>& files = parts_.checkpoint.files();
-    // Where a read is a request, many are under way.
+    // If each read is a request, many are made at once.
     const bool far =
         std::any_of(files.begin(), files.end(), [](const SourceFile& file) { return file.far; });
     const size_t step = far ? kFilesSampledAtOnce : 1;
@@ -238,8 +239,8 @@ class ModelBuilder {
     return bias;
   }
 
-  // The file that the user named, or config.json beside the weights, which may be absent; a config
-  // alone is the checkpoint's only file.
+  // Reads the file that the user named, or config.json beside the weights, which may be absent; a
+  // config alone is the checkpoint's only file.
   Result<bool> ReadConfigText(const ModelOptions& options) {
     const Checkpoint& checkpoint = parts_.checkpoint;
     const SourceTree& tree = *checkpoint.tree();

@@ -28,24 +28,24 @@ struct ModelTensor {
   bool packed_expert() const { return part == Part::kExpert && !expert; }
 };
 
-// A layer with routed experts. Ids have meaning only inside it.
+// A layer with routed experts. Ids are only meaningful within it.
 struct MoeLayer {
   uint32_t layer = 0;
   uint32_t expert_count = 0;
   uint32_t top_k = 0;  // 0: unknown
   uint64_t expert_bytes =
-      0;  // bytes of one expert (of the largest, should they differ), all its tensors
+      0;  // bytes of one expert (of the largest, if they differ), all its tensors
   bool mtp = false;
 };
 
 struct ModelOptions {
   std::string family_file;     // --family, "" for the built-in list
   std::string config_file;     // --config, "" for config.json beside the checkpoint
-  bool sample_weights = true;  // read what Version needs; false where nobody asks for it
+  bool sample_weights = true;  // read what Version needs; false if nobody asks for it
 };
 
-// What a model is made of, once each of these was read and checked against the others. Who only
-// asks uses MoeModel.
+// The parts of a model, after each was read and checked against the others. Code that only reads a
+// model uses MoeModel.
 struct ModelParts {
   Checkpoint checkpoint;
   std::shared_ptr<const Family> family;
@@ -53,7 +53,7 @@ struct ModelParts {
   bool has_config = false;
   fs::path config_path;
   std::string config_text, config_sha256;
-  std::string sample_sha256;         // of pages of the weights; "" where none were read
+  std::string sample_sha256;         // of pages of the weights; "" if none were read
   std::vector<ModelTensor> tensors;  // in the order of Checkpoint::tensors()
   std::vector<MoeLayer> layers;      // ascending
   std::vector<std::string> warnings;
@@ -65,10 +65,11 @@ class MoeModel {
   // REQUIRES: the parts belong together.
   explicit MoeModel(ModelParts parts) : parts_(std::move(parts)) {}
 
-  // Opens, classifies and checks: every tensor matched by a rule, every expert of a layer present
-  // with the same tensors, expert axes as long as the layer's expert count, count as config.json
-  // says. With a names-only checkpoint the shape checks are left out. The config of a GGUF model is
-  // its metadata, its family GgufFamily() unless another is named; --config is refused for it.
+  // Opens, classifies and checks: a rule matches every tensor, every expert of a layer exists with
+  // the same tensors, expert axes are as long as the layer's expert count, and the count is as
+  // config.json says. With a names-only checkpoint the shape checks are skipped. The config of a
+  // GGUF model is its metadata, and its family is GgufFamily() unless another is named; --config is
+  // refused for it.
   static Result<MoeModel> Open(const Source& source, const ModelOptions& options = {});
   // The same for a path on this machine.
   static Result<MoeModel> Open(const fs::path& source, const ModelOptions& options = {});
@@ -96,10 +97,10 @@ class MoeModel {
   uint32_t max_experts() const;
   const std::vector<std::string>& warnings() const { return parts_.warnings; }
 
-  // How routers pick and weigh, by config or metadata, family and tensors.
+  // How routers select and weigh experts, according to config or metadata, family and tensors.
   const Routing& routing() const { return parts_.routing; }
 
-  // Calls Checkpoint::ForgetTensors() and frees tensors(). Layers, config and version stay.
+  // Calls Checkpoint::ForgetTensors() and frees tensors(). Layers, config and version are kept.
   void ForgetTensors();
 
   // Returns a digest of 16 hexadecimal digits over `revision`, config, the headers of all files and
@@ -111,15 +112,15 @@ class MoeModel {
   ModelParts parts_;
 };
 
-// Counts weights as model cards do: packed integers count unpacked, scales and index tables do not
-// count.
+// Counts weights as model cards do: packed integers are counted unpacked; scales and index tables
+// are not counted.
 struct ParameterCount {
   uint64_t total = 0;  // without multi-token-prediction blocks and towers of other modalities
-  // What one token uses: all of the trunk and top_k experts per layer; 0 when top_k is unknown.
-  // Model cards often leave out the tables below.
+  // What one token uses: all of the trunk and top_k experts per layer; 0 if top_k is unknown. Model
+  // cards often leave out the tables below.
   uint64_t active = 0;
-  // Both are contained in `total` and `active`: the table of which a token takes one row (0 where
-  // it is the head, too), and the matrix that gives the logits.
+  // Both are included in `total` and `active`: the table from which a token takes one row (0 if it
+  // is also the head), and the matrix that produces the logits.
   uint64_t input_embedding = 0, head = 0;
   uint64_t mtp = 0, other_modalities = 0;
 };

@@ -22,7 +22,8 @@ bool HoldsPairs(const ModelTensor& tensor, const TensorEntry& entry, const Model
            config.quant_method.starts_with("modelopt") ||
            config.quant_method == "compressed-tensors";
   }
-  // DeepSeek-V4 stores FP4 experts as I8 beside FP8 ones; only the halved rows tell them from int8.
+  // DeepSeek-V4 stores FP4 experts as I8 beside FP8 ones; only the halved rows distinguish them
+  // from int8.
   if (entry.dtype != "I8" || tensor.part != Part::kExpert || entry.shape.empty()) return false;
   const bool down = tensor.rule != nullptr && tensor.rule->role == "down";
   const uint64_t row = down ? config.expert_intermediate_size : config.hidden_size;
@@ -45,14 +46,14 @@ bool IsOtherModality(const ModelTensor& tensor) {
   return tensor.rule != nullptr && (tensor.rule->role == "vision" || tensor.rule->role == "audio");
 }
 
-// True for the one matrix of that role outside of layers, and false for its bias and companions.
+// True for the one matrix with that role outside layers, and false for its bias and companions.
 bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_view role) {
   return tensor.rule != nullptr && tensor.rule->role == role && !tensor.layer &&
          entry.shape.size() == 2;
 }
 
 // The share of a layer's expert weights that one token uses. Dividing first avoids an overflow, and
-// the remainder is shared out separately.
+// the remainder is handled separately.
 uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
   return weights / layer.expert_count * layer.top_k +
          weights % layer.expert_count * layer.top_k / layer.expert_count;
@@ -78,7 +79,7 @@ ParameterCount CountParameters(const MoeModel& model) {
       if (IsTable(tensor, entry, "head")) count.head += weights;
     }
   }
-  // Tied: the one table also gives the logits, so it counts as the head.
+  // Tied: the single table also produces the logits, so it counts as the head.
   if (count.head == 0) std::swap(count.head, count.input_embedding);
   for (const MoeLayer& layer : model.layers()) {
     if (layer.mtp) continue;

@@ -5,8 +5,8 @@
 namespace moepack {
 namespace {
 
-// Types of ggml hold everything that their values are made of. Of the plain ones, integers and
-// 8-bit floats are scaled by other tensors.
+// ggml's own types are complete in themselves. Among the plain ones, integers and 8-bit floats are
+// scaled by other tensors.
 bool StandsAlone(const TensorEntry& entry) {
   const quant::Format* format = entry.format;
   if (format == nullptr || format->decode == nullptr || format->ggml_type < 0) return false;

@@ -1,4 +1,4 @@
-// A digest by which statistics know the model that they were measured on.
+// A digest by which statistics identify the model that they were measured on.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@
 namespace moepack {
 
 // The digest itself: XXH3-128 of the router matrices of all layers but those for multi-token
-// prediction, as F32, in order of layers. Float types of one value give the same digest.
+// prediction, as F32, in layer order. Equal values give the same digest whatever float type stores
+// them.
 class RouterHash {
  public:
   // `bytes` are a whole matrix. REQUIRES: the format has a decoder.
@@ -27,7 +28,7 @@ class RouterHash {
   Xxh3 digest_;
 };
 
-// Whether a tensor of this rule is the matrix of a router, and not its bias.
+// Whether a tensor matched by this rule is the matrix of a router, and not its bias.
 bool IsRouterMatrix(const TensorRule& rule, std::string_view leaf);
 
 struct RouterTensor {
@@ -37,11 +38,11 @@ struct RouterTensor {
 // By layer.
 using RouterTensors = std::map<uint32_t, RouterTensor>;
 
-// Reads the routers. "" where they cannot be read here: files of another machine, and types whose
+// Reads the routers. "" if they cannot be read here: files on another machine, and types whose
 // values other tensors scale.
 Result<std::string> RouterDigest(const RouterTensors& routers);
-// The same for a model, "" also for a checkpoint of names or promises alone, and where a layer has
-// no router or two.
+// The same for a model; also "" for a checkpoint with only names or promises, and if a layer has no
+// router or two.
 Result<std::string> RouterDigest(const MoeModel& model);
 
 }  // namespace moepack

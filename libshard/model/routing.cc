@@ -7,8 +7,8 @@
 namespace moepack {
 namespace {
 
-// The ids are llama.cpp's llama_expert_gating_func_type. dots.llm1 gives the selection method,
-// noaux_tc, in place of the function.
+// The ids are those of llama.cpp's llama_expert_gating_func_type. dots.llm1 gives the selection
+// method, noaux_tc, instead of the function.
 constexpr GatingRow kGatings[] = {
     {Gating::kSoftmax, "softmax", "", 1},
     {Gating::kSigmoid, "sigmoid", "noaux_tc", 2},

@@ -1,4 +1,4 @@
-// How a router picks and weighs experts. Families, config.json, GGUF metadata, conversion,
+// How a router selects and weighs experts. Families, config.json, GGUF metadata, conversion,
 // manifests and the runtime all use this description.
 #pragma once
 
@@ -43,7 +43,7 @@ std::optional<Gating> FindGating(std::string_view name);
 std::optional<Gating> FindConfigGating(std::string_view text);
 std::optional<Gating> FindGgufGating(uint64_t id);
 
-// Routing groups are runs of consecutive experts. What a group's score is:
+// Routing groups are runs of consecutive experts. How a group is scored:
 enum class GroupScore : uint8_t {
   kTwoBest,  // the sum of its two best experts (DeepSeek-V3, all graphs of llama.cpp)
   kBest,     // its best expert (DeepSeek-V2)
@@ -51,8 +51,8 @@ enum class GroupScore : uint8_t {
 
 enum class RouterBias : uint8_t {
   kNone,
-  kLogits,     // added to the logits: it chooses and weighs
-  kSelection,  // added to what the function gives, for the choice alone
+  kLogits,     // added to the logits, so it affects choice and weights
+  kSelection,  // added to the function's result, only for the choice
 };
 
 struct Routing {
@@ -63,12 +63,12 @@ struct Routing {
   // a factor of the chosen weights; no value, 0 and 1 change nothing
   std::optional<double> scale = {};
   uint32_t groups = 0;       // routing groups; 0 and 1: none
-  uint32_t groups_used = 0;  // those that a token may pick from
+  uint32_t groups_used = 0;  // how many of them a token may use
   GroupScore group_score = GroupScore::kTwoBest;
   RouterBias bias = RouterBias::kNone;
 };
 
-// The fields that a config or metadata states. The family decides about the others.
+// The fields that a config or metadata states. The family determines the others.
 struct StatedRouting {
   std::optional<Gating> gating;
   std::optional<bool> normalize;
@@ -79,7 +79,7 @@ struct StatedRouting {
 // Returns `usual` with the stated fields replaced.
 Routing Overlay(Routing usual, const StatedRouting& stated);
 
-// The factor of the chosen weights: 1 where `scale` changes nothing.
+// The factor of the chosen weights: 1 if `scale` changes nothing.
 float ScaleOf(const Routing& routing);
 
 }  // namespace moepack

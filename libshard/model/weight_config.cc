@@ -62,7 +62,7 @@ Status ReadBlocks(const Object& object, const char* key, WeightConfig& out) {
   return Ok();
 }
 
-// -1 and null say that a row is one group.
+// -1 and null mean that a whole row is one group.
 Status ReadGroupSize(const Object& object, WeightConfig& out) {
   const Json* value = object.Find("group_size");
   if (value == nullptr || (value->is_number_integer() && value->get<int64_t>() == -1)) return Ok();
@@ -106,7 +106,7 @@ Result<Object> OnlyGroup(const Object& object) {
 Status ReadCompressed(const Object& object, WeightConfig& out) {
   SHARD_TRY(out.format, Text(object, "format"));
   SHARD_TRY(const Object weights, OnlyGroup(object));
-  if (out.format == "nvfp4-pack-quantized") return Ok();  // says everything
+  if (out.format == "nvfp4-pack-quantized") return Ok();  // the format says everything
   const bool packed = out.format == "pack-quantized";
   if (!packed && out.format != "float-quantized" && out.format != "naive-quantized") {
     const std::string expected =
@@ -133,7 +133,7 @@ Status ReadGptq(const Object& object, WeightConfig& out) {
     return object.Unsupported("checkpoint_format", "gptq or gptq_v2");
   }
   out.zeros_less_one = format != "gptq_v2";
-  out.symmetric = false;  // zero points are stored all the same
+  out.symmetric = false;  // zero points are stored nevertheless
   return Ok();
 }
 

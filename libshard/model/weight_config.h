@@ -22,9 +22,10 @@ struct WeightConfig {
   bool zeros_less_one = false;
 };
 
-// kUnsupported, naming it, for a method or format that is not one of fp8, compressed-tensors
+// kUnsupported, naming it, for a method or format other than fp8, compressed-tensors
 // (float-quantized, naive-quantized, pack-quantized, nvfp4-pack-quantized), mxfp4, modelopt (whose
-// tensors say what they are), gptq and awq; kCorrupt for fields of another type or out of range.
+// tensors say what they are), gptq and awq; kCorrupt for fields with the wrong type or out of
+// range.
 Result<WeightConfig> ReadWeightConfig(const HfConfig& config);
 
 }  // namespace moepack

@@ -15,7 +15,7 @@ namespace {
 // the kernels.
 constexpr uint64_t kTileValues = 16384;
 
-// A run of decoded rows and the place for their encoded blocks.
+// A run of decoded rows, and where their encoded blocks go.
 struct Tile {
   uint64_t first_row, rows;
   std::span<const float> values;
@@ -46,7 +46,7 @@ uint64_t RowsPerTile(const Encoding& encoding) {
   return std::max<uint64_t>(1, kTileValues / encoding.row_values);
 }
 
-// IEEE 754 sets all bits of the exponent for infinity and NaN, and for nothing else.
+// IEEE 754 sets all exponent bits for infinity and NaN, and for nothing else.
 template <class T>
 uint64_t CountFullExponents(std::span<const std::byte> bytes, T exponent) {
   uint64_t count = 0;
@@ -72,9 +72,9 @@ Extremes ExtremesOf(std::span<const float> values) {
   return extremes;
 }
 
-// Counts the values of a tile that are not finite before or after encoding. Scales of blocks are
-// F16, so a value above the largest F16 may make one infinite. Only tiles with such a value are
-// decoded again to see.
+// Counts the values of a tile that are not finite before or after encoding. Block scales are F16,
+// so a value above the largest F16 may make one infinite. Only tiles with such a value are decoded
+// again to check.
 uint64_t CountNotFinite(const Encoding& encoding, const Tile& tile) {
   constexpr uint32_t kLargestHalf = 0x477fe000;                            // 65504
   if (quant::LargestMagnitudeBits(tile.values) <= kLargestHalf) return 0;  // nearly always

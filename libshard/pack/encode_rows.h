@@ -1,4 +1,4 @@
-// Decodes source rows to F32 and encodes them in another type. A tensor whose type changes goes
+// Decodes source rows to F32 and encodes them in another type. Tensors whose type changes go
 // through this step between reading and writing.
 #pragma once
 

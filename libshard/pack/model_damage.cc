@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-// Whether writing the tensor gives it other numbers.
+// Whether writing the tensor changes its numbers.
 bool IsEncoded(const GgufTensor& tensor) {
   if (!MayChange(tensor)) return false;
   if (tensor.reader == nullptr && tensor.type == tensor.stored) return false;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kBlock = 4096;
 // The kernel is asked to start writing back after this many bytes, while later ones are still read
-// and hashed, so that the final flush finds little to do. docs/quant-kernels.md compares other
+// and hashed, so that little is left for the final flush. docs/quant-kernels.md compares other
 // steps.
 constexpr uint64_t kWritebackStep = 16u << 20;
 
@@ -33,7 +33,7 @@ Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
   SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT));
   struct stat info;
   if (fstat(stream.fd_.get(), &info) != 0) return IoError(stream.path_, "create", errno);
-  // A hard link: writing would change the file under its other name as well.
+  // A hard link: writing would also change the file under its other name.
   if (info.st_nlink > 1) {
     SHARD_CHECK(directory.Remove(layout.path));
     SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT | O_EXCL));
@@ -55,7 +55,7 @@ Status OutputStream::Resume(std::span<std::byte> buffer, uint64_t cell_bytes) {
 }
 
 // Returns true when the header and the tensors on disk are those of the journal. The stream then
-// continues behind them, with the state of its hashes as if it had just written them.
+// continues after them, with its hashes in the same state as if it had just written them.
 Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
                                     std::span<std::byte> buffer) {
   struct stat info;
@@ -111,7 +111,7 @@ Status OutputStream::AppendCopy(const ByteSource& source, uint64_t offset,
 }
 
 // Hashes bytes that have just been written. The journal lists a tensor only after its write, and
-// Resume reads it back, because a crash may keep the line and lose the bytes.
+// Resume reads it back, because a crash may keep the line but lose the bytes.
 Status OutputStream::Take(std::span<const std::byte> bytes) {
   SHARD_CHECK(Hash(bytes, true));
   StartWriteback();
@@ -125,8 +125,8 @@ Status OutputStream::Write(uint64_t position, std::span<const std::byte> bytes) 
 Status OutputStream::WriteOrShare(const ByteSource& source, uint64_t offset,
                                   std::span<const std::byte> bytes) {
   // FICLONERANGE (ioctl_ficlonerange(2)) shares whole blocks only, and both files must have them at
-  // the same place modulo the block. The bytes before the first and behind the last whole block are
-  // written.
+  // the same offset modulo the block size. The bytes before the first and after the last whole
+  // block are written.
   const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
   const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
   const std::optional<int> from = source.descriptor();
@@ -148,7 +148,7 @@ Status OutputStream::WriteOrShare(const ByteSource& source, uint64_t offset,
 
 void OutputStream::StartWriteback() {
   if (!fd_.valid() || position_ - flushed_ < kWritebackStep) return;
-  // This is only a hint. Where it fails, the flush in Finish does the work.
+  // This is only a hint. If it fails, the flush in Finish does the work.
   (void)sync_file_range(fd_.get(), static_cast<off64_t>(flushed_),
                         static_cast<off64_t>(position_ - flushed_), SYNC_FILE_RANGE_WRITE);
   flushed_ = position_;

@@ -22,17 +22,17 @@ namespace moepack {
 // An OutputStream borrows the layout and the journal, and is used by one thread at a time.
 class OutputStream {
  public:
-  // Creates (or, to resume, opens) layout.path in `directory`, with the directories around it.
+  // Creates (or, to resume, opens) layout.path in `directory`, including missing parent
+  // directories.
   static Result<OutputStream> Open(const OutputFile& layout, size_t index,
                                    const InsideDirectory& directory, Journal& journal);
   // A stream that writes nothing and only computes the digests of what Pack would write.
   static OutputStream HashOnly(const OutputFile& layout) {
     return OutputStream(layout, 0, {}, nullptr);
   }
-  // Reads back the tensors that the journal lists and takes them over if their digests match. If
-  // anything differs, or nothing is listed, the file starts again with its header. `buffer` is
-  // scratch space.
-  // With `cell_bytes` each cell is hashed as well, if the file has more than one.
+  // Reads back the tensors that the journal lists and keeps them if their digests match. If
+  // anything differs, or nothing is listed, the file is restarted with its header. `buffer` is
+  // scratch space. With `cell_bytes` each cell is hashed as well, if the file has more than one.
   Status Resume(std::span<std::byte> buffer, uint64_t cell_bytes = 0);
   size_t next_tensor() const { return digests_.size(); }
   uint64_t position() const { return position_; }
@@ -40,7 +40,7 @@ class OutputStream {
 
   // Writes the next bytes. They must not reach past the end of a tensor that padding follows.
   Status Append(std::span<const std::byte> bytes);
-  // Appends bytes that were read from `source` at `offset`. Where the file system can share blocks
+  // Appends bytes that were read from `source` at `offset`. If the file system can share blocks
   // between files, they are shared instead of written.
   Status AppendCopy(const ByteSource& source, uint64_t offset, std::span<const std::byte> bytes);
 
@@ -52,8 +52,7 @@ class OutputStream {
       : layout_(layout), index_(index), path_(std::move(path)), journal_(journal) {}
   Result<bool> ReadBack(const std::vector<std::string>& expected, std::span<std::byte> buffer);
   Status StartOver();
-  // Counts `bytes` into the digests of file and tensors; `note` writes finished tensors to the
-  // journal.
+  // Adds `bytes` to the digests of file and tensors; `note` writes finished tensors to the journal.
   FileDigests Digests();
   Status Hash(std::span<const std::byte> bytes, bool note);
   Status FinishTensors(bool note);
@@ -73,7 +72,7 @@ class OutputStream {
   bool can_share_ = true;      // until the file system has refused once
   uint64_t position_ = 0;      // bytes taken so far
   uint64_t flushed_ = 0;       // bytes whose writeback was started
-  uint64_t tensor_bytes_ = 0;  // of the current tensor, taken so far
+  uint64_t tensor_bytes_ = 0;  // of the current tensor, so far
   CellSha256 sha256_;
   uint64_t cell_bytes_ = 0;
   Xxh3 xxh3_;

@@ -15,19 +15,18 @@
 namespace moepack {
 namespace {
 
-// A chunk is large enough to read at the full speed of the disk, and small enough to stay in the
-// second-level cache between reading, hashing and writing.
+// A chunk is large enough to read at full disk speed, and small enough to stay in the second-level
+// cache between reading, hashing and writing.
 constexpr uint64_t kChunk = 1u << 20;
 constexpr uint64_t kSmallestChunk = 64u << 10;
-// Of sources whose every read is a request: fewer and longer ones, several at once.
+// For sources where every read is a request: fewer and longer reads, several at once.
 constexpr uint64_t kRequestChunk = 8u << 20;
 constexpr size_t kRequests = 8;
-// Where the rows of a tensor lie across its source, reads are long only if many rows are made at
-// once.
+// If a tensor's rows run across its source, reads are long only if many rows are made at once.
 constexpr uint64_t kLargestScattered = 8u << 20;
-// A chunk is whole pages, and so holds whole values of every plain type.
+// A chunk consists of whole pages, and so of whole values of every plain type.
 constexpr uint64_t kPage = 4096;
-// Room for directories and the README, and for each tensor's lines in journal and manifest.
+// Room for directories and the README, and for each tensor's lines in the journal and manifest.
 constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
 
 bool Encodes(const std::vector<OutputFile>& outputs) {
@@ -37,25 +36,25 @@ bool Encodes(const std::vector<OutputFile>& outputs) {
   });
 }
 
-// Whether reading means waiting for somebody else.
+// Whether reading means waiting for another machine.
 bool AreFar(const std::vector<ByteSourcePtr>& sources) {
   return std::any_of(sources.begin(), sources.end(),
                      [](const ByteSourcePtr& source) { return source->far(); });
 }
 
 // Copying keeps at most one thread per output busy, because each output is written in order.
-// Encoding keeps any number busy, and so does waiting for a source that is far: some wait for
-// answers, and others encode meanwhile.
+// Encoding keeps any number busy, and so does waiting for a far source: some threads wait for
+// answers while others encode.
 size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outputs, bool far) {
   const size_t threads = ThreadsForFiles(options.jobs);
   if (far) return options.jobs > 0 ? threads : threads + kRequests;
   return std::max<size_t>(1, Encodes(outputs) ? threads : std::min(threads, outputs.size()));
 }
 
-// Memory is divided by four: each worker has a buffer for what it read and one for what it made of
-// it, and the page cache may hold as much again that is not on the disk yet. Workers that read from
-// afar share all of it, because the longer a request is, the less it matters how long it takes to
-// be answered.
+// Memory is divided by four: each worker has a buffer for what it read and one for what it made
+// from it, and the page cache may hold the same amount again that is not on disk yet. Workers that
+// read from far sources share all of it, because the longer a request is, the less its latency
+// matters.
 UnitSize SizeOfUnits(const PackOptions& options, size_t jobs, bool far) {
   const uint64_t share = std::max(options.memory / ((far ? 1 : 4) * jobs), kSmallestChunk);
   return {std::min(share, far ? kRequestChunk : kChunk) / kPage * kPage,
@@ -150,7 +149,7 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr
     SHARD_TRY(result.files[i], streams[i].Finish());
     return Ok();
   }));
-  // Sources are checked last: a change at any time during the run must be noticed.
+  // Sources are checked last, so that a change at any time during the run is noticed.
   SHARD_CHECK(ParallelFor(files.size(), AreFar(files) ? kRequests : 1,
                           [&](size_t i) { return files[i]->CheckUnchanged(); }));
   return std::move(result);
@@ -170,7 +169,7 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<O
   return FinishRun(std::move(run), files, outputs, streams, options);
 }
 
-// Stands in an identity where a range of bytes has the number of its file.
+// In an identity, takes the place of a file number for rows made by a reader.
 constexpr uint32_t kRowsMark = UINT32_MAX;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Writes the files that the slicers laid out. Every source byte is read once, and hashed and
-// written for each output that holds it.
+// Writes the files that the slicers laid out. Every source byte is read only once, and hashed and
+// written for each output that contains it.
 #pragma once
 
 #include <cstdint>
@@ -31,27 +31,27 @@ struct PackProgress {
 struct PackOptions {
   size_t jobs = 0;              // reading, hashing and writing threads; 0: twice the cores
   uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
-  uint64_t cell_bytes = 0;      // hash each cell of outputs that have several; 0: none
-  bool keep_partial = false;    // keep what was written when an error ends the run
+  uint64_t cell_bytes = 0;      // hash each cell of outputs with several cells; 0: none
+  bool keep_partial = false;    // keep what was written if an error ends the run
   std::function<void(const PackProgress&)>
-      progress;  // called now and then, from one thread at a time; may be empty
+      progress;  // called occasionally, from one thread at a time; may be empty
 };
 
 struct PackResult {
-  std::vector<FileDigests> files;  // same order as the outputs
+  std::vector<FileDigests> files;  // in the same order as the outputs
   uint64_t read_bytes = 0;         // from the sources
   uint64_t written_bytes = 0;      // to the outputs, without what an earlier run had written
-  uint64_t resumed_bytes = 0;      // taken over from an earlier, interrupted run
-  // How many values of an output tensor are not finite, for the tensors that have any. Only GGUF
-  // tensors are inspected whose values are floats or were made from floats; quantized blocks that
-  // are copied are not.
+  uint64_t resumed_bytes = 0;      // reused from an earlier, interrupted run
+  // How many values of an output tensor are not finite, for tensors that have any. Only GGUF
+  // tensors whose values are floats or were made from floats are inspected; copied quantized blocks
+  // are not.
   std::map<std::string, uint64_t> not_finite;
-  // About the weights that keep the source's grid, except those that an earlier run had written.
+  // Counts the weights that keep the source's grid, except those that an earlier run had written.
   GridReport grid;
 };
 
 // A digest of the output layout and of the identity of every source file. Runs with equal digests
-// write equal bytes, so one may continue what the other began.
+// write equal bytes, so one can resume the other.
 std::string PackIdentity(const std::vector<SourceFile>& sources,
                          const std::vector<OutputFile>& outputs);
 
@@ -60,18 +60,18 @@ struct FetchEstimate {
   uint64_t bytes = 0, requests = 0;  // 0 when all sources are on this machine
   SourceRange sample;                // the largest request
 };
-// What Pack will fetch for `outputs` when nothing of them is there yet, without what reading the
-// headers has brought already.
+// What Pack will fetch for `outputs` if nothing of them exists yet, without what reading the
+// headers has already fetched.
 FetchEstimate EstimateFetch(const std::vector<SourceFile>& sources,
                             const std::vector<OutputFile>& outputs, const PackOptions& options);
 
-// Adds what reading every source file whole fetches.
+// Adds what reading every whole source file fetches.
 void AddWholeFiles(const std::vector<SourceFile>& sources, FetchEstimate& estimate);
 
-// Writes `outputs` below `staging.path()`. The run is refused before the first byte when the disk
-// has too little room, and fails at the end when a source has changed meanwhile. The headers
-// (`prefix`) are cleared from `outputs` once they are written, because in a large model they take
-// as much memory as the names of all its tensors.
+// Writes `outputs` below `staging.path()`. The run is refused before the first byte if the disk has
+// too little room, and fails at the end if a source has changed meanwhile. The headers (`prefix`)
+// are cleared from `outputs` once they are written, because in a large model they take as much
+// memory as the names of all its tensors.
 Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
                         StagingDirectory& staging, const PackOptions& options);
 

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// How long a waiting worker sleeps before it looks for an interrupt.
+// How long a waiting worker sleeps before it checks for an interrupt.
 constexpr std::chrono::milliseconds kLookAround{200};
 
 }  // namespace
@@ -57,7 +57,7 @@ Status PackRun::Process(const PackUnit& unit, Worker& worker) {
   return Append(unit, worker);
 }
 
-// Does everything that may be done before it is the unit's turn to be written.
+// Does everything that can be done before it is the unit's turn to be written.
 Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   worker.report = {};
   const Encoding* encoding = unit.tensor != nullptr ? unit.tensor->encoding.get() : nullptr;
@@ -78,7 +78,7 @@ Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   return Ok();
 }
 
-// Returns false when the run was stopped, because the turn may then never come.
+// Returns false if the run was stopped, because the turn may then never come.
 bool PackRun::WaitForTurn(const PackUnit& unit) {
   std::unique_lock lock(mutex_);
   while (!Stopped() && !schedule_.IsTurn(unit)) changed_.wait_for(lock, kLookAround);

@@ -1,4 +1,4 @@
-// The threads of a packing run. Each takes a unit, reads it, encodes it where the type changes, and
+// The threads of a packing run. Each takes a unit, reads it, encodes it if the type changes, and
 // appends the result when it is the unit's turn.
 #pragma once
 
@@ -27,8 +27,8 @@ class PackRun {
           PackSchedule& schedule, const PackOptions& options)
       : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
 
-  // Runs on `jobs` threads, the caller's included, and counts progress on from `progress`. If one
-  // of them throws, Run throws the exception again after all have ended.
+  // Runs on `jobs` threads, including the caller's, and continues counting progress from
+  // `progress`. If one of them throws, Run rethrows the exception after all have ended.
   Status Run(size_t jobs, PackProgress progress);
 
   uint64_t read_bytes() const { return read_bytes_; }
@@ -63,7 +63,7 @@ class PackRun {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Error> failure_;
-  // after an error, an interrupt or an exception; then no turn may be waited for
+  // after an error, an interrupt or an exception; then nobody may wait for a turn
   bool stopped_ = false;
   PackProgress progress_;
   uint64_t read_bytes_ = 0;

@@ -13,7 +13,7 @@
 namespace moepack {
 namespace {
 
-// Bytes, rows of a reader or a literal tensor (an empty range) as the outputs ask for it.
+// Bytes, rows of a reader or a literal tensor (an empty range), as the outputs require it.
 struct Item {
   std::variant<SourceRange, RowRange> range;
   const OutputTensor* tensor = nullptr;  // null: copied
@@ -21,7 +21,7 @@ struct Item {
   const OutputTensor* copied = nullptr;  // PackUnit::copied
   bool joins = false;  // in every target its bytes follow the previous item's without padding
   uint32_t first_target = 0;
-  std::vector<uint32_t> more_targets = {};  // ascending; takes no memory where there are none
+  std::vector<uint32_t> more_targets = {};  // ascending; takes no memory if there are none
 
   size_t TargetCount() const { return 1 + more_targets.size(); }
   bool IsFor(const std::vector<uint32_t>& targets) const {
@@ -50,8 +50,7 @@ Place PlaceOf(const Item& item) {
 
 bool IsEmpty(const Item& item) { return std::get<3>(PlaceOf(item)) == 0; }
 
-// Two outputs want the same thing of a range if these are equal: its place and the target
-// type.
+// Two outputs need the same thing from a range if these are equal: its place and the target type.
 using ItemKey = std::pair<Place, const quant::Format*>;
 
 ItemKey KeyOf(const Item& item) {
@@ -63,9 +62,9 @@ ItemKey KeyOf(const Item& item) {
 // Bytes of a row in the sources of a tensor without a reader.
 uint64_t RowSize(const Encoding& encoding) { return *encoding.from->BytesFor(encoding.row_values); }
 
-// The number of rows whose bytes fit into `chunk`, both as they are read and as they are written. A
-// reader holds all rows of a unit at once, as it reads them, as F32 and encoded, so these buffers
-// together get twice the room.
+// The number of rows whose bytes fit in `chunk`, both as read and as written. A reader holds all
+// rows of a unit at once in three forms (as read, as F32 and encoded), so these buffers together
+// get twice the room.
 uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   const uint64_t to = *encoding.to->BytesFor(encoding.row_values);
   if (encoding.reader == nullptr) {
@@ -78,8 +77,8 @@ uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
 }
 
-// An upper bound for the items of an output. A large model has hundreds of thousands of them, so it
-// is worth reserving the right size.
+// An upper bound for the items of an output. A large model has hundreds of thousands of them, so
+// reserving the right size is worth it.
 size_t CountItems(const OutputFile& output) {
   size_t count = 0;
   for (const OutputTensor& tensor : output.tensors) {
@@ -90,7 +89,7 @@ size_t CountItems(const OutputFile& output) {
 
 // Appends the items of an output in the order of its bytes, from tensor `first` on.
 void AddItems(const OutputFile& output, size_t first, uint32_t index, std::vector<Item>& out) {
-  uint64_t end = 0;  // of the bytes before, in the output
+  uint64_t end = 0;  // of the preceding bytes, in the output
   for (size_t i = first; i < output.tensors.size(); ++i) {
     const OutputTensor& tensor = output.tensors[i];
     const bool copied = !tensor.encoding && !tensor.literal;
@@ -111,7 +110,7 @@ void AddItems(const OutputFile& output, size_t first, uint32_t index, std::vecto
   }
 }
 
-// Outputs may share items only if each takes them in ascending order. In one common order, two
+// Outputs may share items only if each takes them in ascending order. With one common order,
 // outputs can never wait for each other in a circle.
 bool Ascend(std::span<const Item> items) {
   return std::is_sorted(items.begin(), items.end(),
@@ -191,8 +190,8 @@ class UnitBuilder {
       return false;
     }
     const SourceRange& before = last.reads.back();
-    // Between two experts of one target, another target may hold a third, so a shared unit holds
-    // the rows of one expert only.
+    // Between two experts of one target, another target may have a third, so a shared unit holds
+    // the rows of only one expert.
     if (item.tensor != nullptr) {
       return item.TargetCount() == 1 || before.order == range.order;
     }
@@ -207,16 +206,16 @@ class UnitBuilder {
   uint64_t gaps_ = 0;  // between the reads of the last unit
 };
 
-// The items of all outputs, one output after the other. Where several outputs want the same thing,
-// the first one's item stands for the others.
+// The items of all outputs, one output after another. If several outputs need the same thing, the
+// first one's item represents the others.
 struct ItemLists {
   std::vector<Item> items;
-  std::vector<uint32_t> owner;  // of each item; itself, unless another stands for it
-  std::vector<size_t> begin;    // of each output's items, and at last the end
+  std::vector<uint32_t> owner;  // of each item; itself, unless another represents it
+  std::vector<size_t> begin;    // of each output's items, and finally the end
 };
 
 // Collects the items of all outputs in `out`, and in `shareable` the indexes of the items that
-// other outputs may want as well.
+// other outputs may need as well.
 void CollectItems(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                   ItemLists& out, std::vector<uint32_t>& shareable) {
   size_t most = 0;
@@ -263,7 +262,7 @@ PackSchedule::PackSchedule(const std::vector<OutputFile>& outputs,
     : lanes_(outputs.size()) {
   const ItemLists lists = ShareItems(outputs, first_tensor);
   // An item belongs to the lane of its first target, which merges small items and cuts large ones;
-  // the other targets then follow the same units.
+  // the other targets then use the same units.
   std::vector<std::pair<uint32_t, uint32_t>> pieces(lists.items.size());  // begin and end in units_
   UnitBuilder builder(size, units_);
   for (uint32_t output = 0; output < outputs.size(); ++output) {
@@ -296,8 +295,8 @@ bool PackSchedule::Ready(const PackUnit& unit) const {
 const PackUnit* PackSchedule::Start() {
   const Lane* best = nullptr;
   const auto rank = [](const Lane& lane) {
-    // The fewest units under way come first, then the fewest bytes: otherwise units of one lane,
-    // waiting for their turn, could occupy all workers.
+    // Lanes with the fewest units in progress come first, then those with the fewest bytes:
+    // otherwise units of one lane that wait for their turn could occupy all workers.
     return std::pair(lane.started - lane.written, lane.started_bytes);
   };
   for (const Lane& lane : lanes_) {

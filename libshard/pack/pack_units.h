@@ -10,17 +10,17 @@
 
 namespace moepack {
 
-// One step of the run: reads some ranges, and appends what it makes of them to every target.
+// One step of the run: reads some ranges, and appends the result to every target.
 struct PackUnit {
-  // A single one for copies, unless the source is far; none for a literal tensor and for rows that
-  // a reader makes.
+  // A single one for copies, unless the source is far; none for a literal tensor and for rows made
+  // by a reader.
   std::vector<SourceRange> reads;
   RowRange rows;       // of the reader of `tensor`, if it has one
   uint64_t bytes = 0;  // of all reads, or of the rows as they are written
-  // says how the bytes are made (as in the first target); null: they are copied
+  // how the bytes are made (as in the first target); null: they are copied
   const OutputTensor* tensor = nullptr;
   uint64_t first_row = 0;                // the row of `tensor` at which the first read begins
-  const OutputTensor* copied = nullptr;  // set when the copied bytes are to be inspected for NaN
+  const OutputTensor* copied = nullptr;  // set if the copied bytes are inspected for NaN
   std::vector<uint32_t> targets;         // indexes of outputs, ascending
 };
 
@@ -28,29 +28,28 @@ struct UnitSize {
   uint64_t chunk = 0;
   uint64_t scattered = 0;  // at least as large
   // Sources are far: copies with a cheap gap between them (fetch.h) share a unit, and `chunk` is
-  // the room for what a unit reads and makes together.
+  // the combined room for what a unit reads and makes.
   bool far = false;
 };
 
 // Hands out units so that every output gets its bytes in order, and a range that several outputs
-// hold is read and encoded once. It is not thread-safe, so the caller locks. It borrows the
-// outputs.
+// contain is read and encoded once. Not thread-safe, so the caller locks. Borrows the outputs.
 //
-// Several units of one output may be under way at a time; each is written when its turn comes. This
-// cannot deadlock: a unit starts only after all units before it in all its outputs, so the one that
-// started first never waits for another.
+// Several units of one output may be in progress at a time; each is written when its turn comes.
+// This cannot deadlock: a unit starts only after all units before it in all its outputs, so the one
+// that started first never waits for another.
 class PackSchedule {
  public:
   // `first_tensor[i]` is the first tensor of output i that is still to be written. No unit reads or
   // makes more than `size.chunk` bytes, unless a single row is larger; a unit of a reader's rows
-  // takes at most twice that (once of far sources) for what it reads, decodes and makes together,
-  // and twice `size.scattered` where the rows lie across what is read (RowRoom).
+  // takes at most twice that (once for far sources) for what it reads, decodes and makes together,
+  // and twice `size.scattered` if the rows run across what is read (RowRoom).
   PackSchedule(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                const UnitSize& size);
 
-  // Returns the next unit of the output that is furthest behind; null when none can start now.
+  // Returns the next unit of the output that is furthest behind; null if none can start now.
   const PackUnit* Start();
-  // True when everything before `unit` is written in all its targets.
+  // True if everything before `unit` has been written in all its targets.
   bool IsTurn(const PackUnit& unit) const;
   // REQUIRES: IsTurn(unit).
   void Done(const PackUnit& unit);

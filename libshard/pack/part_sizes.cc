@@ -13,7 +13,7 @@ namespace {
 
 ExpertPart TrunkPart() { return {Role::kTrunk, std::nullopt, "trunk", {}}; }
 
-// Which groups hold an expert of a layer: those of all experts of all layers in one list.
+// Which groups hold an expert of a layer, for all experts of all layers in one list.
 class HoldersOfExperts {
  public:
   HoldersOfExperts(const std::vector<ExpertPart>& parts, const LayerCounts& layers) {
@@ -26,7 +26,7 @@ class HoldersOfExperts {
     uint32_t sum = 0;
     for (uint32_t& end : ends_) end = std::exchange(sum, sum + end);
     holders_.resize(sum);
-    // Counts up from where each list begins to where it ends.
+    // Counts up from the start of each list to its end.
     ForEach(parts, [&](size_t slot, uint32_t part) { holders_[ends_[slot]++] = part; });
   }
 
@@ -47,7 +47,7 @@ class HoldersOfExperts {
   }
 
   std::vector<size_t> first_;      // slot of expert 0, by layer
-  std::vector<uint32_t> ends_;     // of the slot's part of `holders_`
+  std::vector<uint32_t> ends_;     // where the slot's part of `holders_` ends
   std::vector<uint32_t> holders_;  // numbers of parts, ascending for each expert
 };
 
@@ -130,7 +130,7 @@ Status GgufSizes::Add(const GgufTensor& tensor) {
 Result<GgufSizes> GgufSizes::Make(const GgufSlicing& input) {
   GgufSizes out(input);
   out.head_ = GgufFileSize(input.model.metadata, input.alignment).Finish();
-  // In the order in which SliceGguf would meet a tensor that cannot be written.
+  // Visits tensors in the order in which SliceGguf would find one that cannot be written.
   for (const bool expert : {false, true}) {
     for (const GgufTensor& tensor : input.model.tensors) {
       if (BelongsToExperts(tensor) == expert) SHARD_CHECK(out.Add(tensor));

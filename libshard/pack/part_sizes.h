@@ -1,5 +1,5 @@
 // How large the parts of distributions would be, to the byte, without describing their files:
-// list-tensors --summary asks for some dozens of a model with perhaps a hundred thousand tensors.
+// list-tensors --summary needs dozens of them for a model with perhaps a hundred thousand tensors.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace moepack {
 
-// In bytes. A node has the trunk, for GGUF with the head, and one group; routers are in the groups.
+// In bytes. A node has the trunk, with the head for GGUF, and one group; routers are in the groups.
 struct PartSizes {
   uint64_t trunk = 0;
   std::vector<uint64_t> groups;
@@ -23,7 +23,7 @@ struct PartSizes {
 class SafetensorsSizes {
  public:
   explicit SafetensorsSizes(const MoeModel& model);
-  // The errors are those of SliceSafetensors. REQUIRES: the plan is of the model.
+  // Errors are those of SliceSafetensors. REQUIRES: the plan is for the model.
   Result<PartSizes> Of(const Plan& plan) const;
 
  private:
@@ -34,7 +34,7 @@ class SafetensorsSizes {
 // The sizes of what SliceGguf returns for plans without an overlay.
 class GgufSizes {
  public:
-  // The errors are those of SliceGguf. Borrows `input`.
+  // Errors are those of SliceGguf. Borrows `input`.
   static Result<GgufSizes> Make(const GgufSlicing& input);
   // REQUIRES: the plan is one that PlanFor made for the model.
   PartSizes Of(const Plan& plan) const;

@@ -16,7 +16,7 @@ Error Refused(const OutputFile& file, const std::string& reason) {
   return Unreadable(file.path, "a header", reason);
 }
 
-// Parsers sort by offset; tensors without bytes may stand in any order.
+// Parsers sort by offset; tensors without bytes may be in any order.
 bool SameTensors(const std::vector<TensorEntry>& read, const std::vector<OutputTensor>& written) {
   if (read.size() != written.size()) return false;
   for (size_t i = 0; i < read.size(); ++i) {

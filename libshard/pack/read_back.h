@@ -1,5 +1,5 @@
 // Parses what is about to be written with the reader that will read it. Otherwise a file that our
-// own reader refuses would be noticed hours later, or on another machine.
+// own reader refuses would only be noticed hours later, or on another machine.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace moepack {
 
 // Checks the headers of files that were laid out. Returns kUnsupported, with the reader's reason,
-// when one would be refused or read as something else.
+// if one would be refused or read as something else.
 Status ReadBackHeaders(const std::vector<OutputFile>& files);
 
 }  // namespace moepack

@@ -19,7 +19,7 @@ uint64_t RowsOf(const OutputTensor& tensor) {
 uint64_t LengthOf(const SourceRange& range) { return range.bytes; }
 uint64_t LengthOf(const RowRange& range) { return range.count; }
 
-// [skip, skip + left) of the ranges one after the other.
+// [skip, skip + left) of the concatenated ranges.
 template <class Range>
 std::vector<Range> PartsOf(const std::vector<Range>& ranges, uint64_t skip, uint64_t left) {
   std::vector<Range> parts;
@@ -89,8 +89,8 @@ class RecodedRows : public RowReader {
   }
 
  private:
-  // Returns what rows [first, first + count) are made of: parts of the tensor's sources, or of its
-  // rows where it has a reader. The other list is empty.
+  // Returns what rows [first, first + count) are made from: parts of the tensor's sources, or of
+  // its rows if it has a reader. The other list is empty.
   std::vector<SourceRange> Bytes(uint64_t first, uint64_t count) const {
     return PartsOf(tensor_.sources, first * row_bytes_, count * row_bytes_);
   }
@@ -100,11 +100,11 @@ class RecodedRows : public RowReader {
 
   const OutputTensor tensor_;
   const Encoding& encoding_;
-  const uint64_t row_bytes_;  // of a row in the sources; 0 where a reader makes the rows
+  const uint64_t row_bytes_;  // of a row in the sources; 0 if a reader makes the rows
 };
 
 // Picks the rows of importance for the experts that the tensor holds: a reader counts slices by
-// their place in the tensor, importance by expert id.
+// their position in the tensor, importance by expert id.
 std::shared_ptr<const Importance> ImportanceOf(const OutputTensor& tensor) {
   const std::shared_ptr<const Importance>& whole = tensor.encoding->importance;
   if (whole == nullptr || tensor.expert_ids.empty()) return whole;
@@ -140,7 +140,7 @@ Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uin
   encoding.repack = false;
   second.encoding = std::make_shared<const Encoding>(std::move(encoding));
   const uint64_t rows = RowsOf(second);
-  // The top bit gives the range an order of its own, so that the schedule never takes it for the
+  // The top bit gives the range an order of its own, so that the schedule never mistakes it for the
   // same rows of another file.
   second.sources.clear();
   second.rows = {{0, rows, (uint64_t{1} << 63) | number}};

@@ -1,5 +1,5 @@
-// Applies two encodings one after the other. This reproduces a file that was made from another
-// quantized file when only the sources of that other file are there.
+// Applies two encodings one after another. This reproduces a file that was made from another
+// quantized file if only the sources of that other file exist.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How a tensor of a bundle is made of a refit's arrays: the inverse of what conversion does with
-// the layouts of checkpoints (libshard/convert/families).
+// How a bundle's tensor is made from a refit's arrays: the inverse of what conversion does with the
+// layouts of checkpoints (libshard/convert/families).
 #include <algorithm>
 #include <cassert>
 #include <iterator>
@@ -15,7 +15,7 @@
 namespace moepack {
 namespace {
 
-// Ranges of rows are told apart by their order (pack_units.cc); those of a refit lie behind all
+// Ranges of rows are distinguished by their order (pack_units.cc); those of a refit come after all
 // others.
 uint64_t RefitOrder(uint32_t group, uint32_t layer, std::string_view array, uint32_t expert) {
   const auto& arrays = RefittedArrays();
@@ -32,7 +32,7 @@ ExpertIds Intersection(const ExpertIds& a, const ExpertIds& b) {
 }
 
 // Rows and columns of one expert's share of an array. A vector is a column, so that the values of
-// two can be interleaved as rows are.
+// two can be interleaved like rows.
 std::pair<uint64_t, uint64_t> SizeOf(const RefittedFile& file, std::string_view array) {
   if (array == "gate" || array == "up") return {file.width, file.hidden};
   if (array == "down") return {file.hidden, file.width};
@@ -61,7 +61,7 @@ RowReaderPtr Joined(std::vector<RowReaderPtr> parts) {
   return parts.size() == 1 ? parts[0] : StackedRows(std::move(parts));
 }
 
-// The values of one expert of the source's tensor, as rows like those of `like`.
+// The values of one expert in the source's tensor, as rows like those of `like`.
 RowReaderPtr SourceRows(const MoeModel& model, const ModelTensor& tensor, uint32_t expert,
                         const RowReader& like) {
   const TensorEntry& entry = model.entry(tensor);
@@ -70,7 +70,7 @@ RowReaderPtr SourceRows(const MoeModel& model, const ModelTensor& tensor, uint32
                    like.row_values());
 }
 
-// The same of a tensor with experts along axis 0 of a GGUF.
+// The same for a tensor with experts along axis 0 in a GGUF.
 RowReaderPtr GgufRows(const GgufTensor& tensor, uint32_t expert, const RowReader& like) {
   const uint64_t values = like.row_values();
   if (tensor.reader != nullptr) {
@@ -114,7 +114,7 @@ Error NotPlain(const MoeModel& model, const TensorEntry& entry) {
       "encoded again there"};
 }
 
-// Whether the values of an expert follow each other: nothing but ones before its axis.
+// Whether the values of an expert are contiguous: all dimensions before its axis are 1.
 bool IsStacked(const std::vector<uint64_t>& shape, uint32_t axis) {
   return std::all_of(shape.begin(),
                      shape.begin() + std::min<std::ptrdiff_t>(axis, std::ssize(shape)),
@@ -149,7 +149,7 @@ bool RefitTensors::Changes(const RefitOutcome& outcome, const ModelTensor& tenso
          std::find(outcome.arrays.begin(), outcome.arrays.end(), names[0]) != outcome.arrays.end();
 }
 
-// False where the source's values stay: biases may be left alone.
+// False if the source's values stay: biases may be left alone.
 Result<bool> RefitTensors::HasArrays(const Place& place, const ArrayNames& names) {
   const auto there = [&](std::string_view name) {
     return place.file.offsets.find(name) != place.file.offsets.end();
@@ -254,8 +254,8 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
   if (!there) return none;
   GgufTensor made = tensor;
   if (!promised_) {
-    // Readers count rows in the whole tensor, as importance does, so it has all experts of the
-    // layer; those that are not in `ids` are never read.
+    // Readers count rows in the whole tensor, as importance does, so this one has all experts of
+    // the layer; those that are not in `ids` are never read.
     std::vector<RowReaderPtr> parts;
     for (uint32_t id = 0; id < tensor.expert_count; ++id) {
       const bool refitted = Contains(place->file.experts, id);

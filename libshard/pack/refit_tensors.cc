@@ -20,7 +20,8 @@ Error Differs(const RefitStore& store, const char* what, const std::string& expe
           Cat(RefitFileOf(store), ": ", what, ": expected ", expected, ", found ", found), hint};
 }
 
-// What was accepted must be of the plan's groups, and may only change what they may change.
+// What was accepted must belong to the plan's groups, and may only change what they are allowed to
+// change.
 Status CheckOutcome(const RefitStore& store, const Plan& plan, const RefitOutcome& outcome) {
   const std::string place = Cat("layer ", outcome.layer, ", group ", outcome.group);
   if (outcome.group >= plan.groups.size() || !plan.layers.contains(outcome.layer))
@@ -97,7 +98,7 @@ Status RefitTensors::AddPlaces(const RefitStore& store, uint32_t first_file) {
   return Ok();
 }
 
-// An array that no tensor of the model takes would be lost without a word.
+// An array that no tensor of the model uses would be silently lost.
 Status RefitTensors::CheckArrays(const MoeModel& model) const {
   std::map<uint32_t, std::set<std::string_view>> taken;
   for (const ModelTensor& tensor : model.tensors()) {

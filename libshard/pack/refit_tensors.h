@@ -1,6 +1,6 @@
-// The tensors that a refit puts in the place of the source's, made of the files of a refit store in
-// the source's own names and layout. Here alone is decided whether a tensor of a group comes from
-// the source or from the store.
+// The tensors with which a refit replaces the source's, made from the files of a refit store in the
+// source's own names and layout. Only this code decides whether a tensor of a group comes from the
+// source or from the store.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@ namespace moepack {
 class RefitTensors {
  public:
   // Checks every file of the store, and that it was made for this model and plan and has every
-  // layer: kMismatch for one of another model or plan, kCorrupt for one that lacks a layer or whose
-  // arrays do not fit the model's tensors.
+  // layer: kMismatch for a store of another model or plan, kCorrupt for one that lacks a layer or
+  // whose arrays do not fit the model's tensors.
   static Result<RefitTensors> Of(const RefitStore& store, const MoeModel& model, const Plan& plan);
   // What a record says was refitted, without the values: the outputs have names, types and shapes,
-  // and nothing to make their bytes of. A verifier compares layouts with it.
+  // but nothing to make their bytes from. A verifier compares layouts with it.
   static RefitTensors Promised(RefitRecord record);
 
-  // Whether what was accepted has values for the tensor, where its group holds experts of it.
+  // Whether the accepted outcome has values for the tensor, in groups that hold experts of it.
   static bool Changes(const RefitOutcome& outcome, const ModelTensor& tensor);
 
   const RefitRecord& record() const { return record_; }
   // They follow the model's files among the sources of a packing run.
   const std::vector<SourceFile>& files() const { return files_; }
 
-  // A group's tensor of a safetensors bundle with the experts `ids`; no value where the source's
-  // bytes stay, and for router rows that the bundle does not have. kUnsupported for a source whose
-  // tensor is no plain float.
+  // A group's tensor of a safetensors bundle with the experts `ids`; no value if the source's bytes
+  // stay, and for router rows that the bundle does not have. kUnsupported for a source whose tensor
+  // is not plain float.
   Result<std::optional<OutputTensor>> Make(const MoeModel& model, const ModelTensor& tensor,
                                            uint32_t group, const ExpertIds& ids) const;
   // The same for a GGUF bundle; `type` is the type to write.
@@ -49,13 +49,13 @@ class RefitTensors {
                                            uint32_t group, const ExpertIds& ids) const;
 
  private:
-  // What a group has of a layer.
+  // What a group has in a layer.
   struct Place {
     RefittedFile file;
     uint32_t number = 0;  // of the file among the sources
     std::string path;     // of the file, for messages
   };
-  // Which arrays a tensor is made of: one, or gate and up where they are fused; none for a tensor
+  // Which arrays a tensor is made from: one, or gate and up if they are fused; none for a tensor
   // that no refit changes.
   using ArrayNames = std::vector<std::string_view>;
   using Places = std::map<std::pair<uint32_t, uint32_t>, Place>;  // by layer and group

@@ -20,7 +20,7 @@ struct LastMatrix {
 };
 constexpr std::array<LastMatrix, 5> kLastMatrices = {{
     {"attn_output.weight", Block::kAttention},
-    {"ssm_out.weight", Block::kAttention},  // what stands in for attention in hybrid models
+    {"ssm_out.weight", Block::kAttention},  // used instead of attention in hybrid models
     {"ffn_down_exps.weight", Block::kExperts},
     {"ffn_down_shexp.weight", Block::kShared},
     {"ffn_down.weight", Block::kShared},
@@ -65,7 +65,7 @@ class SharesOfLayers {
   }
 
  private:
-  // Attention writes first, then all that stands in the place of an MLP.
+  // Attention writes first, then everything that takes the place of an MLP.
   static ResidualShares Shares(double stream,
                                const std::map<uint32_t, std::array<double, 3>>& energies) {
     ResidualShares shares;
@@ -100,7 +100,7 @@ class SharesOfLayers {
     return Cat(typed_.model.metadata.String("general.architecture").value_or(""), ".", name);
   }
 
-  // The square of a factor of the model; 1 where it has none.
+  // The square of one of the model's factors; 1 if it has none.
   double Squared(const char* name) const {
     const GgufValue* value = typed_.model.metadata.Find(Key(name));
     const double factor = value == nullptr ? 1 : value->AsFloat().value_or(1);

@@ -1,5 +1,5 @@
-// How much of what flows through a model each of its blocks puts there, estimated from weights and
-// an importance matrix: what makes errors in different layers comparable.
+// How much each block contributes to what flows through a model, estimated from weights and an
+// importance matrix. This makes errors in different layers comparable.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace moepack {
 
-// Of one layer, the part of the residual stream's energy behind the block that the block's output
-// has: between 0 and 1.
+// For one layer, the share of the residual stream's energy after the block that comes from the
+// block's output: between 0 and 1.
 struct LayerShares {
   double attention = 1;
   double experts = 1;  // the routed ones together
@@ -23,22 +23,22 @@ struct LayerShares {
 };
 using ResidualShares = std::map<uint32_t, LayerShares>;
 
-// The energy of a stream is the mean of its square, summed over its columns. Outputs of blocks are
-// taken for uncorrelated, so that their energies add up:
+// The energy of a stream is the mean of its square, summed over its columns. The outputs of blocks
+// are assumed to be uncorrelated, so that their energies add up:
 //
 //   embedding:  E = mean square of a row
 //   block:      E += s * sum over rows r and columns c of m(c) w(r, c)^2    of its last matrix
 //
-// with m from the importance matrix. The chosen experts are taken to get equal gates, so s is 1 /
-// top-k for them, and each expert counts by its tokens. All of it is measured on `sample_rows` rows
-// of a matrix (DamageSample). Empty when the importance matrix says nothing about the last matrix
-// of some block. Errors of reading.
+// with m from the importance matrix. The chosen experts are assumed to get equal gates, so s is 1 /
+// top-k for them, and each expert is weighted by its tokens. Everything is measured on
+// `sample_rows` rows of a matrix (DamageSample). Empty if the importance matrix has nothing for the
+// last matrix of some block. Errors of reading.
 Result<ResidualShares> MeasureResidualShares(const TypedGguf& typed,
                                              std::span<const ByteSourcePtr> sources,
                                              uint32_t sample_rows);
 
-// The share of the block that a tensor belongs to; 1 for tensors outside of layers and for layers
-// that `shares` does not have.
+// The share of the block that a tensor belongs to; 1 for tensors outside layers and for layers that
+// are not in `shares`.
 double ShareOf(const ResidualShares& shares, const GgufTensor& tensor);
 
 }  // namespace moepack

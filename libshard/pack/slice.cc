@@ -14,7 +14,7 @@ namespace {
 
 // The tensors of one part of the distribution before they are cut into files.
 struct PartContent {
-  ExpertPart part;  // empty of experts for the trunk
+  ExpertPart part;  // no experts for the trunk
   std::vector<OutputTensor> tensors;
 };
 
@@ -30,7 +30,7 @@ bool HoldsSome(const ExpertPart& part, const ModelTensor& tensor) {
   return Contains(ids, *tensor.expert);
 }
 
-// What a refit puts in the tensor's place in a group's part; none where the source's bytes stay.
+// What a refit puts in place of the tensor in a group's part; no value if the source's bytes stay.
 Result<std::optional<OutputTensor>> Refitted(const MoeModel& model, const ModelTensor& tensor,
                                              const ExpertPart& part, const RefitTensors* refit) {
   if (refit == nullptr || part.role != Role::kGroup || !tensor.layer)
@@ -54,7 +54,7 @@ Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, const R
   return Ok();
 }
 
-// Routers lie in the trunk; a group that was refitted has rows of its own besides.
+// Routers are in the trunk; a group that was refitted also has router rows of its own.
 Status AddRouterRows(const MoeModel& model, const ModelTensor& tensor, const RefitTensors* refit,
                      PartContent& part) {
   SHARD_TRY(std::optional<OutputTensor> made, Refitted(model, tensor, part.part, refit));
@@ -62,8 +62,8 @@ Status AddRouterRows(const MoeModel& model, const ModelTensor& tensor, const Ref
   return Ok();
 }
 
-// Parts are filled one after the other, and each list is reserved at its right size. A large model
-// has hundreds of thousands of tensors, and a list that grows is in memory twice while it moves.
+// Parts are filled one after another, and each list is reserved at the right size. A large model
+// has hundreds of thousands of tensors, and a growing list is in memory twice while it moves.
 Status FillPart(const MoeModel& model, const RefitTensors* refit, PartContent& part) {
   const auto wanted = [&](const ModelTensor& tensor) {
     const bool expert = tensor.part == Part::kExpert;

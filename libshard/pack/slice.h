@@ -33,15 +33,15 @@ class RefitTensors;
 
 struct SliceOptions {
   PartSelection parts;
-  // What groups hold in the place of the source's tensors; null: nothing. Its files follow the
-  // model's among the sources.
+  // What groups hold in place of the source's tensors; null: nothing. Its files follow the model's
+  // among the sources.
   const RefitTensors* refit = nullptr;
-  // when all parts are written; a selection names the remainder itself
+  // if all parts are written; a selection names the remainder itself
   bool keep_remainder = false;
   uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.
 };
 
-// The files of a safetensors distribution, trunk first, then groups, overlays, remainder; tensors
+// The files of a safetensors distribution: trunk first, then groups, overlays, remainder; tensors
 // in source order.
 Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Plan& plan,
                                                  const SliceOptions& options);
@@ -53,8 +53,8 @@ std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, uint32_t axis, uin
                                    const ExpertIds& ids);
 
 // Sets entry.offset, prefix and size of a file whose tensors have names, types, shapes and bytes;
-// data starts at `start` modulo 4096, or where there is none at the place of the first source
-// range, so that a file system with shared extents can share them.
+// data starts at `start` modulo 4096, or without `start` at the offset of the first source range,
+// so that a file system with shared extents can share them.
 void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata,
                        std::optional<uint64_t> start = std::nullopt);
 

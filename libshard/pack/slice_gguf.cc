@@ -29,7 +29,7 @@ uint64_t RowValues(const GgufTensor& tensor) {
 }
 
 // Each expert, and each head of an MLA matrix, has its own row of importance. 0 means that the
-// tensor has one row for all.
+// tensor has one row for everything.
 uint64_t RowsPerSlice(const GgufTensor& tensor, uint64_t row) {
   const bool sliced = tensor.expert_count > 0 || tensor.shape.size() > 2;
   return sliced ? tensor.elements() / tensor.shape[0] / row : 0;
@@ -40,7 +40,7 @@ Error CannotEncode(const GgufTensor& tensor, const quant::Format* type, std::str
                                        " to ", type->name, ": ", reason)};
 }
 
-// Fills in how the bytes are made. Name, shape and sources are set already.
+// Sets how the bytes are made. Name, shape and sources are already set.
 Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTensor& out) {
   out.entry.format = type;
   out.entry.dtype = type->name;
@@ -78,7 +78,7 @@ OutputTensor Named(const GgufTensor& tensor) {
   return out;
 }
 
-// Those of the experts `ids`; each of the `expert_count` has equally many.
+// The ranges of the experts `ids`; each of the `expert_count` experts has equally many.
 template <class Range>
 std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t expert_count,
                             const ExpertIds& ids) {
@@ -150,7 +150,8 @@ class PartSlicer {
     return EncodeExperts(tensor, type, ids);
   }
 
-  // The tensor with the importance that it has where the group's experts are its own.
+  // The tensor with the importance that applies in the group, if the group's experts have their
+  // own.
   Result<GgufTensor> InGroup(const GgufTensor& tensor, uint32_t group) const {
     GgufTensor weighed = tensor;
     const RefitOutcome* own = refit_->record().Find(*tensor.layer, group);

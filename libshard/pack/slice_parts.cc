@@ -10,7 +10,7 @@ namespace moepack {
 
 namespace {
 
-// By their directories, as parts that several runs made are listed too.
+// Sorted by their directories, because parts made by several runs are also listed this way.
 void AddOverlays(const Plan& plan, std::vector<ExpertPart>& parts) {
   const size_t first = parts.size();
   for (const OverlayPlan& overlay : plan.overlays) {

@@ -30,7 +30,7 @@ const char* PartOf(const GgufTensor& tensor) {
   return Has(tensor, ".ffn_") ? "dense" : "attention";
 }
 
-// The tensors that share a type, and the types that they may have.
+// Tensors that share a type, and the types that they may have.
 struct BudgetGroup {
   std::optional<uint32_t> layer;
   std::string part;
@@ -61,7 +61,7 @@ std::vector<BudgetGroup> GroupsOf(const GgufModel& model) {
       group.part = part;
       group.types = TypesFor(tensor);
     }
-    // What the recipe chose stays possible.
+    // The recipe's own choice stays possible.
     if (tensor.type->encode != nullptr && tensor.type->decode != nullptr &&
         std::find(group.types.begin(), group.types.end(), tensor.type) == group.types.end())
       group.types.push_back(tensor.type);
@@ -72,7 +72,7 @@ std::vector<BudgetGroup> GroupsOf(const GgufModel& model) {
   return list;
 }
 
-// By layer, how many of its experts the largest node may pick from; empty without a plan.
+// How many of a layer's experts the largest node may pick from, by layer; empty without a plan.
 std::map<uint32_t, uint64_t> HeldByLargest(const Plan* plan) {
   std::map<uint32_t, uint64_t> held;
   if (plan == nullptr) return held;
@@ -114,7 +114,7 @@ class TypeSpending {
  private:
   const GgufTensor& At(size_t index) const { return base_.model.tensors[index]; }
 
-  // Of the tensor as a node has it: experts and rows of the router are those that it may pick.
+  // The size of the tensor as a node has it: only the experts and router rows that it may pick.
   uint64_t BytesAs(const GgufTensor& tensor, const quant::Format* type) const {
     GgufTensor stored;
     stored.shape = tensor.shape;

@@ -102,7 +102,7 @@ class RowDamage {
     }
   }
 
-  // Of a row, weighted.
+  // Weighted mean of a row.
   double MeanEnergy() const { return weight_ > 0 ? energy_ / weight_ : 0; }
 
   std::vector<double> Relative() const {

@@ -15,7 +15,7 @@ namespace moepack {
 struct DamageSample {
   // The files of the model's checkpoint, in its order.
   std::span<const ByteSourcePtr> sources;
-  // How often each slice (expert) takes part, relative to each other; empty: all alike.
+  // How often each slice (expert) takes part, relative to the others; empty: equally often.
   std::span<const float> slice_weights;
   uint32_t rows = 64;  // that are read and encoded, evenly spread; all if there are fewer
 };
@@ -27,16 +27,17 @@ struct DamageSample {
 //   ------------------------------------------------------------
 //            sum over rows r and columns c of m(c) w(r, c)^2
 //
-// where w' is w encoded and decoded again, with the tensor's importance where it has one, and m(c)
-// the mean square of input c: that importance, or 1. It takes inputs for uncorrelated, so it is an
-// estimate. 0 for a matrix of zeros. kCorrupt for values that are not finite; errors of reading.
-// REQUIRES: the types have encoder and decoder, and rows are whole blocks of them.
+// where w' is w encoded and decoded again, with the tensor's importance if it has one, and m(c) is
+// the mean square of input c: that importance, or 1. It assumes that inputs are uncorrelated, so it
+// is an estimate. 0 for a matrix of zeros. kCorrupt for values that are not finite; errors of
+// reading. REQUIRES: the types have encoder and decoder, and rows are whole blocks of them.
 Result<std::vector<double>> MeasureDamage(const GgufTensor& tensor,
                                           std::span<const quant::Format* const> types,
                                           const DamageSample& sample);
 
 // Returns the mean, over the same rows, of sum over columns c of m(c) w(r, c)^2: the mean square of
-// one output of the matrix. Slices count by their weights. Errors are those of MeasureDamage.
+// one output of the matrix. Slices are weighted by slice_weights. Errors are those of
+// MeasureDamage.
 Result<double> MeasureRowEnergy(const GgufTensor& tensor, const DamageSample& sample);
 
 }  // namespace moepack

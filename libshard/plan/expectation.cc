@@ -73,8 +73,8 @@ HeldSets SameSets(const SessionShares& shares, const std::vector<double>& sums,
   return sets;
 }
 
-// For each session the best of its captures, and the group of it; of equal ones that which has the
-// fewest sessions so far, then the lowest.
+// For each session, the best of its captures and its group; if several are equal, the group with
+// the fewest sessions so far, then the lowest.
 struct Found {
   std::vector<double> captures;
   std::vector<size_t> groups;
@@ -98,7 +98,8 @@ Result<Found> BestOf(const SessionShares& shares, const HeldSets& sets) {
   return found;
 }
 
-// What the session would find on a node with its own best experts, as many as the largest has.
+// What the session would find on a node with the experts that suit it best, as many as the largest
+// node has.
 double OracleCapture(const SessionShares& shares, size_t session, const Sizes& sizes) {
   double captured = 0;
   for (size_t layer = 0; layer < shares.layer_count(); ++layer) {
@@ -138,7 +139,7 @@ std::vector<LayerConcentration> ConcentrationOf(const ExpertScores& scores,
   return out;
 }
 
-// Says what the statistics are.
+// Describes the statistics.
 PlanExpectation Described(const Plan& plan, const ExpertScores& scores, const PlanBasis& basis) {
   PlanExpectation out;
   out.scheme = plan.scheme;

@@ -1,5 +1,5 @@
-// What sessions will find on their node, told before a byte is written: the share of a session's
-// score, layer by layer, that falls on the experts its node holds.
+// What sessions will find on their node, estimated before a byte is written: the share of a
+// session's score, layer by layer, that falls on the experts its node holds.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct CaptureSummary {
 
 struct LayerConcentration {
   uint32_t layer = 0;
-  double top_quarter = 0;  // share of the score on a quarter of the experts, rounded up
+  double top_quarter = 0;  // share of the score on the top quarter of the experts, rounded up
   bool operator==(const LayerConcentration&) const = default;
 };
 
@@ -42,12 +42,12 @@ struct PlanExpectation {
   std::vector<LayerConcentration> concentration;
   LayerExperts pinned;  // on every node
 
-  // Measured on the held-out sessions, each on the node that captures most of it; on those that the
-  // plan was made from if none was held out.
+  // Measured on the held-out sessions, each on the node that captures most of it; if none was held
+  // out, on those that the plan was made from.
   CaptureSummary overall;
-  std::vector<CaptureSummary> groups;  // of the sessions whose best node it is
+  std::vector<CaptureSummary> groups;  // over the sessions whose best node it is
   // The same sessions at equal sizes: contiguous runs of ids, one set of the most used experts for
-  // all nodes, and a set of its own for each session, which no plan can beat.
+  // all nodes, and a separate set for each session, which no plan can beat.
   CaptureSummary contiguous, same, oracle;
 
   bool operator==(const PlanExpectation&) const = default;
@@ -56,11 +56,11 @@ struct PlanExpectation {
 // REQUIRES: the plan is complete, and the basis has scores. Numbers are rounded to six digits.
 Result<PlanExpectation> ExpectCapture(const Plan& plan, const PlanBasis& basis);
 
-// Captures better by less than this than one set for all say that sessions hardly differ.
+// Captures that beat one set for all by less than this mean that sessions hardly differ.
 inline constexpr double kLeastGain = 0.03;
 
-// As in plan.json: {"scheme", "calibration": {...}, "expected": {...}}. The two are also what
-// distribution.json has as "calibration" and under "quality".
+// As in plan.json: {"scheme", "calibration": {...}, "expected": {...}}. distribution.json has the
+// last two as "calibration" and under "quality".
 Json ExpectationToJson(const PlanExpectation& expectation);
 // The document may be hostile. `groups` and `layers` are those of the plan.
 Result<PlanExpectation> ExpectationFromJson(const std::string& where, const Json& document,

@@ -9,7 +9,7 @@
 //                  "contiguous": {...}, "same": {...}, "oracle": {...}}}
 //
 // "concentration" is by MoE layer, in ascending order. No key is a number: distribution.json has
-// the same members, and there keys of digits are layers of known fields only.
+// the same members, where keys of digits are only allowed as layers of known fields.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

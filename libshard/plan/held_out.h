@@ -10,13 +10,13 @@
 namespace moepack {
 
 struct SessionSplit {
-  std::vector<size_t> training, held_out;  // places in ExpertScores::sessions, ascending
+  std::vector<size_t> training, held_out;  // indexes into ExpertScores::sessions, ascending
 };
 
-// Holds out `per_mille` of a thousand sessions, of each bucket as many as of the others: sessions
-// are put in order of bucket and digest of name, and every fifth is taken (for 200 of a thousand).
-// Names decide and not places, so the same sessions are held out wherever they stand. Sessions
-// without any score are in neither part. REQUIRES: per_mille < 1000.
+// Holds out `per_mille` of every thousand sessions, equally from every bucket: sessions are sorted
+// by bucket and digest of name, and (for 200 per mille) every fifth is taken. Names decide, not
+// positions, so the same sessions are held out in any order. Sessions without scores are in neither
+// part. REQUIRES: per_mille < 1000.
 SessionSplit SplitSessions(const ExpertScores& scores, uint32_t per_mille);
 
 }  // namespace moepack

@@ -1,5 +1,5 @@
-// The fill of an overlay: which experts of other groups a node needs besides, so that all routers
-// have equally many.
+// The fill of an overlay: which experts of other groups a node needs in addition, so that all
+// routers have equally many.
 #include <algorithm>
 #include <numeric>
 
@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// How many experts the largest group and layer has.
+// The number of experts of the largest group and layer.
 size_t LargestEligible(const Plan& plan, const OverlayPlan& overlay) {
   size_t largest = 0;
   for (size_t group = 0; group < plan.groups.size(); ++group) {
@@ -19,7 +19,8 @@ size_t LargestEligible(const Plan& plan, const OverlayPlan& overlay) {
   return largest;
 }
 
-// Without scores no expert is known to be better than another: the ids that follow the overlay's.
+// Without scores no expert is known to be better than another, so this takes the ids after the
+// overlay's.
 std::vector<uint32_t> IdsAfter(const ExpertIds& overlay, uint32_t expert_count) {
   std::vector<uint32_t> order(expert_count);
   std::iota(order.begin(), order.end(), 0u);
@@ -45,9 +46,9 @@ class LayerFill {
     }
   }
 
-  // Gives the expert that serves the groups with the largest needs to all that lack it, until none
-  // needs more. Equal groups that share few experts thus get hardly more different ones than one
-  // of them needs. False when a group needs more than there are.
+  // Gives the expert that serves the groups with the largest needs to all groups that lack it,
+  // until none needs more. Equal groups that share few experts thus get hardly more different
+  // experts than one of them needs. False if a group needs more than there are.
   bool Choose(const std::vector<uint32_t>& order) {
     while (true) {
       size_t best_use = 0;
@@ -74,7 +75,7 @@ class LayerFill {
 
  private:
   struct Group {
-    std::vector<bool> lacks;  // by id: what it may take
+    std::vector<bool> lacks;  // by id: the experts it may still get
     size_t needs = 0;
     ExpertIds fill;
   };

@@ -1,4 +1,4 @@
-// What an overlay holds: as a file lists it, or the best by their scores.
+// What an overlay holds: the experts listed in a file, or the best by their scores.
 #include "libshard/plan/overlay_plan.h"
 
 #include <algorithm>

@@ -37,8 +37,8 @@ Status MakeByFormula(const PartitionInput& input, Plan& plan) {
   return Ok();
 }
 
-// Refuses a layer that no group mentions. The user has forgotten it; nobody drops all experts of a
-// layer on purpose.
+// Refuses a layer that no group mentions. The user must have forgotten it: nobody drops all experts
+// of a layer on purpose.
 Status CheckEveryLayerOwned(const std::string& path, const Plan& plan) {
   for (const auto& [layer, experts] : plan.layers) {
     const bool owned = std::any_of(
@@ -97,7 +97,7 @@ std::string Spelling(const Partition& partition) {
   return Cat(partition.name, partition.takes_file ? ":FILE" : "");
 }
 
-// "a, b or c", each as `spell` has it.
+// "a, b or c", each spelled by `spell`.
 template <class Spell>
 std::string Listed(const Spell& spell) {
   std::string out;

@@ -1,5 +1,5 @@
-// Decides which group owns which expert. The partitions are one table with a row each, from which
-// help and messages are made.
+// Decides which group owns which expert. The partitions are rows of one table, from which help and
+// messages are made.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace moepack {
 // The input of a partition besides the model's layers and overlay. A partition that needs more gets
 // a member here, and its command sets it.
 struct PartitionInput {
-  uint32_t groups = 0;  // 0 when the file says how many
+  uint32_t groups = 0;  // 0 if the file says how many
   std::string file;     // for a partition that takes one
 
   // For partitions that decide from scores. They fit the model.
   const ExpertScores* scores = nullptr;
-  std::vector<size_t> sessions = {};  // of `scores`, those to decide from
+  std::vector<size_t> sessions = {};  // of `scores`: those to decide from
   // rooms[group][i]: how many experts the group may hold in the i-th layer of the plan, besides the
   // overlay's.
   std::vector<std::vector<uint32_t>> rooms = {};
@@ -33,9 +33,9 @@ struct Partition {
   std::string_view name;
   bool takes_file;        // spelled name:FILE; the file lists the groups
   bool by_scores;         // decides from statistics
-  std::string_view help;  // a few words that stand in brackets after the name
+  std::string_view help;  // a few words that follow the name in brackets
 
-  // Sets groups[].owned and remainder, with scores also fill, and scheme where it differs from the
+  // Sets groups[].owned and remainder, with scores also fill, and scheme if it differs from the
   // name. REQUIRES: plan.layers, top_k and overlay are set, and nothing else but plan.scheme.
   Status (*make)(const PartitionInput& input, Plan& plan);
 };

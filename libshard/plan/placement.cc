@@ -8,7 +8,7 @@
 namespace moepack {
 namespace {
 
-// Null for a token that has no row.
+// Null for a token without a row.
 const int8_t* ScoresOfToken(const TokenScoreTable& table, size_t groups, uint32_t id) {
   const auto found = std::lower_bound(table.ids.begin(), table.ids.end(), id);
   if (found == table.ids.end() || *found != id) return nullptr;
@@ -45,7 +45,7 @@ double CosineOf(std::span<const double> roots, const uint8_t* centroid) {
 PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tokens) {
   const size_t groups = table.groups();
   tokens = tokens.first(std::min<size_t>(tokens.size(), table.prefix_tokens));
-  // Whole steps are added up, so the order of tokens and groups cannot matter.
+  // Whole steps are added up, so the order of tokens and groups does not matter.
   std::vector<int64_t> steps(groups);
   PlacementAnswer answer;
   uint64_t known = 0;

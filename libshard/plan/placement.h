@@ -1,4 +1,4 @@
-// Makes and asks the placement table: which group a session should go to.
+// Makes and queries the placement table: which group a session should go to.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@ namespace moepack {
 struct PlacementAnswer {
   // By group, in nats, relative to each other; no value for groups that are never chosen.
   std::vector<std::optional<double>> scores;
-  uint32_t best = 0, second = 0;  // the lowest among equals
-  double margin = 0;              // the lead of the best, in nats
+  uint32_t best = 0, second = 0;  // the lowest if several are equal
+  double margin = 0;              // how far the best leads, in nats
   bool sure = false;              // margin >= PlacementTable::margin, and EnoughKnown
-  uint32_t tokens = 0;            // that were looked at
-  double known_share = 0;         // of them, those that have a row in the table
+  uint32_t tokens = 0;            // that were considered
+  double known_share = 0;         // the share of them with a row in the table
 };
 
-// Scores the first `prefix_tokens` of `tokens`, which begin behind a beginning-of-sequence token:
-// the table has seen none. Without a token that has a row the answer is the lowest group, and not
-// sure.
+// Scores the first `prefix_tokens` of `tokens`, which begin after a beginning-of-sequence token,
+// because the table has not seen any. If no token has a row, the answer is the lowest group, and
+// not sure.
 PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tokens);
 
-// For callers that have seen how a session is routed: the cosine between what its scores look like
-// and each group's centroid, the mean over layers; no value for groups that are never chosen.
-// `scores` are as SessionScores::scores, of layers `layers`. kInvalidArgument without centroids,
-// and when the scores have another number.
+// For callers that have seen how a session is routed: the cosine between its scores and each
+// group's centroid, averaged over layers; no value for groups that are never chosen. `scores` are
+// as in SessionScores::scores, for layers `layers`. kInvalidArgument without centroids, or if the
+// number of scores differs.
 Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable& table,
                                                             const LayerCounts& layers,
                                                             std::span<const float> scores);
 
 // Per session the group whose eligible experts capture most of its scores: the mean over layers of
-// their share, the lowest group among equals. No value for sessions without scores. REQUIRES: the
-// layers of `scores` are those of the plan.
+// their share; the lowest group if several are equal. No value for sessions without scores.
+// REQUIRES: the layers of `scores` are those of the plan.
 std::vector<std::optional<uint32_t>> GroupsOfSessions(const Plan& plan, const ExpertScores& scores);
 
 struct PlacementOptions {
@@ -50,26 +50,26 @@ struct PlacementOptions {
   uint64_t centroid_bytes = 64u << 10;  // room for centroids
 };
 
-// Learns from the sessions that have token counts and a group. kInvalidArgument when fewer than two
+// Learns from the sessions that have token counts and a group. kInvalidArgument if fewer than two
 // groups have such sessions; the message says why there is nothing to place.
 Result<PlacementTable> MakePlacement(const ExpertScores& training,
                                      const std::vector<std::optional<uint32_t>>& group_of_session,
                                      size_t groups, const PlacementOptions& options);
 
-// The table for a plan, or none where there is nothing to learn from or nothing to choose.
-// REQUIRES: as GroupsOfSessions.
+// The table for a plan, or none if there is nothing to learn from or nothing to choose. REQUIRES:
+// as for GroupsOfSessions.
 std::optional<PlacementTable> PlacementFor(const Plan& plan, const ExpertScores& scores);
 
 inline constexpr const char* kPlacementRule = "table";
 
-// The natural logarithm by the basic operations alone, whose results IEEE 754 fixes: a table has
+// The natural logarithm from basic operations alone, whose results IEEE 754 defines: a table has
 // the same bytes on every machine. REQUIRES: x > 0, finite.
 double FixedLog(double x);
 
 // "placement" of plan.json, and of "routing" in distribution.json, with "rule": "table".
 Json PlacementToJson(const PlacementTable& table);
-// Reads it back; the document may be hostile. kCorrupt for groups or layers that are not those
-// given, and for tables that contradict themselves.
+// Reads it back; the document may be hostile. kCorrupt if groups or layers differ from those given,
+// and for tables that contradict themselves.
 Result<PlacementTable> PlacementFromJson(const std::string& where, const Json& value, size_t groups,
                                          const LayerCounts& layers);
 

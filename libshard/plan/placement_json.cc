@@ -6,9 +6,9 @@
 //               "scores": "..."},
 //    "centroids": {"layers": 2, "values": "..."}}
 //
-// The texts are base64. "ids": for each row, ascending, how far its id is above the least that
-// could stand there, as unsigned LEB128; "scores": [count][groups] int8; "values": [groups][experts
-// of the first layers] uint8.
+// The texts are base64. "ids": for each row, ascending, how far its id is above the smallest
+// possible one, as unsigned LEB128; "scores": [count][groups] int8; "values": [groups][experts of
+// the first layers] uint8.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -42,7 +42,7 @@ std::string EncodeIds(const std::vector<uint32_t>& ids) {
   return out;
 }
 
-// No value unless the bytes are `count` ids up to kMaxStatisticsTokenId.
+// No value unless the bytes are `count` ids of at most kMaxStatisticsTokenId.
 std::optional<std::vector<uint32_t>> DecodeIds(const std::string& bytes, uint64_t count) {
   std::vector<uint32_t> ids;
   uint64_t least = 0, value = 0;

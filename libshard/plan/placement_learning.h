@@ -10,9 +10,9 @@
 
 namespace moepack {
 
-// The table for a plan of this model from the scores of the options, which alone are looked at; no
-// value where one group suits every session best, or the scores have no token counts. Errors are
-// those of MakePlan for scores. REQUIRES: options.scores.
+// The table for a plan of this model from the scores of the options, which are the only options
+// used; no value if one group suits every session best, or if the scores have no token counts.
+// Errors are those of MakePlan for scores. REQUIRES: options.scores.
 Result<std::optional<PlacementTable>> LearnPlacement(const MoeModel& model,
                                                      const PlanOptions& options, const Plan& plan);
 

@@ -1,6 +1,6 @@
-// What a distribution knows of which group suits a session, without a model: scores of token ids,
-// and what the sessions of each group look like to the routers. It is plain data; placement.h makes
-// and asks it, docs/placement.md explains it.
+// What a distribution knows, without a model, about which group suits a session: scores of token
+// ids, and what the sessions of each group look like to the routers. It is plain data; placement.h
+// makes and queries it, docs/placement.md explains it.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,21 @@ inline constexpr double kPlacementMargin = 2;  // nats, by default: odds of 7 to
 inline constexpr double kMaxPlacementMargin = 1e6;
 
 // How often the table was right about sessions that it had not seen: each was left out once, and a
-// prefix drawn from its tokens.
+// prefix was drawn from its tokens.
 struct PlacementTrial {
   uint64_t sessions = 0, right = 0;
-  uint64_t sure = 0, sure_right = 0;  // of them, those that PlacementAnswer::sure would be set for
+  uint64_t sure = 0, sure_right = 0;  // of those for which PlacementAnswer::sure would be set
   bool operator==(const PlacementTrial&) const = default;
 };
 
 // Scores in steps of `scale` nats: the log-probability of a token in the sessions of a group, less
-// the mean over the groups that have sessions. Those of the other groups are 0. A token that has no
-// row scores 0 for every group: whether training saw it, nothing says.
+// the mean over the groups that have sessions. Those of the other groups are 0. A token without a
+// row scores 0 for every group, because nothing shows whether training saw it.
 struct TokenScoreTable {
   double scale = 0;
   std::vector<uint32_t> ids;   // ascending
   std::vector<int8_t> scores;  // [token][group]
-  uint64_t left_out = 0;       // tokens that deserved a row and got none, for want of room
+  uint64_t left_out = 0;       // tokens that deserved a row but got none for lack of room
   bool operator==(const TokenScoreTable&) const = default;
 };
 
@@ -42,14 +42,14 @@ struct PlacementCentroids {
   bool operator==(const PlacementCentroids&) const = default;
 };
 
-// An answer is sure only if it is about the text: half of the tokens must have a row.
+// An answer is sure only if it is based on the text: half of the tokens must have a row.
 inline bool EnoughKnown(uint64_t known, uint64_t tokens) { return 2 * known >= tokens; }
 
 struct PlacementTable {
-  uint32_t prefix_tokens = kPlacementPrefix;  // of a session that are looked at
-  double margin = kPlacementMargin;           // a smaller lead, in nats, is no answer
-  // Sessions that the table was learnt from, by group. A group without any is never chosen; two at
-  // least have some.
+  uint32_t prefix_tokens = kPlacementPrefix;  // how many tokens of a session are considered
+  double margin = kPlacementMargin;           // a smaller lead, in nats, is not an answer
+  // The sessions that the table was learned from, by group. A group without any is never chosen; at
+  // least two groups have some.
   std::vector<uint32_t> sessions_by_group;
   PlacementTrial trial;
   TokenScoreTable tokens;

@@ -1,7 +1,7 @@
 // Learns the placement table: multinomial naive Bayes over token ids with Laplace smoothing, each
-// group as likely as any other. Tokens that are too rare for a row, or find no room, have no score:
-// a table could not tell them from tokens that no session has. All sums are of whole numbers or in
-// a fixed order.
+// group as likely as any other. Tokens that are too rare for a row, or for which there is no room,
+// have no score: a table could not distinguish them from tokens that no session has. All sums are
+// of whole numbers or in a fixed order.
 #include <algorithm>
 #include <cmath>
 
@@ -73,7 +73,7 @@ class ShareScores {
     return scores;
   }
 
-  // How much the symbol says about the group, where every group is as likely: its part of the
+  // How much the symbol says about the group if all groups are equally likely: its part of the
   // mutual information, times the number of groups.
   double Information(const uint64_t* counts) const {
     double sum = 0, information = 0;
@@ -92,10 +92,10 @@ class ShareScores {
   std::vector<size_t> used_;
 };
 
-// An id takes up to four bytes in a file, its scores one per group.
+// An id takes up to four bytes in a file, its scores one byte per group.
 constexpr size_t kIdBytes = 4;
 
-// The rows that are kept, ascending: all that are seen often enough, or the ones that say most.
+// The rows that are kept, ascending: all that are seen often enough, or the most informative ones.
 std::vector<size_t> ChooseRows(const GroupTokens& tokens, const ShareScores& shares,
                                uint64_t token_bytes) {
   std::vector<std::pair<double, size_t>> ranked;
@@ -134,7 +134,7 @@ TokenScoreTable TokenScoresOf(const GroupTokens& tokens, const ShareScores& shar
   return table;
 }
 
-// The place of each layer's first expert, and of the end.
+// The index of each layer's first expert, and the end.
 std::vector<size_t> LayerOffsets(const ExpertScores& scores) {
   std::vector<size_t> offsets = {0};
   for (const MoeLayerShape& layer : scores.layers)

@@ -15,8 +15,8 @@ uint64_t NextRandom(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-// Draws entries of a session's counts, as often as they were seen, with replacement: statistics do
-// not say how its text began.
+// Draws entries of a session's counts at random with replacement, each as often as it was seen:
+// statistics do not say how the session's text began.
 std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens) {
   std::vector<uint64_t> ends;
   uint64_t sum = 0;
@@ -39,8 +39,8 @@ class WithoutSession {
     for (const auto& [id, own] : *lesson.counts) totals_[lesson.group] -= own;
   }
 
-  // Adds to `scores` the log-probabilities of one of the session's own tokens. False, and adds
-  // nothing, if a table without the session would have no row for it.
+  // Adds to `scores` the log-probabilities of one of the session's own tokens. Returns false and
+  // adds nothing if a table without the session would have no row for it.
   bool Add(size_t entry, std::vector<double>& scores) const {
     const auto& [id, own] = (*lesson_.counts)[entry];
     const size_t row = tokens_.Row(id);

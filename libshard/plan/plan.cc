@@ -29,8 +29,8 @@ Status CheckEnoughEligible(const Plan& plan) {
   return error;
 }
 
-// A partition that does not decide from statistics gives every expert to a group, however few may
-// be eligible.
+// A partition that does not use statistics gives every expert to a group, however few may be
+// eligible.
 Status CheckNotBeyond(const Plan& plan, std::optional<uint32_t> eligible) {
   for (size_t group = 0; eligible && group < plan.groups.size(); ++group) {
     for (const auto& [layer, expert_count] : plan.layers) {
@@ -51,7 +51,7 @@ ExpertOrder PreferenceOf(const PlanBasis& basis) {
   return basis.scores ? OrderByScore({basis.scores.get(), 1}) : ExpertOrder();
 }
 
-// How many experts --eligible leaves for a group besides the overlay.
+// How many experts --eligible leaves for a group in addition to the overlay.
 size_t LeastHeld(const PlanOptions& options, const Plan& plan) {
   if (!options.eligible) return 0;
   const size_t overlay = RoomOfOverlay(options, plan, plan.layers.begin()->first);
@@ -122,7 +122,7 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   }
   SHARD_TRY(const PlanBasis basis, BasisOf(model, options, plan));
   SHARD_CHECK(PartitionExperts(options, basis, plan));
-  // It is no more than was asked for, so that the groups' version does not depend on the overlay.
+  // Not more than was asked for, so that the groups' version does not depend on the overlay.
   plan.uniform = options.uniform && options.rooms.empty();
   if (plan.uniform) SHARD_CHECK(FillUniformly(plan, LeastHeld(options, plan)));
   if (!plan.overlays.empty())

@@ -23,44 +23,44 @@ namespace moepack {
 
 struct GroupPlan {
   LayerExperts owned;  // held by this group alone (and by an overlay, if it replicates them)
-  // What it holds besides, so that all groups hold equally many, whatever the overlay is, or
-  // because its sessions use it; owned by another group.
+  // What it holds in addition, so that all groups hold equally many whatever the overlay is, or
+  // because its sessions use it; another group owns it.
   LayerExperts fill;
 };
 
 // Returns owned ∪ fill, the experts that the group's bundle stores.
 LayerExperts HeldBy(const GroupPlan& group);
 
-// A version of the overlay: what every node holds besides its group.
+// A version of the overlay: what every node holds in addition to its group.
 struct OverlayPlan {
   std::string version;   // 1 to 64 of [A-Za-z0-9._-], the first not a dot; names its directory
   std::string parent;    // the version that it was made from; "": none
   LayerExperts experts;  // on every node
-  // By group, the experts that its nodes take from the overlay's bundle besides, so that every
-  // eligible count is equal. Empty when no group needs any.
+  // By group, the experts that its nodes take from the overlay's bundle in addition, so that every
+  // eligible count is equal. Empty if no group needs any.
   std::vector<LayerExperts> fill;
   bool operator==(const OverlayPlan&) const = default;
 };
 
-// Whether text may be a version: 1 to 64 characters of [A-Za-z0-9._-], the first not a dot.
+// Whether text is a valid version: 1 to 64 characters of [A-Za-z0-9._-], the first not a dot.
 bool IsLabel(std::string_view text);
 
-// What a group takes from the overlay's bundle besides its experts.
+// What a group takes from the overlay's bundle in addition to the overlay's experts.
 const LayerExperts& FillOf(const OverlayPlan& overlay, size_t group);
 // Returns experts ∪ the fill of all groups, the experts that the overlay's bundle stores.
 LayerExperts HeldBy(const OverlayPlan& overlay);
 
 struct Plan {
-  std::string scheme;                  // a name of a Partition or the file's own word
+  std::string scheme;                  // the name of a Partition, or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
   std::map<uint32_t, uint32_t> top_k;  // per layer; 0: unknown
   std::vector<GroupPlan> groups;
-  // In the order in which they were made. The last is the current one; a node has one of them.
+  // In the order in which they were made. The last one is current; a node has one of them.
   std::vector<OverlayPlan> overlays;
   LayerExperts remainder;  // owned by no group
-  // With every overlay |eligible(g, l)| is the same for all g and l.
+  // With every overlay, |eligible(g, l)| is the same for all g and l.
   bool uniform = false;
-  // What sessions will find on their node; of plans that were made with statistics.
+  // What sessions will find on their node; for plans that were made with statistics.
   std::optional<PlanExpectation> expectation;
   std::optional<PlacementTable> placement;       // which group a session should go to
   std::vector<StageRange> stages = {};           // in order; none: one machine runs all layers
@@ -68,15 +68,15 @@ struct Plan {
 
   // The overlay that nodes get unless they ask for another version; null without overlays.
   const OverlayPlan* current_overlay() const;
-  // The overlay of this version; null when there is none.
+  // The overlay of this version; null if there is none.
   const OverlayPlan* FindOverlay(std::string_view version) const;
 };
 
-// Forgets all layers but these.
+// Drops all layers but these.
 void KeepLayers(const LayerCounts& layers, OverlayPlan& overlay);
 
 // Returns eligible(g, l) in ascending order, the experts that the router of layer l may pick on
-// node g: what the group holds, the overlay's experts, and its fill for the group.
+// node g: what the group holds, the overlay's experts, and the overlay's fill for the group.
 ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, uint32_t layer);
 // The same with the current overlay.
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);

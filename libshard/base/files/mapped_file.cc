@@ -166,7 +166,7 @@ Result<MappedFile> MappedFile::Map(const ByteSource& source) {
   if (const std::optional<int> fd = source.descriptor()) {
     struct stat info;
     if (fstat(*fd, &info) != 0) return IoError(source.name(), "look it up", errno);
-    info.st_size = static_cast<off_t>(file.size_);  // it may have been cut since it was opened
+    info.st_size = static_cast<off_t>(file.size_);  // it may have been truncated meanwhile
     Register(file.bytes(), source.name(), info);
     return file;
   }

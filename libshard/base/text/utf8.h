@@ -9,7 +9,7 @@ namespace moepack {
 // The character at the start of `text`, which is not empty.
 struct Character {
   size_t bytes = 1;      // 1 if it is not UTF-8
-  bool is_utf8 = false;  // false for a byte that starts no character, and for what is cut off
+  bool is_utf8 = false;  // false for a byte that starts no character, and for a truncated one
   char32_t code = 0;
   // Whether a terminal or viewer acts on it: C0 and DEL, C1, line and paragraph separators, and
   // marks that change the text direction.

@@ -20,7 +20,7 @@ constexpr const char* kAdditional = "additional_chat_templates";
 constexpr const char* kKey = "tokenizer.chat_template";
 
 struct Template {
-  std::string name, text;  // "default" for the one that is used unasked
+  std::string name, text;  // "default" for the one used by default
 };
 
 // Names become parts of keys.
@@ -33,7 +33,7 @@ std::string KeyName(std::string name) {
   return name;
 }
 
-// A text, or a list of {"name", "template"}.
+// Either a text, or a list of {"name", "template"}.
 Result<std::vector<Template>> FromJson(const std::string& where, const Json& value) {
   std::vector<Template> templates;
   if (value.is_string()) {

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kMaxSteps = 64;
 
-// The steps in order, one per line, and the names that stand for them, the usual one first. Several
-// names mean one splitting and differ in what comes before or after it (special tokens, clean-up).
+// The steps in order, one per line, and the names for them, the usual one first. Several names can
+// mean the same splitting and differ in what comes before or after it (special tokens, clean-up).
 struct Row {
   std::string_view steps;
   std::vector<std::string_view> names;
@@ -40,7 +40,7 @@ const std::vector<Row>& Table() {
       {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
        R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
        R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-       // llama.cpp's converter finds "pixtral" for Nemotron-3, whose vocabulary is not Tekken's.
+       // llama.cpp's converter detects "pixtral" for Nemotron-3, whose vocabulary is not Tekken's.
        {"tekken", "pixtral"}},
       {"\\p{N}{1,3}\n"
        "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+\n"
@@ -54,7 +54,7 @@ const std::vector<Row>& Table() {
        "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+\n"
        "<digits>",
        {"deepseek-llm"}},
-      // tiktoken's, for Kimi where someone made a tokenizer.json of it.
+      // tiktoken's, for Kimi if someone converted it to a tokenizer.json.
       {R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
        R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
        R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
@@ -67,7 +67,7 @@ const std::vector<Row>& Table() {
   return table;
 }
 
-// A regular expression with its line breaks spelled out, as most files have them.
+// A regular expression with its line breaks written as escapes, as in most files.
 std::string Spelled(const std::string& regex) {
   std::string out;
   for (const char c : regex) {
@@ -87,13 +87,13 @@ bool Flag(const Json& object, const char* key, bool fallback) {
   return found != object.end() && found->is_boolean() ? found->get<bool>() : fallback;
 }
 
-// The letters that have a case, range by range, as DeepSeek's first tokenizers spell them out.
-// Their files differ in how some of the letters are composed.
+// Cased letters, range by range, as DeepSeek's first tokenizers list them. Their files differ in
+// how some of the letters are composed.
 bool IsCasedLetters(const std::string& regex) {
   return regex.starts_with("\\s?[A-Za-z\u00b5\u00c0-\u00d6") && regex.ends_with("]+");
 }
 
-// What one step does; "" for one that changes nothing. Steps we do not know stand for themselves,
+// The effect of one step; "" for one that changes nothing. Unknown steps are returned as they are,
 // so that they match no row.
 std::string StepOf(const Json& step) {
   const std::string type = TextMember(step, "type");
@@ -110,7 +110,7 @@ std::string StepOf(const Json& step) {
   if (IsCasedLetters(regex)) regex = "<cased letters>";
   const std::string behavior = TextMember(step, "behavior");
   const bool invert = Flag(step, "invert", false);
-  // To drop what matches nothing is the same: these expressions match everything.
+  // Removing what does not match is the same: these expressions match everything.
   if ((behavior == "Isolated" && !invert) || (behavior == "Removed" && invert)) return regex;
   return Cat("<", behavior, invert ? ", inverted" : "", ">", regex);
 }

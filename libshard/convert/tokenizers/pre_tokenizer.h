@@ -1,5 +1,5 @@
-// Recognising the pre-tokenizer and what stands before it: llama.cpp has one built in for each name
-// in tokenizer.ggml.pre.
+// Recognises the pre-tokenizer and the normalizer before it: llama.cpp has a built-in one for each
+// name in tokenizer.ggml.pre.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace moepack {
 
-// The name for the `pre_tokenizer` of a tokenizer.json, by its regular expressions and settings.
-// Where several names share them, `family_pre` if it is among them, else the usual one.
-// kUnsupported, naming what was found, for one that the table does not have.
+// The name for the `pre_tokenizer` of a tokenizer.json, by its regular expressions and settings. If
+// several names share them, `family_pre` if it is among them, otherwise the usual one.
+// kUnsupported, naming what was found, for one that is not in the table.
 Result<std::string> RecognisePreTokenizer(const std::string& where, const Json& pre_tokenizer,
                                           std::string_view family_pre);
 
-// What a byte-level BPE may do to a text first: nothing, or NFC, which the runtime leaves out for
-// the pre-tokenizers that have it (most texts are NFC already). kUnsupported, naming it, for
-// anything else.
+// Checks what a byte-level BPE does to a text first. It may do nothing, or apply NFC, which the
+// runtime skips for the pre-tokenizers that use it (most texts are NFC already). kUnsupported,
+// naming it, for anything else.
 Status CheckNormalizer(const std::string& where, const Json& normalizer);
 
 }  // namespace moepack

@@ -21,10 +21,10 @@ struct Field {
   uint32_t number = 0;
   Wire wire = Wire::kVarint;
   uint64_t value = 0;      // kVarint
-  std::string_view bytes;  // the others
+  std::string_view bytes;  // other wire types
 };
 
-// Reads one field after another of a message. `base` is where it begins in the file.
+// Reads the fields of a message one by one. `base` is where it begins in the file.
 class MessageReader {
  public:
   MessageReader(const std::string& path, std::string_view bytes, size_t base)

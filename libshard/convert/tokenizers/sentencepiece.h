@@ -18,7 +18,7 @@ struct SentencePiece {
 };
 
 // The pieces in order of their ids. The input may be hostile: kCorrupt, with the offset, for fields
-// that end after it, and for a message without pieces.
+// that extend past its end, and for a message without pieces.
 Result<std::vector<SentencePiece>> ParseSentencePieces(const std::string& path,
                                                        std::string_view bytes);
 

@@ -24,7 +24,7 @@ constexpr IdKey kIdKeys[] = {
     {"pad", "tokenizer.ggml.padding_token_id"}, {"mask", "tokenizer.ggml.mask_token_id"},
 };
 
-// {"SpecialToken": {"id": "<s>"}} -> "<s>", "" for a piece of another kind.
+// {"SpecialToken": {"id": "<s>"}} -> "<s>", "" for other kinds of pieces.
 std::string PieceId(const Json& piece, const char* kind) {
   if (!piece.is_object()) return {};
   const auto found = piece.find(kind);
@@ -39,13 +39,14 @@ std::vector<const Json*> Items(const Json& object, const char* key) {
   return items;
 }
 
-// Works out what tokenizer_config.json and the post-processor say, by content; ids come last.
+// Collects what tokenizer_config.json and the post-processor say, by content; ids are looked up
+// last.
 class Reader {
  public:
   explicit Reader(const TokenizerFiles& files) : files_(files) {
     for (const char* kind : kKinds) ReadContent(kind);
     if (files.tokenizer() == nullptr) return;
-    // A model with a classification or separator token only uses it for both purposes.
+    // A model that has only a classification or separator token uses it for both purposes.
     if (!Has("bos") && Has("cls")) contents_["bos"] = contents_["cls"];
     if (!Has("eos") && Has("sep")) contents_["eos"] = contents_["sep"];
     const Json* post = files.Tokenizer("post_processor");
@@ -113,7 +114,7 @@ class Reader {
     out_.add["bos"] = Is(first, {"bos", "cls"});
   }
 
-  // The token that ends a text is the end of sequence; what was called so ends a turn.
+  // The token that ends a text is the end of sequence; the token so called before only ends a turn.
   void ReadLast(const std::string& last) {
     if (!Is(last, {"eos"}) && files_.config() != nullptr && Has("eos")) {
       contents_[Has("eot") ? "eom" : "eot"] = contents_["eos"];
@@ -122,7 +123,7 @@ class Reader {
     out_.add["eos"] = true;
   }
 
-  // Between the texts of "A [sep] [eos] B", what stands around both put aside.
+  // Between the texts of "A [sep] [eos] B", after removing what surrounds both.
   void ReadPair(std::vector<const Json*> pair, const std::string& first, const std::string& last) {
     const auto is = [](const Json* piece, const std::string& token) {
       return !token.empty() && PieceId(*piece, "SpecialToken") == token;

@@ -1,4 +1,4 @@
-// Which tokens begin, end and fill a text, and whether the runtime adds them itself.
+// Which tokens begin, end and pad a text, and whether the runtime adds them itself.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct SpecialTokens {
   std::map<std::string, bool> add;  // "bos", "eos", "sep"
 };
 
-// By content in tokenizer_config.json first, then ids in config.json (a list is ignored): the first
-// value found counts. `add` is guessed from the template of the post-processor and overruled by
-// add_*_token. Ids from `tokens` on do not count.
+// The first value found counts: by content in tokenizer_config.json, then by id in config.json (a
+// list is ignored). `add` is inferred from the post-processor's template and overridden by
+// add_*_token. Ids of `tokens` and above do not count.
 Result<SpecialTokens> ReadSpecialTokens(const TokenizerFiles& files, const HfConfig& config,
                                         uint32_t tokens);
 
-// The token that a family uses for a purpose by its text.
+// A token that a family uses for a purpose, identified by its text.
 struct SpecialText {
   const char* kind;
   const char* text;
@@ -34,11 +34,11 @@ struct SpecialText {
 void SetByText(const TokenizerFiles& files, const std::vector<SpecialText>& texts, uint32_t tokens,
                SpecialTokens& special);
 
-// tokenizer.ggml.*_token_id and add_*_token. A family may have set some before: they stay.
+// tokenizer.ggml.*_token_id and add_*_token. Keys that a family has already set stay.
 void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata);
 
-// tokenizer.ggml.add_space_prefix, where tokenizer_config.json says it (add_prefix_space); for
-// families whose converter is that of the Llama class.
+// tokenizer.ggml.add_space_prefix, if tokenizer_config.json has add_prefix_space; for families that
+// use the converter of the Llama class.
 void AddSpacePrefix(const TokenizerFiles& files, GgufMetadata& metadata);
 
 }  // namespace moepack

@@ -1,5 +1,5 @@
-// A tokenizer as GGUF stores it: the vocabulary with types, scores or merges, and the keys around
-// it (docs/conversion.md, "Tokenizers").
+// A tokenizer as GGUF stores it: the vocabulary with types, scores or merges, and the keys that go
+// with it (docs/conversion.md, "Tokenizers").
 #pragma once
 
 #include <cstdint>
@@ -32,23 +32,23 @@ struct Vocabulary {
   std::vector<TokenType> types;     // one each
   std::vector<float> scores;        // one each, or none
   std::vector<std::string> merges;  // "left right"; not written for "llama"
-  std::string warning;              // what was lost, "" for nothing
+  std::string warning;              // what was lost, or ""
 };
 
 struct VocabularyRequest {
   const TokenizerFiles& files;
   uint32_t tokens = 0;          // rows of the embedding
   std::string_view family_pre;  // which of several names of one pre-tokenizer the family uses
-  std::string given_pre;        // --pre, "" to recognise it
+  std::string given_pre;        // --pre; "" to recognise it
 };
 
 // From tokenizer.json with a model of type BPE over bytes. Ids without a token become "[PAD<id>]".
 Result<Vocabulary> ReadBpe(const VocabularyRequest& request);
-// From tokenizer.model; without it from a tokenizer.json that is SentencePiece in disguise (byte
-// fallback, a Sequence decoder), else as ReadBpe.
+// From tokenizer.model; without it, from a tokenizer.json that is SentencePiece in disguise (byte
+// fallback, a Sequence decoder); otherwise like ReadBpe.
 Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request);
 
-// From tiktoken.model (Kimi), where there is no tokenizer.json; else as ReadBpe.
+// From tiktoken.model (Kimi) if there is no tokenizer.json; otherwise like ReadBpe.
 Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request);
 // The same from hy.tiktoken, and the special tokens that the code of Hunyuan's tokenizer names.
 Result<Vocabulary> ReadHunyuanRanksOrBpe(const VocabularyRequest& request);
@@ -59,9 +59,9 @@ Result<Vocabulary> ReadCharacterBpe(const VocabularyRequest& request);
 // The merges of `model` of tokenizer.json, or of merges.txt. REQUIRES: SetVocab took the model's
 // vocabulary.
 Result<std::vector<std::string>> ReadMerges(const TokenizerFiles& files, const Json& model);
-// kByte for "<0x1F>", else kNormal.
+// kByte for "<0x1F>", otherwise kNormal.
 TokenType NormalOrByte(std::string_view text);
-// llama.cpp's converter gives this score to pieces whose own is lost, and to added tokens.
+// llama.cpp's converter gives this score to pieces that have lost theirs, and to added tokens.
 inline constexpr float kLostScore = -1000;
 
 // A vocabulary of `count` tokens, all "[PAD<id>]" and unused.
@@ -70,8 +70,8 @@ Vocabulary PaddedVocabulary(uint32_t count);
 // embedding has no row for.
 Status SetToken(const std::string& where, const AddedToken& token, TokenType type,
                 Vocabulary& vocabulary);
-// The same for an added token: control, if marked special or spelled like "<|...|>", else
-// user-defined, with real spaces for SentencePiece's mark.
+// The same for an added token: control if marked special or spelled like "<|...|>", otherwise
+// user-defined, with real spaces instead of SentencePiece's mark.
 Status SetAddedToken(const std::string& where, const AddedToken& token, Vocabulary& vocabulary);
 
 // Sets the tokens of `model.vocab` of a tokenizer.json, typed by their text.
@@ -79,10 +79,10 @@ using TypeOfText = TokenType (*)(std::string_view text);
 Status SetVocab(const std::string& where, const Json& model, TypeOfText type,
                 Vocabulary& vocabulary);
 
-// How many ids have no token: "[PAD<id>]".
+// How many ids have no token, only "[PAD<id>]".
 size_t CountPadding(const Vocabulary& vocabulary);
 
-// kCorrupt for two ids with one text, which the runtime aborts on.
+// kCorrupt for two ids with the same text, on which the runtime aborts.
 Status CheckDistinct(const std::string& where, const Vocabulary& vocabulary);
 
 // tokenizer.ggml.{model,pre,tokens,scores,token_type,merges}.

@@ -1,4 +1,4 @@
-// Byte-level BPE: tokenizer.json, for the merges also merges.txt.
+// Byte-level BPE: from tokenizer.json; merges may also come from merges.txt.
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -10,7 +10,7 @@ namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxMergesBytes = 256u << 20;
-// What a space is in the alphabet of byte-level BPE.
+// A space in the alphabet of byte-level BPE.
 constexpr std::string_view kByteSpace = "\u0120";
 
 const Json* Member(const Json& object, const char* key) {
@@ -22,7 +22,8 @@ Error WrongMerge(const std::string& where, size_t index, const std::string& foun
   return {Code::kCorrupt, Cat(where, ": merge ", index, ": expected two pieces, found ", found)};
 }
 
-// A piece of a pair; a space in it would be taken for the one between the pieces.
+// A piece of a pair. A space in it is replaced, because it would look like the one between the
+// pieces.
 std::string Piece(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -61,8 +62,8 @@ Result<Merge> MergeOf(const std::string& where, size_t index, const Json& value)
   return merge;
 }
 
-// Takes merges, of which each needs its two pieces and their result in the vocabulary: tokenizers
-// refuses a file where one has not, whether or not the merges are used (`ignore_merges`).
+// Collects merges. Each needs its two pieces and their result in the vocabulary: tokenizers refuses
+// a file with one that does not, whether or not the merges are used (`ignore_merges`).
 class MergeList {
  public:
   MergeList(std::string where, const Json& model) : where_(std::move(where)) {
@@ -74,7 +75,7 @@ class MergeList {
 
   Status Add(const Json& value) {
     SHARD_TRY(const Merge merge, MergeOf(where_, merges_.size(), value));
-    // What continues a word has this in front of it, once.
+    // A piece that continues a word has this prefix, which the result has only once.
     const bool continues = !prefix_.empty() && merge.right.starts_with(prefix_);
     const std::string result = merge.left + merge.right.substr(continues ? prefix_.size() : 0);
     for (const std::string* piece : {&merge.left, &merge.right, &result}) {
@@ -115,7 +116,7 @@ Result<std::vector<std::string>> ReadMergesText(const TokenizerFiles& files, con
 
 TokenType Normal(std::string_view) { return TokenType::kNormal; }
 
-// tokenizer.json has the last word; tokenizer_config.json may know of more.
+// tokenizer.json takes precedence; tokenizer_config.json may have more tokens.
 Status AddTokens(const TokenizerFiles& files, Vocabulary& vocabulary) {
   for (const AddedToken& token : files.decoder()) {
     SHARD_CHECK(SetAddedToken(files.PathOf("tokenizer_config.json"), token, vocabulary));
@@ -126,7 +127,7 @@ Status AddTokens(const TokenizerFiles& files, Vocabulary& vocabulary) {
   return Ok();
 }
 
-// Whoever names the pre-tokenizer answers for the normalizer too.
+// A user who names the pre-tokenizer is also responsible for the normalizer.
 Result<std::string> PreOf(const VocabularyRequest& request, const std::string& where) {
   if (!request.given_pre.empty()) return request.given_pre;
   const Json* normalizer = request.files.Tokenizer("normalizer");
@@ -159,7 +160,7 @@ Result<Vocabulary> ReadBpe(const VocabularyRequest& request) {
   }
   const Json* model = files.Tokenizer("model");
   const Json* type = model != nullptr && model->is_object() ? Member(*model, "type") : nullptr;
-  // Old files leave the type out.
+  // Old files omit the type.
   const std::string found = type == nullptr ? "\"BPE\"" : DescribeJson(*type);
   const Json* fallback =
       model == nullptr || !model->is_object() ? nullptr : Member(*model, "byte_fallback");

@@ -1,4 +1,5 @@
-// Gemma-4's tokenizer.json: BPE over characters, with tokens for the bytes of what it lacks.
+// Gemma-4's tokenizer.json: BPE over characters, with byte tokens for characters that are not in
+// the vocabulary.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -22,8 +23,8 @@ bool IsCharacterBpe(const Json* model) {
   return fallback != model->end() && *fallback == true;
 }
 
-// The texts of tokenizer_config.json's special tokens: of all keys that end in "_token", and of
-// the lists of further ones.
+// The texts of the special tokens in tokenizer_config.json: of all keys that end in "_token", and
+// of the lists of additional ones.
 std::set<std::string> SpecialTexts(const TokenizerFiles& files) {
   std::set<std::string> texts;
   if (files.config() == nullptr) return texts;
@@ -40,8 +41,8 @@ std::set<std::string> SpecialTexts(const TokenizerFiles& files) {
   return texts;
 }
 
-// Tokens that stand beside the vocabulary proper are the user's; control tokens are those that the
-// config names, whatever tokenizer.json says of them.
+// Tokens beside the actual vocabulary are user-defined; control tokens are those that the config
+// names, whatever tokenizer.json says about them.
 Status AddBeside(const TokenizerFiles& files, const std::string& where, Vocabulary& vocabulary) {
   for (const AddedToken& token : files.added()) {
     const bool known =

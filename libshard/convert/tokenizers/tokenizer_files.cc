@@ -10,15 +10,15 @@ namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxTokenizerBytes = 256u << 20;
-// The limits of a document and of a list of tokens; the largest tokenizers have 2 million values in
-// all, of which some ten thousand are the words of added tokens.
+// Limits for a document and for a list of tokens; the largest tokenizers have 2 million values in
+// total, of which some ten thousand belong to added tokens.
 constexpr size_t kMaxValues = 1u << 22, kMaxAddedTokens = 1u << 18;
 // All files that HasFile is asked for. None of them may count as absent because it cannot be read.
 constexpr const char* kNames[] = {
     "tokenizer.json",      "tokenizer_config.json", "added_tokens.json",
     "merges.txt",          "tokenizer.model",       "tiktoken.model",
     "chat_template.jinja", "chat_template.json",    "hy.tiktoken"};
-constexpr size_t kSafeDigits = 18;  // so many always fit 64 bits
+constexpr size_t kSafeDigits = 18;  // this many always fit in 64 bits
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -44,7 +44,7 @@ Error WrongToken(const std::string& where, const Json& value) {
                               DescribeJson(value))};
 }
 
-// {"content": ..., "special": ...}; the id stands beside it or in it.
+// {"content": ..., "special": ...}; the id is beside it or in it.
 Result<AddedToken> TokenOf(const std::string& where, const Json& value, const Json& id) {
   const Json* content = value.is_object() ? Member(&value, "content") : nullptr;
   const Json* special = value.is_object() ? Member(&value, "special") : nullptr;

@@ -15,7 +15,7 @@
 
 namespace moepack {
 
-// A token that stands beside the vocabulary proper: control tokens, chat markers.
+// A token beside the actual vocabulary: control tokens, chat markers.
 struct AddedToken {
   uint32_t id = 0;
   std::string text;
@@ -24,17 +24,17 @@ struct AddedToken {
 
 class TokenizerFiles {
  public:
-  // Reads tokenizer.json, tokenizer_config.json and added_tokens.json, those that are there.
+  // Reads those of tokenizer.json, tokenizer_config.json and added_tokens.json that exist.
   static Result<TokenizerFiles> Read(const SourceTreePtr& tree);
 
   const SourceTree& tree() const { return *tree_; }
   std::string PathOf(const char* name) const { return tree_->NameOf(name); }
   bool HasFile(const std::string& name) const { return present_.contains(name); }
 
-  // Objects; null when the file is not there.
+  // Objects; null if the file does not exist.
   const Json* tokenizer() const { return tokenizer_.get(); }  // tokenizer.json
   const Json* config() const { return config_.get(); }        // tokenizer_config.json
-  // Members of them; null when absent or null.
+  // Members of these objects; null if absent or null.
   const Json* Tokenizer(const char* key) const;
   const Json* Config(const char* key) const;
 

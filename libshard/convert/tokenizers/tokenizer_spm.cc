@@ -1,5 +1,4 @@
-// SentencePiece: tokenizer.model with what was added to it later, or its pieces out of a
-// tokenizer.json.
+// SentencePiece: tokenizer.model plus tokens added later, or its pieces from a tokenizer.json.
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
@@ -54,7 +53,8 @@ Result<Vocabulary> ReadModel(const VocabularyRequest& request) {
   return vocabulary;
 }
 
-// BPE with byte fallback and a Sequence decoder: what transformers makes of a SentencePiece model.
+// BPE with byte fallback and a Sequence decoder: the form that transformers converts a
+// SentencePiece model to.
 bool IsDisguised(const TokenizerFiles& files) {
   const Json* model = files.Tokenizer("model");
   const Json* decoder = files.Tokenizer("decoder");
@@ -69,7 +69,7 @@ bool IsDisguised(const TokenizerFiles& files) {
          is(*decoder, "type", "Sequence");
 }
 
-// Scores are lost in this form, so all are equal.
+// This form loses the scores, so all are equal.
 Result<Vocabulary> ReadDisguised(const VocabularyRequest& request) {
   const TokenizerFiles& files = request.files;
   const std::string where = files.PathOf("tokenizer.json");

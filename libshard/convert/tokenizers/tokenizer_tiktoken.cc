@@ -1,7 +1,7 @@
-// tiktoken.model: a line of base64 and a rank per token. Merges stand nowhere and are recovered
-// from the ranks: a token is made of the two pieces that are left when its bytes are merged as far
-// as the tokens before it allow. As llama.cpp's converter has it for Kimi, and for Hunyuan, whose
-// file is hy.tiktoken.
+// tiktoken.model: a line of base64 and a rank per token. Merges are not stored and are recovered
+// from the ranks: a token consists of the two pieces that remain when its bytes are merged as far
+// as the tokens before it allow. This is what llama.cpp's converter does for Kimi and for Hunyuan,
+// whose file is hy.tiktoken.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -18,12 +18,13 @@ namespace {
 
 constexpr const char* kRanksFile = "tiktoken.model";
 constexpr uint64_t kMaxTiktokenBytes = 256u << 20;
-constexpr size_t kMaxTokenBytes = 1024;  // merging takes the square of it; real ones stay below 256
-// Ids after the ranks that Kimi's tokenizers name <|reserved_token_N|> where nothing else does.
+constexpr size_t kMaxTokenBytes = 1024;  // merging takes quadratic time; real ones stay below 256
+// Ids after the ranks that Kimi's tokenizers call <|reserved_token_N|> if nothing else names them.
 constexpr uint32_t kReserved = 256 + 2;
 
 constexpr const char* kHunyuanRanksFile = "hy.tiktoken";
-// What the code of Hunyuan's tokenizer has after the ranks, before <|extra_0|> and on.
+// The tokens that the code of Hunyuan's tokenizer has after the ranks, before <|extra_0|> and
+// following.
 constexpr const char* kHunyuanSpecial[] = {"<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>",
                                            "<|pad|>"};
 constexpr uint32_t kHunyuanExtra = 205;
@@ -71,14 +72,14 @@ Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, const char* n
   return Error{Code::kCorrupt, Cat(path, ": expected tokens, found none")};
 }
 
-// Hunyuan's tokenizer counts the lines, whatever number they have, and passes over what it has.
+// Hunyuan's tokenizer numbers tokens by line, ignoring the ranks in the file, and skips duplicates.
 void RankByLine(std::vector<RankedToken>& ranked) {
   std::unordered_set<std::string> seen;
   std::erase_if(ranked, [&](const RankedToken& token) { return !seen.insert(token.bytes).second; });
   for (size_t i = 0; i < ranked.size(); ++i) ranked[i].rank = static_cast<uint32_t>(i);
 }
 
-// Where the pieces of `bytes` begin once every merge to a token below `limit` is made, the lowest
+// Where the pieces of `bytes` begin once every merge to a token below `limit` has been made, lowest
 // rank first.
 std::vector<size_t> Merge(const Ranks& ranks, std::string_view bytes, uint32_t limit) {
   std::vector<size_t> starts(bytes.size() + 1);
@@ -125,7 +126,7 @@ Status AddRanked(const std::string& path, const std::vector<RankedToken>& ranked
     SHARD_CHECK(SetToken(path, spelled, TokenType::kNormal, vocabulary));
     if (token.bytes.size() == 1) continue;
     const std::vector<size_t> starts = Merge(ranks, token.bytes, token.rank);
-    // Tokens that no merge makes are found whole.
+    // Skips tokens that no merge produces: they are matched whole.
     if (starts.size() != 2) continue;
     const std::string_view bytes = token.bytes;
     vocabulary.merges.push_back(

@@ -12,13 +12,13 @@
 namespace moepack {
 namespace {
 
-// Tensors that hold the codes, in the order in which they say what a weight is.
+// Tensors that hold the codes, in the order in which they determine what a weight is.
 constexpr std::string_view kMainLeaves[] = {"blocks", "weight_packed", "qweight", "weight", ""};
 // For quantized activations and caches; the weights' numbers do not depend on them.
 constexpr std::string_view kIgnoredLeaves[] = {
     "input_scale", "output_scale", "activation_scale", "qscale_act", "input_zero_point",
     "k_scale",     "v_scale",      "q_scale",          "prob_scale"};
-// Companions of formats that are not known here: MLX, Paddle.
+// Companions of formats that are not supported here: MLX, Paddle.
 constexpr std::string_view kOtherLeaves[] = {"biases", "pre_quant_scale", "qscales",
                                              "quant_weight"};
 // The leaves that only packed integers have.
@@ -51,7 +51,7 @@ Error OtherNumbers(const WeightSource& source, const TensorEntry& entry) {
           "safetensors output (--format safetensors) keeps weights in any format as they are"};
 }
 
-// More scales than the formats here have.
+// Refuses scales that the formats here do not have.
 Status CheckCompanions(const WeightSource& source, const StoredWeight& stored) {
   const TensorEntry* entry = stored.Find(kOtherLeaves);
   return entry == nullptr ? Ok() : Status(OtherNumbers(source, *entry));

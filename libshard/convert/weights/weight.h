@@ -1,5 +1,5 @@
-// Weights as checkpoints store them: one tensor, or several that only together are numbers (codes
-// and scales, packed integers with their zero points). What they hold comes out as rows of F32.
+// Weights as checkpoints store them: one tensor, or several that only together give numbers (codes
+// and scales, packed integers with their zero points). They are read as rows of F32.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@
 
 namespace moepack {
 
-// Names of one thing, of which a checkpoint has the first that it has.
+// Names for the same thing; a checkpoint's part is the first of them that it has.
 using Leaves = std::span<const std::string_view>;
 
 // The tensors of one weight by the last part of their names ("weight", "weight_scale_inv",
-// "blocks"; "" for a name that is all module: "experts.gate_up_proj"). They may lie in different
+// "blocks"; "" for a name that is all module: "experts.gate_up_proj"). They may be in different
 // files. Borrows the entries.
 class StoredWeight {
  public:
   explicit StoredWeight(std::string name) : name_(std::move(name)) {}
 
-  // False when there is one of this leaf already. Leaves that say nothing about the weight's
-  // numbers (scales of inputs and of the key/value cache) are taken and ignored.
+  // False if there already is one with this leaf. Leaves that do not affect the weight's numbers
+  // (scales of inputs and of the key/value cache) are accepted and ignored.
   bool Add(std::string_view leaf, const TensorEntry& entry);
-  // The first of them that is there, or null.
+  // The first of them that exists, or null.
   const TensorEntry* Find(Leaves leaves) const;
   const TensorEntry* Find(std::string_view leaf) const { return Find(Leaves(&leaf, 1)); }
-  // The tensor that the weight's codes or numbers are in; null when only companions are there.
+  // The tensor with the weight's codes or numbers; null if only companions are there.
   const TensorEntry* main() const;
-  // Some tensor of it. REQUIRES: one was added and not ignored.
+  // Any tensor of it. REQUIRES: one was added and not ignored.
   const TensorEntry& any() const { return *parts_.front().entry; }
   bool empty() const { return parts_.empty(); }
   const std::string& name() const { return name_; }  // without the leaf
@@ -48,13 +48,15 @@ class StoredWeight {
   std::vector<Part> parts_;
 };
 
-// A weight understood. Either `plain` says where its rows are, in `stored`; or `reader` makes them.
+// A decoded description of a weight: either `plain` says where its rows are, in `stored`, or
+// `reader` makes them.
 struct Weight {
   std::vector<uint64_t> shape;  // slowest dimension first, as the module sees it
-  // The type that says most about the numbers: bf16 for scaled and packed ones, mxfp4 for MXFP4.
+  // The type that describes the numbers best: bf16 for scaled and packed ones, mxfp4 for MXFP4.
   const quant::Format* stored = nullptr;
   const TensorEntry* plain = nullptr;
-  // Rows are shape's last dimension long, and there is one for every index of the others.
+  // Each row has the length of the shape's last dimension; there is one for every index of the
+  // others.
   RowReaderPtr reader;
   const TensorEntry* main = nullptr;  // names the weight in errors
 };
@@ -67,12 +69,11 @@ struct WeightSource {
 };
 
 // F32, F16, BF16; F8_E4M3 with scales; packed integers (compressed-tensors, GPTQ, AWQ); MXFP4;
-// NVFP4.
-// kUnsupported for other numbers, with their names; kCorrupt for companions that are missing, have
-// no weight, or do not fit. Reads no tensor data but weight_shape (16 bytes at most).
+// NVFP4. kUnsupported, with their names, for other numbers; kCorrupt for companions that are
+// missing, have no weight, or do not fit. Reads no tensor data but weight_shape (16 bytes at most).
 Result<Weight> ReadWeight(const WeightSource& source, const StoredWeight& stored);
 
-// A companion without which the weight has no meaning: kCorrupt, naming it, when it is missing.
+// Finds a companion without which the weight has no meaning; kCorrupt, naming it, if it is missing.
 Result<const TensorEntry*> RequirePart(const WeightSource& source, const StoredWeight& stored,
                                        Leaves leaves);
 inline Result<const TensorEntry*> RequirePart(const WeightSource& source,

@@ -13,11 +13,11 @@ namespace moepack {
 
 struct PackedBits {
   uint32_t bits = 4;
-  // Which of a word's integers has value i; null: the i-th from the lowest bits.
+  // Which integer of a word holds value i; null: the i-th from the lowest bits.
   const uint8_t* places = nullptr;
 
   uint32_t per_word() const { return 32 / bits; }
-  // Words for `values` values; no overflow.
+  // The number of words for `values` values; cannot overflow.
   uint64_t WordsFor(uint64_t values) const {
     return values / per_word() + (values % per_word() != 0);
   }
@@ -28,7 +28,7 @@ struct PackedBits {
     const auto word = LoadLe<uint32_t>(words.subspan(i / per_word() * sizeof(uint32_t)));
     return word >> (place * bits) & ((1u << bits) - 1);
   }
-  // The first out.size() values of such words.
+  // Unpacks the first out.size() values of such words.
   void Unpack(std::span<const std::byte> words, std::span<uint8_t> out) const {
     const uint64_t values = per_word();
     for (uint64_t begin = 0; begin < out.size(); begin += values) {

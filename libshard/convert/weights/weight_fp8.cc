@@ -9,8 +9,8 @@
 namespace moepack {
 namespace {
 
-// Where the scales of a weight's rows are. Matrices follow each other in the weight and in the
-// scales.
+// Where the scales of a weight's rows are. Both the weight and the scales hold one matrix after
+// another.
 struct ScaleGrid {
   uint64_t matrix_rows = 0;   // of the weight
   uint64_t block_rows = 0;    // of the weight that share their scales
@@ -18,7 +18,7 @@ struct ScaleGrid {
   uint64_t scale_rows = 0;    // per matrix
   uint64_t scale_columns = 0;
   uint64_t columns = 0;       // of the weight
-  uint64_t first_column = 0;  // of those that are read
+  uint64_t first_column = 0;  // the first of those that are read
 
   uint64_t ScaleRow(uint64_t row) const {
     return row / matrix_rows * scale_rows + row % matrix_rows / block_rows;
@@ -33,7 +33,7 @@ uint64_t Product(const std::vector<uint64_t>& shape, size_t begin, size_t end) {
   return product;
 }
 
-// All columns of the weight, or some.
+// All columns of the weight, or some of them.
 class Scaled : public RowReader {
  public:
   Scaled(const TensorEntry& codes, const WeightScales& scales, const ScaleGrid& grid,
@@ -79,7 +79,7 @@ class Scaled : public RowReader {
     const bool whole = row_values() == grid_.columns;
     const uint64_t scale_row =
         scale_count_ * (scales_.value_bytes() + sizeof(float)) + (whole ? 0 : kRangeRoom);
-    // Rows touch at most count / step + 2 rows of scales.
+    // The rows touch at most count / step + 2 rows of scales.
     const uint64_t step = std::min(grid_.block_rows, grid_.matrix_rows);
     const uint64_t code_row = row_values() * codes_.format->block_bytes + (whole ? 0 : kRangeRoom);
     return {2 * kRangeRoom + 2 * scale_row, code_row + scale_row / step + 1};
@@ -139,7 +139,7 @@ class Scaled : public RowReader {
   uint64_t first_scale_, scale_count_;  // of a row of scales
 };
 
-// Blocks of the last two dimensions; none when the scales have another shape.
+// Blocks of the last two dimensions; none if the scales have another shape.
 std::optional<ScaleGrid> BlockGrid(const TensorEntry& codes, const TensorEntry& scales,
                                    const WeightConfig& config) {
   const size_t dimensions = codes.shape.size();
@@ -158,8 +158,8 @@ std::optional<ScaleGrid> BlockGrid(const TensorEntry& codes, const TensorEntry& 
   return grid;
 }
 
-// One scale for each index of the weight's first dimensions, of all, some or none of them but the
-// last.
+// One scale for each index of the weight's leading dimensions: of all but the last, of some, or of
+// none.
 std::optional<ScaleGrid> LeftGrid(const TensorEntry& codes, const TensorEntry& scales) {
   std::vector<uint64_t> shape = scales.shape;
   while (!shape.empty() && shape.back() == 1) shape.pop_back();

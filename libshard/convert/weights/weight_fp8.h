@@ -12,11 +12,11 @@ namespace moepack {
 inline constexpr std::string_view kScaleLeaves[] = {"weight_scale_inv", "weight_scale", "scale_inv",
                                                     "scale", "qscale_weight"};
 
-// value = code * scale, in F32. With blocks of B x C (WeightConfig) the scales of a matrix
-// [rows, columns] are [ceil(rows / B), ceil(columns / C)], those of packed experts one such matrix
-// each. Without, they hold, from the left, for the weight's first dimensions: [rows], [rows, 1],
-// [experts, 1, 1], [1]. Scales that cannot be meant are refused when rows are decoded
-// (RowReader::Decode); a code that is NaN stays NaN, which the packing run counts.
+// value = code * scale, in F32. With blocks of B x C (WeightConfig) the scales of a matrix [rows,
+// columns] are [ceil(rows / B), ceil(columns / C)]; packed experts have one such matrix each.
+// Without blocks, they apply to the weight's leading dimensions: [rows], [rows, 1], [experts, 1,
+// 1], [1]. Implausible scales are refused when rows are decoded (RowReader::Decode); a code that is
+// NaN stays NaN, which the packing run counts.
 Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& stored);
 
 }  // namespace moepack

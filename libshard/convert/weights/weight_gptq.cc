@@ -21,7 +21,7 @@ struct Layout {
   const TensorEntry* groups = nullptr;  // null: groups of `group_size` columns
   PackedBits bits;
   bool along_rows = false;   // codes are packed along the rows (AWQ), not down the columns
-  uint32_t zero_offset = 0;  // added to what is stored
+  uint32_t zero_offset = 0;  // added to the stored value
   uint64_t rows = 0, columns = 0, group_size = 0;
 
   uint64_t group_count() const { return scales.entry().shape[0]; }
@@ -29,8 +29,8 @@ struct Layout {
   uint64_t code_rows() const { return codes->shape[0]; }
 };
 
-// Part of a tensor [height, width]: of each of its rows the elements [first, first + count), one
-// after the other.
+// Part of a tensor [height, width]: elements [first, first + count) of each of its rows, one after
+// another.
 struct Slice {
   const TensorEntry* entry;
   uint64_t first, count;
@@ -91,7 +91,7 @@ class Gptq : public RowReader {
     const uint64_t codes = l.along_rows ? l.code_rows() * (kWord / per_word + 1) : 0;
     const uint64_t ranges = (l.code_rows() + 2 * groups + 1) * kRangeRoom;
     const uint64_t columns = l.groups == nullptr ? 0 : l.groups->bytes;
-    // Where words run along the rows, the first and the last may be read for one row.
+    // If words run along the rows, the first and the last may be read for one row.
     const uint64_t words = 2 * kWord * (groups + (l.along_rows ? l.code_rows() : 0));
     return {ranges + columns + words,
             scales + zeros + (l.along_rows ? codes : l.code_rows() * kWord), true};
@@ -112,7 +112,7 @@ class Gptq : public RowReader {
   // What was read for `count` rows.
   struct Request {
     uint64_t first = 0, count = 0;
-    uint64_t skipped = 0, words = 0;  // where words are along the rows: values before the first
+    uint64_t skipped = 0, words = 0;  // if words run along the rows: values before the first
     std::span<const std::byte> codes, zeros, groups;
     std::vector<float> scales;  // of all rows for group 0, then 1, ...
   };
@@ -168,7 +168,7 @@ Status CheckMatrix(const WeightSource& source, const TensorEntry& entry) {
                                    FormatShape(entry.shape))};
 }
 
-// Companions' shapes follow from that of the codes.
+// The shapes of companions follow from that of the codes.
 Status CheckShapes(const WeightSource& source, const Layout& layout) {
   const uint64_t groups =
       layout.columns / layout.group_size + (layout.columns % layout.group_size != 0);

@@ -1,11 +1,13 @@
-// Packed integers as GPTQ and AWQ store them: the matrix transposed, a column for every output.
+// Packed integers as GPTQ and AWQ store them: the matrix is transposed, with a column for every
+// output.
 #pragma once
 
 #include "libshard/convert/weights/weight.h"
 
 namespace moepack {
 
-// Of a weight [rows, columns], rows being outputs, with b bits per code and groups of g columns:
+// For a weight [rows, columns], where rows are outputs, with b bits per code and groups of g
+// columns:
 //   GPTQ  qweight I32 [columns * b / 32, rows], codes down the columns, low bits first
 //         g_idx   I32 [columns], the group of each column
 //   AWQ   qweight I32 [columns, rows * b / 32], codes along the rows; the eight of a word stand in

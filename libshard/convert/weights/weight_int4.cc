@@ -115,7 +115,7 @@ class Packed : public RowReader {
   }
 
  private:
-  // What was read for some rows, scales decoded.
+  // What was read for some rows, with scales decoded.
   struct Parts {
     std::span<const std::byte> codes, zeros, groups;
     std::vector<float> scales;
@@ -174,7 +174,7 @@ class Packed : public RowReader {
     return row.number * layout_.group_count() + group;
   }
 
-  // Neighbours share a byte and a scale, and no scale is zero: nothing but products.
+  // Neighbours share a byte and a scale, and no scale is zero: only products are needed.
   bool IsPairs(const Row& row) const {
     const PackedLayout& l = layout_;
     return l.bits.bits == 4 && l.bits.places == nullptr && l.groups == nullptr &&
@@ -209,7 +209,7 @@ class Packed : public RowReader {
     return Ok();
   }
 
-  // Every column names its group.
+  // For weights where every column names its group.
   Status DecodeIndexed(const Row& row, std::span<const std::byte> groups,
                        std::span<float> out) const {
     for (uint64_t column = 0; column < out.size(); ++column) {
@@ -230,7 +230,7 @@ class Packed : public RowReader {
     return row.codes.subspan(begin, std::min(layout_.group_size, layout_.columns - begin));
   }
 
-  // Blocks of q4_0: the scale, then byte j has codes j and j + 16.
+  // Blocks of q4_0: the scale, then codes j and j + 16 in byte j.
   static void RepackGroup(std::span<const uint8_t> codes, uint16_t scale,
                           std::span<std::byte> out) {
     constexpr size_t kHalf = kQ4BlockValues / 2;
@@ -244,7 +244,7 @@ class Packed : public RowReader {
     }
   }
 
-  // The scale of a group of a symmetric weight as F16.
+  // The scale of a group of a symmetric weight, as F16.
   Result<uint16_t> HalfScale(const Row& row, uint64_t group, const quant::Format* to,
                              GridReport& report) const {
     const PackedLayout& l = layout_;
@@ -296,7 +296,7 @@ Status CheckGroups(const WeightSource& source, const PackedLayout& layout) {
   return CheckPartShape(source, *layout.groups, {layout.columns});
 }
 
-// Rows and columns, and that the packed words hold just them.
+// Reads rows and columns, and checks that the packed words hold exactly these.
 Status ReadLengths(const WeightSource& source, const StoredWeight& stored, PackedLayout& layout) {
   SHARD_TRY(const TensorEntry* shape, RequirePart(source, stored, "weight_shape"));
   SHARD_TRY(const std::vector<uint64_t> lengths, ReadShapeTensor(source, *shape));

@@ -5,7 +5,7 @@
 
 namespace moepack {
 
-// Of a weight [rows, columns] with b bits per code and groups of g columns:
+// For a weight [rows, columns] with b bits per code and groups of g columns:
 //   weight_packed      I32 [rows, ceil(columns * b / 32)], codes along the row, low bits first
 //   weight_scale       F32, BF16 or F16 [rows, ceil(columns / g)]
 //   weight_shape       I32 or I64 [2]: rows and columns; words may hold more codes than that

@@ -8,10 +8,10 @@
 namespace moepack {
 namespace {
 
-// `count` matrices of `rows` rows above each other; a vector is a matrix of one row.
+// `count` stacked matrices of `rows` rows; a vector is a matrix of one row.
 struct Matrices {
   RowReaderPtr reader;
-  const TensorEntry* plain = nullptr;  // where their values are, as long as nothing moved
+  const TensorEntry* plain = nullptr;  // where their values are, as long as nothing has moved
   uint64_t count = 1, rows = 1, width = 1;
 };
 
@@ -28,7 +28,8 @@ bool KeepsRows(ValueRule rule) {
          rule == ValueRule::kColumn || rule == ValueRule::kByGroup;
 }
 
-// Whether the tensor is bytes of files. Single values of packed vectors would be as many ranges.
+// Whether the tensor consists of byte ranges of files. Single values of packed vectors would need
+// one range each.
 bool IsRanges(const Weight& weight, const WeightLayout& layout) {
   const RowOrder order = layout.rows.order;
   if (weight.plain == nullptr) return false;
@@ -49,7 +50,7 @@ Result<std::vector<uint64_t>> Squeezed(std::vector<uint64_t> shape) {
   return shape;
 }
 
-// A vector as a matrix of as many rows as there are groups.
+// A vector as a matrix with one row per group.
 Result<std::vector<uint64_t>> Grouped(uint64_t groups, const std::vector<uint64_t>& shape) {
   if (shape.size() != 1 || groups == 0 || shape[0] % groups != 0) {
     return WrongShape(Cat("one dimension, a multiple of ", groups), shape);
@@ -62,7 +63,7 @@ Result<std::vector<uint64_t>> AsColumn(const std::vector<uint64_t>& shape) {
   return WrongShape("one dimension", shape);
 }
 
-// The shape that the runtime asks for, of the rows as they were laid out: [rows, width] of one
+// The shape that the runtime requires, for the rows as they were laid out: [rows, width] of one
 // expert.
 Result<std::vector<uint64_t>> TargetShape(const WeightLayout& layout, std::vector<uint64_t> shape) {
   if (layout.rule == ValueRule::kSqueeze) return Squeezed(std::move(shape));
@@ -125,7 +126,7 @@ RowReaderPtr Columns(const Matrices& m, const Window& window) {
   return TransposedPlain({m.plain->format, m.plain->file, m.plain->offset, m.width}, window);
 }
 
-// Columns [first, first + count) of every matrix as its rows.
+// Columns [first, first + count) of every matrix, as its rows.
 Matrices Transposed(const Matrices& m, uint64_t first, uint64_t count) {
   std::vector<RowReaderPtr> parts;
   for (uint64_t i = 0; i < m.count; ++i) {
@@ -201,7 +202,7 @@ Result<Matrices> MatricesFor(const WeightSource& source, const Weight& weight,
   return Applied(source, std::move(m), layout);
 }
 
-// [rows, width], or [width] of a vector; what needs no reader keeps all its dimensions.
+// [rows, width], or [width] for a vector; what needs no reader keeps all its dimensions.
 std::vector<uint64_t> ShapeOf(const Weight& weight, const WeightLayout& layout, const Matrices& m) {
   std::vector<uint64_t> inner(weight.shape.begin() + (layout.packed ? 1 : 0), weight.shape.end());
   if (inner.empty()) return inner;
@@ -212,7 +213,8 @@ std::vector<uint64_t> ShapeOf(const Weight& weight, const WeightLayout& layout, 
 
 Status LayOutRanges(const WeightSource& source, const std::vector<Weight>& weights,
                     const WeightLayout& layout, GgufTensor& out) {
-  // Rows that keep their order always fit, and there may be a hundred thousand names.
+  // Skip the check for rows that keep their order: they always fit, and there may be a hundred
+  // thousand names.
   const bool fits = layout.rows.order == RowOrder::kAsIs;
   for (size_t i = 0; i < weights.size(); ++i) {
     const TensorEntry& entry = *weights[i].plain;

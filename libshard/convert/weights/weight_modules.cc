@@ -25,7 +25,7 @@ SplitName SplitLeaf(std::string_view name, std::string_view leaf) {
   return {before.substr(0, before.size() - 1), leaf, before.ends_with('.')};
 }
 
-// The name of the family's table, numbers of layer and expert replaced by their tokens.
+// The name in the family's table, with the numbers of layer and expert replaced by their tokens.
 std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Family& family) {
   size_t prefix = 0;
   for (const std::string& candidate : family.prefixes) {

@@ -1,5 +1,5 @@
-// The tensors of a model put together to weights: codes with their scales, zero points and shapes,
-// from whatever files they are in.
+// Assembles a model's tensors into weights: codes with their scales, zero points and shapes, from
+// whatever files they are in.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ namespace moepack {
 
 struct WeightModule {
   StoredWeight weight;
-  // That of the codes; of companions that have none, one of them.
+  // The tensor of the codes; if companions have none, one of them.
   const ModelTensor* tensor = nullptr;
   // What a family's table may call it, in this order: the name without the family's prefix, with
-  // {L} and {E} for the numbers of layer and expert, and of a quantized weight "weight" (or
-  // nothing) for its leaf.
+  // {L} and {E} for the numbers of layer and expert, and with "weight" (or nothing) as the leaf of
+  // a quantized weight.
   std::vector<std::string> patterns;
 };
 
-// In the order of their first tensors. Borrows the model. kCorrupt for two tensors of one weight
-// that are the same part of it.
+// In the order of their first tensors. Borrows the model. kCorrupt if two tensors are the same part
+// of one weight.
 Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model);
 
 }  // namespace moepack

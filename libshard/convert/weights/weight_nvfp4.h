@@ -6,14 +6,14 @@
 
 namespace moepack {
 
-// The scale of the whole tensor, F32: values are multiplied with ModelOpt's and divided by that of
+// The scale of the whole tensor, F32: values are multiplied by ModelOpt's and divided by that of
 // compressed-tensors.
 inline constexpr std::string_view kNvfp4TensorLeaves[] = {"weight_scale_2", "weight_global_scale"};
 
-// "weight" (or "weight_packed") U8 [..., columns / 2] and "weight_scale" F8_E4M3
-// [..., columns / 16] are a weight [..., columns]. Byte j of a row has value 2j in its low and
-// 2j + 1 in its high half; the codes are those of MXFP4 (E2M1). Values are code x scale, which is
-// exact in F32, times the tensor's scale.
+// "weight" (or "weight_packed") U8 [..., columns / 2] and "weight_scale" F8_E4M3 [..., columns /
+// 16] are a weight [..., columns]. Byte j of a row has value 2j in its low half and 2j + 1 in its
+// high half; the codes are those of MXFP4 (E2M1). Values are code x scale, which is exact in F32,
+// times the tensor's scale.
 Result<Weight> ReadNvfp4Weight(const WeightSource& source, const StoredWeight& stored);
 
 }  // namespace moepack

@@ -1,4 +1,4 @@
-// The scales of a stored weight: what may be multiplied with, and what may not.
+// The scales of a stored weight: which of them are usable, and which are not.
 #pragma once
 
 #include <cmath>
@@ -23,13 +23,13 @@ class WeightScales {
   std::vector<float> Decode(std::span<const std::byte> bytes) const;
 
   static bool IsUsable(float scale) { return std::isfinite(scale); }
-  // kCorrupt: value number `index` of the tensor, which is not usable.
+  // kCorrupt: value number `index` of the tensor is not usable.
   Error Unusable(float scale, uint64_t index) const;
-  // kCorrupt: a scale of zero for codes that are not all zero. Whatever made them did not multiply
-  // with it.
+  // kCorrupt: a scale of zero for codes that are not all zero. Whatever wrote them did not multiply
+  // by it.
   Error Zero(uint64_t index) const;
-  // A usable scale as the F16 that blocks of `to` have, counted in `report`. kUnsupported when it
-  // is too large for that.
+  // A usable scale as the F16 that blocks of `to` store, counted in `report`. kUnsupported if it is
+  // too large for that.
   Result<uint16_t> Half(float scale, uint64_t index, const quant::Format* to,
                         GridReport& report) const;
 

@@ -1,12 +1,12 @@
-// The list of families. A new one is its file, its line in families.h and its line here. The order
-// matters only where names alone decide (FindFamilyByNames): of two families with the same names
-// the first is taken.
+// The list of families. A new family needs its file, a line in families.h and a line here. The
+// order matters only if names alone decide (FindFamilyByNames): of two families with the same
+// names, the first is used.
 #include "libshard/model/families/families.h"
 
 namespace moepack {
 
 const std::vector<Family>& AllFamilies() {
-  // Never destroyed: rules are borrowed by whatever lives until the program ends.
+  // Never destroyed, because anything that lives until the program ends may borrow the rules.
   static const auto* const kAll = new std::vector<Family>{
       // clang-format off
       MixtralFamily(),

@@ -1,5 +1,5 @@
 // DBRX: ffn.experts.mlp.{w1,v1,w2} are [experts * ff, hidden], so each expert owns a run of rows
-// along axis 0; w1 is the gate, v1 up, w2 down (stored transposed). Counts lie under ffn_config.
+// along axis 0; w1 is the gate, v1 up, w2 down (stored transposed). Counts are under ffn_config.
 // Names: llama.cpp's tensor map and the published model code; config only here.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"

@@ -1,5 +1,5 @@
 // ERNIE-4.5 (text): two spellings. Hugging Face: mlp.gate [experts, hidden], separate gate and up.
-// Paddle, under "ernie.": the router lies transposed [hidden, experts], gate and up are fused per
+// Paddle, under "ernie.": the router is transposed, [hidden, experts], gate and up are fused per
 // expert (up_gate_proj), FP8 weights are called quant_weight. The selection bias is [1, experts] in
 // both. Names: an excerpt of the 300B FP8 Paddle index, transformers, llama.cpp's tensor map.
 #include "libshard/model/families/families.h"

@@ -1,4 +1,4 @@
-// One function per family, each in a file of its own; all.cc lists them.
+// One function per family, each in its own file; all.cc lists them.
 #pragma once
 
 #include "libshard/model/family.h"

@@ -1,5 +1,5 @@
 // GLM-4.5, 4.6, 4.7 and GLM-4.5V: dense layers first; the MTP block is one more layer after the
-// last with experts of its own (model.layers.92 of 92), often in an extra file. Names: the index of
+// last, with its own experts (model.layers.92 of 92), often in a separate file. Names: the index of
 // a 355B merge.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"

@@ -1,5 +1,5 @@
-// MiniMax-M2, M2.5, M2.7: sigmoid scores; the selection bias hangs under block_sparse_moe, not
-// under the gate. The announced MTP modules are not in the files. Names: ModelOpt's list for M2.5,
+// MiniMax-M2, M2.5, M2.7: sigmoid scores; the selection bias is under block_sparse_moe, not under
+// the gate. The announced MTP modules are not in the files. Names: ModelOpt's list for M2.5,
 // llama.cpp's tensor map.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"

@@ -1,5 +1,5 @@
-// Qwen1.5-MoE and Qwen2-57B-A14B: a shared expert with a gate of its own; the chosen weights are
-// not normalised. Names: transformers (Qwen2Moe), llama.cpp's tensor map.
+// Qwen1.5-MoE and Qwen2-57B-A14B: a shared expert with its own gate; the chosen weights are not
+// normalised. Names: transformers (Qwen2Moe), llama.cpp's tensor map.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 

@@ -1,6 +1,6 @@
-// Qwen3-Omni-30B-A3B: what is split is the thinker, a Qwen3-MoE. The talker is a small MoE with a
-// layer numbering of its own; it stays whole in the trunk, as does the speech decoder code2wav.
-// Names: transformers (Qwen3OmniMoe).
+// Qwen3-Omni-30B-A3B: only the thinker, a Qwen3-MoE, is split. The talker is a small MoE with its
+// own layer numbering; it stays whole in the trunk, as does the speech decoder code2wav. Names:
+// transformers (Qwen3OmniMoe).
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 

@@ -1,5 +1,5 @@
-// Qwen3.5 and Qwen3.6 MoE: as Qwen3-Next, multimodal. Originals are packed [expert, 2 * ff,
-// hidden]; REAP-pruned ones are explicit, their config flat although the names keep
+// Qwen3.5 and Qwen3.6 MoE: like Qwen3-Next, but multimodal. Originals are packed [expert, 2 * ff,
+// hidden]; REAP-pruned ones are explicit, and their config is flat although the names keep
 // "model.language_model.". Names: two REAP indexes, ModelOpt module lists, MLX layout files.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"

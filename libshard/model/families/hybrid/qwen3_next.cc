@@ -1,5 +1,5 @@
 // Qwen3-Next-80B-A3B and Qwen3-Coder-Next: three of four layers have linear_attn instead of
-// self_attn; the MTP block "mtp.layers.0" has a MoE of its own. Names: transformers (Qwen3Next),
+// self_attn; the MTP block "mtp.layers.0" has its own MoE. Names: transformers (Qwen3Next),
 // llama.cpp.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"

@@ -1,6 +1,6 @@
-// DeepSeek-OCR and OCR-2: a 3B DeepSeek-V2 behind two vision encoders, whose blocks are numbered
-// with the same words (qwen2_model.model.model.layers.N.mlp). "view_seperator" is spelled so in the
-// files. Names: three index files.
+// DeepSeek-OCR and OCR-2: a 3B DeepSeek-V2 behind two vision encoders, whose blocks have similarly
+// numbered names (qwen2_model.model.model.layers.N.mlp). The files do spell it "view_seperator".
+// Names: three index files.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 

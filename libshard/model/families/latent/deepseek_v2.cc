@@ -1,5 +1,5 @@
 // DeepSeek-V2, V2-Lite, V2.5 and the first DeepSeekMoE: softmax over all experts, not normalised;
-// MLA lies in self_attn. Leading layers are dense. Names: config and llama.cpp's tensor map.
+// MLA is in self_attn. Leading layers are dense. Names: config and llama.cpp's tensor map.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 

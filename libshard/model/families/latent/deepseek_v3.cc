@@ -1,6 +1,6 @@
-// DeepSeek-V3, R1, V3.1, V3.2 (its indexer lies in self_attn) and Kimi-K2: sigmoid scores and a
-// selection bias. The MTP block is one more layer after the last, with experts of its own. Names:
-// the indexes of two Kimi-K2 derivatives (FP8 with weight_scale_inv, and bf16).
+// DeepSeek-V3, R1, V3.1, V3.2 (its indexer is in self_attn) and Kimi-K2: sigmoid scores and a
+// selection bias. The MTP block is one more layer after the last, with its own experts. Names: the
+// indexes of two Kimi-K2 derivatives (FP8 with weight_scale_inv, and bf16).
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
@@ -18,8 +18,8 @@ Family DeepseekV3Family() {
                     .groups = 8,
                     .groups_used = 4,
                     .bias = RouterBias::kSelection};
-  // Kimi's checkpoints bring a copy of DeepSeek's class. No groups are guessed for them: all of
-  // Kimi's models have one, and with eight of them other experts would be chosen.
+  // Kimi's checkpoints include a copy of DeepSeek's class. No groups are assumed for them: all of
+  // Kimi's models have one, and with eight of them different experts would be chosen.
   family.routing_exceptions = {{"kimi",
                                 {.gating = Gating::kSigmoid,
                                  .normalize = true,

@@ -1,6 +1,6 @@
 // DeepSeek-V4: names of DeepSeek's own code (layers.L.ffn, w1/w2/w3, companions called "scale").
 // The first layers route by the token's id: gate.tid2eid [vocabulary, top-k] holds expert ids; the
-// others add gate.bias for the choice only, which makes it a selection bias. Names: ModelOpt's
+// others add gate.bias only for the choice, which makes it a selection bias. Names: ModelOpt's
 // module list and published readers of the checkpoint; config only here.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
@@ -21,7 +21,7 @@ Family DeepseekV4Family() {
   for (const std::string at : {"layers.{L}.", "mtp.{M}."}) {
     AddTrunk(family, "norm", {at + "{*}norm.{W}"});
     AddTrunk(family, "attention", {at + "attn.{**}"});
-    // Hyper-connections: the mix of the residual streams, per block.
+    // Hyper-connections: how the residual streams are mixed, per block.
     AddTrunk(family, "residual", {at + "hc_{**}"});
     AddSelectionBias(family, at + "ffn.gate.bias");
     AddRouter(family, at + "ffn.gate");

@@ -1,5 +1,5 @@
-// GLM-4.7-Flash: GLM's MoE with DeepSeek's MLA; its config does not name the scoring function, it
-// is sigmoid. Names: transformers (Glm4MoeLite), llama.cpp.
+// GLM-4.7-Flash: GLM's MoE with DeepSeek's MLA; its config does not name the scoring function,
+// which is sigmoid. Names: transformers (Glm4MoeLite), llama.cpp.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 

@@ -1,6 +1,6 @@
-// Kimi-K2.5 and K2.6: DeepSeek-V3 under "language_model.", with a vision tower. The routed experts
-// alone are int4: weight_packed, weight_scale, weight_shape per projection; or NVFP4. Names: config
-// and ModelOpt's lists; the triples as in the index of Gemma-4 int4.
+// Kimi-K2.5 and K2.6: DeepSeek-V3 under "language_model.", with a vision tower. Only the routed
+// experts are int4 (weight_packed, weight_scale, weight_shape per projection) or NVFP4. Names:
+// config and ModelOpt's lists; the triples as in the index of Gemma-4 int4.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 

@@ -1,6 +1,6 @@
-// Mistral-Small-4 119B: DeepSeek-V2's names under a Mistral3 wrapper, which dense models use too,
-// so it is told by the text model's type. MLX: switch_mlp, weight + scales + biases, MLA as embed_q
-// and unembed_out. Names: the index of the MLX 4-bit conversion.
+// Mistral-Small-4 119B: DeepSeek-V2's names under a Mistral3 wrapper, which dense models use, too,
+// so it is recognised by the text model's type. MLX: switch_mlp, weight + scales + biases, MLA as
+// embed_q and unembed_out. Names: the index of the MLX 4-bit conversion.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 

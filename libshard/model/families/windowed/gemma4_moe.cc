@@ -1,4 +1,4 @@
-// Gemma-4 26B-A4B: experts hang directly under the layer, packed [expert, 2 * ff, hidden] in the
+// Gemma-4 26B-A4B: experts are directly under the layer, packed [expert, 2 * ff, hidden] in the
 // original and explicit in the int4 release; "mlp" in the same layer is a dense MLP that always
 // runs. router.per_expert_scale is indexed by expert, router.scale by hidden channel. Names: the
 // index of gemma-4-26B-A4B-it int4; MLX calls the experts switch_glu.

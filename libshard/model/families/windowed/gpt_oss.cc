@@ -1,5 +1,5 @@
 // gpt-oss: packed MXFP4 experts, gate_up_proj_{blocks,scales,bias} with gate and up rows
-// interleaved, and a router with a bias; softmax over the chosen ones only. MLX splits them
+// interleaved, and a router with a bias; softmax over the chosen experts only. MLX splits them
 // (experts.gate_proj). Names: the index of gpt-oss-20b.
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
