@@ -82,62 +82,62 @@ ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, u
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
 
 struct PlanOptions {
-  uint32_t groups = 0;                   // 0 where the partition's file lists them
+  uint32_t groups = 0;                   // 0 if the partition's file lists them
   std::string partition = "contiguous";  // see ParsePartition in partition.h
   std::string overlay_file = "";         // "" for none
   bool uniform = true;
 
-  // What routers chose, and the files that it is from (for messages and records).
+  // What routers chose, and the files it came from (for messages and records).
   std::shared_ptr<const ExpertScores> scores = nullptr;
   std::vector<std::string> statistics_files = {};
   std::optional<ScoreBasis> score = std::nullopt;  // which score of the files
   // How many experts of a layer each node may pick from, the overlay's included.
   std::optional<uint32_t> eligible = std::nullopt;
   // Instead of `eligible`, for nodes that differ: rooms[group][i] is how many experts the group may
-  // hold in the i-th layer besides the overlay's. Such a plan is not filled up.
+  // hold in the i-th layer in addition to the overlay's. Such a plan is not filled up.
   std::vector<std::vector<uint32_t>> rooms = {};
   bool pin_super = true;      // Super Experts go to every node
-  std::string pin_file = "";  // more of them; "" for none
-  uint32_t held_out = 200;    // of a thousand sessions, kept for measuring
+  std::string pin_file = "";  // additional pins; "" for none
+  uint32_t held_out = 200;    // per thousand sessions, kept for measuring
   uint64_t seed = 0;
 };
 
 // Decides which group holds which expert. kInvalidArgument for more groups than experts, an id out
-// of range, an expert in two groups, a group with fewer eligible experts than top-k, and when top-k
-// is not known. kMismatch and kCorrupt for scores of another model or without sense.
+// of range, an expert in two groups, a group with fewer eligible experts than top-k, or an unknown
+// top-k. kMismatch and kCorrupt for scores of another model or meaningless scores.
 Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options);
 
-// Warns of what a user should know before terabytes are written: small groups, a remainder, fill,
-// routing groups that are cut.
+// Warns about what a user should know before terabytes are written: small groups, a remainder,
+// fill, routing groups that are cut.
 std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan);
 
-// Checks a plan that was read from a file for the rules that MakePlan promises. kCorrupt names the
+// Checks that a plan read from a file obeys the rules that MakePlan guarantees. kCorrupt names the
 // broken rule.
 Status CheckPlan(const std::string& where, const Plan& plan);
 
 // Writes "partition" and "overlays" as in plan.json and distribution.json.
 Json PartitionToJson(const Plan& plan);
 Json OverlaysToJson(const Plan& plan);
-// "stages"; an empty array where one machine runs all layers.
+// "stages"; an empty array if one machine runs all layers.
 Json StagesToJson(const Plan& plan);
 Json OverlayToJson(const OverlayPlan& overlay, const LayerCounts& layers);
-// Returns the minor version of the format that is needed for this: 1 for several overlays, a parent
-// or fill of an overlay, else 0.
+// Returns the minor version of the format that this requires: 1 for several overlays, or a parent
+// or fill of an overlay; otherwise 0.
 unsigned FormatMinorOf(const Plan& plan);
 // Reads both back; `layers` and `top_k` come from the model.
 Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
                           const std::map<uint32_t, uint32_t>& top_k);
-// Does the same without CheckPlan, but ids are still checked to be in range. A verifier needs it,
-// because it names every broken rule and not only the first.
+// Does the same without CheckPlan, but ids are still checked to be in range. A verifier needs this,
+// because it names every broken rule, not only the first.
 Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& document,
                                    const LayerCounts& layers,
                                    const std::map<uint32_t, uint32_t>& top_k);
 
 // Write and read plan.json: format, model version and family, partition, overlays. Reading refuses
-// a plan that was made for another model.
+// a plan made for another model.
 Json PlanToJson(const MoeModel& model, const Plan& plan);
-// Returns the text of plan.json after reading it back. kUnsupported, with the reader's reason, when
-// ReadPlanFile would refuse it or read another plan.
+// Returns the text of plan.json after reading it back. kUnsupported, with the reader's reason, if
+// ReadPlanFile would refuse it or read a different plan.
 Result<std::string> PlanText(const MoeModel& model, const Plan& plan);
 Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model);
 

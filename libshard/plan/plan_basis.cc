@@ -1,4 +1,5 @@
-// What a plan is made from besides the model: scores, pins, and how many experts a node may hold.
+// What a plan is made from in addition to the model: scores, pins, and how many experts a node may
+// hold.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,7 @@ std::string NameOfScores(const PlanOptions& options) {
   return options.statistics_files.empty() ? "statistics" : Join(options.statistics_files, ", ");
 }
 
-// The scores with layers for multi-token prediction added at 0: runtimes leave them out, and so no
+// The scores with layers for multi-token prediction added at 0: runtimes skip them, so no
 // statistics have them. Sets of such layers then follow the ids.
 ExpertScores WithLayers(const ExpertScores& scores, const std::vector<MoeLayerShape>& added) {
   ExpertScores out = scores;
@@ -120,7 +121,7 @@ uint32_t EqualPart(uint32_t expert_count, uint32_t groups) {
   return expert_count / groups + (expert_count % groups > 0 ? 1 : 0);
 }
 
-// Without --eligible a group holds as much as if the experts were divided among the groups.
+// Without --eligible a group holds as many experts as an equal share.
 uint32_t RoomOf(const PlanOptions& options, const Plan& plan, uint32_t layer) {
   const uint32_t expert_count = plan.layers.at(layer);
   const auto overlay = static_cast<uint32_t>(RoomOfOverlay(options, plan, layer));

@@ -57,7 +57,7 @@ Status CheckAllIds(const std::string& where, const Plan& plan) {
   return CheckIds(where + ": remainder", plan.remainder, plan.layers);
 }
 
-// Groups and remainder together must be all experts, and no expert may be in both.
+// Groups and remainder together must contain all experts, and no expert may be in both.
 Status CheckCoverage(const std::string& where, const Plan& plan) {
   const LayerExperts unowned = Unowned(plan);
   for (const auto& [layer, experts] : plan.layers) {

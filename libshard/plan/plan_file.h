@@ -1,4 +1,4 @@
-// Plan files where the model is not at hand.
+// Reads plan files without the model.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@ namespace moepack {
 inline constexpr const char* kPlanFormat = "moepack-plan";
 
 // Reads plan.json as ReadPlanFile does, but does not compare the model that it was made for.
-// `layers` and `top_k` are those of statistics or of a distribution; kCorrupt when the plan names
-// other layers. The document may be hostile.
+// `layers` and `top_k` come from statistics or a distribution; kCorrupt if the plan names other
+// layers. The document may be hostile.
 Result<Plan> PlanFileFromJson(const std::string& path, const Json& document,
                               const LayerCounts& layers, const std::map<uint32_t, uint32_t>& top_k);
 

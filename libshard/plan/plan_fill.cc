@@ -1,5 +1,5 @@
 // Gives all groups and layers the same number of experts, because stock llama.cpp reads a single
-// expert_count. Overlays are not looked at: a group must keep its bytes when the overlay changes.
+// expert_count. Overlays do not matter: a group must keep its bytes when the overlay changes.
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
@@ -8,8 +8,8 @@
 namespace moepack {
 namespace {
 
-// The experts that a group has in a layer. A partition by scores has filled in what its groups
-// share.
+// The experts that a group has in a layer. A partition by scores has already filled in what its
+// groups share.
 ExpertIds HeldIn(const GroupPlan& group, uint32_t layer) {
   return Union(IdsOf(group.owned, layer), IdsOf(group.fill, layer));
 }
@@ -38,9 +38,8 @@ Status CheckReachable(const Plan& plan, size_t target, const char* hint) {
   return Ok();
 }
 
-// Without statistics no expert is known to be better than another. The fill takes the ids that
-// follow the group's last own id, cyclically, which for contiguous runs are the neighbours of the
-// run.
+// Without statistics no expert is known to be better than another. The fill takes the ids after the
+// group's own last id, cyclically, which for contiguous runs are the neighbours of the run.
 ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, size_t target) {
   const uint32_t experts = plan.layers.at(layer);
   const ExpertIds& owned = IdsOf(group.owned, layer);

@@ -8,9 +8,8 @@
 //
 // plan.json may also have "expectation" (expectation.h), if the plan was made with statistics, and
 // "placement" (placement_json.cc), which distribution.json has in "routing", and "types"
-// (type_plan.h). Version 1.0 had at most one overlay, without parent and fill; plans that are no
-// more than that are still written as 1.0. Members that a later minor version may add are ignored
-// here.
+// (type_plan.h). Version 1.0 had at most one overlay, without parent and fill; plans that need no
+// more are still written as 1.0. Members that a later minor version may add are ignored here.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -86,7 +85,8 @@ Status ReadOverlayFill(const JsonFields& fields, const LayerCounts& layers, Over
   return Ok();
 }
 
-// Fill of no group is written as no fill, so that equal overlays have equal versions.
+// A fill that is empty for all groups is written as no fill, so that equal overlays have equal
+// versions.
 bool HasFill(const OverlayPlan& overlay) {
   return std::any_of(overlay.fill.begin(), overlay.fill.end(),
                      [](const LayerExperts& fill) { return CountIds(fill) > 0; });
@@ -116,7 +116,7 @@ Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
   return Ok();
 }
 
-// Returns only the last part of the path, because a plan must not tell where its author keeps
+// Returns only the last part of the path, because a plan must not reveal where its author keeps
 // files. The name is for people; bytes that are not UTF-8 are escaped as in \xff.
 std::string DirectoryName(const fs::path& root) {
   std::error_code ignored;
@@ -250,8 +250,8 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
 
 namespace {
 
-// Returns false when somebody has edited the groups of a plan whose scheme follows from their
-// number alone.
+// Returns false if somebody has edited the groups of a plan whose scheme follows from their number
+// alone.
 bool FollowsItsScheme(const Plan& plan) {
   const Result<PartitionChoice> scheme = ParsePartition(plan.scheme);
   if (!scheme || scheme->partition->by_scores) return true;

@@ -1,4 +1,4 @@
-// "stages" of plan.json, and of distribution.json, which carries it:
+// "stages" of plan.json, which distribution.json also has:
 //
 //   "stages": [{"layers": "0-15"}, {"layers": "16-31"}]
 #include <nlohmann/json.hpp>

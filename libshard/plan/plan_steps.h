@@ -17,17 +17,16 @@ struct PlanBasis {
   // Those of the options, with layers for multi-token prediction, which nothing measures, at 0.
   std::shared_ptr<const ExpertScores> scores;
   SessionSplit split;
-  LayerExperts pinned;  // held by every group, and not in the overlay
+  LayerExperts pinned;  // held by every group and not in the overlay
 };
-// Checks that the scores are of this model and say something about each of its layers, splits their
-// sessions, and reads what is to be pinned. REQUIRES: layers, top_k and overlay of the plan are
-// set.
+// Checks that the scores are for this model and say something about each of its layers, splits
+// their sessions, and reads what to pin. REQUIRES: layers, top_k and overlay of the plan are set.
 Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, const Plan& plan);
-// kInvalidArgument for options.eligible that some layer cannot reach, where all layers are to have
-// as many.
+// kInvalidArgument for options.eligible that some layer cannot reach, if all layers must have
+// equally many.
 Status CheckEligible(const PlanOptions& options, const Plan& plan, bool by_scores);
-// rooms[group][layer] as in PartitionInput: options.rooms, or the number of options.eligible for
-// all, or an equal part.
+// rooms[group][layer] as in PartitionInput: options.rooms, or options.eligible for all, or an equal
+// share.
 std::vector<std::vector<uint32_t>> RoomsOf(const PlanOptions& options, const Plan& plan);
 
 // Cuts ids into runs whose lengths differ by at most one, the longer ones first, and returns the
@@ -38,40 +37,40 @@ uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group);
 // layers, top_k and overlays of the plan are set.
 Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan& plan);
 // Adds to groups[].fill so that all groups hold as many experts of every layer as the largest one,
-// or `least` if that is more. Overlays do not matter for it.
+// or `least` if that is more. Overlays do not matter for this.
 Status FillUniformly(Plan& plan, size_t least = 0);
 
-// The experts of the current overlay; none without one.
+// The experts of the current overlay; empty without one.
 const LayerExperts& OverlayExperts(const Plan& plan);
-// What the current overlay takes of every node's room: as much in every layer where counts are
-// equal, because nodes are filled up to the layer that has most of it.
+// How much of every node's room the current overlay takes: equally much in every layer if counts
+// are equal, because nodes are filled up to the layer in which it has the most.
 size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t layer);
 
 // True if, with every overlay, all eligible counts are equal.
 bool IsUniform(const Plan& plan);
-// The overlays of the plan; where it has none, null, for the groups alone.
+// The overlays of the plan; if it has none, a single null, for the groups alone.
 std::vector<const OverlayPlan*> OverlaysOf(const Plan& plan);
 // Returns the experts of every layer that no group owns.
 LayerExperts Unowned(const Plan& plan);
-// Refuses unknown keys in files that users write by hand, where they are typing mistakes. kCorrupt
-// names the key.
+// Refuses unknown keys in files that users write by hand, because there they are typing mistakes.
+// kCorrupt names the key.
 Status CheckMembers(const std::string& where, const Json& value,
                     const std::vector<std::string>& allowed);
 Status CheckObject(const std::string& where, const Json& value);
 
-// These rules hold for any plan; kCorrupt names the one that is broken. Called before a plan is
-// read, because reading expands "*" once per group.
+// These rules hold for any plan; kCorrupt names the broken one. Called before a plan is read,
+// because reading expands "*" once per group.
 Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups);
 Status CheckOneOwner(const std::string& where, const Plan& plan);
 Status CheckEligibleCounts(const std::string& where, const Plan& plan);
 
-// Read and check "stages" of plan.json; none is no error. Ranges of layers follow each other from
-// layer 0 and reach the last layer with experts.
+// Read and check "stages" of plan.json, which may be absent. The ranges of layers are consecutive,
+// start at layer 0 and reach the last layer with experts.
 Status ReadStages(const std::string& path, const JsonFields& fields, Plan& plan);
 Status CheckStages(const std::string& where, const Plan& plan);
 
-// Turns kCorrupt into kInvalidArgument, because options that do not fit the model are a mistake of
-// the user and not a corrupt file.
+// Turns kCorrupt into kInvalidArgument, because options that do not fit the model are the user's
+// mistake, not a corrupt file.
 template <class T>
 Result<T> AsUserMistake(Result<T> result) {
   if (result) return result;

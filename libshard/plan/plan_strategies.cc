@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-// `rooms` leaves out the overlay, which every node holds besides.
+// `rooms` does not include the overlay, which every node holds in addition.
 Status CheckRoom(const PartitionInput& input, const Plan& plan, size_t group) {
   size_t index = 0;
   for (const auto& [layer, expert_count] : plan.layers) {
@@ -48,7 +48,8 @@ StrategyInput InputFor(const PartitionInput& input, const Plan& plan) {
   return out;
 }
 
-// uses[group][offset + expert]: how much the sessions that find most in the group use the expert.
+// uses[group][offset + expert]: how much the expert is used by the sessions for which the group
+// captures most.
 Result<std::vector<std::vector<double>>> UsesByGroup(const SessionShares& shares,
                                                      const HeldSets& held) {
   SHARD_TRY(const std::vector<double> captures, CaptureBySessionAndGroup(shares, held));
@@ -82,7 +83,7 @@ std::optional<size_t> OwnerOf(uint32_t id, size_t layer, const HeldSets& held, c
 
 void AddLayer(const SessionShares& shares, size_t index, uint32_t layer, const HeldSets& held,
               const std::vector<std::vector<double>>& uses, Plan& plan) {
-  // Where no group differs, sessions could go to any.
+  // If all groups hold the same, sessions could go to any of them.
   const bool same = AllHoldTheSame(held, index);
   std::vector<size_t> owned(held.size());
   for (uint32_t id = 0; id < shares.expert_count(index); ++id) {

@@ -1,4 +1,4 @@
-// Partitions that decide from scores: what a strategy wants held becomes groups with owners.
+// Partitions that decide from scores: the sets chosen by a strategy become groups with owners.
 // Private to libshard/plan/.
 #pragma once
 
@@ -10,9 +10,10 @@ namespace moepack {
 
 using Strategy = Result<HeldSets> (*)(const StrategyInput& input);
 
-// Sets groups and remainder of the plan. Of the groups that hold an expert, that one owns it whose
-// sessions use it most; of equal ones that which owns fewest in the layer so far, then the lowest.
-// For the others it is fill. kInvalidArgument where a group has no room for top-k and the pinned.
+// Sets groups and remainder of the plan. Among the groups that hold an expert, the one whose
+// sessions use it most owns it; if several are equal, the one that owns the fewest in the layer so
+// far, then the lowest. For the others it is fill. kInvalidArgument if a group has no room for
+// top-k and the pinned experts.
 Status MakeByStrategy(Strategy strategy, const PartitionInput& input, Plan& plan);
 
 // A row of the table of partitions.

@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-// Below these shares published splits lost quality; they are signs to measure, not limits.
+// Published splits lost quality below these shares; they are a reason to measure, not limits.
 constexpr uint64_t kMinShare = 4;         // a quarter of the experts
 constexpr uint64_t kMinTopKMultiple = 8;  // times the experts per token
 
@@ -69,7 +69,7 @@ void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
       Cat("remainder: ", FormatCount(lost), " experts in ", layers, " layers are on no node"));
 }
 
-// What the overlay's bundle holds for its groups besides the overlay's experts.
+// What the overlay's bundle holds for its groups in addition to the overlay's experts.
 LayerExperts FillIn(const OverlayPlan& overlay) {
   LayerExperts fill = HeldBy(overlay);
   for (auto& [layer, ids] : fill) ids = Difference(ids, IdsOf(overlay.experts, layer));
@@ -77,7 +77,7 @@ LayerExperts FillIn(const OverlayPlan& overlay) {
 }
 
 void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
-  if (DecidesFromScores(plan.scheme)) return;  // groups share experts on purpose
+  if (DecidesFromScores(plan.scheme)) return;  // groups share experts intentionally
   uint64_t experts = 0, bytes = 0;
   const auto add = [&](const LayerExperts& fill) {
     for (const MoeLayer& layer : model.layers()) {
@@ -96,7 +96,7 @@ void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>&
                     " experts", cost, "; --no-uniform leaves them out"));
 }
 
-// Nodes that no session would choose. With fewer sessions than nodes some are idle anyway.
+// Finds nodes that no session would choose. With fewer sessions than nodes, some are idle anyway.
 void WarnIdle(const Plan& plan, std::vector<std::string>& out) {
   const PlanExpectation& expected = *plan.expectation;
   if (expected.overall.sessions < plan.groups.size()) return;
@@ -128,7 +128,7 @@ void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
                     " with the same experts on every node; --partition same needs no placement"));
 }
 
-// True when some node would have different numbers of eligible experts in its layers.
+// True if some node would have different numbers of eligible experts in its layers.
 bool LayersOfANodeDiffer(const Plan& plan) {
   const uint32_t first = plan.layers.begin()->first;
   for (size_t group = 0; group < plan.groups.size(); ++group) {

@@ -13,12 +13,12 @@ constexpr uint64_t kMaxBitSteps = 2'000'000;
 // From one corner of an item's hull to the next.
 struct BitStep {
   size_t item = 0, to = 0;
-  uint64_t bytes = 0;  // more than before
-  double saved = 0;    // less damage, above 0
+  uint64_t bytes = 0;  // additional bytes
+  double saved = 0;    // reduction of damage, above 0
   double per_byte() const { return saved / static_cast<double>(bytes); }
 };
 
-// The choices of the lower convex hull of (bytes, damage), by ascending bytes and falling damage.
+// The choices on the lower convex hull of (bytes, damage), by ascending bytes and falling damage.
 std::vector<size_t> HullOf(const BitItem& item) {
   std::vector<size_t> order(item.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -91,7 +91,7 @@ class BitSpending {
     return Ok();
   }
 
-  // Takes what fits. The first step that does not fit sets the price of a byte.
+  // Takes the steps that fit. The first step that does not fit sets the price of a byte.
   void TakeSteps() {
     std::vector<bool> blocked(items_.size());
     for (const BitStep& step : steps_) {
@@ -121,8 +121,8 @@ class BitSpending {
       least_.push_back(least);
     }
     for (size_t i = 0; i < items_.size(); ++i) core_.push_back(CoreOf(i));
-    // Items with one choice left come first; then those whose second choice costs most, because
-    // they end a search soonest.
+    // Items with only one choice left come first; then those whose second choice costs most,
+    // because they end a search soonest.
     for (size_t i = 0; i < items_.size(); ++i) order_.push_back(i);
     std::stable_sort(order_.begin(), order_.end(),
                      [&](size_t a, size_t b) { return SecondExcess(a) > SecondExcess(b); });
@@ -146,7 +146,7 @@ class BitSpending {
     return each.damage + price_ * static_cast<double>(each.bytes) - least_[item];
   }
 
-  // The choices that a better plan may have, those that cost least first.
+  // The choices that a better plan may have, the cheapest first.
   std::vector<Candidate> CoreOf(size_t item) const {
     std::vector<Candidate> core;
     for (size_t c = 0; c < items_[item].size(); ++c) {
@@ -193,7 +193,7 @@ class BitSpending {
   std::vector<double> least_;
   std::vector<std::vector<Candidate>> core_;
   std::vector<size_t> order_;
-  std::vector<uint64_t> smallest_;  // bytes of the items from a place on
+  std::vector<uint64_t> smallest_;  // total bytes of the items from a position on
   uint64_t searched_ = 0;
   bool exhausted_ = false;
 };

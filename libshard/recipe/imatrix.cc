@@ -13,7 +13,7 @@
 namespace moepack {
 namespace {
 
-// llama-quantize keeps this many bytes of a text in a key (`val_str[128]` of
+// llama-quantize stores at most this many bytes of text in a key (`val_str[128]` of
 // llama_model_kv_override in llama.h, with its zero byte).
 constexpr size_t kMaxNote = 127;
 
@@ -49,7 +49,7 @@ Means MeansOf(const ImatrixEntry& entry, GgufTensor& tensor) {
     if (count > 0) {
       for (float& value : row) value /= count;
     }
-    // The legacy format has one count for all experts and ones for those without data.
+    // The legacy format has a single count for all experts, and ones for those without data.
     const bool placeholder = entry.counts.size() == 1 && tensor.expert_count > 0 &&
                              std::all_of(row.begin(), row.end(), [](float x) { return x == 1; });
     means.seen[slice] = count > 0 && !placeholder;
@@ -57,7 +57,7 @@ Means MeansOf(const ImatrixEntry& entry, GgufTensor& tensor) {
   return means;
 }
 
-// Returns the other one of a layer's gate and up, which have the same inputs; "" for other tensors.
+// Returns the other of a layer's gate and up, which have the same inputs; "" for other tensors.
 std::string SiblingOf(const std::string& name) {
   constexpr std::string_view kGate = "ffn_gate_exps", kUp = "ffn_up_exps";
   const size_t gate = name.find(kGate), up = name.find(kUp);
@@ -105,8 +105,8 @@ class Applier {
     if (tensor.name != "token_embd.weight") {
       return Error{Code::kMismatch, message, "use an importance matrix made from this model"};
     }
-    // The embedding is a look-up and not a product, so what was measured for it means nothing.
-    // llama-quantize ignores it too.
+    // The embedding is a look-up and not a product, so measurements for it are meaningless.
+    // llama-quantize ignores them, too.
     model_.warnings.push_back(message + "; quantized without importance");
     return Ok();
   }
@@ -134,8 +134,8 @@ class Applier {
     if (from.empty()) means.values.clear();
   }
 
-  // Returns whether a row was taken. Only measured rows of the sibling are taken, not those that it
-  // was given itself.
+  // Returns whether a row was taken. Only measured rows of the sibling are taken, not those it was
+  // given itself.
   bool TakeSibling(Means& means, std::vector<bool>& have) {
     const auto found = index_.find(SiblingOf(means.tensor->name));
     if (found == index_.end()) return false;
@@ -151,8 +151,8 @@ class Applier {
     return taken;
   }
 
-  // Fills the remaining slices with the mean of the rows that are there, and returns whether any
-  // was filled.
+  // Fills the remaining slices with the mean of the existing rows, and returns whether any was
+  // filled.
   static bool TakeMean(Means& means, const std::vector<bool>& have) {
     const auto count = std::count(have.begin(), have.end(), true);
     if (count == 0 || count == std::ssize(have)) return false;

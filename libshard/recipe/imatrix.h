@@ -27,21 +27,21 @@ struct Imatrix {
   std::string sha256;
   std::vector<std::string> datasets;
   uint32_t chunks = 0, chunk_tokens = 0;
-  // Of the model that was measured, as ModelIdentity::router_digest; "" where the file does not
-  // say, as those of llama-imatrix do not.
+  // The router digest of the measured model, as in ModelIdentity; "" if the file does not have it,
+  // like those of llama-imatrix.
   std::string router_digest;
   std::map<std::string, ImatrixEntry, std::less<>> entries;  // by GGUF tensor name
 };
 
-// Reads either format; the magic tells which. The file may be hostile.
+// Reads either format; the magic decides which. The file may be hostile.
 Result<Imatrix> ReadImatrix(const std::string& path);
 
 // Writes the GGUF form, which llama-quantize reads: entries, datasets, chunks, and the digest if
-// there is one. `file` and `sha256` are not looked at. kCorrupt for what ReadImatrix would refuse,
-// with the name of the entry, and before anything is written.
+// there is one. `file` and `sha256` are not used. What ReadImatrix would refuse is kCorrupt, with
+// the name of the entry, before anything is written.
 Status WriteImatrix(const std::string& path, const Imatrix& imatrix);
 
-// A tensor some of whose experts the calibration text did not reach.
+// A tensor with experts that the calibration text did not reach.
 struct ImatrixCoverage {
   std::string tensor;
   std::optional<uint32_t> layer;
@@ -51,17 +51,17 @@ struct ImatrixCoverage {
 };
 
 struct ImatrixUse {
-  std::vector<ImatrixCoverage> coverage;  // of tensors with missing experts, in their order
+  std::vector<ImatrixCoverage> coverage;  // tensors with missing experts, in tensor order
   size_t used = 0;                        // tensors that got importance
-  std::vector<std::string> unknown;       // entries that name no tensor of the model
+  std::vector<std::string> unknown;       // entries that do not name a tensor of the model
 };
 
 // Sets `importance` of every tensor that has an entry and may change its type. Importance is the
 // mean square of each input, with one row per expert (or per matrix of another three-dimensional
-// weight, such as MLA's attn_k_b). An expert without data takes the row of its sibling, because
-// gate and up share their input, or else the mean of the tensor's other experts; a tensor without
+// weight, such as MLA's attn_k_b). An expert without data gets the row of its sibling, because gate
+// and up share their input, or otherwise the mean of the tensor's other experts; a tensor without
 // any data gets no importance. An entry whose length does not fit its tensor is kMismatch, except
-// for token_embd.weight, where it is a warning of the model.
+// for token_embd.weight, where it becomes a warning.
 Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model);
 
 // Sets the keys quantize.imatrix.* as llama-quantize does.

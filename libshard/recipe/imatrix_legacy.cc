@@ -77,7 +77,7 @@ class LegacyReader {
     entry.sums.resize(values);
     std::memcpy(entry.sums.data(), rest_.data(), values * sizeof(float));
     rest_ = rest_.subspan(values * sizeof(float));
-    // Zero calls: the values are taken as they are.
+    // Zero calls: the values are used as they are.
     entry.counts = {calls == 0 ? 1.0F : static_cast<float>(calls)};
     return Ok();
   }

@@ -29,7 +29,7 @@ std::string_view AsText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads a number that fits the u32 key that llama-quantize makes of it.
+// Reads a number that must fit the u32 key that llama-quantize writes for it.
 Result<uint32_t> RequireU32(const std::string& path, const GgufMetadata& metadata,
                             std::string_view key) {
   const auto number = metadata.Uint(key);
@@ -130,7 +130,7 @@ Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte>
   if (imatrix.entries.empty()) return Corrupt(path, "expected an entry per weight, found none");
   for (const auto& [name, entry] : imatrix.entries)
     SHARD_CHECK(CheckImatrixEntry(path, name, entry));
-  // llama-quantize reads counts as whole numbers, and the means have to be the same.
+  // llama-quantize reads counts as whole numbers, and the means must be the same.
   for (auto& [name, entry] : imatrix.entries) {
     for (float& count : entry.counts) count = std::round(count);
   }

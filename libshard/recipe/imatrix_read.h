@@ -21,14 +21,14 @@ Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte>
 // the number of calls, with ones for experts without data. Entries are not checked further.
 Result<Imatrix> ParseLegacyImatrix(const std::string& path, std::span<const std::byte> file);
 
-// Names of the two tensors of an entry, behind the name of the weight.
+// The names of the two tensors of an entry, after the name of the weight.
 inline constexpr std::string_view kImatrixSums = ".in_sum2", kImatrixCounts = ".counts";
-// The router digest that ours have; llama.cpp passes over keys that it does not know. "" where
-// there is none. kCorrupt for anything else than a digest.
+// The router digest in our files; llama.cpp ignores keys that it does not know. "" if there is
+// none. kCorrupt for anything but a digest.
 inline constexpr std::string_view kImatrixRouters = "moepack.router_digest";
 Result<std::string> ImatrixRouters(const std::string& path, const GgufMetadata& metadata);
 
-// What ParseImatrix checks of an entry.
+// The checks that ParseImatrix makes on an entry.
 Status CheckImatrixEntry(const std::string& path, const std::string& name,
                          const ImatrixEntry& entry);
 

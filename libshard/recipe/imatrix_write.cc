@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// `rows` is the number of experts, or 1; llama-imatrix writes that dimension too.
+// `rows` is the number of experts, or 1; llama-imatrix writes that dimension, too.
 TensorEntry EntryOf(const std::string& name, uint64_t values, uint64_t rows) {
   TensorEntry entry;
   entry.name = name;

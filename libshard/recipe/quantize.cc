@@ -13,7 +13,7 @@
 namespace moepack {
 namespace {
 
-// Joins fallbacks of one kind in one note with a count, instead of one note per layer.
+// Joins fallbacks of one kind in a single note with a count, instead of one note per layer.
 void NoteFallbacks(const RecipeResult& recipe, std::vector<std::string>& notes) {
   std::map<std::string, std::vector<std::string>> tensors_of;
   for (const RecipeResult::Fallback& fallback : recipe.fallbacks) {

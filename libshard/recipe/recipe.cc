@@ -14,7 +14,7 @@
 namespace moepack {
 namespace {
 
-// What decides where no override does: a profile, --pure, or a recipe of llama-quantize.
+// What decides if no override does: a profile, --pure, or a recipe of llama-quantize.
 class Base {
  public:
   static Result<Base> Make(const RecipeOptions& options, const GgufModel& model) {
@@ -36,7 +36,7 @@ class Base {
     return base;
   }
 
-  // general.file_type; none stands for that of the most frequent type.
+  // general.file_type; no value means that of the most frequent type.
   std::optional<uint32_t> file_type() const { return file_type_; }
 
   // REQUIRES: MayChange(tensor), tensors in LlamaOrder.
@@ -46,7 +46,7 @@ class Base {
     }
     if (pure_ != nullptr) return TypeChoice{"--pure", "", pure_};
     SHARD_TRY(const LlamaChoice choice, rules_->Choose(tensor));
-    // llama.cpp's convert_hf_to_gguf.py also keeps MXFP4 weights as they are in a file of a
+    // llama.cpp's convert_hf_to_gguf.py also keeps MXFP4 weights unchanged in a file of a
     // floating-point type.
     const bool keep =
         !IsQuantized(*choice.type) && tensor.stored->name == "mxfp4" && !allow_requantize;
@@ -77,8 +77,8 @@ const quant::Format* Fit(const GgufTensor& tensor, const quant::Format* wanted,
   return type;
 }
 
-// Chooses the type of one tensor. Overrides are asked first even where the tensor keeps its type,
-// so that a rule that names its present type counts as used.
+// Chooses the type of one tensor. Overrides come first even if the tensor keeps its type, so that a
+// rule that names its present type counts as used.
 Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& tensor, Base& base,
                               TypeOverrides& overrides) {
   SHARD_TRY(const TypeOverride* rule, overrides.Find(tensor));
@@ -88,7 +88,7 @@ Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& te
   return base.Choose(tensor, options.allow_requantize);
 }
 
-// Experts of the overlay get the type of --overlay-type, unless a regular expression decides about
+// Experts of the overlay get the type of --overlay-type, unless a regular expression decides on
 // them.
 Status ChooseOverlayTypes(const std::string& name, const GgufModel& model, TypeOverrides& overrides,
                           RecipeResult& result) {
@@ -128,7 +128,7 @@ Result<std::optional<uint32_t>> ChooseTypes(const RecipeOptions& options, GgufMo
   return base.file_type();
 }
 
-// Checks that what is stored can become `type`.
+// Checks that the stored data can become `type`.
 Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool allow_requantize) {
   if (type == nullptr || type == tensor.stored) return Ok();
   const std::string where = Cat("tensor ", Quoted(tensor.name));
@@ -149,8 +149,8 @@ Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool all
                Cat(where, ": expected a type that this version can encode, found ", type->name)};
 }
 
-// Refuses what llama-quantize refuses: types of so few bits that, without importance, what comes
-// out is useless. `recipe` may be null.
+// Refuses what llama-quantize refuses: types with so few bits that the result is useless without
+// importance. `recipe` may be null.
 Status CheckImportance(const GgufTensor& tensor, const quant::Format* type, const std::string& rule,
                        const Recipe* recipe) {
   if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
@@ -168,7 +168,7 @@ Status CheckImportance(const GgufTensor& tensor, const quant::Format* type, cons
       "more bits"};
 }
 
-// Returns the file type of the type that holds most of the values that a recipe may change.
+// Returns the file type of the type that most of the values that a recipe may change have.
 uint32_t MostFrequentFileType(const GgufModel& model) {
   std::map<std::string_view, uint64_t> values;
   const quant::Format* most = KnownType("f32");
@@ -185,7 +185,7 @@ bool KeepsAllTypes(const GgufModel& model) {
                      [](const GgufTensor& tensor) { return tensor.type == tensor.stored; });
 }
 
-// If no type was changed, the source's own file type still describes them.
+// If no type was changed, the source's own file type still describes the file.
 uint32_t FileTypeFor(const GgufModel& model) {
   const auto own = model.metadata.Uint("general.file_type");
   if (own && *own <= INT32_MAX && KeepsAllTypes(model)) return static_cast<uint32_t>(*own);

@@ -11,15 +11,15 @@
 namespace moepack {
 
 struct RecipeOptions {
-  std::string recipe;  // a name of AllRecipes(), "" with `pure`
-  std::string pure;    // one type for every 2-D and packed tensor, "" for none
+  std::string recipe;  // a name of AllRecipes(); "" with `pure`
+  std::string pure;    // one type for every 2-D and packed tensor; "" for none
   std::string trunk_type, experts_type, overlay_type;  // overrides by part, "" for none
   std::string output_type, embedding_type;             // output.weight, token_embd.weight
   std::vector<std::string>
       tensor_types;  // "REGEX=TYPE", several joined by commas or newlines, # comments
   bool allow_requantize = false;
-  // Keeps the source's numbers where they fit into the chosen type unchanged (int4 in q4_0, MXFP4
-  // in mxfp4). When false, they are decoded and encoded like all others.
+  // Keeps the source's numbers if they fit in the chosen type unchanged (int4 in q4_0, MXFP4 in
+  // mxfp4). If false, they are decoded and encoded like all others.
   bool repack = true;
 };
 
@@ -36,7 +36,7 @@ struct RecipeResult {
     std::string tensor, wanted, got, reason;
   };
   std::vector<Fallback> fallbacks;
-  std::vector<TypeChoice> choices;  // same order as the tensors
+  std::vector<TypeChoice> choices;  // in the same order as the tensors
   std::vector<const quant::Format*>
       overlay_types;  // in the order of the tensors; null: the same type as the tensor
 };
@@ -45,8 +45,8 @@ struct RecipeResult {
 // rules count layers and experts of the whole model, so call it before anything is cut. Returns
 // kInvalidArgument for an unknown recipe or type, a bad regular expression, or an override that
 // matches nothing; kUnsupported for a recipe of llama-quantize that this version lacks, a source
-// that is quantized already (without allow_requantize) or cannot be decoded, and names that a
-// recipe's rules cannot read.
+// that is already quantized (without allow_requantize) or cannot be decoded, and names that a
+// recipe's rules cannot parse.
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model);
 
 }  // namespace moepack

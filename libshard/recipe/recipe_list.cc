@@ -9,13 +9,13 @@ namespace moepack {
 namespace {
 
 constexpr ProfileTypes kExact = {};
-// Routed experts are nearly all of the bytes and the least sensitive; of their matrices `down`
+// Routed experts are nearly all of the bytes and the least sensitive; among their matrices `down`
 // needs the most care. docs/quantization.md gives the bits per weight.
 constexpr ProfileTypes kHigh = {"q8_0", "q8_0", "q5_K", "q6_K"};
 constexpr ProfileTypes kBalanced = {"q8_0", "q8_0", "q4_K", "q5_K"};
 constexpr ProfileTypes kCompact = {"q8_0", "q6_K", "q3_K", "iq4_xs"};
 
-// The numbers are llama_ftype of llama.cpp's include/llama.h, the rules those of its
+// The numbers are llama_ftype of llama.cpp's include/llama.h, and the rules are those of its
 // src/llama-quant.cpp, v0.5.0.
 using enum RuleCase;
 constexpr std::array kRecipes = {
@@ -242,7 +242,7 @@ constexpr std::array kRecipes = {
 // Recipes that llama-quantize has and this version does not.
 constexpr std::array<std::string_view, 2> kLaterRecipes = {"Q1_0", "Q2_0"};
 
-// llama_ftype of a type that no recipe of llama-quantize makes.
+// A type that llama_ftype has but no recipe of llama-quantize produces.
 constexpr std::string_view kTypeWithoutRecipe = "nvfp4";
 constexpr uint32_t kFileTypeOfNvfp4 = 39;
 
@@ -284,8 +284,8 @@ Result<const Recipe*> RequireRecipe(std::string_view name) {
   return recipe;
 }
 
-// Takes the recipe whose base is the type; where it comes in S, M and L, the one that the short
-// name means.
+// Uses the recipe whose base is the type; if it comes in S, M and L, the one that the short name
+// means.
 uint32_t FileTypeOf(const quant::Format& type) {
   if (type.name == kTypeWithoutRecipe) return kFileTypeOfNvfp4;
   const Recipe* typical = nullptr;

@@ -11,7 +11,7 @@
 
 namespace moepack {
 
-// Where a rule of llama-quantize holds, for matrix i of n (as docs/quantization.md counts them).
+// Where a rule of llama-quantize applies, for matrix i of n (as docs/quantization.md counts them).
 enum class RuleCase : uint8_t {
   kNowhere,
   kEverywhere,
@@ -22,11 +22,11 @@ enum class RuleCase : uint8_t {
   kFirstFour,                // i < 4
   kFirstSixteenth,           // i < n/16
   kFirstEighth,              // i < n/8
-  kFirstEighthImportance,    // that, with an importance matrix
-  kFirstEighthNoImportance,  // that, without one
+  kFirstEighthImportance,    // kFirstEighth, with an importance matrix
+  kFirstEighthNoImportance,  // kFirstEighth, without one
   kEndsAndEveryThird,        // the eighths at both ends, every third between
   kFirstEighthOrMixtral,     // i < n/8; with eight experts kEndsAndEveryThird
-  kMiddle,                   // what is between the eighths at both ends
+  kMiddle,                   // everything between the eighths at both ends
 };
 
 // Names of types; "" is the base type.
@@ -43,36 +43,36 @@ struct ProfileTypes {
   std::string_view gate_up = {}, down = {};  // routed experts
 };
 
-// One row per recipe; nothing else in the code knows recipes.
+// One row per recipe; no other code knows recipes.
 struct Recipe {
   std::string_view name = {};  // "Q4_K_M", "balanced"
-  // the short name, "Q4_K", where one of several sizes (S, M, L) is meant
+  // the short name, "Q4_K", of one of several sizes (S, M, L)
   std::string_view alias = {};
-  std::string_view base = {};  // Format name of the base type, "" for a profile
-  // general.file_type; none: that of the most frequent type
+  std::string_view base = {};  // Format name of the base type; "" for a profile
+  // general.file_type; no value: that of the most frequent type
   std::optional<uint32_t> file_type = {};
   std::string_view summary = {};                            // one line for the help
   RecipeRule value = {}, attention_output = {}, down = {};  // by category of matrix
   RecipeRule key = {}, query = {}, gate_up = {};
-  // in place of those above when there is no importance matrix
+  // instead of those above if there is no importance matrix
   std::optional<RecipeRule> value_plain = {}, down_plain = {};
   std::string_view output = "q6_K";  // of the output matrix
-  std::string_view embedding = {};   // of an embedding that is not the output too
-  // llama-quantize has rules of their own for the recipes of less than three bits: value and key
-  // matrices of Mixtral get q4_K, 70B is no exception, down matrices are always counted.
+  std::string_view embedding = {};   // of an embedding that is not also the output
+  // llama-quantize has special rules for recipes of less than three bits: value and key matrices of
+  // Mixtral get q4_K, 70B is not an exception, down matrices are always counted.
   bool below_three_bits = false;
-  // llama-quantize refuses to make the base type without importance, though it could: of matrices
-  // other than output and embedding.
+  // llama-quantize refuses to make the base type without importance, although it could; for
+  // matrices other than output and embedding.
   bool base_needs_importance = false;
-  std::string_view not_stacked = {};  // type of matrices outside of experts, "" for the rules above
+  std::string_view not_stacked = {};  // type of matrices outside experts; "" for the rules above
   const ProfileTypes* profile = nullptr;
 };
 // All recipes: the file types of llama-quantize that this version encodes, then profiles.
 std::span<const Recipe> AllRecipes();
-// Finds a recipe by name or alias, in any case; null when unknown.
+// Finds a recipe by name or alias, ignoring case; null if unknown.
 const Recipe* FindRecipe(std::string_view name);
-// The same with an error: kUnsupported for recipes of llama-quantize that this version lacks, else
-// kInvalidArgument with the list.
+// The same with an error: kUnsupported for recipes of llama-quantize that this version lacks,
+// otherwise kInvalidArgument with the list.
 Result<const Recipe*> RequireRecipe(std::string_view name);
 
 // general.file_type of a model that is mostly `type`; for a type without a number, that of F32.

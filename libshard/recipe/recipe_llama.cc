@@ -21,8 +21,8 @@ std::string_view CategoryName(Category category) {
   return kNames[static_cast<size_t>(category)];
 }
 
-// The first piece that a name contains decides its category. Everything that holds attention values
-// counts as values, including fused query-key-value matrices and MLA's key-value expansion.
+// The first piece that a name contains determines its category. Everything that holds attention
+// values counts as values, including fused query-key-value matrices and MLA's key-value expansion.
 struct Piece {
   std::string_view text;
   Category category;
@@ -48,7 +48,7 @@ Category CategoryOf(std::string_view name) {
   return found == kPieces.end() ? Category::kOther : found->category;
 }
 
-// N of "blk.N."; no value when the name does not start like that.
+// N of "blk.N."; no value if the name does not start like that.
 std::optional<uint64_t> LayerOf(std::string_view name) {
   constexpr std::string_view kBlock = "blk.";
   if (!name.starts_with(kBlock)) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<uint64_t> LayerOf(std::string_view name) {
   return ParseUint(name.substr(0, end));
 }
 
-// Whether a rule holds for matrix `i` of `n`.
+// Whether a rule applies to matrix `i` of `n`.
 bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
   const bool first_eighth = i < n / 8, last_eighth = i >= 7 * n / 8;
   const bool ends_and_every_third = first_eighth || last_eighth || (i - n / 8) % 3 == 2;
@@ -112,7 +112,7 @@ std::vector<size_t> LlamaOrder(const std::vector<GgufTensor>& tensors) {
   for (const GgufTensor& tensor : tensors) layers.push_back(LayerOf(tensor.name));
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // std::nullopt compares as less than any layer, which puts tensors outside of blocks first.
+  // std::nullopt compares as less than any layer, which puts tensors outside blocks first.
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::tie(layers[a], tensors[a].name) < std::tie(layers[b], tensors[b].name);
   });
@@ -210,7 +210,7 @@ std::string_view LlamaRules::ValueType() {
   const RecipeRule& rule = RuleFor(recipe_.value, recipe_.value_plain);
   const std::string_view type = TypeBy(rule, i, facts_.v_tensors);
   if (recipe_.below_three_bits) return type;
-  // llama-quantize takes a model of eight experts for Mixtral, whose value matrices are small
+  // llama-quantize assumes that a model of eight experts is Mixtral, whose value matrices are small
   // enough to keep at 8 bits.
   if (facts_.expert_count == 8) return "q8_0";
   return facts_.llama_70b && (type == "q3_K" || type == "q4_K") ? "q5_K" : type;
@@ -222,8 +222,7 @@ const RecipeRule& LlamaRules::RuleFor(const RecipeRule& rule,
 }
 
 // Dense models are counted tensor by tensor. With experts, llama-quantize reads the layer from the
-// name, because matrices of experts need not follow each other (layer_info in
-// src/llama-quant.cpp).
+// name, because matrices of experts need not be consecutive (layer_info in src/llama-quant.cpp).
 uint64_t LlamaRules::LayerFor(const GgufTensor& tensor, uint64_t& seen) const {
   const uint64_t counted = seen++;
   const bool by_name = facts_.expert_count > 1 && !recipe_.below_three_bits;

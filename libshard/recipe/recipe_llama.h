@@ -1,5 +1,5 @@
 // How llama-quantize chooses the type of every tensor: by the rules in the rows of AllRecipes(),
-// and by rules that hold for all recipes. Source: llama.cpp v0.5.0, src/llama-quant.cpp;
+// and by rules that apply to all recipes. Source: llama.cpp v0.5.0, src/llama-quant.cpp;
 // docs/quantization.md has them as tables.
 #pragma once
 
@@ -16,19 +16,19 @@
 
 namespace moepack {
 
-// Returns the indices of the tensors in the order in which the rules count them: tensors outside of
+// Returns the indices of the tensors in the order in which the rules count them: tensors outside
 // blocks first, then block by block, and by name within a block. llama-quantize sorts its map of
 // tensors like this (weight_name_comparer).
 std::vector<size_t> LlamaOrder(const std::vector<GgufTensor>& tensors);
 
-bool IsOutput(std::string_view name);     // the matrix behind the logits
+bool IsOutput(std::string_view name);     // the matrix that produces the logits
 bool IsEmbedding(std::string_view name);  // tables of token embeddings
 // True for a model without an output matrix, which uses its embedding as one.
 bool IsTied(const GgufModel& model);
 
-// What the rules look at besides the tensor itself.
+// What the rules depend on besides the tensor itself.
 struct LlamaFacts {
-  uint64_t layers = 0;        // block_count, blocks for multi-token prediction included
+  uint64_t layers = 0;        // block_count, including blocks for multi-token prediction
   uint64_t expert_count = 1;  // per layer of the whole model
   uint64_t gqa = 0;           // query heads per key-value head of layer 0
   uint64_t v_tensors = 0;
@@ -62,9 +62,9 @@ class LlamaRules {
   // Borrows `recipe`. REQUIRES: it is not a profile.
   LlamaRules(const Recipe& recipe, const GgufModel& model);
 
-  // Returns the type of the next tensor in LlamaOrder, before the fallback. Tensors that an
-  // override decides are never passed in, and so are not counted, as in llama-quantize.
-  // kUnsupported for a feed-forward matrix whose name does not give a layer below block_count.
+  // Returns the type of the next tensor in LlamaOrder, before the fallback. Tensors decided by an
+  // override are never passed in, so they are not counted, as in llama-quantize. kUnsupported for a
+  // feed-forward matrix whose name does not give a layer below block_count.
   Result<LlamaChoice> Choose(const GgufTensor& tensor);
   const quant::Format* base() const { return base_; }
 

@@ -12,8 +12,8 @@ namespace {
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Takes one rule off the front of `text`; "" for none. A comma inside of [] or {} belongs to the
-// expression, a backslash protects what follows it.
+// Takes one rule off the front of `text`; "" for none. A comma inside [] or {} belongs to the
+// expression, and a backslash protects what follows it.
 std::string_view TakeRule(std::string_view& text) {
   size_t end = 0;
   int open = 0;
@@ -27,8 +27,8 @@ std::string_view TakeRule(std::string_view& text) {
   return rule;
 }
 
-// Lowers the case of a pattern, except behind a backslash, where letters name classes and \D is not
-// \d.
+// Converts a pattern to lower case, except after a backslash, where letters name classes and \D is
+// not \d.
 std::string LowerPattern(std::string_view pattern) {
   std::string lower = Lower(pattern);
   for (size_t i = 0; i + 1 < pattern.size(); ++i) {
@@ -54,7 +54,7 @@ Result<TypeOverride> ParseRule(std::string_view rule) {
   return parsed;
 }
 
-// Skips what stands between rules: white space, commas, comments.
+// Skips what separates rules: white space, commas, comments.
 void SkipToRule(std::string_view& text) {
   while (!text.empty()) {
     if (IsSpace(text.front()) || text.front() == ',') {
@@ -131,7 +131,7 @@ Result<const TypeOverride*> TypeOverrides::Find(const GgufTensor& tensor) {
   const bool may_change = MayChange(tensor);
   const TypeOverride* first = nullptr;
   for (TypeOverride& rule : rules_) {
-    // Recipes have thousands of rules, so a rule is matched only if the answer can change anything.
+    // There may be thousands of rules, so a rule is matched only if the answer can change anything.
     if (first != nullptr && rule.used) continue;
     if (!may_change && (rule.used || rule.type != KeptType(tensor))) continue;
     Result<bool> matches = Matches(rule, tensor);

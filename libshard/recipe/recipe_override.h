@@ -34,9 +34,9 @@ class TypeOverrides {
   // embedding type, then types by part. kInvalidArgument names the rule at fault.
   static Result<TypeOverrides> Make(const RecipeOptions& options, const GgufModel& model);
 
-  // Returns the rule that decides about `tensor`; null when none does. Where no recipe may change a
-  // tensor, a rule that asks for the type it has still counts as used. kInvalidArgument names a
-  // rule whose expression takes too long.
+  // Returns the rule that decides on `tensor`; null if none does. If no recipe may change a tensor,
+  // a rule that asks for its present type still counts as used. kInvalidArgument names a rule whose
+  // expression takes too long.
   Result<const TypeOverride*> Find(const GgufTensor& tensor);
 
   // Returns kInvalidArgument for a rule that matched none of the tensors given to Find.
@@ -46,12 +46,12 @@ class TypeOverrides {
   Result<bool> Matches(const TypeOverride& rule, const GgufTensor& tensor) const;
 
   std::vector<TypeOverride> rules_;
-  bool embedding_is_output_ = false;  // output_type goes to token_embd.weight
+  bool embedding_is_output_ = false;  // output_type applies to token_embd.weight
 };
 
-// Parses rules in llama.cpp's and ik_llama.cpp's spellings: "REGEX=TYPE", many separated by commas
-// (outside of brackets and braces) or white space, comments from # to the end of the line. Patterns
-// are put in lower case, as tensor names are.
+// Parses rules in llama.cpp's and ik_llama.cpp's spellings: "REGEX=TYPE", separated by commas
+// (outside brackets and braces) or white space, with comments from # to the end of the line.
+// Patterns are converted to lower case, like tensor names.
 Result<std::vector<TypeOverride>> ParseTensorTypes(const std::vector<std::string>& texts);
 
 // Splits such a text into its rules, unchanged but without comments.

@@ -22,7 +22,7 @@ struct Word {
   std::string_view flag;
   std::string RecipeOptions::*value;
 };
-// The options in the order of the text, where they stand before the rules.
+// The options in the order of the text, where they come before the rules.
 constexpr std::array kWords = {Word{"--pure", &RecipeOptions::pure},
                                Word{"--trunk-type", &RecipeOptions::trunk_type},
                                Word{"--experts-type", &RecipeOptions::experts_type},
@@ -34,8 +34,8 @@ void AddWord(std::string_view flag, std::string_view value, std::string& text) {
   if (!value.empty()) text += Cat(text.empty() ? "" : " ", flag, flag.empty() ? "" : " ", value);
 }
 
-// Joins rules on one line: a file of rules may have comments and line ends, which a line cannot
-// hold.
+// Joins rules on one line: a file of rules may have comments and line ends, which a single line
+// cannot hold.
 std::string OnOneLine(const std::string& rules) {
   if (rules.find_first_of(kNotOnOneLine) == std::string::npos) return rules;
   return Join(SplitTensorTypes(rules), ",");
@@ -70,7 +70,7 @@ bool TakeFlag(std::string_view flag, std::string_view& rest) {
 }
 
 // With a recipe of a floating-point type, the permission decides whether MXFP4 weights keep their
-// type. With other recipes it changes no type.
+// type. With other recipes it does not change any type.
 bool PermissionDecides(const RecipeOptions& options) {
   const Recipe* recipe = FindRecipe(options.recipe);
   const quant::Format* base = recipe == nullptr ? nullptr : quant::FindFormat(recipe->base);

@@ -65,9 +65,9 @@ constexpr std::array kSubstitutes = {
     Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"},      Substitute{"q6_K", "q8_0"},
 };
 
-// Types that llama-quantize refuses to write without importance, although ggml's encoder
-// can do without (tensor_requires_imatrix of the same source). It allows them for output and
-// embedding matrices.
+// Types that llama-quantize refuses to write without importance, although ggml's encoder works
+// without it (tensor_requires_imatrix of the same source). It allows them for output and embedding
+// matrices.
 constexpr std::array<std::string_view, 3> kNeedImportance = {"iq1_m", "iq2_s", "iq3_xxs"};
 
 size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {

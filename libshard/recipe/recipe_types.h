@@ -12,18 +12,18 @@
 
 namespace moepack {
 
-// True if a recipe may change the tensor: it is a matrix (dimensions of 1 in front do not count),
+// True if a recipe may change the tensor: it is a matrix (leading dimensions of 1 do not count),
 // its name ends in "weight" and is not on llama-quantize's list of unchanged tensors, and it is
 // neither fixed nor a literal.
 bool MayChange(const GgufTensor& tensor);
-// Why MayChange is false, as a clause; "" where it is true.
+// Why MayChange is false, as a clause; "" if it is true.
 std::string_view ReasonToKeep(const GgufTensor& tensor);
-// The type of a tensor that no recipe changes: F32 when it is fixed, else the stored one. For
+// The type of a tensor that no recipe changes: F32 if it is fixed, otherwise the stored type. For
 // stored types that GGUF lacks (FP8, packed integers) it is F32, the only one that loses nothing.
 const quant::Format* KeptType(const GgufTensor& tensor);
 
-// Finds the type `name`, in any case. kInvalidArgument, with the list of types that can be written,
-// when there is none or it cannot be encoded; `what` names the option ("--trunk-type").
+// Finds the type `name`, ignoring case. kInvalidArgument, with the list of types that can be
+// written, if there is none or it cannot be encoded; `what` names the option ("--trunk-type").
 Result<const quant::Format*> ParseTargetType(const std::string& what, std::string_view name);
 // The type of that name. REQUIRES: `name` is one of quant::AllFormats().
 const quant::Format* KnownType(std::string_view name);
@@ -34,8 +34,8 @@ bool RequiresImportance(const quant::Format& type, bool output_or_embedding);
 // True if the type packs several values into one block. F32, F16 and BF16 do not.
 bool IsQuantized(const quant::Format& format);
 
-// `wanted` when rows of `row_values` values are whole blocks of it; else what llama-quantize takes
-// instead (types of 256 to types of 32), and F16 when that does not fit either.
+// `wanted` if rows of `row_values` values are whole blocks of it; otherwise what llama-quantize
+// uses instead (types of 32 for types of 256), and F16 if that does not fit either.
 const quant::Format* FallbackFor(const quant::Format* wanted, uint64_t row_values);
 
 }  // namespace moepack

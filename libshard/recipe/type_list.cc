@@ -7,7 +7,7 @@
 namespace moepack {
 namespace {
 
-// For a model that has an importance matrix. Types with one value per block have no use for it.
+// For a model that has an importance matrix. Types with one value per block do not use it.
 std::string_view ImportanceOf(const GgufTensor& tensor) {
   if (tensor.importance != nullptr) return "used";
   return IsQuantized(*tensor.type) && MayChange(tensor) ? "none" : "no need";

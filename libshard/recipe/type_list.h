@@ -17,8 +17,8 @@ struct TensorType {
   std::string_view stored, type;
   uint64_t bytes = 0;
   TypeChoice choice;
-  std::string fallback;           // why `type` is not choice.wanted, "" where it is
-  std::string_view overlay_type;  // "" where it is `type`
+  std::string fallback;           // why `type` is not choice.wanted; "" if it is
+  std::string_view overlay_type;  // "" if it is `type`
   std::string_view importance;    // "used", "none" or "no need"; "" without an importance matrix
 };
 

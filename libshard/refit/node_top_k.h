@@ -9,11 +9,11 @@
 
 namespace moepack {
 
-// The parameter of a record that says it.
+// The parameter of a record that states it.
 inline constexpr const char* kNodeTopK = "top_k";
 
-// 0: as many as in the model, also where the record does not say. kCorrupt, with `where`, for what
-// is no number or beyond what layers can have.
+// 0: as many as in the model, also if the record does not say. kCorrupt, with `where`, for a value
+// that is not a number or is more than layers can have.
 Result<uint32_t> NodeTopK(const std::string& where, const RefitRecord& record);
 
 }  // namespace moepack

@@ -1,4 +1,4 @@
-// How experts were refitted: what refit.json says, and what a distribution says of it.
+// How experts were refitted: the contents of refit.json, and what a distribution records of it.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,23 @@ inline constexpr unsigned kRefitMajor = 1;
 // A file of calibration text, as it was read.
 struct CalibrationText {
   std::string name;    // of the file, without directories
-  std::string bucket;  // "" where none was named
+  std::string bucket;  // "" if none was named
   std::string sha256;  // 64 hexadecimal digits
   uint64_t tokens = 0;
   bool operator==(const CalibrationText&) const = default;
 };
 
-// What became of one group in one layer.
+// The outcome for one group in one layer.
 struct RefitOutcome {
   uint32_t layer = 0, group = 0;
   bool accepted = false;
-  // Of the part of the text that was kept back: mean of |Y - y|^2 / mean of |Y|^2, where Y is what
-  // the full model adds to the node's stream and y what the node adds. Finite, at least 0.
+  // On the held-out part of the text: mean of |Y - y|^2 / mean of |Y|^2, where Y is what the full
+  // model adds to the node's stream and y is what the node adds. Finite, at least 0.
   double error_before = 0, error_after = 0;
   uint64_t neurons_moved = 0;
   std::vector<uint64_t> slot_tokens;  // of each refitted slot: calibration tokens routed to it
-  // Of what was accepted; the store sets these. The experts, the names of the arrays in the store's
-  // file, and its digest of 64 hexadecimal digits. Empty unless accepted.
+  // Describes what was accepted; set by the store. The experts, the names of the arrays in the
+  // store's file, and its digest of 64 hexadecimal digits. Empty unless accepted.
   ExpertIds experts;
   std::vector<std::string> arrays;
   std::string sha256;
@@ -43,7 +43,7 @@ struct RefitOutcome {
 
 struct RefitRecord {
   std::vector<std::string> steps;  // in the order in which they ran: "ridge", "refill", ...
-  // Everything else that decides the result, as text: "lambda" -> "0.01".
+  // Everything else that determines the result, as text: "lambda" -> "0.01".
   std::map<std::string, std::string> parameters;
   std::vector<CalibrationText> calibration;
   std::string model;  // MoeModel::Version("") of the source

@@ -26,7 +26,7 @@ constexpr const char* kUp = "up";
 
 using Shape = std::vector<uint64_t>;
 
-// Which experts the file says it has; an error when it speaks of another layer or group.
+// Which experts the file claims to have; an error if it is for another layer or group.
 Result<ExpertIds> ReadExperts(const std::string& where, const SafetensorsHeader& header,
                               uint32_t layer, uint32_t group) {
   for (const auto& [key, expected] : {std::pair(kLayerKey, layer), std::pair(kGroupKey, group)}) {
@@ -57,7 +57,7 @@ Status CheckNames(const std::string& where, const SafetensorsHeader& header) {
   return Ok();
 }
 
-// Notes where an array lies. The shapes follow from those of `up`, which comes first.
+// Notes where an array is. The shapes follow from those of `up`, which comes first.
 Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFile& out) {
   const std::string place = Cat(where, ": tensor ", Quoted(tensor.name));
   const RefittedArray* array = FindArray(tensor.name);
@@ -111,7 +111,7 @@ Result<RefittedFile> ReadHeader(const ByteSource& file, const RefitOutcome& outc
   return out;
 }
 
-// The array that holds this byte of the file.
+// The array that contains this byte of the file.
 std::string ArrayAt(const RefittedFile& file, uint64_t offset) {
   std::string name;
   uint64_t begin = 0;
@@ -123,7 +123,7 @@ std::string ArrayAt(const RefittedFile& file, uint64_t offset) {
   return name;
 }
 
-// Hashes the file and looks at every value in one pass.
+// Hashes the file and checks every value in one pass.
 Status CheckContent(const ByteSource& source, const RefittedFile& file,
                     const RefitOutcome& outcome) {
   Sha256 digest;

@@ -19,27 +19,28 @@
 namespace moepack {
 
 inline constexpr const char* kRefitFile = "refit.json";
-// What went into the matrices of the refitted nodes, for quantizing them. A store that lacks it can
-// still be used.
+// The inputs of the refitted nodes' matrices, for quantizing them. A store without it can still be
+// used.
 inline constexpr const char* kRefitImatrix = "imatrix.gguf";
 // "layer-003-group-001.safetensors".
 std::string RefittedFileName(uint32_t layer, uint32_t group);
 
-// What the refit of one layer gave one group. All matrices are row-major, one expert after another
-// in the order of `experts`; n is their number, H the hidden size, F the width of an expert.
+// The result of refitting one layer for one group. All matrices are row-major, one expert after
+// another in the order of `experts`; n is their number, H the hidden size, F the width of an
+// expert.
 struct RefittedExperts {
   uint32_t layer = 0, group = 0;
-  // Ascending. Some or all of RefitSlots(); what is missing there keeps the source's weights.
+  // Ascending. Some or all of RefitSlots(); missing ones keep the source's weights.
   ExpertIds experts;
   uint64_t hidden = 0, width = 0;       // H and F
   std::vector<float> gate;              // [n, F, H]; empty without a gate
   std::vector<float> up, down, router;  // [n, F, H], [n, H, F], [n, H]
-  // Each is empty where the model has none, or where the source's values stay.
+  // Each is empty if the model has none, or if the source's values stay.
   std::vector<float> router_bias, selection_bias;    // [n]
   std::vector<float> gate_bias, up_bias, down_bias;  // [n, F], [n, F], [n, H]
 };
 
-// One array of the above as files know it: its name, and the shape that it has where it is there.
+// One of the arrays above as files know it: its name, and the shape that it has if it exists.
 struct RefittedArray {
   const char* name;
   std::vector<float> RefittedExperts::*values;
@@ -52,8 +53,8 @@ const std::vector<RefittedArray>& RefittedArrays();
 // starts the message.
 Status CheckRefitted(const std::string& where, const RefittedExperts& refitted);
 
-// The experts of a layer that a refit may change in a group: what its bundle holds, without what
-// the current overlay has for every node or for this group, which stays as it is.
+// The experts of a layer that a refit may change in a group: what its bundle holds, except what the
+// current overlay has for every node or for this group, which stays as it is.
 ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer);
 
 // Digest, 64 hexadecimal digits, of what a refit depends on in a plan: the partition and the
@@ -70,13 +71,13 @@ struct RefittedFile {
 
 class RefitStore {
  public:
-  // Reads refit.json, which may be hostile. kNotFound when there is none.
+  // Reads refit.json, which may be hostile. kNotFound if there is none.
   static Result<RefitStore> Open(const fs::path& directory);
 
   const fs::path& directory() const { return directory_; }
   const RefitRecord& record() const { return record_; }
-  // Checks the file of what was accepted for this layer and group: shapes, values and digest, all
-  // against the record. No value when nothing was accepted, or the pair is not in the store.
+  // Checks the file accepted for this layer and group: shapes, values and digest, all against the
+  // record. No value if nothing was accepted or the pair is not in the store.
   Result<std::optional<RefittedFile>> Check(uint32_t layer, uint32_t group) const;
   // Does the same and reads the values.
   Result<std::optional<RefittedExperts>> Read(uint32_t layer, uint32_t group) const;
@@ -87,18 +88,18 @@ class RefitStore {
   RefitRecord record_;
 };
 
-// Writes a store. A layer is in it as a whole or not at all.
+// Writes a store. It contains a layer completely or not at all.
 class RefitStoreWriter {
  public:
-  // Creates the directory; or continues a store whose record says the same as `record` apart from
-  // its layers, which `record` leaves empty. kMismatch for a store of another refit.
+  // Creates the directory, or resumes a store whose record equals `record` apart from its layers,
+  // which are empty in `record`. kMismatch for a store of another refit.
   static Result<RefitStoreWriter> Open(const fs::path& directory, RefitRecord record);
 
-  // With the outcomes of the layers that are there.
+  // Includes the outcomes of the layers that are already there.
   const RefitRecord& record() const { return record_; }
   bool Has(uint32_t layer) const;
   // Adds a layer: one outcome per group, in the order of groups, and the experts of those that were
-  // accepted (what RefitOutcome says of them is set here). REQUIRES: layers ascend.
+  // accepted (their fields in RefitOutcome are set here). REQUIRES: layers ascend.
   Status Add(std::vector<RefitOutcome> outcomes, const std::vector<RefittedExperts>& accepted);
 
  private:

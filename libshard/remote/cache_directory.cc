@@ -60,7 +60,7 @@ std::string TemporaryName(const CachedRange& range) {
   return Cat(RangeName(range), kTemporary, getpid(), "-", ++count);
 }
 
-// Names in a directory, in no order.
+// The names in a directory, in no particular order.
 std::vector<std::string> NamesInDirectory(int directory) {
   const int fd = openat(directory, ".", kFolderFlags);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
@@ -70,8 +70,8 @@ std::vector<std::string> NamesInDirectory(int directory) {
   return names;
 }
 
-// What a name stands for; none for what is not the cache's, and for a temporary file that may still
-// be written.
+// What a name refers to; no value for what does not belong to the cache, and for a temporary file
+// that may still be written.
 std::optional<CacheDirectory::File> LookAt(int folder, const std::string& name) {
   const size_t mark = name.find(kTemporary);
   const auto range = ParseRangeName(std::string_view(name).substr(0, mark));
@@ -92,7 +92,7 @@ bool ReadAllOf(int fd, std::span<std::byte> out) {
   return moepack::ReadAt(fd, "", kRangeHead, out).has_value();
 }
 
-// Reads a range and says whether it is what was written.
+// Reads a range and returns whether it is what was written.
 bool ReadChecked(int fd, const std::string& folder, const CachedRange& range,
                  std::span<std::byte> out) {
   struct stat info;

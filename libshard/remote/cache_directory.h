@@ -1,6 +1,6 @@
 // The files of a cache of ranges (range_cache.h) and nothing else: a folder for every content of a
-// file, in it one file for every range. Folders are 0700, files 0600, and no link below the
-// directory is followed. What others put there has other names and stays as it is.
+// file, with one file for every range. Folders are 0700, files 0600, and no link below the
+// directory is followed. Files of others have other names and are left alone.
 #pragma once
 
 #include <sys/stat.h>
@@ -25,39 +25,39 @@ struct CachedRange {
   bool operator==(const CachedRange&) const = default;
 };
 
-// Used by several threads and processes at once: a file appears whole, by a rename.
+// Safe to use from several threads and processes at once: a file appears complete, by a rename.
 class CacheDirectory {
  public:
-  // Makes `named` and its missing parents. kInvalidArgument for one that others may write, as they
-  // could put weights into it.
+  // Makes `named` and its missing parents. kInvalidArgument for one that others may write to,
+  // because they could put weights into it.
   static Result<CacheDirectory> OpenOrMake(const fs::path& named);
 
   const fs::path& path() const { return path_; }
-  // `address` says where the content is from, `content` which one it is. Both are hashed: neither
-  // can be read from the name. Folders of one address have the same beginning.
+  // `address` is where the content comes from, `content` identifies it. Both are hashed, so neither
+  // can be read from the name. Folders of one address start with the same characters.
   static std::string FolderName(std::string_view address, std::string_view content);
   static std::string FolderStart(std::string_view address);
 
-  // What a range takes on the disk.
+  // The disk space that a range takes.
   static uint64_t SizeOnDisk(uint64_t length);
 
   std::vector<std::string> Folders() const;
   struct File {
     std::string folder, name;
-    CachedRange range;  // of length 0 for what a writer left that was killed
+    CachedRange range;  // of length 0 for what a killed writer left behind
     uint64_t size = 0;
     timespec used = {};
   };
-  // None for a folder that is not there.
+  // Empty for a folder that does not exist.
   std::vector<File> Files(const std::string& folder) const;
 
-  // Fills `out`, which is as long as the range, and marks the range as used now. False when it is
-  // not there; one that is damaged is removed first.
+  // Fills `out`, which is as long as the range, and marks the range as used now. False if it does
+  // not exist; a damaged one is removed first.
   bool Read(const std::string& folder, const CachedRange& range, std::span<std::byte> out) const;
-  // kNotFound when the directory itself was removed.
+  // kNotFound if the directory itself was removed.
   Status Write(const std::string& folder, const CachedRange& range,
                std::span<const std::byte> bytes) const;
-  // Of what cannot be removed nothing is said. A folder goes with its last file.
+  // Failures to remove are not reported. A folder is removed with its last file.
   void Remove(const std::string& folder, const std::string& name) const;
 
  private:

@@ -57,8 +57,8 @@ class FirstSink final : public HttpSink {
     expected_ = range->last + 1;
     return CheckLength(name_, head, *expected_);
   }
-  // A body without a length counts only if its end is marked: else nobody knows whether it broke
-  // off.
+  // A body without a length counts only if its end is marked: otherwise nobody knows whether it is
+  // complete.
   Status BeginWhole(const HttpReply& head) {
     out_.whole = true;
     const auto length = ParseUint(head.Field("content-length"));
@@ -68,7 +68,7 @@ class FirstSink final : public HttpSink {
     expected_ = *length;
     return Ok();
   }
-  // A short file always has room.
+  // There is always room for a short file.
   Status CheckRoom(uint64_t size) {
     if (size <= std::max(wanted_, held_)) return Ok();
     const uint64_t most = client_.settings().whole_files;
@@ -92,8 +92,8 @@ class FirstSink final : public HttpSink {
   FirstRange out_;
 };
 
-// For the rare server whose ranges have no total. HEAD is asked only then: GET says the same in all
-// other cases, it is a request less, and addresses that are signed for GET refuse HEAD.
+// For the rare server whose ranges have no total. HEAD is used only then: in all other cases GET
+// says the same and saves a request, and addresses that are signed for GET refuse HEAD.
 Result<uint64_t> SizeByHead(HttpClient& client, HttpRequest request, const std::string& name) {
   request.method = "HEAD";
   request.name = name;

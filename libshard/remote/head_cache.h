@@ -1,5 +1,5 @@
-// The beginnings of files that were read, in bounded memory: parsing a header reads it more than
-// once, and no reader should cost a second request.
+// Keeps the beginnings of files in bounded memory: parsing a header reads it more than once, and no
+// reader should cost a second request.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@ namespace moepack::remote {
 
 using HeadBytes = std::shared_ptr<const std::vector<std::byte>>;
 
-// Keys are what the caller counts its files with. Used by several threads at once.
+// Keys are the caller's numbers for its files. Safe to use from several threads at once.
 class HeadCache {
  public:
   explicit HeadCache(uint64_t capacity) : capacity_(capacity) {}
 
-  // Takes the place of an earlier one of the key; those that were used least lately make room. One
-  // that is larger than the cache is not kept.
+  // Replaces an earlier one with the same key; the least recently used ones are evicted. One that
+  // is larger than the cache is not kept.
   void Put(uint64_t key, HeadBytes head);
-  // Null when there is none.
+  // Null if there is none.
   HeadBytes Get(uint64_t key);
 
  private:
@@ -34,7 +34,7 @@ class HeadCache {
 
   std::mutex mutex_;
   uint64_t capacity_, used_ = 0;
-  std::list<Entry> entries_;  // the one used last comes first
+  std::list<Entry> entries_;  // the most recently used comes first
 };
 
 }  // namespace moepack::remote

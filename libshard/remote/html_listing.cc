@@ -9,7 +9,7 @@
 namespace moepack::remote {
 namespace {
 
-// The five that a server needs in an attribute.
+// The five characters that a server must escape in an attribute.
 struct Entity {
   std::string_view text, meaning;
 };
@@ -37,7 +37,7 @@ std::optional<std::string> FileOf(const Url& page, const std::string& link) {
   const std::string rest = url->path.substr(page.path.size());
   if (rest.empty() || rest.find('/') != rest.npos) return std::nullopt;
   std::string name = DecodePercent(rest);
-  // To the system a name ends at a NUL: it would be another file's.
+  // To the system a name ends at a NUL, so it would be another file's.
   if (name.find_first_of(std::string_view("/\0", 2)) != name.npos) return std::nullopt;
   if (!StaysBelow(name)) return std::nullopt;
   return name;

@@ -1,4 +1,4 @@
-// The pages that web servers (nginx, Apache, rclone, Python) make of directories.
+// The pages that web servers (nginx, Apache, rclone, Python) generate for directories.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace moepack::remote {
 
-// Names of the files directly below `page` that the page links to, decoded, each once, sorted.
-// Links to folders and to elsewhere, and names that lead outside, are left out.
+// Names of the files directly below `page` that the page links to, decoded, without duplicates,
+// sorted. Links to folders or elsewhere, and names that lead outside, are left out.
 std::vector<std::string> FilesOfListing(const Url& page, std::string_view html);
 
 }  // namespace moepack::remote

@@ -21,26 +21,27 @@ bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-// A body is not sent a second time, nor replaced by GET, unless the server says so.
+// A body is not sent a second time, and the method is not replaced by GET, unless the server says
+// so.
 bool MayRepeat(const std::string& method, int status) {
   return method == "GET" || method == "HEAD" || status == 307 || status == 308;
 }
 
-// "//host/path" has no scheme and leads elsewhere all the same.
+// "//host/path" has no scheme but still leads elsewhere.
 bool IsRelative(std::string_view location, const Url& base) {
   const Result<Url> target = ResolveLocation(base, location);
   return location.find("://") == location.npos && target && target->SameOrigin(base);
 }
 
-// Whether a server's words have something in them that was sent in confidence. A signature of AWS
-// has many forms, so nothing that answers one is trusted.
+// Whether a server's answer repeats something that was sent in confidence. An AWS signature has
+// many forms, so no answer to one is trusted.
 bool Repeats(std::string_view body, const HttpRequest& request) {
   constexpr size_t kShortest = 6;
   if (request.aws || (request.body && request.body->secret)) return true;
   std::vector<std::string> secrets = {request.url.query, request.url.password};
   for (const std::string& word : Split(request.authorization, ' ')) {
     secrets.push_back(word);
-    const std::string pair = DecodeBase64(word).value_or("");  // of user and password
+    const std::string pair = DecodeBase64(word).value_or("");  // user and password
     if (pair.find(':') != pair.npos) secrets.push_back(pair.substr(pair.find(':') + 1));
   }
   if (!request.url.user.empty())
@@ -55,7 +56,7 @@ bool Repeats(std::string_view body, const HttpRequest& request) {
   });
 }
 
-// The part of a body that helps: one line of text, nothing of a page.
+// The helpful part of a body: one line of text, and nothing from a web page.
 std::string BodyHint(const HttpReply& reply) {
   const std::string_view type = reply.Field("content-type");
   if (reply.body.empty() || !reply.quotable || type.find("html") != type.npos) return "";
@@ -71,8 +72,8 @@ const char* StatusHint(int status) {
   return "";
 }
 
-// The Hub counts requests to its API apart from those for files, so a limit belongs to the first
-// part of a path.
+// The Hub counts requests to its API separately from those for files, so a limit belongs to the
+// first part of a path.
 std::string LimitedPart(const Url& url) {
   return Cat(url.Origin(), url.path.substr(0, url.path.find('/', 1)));
 }
@@ -176,7 +177,8 @@ void HttpClient::Release(const HttpReply& reply, std::unique_ptr<Handle> handle)
   released_.notify_all();
 }
 
-// A server that asks for more than the rule allows is asked at once: it refuses in its own words.
+// A server that asks for a longer pause than the rule allows is asked at once: it then refuses in
+// its own words.
 Status HttpClient::WaitForTurn(const Url& url) {
   const Pace::Time now = Pace::Clock::now();
   Pace::Time turn;
@@ -209,7 +211,7 @@ Status HttpClient::CheckScheme(const Url& url, const std::string& name) const {
       "use https, or --plain-http if nobody else can reach the network in between"};
 }
 
-// Turns `request` into what the redirect asks for.
+// Turns `request` into what the redirect requires.
 std::optional<Error> HttpClient::Follow(const HttpReply& reply, HttpRequest& request) const {
   const std::string_view location = reply.Field("location");
   Result<Url> target = ResolveLocation(request.url, location);

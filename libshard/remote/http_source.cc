@@ -10,19 +10,20 @@
 namespace moepack::remote {
 namespace {
 
-// The headers of nearly all safetensors fit; those of GGUF files hold the tokenizer.
+// Nearly all safetensors headers fit in this; those of GGUF files contain the tokenizer.
 constexpr uint64_t kSafetensorsHead = 128u << 10;
 constexpr uint64_t kGgufHead = 4u << 20;
 constexpr uint64_t kHeadsInAll = 64u << 20;
 constexpr uint64_t kMostKeptHead = 16u << 20;  // of one file
 constexpr uint64_t kMostRange = 64u << 20;
-// Reads below this size that follow each other share a request of a window.
+// Consecutive reads below this size share a windowed request.
 constexpr uint64_t kSmall = 64u << 10;
 constexpr uint64_t kWindow = 1u << 20;
-// A window is so many times as long as what was read before it, so that little is fetched for
-// nothing where a few small tensors lie side by side.
+// A window is this many times as long as what was read before it, so that little is fetched in vain
+// if only a few small tensors are adjacent.
 constexpr uint64_t kAheadPerRun = 4;
-// So little between two missing ranges is fetched again: another request takes longer.
+// A hole of at most this size between two missing ranges is fetched again, because another request
+// takes longer.
 constexpr uint64_t kSmallHole = 256u << 10;
 
 // A later part of a GGUF set has no tokenizer.
@@ -59,7 +60,7 @@ const std::string& OriginOf(const FilePlace& place) {
   return place.cached_as.empty() ? place.name : place.cached_as;
 }
 
-// Missing ranges with small holes between them become one.
+// Joins missing ranges with small holes between them.
 std::vector<CachedRange> WithoutSmallHoles(const std::vector<CachedRange>& missing) {
   std::vector<CachedRange> joined;
   for (const CachedRange& range : missing) {
@@ -72,8 +73,8 @@ std::vector<CachedRange> WithoutSmallHoles(const std::vector<CachedRange>& missi
   return joined;
 }
 
-// The first answer. Where the cache may have the beginning one byte is enough; a server that knows
-// no ranges is asked for all of a small file.
+// The first answer. If the cache may have the beginning, one byte is enough; a server without
+// ranges is asked for a small file as a whole.
 Result<FirstRange> AskFirst(const Transport& transport, const FilePlace& place) {
   HttpClient& client = *transport.client;
   if (transport.cache && transport.cache->Knows(OriginOf(place))) {
@@ -108,7 +109,7 @@ HttpSource::HttpSource(const Transport& transport, FilePlace place, RemoteFile f
 
 uint64_t HttpSource::HeadSize() const { return std::min(HeadOf(place_.name), file_.size); }
 
-// `head` is what the first answer brought.
+// `head` is what the first answer contained.
 Status HttpSource::TakeHead(std::vector<std::byte> head) const {
   if (head.size() < HeadSize()) {
     head.resize(HeadSize());
@@ -120,7 +121,7 @@ Status HttpSource::TakeHead(std::vector<std::byte> head) const {
   return Ok();
 }
 
-// Null unless a listing says which content it is and the cache has its beginning.
+// Null unless a listing identifies the content and the cache has its beginning.
 std::shared_ptr<const HttpSource> HttpSource::OpenCached(const Transport& transport,
                                                          const FilePlace& place) {
   const bool told_apart = !place.identity.empty() || !place.listed.empty();
@@ -157,7 +158,7 @@ Result<ByteSourcePtr> HttpSource::Open(const Transport& transport, FilePlace pla
   return ByteSourcePtr(source);
 }
 
-// The file as the server has it, which is asked for one byte if it was not asked before.
+// The file as the server has it; the server is asked for one byte if it was not asked before.
 Result<RemoteFile> HttpSource::Known() const {
   const std::lock_guard lock(answer_->mutex);
   if (!answer_->known) {
@@ -180,7 +181,7 @@ Status HttpSource::Download(uint64_t offset, std::span<std::byte> out) const {
   return Ok();
 }
 
-// A commit tells more than the ETag of whichever server answered.
+// A commit says more than the ETag of whichever server answered.
 std::optional<Origin> HttpSource::origin() const {
   Origin out{file_.name, place_.commit, "", place_.sha256};
   const std::lock_guard lock(answer_->mutex);
@@ -202,10 +203,10 @@ Status HttpSource::Fetch(uint64_t offset, std::span<std::byte> out) const {
   return Ok();
 }
 
-// A read that begins in the head and ends behind it was of a longer header.
+// A read that begins in the head and ends after it belongs to a longer header.
 void HttpSource::KeepHead(const HeadBytes& head, std::span<const std::byte> more) const {
   const uint64_t whole = head->size() + more.size();
-  if (whole > kMostKeptHead || whole == kFarScanStep) return;  // who scans never comes back
+  if (whole > kMostKeptHead || whole == kFarScanStep) return;  // a scan never comes back
   auto longer = std::make_shared<std::vector<std::byte>>(*head);
   longer->insert(longer->end(), more.begin(), more.end());
   transport_.heads->Put(key_, std::move(longer));
@@ -220,7 +221,7 @@ Status HttpSource::ReadSmall(uint64_t offset, std::span<std::byte> out) const {
   window.run = out.size() + (inside || goes_on ? window.run : 0);
   window.next = offset + out.size();
   if (!inside && !goes_on) {
-    lock.unlock();  // reads of several threads that are far from each other are asked for at once
+    lock.unlock();  // distant reads of several threads are requested concurrently
     return Fetch(offset, out);
   }
   if (!inside) {
@@ -256,7 +257,7 @@ Status HttpSource::CheckUnchanged() const {
     const std::lock_guard lock(answer_->mutex);
     if (file_.size == 0 || whole_ || !answer_->known) return Ok();
   }
-  // Not the first: s3rver takes "0-0" for no range.
+  // Not the first byte: s3rver treats "0-0" as no range.
   std::byte last;
   return Download(file_.size - 1, {&last, 1});
 }

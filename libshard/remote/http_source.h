@@ -21,25 +21,25 @@ struct Transport {
 };
 Transport MakeTransport(HttpClientPtr client, std::shared_ptr<RangeCache> cache = nullptr);
 
-// What is known of a file before it is opened.
+// What is known about a file before it is opened.
 struct FilePlace {
-  std::string name;  // what messages call it: without secrets
+  std::string name;  // its name in messages, without secrets
   Locate locate;
-  std::optional<uint64_t> size = std::nullopt;  // as a listing has it
-  std::string identity = {};                    // "" for one made of size and validator
+  std::optional<uint64_t> size = std::nullopt;  // from a listing
+  std::string identity = {};                    // "" for one made from size and validator
   std::string commit = {}, sha256 = {};         // as in Origin
-  Validator listed = {};                        // empty when the listing has none
-  // Where the content is from, without secrets and, where there is an identity, without what may
-  // change while the content stays: a commit. "" for `name`.
+  Validator listed = {};                        // empty if the listing has none
+  // Where the content comes from, without secrets and, if there is an identity, without what may
+  // change while the content stays the same, such as a commit. "" for `name`.
   std::string cached_as = {};
 };
 
 class HttpSource final : public ByteSource {
  public:
-  // One request, which also brings the beginning of the file: as much as the header of most files
-  // of this name takes. None when a listing says which content it is and the cache has its
-  // beginning; of one byte when the cache may have it. kCorrupt when the size is not the one that
-  // is known.
+  // Makes one request, which also fetches the beginning of the file: as much as the header of most
+  // files of this name takes. No request if a listing identifies the content and the cache has its
+  // beginning; a request for one byte if the cache may have it. kCorrupt if the size is not the
+  // known one.
   static Result<ByteSourcePtr> Open(const Transport& transport, FilePlace place);
 
   const std::string& name() const override { return file_.name; }
@@ -47,10 +47,10 @@ class HttpSource final : public ByteSource {
   const std::string& identity() const override { return identity_; }
   bool far() const override { return true; }
   std::optional<Origin> origin() const override;
-  // Errors are those of ReadRange, too.
+  // Errors include those of ReadRange.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
-  // One request of one byte, unless the file is empty, was read whole, or the server was never
-  // asked for it.
+  // Makes one request for one byte, unless the file is empty, was read whole, or the server was
+  // never asked for it.
   Status CheckUnchanged() const override;
 
  private:
@@ -60,7 +60,7 @@ class HttpSource final : public ByteSource {
   uint64_t HeadSize() const;
   Status TakeHead(std::vector<std::byte> head) const;
   Result<RemoteFile> Known() const;
-  // From the cache as far as it goes, and from the server.
+  // From the cache as far as possible, the rest from the server.
   Status Fetch(uint64_t offset, std::span<std::byte> out) const;
   Status Download(uint64_t offset, std::span<std::byte> out) const;
   Status ReadSmall(uint64_t offset, std::span<std::byte> out) const;
@@ -68,8 +68,8 @@ class HttpSource final : public ByteSource {
 
   Transport transport_;
   FilePlace place_;
-  // Its validator is known once the server has answered or a listing had it. Until then everything
-  // came from the cache.
+  // The validator is known once the server has answered or if a listing had it. Until then
+  // everything came from the cache.
   struct Answer {
     std::mutex mutex;
     bool known = false;
@@ -80,12 +80,12 @@ class HttpSource final : public ByteSource {
   std::string identity_;
   std::unique_ptr<CachedFile> cached_;  // null for none
   uint64_t key_;                        // in the cache of heads
-  HeadBytes whole_;                     // of a server that may know no ranges; else null
-  // Readers that go on with small steps get the bytes of a window.
+  HeadBytes whole_;                     // from a server that may not support ranges; otherwise null
+  // Readers that proceed in small steps get their bytes from a window.
   struct Window {
     std::mutex mutex;
     uint64_t offset = 0, next = 0;  // `next`: where the last small read ended
-    uint64_t run = 0;               // bytes of small reads that followed each other
+    uint64_t run = 0;               // bytes of consecutive small reads
     std::vector<std::byte> bytes;
   };
   std::unique_ptr<Window> window_;

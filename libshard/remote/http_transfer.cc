@@ -25,7 +25,7 @@ bool SendsBody(const HttpRequest& request) {
          request.method == "PATCH";
 }
 
-// Nobody answered, as opposed to an answer that broke off.
+// Nobody answered, as opposed to an answer that was cut off.
 bool IsUnreachable(CURLcode code) {
   constexpr CURLcode kUnreachable[] = {CURLE_COULDNT_RESOLVE_HOST,     CURLE_COULDNT_RESOLVE_PROXY,
                                        CURLE_COULDNT_CONNECT,          CURLE_SSL_CONNECT_ERROR,
@@ -34,7 +34,7 @@ bool IsUnreachable(CURLcode code) {
          std::end(kUnreachable);
 }
 
-// What is the same however often it is tried.
+// Errors that stay the same however often it is tried.
 bool IsLasting(CURLcode code) {
   constexpr CURLcode kLasting[] = {
       CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
@@ -42,7 +42,7 @@ bool IsLasting(CURLcode code) {
   return std::find(std::begin(kLasting), std::end(kLasting), code) != std::end(kLasting);
 }
 
-// What OpenSSL says of a certificate: X509_V_ERR_CERT_NOT_YET_VALID and
+// What OpenSSL reports for a certificate: X509_V_ERR_CERT_NOT_YET_VALID and
 // X509_V_ERR_CERT_HAS_EXPIRED.
 bool IsOutOfTime(CURL* curl) {
   constexpr long kNotYetValid = 9, kHasExpired = 10;
@@ -75,7 +75,7 @@ const char* FailureHint(CURLcode code, CURL* curl) {
 }  // namespace
 
 void HttpTransfer::SetTransport() {
-  Curl().easy_reset(curl_);  // keeps connections and the cache of names
+  Curl().easy_reset(curl_);  // keeps connections and the DNS cache
   Curl().easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
   Curl().easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
   Curl().easy_setopt(curl_, CURLOPT_FOLLOWLOCATION, 0L);
@@ -103,8 +103,8 @@ void HttpTransfer::SetTransport() {
   Curl().easy_setopt(curl_, CURLOPT_XFERINFODATA, this);
 }
 
-// libcurl's own rule of stalled transfers would also count the time in which a server looks at what
-// it got, so that Stalls() stands in for it.
+// libcurl's own rule for stalled transfers would also count the time in which a server processes
+// what it received, so Stalls() replaces it.
 void HttpTransfer::SetBody() {
   Curl().easy_setopt(curl_, CURLOPT_UPLOAD, 1L);
   Curl().easy_setopt(curl_, CURLOPT_UPLOAD_BUFFERSIZE, kUploadBuffer);
@@ -128,7 +128,7 @@ void HttpTransfer::SetTls() {
     Curl().easy_setopt(curl_, CURLOPT_SSLCERT, settings_.client_cert.c_str());
   if (!settings_.client_key.empty()) {
     Curl().easy_setopt(curl_, CURLOPT_SSLKEY, settings_.client_key.c_str());
-    // Without one OpenSSL asks on the terminal, for every connection.
+    // Without a password OpenSSL asks on the terminal, for every connection.
     Curl().easy_setopt(curl_, CURLOPT_KEYPASSWD, "");
   }
   if (!settings_.insecure) return;
@@ -143,7 +143,7 @@ void HttpTransfer::SetRequest() {
   if (sends_) SetBody();
   if (request_.method != "GET" && request_.method != "HEAD")
     Curl().easy_setopt(curl_, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
-  // What is for this machine goes to no proxy, where it would leave it.
+  // Requests to this machine do not go through a proxy, which would send them elsewhere.
   if (request_.url.IsLoopback()) Curl().easy_setopt(curl_, CURLOPT_NOPROXY, "*");
   const auto add = [&](const std::string& line) {
     headers_ = Curl().slist_append(headers_, line.c_str());
@@ -153,7 +153,7 @@ void HttpTransfer::SetRequest() {
   if (!request_.authorization.empty()) add(Cat("Authorization: ", request_.authorization));
   if (request_.aws) {
     const AwsSignature& aws = *request_.aws;
-    // The digest of an empty body, which S3 wants to be told.
+    // The digest of an empty body, which S3 requires.
     add("x-amz-content-sha256: "
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     if (!aws.session_token.empty()) add(Cat("x-amz-security-token: ", aws.session_token));
@@ -207,8 +207,8 @@ size_t HttpTransfer::GiveBody(std::span<std::byte> out) {
   return out.size();
 }
 
-// Says whether a body goes out too slowly, or its answer takes too long. Connecting has a limit of
-// its own.
+// Returns whether a body is sent too slowly, or its answer takes too long. Connecting has its own
+// limit.
 bool HttpTransfer::Stalls(uint64_t sent) {
   if (!sends_) return false;
   const bool all = sent >= (request_.body ? request_.body->size : 0);
@@ -223,7 +223,7 @@ bool HttpTransfer::Stalls(uint64_t sent) {
   return stalled_;
 }
 
-// A status line starts an answer anew: there may be several of 100 to 199 before the last.
+// A status line starts a new answer: there may be several of 100 to 199 before the last.
 bool HttpTransfer::TakeHeader(std::string_view line) {
   HttpReply& reply = end_.reply;
   header_bytes_ += line.size();
@@ -257,8 +257,8 @@ bool HttpTransfer::TakeHeader(std::string_view line) {
   return begun.has_value();
 }
 
-// A refusal stands, whatever becomes of its body and of the one that was being sent: servers close
-// the connection over it, and some say a wrong length.
+// A refusal counts, whatever happens to its body or to the one being sent: servers then close the
+// connection, and some state a wrong length.
 bool HttpTransfer::IsRefusal() const { return answered_ && end_.reply.status >= 300; }
 
 bool HttpTransfer::TakeBody(std::string_view bytes) {

@@ -1,4 +1,4 @@
-// One transfer on one easy handle of libcurl. Nothing but http_client.cc needs it.
+// One transfer on one easy handle of libcurl. Only http_client.cc needs it.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@ namespace moepack::remote {
 struct TransferEnd {
   HttpReply reply;
   std::optional<Error> error;
-  bool transient = false;  // the error may not come again
-  uint64_t bytes = 0;      // of the body that came
+  bool transient = false;  // the error may not recur
+  uint64_t bytes = 0;      // received body bytes
 };
 
 // Borrows everything it is given; runs once.
@@ -57,10 +57,10 @@ class HttpTransfer {
   curl_slist* headers_ = nullptr;
   char reason_[CURL_ERROR_SIZE] = {};
   size_t header_bytes_ = 0;
-  bool enough_ = false;    // the rest of an error's body is not wanted
+  bool enough_ = false;    // the rest of an error's body is not needed
   bool answered_ = false;  // the header of the last answer is complete
   bool sends_ = false;     // a body, which may be empty
-  uint64_t given_ = 0;     // bytes of the body that libcurl has got
+  uint64_t given_ = 0;     // body bytes given to libcurl
   bool stalled_ = false;
   struct {
     std::chrono::steady_clock::time_point since;

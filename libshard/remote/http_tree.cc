@@ -12,7 +12,7 @@ namespace moepack::remote {
 namespace {
 
 constexpr uint64_t kMostListing = 16u << 20;
-// What is asked for without a listing: the weights, and what Hugging Face repositories keep beside
+// What is requested without a listing: the weights, and what Hugging Face repositories keep beside
 // them.
 constexpr const char* kUsualNames[] = {"model.safetensors.index.json",
                                        "model.safetensors",
@@ -92,8 +92,8 @@ Result<std::vector<std::string>> HttpTree::List(const std::string& folder,
   Expect(wanted);
   for (const std::string& usual : wanted) {
     const Result<bool> there = Has(usual);
-    // Servers that hide what they have (S3 behind https) refuse files that are not there. Weights
-    // are never taken for absent, unless an index names others.
+    // Servers that hide their files (S3 behind https) refuse missing ones. Weights are never
+    // assumed to be absent, unless an index names others.
     const bool weights = usual.find(".safetensors") != usual.npos;
     const bool may_be_absent = !weights || Open(kUsualNames[0]).has_value();
     if (!there && (there.error().code != Code::kIo || !may_be_absent)) return there.error();

@@ -12,12 +12,12 @@
 
 namespace moepack::remote {
 
-// Which files there are is known from the page that the server makes of a directory; from a server
-// that makes none the usual names of checkpoints are asked for.
+// The page that the server generates for a directory shows which files there are; if it generates
+// none, the usual names of checkpoints are requested.
 class HttpTree final : public RemoteTree {
  public:
-  // `directory` may have a user and a password, which go to its server only. `query` is sent with
-  // requests for the file `named`, as its address may be signed.
+  // `directory` may have a user and a password, which are sent only to its server. `query` is sent
+  // with requests for the file `named`, as its address may be signed.
   HttpTree(Transport transport, const Url& directory, std::string named = "",
            std::string query = "");
 
@@ -36,10 +36,10 @@ class HttpTree final : public RemoteTree {
   std::string named_, query_;
   mutable std::atomic<bool> warned_{false}, named_refused_{false};
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::vector<std::string>> listings_;  // of folders
+  mutable std::map<std::string, std::vector<std::string>> listings_;  // by folder
 };
 
-// A directory, or a file of one when the address ends as those of checkpoints do.
+// A directory, or a file in one if the address ends like those of checkpoints.
 Result<Source> OpenHttp(const Transport& transport, const Url& url);
 
 }  // namespace moepack::remote

@@ -39,7 +39,7 @@ Result<HubFile> ReadEntry(const JsonFields& entry) {
   return file;
 }
 
-// What the Hub says of a failure, and what to do about it.
+// What the Hub reports for a failure, and what to do about it.
 struct HubFailure {
   std::string_view code;  // X-Error-Code
   const char* expected;
@@ -78,7 +78,7 @@ HttpRequest HubApi::Ask(const std::string& path, const std::string& name) const 
 
 Error HubApi::Refusal(const HttpReply& reply, const std::string& what) const {
   std::string_view code = reply.Field("x-error-code");
-  // Without a token the Hub does not tell private repositories from missing ones.
+  // Without a token the Hub does not distinguish private repositories from missing ones.
   if (code.empty() && reply.status == 401) code = "RepoNotFound";
   if (code.empty() && reply.status == 403) code = "GatedRepo";
   const auto failure = std::find_if(std::begin(kFailures), std::end(kFailures),
@@ -113,8 +113,8 @@ Result<HubRevision> HubApi::Pin() {
   return revision;
 }
 
-// Appends the files of one page; `request` becomes that of the next, whose address is returned, ""
-// behind the last.
+// Appends the files of one page. `request` becomes that for the next, whose address is returned; ""
+// after the last.
 Result<std::string> HubApi::ListPage(HttpRequest& request, HubFiles& files) const {
   SHARD_TRY(const HttpReply reply, client_->Fetch(request, kMostAnswer));
   if (reply.status != 200) return Refusal(reply, request.name);

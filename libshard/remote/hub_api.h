@@ -1,4 +1,4 @@
-// What the Hugging Face Hub is asked: which commit, which files, where a file lies.
+// The questions that the Hugging Face Hub answers: which commit, which files, where a file is.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct HubRevision {
   std::string commit;  // 40 digits
 };
 
-// Asks one repository. Errors name it and say what to do: it is missing, private, gated, has no
-// such revision or file. Used by several threads at once.
+// Asks about one repository. Errors name it and say what to do: it is missing, private or gated, or
+// has no such revision or file. Safe to use from several threads at once.
 class HubApi {
  public:
   HubApi(HttpClientPtr client, HubSettings settings, HubName name)
@@ -33,12 +33,12 @@ class HubApi {
 
   const std::string& commit() const { return commit_; }
 
-  // The commit that the revision stands for now. From here on it is asked for by this commit.
+  // The commit that the revision refers to now. From here on this commit is requested.
   Result<HubRevision> Pin();
   // All files of the commit. REQUIRES: pinned.
   Result<HubFiles> List() const;
-  // Where `file` of the commit is to be read: at the Hub, or at an address that is signed for some
-  // minutes. kCorrupt when the answer is of another commit or size.
+  // Where to read `file` of the commit: at the Hub, or at an address that is signed for some
+  // minutes. kCorrupt if the answer has another commit or size.
   Result<HttpRequest> Resolve(const std::string& file, const HubFile& known) const;
 
  private:

@@ -27,7 +27,7 @@ fs::path HomeOfHub() {
          "huggingface";
 }
 
-// Tokens are printable; what is around them in a file is not part of them.
+// Tokens are printable; what surrounds them in a file is not part of them.
 std::string CleanToken(std::string token) {
   const auto blank = [](char c) { return c <= ' ' || c >= 127; };
   std::erase_if(token, blank);
@@ -54,7 +54,7 @@ Error NoHubName(std::string_view text) {
           "for example hf://Qwen/Qwen3-30B-A3B, or @ and a branch, tag or commit behind it"};
 }
 
-// "refs/pr/7/model.gguf" -> "refs/pr/7": the one revision with slashes that needs no escapes.
+// "refs/pr/7/model.gguf" -> "refs/pr/7": the only revision with slashes that needs no escapes.
 size_t EndOfRevision(std::string_view text) {
   constexpr std::string_view kPullRequest = "refs/pr/", kConverted = "refs/convert/";
   for (const std::string_view start : {kPullRequest, kConverted}) {

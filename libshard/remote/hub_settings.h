@@ -18,7 +18,7 @@ struct HubSettings {
   std::filesystem::path cache;  // HF_HUB_CACHE, $HF_HOME/hub
   bool offline = false;         // HF_HUB_OFFLINE
 };
-// kInvalidArgument for an endpoint that is no address.
+// kInvalidArgument for an endpoint that is not an address.
 Result<HubSettings> HubSettingsFromEnvironment();
 
 // "hf://owner/repo[@revision][/path]".
@@ -29,10 +29,10 @@ struct HubName {
 
   std::string Id() const { return owner + "/" + repository; }
 };
-// `text` comes without "hf://". kInvalidArgument for what names no model.
+// `text` comes without "hf://". kInvalidArgument if it does not name a model.
 Result<HubName> ParseHubName(std::string_view text);
-// The same of the address of a page, "https://huggingface.co/owner/repo/tree/main"; none for other
-// addresses.
+// The same for the address of a page, "https://huggingface.co/owner/repo/tree/main"; no value for
+// other addresses.
 std::optional<HubName> HubNameOfPage(const HubSettings& settings, const Url& url);
 
 }  // namespace moepack::remote

@@ -19,13 +19,13 @@ std::string TreeName(const HubName& name, const std::string& commit) {
   return Cat("hf://", name.Id(), "@", commit, folder);
 }
 
-// An address of a file, asked for once and again when it has expired.
+// The address of a file: requested once, and again when it has expired.
 class HubPlace {
  public:
   HubPlace(std::shared_ptr<const HubApi> api, std::string file, HubFile known)
       : api_(std::move(api)), file_(std::move(file)), known_(std::move(known)) {}
 
-  // Several threads may find out that an address has expired; the first renews it.
+  // Several threads may notice that an address has expired; the first renews it.
   Result<HttpRequest> Locate(const Url* refused) {
     const std::lock_guard lock(mutex_);
     const bool expired = refused && request_ && refused->Text() == request_->url.Text();
@@ -77,7 +77,7 @@ std::optional<std::string> CommitInCache(const HubSettings& settings, const HubN
   return IsCommit(*text) ? std::optional(*text) : std::nullopt;
 }
 
-// What the cache has of a repository, without asking anybody. None when it has nothing.
+// What the cache has of a repository, without any request. No value if it has nothing.
 Result<std::optional<moepack::Source>> OpenCached(const HubSettings& settings,
                                                   const HubName& name) {
   const auto commit = CommitInCache(settings, name);

@@ -13,8 +13,8 @@
 
 namespace moepack::remote {
 
-// A folder of a repository. Files that the Hub's own client has put into its cache, of the same
-// commit, are read from there.
+// A folder of a repository. Files of the same commit that the Hub's own client has put into its
+// cache are read from there.
 class HubTree final : public RemoteTree {
  public:
   // What one commit has. `cached` is its snapshot in the cache, if any.
@@ -24,7 +24,7 @@ class HubTree final : public RemoteTree {
     std::optional<LocalTree> cached;
     std::string cached_as;  // the repository, whatever its commit
   };
-  // `folder.path` is a folder of the repository, "" for all of it.
+  // `folder.path` is a folder of the repository; "" for all of it.
   HubTree(Transport transport, const HubName& folder, Content content);
 
   Result<std::vector<std::string>> List(const std::string& folder,
@@ -45,8 +45,8 @@ class HubTree final : public RemoteTree {
 std::filesystem::path SnapshotOf(const HubSettings& settings, const HubName& name,
                                  const std::string& commit);
 
-// What `name` stands for: a folder of the repository, or one file. From the cache alone when
-// HF_HUB_OFFLINE is set, or when the Hub cannot be reached and the cache has the revision.
+// What `name` refers to: a folder of the repository, or one file. Only the cache is used if
+// HF_HUB_OFFLINE is set, or if the Hub cannot be reached and the cache has the revision.
 Result<Source> OpenHub(const Transport& transport, const HubSettings& settings,
                        const HubName& name);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kLibrary = "libcurl.so.4";
 
-// What opening gave: the functions, or why there are none.
+// The result of opening: the functions, or why there are none.
 struct Opened {
   LibCurl functions;
   Status status = Ok();

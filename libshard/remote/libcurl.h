@@ -1,5 +1,5 @@
-// libcurl, opened when the first request is made: with the libraries that it needs it takes 5 MB,
-// which commands on local files do not pay.
+// libcurl, opened for the first request: with the libraries it needs it takes 5 MB, which commands
+// on local files should not pay.
 #pragma once
 
 #include <curl/curl.h>
@@ -8,7 +8,7 @@
 
 namespace moepack::remote {
 
-// The functions of libcurl (https://curl.se/libcurl/c/) that are used here, by their names there.
+// The functions of libcurl (https://curl.se/libcurl/c/) that are used here, under their own names.
 struct LibCurl {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&curl_easy_init) easy_init = nullptr;
@@ -23,7 +23,7 @@ struct LibCurl {
   decltype(&curl_getdate) getdate = nullptr;
 };
 
-// Opens the library once and keeps it until the process ends. kUnavailable when this machine lacks
+// Opens the library once and keeps it until the process ends. kUnavailable if this machine lacks
 // it.
 Status OpenLibCurl();
 // REQUIRES: OpenLibCurl has succeeded.

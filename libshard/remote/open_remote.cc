@@ -27,7 +27,7 @@ std::shared_ptr<RangeCache> OpenCache(const RemoteOptions& options) {
   return RangeCache::Open(options.cache, options.cache_size, options.warn);
 }
 
-// A password that somebody put there must not come back in a message.
+// A password in an address must not be repeated in a message.
 Status CheckNoUser(const std::string& scheme, std::string_view text) {
   const std::string_view rest = text.substr(scheme.size());
   if (rest.substr(0, rest.find('/')).find('@') == rest.npos) return Ok();

@@ -5,7 +5,7 @@
 namespace moepack::remote {
 namespace {
 
-// Eight requests under way may each be the first to hear of it, so there is room for many more.
+// Eight requests in progress may each be the first to notice, so there is room for many more.
 constexpr uint64_t kFewRequests = 64;
 
 }  // namespace

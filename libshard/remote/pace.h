@@ -1,4 +1,4 @@
-// Going slower before a server refuses: what is left of its limit is spread over its window.
+// Slows down before a server refuses: what is left of its limit is spread over its window.
 #pragma once
 
 #include <chrono>
@@ -7,16 +7,16 @@
 
 namespace moepack::remote {
 
-// When requests to one part of a server may go. Not for several threads at once.
+// Decides when requests to one part of a server may be made. Not thread-safe.
 class Pace {
  public:
   using Clock = std::chrono::steady_clock;
   using Time = std::chrono::time_point<Clock, Seconds>;
 
-  // What an answer that came at `now` says by RateLimit, if anything.
+  // Takes note of what an answer received at `now` says by RateLimit, if anything.
   void Note(const HttpFields& fields, Time now);
-  // The turn of a request that could go at `now`: later, when few are left. Each gets a turn of its
-  // own, none behind the end of the window.
+  // The turn of a request that could be made at `now`: later if few are left. Each gets its own
+  // turn, none after the end of the window.
   Time Take(Time now);
 
  private:

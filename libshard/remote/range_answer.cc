@@ -33,7 +33,7 @@ Validator ValidatorOf(const HttpFields& fields) {
   validator.modified = FieldOf(fields, "last-modified");
   validator.condition = validator.etag;
   const std::string date(FieldOf(fields, "date"));
-  // A date may not stand in If-Range where there is any ETag, a weak one included.
+  // If-Range must not have a date if there is any ETag, even a weak one.
   if (etag.empty() && IsSurelyPast(validator.modified, date))
     validator.condition = validator.modified;
   return validator;

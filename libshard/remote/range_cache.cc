@@ -11,10 +11,10 @@
 namespace moepack::remote {
 namespace {
 
-// Of one file of the cache: all of it is read to check it.
+// The most in one file of the cache, because all of it is read to check it.
 constexpr uint64_t kMostKeptRange = 4u << 20;
-// A process looks at the directory again after it has written this part of the limit, and makes
-// room for as much at once.
+// A process looks at the directory again after writing this part of the limit, and makes room for
+// as much at once.
 constexpr uint64_t kTrimPart = 16;
 
 bool UsedEarlier(const CacheDirectory::File& a, const CacheDirectory::File& b) {
@@ -60,7 +60,7 @@ bool RangeCache::Knows(std::string_view address) const {
                      [&](const std::string& name) { return name.starts_with(start); });
 }
 
-// REQUIRES: mutex_ is held, or nobody else has this object.
+// REQUIRES: mutex_ is held, or no other thread has this object.
 void RangeCache::Trim() {
   std::vector<CacheDirectory::File> files;
   uint64_t total = being_written_;
@@ -85,10 +85,10 @@ void RangeCache::Trim() {
   }
 }
 
-// False when what is being written by others leaves no room.
+// False if what others are writing leaves no room.
 bool RangeCache::MakeRoom(uint64_t size) {
   const std::lock_guard lock(mutex_);
-  if (being_written_ + size > limit_) return false;  // nothing that is removed would help
+  if (being_written_ + size > limit_) return false;  // removing anything would not help
   used_ += size;
   since_trim_ += size;
   being_written_ += size;
@@ -96,7 +96,7 @@ bool RangeCache::MakeRoom(uint64_t size) {
   return wrote_ = true;
 }
 
-// Makes the directory again if it was removed.
+// Recreates the directory if it was removed.
 Status RangeCache::Write(const std::string& folder, const CachedRange& range,
                          std::span<const std::byte> bytes) {
   Status status = directory()->Write(folder, range, bytes);

@@ -1,7 +1,7 @@
-// --cache: ranges that were fetched are kept in a directory and not fetched again. A range belongs
-// to one content of a file, told by its validator or the digest that a hub has of it. Nothing
-// depends on the directory: it may be damaged or deleted at any time, and what cannot be written
-// costs a warning.
+// --cache: fetched ranges are kept in a directory and not fetched again. A range belongs to one
+// content of a file, identified by its validator or the digest that a hub has for it. Nothing
+// depends on the directory: it may be damaged or deleted at any time, and failed writes only cause
+// a warning.
 #pragma once
 
 #include <atomic>
@@ -21,18 +21,18 @@
 
 namespace moepack::remote {
 
-// Used by several threads at once, and with others on the same directory.
+// Safe to use from several threads at once, and with other processes on the same directory.
 class RangeCache {
  public:
   using Warn = std::function<void(const std::string&)>;
-  // Null when the directory cannot be used, which `warn` is told. `limit`: bytes of all files
-  // together; those that were used least lately make room.
+  // Null if the directory cannot be used; `warn` is then called. `limit`: bytes of all files
+  // together; the least recently used are evicted.
   static std::shared_ptr<RangeCache> Open(const fs::path& path, uint64_t limit, Warn warn);
   RangeCache(const RangeCache&) = delete;
   RangeCache& operator=(const RangeCache&) = delete;
-  ~RangeCache();  // brings the directory below its limit, whatever others wrote meanwhile
+  ~RangeCache();  // reduces the directory to its limit, whatever others wrote meanwhile
 
-  // Says whether there may be ranges of an address, of whatever content.
+  // Returns whether there may be ranges of an address, of any content.
   bool Knows(std::string_view address) const;
   uint64_t served() const { return served_; }  // bytes that were not fetched
 
@@ -50,29 +50,30 @@ class RangeCache {
   const uint64_t limit_;
   const Warn warn_;
   std::atomic<uint64_t> served_{0};
-  std::atomic<bool> writes_{true};  // false once a write failed
+  std::atomic<bool> writes_{true};  // false after a failed write
 
   mutable std::mutex mutex_;
   std::shared_ptr<const CacheDirectory> directory_;
   bool wrote_ = false;
   uint64_t used_ = 0;           // bytes of all files, as far as this process knows
-  uint64_t since_trim_ = 0;     // bytes written since the directory was last looked at
+  uint64_t since_trim_ = 0;     // bytes written since the directory was last checked
   uint64_t being_written_ = 0;  // bytes of files that may not be there yet
 };
 
-// The ranges of one content of one file. Used by several threads at once.
+// The ranges of one content of one file. Safe to use from several threads at once.
 class CachedFile {
  public:
-  // `address` and `content` as for CacheDirectory::FolderName; `size` of the whole file.
+  // `address` and `content` as for CacheDirectory::FolderName; `size` is that of the whole file.
   CachedFile(std::shared_ptr<RangeCache> cache, std::string_view address, std::string_view content,
              uint64_t size);
 
-  // Says whether all of a range seems to be there.
+  // Returns whether a range seems to be completely there.
   bool Covers(uint64_t offset, uint64_t length) const;
-  // Fills what is there of `out`, which begins at `offset`. Returns what is not, in order.
+  // Fills the parts of `out`, which begins at `offset`, that are there. Returns the missing ranges,
+  // in order.
   std::vector<CachedRange> Take(uint64_t offset, std::span<std::byte> out);
   void Keep(uint64_t offset, std::span<const std::byte> bytes);
-  // So many bytes were taken that are not fetched.
+  // Counts bytes that were taken from the cache instead of being fetched.
   void CountServed(uint64_t bytes) { cache_->served_ += bytes; }
 
  private:
@@ -84,7 +85,7 @@ class CachedFile {
   std::shared_ptr<RangeCache> cache_;
   std::string folder_;
   mutable std::mutex mutex_;
-  std::map<uint64_t, uint64_t> ranges_;  // lengths by offsets; none lies inside another
+  std::map<uint64_t, uint64_t> ranges_;  // lengths by offset; no range is inside another
 };
 
 }  // namespace moepack::remote

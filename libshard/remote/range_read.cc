@@ -19,7 +19,7 @@ Error Changed(const RemoteFile& file, const std::string& found) {
           "run the command again once nobody writes the file"};
 }
 
-// A range of a file that is known.
+// A range of a known file.
 class RangeSink final : public HttpSink {
  public:
   RangeSink(const RemoteFile& file, uint64_t offset, std::span<std::byte> out)
@@ -66,7 +66,7 @@ class RangeSink final : public HttpSink {
   std::span<std::byte> out_;
 };
 
-// An answer to a range that is no range.
+// An answer to a range request that is not a range.
 Error RefusedRange(const RemoteFile& file, const std::string& name, const HttpReply& reply) {
   if (reply.status == 412) return Changed(file, "another file (status 412)");
   if (reply.status != 416) return StatusError(name, reply);
@@ -80,7 +80,7 @@ Error RefusedRange(const RemoteFile& file, const std::string& name, const HttpRe
           kServerIsBroken};
 }
 
-// An address that another thread has renewed may be used up again before this one comes to it.
+// An address renewed by another thread may have expired again before this one uses it.
 constexpr int kMostRenewals = 2;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the trees of all kinds of servers have in common: every file is opened once, and what is not
-// there is asked for once.
+// What the trees of all kinds of servers have in common: every file is opened once, and missing
+// files are requested only once.
 #pragma once
 
 #include <map>
@@ -19,21 +19,21 @@ class RemoteTree : public SourceTree {
  public:
   const std::string& name() const override { return name_; }
   std::string NameOf(const std::string& file) const override;
-  // The same source for the same file, so that all of a run reads one content of it.
+  // The same source for the same file, so that a whole run reads one content of it.
   Result<ByteSourcePtr> Open(const std::string& file) const override;
   void Expect(const std::vector<std::string>& files) const override;
   std::optional<std::filesystem::path> LocalPath(const std::string&) const override {
     return std::nullopt;
   }
   std::optional<Traffic> traffic() const override { return transport_.client->traffic(); }
-  uint64_t from_cache() const;  // bytes that were not asked for
+  uint64_t from_cache() const;  // bytes that were not requested
 
  protected:
-  // `name` has no '/' at its end.
+  // `name` does not end in '/'.
   RemoteTree(Transport transport, std::string name)
       : transport_(std::move(transport)), name_(std::move(name)) {}
 
-  // REQUIRES: `file` leads not outside. kNotFound for what is not there.
+  // REQUIRES: `file` does not lead outside. kNotFound for missing files.
   virtual Result<ByteSourcePtr> OpenNew(const std::string& file) const = 0;
   Error NoSuchFile(const std::string& file) const;
 
@@ -44,11 +44,11 @@ class RemoteTree : public SourceTree {
   Transport transport_;
   std::string name_;
   mutable std::mutex mutex_;
-  // An error is kNotFound; others are not kept.
+  // Errors are kNotFound; others are not kept.
   mutable std::map<std::string, Result<ByteSourcePtr>> opened_;
 };
 
-// Of the names (with '/' between parts) those directly in `folder` that end in `suffix`, without
+// Those of the names (with '/' between parts) directly in `folder` that end in `suffix`, without
 // the folder, sorted.
 std::vector<std::string> NamesIn(const std::vector<std::string>& names, const std::string& folder,
                                  std::string_view suffix);

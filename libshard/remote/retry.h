@@ -1,4 +1,4 @@
-// When a request is repeated, and after how long.
+// When a request is repeated, and after what pause.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,12 @@ namespace moepack::remote {
 
 using Seconds = std::chrono::duration<double>;
 
-// Header fields of an answer; names in lower case, in the order in which they came.
+// Header fields of an answer; names in lower case, in the order received.
 using HttpFields = std::vector<std::pair<std::string, std::string>>;
 // The first field of this name, or "".
 std::string_view FieldOf(const HttpFields& fields, std::string_view name);
 
-// What RateLimit says: `left` requests until its window ends after `window`.
+// The contents of RateLimit: `left` requests until its window ends after `window`.
 struct RequestsLeft {
   uint64_t left = 0;
   Seconds window{0};
@@ -28,19 +28,19 @@ std::optional<RequestsLeft> RequestsLeftOf(const HttpFields& fields);
 
 struct RetryRule {
   int tries = 5;
-  Seconds first{0.5}, most{8};  // pauses double from one to the other
-  Seconds most_asked{120};      // a server that asks for more is not waited for
+  Seconds first{0.5}, most{8};  // pauses double from the first to the longest
+  Seconds most_asked{120};      // longest pause a server may ask for
 };
 
 // 408, 429, 500, 502, 503, 504: the same request may succeed later.
 bool IsTransient(int status);
-// What the server asked for by RateLimit (t seconds until its window ends, counted when nothing is
-// left) or Retry-After (seconds, or a date).
+// The pause that the server asked for by RateLimit (t seconds until its window ends, used if
+// nothing is left) or Retry-After (seconds, or a date).
 std::optional<Seconds> AskedPause(const HttpFields& fields);
 // The pause after try number `tried` (from 1) failed: what the server asked for, or the rule's,
-// half of it by chance so that many clients do not come back at once.
+// half of it at random so that many clients do not come back at once.
 Seconds PauseAfter(const RetryRule& rule, int tried, const HttpFields& fields);
-// Sleeps; kInterrupted when the user stops the run meanwhile.
+// Sleeps; kInterrupted if the user stops the run meanwhile.
 Status Pause(Seconds pause);
 
 }  // namespace moepack::remote

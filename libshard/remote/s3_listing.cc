@@ -17,7 +17,7 @@ struct XmlEntity {
 constexpr XmlEntity kXmlEntities[] = {
     {"amp", "&"}, {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos", "'"}};
 
-// Of ASCII only: S3 spells nothing else with numbers.
+// ASCII only: S3 writes nothing else as numbers.
 std::optional<std::string> Character(std::string_view name) {
   for (const XmlEntity& entity : kXmlEntities) {
     if (entity.name == name) return std::string(entity.meaning);
@@ -40,8 +40,8 @@ std::optional<std::string> Character(std::string_view name) {
 }
 
 // Calls `leaf` with the path ("ListBucketResult/Contents/Key") and text of every element that has
-// no other inside, and `close` with the path of every other. False for what is not the XML that we
-// read.
+// no other inside, and `close` with the path of every other. False for anything that is not the XML
+// that we read.
 class XmlReader {
  public:
   using Leaf = std::function<void(const std::string& path, const std::string& text)>;

@@ -1,4 +1,4 @@
-// The answers of S3 to ListObjectsV2 and its errors: XML, of which just these elements are read.
+// The answers of S3 to ListObjectsV2 and its errors: XML, of which only these elements are read.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct S3Object {
 
 struct S3Page {
   std::vector<S3Object> objects;
-  std::string next;  // what the next page is asked for with; "" behind the last
+  std::string next;  // the token to request the next page; "" after the last
 };
-// `where` names the answer in errors. Everything that is no element, text or declaration (a DTD,
-// a comment) is kCorrupt, as is an object without key or size.
+// `where` names the answer in errors. Anything but elements, text and the declaration (such as a
+// DTD or a comment) is kCorrupt, as is an object without key or size.
 Result<S3Page> ParseS3Page(const std::string& where, std::string_view xml);
 
-// "NoSuchKey" of an error's document; "" for anything else.
+// "NoSuchKey" from an error's document; "" for anything else.
 std::string S3ErrorCode(std::string_view xml);
 
 }  // namespace moepack::remote

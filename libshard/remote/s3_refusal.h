@@ -1,4 +1,4 @@
-// What S3 says of a failure, and what to do about it.
+// What S3 reports for a failure, and what to do about it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moepack::remote {
 
-// The error for an answer that is none of 200 to 299; `name` is what was asked for, `settings` how.
+// The error for an answer outside 200 to 299; `name` is what was requested, `settings` how.
 Error S3Refusal(const HttpReply& reply, const S3Settings& settings, const std::string& name);
 
 }  // namespace moepack::remote

@@ -21,7 +21,8 @@ std::string Trim(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t\r") - first + 1));
 }
 
-// Adds the keys of one section of a file of "[section]" and "key = value"; false when it has none.
+// Adds the keys of one section of a file of "[section]" and "key = value"; false if there is no
+// such section.
 bool AddSection(std::string_view text, const std::string& section, Profile& out) {
   bool inside = false, found = false;
   for (const std::string& line : Split(text, '\n')) {
@@ -39,7 +40,7 @@ bool AddSection(std::string_view text, const std::string& section, Profile& out)
   return found;
 }
 
-// A file that is not there has no sections; one that cannot be read is an error.
+// A missing file has no sections; one that cannot be read is an error.
 Result<bool> AddFromFile(const char* variable, const char* usual, const std::string& section,
                          Profile& out) {
   std::string path = Environment(variable);
@@ -78,7 +79,8 @@ Error KeysFromElsewhere(const std::string& found) {
           "a bucket that anybody may read"};
 }
 
-// Sources of keys that Amazon's client asks before a profile's own keys, and those behind them.
+// Sources of keys that Amazon's client tries before a profile's own keys, and those it tries after
+// them.
 constexpr const char* kBeforeKeys[] = {"role_arn", "web_identity_token_file", "sso_session",
                                        "sso_start_url"};
 constexpr const char* kBehindKeys[] = {"credential_process", "login_session"};
@@ -86,8 +88,8 @@ constexpr const char* kElsewhere[] = {"AWS_WEB_IDENTITY_TOKEN_FILE",
                                       "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
                                       "AWS_CONTAINER_CREDENTIALS_FULL_URI"};
 
-// kUnsupported where somebody else has to be asked for the keys: without them requests would be
-// anonymous, or those of somebody else.
+// kUnsupported if another service has to be asked for the keys: without them, requests would be
+// anonymous or made with the wrong keys.
 Status CheckKeysAreThere(const Profile& profile) {
   for (const char* key : kBeforeKeys) {
     if (profile.contains(key)) return KeysFromElsewhere(Cat(key, " in the profile"));

@@ -34,7 +34,7 @@ S3Settings S3Tree::settings() const {
   return settings_;
 }
 
-// Takes over the region that the bucket is in; false when it is the one that was `asked`.
+// Switches to the region that the bucket is in; false if that is the one that was `asked`.
 bool S3Tree::GoesElsewhere(const HttpReply& reply, const std::string& asked) const {
   const std::string region(reply.Field("x-amz-bucket-region"));
   if (!IsS3Region(region) || region == asked) return false;
@@ -62,13 +62,13 @@ Result<S3Page> S3Tree::AskForPage(const std::string& name, const std::string& qu
   }
 }
 
-// All pages of the objects whose key begins with `prefix` and has no '/' after it.
+// All pages of the objects whose key begins with `prefix` and has no further '/'.
 Result<S3Tree::Objects> S3Tree::AskFor(const std::string& prefix) const {
   const std::string name = Cat("s3://", folder_.bucket, "/", prefix);
   Objects objects;
   std::string next;
   for (int page = 0; page < kMostS3Pages; ++page) {
-    // In the order that the signature is made in.
+    // In the order in which the signature needs them.
     std::string query = next.empty() ? "" : Cat("continuation-token=", EncodeComponent(next), "&");
     query += Cat("delimiter=%2F&list-type=2&prefix=", EncodeComponent(prefix));
     SHARD_TRY(S3Page read, AskForPage(name, query));

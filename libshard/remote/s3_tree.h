@@ -1,4 +1,4 @@
-// s3://bucket/prefix: objects of S3 or a server like it as files.
+// s3://bucket/prefix: objects of S3 or a similar server as files.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@
 
 namespace moepack::remote {
 
-// Where the server says that the bucket is in another region it is asked there, with a warning: the
-// first listing finds out.
+// If the server says that the bucket is in another region, it is requested there, with a warning:
+// the first listing finds out.
 class S3Tree final : public RemoteTree {
  public:
   S3Tree(Transport transport, S3Settings settings, S3Name folder);
@@ -42,7 +42,7 @@ class S3Tree final : public RemoteTree {
   mutable std::map<std::string, Objects> listings_;
 };
 
-// A prefix as a folder, or an object when the name ends as those of checkpoints do.
+// A prefix as a folder, or an object if the name ends like those of checkpoints.
 Result<Source> OpenS3(const Transport& transport, const S3Settings& settings, const S3Name& name);
 
 }  // namespace moepack::remote

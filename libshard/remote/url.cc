@@ -35,7 +35,7 @@ std::optional<int> HexDigit(char c) {
 
 uint16_t DefaultPort(std::string_view scheme) { return scheme == "http" ? 80 : 443; }
 
-// Characters that an address may hold: no blanks, no controls, nothing beyond ASCII unescaped.
+// Characters that an address may contain: no blanks, no controls, nothing unescaped beyond ASCII.
 bool IsClean(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
 }
@@ -73,7 +73,7 @@ Status ReadAuthority(std::string_view text, Url& url) {
   return Ok();
 }
 
-// "a/./b/../c" -> "a/c", as RFC 3986, 5.2.4 has it; never above the root.
+// "a/./b/../c" -> "a/c", as in RFC 3986, 5.2.4; never above the root.
 std::string RemoveDots(std::string_view path) {
   std::vector<std::string> kept;
   const std::vector<std::string> parts = Split(path.substr(1), '/');

@@ -1,4 +1,4 @@
-// Addresses: taking them apart, following a Location, and spelling them without secrets.
+// Addresses: parsing them, following a Location, and printing them without secrets.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,21 @@ struct Url {
   bool IsLoopback() const;
 };
 
-// kInvalidArgument for what is no such address; the message has no secret of it.
+// kInvalidArgument for anything that is not such an address; the message reveals none of its
+// secrets.
 Result<Url> ParseUrl(std::string_view text);
-// What a Location header means in an answer of `base`.
+// What a Location header means in an answer from `base`.
 Result<Url> ResolveLocation(const Url& base, std::string_view location);
-// The address behind `rel="next"` of a Link header (RFC 8288): "<https://host/list?last=x>;
-// rel=\"next\"". None behind the last page.
+// The address with `rel="next"` in a Link header (RFC 8288): "<https://host/list?last=x>;
+// rel=\"next\"". No value after the last page.
 std::optional<std::string> NextPage(std::string_view link);
 // "a b/ü" -> "a%20b/%C3%BC": everything but unreserved characters and '/'.
 std::string EncodePath(std::string_view path);
-// The same, '/' included: one component, or a value of a query.
+// The same, but '/' is escaped, too: one component, or a value of a query.
 std::string EncodeComponent(std::string_view text);
-// "%20" -> " "; a '%' that begins no escape stays.
+// "%20" -> " "; a '%' that does not begin an escape stays.
 std::string DecodePercent(std::string_view text);
-// `url` with a file's name behind its path, which gets a '/' between them, and without its query.
+// `url` with a file's name appended to its path, with a '/' between them, and without its query.
 Url Below(const Url& url, std::string_view file);
 
 }  // namespace moepack::remote

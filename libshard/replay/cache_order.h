@@ -1,5 +1,5 @@
 // The orders in which policies would keep the experts of a layer. A cache of n slots holds the
-// first n of the order, so that one pass answers for every n.
+// first n of the order, so one pass answers for every n.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace moepack {
 
-// Lookups before, Use after each request.
+// Lookups come before, Use after each request.
 class CacheOrder {
  public:
   virtual ~CacheOrder() = default;
-  // The place of `id` from 0 on; none when it was never used, and so is in no cache.
+  // The position of `id`, from 0; no value if it was never used and so is in no cache.
   virtual std::optional<uint32_t> PlaceOf(uint16_t id) const = 0;
   // The ids of a request, the last used at the end.
   virtual void Use(std::span<const uint16_t> ids) = 0;
@@ -32,7 +32,7 @@ class RecencyOrder final : public CacheOrder {
   std::vector<uint32_t> places_;  // by id
 };
 
-// By the number of uses; among equals by last use, and in one request by lower id.
+// By number of uses; among equals by last use, and within one request by lower id.
 class FrequencyOrder final : public CacheOrder {
  public:
   explicit FrequencyOrder(uint32_t expert_count) : uses_(expert_count) {}
@@ -51,7 +51,7 @@ class FrequencyOrder final : public CacheOrder {
   uint64_t requests_ = 0;
 };
 
-// As given, whatever is used.
+// As given, regardless of use.
 class FixedOrder final : public CacheOrder {
  public:
   // `best_first` has every id once.

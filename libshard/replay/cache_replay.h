@@ -1,10 +1,10 @@
 // What caches of experts would have hit while a trace was made.
 //
-// Every layer has a cache of its own with a number of slots, each for one expert of that layer. A
+// Every layer has its own cache with a number of slots, each for one expert of that layer. A
 // request is the experts of one token (or of several that run at once). All of them are looked up
-// first; those that are missing are read, into a buffer beside the slots, and then the policy
-// decides what stays. So there may be fewer slots than a token has experts, and no policy has to
-// keep what it read. All caches begin empty.
+// first; missing ones are read into a buffer beside the slots, and then the policy decides what
+// stays. So there may be fewer slots than a token has experts, and no policy has to keep what was
+// read. All caches start empty.
 #pragma once
 
 #include <array>
@@ -19,18 +19,18 @@
 namespace moepack {
 
 enum class CachePolicy : uint8_t {
-  kLru,     // keeps what was used last
-  kLfu,     // keeps what was used most often since the start; among equals the one used last
+  kLru,     // keeps the most recently used
+  kLfu,     // keeps the most frequently used since the start; among equals the most recent
   kStatic,  // keeps the best experts of statistics, and no others
-  kOracle,  // keeps what will be used soonest (Belady's MIN): no policy hits more
+  kOracle,  // keeps what will be used soonest (Belady's MIN): no policy hits more often
 };
 inline constexpr std::array kCachePolicyNames = {"lru", "lfu", "static", "oracle"};
 
 // What reading one expert costs.
 struct ExpertReads {
   uint64_t bytes = 0;        // of its tensors
-  uint64_t block_bytes = 0;  // of the blocks of the disk that hold them
-  uint64_t reads = 0;        // ranges of blocks that follow each other
+  uint64_t block_bytes = 0;  // of the disk blocks that hold them
+  uint64_t reads = 0;        // ranges of consecutive blocks
   bool operator==(const ExpertReads&) const = default;
 };
 // By index of the layer in the trace, then by expert id.
@@ -46,8 +46,8 @@ struct CacheCounts {
 
 struct ReplayOptions {
   std::vector<CachePolicy> policies;
-  // For each cache size, the slots of every layer of the trace. More slots than experts are as
-  // good as all.
+  // For each cache size, the slots of every layer of the trace. More slots than experts count as
+  // slots for all of them.
   std::vector<std::vector<uint32_t>> slots;
   uint32_t prefill_batch = 1;  // tokens of a prompt that run at once; at least 1
   // Steps before this one fill the caches and are not counted.
@@ -66,17 +66,17 @@ struct ReplayRow {
   bool operator==(const ReplayRow&) const = default;
 };
 
-// Simulates all policies for all sizes: rows by size, then policy. LRU, LFU and static take one
-// pass for all sizes, because a larger cache of theirs holds what a smaller one holds (Mattson and
-// others, 1970); the oracle takes one for each. kInterrupted when the user stops it. REQUIRES: the
+// Simulates all policies for all sizes: rows by size, then policy. LRU, LFU and static need one
+// pass for all sizes, because a larger cache holds everything that a smaller one holds (Mattson and
+// others, 1970); the oracle needs one pass each. kInterrupted if the user stops it. REQUIRES: the
 // sizes of the lists fit the trace.
 Result<std::vector<ReplayRow>> ReplayTrace(const RouteTrace& trace, const ReplayOptions& options);
 
 // The number of steps from `first` on, by Phase.
 std::array<uint64_t, 2> CountSteps(const RouteTrace& trace, uint32_t first);
 
-// Experts by how often steps before `end` chose them, best first; ties go to the lower id. By index
-// of the layer.
+// Experts by how often steps before `end` chose them, best first, by index of the layer; ties go to
+// the lower id.
 std::vector<std::vector<uint32_t>> MostChosen(const RouteTrace& trace, uint32_t end);
 
 }  // namespace moepack

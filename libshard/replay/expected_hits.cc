@@ -19,8 +19,8 @@ double ExpertsAfter(double tokens, const std::vector<double>& q) {
                          [&](double sum, double each) { return sum + HeldAfter(tokens, each); });
 }
 
-// The number of tokens that choose `slots` different experts, by bisection. REQUIRES: more than
-// `slots` experts have a probability.
+// The number of tokens that together choose `slots` different experts, by bisection. REQUIRES: more
+// than `slots` experts have a probability.
 double TokensThatFill(double slots, const std::vector<double>& q) {
   double low = 0, high = 1;
   while (ExpertsAfter(high, q) < slots && high < 1e15) high *= 2;

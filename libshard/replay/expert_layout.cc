@@ -23,7 +23,7 @@ ExpertReads ReadsOf(std::vector<SourceRange> ranges) {
   });
   ExpertReads reads;
   uint32_t file = 0;
-  uint64_t end = 0;  // of the read before, in blocks
+  uint64_t end = 0;  // of the previous read, in blocks
   for (const SourceRange& range : ranges) {
     if (range.bytes == 0) continue;
     reads.bytes += range.bytes;
@@ -55,7 +55,7 @@ Result<ExpertRanges> RangesOf(const MoeModel& model) {
       experts[*tensor.expert].push_back({entry.file, entry.offset, entry.bytes, 0});
       continue;
     }
-    if (!tensor.axis) continue;  // one tensor for all: it is read once
+    if (!tensor.axis) continue;  // one tensor for all: it is read only once
     const auto expert_count = static_cast<uint32_t>(experts.size());
     for (uint32_t expert = 0; expert < expert_count; ++expert) {
       const auto slices = SliceAxis(entry, *tensor.axis, expert_count, {expert});

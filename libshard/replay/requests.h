@@ -1,4 +1,4 @@
-// The requests that one layer of a trace makes of its cache.
+// The requests that one layer of a trace makes to its cache.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct LayerRequests {
   }
 };
 
-// One request per step; up to `prefill_batch` steps of a prompt in a row are one. The ids of a
+// One request per step; up to `prefill_batch` consecutive steps of a prompt form one. The ids of a
 // request are in the order in which a cache should remember them, the last used at the end: those
 // of later tokens after those of earlier ones, the best of a token last. Steps before
-// `first_counted` are not counted, and share no request with those after.
+// `first_counted` are not counted, and share no request with later ones.
 LayerRequests RequestsOf(const RouteTrace& trace, size_t layer, uint32_t prefill_batch,
                          uint32_t first_counted);
 

@@ -39,7 +39,7 @@ bool HasNorms(const Statistics& statistics) {
   return false;
 }
 
-// Scores beyond a float's range are infinite once they are converted.
+// Scores beyond the range of a float become infinite when converted.
 Status CheckSession(const std::string& where, const ExpertScores& scores,
                     const SessionScores& session) {
   const std::string place = Cat(where, ": session ", Quoted(session.name));

@@ -48,8 +48,8 @@ double StandardError(std::span<const double> values) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double count = static_cast<double>(values.size());
-  // The sample variance (divided by n - 1, as the mean is estimated, too) over n is that of the
-  // mean.
+  // The sample variance (divided by n - 1, because the mean is estimated, too) divided by n is that
+  // of the mean.
   return std::sqrt(squares / (count - 1) / count);
 }
 

@@ -18,7 +18,7 @@ double Mean(std::span<const double> values);  // 0 for no values
 // The standard error of the mean: sample deviation / sqrt(n); 0 for fewer than two values.
 double StandardError(std::span<const double> values);
 
-// Returns Spearman's rank correlation. Equal values share the mean of their ranks. No value when
+// Returns Spearman's rank correlation. Equal values share the mean of their ranks. No value if
 // there are fewer than two pairs or one side is constant. REQUIRES: same size.
 std::optional<double> RankCorrelation(std::span<const double> a, std::span<const double> b);
 

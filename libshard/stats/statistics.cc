@@ -29,7 +29,7 @@ void Add(const std::vector<LayerTally>& from, std::vector<LayerTally>& to) {
   }
 }
 
-// Adds to `sum`; false when it exceeds the limit for tokens.
+// Adds to `sum`; false if it exceeds the limit for tokens.
 bool AddTokens(uint64_t tokens, uint64_t& sum) {
   return !__builtin_add_overflow(sum, tokens, &sum) && sum <= kMaxStatisticsTokens;
 }

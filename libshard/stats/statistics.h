@@ -1,5 +1,5 @@
 // Routing statistics: what the routers of a model chose, per session, phase, layer and expert.
-// Nothing is summed over layers, because an expert id means something only inside its layer.
+// Nothing is summed over layers, because an expert id is only meaningful within its layer.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline constexpr double kMaxGateMass = 9007199254740992;  // 2^53
 inline constexpr double kMaxWeightedNorm = 1e100;
 
 // Tallies of one expert. The first position and beginning-of-sequence tokens are attention sinks
-// and are routed differently, so they count only in `peak`.
+// and are routed differently, so they only count in `peak`.
 struct ExpertTally {
   uint64_t count = 0;    // tokens that chose the expert
   double gate_mass = 0;  // sum of the applied gates
@@ -44,8 +44,8 @@ inline constexpr std::array kPhaseNames = {"prefill", "decode"};
 
 struct PhaseTally {
   uint64_t tokens = 0;  // counted
-  uint64_t sinks = 0;   // seen, but counted only in `peak`
-  // in the order of ModelIdentity::layers; empty when nothing was seen
+  uint64_t sinks = 0;   // seen, but only counted in `peak`
+  // in the order of ModelIdentity::layers; empty if nothing was seen
   std::vector<LayerTally> layers;
   bool operator==(const PhaseTally&) const = default;
 };
@@ -58,7 +58,7 @@ struct SessionTally {
   std::string executor;              // "cpu"
   std::string precision;             // formats of the weights, most bytes first: "q4_K+f32"
   std::array<PhaseTally, 2> phases;  // by Phase
-  // Of the prefill, without sinks; empty where nobody counted them.
+  // Counts of the prefill, without sinks; empty if nobody counted them.
   TokenCounts token_counts = {};
   bool operator==(const SessionTally&) const = default;
 };
@@ -88,9 +88,8 @@ struct Statistics {
   bool operator==(const Statistics&) const = default;
 };
 
-// The number of pairs of `expert_count` ids, and the place of pair i < j in the order (0, 1), (0,
-// 2),
-// ..., (1, 2), ...
+// The number of pairs of `expert_count` ids, and the position of pair i < j in the order (0, 1),
+// (0, 2), ..., (1, 2), ...
 constexpr uint64_t PairCount(uint64_t expert_count) {
   return expert_count * (expert_count - 1) / 2;
 }
@@ -98,11 +97,11 @@ constexpr uint64_t PairIndex(uint64_t i, uint64_t j, uint64_t expert_count) {
   return i * (2 * expert_count - i - 1) / 2 + (j - i - 1);
 }
 
-// Returns statistics in which nothing was seen yet.
+// Returns statistics in which nothing has been seen yet.
 Statistics EmptyStatistics(const ModelIdentity& model);
-// Appends the sessions of `other`. Returns kMismatch when the models differ (in routers or layers),
-// kInvalidArgument when a session of the same name is there already, and kCorrupt when there would
-// be too many tokens; `into` is then unchanged, and the message names `where`. REQUIRES: both pass
+// Appends the sessions of `other`. Returns kMismatch if the models differ (in routers or layers),
+// kInvalidArgument if a session of the same name already exists, and kCorrupt if there would be too
+// many tokens; `into` is then unchanged, and the message names `where`. REQUIRES: both pass
 // CheckStatistics.
 Status MergeStatistics(const std::string& where, const Statistics& other, Statistics& into);
 

@@ -49,15 +49,14 @@ class SpanSource final : public ByteSource {
   std::span<const std::byte> bytes_;
 };
 
-// Reads a source from `start` on, some of it at a time and never past its end. The first thing that
-// is missing, malformed or cannot be read is kept as problem(), and everything after it reads as
-// zero.
+// Reads a source from `start` on, part by part and never past its end. The first thing that is
+// missing, malformed or unreadable is kept as problem(), and everything after it reads as zero.
 class Reader {
  public:
   Reader(const ByteSource& source, uint64_t start) : source_(source), next_(start) {}
 
   const char* problem() const { return problem_; }
-  // Why the source could not be read; Ok when it could.
+  // Why the source could not be read; Ok if it could.
   const Status& status() const { return status_; }
   bool at_end() const { return left() == 0; }
   uint64_t left() const { return problem_ ? 0 : bytes_.size() + (source_.size() - next_); }
@@ -126,9 +125,9 @@ class Reader {
   static constexpr uint64_t kWindow = kMaxText;
 
   const ByteSource& source_;
-  uint64_t next_ = 0;  // of the source, behind the window
+  uint64_t next_ = 0;  // in the source, after the window
   std::vector<std::byte> window_;
-  std::span<const std::byte> bytes_;  // of the window, not taken yet
+  std::span<const std::byte> bytes_;  // the part of the window not taken yet
   Status status_ = Ok();
   const char* problem_ = nullptr;
 };
@@ -161,8 +160,8 @@ ExpertTally ReadExpert(Reader& in) {
   return expert;
 }
 
-// An expert takes at least five bytes and a pair one. Counts are compared with the bytes left
-// before a table is allocated.
+// An expert takes at least five bytes and a pair one. Counts are checked against the remaining
+// bytes before a table is allocated.
 constexpr size_t kLeastExpertBytes = 5;
 
 PhaseTally ReadPhase(const ModelIdentity& model, Reader& in) {
@@ -238,7 +237,7 @@ Result<std::string> DigestFrom(const ByteSource& source, uint64_t start) {
   return digest.Hex();
 }
 
-// The payload is hashed before any of it is believed. Returns the version of the file.
+// The payload is hashed before any of it is trusted. Returns the version of the file.
 Result<uint32_t> CheckHeader(const ByteSource& source) {
   const std::string& where = source.name();
   std::array<std::byte, kHeaderBytes> bytes_of_header = {};

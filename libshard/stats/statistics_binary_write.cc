@@ -1,4 +1,4 @@
-// Writes the compact form, whose layout is described in statistics_binary.cc, where it is read.
+// Writes the compact form. The layout is described in statistics_binary.cc, which reads it.
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/stats/statistics_file.h"
@@ -58,7 +58,7 @@ void WritePhase(const PhaseTally& phase, Writer& out) {
   }
 }
 
-// Ids ascend, so each is written as the distance from the least that it could be.
+// Ids ascend, so each is written as its distance from the smallest possible one.
 void WriteTokenCounts(const TokenCounts& token_counts, Writer& out) {
   out.Number(token_counts.size());
   uint64_t least = 0;

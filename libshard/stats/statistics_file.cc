@@ -17,10 +17,10 @@ constexpr const char* kOtherPairs =
     ": co_selection: expected one count for each pair of experts of each layer, found another "
     "number";
 
-// False for NaN as well, for which every comparison is false.
+// False also for NaN, for which every comparison is false.
 bool IsSum(double value, double most) { return value >= 0 && value <= most; }
 
-// Returns what makes the numbers of an expert impossible; null when nothing does.
+// Returns what makes the numbers of an expert impossible; null if nothing does.
 const char* Problem(const ExpertTally& expert, const PhaseTally& phase) {
   if (expert.count > phase.tokens) return "at most as many tokens as the phase has";
   if (!IsSum(expert.gate_mass, kMaxGateMass) || !IsSum(expert.odd_gate_mass, kMaxGateMass) ||
@@ -111,7 +111,7 @@ Status CheckStatisticsVersion(const std::string& where, uint64_t version) {
                                        " to ", kStatisticsVersion, ", found ", version)};
 }
 
-// Names of sessions must differ: merging tells by them what is there already.
+// Names of sessions must differ, because merging uses them to find out what is already there.
 Status SessionChecks::Check(const SessionTally& session) {
   const std::string place = Cat(where_, ": session ", Quoted(session.name));
   if (!names_.insert(session.name).second)

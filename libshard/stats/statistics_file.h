@@ -23,24 +23,24 @@ inline constexpr std::string_view kStatisticsMagic = "MOESTATS";
 Json StatisticsToJson(const Statistics& statistics);
 std::string StatisticsToBinary(const Statistics& statistics);
 
-// The readers take hostile input, and `where` names it. kCorrupt for a document of another format
+// The readers take hostile input, and `where` names it. kCorrupt for a document in another format
 // or one that contradicts itself, kUnsupported for a newer version. What they return passes
 // CheckStatistics.
 Result<Statistics> StatisticsFromJson(const std::string& where, const Json& document);
 Result<Statistics> StatisticsFromBinary(const std::string& where, std::span<const std::byte> bytes);
 
-// What StreamStatistics reads, in this order. An error ends the reading and is returned.
+// Receives what StreamStatistics reads, in this order. An error ends the reading and is returned.
 class StatisticsParts {
  public:
   virtual ~StatisticsParts() = default;
   virtual Status Model(const ModelIdentity& model) = 0;
   virtual Status Session(SessionTally session) = 0;
-  // Of each layer, in their order.
+  // The pairs of each layer, in layer order.
   virtual Status Pairs(std::vector<uint64_t> counts) = 0;
 };
-// Reads the binary form a session or a layer's pairs at a time, so that no more is in memory.
+// Reads the binary form one session or one layer's pairs at a time, so that no more is in memory.
 // Errors are those of StatisticsFromBinary; every part has passed its checks when it is handed
-// over, but one that follows may be refused.
+// over, but a later one may still be refused.
 Status StreamStatistics(const ByteSource& source, StatisticsParts& parts);
 
 // Checks that names of sessions differ, layers ascend and have experts, tables have the right size,
@@ -57,9 +57,9 @@ class SessionChecks {
  public:
   SessionChecks(std::string where, const ModelIdentity& model)
       : where_(std::move(where)), model_(model) {}
-  // Each session once, in their order.
+  // Call for each session once, in order.
   Status Check(const SessionTally& session);
-  // Of one layer, by its place in the model; behind the last session.
+  // For one layer, by its index in the model; after the last session.
   Status CheckPairs(size_t index, const std::vector<uint64_t>& counts) const;
 
  private:
@@ -69,9 +69,9 @@ class SessionChecks {
   uint64_t seen_ = 0, tokens_ = 0;  // with and without sinks
 };
 
-// Reads either form; the first bytes tell which.
+// Reads either form; the first bytes determine which.
 Result<Statistics> ReadStatistics(const std::string& path);
-// Writes the binary form when the name ends in .bin, else JSON. An existing file is replaced.
+// Writes the binary form if the name ends in .bin, otherwise JSON. An existing file is replaced.
 Status WriteStatistics(const std::string& path, const Statistics& statistics);
 // The bytes that WriteStatistics would write.
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics);

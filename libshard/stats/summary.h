@@ -1,4 +1,4 @@
-// Summarizes statistics: how concentrated each layer is, whether the texts were enough, and which
+// Summarizes statistics: how concentrated each layer is, whether there was enough text, and which
 // experts are Super Experts.
 #pragma once
 
@@ -14,15 +14,15 @@ namespace moepack {
 struct LayerSummary {
   uint32_t layer = 0, expert_count = 0;
   uint32_t used = 0;               // chosen by at least one counted token
-  double top_quarter_share = 0;    // of the gate mass; a quarter is rounded up
+  double top_quarter_share = 0;    // of the gate mass; a quarter of the experts, rounded up
   double largest_share = 0;        // of one expert
   uint64_t tokens_per_expert = 0;  // median count
-  // Spearman's correlation between the gate masses from even and from odd runs of tokens; no value
-  // when it is undefined.
+  // Spearman's correlation between the gate masses from even and odd runs of tokens; no value if it
+  // is undefined.
   std::optional<double> split_half;
 };
 
-// Texts are enough when every layer's split_half is above this.
+// There was enough text if every layer's split_half is above this.
 inline constexpr double kStableSplitHalf = 0.98;
 
 // An expert whose largest output stands out: peak > max(99.5th percentile of all experts of all

@@ -54,7 +54,7 @@ class Cut {
     }
   }
 
-  // Parts of equal size trade numbers, so that the one with the lowest node comes first.
+  // Parts of equal size swap numbers, so that the one with the lowest node comes first.
   void Number() {
     std::vector<size_t> lowest(sizes_.size(), part_.size());
     for (size_t node = part_.size(); node-- > 0;) lowest[part_[node]] = node;
@@ -85,7 +85,7 @@ class Cut {
     Add(node, part, 1);
   }
 
-  // The free node with the least weight to all parts so far; ties are drawn.
+  // The free node with the least weight to all parts so far; ties are drawn at random.
   size_t MostDistant(SplitMix64& random) {
     std::vector<size_t> found;
     int64_t least = std::numeric_limits<int64_t>::max();
@@ -115,7 +115,7 @@ class Cut {
     return closest;
   }
 
-  // Trades `node` for the node with which that gains most.
+  // Swaps `node` with the node that gains most.
   bool TradeOne(size_t node) {
     size_t with = node;
     int64_t most = 0;

@@ -1,4 +1,4 @@
-// Cuts a weighted graph into parts of given sizes so that little weight lies between parts.
+// Cuts a weighted graph into parts of given sizes so that little weight is between parts.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ class PairWeights {
 };
 
 // Returns the part of every node; part p has sizes[p] nodes. Parts grow around seeds by the largest
-// weight to them, or, from every other start, are dealt at random; then pairs of nodes trade places
-// while that moves weight inside (Kernighan and Lin 1970, with single exchanges). The best of
+// weight to them or, in every other start, are assigned at random; then pairs of nodes are swapped
+// as long as that moves weight inside (Kernighan and Lin 1970, with single exchanges). The best of
 // `restarts` starts counts; parts of equal size are numbered by their lowest node. REQUIRES: the
 // sizes add up to weights.size(); sums of weights fit.
 std::vector<uint32_t> CutBalanced(const PairWeights& weights, const std::vector<size_t>& sizes,
                                   size_t restarts, uint64_t seed);
 
-// The weight of the pairs whose nodes are in one part.
+// The weight of the pairs whose nodes are in the same part.
 int64_t WeightInside(const PairWeights& weights, const std::vector<uint32_t>& part);
 
 }  // namespace moepack

@@ -28,7 +28,7 @@ class Assignment {
     for (const size_t session : order) Put(session, BestWithRoom(session));
   }
 
-  // An empty group gets the session that loses least by it.
+  // An empty group gets the session that loses the least by the move.
   void FillEmpty() {
     for (uint32_t group = 0; group < groups_; ++group) {
       if (sizes_[group] > 0) continue;
@@ -48,7 +48,7 @@ class Assignment {
   void Improve() {
     bool full = false;
     for (const size_t size : sizes_) full = full || size >= most_;
-    if (!full) return;  // every session has the group it likes best
+    if (!full) return;  // every session has the group that suits it best
     for (size_t sweep = 0; sweep < kMostSweeps && Sweep(); ++sweep) {
     }
   }
@@ -58,7 +58,7 @@ class Assignment {
  private:
   double Value(size_t session, size_t group) const { return values_[session * groups_ + group]; }
 
-  // How much better the best group is than the next.
+  // How much better the best group is than the next best.
   double LeadOf(size_t session) const {
     double best = -std::numeric_limits<double>::infinity(), next = best;
     for (size_t group = 0; group < groups_; ++group) {

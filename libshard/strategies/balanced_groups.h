@@ -1,4 +1,4 @@
-// Gives every session a group, none of which gets many more than its part.
+// Gives every session a group, such that no group gets many more than its share.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace moepack {
 
-// The most sessions that a group may get: half more than its part. With equal groups, sessions that
-// differ in number by kind would be torn apart.
+// The most sessions that a group may get: half more than its share. With equal groups, kinds of
+// sessions that differ in number would be torn apart.
 size_t MostSessions(size_t sessions, size_t groups);
 
 // Returns the group of every session so that the sum of values[session * groups + group] is large:
-// first those sessions choose that lose most by the next best group, then moves and exchanges of
-// two sessions follow while they gain. Every group gets at least one session. REQUIRES: 0 < groups
-// <= sessions <= groups * most.
+// the sessions that lose most with the next best group choose first, then sessions are moved or two
+// of them swapped as long as that gains. Every group gets at least one session. REQUIRES: 0 <
+// groups <= sessions <= groups * most.
 std::vector<uint32_t> BalancedGroups(const std::vector<double>& values, size_t groups, size_t most);
 
 }  // namespace moepack

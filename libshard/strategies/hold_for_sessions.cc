@@ -1,6 +1,7 @@
 // The strategy `session`. For fixed groups of sessions the best set of a group is the best experts
 // of its sessions, layer by layer; for fixed sets the best group of a session is the one that
-// captures most of it. The two steps alternate from the clusters of k-means until nothing changes.
+// captures most of it. The two steps alternate, starting from the clusters of k-means, until
+// nothing changes.
 #include <algorithm>
 #include <numeric>
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr size_t kRestarts = 24;
 constexpr size_t kMostTurns = 30;
-// From how many of the clusterings sets are made: all where that costs little.
+// From how many of the clusterings sets are made: from all of them if that costs little.
 constexpr size_t kFewStarts = 3;
 constexpr size_t kSmallProblem = size_t{1} << 22;  // scores of all sessions
 
@@ -79,7 +80,7 @@ class SessionPlanner {
     return std::span(sums).subspan(shares_.offset(layer), shares_.expert_count(layer));
   }
 
-  // Where groups differ in room, clusters trade places while that captures more.
+  // If groups differ in room, clusters are swapped as long as that captures more.
   Status MatchRooms(std::vector<uint32_t>& group_of_session) const {
     const bool equal = std::all_of(input_.rooms.begin(), input_.rooms.end(),
                                    [&](const auto& rooms) { return rooms == input_.rooms[0]; });

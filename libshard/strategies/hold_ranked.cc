@@ -10,13 +10,13 @@
 namespace moepack {
 namespace {
 
-// The experts of one layer as they are dealt to groups.
+// The experts of one layer while they are assigned to groups.
 class Deal {
  public:
   Deal(std::span<const double> values, std::vector<size_t> room)
       : values_(values), room_(std::move(room)), sums_(room_.size()), hands_(room_.size()) {}
 
-  // False when no group has room.
+  // False if no group has room.
   bool Give(uint32_t id) {
     std::optional<size_t> to;
     for (size_t group = 0; group < room_.size(); ++group) {
@@ -29,8 +29,9 @@ class Deal {
     return true;
   }
 
-  // Moves or swaps experts between the groups with the largest and the least sum while that brings
-  // the two closer. Every step makes the sum of squares less, but for rounding, hence the bound.
+  // Moves or swaps experts between the groups with the largest and the smallest sum as long as that
+  // brings the two closer. Except for rounding, every step reduces the sum of squares, hence the
+  // bound.
   void Balance() {
     const size_t most_steps = 8 * values_.size();
     for (size_t step = 0; step < most_steps && BalanceOnce(); ++step) {
@@ -42,7 +43,7 @@ class Deal {
  private:
   struct Step {
     double difference;
-    size_t from, to;  // places in the two hands; `to` past the end of its hand: a move
+    size_t from, to;  // indexes in the two hands; `to` past the end of its hand: a move
   };
 
   bool BalanceOnce() {
@@ -89,7 +90,7 @@ class Deal {
   std::vector<ExpertIds> hands_;
 };
 
-// The experts that may be dealt, best first.
+// The experts that may be assigned, best first.
 ExpertIds BestFirst(std::span<const double> values, const ExpertIds& pinned,
                     const ExpertIds& barred) {
   ExpertIds ids;

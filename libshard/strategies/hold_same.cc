@@ -1,4 +1,4 @@
-// The strategy `same`: right where nodes are small, or where sessions differ little.
+// The strategy `same`: suitable if nodes are small, or if sessions differ little.
 #include "libshard/strategies/session_shares.h"
 #include "libshard/strategies/strategy.h"
 

@@ -13,7 +13,7 @@ namespace moepack {
 namespace {
 
 constexpr size_t kCuts = 4;       // starts for each layer
-constexpr size_t kManyCuts = 24;  // where a layer is small
+constexpr size_t kManyCuts = 24;  // if a layer is small
 constexpr size_t kSmallLayer = 64;
 constexpr int64_t kMostWeight = int64_t{1} << 40;
 
@@ -32,7 +32,7 @@ Status CheckPairs(const ExpertScores& scores) {
   return Ok();
 }
 
-// As many experts for each part as come closest to equal numbers within the rooms.
+// The number of experts for each part, as close to equal as the rooms allow.
 std::vector<size_t> PartSizes(const std::vector<size_t>& rooms, size_t experts) {
   std::vector<size_t> sizes(rooms.size());
   for (size_t given = 0; given < experts; ++given) {
@@ -71,7 +71,8 @@ class Layer {
     return parts;
   }
 
-  // Adds the pinned experts and, up to the room of the group, those chosen most with its own.
+  // Adds the pinned experts and, up to the room of the group, those chosen most often together with
+  // its own.
   ExpertIds FillUp(const ExpertIds& own, size_t group) const {
     std::vector<double> together(values_.size());
     for (uint32_t id = 0; id < together.size(); ++id) {

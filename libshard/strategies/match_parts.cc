@@ -38,7 +38,7 @@ class Matching {
     return Ok();
   }
 
-  // A session pulls with what it uses of a group more than of the average group.
+  // A session pulls by how much more it uses of a group than of the average group.
   Used Centred(const Used& used, size_t layers) const {
     Used centred(used.size());
     for (size_t i = 0; i < used.size(); ++i)
@@ -46,7 +46,7 @@ class Matching {
     return centred;
   }
 
-  // False when no part has changed places.
+  // False if no part was swapped.
   bool MatchToBestGroups() {
     Used sum(shares_.session_count() * groups_);
     for (size_t layer = 0; layer < parts_.size(); ++layer) {

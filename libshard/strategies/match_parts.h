@@ -1,4 +1,4 @@
-// Which parts of different layers belong to one group.
+// Decides which parts of different layers belong to one group.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace moepack {
 
-// parts[layer][part]: expert ids. Parts of a layer trade places while sessions then find more of
-// what they use in one group: first layer after layer by how much sessions used the groups of the
-// layers before, then by the group that captures most of each session. Only parts of the same size
-// trade. With fewer sessions than groups nothing is known, and nothing changes.
+// parts[layer][part]: expert ids. Parts of a layer are swapped as long as sessions then find more
+// of what they use in one group: first layer by layer, according to how much sessions used the
+// groups in the previous layers, then according to the group that captures most of each session.
+// Only parts of the same size are swapped. With fewer sessions than groups nothing is known, so
+// nothing changes.
 Status MatchParts(const SessionShares& shares, std::vector<std::vector<ExpertIds>>& parts);
 
 }  // namespace moepack

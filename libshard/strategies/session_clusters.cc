@@ -18,8 +18,8 @@ struct Clustering {
   std::vector<uint32_t> cluster;
 };
 
-// One k-means run. Centres are sums of session vectors, so that products with them are sums over
-// the matrix, which are exact.
+// One k-means run. Centres are sums of session vectors, so products with them are sums over the
+// matrix, which are exact.
 class KMeans {
  public:
   KMeans(const SessionGram& gram, size_t groups) : gram_(gram), groups_(groups) {}
@@ -41,7 +41,7 @@ class KMeans {
   }
 
  private:
-  // k-means++: the farther from all seeds so far, the likelier the next.
+  // k-means++: the farther a session is from all seeds so far, the likelier it is the next.
   std::vector<size_t> Seeds(SplitMix64& random) const {
     std::vector<size_t> seeds = {random.Below(gram_.size())};
     std::vector<uint64_t> distance(gram_.size(), std::numeric_limits<uint64_t>::max());

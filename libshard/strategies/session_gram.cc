@@ -8,13 +8,13 @@
 namespace moepack {
 namespace {
 
-// Places that the inner loop takes at once, so that compilers use vectors for it, and how many of
-// them and how many sessions stay in the cache.
+// How many places the inner loop handles at once, so that compilers vectorize it, and how many of
+// them and of the sessions stay in the cache.
 constexpr size_t kStride = 64;
 constexpr size_t kStretch = 64 * kStride;
 constexpr size_t kTile = 16;
 
-// The vectors of all sessions, each filled up with zeros to a multiple of kStride.
+// The vectors of all sessions, each padded with zeros to a multiple of kStride.
 struct Rows {
   size_t width = 0;
   std::vector<int16_t> values;
@@ -40,7 +40,7 @@ Result<std::vector<double>> MeanRoots(const SessionShares& shares) {
   return mean;
 }
 
-// A layer that the session never reached tells nothing about it and stays 0.
+// A layer that the session never reached says nothing about it and stays 0.
 void WriteRow(const SessionShares& shares, const std::vector<double>& mean, size_t session,
               int16_t* row) {
   std::vector<double> centred(shares.width());
@@ -56,7 +56,7 @@ void WriteRow(const SessionShares& shares, const std::vector<double>& mean, size
       squares += value * value;
     }
   }
-  if (squares < 1e-12) return;  // nothing but rounding is left of a session that is like the mean
+  if (squares < 1e-12) return;  // only rounding is left of a session that equals the mean
   const double scale = kGramUnit / std::sqrt(squares);
   for (size_t i = 0; i < centred.size(); ++i) {
     const double value = centred[i] * scale;

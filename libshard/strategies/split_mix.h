@@ -1,4 +1,5 @@
-// A generator of our own, because those of the standard library draw other numbers elsewhere.
+// A generator of our own, because the standard library's distributions differ between
+// implementations.
 #pragma once
 
 #include <cstdint>

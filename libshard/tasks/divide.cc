@@ -9,8 +9,8 @@
 namespace moepack {
 namespace {
 
-// Small enough that no task is much larger than another, large enough that a huge checkpoint has
-// no more than some hundred thousand of them.
+// Small enough that no task is much larger than another, and large enough that a huge checkpoint
+// has at most some hundred thousand fragments.
 constexpr uint64_t kFragmentsPerTask = 64;
 constexpr uint64_t kLeastFragment = 64u << 10, kLargestFragment = 16u << 20;
 
@@ -34,7 +34,7 @@ Place PlaceOf(const OutputTensor& tensor, const Fragment& fragment) {
   return {range.order, range.file + uint64_t{1}, range.offset + fragment.skip};
 }
 
-// What a fragment needs to be made once, wherever it goes.
+// What it takes to make a fragment once, wherever it goes.
 TaskLoad Making(const OutputTensor& tensor, const Fragment& fragment) {
   TaskLoad load;
   load.read = tensor.literal ? 0 : fragment.bytes;
@@ -42,7 +42,7 @@ TaskLoad Making(const OutputTensor& tensor, const Fragment& fragment) {
     const Encoding& encoding = *tensor.encoding;
     const uint64_t row_bytes = *encoding.to->BytesFor(encoding.row_values);
     const uint64_t values = fragment.bytes / row_bytes * encoding.row_values;
-    // Of what a reader reads its type is told alone: scales take next to nothing.
+    // For a reader only its type counts: scales take next to nothing.
     load.read = encoding.reader == nullptr
                     ? fragment.taken
                     : encoding.from->BytesFor(values).value_or(fragment.bytes);
@@ -52,7 +52,7 @@ TaskLoad Making(const OutputTensor& tensor, const Fragment& fragment) {
   return load;
 }
 
-// The fragments that are made of the same source, and what they need together.
+// The fragments made from the same source, and what they need together.
 struct Batch {
   size_t begin = 0, end = 0;  // in the sorted list
   TaskLoad load;
@@ -121,8 +121,8 @@ WorkDivision::WorkDivision(const std::vector<OutputFile>& outputs, uint32_t task
   const std::vector<Batch> batches = sorter.Batches();
   uint64_t total = 0;
   for (const Batch& batch : batches) total += batch.load.work;
-  // A batch belongs to the task whose share its middle lies in. With shares below one byte of work
-  // the tasks with numbers between get nothing.
+  // A batch belongs to the task whose share contains its middle. If shares are below one byte of
+  // work, the tasks with numbers in between get nothing.
   const uint64_t share = std::max<uint64_t>(1, (total + tasks - 1) / tasks);
   uint64_t before = 0;
   for (const Batch& batch : batches) {

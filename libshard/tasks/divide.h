@@ -1,5 +1,5 @@
-// Divides the work of writing some outputs over tasks that know nothing of each other. Each of them
-// comes to the same division by itself, because it depends on outputs and number of tasks only.
+// Divides the work of writing outputs among tasks that know nothing of each other. Each computes
+// the same division on its own, because it depends only on the outputs and the number of tasks.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct TaskNumber {
 // What a task has to do.
 struct TaskLoad {
   uint64_t read = 0, written = 0;  // bytes
-  uint64_t work = 0;               // both, and what encoding takes (work_cost.h)
+  uint64_t work = 0;               // both, plus the cost of encoding (work_cost.h)
 };
 
-// Tasks get runs of the work in the order of the sources, so that each reads one stretch of them,
-// and makes once what several outputs hold. No task differs from another by more than two
+// Tasks get runs of the work in the order of the sources, so that each reads one stretch of them
+// and makes what several outputs contain only once. No task differs from another by more than two
 // fragments, each a 64th of a task's share or one expert's rows of a tensor. With more tasks than
-// fragments some have nothing to do.
+// fragments, some have nothing to do.
 class WorkDivision {
  public:
   // REQUIRES: `tasks` is at least 1 and at most kMaxTasks.
@@ -43,7 +43,7 @@ class WorkDivision {
   std::vector<uint32_t> task_;       // of each fragment
 };
 
-// The largest load beside the mean one: 1 when all are equal, or when there is nothing to do.
+// The largest load divided by the mean: 1 if all are equal, or if there is nothing to do.
 double Imbalance(const std::vector<TaskLoad>& loads, uint64_t TaskLoad::*what);
 
 }  // namespace moepack

@@ -6,11 +6,11 @@
 namespace moepack {
 namespace {
 
-// How a tensor may be cut. Units are source bytes, or rows where a reader makes them.
+// How a tensor may be cut. Units are source bytes, or rows if a reader makes them.
 struct Cuts {
-  uint64_t grain = kPageBytes;  // units between two places to cut at
-  // Counted from the tensor's start, and not from that of each range: an expert may lie in
-  // several ranges.
+  uint64_t grain = kPageBytes;  // units between two possible cuts
+  // Counted from the tensor's start, not from that of each range: an expert may be in several
+  // ranges.
   bool across_ranges = false;
   uint64_t row_units = 1, row_bytes = 1;  // of a row in the sources, and as it is written
 
@@ -24,7 +24,7 @@ Cuts CutsOf(const OutputTensor& tensor) {
   cuts.row_bytes = *encoding.to->BytesFor(encoding.row_values);
   if (encoding.reader == nullptr) cuts.row_units = *encoding.from->BytesFor(encoding.row_values);
   cuts.grain = cuts.row_units;
-  // A reader counts rows in the whole tensor and finds the importance of each by itself.
+  // A reader counts rows in the whole tensor and finds the importance of each itself.
   const bool sliced = encoding.reader == nullptr && encoding.importance != nullptr;
   if (!sliced || encoding.rows_per_slice == 0) return cuts;
   cuts.grain *= encoding.rows_per_slice;
@@ -41,11 +41,11 @@ class Cutter {
     most_ = std::max(cuts.grain, units / cuts.grain * cuts.grain);
   }
 
-  // `units` of range number `index`, of the expert `order`.
+  // Adds `units` of range number `index`, of the expert `order`.
   void Add(uint32_t index, uint64_t units, uint64_t order) {
     for (uint64_t at = 0; at < units;) {
       const uint64_t rest = (cuts_.across_ranges ? position_ : at) % cuts_.grain;
-      // Two outputs may hold the same expert: it shall be the same fragment in both.
+      // Two outputs may contain the same expert: it must be the same fragment in both.
       if (rest == 0 && (next_.taken >= most_ || order != order_)) Flush();
       if (next_.taken == 0) {
         next_.first_range = index;

@@ -1,4 +1,4 @@
-// Cuts the tensors of outputs into the runs of bytes that tasks are made of.
+// Cuts the tensors of outputs into the runs of bytes that tasks consist of.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@ namespace moepack {
 // Copies are cut at whole pages, and so between values of every plain type.
 inline constexpr uint64_t kPageBytes = 4096;
 
-// Bytes of one output tensor that one task makes: whole rows where they are encoded, and where
-// each expert has an importance of its own, whole experts.
+// Bytes of one output tensor that one task makes: whole rows if they are encoded, and whole experts
+// if each has its own importance.
 struct Fragment {
-  uint32_t output = 0, tensor = 0;  // places in the list of outputs and among its tensors
-  uint64_t offset = 0, bytes = 0;   // in the tensor, as it is written
-  // The first of its sources (or rows) that it is made of, what of that one is skipped, and how
-  // many bytes (or rows) of the sources it takes from there on. A literal tensor has none.
+  uint32_t output = 0, tensor = 0;  // indexes into the list of outputs and into its tensors
+  uint64_t offset = 0, bytes = 0;   // in the tensor, as written
+  // The first of the sources (or rows) that it is made from, how much of that one is skipped, and
+  // how many bytes (or rows) of the sources it takes from there on. A literal tensor has none.
   uint32_t first_range = 0;
   uint64_t skip = 0, taken = 0;
 };
 
-// Appends the fragments of one tensor in the order of its bytes: of about `size` bytes, at most
+// Appends the fragments of one tensor in the order of its bytes: about `size` bytes each, at most
 // one grain (a row, an expert, a page) more. An empty tensor has none.
 void CutTensor(const OutputTensor& tensor, uint64_t size, const Fragment& place,
                std::vector<Fragment>& out);
 
-// The fragment as a tensor of its own, at `offset` of a file. The bytes that the packing engine
-// makes of it are those that it makes of the whole tensor there.
+// The fragment as a tensor of its own, at `offset` of a file. The packing engine makes the same
+// bytes from it as from the whole tensor there.
 OutputTensor FragmentTensor(const OutputTensor& tensor, const Fragment& fragment, uint64_t offset);
 
 }  // namespace moepack

@@ -5,7 +5,7 @@
 namespace moepack {
 namespace {
 
-// The first place from `position` on that is `place` modulo a page.
+// The first position from `position` on that equals `place` modulo a page.
 uint64_t Congruent(uint64_t position, uint64_t place) {
   return position + (place % kPageBytes + kPageBytes - position % kPageBytes) % kPageBytes;
 }
@@ -25,8 +25,8 @@ void AddRun(const PieceRun& run, std::vector<PieceRun>& runs) {
 void AddFragment(const OutputTensor& tensor, const Fragment& fragment, Piece& piece) {
   const uint64_t place = tensor.entry.offset + fragment.offset;
   const uint64_t at = Congruent(piece.file.size, place);
-  // What lies before the first tensor is the header's; a stream fills up with zeros behind a
-  // tensor only.
+  // What comes before the first tensor belongs to the header; a stream pads with zeros only after a
+  // tensor.
   if (piece.file.tensors.empty()) piece.file.prefix.resize(at, '\0');
   piece.file.tensors.push_back(FragmentTensor(tensor, fragment, at));
   piece.file.size = at + fragment.bytes;

@@ -1,4 +1,4 @@
-// The files that a task writes: for each output that it has a part of, one with these parts.
+// The files that a task writes: one for each output that it has a part of, with these parts.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ struct PieceRun {
 };
 
 struct Piece {
-  uint32_t output = 0;         // its place in the list of outputs
-  OutputFile file;             // path: that of the output with kPieceSuffix behind it
+  uint32_t output = 0;         // its index in the list of outputs
+  OutputFile file;             // path: that of the output followed by kPieceSuffix
   std::vector<PieceRun> runs;  // ascending in both files
 };
 
 inline constexpr const char* kPieceSuffix = ".piece";
 
 // Returns the pieces of a task that has these `fragments` (WorkDivision::Of). `headers`: also the
-// headers of all outputs, each at the beginning of its piece. Bytes stand at the same place modulo
-// a page as in the output, so that a file system with shared extents can share them.
+// headers of all outputs, each at the beginning of its piece. Bytes are at the same offset modulo a
+// page as in the output, so that a file system with shared extents can share them.
 std::vector<Piece> CutPieces(const std::vector<OutputFile>& outputs,
                              const std::vector<Fragment>& fragments, bool headers);
 

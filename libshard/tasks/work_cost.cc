@@ -11,7 +11,7 @@ namespace {
 
 // Nanoseconds per 10 values on one core, without and with importance: the rates of
 // docs/benchmarks.md, "Encoders beside ggml". A core reads, hashes and writes about a byte per
-// nanosecond ("shard-experts" there), so these are bytes as well.
+// nanosecond ("shard-experts" there), so these numbers are bytes as well.
 struct Cost {
   std::string_view type;
   uint32_t plain, weighted;
@@ -22,7 +22,7 @@ constexpr Cost kCosts[] = {
     {"q2_K", 43, 101}, {"q4_0", 5, 32},   {"q4_1", 6, 94},      {"q5_0", 10, 36},
     {"q5_1", 11, 99},  {"mxfp4", 16, 16}, {"iq4_nl", 108, 109}, {"iq4_xs", 110, 112},
 };
-// Of the types that have no row there: those with code books search for longest.
+// For types without a row there: those with code books search longest.
 constexpr Cost kOthers = {"", 100, 300};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What it costs to make bytes of an output, so that tasks get equal shares of the work.
+// The cost of producing an output's bytes, so that tasks get equal shares of the work.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace moepack {
 
-// What encoding `values` values of the tensor takes, as the bytes that could be read, hashed and
-// written meanwhile. 0 for a tensor that is copied.
+// The cost of encoding `values` values of the tensor, as the number of bytes that could be read,
+// hashed and written meanwhile. 0 for a tensor that is copied.
 uint64_t EncodeCost(const OutputTensor& tensor, uint64_t values);
 
 }  // namespace moepack
