@@ -29,7 +29,7 @@ struct NamePattern {
   std::string_view prefix, suffix;
 };
 
-// The Python files are the model and tokenizer code of repositories that bring their own.
+// The Python files are the model and tokenizer code of repositories with their own.
 constexpr std::array kPatterns = {
     NamePattern{"tokenizer", ".json"},
     NamePattern{"tokenizer", ".model"},
@@ -47,7 +47,7 @@ constexpr std::array kPatterns = {
     NamePattern{"NOTICE.", ""},
 };
 
-// Endings by which a runtime, or a reader of a node, takes a file for weights or an index.
+// Endings that make a runtime, or a reader of a node, treat a file as weights or an index.
 constexpr std::array<std::string_view, 4> kOtherEnds = {".index.json", ".safetensors", ".gguf",
                                                         ".bin"};
 

@@ -1,4 +1,4 @@
-// Tells by its name whether a file beside the weights belongs into a distribution.
+// Decides by its name whether a file beside the weights belongs in a distribution.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@ namespace moepack::manifest {
 inline constexpr std::string_view kAssetDirectory = "assets/";
 
 // True if a file of this name is copied as an asset. Nothing else is written to assets/, accepted
-// from a manifest, or copied into a node. Names of weights and indexes are never asset names, since
-// a node could otherwise be given other weights through its assets.
+// from a manifest, or copied into a node. Names of weights and indexes are never asset names,
+// because a node could otherwise receive other weights through its assets.
 bool IsAssetName(std::string_view name);
 
 }  // namespace moepack::manifest

@@ -7,7 +7,7 @@
 
 namespace moepack::manifest {
 
-// The hint of errors that `verify` explains. NameDamaged turns it into a command where the
+// The hint of errors that `verify` explains. NameDamaged turns it into a command if the
 // distribution is known, and leaves all other errors unchanged.
 extern const char* const kDamagedHint;
 Error NameDamaged(const std::string& distribution, Error error);

@@ -65,7 +65,7 @@ RecipeRecord DescribeRecipe(const QuantizeOptions& options, const TypedGguf& typ
 
 namespace {
 
-// A single group means no grouping, and is recorded only where the config states it.
+// A single group means no grouping, and is only recorded if the config states it.
 void SetGroups(const MoeModel& model, ModelRecord& record) {
   const Routing& routing = model.routing();
   if (routing.groups <= 1 && !model.config().routing.groups) return;
@@ -73,8 +73,8 @@ void SetGroups(const MoeModel& model, ModelRecord& record) {
   record.expert_groups_used = routing.groups_used;
 }
 
-// What the plan expects, where documents have what was measured. This version carries both sections
-// without using them.
+// What the plan expects, in the place where documents have what was measured. This version keeps
+// both sections without using them.
 std::shared_ptr<const Json> ExpectedSections(const PlanExpectation& expectation) {
   const Json expected = ExpectationToJson(expectation);
   auto sections = std::make_shared<Json>(Json::object());

@@ -36,7 +36,7 @@ void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
   }
 }
 
-using Owner = std::optional<uint32_t>;  // a group; none: the remainder
+using Owner = std::optional<uint32_t>;  // a group; no value: the remainder
 
 std::string PlaceText(Owner group) { return group ? Cat("group ", *group) : "remainder"; }
 
@@ -57,7 +57,7 @@ std::set<uint32_t> LayersOf(const Manifest& a, const Manifest& b) {
   return layers;
 }
 
-// Notes experts that moved, as one change per pair of places.
+// Notes experts that moved, as one change per pair of owners.
 void CompareOwners(const Manifest& a, const Manifest& b, Changes& changes) {
   LayerChanges moves;
   for (uint32_t layer : LayersOf(a, b)) {
@@ -109,7 +109,8 @@ ExpertIds OverlayIds(const OverlayPlan* overlay, std::optional<size_t> group, ui
   return IdsOf(group ? FillOf(*overlay, *group) : overlay->experts, layer);
 }
 
-// Compares the current overlays, of which nodes have one. "experts +8 -7": 8 came and 7 went.
+// Compares the current overlays, of which nodes have one. "experts +8 -7": 8 were added and 7
+// removed.
 void CompareCurrentOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
   const OverlayPlan *old_one = a.plan.current_overlay(), *new_one = b.plan.current_overlay();
   LayerChanges overlays;
@@ -157,7 +158,7 @@ std::string TensorText(const TensorRecord& tensor) {
   return Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3, derived);
 }
 
-// Compares tensors. One that only has another place in the file has not changed.
+// Compares tensors. One that only moved within the file has not changed.
 void CompareTensors(const BundleRecord& a, const BundleRecord& b, Changes& changes) {
   std::unordered_map<std::string_view, const TensorRecord*> before;
   for (const TensorRecord& tensor : a.tensors) before[tensor.name] = &tensor;
@@ -183,7 +184,7 @@ void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
   }
 }
 
-// What every layer and group got is left to the version and to the tensors.
+// What every layer and group got is covered by the version and the tensors.
 Json RefitSummary(const Manifest& manifest) {
   if (!manifest.refit) return Json::object();
   Json out = RefitToJson(*manifest.refit);
@@ -192,7 +193,7 @@ Json RefitSummary(const Manifest& manifest) {
   return out;
 }
 
-// The routing rules, with digests in the place of the tables that are one long text.
+// The routing rules, with digests instead of the tables, each of which is one long text.
 Json RoutingWithDigests(const Manifest& manifest) {
   Json routing = RoutingToJson(manifest);
   if (!manifest.plan.placement) return routing;
@@ -207,8 +208,8 @@ Json RoutingWithDigests(const Manifest& manifest) {
   return routing;
 }
 
-// Returns what has no comparison of its own: sections that are carried without being used,
-// `complete`, and fields of newer versions.
+// Returns what has no comparison of its own: sections that are kept without being used, `complete`,
+// and fields of newer versions.
 Json OtherSections(const Manifest& manifest) {
   Json out = manifest.original ? *manifest.original : Json::object();
   const Json head = HeadToJson(manifest);
@@ -220,8 +221,7 @@ Json OtherSections(const Manifest& manifest) {
   return out;
 }
 
-// Compares how the bytes were made. The command line and the time of writing do not matter for
-// that.
+// Compares how the bytes were made. The command line and the time of writing do not matter here.
 void CompareTools(const Manifest& a, const Manifest& b, Changes& changes) {
   const auto tool = [](const Manifest& manifest) {
     Json out = TailToJson(manifest)["tool"];

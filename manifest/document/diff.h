@@ -23,10 +23,10 @@ struct Change {
 struct DiffReport {
   std::vector<Change> changes;  // grouped by `what`, in a fixed order
   uint64_t same_bytes =
-      // bytes of bundles (or files of nodes) of B that A has with the same digest, and that need
-      // not be copied
+      // bytes of B's bundles (or of a node's files) that A has with the same digest, so that they
+      // need not be copied
       0;
-  uint64_t changed_bytes = 0;  // bytes of bundles of B that A lacks
+  uint64_t changed_bytes = 0;  // bytes of B's bundles that A lacks
   bool same() const { return changes.empty(); }
 };
 

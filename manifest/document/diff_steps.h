@@ -1,4 +1,4 @@
-// The steps that comparing manifests (diff.cc) and comparing nodes (diff_nodes.cc) share.
+// Steps shared by comparing manifests (diff.cc) and comparing nodes (diff_nodes.cc).
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace moepack::manifest {
 
 using Changes = std::vector<Change>;
 
-// Adds one change per field that differs, except for the fields in `skip`. "" stands for an absent
+// Adds one change per field that differs, except for the fields in `skip`. "" means an absent
 // field.
 void CompareFields(const char* what, const Json& a, const Json& b,
                    const std::set<std::string>& skip, Changes& changes);

@@ -5,14 +5,14 @@
 namespace moepack::manifest {
 namespace {
 
-// Groups of a GGUF distribution hold router rows beside their experts.
+// Groups of a GGUF distribution have router rows beside their experts.
 bool HoldsExperts(const BundleRecord& bundle, const TensorRecord& tensor) {
   if (tensor.expert_ids.empty() || !tensor.layer) return false;
   if (bundle.role == Role::kTrunk || bundle.role == Role::kRouters) return false;
   return bundle.format != "gguf" || tensor.name.find("_exps.") != std::string::npos;
 }
 
-// Packed experts are cut along axis 0, so that each is one range.
+// Packed experts are cut along axis 0, so each is one range.
 void AddRanges(uint32_t file, const TensorRecord& tensor,
                std::vector<std::vector<SourceRange>>& experts) {
   const uint64_t bytes = tensor.bytes / tensor.expert_ids.size();

@@ -1,4 +1,4 @@
-// Where the experts lie in the files of a distribution.
+// Where the experts are in the files of a distribution.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace moepack::manifest {
 
-// Of an expert that several bundles hold, the place in the first: groups come before overlays.
+// If several bundles hold an expert, its place in the first: groups come before overlays.
 // SourceRange::file is the index of the bundle. kNotFound names an expert that is in no bundle.
 // `where` names the distribution.
 Result<ExpertRanges> RangesOf(const std::string& where, const Manifest& manifest);
 
-// The layers with experts, ascending; top_k is 0 where the manifest does not say it.
+// The layers with experts, ascending; top_k is 0 if the manifest does not have it.
 std::vector<MoeLayerShape> ShapesOf(const Manifest& manifest);
 
 }  // namespace moepack::manifest

@@ -9,7 +9,7 @@
 namespace moepack::manifest {
 namespace {
 
-// Objects keep their order, and looking a key up takes as long as there are keys before it.
+// Objects keep their order, and looking up a key compares it with all keys before it.
 std::unordered_map<std::string_view, const Json*> IndexFields(const Json& object) {
   std::unordered_map<std::string_view, const Json*> index;
   for (const auto& [key, value] : object.get_ref<const Json::object_t&>()) index[key] = &value;

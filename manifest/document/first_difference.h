@@ -13,8 +13,8 @@ struct Difference {
   std::string expected, found;
 };
 
-// Returns the first place in the order of `expected`, and no value when both are the same but for
-// the order of keys. `thing` is what the values themselves are called; "" for a whole document.
+// Returns the first place in the order of `expected`, and no value if both are the same except for
+// the order of keys. `thing` is the name of the values themselves; "" for a whole document.
 std::optional<Difference> FirstDifference(const std::string& thing, const Json& expected,
                                           const Json& found);
 

@@ -1,4 +1,4 @@
-// Checks that a distribution has the group that a command was asked for.
+// Checks that a distribution has the group that a command was given.
 #pragma once
 
 #include <cstddef>

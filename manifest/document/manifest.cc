@@ -18,7 +18,7 @@ std::string VersionOf(const std::string& model_version, const moepack::Json& sec
   return Sha256Hex(model_version + text).substr(0, 16);
 }
 
-// Something found in place of a distribution that other commands take.
+// Something that other commands take, found instead of a distribution.
 struct OtherThing {
   const char* what;
   const char* hint;

@@ -1,4 +1,4 @@
-// distribution.json, which says what a distribution is. docs/distribution-format.md describes every
+// distribution.json, which describes a distribution. docs/distribution-format.md documents every
 // field; schema: manifest/document/distribution.schema.json.
 #pragma once
 
@@ -26,13 +26,14 @@ namespace moepack::manifest {
 inline constexpr const char* kFormatName = "moepack-distribution";
 inline constexpr unsigned kFormatMajor = 1;
 inline constexpr const char* kManifestFile = "distribution.json";
-// Beside it in a directory that `pull` made: what it was pulled from. No part of the distribution.
+// In a directory made by `pull`, beside distribution.json: what it was pulled from. Not part of the
+// distribution.
 inline constexpr const char* kPullLockFile = "pulled.json";
-// Beside it in a directory that `publish --to-dir` made: which files Git LFS keeps.
+// In a directory made by `publish --to-dir`, beside distribution.json: which files Git LFS keeps.
 inline constexpr const char* kGitAttributesFile = ".gitattributes";
 
-// The versions that a node reports, for base model, partition, current overlay and refit: 16
-// hexadecimal digits each, and "" without an overlay or a refit.
+// The versions that a node reports for base model, partition, current overlay and refit: 16
+// hexadecimal digits each; "" without an overlay or a refit.
 struct Versions {
   std::string model, shard, replica, refit = {};
   bool operator==(const Versions&) const = default;
@@ -47,17 +48,17 @@ struct TensorRecord {
   // the ids it holds, in order along the expert axis; empty for tensors without experts
   ExpertIds expert_ids;
   FewExpertIds derived;  // those of them that a refit made; all others are the source's
-  std::string source;    // name of the tensor in the source, "" when it is the same
+  std::string source;    // name of the tensor in the source; "" if it is the same
 };
 
 struct BundleRecord {
   Role role = Role::kTrunk;
-  std::optional<uint32_t> group;  // of role kGroup
+  std::optional<uint32_t> group;  // if the role is kGroup
   std::string file;               // relative path, '/' between parts
   std::string format;             // "safetensors" or "gguf"
   uint64_t size = 0;
   std::string sha256;
-  CellDigests cells = {};  // the chunk map, if it was asked for
+  CellDigests cells = {};  // the chunk map, if requested
   std::vector<TensorRecord> tensors;
 };
 
@@ -80,11 +81,11 @@ struct Manifest {
   Versions versions;
   Plan plan;  // partition and overlays
   bool complete =
-      // false: some parts were left out (--only), and only the bundles that are there are listed
+      // false: some parts were left out (--only), and only the existing bundles are listed
       true;
-  // Of an incomplete one: the source has no assets, so that none are missing.
+  // For an incomplete one: the source has no assets, so none are missing.
   bool without_assets = false;
-  // How the derived tensors of the groups were made; none: the bundles are the source's values.
+  // How the derived tensors of the groups were made; null: the bundles have the source's values.
   std::shared_ptr<const RefitRecord> refit;
   std::vector<BundleRecord> bundles;
   std::vector<AssetRecord> assets;
@@ -92,18 +93,19 @@ struct Manifest {
   RecipeRecord recipe;
   std::vector<std::string> command;      // the command line without paths
   std::optional<QualityRecord> quality;  // what `eval --record` measured
-  uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
+  uint64_t created = 0;  // seconds since the epoch; only written if SOURCE_DATE_EPOCH is set
 
-  // Fields of the document this was read from that this version does not know, or carries without
-  // using them (stages, calibration, quality.expected, routing.placement by another rule than the
-  // table's). WriteManifest writes them back; UnknownFields (unknown_fields.h) says which are kept.
+  // Fields of the document this was read from that this version does not know, or keeps without
+  // using (stages, calibration, quality.expected, routing.placement by another rule than the
+  // table's). WriteManifest writes them back; UnknownFields (unknown_fields.h) defines which are
+  // kept.
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;
-  // Of the files of the current overlay.
+  // The size of the current overlay's files.
   uint64_t BytesOfOverlay() const;
-  // True if the bundles are GGUF files. All bundles of a distribution have the same format; where
-  // none is there, the recipe tells.
+  // True if the bundles are GGUF files. All bundles of a distribution have the same format; without
+  // bundles, the recipe decides.
   bool is_gguf() const {
     return bundles.empty() ? !recipe.name.empty() : bundles[0].format == "gguf";
   }
@@ -120,8 +122,8 @@ Result<Manifest> ParseManifest(const std::string& where, std::string_view text);
 Result<Manifest> ReadManifest(const SourceTree& tree);
 Result<Manifest> ReadManifest(const std::string& directory);
 
-// Computes the versions, which are digests of what they stand for (docs/distribution-format.md,
-// "Versions"); that of the refit is RefitVersion of its record, and left empty here.
+// Computes the versions, which are digests of what they represent (docs/distribution-format.md,
+// "Versions"); that of the refit is RefitVersion of its record and is left empty here.
 Versions ComputeVersions(const std::string& model_version, const Plan& plan);
 
 }  // namespace moepack::manifest

@@ -49,7 +49,7 @@ const quant::Format* FormatOf(const BundleRecord& bundle, const std::string& dty
                                         : quant::FindFormat(dtype);
 }
 
-// Where the type is known, shape and type must give the size.
+// If the type is known, shape and type must give the size.
 Status CheckTensorSize(const std::string& where, const TensorRecord& tensor,
                        const quant::Format* format) {
   if (format == nullptr) return Ok();
@@ -92,7 +92,7 @@ Result<TensorRecord> TensorFromJson(const std::string& where, const Json& value)
   return tensor;
 }
 
-// The path must be assets/ and the name of an asset, because `assemble` copies it under that name
+// The path must be assets/ plus the name of an asset, because `assemble` copies it under that name
 // beside the weights.
 Status CheckAssetPath(const std::string& where, const std::string& file) {
   SHARD_CHECK(CheckRelativePath(where, file));
@@ -105,7 +105,7 @@ Status CheckAssetPath(const std::string& where, const std::string& file) {
                                    Quoted(file))};
 }
 
-// Checks that tensors lie inside the file, do not overlap, and have different names.
+// Checks that tensors are inside the file, do not overlap, and have different names.
 Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
   std::vector<const TensorRecord*> order;
   std::unordered_set<std::string_view> names;
@@ -131,7 +131,7 @@ Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
   return Ok();
 }
 
-// The chunk map must cover the file without a gap.
+// The chunk map must cover the file without gaps.
 Status ReadCells(const JsonFields& fields, BundleRecord& bundle) {
   if (!fields.Has("cells")) return Ok();
   SHARD_TRY(const Json* value, fields.Object("cells"));

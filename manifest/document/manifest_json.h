@@ -1,5 +1,5 @@
-// The sections of distribution.json as JSON values, which manifest_write.cc prints and
-// manifest_parse.cc reads. Internal to manifest/.
+// The sections of distribution.json as JSON values, written by manifest_write.cc and read by
+// manifest_parse.cc. Internal to manifest/.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 namespace moepack::manifest {
 
 // Upper bounds for what a manifest may name; most come from libshard/base/limits.h. A
-// trillion-parameter model of explicit int4 experts needs about 60 MB.
+// trillion-parameter model with explicit int4 experts needs about 60 MB.
 inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
 inline constexpr uint32_t kMaxLayer = kMaxLayers - 1;
 
@@ -19,7 +19,7 @@ Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
 
 // Checks that "format" is `name` and that "format_version" is <major>.<minor>. kUnsupported for
-// another major version, else kCorrupt.
+// another major version, otherwise kCorrupt.
 Status CheckFormat(const JsonFields& fields, const char* name, unsigned major);
 
 // Write the three versions of a distribution or node, and what "tool" says about the recipe.
@@ -28,7 +28,7 @@ Result<Versions> VersionsFromJson(const JsonFields& fields);
 void AppendRecipe(const RecipeRecord& recipe, Json& tool);
 Result<RecipeRecord> RecipeFromJson(const JsonFields& tool);
 
-// Writes a number per layer: as {"*": n} when all layers have the same number, else with one key
+// Writes a number per layer: as {"*": n} if all layers have the same number, otherwise with one key
 // per layer.
 Json LayerNumbersToJson(const std::map<uint32_t, uint32_t>& numbers);
 
@@ -38,15 +38,15 @@ Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& whe
                                                           const Json& value,
                                                           const ExpertIds& layers, uint32_t limit);
 
-// Writes the masked-group policy. "placement" is the plan's table, else the one that was read, by
-// default {"rule": "hash"}.
+// Writes the masked-group policy. "placement" is the plan's table, otherwise the one that was read,
+// by default {"rule": "hash"}.
 Json RoutingToJson(const Manifest& manifest);
 
 // Write a bundle without its tensors, one tensor, and one asset.
 Json BundleToJson(const BundleRecord& bundle);
 Json TensorToJson(const TensorRecord& tensor);
 Json AssetToJson(const AssetRecord& asset);
-// `ids_left` is the part of kMaxTensorIds that the tensors read so far have not used up.
+// `ids_left` is what the tensors read so far have left of kMaxTensorIds.
 Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
                                     uint64_t& ids_left);
 Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
@@ -55,7 +55,8 @@ Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
 Json HeadToJson(const Manifest& manifest);
 Json TailToJson(const Manifest& manifest);
 
-// Whether the text is this many lower-case hexadecimal digits, and a field that must be.
+// IsHexText: whether the text is this many lower-case hexadecimal digits. HexField: a field that
+// must be.
 bool IsHexText(const std::string& text, size_t digits);
 Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits);
 

@@ -10,8 +10,8 @@ namespace moepack::manifest {
 
 namespace {
 
-// What is known of the bytes of a file that came from another machine: the whole file was read and
-// has the published SHA-256, or ranges of it were read.
+// What is known about the bytes of a file that came from another machine: either the whole file was
+// read and has the published SHA-256, or ranges of it were read.
 constexpr const char* kVerifiedWhole = "whole";
 constexpr const char* kVerifiedTransport = "transport";
 
@@ -51,7 +51,7 @@ Status ReadVerified(const JsonFields& fields, SourceRecord& source) {
                                    " by the digests beside it, found ", Quoted(found))};
 }
 
-// The members of "license", which has those that are not empty.
+// The members of "license": those that are not empty.
 template <class License>
 auto LicenseMembers(License& license) {
   return std::array{std::pair("id", &license.id), std::pair("name", &license.name),
@@ -175,7 +175,7 @@ Json ModelToJson(const ModelRecord& model) {
   const ExpertIds moe_layers = LayersOf(model.moe_layers);
   out["moe_layers"] = FormatIds(moe_layers);
   out["experts"] = LayerNumbersToJson(model.moe_layers);
-  std::map<uint32_t, uint32_t> top_k;  // one number per MoE layer; 0 where it is unknown
+  std::map<uint32_t, uint32_t> top_k;  // one number per MoE layer; 0 if unknown
   for (uint32_t layer : moe_layers) {
     const auto found = model.top_k.find(layer);
     top_k[layer] = found == model.top_k.end() ? 0 : found->second;

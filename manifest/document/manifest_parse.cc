@@ -1,5 +1,5 @@
 // Reads a manifest. The text may be hostile: every number is bounded, every path checked, and
-// nothing is allocated that is much larger than the text.
+// nothing much larger than the text is allocated.
 #include <unordered_set>
 
 #include "libshard/base/text/text.h"
@@ -27,7 +27,7 @@ Status CheckRules(const JsonFields& fields) {
   return Ok();
 }
 
-// Other rules than the table's are carried as they are.
+// Rules other than the table's are kept as they are.
 Status ReadPlacement(const JsonFields& routing, Plan& plan) {
   SHARD_TRY(const Json* placement, routing.Object("placement"));
   const std::string where = Cat(routing.where(), ": placement");
@@ -131,8 +131,7 @@ Json UnknownOfBundles(const Json& bundles, const Manifest& manifest) {
   return rest;
 }
 
-// A "placement" by another rule than the table's is kept whole: this version carries it without
-// using it.
+// A "placement" with a rule other than the table's is kept whole: this version does not use it.
 std::shared_ptr<const Json> UnknownOfDocument(const Json& document, const Manifest& manifest) {
   Json known = HeadToJson(manifest);
   if (!manifest.plan.placement) known["routing"].erase("placement");

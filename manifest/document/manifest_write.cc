@@ -15,7 +15,7 @@
 namespace moepack::manifest {
 namespace {
 
-constexpr unsigned kRefitMinor = 2;  // of the format, since distributions may be refitted
+constexpr unsigned kRefitMinor = 2;  // of the format, since distributions can be refitted
 
 const Json& NoFields() {
   static const Json none = Json::object();
@@ -62,7 +62,7 @@ void AppendInline(std::string& out, const Json& value) {
 }
 
 // Appends a value. An object takes one line per field, unless it has only one scalar, as in {"*":
-// "0-5"}. An array of scalars takes one line, any other array one line per record.
+// "0-5"}. An array of scalars takes one line; any other array takes one line per record.
 void AppendValue(std::string& out, const Json& value, size_t indent, bool in_array) {
   const bool short_value = AllScalars(value) && (value.is_array() || value.size() == 1);
   if (!value.is_structured() || value.empty() || short_value || (in_array && IsRecord(value))) {

@@ -1,4 +1,4 @@
-// What distribution.json says about the model that was split, and about the files it was read from.
+// What distribution.json says about the model that was split and about the files it was read from.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct SourceRecord {
   std::string file;
   uint64_t size = 0;
   std::string header_sha256;  // of the bytes before the tensor data
-  std::string sha256;         // of the whole file; "" unless asked for (--hash-source)
+  std::string sha256;         // of the whole file; "" unless requested (--hash-source)
   std::optional<Origin> origin = std::nullopt;  // of a file that was read from another machine
-  // Every run that wrote a part has read the whole file once, and `sha256` is the published one.
+  // Every run that wrote a part read the whole file once, and `sha256` is the published one.
   bool whole = false;
   bool may_be_whole() const { return origin && !sha256.empty() && sha256 == origin->sha256; }
 };
 
 struct ModelRecord {
   std::string id, revision;  // as the user gave them; may be empty
-  ModelLicense license;      // as the model's authors state it; may be empty
+  ModelLicense license;      // as stated by the model's authors; may be empty
   std::string family, architecture;
   std::string source_format;  // "safetensors" or "gguf"
   std::vector<SourceRecord> source;

@@ -31,7 +31,7 @@ std::string DamagedNodeHint(const std::string& directory) {
 }
 
 Json ExpertsToJson(const NodeRecord& record) {
-  // Layers are sorted by number; the map has "10" before "2".
+  // Layers are sorted by number, whereas the map has "10" before "2".
   std::vector<std::pair<std::string, std::string>> layers(record.experts_by_layer.begin(),
                                                           record.experts_by_layer.end());
   std::stable_sort(layers.begin(), layers.end(),

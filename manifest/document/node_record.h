@@ -1,6 +1,6 @@
-// moepack_node.json says what a node is part of, what it was made from, which expert of the model
-// each of its ids stands for, and the digest of every file beside it. docs/plan-files.md describes
-// every field; schema: manifest/document/node.schema.json.
+// moepack_node.json records what a node is part of, what it was made from, which expert of the
+// model each of its ids refers to, and the digest of every file beside it. docs/plan-files.md
+// documents every field; schema: manifest/document/node.schema.json.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct NodeRecord {
   const NodeFileRecord* FindFile(std::string_view file) const;
 };
 
-// Makes a record with everything but the files.
+// Makes a record with everything except the files.
 NodeRecord DescribeNode(const Manifest& manifest, const std::string& distribution_sha256,
                         uint32_t group);
 
@@ -50,8 +50,8 @@ moepack::Json NodeToolToJson(const NodeRecord& record);
 // Returns the canonical text, with a fixed key order and files sorted by name. Equal records give
 // equal bytes.
 std::string WriteNodeRecord(NodeRecord record);
-// Returns the same text after reading it back. kUnsupported, with the reader's reason, when
-// ReadNodeRecord would refuse it or read another record.
+// Returns the same text after reading it back. kUnsupported, with the reader's reason, if
+// ReadNodeRecord would refuse it or read a different record.
 Result<std::string> ReadableNodeText(const NodeRecord& record);
 // Parses a node file; the text may be hostile. kCorrupt for a wrong structure, kUnsupported for
 // another major version. File names must have no directory.
@@ -62,11 +62,11 @@ Result<NodeRecord> ReadNodeRecord(const std::string& directory);
 // True if `directory` has a node file and no distribution.json.
 bool IsNodeDirectory(const std::string& directory);
 
-// Compares size and SHA-256 of one file with the file on disk, following links; kMismatch when they
+// Compares size and SHA-256 of one file with the file on disk, following links; kMismatch if they
 // differ.
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
                      ByteProgress& progress);
-// Does the same for every file of the record, several at a time. The error is about the first that
+// Does the same for every file of the record, several at a time. The error is for the first that
 // differs.
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
                       const ByteReport& report = {});

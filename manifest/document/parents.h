@@ -1,5 +1,5 @@
-// tool.parents of the manifest: the distributions from which this one was requantized.
-// Manifest::original carries it, like other fields that most readers do not need.
+// tool.parents of the manifest: the distributions from which this one was requantized. It is kept
+// in Manifest::original, like other fields that most readers do not need.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct ParentRecord {
   RecipeRecord recipe;
 };
 
-// Returns them in the order in which they were made: the first from the source, and the
-// distribution itself from the last. kCorrupt for a wrong structure.
+// Returns them in the order in which they were made: the first from the source, each from the
+// previous, and the distribution itself from the last. kCorrupt for a wrong structure.
 Result<std::vector<ParentRecord>> ParentsOf(const Manifest& manifest);
 // Adds a parent after all others.
 void AddParent(const ParentRecord& parent, Manifest& manifest);

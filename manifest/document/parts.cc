@@ -14,7 +14,7 @@ bool PlansExperts(const Plan& plan, const PartKey& part) {
   });
 }
 
-// Returns the parts of a complete distribution. A remainder is written only on request.
+// Returns the parts of a complete distribution. A remainder is only written on request.
 std::vector<PartKey> ExpectedParts(const Plan& plan, bool gguf) {
   std::vector<PartKey> parts = {{Role::kTrunk}};
   if (gguf) parts = {{Role::kHead}, {Role::kTrunk}, {Role::kRouters}};
@@ -29,7 +29,7 @@ std::vector<PartKey> ExpectedParts(const Plan& plan, bool gguf) {
   return parts;
 }
 
-// Returns what shard-experts --only calls a part.
+// Returns the name of a part in shard-experts --only.
 std::string OnlyWord(const PartKey& part) {
   if (part.group) return Cat("group:", *part.group);
   const bool with_trunk = part.role == Role::kHead || part.role == Role::kRouters;

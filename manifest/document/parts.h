@@ -1,4 +1,4 @@
-// The parts of a distribution: which there are, what each should hold, and which are absent.
+// The parts of a distribution: which exist, what each should hold, and which are absent.
 #pragma once
 
 #include <compare>
@@ -11,12 +11,12 @@
 
 namespace moepack::manifest {
 
-// A part is all files of one role; of role kGroup, those of one group; of role kOverlay, those of
-// one version.
+// A part is all files of one role; for kGroup, those of one group; for kOverlay, those of one
+// version.
 struct PartKey {
   Role role = Role::kTrunk;
-  std::optional<uint32_t> group = std::nullopt;  // of kGroup
-  std::string overlay = {};                      // version, of kOverlay
+  std::optional<uint32_t> group = std::nullopt;  // for kGroup
+  std::string overlay = {};                      // version, for kOverlay
   auto operator<=>(const PartKey&) const = default;
 };
 PartKey PartOf(const BundleRecord& bundle);
@@ -27,13 +27,14 @@ ExpertIds PartExperts(const Plan& plan, const PartKey& part, uint32_t layer);
 // Returns "trunk", "group 1", "overlay v1".
 std::string PartText(const PartKey& part);
 
-// Lists the parts without which a distribution is not complete and that have no file here. The
-// remainder is not among them, since it is written only on request.
+// Lists the parts that a complete distribution needs and that have no file here. The remainder is
+// not among them, because it is only written on request.
 std::vector<PartKey> AbsentParts(const Manifest& manifest);
-// Lists what shard-experts --only takes to make everything that is absent, the assets too: "trunk",
-// "group:1", "overlay", "assets".
+// Lists what shard-experts --only needs to make everything that is absent, including the assets:
+// "trunk", "group:1", "overlay", "assets".
 std::vector<std::string> AbsentWords(const Manifest& manifest);
-// Sets `complete` by the parts that are there, and `without_assets` by whether the source has any.
+// Sets `complete` according to the existing parts, and `without_assets` according to whether the
+// source has any.
 void SetComplete(bool source_has_assets, Manifest& manifest);
 
 }  // namespace moepack::manifest

@@ -73,7 +73,7 @@ Result<std::optional<DamageFigures>> ReadDamage(const JsonFields& fields, const 
   SHARD_TRY(const Json* value, fields.Object(key));
   const JsonFields inner(*value, Cat(fields.where(), ": ", key));
   DamageFigures damage;
-  // A divergence is never negative but for rounding.
+  // A divergence is never negative except through rounding.
   SHARD_TRY(damage.kld, ReadMeasured(inner, "kld", -1, kMaxNats));
   SHARD_TRY(damage.extra_nats, ReadMeasured(inner, "extra_nats", -kMaxNats, kMaxNats));
   SHARD_TRY(damage.top1, ReadMeasured(inner, "top1", 0, 1));

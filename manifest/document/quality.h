@@ -1,5 +1,5 @@
-// What `eval --record` measured of a distribution: "quality.measured" of distribution.json, and
-// "quality" of what `eval --json` prints. docs/distribution-format.md, "calibration and quality".
+// What `eval --record` measured about a distribution: "quality.measured" of distribution.json, and
+// "quality" in the output of `eval --json`. docs/distribution-format.md, "calibration and quality".
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct MeanError {
 struct DamageFigures {
   MeanError kld;         // KL divergence of the next-token distributions, in nats per token
   MeanError extra_nats;  // loss of log-probability of the text, in nats per token
-  MeanError top1;        // share of tokens for which both think the same continuation likeliest
+  MeanError top1;        // share of tokens for which both rank the same continuation first
   bool operator==(const DamageFigures&) const = default;
 };
 
@@ -30,13 +30,13 @@ struct DamageFigures {
 struct QualityFigures {
   uint64_t sessions = 0, tokens = 0;   // tokens that were scored
   MeanError nats;                      // of the text, per token: minus the log-probability
-  std::optional<DamageFigures> split;  // from the unmasked run of the same weights
-  std::optional<DamageFigures> total;  // from the reference, the model of --against
+  std::optional<DamageFigures> split;  // relative to the unmasked run of the same weights
+  std::optional<DamageFigures> total;  // relative to the reference, the model of --against
   bool operator==(const QualityFigures&) const = default;
 };
 
 // One run over all sessions, and over those of each bucket, in the order of their first session.
-// Without buckets where no session has one; "" is the bucket of sessions without.
+// Without buckets if no session has one; "" is the bucket of sessions without one.
 struct QualityRow {
   QualityFigures all;
   std::vector<std::pair<std::string, QualityFigures>> buckets;
@@ -51,19 +51,19 @@ struct QualityRecord {
   bool score_half = false;            // only the second half of each window was scored
   std::string tokens_sha256;          // of the token ids of all sessions (TokensDigest)
   uint64_t sessions = 0, tokens = 0;  // that were scored
-  // The `total` of the unmasked run is what quantization costs.
+  // The `total` of the unmasked run is the cost of quantization.
   std::optional<QualityRow> reference, unmasked;
-  std::vector<std::pair<uint32_t, QualityRow>> groups;  // ascending; those that were there
+  std::vector<std::pair<uint32_t, QualityRow>> groups;  // ascending; the groups that were there
   QualityRow best;  // every session on the group that captures most of it
   bool operator==(const QualityRecord&) const = default;
 };
 
-// `value` rounded to six significant digits, as all numbers of a record are.
+// `value` rounded to six significant digits, like all numbers of a record.
 double SixDigits(double value);
 
 Json QualityToJson(const QualityRecord& record);
 // The document may be hostile. kCorrupt names the field. `groups` is the number of groups of the
-// distribution, and unknown fields are passed over: newer versions add some.
+// distribution. Unknown fields are skipped, because newer versions may add some.
 Result<QualityRecord> QualityFromJson(const std::string& where, const Json& value, size_t groups);
 
 }  // namespace moepack::manifest

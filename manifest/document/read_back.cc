@@ -52,8 +52,8 @@ Status ReadBackHead(const Manifest& manifest) {
   const Result<Manifest> read = ParseManifest(kManifestFile, text);
   if (!read) return Refused(read.error().message);
   if (WriteManifest(*read) != text) return Refused("it would read something else");
-  // The values are compared and not their text, which is equal also where bytes that are not UTF-8
-  // were replaced.
+  // The values are compared, not their text, which would also be equal if bytes that are not UTF-8
+  // had been replaced.
   if (HeadToJson(*read) == HeadToJson(manifest) && TailToJson(*read) == TailToJson(manifest))
     return Ok();
   return Refused("text that is no UTF-8 would be lost");

@@ -10,7 +10,7 @@
 
 namespace moepack::manifest {
 
-// Returns kUnsupported, with the reader's reason, when ParseManifest would refuse the text of
+// Returns kUnsupported, with the reader's reason, if ParseManifest would refuse the text of
 // WriteManifest or read something else from it. Tensors are read a few at a time to save memory.
 Status ReadBackManifest(const Manifest& manifest);
 // Does the same before a byte is packed; `files` are the bundles to be written.

@@ -30,7 +30,7 @@ std::string PlaceOf(const SourceRecord& source) {
   return url.ends_with(end) ? url.substr(0, url.size() - end.size()) : "";
 }
 
-// The place that all source files share; "" when there is none.
+// The place shared by all source files; "" if there is none.
 std::string SharedPlace(const ModelRecord& model) {
   if (model.source.empty()) return "";
   std::string place = PlaceOf(model.source.front());
@@ -39,7 +39,7 @@ std::string SharedPlace(const ModelRecord& model) {
   return shared ? place : "";
 }
 
-// "owner/name" and what follows '@' of "hf://owner/name@commit".
+// "owner/name" and the part after '@' of "hf://owner/name@commit".
 struct HubPlace {
   std::string name, commit;
 };

@@ -6,15 +6,15 @@
 namespace moepack::manifest {
 namespace {
 
-// The same layers may be spelled "*" in one file and one by one in another, so a layer key that the
-// canonical form lacks is not an unknown field.
+// The same layers may be spelled "*" in one file and one by one in another, so a layer key that is
+// not in the canonical form is not an unknown field.
 bool IsLayerKey(const std::string& key) {
   return key == "*" || (!key.empty() && std::all_of(key.begin(), key.end(),
                                                     [](char c) { return c >= '0' && c <= '9'; }));
 }
 
-// operator[] of an ordered object compares key after key, which takes quadratic time for the many
-// keys of a hostile document.
+// operator[] of an ordered object compares key after key, which takes quadratic time for a hostile
+// document with many keys.
 void Append(Json& object, const std::string& key, Json value) {
   object.get_ref<Json::object_t&>().push_back({key, std::move(value)});
 }
@@ -72,7 +72,7 @@ RecordIndex IndexRecords(const Json& parent, const char* key) {
 
 void KeepUnknown(const Json& unknown, Json& target) {
   if (unknown.empty()) return;
-  std::vector<const Json::object_t::value_type*> fresh;  // appended last: `find` stays short
+  std::vector<const Json::object_t::value_type*> fresh;  // appended last, so that `find` stays fast
   for (const auto& entry : unknown.get_ref<const Json::object_t&>()) {
     const auto& [key, value] = entry;
     const auto found = target.find(key);

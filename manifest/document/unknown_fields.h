@@ -11,8 +11,8 @@
 namespace moepack::manifest {
 
 // Returns `document` without everything that `known`, the canonical form of the same object,
-// contains. Objects are compared in depth. Of an array of records (objects with a "file" or
-// "name"), the records with something left stay, reduced to that and the naming field. Keys of
+// contains. Objects are compared in depth. In an array of records (objects with a "file" or
+// "name"), records with something left are kept, reduced to that and the naming field. Keys of
 // digits and "*" are layers and never fields, so they are left out.
 Json UnknownFields(const Json& document, const Json& known);
 
@@ -20,7 +20,7 @@ Json UnknownFields(const Json& document, const Json& known);
 // not by place. Records that `target` does not have are dropped.
 void KeepUnknown(const Json& unknown, Json& target);
 
-// The field that names a record: "file", else "name"; null when it has neither as text.
+// The field that names a record: "file", otherwise "name"; null if it has neither as text.
 const char* RecordKey(const Json& record);
 
 // Indexes `records` by name. Borrows; a value that is absent or not an array gives an empty index.

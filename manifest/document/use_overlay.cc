@@ -35,7 +35,7 @@ Status UseOverlay(const std::string& where, const std::string& version, Manifest
   });
   plan.overlays.clear();
   plan.overlays.push_back(std::move(kept));
-  // What the manifest says of the current one is left for others to check.
+  // What the manifest says about the current one is left for others to check.
   if (!current) manifest.versions.replica = ComputeVersions(manifest.versions.model, plan).replica;
   return Ok();
 }

@@ -8,11 +8,10 @@
 
 namespace moepack::manifest {
 
-// Leaves plan and bundles only this version of the overlay, and makes versions.replica that of it;
-// "" is the current one, if there is any. kNotFound, with `where` in front, lists the versions that
-// are there.
+// Reduces plan and bundles to this version of the overlay, and sets versions.replica to it; ""
+// means the current one, if any. kNotFound, with `where` in front, lists the existing versions.
 Status UseOverlay(const std::string& where, const std::string& version, Manifest& manifest);
-// Leaves no overlay: the groups alone.
+// Removes all overlays, leaving the groups alone.
 void UseNoOverlay(Manifest& manifest);
 
 // Returns the overlay of this version; the error is that of UseOverlay.

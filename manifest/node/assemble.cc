@@ -242,7 +242,7 @@ Result<AssembleReport> AssembleCheckpoint(const SourceTreePtr& tree, Manifest ma
   if (options.dry_run) return report;
 
   NodeParts& parts = node.parts;
-  // Tensors of which only rows are copied are hashed whole first. Copied ones are compared after
+  // Tensors of which only rows are copied are hashed whole first. Whole copies are compared after
   // packing, which hashes them anyway.
   SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack));
   const std::string identity = PackIdentity(parts.sources, parts.files);
@@ -254,7 +254,7 @@ Result<AssembleReport> AssembleCheckpoint(const SourceTreePtr& tree, Manifest ma
     digests[parts.files[i].path] = packed.files[i].sha256;
   }
   SHARD_CHECK(WriteSmallFiles(node, *tree, staging, digests));
-  // The node file comes last, because it holds the digests of all others.
+  // The node file comes last because it holds the digests of all others.
   SHARD_TRY(const std::string text, NodeText(record, files, digests));
   SHARD_CHECK(staging.WriteText(kNodeFile, text));
   SHARD_CHECK(staging.Publish(options.force));

@@ -39,7 +39,7 @@ struct GgufNode {
   NodeFiles sources;
   std::vector<OutputFile> files;
   std::vector<LinkedFile> links;
-  std::map<std::string, std::string> digests;  // those of tensors that are copied whole
+  std::map<std::string, std::string> digests;  // of tensors that are copied whole
   std::string model_file;
 };
 
@@ -128,7 +128,7 @@ GgufMetadata ExpertsMetadata(const GgufNode& node, size_t number) {
   return metadata;
 }
 
-// Lays out the split set: head, the trunk's files unchanged, experts. A trunk file has split.no and
+// Lays out the split set: head, the trunk's files unchanged, experts. A trunk file has split.no but
 // no other split key, so it fits every node.
 void LayOutSplit(std::vector<OutputTensor> experts, const AssembleOptions& options,
                  GgufNode& node) {
@@ -198,8 +198,8 @@ Result<LinkKind> PlaceFile(const SourceTree& distribution, const LinkedFile& lin
 }
 
 // Links the trunk into the staged node, then compares it, and the files that experts were taken
-// from, with the manifest. A hard link changes the times in its source's inode, which packing takes
-// for a change of the source, so linking comes after packing.
+// from, with the manifest. A hard link changes the times in its source's inode, which packing would
+// treat as a change of the source, so linking comes after packing.
 Status LinkFiles(const SourceTreePtr& distribution, const GgufNode& node, StagingDirectory& staging,
                  const AssembleOptions& options, std::vector<PromisedFile> promised,
                  AssembleReport& report) {
@@ -209,7 +209,7 @@ Status LinkFiles(const SourceTreePtr& distribution, const GgufNode& node, Stagin
     staging.Expect(link.name);
     SHARD_CHECK(staging.files().Remove(link.name));  // left by an earlier run that was killed
     SHARD_TRY(const LinkKind used, PlaceFile(*distribution, link, staging.files(), how));
-    // A symlink leads nowhere until the node is in its place, so its target is checked instead.
+    // A symlink dangles until the node is in its place, so its target is checked instead.
     promised.push_back({distribution, link.bundle->file, link.bundle->size, link.bundle->sha256,
                         used == LinkKind::kSymlink ? fs::path() : to});
     for (AssembleReport::File& file : report.files) {

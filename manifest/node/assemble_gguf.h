@@ -9,7 +9,7 @@
 
 namespace moepack::manifest {
 
-// AssembleNode for GGUF bundles; `record` is the node's, without its files. It also refuses what a
+// AssembleNode for GGUF bundles; `record` is the node's, without its files. It also refuses what
 // stock llama.cpp would get wrong with fewer experts (CutMetadata). REQUIRES: options.group is a
 // group of the plan.
 Result<AssembleReport> AssembleGgufNode(const SourceTreePtr& distribution, const Manifest& manifest,

@@ -27,7 +27,7 @@ void CompareNumbers(const NodeRecord& a, const NodeRecord& b, Changes& changes) 
   compare("node", "group", Cat(a.group), Cat(b.group));
 }
 
-// "*" stands for the layers without a key of their own.
+// "*" applies to the layers without a key of their own.
 std::string IdsOf(const NodeRecord& record, const std::string& layer) {
   const auto own = record.experts_by_layer.find(layer);
   const auto found =

@@ -11,8 +11,7 @@
 namespace moepack::manifest {
 namespace {
 
-// Returns the object that holds the last part of "text_config.num_experts"; null when there is
-// none.
+// Returns the object that holds the last part of "text_config.num_experts"; null if there is none.
 Json* ParentOf(Json& root, const std::vector<std::string>& path) {
   Json* at = &root;
   for (size_t i = 0; i + 1 < path.size(); ++i) {
@@ -23,8 +22,8 @@ Json* ParentOf(Json& root, const std::vector<std::string>& path) {
   return at;
 }
 
-// True if equally many of `eligible`, and at least two, lie in each of `groups` equal runs of
-// `experts` ids. Routers like DeepSeek-V3's score a group by its two best experts.
+// True if each of `groups` equal runs of `experts` ids has equally many of `eligible`, and at least
+// two. Routers like DeepSeek-V3's score a group by its two best experts.
 bool EqualShares(const ExpertIds& eligible, uint32_t expert_count, uint32_t groups) {
   if (expert_count % groups != 0 || eligible.size() % groups != 0) return false;
   std::vector<size_t> shares(groups, 0);
@@ -42,7 +41,7 @@ bool KeepsRoutingGroups(const Routing& routing, uint32_t top_k, const Plan& plan
   });
 }
 
-// Sets a count of experts: one number, or a list with one per layer, in which 0 stands for a dense
+// Sets a count of experts: one number, or a list with one per layer, in which 0 means a dense
 // layer.
 void SetCount(Json& count, uint64_t expert_count) {
   if (!count.is_array()) {
@@ -68,8 +67,8 @@ Status SetTopK(const std::string& where, uint32_t top_k, Json& parent) {
                                        "number of experts, found nothing")};
 }
 
-// Sets n_group and topk_group to 1 wherever they are. Where the family has groups but the config
-// lacks the keys, they are added beside the number of experts.
+// Sets n_group and topk_group to 1 wherever they are. If the family has groups but the config lacks
+// the keys, they are added beside the number of experts.
 void SetOneGroup(Json& document, Json& parent) {
   for (const char* key : {"n_group", "topk_group"}) {
     const bool somewhere = document.contains(key) || parent.contains(key);

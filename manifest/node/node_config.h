@@ -24,7 +24,7 @@ struct ConfigOfModel {
   uint32_t top_k = 0;         // experts that a token uses on the node; 0: as the config says
 };
 
-// If the router has several groups, they are kept when every layer keeps the same number of experts
+// If the router has several groups, they are kept if every layer keeps the same number of experts
 // of each group, at least 2, and top-k still fits. Otherwise n_group and topk_group become 1 and a
 // note says so.
 Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan, size_t group);

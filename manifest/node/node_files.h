@@ -1,5 +1,5 @@
-// Shared by all layouts of a node: opens the distribution's files that the node needs, and merges
-// experts of group and overlay into one tensor.
+// Shared by all layouts of a node: opens the files of the distribution that the node needs, and
+// merges experts of group and overlay into one tensor.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ namespace moepack::manifest {
 
 struct NodeFiles {
   std::vector<SourceFile> sources;
-  std::vector<PartTensor> trunk, experts;        // those of the trunk; those of group and overlay
+  std::vector<PartTensor> trunk, experts;        // of the trunk; of group and overlay
   std::vector<const BundleRecord*> trunk_files;  // in order
 };
 
 // Opens trunk, group and overlay. kNotFound for a missing part. Borrows the manifest. REQUIRES:
-// UseOverlay left one version of the overlay, or none.
+// UseOverlay has left one version of the overlay, or none.
 Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifest& manifest,
                                 uint32_t group);
 
@@ -39,24 +39,23 @@ std::vector<PromisedFile> ExpertFiles(const SourceTreePtr& distribution, const M
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,
                        const std::vector<SourceFile>& sources, const PackOptions& options);
 
-// Returns how many experts each router may pick from; kUnsupported when layers differ.
+// Returns how many experts each router may pick from; kUnsupported if layers differ.
 Result<uint32_t> EligibleCount(const std::string& distribution, const Plan& plan, uint32_t group);
 
 // Makes one tensor with the experts `ids` along axis 0 from `parts`, the tensors of one name in
-// group and overlay. kMismatch when their shapes differ or experts are missing, kUnsupported when
-// their types differ, because a merged tensor has one type.
+// group and overlay. kMismatch if their shapes differ or experts are missing, kUnsupported if their
+// types differ, because a merged tensor has one type.
 Result<OutputTensor> MergeExperts(const std::string& distribution,
                                   std::span<const PartTensor* const> parts, const ExpertIds& ids);
 
-// Compares tensors that were copied whole with the manifest's digests, which `expected` has by
+// Compares tensors that were copied whole with the manifest's digests; `expected` has them by
 // output tensor (kMismatch).
 Status CheckCopied(const std::vector<OutputFile>& files, const std::vector<FileDigests>& found,
                    const std::map<std::string, std::string>& expected,
                    const std::vector<SourceFile>& sources);
 
 // Returns the node file of `record` with `files` after reading it back (kUnsupported, with the
-// reader's reason). Digests that are not known yet are written as zeros, so that the size is known
-// early.
+// reader's reason). Unknown digests are written as zeros, so that the size is known early.
 Result<std::string> NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
                              const std::map<std::string, std::string>& sha256_of);
 

@@ -93,7 +93,7 @@ class NodeCutter {
     return Ok();
   }
 
-  // The rows of the eligible experts: those that a refit gave the group, and the trunk's for
+  // The rows of the eligible experts: those that a refit gave the group, and the trunk's for the
   // others.
   Result<std::vector<SourceRange>> RouterSlices(const PartTensor& tensor, uint32_t axis,
                                                 uint32_t layer, uint32_t expert_count) {
@@ -127,7 +127,7 @@ class NodeCutter {
   }
 
   // Adds experts in the order of the group's file, then those that only the overlay has. A packed
-  // tensor takes the place of its first part.
+  // tensor goes where its first part would.
   Status AddExperts() {
     std::map<std::string, std::vector<const PartTensor*>> by_name;
     for (const PartTensor& tensor : expert_tensors_) by_name[tensor.entry.name].push_back(&tensor);
@@ -204,7 +204,7 @@ class NodeCutter {
     return Ok();
   }
 
-  // The overlay's files also hold what it fills other groups up with.
+  // The overlay's files also hold the fill of other groups.
   bool IsFillOfOthers(uint32_t layer, uint32_t id) const {
     const OverlayPlan* overlay = manifest_.plan.current_overlay();
     return overlay != nullptr &&

@@ -19,7 +19,7 @@ struct NodeParts {
   std::vector<SourceFile> sources;             // the distribution's files that the node needs
   std::vector<OutputFile> files;               // trunk and experts
   std::map<std::string, std::string> digests;  // output tensor -> XXH3-128, for those copied whole
-  std::vector<PartTensor> cut;  // tensors of which only some experts are taken, see CheckCutTensors
+  std::vector<PartTensor> cut;  // tensors of which only some experts are taken; see CheckCutTensors
   uint32_t expert_count = 0;    // eligible per layer
 };
 

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = moepack::fs;
 
-// Returns those of the GGUF files to be opened that lead out of the directory. Missing files and
-// broken links are left to the code that opens them.
+// Returns the GGUF files to be opened that lead out of the directory. Missing files and broken
+// links are left to the code that opens them.
 Result<std::vector<std::string>> FilesOutside(const fs::path& directory,
                                               const moepack::Source& source) {
   std::vector<std::string> names = GgufPartsOf(source.file);
@@ -30,7 +30,7 @@ Result<std::vector<std::string>> FilesOutside(const fs::path& directory,
   return names;
 }
 
-// Checks that every one of the files is listed in the record and has its digest.
+// Checks that each of the files is listed in the record and has its digest.
 Status CheckVouchedFor(const std::string& directory, const NodeRecord& record,
                        const std::vector<std::string>& names, const ByteReport& report) {
   uint64_t total = 0;

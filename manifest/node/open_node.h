@@ -1,5 +1,5 @@
-// Opens models that may be nodes. Where assemble shared the trunk with other nodes, a node's file
-// may be a link that leads out of its directory.
+// Opens models that may be nodes. If assemble shared the trunk with other nodes, a node's file may
+// be a link that leads out of its directory.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace moepack::manifest {
 
-// Opens as MoeModel::Open does. A GGUF file that is a link out of its directory is opened only if
+// Opens as MoeModel::Open does. A GGUF file that is a link out of its directory is only opened if
 // moepack_node.json beside it lists it, and after its digest was compared (kMismatch). Otherwise
 // the author of a directory could make us read any file by linking to it. `report` counts the bytes
 // that are compared; apart from these only headers are read.

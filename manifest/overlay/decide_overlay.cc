@@ -9,7 +9,7 @@
 namespace moepack::manifest {
 namespace {
 
-// "generalists-1" gives "generalists-2", and "mine" gives "mine-2".
+// "generalists-1" becomes "generalists-2", and "mine" becomes "mine-2".
 std::string NextVersion(const Plan& plan, const std::string& parent) {
   if (parent.empty()) return "1";
   const size_t digits = parent.find_last_not_of("0123456789") + 1;
@@ -61,7 +61,7 @@ Result<LayerCounts> SizesOf(const std::string& where, const Plan& plan,
   return sizes;
 }
 
-// Nodes of all groups have these already.
+// Nodes of all groups already have these.
 ExpertIds HeldByAllGroups(const Plan& plan, uint32_t layer) {
   ExpertIds common = Eligible(plan, nullptr, 0, layer);
   for (size_t group = 1; group < plan.groups.size(); ++group) {
@@ -71,7 +71,7 @@ ExpertIds HeldByAllGroups(const Plan& plan, uint32_t layer) {
   return common;
 }
 
-// The best of every layer among those that not every group holds.
+// The best experts of every layer among those that not every group holds.
 Result<LayerExperts> BestExperts(const std::string& where, const Plan& plan,
                                  const ExpertOrder& order, const LayerCounts& sizes,
                                  std::vector<std::string>& notes) {

@@ -11,7 +11,7 @@ namespace moepack::manifest {
 namespace {
 
 // Safetensors distributions keep routers in the trunk. Groups of GGUF have the rows of their
-// experts, which are no whole matrix.
+// experts, which are not a whole matrix.
 bool MayHoldRouters(const BundleRecord& record) {
   return record.role == Role::kRouters || record.role == Role::kTrunk;
 }
@@ -27,7 +27,8 @@ bool HoldsRouters(const BundleRecord& record, FamilyMatcher& matcher) {
          });
 }
 
-// Sorts the routers of a file into those that count and, by layer, those of multi-token prediction.
+// Sorts the routers of a file into those that count and, by layer, those for multi-token
+// prediction.
 void AddRouters(const OpenedBundle& bundle, FamilyMatcher& matcher, RouterTensors& routers,
                 std::set<uint32_t>& mtp) {
   for (const PartTensor& tensor : bundle.tensors) {

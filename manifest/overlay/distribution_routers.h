@@ -1,4 +1,4 @@
-// The digest of the routers of a distribution, by which statistics of its model are known.
+// The digest of a distribution's routers, by which statistics identify its model.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace moepack::manifest {
 
-// As RouterDigest of the model that the distribution was made of, unless a recipe changed the type
-// of routers. Reads the routers; "" where they are not there, lie on another machine, or have names
-// that no family explains. `family_file` as for TensorNames.
+// The same as RouterDigest of the model that the distribution was made from, unless a recipe
+// changed the routers' type. Reads the routers; "" if they are missing, are on another machine, or
+// have names that no family explains. `family_file` as for TensorNames.
 Result<std::string> RouterDigest(const SourceTreePtr& tree, const Manifest& manifest,
                                  const std::string& family_file);
 

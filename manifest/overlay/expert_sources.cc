@@ -23,7 +23,7 @@ std::string WithoutNumbers(const std::string& name) {
   return moepack::Join(parts, ".");
 }
 
-// Those of the parts that are the first to hold one of the ids.
+// The parts that are the first to hold one of the ids.
 std::vector<const PartTensor*> FirstHolders(const std::vector<const PartTensor*>& parts,
                                             const ExpertIds& ids) {
   std::vector<const PartTensor*> holders;
@@ -92,7 +92,7 @@ void ExpertSources::CopyWhole(const HeldTensor& held, GatheredFile& out) const {
   out.file.tensors.push_back(std::move(tensor));
 }
 
-// `parts` are the tensors of one name, and `ids` what the new file holds of the layer.
+// `parts` are the tensors of one name, and `ids` is what the new file holds of the layer.
 Status ExpertSources::AddTensor(const std::vector<const HeldTensor*>& parts, const ExpertIds& ids,
                                 GatheredFile& out) const {
   for (const HeldTensor* held : parts) {

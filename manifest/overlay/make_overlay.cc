@@ -34,13 +34,13 @@ namespace fs = moepack::fs;
 
 constexpr const char* kReadmeFile = "README.md";
 
-// With types of their own, the experts of overlays are other bytes than those of groups.
+// If overlays have types of their own, their experts have other bytes than those of groups.
 bool OverlaysHaveOwnTypes(const Manifest& manifest) {
   return manifest.recipe.name.find("--overlay-type") != std::string::npos;
 }
 
-// The files that experts may come from, the first choice first: overlays are small, and the newest
-// has most of what the next one needs.
+// The files that experts may come from, the preferred first: overlays are small, and the newest has
+// most of what the next one needs.
 std::vector<const BundleRecord*> FilesWithExperts(const Manifest& manifest) {
   std::vector<const BundleRecord*> files;
   const auto add = [&](const PartKey& part) {
@@ -144,7 +144,7 @@ class OverlayMaker {
     return Ok();
   }
 
-  // Everything but what the output does not keep comes over unchanged.
+  // Everything that the output keeps is carried over unchanged.
   Status ListCarried() {
     after_ = before_;
     std::vector<OverlayPlan>& overlays = after_.plan.overlays;
@@ -188,7 +188,7 @@ class OverlayMaker {
     SHARD_TRY(const PackResult packed, Pack(sources_->files(), files, staging, options_.pack));
     SHARD_CHECK(CheckCopied(files, packed.files, gathered.digests, sources_->files()));
     SHARD_CHECK(Describe(gathered.file, packed.files[0]));
-    // Linking comes after packing, which would take the new times of a hard link for a change.
+    // Linking comes after packing, which would treat the new times of a hard link as a change.
     SHARD_CHECK(Carry(staging));
     SHARD_CHECK(staging.WriteText(kReadmeFile, DistributionReadme(after_)));
     staging.Expect(kManifestFile);
@@ -216,8 +216,8 @@ class OverlayMaker {
     return Ok();
   }
 
-  // Writes the experts from the source into a file beside the output, from which they are copied as
-  // those of groups are.
+  // Writes the experts from the source into a file beside the output, from which they are copied
+  // like those of groups.
   Status PackMissing(StagingDirectory& scratch) {
     std::vector<OutputFile> files;
     files.push_back(missing_.file);
@@ -263,7 +263,7 @@ class OverlayMaker {
     return Ok();
   }
 
-  // What was measured of the split was measured with another overlay.
+  // The split was measured with another overlay, so that measurement is dropped.
   void ForgetQuality() {
     after_.quality.reset();
     if (!after_.original || !after_.original->contains("quality")) return;

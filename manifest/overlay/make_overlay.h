@@ -31,27 +31,27 @@ struct OverlayReport {
   struct File {
     std::string name;
     uint64_t bytes = 0;
-    std::string link = {};  // "hardlink", ...; "" for what is written anew, and in a dry run
+    std::string link = {};  // "hardlink", ...; "" for what is newly written, and in a dry run
     bool carried = true;    // from the distribution
   };
   Manifest manifest;  // of the output; the new overlay is the current one
   std::vector<File> files;
-  std::vector<Change> changes;       // from the overlay that was the current one
-  uint64_t source_experts = 0;       // that came from the source, counted in every layer
+  std::vector<Change> changes;       // relative to the overlay that was current
+  uint64_t source_experts = 0;       // from the source, counted in every layer
   std::vector<std::string> dropped;  // versions that the output does not keep
   std::vector<std::string> notes;    // see DecidedOverlay
-  // About what was left on the disk, and statistics whose model could not be checked.
+  // About what was left on disk, and statistics whose model could not be checked.
   std::vector<std::string> warnings;
   uint64_t total_bytes() const;
-  uint64_t new_bytes() const;  // of what is not carried
+  uint64_t new_bytes() const;  // of what is not carried over
 };
 
-// Writes to `out` what `distribution` holds, linked, with the new overlay. Its experts are copied
-// from the groups and overlays that hold them, in whatever types these have; what none holds is
-// made from the source. What is copied is compared with its digests (kMismatch); linked files that
-// nothing is taken from are not read. kMismatch also for scores of a model with other routers,
-// kNotFound for a file of the distribution that is not there, kInvalidArgument without the source
-// where it is needed; else the errors of DecideOverlay.
+// Writes to `out` what `distribution` holds, linked, plus the new overlay. Its experts are copied
+// from the groups and overlays that hold them, in whatever types these have; experts that none
+// holds are made from the source. Copies are compared with their digests (kMismatch); linked files
+// from which nothing is taken are not read. kMismatch also for scores of a model with other
+// routers, kNotFound for a missing file of the distribution, kInvalidArgument without the source if
+// it is needed; otherwise the errors of DecideOverlay.
 Result<OverlayReport> MakeOverlay(const std::string& distribution, const std::string& out,
                                   const OverlayOptions& options);
 

@@ -19,7 +19,7 @@ Result<MissingExperts> LayOutMissing(const Manifest& manifest, const LayerExpert
                      manifest.versions.model, " as in the distribution, found ", found),
                  "--source is the model that the distribution was made of"};
   }
-  // The experts as an overlay of their own: it has the types of overlays.
+  // The experts form an overlay of their own, because they have the types of overlays.
   constexpr const char* kVersion = "missing";
   Manifest wanted = manifest;
   wanted.plan.overlays.clear();

@@ -15,11 +15,11 @@
 
 namespace moepack::manifest {
 
-// The source of a distribution, and what was given when it was made.
+// The source of a distribution, and the options with which it was made.
 struct OverlaySource {
-  std::optional<moepack::Source> source;   // none: there is none to take experts from
+  std::optional<moepack::Source> source;   // no value: there is none to take experts from
   ModelOptions model;                      // --family, --config
-  std::vector<std::string> imatrix_files;  // those of all steps of the recipe
+  std::vector<std::string> imatrix_files;  // for all steps of the recipe
   std::string pre;                         // ConvertOptions::pre
 };
 
@@ -30,8 +30,7 @@ struct MissingExperts {
 };
 
 // Lays out a file with these experts. kMismatch for a source that is another model, and
-// kInvalidArgument where an importance matrix of the recipe is missing. REQUIRES: the source is
-// there.
+// kInvalidArgument if an importance matrix of the recipe is missing. REQUIRES: the source is there.
 Result<MissingExperts> LayOutMissing(const Manifest& manifest, const LayerExperts& experts,
                                      const OverlaySource& source, uint64_t alignment);
 

@@ -13,9 +13,9 @@ namespace moepack::manifest {
 
 class TensorNames {
  public:
-  // GGUF bundles have llama.cpp's names. Of safetensors, `family_file` is the table that the model
-  // was split with, or "" for a family that is built in and that the config asset names: kNotFound
-  // without the asset.
+  // GGUF bundles have llama.cpp's names. For safetensors, `family_file` is the table that the model
+  // was split with, or "" for a built-in family named by the config asset: kNotFound without the
+  // asset.
   static Result<TensorNames> Of(const SourceTree& tree, const Manifest& manifest,
                                 const std::string& family_file);
   const Family& family() const { return *family_; }

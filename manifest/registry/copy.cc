@@ -46,7 +46,7 @@ Status AddManifestOf(const Store& from, const StoredManifest& stored, StoreRepor
   return Ok();
 }
 
-// Node views of what was asked for, if it is a set.
+// Adds the node views of the requested manifest, if it is a set.
 Status AddViews(const Store& from, const StoredManifest& stored, const Reference& reference,
                 const std::string& tag, CopyPlan& copy) {
   const auto oci = ParseOciManifest(from.NameOf(stored.blob), stored.text);
@@ -100,7 +100,7 @@ Result<std::string> TagToCopyTo(const Reference& from, const Reference& to) {
 
 // ---- What is missing
 
-// A node view that can be copied though its set cannot.
+// The hint for a node view that can be copied although its set cannot.
 std::string WholeViewHint(const Store& from, const Reference& reference,
                           const std::set<std::string>& missing) {
   const auto stored = FindStored(from, reference);
@@ -120,7 +120,7 @@ std::string WholeViewHint(const Store& from, const Reference& reference,
   return "";
 }
 
-// Only what is whole is copied. What the target has need not be at the source.
+// Only complete manifests are copied. What the target has need not be at the source.
 Status CheckSource(const Store& from, const Reference& reference, const CopyPlan& copy,
                    const StoreReport& report, const CopyOptions& options) {
   const std::vector<StorePlan::Blob>& blobs = copy.plan.blobs;
@@ -160,7 +160,7 @@ struct Ends {
 
 Error Explained(const Ends& ends, Error error) {
   if (error.code != Code::kMismatch) return error;
-  if (!ends.from_files) {  // as a pull from there ends
+  if (!ends.from_files) {  // a pull from there ends the same way
     return Error{Code::kCorrupt, std::move(error.message),
                  "what is stored there is damaged: publish the distribution to it again"};
   }
@@ -170,7 +170,7 @@ Error Explained(const Ends& ends, Error error) {
 
 Result<Added> CopyBlob(const Ends& ends, const CopyPlan& copy, const StorePlan::Blob& item,
                        LinkKind link, const WritableStore::BytesRead& read) {
-  // The config of a distribution as files is no file.
+  // The config of a distribution as files is not a file.
   if (copy.configs.contains(item.blob.digest) && item.blob.size <= kMaxOciManifest) {
     SHARD_TRY(const std::string text, ends.from.ReadBlob(item.blob, kMaxOciManifest));
     SHARD_TRY(Added added, ends.to.AddText(item.blob, text));

@@ -15,7 +15,7 @@ struct CopyOptions {
   manifest::LinkKind link = manifest::LinkKind::kAuto;
   bool views = true;       // also the node views of a set, under "<tag>-gNNN"
   bool signatures = true;  // also the signatures of what is copied
-  bool force = false;      // move tags that name another manifest
+  bool force = false;      // move tags that name a different manifest
   bool dry_run = false;
   StoreAccess access = {};
   PackOptions pack = {};  // its jobs and progress
@@ -23,10 +23,10 @@ struct CopyOptions {
 
 // Copies the manifest that `from` names with every blob that it names, and gives it the tag of
 // `to`, by default that of `from`. The manifest may be of any artifact; an index is kUnsupported.
-// Digests stay, and every byte is compared with its digest on the way (kMismatch, kCorrupt). Tags
-// are set at the very end. kNotFound, and nothing is copied, when `from` lacks a blob; the message
-// says which. A tag that names another manifest is kInvalidArgument without `force`, and so is a
-// `to` with a digest.
+// Digests stay the same, and every byte is checked against its digest on the way (kMismatch,
+// kCorrupt). Tags are set at the very end. If `from` lacks a blob, the result is kNotFound with its
+// name, and nothing is copied. A tag that names a different manifest is kInvalidArgument without
+// `force`, and so is a `to` with a digest.
 Result<StoreReport> Copy(const Reference& from, const Reference& to, const CopyOptions& options);
 
 }  // namespace moepack::registry

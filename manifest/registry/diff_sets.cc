@@ -17,7 +17,7 @@ using manifest::Change;
 
 constexpr size_t kShownDigits = 16;
 
-// As the files of two distributions are shown (manifest/document/diff_steps.h).
+// Shown like the files of two distributions (manifest/document/diff_steps.h).
 std::string LayerText(const BlobRecord& layer) {
   return Cat(layer.size, " bytes, sha256 ", HexOf(layer.digest).substr(0, kShownDigits));
 }
@@ -33,7 +33,7 @@ void CompareNotes(const Annotations& a, const Annotations& b, std::vector<Change
   }
 }
 
-// Layers by path; those without one by their digests.
+// Layers by path; those without one by digest.
 std::map<std::string, const BlobRecord*> ByName(const std::vector<BlobRecord>& layers) {
   std::map<std::string, const BlobRecord*> named;
   for (const BlobRecord& layer : layers)

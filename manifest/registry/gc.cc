@@ -64,7 +64,7 @@ class Reachable {
     }
     const std::string where = layout_.NameOf(named.blob);
     const bool known = IsManifestType(named.blob.media_type) || IsIndexType(named.blob.media_type);
-    // What is no JSON has no descriptors.
+    // A blob that is not JSON has no descriptors.
     if (!known && !ParseJson(where, *text)) return Ok();
     return Note(where, *text);
   }
@@ -78,7 +78,7 @@ struct FileFacts {
   uint64_t bytes = 0, links = 0;
   time_t changed = 0;
 };
-// Of the entry itself, also where it is a link.
+// Facts of the entry itself, even if it is a link.
 Result<FileFacts> FactsOf(const InsideDirectory& folder, const std::string& name) {
   struct stat info;
   if (fstatat(folder.descriptor(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
@@ -91,7 +91,7 @@ class Collector {
   Collector(const OciLayout& layout, const GcOptions& options)
       : layout_(layout), options_(options) {}
 
-  // Lists, and removes nothing.
+  // Lists files without removing anything.
   Status Look() {
     Reachable reachable(layout_);
     SHARD_CHECK(reachable.Walk());

@@ -29,16 +29,16 @@ struct Inspection {
   StoredManifest manifest;
   std::string artifact_type;      // "" for none
   Annotations annotations;        // of a set or a view
-  std::vector<Part> parts;        // in the order of the layers; role "" for layers that have none
+  std::vector<Part> parts;        // in layer order; role "" for layers without one
   std::vector<Node> nodes;        // of a set or a view
-  std::string config;             // text of the ModelPack config; "" where there is none
+  std::string config;             // text of the ModelPack config; "" if there is none
   std::vector<std::string> tags;  // that name this manifest
   std::optional<StoredManifest> signatures;
   uint64_t signature_count = 0;
 };
 
-// Reads the manifest, its config and the manifest of its signatures; signatures are counted and not
-// verified, and distribution.json is not read. A manifest of ours that is damaged is kCorrupt.
+// Reads the manifest, its config and the manifest of its signatures; signatures are counted but not
+// verified, and distribution.json is not read. A damaged manifest of ours is kCorrupt.
 Result<Inspection> Inspect(const Reference& reference, const StoreAccess& access);
 
 }  // namespace moepack::registry

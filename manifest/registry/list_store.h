@@ -1,4 +1,4 @@
-// What a store holds.
+// Lists what a store holds.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace moepack::registry {
 struct ListedManifest {
   std::string tag;  // "" for one without a tag
   std::string digest;
-  bool is_set = false;              // that `publish` wrote; nothing is known of the others
+  bool is_set = false;              // written by `publish`; nothing is known about the others
   bool is_view = false;             // of one group
   bool is_signature = false;        // of another manifest, by its tag
   std::vector<std::string> groups;  // "000", "001"
@@ -22,8 +22,8 @@ struct ListedManifest {
   uint64_t files = 0, bytes = 0;    // of the layers
 };
 
-// Lists the tags in the order of the store, and what the manifests say of themselves; their blobs
-// are not looked at. A manifest of ours that is damaged is an error.
+// Lists the tags in the store's order, and what the manifests say about themselves; their blobs are
+// not checked. A damaged manifest of ours is an error.
 Result<std::vector<ListedManifest>> ListStore(const Store& store);
 
 }  // namespace moepack::registry

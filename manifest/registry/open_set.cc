@@ -17,7 +17,7 @@ Error Disagrees(const std::string& where, const std::string& key, const std::str
                               manifest::kManifestFile, ", found ", shown(found))};
 }
 
-// Compares the annotations whose keys are ours, of both sides.
+// Compares the annotations of both sides whose keys are ours.
 Status CompareAnnotations(const std::string& where, const Annotations& expected,
                           const Annotations& found) {
   for (const Annotations* side : {&expected, &found}) {
@@ -41,7 +41,7 @@ Status CompareLayer(const std::string& where, const BlobRecord& expected, const 
   return CompareAnnotations(layer, expected.annotations, found.annotations);
 }
 
-// Every layer that the distribution promises is there, and none that it does not know.
+// Every layer that the distribution promises exists, and no others.
 Status CompareLayers(const std::string& where, const std::vector<BlobRecord>& expected,
                      const std::vector<BlobRecord>& found) {
   std::map<std::string, const BlobRecord*> by_path;
@@ -69,7 +69,7 @@ Status CompareLayers(const std::string& where, const std::vector<BlobRecord>& ex
   return Ok();
 }
 
-// README.md is the one file that distribution.json does not vouch for.
+// README.md is the only file that distribution.json does not vouch for.
 SmallFiles FilesBeside(const OciManifest& oci) {
   SmallFiles files{{oci.layers[0].digest, oci.layers[0].size}, std::nullopt};
   for (const BlobRecord& layer : oci.layers) {

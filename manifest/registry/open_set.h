@@ -1,4 +1,4 @@
-// Opens what a reference names, and believes nothing that a digest does not vouch for.
+// Opens what a reference names, and trusts nothing that a digest does not vouch for.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct OpenedSet {
   manifest::Manifest manifest;         // the same, parsed
 };
 
-// Reads the manifest that a reference names: that of its digest, else that of its tag, else that of
-// kDefaultTag. Of the layers, only their descriptors are read.
+// Reads the manifest that a reference names: by its digest, otherwise by its tag, otherwise by
+// kDefaultTag. Only the descriptors of the layers are read.
 struct OpenedManifest {
   std::string digest;
   OciManifest oci;
@@ -29,12 +29,11 @@ struct OpenedManifest {
 Result<OpenedManifest> OpenManifest(const Store& store, const Reference& reference);
 // The same for a manifest that the store listed.
 Result<OciManifest> OpenListed(const Store& store, const BlobRecord& blob);
-// kUnsupported for what a store lists as an index, or as something else.
+// kUnsupported for what a store lists as an index or as something else.
 Status CheckIsManifest(const Store& store, const BlobRecord& blob);
 
-// Also reads config and distribution.json, and compares every layer and annotation of ours with
-// what the distribution says: any disagreement is kCorrupt. Layers without a role of ours are left
-// alone.
+// Also reads config and distribution.json, and compares every layer and annotation of ours with the
+// distribution: any disagreement is kCorrupt. Layers without a role of ours are ignored.
 Result<OpenedSet> OpenSet(const Store& store, const Reference& reference);
 
 }  // namespace moepack::registry

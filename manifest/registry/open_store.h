@@ -1,4 +1,4 @@
-// The one place where a reference becomes a store.
+// The only place where a reference becomes a store.
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@ namespace moepack::registry {
 
 // How places are reached.
 struct StoreAccess {
-  remote::RemoteOptions remote = {};  // of addresses and of layouts on web servers
-  // Of a registry, "host[:port]/repository": settings and credentials. kUnsupported without it.
+  remote::RemoteOptions remote = {};  // for addresses and layouts on web servers
+  // For a registry, "host[:port]/repository": settings and credentials. kUnsupported without it.
   std::function<Result<ServerOptions>(const std::string& place)> server = {};
 };
 
-// kNotFound when there is no such place. Errors are those of the stores.
+// kNotFound if there is no such place. Errors are those of the stores.
 Result<StorePtr> OpenStore(const Reference& reference, const StoreAccess& access);
-// Makes a layout that is not there, and takes its lock until the store goes. kInvalidArgument for
-// a place that can only be read.
+// Creates a missing layout, and holds its lock until the store is destroyed. kInvalidArgument for a
+// read-only place.
 Result<std::shared_ptr<WritableStore>> OpenWritable(const Reference& reference,
                                                     const StoreAccess& access);
 

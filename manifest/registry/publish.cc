@@ -17,14 +17,14 @@ namespace {
 using manifest::LinkKind;
 using manifest::Manifest;
 
-// A node has all parts that are not of another group.
+// A node has all parts that do not belong to other groups.
 bool LacksOnlyGroups(const Manifest& manifest) {
   const auto absent = AbsentParts(manifest);
   return std::all_of(absent.begin(), absent.end(),
                      [](const manifest::PartKey& part) { return part.role == Role::kGroup; });
 }
 
-// Files that have the same content are one blob.
+// Files with the same content are one blob.
 class PlanMaker {
  public:
   explicit PlanMaker(const PublishedParts& read) : read_(read) {}

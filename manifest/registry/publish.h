@@ -14,14 +14,14 @@
 namespace moepack::registry {
 
 struct PublishOptions {
-  // How bundles get into a layout; small files are always copied, since people edit them.
+  // How bundles get into a layout; small files are always copied, because people edit them.
   // REQUIRES: not kSymlink.
   manifest::LinkKind link = manifest::LinkKind::kAuto;
   bool views = true;              // also one manifest per group, under "<tag>-gNNN"
   bool allow_incomplete = false;  // publish the parts that are there
-  bool force = false;             // move tags that name another manifest
-  // More tags for the same manifests, which are moved without `force`; views get "-gNNN" behind
-  // them.
+  bool force = false;             // move tags that name a different manifest
+  // More tags for the same manifests, which are moved without `force`; those of views end in
+  // "-gNNN".
   std::vector<std::string> moving_tags = {};
   bool dry_run = false;
   StoreAccess access = {};
@@ -30,11 +30,11 @@ struct PublishOptions {
 
 using PublishReport = StoreReport;
 
-// Publishes a distribution of this machine under the tag of `to`, by default kDefaultTag. Equal
-// distributions give equal digests. Every file is compared with its SHA-256 while it is placed
-// (kMismatch); tags, which alone make manifests visible, are set at the very end. A tag
-// that names another manifest is kInvalidArgument without `force`, and so are an incomplete
-// distribution without `allow_incomplete` and a reference with a digest.
+// Publishes a distribution on this machine under the tag of `to`, by default kDefaultTag. Equal
+// distributions give equal digests. Every file is checked against its SHA-256 while it is placed
+// (kMismatch); tags, which alone make manifests visible, are set at the very end. A tag that names
+// a different manifest is kInvalidArgument without `force`, and so are an incomplete distribution
+// without `allow_incomplete` and a reference with a digest.
 Result<PublishReport> Publish(const std::string& distribution, const Reference& to,
                               const PublishOptions& options);
 

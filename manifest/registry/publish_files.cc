@@ -25,7 +25,7 @@ using File = PublishFilesReport::File;
 
 constexpr const char* kLfs = " filter=lfs diff=lfs merge=lfs -text\n";
 constexpr const char* kWritten = "written";
-// Weights, and tokenizers that are no text.
+// Weights, and tokenizers that are not text.
 constexpr std::string_view kLfsEnds[] = {".gguf", ".safetensors", ".model"};
 
 bool HasLfsEnd(std::string_view name) {
@@ -33,7 +33,7 @@ bool HasLfsEnd(std::string_view name) {
                      [&](std::string_view end) { return name.ends_with(end); });
 }
 
-// A pattern that matches this path, whatever it holds: '?' stands for one byte.
+// A pattern that matches this path, whatever it contains: '?' matches one byte.
 std::string GitPattern(std::string_view path) {
   std::string pattern = "/";
   for (const char c : path) {

@@ -1,5 +1,5 @@
-// Lays a distribution out as plain files for a host of git repositories, such as the Hugging Face
-// Hub; `pull` reads them there as it reads a registry.
+// Lays out a distribution as plain files for a host of git repositories, such as the Hugging Face
+// Hub; `pull` reads them from there like from a registry.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace moepack::registry {
 
 struct PublishFilesOptions {
-  // How bundles get there; small files are always copied, since people edit them.
-  // REQUIRES: not kSymlink.
+  // How bundles get there; small files are always copied, because people edit them. REQUIRES: not
+  // kSymlink.
   manifest::LinkKind link = manifest::LinkKind::kAuto;
   bool allow_incomplete = false;  // publish the parts that are there
   bool force = false;             // replace an output that moepack wrote
@@ -27,26 +27,26 @@ struct PublishFilesReport {
   struct File {
     std::string name;
     uint64_t bytes = 0;
-    // "hardlink", "reflink", "copy" or "written", for a text of ours; "" in a dry run.
+    // "hardlink", "reflink", "copy" or, for a text of ours, "written"; "" in a dry run.
     std::string how = {};
   };
   std::vector<File> files;
   std::vector<std::string> absent;    // what an incomplete distribution lacks
-  std::vector<std::string> warnings;  // about what was left on the disk
-  uint32_t group = 0;                 // one that is there, for a line to pull it
+  std::vector<std::string> warnings;  // about what was left on disk
+  uint32_t group = 0;                 // an existing one, for a command that pulls it
   uint64_t total_bytes() const;
 };
 
-// Files above this size go to Git LFS, whatever their name: the Hub takes no larger ones in git.
+// Files above this size go to Git LFS, whatever their name: the Hub accepts no larger ones in git.
 inline constexpr uint64_t kMaxGitFile = 10'000'000;
 
-// The text of .gitattributes: weights, binary files, and files above kMaxGitFile are for LFS.
+// The text of .gitattributes: weights, binary files, and files above kMaxGitFile go to LFS.
 std::string GitAttributes(const std::vector<PublishFilesReport::File>& files);
 
-// Makes `out` with the files of the distribution, a README.md that has front matter, and
-// .gitattributes. Every file is compared with its SHA-256 on the way (kMismatch), and `out` appears
-// whole or not at all. An `out` that exists is kInvalidArgument without `force`, and so is an
-// incomplete distribution without `allow_incomplete`.
+// Makes `out` with the files of the distribution, a README.md with front matter, and
+// .gitattributes. Every file is checked against its SHA-256 on the way (kMismatch), and `out`
+// appears completely or not at all. An existing `out` is kInvalidArgument without `force`, and so
+// is an incomplete distribution without `allow_incomplete`.
 Result<PublishFilesReport> PublishFiles(const std::string& distribution, const std::string& out,
                                         const PublishFilesOptions& options);
 

@@ -1,4 +1,4 @@
-// The distribution of this machine that is about to be published, and what must be true of it.
+// The distribution on this machine that is about to be published, and the conditions it must meet.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct PublishedParts : DistributionParts {
 };
 Result<PublishedParts> ReadPublished(const std::string& distribution);
 
-// kInvalidArgument when parts are absent, unless that is allowed.
+// kInvalidArgument if parts are absent, unless that is allowed.
 Status CheckWhole(const std::string& distribution, const std::vector<std::string>& absent,
                   bool allow_incomplete);
-// kNotFound, or kMismatch for a file of another size; its bytes are not looked at.
+// kNotFound, or kMismatch for a file of another size; its bytes are not checked.
 Status CheckPublishedSize(const PublishedParts& parts, const std::string& file, uint64_t bytes);
 
 }  // namespace moepack::registry

@@ -15,7 +15,7 @@
 namespace moepack::registry {
 namespace {
 
-// Without the secrets that an address may have.
+// Without the secrets that an address may contain.
 std::string ShownReference(const Store& store, const Reference& reference) {
   return reference.kind == Reference::Kind::kFiles ? store.name() : ReferenceText(reference);
 }
@@ -25,11 +25,11 @@ std::string LockedName(const Store& store, const Reference& from) {
   return ShownReference(store, from.With(from.digest.empty() ? from.tag_or_default() : from.tag));
 }
 
-// What the output was pulled from goes before what a tag names by now.
+// What the output was pulled from takes precedence over what a tag names now.
 struct Pinned {
   Reference reference;
   bool same = false;    // the output was pulled from there
-  bool locked = false;  // so its digest was taken
+  bool locked = false;  // so its digest was used
   std::vector<std::string> warnings;
 };
 Pinned PinToLock(const Store& store, const Reference& from, const std::optional<PullLock>& lock,
@@ -48,7 +48,7 @@ Pinned PinToLock(const Store& store, const Reference& from, const std::optional<
   return pinned;
 }
 
-// The tag is asked for once: what is checked is what is pulled.
+// The tag is resolved once, so that what is checked is what is pulled.
 Result<OpenedSet> OpenSigned(const Store& store, Reference reference, const PullOptions& options) {
   if (reference.digest.empty()) {
     SHARD_TRY(const BlobRecord found, store.FindTag(reference.tag_or_default()));
@@ -69,13 +69,13 @@ Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const Pul
   return error;
 }
 
-// Without groups those that the output has of the same reference.
+// Without requested groups, those that the output has from the same reference.
 std::vector<uint32_t> AskedGroups(const PullOptions& options, const Pinned& pinned,
                                   const std::optional<PullLock>& lock) {
   return options.groups.empty() && pinned.same ? lock->groups : options.groups;
 }
 
-// Without a word about overlays the one that the output has, and of another set the current one.
+// Without a request for overlays, the one that the output has or, for another set, the current one.
 Result<OverlayChoice> AskedOverlay(const std::string& where, const OpenedSet& set,
                                    const PullOptions& options, const Pinned& pinned,
                                    const std::optional<PullLock>& lock) {
@@ -92,7 +92,7 @@ std::string StagingIdentityOf(const std::string& digest, const std::vector<uint3
   return Sha256Hex(identity);
 }
 
-// Adds the placed files to the directory that is there; each appears whole, the lock last.
+// Adds the placed files to the existing directory; each appears complete, the lock last.
 Status Extend(const std::string& out, const PullReport& report, StagingDirectory& staging) {
   std::vector<std::string> names;
   for (const PullReport::File& file : report.files) {
@@ -104,7 +104,7 @@ Status Extend(const std::string& out, const PullReport& report, StagingDirectory
   return staging.Discard();
 }
 
-// The lock of an output that is extended also names what it had.
+// The lock of an extended output also names what it had before.
 PullLock MakeLock(const Store& store, const Reference& from, const PullReport& report,
                   const PullTarget& target, const OverlayChoice& overlay) {
   PullLock lock{LockedName(store, from), report.digest, report.groups, overlay};
@@ -123,7 +123,7 @@ Status WriteOutput(const Store& store, const std::string& out, const PullOptions
   SHARD_CHECK(staging.Begin(StagingIdentityOf(report.digest, report.groups)));
   const Status placed = files.Place(staging);
   if (!placed) {
-    // What came from another machine is not fetched again.
+    // Files from another machine are not fetched again.
     if (!store.blobs().LocalPath("") && placed.error().code != Code::kCorrupt) staging.Keep();
     return placed;
   }
@@ -134,7 +134,7 @@ Status WriteOutput(const Store& store, const std::string& out, const PullOptions
   return Ok();
 }
 
-// The output is another distribution; one that was pulled is what an update is for.
+// The output is another distribution; if it was pulled, an update is the right way.
 Status CheckOther(const std::string& out, const std::string& where, const OpenedSet& set,
                   const PullTarget& target, bool replaces) {
   if (replaces || !target.lock) return manifest::CheckReplaceable(out, replaces);
@@ -168,7 +168,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   SHARD_CHECK(CheckOutput(*store, out));
   std::optional<StagingDirectory> staging;
   if (!options.dry_run) {
-    // What is there is looked at under the lock: another run may be about to change it.
+    // The existing output is checked under the lock: another run may be about to change it.
     SHARD_TRY(StagingDirectory opened, StagingDirectory::Open(out, manifest::OwnOutput()));
     staging.emplace(std::move(opened));
   }

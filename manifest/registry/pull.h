@@ -1,4 +1,4 @@
-// Makes a distribution's directory with the files of some groups out of what a reference names.
+// Creates a distribution's directory with the files of some groups from what a reference names.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct PullReport {
   struct File {
     std::string name, digest;
     uint64_t bytes = 0;
-    // "hardlink", "reflink" or "copy"; "fetched" from another machine, "resumed" when an earlier
-    // run did that; "there" for one that the output has, or had before an update; "" in a dry run.
+    // "hardlink", "reflink" or "copy"; "fetched" from another machine, "resumed" if an earlier run
+    // did that; "there" for one that the output has, or had before an update; "" in a dry run.
     std::string how = {};
     bool there = false;
   };
   std::string digest;            // of the manifest that the reference named
-  std::vector<uint32_t> groups;  // that were asked for
-  bool extended = false;         // the output was there, and files were added to it
+  std::vector<uint32_t> groups;  // that were requested
+  bool extended = false;         // the output existed, and files were added to it
   std::vector<File> files;
-  // Of files from another machine: bytes that came, and bytes of files that an earlier run began.
+  // For files from another machine: bytes fetched, and bytes of files that an earlier run began.
   uint64_t fetched_bytes = 0, resumed_bytes = 0;
-  std::vector<std::string> warnings;  // about a tag that moved, and what was left on the disk
+  std::vector<std::string> warnings;  // about a tag that moved, and what was left on disk
   uint64_t total_bytes() const;
   uint64_t there_bytes() const;
 };
@@ -40,30 +40,29 @@ struct PullOptions {
   std::vector<uint32_t> groups;
   bool overlay = true;
   std::string overlay_version;  // which the set must have; "" for its current one
-  // How bundles get into the output; small files are always copied, since people edit them.
+  // How bundles get into the output; small files are always copied, because people edit them.
   // REQUIRES: not kSymlink.
   manifest::LinkKind link = manifest::LinkKind::kAuto;
-  // Take what the tag names now, not what the output was pulled from, and keep the files that both
+  // Use what the tag names now, not what the output was pulled from, and keep the files that both
   // have.
   bool update = false;
   bool force = false;  // replace an output that is another distribution
   bool dry_run = false;
-  // Public keys, one of which must have signed the manifest; none: signatures are not looked at.
+  // Public keys, one of which must have signed the manifest; empty: signatures are not checked.
   std::vector<PublicKey> keys = {};
   StoreAccess access = {};
   PackOptions pack;  // its jobs and progress
-  // Called with what will be written, before anything is; may be empty.
+  // Called with what will be written, before anything is written; may be empty.
   std::function<void(const PullReport&)> planned;
 };
 
-// A signature that is asked for is looked at before any blob (kMismatch without a good one). Then
-// everything is checked from the manifest's digest down before the output appears: descriptors
-// against distribution.json, and every byte against its SHA-256 (kCorrupt). `out` then holds the
-// published distribution.json, byte for byte, the files of trunk, overlay and groups, and
-// kPullLockFile. An `out` that was pulled from the same reference gets what it was pulled from,
-// even if the tag has moved. An `out` that holds the same distribution.json gets the files that it
-// lacks, and its damaged ones anew; any other that exists is kInvalidArgument without `force` or
-// `update`.
+// A required signature is checked before any blob (kMismatch without a good one). Then everything
+// is checked from the manifest's digest down before the output appears: descriptors against
+// distribution.json, and every byte against its SHA-256 (kCorrupt). `out` then holds the published
+// distribution.json, byte for byte, the files of trunk, overlay and groups, and kPullLockFile. An
+// `out` that was pulled from the same reference gets what it was pulled from, even if the tag has
+// moved. An `out` with the same distribution.json gets the files that it lacks, and new copies of
+// damaged ones; any other existing `out` is kInvalidArgument without `force` or `update`.
 Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options);
 
 }  // namespace moepack::registry

@@ -21,7 +21,7 @@ namespace {
 using manifest::LinkKind;
 
 constexpr const char* kFetched = "fetched";
-constexpr const char* kResumed = "resumed";  // by an earlier run, whole
+constexpr const char* kResumed = "resumed";  // completely, by an earlier run
 
 bool OnOneFileSystem(const fs::path& one, const std::string& out) {
   fs::path parent = fs::absolute(out).lexically_normal();
@@ -60,7 +60,7 @@ Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::str
   });
 }
 
-// A file that is there and has its promised bytes is kept; everything else is placed anew.
+// An existing file with its promised bytes is kept; everything else is placed again.
 Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& candidate,
                          ByteProgress& progress) const {
   if (candidate.empty()) return Ok();
@@ -76,7 +76,7 @@ Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& 
   return Ok();
 }
 
-// Whether large files come to `out` by links, which take no space.
+// Whether large files get to `out` by links, which take no space.
 bool PullFiles::Links(const std::string& out) const {
   const auto here = store_.blobs().LocalPath("");
   if (!here || options_.link == LinkKind::kCopy) return false;
@@ -84,7 +84,7 @@ bool PullFiles::Links(const std::string& out) const {
 }
 
 Status PullFiles::CheckSpace(const std::string& out) const {
-  if (is_far() || Links(out)) return Ok();  // who fetches looks at what is free
+  if (is_far() || Links(out)) return Ok();  // the code that fetches checks the free space
   uint64_t needed = 0;
   for (const PullReport::File& file : report_.files) needed += file.there ? 0 : file.bytes;
   needed += needed / 100;
@@ -129,7 +129,7 @@ Status PullFiles::LookAtStaged(const Item& item, const StagingDirectory& staging
   return Ok();
 }
 
-// What comes from another machine goes on where an earlier run stopped.
+// Files from another machine are resumed where an earlier run stopped.
 Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_t>& which) {
   std::map<std::string, CellDigests> cells;
   for (const manifest::BundleRecord& bundle : set_.manifest.bundles)
@@ -180,8 +180,8 @@ Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirector
   return std::move(placed.sha256);
 }
 
-// A file gets its name once it is right: where the file system keeps no locks another run may have
-// published this directory meanwhile.
+// A file gets its name only once it is verified: if the file system has no locks, another run may
+// have published this directory meanwhile.
 Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
                            ByteProgress& progress, PullReport::File& file) const {
   const InsideDirectory& files = staging.files();
@@ -195,12 +195,12 @@ Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
   if (!sha256) {
     (void)directory.Remove(own).has_value();
     if (sha256.error().code != Code::kNotFound) return sha256.error();
-    SHARD_CHECK(store_.CheckBlob(item.layer));  // it was there a moment ago
+    SHARD_CHECK(store_.CheckBlob(item.layer));  // it existed a moment ago
     return sha256.error();
   }
   if (DigestOf(*sha256) == item.layer.digest) {
     SHARD_CHECK(directory.Move(own, directory, name, true));
-    return directory.Remove(own);  // which stays when both are links to the same file
+    return directory.Remove(own);  // it stays if both are links to the same file
   }
   return Error{Code::kCorrupt,
                Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",

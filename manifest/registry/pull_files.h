@@ -1,4 +1,4 @@
-// The files of one pull: what the output has of them already, and how the rest gets there.
+// The files of one pull: which of them the output already has, and how the rest gets there.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ class PullFiles {
   // Borrows everything.
   PullFiles(const Store& store, const OpenedSet& set, const PullOptions& options);
 
-  // Lists the layers as files of the report, and hashes what `out` has of them: its own files when
-  // it is the same distribution, files of the same digest when `update` is set. The rest must be in
-  // the store, in its promised size.
+  // Lists the layers as files of the report, and hashes those that `out` has: its own files if it
+  // is the same distribution, files with the same digest if `update` is set. The rest must be in
+  // the store with the promised size.
   Status MakePlan(const std::vector<BlobRecord>& layers, const std::string& out,
                   const PullTarget& target);
-  // kIo when the file system has less than what will be copied.
+  // kIo if the file system has less room than what will be copied.
   Status CheckSpace(const std::string& out) const;
   // Puts the rest into the staging directory, hashed (kCorrupt).
   Status Place(StagingDirectory& staging);
@@ -32,14 +32,14 @@ class PullFiles {
  private:
   struct Item {
     BlobRecord layer;
-    std::string kept;  // the file of `out` that has its bytes; "" for none
+    std::string kept;  // the file of `out` with its bytes; "" for none
   };
 
   Status LookAt(Item& item, PullReport::File& file, const std::string& candidate,
                 ByteProgress& progress) const;
   bool Links(const std::string& out) const;
   bool is_far() const { return !store_.blobs().LocalPath(""); }
-  // A file that an earlier run brought whole into the staging directory.
+  // A file that an earlier run completed in the staging directory.
   Status LookAtStaged(const Item& item, const StagingDirectory& staging, PullReport::File& file,
                       ByteProgress& progress) const;
   Status Fetch(const StagingDirectory& staging, const std::vector<size_t>& which);

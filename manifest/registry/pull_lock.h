@@ -1,4 +1,4 @@
-// What an output was pulled from: so that the next pull gets the same, wherever a tag has moved.
+// What an output was pulled from, so that the next pull gets the same, wherever a tag has moved.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct PullLock {
   std::string reference;  // with its tag, without digest and secrets
   std::string digest;     // of the manifest
   std::vector<uint32_t> groups;
-  // The version of the overlay, "" where the set has none; none for an output without overlay.
+  // The version of the overlay, "" if the set has none; no value for an output without overlay.
   std::optional<std::string> overlay = "";
 
   bool operator==(const PullLock&) const = default;
@@ -24,7 +24,7 @@ struct PullLock {
 std::string WriteLock(const PullLock& lock);
 // The text may be hostile: kCorrupt.
 Result<PullLock> ParseLock(const std::string& where, std::string_view text);
-// Of the directory of a distribution; none where there is none.
+// For the directory of a distribution; no value if there is no lock.
 Result<std::optional<PullLock>> ReadLock(const std::string& directory);
 
 }  // namespace moepack::registry

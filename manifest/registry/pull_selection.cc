@@ -10,7 +10,7 @@
 namespace moepack::registry {
 namespace {
 
-// Every node has these; of groups and overlay only what was asked for.
+// Every node has these; of groups and overlays only what was requested.
 bool IsForEveryNode(std::string_view role) {
   return role == kManifestRole || role == kAssetRole || role == kDocRole ||
          role == RoleName(Role::kHead) || role == RoleName(Role::kTrunk) ||

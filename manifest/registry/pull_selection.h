@@ -11,21 +11,22 @@
 
 namespace moepack::registry {
 
-// The groups to pull: those that were asked for, each once, or that of a view. kInvalidArgument for
-// one that the set does not have; `where` is the reference.
+// The groups to pull: the requested ones, each once, or that of a view. kInvalidArgument for one
+// that the set does not have; `where` is the reference.
 Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const OpenedSet& set,
                                            std::vector<uint32_t> asked);
 
-// Which overlay a node gets: its version, "" where the set has none; nullopt for a node without.
+// Which overlay a node gets: its version, "" if the set has none; nullopt for a node without an
+// overlay.
 using OverlayChoice = std::optional<std::string>;
-// The overlay that was asked for; "" asks for the current one. kInvalidArgument for one that the
-// set does not have.
+// The requested overlay; "" requests the current one. kInvalidArgument for one that the set does
+// not have.
 Result<OverlayChoice> ChooseOverlay(const std::string& where, const OpenedSet& set,
                                     const std::string& version);
 // The current overlay of a set or view, as its annotations say.
 OverlayChoice CurrentOverlay(const OciManifest& oci);
 
-// What every node has, and of groups and overlays what was asked for; in the order of `layers`.
+// What every node has, plus the requested groups and overlay; in the order of `layers`.
 std::vector<BlobRecord> SelectLayers(const std::vector<BlobRecord>& layers,
                                      const std::vector<uint32_t>& groups,
                                      const OverlayChoice& overlay);

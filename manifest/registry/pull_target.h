@@ -1,4 +1,4 @@
-// The output of a pull as it is before.
+// The state of a pull's output before the pull.
 #pragma once
 
 #include <map>
@@ -14,16 +14,16 @@ namespace moepack::registry {
 struct PullTarget {
   enum class State : uint8_t {
     kAbsent,
-    kSame,   // it holds the distribution that is pulled, or a part of it
+    kSame,   // it holds the distribution that is pulled, or part of it
     kOther,  // something else
   };
   State state = State::kAbsent;
   std::optional<PullLock> lock;
-  // Of another distribution: the files that it may have, by their digests ("sha256:...").
+  // For another distribution: the files that it may have, by digest ("sha256:...").
   std::map<std::string, std::string> files;
 };
 
-// Compares what is there with the distribution.json that is pulled. A lock that is damaged is
+// Compares the existing output with the distribution.json that is pulled. A damaged lock is
 // kCorrupt.
 Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distribution_text);
 

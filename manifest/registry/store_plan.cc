@@ -44,7 +44,7 @@ Status CheckManifest(const Store& store, const BlobRecord& manifest) {
   return Ok();
 }
 
-// What is damaged is replaced.
+// Damaged blobs are replaced.
 bool IsAbsentOrDamaged(const Error& error) {
   return error.code == Code::kNotFound || error.code == Code::kCorrupt;
 }

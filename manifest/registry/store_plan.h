@@ -1,5 +1,5 @@
-// What is to be put into a store, and how: blobs first, then manifests, then tags, which alone make
-// all of it visible.
+// What will be put into a store, and how: blobs first, then manifests, then tags, which alone make
+// everything visible.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct StorePlan {
   struct Blob {
     std::string name;  // for the report
     BlobRecord blob;
-    std::string text = {};  // of a manifest, and of a blob that was made here; "" for a file
+    std::string text = {};  // of a manifest, and of a blob made here; "" for a file
   };
   struct Tag {
     StoreReport::Tag tag;
@@ -27,21 +27,21 @@ struct StorePlan {
   };
   std::vector<Blob> blobs;      // each once, without the manifests
   std::vector<Blob> manifests;  // each once
-  std::vector<Tag> tags;        // that of the manifest that was asked for first
+  std::vector<Tag> tags;        // of the requested manifest first
 
   void AddTag(StoreReport::Tag tag, const BlobRecord& manifest, const std::string& text);
 };
 
-// "<tag>-g007": the tag of the node view of a group. kInvalidArgument when it would be too long.
+// "<tag>-g007": the tag of the node view of a group. kInvalidArgument if it would be too long.
 Result<std::string> ViewTag(const std::string& tag, uint32_t group);
 
-// The report of a plan of which nothing is done.
+// The report of a plan before anything is done.
 StoreReport StartReport(const StorePlan& plan);
-// Where a plan is to go, to be looked at; null where there is nothing yet. Makes and locks nothing.
-// kInvalidArgument for a place that can only be read.
+// Opens the target of a plan for inspection; null if there is nothing yet. Creates and locks
+// nothing. kInvalidArgument for a read-only place.
 Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access);
 // Notes what the tags name now, and which blobs and manifests the store has. A tag that names
-// something else is kInvalidArgument without `force`, except one that is `moving`.
+// something else is kInvalidArgument without `force`, unless it is `moving`.
 Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
                    StoreReport& report);
 
@@ -52,8 +52,8 @@ struct PutOptions {
   bool force = false;     // as for LookAtStore
   PackOptions pack = {};  // its jobs and progress
 };
-// Does what the plan says. Tags of the manifest that was asked for come last: once they are seen,
-// everything else is there.
+// Carries out the plan. Tags of the requested manifest come last: once they are visible, everything
+// else is there.
 Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options,
                StorePlan& plan, StoreReport& report);
 

@@ -1,4 +1,4 @@
-// What was put into a store: of `publish`, `copy` and `tag`, and of their dry runs.
+// What was put into a store by `publish`, `copy` and `tag`, and by their dry runs.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@ struct StoreReport {
     std::string name;  // "trunk/trunk.gguf", "manifest v1"
     std::string digest;
     uint64_t bytes = 0;
-    // As in Added; in a dry run "" for what is not there.
+    // As in Added; in a dry run "" for what does not exist.
     std::string how = {};
     bool there = false;
   };
   struct Tag {
     std::string tag, digest;
     std::optional<uint32_t> group = std::nullopt;  // of a node view
-    std::string before = {};                       // the digest that it had; "" if it is new
-    bool moving = false;                           // moved without being asked
+    std::string before = {};                       // the previous digest; "" if it is new
+    bool moving = false;                           // moved without `force`
   };
   std::vector<Blob> blobs;            // each once, in the order of the layers
-  std::vector<Tag> tags;              // that of the manifest that was asked for first
+  std::vector<Tag> tags;              // of the requested manifest first
   std::vector<std::string> absent;    // what an incomplete distribution lacks
-  std::vector<std::string> warnings;  // about blobs that were mended
+  std::vector<std::string> warnings;  // about blobs that were replaced
   std::string digest() const { return tags[0].digest; }
-  uint64_t added_bytes() const;  // of blobs that were not there, linked ones too
+  uint64_t added_bytes() const;  // of blobs that did not exist, including linked ones
   uint64_t bytes_by(const std::string& how) const;
   uint64_t there_bytes() const;
 };

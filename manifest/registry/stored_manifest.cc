@@ -12,14 +12,14 @@
 namespace moepack::registry {
 namespace {
 
-// "007" -> 7, and nothing else that could be read as 7.
+// "007" -> 7; no other spelling of 7 is accepted.
 std::optional<uint32_t> GroupOf(const std::string& text) {
   const std::optional<uint64_t> number = ParseUint(text);
   if (!number || *number > UINT32_MAX || GroupText(*number) != text) return std::nullopt;
   return static_cast<uint32_t>(*number);
 }
 
-// The group whose view of the set this is, if it is one.
+// The group of which this is a view of the set, if it is one.
 Result<std::optional<uint32_t>> GroupOfView(const std::string& where, const StoredManifest& stored,
                                             const std::string& set_digest) {
   const auto oci = ParseOciManifest(where, stored.text);

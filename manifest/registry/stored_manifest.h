@@ -1,4 +1,4 @@
-// Manifests of any kind as a store holds them, and those that belong to one.
+// Manifests of any kind as stored, and those that belong to one.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct StoredManifest {
   std::string text;
 };
 
-// Reads a manifest that a tag or a list named, or of which only the digest is known. kCorrupt when
-// it says of itself that it is of another type. An index is read, too.
+// Reads a manifest named by a tag or a list, or known only by its digest. kCorrupt if it states
+// another type for itself. An index is read, too.
 Result<StoredManifest> ReadStored(const Store& store, const BlobRecord& blob);
-// The one that a reference names: by its digest, else by its tag, else by kDefaultTag.
+// The one that a reference names: by its digest, otherwise by its tag, otherwise by kDefaultTag.
 Result<StoredManifest> FindStored(const Store& store, const Reference& reference);
 
 // A node view of a set.
@@ -30,18 +30,18 @@ struct StoredView {
   uint32_t group = 0;
   std::vector<std::string> tags;
 };
-// Those that the store lists, by their groups. Reads every manifest that is listed: one of ours
-// that is damaged is an error.
+// The views that the store lists, by group. Reads every listed manifest: a damaged one of ours is
+// an error.
 Result<std::vector<StoredView>> FindViews(const Store& store, const std::string& set_digest);
 
-// One view of each group: where there are several, that with the tag "<tag>-gNNN".
+// One view of each group: if there are several, the one with the tag "<tag>-gNNN".
 std::vector<StoredView> OneOfEachGroup(std::vector<StoredView> views, const std::string& tag);
 
-// The manifest that holds the signatures of `digest`; none where there is none.
+// The manifest with the signatures of `digest`; no value if there is none.
 Result<std::optional<StoredManifest>> FindStoredSignatures(const Store& store,
                                                            const std::string& digest);
 
-// Whether it is a set that `publish` wrote, and no node view.
+// Whether it is a set that `publish` wrote, not a node view.
 bool IsSet(const OciManifest& oci);
 
 }  // namespace moepack::registry

@@ -48,7 +48,7 @@ Status CheckRemovable(const Reference& reference) {
 
 Result<StoreReport> AddTags(const Reference& reference, const std::vector<std::string>& tags,
                             const TagOptions& options) {
-  // A place that is not there is not made.
+  // A missing place is not created.
   SHARD_TRY(const StorePtr before, OpenStore(reference, options.access));
   if (options.dry_run) {
     SHARD_TRY(StorePlan plan, PlanTags(*before, reference, tags, options.views));

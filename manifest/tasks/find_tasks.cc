@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = moepack::fs;
 
-// "00003-of-00016", as TaskName writes it.
+// "00003-of-00016", as written by TaskName.
 bool IsTaskName(std::string_view name) {
   const std::vector<std::string> parts = Split(name, '-');
   return parts.size() == 3 && parts[1] == "of" && ParseUint(parts[0]) && ParseUint(parts[2]);

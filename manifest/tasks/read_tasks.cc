@@ -52,7 +52,7 @@ Status CheckSameBytes(const ReadTask& task, const ReadTask& other) {
   return Ok();
 }
 
-// "3, 7 and 9", or the first of them and how many more.
+// "3, 7 and 9", or the first few and how many more.
 std::string NumbersText(const std::vector<uint32_t>& numbers) {
   const size_t named = std::min(numbers.size(), kNamedTasks);
   std::vector<std::string> words;
@@ -88,7 +88,7 @@ Status CheckAllThere(const std::map<uint32_t, ReadTask>& tasks) {
                    missing.size() == 1 ? "" : " and so on")};
 }
 
-// A run of an output and where it lies.
+// A run of an output, and where it is.
 struct PlacedRun {
   PieceRun run;
   uint32_t source = 0;
@@ -125,12 +125,12 @@ OutputTensor TensorAt(uint64_t offset, uint64_t bytes) {
   return tensor;
 }
 
-// Finds what tensors are made of; ask in the order of their bytes.
+// Finds what tensors are made from; call it in the order of their bytes.
 class RunCursor {
  public:
   explicit RunCursor(const std::vector<PlacedRun>& runs) : runs_(runs) {}
 
-  // False when no task has some of the bytes.
+  // False if no task has some of the bytes.
   bool Take(OutputTensor& tensor) {
     uint64_t at = tensor.entry.offset;
     const uint64_t end = at + tensor.entry.bytes;
@@ -187,7 +187,7 @@ Result<SourceFile> PieceSource(const ReadTask& task, const PieceRecord& piece) {
   source.path = opened->name();
   source.name = piece.file;
   source.size = piece.size;
-  source.header_sha256 = piece.sha256;  // tells the piece from others in PackIdentity
+  source.header_sha256 = piece.sha256;  // distinguishes the piece from others in PackIdentity
   source.identity = opened->identity();
   source.tree = task.tree;
   return source;

@@ -1,4 +1,4 @@
-// The tasks of one work as they lie on the disk, and what their outputs are made of.
+// The tasks of one job as they are on disk, and what their outputs are made from.
 #pragma once
 
 #include <string>
@@ -19,18 +19,18 @@ struct ReadTask {
   TaskRecord record;
 };
 
-// Reads task.json of each, and returns them in the order of their numbers, each once. kNotFound
-// when some are missing, with their numbers; kMismatch when they are not of one work, or when one
-// is there twice with different bytes.
+// Reads task.json of each, and returns them in the order of their numbers, each once. kNotFound,
+// with the numbers, if some are missing; kMismatch if they do not belong to the same work, or if
+// one exists twice with different bytes.
 Result<std::vector<ReadTask>> ReadTasks(const std::vector<std::string>& directories);
 
 // Pieces as sources, and outputs whose tensors are ranges of them.
 struct TaskOutputs {
   std::vector<SourceFile> sources;
-  std::vector<OutputFile> files;  // `tensors` of a GGUF are runs of its bytes, without names
+  std::vector<OutputFile> files;  // for a GGUF, `tensors` are runs of its bytes, without names
 };
-// `planned` is the manifest of a distribution, null for a GGUF. kCorrupt when the pieces do not
-// make up the outputs: bytes that no task has, or two.
+// `planned` is the manifest of a distribution; null for a GGUF. kCorrupt if the pieces do not make
+// up the outputs: bytes that no task or two tasks have.
 Result<TaskOutputs> OutputsOf(const std::vector<ReadTask>& tasks, const Manifest* planned);
 
 }  // namespace moepack::manifest

@@ -40,7 +40,7 @@ Result<Joining> Open(const std::vector<std::string>& directories) {
   return joining;
 }
 
-// Every file that a task wrote, before anything is made of it.
+// Checks every file that a task wrote, before it is used.
 Status CheckPieces(const std::vector<ReadTask>& tasks, const PackOptions& options) {
   std::vector<PromisedFile> files;
   for (const ReadTask& task : tasks) {
@@ -60,7 +60,7 @@ PackOptions PackingOptions(const Joining& joining, const JoinOptions& options) {
   return pack;
 }
 
-// Puts what packing found in the place of the zeros.
+// Replaces the zeros with what packing found.
 void FillDigests(const PackResult& packed, Manifest& manifest) {
   for (size_t i = 0; i < manifest.bundles.size(); ++i) {
     BundleRecord& bundle = manifest.bundles[i];
@@ -78,7 +78,7 @@ std::vector<Asset> PlannedAssets(const Manifest& manifest) {
   return assets;
 }
 
-// Copies them, and compares them with what the first task recorded.
+// Copies the assets, and compares them with what the first task recorded.
 Status CopyPlannedAssets(const ReadTask& first, Manifest& manifest, StagingDirectory& staging) {
   SHARD_TRY(const std::vector<AssetRecord> copied,
             CopyAssets({*first.tree, kAssetDirectory}, staging, PlannedAssets(manifest)));

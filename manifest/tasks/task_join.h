@@ -1,4 +1,4 @@
-// Puts together what the tasks of one work have written.
+// Joins what the tasks of one job have written.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,24 @@
 
 namespace moepack::manifest {
 
-// The directories of tasks that `inputs` name: a task's own, or one that holds some. Empty when
-// none of them is either. kInvalidArgument when some are and others are not.
+// The task directories that `inputs` name: a task's own, or one that contains some. Empty if none
+// of them is either. kInvalidArgument if some are and others are not.
 Result<std::vector<std::string>> FindTasks(const std::vector<std::string>& inputs);
 
 struct TaskJoinReport {
   uint32_t tasks = 0;
-  std::optional<Manifest> manifest;     // none: a GGUF
+  std::optional<Manifest> manifest;     // no value: a GGUF
   std::vector<JoinReport::File> files;  // that were (or would be) written
-  std::vector<std::string> absent;      // as JoinReport::absent
-  std::vector<std::string> warnings;    // about what was left on the disk
+  std::vector<std::string> absent;      // as in JoinReport::absent
+  std::vector<std::string> warnings;    // about what was left on disk
   uint64_t total_bytes() const;
 };
 
-// Writes at `out` what one run writes that does the work of all tasks: a directory, or a GGUF with
-// the other files of its set beside it. A task may be there several times if it is the same.
-// kNotFound names the tasks that are missing; kMismatch tasks of different work, and a file of a
-// task that is not what its task.json says. Uses force, dry_run and pack of the options, of which
-// the link is not used: every output is made of several files.
+// Writes at `out` what a single run doing the work of all tasks would write: a directory, or a GGUF
+// with the other files of its set beside it. A task may be given several times if it is the same.
+// kNotFound names the missing tasks; kMismatch names tasks of different work, and files of a task
+// that differ from its task.json. Uses force, dry_run and pack of the options; the link is not
+// used, because every output is made from several files.
 Result<TaskJoinReport> JoinTasks(const std::vector<std::string>& tasks, const std::string& out,
                                  const JoinOptions& options);
 

@@ -1,4 +1,4 @@
-// task.json, which says what a task has written: which bytes of which files of the output.
+// task.json records what a task has written: which bytes of which files of the output.
 // docs/scale-out.md describes it.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace moepack::manifest {
 
 inline constexpr const char* kTaskFile = "task.json";
 inline constexpr uint64_t kMaxTaskRecord = 256u << 20;  // bytes that are read
-// Beside it, of the first task of a distribution: its distribution.json with zeros for the digests
-// of bundles.
+// Beside task.json, for the first task of a distribution: its distribution.json with zeros for the
+// digests of bundles.
 inline constexpr const char* kPlannedFile = "planned.json";
 
 // A file of a task.
 struct PieceRecord {
-  uint32_t output = 0;  // the place of its output in the list of all
+  uint32_t output = 0;  // the index of its output in the list of all
   std::string file;     // in the task's directory
   uint64_t size = 0;
   std::string sha256;
@@ -30,24 +30,24 @@ struct PieceRecord {
 
 // A file of the output. Its header is the beginning of the first task's piece.
 struct PlannedOutput {
-  std::string file;  // of a distribution; of a GGUF, beside the others of its set
+  std::string file;  // in a distribution; for a GGUF, beside the others of its set
   uint64_t size = 0, header = 0, payload = 0;  // payload: of its tensors, without padding
 };
 
 struct TaskRecord {
   TaskNumber number;
   std::string work;          // a digest of all that decides the output's bytes; equal in all tasks
-  bool distribution = true;  // else a GGUF
-  std::string stem;          // of a GGUF: what the names of its files begin with
+  bool distribution = true;  // otherwise a GGUF
+  std::string stem;          // for a GGUF: what the names of its files begin with
   std::vector<PieceRecord> pieces;
-  // Of the first task only:
+  // Only for the first task:
   std::vector<PlannedOutput> outputs;
   uint64_t cell_bytes = 0;  // of the chunk map; 0: none
 };
 
 std::string WriteTaskRecord(const TaskRecord& record);
-// The text may be hostile: names stay inside the directory, runs inside their piece, and they
-// ascend. kCorrupt for anything else, kUnsupported for another version.
+// The text may be hostile: names must stay inside the directory, runs inside their piece, and runs
+// must ascend. kCorrupt for anything else, kUnsupported for another version.
 Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view text);
 
 // "OUT.tasks/00003-of-00016": where a task of the output `out` writes. Trailing slashes are

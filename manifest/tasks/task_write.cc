@@ -24,8 +24,8 @@ const char* FormatOf(const Draft& draft) {
   return safetensors ? "safetensors" : "gguf";
 }
 
-// What decides the bytes of the output, whatever machine the task runs on: the state of local
-// files (their inodes, say) is not part of it, their headers are.
+// What determines the bytes of the output, whatever machine the task runs on: the state of local
+// files (such as their inodes) is not part of it, but their headers are.
 std::string WorkOf(const Draft& draft, const TaskOptions& options) {
   std::vector<SourceFile> sources = draft.sources;
   for (SourceFile& source : sources) source.identity.clear();
@@ -35,7 +35,7 @@ std::string WorkOf(const Draft& draft, const TaskOptions& options) {
   return Sha256Hex(work += Cat(options.pack.cell_bytes, " ", ToolVersion()));
 }
 
-// The state of the sources belongs to what a killed run may go on with.
+// The state of the sources is part of what a killed run can be resumed with.
 std::string StagingIdentityOf(const Draft& draft, const TaskOptions& options,
                               const std::string& work) {
   return Sha256Hex(Cat(work, PackIdentity(draft.sources, draft.files.files), options.number.index,
@@ -47,7 +47,7 @@ Result<TaskRecord> ReadRecord(const InsideDirectory& directory) {
   return ParseTaskRecord((directory.path() / kTaskFile).string(), text);
 }
 
-// A task's directory with what its record lists, and nothing else.
+// A task's directory must have what its record lists, and nothing else.
 Status CheckOwnTask(const InsideDirectory& directory) {
   SHARD_TRY(const TaskRecord record, ReadRecord(directory));
   std::set<std::string> known = {kTaskFile, kPlannedFile};
@@ -64,7 +64,7 @@ Status CheckOwnTask(const InsideDirectory& directory) {
 
 moepack::OwnOutput OwnTask() { return {CheckOwnTask, {kTaskFile}}; }
 
-// Whether the task at `target` is done; kInvalidArgument when another one is.
+// Whether the task at `target` is done; kInvalidArgument if another one is.
 Result<bool> IsDone(const fs::path& target, const TaskNumber& number, const std::string& work) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(target, error))) return false;
@@ -98,7 +98,7 @@ std::vector<PlannedOutput> PlanOutputs(const std::vector<OutputFile>& files) {
   return outputs;
 }
 
-// What only the first task writes: what is known of the whole output.
+// What only the first task writes: what is known about the whole output.
 Status WriteWhole(const Draft& draft, Manifest planned, StagingDirectory& staging) {
   SHARD_TRY(planned.assets,
             CopyAssets({*draft.assets_from, draft.assets_folder}, staging, draft.files.assets));
@@ -128,7 +128,7 @@ Result<PackResult> PackPieces(const Draft& draft, std::vector<Piece> pieces,
   std::vector<OutputFile> files;
   for (Piece& piece : pieces) files.push_back(std::move(piece.file));
   PackOptions pack = options.pack;
-  pack.cell_bytes = 0;  // those of the outputs are made when they are put together
+  pack.cell_bytes = 0;  // those of the outputs are made when they are joined
   SHARD_TRY(PackResult packed, Pack(draft.sources, files, staging, pack));
   for (size_t i = 0; i < files.size(); ++i) {
     record.pieces.push_back({pieces[i].output, files[i].path, files[i].size, packed.files[i].sha256,
@@ -163,7 +163,7 @@ Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOpti
   TaskRecord record = StartRecord(draft, options, work);
   std::optional<Manifest> planned;
   if (first && draft.manifest) planned = Planned(draft);
-  draft.files.files = {};  // as large as all names of tensors
+  draft.files.files = {};  // as large as the names of all tensors
   SHARD_TRY(report.pack, PackPieces(draft, std::move(pieces), options, staging, record));
   if (planned) SHARD_CHECK(WriteWhole(draft, *std::move(planned), staging));
   if (draft.noted) SHARD_CHECK(draft.noted->CheckUnchanged());

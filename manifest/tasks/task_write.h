@@ -1,5 +1,5 @@
 // Writes one task's share of an output. Tasks need no coordinator: each knows its number, divides
-// the work by itself, and writes into a directory of its own that `join` reads.
+// the work on its own, and writes into a directory of its own, which `join` reads.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct TaskOptions {
   TaskNumber number;
   PackOptions pack;
   std::string stem;    // of a GGUF: `out` without its extension
-  bool force = false;  // do again what is there already
+  bool force = false;  // redo what already exists
   bool dry_run = false;
 };
 
@@ -24,17 +24,17 @@ struct TaskReport {
   std::string directory;
   TaskNumber number;
   TaskLoad load;
-  double imbalance = 1;    // the most work that a task has, beside the mean
+  double imbalance = 1;    // the most work of any task, relative to the mean
   uint64_t bytes = 0;      // of the task's files
-  bool was_there = false;  // an earlier run had done this task
+  bool was_there = false;  // an earlier run had already done this task
   PackResult pack;
-  std::vector<std::string> warnings;  // about what was left on the disk
+  std::vector<std::string> warnings;  // about what was left on disk
 };
 
-// Writes to a directory of TasksDirectory(out), which appears when it is whole. A task that was
-// killed goes on where it stopped. One that is done already is left as it is; one of other work
-// (another plan, recipe, source) is refused without `force`. The work of all tasks together is
-// that of one run that writes `draft`.
+// Writes to a directory in TasksDirectory(out), which appears when it is complete. A killed task
+// resumes where it stopped. One that is already done is left as it is; one of different work
+// (another plan, recipe, source) is refused without `force`. All tasks together do the work of one
+// run that writes `draft`.
 Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOptions& options);
 
 }  // namespace moepack::manifest

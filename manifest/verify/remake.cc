@@ -22,7 +22,7 @@ namespace moepack::manifest {
 
 namespace {
 
-// Recorded after the recipe when the conversion left blocks for multi-token prediction out.
+// Recorded after the recipe if the conversion left out blocks for multi-token prediction.
 constexpr std::string_view kNoMtp = " --no-mtp";
 
 Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions& options) {
@@ -71,7 +71,7 @@ Result<std::string> OwnRecipe(const std::string& where, const std::string& recip
                                    ", found ", Quoted(recipe))};
 }
 
-// Tensors in each file of a part.
+// The number of tensors in each file of a part.
 using Division = std::map<PartKey, std::vector<size_t>>;
 
 Division DivisionOf(const Manifest& manifest) {
@@ -95,8 +95,8 @@ struct LayoutAgain {
   std::optional<uint64_t> start = std::nullopt;  // of the tensors of safetensors; none: the usual
 };
 
-// Lays a file out again after it was divided or put into another order. Only trunk files have a
-// number of their own (split.no).
+// Lays out a file again after it was divided or reordered. Only trunk files have a number of their
+// own (split.no).
 Status LayOutAgain(const OutputFile& whole, const LayoutAgain& how, OutputFile& file) {
   const auto prefix = std::as_bytes(std::span(whole.prefix));
   if (!whole.path.ends_with(".gguf")) {
@@ -151,9 +151,9 @@ std::vector<const TensorRecord*> RecordsOf(const Manifest& manifest, const PartK
   return records;
 }
 
-// The order of tensors in an overlay, and where they start in a page, is the writer's choice: who
-// puts one together of other parts does not know the source's. A part with other tensors is left
-// alone.
+// The order of tensors in an overlay, and where they start in a page, is the writer's choice: a
+// writer that assembles one from other parts does not know the source's. A part with other tensors
+// is left alone.
 Status OrderAsRecorded(const Manifest& manifest, uint64_t alignment, OutputFile& file) {
   const std::vector<const TensorRecord*> records = RecordsOf(manifest, PartOf(file));
   if (records.size() != file.tensors.size()) return Ok();

@@ -1,4 +1,4 @@
-// Works out what a distribution should hold, from its source, plan and recipe, with the code that
+// Works out what a distribution should hold from its source, plan and recipe, with the code that
 // writes distributions. Internal to manifest/.
 #pragma once
 
@@ -13,17 +13,17 @@
 
 namespace moepack::manifest {
 
-// What neither the source nor the manifest tells: where importance matrices are, and how the model
+// What neither the source nor the manifest says: where importance matrices are, and how the model
 // was opened.
 struct RemakeOptions {
-  std::vector<std::string> imatrix_files;      // those of all steps, in any order
+  std::vector<std::string> imatrix_files;      // for all steps, in any order
   std::string pre;                             // ConvertOptions::pre
   uint64_t alignment = kGgufDefaultAlignment;  // of GGUF bundles
 };
 
 // Returns the steps of the distribution: the recipes of its parents, if any, then its own.
-// kCorrupt, naming the field, for a recipe that no writer would record; kInvalidArgument for an
-// importance matrix that is not among the files.
+// kCorrupt, naming the field, for a recipe that no writer would record; kInvalidArgument if an
+// importance matrix is not among the files.
 Result<std::vector<QuantizeOptions>> StepsOf(const Manifest& manifest,
                                              const RemakeOptions& options);
 

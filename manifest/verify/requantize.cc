@@ -31,8 +31,8 @@ namespace fs = moepack::fs;
 // Everything that is decided before a byte is written.
 struct Requantized {
   Manifest manifest;
-  std::vector<OpenedBundle> bundles;    // same order as in the manifest
-  TypedGguf typed;                      // the whole model, put together from the parts
+  std::vector<OpenedBundle> bundles;    // in the same order as in the manifest
+  TypedGguf typed;                      // the whole model, assembled from the parts
   std::map<std::string, size_t> index;  // tensor name -> typed.model.tensors
   std::vector<SourceFile> sources;
   WritePlan plan;
@@ -66,7 +66,7 @@ Status CheckIntact(const std::string& distribution, size_t jobs) {
   return Ok();
 }
 
-// Returns the tensor of the whole model of which `part` is a piece.
+// Returns the tensor of the whole model that `part` is a piece of.
 GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest, FamilyMatcher& matcher) {
   GgufTensor tensor;
   tensor.name = tensor.source_tensor = part.entry.name;
@@ -98,7 +98,7 @@ void CollectModel(Requantized& out) {
   }
 }
 
-// A refitted tensor of a group has the importance of that group.
+// A group's refitted tensor has the importance of that group.
 Status WeighRefitted(const PartTensor& part, const Requantized& model, const BundleRecord& bundle,
                      GgufTensor& tensor) {
   const bool refitted = !part.record->derived.empty() && model.manifest.refit && bundle.group &&
@@ -198,8 +198,8 @@ Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const OutputFile& 
 }  // namespace
 
 std::string RequantizedRecipe(const std::string& own, const std::string& before) {
-  // The recipe names the one before, because values that were rounded twice differ from values
-  // rounded once.
+  // The recipe names the previous one, because values rounded twice differ from values rounded
+  // once.
   return before == RecipeText({}) ? own : Cat(own, " of ", before);
 }
 
@@ -231,7 +231,7 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
 
 namespace {
 
-// The manifest of the result, but for its files.
+// The manifest of the result, without its files.
 Status DescribeResult(const WriteOptions& options, Requantized& model) {
   Manifest& manifest = model.manifest;
   manifest.bundles.clear();

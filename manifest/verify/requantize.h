@@ -13,21 +13,21 @@ namespace moepack::manifest {
 
 // Uses gguf (required), pack, force, command and notes of the WriteOptions. Types are chosen as for
 // the whole model. kUnsupported for safetensors bundles, which keep their source's bytes, and for
-// distributions that lack parts, since types cannot be chosen for missing tensors.
+// distributions that lack parts, because types cannot be chosen for missing tensors.
 Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options);
 Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
                                            const WriteOptions& options);
 
-// The draft of RequantizeDistribution. `check`: verifies the distribution first, as that does; of
-// several tasks one is enough.
+// The draft of RequantizeDistribution. `check`: verifies the distribution first, as that does;
+// among several tasks, one is enough.
 Result<Draft> DraftRequantized(const std::string& distribution, const std::string& out,
                                const WriteOptions& options, bool check);
 
 // Returns tool.recipe of a requantized distribution: how its types were chosen, and from what.
 std::string RequantizedRecipe(const std::string& own, const std::string& before);
 
-// Returns the files that requantizing a distribution with the files `before` gives, made from the
-// sources of `before`. `manifest` has the model and the plan.
+// Returns the files that requantizing a distribution with the files `before` would give, made from
+// the sources of `before`. `manifest` has the model and the plan.
 Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
                                      const std::vector<OutputFile>& before,
                                      const WriteOptions& options);

@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t kWindow = 1u << 20;
 constexpr uint64_t kSmall = 4096;  // shorter stretches go through the window
 
-// A run of bytes of the source without gaps.
+// A contiguous run of bytes of the source.
 struct Stretch {
   uint64_t offset = 0, bytes = 0;
 };

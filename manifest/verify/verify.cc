@@ -23,7 +23,7 @@ constexpr const char* kSchemaRule = "manifest-schema";
 constexpr const char* kOriginRule = "source-origin";
 constexpr size_t kMaxFindingsPerRule = 20;
 
-// The overlay that is looked at alone; "" for all.
+// The only overlay that is checked; "" for all.
 std::string ChosenOverlay(const Plan& plan, const VerifyOptions& options) {
   const OverlayPlan* current = plan.current_overlay();
   if (!options.overlay.empty() || options.groups.empty() || current == nullptr)
@@ -31,8 +31,8 @@ std::string ChosenOverlay(const Plan& plan, const VerifyOptions& options) {
   return current->version;
 }
 
-// True for what --group and --overlay ask for: these groups, this overlay, the parts that every
-// node has, and the small files.
+// True for what --group and --overlay select: these groups, this overlay, the parts that every node
+// has, and the small files.
 bool IsChosen(const BundleRecord& bundle, const Plan& plan, const VerifyOptions& options) {
   const std::vector<uint32_t>& groups = options.groups;
   if (bundle.role == Role::kOverlay) {
@@ -69,7 +69,7 @@ void CheckStructure(const Manifest& manifest, VerifyReport& report) {
 
 // Repeats how much is known about source files that came from another machine.
 void NoteOrigin(const Manifest& manifest, VerifyReport& report) {
-  const SourceRecord* first = nullptr;  // one that was not proved, if there is one
+  const SourceRecord* first = nullptr;  // one that was not proved, if any
   size_t far = 0, whole = 0;
   for (const SourceRecord& source : manifest.model.source) {
     if (!source.origin) continue;
@@ -123,7 +123,7 @@ void CheckManifestDigest(const std::string& text, const VerifyOptions& options,
 
 }  // namespace
 
-// A damaged model gives one finding per tensor, of which a reader needs only a few and the number.
+// A damaged model gives one finding per tensor; a reader only needs a few of them and their number.
 void LimitFindings(VerifyReport& report) {
   std::map<std::string, size_t> order;
   for (const std::string& rule : report.rules) order.emplace(rule, order.size());

@@ -19,34 +19,34 @@ struct Finding {
   Severity severity = Severity::kError;
   std::string
       rule;  // stable name of the check: "expert-accounted", "file-sha256", "tensor-xxh3", ...
-  std::string file;     // relative to the distribution, "" if none
+  std::string file;     // relative to the distribution; "" if none
   std::string tensor;   // "" if none
   std::string message;  // "<thing>: expected <x>, found <y>"
 };
 
 struct VerifyOptions {
-  std::optional<moepack::Source> distribution;  // opened; none: a directory of this machine
+  std::optional<moepack::Source> distribution;  // opened; no value: a directory on this machine
   bool whole = false;   // a distribution that says it lacks parts is an error
   bool digests = true;  // hash every file; false: structure and semantics only
-  std::string against;  // the source checkpoint, "" for none
+  std::string against;  // the source checkpoint; "" for none
   std::optional<moepack::Source> against_source;  // the same, opened; none: a path of this machine
   std::string family_file;                        // for the source, as in ModelOptions
   std::string config_file;
-  std::vector<std::string> imatrix_files;  // those with which GGUF bundles were made
+  std::vector<std::string> imatrix_files;  // those with which the GGUF bundles were made
   std::string pre;                         // ConvertOptions::pre, as when it was written
-  std::string digest;                      // SHA-256 that distribution.json must have, "" for any
-  std::vector<uint32_t> groups;            // only these; the others need not be there. Empty: all
-  // Only this version of the overlay; the others need not be there. "": the current one with
-  // `groups`, else all. kNotFound for one that the manifest lacks.
+  std::string digest;                      // SHA-256 that distribution.json must have; "" for any
+  std::vector<uint32_t> groups;            // only these; the others may be missing. Empty: all
+  // Only this version of the overlay; the others may be missing. "": the current one with `groups`,
+  // otherwise all. kNotFound for one that the manifest lacks.
   std::string overlay;
-  bool with_overlay = true;  // false: no overlay need be there
+  bool with_overlay = true;  // false: overlays may be missing
   bool cold = false;         // read past the page cache
-  // The share of each large file that is read, per mille: whole tensors (sampled_tensors.h). 1000:
-  // everything. Another seed chooses other tensors.
+  // The share of each large file that is read, per mille, in whole tensors (sampled_tensors.h).
+  // 1000: everything. A different seed chooses different tensors.
   uint32_t sample = 1000;
   uint64_t seed = 0;
-  // Notes of files that proved right, to go on where an earlier run was stopped (proved_files.h);
-  // they are removed when all files have proved right. "" for none.
+  // Notes of verified files, to resume where an earlier run was stopped (proved_files.h); they are
+  // removed when all files have been verified. "" for none.
   std::string resume_file;
   size_t jobs = 0;
   std::function<void(uint64_t done, uint64_t total)> progress;
@@ -57,12 +57,12 @@ struct VerifyReport {
   std::vector<std::string> rules;  // every rule that was checked, in order
   uint64_t files = 0, tensors = 0, bytes = 0, source_bytes = 0;
   bool cold = false;            // as in the options
-  uint64_t cold_bytes = 0;      // the part of `bytes` that was read around the page cache
+  uint64_t cold_bytes = 0;      // the part of `bytes` that was read past the page cache
   std::string manifest_sha256;  // of distribution.json
   bool passed() const;          // no finding of kError
 };
 
-// Returns an Error only when there is nothing to verify (no manifest, an unreadable source).
+// Returns an Error only if there is nothing to verify (no manifest, an unreadable source).
 // Everything wrong with the distribution is a finding.
 Result<VerifyReport> VerifyDistribution(const std::string& directory, const VerifyOptions& options);
 

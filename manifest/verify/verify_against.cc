@@ -1,5 +1,5 @@
 // Verifies against the source. Source, recorded plan and recorded recipe are turned into a
-// distribution again, and everything is compared with it: the description of the model, files,
+// distribution again, and everything is compared with that: the description of the model, files,
 // headers, padding and bytes.
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
@@ -50,7 +50,7 @@ class AgainstSource {
   }
 
  private:
-  // Gives no value, and adds a finding, when the manifest's own statements do not allow it.
+  // Returns no value, and adds a finding, if the manifest's own statements do not allow it.
   Result<std::optional<WritePlan>> MakeAgain(const MoeModel& model, RuleFindings& findings) {
     const std::optional<WritePlan> none;
     if (!SameLayers(manifest_, model)) return none;
@@ -90,8 +90,8 @@ class AgainstSource {
             "leave it out: safetensors bundles are the source's own bytes"};
   }
 
-  // Compares the layers of the plan. The conversion decides which blocks for multi-token prediction
-  // there are.
+  // Compares the layers of the plan. The conversion determines which blocks for multi-token
+  // prediction there are.
   void CheckPlanLayers(const WritePlan& made, RuleFindings& findings) {
     if (made.plan.layers == manifest_.plan.layers) return;
     findings.Error(Cat("layers with experts: expected ", made.plan.layers.size(),
@@ -99,7 +99,7 @@ class AgainstSource {
   }
 
   // The manifest does not record the alignment, so a file's header gives it. Headers are then
-  // compared with what is laid out with it.
+  // compared with what is laid out using it.
   uint64_t Alignment() const {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr || file.bundle->format != "gguf" || !file.readable) continue;

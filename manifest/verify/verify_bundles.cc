@@ -50,7 +50,7 @@ void CheckTensorIds(const Manifest& manifest, RuleFindings& findings) {
   }
 }
 
-// Checks that the trunk has no experts. The converse does not hold: files of experts may have
+// Checks that the trunk has no experts. The converse is not checked: files of experts may have
 // tensors without ids, such as one scale for all experts of a layer.
 void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
   for (const BundleRecord& bundle : manifest.bundles) {
@@ -89,8 +89,8 @@ struct Holdings {
   std::set<PartKey> parts;
 };
 
-// Router rows of a refitted group have the name of the trunk's router. The rule refit-derived looks
-// at them.
+// Router rows of a refitted group have the name of the trunk's router. The rule refit-derived
+// checks them.
 std::unordered_set<std::string_view> NamesInTrunk(const Manifest& manifest) {
   std::unordered_set<std::string_view> names;
   for (const BundleRecord& bundle : manifest.bundles) {

@@ -1,6 +1,6 @@
 // Reads all bytes of a distribution once: for the SHA-256 of each file, the XXH3-128 of each
 // tensor, and the comparison with a source. Files are read in parallel, the largest first, so that
-// no worker is left with a large one at the end. Each worker has two buffers of a mebibyte, small
+// no worker is left with a large one at the end. Each worker has two buffers of one mebibyte, small
 // enough to be hashed while they are in the cache.
 #include <algorithm>
 #include <atomic>
@@ -69,7 +69,7 @@ std::vector<Piece> PiecesOf(const CheckedFile& file, const VerifyOptions& option
   return pieces;
 }
 
-// Bytes that will be read of a file.
+// The bytes of a file that will be read.
 uint64_t BytesToRead(const CheckedFile& file, const VerifyOptions& options) {
   if (!IsSampled(file.bundle, file.size, options)) return file.size;
   uint64_t bytes = 0;
@@ -85,7 +85,7 @@ const CellDigests& CellsOf(const CheckedFile& file) {
 // The last part of a path or address.
 std::string FileName(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
-// Where the file or what it is compared with is on another machine, each step is a request.
+// If the file or what it is compared with is on another machine, each step is a request.
 size_t StepOf(const SourceTree& tree, const CheckedFile& file) {
   const auto source = tree.Open(file.file);
   size_t step = source ? ScanStep(**source) : 1;
@@ -94,8 +94,8 @@ size_t StepOf(const SourceTree& tree, const CheckedFile& file) {
   return step;
 }
 
-// Puts what was found where the source has other bytes by right: slices of experts that a refit
-// made. `position` is that of both in the tensor.
+// Copies what was found over the source's bytes where they are allowed to differ: slices of experts
+// that a refit made. `position` is that of both in the tensor.
 void LeaveDerived(const SourceSlices& slices, uint64_t position, Bytes found,
                   std::span<std::byte> expected) {
   if (slices.derived.empty()) return;
@@ -149,7 +149,7 @@ class FileCheck {
     return Ok();
   }
 
-  // Reads the chosen pieces alone. Reads start on a page, which may be before the piece.
+  // Reads only the chosen pieces. Reads start on a page, which may be before the piece.
   Status RunSample(ScanFile& file) {
     for (const Piece& piece : pieces_) {
       const uint64_t end = piece.offset + piece.bytes;
@@ -169,7 +169,7 @@ class FileCheck {
     return Ok();
   }
 
-  // Hands `chunk`, the file's bytes from `offset` on, to the pieces that overlap it.
+  // Passes `chunk`, the file's bytes from `offset` on, to the pieces that overlap it.
   Status Take(uint64_t offset, Bytes chunk) {
     if (pass_.options.digests) sha256_.Update(chunk);
     const uint64_t end = offset + chunk.size();
@@ -244,7 +244,7 @@ class FileCheck {
   const CheckedFile& checked_;
   Findings& findings_;
   std::vector<Piece> pieces_;  // by offset
-  size_t next_ = 0;            // the first piece that is not finished
+  size_t next_ = 0;            // the first unfinished piece
   size_t step_;                // bytes that are read at once
   PageBuffer buffer_;
   std::vector<std::byte> compare_;
@@ -255,7 +255,7 @@ class FileCheck {
   std::byte expected_{}, found_{};
 };
 
-// The files of a pass that are read, the largest first; those that proved right before are not.
+// The files that a pass reads, the largest first; those verified before are not read.
 struct Reading {
   std::vector<size_t> order;
   std::vector<ProvedFiles::File> names;  // of every file; empty without notes

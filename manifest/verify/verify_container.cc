@@ -65,7 +65,7 @@ void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const
                      RuleFindings& findings) {
   if (bundle.role == Role::kHead) return;  // the head has the source's metadata instead
   Words expected;
-  // Files carry the version without a revision; with one, only the source can tell.
+  // Files have the version without a revision; with one, only the source can tell.
   if (manifest.model.revision.empty()) expected["moepack.model"] = manifest.versions.model;
   expected["moepack.role"] = RoleName(bundle.role);
   if (bundle.group) expected["moepack.group"] = Cat(*bundle.group);

@@ -1,5 +1,5 @@
-// Rules about the files themselves: they are there, inside the directory, of the right size, and
-// have the header that the manifest describes. No tensor data is read.
+// Rules about the files themselves: they exist inside the directory, have the right size, and have
+// the header that the manifest describes. No tensor data is read.
 #include <algorithm>
 #include <unordered_set>
 
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// True if `path`, after resolving links, lies below `root`. REQUIRES: `root` is canonical.
+// True if `path`, after resolving links, is below `root`. REQUIRES: `root` is canonical.
 bool StaysInside(const fs::path& root, const fs::path& path) {
   std::error_code error;
   const fs::path target = fs::weakly_canonical(path, error);
@@ -82,14 +82,14 @@ namespace {
 void CheckLocalFiles(const fs::path& directory, const Manifest& manifest,
                      std::vector<CheckedFile>& files, Findings& findings) {
   const auto harmless = [](std::string_view) { return Severity::kWarning; };
-  // With a selection of parts, files of the other parts are not stray.
+  // If only some parts are selected, files of the other parts are not stray.
   std::vector<std::string> listed = {kManifestFile, kPullLockFile, kGitAttributesFile, "README.md"};
   for (const BundleRecord& bundle : manifest.bundles) listed.push_back(bundle.file);
   for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
   CheckDirectory(directory.string(), {std::move(listed), false, harmless}, files, findings);
 }
 
-// A file that is not there is a finding; a server that does not answer is an error.
+// A missing file is a finding; a server that does not answer is an error.
 Status CheckFarFiles(const SourceTree& tree, std::vector<CheckedFile>& files, Findings& findings) {
   std::vector<std::string> names;
   for (const CheckedFile& file : files) names.push_back(file.file);

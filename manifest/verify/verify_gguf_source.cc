@@ -18,7 +18,7 @@ void CompareFile(const BundleRecord& bundle, const OutputFile& expected, const F
   bool same_tensors = expected.tensors.size() == bundle.tensors.size(), derived = false;
   for (size_t i = 0; i < std::min(expected.tensors.size(), bundle.tensors.size()); ++i) {
     const TensorRecord& found = bundle.tensors[i];
-    // What a refit made is not made of the source; its layout has been compared.
+    // What a refit made does not come from the source; its layout has been compared.
     derived = derived || !expected.tensors[i].derived.empty();
     if (!expected.tensors[i].derived.empty()) continue;
     if (found.xxh3 == digests.tensors[i]) continue;

@@ -57,7 +57,7 @@ class LayoutCheck {
   }
 
  private:
-  // Checks that a part has all its files or none.
+  // Checks that a part has either all its files or none.
   void CheckAllMet() {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr) continue;
@@ -93,8 +93,8 @@ class LayoutCheck {
     }
   }
 
-  // Compares the bytes before the tensors. Every byte of them is compared, because a header can
-  // hide anything.
+  // Compares the bytes before the tensors. All of them are compared, because a header can hide
+  // anything.
   Status CompareHeader(const SourceTree& tree, const OutputFile& expected) {
     SHARD_TRY(const ByteSourcePtr file, tree.Open(expected.path));
     std::string found(std::min<uint64_t>(expected.prefix.size(), file->size()), '\0');
@@ -111,7 +111,7 @@ class LayoutCheck {
     return Ok();
   }
 
-  // Names the keys that differ, and returns false when none does.
+  // Names the keys that differ, and returns false if none does.
   bool CompareMetadata(const ByteSource& file, const OutputFile& expected) {
     const auto found = ReadGgufHeader(file, expected.path);
     const auto wanted =

@@ -1,5 +1,5 @@
-// Verifies a node's directory: that its files are those of moepack_node.json, and that they are one
-// model with the experts it lists.
+// Verifies a node's directory: its files must be those of moepack_node.json, and must form one
+// model with the experts that it lists.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moepack::manifest {
 
-// Works like VerifyDistribution. Nodes take only the options `digests`, `jobs`, `progress` and
+// Works like VerifyDistribution. Nodes only take the options `digests`, `jobs`, `progress` and
 // `family_file`; kInvalidArgument for the others, which need a distribution.
 Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOptions& options);
 

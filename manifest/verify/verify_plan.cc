@@ -65,10 +65,10 @@ void CheckFill(const Manifest& manifest, RuleFindings& findings) {
   }
 }
 
-// A node has one overlay, so each of them is looked at alone; without any, the groups are.
+// A node has one overlay, so each overlay is checked separately; without any, the groups alone are.
 struct OverlayCase {
   const OverlayPlan* overlay = nullptr;
-  std::string where;  // in front of findings: "", or "overlay v1, " where there are several
+  std::string where;  // prefix of findings: "", or "overlay v1, " if there are several
 };
 
 std::vector<OverlayCase> OverlayCases(const Plan& plan) {

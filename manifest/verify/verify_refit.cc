@@ -1,5 +1,5 @@
 // What a manifest says about derived tensors: that they are where a refit may put them, and that
-// they are those of its record.
+// they match its record.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -75,7 +75,7 @@ class RefitCheck {
     seen = Union(seen, tensor.derived.ids());
   }
 
-  // Every layer that was accepted must be in the files of its group, if these are there.
+  // Every accepted layer must be in the files of its group, if these exist.
   void CheckOutcomes() {
     std::set<uint32_t> groups;
     for (const BundleRecord& bundle : manifest_.bundles)

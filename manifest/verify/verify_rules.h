@@ -56,21 +56,21 @@ struct StructureRule {
 std::span<const StructureRule> PlanRules();    // verify_plan.cc
 std::span<const StructureRule> BundleRules();  // verify_bundles.cc
 
-// verify_refit.cc: the rule refit-derived, for manifests that speak of a refit. Adds a note with
-// how much is derived.
+// verify_refit.cc: the rule refit-derived, for manifests with a refit. Adds a note saying how much
+// is derived.
 void CheckRefit(const Manifest& manifest, VerifyReport& report);
 
 // "layer 3", "layer none".
 std::string LayerText(std::optional<uint32_t> layer);
 
-// Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, and of
-// each row the slices `ids`, each `slice` bytes long. A whole tensor is one row of one slice. It is
-// not a list of ranges, because an inner expert axis would give millions of them.
+// Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, and in
+// each row the slices `ids`, each `slice` bytes long. A whole tensor is one row of one slice. This
+// is not a list of ranges, because an inner expert axis would give millions of them.
 struct SourceSlices {
   const ByteSource* file = nullptr;  // null: nothing to compare with
   uint64_t offset = 0, row = 0, slice = 0;
   ExpertIds ids = {0};
-  ExpertIds derived = {};  // those of `ids` whose bytes are not the source's, and not compared
+  ExpertIds derived = {};  // those of `ids` whose bytes are not the source's and are not compared
 };
 
 // One file of the distribution: a bundle or an asset.
@@ -87,7 +87,7 @@ struct CheckedFile {
 // verify_files.cc: presence, links, stray files, sizes.
 inline constexpr const char* kDirectoryRules[] = {"files-present", "no-links-outside",
                                                   "no-stray-files", "file-size", "file-readable"};
-// What a directory may hold besides the files that are checked.
+// What a directory may contain besides the files that are checked.
 struct DirectoryScope {
   std::vector<std::string> own;  // names that are not stray
   // links that lead out of the directory; their digests are checked
@@ -97,8 +97,8 @@ struct DirectoryScope {
 void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
                     std::vector<CheckedFile>& files, Findings& findings);
 
-// Checks a distribution in the same way, and the headers of its files. A tree of another machine
-// cannot be asked for everything that it holds: of it, kFarFileRules are checked.
+// Checks a distribution in the same way, and the headers of its files. A tree on another machine
+// cannot list everything that it holds: only kFarFileRules are checked for it.
 inline constexpr const char* kFileRules[] = {"files-present", "no-links-outside", "no-stray-files",
                                              "file-size",     "container-header", "file-readable"};
 inline constexpr const char* kFarFileRules[] = {"files-present", "file-size", "container-header",
@@ -106,7 +106,7 @@ inline constexpr const char* kFarFileRules[] = {"files-present", "file-size", "c
 Status CheckFiles(const SourceTree& tree, const Manifest& manifest, std::vector<CheckedFile>& files,
                   Findings& findings);
 
-// verify_container.cc: compares the header of one bundle with the manifest. An Error when it cannot
+// verify_container.cc: compares the header of one bundle with the manifest. An Error if it cannot
 // be read.
 Status CheckContainer(const SourceTree& tree, const Manifest& manifest, const BundleRecord& bundle,
                       RuleFindings& findings);
@@ -117,8 +117,8 @@ inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "as
 Status CheckBytes(const SourceTree& tree, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report);
 
-// verify_against.cc: checks everything against the source. An Error when the source cannot be read
-// or converted, or an importance matrix is missing.
+// verify_against.cc: checks everything against the source. An Error if the source cannot be read or
+// converted, or an importance matrix is missing.
 Status CheckAgainst(const Manifest& manifest, const SourceTree& tree,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,
                     VerifyReport& report);

@@ -23,7 +23,7 @@ class Matcher {
   Matcher(const Manifest& manifest, const MoeModel& model, Findings& findings)
       : manifest_(manifest), model_(model), findings_("source-tensors", findings) {}
 
-  // Returns the geometry of one tensor; without a file when the source has no such tensor.
+  // Returns the geometry of one tensor; without a file if the source has no such tensor.
   SourceSlices Match(const BundleRecord& bundle, const TensorRecord& tensor,
                      const std::vector<ByteSourcePtr>& shards) {
     const std::string& name = tensor.source.empty() ? tensor.name : tensor.source;
@@ -40,7 +40,7 @@ class Matcher {
     const ExpertIds ids = ExpectedIds(known, part);
     if (!SameTensor(bundle, tensor, known, ids)) return {};
     SourceSlices slices = Geometry(known, ids, shards);
-    // The rule refit-derived says whether anything here may be derived.
+    // The rule refit-derived decides whether anything here may be derived.
     slices.derived = IsRefitted(part, known) ? tensor.derived.ids() : ExpertIds();
     if (!slices.derived.empty() && slices.derived == tensor.expert_ids) slices.file = nullptr;
     return slices;
@@ -88,7 +88,7 @@ class Matcher {
     return outcome != nullptr && outcome->accepted;
   }
 
-  // A refitted group has rows of the router of its own, those that the refit changed.
+  // A refitted group has its own router rows: those that the refit changed.
   bool IsRouterRows(const ModelTensor& tensor, const PartKey& part) const {
     if (tensor.part != Part::kRouter || !tensor.axis || !IsRefitted(part, tensor)) return false;
     return RefitTensors::Changes(*manifest_.refit->Find(*tensor.layer, *part.group), tensor);

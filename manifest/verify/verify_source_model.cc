@@ -33,7 +33,7 @@ void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& 
   }
 }
 
-// Where both the manifest and the source know what the server publishes.
+// If both the manifest and the source know what the server publishes.
 void CheckPublishedDigest(const SourceRecord& record, const SourceFile& file,
                           RuleFindings& findings) {
   if (!record.origin || !file.origin) return;
@@ -69,7 +69,7 @@ void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFin
 
 // Compares every field of "model" except those with their own rules, those that the user chose (the
 // id, which is free, and the revision, which is part of the model version), and the licence, which
-// authors may state later or otherwise for the same weights.
+// authors may state later or differently for the same weights.
 void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
   const ModelRecord& record = manifest.model;
   const Json expected =
@@ -88,8 +88,8 @@ void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& f
   }
 }
 
-// The digest that a source file must have, by the manifest: one that was computed, or, where the
-// file is at hand and can be hashed, one that its server published.
+// The digest that a source file must have according to the manifest: one that was computed or, if
+// the file is available for hashing, one that its server published.
 struct ClaimedDigest {
   const char* field = "";
   std::string sha256;
@@ -100,7 +100,7 @@ ClaimedDigest ClaimOf(const SourceRecord& record, const SourceFile& file) {
   return {};
 }
 
-// Compares the SHA-256 of whole source files, where the manifest has them.
+// Compares the SHA-256 of whole source files if the manifest has them.
 Status CheckSourceDigests(const Manifest& manifest, const MoeModel& model, size_t jobs,
                           RuleFindings& findings) {
   std::map<std::string, const SourceRecord*> records;

@@ -10,7 +10,7 @@
 
 namespace moepack::manifest {
 
-// verify_source.cc: compares the distribution with what the source says it should hold.
+// verify_source.cc: compares the distribution with what it should hold according to the source.
 inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-headers",
                                                "source-bytes", "source-assets"};
 // Files of the source, open while their bytes are compared.
@@ -18,12 +18,12 @@ struct SourceFiles {
   std::vector<ByteSourcePtr> shards;  // same order as Checkpoint::files()
   std::vector<ByteSourcePtr> assets;
 };
-// verify_source_model.cc. Reads source files whole where the manifest has their SHA-256.
+// verify_source_model.cc. Reads whole source files if the manifest has their SHA-256.
 Status CheckSourceModel(const Manifest& manifest, const MoeModel& model, size_t jobs,
                         RuleFindings& findings);
 // True if the layers with experts are those of the source. If not, nothing can be made again.
 bool SameLayers(const Manifest& manifest, const MoeModel& model);
-// Fills CheckedFile::sources, with GGUF bundles only those of assets. An Error when a file of the
+// Fills CheckedFile::sources, with GGUF bundles only those of assets. An Error if a file of the
 // source cannot be opened.
 Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model,
                                  std::vector<CheckedFile>& files, Findings& findings);

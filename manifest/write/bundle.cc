@@ -32,7 +32,7 @@ namespace fs = moepack::fs;
 
 std::string OrNone(const std::string& version) { return version.empty() ? "none" : version; }
 
-// Parts fit together only if they have the same container and recipe.
+// Parts only fit together if they have the same container and recipe.
 Status CheckSameRecipe(const std::string& out, const Manifest& existing, const Manifest& fresh) {
   if (existing.recipe == fresh.recipe) return Ok();
   const auto text = [](const RecipeRecord& recipe) {
@@ -86,7 +86,7 @@ std::set<std::string> ListedFiles(const Manifest& manifest) {
   return files;
 }
 
-// Checks that no file to be written or removed lies behind a link, which could lead out of the
+// Checks that no file to be written or removed is behind a link, which could lead out of the
 // distribution.
 Status CheckNoLinks(const InsideDirectory& directory, const Manifest& existing,
                     const std::vector<OutputFile>& files) {
@@ -122,8 +122,8 @@ Status CheckSameAlignment(const std::string& out, const Manifest& existing,
   return Ok();
 }
 
-// Compares parts and not names of files, because a part that is divided into files of another size
-// is still the same part.
+// Compares parts, not file names, because a part divided into files of another size is still the
+// same part.
 Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
                         const std::vector<OutputFile>& files, bool force) {
   for (const OutputFile& file : files) {
@@ -138,7 +138,7 @@ Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
   return Ok();
 }
 
-// Opens the directory that parts are added to, after checking that it can take them.
+// Opens the directory that parts are added to, after checking that it can accept them.
 Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& existing,
                                      const std::vector<OutputFile>& files,
                                      const WriteOptions& options) {
@@ -150,9 +150,9 @@ Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& exi
   return directory;
 }
 
-// Moves what was staged into the distribution in `directory`. The manifest follows when all files
-// and their new directories are on the disk, so that it never names a file that is not there.
-// `unused` files are removed last, because until then the old manifest names them.
+// Moves what was staged into the distribution in `directory`. The manifest follows once all files
+// and their new directories are on disk, so that it never names a missing file. `unused` files are
+// removed last, because until then the old manifest names them.
 Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging,
                      const Manifest& merged, const std::vector<std::string>& files,
                      const std::set<std::string>& unused) {
@@ -163,7 +163,7 @@ Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging
   return staging.Discard();
 }
 
-// Before anything is written, so that nobody waits for an answer that cannot be given.
+// Checked before anything is written, so that nobody waits for an answer that cannot be given.
 Status CheckDigestsArePublished(const std::vector<SourceFile>& sources) {
   for (const SourceFile& source : sources) {
     if (source.origin && !source.origin->sha256.empty()) continue;
@@ -187,17 +187,17 @@ Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
   });
 }
 
-// Says whether parts are absent, by what the source has.
+// Records whether parts are absent, given what the source has.
 Status NoteAbsentParts(const SourceTree& source, Manifest& manifest) {
   SHARD_TRY(const std::vector<Asset> assets, ListAssets(source));
   SetComplete(!assets.empty(), manifest);
   return Ok();
 }
 
-// The manifest of the distribution that is there with the new parts in it.
+// The manifest of the existing distribution with the new parts added.
 struct Merged {
   Manifest manifest;
-  std::set<std::string> unused;  // files that were named before and are no longer
+  std::set<std::string> unused;  // files that were named before and no longer are
 };
 
 Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest existing,
@@ -218,8 +218,8 @@ Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest exi
   return merged;
 }
 
-// Tables of a hundred thousand tensors that are freed stay with the process otherwise, beside those
-// that come after them.
+// Otherwise freed tables of a hundred thousand tensors stay with the process, in addition to those
+// that follow.
 void ReturnFreedMemory() { malloc_trim(0); }
 
 void FreeTensors(MoeModel& model) {
@@ -227,7 +227,7 @@ void FreeTensors(MoeModel& model) {
   ReturnFreedMemory();
 }
 
-// What is packed is read from: the model's files, and those of a refit.
+// What is packed is read from the model's files and those of a refit.
 std::vector<SourceFile> SourcesOf(const MoeModel& model, const WriteOptions& options) {
   std::vector<SourceFile> sources = model.checkpoint().files();
   if (const RefitTensors* refit = options.slice.refit)
@@ -241,7 +241,7 @@ std::string StagingIdentity(const std::vector<SourceFile>& sources, const WriteP
   return Sha256Hex(identity);
 }
 
-// The manifest as it stands before any file is written.
+// The manifest as it is before any file is written.
 Result<Manifest> DescribeRun(const MoeModel& model, const WritePlan& files,
                              const WriteOptions& options) {
   Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
@@ -297,11 +297,11 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   SHARD_TRY(Manifest fresh, DescribeRun(model, files, options));
-  if (!options.gguf) FreeTensors(model);  // what is copied needs them no more
+  if (!options.gguf) FreeTensors(model);  // copying no longer needs them
   const std::string format = options.gguf ? "gguf" : "safetensors";
   SHARD_CHECK(ReadBackPlanned(fresh, files.files, format));
   const fs::path target = TargetOf(out, options);
-  // What is there is looked at under the lock: another run may be about to change it.
+  // The existing output is checked under the lock: another run may be about to change it.
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, OwnOutput()));
   SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
   std::optional<InsideDirectory> directory;

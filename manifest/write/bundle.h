@@ -21,11 +21,11 @@ namespace moepack::manifest {
 
 struct WriteOptions {
   SliceOptions slice;
-  std::optional<QuantizeOptions> gguf;  // GGUF bundles; none: safetensors
+  std::optional<QuantizeOptions> gguf;  // GGUF bundles; no value: safetensors
   PackOptions pack;
   std::string model_id, revision;
   bool hash_source = false;  // read every source file once more for its SHA-256
-  // The same, and refuse a file whose SHA-256 is not the published one, or that has none.
+  // The same, but also refuse a file whose SHA-256 is not the published one, or that has none.
   bool verify_source = false;
   bool force = false;       // replace an existing output
   bool list_types = false;  // fill WritePlan::types
@@ -44,8 +44,8 @@ struct WritePlan {
   std::vector<Asset> assets;
   Plan plan;                       // without layers that the bundles leave out
   RecipeRecord recipe;             // of GGUF bundles
-  std::vector<std::string> notes;  // as WriteOptions::notes
-  std::vector<TensorType> types;   // of the whole model as GGUF; if asked for
+  std::vector<std::string> notes;  // as in WriteOptions::notes
+  std::vector<TensorType> types;   // of the whole model as GGUF, if requested
   // The bytes of tensor files and assets, without distribution.json and README.md.
   uint64_t total_bytes() const;
 };
@@ -55,7 +55,7 @@ Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
 struct WriteReport {
   Manifest manifest;
   PackResult pack;
-  std::vector<std::string> warnings;  // about what was left on the disk
+  std::vector<std::string> warnings;  // about what was left on disk
 };
 
 // Refuses the values of `out` that WriteDistribution always refuses: the source, and a directory
@@ -63,8 +63,8 @@ struct WriteReport {
 Status CheckTarget(const MoeModel& model, const std::string& out);
 
 // Writes to `<out>.partial` and renames it. With a selection of parts, a distribution of the same
-// model and partition at `out` is extended. An `out` that is or holds the source is refused. Move
-// the model in when it is not needed any more, so that its tensors are freed early.
+// model and partition at `out` is extended. An `out` that is or contains the source is refused.
+// Move the model in if it is no longer needed, so that its tensors are freed early.
 Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const std::string& out,
                                       const WriteOptions& options);
 

@@ -16,7 +16,7 @@
 namespace moepack::manifest {
 namespace {
 
-// A card is for people: distribution.json has the rest.
+// A card is for people; distribution.json has the rest.
 constexpr size_t kMaxFigures = 64;
 constexpr size_t kMaxSourceRows = 256;
 constexpr size_t kMaxFigureText = 200;
@@ -60,7 +60,7 @@ std::string FigureTable(const char* title, const Figures& figures) {
   return out + "\n";
 }
 
-// "0.0312 ± 0.0004": as many digits as the record has.
+// "0.0312 ± 0.0004": with as many digits as the record has.
 std::string WithError(const MeanError& figure) {
   std::ostringstream out;
   out << std::setprecision(kDigits) << figure.mean << " ± " << std::setprecision(2) << figure.error;
@@ -85,7 +85,7 @@ void AddQualityRows(const std::string& run, const QualityRow& row, std::string& 
     AddQualityRow(Cat(run, ", ", bucket.empty() ? "(no bucket)" : bucket), figures, out);
 }
 
-// Damage is that of the split; of a distribution that lacks experts, that beside the reference.
+// Damage is that of the split or, for a distribution that lacks experts, relative to the reference.
 std::string QualityText(const QualityRecord& record) {
   std::string out = Cat(
       "Measured by moepack ", MarkdownText(record.tool_version), " on ", FormatCount(record.tokens),
@@ -138,7 +138,7 @@ std::string MeasuredText(const Manifest& manifest) {
   const Figures quality = FiguresOf(manifest, "quality");
   const Figures calibration = FiguresOf(manifest, "calibration");
   std::string out = "\n## Quality of the split\n\n";
-  // What the plan expects of statistics is no measurement of the split.
+  // What the plan expects from statistics is not a measurement of the split.
   const bool others = std::any_of(quality.begin(), quality.end(), [](const auto& figure) {
     return !figure.first.starts_with("expected.");
   });

@@ -18,8 +18,7 @@ bool IsBlockType(const std::string& dtype) {
   return format != nullptr && format->block_values > 1;
 }
 
-// Bytes that were copied are as the base model has them, whatever their type; the Hub has no word
-// for that.
+// Copied bytes are the base model's, whatever their type; the Hub has no word for that.
 bool IsQuantizedHere(const Manifest& manifest) {
   if (manifest.recipe.name.empty()) return false;
   return std::any_of(

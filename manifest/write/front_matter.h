@@ -1,5 +1,5 @@
-// The YAML that begins a model card. Format: https://huggingface.co/docs/hub/model-cards, section
-// "Model card metadata".
+// The YAML front matter of a model card. Format: https://huggingface.co/docs/hub/model-cards,
+// section "Model card metadata".
 #pragma once
 
 #include <string>
@@ -13,12 +13,11 @@ namespace moepack::manifest {
 // value on one line.
 std::string YamlText(std::string_view text);
 
-// The front matter of a distribution, with both "---" lines. It says only what the manifest knows:
-// the base model when its name is one of the Hub, that it is quantized when it is, library and
-// tags.
+// The front matter of a distribution, with both "---" lines. It only says what the manifest knows:
+// the base model if its name is a Hub id, that it is quantized if so, library and tags.
 std::string FrontMatter(const Manifest& manifest);
 
-// `readme` as it is if it has front matter, else with that of the distribution before it.
+// `readme` unchanged if it has front matter, otherwise with that of the distribution before it.
 std::string WithFrontMatter(const Manifest& manifest, const std::string& readme);
 
 }  // namespace moepack::manifest

@@ -21,7 +21,7 @@ constexpr const char* kMergedFieldsOfSources[] = {
     "sha256", "url", "commit", "validator", "published_sha256", "verified"};
 
 // Everything that must be the same in all inputs, and that this version knows, in the order in
-// which differences are reported: the cause before the digests that follow from it.
+// which differences are reported: the cause before the digests that depend on it.
 Json Agreement(const Manifest& manifest) {
   Json head = HeadToJson(manifest);
   for (Json& file : head["model"]["source"]) {  // MergeSourceRecords
@@ -110,12 +110,12 @@ class PartsJoiner {
     std::string from;
     SourceTreePtr tree;
   };
-  using Files = std::vector<size_t>;  // places in bundles_, sorted by file
+  using Files = std::vector<size_t>;  // indexes into bundles_, sorted by file
 
   void Start(const Added& added) {
     agreement_ = Agreement(added.manifest);
     unknown_ = UnknownAgreement(added.manifest);
-    auto bundles = std::exchange(added.manifest.bundles, {});  // so that they are never there twice
+    auto bundles = std::exchange(added.manifest.bundles, {});  // so that they never exist twice
     manifest_ = added.manifest;
     manifest_.assets.clear();
     added.manifest.bundles = std::move(bundles);
@@ -143,7 +143,7 @@ class PartsJoiner {
     Json unknown = UnknownAgreement(manifest);
     const auto other = FirstDifference("", unknown_, unknown);
     if (other) return Differs(added, *other, AsInFirst());
-    // They may differ in the order of keys, which must not depend on the order of inputs.
+    // They may differ in the order of keys, and the result must not depend on the order of inputs.
     if (unknown.dump() < unknown_.dump()) unknown_ = std::move(unknown);
     return Ok();
   }

@@ -1,4 +1,4 @@
-// Puts the manifests of several distributions together that hold parts of one.
+// Joins the manifests of several distributions that hold parts of one.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct JoinedFile {
 };
 
 struct JoinedParts {
-  Manifest manifest;              // as one run writes it that makes all these parts
+  Manifest manifest;              // as written by a single run that makes all these parts
   std::vector<JoinedFile> files;  // bundles, then assets, as in the manifest
 };
 
-// Reads the manifests; files are not looked at. Whatever is not a part must be the same in all of
-// them, and so must a part that several hold, which is taken from the first of them: kMismatch
-// names the first thing that differs, with both values. The order of `inputs` changes nothing else.
+// Reads the manifests; files are not checked. Whatever is not a part must be the same in all of
+// them, and so must a part that several have, which is taken from the first: kMismatch names the
+// first thing that differs, with both values. The order of `inputs` does not matter otherwise.
 Result<JoinedParts> JoinParts(const std::vector<std::string>& inputs);
 
 }  // namespace moepack::manifest

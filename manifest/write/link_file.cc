@@ -20,7 +20,7 @@ namespace {
 namespace fs = moepack::fs;
 
 // A name in a directory that is held open. Even if someone swaps the directory's path meanwhile,
-// nothing outside of it can be written.
+// nothing outside it can be written.
 struct Target {
   const InsideDirectory& directory;
   const std::string& name;

@@ -1,4 +1,4 @@
-// Gives a file's content a second name, without copying where the file system can.
+// Gives a file's content a second name, without copying if the file system can.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ const char* LinkName(LinkKind kind);
 struct LinkOptions {
   LinkKind kind = LinkKind::kAuto;
   fs::path home;  // the final place of `directory`
-  // Is told how many bytes each step of a copy took; may be empty.
+  // Called with the number of bytes of each step of a copy; may be empty.
   std::function<void(uint64_t bytes)> copied = {};
 };
 
 // Creates `name` in `directory` with the content of `from`, and returns the kind that was used.
 // kAuto tries a hard link, then shared extents, then a copy. A symlink is relative to `home`, and
-// leads nowhere until the directory is moved there. kIo, with the reason and a hint, when the
-// wanted kind does not work here. REQUIRES: `name` does not exist.
+// dangles until the directory is moved there. kIo, with the reason and a hint, if the requested
+// kind does not work here. REQUIRES: `name` does not exist.
 Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory,
                           const std::string& name, const LinkOptions& options);
 
-// The same for bytes of another machine, which can only be copied; any kind but kAuto and kCopy is
+// The same for bytes on another machine, which can only be copied; any kind but kAuto and kCopy is
 // kInvalidArgument.
 Result<LinkKind> LinkFile(const ByteSource& from, const InsideDirectory& directory,
                           const std::string& name, const LinkOptions& options);

@@ -12,11 +12,11 @@ namespace {
 
 bool SamePart(const BundleRecord& a, const BundleRecord& b) { return PartOf(a) == PartOf(b); }
 
-// The options that one run may have and another may lack, in the order of a command line.
+// Options that one run may have and another may lack, in the order of a command line.
 constexpr const char* kOptionsOfSomeParts[] = {"--keep-remainder", "--hash-source",
                                                "--verify-source", "--chunk-map"};
 
-// Takes over the one of two digests that is there.
+// Adopts whichever of two digests exists.
 Status MergeDigest(const std::string& where, const std::string& fresh, std::string& known) {
   if (fresh.empty() || fresh == known) return Ok();
   if (known.empty()) {
@@ -31,8 +31,8 @@ std::string ShownOrigin(const Origin& origin) {
   return Cat(Quoted(origin.url), origin.validator.empty() ? "" : Cat(" with ", origin.validator));
 }
 
-// Parts of one content may come from several addresses, but only digests can tell that it is one.
-// Of a local copy nothing more is known than that the model version agrees.
+// Parts with the same content may come from several addresses, but only digests can prove that it
+// is the same. For a local copy nothing more is known than that the model version agrees.
 Status CheckSameContent(const std::string& where, const SourceRecord& fresh,
                         const SourceRecord& known) {
   const Origin &a = *known.origin, &b = *fresh.origin;
@@ -45,8 +45,8 @@ Status CheckSameContent(const std::string& where, const SourceRecord& fresh,
                "--hash-source can be compared by their digests"};
 }
 
-// Takes over the origin. Of two, the one is named whose address comes first, so that the order of
-// parts does not matter.
+// Adopts the origin. If there are two, the one whose address comes first is named, so that the
+// order of parts does not matter.
 Status MergeOrigin(const std::string& where, const SourceRecord& fresh, SourceRecord& known) {
   known.whole = known.whole && fresh.whole;
   if (!fresh.origin) return Ok();

@@ -26,7 +26,7 @@ struct OpenedBundle {
   std::string model;                // moepack.model; "" in a head
 };
 
-// Reads the file's header and compares it with the manifest (kMismatch). `file` is its number among
+// Reads the file's header and compares it with the manifest (kMismatch). `file` is its index among
 // the sources. Borrows the record.
 Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleRecord& bundle,
                                 uint32_t file);

@@ -11,8 +11,8 @@
 
 namespace moepack::manifest {
 
-// Returns kInvalidArgument when `out` is `source`, a directory that holds it, a file inside it, or
-// a directory that holds one of `files`, which are also read. Links are followed.
+// Returns kInvalidArgument if `out` is `source`, a directory that contains it, a file inside it, or
+// a directory that contains one of `files`, which are also read. Links are followed.
 Status CheckOutputApart(const std::string& out, const fs::path& source,
                         const std::vector<fs::path>& files = {});
 

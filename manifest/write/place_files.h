@@ -20,12 +20,12 @@ Status CheckSizes(const std::vector<JoinedFile>& files);
 Status CheckOutsideInputs(const std::vector<std::string>& inputs,
                           const std::vector<JoinedFile>& files, const std::string& out);
 
-// Links or copies the files under their names, assets always as copies, and returns how each came.
-// Uses jobs and progress of the options.
+// Links or copies the files under their names, always copying assets, and returns how each was
+// placed. Uses jobs and progress of the options.
 Result<std::vector<LinkKind>> PlaceFiles(const std::vector<JoinedFile>& files, LinkKind link,
                                          const PackOptions& options, StagingDirectory& staging);
-// Compares what is in the staged directory now with the digests, so that copies are checked and not
-// their sources.
+// Compares what is in the staged directory now with the digests, so that the copies are checked,
+// not their sources.
 Status CheckPlaced(const std::vector<JoinedFile>& files, const PackOptions& options,
                    const fs::path& staged);
 

@@ -13,7 +13,7 @@
 
 namespace moepack::manifest {
 
-// A file and the SHA-256 that the manifest promises. When a copy on this machine is read instead,
+// A file and the SHA-256 that the manifest promises. If a copy on this machine is read instead,
 // errors name its source.
 struct PromisedFile {
   SourceTreePtr tree;
@@ -26,7 +26,7 @@ struct PromisedFile {
 // progress of the options.
 Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options);
 
-// Reports a check to the progress of the options, as a step of its own. Borrows the options.
+// Reports a check to the progress of the options, as a separate step. Borrows the options.
 ByteReport CheckingReport(const PackOptions& options);
 
 }  // namespace moepack::manifest

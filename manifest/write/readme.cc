@@ -30,7 +30,7 @@ size_t CountFiles(const Manifest& manifest, Role role) {
                     [&](const BundleRecord& bundle) { return bundle.role == role; }));
 }
 
-// "5", or "5 to 7" where groups or layers differ.
+// "5", or "5 to 7" if groups or layers differ.
 std::string EligibleCounts(const Plan& plan, size_t group) {
   size_t least = SIZE_MAX;
   size_t most = 0;
@@ -57,7 +57,7 @@ std::string NodeTable(const Manifest& manifest) {
   return out;
 }
 
-// The first group that is here: the one of the examples.
+// The first group that exists here: the one used in the examples.
 uint32_t ExampleGroup(const Manifest& manifest) {
   uint32_t group = 0;
   while (group + 1 < manifest.plan.groups.size() && manifest.BytesOf(Role::kGroup, group) == 0)
@@ -95,7 +95,7 @@ std::string LeadText(const Manifest& manifest) {
   return out + "\n";
 }
 
-// Two ways to a node: here, where all files are, and elsewhere.
+// Two ways to get a node: here, where all files are, and elsewhere.
 std::string UseText(const Manifest& manifest) {
   const uint32_t group = ExampleGroup(manifest);
   const std::string node = Cat("node-", group);
@@ -118,7 +118,7 @@ std::string UseText(const Manifest& manifest) {
   return out;
 }
 
-// Where several versions lie side by side, nodes get the current one.
+// If there are several versions side by side, nodes get the current one.
 std::string OverlayName(const Plan& plan, const OverlayPlan& overlay) {
   if (plan.overlays.size() == 1) return "overlay";
   const bool current = &overlay == plan.current_overlay();

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kCard = "README.md";
 constexpr uint64_t kMaxCardBytes = 64u << 20;
 
-// No value where there is none, or none that can be read: there is nothing to put back then.
+// No value if there is none, or none that can be read: then there is nothing to restore.
 std::optional<std::string> CardOf(const InsideDirectory& directory) {
   Result<std::string> text = directory.ReadText(kCard, kMaxCardBytes);
   if (!text) return std::nullopt;

@@ -1,4 +1,4 @@
-// Puts what `eval` measured into a distribution that is there.
+// Puts what `eval` measured into an existing distribution.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace moepack::manifest {
 
-// What a distribution looks like when `quality` is recorded in it.
+// What a distribution looks like after `quality` is recorded in it.
 struct RecordReport {
   Manifest manifest;
   std::string digest_before, digest;  // SHA-256 of distribution.json
-  bool changed = false;               // false: the same was recorded before
-  bool pulled = false;                // its signatures and its lock are of what it was before
+  bool changed = false;               // false: the same was already recorded
+  bool pulled = false;                // its signatures and its lock are for its previous state
 };
 
-// Writes distribution.json and README.md of the directory `distribution` again, with `quality`, and
-// touches nothing else. Both are flushed under temporary names before the first takes its place; if
-// the second cannot, the first is put back. A run that is killed between the two leaves a README.md
-// that is newer than distribution.json; recording again mends that. `expected` is the digest that
-// distribution.json had when the evaluation began: kMismatch when it is another one now.
+// Rewrites distribution.json and README.md of the directory `distribution` with `quality`, and
+// touches nothing else. Both are flushed under temporary names before the first is moved into
+// place; if the second cannot be, the first is restored. A run killed between the two leaves a
+// README.md that is newer than distribution.json; recording again fixes that. `expected` is the
+// digest that distribution.json had when the evaluation began: kMismatch if it has changed.
 Result<RecordReport> RecordQuality(const std::string& distribution, const QualityRecord& quality,
                                    const std::string& expected);
 

@@ -11,7 +11,7 @@
 namespace moepack::manifest {
 namespace {
 
-// A card is for people: distribution.json has the rest.
+// A card is for people; distribution.json has the rest.
 constexpr size_t kMaxLayerRows = 128, kMaxTexts = 64;
 
 std::string Fixed(double value) {

@@ -1,4 +1,4 @@
-// The section of a distribution's README.md that says what a refit did to the weights.
+// The section of a distribution's README.md about what a refit did to the weights.
 #pragma once
 
 #include <string>

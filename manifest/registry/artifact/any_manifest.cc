@@ -13,7 +13,7 @@ constexpr const char* kDockerManifestType = "application/vnd.docker.distribution
 constexpr const char* kDockerListType = "application/vnd.docker.distribution.manifest.list.v2+json";
 constexpr const char* kOldArtifactType = "application/vnd.oci.artifact.manifest.v1+json";
 constexpr size_t kMaxAnyValues = 1u << 18;
-constexpr uint64_t kMaxAnyText = 16u << 20;  // bytes: that of index.json, the largest of them
+constexpr uint64_t kMaxAnyText = 16u << 20;  // bytes: for index.json, the largest of them
 
 Result<Json> ParseDocument(const std::string& where, std::string_view text, uint64_t limit) {
   if (text.size() > limit) {
@@ -33,7 +33,7 @@ Status CheckIsNoIndex(const std::string& where, const JsonFields& fields,
                "name one of its manifests by its digest: REF@sha256:..."};
 }
 
-// Looks for descriptors below `value`, which stands under `key` of the object around it.
+// Looks for descriptors below `value`, which is under `key` of the object around it.
 Status Collect(const std::string& where, const std::string& key, const Json& value,
                std::vector<NamedBlob>& found) {
   if (value.is_array()) {

@@ -1,4 +1,4 @@
-// Manifests of any kind, for those who copy or keep them and need not know what they are.
+// Manifests of any kind, for code that copies or keeps them and need not know what they are.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace moepack::registry {
 
-// Of OCI and of Docker, whose manifests have the same form.
+// True for types of OCI and of Docker, whose manifests have the same form.
 bool IsManifestType(std::string_view media_type);
 bool IsIndexType(std::string_view media_type);
 
-// An image manifest, whatever artifact it is of.
+// An image manifest of any artifact.
 struct AnyManifest {
-  std::string media_type;     // that it says itself; "" when it says none
+  std::string media_type;     // as stated by itself; "" if it states none
   std::string artifact_type;  // "" for none
   BlobRecord config;
   std::vector<BlobRecord> layers;
 };
-// The text may be hostile. kUnsupported for an index, for what has no config and layers, and for
-// digests other than SHA-256; kCorrupt for everything that is wrong. Paths are not looked at.
+// The text may be hostile. kUnsupported for an index, for a document without config and layers, and
+// for digests other than SHA-256; kCorrupt for anything malformed. Paths are not checked.
 Result<AnyManifest> ParseAnyManifest(const std::string& where, std::string_view text);
 
 // Something that a document names by its digest.
@@ -37,7 +37,7 @@ struct NamedBlob {
   Kind kind = Kind::kBlob;
 };
 // Every descriptor anywhere in a JSON document, of whatever type it is. The text may be hostile.
-// kUnsupported for a digest other than SHA-256, since nobody could say what it leads to.
+// kUnsupported for a digest other than SHA-256, because nobody could say what it leads to.
 Result<std::vector<NamedBlob>> FindNamedBlobs(const std::string& where, std::string_view text);
 
 }  // namespace moepack::registry

@@ -68,7 +68,7 @@ void AddPart(const Manifest& manifest, const manifest::PartKey& part,
     layers[first + i].annotations[kPartKey] = Cat(i + 1, "/", count);
 }
 
-// All that a manifest may have of a role; of overlays in the order in which they were made.
+// Everything that a manifest may have for a role; overlays in the order in which they were made.
 std::vector<manifest::PartKey> PartsOf(const Manifest& manifest, Role role) {
   std::vector<manifest::PartKey> parts;
   for (uint32_t group = 0; role == Role::kGroup && group < manifest.plan.groups.size(); ++group)
@@ -96,7 +96,7 @@ std::vector<BlobRecord> DescribeLayers(const Manifest& manifest, const SmallFile
   return layers;
 }
 
-// Equal for all versions of the overlay, since it stands for trunk and groups only.
+// Equal for all versions of the overlay, because it covers only trunk and groups.
 std::string SetId(const Manifest& manifest) {
   std::vector<std::string> digests;
   for (const BundleRecord& bundle : manifest.bundles) {

@@ -1,4 +1,4 @@
-// What a distribution is as an artifact: the manifest of the whole set, and one for each group.
+// Describes a distribution as an artifact: the manifest of the whole set, and one for each group.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr const char* kSetSchema = "1";
 inline constexpr const char* kRoleKey = "org.moepack.role";
 inline constexpr const char* kGroupKey = "org.moepack.group";
 inline constexpr const char* kPartKey =
-    "org.moepack.part";  // "1/3", where a part has several files
+    "org.moepack.part";  // "1/3", if a part has several files
 inline constexpr const char* kOverlayVersionKey =
     "org.moepack.overlay.version";  // manifests too: the current one
 inline constexpr const char* kOverlayGroupsKey = "org.moepack.overlay.groups";
@@ -30,7 +30,7 @@ inline constexpr const char* kDistributionKey = "org.moepack.distribution.digest
 inline constexpr const char* kViewOfKey = "org.moepack.view.of";
 inline constexpr const char* kViewGroupKey = "org.moepack.view.group";
 
-// Roles of layers that are no bundle; those of bundles are RoleName(role).
+// Roles of layers that are not bundles; those of bundles are RoleName(role).
 inline constexpr const char* kManifestRole = "manifest";  // distribution.json
 inline constexpr const char* kAssetRole = "asset";
 inline constexpr const char* kDocRole = "doc";
@@ -47,15 +47,15 @@ struct SmallFiles {
   std::optional<SmallFile> readme;
 };
 
-// The three versions that a node reports, with '-' between them.
+// The three versions that a node reports, joined by '-'.
 std::string VersionText(const manifest::Versions& versions);
-// "007": how annotations and tags spell a group.
+// "007": the spelling of a group in annotations and tags.
 std::string GroupText(uint64_t group);
 // The groups whose files are all there: those that a node can have.
 std::vector<uint32_t> GroupsThere(const manifest::Manifest& manifest);
 
 // The manifest without its config. Layers in this order: distribution.json, assets, head, trunk,
-// routers, groups, overlays, remainder, README.md. Depends on nothing but its arguments.
+// routers, groups, overlays, remainder, README.md. Depends only on its arguments.
 OciManifest DescribeSet(const manifest::Manifest& manifest, const SmallFiles& files);
 // The same with the layers of one node. `set_digest` is that of the set's manifest.
 OciManifest DescribeView(const manifest::Manifest& manifest, const SmallFiles& files,
@@ -65,7 +65,7 @@ OciManifest DescribeView(const manifest::Manifest& manifest, const SmallFiles& f
 std::string CreatedText(const manifest::Manifest& manifest);
 // The ModelPack config (a closed schema) for these layers, as canonical JSON.
 std::string ConfigText(const manifest::Manifest& manifest, const std::vector<BlobRecord>& layers);
-// kCorrupt unless the config names the layers' digests in their order; the text may be hostile.
+// kCorrupt unless the config names the layers' digests in order; the text may be hostile.
 Status CheckConfig(const std::string& where, std::string_view text,
                    const std::vector<BlobRecord>& layers);
 

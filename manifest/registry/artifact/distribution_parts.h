@@ -1,4 +1,4 @@
-// A distribution as files, and the artifact that it makes.
+// A distribution as files, and the artifact made from it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace moepack::registry {
 
-// What is read of a distribution before it is described.
+// What is read from a distribution before it is described.
 struct DistributionParts {
   manifest::Manifest manifest;
   std::string text, readme;  // of distribution.json and README.md; "" without one

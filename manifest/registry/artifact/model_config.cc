@@ -1,4 +1,4 @@
-// The ModelPack config of an artifact: a closed schema, so that nothing of our own is in it.
+// The ModelPack config of an artifact: a closed schema, so it cannot contain anything of our own.
 // Format: https://github.com/modelpack/model-spec/blob/main/schema/config-schema.json
 #include <array>
 #include <ctime>
@@ -31,7 +31,7 @@ constexpr std::array kPrecisions = {
 };
 
 // The floating-point type of more than half of the bytes; "" for a model whose weights are in
-// blocks or packed, of which "quantization" speaks.
+// blocks or packed, which "quantization" describes.
 std::string PrecisionOf(const manifest::Manifest& manifest) {
   std::map<std::string, uint64_t> bytes_by_type;
   uint64_t total = 0;
@@ -48,7 +48,7 @@ std::string PrecisionOf(const manifest::Manifest& manifest) {
   return "";
 }
 
-// The revision that was named, else the commit that all source files were read from.
+// The named revision, otherwise the commit that all source files were read from.
 std::string RevisionOf(const manifest::ModelRecord& model) {
   if (!model.revision.empty() || model.source.empty()) return model.revision;
   const auto commit_of = [](const manifest::SourceRecord& source) {

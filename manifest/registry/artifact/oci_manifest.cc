@@ -52,7 +52,7 @@ bool IsGoodPath(const std::string& path) {
                      [](const std::string& part) { return part.size() <= kMaxComponent; });
 }
 
-// Title and path say the same; a layer that has one of them gets the other.
+// Title and path have the same meaning; a layer that has only one of them gets the other.
 Status SettlePath(const std::string& where, BlobRecord& layer) {
   const std::string title = AnnotationOf(layer.annotations, kTitleKey);
   const std::string named = AnnotationOf(layer.annotations, kPathKey);
@@ -71,7 +71,7 @@ Status SettlePath(const std::string& where, BlobRecord& layer) {
   return Ok();
 }
 
-// Neither may two layers be the same file, nor one the directory of another.
+// No two layers may be the same file, and none may be a parent directory of another.
 Status CheckPathsApart(const std::string& where, const std::vector<BlobRecord>& layers) {
   std::map<std::string, size_t> files, directories;
   for (size_t i = 0; i < layers.size(); ++i) {

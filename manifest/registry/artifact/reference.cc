@@ -17,10 +17,10 @@ constexpr std::string_view kWordCharacters =
 
 using Kind = Reference::Kind;
 
-// How each kind of reference is spelt. What comes behind a longer prefix is tried first.
+// How each kind of reference is spelled. Longer prefixes are tried first.
 struct Form {
-  std::string_view prefix;  // of the text
-  std::string_view kept;    // what of it belongs to the place
+  std::string_view prefix;  // at the start of the text
+  std::string_view kept;    // the part of it that belongs to the place
   Kind kind;
   std::string_view shown;
 };
@@ -34,7 +34,7 @@ constexpr const char* kAllForms =
     "oci://host/repository[:tag][@sha256:...], layout:DIR[:tag][@sha256:...] or "
     "layout+https://host/path[:tag]";
 
-// The scheme of "ftp://host/...": the rest may hold secrets and is not shown.
+// The scheme of "ftp://host/...": the rest may contain secrets and is not shown.
 std::string_view SchemeOf(std::string_view text) {
   const size_t end = text.find("://");
   if (end == text.npos || end == 0) return "";
@@ -54,7 +54,7 @@ Error BadPart(const Form& form, const char* part, std::string_view expected,
                     : Cat("write ", form.shown)};
 }
 
-// Takes tag and digest off the end of `rest`, and leaves the place.
+// Takes tag and digest off the end of `rest`, leaving the place.
 Status TakeNames(const Form& form, std::string_view& rest, Reference& reference) {
   const size_t slash = rest.rfind('/');
   const size_t last = slash == std::string_view::npos ? 0 : slash + 1;
@@ -73,7 +73,7 @@ Status TakeNames(const Form& form, std::string_view& rest, Reference& reference)
   return Ok();
 }
 
-// A host has '.' or ':' in it or is localhost: there is no registry that goes without saying.
+// A host contains '.' or ':' or is localhost: there is no default registry.
 bool IsHost(std::string_view text) {
   const bool plain = text.find_first_not_of(
                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]") ==
@@ -81,7 +81,7 @@ bool IsHost(std::string_view text) {
   return plain && (text == "localhost" || text.find_first_of(".:") != std::string_view::npos);
 }
 
-// [a-z0-9]+ with ".", "_", "__" or any number of "-" between such words (OCI distribution
+// [a-z0-9]+, with ".", "_", "__" or any number of "-" between such words (OCI distribution
 // specification, "Pulling manifests").
 bool IsNamePart(std::string_view text) {
   const auto word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
@@ -121,7 +121,7 @@ Status CheckServerPlace(const Form& form, std::string_view place) {
                  name);
 }
 
-// A user, a password or a query in an address could only be a secret.
+// A user, password or query in an address could only be a secret.
 Status CheckWebPlace(const Form& form, std::string_view place) {
   const std::string_view behind = place.substr(place.find("://") + 3);
   const std::string_view host = behind.substr(0, behind.find('/'));
@@ -145,7 +145,7 @@ Result<Reference> ParseForm(const Form& form, std::string_view rest) {
   return reference;
 }
 
-// What names no store is a distribution as files.
+// A reference that names no store is a distribution as files.
 Result<Reference> ParseFiles(std::string_view text) {
   if (text.empty()) {
     return Error{Code::kInvalidArgument, Cat("reference: expected ", kAllForms, ", found none")};
@@ -156,7 +156,7 @@ Result<Reference> ParseFiles(std::string_view text) {
                  Cat("reference: scheme: expected ", kAllForms, ", found ", scheme, "://..."),
                  "distributions as plain files are read from hf://, https:// and s3://, too"};
   }
-  // The query would be sent with this one address, and not with those of the files.
+  // The query would only be sent with this address, not with those of the files.
   if (scheme.starts_with("http") && text.find('?') != std::string_view::npos) {
     return Error{Code::kInvalidArgument,
                  "reference: expected the address of a directory, found one with '?'",

@@ -10,7 +10,7 @@ namespace moepack::registry {
 namespace {
 
 // The Hub writes the identifiers in lower case:
-// https://huggingface.co/docs/hub/repositories-licenses. These are the ones that models have.
+// https://huggingface.co/docs/hub/repositories-licenses. These are the ones that models use.
 constexpr std::array<std::string_view, 29> kSpdx = {
     "Apache-2.0",
     "MIT",

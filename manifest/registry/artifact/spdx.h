@@ -1,4 +1,4 @@
-// Licences by their SPDX identifiers, which OCI annotations and the ModelPack config want:
+// Licences by their SPDX identifiers, which OCI annotations and the ModelPack config require:
 // https://spdx.org/licenses/.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace moepack::registry {
 
-// One for each licence that the authors state. What SPDX does not list gets a reference of its own,
-// as in "LicenseRef-llama3.1"; an "other" licence is called by its name.
+// One for each licence that the authors state. A licence that SPDX does not list gets its own
+// reference, as in "LicenseRef-llama3.1"; an "other" licence is referred to by its name.
 std::vector<std::string> SpdxNames(const ModelLicense& license);
 
 }  // namespace moepack::registry

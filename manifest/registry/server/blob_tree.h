@@ -14,20 +14,20 @@
 
 namespace moepack::registry {
 
-// Every range is asked for at the registry, whose redirect to where blobs lie is signed for that
-// moment.
+// Every range is requested from the registry; its redirect to where blobs are stored is only signed
+// for that moment.
 class BlobTree final : public remote::RemoteTree {
  public:
   explicit BlobTree(std::shared_ptr<const RegistryClient> client);
 
   // "blobs/sha256/<digits>" of "sha256:<digits>".
   static std::string FileOf(const std::string& digest);
-  // The registry has just said that it has this blob, so that opening it need not ask. `name` is
-  // what messages call it.
+  // The registry has just said that it has this blob, so that opening it requires no request.
+  // `name` is its name in messages.
   void Know(const std::string& digest, uint64_t size, std::string name) const;
 
   std::string NameOf(const std::string& file) const override;
-  // Nothing: a registry lists no blobs.
+  // Returns nothing: a registry does not list blobs.
   Result<std::vector<std::string>> List(const std::string& folder,
                                         std::string_view suffix) const override;
   Result<bool> Has(const std::string& file) const override;
@@ -42,7 +42,7 @@ class BlobTree final : public remote::RemoteTree {
     uint64_t size = 0;
     std::string name;
   };
-  mutable std::map<std::string, Known> known_;  // by digests
+  mutable std::map<std::string, Known> known_;  // by digest
 };
 
 }  // namespace moepack::registry

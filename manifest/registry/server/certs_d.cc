@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMostCertificates = 16u << 20;  // of a file: the bundle of a system has 220 kB
 constexpr std::string_view kPemCertificate = "-----BEGIN CERTIFICATE-----";
 
-// Names directly below `directory`, sorted. None where it is not there or may not be looked into:
-// docker and podman pass those over too.
+// Names directly below `directory`, sorted. None if it does not exist or may not be read: docker
+// and podman skip those, too.
 Result<std::vector<std::string>> NamesBelow(const fs::path& directory) {
   std::error_code error;
   std::vector<std::string> names;

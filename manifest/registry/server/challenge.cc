@@ -19,12 +19,12 @@ bool IsTokenCharacter(char c) {
   return IsAlphanumeric(c) || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
 }
 
-// Takes a field apart from left to right.
+// Parses a field from left to right.
 class ChallengeReader {
  public:
   explicit ChallengeReader(std::string_view text) : text_(text) {}
 
-  // No value at the end, and where no challenge begins.
+  // No value at the end, and if no challenge begins here.
   std::optional<Challenge> Next() {
     SkipBlanks(true);
     const std::string_view scheme = Token();
@@ -51,7 +51,7 @@ class ChallengeReader {
     return text_.substr(start, at_ - start);
   }
 
-  // "Negotiate dG9rZW4=": one word in the place of parameters.
+  // "Negotiate dG9rZW4=": one word instead of parameters.
   void SkipToken68() {
     const size_t start = at_;
     SkipBlanks(false);
@@ -63,8 +63,8 @@ class ChallengeReader {
     if (!AtEnd() && text_[at_] != ',') at_ = start;
   }
 
-  // False, and nothing is taken, where none begins: at the end, and at the next scheme. Nothing is
-  // read behind one that is damaged.
+  // False, without consuming anything, if no parameter begins here: at the end, and at the next
+  // scheme. Nothing is read after a damaged one.
   bool TakeParameter(Challenge& challenge) {
     const size_t start = at_;
     SkipBlanks(true);
@@ -92,7 +92,7 @@ class ChallengeReader {
     return true;
   }
 
-  // Without quotes more is taken than the standard allows: some servers send bare addresses.
+  // Unquoted values may contain more than the standard allows: some servers send bare addresses.
   std::optional<std::string> Value() {
     if (!AtEnd() && text_[at_] == '"') return QuotedValue();
     const size_t start = at_;
@@ -102,7 +102,7 @@ class ChallengeReader {
     if (at_ == start) return std::nullopt;
     return std::string(text_.substr(start, at_ - start));
   }
-  // No value when the quote does not end.
+  // No value if the closing quote is missing.
   std::optional<std::string> QuotedValue() {
     std::string value;
     for (++at_; !AtEnd() && text_[at_] != '"'; ++at_) {

@@ -12,7 +12,7 @@ using remote::HttpReply;
 using remote::HttpRequest;
 using What = SendEnd::What;
 
-// Proxies that take no more at once than this are none to publish through.
+// A proxy that accepts no more than this at once is not usable for publishing.
 constexpr uint64_t kLeastChunk = 64u << 10;
 
 bool IsTaken(int status) { return status >= 200 && status <= 204; }
@@ -57,7 +57,7 @@ ChunkedUpload::Step ChunkedUpload::Failed(const RegistryClient::Asked& asked, Wh
               asked.attempt.reply);
 }
 
-// The answer's Location is where the next request goes; one that has none keeps the last.
+// The answer's Location is where the next request goes; without one, the last stays.
 void ChunkedUpload::TakeLocation(const HttpReply& reply) {
   if (reply.Field("location").empty()) return;
   Result<remote::Url> url = client_.LocationOf(reply, UploadName(client_, body_.blob()));
@@ -92,7 +92,7 @@ void ChunkedUpload::Begin(UploadSession session) {
   accepted_ = resumed_ = false;
 }
 
-// "0-0" says one byte or none: none is what costs nothing. One byte more than is known is an end
+// "0-0" means one byte or none; assuming none costs nothing. One byte more than is known is an end
 // that is off by one.
 ChunkedUpload::Step ChunkedUpload::AskWhere(bool again) {
   const RegistryClient::Asked asked = client_.AskOnce(Request("GET"), client_.PushScopes());
@@ -118,7 +118,7 @@ ChunkedUpload::Step ChunkedUpload::Refuse(const RegistryClient::Asked& asked) {
   const uint64_t half = rule_.bytes / 2;
   if (reply.status == 413 && half >= std::max(kLeastChunk, session_.least_chunk)) {
     rule_.bytes = half;
-    return Step::kGoOn;  // a proxy refused it: the registry knows nothing of it
+    return Step::kGoOn;  // a proxy refused it: the registry knows nothing about it
   }
   if (reply.status == 416 && RangeEnd(reply.Field("range")) && accepted_) return Step::kAsk;
   const bool unknown =
@@ -175,7 +175,7 @@ SendEnd ChunkedUpload::Run() {
     return std::move(end_);
   }
   SendEnd end = PutBlob(client_, session_, body_, offset_);
-  // What another process sent may have been other bytes.
+  // The bytes sent by another process may have been different.
   const bool other = end.what == What::kFailed && end.reply.status == 400 && resumed_;
   if (end.what == What::kOtherMode) end.what = What::kFailed;
   if (other) end.what = What::kAgain;

@@ -22,8 +22,8 @@ bool IsHub(const std::string& host) {
   return host == "docker.io" || host == "index.docker.io" || host == "registry-1.docker.io";
 }
 
-// "https://Host/v1/" -> "host", "host/namespace" as it is. What follows the host of a key with a
-// scheme is the API that was logged in to, not a namespace.
+// "https://Host/v1/" -> "host"; "host/namespace" is unchanged. What follows the host of a key with
+// a scheme is the API that was used for the login, not a namespace.
 std::string PlaceOfKey(const std::string& key) {
   std::string_view text = key;
   const size_t scheme = text.find("://");
@@ -40,7 +40,7 @@ bool Covers(const std::string& place, const std::string& wanted) {
   return wanted == place || wanted.starts_with(Cat(place, "/"));
 }
 
-// Reads one file; `name` is what messages call it.
+// Reads one file; `name` is its name in messages.
 class CredentialFile {
  public:
   CredentialFile(std::string name, const Json& document, const std::string& host,
@@ -65,7 +65,7 @@ class CredentialFile {
             Cat(name_, ": ", key, ": expected ", expected, ", found something else"),
             "log in again with docker, podman or skopeo, which write this file"};
   }
-  // Null when there is no such member.
+  // Null if there is no such member.
   Result<const Json*> Member(const Json& object, const std::string& where, const char* key,
                              bool text) const {
     const auto found = object.find(key);
@@ -104,7 +104,7 @@ class CredentialFile {
                     Cat("docker-credential-", helper, ", which ", name_, " names")});
   }
 
-  // The longest key that covers the repository and has anything in it.
+  // The longest key that covers the repository and is not empty.
   Result<std::optional<Credentials>> OfEntries() const {
     SHARD_TRY(const Json* const entries, Member(document_, "", "auths", false));
     std::optional<Credentials> best;
@@ -182,7 +182,7 @@ Result<std::optional<Credentials>> CredentialsOfFile(const fs::path& file, const
   if (!there) return std::optional<Credentials>();
   SHARD_TRY(const std::string text, ReadTextFile(file, kMostFile));
   if (text.find_first_not_of(" \t\r\n") == text.npos) return std::optional<Credentials>();
-  // What the parser says is left out: it may quote a password.
+  // The parser's message is left out: it may quote a password.
   const Result<Json> document = ParseJson(name, text);
   if (!document || !document->is_object()) {
     return Error{Code::kCorrupt, Cat(name, ": expected a JSON object, found something else"),

@@ -19,8 +19,8 @@ std::string_view FirstLine(std::string_view text) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-// No value for anything but an object with the two texts. What is wrong with it is not said: it
-// holds a password.
+// No value for anything but an object with the two texts. The error is not described, because the
+// text contains a password.
 std::optional<HelperAnswer> ParseAnswer(const std::string& text) {
   const Result<Json> document = ParseJson("answer", text);
   if (!document || !document->is_object()) return std::nullopt;
@@ -30,8 +30,8 @@ std::optional<HelperAnswer> ParseAnswer(const std::string& text) {
   return HelperAnswer{user->get<std::string>(), secret->get<std::string>()};
 }
 
-// Why it failed, in its own words. A helper that fails after it has begun its answer is not quoted
-// at all.
+// Why it failed, in its own words. A helper that fails after starting its answer is not quoted at
+// all.
 std::string ReasonOf(const ProgramRun& run) {
   const std::string_view line = FirstLine(FirstLine(run.errors).empty() ? run.output : run.errors);
   const std::string lower = Lower(Cat(run.output, run.errors));

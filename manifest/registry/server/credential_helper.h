@@ -13,17 +13,17 @@ namespace moepack::registry {
 
 struct HelperAnswer {
   std::string user;    // "<token>" marks an identity token
-  std::string secret;  // in no message
+  std::string secret;  // never in messages
 };
 
 // [A-Za-z0-9_.-]+: nothing that could be a path.
 bool IsHelperName(std::string_view name);
 
-// Runs `docker-credential-<name> get` with `server` on its standard input. None when the helper has
-// no credentials for this server. What a helper prints stands in messages only where it says why it
-// failed and shows nothing that it knows. Errors: kInvalidArgument for a name that is none,
-// kUnavailable for a helper that is not there or too slow, kIo for one that fails, kCorrupt for an
-// answer that is none.
+// Runs `docker-credential-<name> get` with `server` on its standard input. No value if the helper
+// has no credentials for this server. What a helper prints is only in messages if it says why it
+// failed and reveals nothing that it knows. Errors: kInvalidArgument for an invalid name,
+// kUnavailable for a helper that is missing or too slow, kIo for one that fails, kCorrupt for an
+// invalid answer.
 Result<std::optional<HelperAnswer>> AskCredentialHelper(const std::string& name,
                                                         const std::string& server,
                                                         const ProgramLimits& limits = {});

@@ -20,7 +20,7 @@ constexpr const char* kTokenVariable = "MOEPACK_REGISTRY_TOKEN";
 constexpr const char* kUserVariable = "MOEPACK_REGISTRY_USERNAME";
 constexpr const char* kPasswordVariable = "MOEPACK_REGISTRY_PASSWORD";
 
-// A user with a ':' cannot be told from the password (RFC 7617, section 2).
+// A user with a ':' cannot be separated from the password (RFC 7617, section 2).
 Status CheckBasic(const Credentials& basic) {
   const auto control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; };
   const auto bad = [&](const std::string& text) {
@@ -48,7 +48,7 @@ Status CheckFound(const Credentials& found) {
   return found.kind == Credentials::Kind::kBasic ? CheckBasic(found) : CheckToken(found);
 }
 
-// Of what the options or the variables say: none when they say nothing.
+// From the options or the variables; no value if they give nothing.
 Result<std::optional<Credentials>> Choose(const GivenCredentials& given, const char* user_name,
                                           const char* password_name, const char* token_name) {
   if (given.empty()) return std::optional<Credentials>();

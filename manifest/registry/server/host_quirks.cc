@@ -18,7 +18,7 @@ constexpr HostQuirks kHostQuirks[] = {
     {.host = "*.gcr.io", .whole_only = true},
 };
 
-// '*' stands for any characters, none included.
+// '*' matches any characters, including none.
 bool Matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
   if (star == pattern.npos) return pattern == text;

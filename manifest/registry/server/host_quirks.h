@@ -1,5 +1,5 @@
-// What is known of registries that do not take uploads as the specification has them. Sources are
-// their own documents and reports of other clients; an option of the user goes before the table.
+// What is known about registries that do not accept uploads as specified. Sources are their own
+// documents and reports of other clients; a user's option takes precedence over the table.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace moepack::registry {
 
 struct HostQuirks {
   const char* host;         // with '*' for any characters: "*.pkg.dev"
-  bool whole_only = false;  // chunks are refused, or come out wrong
-  uint64_t most_chunk = 0;  // bytes that one PATCH may have; 0 for no limit that is known
-  // The Range of answers to PATCH says where the first chunk ended, however many there were.
+  bool whole_only = false;  // chunks are refused or come out wrong
+  uint64_t most_chunk = 0;  // bytes that one PATCH may have; 0 for no known limit
+  // The Range of answers to PATCH always says where the first chunk ended, however many there were.
   bool range_stays = false;
 };
 
 std::span<const HostQuirks> AllHostQuirks();
-// `host` without a port. A registry that the table does not have has none.
+// `host` without a port. A registry that is not in the table has no quirks.
 HostQuirks QuirksOf(std::string_view host);
 
 }  // namespace moepack::registry

@@ -24,10 +24,10 @@ using Scheme = Challenge::Scheme;
 using Kind = Credentials::Kind;
 using Instant = std::chrono::steady_clock::time_point;
 
-// A registry that names another token server every time is not followed further.
+// A registry that names a different token server every time is not followed further.
 constexpr int kMostLogins = 4;
 
-// What the next request is to find left of a token.
+// How much of a token's life the next request needs.
 milliseconds Margin(milliseconds life) {
   const milliseconds part = life / 5;
   return life < seconds(120) ? part : std::max<milliseconds>(part, seconds(60));
@@ -37,7 +37,7 @@ milliseconds FreshFor(milliseconds life) {
   return std::clamp<milliseconds>(life / 2, seconds(1), seconds(5));
 }
 
-// Scopes in the order and number in which they make one key.
+// Scopes sorted and without duplicates, so that they make one key.
 std::vector<std::string> ScopeSet(const std::vector<std::string>& scopes,
                                   const Challenge& challenge) {
   std::vector<std::string> all = scopes.empty() ? Split(challenge.scope, ' ') : scopes;
@@ -60,13 +60,13 @@ Error WrongRealm(const std::string& host, const char* expected, const std::strin
           "tell its operators"};
 }
 
-// One token, or the place of one.
+// One token, or the place for one.
 struct KeptToken {
   std::string text;  // "" for none
   seconds life{0};
   Instant since;
-  bool asked_for = false;        // a thread is on its way
-  std::optional<Error> failure;  // of the last that was
+  bool asked_for = false;        // a thread is fetching it
+  std::optional<Error> failure;  // of the last attempt
 };
 
 class RegistryAuth final : public Authorizer {
@@ -108,7 +108,7 @@ class RegistryAuth final : public Authorizer {
   }
 
  private:
-  // Tokens before passwords; without a challenge that of before holds.
+  // Tokens are preferred to passwords; without a challenge the previous one applies.
   Result<std::optional<Challenge>> ChooseChallenge(const HttpReply& reply) const {
     const std::vector<Challenge> all = ChallengesOf(reply.fields);
     for (const Scheme scheme : {Scheme::kBearer, Scheme::kBasic}) {
@@ -127,7 +127,7 @@ class RegistryAuth final : public Authorizer {
     return challenge_->scheme == Scheme::kBearer && credentials_->kind != Kind::kBearer;
   }
 
-  // Of all requests, where it is no token of a token server.
+  // The header for all requests, if it is not a token from a token server.
   std::string FixedHeader() const {
     const Credentials& who = *credentials_;
     if (who.kind == Kind::kBearer) return Cat("Bearer ", who.secret);
@@ -135,7 +135,7 @@ class RegistryAuth final : public Authorizer {
     return Cat("Basic ", EncodeBase64(Cat(who.user, ":", who.secret)));
   }
 
-  // Whether this registry may be answered this challenge.
+  // Whether this challenge may be answered to this registry.
   Status Check(const Url& registry, const Challenge& asked) const {
     SHARD_CHECK(CheckTransport(registry));
     if (asked.scheme == Scheme::kBasic) {
@@ -178,7 +178,7 @@ class RegistryAuth final : public Authorizer {
     return tokens_[{challenge_->realm, challenge_->service, scope_set}];
   }
 
-  // What is left of a token is measured with a clock that only runs forward, from when it came.
+  // A token's remaining life is measured from its arrival, with a clock that only runs forward.
   bool IsGood(const KeptToken& kept) const {
     return !kept.text.empty() && options_.now() - kept.since < kept.life - Margin(kept.life);
   }
@@ -206,7 +206,7 @@ class RegistryAuth final : public Authorizer {
     return kept.text;
   }
 
-  // Other threads go on meanwhile, but for those that want the same.
+  // Other threads continue meanwhile, except those that need the same token.
   Result<Token> AskUnlocked(KeptToken& kept, const std::vector<std::string>& scope_set,
                             std::unique_lock<std::mutex>& lock) {
     SHARD_TRY(Url realm, remote::ParseUrl(challenge_->realm));
@@ -232,7 +232,7 @@ class RegistryAuth final : public Authorizer {
     return AskForToken(*options_.client, question, credentials);
   }
 
-  // A token that was refused is not used again. False when the next would be the same.
+  // A refused token is not used again. False if the next one would be the same.
   bool Drop(const std::vector<std::string>& scopes, const std::string& used) {
     KeptToken& kept = Place(ScopeSet(scopes, *challenge_));
     if (used != Cat("Bearer ", kept.text)) return true;
@@ -244,8 +244,8 @@ class RegistryAuth final : public Authorizer {
   const RegistryAuthOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable came_;
-  std::optional<Credentials> credentials_;  // none until they were looked for
-  std::optional<Challenge> challenge_;      // there only once the credentials are
+  std::optional<Credentials> credentials_;  // no value until they were looked for
+  std::optional<Challenge> challenge_;      // only set once the credentials are
   std::string fixed_;
   int logins_ = 0;
   using Key = std::tuple<std::string, std::string, std::vector<std::string>>;

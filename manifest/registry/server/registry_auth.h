@@ -1,5 +1,5 @@
-// Logging in to a registry: user and password with every request (Basic), or tokens of a token
-// server for what is asked for (Bearer).
+// Logging in to a registry: user and password with every request (Basic), or tokens from a token
+// server for what is requested (Bearer).
 #pragma once
 
 #include <chrono>
@@ -15,31 +15,30 @@ namespace moepack::registry {
 
 struct RegistryAuthOptions {
   remote::HttpClientPtr client;  // asks token servers
-  // Called once, when the registry first asks who we are: until then no file is read and no helper
-  // is run.
+  // Called once, when the registry first requires authentication: before that no file is read and
+  // no helper is run.
   std::function<Result<Credentials>()> find;
-  // Credentials may go over http to other machines.
+  // Credentials may be sent over http to other machines.
   bool plain_http_credentials = false;
-  // Those of the system unless a test has others. The clock must never go back.
+  // The system's, unless a test provides another. The clock must never go back.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   Resolve resolve = ResolveBySystem;
 };
 
-// Tokens are kept for each token server, service and set of scopes, and asked for anew when 20 % of
-// their life is left, or 60 s of a life of two minutes and more. Threads that want the same token
-// ask for it once.
+// Tokens are kept for each token server, service and set of scopes, and renewed when 20 % of their
+// life is left, or 60 s of a life of two minutes or more. Threads that need the same token request
+// it once.
 //
-// A token server is named by the registry, and gets the user and the password, or the identity
-// token, that are for the registry: so the protocol has it. It is asked by https, unless the
-// registry itself is reached by http; it is on no private network unless the registry is on it too
-// (MayLead). What its name leads to is looked up before, and by libcurl again: a name that changes
-// in between is not noticed.
+// The registry names the token server, which gets the user and password, or the identity token, for
+// the registry, as the protocol requires. It is contacted by https, unless the registry itself is
+// reached by http; it must not be on a private network unless the registry is on it, too (MayLead).
+// Its name is resolved here first and by libcurl again: a change in between is not noticed.
 //
-// Refused() returns false for Basic credentials, for tokens that the user gave, and for a token of
-// a token server that is fresh: whoever got it less than half its life ago (at most 5 s) would get
-// the same again. Its errors: kUnsupported when nothing can be done with the challenge,
-// kInvalidArgument for credentials that would go over http, kIo for a token server that is refused,
-// those of `find`. HeaderFor() has those of AskForToken.
+// Refused() returns false for Basic credentials, for tokens that the user gave, and for a fresh
+// token of a token server: requesting one again within half its life (at most 5 s) would give the
+// same. Its errors: kUnsupported if the challenge cannot be answered, kInvalidArgument for
+// credentials that would be sent over http, kIo for a refused token server, and those of `find`.
+// HeaderFor() has those of AskForToken.
 AuthorizerPtr MakeRegistryAuth(RegistryAuthOptions options);
 
 }  // namespace moepack::registry

@@ -62,7 +62,7 @@ UploadSession SessionOf(const HttpReply& reply, Url url) {
   return {std::move(url), ParseUint(reply.Field("oci-chunk-min-length")).value_or(0)};
 }
 
-// A manifest, which is refused while it comes when it is too long.
+// A manifest; one that is too long is rejected while it arrives.
 class ManifestSink final : public remote::HttpSink {
  public:
   explicit ManifestSink(std::string what) : what_(std::move(what)) {}
@@ -82,7 +82,7 @@ class ManifestSink final : public remote::HttpSink {
   std::string what_, text_;
 };
 
-// Says how long a blob is and takes none of it: what answers with all of it is cut off.
+// Finds the length of a blob without receiving it: an answer with the whole blob is cut off.
 class FirstByteSink final : public remote::HttpSink {
  public:
   Status Begin(const HttpReply& head) override {
@@ -108,7 +108,7 @@ Error OtherDigest(const std::string& what, const std::string& expected, std::str
           kBrokenRegistry};
 }
 
-// "mediaType" of a manifest may be absent; where it is there it is that of the answer.
+// "mediaType" of a manifest may be absent; if present, it must be that of the answer.
 Status CheckMediaType(const std::string& what, std::string_view text, const std::string& type) {
   SHARD_CHECK(CheckJsonValues(what, text, kMostManifestValues));
   SHARD_TRY(const Json document, ParseJson(what, text));
@@ -155,7 +155,7 @@ RegistryClient::Asked RegistryClient::AskAs(HttpRequest request, const Scopes& s
   }
   Asked asked{ask(request)};
   const HttpTry& attempt = asked.attempt;
-  // A redirect may have led to a server that the credentials are not for.
+  // A redirect may have led to a server that must not see the credentials.
   if (!ours || attempt.error || !IsChallenge(attempt.reply)) return asked;
   if (!attempt.reply.url.SameOrigin(repository_.origin)) return asked;
   const Result<bool> renewed = authorizer_->Refused(attempt.reply, scopes, request.authorization);
@@ -205,7 +205,7 @@ Status RegistryClient::Ping() {
   }
   if (reply.status < 300) return Ok();
   if (IsChallenge(reply)) {
-    // Whether the credentials are good for anything shows when something is asked for.
+    // Whether the credentials are valid only shows when something is requested.
     SHARD_TRY([[maybe_unused]] const bool again, authorizer_->Refused(reply, PullScopes(), ""));
     return Ok();
   }
@@ -217,8 +217,8 @@ Status RegistryClient::Ping() {
                "check the host and the port"};
 }
 
-// Amazon's public registry refuses HEAD to those who may read, as do addresses that are signed for
-// GET.
+// Amazon's public registry refuses HEAD to clients that may read, as do addresses that are signed
+// for GET.
 Result<std::optional<Present>> RegistryClient::FirstByte(const std::string& digest) const {
   const std::string what = Cat(name_, ": blob ", digest);
   HttpRequest request = Request("GET", Cat("blobs/", digest), what);

@@ -22,8 +22,8 @@ using Scopes = std::vector<std::string>;
 
 // A blob or a manifest that a registry says it has.
 struct Present {
-  std::optional<uint64_t> size;  // bytes; none where the registry does not say
-  std::string digest;            // as the registry has it; "" where it does not say
+  std::optional<uint64_t> size;  // bytes; no value if the registry does not say
+  std::string digest;            // according to the registry; "" if it does not say
   std::string media_type;
 };
 
@@ -33,17 +33,17 @@ struct ManifestText {
   std::string text;
 };
 
-// Where bytes of a blob go. The address lets everybody write: it is never shown.
+// Where bytes of a blob are sent. The address lets anybody write, so it is never shown.
 struct UploadSession {
   remote::Url url;
   uint64_t least_chunk = 0;  // bytes of a chunk, unless it is the last
 };
 
-// Used by several threads at once. Each request has the Authorization that its scope needs, and is
-// made once more when the registry refused that and other credentials are to be had. Errors,
-// besides those of HttpClient: kNotFound for 404, which is also what registries say to those who
-// may not see a repository; kIo for 401, 403 and others that are the asker's; kUnavailable for the
-// server's.
+// Safe to use from several threads at once. Each request has the Authorization that its scope
+// needs, and is repeated once if the registry refuses that and other credentials are available.
+// Errors, besides those of HttpClient: kNotFound for 404, which registries also return to those who
+// may not see a repository; kIo for 401, 403 and other client errors; kUnavailable for server
+// errors.
 class RegistryClient {
  public:
   RegistryClient(remote::HttpClientPtr client, Repository repository, AuthorizerPtr authorizer);
@@ -56,42 +56,42 @@ class RegistryClient {
   Scopes PullScopes() const;
   Scopes PushScopes() const;
 
-  // Asks for "/v2/". A registry of this machine that answers 400 to http is asked by https, which
-  // is then used for all. kUnsupported when no registry answers.
+  // Asks for "/v2/". If a registry on this machine answers 400 to http, https is tried, and then
+  // used for everything. kUnsupported if no registry answers.
   Status Ping();
 
-  // None for a blob that is not there. Where HEAD is refused, the first byte is asked for.
+  // No value for a missing blob. If HEAD is refused, the first byte is requested.
   Result<std::optional<Present>> HeadBlob(const std::string& digest) const;
   // GET of a blob, with Authorization.
   Result<remote::HttpRequest> BlobRequest(const std::string& digest) const;
 
-  // `reference` is a tag or a digest. A manifest that is asked for by its digest is compared with
-  // it, any with the digest that the registry states; its "mediaType" is Content-Type (kCorrupt).
-  // More than kMaxOciManifest is kCorrupt.
+  // `reference` is a tag or a digest. A manifest requested by digest is compared with it, and every
+  // manifest with the digest that the registry states; its "mediaType" must be Content-Type
+  // (kCorrupt). More than kMaxOciManifest is kCorrupt.
   Result<ManifestText> GetManifest(const std::string& reference) const;
   Result<std::optional<Present>> HeadManifest(const std::string& reference) const;
-  // kCorrupt when the registry took it under another digest than `manifest.digest`.
+  // kCorrupt if the registry stored it under a digest other than `manifest.digest`.
   Status PutManifest(const std::string& reference, const BlobRecord& manifest,
                      std::string_view text) const;
   // kUnsupported for more than 100,000.
   Result<std::vector<std::string>> ListTags() const;
 
   Result<UploadSession> StartUpload() const;
-  // None when the blob of `from`, a repository of the same registry, was mounted; else a session
-  // where it can be sent.
+  // No value if the blob was mounted from `from`, a repository of the same registry; otherwise a
+  // session where it can be sent.
   Result<std::optional<UploadSession>> Mount(const std::string& digest,
                                              const std::string& from) const;
-  // Where the answer to an upload's request says that it goes on. http that takes the place of
-  // https on the same host is a proxy's mistake, and https again, with one warning.
+  // Where the answer to an upload request says to continue. http instead of https on the same host
+  // is a proxy's mistake and is changed back to https, with one warning.
   Result<remote::Url> LocationOf(const remote::HttpReply& reply, const std::string& what) const;
 
-  // One try. After a refusal `renewed` says that the next has other credentials.
+  // One try. After a refusal `renewed` means that the next has other credentials.
   struct Asked {
     remote::HttpTry attempt;
     bool renewed = false;
   };
   Asked AskOnce(remote::HttpRequest request, const Scopes& scopes) const;
-  // The error for an answer; `what` was asked for.
+  // The error for an answer; `what` was requested.
   Error Refusal(const std::string& what, const remote::HttpReply& reply,
                 const Scopes& scopes) const;
 
@@ -110,7 +110,7 @@ class RegistryClient {
   Repository repository_;
   std::string name_;
   AuthorizerPtr authorizer_;
-  mutable std::atomic<bool> warned_{false};  // of http in the place of https
+  mutable std::atomic<bool> warned_{false};  // about http instead of https
 };
 
 }  // namespace moepack::registry

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostWords = 200;
 
-// "BLOB_UNKNOWN": a word that may stand in a message as it is.
+// "BLOB_UNKNOWN": a word that can be in a message as it is.
 bool IsErrorCode(std::string_view text) {
   constexpr size_t kMost = 64;
   return !text.empty() && text.size() <= kMost && std::all_of(text.begin(), text.end(), [](char c) {
@@ -33,7 +33,7 @@ std::string FirstError(const remote::HttpReply& reply) {
   return Cat(code, ": ", Quoted(message.substr(0, kMostWords)));
 }
 
-// What a page of a proxy is called: `: "502 Bad Gateway"`, or "".
+// The title of a proxy's error page: `: "502 Bad Gateway"`, or "".
 std::string TitleOf(const remote::HttpReply& reply) {
   constexpr std::string_view kBegin = "<title>", kEnd = "</title>";
   const std::string page = Lower(reply.body);

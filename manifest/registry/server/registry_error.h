@@ -1,4 +1,4 @@
-// What a registry's refusal is in words.
+// Puts a registry's refusal into words.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace moepack::registry {
 
-// Who asked for what.
+// Who requested what.
 struct RefusedRequest {
   std::string what;         // "oci://host/x: blob sha256:..."
-  std::string host;         // that was asked
+  std::string host;         // that was contacted
   std::string scopes;       // "repository:x:pull,push"
   std::string credentials;  // Authorizer::Shown()
 };
 
-// The code and message of the error JSON that the specification asks for, or how a text begins:
-// `MANIFEST_UNKNOWN: "manifest unknown"`. "" where nothing of it may be shown, "a web page" with
-// its title for what proxies answer.
+// The code and message of the error JSON that the specification requires, or the beginning of a
+// text: `MANIFEST_UNKNOWN: "manifest unknown"`. "" if nothing of it may be shown; "a web page" with
+// its title for answers of proxies.
 std::string RegistryWords(const remote::HttpReply& reply);
-// kNotFound for 404, kUnavailable where another try may succeed, else kIo.
+// kNotFound for 404, kUnavailable if another try may succeed, otherwise kIo.
 Error RegistryError(const RefusedRequest& refused, const remote::HttpReply& reply);
 
 }  // namespace moepack::registry

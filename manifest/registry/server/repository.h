@@ -1,4 +1,4 @@
-// A repository of a registry server: where it is asked for, and what messages call it.
+// A repository of a registry server: where requests go, and its name in messages.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace moepack::registry {
 
 struct Repository {
-  std::string host;    // as it was named: "registry.example:5000", "docker.io"
+  std::string host;    // as named by the user: "registry.example:5000", "docker.io"
   std::string name;    // "team/model"
   remote::Url origin;  // "https://registry.example:5000"; requests go to its "/v2/"
 
@@ -20,14 +20,14 @@ struct Repository {
   remote::Url At(std::string_view part) const;
 };
 
-// "host[:port]/name". http is for loopback hosts, and for all with `plain_http`. docker.io is asked
-// at registry-1.docker.io, where a name of one part gets "library/" in front. kInvalidArgument for
-// what no registry would take: the first part is a host only if it has a '.' or a ':' or is
-// "localhost".
+// "host[:port]/name". http is used for loopback hosts, and for all with `plain_http`. docker.io is
+// reached at registry-1.docker.io, where a name of one part gets "library/" in front.
+// kInvalidArgument for names that no registry would accept: the first part is a host only if it has
+// a '.' or a ':' or is "localhost".
 Result<Repository> ParseRepository(std::string_view text, bool plain_http);
 
-// [a-z0-9]+((\.|_|__|-+)[a-z0-9]+)* and more of it behind '/', as the OCI distribution
-// specification has it.
+// [a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*, possibly several of them separated by '/', as in the OCI
+// distribution specification.
 bool IsRepositoryName(std::string_view text);
 
 }  // namespace moepack::registry

@@ -35,7 +35,7 @@ Result<Pipe> MakePipe(const std::string& name) {
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-// The input is written before there is a reader that could go away: so no SIGPIPE can come.
+// The input is written before there is a reader that could disappear, so there can be no SIGPIPE.
 Result<Descriptor> PipeWith(const std::string& name, std::string_view input) {
   SHARD_TRY(Pipe pipe, MakePipe(name));
   const ssize_t written = write(pipe.writer.get(), input.data(), input.size());
@@ -44,7 +44,7 @@ Result<Descriptor> PipeWith(const std::string& name, std::string_view input) {
   return std::move(pipe.reader);
 }
 
-// What posix_spawn is told; its functions fail only for lack of memory.
+// The arguments of posix_spawn; its functions only fail for lack of memory.
 class SpawnPlan {
  public:
   SpawnPlan(int input, int output, int errors) {
@@ -70,7 +70,7 @@ class SpawnPlan {
     posix_spawnattr_destroy(&attributes_);
   }
 
-  // The error, or 0.
+  // Returns the error, or 0.
   int Start(const std::vector<std::string>& words, pid_t& process) const {
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -83,7 +83,8 @@ class SpawnPlan {
   posix_spawnattr_t attributes_;
 };
 
-// A program that was started. It has ended and was waited for once this object is gone.
+// A program that was started. By the time this object is destroyed, it has exited and was waited
+// for.
 class RunningProgram {
  public:
   RunningProgram(pid_t process, Descriptor output, Descriptor errors)
@@ -99,7 +100,7 @@ class RunningProgram {
     }
   }
 
-  // Until it has ended. Whoever it leaves behind may hold its streams: they are not waited for.
+  // Waits until it exits, but not for children that still hold its streams.
   Result<ProgramRun> Finish(const std::string& name, const ProgramLimits& limits) {
     const Clock::time_point end = Clock::now() + limits.time;
     for (;;) {
@@ -127,11 +128,11 @@ class RunningProgram {
     const pid_t found = waitpid(process_, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return;
     ended_ = true;
-    if (found < 0) return;  // another part of this process waits for all: nobody knows the status
+    if (found < 0) return;  // other code in this process waited for it: the status is unknown
     run_.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  // What goes beyond `most` is read and dropped.
+  // What exceeds `most` is read and dropped.
   static void Take(Descriptor& from, std::string& text, size_t most) {
     char bytes[4096];
     while (from.valid()) {
@@ -139,7 +140,7 @@ class RunningProgram {
       if (got < 0) return;
       if (got == 0) from = Descriptor();
       text.append(bytes, std::min(static_cast<size_t>(got), most - text.size()));
-      if (text.size() >= most && got > 0) return;  // the caller looks at the clock again
+      if (text.size() >= most && got > 0) return;  // the caller checks the clock again
     }
   }
 
@@ -170,7 +171,7 @@ Result<ProgramRun> RunProgram(const std::vector<std::string>& words, std::string
   pid_t process = 0;
   const SpawnPlan plan(in.get(), out.writer.get(), err.writer.get());
   if (const int error = plan.Start(words, process); error != 0) {
-    // A directory of PATH that may not be looked into leaves EACCES behind.
+    // A directory of PATH that may not be searched results in EACCES.
     const bool absent = error == ENOENT || error == EACCES || error == ENOTDIR;
     return Error{
         absent ? Code::kNotFound : Code::kIo,

@@ -1,4 +1,4 @@
-// Runs another program, hands it a few words and takes what it prints.
+// Runs another program, passes it a few words and reads what it prints.
 #pragma once
 
 #include <chrono>
@@ -19,16 +19,16 @@ struct ProgramLimits {
 };
 
 struct ProgramRun {
-  int status = 0;  // what it returned; 128 and the signal that ended it
+  int status = 0;  // its exit status; 128 plus the signal that ended it
   std::string output, errors;
 };
 
-// Looks for `words[0]` in PATH and runs it with the other words: without a shell, with no open file
-// but its three streams, in a process group of its own. `input`, at most kMostProgramInput, is its
-// standard input. Of what it prints as errors the first 4 KiB are kept. When this returns the
-// program has ended: it is killed, with all of its group, as it takes too long or prints too much.
-// Errors: kNotFound when there is no such program, kUnavailable for one that is too slow, kCorrupt
-// for one that prints too much, kIo, kInterrupted. They begin with words[0].
+// Looks for `words[0]` in PATH and runs it with the other words: without a shell, with no open
+// files but its three streams, in its own process group. `input`, at most kMostProgramInput, is its
+// standard input. The first 4 KiB of its error output are kept. When this returns, the program has
+// exited: if it takes too long or prints too much, it is killed with its whole group. Errors:
+// kNotFound if there is no such program, kUnavailable for one that is too slow, kCorrupt for one
+// that prints too much, kIo, kInterrupted. They begin with words[0].
 Result<ProgramRun> RunProgram(const std::vector<std::string>& words, std::string_view input,
                               const ProgramLimits& limits = {});
 

@@ -8,16 +8,16 @@ namespace {
 
 using What = SendEnd::What;
 
-// The sessions's own query stays as it is: it may be the state of the upload.
+// The session's own query stays as it is: it may be the state of the upload.
 remote::Url WithDigest(remote::Url url, const std::string& digest) {
   url.query += Cat(url.query.empty() ? "" : "&", "digest=", remote::EncodeComponent(digest));
   return url;
 }
 
-// Of a registry that is not told of a part of the blob by a status that says so.
+// For a registry that does not have a status to say that part of the blob is missing.
 What Meaning(int status) {
   if (status == 413 || status == 405 || status == 416 || status == 501) return What::kOtherMode;
-  // Sessions get lost: registries drop them when they restart, and when a request was cut.
+  // Sessions can be lost: registries drop them when they restart, and when a request was cut off.
   return status == 404 || remote::IsTransient(status) ? What::kAgain : What::kFailed;
 }
 

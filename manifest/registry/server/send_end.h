@@ -1,4 +1,4 @@
-// What one try to send a blob came to, and the request that ends every upload.
+// The result of one try to send a blob, and the request that ends every upload.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace moepack::registry {
 struct SendEnd {
   enum class What : uint8_t {
     kDone,
-    kAgain,      // in a new session, after a pause
-    kRenewed,    // in a new session, with other credentials
-    kOtherMode,  // the registry does not take blobs in this way
+    kAgain,      // retry in a new session, after a pause
+    kRenewed,    // retry in a new session, with other credentials
+    kOtherMode,  // the registry does not accept blobs in this way
     kFailed,
   } what = What::kDone;
   std::optional<Error> error = std::nullopt;  // unless it is done
@@ -25,7 +25,7 @@ struct SendEnd {
 // "oci://host/x: blob sha256:... (groups/001/experts.gguf)".
 std::string UploadName(const RegistryClient& client, const BlobRecord& blob);
 SendEnd SendFailed(SendEnd::What what, Error error, remote::HttpReply reply = {});
-// Ends a session with a PUT that sends the blob from `offset` on: all of it, or nothing behind the
+// Ends a session with a PUT that sends the blob from `offset` on: all of it, or nothing after the
 // last chunk.
 SendEnd PutBlob(const RegistryClient& client, const UploadSession& session, UploadBody& body,
                 uint64_t offset);

@@ -23,8 +23,8 @@ Error WrongSize(const std::string& what, uint64_t expected, uint64_t found) {
 ServerStore::ServerStore(std::shared_ptr<const RegistryClient> client, UploadOptions upload)
     : client_(std::move(client)), blobs_(client_), uploader_(*client_, std::move(upload)) {}
 
-// HEAD costs nothing where manifests that are read count towards a limit. What it says is not
-// believed but looked up by digest.
+// HEAD costs nothing if reading manifests counts towards a limit. Its answer is not trusted but
+// looked up by digest.
 Result<BlobRecord> ServerStore::FindTag(const std::string& tag) const {
   SHARD_TRY(const std::optional<Present> present, client_->HeadManifest(tag));
   if (present && present->size && IsDigest(present->digest) && !present->media_type.empty())

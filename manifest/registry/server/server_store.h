@@ -1,4 +1,4 @@
-// A repository of a registry server as a store.
+// A repository on a registry server as a store.
 #pragma once
 
 #include <memory>
@@ -51,7 +51,7 @@ class ServerStore final : public WritableStore {
   void SetMountFrom(std::vector<std::string> repositories) {
     uploader_.SetMountFrom(std::move(repositories));
   }
-  // Of AddFile and AddText so far.
+  // The counts of AddFile and AddText so far.
   UploadCounts counts() const { return uploader_.counts(); }
   const Repository& repository() const { return client_->repository(); }
 
@@ -61,7 +61,7 @@ class ServerStore final : public WritableStore {
   Uploader uploader_;
 };
 
-// "host[:port]/name". One request says whether there is a registry.
+// "host[:port]/name". One request checks whether there is a registry.
 Result<std::shared_ptr<ServerStore>> OpenServer(const std::string& host_and_repository,
                                                 const ServerOptions& options);
 

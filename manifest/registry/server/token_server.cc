@@ -52,7 +52,7 @@ seconds LifeOf(const Json& answer, std::chrono::system_clock::time_point now) {
   return age > seconds(0) && age < life ? life - age : life;
 }
 
-// `query` of a GET, or the body of a POST.
+// The `query` of a GET, or the body of a POST.
 std::string FormOf(const TokenQuestion& question, const std::vector<std::string>& scopes) {
   std::string form;
   if (!question.service.empty()) form += Cat("&service=", EncodeComponent(question.service));
@@ -60,7 +60,7 @@ std::string FormOf(const TokenQuestion& question, const std::vector<std::string>
   return form;
 }
 
-// Of an identity token OAuth wants all scopes in one parameter.
+// With an identity token, OAuth requires all scopes in one parameter.
 HttpRequest TokenRequest(const TokenQuestion& question, const Credentials& credentials) {
   HttpRequest request;
   request.url = question.realm;
@@ -88,7 +88,7 @@ HttpRequest TokenRequest(const TokenQuestion& question, const Credentials& crede
   return request;
 }
 
-// What the server says about a refusal, unless it may repeat what it was told.
+// What the server says about a refusal, unless it may repeat what was sent to it.
 std::string TokenWords(const HttpReply& reply, const Credentials& credentials) {
   const bool repeats =
       !credentials.secret.empty() && reply.body.find(credentials.secret) != std::string::npos;
@@ -113,7 +113,7 @@ Error RefusedToken(const std::string& name, const HttpReply& reply,
 
 Result<Token> ParseToken(const std::string& name, std::string_view text,
                          std::chrono::system_clock::time_point now) {
-  // What the parser says is left out: it may quote the token.
+  // The parser's message is left out: it may quote the token.
   const Result<Json> answer = ParseJson(name, text);
   Token token;
   if (answer && answer->is_object()) {

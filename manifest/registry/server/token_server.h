@@ -1,5 +1,5 @@
-// Servers that give bearer tokens for registries, as
-// https://distribution.github.io/distribution/spec/auth/token/ and .../auth/oauth/ have them.
+// Servers that issue bearer tokens for registries, as in
+// https://distribution.github.io/distribution/spec/auth/token/ and .../auth/oauth/.
 #pragma once
 
 #include <chrono>
@@ -20,20 +20,20 @@ struct TokenQuestion {
 };
 
 struct Token {
-  std::string text;  // in no message
+  std::string text;  // never in messages
   std::chrono::seconds life{0};
 };
 
-// GET with user and password, or without any where there are none; POST of a form for an identity
-// token. Redirects are followed within the server only. No message shows anything that was sent in
-// confidence, or anything of a token. Errors: kIo for a refusal, with the scopes and the
-// credentials that were used, and for an answer without a token; those of HttpClient::Fetch.
+// GET with user and password, or without if there are none; POST of a form for an identity token.
+// Redirects are only followed within the server. No message shows anything that was sent in
+// confidence, or any part of a token. Errors: kIo for a refusal, with the scopes and the kind of
+// credentials used, and for an answer without a token; those of HttpClient::Fetch.
 Result<Token> AskForToken(remote::HttpClient& client, const TokenQuestion& question,
                           const Credentials& credentials);
 
-// What an answer of 200 holds. A token lives 60 s unless "expires_in" says otherwise, and a day at
-// most. "issued_at" shortens its life where it lies less than that before `now`, which is the time
-// of day; everything else that it says is a clock that is wrong.
+// The contents of an answer of 200. A token lives 60 s unless "expires_in" says otherwise, and at
+// most a day. "issued_at" shortens its life if it is less than that before `now`, which is the time
+// of day; any other value means a wrong clock.
 Result<Token> ParseToken(const std::string& name, std::string_view text,
                          std::chrono::system_clock::time_point now);
 

@@ -12,8 +12,8 @@ namespace {
 
 using What = SendEnd::What;
 
-// Pauses before a blob is sent again are longer than those before a small request: 1, 2, 4, 8 s
-// where they are 0.5, 1, 2, 4.
+// Pauses before a blob is resent are longer than those before a small request: 1, 2, 4, 8 s instead
+// of 0.5, 1, 2, 4.
 constexpr double kLongerPauses = 2;
 
 remote::RetryRule RuleForBlobs(remote::RetryRule rule) {
@@ -45,7 +45,7 @@ Result<bool> Uploader::IsThere(const BlobRecord& blob) const {
                "the registry holds a damaged copy: have it deleted there, then publish again"};
 }
 
-// A registry that mounts nothing, or does not say why, gets the blob sent.
+// If a registry does not mount, or does not say why, the blob is sent.
 Result<bool> Uploader::Mounts(const BlobRecord& blob, std::optional<UploadSession>& session) const {
   for (const std::string& from : options_.mount_from) {
     if (from == client_.repository().name) continue;
@@ -84,7 +84,7 @@ SendEnd Uploader::SendOnce(UploadBody& body, std::optional<UploadSession>& sessi
     if (!started) return SendFailed(What::kFailed, std::move(started).error());
     session = *std::move(started);
   }
-  const UploadSession used = *std::exchange(session, std::nullopt);  // up, whatever comes of it
+  const UploadSession used = *std::exchange(session, std::nullopt);  // used up, whatever the result
   if (!in_chunks) return PutBlob(client_, used, body, 0);
   chunked.Begin(used);
   return chunked.Run();
@@ -125,7 +125,7 @@ Status Uploader::Send(UploadBody& body, std::optional<UploadSession> session) {
                       settings.retry.tries));
     SHARD_CHECK(
         remote::HttpClient::PauseAfterTry(RuleForBlobs(settings.retry), name, end.reply, tried));
-    // The answer may have been lost, and not the blob.
+    // The answer may have been lost, not the blob.
     SHARD_TRY(const bool there, IsThere(body.blob()));
     if (there) return Ok();
     renewed = false;
@@ -136,7 +136,7 @@ Result<Added> Uploader::Upload(const ByteSource& source, const BlobRecord& blob,
                                const BytesRead& read) {
   SHARD_TRY(const bool there, IsThere(blob));
   if (there) {
-    journal_.Forget(blob.digest);  // of a run that ended just before it could
+    journal_.Forget(blob.digest);  // left by a run that was killed just before it could
     there_.Count(blob.size);
     return Added{"there"};
   }

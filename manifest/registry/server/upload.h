@@ -1,4 +1,4 @@
-// Blobs into a registry: found there, mounted from another repository, or sent.
+// Puts blobs into a registry: found there, mounted from another repository, or sent.
 #pragma once
 
 #include <atomic>
@@ -22,19 +22,19 @@
 namespace moepack::registry {
 
 enum class UploadMode : uint8_t {
-  kAuto,     // whole, and in chunks where the registry refuses that
+  kAuto,     // whole, and in chunks if the registry refuses that
   kWhole,    // one PUT
   kChunked,  // PATCH after PATCH
 };
 
 struct UploadOptions {
   UploadMode mode = UploadMode::kAuto;
-  uint64_t chunk_bytes = 64u << 20;  // of chunked uploads; the registry may want longer ones
-  // Larger blobs go in chunks where the registry lets them go on after a cut.
+  uint64_t chunk_bytes = 64u << 20;  // for chunked uploads; the registry may require longer ones
+  // Larger blobs are sent in chunks if the registry can resume them after a cut.
   uint64_t whole_up_to = uint64_t{1} << 30;
-  // Repositories of the same registry, "team/model", that may have blobs already.
+  // Repositories of the same registry, "team/model", that may already have blobs.
   std::vector<std::string> mount_from = {};
-  // Where chunked uploads are written down, to go on after the process ended; "" for nowhere.
+  // Where chunked uploads are noted, so that another process can resume them; "" for nowhere.
   std::string journal_directory = {};
 };
 
@@ -46,20 +46,21 @@ struct UploadCounts {
   Kind sent, there, mounted;
 };
 
-// Used by several threads at once. Borrows the client.
+// Safe to use from several threads at once. Borrows the client.
 class Uploader {
  public:
   Uploader(const RegistryClient& client, UploadOptions options);
 
   using BytesRead = std::function<void(uint64_t bytes)>;
-  // Puts a blob there: "there", "mounted" or "sent" as Added says. A cut connection and errors that
-  // may pass are tried again from the start of the blob, HttpSettings::retry.tries times in all.
-  // kMismatch, and the registry has not got it, when the source has other bytes; kCorrupt when the
-  // registry has another size of it; others are those of RegistryClient.
+  // Makes sure that the blob is there: "there", "mounted" or "sent", as in Added. After a cut
+  // connection or a transient error it is retried from the start of the blob,
+  // HttpSettings::retry.tries times in total. kMismatch, and the registry does not get it, if the
+  // source has other bytes; kCorrupt if the registry has it with another size; otherwise the errors
+  // of RegistryClient.
   Result<Added> Upload(const ByteSource& source, const BlobRecord& blob, const BytesRead& read);
 
   UploadCounts counts() const;
-  // REQUIRES: no upload is under way.
+  // REQUIRES: no upload is in progress.
   void SetMountFrom(std::vector<std::string> repositories) {
     options_.mount_from = std::move(repositories);
   }
@@ -79,7 +80,7 @@ class Uploader {
   UploadJournal journal_;
   std::once_flag probed_;
   bool survives_cuts_ = false;
-  std::atomic<uint64_t> refused_whole_{UINT64_MAX};  // bytes of the smallest blob
+  std::atomic<uint64_t> refused_whole_{UINT64_MAX};  // size of the smallest blob
   struct Counter {
     std::atomic<uint64_t> blobs{0}, bytes{0};
     void Count(uint64_t size) {

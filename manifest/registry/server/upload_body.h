@@ -15,24 +15,24 @@
 
 namespace moepack::registry {
 
-// Hashes what it gives, once and from front to back, and gives the last bytes only when all of them
-// are what the digest says: a registry that lacks them takes nothing. Borrows the source; used by
-// one thread.
+// Hashes what it returns, once and from front to back, and returns the last bytes only if all of
+// them match the digest: without them a registry accepts nothing. Borrows the source; for one
+// thread.
 class UploadBody {
  public:
-  // `read` is told how many bytes were read for the first time; it may be empty.
+  // `read` is called with how many bytes were read for the first time; it may be empty.
   UploadBody(const ByteSource& source, const BlobRecord& blob,
              std::function<void(uint64_t bytes)> read)
       : source_(source), blob_(blob), read_(std::move(read)) {}
 
   uint64_t size() const { return blob_.size; }
   const BlobRecord& blob() const { return blob_; }
-  // kMismatch for a source of another size. Everything is hashed anew from here on.
+  // kMismatch for a source of another size. Everything is hashed again from here on.
   Status Restart();
-  // Fills `out` from `offset` on, also where it was read before; what lies between is hashed first.
-  // kMismatch when the source has other bytes.
+  // Fills `out` from `offset` on, also with bytes that were read before; any bytes in between are
+  // hashed first. kMismatch if the source has other bytes.
   Status Read(uint64_t offset, std::span<std::byte> out);
-  // `size` bytes from `offset` on as what a request sends. Borrows this.
+  // `size` bytes from `offset` on as the body of a request. Borrows this.
   remote::HttpBody Part(uint64_t offset, uint64_t size);
 
  private:
@@ -49,7 +49,7 @@ class UploadBody {
   struct {
     uint64_t offset = 0;
     std::vector<std::byte> bytes;
-  } ahead_;  // of a far source, where few long reads are better than many
+  } ahead_;  // for a far source, where few long reads are better than many
 };
 
 }  // namespace moepack::registry

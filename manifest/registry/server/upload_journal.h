@@ -1,4 +1,4 @@
-// How far uploads in chunks got, on disk, so that another process goes on with them.
+// How far chunked uploads got, on disk, so that another process can resume them.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,24 @@
 
 namespace moepack::registry {
 
-// Of one repository. A file for each blob, which nobody else may read: the address of an upload
-// lets everybody write. Used by several threads at once for different blobs.
+// For one repository. There is a file for each blob, which nobody else may read, because the
+// address of an upload lets anybody write. Safe to use from several threads at once for different
+// blobs.
 class UploadJournal {
  public:
-  // Nothing is made before something is noted; "" keeps nothing.
+  // Nothing is created before something is noted; "" keeps nothing.
   UploadJournal(std::string directory, std::string host, std::string repository)
       : directory_(std::move(directory)),
         host_(std::move(host)),
         repository_(std::move(repository)) {}
 
   struct Entry {
-    std::string location;  // the address where the upload goes on
+    std::string location;  // the address where the upload continues
     uint64_t offset = 0;   // bytes that the registry has
   };
-  // None for a blob without an upload; one that cannot be read counts as none.
+  // No value for a blob without an upload; one that cannot be read counts as none.
   std::optional<Entry> Find(const std::string& digest) const;
-  // On the disk when this returns.
+  // On disk when this returns.
   Status Note(const std::string& digest, const Entry& entry) const;
   void Forget(const std::string& digest) const;
 

@@ -13,7 +13,7 @@
 namespace moepack::registry {
 namespace {
 
-// The directories that the listing has been through hold for the files in them.
+// The directories that the listing visited must contain the files in them.
 Status CheckPlainFile(const InsideDirectory& directory, const std::string& name) {
   const std::string where = (directory.path() / name).string();
   if (!IsSafeRelativePath(name))

@@ -17,7 +17,7 @@ struct FileDigest {
 };
 
 struct HashedDirectory {
-  std::vector<FileDigest> files;  // by the parts of their names: "a/x" comes before "a-b/x"
+  std::vector<FileDigest> files;  // sorted by the parts of their names: "a/x" comes before "a-b/x"
   uint64_t bytes = 0;
 };
 
@@ -30,12 +30,12 @@ struct HashOptions {
 bool IsIgnored(const std::string& name, const std::vector<std::string>& ignored);
 
 // Reads every file below `directory` that is not ignored. kUnsupported for a link, a pipe or a name
-// that JSON cannot hold: what such a thing is worth depends on the machine.
+// that JSON cannot hold: what such a thing means depends on the machine.
 Result<HashedDirectory> HashDirectory(const std::string& directory,
                                       const std::vector<std::string>& ignored,
                                       const HashOptions& options);
 
-// SHA-256 of the digests' bytes one after the other: what vouches for the whole list.
+// SHA-256 of the concatenated digests' bytes: it vouches for the whole list.
 std::string RootDigest(const std::vector<FileDigest>& files);
 
 }  // namespace moepack::registry

@@ -19,11 +19,11 @@
 namespace moepack::registry {
 namespace {
 
-// OPENSSL_free as a macro puts the path of this file into the program, and two builds of the same
+// The macro OPENSSL_free puts the path of this file into the program, so two builds of the same
 // source would differ.
 void FreeOpenssl(void* memory) { CRYPTO_free(memory, "", 0); }
 
-// What OpenSSL gives out and takes back.
+// What OpenSSL allocates and frees.
 template <auto free>
 struct FreeBy {
   template <class T>
@@ -43,13 +43,13 @@ constexpr const char* kPemPrivate = "PRIVATE KEY";
 constexpr const char* kPemEncrypted = "ENCRYPTED PRIVATE KEY";
 constexpr const char* kPemBegin = "-----BEGIN ";
 
-// What `openssl pkcs8 -scrypt` takes: 16 MiB and some ten milliseconds for each try.
+// The parameters that `openssl pkcs8 -scrypt` uses: 16 MiB and some ten milliseconds per try.
 constexpr uint64_t kScryptN = 1u << 14, kScryptR = 8, kScryptP = 1;
 
 Pkey Owned(EVP_PKEY* key) { return {key, EVP_PKEY_free}; }
 
-// What OpenSSL says of a failure would go to the next one who asks; and it never gets a message,
-// because it may quote what it read.
+// What OpenSSL says about a failure would be attributed to the next one; and it is never in a
+// message, because it may quote what it read.
 Error Failed(const std::string& name, const char* what) {
   ERR_clear_error();
   return {Code::kIo, Cat(name, ": OpenSSL could not ", what)};
@@ -98,7 +98,7 @@ Result<PemBlock> ReadPem(const std::string& name, std::string_view text) {
   FreeOpenssl(label);
   FreeOpenssl(header);
   CRYPTO_clear_free(data, static_cast<size_t>(size), "", 0);
-  // Of two keys in one file the second would be left out silently.
+  // If a file has two keys, the second would be silently ignored.
   const size_t first = text.find(kPemBegin);
   if (text.find(kPemBegin, first + 1) != text.npos)
     return Error{Code::kCorrupt, Cat(name, ": expected one key, found several PEM blocks"),
@@ -272,7 +272,7 @@ Result<Secret> PrivateKey::Pem(const Secret& passphrase) const {
   const std::string& name = public_key_.name();
   const PlainKey plain(EVP_PKEY2PKCS8(public_key_.key_.get()));
   if (plain == nullptr) return Failed(name, "write the key");
-  // The bytes of a secure buffer are wiped when it goes.
+  // The bytes of a secure buffer are wiped when it is freed.
   const Bio bio(BIO_new(BIO_s_secmem()));
   if (bio == nullptr) throw std::bad_alloc();
   bool written = false;
@@ -296,7 +296,7 @@ Result<std::string> PrivateKey::Sign(std::string_view message) const {
       EVP_DigestSignInit(context.get(), nullptr, hash, nullptr, public_key_.key_.get()) == 1 &&
       EVP_DigestSign(context.get(), nullptr, &size, BytesOf(message), message.size()) == 1;
   if (!ready) return Failed(public_key_.name(), "sign");
-  out.resize(size);  // the most that it can be
+  out.resize(size);  // the largest possible size
   if (EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(out.data()), &size,
                      BytesOf(message), message.size()) != 1)
     return Failed(public_key_.name(), "sign");

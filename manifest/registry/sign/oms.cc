@@ -20,7 +20,7 @@ constexpr const char* kStatementType = "https://in-toto.io/Statement/v1";
 constexpr const char* kPredicateType = "https://model_signing/signature/v1.0";
 constexpr size_t kMaxBundleValues = 1u << 20;
 
-// What is signed of a DSSE envelope: its type and its bytes, each with its length.
+// The signed part of a DSSE envelope: its type and its bytes, each with its length.
 std::string PreAuthentication(std::string_view type, std::string_view payload) {
   return Cat("DSSEv1 ", type.size(), " ", type, " ", payload.size(), " ", payload);
 }
@@ -155,7 +155,7 @@ Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKe
                      KeyTypeName(public_key.type())),
                  "OpenSSF Model Signing has no Ed25519: `moepack keygen` makes P-256 keys"};
   SHARD_TRY(const std::string signature, key.Sign(PreAuthentication(kEnvelopeType, statement)));
-  // Both empty members: sigstore-models takes no bundle without them.
+  // Both members are present but empty: sigstore-models accepts no bundle without them.
   const Json signed_by = {{"sig", EncodeBase64(signature)}, {"keyid", ""}};
   const Json envelope = {{"payload", EncodeBase64(statement)},
                          {"payloadType", kEnvelopeType},

@@ -13,7 +13,7 @@
 
 namespace moepack::registry {
 
-inline constexpr const char* kOmsFile = "model.sig";  // in the directory, unless told otherwise
+inline constexpr const char* kOmsFile = "model.sig";  // in the directory, unless another is named
 
 // What is signed.
 struct OmsStatement {
@@ -24,15 +24,15 @@ struct OmsStatement {
 
 // One line of JSON with a fixed order of keys.
 std::string WriteOmsStatement(const OmsStatement& statement);
-// kCorrupt for what is no such statement or contradicts itself, kUnsupported for one over parts of
-// files, with another hash, or of another version.
+// kCorrupt for text that is not such a statement or contradicts itself, kUnsupported for one over
+// parts of files, with another hash, or of another version.
 Result<OmsStatement> ParseOmsStatement(const std::string& where, std::string_view text);
 
 // The bundle: a statement and its signature. kInvalidArgument for a key that is not P-256: the
-// format has no other type that moepack has.
+// format supports no other type that moepack has.
 Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKey& key);
-// What one of the keys signed; nothing of it is read before. kMismatch when none of them did, or
-// when the bundle is no such bundle. The text may be hostile.
+// What one of the keys signed; nothing of it is read before that is verified. kMismatch if none of
+// them signed it, or if this is not such a bundle. The text may be hostile.
 struct OmsSigned {
   std::string statement;
   PublicKey key;
@@ -48,9 +48,9 @@ struct OmsReport {
   std::string key_name, key_id;
 };
 
-// Signs every file of the directory but what git keeps beside it and `signature_file` itself, which
-// is written at the end; "" for kOmsFile in the directory. Unless `replace`, a signature that is
-// there is kInvalidArgument. Code of HashDirectory and WriteOmsBundle.
+// Signs every file of the directory except what git keeps beside it and `signature_file` itself,
+// which is written at the end; "" for kOmsFile in the directory. An existing signature is
+// kInvalidArgument without `replace`. Otherwise the errors of HashDirectory and WriteOmsBundle.
 struct OmsSignOptions {
   std::string signature_file;
   std::vector<std::string> ignored = {};  // files and directories that are not signed either
@@ -60,8 +60,8 @@ struct OmsSignOptions {
 Result<OmsReport> SignDirectory(const std::string& directory, const PrivateKey& key,
                                 const OmsSignOptions& options);
 
-// The directory holds the files that were signed by one of the keys, with the bytes that were
-// signed, and no others; else kMismatch, which names them.
+// Checks that the directory holds exactly the files that one of the keys signed, with the signed
+// bytes; otherwise kMismatch, which names them.
 Result<OmsReport> VerifyDirectory(const std::string& directory, const std::string& signature_file,
                                   const std::vector<PublicKey>& keys, const HashOptions& options);
 

@@ -30,7 +30,7 @@ std::string NameInside(const std::string& directory, const std::string& file) {
   return name.empty() || *name.begin() == ".." ? "" : name.generic_string();
 }
 
-// "pulled-0" of "some/where/pulled-0/" and, in it, of ".".
+// "pulled-0" for "some/where/pulled-0/" and, inside it, for ".".
 std::string DirectoryName(const std::string& directory) {
   std::error_code ignored;
   const fs::path path = fs::absolute(directory, ignored).lexically_normal();
@@ -43,7 +43,7 @@ std::string NamesText(const std::vector<std::string>& names) {
   return moepack::Join(shown, ", ");
 }
 
-// Every file in which the two lists differ.
+// Names every file in which the two lists differ.
 Status CompareFiles(const std::string& directory, const std::vector<FileDigest>& expected,
                     const std::vector<FileDigest>& found) {
   std::map<std::string, std::string> there;
@@ -92,7 +92,7 @@ Result<OmsReport> SignDirectory(const std::string& directory, const PrivateKey& 
   const std::string own = NameInside(directory, report.signature_file);
   if (!own.empty()) statement.ignored.push_back(own);
   std::sort(statement.ignored.begin(), statement.ignored.end());
-  // Before everything is read: the key may be of another type.
+  // Checked before everything is read: the key may be of another type.
   SHARD_CHECK(WriteOmsBundle("", key));
   SHARD_TRY(HashedDirectory hashed, HashDirectory(directory, statement.ignored, options.hash));
   if (hashed.files.empty())

@@ -1,4 +1,4 @@
-// Bytes that nobody else should see: wiped when they go, and never printed.
+// Bytes that nobody else should see: wiped when they are destroyed, and never printed.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moepack::registry {
 
-// Move-only. What is moved from is empty.
+// Move-only. A moved-from secret is empty.
 class Secret {
  public:
   Secret() = default;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kSigningTries = 5;
 
-// A manifest of the store says that it is a view of `set_digest`.
+// Whether a manifest of the store says that it is a view of `set_digest`.
 Result<bool> IsViewOf(const Store& store, const Tagged& listed, const std::string& set_digest) {
   SHARD_TRY(const std::string text, store.ReadManifest(listed.manifest));
   const auto oci = ParseOciManifest(Cat(store.name(), ": manifest ", listed.manifest.digest), text);
@@ -23,7 +23,7 @@ Result<bool> IsViewOf(const Store& store, const Tagged& listed, const std::strin
   return AnnotationOf(oci->annotations, kViewOfKey) == set_digest;
 }
 
-// Each once, the one that was asked for first.
+// Each once, the requested one first.
 Result<std::vector<Tagged>> ManifestsToSign(const Store& store, const Tagged& manifest,
                                             bool views) {
   SHARD_CHECK(store.ReadManifest(manifest.manifest));
@@ -49,7 +49,7 @@ Result<bool> IsSigned(const Store& store, const std::string& digest, const Publi
                      [&](const GoodSignature& one) { return one.identity == identity; });
 }
 
-// Adds everything but the tag that shows it.
+// Adds everything except the tag that makes it visible.
 Result<NewTag> WriteSignature(WritableStore& store, const std::string& digest,
                               const PrivateKey& key, const std::string& identity) {
   const std::string payload = WritePayload({identity, digest});

@@ -11,7 +11,7 @@
 namespace moepack::registry {
 
 struct SignOptions {
-  std::string identity;  // "host/repository"; kInvalidArgument unless CheckIdentity takes it
+  std::string identity;  // "host/repository"; kInvalidArgument unless CheckIdentity accepts it
   bool views = true;     // also every node view of the set that the store lists
 };
 
@@ -22,15 +22,15 @@ struct SignedManifest {
   std::string signature_tag;
 };
 
-// What Sign would sign, the manifest that was asked for first. Nothing is written.
+// What Sign would sign, the requested manifest first. Nothing is written.
 Result<std::vector<SignedManifest>> PlanSigning(const Store& store, const Tagged& manifest,
                                                 const PublicKey& key, const SignOptions& options);
 
-// Signs a manifest and its node views, and puts the signatures beside those that are there; one
-// that was signed by this key with this identity is left as it is. What is signed was read and
-// compared with its digest. Then everything is read back: another signer who wrote at the same time
-// may have won, and the signatures are added to that one's. kUnavailable if that goes on, kCorrupt
-// when what is there of signatures cannot be read.
+// Signs a manifest and its node views, and adds the signatures to the existing ones; a manifest
+// already signed by this key with this identity is left as it is. What is signed was read and
+// checked against its digest. Then everything is read back: another signer may have written at the
+// same time and won, in which case the signatures are added to that one's. kUnavailable if that
+// keeps happening, kCorrupt if existing signatures cannot be read.
 Result<std::vector<SignedManifest>> Sign(WritableStore& store, const Tagged& manifest,
                                          const PrivateKey& key, const SignOptions& options);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kTagStart = "sha256-", kTagEnd = ".sig";
 
-// What an image needs to pass for one; the digests are those of the layers, which are not
+// What makes it a valid image config; the digests are those of the layers, which are not
 // compressed.
 std::string SignatureConfig(const std::vector<BlobRecord>& layers) {
   Json digests = Json::array();

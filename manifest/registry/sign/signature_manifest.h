@@ -1,5 +1,5 @@
-// The manifest that holds the signatures of another manifest, under a tag that is made of its
-// digest, as `cosign sign --key` keeps them
+// The manifest that holds the signatures of another manifest, under a tag made from its digest, as
+// `cosign sign --key` stores them
 // (https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md).
 #pragma once
 
@@ -15,20 +15,20 @@ namespace moepack::registry {
 
 inline constexpr const char* kSignatureKey = "dev.cosignproject.cosign/signature";
 inline constexpr uint64_t kMaxPayload = 64u << 10;  // bytes of one payload
-inline constexpr size_t kMaxSignatures = 100;       // of one manifest
+inline constexpr size_t kMaxSignatures = 100;       // in one manifest
 
 // "sha256-<64 digits>.sig". REQUIRES: IsDigest(digest).
 std::string SignatureTag(const std::string& digest);
 bool IsSignatureTag(std::string_view tag);
 
-// One layer: a payload, and a signature of it.
+// One layer: a payload and a signature of it.
 struct StoredSignature {
   BlobRecord payload;
-  std::optional<std::string> signature;  // raw bytes; none where the text is no base64
+  std::optional<std::string> signature;  // raw bytes; no value if the text is not base64
 };
 
-// Parses the manifest of signatures; the text may be hostile. kCorrupt for one of more than
-// kMaxSignatures, else as ParseImageManifest.
+// Parses the manifest of signatures; the text may be hostile. kCorrupt for more than
+// kMaxSignatures, otherwise as in ParseImageManifest.
 Result<OciManifest> ParseSignatureManifest(const std::string& where, std::string_view text);
 // Its layers that are signatures; others are left out.
 std::vector<StoredSignature> SignaturesOf(const OciManifest& oci);
@@ -40,7 +40,7 @@ struct TextBlob {
 };
 TextBlob MakeBlob(const char* media_type, std::string text);
 
-// Adds a signature of the payload behind those that are there (null: none are). Layers and
+// Adds a signature of the payload after the existing ones (null: there are none). Layers and
 // annotations of others are kept. The config is made anew.
 struct SignatureBlobs {
   TextBlob payload, config, manifest;

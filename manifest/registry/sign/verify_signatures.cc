@@ -8,13 +8,13 @@
 namespace moepack::registry {
 namespace {
 
-// What became of one signature: good, or why it does not count.
+// The result for one signature: good, or why it does not count.
 struct Outcome {
   std::optional<GoodSignature> good;
   std::string reason;
 };
 
-// The store could not be asked, so that nobody knows what it holds.
+// The store could not be reached, so nobody knows what it holds.
 bool IsOutage(Code code) {
   return code == Code::kIo || code == Code::kUnavailable || code == Code::kInterrupted;
 }

@@ -1,4 +1,4 @@
-// Whether somebody whose key is known signed a manifest.
+// Checks whether a manifest was signed with a known key.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace moepack::registry {
 
-// A signature by one of the keys, over this manifest.
+// A signature of this manifest by one of the keys.
 struct GoodSignature {
   std::string key_name;  // its file
   std::string key_id;
   KeyType key_type = KeyType::kP256;
-  std::string identity;        // where the signer said that the manifest lives; not compared
-  std::string payload_digest;  // of the bytes that were signed
+  std::string identity;        // where the manifest is according to the signer; not compared
+  std::string payload_digest;  // of the signed bytes
 };
 
 struct SignatureReport {
@@ -29,16 +29,16 @@ struct SignatureReport {
   std::vector<GoodSignature> good;  // at least one
 };
 
-// The manifest of the signatures of `digest`; no value when there is none.
+// The manifest with the signatures of `digest`; no value if there is none.
 Result<std::optional<OciManifest>> FindSignatures(const Store& store, const std::string& digest);
 
-// What a signature of `oci` says is believed only after a key vouches for its bytes. Every
-// signature is looked at; one good one is enough. kMismatch, with what was found, when there is
-// none: also when the signatures are damaged or missing. kIo and kUnavailable where the store
-// cannot be read. REQUIRES: IsDigest(digest), and at least one key.
+// A signature in `oci` is only trusted after a key vouches for its bytes. Every signature is
+// checked; one good one is enough. kMismatch, with what was found, if there is none, also if the
+// signatures are damaged or missing. kIo and kUnavailable if the store cannot be read. REQUIRES:
+// IsDigest(digest), and at least one key.
 Result<SignatureReport> VerifySignatures(const Store& store, const std::string& digest,
                                          const std::vector<PublicKey>& keys);
-// The same for those who ask for nothing more: before the first blob is pulled.
+// The same for callers that need nothing more: before the first blob is pulled.
 Status RequireSignature(const Store& store, const std::string& digest,
                         const std::vector<PublicKey>& keys);
 

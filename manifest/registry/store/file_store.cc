@@ -42,7 +42,7 @@ Status FileStore::CheckBlob(const BlobRecord& blob) const {
                                    " bytes, found ", file->size())};
 }
 
-// The config was never a file; what was read already is not read again.
+// The config was never a file; what was already read is not read again.
 Result<std::string> FileStore::ReadBlob(const BlobRecord& blob, uint64_t limit) const {
   if (blob.digest == artifact_.oci.config.digest) return artifact_.config;
   if (blob.digest == parts_.files.distribution.digest) return parts_.text;

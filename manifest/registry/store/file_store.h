@@ -1,5 +1,5 @@
-// A distribution as plain files, on this machine, a Hub, a web server or S3: to read it as the
-// artifact that `publish` would make of it.
+// A distribution as plain files on this machine, a Hub, a web server or S3, read as the artifact
+// that `publish` would make from it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace moepack::registry {
 // It holds one manifest, that of the whole set, under kDefaultTag.
 class FileStore final : public Store {
  public:
-  // Reads distribution.json and README.md. kNotFound when the tree is no distribution.
+  // Reads distribution.json and README.md. kNotFound if the tree is not a distribution.
   static Result<FileStore> Open(SourceTreePtr tree);
 
   const std::string& name() const override { return tree_->name(); }

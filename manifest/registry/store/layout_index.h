@@ -12,7 +12,8 @@
 
 namespace moepack::registry {
 
-// Keeps what other tools wrote into it: unknown fields, annotations and entries stay as they are.
+// Preserves what other tools wrote into it: unknown fields, annotations and entries stay as they
+// are.
 class LayoutIndex {
  public:
   struct Entry {
@@ -21,22 +22,22 @@ class LayoutIndex {
   };
 
   LayoutIndex();  // without manifests
-  // The text may be hostile. kUnsupported for another media type, else kCorrupt.
+  // The text may be hostile. kUnsupported for another media type, otherwise kCorrupt.
   static Result<LayoutIndex> Parse(const std::string& where, std::string_view text);
   std::string Write() const;
 
   const std::vector<Entry>& entries() const { return entries_; }
-  // The manifest that has this tag; kNotFound with the tags that there are, kCorrupt when two
-  // manifests have it.
+  // The manifest with this tag; kNotFound with the existing tags, kCorrupt if two manifests have
+  // it.
   Result<BlobRecord> Find(const std::string& where, const std::string& tag) const;
-  // Null when nothing has the tag, or the digest.
+  // Null if nothing has the tag, or the digest.
   const Entry* FindTag(const std::string& tag) const;
   const Entry* FindDigest(const std::string& digest) const;
-  // Gives the tag to a manifest, and takes it from any other. `artifact_type` is that of the
-  // manifest, "" for none.
+  // Gives the tag to a manifest, and removes it from any other. `artifact_type` is that of the
+  // manifest; "" for none.
   void SetTag(const std::string& tag, const BlobRecord& blob,
               const std::string& artifact_type = kArtifactType);
-  // Removes every entry with this tag. A manifest that has no other is then not listed.
+  // Removes every entry with this tag. A manifest without another tag is then no longer listed.
   void RemoveTag(const std::string& tag);
 
  private:

@@ -39,7 +39,7 @@ Status CheckLayoutFile(const InsideDirectory& files, const std::string& director
   return CheckLayoutText(where, text);
 }
 
-// What a run leaves that is killed before the directory is a layout.
+// What a run leaves if it is killed before the directory is a layout.
 bool IsUnfinished(const InsideDirectory::Entry& entry) {
   return TemporaryOf(entry.name) == kLayoutFile && entry.kind == Kind::kFile;
 }
@@ -56,7 +56,7 @@ Status MakeLayout(const InsideDirectory& files, const std::string& directory) {
                "choose another directory"};
 }
 
-// Without a '/' at its end, which is no part of the name.
+// Without a trailing '/', which is not part of the name.
 fs::path WholeLayoutPath(const std::string& directory) {
   const fs::path path = fs::absolute(directory).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
@@ -68,7 +68,7 @@ Error Strange(Error error) {
   return error;
 }
 
-// Brings a blob of another machine; what came of it in an earlier run is not fetched again.
+// Fetches a blob from another machine; what an earlier run fetched of it is not fetched again.
 Status FetchInto(const SourceTree& from, const std::string& file, const BlobRecord& blob,
                  const InsideDirectory& ingest, const WritableStore::BytesRead& read) {
   SHARD_TRY(const ByteSourcePtr source, from.Open(file));
@@ -140,7 +140,7 @@ Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory) {
 Result<OciLayout> OciLayout::OpenLocked(const std::string& directory) {
   SHARD_TRY(OciLayout layout, Open(directory));
   SHARD_CHECK(layout.Lock());
-  SHARD_CHECK(layout.ReadIndex());  // what it is now that nobody changes it
+  SHARD_CHECK(layout.ReadIndex());  // its state now that nobody else changes it
   return layout;
 }
 
@@ -243,7 +243,7 @@ Result<bool> OciLayout::IsThere(const BlobRecord& blob, bool& mended, const Byte
   return false;
 }
 
-// `own_file`: its mode is not also that of a file of the user.
+// `own_file`: its mode may be changed, because it is not also a file of the user.
 Status OciLayout::Settle(const std::string& ingested, const BlobRecord& blob, bool own_file) const {
   if (own_file) {
     SHARD_TRY(const Descriptor fd, files_.OpenFile(ingested, O_RDONLY));
@@ -268,7 +268,7 @@ Result<Added> OciLayout::AddFile(const SourceTree& from, const std::string& file
     return added;
   }
   const Result<PlacedFile> placed = PlaceFile(from, file, ingest, name, link, read);
-  if (!placed) {  // a disk that is full is not left so
+  if (!placed) {  // a full disk is not left that way
     (void)ingest.Remove(name).has_value();
     return placed.error();
   }
@@ -294,7 +294,7 @@ Result<Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) 
   return added;
 }
 
-// All of them show at once: what would show the publication is listed first.
+// All of them appear at once: the tag that shows the publication is listed first.
 Status OciLayout::SetTags(const std::vector<NewTag>& tags) {
   LayoutIndex index = index_;
   for (const bool last : {true, false}) {

@@ -13,11 +13,11 @@
 
 namespace moepack::registry {
 
-// What every layout holds beside its blobs, wherever it lies.
+// What every layout has beside its blobs, wherever it is.
 inline constexpr const char* kLayoutFile = "oci-layout";
 inline constexpr const char* kIndexFile = "index.json";
 inline constexpr const char* kBlobFolder = "blobs/sha256";
-inline constexpr const char* kIngestFolder = "ingest";  // files on their way
+inline constexpr const char* kIngestFolder = "ingest";  // files in transit
 inline constexpr uint64_t kMaxLayoutFile = 4096;        // bytes
 inline constexpr uint64_t kMaxIndex = 16u << 20;        // bytes
 // kUnsupported unless the text of `oci-layout` names the version that this code reads.
@@ -26,20 +26,22 @@ Status CheckLayoutText(const std::string& where, std::string_view text);
 std::string LayoutBlobFile(const std::string& digest);
 // The tags of index.json in its order.
 std::vector<Tagged> TagsOf(const LayoutIndex& index);
-// Whether a file of kIngestFolder can be gone on with: "<digits>.part" and "<digits>.cells".
+// Whether a file of kIngestFolder can be resumed: "<digits>.part" and "<digits>.cells".
 bool IsPartial(const InsideDirectory::Entry& entry);
 
-// Nothing is followed through a link inside the directory.
+// No link inside the directory is followed.
 class OciLayout final : public WritableStore {
  public:
-  // For reading. kNotFound when the directory is no layout, kUnsupported for one of another
-  // version. What another tool wrote is welcome.
+  // For reading. kNotFound if the directory is not a layout, kUnsupported for one of another
+  // version. Layouts written by other tools are fine.
   static Result<OciLayout> Open(const std::string& directory);
-  // For writing: makes a layout where there is nothing or an empty directory, takes the lock until
-  // the object goes, and removes what a killed run left in `ingest`, but for what IsPartial. kIo
-  // when another process has the lock, kInvalidArgument for a directory that is something else.
+  // For writing: creates a layout if there is nothing or an empty directory, holds the lock until
+  // the object is destroyed, and removes what a killed run left in `ingest`, except what IsPartial
+  // accepts. kIo if another process has the lock, kInvalidArgument for a directory that is
+  // something else.
   static Result<OciLayout> OpenOrMake(const std::string& directory);
-  // For taking away from what is there: as Open, with the lock of OpenOrMake. Makes nothing else.
+  // For removing from an existing layout: like Open, with the lock of OpenOrMake. Creates nothing
+  // else.
   static Result<OciLayout> OpenLocked(const std::string& directory);
 
   const LayoutIndex& index() const { return index_; }
@@ -53,8 +55,8 @@ class OciLayout final : public WritableStore {
   Status CheckBlob(const BlobRecord& blob) const override;
   Result<std::string> ReadBlob(const BlobRecord& blob, uint64_t limit) const override;
 
-  // Copies get the mode 0444; a hard link has that of its file. One that is there is hashed, and
-  // replaced if it is damaged. REQUIRES: opened for writing, for all below.
+  // Copies get mode 0444; a hard link has that of its file. An existing blob is hashed, and
+  // replaced if it is damaged. REQUIRES, here and below: opened for writing.
   Result<Added> AddFile(const SourceTree& from, const std::string& file, const BlobRecord& blob,
                         manifest::LinkKind link, const BytesRead& read) override;
   Result<Added> AddText(const BlobRecord& blob, std::string_view text) override;
@@ -62,7 +64,7 @@ class OciLayout final : public WritableStore {
     return AddText(manifest, text);
   }
   Status SetTags(const std::vector<NewTag>& tags) override;
-  // Replaces index.json, after everything that was added is on the disk.
+  // Replaces index.json, after everything that was added is on disk.
   Status SetIndex(const LayoutIndex& index);
 
  private:
@@ -72,7 +74,7 @@ class OciLayout final : public WritableStore {
   Status ClearIngest();
   Result<std::string> ReadUnlisted(const std::string& digest, uint64_t limit) const;
   Error Damaged(const BlobRecord& blob, const std::string& what) const;
-  // Whether the blob is there with its promised bytes. `mended` says that it has others.
+  // Whether the blob exists with its promised bytes. `mended` is set if it has others.
   Result<bool> IsThere(const BlobRecord& blob, bool& mended, const BytesRead& read) const;
   Status Settle(const std::string& ingested, const BlobRecord& blob, bool own_file) const;
 

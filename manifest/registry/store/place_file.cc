@@ -9,7 +9,7 @@ namespace {
 
 using manifest::LinkKind;
 
-// Hashes what is read of a source from front to back, as a copy does.
+// Hashes what is read from a source from front to back, as a copy does.
 class HashedSource final : public ByteSource {
  public:
   explicit HashedSource(const ByteSource& source) : source_(source) {}

@@ -1,4 +1,4 @@
-// Gives a file's content a second name and hashes what came out.
+// Gives a file's content a second name and hashes the result.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct PlacedFile {
 };
 
 // Makes `name` in `to` with the content of `file`, as LinkFile does, and reads all of it once: a
-// copy is hashed while it is made, a link afterwards. `read` is told how many bytes each step took;
-// it may be empty. REQUIRES: `link` is not kSymlink, `from` is a tree of this machine, and `name`
-// does not exist and is directly in `to`.
+// copy is hashed while it is made, a link afterwards. `read` is called with the number of bytes of
+// each step; it may be empty. REQUIRES: `link` is not kSymlink, `from` is a tree on this machine,
+// and `name` does not exist and is directly in `to`.
 Result<PlacedFile> PlaceFile(const SourceTree& from, const std::string& file,
                              const InsideDirectory& to, const std::string& name,
                              manifest::LinkKind link,

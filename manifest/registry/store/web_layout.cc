@@ -38,7 +38,7 @@ Result<BlobRecord> WebLayout::FindTag(const std::string& tag) const {
 Result<std::string> WebLayout::ReadManifest(const BlobRecord& manifest) const {
   const LayoutIndex::Entry* entry = index_.FindDigest(manifest.digest);
   BlobRecord blob = entry == nullptr ? manifest : entry->blob;
-  if (blob.size == 0) {  // of a manifest that is not listed nobody promised a size
+  if (blob.size == 0) {  // nobody promised the size of a manifest that is not listed
     SHARD_TRY(const ByteSourcePtr source, tree_->Open(FileOf(blob)));
     blob.size = source->size();
   }

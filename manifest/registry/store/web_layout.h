@@ -1,4 +1,4 @@
-// An OCI image layout that a web server serves: index.json, and blobs by range.
+// An OCI image layout served by a web server: index.json, and blobs by range.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace moepack::registry {
 
 class WebLayout final : public Store {
  public:
-  // Reads `oci-layout` and `index.json` at the top of the tree, the second once. Errors as of
-  // OciLayout::Open.
+  // Reads `oci-layout` and `index.json` at the top of the tree, the latter once. Errors are those
+  // of OciLayout::Open.
   static Result<WebLayout> Open(SourceTreePtr tree);
 
   const std::string& name() const override { return tree_->name(); }
@@ -21,7 +21,7 @@ class WebLayout final : public Store {
   Result<std::vector<Tagged>> List() const override;
   const SourceTree& blobs() const override { return *tree_; }
   std::string FileOf(const BlobRecord& blob) const override;
-  // One request, which also brings the beginning of the blob.
+  // Makes one request, which also fetches the beginning of the blob.
   Status CheckBlob(const BlobRecord& blob) const override;
 
  private:

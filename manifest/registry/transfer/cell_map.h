@@ -1,4 +1,4 @@
-// Which cells of a file that is being fetched are on the disk.
+// Which cells of a file that is being fetched are on disk.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace moepack::registry {
 
-// A file has at most so many cells, so that what a server promises cannot ask for much memory.
+// A file has at most this many cells, so that a server's promise cannot claim much memory.
 inline constexpr uint64_t kMostCells = 1u << 22;
 
-// Cells have `cell_bytes` each, the last one what is left. Its text is the side file:
+// Each cell has `cell_bytes`, the last one the rest. The text form is the side file:
 // {"version":1,"sha256":"<64 digits>","size":<bytes>,"cell_bytes":<bytes>,"done":"0110..."}, one
 // digit for each cell.
 class CellMap {
  public:
-  // Nothing is done. REQUIRES: cell_bytes > 0, and no more than kMostCells cells.
+  // Nothing is done yet. REQUIRES: cell_bytes > 0, and at most kMostCells cells.
   CellMap(std::string sha256, uint64_t size, uint64_t cell_bytes);
 
   uint64_t size() const { return size_; }
@@ -30,8 +30,8 @@ class CellMap {
   uint64_t done_bytes() const;
 
   std::string Text() const;
-  // Takes over what the text says is done. kCorrupt, and nothing is taken over, unless it is a side
-  // file of the same digest, size and size of cells; `where` names it.
+  // Adopts what the text says is done. kCorrupt, and nothing is adopted, unless it is a side file
+  // with the same digest, size and cell size; `where` names it.
   Status Read(const std::string& where, std::string_view text);
 
  private:

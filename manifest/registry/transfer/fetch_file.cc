@@ -16,7 +16,7 @@ namespace moepack::registry {
 namespace {
 
 constexpr int kMostAttempts = 2;  // after wrong bytes
-// How often the file is begun anew because another process took it away.
+// How often the file is restarted because another process took it away.
 constexpr int kMostTakenAway = 3;
 constexpr size_t kCellBuffer = 1u << 20;
 
@@ -24,7 +24,7 @@ bool IsHexDigest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-// One of other cells, or of another number of them, tells nothing here.
+// A map with other cells, or another number of them, is of no use here.
 bool HasUsableMap(const Promise& promise, const CellMap& cells) {
   return promise.cells.bytes == cells.cell_bytes() && promise.cells.sha256.size() == cells.count();
 }
@@ -47,7 +47,7 @@ Status CheckPromise(const ByteSource& from, const Promise& promise, const FetchO
                "the copy on the server is damaged: publish it again"};
 }
 
-// One life of the partial file.
+// One lifetime of the partial file.
 class Fetching {
  public:
   Fetching(const ByteSource& from, const Promise& promise, const FetchOptions& options,
@@ -76,9 +76,9 @@ class Fetching {
     return report_;
   }
 
-  // Something else renamed or removed the file, so that an error says nothing about the source.
+  // Another process renamed or removed the file, so an error says nothing about the source.
   bool TakenAway() const { return !discarded_ && !part_.IsOurs(); }
-  // What this process, or one that begins anew meanwhile, has left beside the whole file.
+  // Removes what this process, or one that restarted meanwhile, has left beside the complete file.
   Status RemoveRest() { return part_.Discard(); }
 
  private:
@@ -92,8 +92,8 @@ class Fetching {
             "the copy on the server is damaged: publish it again"};
   }
 
-  // With a chunk map only what differs from it is fetched again. When nothing does, the map and
-  // the digest contradict each other, and the map is the one to doubt.
+  // With a chunk map only what differs from it is fetched again. If nothing does, the map and the
+  // digest contradict each other, and the map is assumed to be wrong.
   Status ForgetDamaged(const std::string& found) {
     SHARD_TRY(std::vector<uint64_t> cells, DamagedCells());
     const uint64_t count = part_.cells().count();
@@ -134,7 +134,7 @@ class Fetching {
   bool discarded_ = false;
 };
 
-// Whether `name` is there with the promised bytes.
+// Whether `name` exists with the promised bytes.
 bool IsBrought(const InsideDirectory& directory, const std::string& name, const Promise& promise) {
   const auto file = LocalTree(directory.path()).Open(name);
   if (!file || (*file)->size() != promise.size) return false;

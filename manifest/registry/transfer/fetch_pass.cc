@@ -18,8 +18,8 @@ namespace {
 constexpr uint64_t kHashStep = 8u << 20;    // bytes of one turn
 constexpr size_t kHashBuffer = 256u << 10;  // stays in the cache between reading and hashing
 
-// Threads take whatever there is to do: a piece to fetch, a stretch to hash, cells to keep. Of the
-// last two only one thread each does them at a time. So any number of threads gets through.
+// Threads take whatever there is to do: a piece to fetch, a stretch to hash, cells to keep. The
+// last two are each done by only one thread at a time. So it works with any number of threads.
 class Pass {
  public:
   Pass(const ByteSource& from, PartFile& part, PieceBuffers& buffers, const PassOptions& options)
@@ -44,7 +44,7 @@ class Pass {
     RunOnThreads(
         threads, [&] { Work(); }, [&] { Stop(); });
     if (!error_) return PassOutcome{sha256_.Finish(), fetched_};
-    // The first error is the one to tell; cells that cannot be kept come again.
+    // The first error is the one to report; cells that cannot be kept will be fetched again.
     if (!complete_.empty() && part_.IsOurs()) (void)part_.Keep(complete_).has_value();
     return *std::move(error_);
   }
@@ -79,7 +79,7 @@ class Pass {
     changed_.notify_all();
   }
 
-  // Waits for something to do; none when the pass is over.
+  // Waits for something to do; no value when the pass is over.
   std::optional<Job> Next() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -136,7 +136,7 @@ class Pass {
     return Ok();
   }
 
-  // A file of one cell is whole at the end or fetched again: nothing is noted of it.
+  // A file of one cell is complete at the end or fetched again, so nothing is noted for it.
   void Count(uint64_t cell, uint64_t bytes) {
     uint64_t& written = written_[cell];
     written += bytes;
@@ -145,7 +145,7 @@ class Pass {
     if (resumed_.size() > 1) complete_.push_back(cell);
   }
 
-  // Moves `ready_` over what has come and what was there.
+  // Moves `ready_` over what has arrived and what was already there.
   void Advance() {
     while (ready_ < size_) {
       const auto first = ahead_.begin();
@@ -198,17 +198,17 @@ class Pass {
   const PassOptions& options_;
   const uint64_t size_, cell_bytes_;
   const size_t connections_;
-  std::vector<bool> resumed_;  // cells that were there before
+  std::vector<bool> resumed_;  // cells that were already there
 
-  std::mutex mutex_;  // for everything below but what a job that is alone uses
+  std::mutex mutex_;  // guards everything below except what a job that runs alone uses
   std::condition_variable changed_;
   bool stopped_ = false, hashing_ = false, keeping_ = false;
   std::optional<Error> error_;
-  size_t fetching_ = 0, begun_ = 0;       // pieces on their way; cells begun and not kept
+  size_t fetching_ = 0, begun_ = 0;       // pieces in transit; cells begun and not kept
   uint64_t next_ = 0;                     // offset of the next piece to fetch
-  std::map<uint64_t, uint64_t> ahead_;    // begin and end of pieces behind a gap
-  std::map<uint64_t, uint64_t> written_;  // bytes of cells that are not whole
-  std::vector<uint64_t> complete_;        // cells that are whole and not kept
+  std::map<uint64_t, uint64_t> ahead_;    // begin and end of pieces after a gap
+  std::map<uint64_t, uint64_t> written_;  // bytes of incomplete cells
+  std::vector<uint64_t> complete_;        // cells that are complete but not kept
   uint64_t ready_ = 0, hashed_ = 0;       // without a gap from the beginning
   uint64_t fetched_ = 0, there_, rehashed_ = 0;
   const uint64_t left_by_others_;

@@ -13,9 +13,9 @@
 namespace moepack::registry {
 namespace {
 
-constexpr uint64_t kSpareShare = 100;  // a hundredth, for what the file system needs itself
+constexpr uint64_t kSpareShare = 100;  // a hundredth, for what the file system itself needs
 
-// Adds up what the files say, each of itself.
+// Adds up the progress that the files report individually.
 class SharedProgress {
  public:
   SharedProgress(ByteReport report, size_t files, uint64_t total)

@@ -1,4 +1,4 @@
-// Brings many files from other machines at once, in bounded memory.
+// Fetches many files from other machines at once, in bounded memory.
 #pragma once
 
 #include <cstddef>
@@ -14,30 +14,29 @@
 namespace moepack::registry {
 
 struct FetchItem {
-  // Asked when its turn comes, because opening is a request.
+  // Called when its turn comes, because opening is a request.
   std::function<Result<ByteSourcePtr>()> open;
   Promise promise;
   std::string name;  // in the directory, '/' between parts; each once
 };
 
 struct FetchPlanOptions {
-  // For each file; its callbacks are not used but for `warn`. Connections are those of all files
-  // together.
+  // For each file; of its callbacks only `warn` is used. Connections are for all files together.
   FetchOptions file;
-  size_t files = 4;  // at once
-  // Of all files together; may be empty. The total of `rehashed` grows as files begin.
+  size_t files = 4;  // concurrently
+  // For all files together; may be empty. The total of `rehashed` grows as files begin.
   ByteReport progress = {}, rehashed = {};
 };
 
-// Brings all files, as FetchFile does, the largest first. Before the first byte the disk must have
-// room for what is missing and a hundredth more (kIo). The first error stops the others; what came
-// stays as after FetchFile. Files that are there already are left out by the caller. The reports
-// have the order of the items.
+// Fetches all files, as FetchFile does, the largest first. Before the first byte the disk must have
+// room for what is missing plus one percent (kIo). The first error stops the others; fetched bytes
+// stay as after FetchFile. The caller omits files that already exist. The reports are in the order
+// of the items.
 Result<std::vector<FetchReport>> FetchFiles(const std::vector<FetchItem>& items,
                                             const InsideDirectory& directory,
                                             const FetchPlanOptions& options);
 
-// The check for room alone, for a dry run.
+// Only the check for room, for a dry run.
 Status CheckRoomFor(const std::vector<FetchItem>& items, const InsideDirectory& directory);
 
 }  // namespace moepack::registry

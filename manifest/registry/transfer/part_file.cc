@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kPartEnding = ".part";
 constexpr const char* kSideEnding = ".cells";
-constexpr uint64_t kSideFrame = 1024;     // bytes of a side file besides its cells
+constexpr uint64_t kSideFrame = 1024;     // bytes of a side file without its cells
 constexpr uint64_t kBytesPerBlock = 512;  // of st_blocks, stat(2)
 
 std::optional<struct stat> StatOf(int fd) {
@@ -50,7 +50,7 @@ Status PartFile::OpenPart() {
   const auto info = StatOf(fd_.get());
   if (!info) return IoError(path(), "open", errno);
   if (info->st_nlink <= 1) return Ok();
-  // A hard link: writing would change the file under its other name as well.
+  // A hard link: writing would also change the file under its other name.
   SHARD_CHECK(Discard());
   SHARD_TRY(fd_, directory_->OpenFile(part_, O_RDWR | O_CREAT | O_EXCL));
   return Ok();
@@ -76,8 +76,9 @@ Status PartFile::ReadCells(const std::function<void(const std::string&)>& warn) 
   return Ok();
 }
 
-// Takes the room at once, so that a full disk shows now and not at the end. posix_fallocate would
-// write every block where the file system has no such call; there the size alone is set.
+// Allocates all the room at once, so that a full disk is noticed now and not at the end. If the
+// file system does not support this call, posix_fallocate would write every block, so only the size
+// is set.
 Status PartFile::Allocate() {
   const auto info = StatOf(fd_.get());
   if (!info) return IoError(path(), "open", errno);
@@ -97,7 +98,7 @@ Status PartFile::Allocate() {
   return Ok();
 }
 
-// What was taken before the disk was full is given back; what an earlier run fetched stays.
+// What was allocated before the disk was full is given back; what an earlier run fetched stays.
 Status PartFile::NoRoom(uint64_t size_before) {
   if (ftruncate(fd_.get(), static_cast<off_t>(size_before)) != 0)
     return IoError(path(), "truncate", errno);
@@ -125,7 +126,7 @@ Error PartFile::Lost() const {
 Status PartFile::Write(uint64_t offset, std::span<const std::byte> bytes) const {
   if (!IsOurs()) return Lost();
   SHARD_CHECK(WriteAt(fd_.get(), path(), offset, bytes));
-  // Only a hint, so that the flush of a whole cell finds little to do.
+  // Only a hint, so that little is left for the flush of a complete cell.
   (void)sync_file_range(fd_.get(), static_cast<off64_t>(offset), static_cast<off64_t>(bytes.size()),
                         SYNC_FILE_RANGE_WRITE);
   return Ok();
@@ -152,7 +153,7 @@ Status PartFile::Publish() {
   SHARD_CHECK(FlushToDisk(fd_.get(), path()));
   if (!IsOurs()) return Lost();
   SHARD_CHECK(directory_->Move(part_, *directory_, name_, true));
-  if (!IsOurs(name_)) {  // swapped since the last look: nobody has checked what was renamed
+  if (!IsOurs(name_)) {  // swapped since the last check: nobody has verified what was renamed
     SHARD_CHECK(directory_->Remove(name_));
     return Lost();
   }

@@ -1,5 +1,5 @@
-// A file that is being fetched: `<name>.part`, and `<name>.cells` beside it, which says what of it
-// is on the disk.
+// A file that is being fetched: `<name>.part`, and beside it `<name>.cells`, which records how much
+// of it is on disk.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +16,34 @@
 
 namespace moepack::registry {
 
-// Takes no lock. Two processes that fetch the same file write the same bytes to the same places of
-// one file, and each hashes all of it before it publishes it. Move-only; borrows the directory.
+// Takes no lock. Two processes that fetch the same file write the same bytes at the same offsets of
+// one file, and each hashes all of it before publishing it. Move-only; borrows the directory.
 class PartFile {
  public:
-  // Goes on with what is there if its side file is of the same content, else begins anew (told to
-  // `warn`). All of its room is taken on the disk, where the file system can do that: kIo, with
-  // what is needed and free, if it does not fit. `name` is relative to the directory, whose missing
-  // folders are made. REQUIRES: as for CellMap.
+  // Resumes if the side file is for the same content, otherwise restarts (and calls `warn`). All of
+  // its room is allocated on disk if the file system can do that: kIo, with the needed and free
+  // space, if it does not fit. `name` is relative to the directory; missing folders are created.
+  // REQUIRES: as for CellMap.
   static Result<PartFile> Open(const InsideDirectory& directory, const std::string& name,
                                CellMap cells, const std::function<void(const std::string&)>& warn);
 
   const CellMap& cells() const { return cells_; }
   fs::path path() const { return directory_->path() / part_; }
 
-  // False once another process has renamed or removed the file. What is written then would change
-  // a file that somebody else has checked.
+  // False once another process has renamed or removed the file. Writing would then change a file
+  // that somebody else has verified.
   bool IsOurs() const { return IsOurs(part_); }
-  // Writes at an offset, from any thread. kIo when it is not ours.
+  // Writes at an offset, from any thread. kIo if the file is not ours.
   Status Write(uint64_t offset, std::span<const std::byte> bytes) const;
   Status Read(uint64_t offset, std::span<std::byte> out) const;
-  // Brings cells that were written whole to the disk, then notes them in the side file.
-  // REQUIRES: one thread at a time, here and below.
+  // Flushes cells that were written completely, then notes them in the side file. REQUIRES: one
+  // thread at a time, here and below.
   Status Keep(const std::vector<uint64_t>& cells);
-  // Takes cells back, which are then fetched again.
+  // Marks cells as missing again, so that they are refetched.
   Status Forget(const std::vector<uint64_t>& cells);
 
-  // Brings the file to the disk and gives it its name, in place of what was there. kIo when it is
-  // not ours any more.
+  // Flushes the file and gives it its name, replacing any existing file. kIo if it is no longer
+  // ours.
   Status Publish();
   // Removes both files.
   Status Discard();
@@ -56,7 +56,7 @@ class PartFile {
   Status ReadCells(const std::function<void(const std::string&)>& warn);
   Status Allocate();
   Status NoRoom(uint64_t size_before);
-  // A file of one cell has no side file: it is whole or not there.
+  // A file of one cell has no side file: it is either complete or missing.
   bool has_side_file() const { return cells_.count() > 1; }
 
   const InsideDirectory* directory_;
@@ -65,7 +65,7 @@ class PartFile {
   Descriptor fd_;
 };
 
-// Bytes that `<name>.part` takes on the disk; 0 without one.
+// The disk space that `<name>.part` takes; 0 if it does not exist.
 uint64_t AllocatedBytes(const InsideDirectory& directory, const std::string& name);
 
 }  // namespace moepack::registry

@@ -1,4 +1,4 @@
-// The memory of a download: as many buffers as there are requests at once.
+// The memory of a download: as many buffers as there are concurrent requests.
 #pragma once
 
 #include <condition_variable>
@@ -13,12 +13,12 @@
 
 namespace moepack::registry {
 
-// Shared by all files of a run and by all their threads. Who holds a buffer may ask a server.
+// Shared by all files of a run and by all their threads. The holder of a buffer may make a request.
 class PieceBuffers {
  public:
   PieceBuffers(size_t count, size_t bytes);
 
-  // A buffer until it goes; move-only. The PieceBuffers outlive it.
+  // Holds a buffer until it is destroyed; move-only. The PieceBuffers must outlive it.
   class Lease {
    public:
     Lease(PieceBuffers& owner, size_t index) : owner_(&owner), index_(index) {}
@@ -32,9 +32,9 @@ class PieceBuffers {
     size_t index_;
   };
 
-  // Waits for a free buffer. There is none any more after Stop.
+  // Waits for a free buffer. No value after Stop.
   std::optional<Lease> Take();
-  // Ends the run: whoever waits, or asks later, gets none.
+  // Ends the run: threads that wait, or ask later, get no value.
   void Stop();
   size_t count() const { return buffers_.size(); }
   size_t bytes() const { return bytes_; }  // of one
