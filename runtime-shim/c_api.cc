@@ -58,7 +58,7 @@ int StatusOf(Code code) {
   return MOEPACK_INTERNAL;
 }
 
-// Keeping the message may itself run out of memory; assigning "" does not.
+// Storing the message may itself run out of memory; assigning "" does not.
 int Fail(int status, const char* message) noexcept {
   try {
     last_error = message;
@@ -89,7 +89,7 @@ Error Missing(const char* what) {
   return {Code::kInvalidArgument, Cat(what, ": expected a pointer, found NULL")};
 }
 
-// Nothing may be behind a pointer of no elements.
+// A pointer to no elements may point nowhere.
 template <class T>
 Status CheckArray(const char* what, const T* values, size_t count) {
   if (values == nullptr && count > 0) return Missing(what);
@@ -157,7 +157,7 @@ Status Detokenize(const Node& node, std::span<const uint32_t> tokens, std::strin
   return Ok();
 }
 
-// Where a placement goes: a struct of the caller's size, and an array that may be empty.
+// Where a placement is written: a struct of the caller's size, and an array that may be empty.
 struct PlacementOutput {
   moepack_placement* placement;
   std::span<double> scores;

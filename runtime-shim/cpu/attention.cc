@@ -11,7 +11,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Keys that fit into the first-level cache while all heads use them.
+// How many keys fit in the first-level cache while all heads use them.
 constexpr uint32_t kKeysAtOnce = 32;
 
 }  // namespace

@@ -15,7 +15,7 @@ struct GroupInputs {
   std::span<const float> sinks;  // one per query head, or empty
   uint32_t token, key_head;
 };
-// Memory that is reused from call to call.
+// Memory that is reused across calls.
 struct AttentionScratch {
   std::vector<float> scores;
   std::vector<const float*> queries;
@@ -23,7 +23,7 @@ struct AttentionScratch {
 };
 
 // Writes the columns of the group's heads in the token's row of `out`. The result depends only on
-// the positions that the token sees, and on nothing else of the batch.
+// the positions that the token sees, not on the rest of the batch.
 void AttendGroup(const AttentionShape& shape, const GroupInputs& inputs, AttentionScratch& scratch);
 
 }  // namespace moepack::runtime

@@ -1,4 +1,4 @@
-// Integers that are unpacked in bytes, 32 columns at a time, for block_values-inl.h.
+// Integers unpacked into bytes, 32 columns at a time, for block_values-inl.h.
 #if defined(MOEPACK_CPU_BLOCK_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOEPACK_CPU_BLOCK_BYTES_INL_H_
 #undef MOEPACK_CPU_BLOCK_BYTES_INL_H_
@@ -31,7 +31,7 @@ HWY_INLINE void ForEachVector(DB, hn::Vec<DB> bytes, const Take& take) {
   }
 }
 
-// Run<kIndex> of types that make the integers of 32 columns in bytes.
+// Run<kIndex> for types that make the integers of 32 columns in bytes.
 template <class Values, size_t kIndex, size_t kFirst = 0>
 HWY_INLINE void RunOfBytes(const uint8_t* block, const typename Values::Scales& scales,
                            FloatVector (&values)[kGroup32 / kVectorLanes]) {
@@ -48,7 +48,7 @@ HWY_INLINE void RunOfBytes(const uint8_t* block, const typename Values::Scales& 
     RunOfBytes<Values, kIndex, kFirst + kMost>(block, scales, values);
 }
 
-// Moves bits within each byte by kTo - kFrom, and keeps those of `mask`.
+// Shifts bits within each byte by kTo - kFrom, and keeps those of `mask`.
 template <int kFrom, int kTo, class DB>
 HWY_INLINE hn::Vec<DB> MoveBits(DB d, hn::Vec<DB> bytes, uint8_t mask) {
   if constexpr (kFrom > kTo) {

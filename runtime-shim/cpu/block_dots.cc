@@ -17,12 +17,12 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
-// Weights are asked for this many bytes before they are read, at least: what arrives in the time
-// that memory needs to answer. The hardware does so too, but not across pages.
+// Weights are prefetched at least this many bytes before they are read: what arrives in the time
+// that memory needs to answer. The hardware prefetches, too, but not across pages.
 constexpr size_t kAhead = 6 << 10;
 constexpr size_t kCacheLine = 64;
-// Where they go, as __builtin_prefetch numbers caches. The first level has few misses at a time,
-// which is what types with many bytes wait for: 1.4 times as long with bf16 on Zen 4.
+// Where prefetched bytes go, numbered like caches in __builtin_prefetch. The first level allows few
+// outstanding misses, for which types with many bytes wait: 1.4 times as long with bf16 on Zen 4.
 constexpr int kFirstLevel = 3, kSecondLevel = 2;
 template <class Values>
 constexpr int kNearest = Values::kBytes >= 2 * Values::kValues ? kSecondLevel : kFirstLevel;

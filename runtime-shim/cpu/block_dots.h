@@ -1,5 +1,5 @@
 // Products of one token with weights in their blocks: the values go from registers into the sums,
-// without a decoded copy. For the types whose decoding would else take most of the time of a token.
+// without a decoded copy. For types whose decoding would otherwise take most of a token's time.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace moepack::runtime {
 
-// The types that have a kernel, as the code of one instruction set tells them apart.
+// The types that have a kernel, as the code of one instruction set distinguishes them.
 enum class BlockType : uint8_t { kOther, kF32, kF16, kBf16, kQ80, kQ4K, kQ5K, kQ6K };
 
 struct BlockProduct {

@@ -2,13 +2,13 @@
 // at a time (Highway includes this file once for each). A type of weights has
 //
 //   kValues, kBytes   of a block
-//   kRows             rows that are worth working on side by side: additions of one do not wait for
+//   kRows             rows that are worth processing side by side: additions of one do not wait for
 //                     each other, and few enough lines of the first-level cache are in use whose
 //                     addresses differ by a multiple of its ways' size
-//   Scales            what PrepareRows makes of each of the rows' blocks: floats, so that the
+//   Scales            what PrepareRows makes from each of the rows' blocks: floats, so that the
 //   values
 //                     need not wait for what the scales are unpacked from
-//   kRun              columns that Run<i> gives: [i * kRun, (i + 1) * kRun) of a block, with the
+//   kRun              columns that Run<i> yields: [i * kRun, (i + 1) * kRun) of a block, with the
 //                     bits of the type's decoder in quant/
 #if defined(MOEPACK_CPU_BLOCK_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOEPACK_CPU_BLOCK_VALUES_INL_H_
@@ -35,13 +35,13 @@ namespace quant_lanes = quant::HWY_NAMESPACE;
 
 constexpr size_t kVectorLanes = HWY_LANES(float);
 
-// The scales of kRows rows side by side, of as many blocks as are added up at once.
+// The scales of kRows rows side by side, for as many blocks as are added up at once.
 template <class Values, size_t kRows>
 using ScaleRows = typename Values::Scales[kRows][kColumnsAtOnce / Values::kValues];
 
 HWY_INLINE FloatVector SplatFloat(float value) { return hn::Set(FloatTag(), value); }
 
-// Types whose values are numbers of their own. A block is kRun of them.
+// Types whose values are individual numbers. A block is kRun of them.
 template <class Number, size_t kRowCount, class Convert>
 struct PlainValues {
   static constexpr size_t kValues = 64, kBytes = kValues * sizeof(Number), kRun = kValues;
@@ -89,8 +89,8 @@ struct Q80Values {
   static constexpr size_t kRun = kValues, kRows = 4;
   using Scales = float;
 
-  // Those of all rows are copied before the first are loaded as a vector, because a load waits
-  // until the stores of its parts are done.
+  // All rows are copied before the first is loaded as a vector, because a load waits until the
+  // stores of its parts are done.
   template <size_t kRowsNow>
   static HWY_INLINE void PrepareRows(const uint8_t* const (&blocks)[kRowsNow], size_t count,
                                      ScaleRows<Q80Values, kRowsNow>& scales) {

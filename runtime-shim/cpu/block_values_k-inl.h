@@ -121,7 +121,7 @@ struct Q6KValues {
   static HWY_INLINE FloatVector ValueOf(const Scales& scales, size_t group, FloatVector level) {
     return hn::Mul(SplatFloat(scales.scale[group]), level);
   }
-  // Nibbles lie as PackFourBits puts them, their upper bits as PackTwoBits does (k_bits.h).
+  // Nibbles are stored as PackFourBits puts them, their upper bits as PackTwoBits does (k_bits.h).
   template <size_t kIndex, class DB>
   static HWY_INLINE hn::Vec<hn::RebindToSigned<DB>> Levels(DB d, const uint8_t* block,
                                                            size_t first) {

@@ -20,9 +20,9 @@
 namespace moepack::runtime {
 namespace {
 
-// With less work than this, waking other threads takes longer than doing it on this one. Each is
-// some tens of microseconds: of multiplications in a product, and of values in an operation on rows
-// (with an exp in double at worst).
+// With less work than this, waking other threads takes longer than doing it on this one. Each
+// corresponds to some tens of microseconds: multiplications in a product, and values in an
+// operation on rows (at worst with an exp in double).
 constexpr uint64_t kProductsWorthThreads = 1 << 20;
 constexpr uint64_t kValuesWorthThreads = 1 << 15;
 // Decoding a weight takes about as long as this many multiplications.
@@ -36,8 +36,8 @@ uint32_t ThreadsFor(const ExecutorOptions& options) {
   return static_cast<uint32_t>(std::min(wanted, kMaxThreads));
 }
 
-// Each value is computed by one thread, in an order that is the same for any number of threads,
-// tiles and tokens (dots.h, attention.h). Operations on rows are those of the reference.
+// One thread computes each value, in an order that is the same for any number of threads, tiles and
+// tokens (dots.h, attention.h). Operations on rows are those of the reference.
 class CpuExecutor : public ReferenceExecutor {
  public:
   explicit CpuExecutor(uint32_t threads) : team_(threads) {}
@@ -127,7 +127,7 @@ class CpuExecutor : public ReferenceExecutor {
   ExpertMemory expert_memory_;
 };
 
-// Rounds inputs as llama.cpp's kernels do, for comparing with them.
+// Rounds inputs as llama.cpp's kernels do, for comparisons with them.
 class RoundingCpuExecutor final : public CpuExecutor {
  public:
   using CpuExecutor::CpuExecutor;

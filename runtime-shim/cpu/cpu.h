@@ -1,5 +1,5 @@
-// The executor on host memory. Weights are decoded tile by tile, and a team of threads that sleep
-// while they wait shares the work.
+// The executor on host memory. Weights are decoded tile by tile, and a team of threads, which sleep
+// while they wait, shares the work.
 #pragma once
 
 #include <memory>

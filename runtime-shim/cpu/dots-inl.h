@@ -1,5 +1,5 @@
 // Sums of products in the lanes of vectors, for one instruction set at a time (Highway includes
-// this file once for each): how they are added up is the same for all products.
+// this file once for each): they are added up in the same way for all products.
 #if defined(MOEPACK_CPU_DOTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOEPACK_CPU_DOTS_INL_H_
 #undef MOEPACK_CPU_DOTS_INL_H_
@@ -21,8 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using FloatTag = hn::ScalableTag<float>;
 using FloatVector = hn::Vec<FloatTag>;
 
-// Adds neighbouring lanes until each vector's sum is one lane: of two vectors into one, so that the
-// sums of all come out side by side. kLeft is the number of lanes that a sum still has.
+// Adds neighbouring lanes until each vector's sum is one lane: two vectors are combined into one,
+// so that all sums end up side by side. kLeft is the number of lanes that a sum still has.
 template <size_t kLeft, size_t kCount>
 HWY_INLINE void SumLanes(const FloatVector (&vectors)[kCount], float* sums) {
   const FloatTag d;

@@ -126,7 +126,7 @@ void MultiplyRowsLanes(const Product& product) {
   } while (columns.first < product.columns);
 }
 
-// Goes on with the sums in `lanes`, from zero with the first columns.
+// Continues the sums in `lanes`, starting from zero with the first columns.
 template <size_t kRows>
 HWY_INLINE void AddAlone(const AloneStep& step, size_t row) {
   const D d;

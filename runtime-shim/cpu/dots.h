@@ -15,9 +15,9 @@ struct FloatRows {
 };
 
 // y[t][r] = sum over c of weights[r][c] * x[t][c]. Each sum adds the columns in one order, whatever
-// rows and tokens are around it: of kColumnsAtOnce columns lane i adds columns i, i + lanes and so
-// on, then neighbouring lanes are added up, then the columns that fill no vector; these sums are
-// added one after the other. So batches and tiles of any size give the same bits.
+// rows and tokens are around it: for kColumnsAtOnce columns lane i adds columns i, i + lanes and so
+// on, then neighbouring lanes are added up, then the columns that do not fill a vector; these sums
+// are added one after another. So batches and tiles of any size give the same bits.
 struct Product {
   FloatRows weights;
   uint32_t columns = 0;
@@ -26,9 +26,9 @@ struct Product {
 };
 void MultiplyRows(const Product& product);
 
-// The same for one token whose weights come a few columns at a time, in ascending order, so that
-// they need not leave the first-level cache: up to kRowsAlone rows and any multiple of 64 columns,
-// but for the last. The bits are those of MultiplyRows.
+// The same for one token whose weights arrive a few columns at a time, in ascending order, so that
+// they need not leave the first-level cache: up to kRowsAlone rows, and any multiple of 64 columns
+// except for the last. The bits are those of MultiplyRows.
 constexpr uint32_t kRowsAlone = 8;
 class DotsAlone {
  public:
@@ -43,11 +43,11 @@ class DotsAlone {
   float* y_;
 };
 
-// Columns whose sums stay in registers: a row of most models. The rows of a few tokens fit into the
+// Columns whose sums stay in registers: a row of most models. The rows of a few tokens fit in the
 // first-level cache beside a row of weights.
 constexpr uint32_t kColumnsAtOnce = 2048;
 
-// Returns the instructions that MultiplyRows uses on this machine, such as "AVX2".
+// Returns the instruction set that MultiplyRows uses on this machine, such as "AVX2".
 const char* DotInstructions();
 
 }  // namespace moepack::runtime

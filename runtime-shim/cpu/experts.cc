@@ -54,7 +54,7 @@ class ExpertMix {
   }
 
  private:
-  // What a thread has for itself.
+  // What each thread has for itself.
   struct Own {
     TileMemory tile, up;
     std::vector<float> bias;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kSuperBlock = 256;
 
-// Rounds to q8_K: integers of eight bits and an F32 scale with which the value of largest magnitude
+// Rounds to q8_K: integers of eight bits, and an F32 scale such that the value of largest magnitude
 // becomes -127 (quantize_row_q8_K_ref in ggml).
 void RoundSuperBlock(std::span<float> block) {
   float largest = 0;

@@ -37,7 +37,7 @@ HWY_INLINE void StorePart(V vector, size_t count, float* to) {
   std::copy_n(lanes, count, to);
 }
 
-// Calls `whole(i)` for each vector's first value, then `part(i, count)` for what is left.
+// Calls `whole(i)` for each vector's first value, then `part(i, count)` for the rest.
 template <class Whole, class Part>
 HWY_INLINE void ForEachVector(size_t size, const Whole& whole, const Part& part) {
   const size_t lanes = hn::Lanes(D());
@@ -46,8 +46,8 @@ HWY_INLINE void ForEachVector(size_t size, const Whole& whole, const Part& part)
   if (i < size) part(i, size - i);
 }
 
-// Highway's Exp turns NaN into 0, and is wrong where the result is no finite float: there the
-// largest power is as good, since it is only divided by.
+// Highway's Exp turns NaN into 0, and is wrong if the result is not a finite float: the largest
+// power is then as good, because it is only a divisor.
 HWY_INLINE V ExpOf(V x) {
   const V most = Splat(88);
   const V power = hn::Exp(D(), hn::Min(x, most));
@@ -73,7 +73,7 @@ struct GeluAct {
   }
 };
 
-// Comparisons with NaN are false, and leave it.
+// Comparisons with NaN are false and leave it unchanged.
 struct ClampedSiluAct {
   V operator()(V gate, V up) const {
     const V high = Splat(7), low = Splat(-7);
@@ -136,7 +136,7 @@ void ActivateLanes(Activation activation, std::span<float> gate, std::span<const
   }
 }
 
-// Two sums side by side: one would wait for the latency of each addition.
+// Two sums side by side: a single one would wait for the latency of each addition.
 HWY_INLINE float SumOfSquares(std::span<const float> x) {
   const D d;
   V even = hn::Zero(d), odd = hn::Zero(d);

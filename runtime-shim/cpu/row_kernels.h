@@ -1,5 +1,5 @@
 // Operations on single rows with this machine's vectors, in F32. Each value depends only on the
-// row, not on where the row lies.
+// row, not on where the row is.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ namespace moepack::runtime {
 void ActivateFast(Activation activation, std::span<float> gate, std::span<const float> up);
 // y = x / sqrt(mean(x^2) + eps) * weight + bias; y may be x.
 void NormFast(std::span<const float> x, const NormVectors& norm, std::span<float> y);
-// Replaces scores by the softmax of `scale` times them, in which `sink` takes part as one more.
+// Replaces scores by the softmax of `scale` times them, in which `sink` takes part as one more
+// score.
 void SoftmaxFast(std::span<float> scores, float scale, float sink);
 // x += factor * y
 void AddFast(std::span<float> x, std::span<const float> y, float factor);

@@ -1,6 +1,6 @@
 // The threads of a CPU executor. They sleep while they have no work. OpenMP's threads spin by
-// default while they wait and take the processor from other programs, and a library cannot change
-// that, since the policy is read from the environment before the library is loaded.
+// default while they wait, which takes the processor from other programs, and a library cannot
+// change that, because the policy is read from the environment before the library is loaded.
 #pragma once
 
 #include <atomic>
@@ -31,8 +31,8 @@ class SharedItems {
 
 class ThreadTeam {
  public:
-  // `threads` includes the one that calls Run, and is at least 1. They start with the first work
-  // that is shared. If the system does not allow that many, there are fewer.
+  // `threads` includes the one that calls Run, and is at least 1. They start with the first shared
+  // work. If the system does not allow that many, there are fewer.
   explicit ThreadTeam(uint32_t threads) : threads_(threads) {}
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -41,7 +41,7 @@ class ThreadTeam {
   uint32_t threads() const { return threads_; }
 
   // Calls `work` on this thread and on others, at most once on each, and returns when all items are
-  // done. A thread that has not woken by then is not waited for. Throws the first exception of
+  // done, without waiting for threads that have not woken by then. Throws the first exception of
   // `work`. Only one call may run at a time.
   using Work = std::function<void(SharedItems& items)>;
   void Run(uint64_t items, const Work& work);
@@ -61,7 +61,7 @@ class ThreadTeam {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   Job* job_ = nullptr;    // the job that threads may join
-  uint64_t jobs_ = 0;     // how many there were
+  uint64_t jobs_ = 0;     // how many there have been
   uint32_t working_ = 0;  // threads that have joined the job and not finished
   bool stopping_ = false;
   // declared last, because the threads use the other members until they end

@@ -12,18 +12,18 @@ namespace moepack::runtime {
 namespace {
 
 constexpr size_t kCacheLine = 64;
-// Decoded tiles that fit into a thread's second-level cache beside the rows that they are
-// multiplied with.
+// Decoded tiles of this size fit in a thread's second-level cache beside the rows that they are
+// multiplied by.
 constexpr uint32_t kTileValues = 1 << 16;
-// With one row weights are read as often as it: kRowsAlone rows of these columns, and the row, fit
-// into the first-level cache. A multiple of all blocks, and a part of kColumnsAtOnce.
+// With a single row, weights are read as often as the row: kRowsAlone rows of these columns, plus
+// the row, fit in the first-level cache. A multiple of all blocks, and a part of kColumnsAtOnce.
 constexpr uint32_t kColumnsAlone = 512;
 
 uint32_t TileRows(uint32_t columns) {
   return std::clamp(kTileValues / std::max(1u, columns) / 4 * 4, 4u, 128u);
 }
 
-// The weights themselves where they are floats; else null.
+// The weights themselves if they are floats; otherwise null.
 const float* FloatsIn(const Matrix& weights, std::span<const std::byte> blocks) {
   static const quant::Format* const f32 = quant::FindFormat("f32");
   const bool aligned = reinterpret_cast<uintptr_t>(blocks.data()) % alignof(float) == 0;
@@ -38,7 +38,7 @@ const float* Decode(const Matrix& weights, const RowRange& range, TileMemory& me
   return floats.data();
 }
 
-// Asks for memory that is read soon. The hardware does so too, but not across pages.
+// Prefetches memory that will be read soon. The hardware prefetches, too, but not across pages.
 void Prefetch(const std::byte* from, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(from + at);
 }

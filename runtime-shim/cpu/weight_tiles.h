@@ -10,7 +10,7 @@
 
 namespace moepack::runtime {
 
-// Decoded weights of one thread, on whole cache lines; grows as needed.
+// Decoded weights of one thread, aligned to whole cache lines; grows as needed.
 class TileMemory {
  public:
   std::span<float> Get(size_t values);

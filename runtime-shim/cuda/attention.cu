@@ -1,6 +1,6 @@
-// Attention with a running softmax: a block of threads has one head of one token and goes over the
-// positions it sees, kPositions at a time. First a warp takes the product of the query with each
-// key, then a thread sums its columns of the values.
+// Attention with a running softmax: a block of threads handles one head of one token and iterates
+// over the positions it sees, kPositions at a time. First a warp computes the product of the query
+// with each key, then a thread sums its columns of the values.
 #include "runtime-shim/cuda/device.h"
 #include "runtime-shim/cuda/launch.h"
 #include "runtime-shim/cuda/operations.h"

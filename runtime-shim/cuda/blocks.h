@@ -1,14 +1,14 @@
 // Decoders of blocks, one type each, for one thread at a time. A block (layouts: quant/<type>.h) is
-// cut into `kParts` parts of 4 to 16 bytes of integers, one for a thread; the values of a part lie
-// in `kGroups` runs of `kGroupValues` neighbours. Parts are ordered so that those of the first 128
-// values of a block come first.
+// cut into `kParts` parts of 4 to 16 bytes of integers, one for each thread; the values of a part
+// are in `kGroups` runs of `kGroupValues` neighbours. Parts are ordered so that those of the first
+// 128 values of a block come first.
 //
 //   Part Load(block, part)               loads and nothing more, so that loads can run ahead
 //   First(part, group)                   index in the block of the group's first value
 //   Decode(Part, part, group) -> Group   value[i] = (q[i] - kBase) * scale + offset
 //
-// kScaled: whether scale is not always 1; kOffset: whether offset is not always 0.
-// kAlign: what addresses of blocks must be a multiple of.
+// kScaled: whether scale is not always 1; kOffset: whether offset is not always 0. kAlign:
+// addresses of blocks must be a multiple of it.
 #pragma once
 
 #include "runtime-shim/cuda/device.h"
@@ -29,7 +29,7 @@ struct Group {
   }
 };
 
-// Types of one value per block: kCount values at a time, or one by one where rows are not aligned
+// Types with one value per block: kCount values at a time, or one by one if rows are not aligned
 // for more.
 enum class Plain { kF32, kF16, kBf16, kF8E4M3, kF8E5M2 };
 
@@ -89,7 +89,7 @@ struct PlainBlock {
   }
 };
 
-// Sixteen codes of one byte, looked up four at a time.
+// Sixteen one-byte codes, looked up four at a time.
 struct CodeTable {
   uint32_t words[4];
 

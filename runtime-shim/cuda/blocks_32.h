@@ -1,4 +1,4 @@
-// Decoders of the types with 32 values to a block. Two threads share a block of four or five bits:
+// Decoders of the types with 32 values per block. Two threads share a block of four or five bits:
 // part p has bytes 8p ... 8p + 7, whose low halves are values 8p + i and whose high halves are
 // values 16 + 8p + i.
 #pragma once

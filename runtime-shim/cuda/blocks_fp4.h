@@ -1,4 +1,4 @@
-// Decoders of mxfp4 and nvfp4: four bits for a value, 32 or 64 values to a block.
+// Decoders of mxfp4 and nvfp4: four bits per value, 32 or 64 values per block.
 #pragma once
 
 #include "runtime-shim/cuda/blocks.h"
@@ -39,7 +39,7 @@ struct Mxfp4 {
   }
 };
 
-// Part p is group p of 16 values, its low halves the first eight.
+// Part p is group p of 16 values; its low halves are the first eight.
 struct Nvfp4 {
   static constexpr int kValues = 64, kParts = 4, kGroups = 2, kGroupValues = 8;
   static constexpr uint32_t kBytes = 36, kAlign = 4;

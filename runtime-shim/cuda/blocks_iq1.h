@@ -7,7 +7,7 @@
 namespace moepack::runtime::cuda {
 
 // Eight times the values, as integers: -7 1 9, or -9 -1 7 of a point that is moved down. They are
-// too small beside a base to take it off the sums.
+// too small compared to a base for subtracting it from the sums.
 MOEPACK_DEVICE Group<8> Iq1Group(uint32_t point, bool down, float scale) {
   const uint32_t values = down ? 0x00170f07 : 0x00191109;  // plus 16
   Group<8> group;
@@ -58,7 +58,7 @@ struct Iq1M : PartsOf32 {
   MOEPACK_READS_POINTS static Group<8> Decode(const Part& part, int index, int run) {
     const uint32_t half_byte = part.upper >> 4 * run;
     const uint32_t number = (part.numbers[0] >> 8 * run & 0xff) | (half_byte & 7) << 8;
-    // A part has half of a word of 16 bits with four scales; d has four bits of each such word.
+    // A part has half of a 16-bit word with four scales; d has four bits of each such word.
     const uint32_t word = (index < 4 ? part.scales[0] : part.scales[1]) >> 16 * (index / 2 % 2);
     const uint32_t level = word >> (6 * (index % 2) + 3 * (run / 2)) & 7;
     const uint32_t d = (part.scales[0] >> 12 & 0xf) | (part.scales[0] >> 24 & 0xf0) |

@@ -15,7 +15,7 @@ MOEPACK_DEVICE Group<8> Iq2Group(uint32_t point, uint32_t signs, float scale) {
   return group;
 }
 
-// Group g has the scale of the half-byte g / 2.
+// Group g has the scale in half-byte g / 2.
 MOEPACK_DEVICE float Iq2Scale(uint32_t d, uint32_t half_bytes, int group) {
   const uint32_t level = half_bytes >> group / 2 * 4 & 15;
   return FloatOfHalf(d) * (0.5f + static_cast<float>(level)) * 0.25f;

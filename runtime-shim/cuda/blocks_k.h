@@ -1,4 +1,4 @@
-// Decoders of q4_K, q5_K, q6_K and iq4_xs: 256 values to a block, eight parts of 16 bytes of
+// Decoders of q4_K, q5_K, q6_K and iq4_xs: 256 values per block, eight parts of 16 bytes of
 // half-bytes with 32 values each.
 #pragma once
 
@@ -10,7 +10,7 @@ struct ScaleAndOffset {
   float scale, offset;
 };
 
-// The scale of group 0 ... 7 and its minimum with a minus (quant/search/k_pairs.h). `pairs` are the
+// The scale of group 0 ... 7 and its minimum, negated (quant/search/k_pairs.h). `pairs` are the
 // first 16 bytes of a block.
 MOEPACK_DEVICE ScaleAndOffset PairOf(const uint32_t (&pairs)[4], int group) {
   const int shift = 8 * (group & 3);
@@ -21,8 +21,8 @@ MOEPACK_DEVICE ScaleAndOffset PairOf(const uint32_t (&pairs)[4], int group) {
           -(FloatOfHalf(pairs[0] >> 16) * static_cast<float>(min))};
 }
 
-// q4_K and q5_K. Part p: bytes 16 * (p % 2) ... of the run of 64 values p / 2; its first group are
-// the low halves, the second, 32 values on, the high ones.
+// q4_K and q5_K. Part p: bytes 16 * (p % 2) ... of the run of 64 values p / 2; its first group is
+// the low halves, its second, 32 values further on, the high halves.
 template <bool kWithFifth>
 struct Pairs256 {
   static constexpr int kValues = 256, kParts = 8, kGroups = 2, kGroupValues = 16;
@@ -62,8 +62,8 @@ struct Pairs256 {
 using Q4K = Pairs256<false>;
 using Q5K = Pairs256<true>;
 
-// Part p: bytes 16 * (p % 4) ... of the run of 128 values p / 4; its first group are the low
-// halves, the second, 64 values on, the high ones.
+// Part p: bytes 16 * (p % 4) ... of the run of 128 values p / 4; its first group is the low halves,
+// its second, 64 values further on, the high halves.
 struct Q6K {
   static constexpr int kValues = 256, kParts = 8, kGroups = 2, kGroupValues = 16;
   static constexpr uint32_t kBytes = 210, kAlign = 2;
@@ -99,8 +99,8 @@ struct Q6K {
   }
 };
 
-// Part p: the run of 32 values p; its first group are the low halves, the second, 16 values on, the
-// high ones.
+// Part p: the run of 32 values p; its first group is the low halves, its second, 16 values further
+// on, the high halves.
 struct Iq4Xs {
   static constexpr int kValues = 256, kParts = 8, kGroups = 2, kGroupValues = 16;
   static constexpr uint32_t kBytes = 136, kAlign = 8;

@@ -1,5 +1,6 @@
-// Decoders of q2_K and q3_K: 256 values to a block, four parts with 64 values each. Part p has 16
-// bytes of the run of 128 values p / 2; its four groups, 32 values apart, are their pairs of bits.
+// Decoders of q2_K and q3_K: 256 values per block, four parts with 64 values each. Part p has 16
+// bytes of the run of 128 values p / 2; its four groups, 32 values apart, are the pairs of bits of
+// those bytes.
 #pragma once
 
 #include "runtime-shim/cuda/blocks.h"
@@ -36,7 +37,8 @@ struct Q2K {
     group.offset = -(FloatOfHalf(part.d[0] >> 16) * static_cast<float>(byte >> 4));
     MOEPACK_UNROLL
     for (int i = 0; i < 4; ++i) LiftBytes(part.q[i] >> 2 * pair & 0x03030303, group.q, 4 * i);
-    // Beside 0 ... 3 the base is so large that taking it off the sums would cost five bits of them.
+    // Compared to 0 ... 3 the base is so large that subtracting it from the sums would cost five
+    // bits of precision.
     MOEPACK_UNROLL
     for (float& q : group.q) q -= kLift;
     return group;

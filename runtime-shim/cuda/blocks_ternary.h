@@ -1,5 +1,5 @@
-// Decoders of tq1_0 and tq2_0: -1, 0 and 1 times one scale. Most values are 0: taking a base off
-// the sums would leave rounding errors in their place.
+// Decoders of tq1_0 and tq2_0: -1, 0 and 1 times one scale. Most values are 0: subtracting a base
+// from the sums would leave rounding errors in their place.
 #pragma once
 
 #include "runtime-shim/cuda/blocks_k23.h"
@@ -14,7 +14,7 @@ MOEPACK_DEVICE void LiftTrits(uint32_t word, float (&q)[kCount], int first) {
   for (int i = 0; i < 4; ++i) q[first + i] -= kLift + 1;
 }
 
-// Part p are values 32p ... 32p + 31 and group g of it four of them: one digit of four bytes.
+// Part p is values 32p ... 32p + 31, and group g of it is four of them: one digit of four bytes.
 // Parts 0 ... 4 are the digits of bytes 0 ... 31; parts 5, 6 and the first half of part 7 those of
 // bytes 32 ... 47; its second half is four digits of bytes 48 ... 51.
 struct Tq10 {
@@ -57,8 +57,8 @@ struct Tq10 {
     if (part < 7) return static_cast<uint32_t>(part % 5 * 2 + group / 4);
     return static_cast<uint32_t>(group < 4 ? 4 : group - 4);
   }
-  // A digit is the carry of a multiplication by 3, once those before it are gone: bytes times 3 to
-  // the power of the place, two at a time in halves of a word.
+  // A digit is the carry of a multiplication by 3 once the digits before it are gone: bytes are
+  // multiplied by 3 to the power of the position, two at a time in halves of a word.
   MOEPACK_DEVICE static uint32_t DigitsOf(uint32_t bytes, uint32_t place) {
     const uint32_t power = PermuteBytes(0x1b090301, 0x51, place) & 0xff;
     const uint32_t even = (bytes & 0x00ff00ff) * power & 0x00ff00ff;

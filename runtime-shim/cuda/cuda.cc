@@ -8,7 +8,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Below this there is no code in the library (CMakeLists.txt: the lowest architecture).
+// Below this the library contains no code (CMakeLists.txt: the lowest architecture).
 constexpr int kLeastMajor = 7, kLeastMinor = 5;
 
 bool IsTooOld(const cudaDeviceProp& properties) {

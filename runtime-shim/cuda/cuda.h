@@ -1,5 +1,5 @@
-// The executor on NVIDIA GPUs. Its library is built where nvcc was found when configuring;
-// elsewhere cuda_missing.cc stands for it.
+// The executor on NVIDIA GPUs. Its library is built if nvcc was found when configuring; otherwise
+// cuda_missing.cc replaces it.
 #pragma once
 
 #include <memory>

@@ -28,7 +28,7 @@ const ProductKernels* FindIn(std::span<const ProductKernels> kernels, std::strin
   return nullptr;
 }
 
-// For rows that are as aligned as `weights`, or the least demanding ones.
+// The kernels for rows that are as aligned as `weights`, or the least demanding ones.
 const ProductKernels* FindProducts(const quant::Format& format, const Blocks& weights) {
   if (const auto* of_32 = FindIn(kProductsOf32, format.name)) return of_32;
   if (const auto* of_grids = FindIn(kProductsOfGrids, format.name)) return of_grids;
@@ -38,7 +38,7 @@ const ProductKernels* FindProducts(const quant::Format& format, const Blocks& we
   return FindIn(kSingleProducts, format.name);
 }
 
-// Calls work(list, first) for kListed rows at a time. What is not given is 0, or 1 for factors.
+// Calls work(list, first) for kListed rows at a time. Missing values are 0, or 1 for factors.
 template <class Work>
 void ForEachList(std::span<const uint32_t> rows, std::span<const float> factors, const Work& work) {
   const size_t total = std::max(rows.size(), factors.size());
@@ -55,7 +55,8 @@ void ForEachList(std::span<const uint32_t> rows, std::span<const float> factors,
 
 }  // namespace
 
-// Bytes at an aligned address: where they are, or in a copy that lives as long as this.
+// Bytes at an aligned address: either where they are, or in a copy that lives as long as this
+// object.
 class CudaExecutor::Aligned {
  public:
   Aligned(CudaExecutor& executor, const uint8_t* data, uint64_t bytes, uint64_t alignment)

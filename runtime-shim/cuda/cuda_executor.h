@@ -1,4 +1,5 @@
-// Executor on one GPU: one stream, nothing waits for it but Read, Finish and the ring of Upload.
+// Executor on one GPU: it uses one stream, and only Read, Finish and the ring of Upload wait for
+// it.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@ namespace moepack::runtime::cuda {
 
 class CudaExecutor : public Executor {
  public:
-  // REQUIRES: there is a device of this number.
+  // REQUIRES: there is a device with this number.
   static Result<std::unique_ptr<Executor>> Open(int device);
   ~CudaExecutor() override;
 
@@ -50,17 +51,17 @@ class CudaExecutor : public Executor {
   explicit CudaExecutor(int device) : device_(device) {}
   Status Prepare();
 
-  // The first error stays; operations after it are left out.
+  // Keeps the first error; later operations are skipped.
   bool Ready();
   void Note(const char* operation, cudaError_t error);
-  // Errors that starting the operation's kernels gave.
+  // Notes errors from launching the operation's kernels.
   void NoteLaunch(const char* operation) { Note(operation, cudaGetLastError()); }
 
-  // Weights with the kernels that their alignment allows. Those that no kernel takes where they lie
-  // are copied to a place that does, until the end of `work`.
+  // Calls `work` with weights and the kernels that their alignment allows. Weights that no kernel
+  // accepts where they are stored are copied to a suitable place until `work` ends.
   template <class Work>
   void WithBlocks(const Matrix& weights, const Work& work);
-  // F32 vectors, the same way; null when there is none.
+  // F32 vectors, in the same way; null if there is none.
   template <class Work>
   void WithVectors(const Matrix& a, const Matrix& b, const Work& work);
 

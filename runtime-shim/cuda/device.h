@@ -1,5 +1,5 @@
-// What the decoders of blocks are written with: a few operations on words that compile for a GPU
-// and, bit for bit the same, for the host.
+// The operations that the decoders of blocks are written with: a few operations on words that
+// compile for a GPU and, giving the same bits, for the host.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@
 #else
 #define MOEPACK_DEVICE inline
 #endif
-// Arrays that are indexed by the counter of a loop stay in registers only if it is unrolled.
+// Arrays indexed by a loop counter only stay in registers if the loop is unrolled.
 #ifdef __CUDA_ARCH__
 #define MOEPACK_UNROLL _Pragma("unroll")
 #else
@@ -23,7 +23,7 @@
 
 namespace moepack::runtime::cuda {
 
-// Bytes that every buffer has after its end: loads of whole words may reach past a matrix.
+// How many bytes every buffer has after its end: loads of whole words may reach past a matrix.
 inline constexpr uint32_t kPadding = 16;
 
 MOEPACK_DEVICE float FloatOfBits(uint32_t bits) {
@@ -78,8 +78,8 @@ MOEPACK_DEVICE uint32_t LoadShort(const uint8_t* from) {
 }
 
 #ifdef __CUDA_ARCH__
-// `from` is a multiple of kAlign: wide loads, or for an odd address words around it that are
-// shifted into place, one more than asked for.
+// `from` is a multiple of kAlign: wide loads or, for an odd address, the surrounding words shifted
+// into place, one more than requested.
 template <uint32_t kAlign, int kCount>
 __device__ __forceinline__ void LoadWordsOnDevice(const uint8_t* from, uint32_t (&words)[kCount]) {
   if constexpr (kAlign % 16 == 0 && kCount % 4 == 0) {
@@ -122,13 +122,13 @@ MOEPACK_DEVICE void LoadWords(const uint8_t* from, uint32_t (&words)[kCount]) {
 
 // The bytes of a word as floats, without the slow conversion of integers.
 //
-// Byte k, which is below 128, as the upper bits of the mantissa of a float between 128 and 256:
-// byte + 128.
+// Puts byte k, which is below 128, in the upper mantissa bits of a float between 128 and 256: byte
+// + 128.
 inline constexpr float kLift = 128;
 MOEPACK_DEVICE float LiftedByte(uint32_t word, uint32_t k) {
   return FloatOfBits(PermuteBytes(word, 0x43000000, 0x7044 | k << 8));
 }
-// Byte k as the lowest bits of 2^23 + byte, less 2^23 + 128: byte - 128.
+// Puts byte k in the lowest bits of 2^23 + byte and subtracts 2^23 + 128: byte - 128.
 MOEPACK_DEVICE float CenteredByte(uint32_t word, uint32_t k) {
   return FloatOfBits(PermuteBytes(word, 0x4b000000, 0x7440 | k)) - 8388736.0f;
 }

@@ -1,5 +1,5 @@
-# Adds the language CUDA, or sets MOEPACK_CUDA_MISSING to the reason why this build is without.
-# Its kernels take minutes to compile: by default only a machine that can run them builds them.
+# Adds the language CUDA, or sets MOEPACK_CUDA_MISSING to the reason why this build lacks it. Its
+# kernels take minutes to compile: by default only a machine that can run them builds them.
 if(EXISTS /dev/nvidiactl)
   set(device_there ON)
 else()
@@ -21,7 +21,7 @@ if(NOT MOEPACK_NVCC OR NOT MOEPACK_GXX)
   return()
 endif()
 
-# Code for Turing, Ampere and Hopper; what is newer compiles the last for itself (cuda.cc,
+# Code for Turing, Ampere and Hopper; newer GPUs compile the last one themselves (cuda.cc,
 # kLeastMajor).
 set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90 CACHE STRING "of the CUDA executor")
 set(CMAKE_CUDA_HOST_COMPILER ${MOEPACK_GXX})

@@ -1,10 +1,10 @@
 // The code books of quant/grids/points.h where kernels can read them, made from the same lists, and
-// what their points stand for. For one file of kernels each, and for tests.
+// the values of their points. Each is for one file of kernels, and for tests.
 #pragma once
 
 #include "runtime-shim/cuda/blocks.h"
 
-// A list in the memory of the device, and a function that reads it; on the host both are ordinary.
+// A list in device memory, and a function that reads it; on the host both are ordinary.
 #ifdef __CUDACC__
 #define MOEPACK_POINTS static __device__ const uint16_t
 #define MOEPACK_READS_POINTS __device__ __forceinline__
@@ -38,28 +38,28 @@ MOEPACK_READS_POINTS uint32_t PointOf(const uint16_t* points, uint32_t number) {
   return LoadShort(reinterpret_cast<const uint8_t*>(points + number));
 }
 
-// Part p of all these types are values 32p ... 32p + 31, and group g of it eight of them.
+// For all these types part p is values 32p ... 32p + 31, and group g of it is eight of them.
 struct PartsOf32 {
   static constexpr int kValues = 256, kParts = 8, kGroups = 4, kGroupValues = 8;
   static constexpr bool kScaled = true, kOffset = false;
   MOEPACK_DEVICE static int First(int part, int group) { return 32 * part + 8 * group; }
 };
 
-// Bytes of `values` that are named by the four levels of two bits of a point from `first` on.
+// Bytes of `values` selected by four two-bit levels of a point, from `first` on.
 MOEPACK_DEVICE uint32_t BytesOfPairs(uint32_t point, int first, uint32_t values) {
   const uint32_t byte = point >> 2 * first & 0xff;
   const uint32_t halves = (byte | byte << 4) & 0x0f0f;
   return PermuteBytes(values, 0, (halves | halves << 2) & 0x3333);
 }
 
-// Bytes of `upper` and `lower` that are named by the four levels of three bits of a point.
+// Bytes of `upper` and `lower` selected by the four three-bit levels of a point.
 MOEPACK_DEVICE uint32_t BytesOfTriples(uint32_t point, uint32_t lower, uint32_t upper) {
   const uint32_t levels =
       (point & 7) | (point & 0x38) << 1 | (point & 0x1c0) << 2 | (point & 0xe00) << 3;
   return PermuteBytes(lower, upper, levels);
 }
 
-// Four bytes below 64 become 64 + byte, or where the bit of `signs` is 1, 64 - byte.
+// Four bytes below 64 become 64 + byte or, if the bit of `signs` is 1, 64 - byte.
 MOEPACK_DEVICE uint32_t SignedBytes(uint32_t bytes, uint32_t signs) {
   const uint32_t flips = SpreadBits(signs) * 127;
   return (bytes ^ flips) + 0x40404040 - flips;

@@ -1,5 +1,5 @@
 // How kernels are started and what their threads share. Tests compile the same kernels for the
-// host, with a <cuda_runtime.h> of their own that runs the threads of a block in turns.
+// host, with their own <cuda_runtime.h>, which runs the threads of a block in turn.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace moepack::runtime::cuda {
 
-inline constexpr int kThreads = 256;  // of a block, of every kernel
+inline constexpr int kThreads = 256;  // of a block, in every kernel
 inline constexpr int kLanes = 32;     // of a warp
 inline constexpr int kWarps = kThreads / kLanes;
 
@@ -41,7 +41,7 @@ __device__ inline float WarpMax(float value) {
   return value;
 }
 
-// Over the block, in every thread, of one value per warp. Every thread must call it.
+// The sum over the block, in every thread, of one value per warp. Every thread must call it.
 struct SumOfWarps {
   __device__ static float Join(float a, float b) { return a + b; }
 };
@@ -51,7 +51,7 @@ struct MaxOfWarps {
 
 template <class Kind>
 __device__ inline float OverWarps(float of_warp, float (&slots)[kWarps]) {
-  __syncthreads();  // slots may still be read from the last time
+  __syncthreads();  // slots may still be read from the previous call
   if (threadIdx.x % kLanes == 0) slots[threadIdx.x / kLanes] = of_warp;
   __syncthreads();
   float value = slots[0];

@@ -1,4 +1,4 @@
-// Memory of a GPU, and the way from host memory to it.
+// Memory of a GPU, and transfers to it from host memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,13 +18,13 @@ namespace moepack::runtime::cuda {
 
 // "cuda: <thing>: <what CUDA says>", kUnavailable.
 Error DeviceError(const std::string& thing, cudaError_t error);
-// The same as a Status, and CUDA's own memory of the error cleared.
+// The same as a Status; also clears the error that CUDA remembers.
 Status Checked(const std::string& thing, cudaError_t error);
 
 // Memory from cudaMalloc, kPadding bytes longer than bytes().
 class DeviceBuffer : public Buffer {
  public:
-  // kUnavailable, with the bytes that were asked for and that are free.
+  // kUnavailable, with the requested and the free bytes.
   static Result<std::unique_ptr<DeviceBuffer>> Make(int device, uint64_t bytes);
   ~DeviceBuffer() override;
   uint8_t* data() const { return data_; }
@@ -38,8 +38,8 @@ class DeviceBuffer : public Buffer {
 };
 
 // Copies host memory to the device in the order of a stream, through a ring of pinned memory: the
-// caller's memory is free when a copy returns, and nobody waits for the device until it is a whole
-// ring behind.
+// caller's memory may be reused when a copy returns, and nobody waits for the device until it is a
+// whole ring behind.
 class Upload {
  public:
   static Result<std::unique_ptr<Upload>> Make(cudaStream_t stream);
@@ -50,7 +50,7 @@ class Upload {
   static constexpr size_t kSlots = 4, kSlotBytes = 4 << 20;
   struct Slot {
     std::byte* memory = nullptr;
-    cudaEvent_t read = nullptr;  // the device has read what was in the slot
+    cudaEvent_t read = nullptr;  // the device has read the slot's contents
   };
 
   explicit Upload(cudaStream_t stream) : stream_(stream) {}

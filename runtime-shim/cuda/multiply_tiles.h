@@ -1,4 +1,4 @@
-// The product for many tokens: a block of threads makes 64 x 64 values of y. 64 rows of weights,
+// The product for many tokens: a block of threads computes 64 x 64 values of y. 64 rows of weights,
 // 128 columns at a time, are decoded into shared memory once and used for all its tokens.
 #pragma once
 
@@ -13,7 +13,7 @@ inline constexpr int kDepth = 128;  // columns of weights decoded at a time
 inline constexpr int kSlice = 16;   // columns of x loaded at a time
 inline constexpr int kTilePitch = kTile + 4;
 
-// Columns are rows of the tiles, so that four rows, or tokens, of a column are read as one.
+// Columns are rows of the tiles, so that four rows, or tokens, of a column are read at once.
 struct alignas(16) Tiles {
   float weights[kDepth][kTilePitch];
   float x[kSlice][kTilePitch];

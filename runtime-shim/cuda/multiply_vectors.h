@@ -1,5 +1,5 @@
-// The product for few tokens, which takes as long as reading the weights: a warp has kRows rows and
-// its lanes take their parts in turn.
+// The product for few tokens, which takes as long as reading the weights: a warp handles kRows
+// rows, and its lanes take their parts in turn.
 #pragma once
 
 #include "runtime-shim/cuda/staging.h"
@@ -14,7 +14,7 @@ __device__ __forceinline__ void AddPart(const typename Type::Part (&parts)[kRows
   for (int g = 0; g < Type::kGroups; ++g) {
     float x[kTokens][Type::kGroupValues];
     ReadStaged<Type, kTokens>(staged_step, g, x);
-    // sum of ((q - base) * scale + offset) * x, with the constants taken out.
+    // sum of ((q - base) * scale + offset) * x, with the constants factored out.
     float total[kTokens] = {};
     if constexpr (Type::kOffset || Type::kBase != 0) {
       MOEPACK_UNROLL
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads, kRows* kTokens == 1 ? 4 : 2)
   const uint32_t lane = threadIdx.x % kLanes;
   const uint32_t first_row = (blockIdx.x * kWarps + threadIdx.x / kLanes) * kRows;
 
-  // Rows past the end repeat the last; their sums are not stored.
+  // Rows past the end repeat the last one; their sums are not stored.
   const uint8_t* rows[kRows];
   MOEPACK_UNROLL
   for (uint32_t r = 0; r < kRows; ++r) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, kRows* kTokens == 1 ? 4 : 2)
     Stage<Type, kTokens>(product, first, parts, staged);
     __syncthreads();
     for (uint32_t part = first + lane; part < parts && part < first + kStaged; part += kLanes) {
-      // The next loads are under way while these parts are worked on.
+      // The next loads are in flight while these parts are processed.
       typename Type::Part current[kRows];
       MOEPACK_UNROLL
       for (int r = 0; r < kRows; ++r) current[r] = next[r];

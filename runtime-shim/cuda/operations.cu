@@ -79,7 +79,7 @@ struct ActivateWork {
     if (kind == Activation::kSilu) {
       out = g * Sigmoid(g) * u;
     } else if (kind == Activation::kGelu) {
-      // (1 + tanh(z)) / 2 is sigmoid(2 z), which keeps its digits far below 0.
+      // (1 + tanh(z)) / 2 is sigmoid(2 z), which keeps its precision far below 0.
       const float twice = 1.595769121605731f * (g + 0.044715f * g * g * g);
       out = g * Sigmoid(twice) * u;
     } else if (kind == Activation::kSigmoid) {
@@ -99,7 +99,7 @@ struct ActivateWork {
   }
 };
 
-// `column` counts the pairs of all heads.
+// `column` numbers the pairs of all heads.
 struct RotateWork {
   Floats x;
   Rotation rotation;
@@ -126,7 +126,7 @@ struct GatherWork {
   }
 };
 
-// No two threads have the same value: the rows are distinct.
+// No two threads handle the same value: the rows are distinct.
 struct ScatterAddWork {
   Floats x, y;
   RowList list;
@@ -135,7 +135,7 @@ struct ScatterAddWork {
   }
 };
 
-// A block of threads has one row.
+// A block of threads handles one row.
 __global__ void __launch_bounds__(kThreads) NormRows(Floats x, Norm norm, Floats y) {
   __shared__ float slots[kWarps];
   const float* const from = x.data + blockIdx.x * x.stride;

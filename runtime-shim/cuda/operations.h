@@ -1,5 +1,6 @@
 // Operations without weights in blocks, declared apart from their kernels, for the host compiler.
-// Formulas: executor.h. `rows` and `factors` of host memory come as RowList, kListed at a time.
+// Formulas: executor.h. `rows` and `factors` in host memory are passed as RowList, kListed at a
+// time.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// The row of a type in the table of products.h.
+// A type's row in the table of products.h.
 #pragma once
 
 #include "runtime-shim/cuda/multiply_tiles.h"
@@ -29,7 +29,7 @@ void Embed(const Blocks& weights, const RowList& list, const Floats& y, cudaStre
   Launch(EmbedRows<Type>, {list.count, Blocks1d(parts, kThreads)}, stream, weights, list, y);
 }
 
-// More rows to a warp read x less often, but must still fill the device.
+// With more rows per warp, x is read less often, but the device must still be filled.
 template <class Type>
 void Multiply(const Product& product, cudaStream_t stream) {
   constexpr uint32_t kFewTokens = 8, kRows = 4, kTokens = 4;

@@ -1,4 +1,4 @@
-// Products with weights in blocks, one row of this table for each type and the kernels behind it.
+// Products with weights in blocks: one row of this table for each type, and the kernels behind it.
 // Declared apart from the kernels, for the host compiler.
 #pragma once
 
@@ -29,7 +29,7 @@ struct Product {
   int multiprocessors;
 };
 
-// Up to kListed row numbers and factors travel as parameters of a kernel, which have 4 KB.
+// Up to kListed row numbers and factors are passed as parameters of a kernel, which may have 4 KB.
 inline constexpr uint32_t kListed = 480;
 struct RowList {
   uint32_t count;
@@ -47,7 +47,7 @@ struct ProductKernels {
 
 // The table, in the files products_*.cu.
 inline constexpr int kPlainTypes = 5, kTypesOf32 = 8, kTypesOf256 = 8, kTypesOfGrids = 7;
-extern const ProductKernels kWideProducts[kPlainTypes];    // rows that are aligned as it says
+extern const ProductKernels kWideProducts[kPlainTypes];    // rows with the alignment stated
 extern const ProductKernels kSingleProducts[kPlainTypes];  // any other rows of these types
 extern const ProductKernels kProductsOf32[kTypesOf32];
 extern const ProductKernels kProductsOf256[kTypesOf256];

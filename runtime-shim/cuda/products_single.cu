@@ -1,4 +1,4 @@
-// Types of one value per block, one at a time: rows of any length and alignment.
+// Types with one value per block, one at a time: rows of any length and alignment.
 #include "runtime-shim/cuda/product_kernels.h"
 
 namespace moepack::runtime::cuda {

@@ -1,4 +1,4 @@
-// Types of one value per block, several at a time.
+// Types with one value per block, several at a time.
 #include "runtime-shim/cuda/product_kernels.h"
 
 namespace moepack::runtime::cuda {

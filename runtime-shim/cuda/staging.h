@@ -1,5 +1,5 @@
 // Columns of x in shared memory, in the order in which the lanes of a warp use them: 32 lanes read
-// 512 neighbouring bytes, whatever the layout of a type's blocks.
+// 512 adjacent bytes, whatever the layout of a type's blocks.
 #pragma once
 
 #include "runtime-shim/cuda/blocks.h"

@@ -17,11 +17,10 @@ namespace moepack::runtime {
 // MoE layer -> router.
 using LayerRouters = std::map<uint32_t, moepack::Routing>;
 
-// For each MoE layer, in order, one share in [0, 1] per token. Attention sinks are left out.
+// For each MoE layer, in order, one share in [0, 1] per token. Attention sinks are excluded.
 using LayerCapture = std::vector<std::vector<float>>;
 
-// Returns the sum of the weights whose ids are eligible, divided by the sum of all; 0 when that is
-// 0.
+// Returns the sum of the weights whose ids are eligible, divided by the sum of all; 0 if that is 0.
 double CapturedShare(const Selection& chosen, const ExpertIds& eligible);
 
 // Watches a session and measures the capture of one or more masks.
@@ -37,7 +36,7 @@ class CaptureObserver : public RoutingObserver {
                   const LayerRouters& routers, std::optional<uint32_t> bos);
 
   // Call StartWindow before each window and Feeding before each Session::Feed. Without the latter,
-  // as while a session generates, nothing is measured.
+  // as during generation, nothing is measured.
   void StartWindow() { window_.Start(); }
   void Feeding(std::span<const uint32_t> tokens) { window_.Add(tokens); }
   void Rest(bool resting) { resting_ = resting; }

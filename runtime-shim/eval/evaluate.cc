@@ -14,7 +14,7 @@ namespace {
 
 // One run: a session and its observer.
 struct Run {
-  std::unique_ptr<CaptureObserver> observer;  // null when nothing is measured
+  std::unique_ptr<CaptureObserver> observer;  // null if nothing is measured
   std::unique_ptr<Session> session;
 };
 
@@ -48,7 +48,7 @@ struct ChunkRows {
   uint32_t first, end;  // those that are scored
 };
 
-// The scores of `rows`; `logits` begins with the row `start` of the chunk.
+// The scores of `rows`; `logits` begins with row `start` of the chunk.
 Scores ScoresOf(const ChunkRows& rows, uint32_t start, std::span<const float> logits,
                 size_t vocabulary) {
   Scores scores;
@@ -78,7 +78,7 @@ class Evaluator {
       : input_(input), options_(options) {}
 
   Status Open() {
-    // The unmasked run of the groups' own weights is the teacher of captures; without it, the
+    // The unmasked run of the groups' own weights is the teacher for captures; without it, the
     // reference is.
     if (input_.reference) SHARD_CHECK(OpenTeacher(*input_.reference, !input_.full, reference_));
     if (input_.full) SHARD_CHECK(OpenTeacher(*input_.full, true, full_));
@@ -135,9 +135,9 @@ class Evaluator {
     return OpenRun(participant, std::move(observer), run);
   }
 
-  // All runs take a chunk before any takes the next: those of the distribution in one pass, so
-  // that their weights are decoded once. Their logits are in memory a slice at a time, those of the
-  // reference for a chunk.
+  // All runs process a chunk before any starts the next: those of the distribution in one pass, so
+  // that their weights are decoded once. Their logits are in memory one slice at a time, those of
+  // the reference for a whole chunk.
   Status Score(const Window& window, SessionMeasure& measure) {
     ForEachRun([](Run& run) {
       run.session->Rewind(0);
@@ -173,7 +173,7 @@ class Evaluator {
     std::vector<Part> parts;
     for (Run* run : OwnRuns()) parts.push_back({run->session.get(), chunk.tokens});
     if (parts.empty()) {
-      // The reference's own logits stand for a slice of all rows.
+      // The reference's own logits count as a slice of all rows.
       const auto width = static_cast<uint32_t>(reference.size() / chunk.tokens.size());
       if (scored) AddSlice(chunk, {0, width, {reference}}, reference, measure);
       return Ok();
@@ -325,7 +325,7 @@ class Evaluator {
   uint64_t done_ = 0, total_ = 0;
 };
 
-// No window is longer than the first, so it is enough to check that one.
+// No window is longer than the first, so checking that one is enough.
 Status CheckScored(const EvalTokens& session, const EvalOptions& options) {
   const uint32_t first = FirstScored(options.context, options.score_half);
   if (std::min<size_t>(session.tokens.size(), options.context) > first) return Ok();

@@ -18,12 +18,12 @@
 
 namespace moepack::runtime {
 
-// A model with a mask. `open` starts a session that holds EvalOptions::context positions.
+// A model with a mask. `open` starts a session with room for EvalOptions::context positions.
 struct Participant {
   std::string label;
   LayerExperts eligible;
   std::function<Result<std::unique_ptr<Session>>(RoutingObserver*)> open;
-  std::optional<uint32_t> group = std::nullopt;  // of the distribution
+  std::optional<uint32_t> group = std::nullopt;  // in the distribution
 };
 
 struct EvalInput {
@@ -43,13 +43,14 @@ struct EvalTokens {
 
 struct EvalOptions {
   uint32_t context = 512;
-  // Tokens of each run that run at once. Logits [chunk, vocabulary] of the reference are held.
+  // Tokens of each run that run at once. The reference's logits [chunk, vocabulary] are held in
+  // memory.
   uint32_t chunk = 128;
   bool score_half = false;
   // tokens to generate greedily for the loop test; 0: no loop test. Must be below `context`.
   uint32_t generate = 64;
   std::function<void(uint64_t done, uint64_t total)> progress;  // tokens of all runs; may be empty
-  // What sessions tell between two calls of `progress` (SessionOptions::ran); may be empty.
+  // Progress within sessions between two calls of `progress` (SessionOptions::ran); may be empty.
   std::function<void(double tokens)> ran;
 };
 
@@ -71,12 +72,12 @@ struct SessionMeasure {
   std::vector<double> reference, full;    // log-probabilities; empty without such a run
   Comparison quantization;                // KL(R || F)
   std::vector<GroupMeasure> groups;       // as EvalInput::groups
-  std::optional<PlacementAnswer> placed;  // by the table, with a placement
+  std::optional<PlacementAnswer> placed;  // according to the table, if there is a placement
   std::optional<LoopResult> reference_loop, full_loop;
 };
 
-// Runs all sessions. kInvalidArgument for a session in which no token would be scored; other errors
-// are those of sessions, and kInterrupted. REQUIRES: a reference or a full run.
+// Runs all sessions. kInvalidArgument for a session in which no token would be scored; otherwise
+// the errors of sessions, and kInterrupted. REQUIRES: a reference or a full run.
 Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
                                              std::span<const EvalTokens> sessions,
                                              const EvalOptions& options);

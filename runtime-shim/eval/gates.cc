@@ -18,14 +18,14 @@ Value RatioOf(const std::optional<Damage>& damage) {
 
 struct Metric {
   const char* name;
-  const char* missing;  // why it may not be there
+  const char* missing;  // why it may be missing
   Value (*of_row)(const EvalRow& row);
 };
 
 constexpr const char* kNeedsReference = "--against SRC";
 constexpr const char* kNeedsFull = "a distribution whose groups hold all experts, or --against SRC";
 
-// Where there is no unmasked run, the reference stands for it.
+// If there is no unmasked run, the reference replaces it.
 const std::optional<Damage>& SplitOf(const EvalRow& row) {
   return row.split ? row.split : row.total;
 }

@@ -7,7 +7,7 @@ namespace moepack::runtime {
 namespace {
 
 // Finds the longest common suffix of any two prefixes by dynamic programming, one row at a time. It
-// takes quadratic time and linear memory, which is little for a few hundred tokens.
+// takes quadratic time and linear memory, which is cheap for a few hundred tokens.
 uint32_t LongestRepeat(std::span<const uint32_t> ids) {
   std::vector<uint32_t> row(ids.size() + 1), above(ids.size() + 1);
   uint32_t longest = 0;

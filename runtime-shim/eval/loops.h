@@ -1,4 +1,4 @@
-// Tells whether generated text repeats itself.
+// Determines whether generated text repeats itself.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct LoopResult {
   // overlap), as a share of that half.
   double repeated_share = 0;
   // The shortest period, of at most kLongestPeriod tokens, that the text repeats kLoopRepeats times
-  // at its end; 0 when there is none.
+  // at its end; 0 if there is none.
   uint32_t period = 0;
   bool looping() const { return period > 0; }
 };

@@ -15,7 +15,7 @@ Participant Participate(const std::string& label, const Model& model, LayerExper
                         const EvalOptions& options, uint32_t together,
                         std::optional<uint32_t> group = std::nullopt);
 
-// Tokens of each of `runs` runs of `own` that run at once within `memory`. The logits of a
+// How many tokens of each of `runs` runs of `own` run at once within `memory`. The logits of a
 // reference are held for all of them; null without one.
 uint32_t FitEvalChunk(const Model& own, uint32_t runs, const Model* reference, uint32_t context,
                       uint64_t memory);

@@ -29,7 +29,7 @@ MeanError Share(double share, uint64_t tokens) {
 
 std::optional<DamageFigures> Figures(const std::optional<Damage>& damage, uint64_t tokens) {
   if (!damage) return std::nullopt;
-  // The logarithm undoes the exponential of the summary; so does the first-order error.
+  // The logarithm undoes the exponential of the summary, and its first-order error undoes that one.
   return DamageFigures{Figure(damage->mean, damage->error),
                        Figure(std::log(damage->perplexity_ratio),
                               damage->perplexity_ratio_error / damage->perplexity_ratio),
@@ -68,7 +68,7 @@ void AddFigures(const EvalInput& input, const EvalSummary& summary, uint64_t ses
   place(record.best) = Figures(*summary.best_by_capture);
 }
 
-// In the order of their first session; none where no session has one.
+// In the order of their first session; empty if no session has one.
 std::vector<std::string> BucketsOf(std::span<const SessionMeasure> measures) {
   std::vector<std::string> buckets;
   bool named = false;

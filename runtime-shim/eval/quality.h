@@ -10,7 +10,7 @@
 namespace moepack::runtime {
 
 // SHA-256 of sessions: for each the length of its name, the name, the length of its bucket, the
-// bucket, the number of its tokens and their ids, all numbers as four bytes, little-endian.
+// bucket, the number of its tokens and their ids; all numbers are four bytes, little-endian.
 std::string TokensDigest(std::span<const EvalTokens> sessions);
 
 // The figures over all sessions and over those of each bucket. The caller adds what Evaluate does

@@ -12,9 +12,9 @@
 
 namespace moepack::runtime {
 
-// Lets each group, given by what its routers may pick, score the first `race_tokens` tokens that
-// follow the first one. kInvalidArgument for fewer than 2 tokens and for no groups; else the errors
-// of sessions.
+// Lets each group, given by what its routers may pick, score the first `race_tokens` tokens after
+// the first one. kInvalidArgument for fewer than 2 tokens or no groups; otherwise the errors of
+// sessions.
 Result<RaceResult> RaceGroups(const Model& model, std::span<const LayerExperts> groups,
                               std::span<const uint32_t> tokens, uint32_t race_tokens);
 

@@ -1,4 +1,4 @@
-// Ways to choose the group of a session, beside the choice that diverges least.
+// Ways to choose the group of a session, other than by lowest divergence.
 #include <functional>
 #include <numeric>
 
@@ -40,7 +40,7 @@ void CountSure(std::span<const SessionChoice> sessions, RuleFigures& figures) {
   }
 }
 
-// What the mean over all groups is.
+// The mean over all groups.
 RuleFigures AnyGroup(std::span<const SessionChoice> sessions) {
   RuleFigures figures;
   figures.rule = "any group";

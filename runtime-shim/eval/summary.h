@@ -38,7 +38,7 @@ struct LoopRate {
   double rate() const;
 };
 
-// The figures of one group over all sessions, or of every session under a group chosen for it.
+// The figures of one group over all sessions, or of every session with a group chosen for it.
 struct EvalRow {
   std::string label;
   uint64_t sessions = 0;
@@ -55,13 +55,14 @@ struct EvalBase {
   std::optional<LoopRate> loops;
 };
 
-// How well a rule chooses the group of each session, beside the choice with the lowest divergence.
+// How well a rule chooses the group of each session, compared to the choice with the lowest
+// divergence.
 struct RuleFigures {
   std::string rule;
   uint64_t sessions = 0;  // for which it names a group that was run
   double accuracy = 0;    // share of them with the same choice
-  double regret = 0;      // mean of what its choices diverge more, in nats per token
-  std::optional<uint64_t> sure, sure_right;  // of a table: answers that it is sure of
+  double regret = 0;      // mean additional divergence of its choices, in nats per token
+  std::optional<uint64_t> sure, sure_right;  // for a table: answers that it is sure of
 };
 
 // The group that suits a session. Capture and divergence need not agree.
@@ -70,14 +71,14 @@ struct SessionChoice {
   uint64_t tokens = 0;              // scored
   std::vector<double> captures;     // mean teacher capture per group
   uint32_t by_capture = 0;          // the group with the largest
-  std::vector<double> divergences;  // mean KL(F || M) per group, without F KL(R || M)
+  std::vector<double> divergences;  // mean KL(F || M) per group; without F, KL(R || M)
   uint32_t by_kld = 0;              // the group with the smallest
   RaceResult race;
-  std::optional<PlacementAnswer> placed;  // by the table
-  std::optional<uint32_t> by_table;       // its place among the groups that were run
+  std::optional<PlacementAnswer> placed;  // according to the table
+  std::optional<uint32_t> by_table;       // its index among the groups that were run
 };
 
-// A group's capture on the sessions that are assigned to it by capture, and on the others.
+// A group's capture on the sessions assigned to it by capture, and on the others.
 struct Assignment {
   uint64_t sessions = 0;
   double assigned = 0, others = 0;  // mean capture
@@ -88,7 +89,7 @@ struct EvalSummary {
   std::optional<EvalBase> reference, full;
   std::optional<Damage> quantization;  // KL(R || F)
   std::vector<EvalRow> groups;
-  // The figures with every session under a group that was chosen for it; no value without groups.
+  // The figures with every session on a group chosen for it; no value without groups.
   std::optional<EvalRow> best_by_capture, best_by_kld, raced;
   // The groups with the largest capture and the smallest divergence over all sessions.
   uint32_t most_capture = 0, least_kld = 0;
@@ -97,14 +98,14 @@ struct EvalSummary {
   // The numbers of sessions for which the race, or the divergence, chooses the same group as
   // capture.
   uint64_t agreements = 0, kld_agreements = 0;
-  // Of the table, the race, capture, and a group at random; empty without a placement table.
+  // For the table, the race, capture, and a random group; empty without a placement table.
   std::vector<RuleFigures> rules;
 };
 
 // Compares the ways to choose a group. REQUIRES: sessions of SummarizeEvaluation.
 std::vector<RuleFigures> SummarizeRules(std::span<const SessionChoice> sessions);
 
-// Summarizes. REQUIRES: `measures` is what Evaluate returned for `input`.
+// Summarizes an evaluation. REQUIRES: `measures` is what Evaluate returned for `input`.
 EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionMeasure> measures,
                                 uint32_t race_tokens);
 

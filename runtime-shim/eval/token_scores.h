@@ -12,7 +12,7 @@ class TokenScores {
   explicit TokenScores(std::span<const float> logits);
 
   double LogProbability(uint32_t id) const { return (double{logits_[id]} - largest_) - log_sum_; }
-  // The id of the largest logit; the lowest among equals.
+  // The id of the largest logit; the lowest if several are equal.
   uint32_t best() const { return best_; }
   // Returns KL(this || other) in nats, never below 0 (rounding could make it so).
   double DivergenceTo(const TokenScores& other) const;

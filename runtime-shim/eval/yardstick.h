@@ -1,4 +1,4 @@
-// Compares a divergence with a cost that people know: that of llama.cpp's quantizations.
+// Compares a divergence with a well-known cost: that of llama.cpp's quantizations.
 #pragma once
 
 #include <span>

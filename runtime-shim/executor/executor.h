@@ -1,4 +1,4 @@
-// An Executor is a device with the few operations that a transformer is made of. Activations are
+// An Executor is a device with the few operations that a transformer consists of. Activations are
 // F32 rows. Weights stay in their blocks, and the operation that uses them decodes them. One
 // forward pass (forward.cc) drives every executor.
 #pragma once
@@ -18,20 +18,20 @@ namespace moepack::runtime {
 
 // Operations run in the order of the calls, and a call may return before its operation is done. The
 // caller has checked the arguments: shapes fit, indexes are in range, and outputs do not overlap
-// inputs unless a comment allows the same rows. An error of the device is returned by the next Read
-// or Finish (kUnavailable: device lost or out of memory). Only one thread may use an executor.
+// inputs unless a comment allows the same rows. A device error is returned by the next Read or
+// Finish (kUnavailable: device lost or out of memory). Only one thread may use an executor.
 class Executor {
  public:
   virtual ~Executor() = default;
 
   virtual std::string name() const = 0;         // "cpu", "vulkan", "cuda"
   virtual std::string description() const = 0;  // "llvmpipe (LLVM 15.0.6, 256 bits), Vulkan 1.3"
-  // The bytes that can still be allocated; UINT64_MAX when the device does not tell.
+  // The bytes that can still be allocated; UINT64_MAX if the device does not say.
   virtual uint64_t available() const = 0;
   // True if the weights of MatMul and Embed may be in this format.
   virtual bool Supports(const quant::Format* format) const = 0;
 
-  // Allocates memory for activations and caches. kUnavailable, with the bytes asked for, when there
+  // Allocates memory for activations and caches. kUnavailable, with the requested bytes, if there
   // is too little.
   virtual Result<BufferPtr> Allocate(uint64_t bytes) = 0;
   // Loads weights. An executor on host memory borrows `bytes`, which must outlive the buffer;
@@ -61,14 +61,14 @@ class Executor {
   virtual void Scale(const Rows& x, float factor) = 0;                        // x *= factor
   virtual void ScaleRows(const Rows& x, std::span<const float> factors) = 0;  // x[t] *= factors[t]
   virtual void ScaleBySigmoid(const Rows& x, const Rows& gate) = 0;  // x[t] *= sigmoid(gate[t][0])
-  // gate = act(gate, up); kSquaredRelu does not look at `up`
+  // gate = act(gate, up); kSquaredRelu ignores `up`
   virtual void Activate(Activation activation, const Rows& gate, const Rows& up) = 0;
 
   // Turns pair i of token t by the angle whose cosine is turns[t][i] and whose sine is
-  // turns[t][dims / 2 + i]; both may carry a factor.
+  // turns[t][dims / 2 + i]; both may include a factor.
   virtual void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) = 0;
   // out[t] = softmax(scale * q k^T) v. `sinks` (empty, or one F32 per head) take part in the
-  // softmax as one more product that has no value. Keys and values are at least shape.past +
+  // softmax as one more product without a value. Keys and values have at least shape.past +
   // queries.count rows of the cache; values may be columns of the keys.
   struct AttentionInputs {
     Rows queries, keys, values;
@@ -93,8 +93,8 @@ class Executor {
   };
   void RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x, const MlpRows& rows);
   // sum[t] = the outputs of the experts that picked row t, times their gates, added in ascending
-  // id. `sizes` is empty, and is filled; null when nobody asks. This form runs one expert after the
-  // other with the operations above.
+  // id. `sizes` is empty, and is filled; null if nobody needs it. This form runs one expert after
+  // another with the operations above.
   virtual Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes);
 };
 

@@ -1,4 +1,4 @@
-// One kind of executor and what it is opened with; runtime-shim/devices/executors.h lists them.
+// One kind of executor, and what it is opened with; runtime-shim/devices/executors.h lists them.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct ExecutorOptions {
 // A kind of executor: one row in devices/executors.cc.
 struct ExecutorKind {
   const char* name;
-  // why this build lacks it ("nvcc was not found when configuring"); null when it has it
+  // why this build lacks it ("nvcc was not found when configuring"); null if it has it
   const char* missing;
-  // kUnavailable when there is no such device.
+  // kUnavailable if there is no such device.
   Result<std::unique_ptr<Executor>> (*open)(const ExecutorOptions& options);
-  // Returns one line per device, "0: llvmpipe, Vulkan 1.3\n"; empty when there is none.
+  // Returns one line per device, "0: llvmpipe, Vulkan 1.3\n"; empty if there is none.
   std::string (*devices)();
 };
 

@@ -13,7 +13,7 @@ struct Linear {
   Matrix weight, bias;
 };
 
-// Without a gate the activation is that of `up` alone.
+// Without a gate, the activation applies to `up` alone.
 struct MlpWeights {
   Linear gate, up, down;
   float output_scale = 1;  // multiplies an expert's gates (Gemma-4)
@@ -35,13 +35,13 @@ struct ExpertBatch {
   Rows x, sum;                          // all rows of the batch
   Activation activation = Activation::kSilu;
   bool weigh_inputs = false;  // the gates multiply the experts' inputs instead of their outputs
-  // Rows to work in, as many as x has: as wide as x, and as the widest expert.
+  // Scratch rows, as many as x has: as wide as x, and as the widest expert.
   Rows in, out, gate, up;
   Rows zeros;  // as x, all zero
 };
 
-// Of an expert's output for each of its rows, before the gate: the Euclidean norm and the largest
-// magnitude. One value per row, expert after expert.
+// For each row, the Euclidean norm and the largest magnitude of an expert's output before the gate.
+// One value per row, expert after expert.
 struct OutputSizes {
   std::vector<float> norms, peaks;
 };

@@ -1,4 +1,4 @@
-// An executor that shows what goes into every product, and leaves the rest to another executor.
+// An executor that shows the inputs of every product, and leaves the rest to another executor.
 #pragma once
 
 #include <memory>
@@ -10,22 +10,22 @@
 
 namespace moepack::runtime {
 
-// Is told which weights lie where, and what they are multiplied with.
+// Is told where weights are and what they are multiplied with.
 class ProductObserver {
  public:
   virtual ~ProductObserver() = default;
   // Weights were loaded.
   virtual void Loaded(const Buffer& buffer, std::span<const std::byte> weights) = 0;
-  // Whether Multiplied is to be called for these weights: inputs have to be read back for it.
+  // Whether Multiplied should be called for these weights, which requires reading back inputs.
   virtual bool Wants(const Matrix& weights) const = 0;
   // Weights are multiplied with these rows, of weights.columns values each.
   virtual void Multiplied(const Matrix& weights, std::span<const float> inputs) = 0;
 };
 
-// Gives the rows of the executor that it wraps, to the bit. MixExperts is made of other operations
+// Gives the same bits as the executor that it wraps. MixExperts is composed of other operations
 // while the observer wants a product of its experts, so that they are seen; the norms of
-// OutputSizes may then be rounded in another place. An error of reading inputs back is returned by
-// the next Read or Finish.
+// OutputSizes may then be rounded elsewhere. An error when reading back inputs is returned by the
+// next Read or Finish.
 class ObservedExecutor final : public Executor {
  public:
   // Borrows the observer.

@@ -1,5 +1,4 @@
-// The things that executors work on: memory, rows of F32, matrices of weights, and the shapes of
-// operations.
+// What executors work on: memory, rows of F32, matrices of weights, and the shapes of operations.
 #pragma once
 
 #include <cstddef>
@@ -71,9 +70,9 @@ struct Activation {
     kLimitedSilu,  // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
   };
   Kind kind = kSilu;
-  float limit = 0;  // of kLimitedSilu
+  float limit = 0;  // for kLimitedSilu
 
-  // A kind is an activation.
+  // A kind converts to an activation.
   constexpr Activation(Kind own = kSilu,  // NOLINT(google-explicit-constructor)
                        float largest = 0)
       : kind(own), limit(largest) {}
@@ -84,8 +83,8 @@ struct Activation {
 // / 2).
 enum class Pairing : uint8_t { kNeighbours, kHalves };
 
-// Rotary embedding of rows that hold `heads` heads of `head_width` values: values [first, first +
-// dims) of each head are rotated.
+// Rotary embedding of rows with `heads` heads of `head_width` values: values [first, first + dims)
+// of each head are rotated.
 struct Rotation {
   uint32_t heads = 0, head_width = 0, first = 0, dims = 0;
   Pairing pairing = Pairing::kHalves;

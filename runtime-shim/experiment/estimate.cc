@@ -7,7 +7,7 @@
 namespace moepack::runtime {
 namespace {
 
-// P(|T| <= t) for Student's t with a whole number of degrees of freedom: the finite series of
+// P(|T| <= t) for Student's t with an integer number of degrees of freedom: the finite series of
 // Abramowitz and Stegun, 26.7.3 and 26.7.4.
 double ShareWithin(double t, uint64_t freedom) {
   const double angle = std::atan(t / std::sqrt(static_cast<double>(freedom)));
@@ -22,7 +22,7 @@ double ShareWithin(double t, uint64_t freedom) {
   return 2 / std::numbers::pi * (angle + sine * sum);
 }
 
-// Beyond this many the quantiles agree to three digits.
+// Beyond this many degrees of freedom the quantiles agree to three digits.
 constexpr uint64_t kMostFreedom = 10000;
 
 }  // namespace

@@ -15,7 +15,7 @@ std::vector<T> Cut(const std::vector<T>& all, GroupRange range) {
   return {first, first + static_cast<ptrdiff_t>(range.count)};
 }
 
-// The model stays: as the teacher of the split, or as the reference.
+// The model stays, as the teacher of the split or as the reference.
 NodeFigures FiguresOfNode(const EvalSummary& summary, const EvalRow& row) {
   const Damage& damage = row.total ? *row.total : *row.split;
   const Likelihood& model =

@@ -1,4 +1,4 @@
-// What one row of an experiment measured on one session, against the whole model as it is stored.
+// What one row of an experiment measured on one session, relative to the whole model as stored.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct NodeFigures {
   double kld = 0;      // of the model from the node, in nats
   double loss = 0;     // log-probability that the node loses, in nats
   double top1 = 0;     // share of tokens with the same best continuation
-  double capture = 0;  // share of the model's gates on experts of the node, the mean over layers
+  double capture = 0;  // share of the model's gates on experts of the node, averaged over layers
 };
 
 struct SessionFigures {
@@ -26,27 +26,27 @@ struct SessionFigures {
   uint32_t raced = 0;              // the group that won the race
 };
 
-// Which node a session is sent to.
+// The node to which a session is sent.
 enum class Choice : uint8_t {
-  kCapture,  // that which captures most of it
+  kCapture,  // the one that captures most of it
   kRace,     // the winner of the race
-  kBest,     // that with the lowest divergence: what a choice could reach
+  kBest,     // the one with the lowest divergence: the best that a choice could reach
   kAny,      // any: the mean over nodes
 };
 inline constexpr Choice kChoices[] = {Choice::kCapture, Choice::kRace, Choice::kBest, Choice::kAny};
 std::string_view NameOf(Choice choice);  // "capture", "race", "best", "any"
 
-// The lowest among equals. REQUIRES: at least one node.
+// The lowest if several are equal. REQUIRES: at least one node.
 NodeFigures Under(Choice choice, const SessionFigures& session);
 
-// Groups of an EvalInput; none: the unmasked weights.
+// Groups of an EvalInput; none means the unmasked weights.
 struct GroupRange {
   size_t first = 0, count = 0;
 };
 
-// Summarizes a session for the groups of one row. The model is input.reference, or without one
-// input.full. REQUIRES: `measure` is what Evaluate returned for `input`; a reference, for no
-// groups.
+// Summarizes a session for the groups of one row. The model is input.reference or, without one,
+// input.full. REQUIRES: `measure` is what Evaluate returned for `input`; a reference, if there are
+// no groups.
 SessionFigures FiguresOf(const EvalInput& input, const SessionMeasure& measure, GroupRange groups,
                          uint32_t race_tokens);
 

@@ -1,5 +1,5 @@
-// In which order an experiment takes its sessions, and when it may look at what it has and stop.
-// All of it is fixed before the first token runs.
+// The order in which an experiment runs its sessions, and when it may look at its results and stop.
+// All of this is fixed before the first token runs.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ struct SessionName {
   std::string name, bucket;
 };
 
-// The places of the sessions in the order in which they run: every beginning of it has of each
-// bucket about the share that all sessions have. Inside a bucket the digests of names decide.
+// The indexes of the sessions in the order in which they run: every prefix of it has about the same
+// share of each bucket as all sessions. Within a bucket the digests of names decide.
 std::vector<size_t> OrderSessions(std::span<const SessionName> sessions);
 
-// A standard error of fewer sessions says little.
+// A standard error over fewer sessions means little.
 inline constexpr size_t kLeastLook = 6;
 
-// After how many sessions each look is, ascending; the last is after all of them. Equal parts, but
-// at least kLeastLook sessions before the first, so there may be fewer than `looks`.
-// REQUIRES: looks > 0, sessions > 0.
+// After how many sessions each look happens, ascending; the last is after all of them. Equal parts,
+// but at least kLeastLook sessions before the first, so there may be fewer than `looks`. REQUIRES:
+// looks > 0, sessions > 0.
 std::vector<size_t> PlanLooks(size_t sessions, uint32_t looks);
 
 }  // namespace moepack::runtime

@@ -13,10 +13,10 @@
 namespace moepack::runtime {
 
 struct ExperimentRow {
-  std::string strategy;  // that decided which node holds which expert; "": no split
-  std::string recipe;    // of quantization; "": weights as they are stored
-  // A node of the row: how many experts of a layer it may pick from, and its bytes. The most of all
-  // nodes; nothing without a split.
+  std::string strategy;  // that assigned experts to nodes; "": no split
+  std::string recipe;    // of quantization; "": weights as stored
+  // A node of the row: how many experts of a layer it may pick from, and its bytes. The largest of
+  // all nodes; no value without a split.
   std::optional<uint64_t> eligible, node_bytes;
   std::vector<SessionFigures> sessions;  // in the order of OrderSessions
   bool refitted = false;                 // the experts that nodes keep
@@ -30,16 +30,16 @@ struct ExperimentRow {
 using Figure = double NodeFigures::*;
 
 Estimate EstimateRow(const ExperimentRow& row, Choice choice, Figure figure);
-// Of the differences a - b, paired by session, under the same choice. REQUIRES: the same sessions.
+// Differences a - b, paired by session, under the same choice. REQUIRES: the same sessions.
 Estimate EstimateDifference(const ExperimentRow& a, const ExperimentRow& b, Choice choice,
                             Figure figure);
 
-// The row that `row` is compared with: the first split of the same recipe; for a refitted one the
+// The row that `row` is compared with: the first split of the same recipe; for a refitted row, the
 // same split without the refit. Null for that row itself and for rows without a split.
 const ExperimentRow* BaselineOf(const ExperimentRow& row, std::span<const ExperimentRow> rows);
 
-// What the stopping rule looks at: the largest standard error of the mean divergence over the first
-// `count` sessions, each on the node that captures most of it. REQUIRES: so many sessions.
+// The criterion of the stopping rule: the largest standard error of the mean divergence over the
+// first `count` sessions, each on the node that captures most of it. REQUIRES: that many sessions.
 double LargestError(std::span<const ExperimentRow> rows, size_t count);
 
 }  // namespace moepack::runtime

@@ -18,7 +18,7 @@ class Experimenter {
   Status Advance(const ExperimentPass& pass, size_t end) {
     size_t done = Done(pass);
     if (done >= end) return Ok();
-    // The parts of a pass advance together; only a file that was changed has more of one.
+    // The parts of a pass advance together; only in an edited file can one have more.
     for (const ExperimentPass::Part& part : pass.parts) state_.rows[part.row].sessions.resize(done);
     SHARD_TRY(const std::unique_ptr<OpenedPass> opened, pass.open());
     for (; done < end; ++done) {

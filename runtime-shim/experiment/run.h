@@ -15,14 +15,14 @@
 
 namespace moepack::runtime {
 
-// Models that are open, and what is evaluated of them.
+// Open models, and what is evaluated on them.
 struct OpenedPass {
   EvalInput input;
   EvalOptions options;
   std::vector<std::shared_ptr<const void>> models;  // what `input` borrows
 };
 
-// Rows that are measured together, because they are masks of the same weights.
+// Rows that are measured together because they are masks of the same weights.
 struct ExperimentPass {
   struct Part {
     size_t row = 0;     // of ExperimentState::rows
@@ -30,7 +30,7 @@ struct ExperimentPass {
   };
   std::string name;  // "model", "Q4_K_M"
   std::vector<Part> parts;
-  // Opens the models; called once a look, if something is left to run.
+  // Opens the models; called once per look, if something is left to run.
   std::function<Result<std::unique_ptr<OpenedPass>>()> open;
 };
 
@@ -47,14 +47,14 @@ struct ExperimentState {
 };
 
 struct ExperimentCalls {
-  // After every session of a pass, with what is done of it; may be empty.
+  // Called after every session of a pass with the state so far; may be empty.
   std::function<Status(const ExperimentState& state)> save;
   uint32_t race_tokens = 32;
 };
 
-// Goes on where `state` ends: sessions that a row has already are not run again. `sessions` are in
+// Resumes where `state` ends: sessions that a row already has are not run again. `sessions` are in
 // the order of OrderSessions. Errors are those of `open`, Evaluate and `save`; what was done before
-// is in `state`. REQUIRES: the sessions of each row are a beginning of `sessions`.
+// is in `state`. REQUIRES: the sessions of each row are a prefix of `sessions`.
 Status RunExperiment(std::span<const ExperimentPass> passes, std::span<const EvalTokens> sessions,
                      const ExperimentRule& rule, const ExperimentCalls& calls,
                      ExperimentState& state);

@@ -7,10 +7,10 @@
 namespace moepack::runtime {
 namespace {
 
-// The attention scale contains YaRN's magnitude squared, which the rotation then leaves out.
+// The attention scale includes YaRN's magnitude squared, which the rotation then omits.
 void ScaleAttention(SpecKeys& keys, ModelSpec& spec) {
   const float stretch = 0.1f * std::log(1 / spec.rope.frequency_scale);
-  // The file holds 0.1 times the multiplier.
+  // The file stores 0.1 times the multiplier.
   const float multiplier = keys.Float("rope.scaling.yarn_log_multiplier", 0) / 0.1f;
   if (spec.rope.yarn_mix > 0 && multiplier != 0) spec.rope.attention_factor /= 1 + stretch;
   const float magnitude = spec.rope.attention_factor * (1 + multiplier * stretch);
@@ -36,8 +36,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   ScaleAttention(keys, spec);
 }
 
-// While no more keys are there than the indexer picks, it picks all of them, and attention is that
-// of DeepSeek-V3. Longer contexts do not run here.
+// As long as there are no more keys than the indexer picks, it picks all of them, and attention is
+// that of DeepSeek-V3. Longer contexts do not run here.
 void FillShort(SpecKeys& keys, ModelSpec& spec) {
   Fill(keys, spec);
   spec.unused_indexer = true;

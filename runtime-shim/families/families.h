@@ -1,5 +1,5 @@
-// The families that the runtime shim runs: one file each, one row each in all.cc. What they compute
-// follows llama.cpp's graphs (src/models, v0.5.0), in their order.
+// The families that the runtime shim runs: one file each, one row each in all.cc. Their computation
+// follows llama.cpp's graphs (src/models, v0.5.0), in the same order.
 #pragma once
 
 #include "runtime-shim/model/model_spec.h"

@@ -6,7 +6,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Layers with a window have heads and a rope of their own sizes.
+// Layers with a window have their own sizes of heads and rope.
 void ReadWindows(SpecKeys& keys, ModelSpec& spec) {
   const uint32_t window = keys.Required("attention.sliding_window");
   const std::vector<bool> windowed = keys.Flags("attention.sliding_window_pattern", spec.layers);

@@ -4,7 +4,8 @@
 namespace moepack::runtime {
 namespace {
 
-// All hard-coded in llama.cpp, which reads neither the chunk nor the temperature from the file.
+// All of these are hard-coded in llama.cpp, which reads neither the chunk nor the temperature from
+// the file.
 constexpr uint32_t kChunk = 8192, kTemperatureFloor = 8192, kRotationPeriod = 4;
 constexpr float kTemperature = 0.1f;
 

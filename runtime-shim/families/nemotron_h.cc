@@ -21,13 +21,13 @@ void ReadMamba(SpecKeys& keys, ModelSpec& spec) {
     return;
   }
   shape.width = inner / shape.heads;
-  // Numbers up to here fit 25 bits (SpecKeys), products of two 64.
+  // The numbers so far fit in 25 bits (SpecKeys), and products of two in 64.
   const uint64_t projected = 2 * (uint64_t{inner} + uint64_t{shape.groups} * shape.size);
   if (projected + shape.heads > UINT32_MAX)
     keys.Refuse("ssm.state_size", "a size that fits", Cat(shape.size));
 }
 
-// A layer without key heads is one of Mamba, or, where it has a width, one of experts.
+// A layer without key heads is a Mamba layer or, if it has a width, one with experts.
 void Fill(SpecKeys& keys, ModelSpec& spec) {
   ReadMamba(keys, spec);
   const std::vector<uint32_t> widths = keys.PerLayer("feed_forward_length", spec.layers, 0);

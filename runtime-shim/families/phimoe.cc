@@ -2,7 +2,7 @@
 
 namespace moepack::runtime {
 
-// As llama.cpp runs it: RMS norms with bias, softmax over all experts (the model's own code has
+// As llama.cpp runs it: RMS norms with bias, and softmax over all experts (the model's own code has
 // LayerNorm and its "sparsemixer" router). The factor tensors are chosen in rope.cc.
 constinit const RuntimeFamily kRunPhimoe = {"phimoe", "Phi-3.5-MoE"};
 

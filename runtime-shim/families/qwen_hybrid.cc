@@ -15,7 +15,7 @@ void ReadDelta(SpecKeys& keys, ModelSpec& spec) {
                 Cat(shape.value_heads));
     return;
   }
-  // Products of the numbers up to here fit 64 bits (SpecKeys), those of the shape 32.
+  // Products of the numbers so far fit in 64 bits (SpecKeys), those of the shape in 32.
   const uint64_t inner = uint64_t{shape.value_heads} * shape.width;
   if (inner != keys.Required("ssm.inner_size") || 3 * inner > UINT32_MAX)
     keys.Refuse("ssm.inner_size", Cat(inner, " (heads x size of the state)"),
@@ -46,7 +46,7 @@ void FillTiled(SpecKeys& keys, ModelSpec& spec) {
 }  // namespace
 
 constinit const RuntimeFamily kRunQwen3Next = {"qwen3next", "Qwen3-Next", Fill};
-// Its rope has sections for pictures, which turn text as one.
+// Its rope has sections for pictures, which rotate text like a single one.
 constinit const RuntimeFamily kRunQwen35Moe = {"qwen35moe", "Qwen3.5-MoE", FillTiled};
 
 }  // namespace moepack::runtime

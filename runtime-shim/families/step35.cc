@@ -3,7 +3,7 @@
 namespace moepack::runtime {
 namespace {
 
-// llama.cpp takes a limit up to this for none.
+// llama.cpp treats a limit up to this as none.
 constexpr float kNoLimit = 1e-6f;
 
 // Limits of gates and products, layer by layer.

@@ -1,4 +1,4 @@
-// Tells which blocks of a GGUF model run. Blocks for multi-token prediction, which follow the
+// Determines which blocks of a GGUF model run. Blocks for multi-token prediction, which follow the
 // layers, do not.
 #pragma once
 
@@ -15,16 +15,16 @@
 
 namespace moepack::runtime {
 
-// Returns N of "blk.N.*"; no value for tensors outside of blocks.
+// Returns N of "blk.N.*"; no value for tensors outside blocks.
 std::optional<uint32_t> BlockOf(std::string_view tensor);
 
 class RunningBlocks {
  public:
-  // Counts the layers, which are block_count - nextn_predict_layers. kCorrupt when the keys make no
+  // Counts the layers, which are block_count - nextn_predict_layers. kCorrupt if the keys make no
   // sense.
   static Result<RunningBlocks> Of(const std::string& path, const GgufMetadata& metadata);
 
-  // Tensors outside of blocks run: no value is less than any number.
+  // Tensors outside blocks run: no value is less than any number.
   bool Runs(std::string_view tensor) const { return BlockOf(tensor) < layers_; }
   // Returns a plan without the layers that do not run.
   Plan Trim(Plan plan) const;
@@ -36,7 +36,7 @@ class RunningBlocks {
   uint32_t left_out_ = 0;
 };
 
-// True if the tensor belongs to a set of experts and not to the trunk.
+// True if the tensor belongs to a set of experts, not to the trunk.
 inline bool IsExpert(const GgufTensor& tensor) {
   return tensor.part == moepack::Part::kExpert && tensor.expert_count > 0;
 }

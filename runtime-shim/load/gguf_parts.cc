@@ -93,7 +93,7 @@ class GgufPartsLoader {
     return Ok();
   }
 
-  // Puts a group's rows into the whole router, in the place of those that it has of these experts.
+  // Puts a group's rows into the whole router, in place of the existing rows of these experts.
   Status PlaceRouter(const OpenedPart& part, const manifest::PartTensor& rows,
                      const PlacedPart& to) {
     const auto found = routers_.find(rows.entry.name);

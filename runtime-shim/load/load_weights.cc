@@ -68,7 +68,7 @@ Result<Split> OpenSplit(const moepack::Source& source) {
   return split;
 }
 
-// Nodes of a refit may use another number of experts than the model.
+// Nodes of a refit may use a different number of experts from the model.
 Status TakeNodeTopK(const Split& split, Weights& out) {
   if (!split.manifest.refit) return Ok();
   SHARD_TRY(const uint32_t top_k, NodeTopK(split.path, *split.manifest.refit));

@@ -18,7 +18,7 @@ Result<GgufMetadata> MetadataOfHead(const Split& split) {
                Cat(split.path, ": head: expected a file in the manifest, found none")};
 }
 
-// The first group that has files in the manifest, all of which are there.
+// The first group with files in the manifest, all of which exist.
 Result<uint32_t> FirstGroupThere(const Split& split) {
   for (uint32_t group = 0; group < split.manifest.plan.groups.size(); ++group) {
     bool listed = false, there = true;

@@ -1,4 +1,4 @@
-// Reads what a distribution says of its model, without any weights.
+// Reads what a distribution says about its model, without any weights.
 #pragma once
 
 #include "libshard/base/result.h"
@@ -9,7 +9,7 @@ namespace moepack::runtime {
 
 // Returns the GGUF metadata of the whole model, with its tokenizer. GGUF bundles have it in the
 // head; for safetensors bundles config and tokenizer are converted, for which the headers of the
-// trunk and of one group are read. kNotFound when these files are not there; else the errors of
+// trunk and of one group are read. kNotFound if these files are missing; otherwise the errors of
 // opening and converting them. `split.parts` is replaced.
 Result<GgufMetadata> ReadModelMetadata(Split& split);
 

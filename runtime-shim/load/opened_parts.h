@@ -21,8 +21,8 @@ struct OpenedPart {
   }
 };
 
-// Opens the files of one split. kMismatch when a file's header differs from the manifest, or two
-// files are of different models. Borrows the split.
+// Opens the files of one split. kMismatch if a file's header differs from the manifest, or two
+// files belong to different models. Borrows the split.
 class PartOpener {
  public:
   explicit PartOpener(const Split& split) : split_(split) {}

@@ -1,11 +1,11 @@
-// Compares the digests of what is loaded. Unlike for verify, parts that are not loaded may be
-// absent or damaged.
+// Checks the digests of what is loaded. Unlike in verify, parts that are not loaded may be absent
+// or damaged.
 //
 // A part with tensors is compared tensor by tensor: XXH3-128 is several times as fast as a disk,
-// and several threads read one file, while SHA-256 of a file is one long chain. What lies between
-// the tensors is not loaded, and the header is compared field by field (opened_parts.h). Neither
-// digest tells who wrote the manifest; signatures and registries go by SHA-256, which `verify` and
-// `verify_files` compare.
+// and several threads read one file, while SHA-256 of a file is one long chain. What is between the
+// tensors is not loaded, and the header is compared field by field (opened_parts.h). Neither digest
+// proves who wrote the manifest; signatures and registries use SHA-256, which `verify` and
+// `verify_files` check.
 #include <algorithm>
 
 #include "libshard/base/byte_progress.h"
@@ -27,10 +27,10 @@ struct Promise {
   const std::string* sha256 = nullptr;
 };
 
-// Fewer bytes are not worth the opening of a file for another thread.
+// For fewer bytes, opening a file in another thread is not worth it.
 constexpr uint64_t kStretchBytes = 16u << 20;
 
-// Tensors that follow each other in a file; one thread reads them.
+// Adjacent tensors in a file; one thread reads them.
 struct Stretch {
   const manifest::BundleRecord* bundle = nullptr;
   std::vector<const manifest::TensorRecord*> tensors = {};
@@ -73,7 +73,7 @@ Status CheckFile(const SourceTree& tree, const Promise& promise, ByteProgress& p
 }
 
 Status CheckStretch(const SourceTree& tree, const Stretch& stretch, ByteProgress& progress) {
-  // A file of its own: the system reads ahead for each open file.
+  // Opens its own file, because the system reads ahead for each open file.
   SHARD_TRY(const ByteSourcePtr source,
             OpenPromised(tree, stretch.bundle->file, stretch.bundle->size));
   const uint64_t step = ScanStep(*source);
@@ -132,7 +132,7 @@ Work WorkOf(const Split& split, const LoadOptions& options) {
   Work work;
   const auto add = [&](const Bundles& bundles) {
     for (const manifest::BundleRecord* bundle : bundles) {
-      if (options.verify_files || bundle->tensors.empty()) {  // a head is metadata alone
+      if (options.verify_files || bundle->tensors.empty()) {  // a head is only metadata
         work.files.push_back({&bundle->file, bundle->size, &bundle->sha256});
       } else {
         AddStretches(*bundle, work.stretches);

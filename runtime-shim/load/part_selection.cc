@@ -29,7 +29,7 @@ Error Absent(const Split& split, const std::string& part) {
                kOnlyHint};
 }
 
-// True as well for a group without experts, which has no file.
+// Also true for a group without experts, which has no file.
 bool IsThere(const Split& split, uint32_t group) {
   const GroupPlan& plan = split.manifest.plan.groups[group];
   return CountIds(HeldBy(plan)) == 0 || !FilesOf(split.manifest, Role::kGroup, group).empty();
@@ -84,7 +84,7 @@ bool HasOverlayDirectory(const Split& split, const std::string& version) {
   return files && !files->empty();
 }
 
-// Drops records of other overlays, so nothing may point to records before.
+// Drops records of other overlays, so nothing may point to records yet.
 Status UseOverlay(const std::string& version, Split& split) {
   Status used = manifest::UseOverlay(split.path, version, split.manifest);
   if (used) return used;
@@ -94,7 +94,7 @@ Status UseOverlay(const std::string& version, Split& split) {
   return error;
 }
 
-// The set holds the overlay's fill of all groups, too; a node's mask leaves out that of others.
+// The set contains the overlay's fill for all groups, too; a node's mask excludes that of others.
 Status AddOverlay(Split& split) {
   const OverlayPlan& overlay = *split.manifest.plan.current_overlay();
   SelectedSet set{"overlay " + overlay.version,

@@ -1,4 +1,4 @@
-// Selects the files of a distribution to load, and checks that they are what the manifest says.
+// Selects the files of a distribution to load, and checks that they match the manifest.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct SelectedSet {
   std::optional<uint32_t> group;
   bool overlay = false;
   Bundles files;
-  LayerExperts experts_by_layer;     // as the plan says
-  std::set<uint32_t> refitted = {};  // layers in which the set has router rows of its own
+  LayerExperts experts_by_layer;     // according to the plan
+  std::set<uint32_t> refitted = {};  // layers in which the set has its own router rows
 };
 
 struct SelectedParts {
@@ -37,19 +37,19 @@ struct SelectedParts {
 // points into the manifest.
 struct Split {
   SourceTreePtr tree;
-  std::string path;  // what messages call it
+  std::string path;  // its name in messages
   manifest::Manifest manifest;
   SelectedParts parts;
 };
 
-// Selects the trunk, and the groups and the overlay that the options name. kNotFound for what the
-// manifest lacks, with what it has. Without a list of groups, those that have no files are left out
+// Selects the trunk, and the groups and the overlay that the options name. kNotFound, with what
+// exists, for what the manifest lacks. Without a list of groups, those without files are left out
 // with a note.
 Status SelectParts(const LoadOptions& options, Split& split);
 
 // Compares what is loaded (for safetensors also the assets), and the versions, with the manifest:
-// sizes of files, XXH3-128 of tensors, SHA-256 of files without tensors, or of all if the options
-// say so. It uses jobs and progress of the options. kMismatch names the first difference.
+// sizes of files, XXH3-128 of tensors, SHA-256 of files without tensors, or of all files if the
+// options say so. Uses jobs and progress of the options. kMismatch names the first difference.
 Status CheckDigests(const Split& split, const LoadOptions& options);
 
 }  // namespace moepack::runtime

@@ -14,7 +14,7 @@
 
 namespace moepack::runtime {
 
-// A view and those of its blocks that run.
+// A view, and which of its blocks run.
 struct RunningModel {
   const GgufModel& gguf;
   const RunningBlocks& blocks;

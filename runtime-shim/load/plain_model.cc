@@ -21,8 +21,8 @@ Status CheckOptions(const std::string& source, const LoadOptions& options) {
                    ": expected a distribution, found a model that is not split")};
 }
 
-// Reads a node's record, and verifies the node's files before any of them is opened. Older nodes
-// list no files.
+// Reads a node's record, and verifies the node's files before any of them is opened. Older nodes do
+// not list files.
 Result<std::optional<manifest::NodeRecord>> ReadNode(const SourceTree& tree,
                                                      const LoadOptions& options) {
   const std::optional<fs::path> directory = tree.LocalPath("");
@@ -130,7 +130,7 @@ class PlainLater final : public LaterExperts {
   RunningBlocks blocks_;
 };
 
-// Returns a GGUF with its own types, and a checkpoint with types that keep its numbers (profile
+// Returns a GGUF with its own types, or a checkpoint with types that keep its numbers (profile
 // "exact").
 Result<GgufModel> ViewOf(const MoeModel& model, Weights& out) {
   if (model.checkpoint().is_gguf()) return ToGguf(model, {});

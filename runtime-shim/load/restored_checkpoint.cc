@@ -49,7 +49,7 @@ class RestoredFile final : public ByteSource {
     }
     return Ok();
   }
-  // Mapped parts are checked by CheckMappedFiles instead.
+  // CheckMappedFiles checks mapped parts instead.
   Status CheckUnchanged() const override { return Ok(); }
 
  private:

@@ -1,7 +1,7 @@
 // Presents a safetensors distribution as the checkpoint that it was cut from, so that it is read
 // and converted like one. Every tensor has its name and its whole shape, and the bytes of experts
-// are found in the part that is asked for. It exists only in memory, as a header and a map of where
-// the parts hold the bytes.
+// are found in the requested part. It exists only in memory, as a header and a map of where the
+// parts hold the bytes.
 #pragma once
 
 #include <deque>
@@ -20,7 +20,7 @@ namespace moepack::runtime {
 class RestoredCheckpoint {
  public:
   // Restores the checkpoint. Experts that no loaded part holds get the shape of their neighbours
-  // and no bytes, except for small tensors that say how others are packed
+  // and no bytes, except for small tensors that describe how others are packed
   // (WholeTensors::LocateSmall). kUnsupported for experts along an inner axis. Borrows the split.
   static Result<RestoredCheckpoint> Open(const Split& split, const ModelOptions& options);
 
@@ -29,7 +29,7 @@ class RestoredCheckpoint {
   const std::vector<OpenedPart>& trunk() const { return trunk_; }
   // The files of set i of the selection.
   const std::vector<OpenedPart>& files(size_t i) const { return sets_[i]; }
-  // The trunk's bytes and those of the experts that set i holds.
+  // The bytes of the trunk, and of the experts that set i holds.
   const SourceBytes& bytes(size_t i) const { return bytes_[i]; }
   const SourceBytes& trunk_bytes() const { return trunk_bytes_; }
 

@@ -7,7 +7,7 @@
 
 namespace moepack::runtime {
 
-// Adds trunk, sets, metadata and the counts of parts to `out`.
+// Adds trunk, sets, metadata and the sizes of parts to `out`.
 Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weights& out);
 
 }  // namespace moepack::runtime

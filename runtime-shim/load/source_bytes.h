@@ -1,4 +1,4 @@
-// Finds the bytes of a checkpoint's files in memory. The files are mapped. For a checkpoint that is
+// Finds the bytes of a checkpoint's files in memory. The files are mapped. For a checkpoint
 // restored from the parts of a distribution, the bytes are found in the parts.
 #pragma once
 
@@ -25,11 +25,11 @@ Result<FilePtr> MapAgain(const SourceFile& file);
 
 class SourceBytes {
  public:
-  // Says that `view` holds the bytes of `file` from `offset` on. A later view at the same place
+  // Records that `view` holds the bytes of `file` from `offset` on. A later view at the same place
   // replaces it. REQUIRES: views do not overlap otherwise.
   void Add(uint32_t file, uint64_t offset, ByteView view);
-  // Returns the views that hold the range, in order. Views that follow each other in memory are
-  // joined. kMismatch when a part of the range is in no view.
+  // Returns the views that hold the range, in order. Views that are adjacent in memory are joined.
+  // kMismatch if part of the range is in no view.
   Status Find(const SourceRange& range, std::vector<ByteView>& views) const;
 
  private:

@@ -17,12 +17,13 @@ namespace {
 
 // The bytes that a thread handles at a time, few enough to stay in its cache.
 constexpr uint64_t kPieceBytes = 1u << 20;
-// Where rows lie across what is read, larger pieces avoid reading the same pages again and again.
+// If rows run across what is read, larger pieces avoid reading the same pages again and again.
 constexpr uint64_t kScatteredBytes = 16u << 20;
 // Executors read F32 values and the scales of blocks in place.
 constexpr uintptr_t kAlignment = 4;
 
-// The smallest run of bytes that can be made separately: the bytes it reads and the bytes it gives.
+// The smallest run of bytes that can be made separately: the bytes it reads and the bytes it
+// produces.
 struct Step {
   uint64_t in = 1, out = 1;
 };
@@ -41,8 +42,8 @@ uint64_t RowsPerPiece(const Encoding& encoding) {
   return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
 }
 
-// Returns the bytes of the views one after the other. They are copied to `scratch` unless they are
-// one view.
+// Returns the concatenated bytes of the views. They are copied to `scratch` unless they are a
+// single view.
 ByteView Together(const std::vector<ByteView>& views, std::vector<std::byte>& scratch) {
   if (views.empty()) return {};
   if (views.size() == 1) return views[0];
@@ -100,7 +101,7 @@ Status TensorPlacer::Find(const OutputTensor& tensor, const SourceBytes& source,
   return Ok();
 }
 
-// Returns the tensor's bytes if they lie together and need no change; empty when they have to be
+// Returns the tensor's bytes if they are contiguous and need no change; empty if they have to be
 // made.
 Result<ByteView> TensorPlacer::FindMapped(const OutputTensor& tensor,
                                           const SourceBytes& source) const {

@@ -1,5 +1,5 @@
-// Turns tensors with source ranges into tensors in memory. They are mapped where their bytes lie
-// together in the form that is needed; otherwise several threads copy or encode them into buffers.
+// Turns tensors with source ranges into tensors in memory. They are mapped if their bytes are
+// contiguous in the required form; otherwise several threads copy or encode them into buffers.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,7 @@
 
 namespace moepack::runtime {
 
-// Where tensors are placed: their list, the buffers that were made for them, and the count of
-// bytes.
+// Where tensors are placed: their list, the buffers made for them, and the byte count.
 struct PlacedPart {
   std::vector<HostTensor>& tensors;
   std::vector<std::shared_ptr<const void>>& memory;
@@ -34,8 +33,8 @@ class TensorPlacer {
   // `path` names the model in errors.
   explicit TensorPlacer(std::string path) : path_(std::move(path)) {}
 
-  // Adds the tensor to the part; its bytes are there after Run. `source` is borrowed until then,
-  // and the memory it points to for as long as the tensor is used.
+  // Adds the tensor to the part; its bytes are available after Run. `source` is borrowed until
+  // then, and the memory it points to for as long as the tensor is used.
   Status Place(OutputTensor tensor, const SourceBytes& source, const PlacedPart& part);
   // Copies and encodes what was placed. Uses jobs and progress of the options.
   Status Run(const LoadOptions& options);

@@ -31,7 +31,7 @@ Status WholeTensors::Add(const OpenedPart& part) {
   return Ok();
 }
 
-// Restores the whole expert axis of a packed tensor. All other tensors are whole already.
+// Restores the whole expert axis of a packed tensor. All other tensors are already whole.
 Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
                                           const manifest::PartTensor& tensor) {
   WholeTensor whole{tensor.entry, part.Bytes(tensor), 0};
@@ -41,7 +41,7 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   const std::string where =
       Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name), ": ");
   const auto axis = AxisIn(tensor.entry.shape, found.rule->expert_axis);
-  // Ones in front of the axis leave the experts one after another.
+  // If all dimensions before the axis are 1, the experts are stored one after another.
   const auto before = tensor.entry.shape.begin() + axis.value_or(0);
   if (axis &&
       std::any_of(tensor.entry.shape.begin(), before, [](uint64_t size) { return size != 1; })) {
@@ -71,7 +71,7 @@ Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
     tensors_.push_back(std::move(tensor));
     return Ok();
   }
-  // A refitted group has rows of a router that the trunk has whole: each row then has a place.
+  // A refitted group has rows of a router that the trunk has whole: each row then has its place.
   if (tensor.expert_count > 0) tensors_[place->second].expert_count = tensor.expert_count;
   const TensorEntry& known = tensors_[place->second].entry;
   if (known.dtype == tensor.entry.dtype && known.shape == tensor.entry.shape) return Ok();
@@ -83,7 +83,7 @@ Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
 }
 
 Status WholeTensors::AddAbsent() {
-  // One tensor of each kind and layer stands for all; its key is the name with expert 0.
+  // One tensor of each kind and layer represents all; its key is the name with expert 0.
   std::map<std::string, std::pair<size_t, uint32_t>> kinds;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const std::string& name = tensors_[i].entry.name;

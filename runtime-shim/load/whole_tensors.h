@@ -25,26 +25,26 @@ struct WholeTensor {
 // Collects tensors part by part.
 class WholeTensors {
  public:
-  // `matcher` belongs to the model's family, and `path` names the distribution in errors. Both are
-  // borrowed.
+  // `matcher` belongs to the model's family, and `path` names the distribution in errors. Borrows
+  // both.
   WholeTensors(const std::string& path, const LayerCounts& layers, FamilyMatcher& matcher)
       : path_(path), layers_(layers), matcher_(matcher) {}
 
-  // Adds the tensors of a part. kMismatch for a tensor that two parts have with different types or
+  // Adds the tensors of a part. kMismatch if two parts have a tensor with different types or
   // shapes, kUnsupported for experts along an inner axis.
   Status Add(const OpenedPart& part);
   // Adds the experts that no part has, with the shapes of their neighbours.
   Status AddAbsent();
-  // Returns the header of a file with all tensors, and sets their offsets. kCorrupt when sizes
+  // Returns the header of a file with all tensors, and sets their offsets. kCorrupt if sizes
   // overflow.
   Result<std::string> LayOut();
 
   const std::vector<WholeTensor>& tensors() const { return tensors_; }
   uint64_t file_size() const { return file_size_; }
-  // Notes where the bytes of small tensors are that conversion reads early, such as the lengths of
-  // a packed matrix. Absent experts take those of their neighbours.
+  // Records where the bytes of small tensors are that conversion reads early, such as the sizes of
+  // a packed matrix. Absent experts get those of their neighbours.
   void LocateSmall(SourceBytes& bytes) const;
-  // Notes where a part has the bytes of the restored file. REQUIRES: the part was added.
+  // Records where a part has the bytes of the restored file. REQUIRES: the part was added.
   void Locate(const OpenedPart& part, SourceBytes& bytes) const;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kTokens = 32;
 
-// A model and what its routers may pick.
+// A model, and what its routers may pick.
 struct Side {
   const Model& model;
   LayerExperts eligible;
@@ -53,7 +53,7 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
   return Ok();
 }
 
-// Says which layer has too few experts for a token; "" when none has.
+// Says which layer has too few experts for a token; "" if none has.
 std::string TooFew(const Model& model, const LayerExperts& eligible) {
   for (const auto& [layer, expert_count] : model.weights().moe_layers) {
     if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
@@ -264,8 +264,8 @@ Status Check::CheckAssembled(const Side* bundles, CheckedNode& node) {
   return bundles != nullptr ? Compare(*bundles, part, node) : Compare(part, node);
 }
 
-// A refit changes what the experts give, so a node is not the masked model any more. What is left
-// to prove is that bundles and assembled node are the same model.
+// A refit changes what the experts produce, so a node is no longer the masked model. What remains
+// to be shown is that bundles and assembled node are the same model.
 Status Check::CheckRefitted(uint32_t group) {
   CheckedNode node{group, CheckedNode::Kind::kAssembled, HasOverlay()};
   SHARD_TRY(LoadedSide bundles, LoadBundles(node));

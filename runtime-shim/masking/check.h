@@ -1,6 +1,6 @@
 // Checks that the bundles of a distribution are the model: every node must give the logits of the
 // whole model with its routers masked to what the node holds. After a refit this does not hold;
-// then every node must give the logits of the same node assembled.
+// every node must then give the logits of the same node assembled.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct CheckedNode {
   uint32_t group = 0;
   Kind kind = Kind::kBundles;
   bool overlay = false;
-  std::string skipped = {};  // why it was not run; "" when it ran
+  std::string skipped = {};  // why it was not run; "" if it ran
   SideBySide::Findings findings = {};
   // For a node that failed, where the routers of the two first differ, if they do.
   std::optional<RoutingDifference> where = {};
@@ -46,7 +46,7 @@ struct CheckOptions {
   // The model to compare with; "" for all parts of the distribution together.
   std::string against;
   std::optional<double> tolerance;  // SideBySide's; default: DefaultTolerance
-  bool assembled = true;            // assemble each node below TMPDIR and compare it too
+  bool assembled = true;            // assemble each node below TMPDIR and compare it, too
   std::function<void(const CheckedNode&)> checked;  // called after each node; may be empty
   // Counts the tokens that have run on both sides of all nodes; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
@@ -58,8 +58,8 @@ struct CheckReport {
   double tolerance = 0;
   std::vector<CheckedNode> nodes;
   std::vector<std::string> notes;
-  // Groups were refitted, so assembled nodes were compared with the loaded bundles instead of with
-  // the masked model.
+  // Groups were refitted, so assembled nodes were compared with the loaded bundles instead of the
+  // masked model.
   bool of_refit = false;
   uint64_t failures() const;
 };
@@ -70,10 +70,10 @@ double DefaultTolerance(const std::string& executor);
 std::vector<uint32_t> CheckTokens(uint32_t vocabulary);
 
 // Checks all nodes. The first half of the tokens runs in batches and the rest one by one, so that
-// both ways of running are compared. A node that differs is a result and not an error.
-// kInvalidArgument when the source is not a distribution or its plan lacks a group, kNotFound when
-// a group's files are missing, kMismatch when no node can run, kUnsupported when `against` has
-// other element types, kInterrupted; else the errors of loading and running.
+// both ways of running are compared. A node that differs is a result, not an error.
+// kInvalidArgument if the source is not a distribution or its plan lacks a group, kNotFound if a
+// group's files are missing, kMismatch if no node can run, kUnsupported if `against` has other
+// element types, kInterrupted; otherwise the errors of loading and running.
 Result<CheckReport> CheckDistribution(const std::string& distribution, const CheckOptions& options);
 
 }  // namespace moepack::runtime

@@ -19,7 +19,8 @@ struct LogitsDifference {
 // REQUIRES: equal sizes, no NaN.
 LogitsDifference CompareLogits(std::span<const float> expected, std::span<const float> actual);
 
-// Runs two sessions side by side. It borrows them. REQUIRES: both hold equally many positions.
+// Runs two sessions side by side. Borrows them. REQUIRES: both have room for equally many
+// positions.
 class SideBySide {
  public:
   // `tolerance` is the largest LogitsDifference::relative that passes; with 0 the bits must be the
@@ -27,8 +28,8 @@ class SideBySide {
   SideBySide(Session& expected, Session& actual, double tolerance)
       : expected_(expected), actual_(actual), tolerance_(tolerance) {}
 
-  // Runs tokens on both and compares the logits of every position. kMismatch when the vocabularies
-  // differ; else the errors of Session::Feed.
+  // Runs tokens on both and compares the logits of every position. kMismatch if the vocabularies
+  // differ; otherwise the errors of Session::Feed.
   Status Feed(std::span<const uint32_t> tokens);
 
   // The logits of the first session after the last token.
@@ -43,7 +44,7 @@ class SideBySide {
     LogitsDifference worst;  // by `relative`; same_bits: of all positions
     uint32_t worst_position = 0;
     std::optional<uint32_t> failure;   // the first position beyond the tolerance
-    std::optional<Divergence> greedy;  // the first where the two would go on differently
+    std::optional<Divergence> greedy;  // the first position where the two would diverge
   };
   const Findings& findings() const { return findings_; }
 

@@ -28,7 +28,7 @@ std::string IdList(const std::vector<uint32_t>& ids) {
   return text;
 }
 
-// Says how two steps differ; "" when they agree.
+// Says how two steps differ; "" if they agree.
 std::string Difference(const RoutingTrace::Step& expected, const RoutingTrace::Step& actual,
                        double tolerance) {
   if (!Same(expected.logits, actual.logits, tolerance))

@@ -15,7 +15,7 @@ namespace {
 
 float SigmoidOf(float x) { return 1 / (1 + std::exp(-x)); }
 
-// Gives the vector length `length`; ggml's l2_norm.
+// Scales the vector to length `length`; ggml's l2_norm.
 void Normalize(std::span<float> values, float eps, float length) {
   float squares = 0;
   for (const float value : values) squares += value * value;

@@ -1,8 +1,8 @@
-// Gated delta net: the linear attention of Qwen3-Next and Qwen3.5, one token after the other, in
+// Gated delta net: the linear attention of Qwen3-Next and Qwen3.5, one token after another, in
 // plain floats. Sources: "Gated Delta Networks" (arXiv 2412.06464), section 3; llama.cpp's
 // src/models/qwen3next.cpp and qwen35moe.cpp for the order of operations.
 //
-// The host computes it on every executor, as it chooses experts: what a token changes is a state of
+// The host computes it for every executor, just as it chooses experts: a token changes a state of
 // fixed size, not rows of a cache. Matrix products before and after it run on the executor.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace moepack::runtime {
 struct DeltaShape {
   uint32_t key_heads = 0, value_heads = 0, width = 0;
   uint32_t kernel = 0;  // tokens that the convolution sees
-  // Value head h belongs to key head h % key_heads (Qwen3.5), else to h / (value heads per key
+  // Value head h belongs to key head h % key_heads (Qwen3.5), otherwise to h / (value heads per key
   // head).
   bool tiled = false;
 
@@ -41,7 +41,7 @@ struct DeltaConstants {
   float eps = 0;
 };
 
-// What the projections give for one token.
+// The projections' results for one token.
 struct DeltaToken {
   std::span<const float> mixed;        // channels: queries, keys, values
   std::span<const float> gate;         // values: z, whose silu multiplies the normed result

@@ -71,7 +71,7 @@ class TrunkBuilder {
 
   void FusedProjections(const HeadRows& rows, AttentionWeights& attention) {
     const Linear all = Weighted("attn_qkv", {rows.query + rows.key + rows.value, spec_.width});
-    if (slots_.failed()) return;  // the rows, and so each part of them, fit 32 bits
+    if (slots_.failed()) return;  // the rows, and so each part of them, fit in 32 bits
     const auto query = static_cast<uint32_t>(rows.query), key = static_cast<uint32_t>(rows.key),
                value = static_cast<uint32_t>(rows.value);
     attention.query = {all.weight.Slice(0, query), ValuesOf(all.bias, 0, query)};

@@ -16,7 +16,7 @@ namespace moepack::runtime {
 
 struct AttentionWeights {
   Linear norm;
-  Matrix norm_after;  // of what attention gives (Gemma-4)
+  Matrix norm_after;  // of attention's output (Gemma-4)
   Linear query, key, value, output;
   Matrix query_norm, key_norm, sinks;
   Matrix head_gate;  // Step-3.5: one row per head, whose sigmoid multiplies the head's result
@@ -26,7 +26,7 @@ struct AttentionWeights {
 };
 
 // A gated delta net. The rows of `strengths` are those of beta and alpha: one matrix in which they
-// lie together for each key head (Qwen3-Next), or `strengths` for beta and `rates` for alpha.
+// are together for each key head (Qwen3-Next), or `strengths` for beta and `rates` for alpha.
 struct DeltaWeights {
   Matrix mixed, gate, strengths, rates, output;
   DeltaConstants constants;
@@ -38,8 +38,8 @@ struct MambaWeights {
   MambaConstants constants;
 };
 
-// ModelSpec::parallel_experts: norms of what the MLP gives, of what goes into the experts, of what
-// they give, and of both together; the router's norm; what the layer's result is multiplied with.
+// ModelSpec::parallel_experts: norms of the MLP's output, of the experts' input, of their output,
+// and of both together; the router's norm; the factor of the layer's result.
 struct ParallelWeights {
   Matrix mlp_out, experts_in, experts_out, out, router;
   float scale = 1;
@@ -47,7 +47,7 @@ struct ParallelWeights {
 
 struct LayerWeights {
   AttentionWeights attention;
-  // One of these in recurrent layers, which have of `attention` only the norm.
+  // Recurrent layers have one of these; of `attention` they only have the norm.
   DeltaWeights delta;
   MambaWeights mamba;
   Linear mlp_norm;
@@ -55,7 +55,7 @@ struct LayerWeights {
   ParallelWeights parallel;
   Linear router;  // of layers with experts
   std::vector<float> selection_bias;
-  Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' values and back
+  Matrix space_down, space_up;  // ModelSpec::expert_space: to the experts' space and back
   MlpWeights shared;
   Matrix shared_gate;
   bool moe() const { return static_cast<bool>(router.weight); }
@@ -64,7 +64,7 @@ struct LayerWeights {
 // The experts of a layer by id; null for an expert that no set in use holds.
 using LayerExpertTable = std::vector<const MlpWeights*>;
 
-// A router and the bias that takes part in its choice.
+// A router, and the bias that takes part in its choice.
 struct RouterWeights {
   Linear rows;
   std::vector<float> selection_bias;
@@ -92,7 +92,7 @@ struct DeviceTrunk {
   uint64_t bytes = 0;
 };
 
-// Uploads the tensors that the model's spec asks for. kCorrupt for a tensor that is missing or has
+// Uploads the tensors that the model's spec requires. kCorrupt for a tensor that is missing or has
 // another shape, kUnsupported for one that nothing uses or whose type the executor cannot read.
 Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec, Executor& executor);
 // Uploads a set of experts; `label` names it in errors.

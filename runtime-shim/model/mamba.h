@@ -1,8 +1,8 @@
-// Mamba-2: the recurrence of Nemotron-H, one token after the other, in plain floats. Sources:
+// Mamba-2: the recurrence of Nemotron-H, one token after another, in plain floats. Sources:
 // "Transformers are SSMs" (arXiv 2405.21060); llama.cpp's src/models/mamba-base.cpp
 // (build_mamba2_layer) and ggml's ssm_scan for the order of operations.
 //
-// As for a delta net (delta_net.h), the host computes it on every executor.
+// As with a delta net (delta_net.h), the host computes it for every executor.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct MambaConstants {
   float eps = 0;
 };
 
-// Adds a token to the state and writes what it reads, shape.inner() numbers. `projected` is what
-// the projection gave for it. REQUIRES: sizes fit the shape.
+// Adds a token to the state and writes what it reads, shape.inner() numbers. `projected` is the
+// projection's result for it. REQUIRES: sizes fit the shape.
 void StepMamba(const MambaShape& shape, const MambaConstants& constants,
                std::span<const float> projected, RecurrentState& state, std::span<float> out);
 

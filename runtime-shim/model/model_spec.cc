@@ -12,7 +12,7 @@ namespace moepack::runtime {
 namespace {
 
 // CUDA's grids have at most 65535 blocks in their second dimension, which counts heads, and the
-// product of tokens and heads has to fit 32 bits.
+// product of tokens and heads has to fit in 32 bits.
 constexpr uint32_t kMostHeads = 65535;
 
 const RuntimeFamily* FindRuntimeFamily(std::string_view architecture) {
@@ -81,7 +81,7 @@ void ReadShape(const RuntimeFamily& family, SpecKeys& keys, ModelSpec& spec) {
   spec.norm_eps = keys.RequiredFloat("attention.layer_norm_rms_epsilon");
 }
 
-// llama.cpp's loaders do not read the betas of a file, so the defaults hold here, too.
+// llama.cpp's loaders do not read the betas of a file, so the defaults are used here, too.
 void ReadRope(SpecKeys& keys, ModelSpec& spec) {
   RopeSpec& rope = spec.rope;
   rope.dims = keys.Uint("rope.dimension_count", spec.key_width);
@@ -101,7 +101,7 @@ void ReadRope(SpecKeys& keys, ModelSpec& spec) {
   rope.attention_factor *= 1 + 0.1f * std::log(1 / rope.frequency_scale);
 }
 
-// Requires the gating key of architectures for which llama.cpp ends the process without it.
+// Requires the gating key for architectures for which llama.cpp aborts without it.
 void RequireGating(SpecKeys& keys) {
   const GgufArchitecture* row = FindArchitecture(keys.architecture());
   if (row == nullptr || !row->routing || !row->routing->needs_gating) return;

@@ -35,14 +35,14 @@ struct LayerSpec {
   uint32_t key_width = 0, value_width = 0;  // of one head
   bool rope = true;
   bool local_rope = false;  // ModelSpec::local_rope instead of the model's usual one
-  bool recurrent = false;   // a gated delta net or Mamba-2 in place of attention
-  // False in models whose layers are one thing each: no attention (or recurrence) before the MLP,
-  // and no MLP or experts after it.
+  bool recurrent = false;   // a gated delta net or Mamba-2 instead of attention
+  // False in models whose layers are only one thing each: no attention (or recurrence) before the
+  // MLP, or no MLP or experts after it.
   bool mixes = true, feeds = true;
   uint32_t window = 0, chunk = 0;  // AttentionShape
   // Limits of kLimitedSilu for dense and shared MLPs and for experts; 0: none.
   float mlp_limit = 0, expert_limit = 0;
-  // The router of MoE layers. The tensors tell which layers these are, and their experts.
+  // The router of MoE layers. The tensors show which layers these are, and their experts.
   Routing router;
 };
 
@@ -50,8 +50,8 @@ struct ModelSpec {
   std::string architecture;
   uint32_t layers = 0;  // without blocks for multi-token prediction
   uint32_t width = 0, context = 0;
-  uint32_t heads = 0, key_heads = 0;        // of the layer that has most
-  uint32_t key_width = 0, value_width = 0;  // of layers that say nothing else
+  uint32_t heads = 0, key_heads = 0;        // of the layer that has the most
+  uint32_t key_width = 0, value_width = 0;  // of layers that state nothing else
   float norm_eps = 0;
   RopeSpec rope;
   RopeSpec local_rope;  // of layers with a window (MiMo-V2, Step-3.5, Gemma-4)
@@ -59,29 +59,29 @@ struct ModelSpec {
     return layer[number].local_rope ? local_rope : rope;
   }
 
-  // Multi-head latent attention (DeepSeek-V2): 0 when the model has none.
+  // Multi-head latent attention (DeepSeek-V2): 0 if the model has none.
   struct Latent {
     uint32_t rank = 0;        // kv_lora_rank
     uint32_t nope_width = 0;  // of a query head, without rotation
     uint32_t value_width = 0;
     bool operator==(const Latent&) const = default;
   } latent;
-  // Tensors of an indexer are there and not needed (DeepSeek-V3.2 in short contexts).
+  // The tensors of an indexer exist but are not needed (DeepSeek-V3.2 in short contexts).
   bool unused_indexer = false;
   bool is_latent() const { return latent.rank > 0; }
 
-  // Of recurrent layers, one of them: Qwen3-Next and Qwen3.5, Nemotron-H.
+  // Recurrent layers have one of these: Qwen3-Next and Qwen3.5, Nemotron-H.
   DeltaShape delta;
   MambaShape mamba;
   RecurrentShape recurrence() const { return mamba.heads > 0 ? mamba.state() : delta.state(); }
 
   float attention_scale = 0;
-  float value_scale = 1;       // multiplies what attention gives (MiMo-V2)
-  bool gated_queries = false;  // beside each head's queries lies a gate (Qwen3-Next, Qwen3.5)
+  float value_scale = 1;       // multiplies attention's output (MiMo-V2)
+  bool gated_queries = false;  // each head's queries are followed by a gate (Qwen3-Next, Qwen3.5)
   bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
   bool norm_after_rope = false;        // Hunyuan: weighted, after the rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
-  bool norm_values = false;            // Gemma-4: unweighted; keys may stand for the values, too
+  bool norm_values = false;            // Gemma-4: unweighted; keys may also be used as values
   // Gemma-4: each layer has an MLP beside the experts, and norms before and after both.
   bool parallel_experts = false;
   // Attention temperature (Llama-4): queries of layers without rotation are scaled by
@@ -90,13 +90,13 @@ struct ModelSpec {
   uint32_t temperature_floor = 0;
 
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
-  float logit_cap = 0;                        // logits become cap * tanh(logit / cap); 0: they stay
+  float logit_cap = 0;                        // logits become cap * tanh(logit / cap); 0: unchanged
   Activation activation = Activation::kSilu;  // for dense and shared MLPs
   Activation expert_activation = Activation::kSilu;  // for routed experts
   bool weigh_inputs = false;             // Llama-4: the gate multiplies the expert's input
   const char* second_norm = "ffn_norm";  // the tensor before the MLP
   bool gated_mlps = true;                // MLPs and experts have a gate beside `up`
-  uint32_t expert_space = 0;  // experts work on so many values, between two projections; 0: width
+  uint32_t expert_space = 0;  // experts work on this many values, between two projections; 0: width
   uint32_t expert_width() const { return expert_space > 0 ? expert_space : width; }
 
   std::vector<LayerSpec> layer;
@@ -106,17 +106,17 @@ struct ModelSpec {
 struct RuntimeFamily {
   const char* architecture;  // general.architecture
   const char* models;        // "Mixtral"
-  // Everything that is peculiar to it; the common keys and the routing are read already. Complains
-  // to `keys`. Null when nothing is.
+  // Everything peculiar to the family; the common keys and the routing have been read already.
+  // Reports problems to `keys`. Null if there is nothing peculiar.
   void (*fill)(SpecKeys& keys, ModelSpec& spec) = nullptr;
-  // Layers without key heads are none of attention (LayerSpec::mixes), which `fill` sorts out.
+  // Layers without key heads are not attention layers (LayerSpec::mixes); `fill` sorts that out.
   bool layers_without_heads = false;
 };
 std::span<const RuntimeFamily> AllRuntimeFamilies();
 
-// kUnsupported for an architecture that does not run here, with those that do, and for a gating
-// function or a key about experts that we do not know; kCorrupt for keys
-// that are missing or make no sense. `path` names the file in errors.
+// kUnsupported, with the supported ones, for an architecture that does not run here, and for a
+// gating function or a key about experts that we do not know; kCorrupt for keys that are missing or
+// make no sense. `path` names the file in errors.
 Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& metadata);
 
 }  // namespace moepack::runtime

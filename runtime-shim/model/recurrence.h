@@ -1,5 +1,5 @@
-// What layers that keep a state in place of keys and values have in common: the state, the
-// convolution over the last tokens, and their activations, in plain floats.
+// What layers with a state instead of keys and values have in common: the state, the convolution
+// over the last tokens, and their activations, in plain floats.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ struct RecurrentShape {
   uint64_t memory = 0;    // numbers of the matrices of all heads
 };
 
-// What a session keeps of a layer's past: the last kernel - 1 tokens before the convolution, the
+// What a session stores of a layer's past: the last kernel - 1 tokens before the convolution, the
 // oldest first, and for each head a matrix (delta_net.h, mamba.h).
 struct RecurrentState {
   std::vector<float> window;  // (kernel - 1) x channels
@@ -31,13 +31,13 @@ struct RecurrentState {
 struct Convolution {
   std::span<const float> kernel, bias;
 };
-// Gives silu(convolution + bias) of the tokens in the state and of `token`, and moves the state's
-// window on. REQUIRES: `token` has shape.channels values.
+// Returns silu(convolution + bias) of the tokens in the state and of `token`, and advances the
+// state's window. REQUIRES: `token` has shape.channels values.
 std::vector<float> Convolve(const RecurrentShape& shape, const Convolution& convolution,
                             std::span<const float> token, RecurrentState& state);
 
 inline float RecurrentSilu(float x) { return x / (1 + std::exp(-x)); }
-// log(1 + exp(x)); beyond 20 it is x in 32 bits, as ggml has it.
+// log(1 + exp(x)); above 20 it is x in 32 bits, as in ggml.
 inline float Softplus(float x) { return x > 20 ? x : std::log(1 + std::exp(x)); }
 
 }  // namespace moepack::runtime

@@ -16,11 +16,11 @@ double PairOfRotations(const RopeSpec& rope, double rotations) {
 }
 
 // 1 for pairs that turn so often that they keep their frequency, 0 for pairs that are stretched,
-// and a ramp between.
+// and a ramp in between.
 struct Ramp {
   double low, high;
   double operator()(uint32_t pair) const {
-    // ggml's rope_yarn_ramp has the same 0.001 against a division by zero.
+    // ggml's rope_yarn_ramp has the same 0.001 to avoid a division by zero.
     const double place = (pair - low) / std::max(0.001, high - low);
     return 1 - std::clamp(place, 0.0, 1.0);
   }

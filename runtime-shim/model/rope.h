@@ -1,4 +1,4 @@
-// Angles of rotary embeddings, as tables of cosine and sine that every executor is given.
+// Angles of rotary embeddings, as tables of cosine and sine that every executor gets.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace moepack::runtime {
 
-// What turns pair i of a head at position p: the angle p * turn[i], before YaRN's mixture is gone
-// into turn[i]. `factors` (empty, or one per pair) divide the angles of the unscaled frequencies
-// (llama3 scaling, LongRoPE).
+// The rotation of pair i of a head at position p: the angle is p * turn[i]; YaRN's mixture is
+// already included in turn[i]. `factors` (empty, or one per pair) divide the angles of the unscaled
+// frequencies (llama3 scaling, LongRoPE).
 std::vector<double> PairTurns(const RopeSpec& rope, std::span<const float> factors);
 
 // Rows of rope.dims values for positions first, first + 1, ...: the cosines of all pairs, then the

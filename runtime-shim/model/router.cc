@@ -3,7 +3,8 @@
 //   1  mask        logits of experts that are not eligible become minus infinity
 //   2  gate        p = softmax, sigmoid, sqrt(softplus) of the logits, or the logits themselves
 //   3  bias        s = p + selection bias; masked experts stay at minus infinity
-//   4  groups      score of a routing group = its two best s added, or its best s; only the best
+//   4  groups      score of a routing group = the sum of its two best s, or its best s; only the
+//   best
 //                  groups stay
 //   5  choose      the top_k largest s
 //   6  weigh       w = p of the chosen (never s); the "after-topk" gates are applied to them here
@@ -22,8 +23,8 @@ namespace moepack::runtime {
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
-// The smallest normal half float, to which llama.cpp's build_moe_ffn clamps the sum of the weights,
-// so that it is never zero.
+// The smallest normal half float, to which llama.cpp's build_moe_ffn clamps the sum of the weights
+// from below, so that it is never zero.
 constexpr float kSumFloor = 6.103515625e-5f;
 
 using Floats = std::vector<float>;
@@ -120,7 +121,7 @@ std::vector<uint32_t> Largest(const Floats& values, size_t count) {
   return order;
 }
 
-// Returns the largest score, or the sum of the two largest, which is minus infinity when fewer than
+// Returns the largest score, or the sum of the two largest, which is minus infinity if fewer than
 // two experts of the group are eligible.
 float ScoreOfGroup(GroupScore kind, std::span<const float> scores) {
   float best = kMasked, second = kMasked;
@@ -167,7 +168,7 @@ Result<Selection> SelectExperts(std::span<const float> logits,
   for (const uint32_t id : eligible) probabilities[id] = logits[id];
   OfAll(spec)(probabilities);
 
-  // Scores start at minus infinity again, because a sigmoid of it is 0, and a bias would bring a
+  // Scores start at minus infinity again, because the sigmoid of it is 0, and a bias would bring a
   // masked expert back.
   Floats scores(spec.expert_count, kMasked);
   for (const uint32_t id : eligible)

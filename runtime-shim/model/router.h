@@ -21,14 +21,15 @@ struct Selection {
 // Picks top_k of the `eligible` ids. The logits of all others become minus infinity before anything
 // else happens, so that the result is that of a router without their rows. `logits` has one value
 // per expert, and so has `selection_bias` unless it is empty. Ties go to the lower id.
-// kInvalidArgument when sizes or ids do not fit, fewer than top_k experts are eligible, or the
-// chosen routing groups hold fewer than top_k of them.
+// kInvalidArgument if sizes or ids do not fit, fewer than top_k experts are eligible, or the chosen
+// routing groups hold fewer than top_k of them.
 Result<Selection> SelectExperts(std::span<const float> logits,
                                 std::span<const float> selection_bias, const Routing& spec,
                                 const ExpertIds& eligible);
 
 // Returns the gate value of each expert without the choice: steps 2 and 6 (router.cc) over all
-// `logits`, without mask, bias, normalisation or scale. They serve to compare experts of one layer.
+// `logits`, without mask, bias, normalisation or scale. They are used to compare experts of one
+// layer.
 std::vector<float> GateValues(std::span<const float> logits, const Routing& spec);
 
 }  // namespace moepack::runtime

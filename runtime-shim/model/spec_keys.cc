@@ -11,7 +11,7 @@ namespace moepack::runtime {
 namespace {
 
 // Larger than any width, layer count or context of a real model, and small enough that products of
-// two fit 64 bits with room to spare.
+// two fit in 64 bits with room to spare.
 constexpr uint64_t kMaxCount = 1 << 24;
 
 std::string KindOf(const GgufValue& value) {

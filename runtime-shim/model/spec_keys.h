@@ -1,5 +1,5 @@
-// Reads an architecture's keys of GGUF metadata. The first that is missing or wrong is kept as the
-// error.
+// Reads an architecture's keys from GGUF metadata. The first that is missing or wrong is kept as
+// the error.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class SpecKeys {
 
   const std::string& architecture() const { return architecture_; }
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
-  // Keys are given without "<architecture>.". A required key that is absent is an error, and so is
-  // any key with another type or a value that makes no sense (over 2^24, not finite).
+  // Keys are given without "<architecture>.". A missing required key is an error, and so is any key
+  // with the wrong type or a value that makes no sense (over 2^24, not finite).
   uint32_t Required(std::string_view key);
   uint32_t Uint(std::string_view key, uint32_t otherwise);
   float Float(std::string_view key, float otherwise);
@@ -33,13 +33,13 @@ class SpecKeys {
   // number for all.
   std::vector<uint32_t> PerLayer(std::string_view key, uint32_t count, uint32_t otherwise);
 
-  // Reads a list of at least `count` finite numbers; empty when the key is absent.
+  // Reads a list of at least `count` finite numbers; empty if the key is absent.
   std::vector<float> Floats(std::string_view key, uint32_t count);
-  // Reads a list of at least `count` bools, or of numbers; empty when the key is absent.
+  // Reads a list of at least `count` bools, or of numbers; empty if the key is absent.
   std::vector<bool> Flags(std::string_view key, uint32_t count);
 
   void Refuse(std::string_view key, const std::string& expected, const std::string& found);
-  // Sets kUnsupported for a model that is well-formed and cannot run here.
+  // Sets kUnsupported for a model that is well-formed but cannot run here.
   void Decline(const std::string& what);
   // The first error.
   Status status() const;

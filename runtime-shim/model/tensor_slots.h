@@ -17,29 +17,29 @@
 
 namespace moepack::runtime {
 
-// Rows and columns of a matrix. All dimensions but the last make the rows of a tensor with more
-// than two. 0: any number.
+// Rows and columns of a matrix. For a tensor with more than two dimensions, all but the last make
+// up the rows. 0: any number.
 struct MatrixShape {
   uint64_t rows = 0, columns = 0;
 };
 
-// Keeps the first error, after which nothing is uploaded any more.
+// Keeps the first error, after which nothing more is uploaded.
 class TensorSlots {
  public:
   // Borrows all arguments. `path` names the file in errors.
   TensorSlots(const std::string& path, std::span<const HostTensor> tensors, Executor& executor);
 
   bool Has(const std::string& name) const { return tensors_.count(name) > 0; }
-  // Takes a matrix; the result is empty when it is absent.
+  // Takes a matrix; the result is empty if it is absent.
   Matrix Optional(const std::string& name, MatrixShape shape);
   Matrix Required(const std::string& name, MatrixShape shape);
   // Takes a tensor that is not used; it may be absent.
   void Ignore(const std::string& name) { taken_.insert(name); }
-  // Takes F32 values to the host; empty when the tensor is absent.
+  // Takes F32 values to the host; empty if the tensor is absent.
   std::vector<float> Values(const std::string& name, uint64_t count) {
     return Values(name, {1, count});
   }
-  // The same of a matrix, row after row, which must be there.
+  // The same for a matrix, row after row, which must exist.
   std::vector<float> Values(const std::string& name, MatrixShape shape);
   // Takes a vector that must be F32: a norm or bias.
   Matrix OptionalVector(const std::string& name, uint64_t width);

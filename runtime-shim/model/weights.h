@@ -22,7 +22,7 @@
 namespace moepack::runtime {
 
 // A tensor with llama.cpp's name. As in GgufTensor, the shape has the slowest dimension first, and
-// the expert axis is axis 0. Its type has a decoder. Its bytes start at a multiple of four, and are
+// the expert axis is axis 0. Its type has a decoder. Its bytes start at a multiple of four and are
 // borrowed from `memory` of the structure that lists it.
 struct HostTensor {
   std::string name;
@@ -38,26 +38,27 @@ struct ExpertSet {
   bool overlay = false;
   LayerExperts experts_by_layer;    // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
-  // Whole routers, with biases, of the layers in which a refit gave the set rows of its own. The
-  // rows of all other experts are the trunk's.
+  // Whole routers, with biases, of the layers in which a refit gave the set its own rows. The rows
+  // of all other experts are the trunk's.
   std::vector<HostTensor> routers;
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the tensors
   uint64_t bytes() const;
 };
 
-// Experts that stay in the source and are read from there a layer at a time.
+// Experts that stay in the source and are read from there one layer at a time.
 class LaterExperts {
  public:
   virtual ~LaterExperts() = default;
-  // Reads all experts of a layer; no tensors for a layer without. Errors are those of LoadWeights.
+  // Reads all experts of a layer; no tensors for a layer without experts. Errors are those of
+  // LoadWeights.
   virtual Result<ExpertSet> Load(uint32_t layer) const = 0;
-  // What Load gives, of all layers and without bytes.
+  // What Load returns, for all layers and without bytes.
   std::vector<HostTensor> tensors;
   // The inner width of the widest expert; 0 without any.
   uint64_t widest() const;
 };
 
-// The size of one part, for the report of a load.
+// The size of one part, for the report on a load.
 struct LoadedPart {
   std::string label;  // "trunk", "routers", "group 1", ...
   uint64_t tensors = 0, bytes = 0;
@@ -70,10 +71,9 @@ struct Weights {
   GgufMetadata metadata;          // of the whole model
   std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
   std::vector<ExpertSet> sets;
-  std::shared_ptr<const LaterExperts> later;  // null: the sets have all experts that there are
-  LayerCounts moe_layers;                     // layer -> experts that its router has
-  // A distribution's plan, of whose overlays only the loaded one is left, and the versions that a
-  // node reports.
+  std::shared_ptr<const LaterExperts> later;  // null: the sets have all experts that exist
+  LayerCounts moe_layers;                     // layer -> number of experts in its router
+  // A distribution's plan, reduced to the loaded overlay, and the versions that a node reports.
   std::optional<Plan> plan;
   std::string model_version, shard_version, replica_version, refit_version;
   std::vector<LoadedPart> parts;
@@ -86,7 +86,7 @@ struct Weights {
 };
 
 struct LoadOptions {
-  // For a distribution, the groups to load, or all if empty. kNotFound if files of one are absent.
+  // For a distribution, the groups to load, or all if empty. kNotFound if files of one are missing.
   std::vector<uint32_t> groups;
   bool overlay = true;
   std::string overlay_version;  // "": the newest that the manifest names
@@ -105,8 +105,8 @@ struct LoadOptions {
 
 // Loads a distribution (GGUF or safetensors), an assembled node, a GGUF (file, split set,
 // directory) or a Hugging Face checkpoint. Only headers, digests and what must be decoded are read
-// now; GGUF tensors are mapped. Types are those of the files; of checkpoints those that a
-// conversion with the profile "exact" gives.
+// now; GGUF tensors are mapped. Types are those of the files; for checkpoints, those of a
+// conversion with the profile "exact".
 //   kNotFound         a group, overlay or file that is not there
 //   kMismatch         a digest, version or header that is not the manifest's
 //   kUnsupported      families without conversion, types without a decoder
@@ -117,9 +117,9 @@ Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source
 Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                    const LoadOptions& options);
 
-// Returns what a node of `group` may pick in each layer, as the plan says: with the loaded overlay,
-// or if `overlay` is false without any. Without a plan, and without a group, it is everything that
-// is loaded.
+// Returns what a node of `group` may pick in each layer according to the plan: with the loaded
+// overlay, or without any if `overlay` is false. Without a plan, and without a group, it is
+// everything that is loaded.
 LayerExperts EligibleExperts(const Weights& weights, std::optional<uint32_t> group, bool overlay);
 
 }  // namespace moepack::runtime

@@ -87,7 +87,7 @@ void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens)
   AddTokenCounts(counted, session.token_counts);
 }
 
-// The layer's place in the list is searched for each batch; layers are few.
+// The layer's index in the list is searched for each batch, because there are few layers.
 void StatisticsCollector::Observe(const RoutedBatch& batch, size_t slot_number) {
   const Slot& slot = slots_[slot_number];
   const auto& layers = statistics_.model.layers;

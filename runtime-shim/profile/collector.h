@@ -16,28 +16,28 @@
 namespace moepack::runtime {
 
 // Call StartSession for each session, StartWindow for each of its windows, and Feeding before every
-// Session::Feed. Several windows may be open at once, each in a slot of its own: the calls are for
-// the slot that was selected last, and each slot has an observer. The statistics are those of one
-// window after the other in the order of StartWindow if observers are told in that order.
+// Session::Feed. Several windows may be open at once, each in its own slot: the calls are for the
+// slot that was selected last, and each slot has an observer. The statistics are those of one
+// window after another in the order of StartWindow if observers are called in that order.
 class StatisticsCollector : public RoutingObserver {
  public:
-  // `bos` is left out of everything but peaks, at any position.
+  // `bos` is excluded from everything but peaks, at any position.
   StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos);
 
-  // From now on every choice goes to `trace` as well, sinks included: sessions are its turns, and
-  // positions count through the windows of a session. Borrowed.
+  // From now on every choice goes to `trace` as well, including sinks: sessions are its turns, and
+  // positions continue through the windows of a session. Borrowed.
   void TraceTo(TraceWriter& trace) { trace_ = &trace; }
-  // From now on `moments` count while tokens are read, and not while they are generated. Borrowed.
+  // From now on `moments` counts while tokens are read, but not while they are generated. Borrowed.
   void MomentsTo(SecondMoments& moments) { moments_ = &moments; }
 
-  // At first slot 0 is selected.
+  // Slot 0 is selected at first.
   void Select(size_t slot);
   // Borrows the collector.
   RoutingObserver& ObserverOf(size_t slot);
 
   void StartSession(const std::string& name, const std::string& bucket, const std::string& executor,
                     const std::string& precision);
-  // Says that the next token is at position 0 again.
+  // Declares that the next token is at position 0 again.
   void StartWindow();
   void Feeding(Phase phase, std::span<const uint32_t> tokens);
 
@@ -70,7 +70,7 @@ class StatisticsCollector : public RoutingObserver {
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<RoutingObserver>> observers_;  // of slots
   size_t selected_ = 0;
-  uint64_t total_ = 0;          // the tokens of all windows
+  uint64_t total_ = 0;          // tokens of all windows
   uint64_t session_start_ = 0;  // those before the current session
   TraceWriter* trace_ = nullptr;
   SecondMoments* moments_ = nullptr;

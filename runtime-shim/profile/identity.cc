@@ -36,8 +36,8 @@ Status CheckExperts(const Weights& weights, const LayerExperts& loaded) {
   return Ok();
 }
 
-// Strings of GGUF may be any bytes, but those of statistics are UTF-8, so other bytes are written
-// as \xff.
+// Strings of GGUF may contain any bytes, but those of statistics are UTF-8, so other bytes are
+// written as \xff.
 std::string NameOf(const Weights& weights) {
   const std::string name(weights.metadata.String("general.name").value_or(""));
   return IsUtf8(name) ? name : Shown(name);

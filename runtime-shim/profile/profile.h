@@ -29,7 +29,7 @@ struct ProfileText {
 };
 
 // Runs the windows of each text, as many at once as there are sessions, and decodes after the last
-// one of each text. The statistics do not depend on how many run at once. Errors are those of
+// window of each text. The statistics do not depend on how many run at once. Errors are those of
 // sessions, and kInterrupted. REQUIRES: every session holds context + generate positions; session i
 // has collector.ObserverOf(i) as its observer.
 Status ProfileTexts(std::span<const ProfileText> texts, const ProfileOptions& options,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kBlock = "blk.";
 
-// The matrices of a tensor: experts, or the heads of attention that is latent.
+// The number of matrices in a tensor: experts, or the heads of latent attention.
 uint64_t MatricesOf(const HostTensor& tensor) {
   uint64_t matrices = 1;
   for (size_t axis = 0; axis + 2 < tensor.shape.size(); ++axis) matrices *= tensor.shape[axis];
@@ -89,7 +89,7 @@ void SecondMoments::Multiplied(const Matrix& weights, std::span<const float> inp
   double* sums = moments.sums.data() + matrix * width;
   const size_t rows = inputs.size() / width;
   for (size_t row = 0; row < rows; ++row) AddSquares(inputs.subspan(row * width, width), sums);
-  // The matrices of one tensor that are no experts all get the same number of rows.
+  // The matrices of a tensor that are not experts all get the same number of rows.
   if (place->ids != nullptr || index == 0)
     moments.counts[place->ids == nullptr ? 0 : matrix] += rows;
 }

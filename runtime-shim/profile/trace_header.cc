@@ -5,7 +5,7 @@
 namespace moepack::runtime {
 namespace {
 
-// The bytes of one expert of the layer, as it lies in the set.
+// The bytes of one expert of the layer, as stored in the set.
 uint64_t ExpertBytes(const ExpertSet& set, uint32_t layer) {
   const std::string prefix = Cat("blk.", layer, ".");
   uint64_t bytes = 0;

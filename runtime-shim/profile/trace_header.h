@@ -9,7 +9,7 @@
 
 namespace moepack::runtime {
 
-// REQUIRES: `model` is what IdentifyModel gave for `weights`, so that all experts are there.
+// REQUIRES: `model` is what IdentifyModel returned for `weights`, so all experts exist.
 TraceHeader TraceHeaderOf(const Weights& weights, const ModelIdentity& model,
                           std::vector<TraceTurn> turns);
 

@@ -13,7 +13,7 @@ class WindowTokens {
   // `bos` is the beginning-of-sequence token, if the model has one.
   explicit WindowTokens(std::optional<uint32_t> bos) : bos_(bos) {}
 
-  // Says that the next token is at position 0.
+  // Declares that the next token is at position 0.
   void Start() { tokens_.clear(); }
   void Add(std::span<const uint32_t> tokens) {
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());

@@ -1,4 +1,4 @@
-// Cuts long texts into windows that fit the context and are run one after the other.
+// Cuts long texts into windows that fit the context and are run one after another.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace moepack::runtime {
 
 struct Window {
   std::vector<uint32_t> tokens;
-  // The tokens at positions [first_scored, tokens.size()) are scored, each by the logits of the
-  // position before.
+  // The tokens at positions [first_scored, tokens.size()) are scored, each with the logits of the
+  // previous position.
   uint32_t first_scored = 1;
 };
 
 // Cuts a session into windows that do not overlap. If it begins with `bos`, each window gets `bos`
-// in front of its tokens. A last window of one token is left out unless it is the only one. With
+// in front of its tokens. A last window of one token is dropped unless it is the only one. With
 // `half`, only positions past half the context are scored, and `bos` replaces the first token of a
-// window, as in llama.cpp's perplexity tool (which also leaves out a last window that is not full).
+// window, as in llama.cpp's perplexity tool (which also drops a last window that is not full).
 // REQUIRES: context >= 2.
 std::vector<Window> SplitWindows(std::span<const uint32_t> tokens, uint32_t context,
                                  std::optional<uint32_t> bos, bool half);

@@ -15,7 +15,7 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// Rows of activations begin at whole cache lines, so that vectors of their values cross none.
+// Rows of activations begin at whole cache lines, so that vectors of their values do not cross any.
 constexpr uint64_t kAlignment = 64;
 
 std::byte* Aligned(std::byte* memory) {
@@ -25,7 +25,7 @@ std::byte* Aligned(std::byte* memory) {
 
 class HostBuffer final : public Buffer {
  public:
-  // `memory` has kAlignment bytes more than asked for.
+  // `memory` has kAlignment bytes more than requested.
   HostBuffer(std::unique_ptr<std::byte, Free> memory, uint64_t bytes)
       : Buffer(bytes),
         owned_(std::move(memory)),
@@ -35,7 +35,7 @@ class HostBuffer final : public Buffer {
       : Buffer(borrowed.size()), data_(borrowed.data()) {}
 
   const std::byte* data() const { return data_; }
-  // Null for weights, which nobody writes.
+  // Null for weights, which nobody writes to.
   std::byte* writable() const { return writable_; }
 
  private:
@@ -58,7 +58,7 @@ bool HostExecutor::Supports(const quant::Format* format) const {
 }
 
 Result<BufferPtr> HostExecutor::Allocate(uint64_t bytes) {
-  // More than half the address space is not a size: allocators count with signed differences.
+  // More than half the address space is not a valid size: allocators count with signed differences.
   if (bytes > static_cast<uint64_t>(std::numeric_limits<ptrdiff_t>::max()) - kAlignment)
     return OutOfMemory(bytes);
   std::unique_ptr<std::byte, Free> memory(

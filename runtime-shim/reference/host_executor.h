@@ -13,7 +13,7 @@ namespace moepack::runtime {
 
 class HostExecutor : public Executor {
  public:
-  // Not told: weights are mapped files, which may be larger than memory.
+  // Unknown: weights are mapped files, which may be larger than memory.
   uint64_t available() const override { return UINT64_MAX; }
   bool Supports(const quant::Format* format) const override;
   Result<BufferPtr> Allocate(uint64_t bytes) override;  // zeroed
@@ -27,11 +27,11 @@ class HostExecutor : public Executor {
 std::span<float> RowOf(const Rows& rows, uint32_t index);
 // The blocks of `count` rows from `first`.
 std::span<const std::byte> BlocksOf(const Matrix& matrix, uint32_t first, uint32_t count);
-// Rows [first, first + count) as floats, which need not be aligned in the file: where they are F32
-// and lie well, the buffer's own; otherwise decoded into `scratch`, which grows as needed.
+// Rows [first, first + count) as floats, which need not be aligned in the file: the buffer's own if
+// they are aligned F32; otherwise decoded into `scratch`, which grows as needed.
 std::span<const float> FloatsOf(const Matrix& matrix, uint32_t first, uint32_t count,
                                 std::vector<float>& scratch);
-// The one row of a norm or bias; empty where there is none.
+// The single row of a norm or bias; empty if there is none.
 std::span<const float> VectorOf(const Matrix& vector, std::vector<float>& scratch);
 
 }  // namespace moepack::runtime

@@ -1,6 +1,6 @@
 // The reference executor: one plain loop per operation, sums in double, rounded to F32 once at the
-// end. Slow and easy to check by eye; every other executor is compared with it
-// (tests/runtime-shim/executor/conformance_test.cc). It is not a row of executors.cc.
+// end. Slow, and easy to check by eye; every other executor is compared with it
+// (tests/runtime-shim/executor/conformance_test.cc). It has no row in executors.cc.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,7 @@ class ReferenceExecutor : public HostExecutor {
 
  protected:
   // Does `work` for each of `rows.count` rows, which do not depend on each other: here one after
-  // the other.
+  // another.
   virtual void ForEachRow(const Rows& rows, const std::function<void(uint32_t row)>& work);
 };
 

@@ -18,7 +18,7 @@ double Gelu(double x) {
   return 0.5 * x * (1 + std::tanh(kSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
 }
 
-// std::min and std::clamp give their first argument when it is NaN.
+// std::min and std::clamp return their first argument if it is NaN.
 double ClampedSilu(double gate, double up) {
   const double g = std::min(gate, 7.0);
   const double u = std::clamp(up, -7.0, 7.0);

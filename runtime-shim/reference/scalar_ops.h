@@ -1,6 +1,5 @@
 // The arithmetic of each operation on one row, in double and rounded once. Formulas are those of
-// executor.h. NaN goes through all of them: where a value is compared, the comparison is written so
-// that NaN stays.
+// executor.h. NaN passes through all of them: comparisons are written so that NaN stays.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "runtime-shim/refit/cholesky.h"
 
-// Threads are ours.
+// We use our own threads.
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Cholesky>
 #include <algorithm>
@@ -16,8 +16,8 @@ using ConstMatrixMap = Eigen::Map<const Eigen::MatrixXd>;
 
 constexpr size_t kColumnsOfBlock = 64;
 
-// Eigen divides products into blocks that fit the caches, and so would add in another order on
-// another machine. These are sizes that all machines have.
+// Eigen divides products into blocks that fit the caches, and so would add in a different order on
+// another machine. All machines can use these sizes.
 void FixBlocks() {
   static const bool fixed = [] {
     Eigen::setCpuCacheSizes(32 << 10, 256 << 10, 2 << 20);
@@ -37,7 +37,7 @@ std::optional<Cholesky> Cholesky::Of(std::vector<double> matrix, size_t size) {
   made.factor_ = std::move(matrix);
   const auto rows = static_cast<Eigen::Index>(size);
   MatrixMap in_place(made.factor_.data(), rows, rows);
-  // Row after row, the lower triangle of the matrix is Eigen's upper one.
+  // Stored row by row, the lower triangle of the matrix is Eigen's upper one.
   in_place.triangularView<Eigen::StrictlyLower>() =
       in_place.transpose().triangularView<Eigen::StrictlyLower>();
   const Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>, Eigen::Lower> factor(in_place);

@@ -12,7 +12,7 @@
 namespace moepack::runtime {
 
 // The Cholesky factor of a symmetric matrix. Every result has the same bits for any number of
-// threads, because columns are solved in blocks whose size is fixed.
+// threads, because columns are solved in blocks of a fixed size.
 class Cholesky {
  public:
   // `matrix` is [size, size]; only its lower triangle (row >= column) is read. No value for a
@@ -20,7 +20,7 @@ class Cholesky {
   static std::optional<Cholesky> Of(std::vector<double> matrix, size_t size);
 
   size_t size() const { return size_; }
-  // Replaces `right`, [size, columns] row after row, by the solution. Throws what threads throw.
+  // Replaces `right`, [size, columns] row by row, by the solution. Throws what threads throw.
   void Solve(std::span<double> right, size_t columns, size_t jobs) const;
   // The diagonal of the inverse.
   std::vector<double> InverseDiagonal(size_t jobs) const;
@@ -28,7 +28,7 @@ class Cholesky {
  private:
   Cholesky() = default;
   size_t size_ = 0;
-  std::vector<double> factor_;  // lower triangle, column after column
+  std::vector<double> factor_;  // lower triangle, column by column
 };
 
 }  // namespace moepack::runtime

@@ -16,11 +16,11 @@ namespace {
 
 constexpr uint64_t kDouble = sizeof(double);
 
-// The numbers that decide the work of one layer of one node.
+// The numbers that determine the work for one layer of one node.
 struct LayerShape {
   double tokens = 0, hidden = 0, width = 0, chosen = 0;  // T, H, F, k
   double kept = 0, all = 0;                              // experts of the node, of the layer
-  double expert() const { return 3 * hidden * width; }   // multiplications for a token
+  double expert() const { return 3 * hidden * width; }   // multiplications per token
 };
 
 double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
@@ -51,7 +51,7 @@ double RouterProducts(const LayerShape& shape) {
          2.0 * router.steps * router.batch * shape.kept * shape.hidden;
 }
 
-// Groups that are refitted; the others are like one of them.
+// Groups that are refitted; each of the others equals one of them.
 std::vector<size_t> DistinctNodes(const Plan& plan) {
   const std::vector<uint32_t> twins = FirstTwins(plan, {});
   std::vector<size_t> nodes;
@@ -61,7 +61,7 @@ std::vector<size_t> DistinctNodes(const Plan& plan) {
   return nodes;
 }
 
-// Bytes of the experts of the largest layer in the source.
+// The bytes of the experts of the largest layer in the source.
 uint64_t LargestLayer(const LaterExperts& later) {
   std::map<uint64_t, uint64_t> layers;
   for (const HostTensor& tensor : later.tensors) {
@@ -76,8 +76,8 @@ uint64_t LargestLayer(const LaterExperts& later) {
   return largest;
 }
 
-// A node that is refitted has its experts twice, as they are and as they were before a step; what
-// was accepted of a layer's groups waits until all are done.
+// A node that is being refitted has its experts twice, as they are and as they were before a step;
+// what was accepted for a layer's groups waits until all are done.
 uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
   const ModelSpec& spec = model.spec();
   const uint64_t matrices = spec.gated_mlps ? 3 : 2;

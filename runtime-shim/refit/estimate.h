@@ -1,4 +1,4 @@
-// What a refit will need, before it runs.
+// Estimates what a refit will need, before it runs.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@ namespace moepack::runtime {
 
 struct RefitEstimate {
   // Tokens of text that give each expert of a node 30 times as many as it has neurons, if all are
-  // chosen equally often: the largest number of any group and layer.
+  // chosen equally often: the largest number over all groups and layers.
   uint64_t tokens_needed = 0;
-  // The trunk, experts as they are in memory at once (those of one layer where they are read a
-  // layer at a time), and what nodes have of a layer.
+  // The trunk, experts as they are in memory at once (those of one layer if they are read a layer
+  // at a time), and what nodes have in a layer.
   uint64_t weight_bytes = 0;
   uint64_t row_bytes = 0;     // streams and activations of all tokens
   uint64_t matrix_bytes = 0;  // the largest matrices of any step
-  bool joint = false;         // ridge regression of all experts of a node at once, in every layer
-  double products = 0;        // multiplications with an addition, about
+  bool joint = false;         // ridge regression for all experts of a node at once, in every layer
+  double products = 0;        // multiply-adds, approximately
 };
 
-// The guess of README of the method: tokens per expert for each of its neurons.
+// The estimate in the method's README: tokens per expert for each of its neurons.
 inline constexpr uint64_t kTokensPerNeuron = 30;
 
-// For this many tokens of text. REQUIRES: the plan is of the model.
+// For this many tokens of text. REQUIRES: the plan is for the model.
 RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOptions& options,
                             uint64_t tokens);
 

@@ -21,7 +21,7 @@ std::vector<double> SoftmaxOf(std::span<const float> logits) {
 
 double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Gradients of a softmax by its logits, from those by its values.
+// Gradients of a softmax with respect to its logits, from those with respect to its values.
 std::vector<double> ThroughSoftmax(std::span<const double> values,
                                    std::span<const double> gradient) {
   double mean = 0;

@@ -14,7 +14,7 @@ namespace {
 // Tokens whose inputs and activations are in memory at once.
 constexpr size_t kTokensOfMoments = 4096;
 
-// Of one expert: weighted sums of squares of what goes into gate and up [H] and into down [F].
+// For one expert: weighted sums of squares of the inputs of gate and up [H] and of down [F].
 struct ExpertMoments {
   std::vector<double> inputs, activations;
   double weight = 0;
@@ -32,7 +32,7 @@ void AddSquaresOf(std::span<const float> rows, std::span<const double> weights,
   }
 }
 
-// Some of an expert's tokens, those that count.
+// Some of an expert's tokens: those that count.
 struct CountedTokens {
   std::vector<uint32_t> tokens;
   std::vector<float> gates;
@@ -65,7 +65,7 @@ Result<ExpertMoments> MomentsOf(Products& products, const NodeLayer& node, const
     rows.resize(count * hidden);
     activations.resize(count * width);
     SHARD_CHECK(node.inputs->Gather(std::span(counted.tokens).subspan(first, count), rows));
-    // Gates are part of what goes into a matrix only where they weigh the experts' inputs.
+    // Gates are part of a matrix's input only if they weigh the experts' inputs.
     gates.assign(count, 1);
     if (node.form.weigh_inputs)
       std::copy_n(counted.gates.begin() + static_cast<ptrdiff_t>(first), count, gates.begin());
@@ -81,7 +81,7 @@ Result<ExpertMoments> MomentsOf(Products& products, const NodeLayer& node, const
   return moments;
 }
 
-// Matrices of a layer's experts, and whether they take the activations.
+// Matrices of a layer's experts, and whether their inputs are the activations.
 std::map<std::string, bool> MatricesOf(std::span<const ExpertSet> sets, uint32_t layer) {
   std::map<std::string, bool> names;
   const std::string block = Cat("blk.", layer, ".");
@@ -94,7 +94,7 @@ std::map<std::string, bool> MatricesOf(std::span<const ExpertSet> sets, uint32_t
   return names;
 }
 
-// Row `row` of `count` gets what the moments say.
+// Sets row `row` of `count` from the moments.
 Status AddRow(const std::string& name, const std::vector<double>& sums,
               const ExpertMoments& moments, size_t row, size_t count, ImatrixEntry& entry) {
   entry.sums.resize(count * sums.size());

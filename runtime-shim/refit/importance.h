@@ -1,5 +1,5 @@
-// What goes into the experts of nodes once they are refitted: the part of an importance matrix that
-// quantizing them needs (libshard/recipe/imatrix_groups.h).
+// The inputs of nodes' experts after a refit: the part of an importance matrix that quantizing them
+// needs (libshard/recipe/imatrix_groups.h).
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ using ImatrixEntries = std::map<std::string, ImatrixEntry, std::less<>>;
 
 class RefitImportance {
  public:
-  // Adds the tokens of a node to the experts that they chose, each as often as its error counts.
-  // `sets` names the tensors of the layer. Where the group's experts became its own (`own`), it
-  // also gets entries of its own, for all experts that are not fixed. Counts are numbers of tokens,
-  // and sums are the weighted means of squares times them. REQUIRES: the routes are those of the
-  // experts as they are.
+  // Adds the tokens of a node to the experts that they chose, each with the weight of its error.
+  // `sets` names the tensors of the layer. If the group's experts became its own (`own`), it also
+  // gets its own entries, for all experts that are not fixed. Counts are numbers of tokens, and
+  // sums are the weighted means of squares times them. REQUIRES: the routes match the current
+  // experts.
   Status Add(Products& products, std::span<const ExpertSet> sets, const NodeLayer& node, bool own);
 
   // The entries of all layers so far, and those of the trunk.

@@ -8,7 +8,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Of the memory of a refit; rows take half (refit.cc).
+// The share of a refit's memory for matrices; rows take half (refit.cc).
 constexpr uint64_t kShareOfMatrices = 4;
 
 class LayerRefitter {

@@ -1,5 +1,4 @@
-// The steps of one layer of one node, each of which stays only if it helps on the text that was
-// kept back.
+// The steps of one layer of one node, each of which is kept only if it helps on the held-out text.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,7 @@ namespace moepack::runtime {
 
 struct StepOutcome {
   std::string step;
-  double error = 0;  // of the fold, after it
+  double error = 0;  // on the fold, after the step
   bool kept = false;
 };
 

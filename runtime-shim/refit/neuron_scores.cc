@@ -8,7 +8,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Keeps a score from growing without bound where a neuron hardly ever fires: a share of the mean.
+// Keeps a score from growing without bound if a neuron hardly ever fires: a share of the mean.
 constexpr double kQuietShare = 1e-3;
 
 ExpertSample EveryNth(const ExpertSample& sample, size_t hidden, size_t step) {

@@ -93,7 +93,7 @@ class ExpertReader {
   RefittedExperts& out_;
 };
 
-// Takes row `id` of a tensor of the trunk, or its value of a vector.
+// Takes row `id` of a tensor of the trunk, or that value of a vector.
 void TakeRow(const Weights& weights, const std::string& name, uint32_t id, std::vector<float>& to) {
   const HostTensor* const tensor = weights.FindTrunk(name);
   if (tensor == nullptr) return;

@@ -13,17 +13,18 @@
 
 namespace moepack::runtime {
 
-// Decodes these experts of a layer, with their router rows and biases, all of which the weights
-// have as in a GGUF. kNotFound for an expert that no set holds.
+// Decodes these experts of a layer, with their router rows and biases, as far as the weights have
+// them. kNotFound for an expert that no set holds.
 Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<const ExpertSet> sets,
                                           uint32_t layer, const ExpertIds& ids);
 
-// Leaves only the experts at these places, ascending.
+// Leaves only the experts at these indexes, ascending.
 RefittedExperts TakeExperts(const RefittedExperts& from, std::span<const size_t> places);
-// Puts the experts of `from`, which `to` has too, in their places. Arrays that `from` lacks stay.
+// Copies the experts of `from`, which `to` also has, into their places. Arrays that `from` lacks
+// stay.
 void PutExperts(const RefittedExperts& from, RefittedExperts& to);
 
-// Matrices of the values on an executor, which may borrow them: make them again after a change.
+// Matrices of the values on an executor, which may borrow them: recreate them after a change.
 struct NodeMatrices {
   std::vector<MlpWeights> experts;  // in the order of the values
   Linear router;

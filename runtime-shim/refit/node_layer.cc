@@ -12,7 +12,7 @@ namespace {
 
 // Tokens of a block that is read, run and written at once.
 constexpr size_t kTokensOfBlock = 2048;
-// Tokens whose experts a thread chooses at a time.
+// Tokens for which a thread chooses experts at a time.
 constexpr size_t kChoicesOfPiece = 128;
 
 Status ChooseBlock(const NodeLayer& node, std::span<const float> logits, size_t first, size_t jobs,

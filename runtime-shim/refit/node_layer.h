@@ -1,5 +1,5 @@
-// One MoE layer of one node while it is refitted: what goes into it, what should come out, and what
-// its experts make of it.
+// One MoE layer of one node during a refit: its inputs, its target outputs, and what its experts
+// produce.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace moepack::runtime {
 
-// What the router chose for each of T tokens: places among the node's experts, best first, and the
+// What the router chose for each of T tokens: indexes into the node's experts, best first, and the
 // gates. [T * top_k]
 struct Routes {
   size_t top_k = 0;
@@ -31,16 +31,16 @@ struct ExpertTokens {
 
 // Borrows what it points to.
 struct NodeLayer {
-  Routing routing;  // as the model's: expert_count and ids are those of the source
+  Routing routing;  // like the model's: expert_count and ids are those of the source
   ExpertForm form;
   RefittedExperts experts;            // all that the node's router may pick, ascending
-  std::vector<bool> fixed;            // of these, those that stay as they are
-  const RowStore* inputs = nullptr;   // [T, H], what goes into router and experts
-  const RowStore* targets = nullptr;  // [T, H], what the experts should give together
-  RowStore* outputs = nullptr;        // [T, H], what they give
-  // What each token's squared error counts. A token counts in one of the two, or in neither.
+  std::vector<bool> fixed;            // which of these stay as they are
+  const RowStore* inputs = nullptr;   // [T, H], the inputs of router and experts
+  const RowStore* targets = nullptr;  // [T, H], what the experts should produce together
+  RowStore* outputs = nullptr;        // [T, H], what they produce
+  // The weight of each token's squared error. A token counts in one of the two, or in neither.
   std::vector<float> fit_weights, fold_weights;
-  uint64_t least_tokens = 0;  // an expert with fewer that count in the fit stays as it is
+  uint64_t least_tokens = 0;  // an expert with fewer tokens in the fit stays as it is
   Routes routes;
 
   size_t tokens() const { return fit_weights.size(); }
@@ -51,24 +51,24 @@ Status RouteNode(Products& products, NodeLayer& node);
 // Sets the outputs to those of the experts for the routes.
 Status RunNode(Products& products, NodeLayer& node);
 // The weighted sum of |target - output|^2 over the tokens of the fold, divided by that of
-// |target|^2. 0 when no token is in the fold, or all targets are 0.
+// |target|^2. 0 if no token is in the fold, or all targets are 0.
 Result<double> FoldError(const NodeLayer& node);
 
-// For each expert the tokens that picked it; only those with a weight in the fit if `fit`.
+// For each expert, the tokens that picked it; if `fit`, only those with a weight in the fit.
 std::vector<ExpertTokens> TokensOfExperts(const NodeLayer& node, bool fit);
-// The experts that may change: neither fixed, nor with too few tokens.
+// The experts that may change: those that are not fixed and do not have too few tokens.
 std::vector<size_t> ChangingExperts(const NodeLayer& node, std::span<const ExpertTokens> tokens);
 
-// What an expert's tokens give a least-squares fit: rows scaled by the roots of the tokens'
+// The data of an expert's tokens for a least-squares fit: rows scaled by the roots of the tokens'
 // weights.
 struct ExpertSample {
   std::vector<float> inputs;     // [t, H], not scaled
   std::vector<float> gates;      // [t], not scaled
-  std::vector<float> roots;      // [t], of the weights
+  std::vector<float> roots;      // roots of the weights, [t]
   std::vector<float> residuals;  // [t, H], of targets - outputs, scaled
 };
 Result<ExpertSample> SampleOf(const NodeLayer& node, const ExpertTokens& tokens);
-// What multiplies the expert's down projection for these tokens, scaled: [t, F].
+// The factors of the expert's down projection for these tokens, scaled: [t, F].
 Result<std::vector<float>> ScaledActivations(Products& products, const NodeLayer& node,
                                              const MlpWeights& expert, const ExpertSample& sample);
 

@@ -7,7 +7,7 @@
 namespace moepack::runtime {
 namespace {
 
-// FNV-1a over the tokens of each run. A collision in 64 bits would count one run too many.
+// FNV-1a over the tokens of each run. A collision in 64 bits would only count one run too many.
 std::vector<uint64_t> RunsOf(std::span<const uint32_t> tokens) {
   std::vector<uint64_t> runs;
   for (size_t first = 0; first + kOverlapTokens <= tokens.size(); ++first) {

@@ -1,4 +1,4 @@
-// Whether text that is to measure a refit was also used to make it.
+// Checks whether text that is meant to measure a refit was also used to make it.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace moepack::runtime {
 
-// Tokens in a row that two texts must share to be counted.
+// How many consecutive tokens two texts must share to be counted.
 inline constexpr size_t kOverlapTokens = 12;
-// Licences and the like are in many texts; a session that shares more than this was copied.
+// Licences and the like occur in many texts; a session that shares more than this was copied.
 inline constexpr double kMostOverlap = 0.1;
 
 struct Overlap {
   std::string session;  // of the held-out text
-  double share = 0;     // of its runs of kOverlapTokens, those that are in the calibration text too
+  double share = 0;     // share of its runs of kOverlapTokens that are also in the calibration text
 };
 
 // One entry for each held-out session that shares anything, in their order.
 std::vector<Overlap> FindOverlaps(std::span<const CalibrationSession> calibration,
                                   std::span<const CalibrationSession> held_out);
-// kInvalidArgument, naming the first, when a session shares more than kMostOverlap.
+// kInvalidArgument, naming the first, if a session shares more than kMostOverlap.
 Status CheckOverlaps(std::span<const Overlap> overlaps);
 
 }  // namespace moepack::runtime

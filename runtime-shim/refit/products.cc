@@ -18,7 +18,7 @@ const quant::Format* FloatFormat() {
   return format;
 }
 
-// Rows [first, first + count) of `table`, with rows and columns exchanged.
+// Rows [first, first + count) of `table`, transposed.
 void Transpose(const FloatTable& table, size_t first, size_t count, size_t jobs,
                std::vector<float>& out) {
   out.resize(count * table.columns);

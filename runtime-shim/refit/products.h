@@ -1,6 +1,6 @@
-// The products that a refit is made of, on an executor. Sums over tokens are made of blocks of a
-// fixed number of tokens, each in floats, which are added up in doubles in their order: the bits
-// depend neither on threads nor on memory.
+// The products that a refit consists of, on an executor. Sums over tokens are computed in floats
+// for blocks of a fixed number of tokens, which are added up in doubles in order: the bits depend
+// neither on threads nor on memory.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace moepack::runtime {
 
-// Borrowed rows of `columns` floats that follow each other.
+// Borrowed consecutive rows of `columns` floats.
 struct FloatTable {
   std::span<const float> values;
   size_t columns = 0;
@@ -37,7 +37,7 @@ inline constexpr size_t kTokensOfSum = 2048;
 
 class Products {
  public:
-  // Borrows the executor. `jobs`: threads of what the host does, 0 for one per core.
+  // Borrows the executor. `jobs`: threads for the host's work, 0 for one per core.
   Products(Executor& executor, size_t jobs) : executor_(executor), jobs_(jobs) {}
 
   Executor& executor() const { return executor_; }
@@ -45,18 +45,18 @@ class Products {
 
   // y = x weights' + bias; x [tokens, columns], y [tokens, rows].
   Status Project(const Linear& linear, std::span<const float> x, std::span<float> y);
-  // What multiplies an expert's down projection, gates included: gate * act(x), or act(gate * x).
-  // x [tokens, H], gates [tokens], out [tokens, F].
+  // The factors of an expert's down projection, including gates: gate * act(x), or act(gate * x). x
+  // [tokens, H], gates [tokens], out [tokens, F].
   Status Activations(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                      std::span<const float> gates, std::span<float> out);
-  // What an expert gives, without a gate: out [tokens, H].
+  // An expert's output without a gate: out [tokens, H].
   Status Output(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                 std::span<float> out);
-  // out[i][j] += sum over rows of a[row][i] * b[row][j]. REQUIRES: as many rows.
+  // out[i][j] += sum over rows of a[row][i] * b[row][j]. REQUIRES: equally many rows.
   Status AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out);
 
  private:
-  // Rows to work in, by purpose; they grow as needed.
+  // Scratch rows, by purpose; they grow as needed.
   enum class Use : uint8_t { kIn, kGate, kUp, kOut };
   Result<Rows> Take(Use use, size_t count, size_t width);
   Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kRounds = 2;
 
-// Rows and columns of a symmetric matrix, or rows of a matrix of `columns`.
+// Selected rows and columns of a symmetric matrix, or rows of a matrix of `columns`.
 std::vector<double> Kept(std::span<const double> matrix, size_t columns,
                          std::span<const size_t> rows, bool symmetric) {
   std::vector<double> kept;
@@ -42,7 +42,7 @@ struct Selected {
   std::vector<double> down;  // [kept, hidden]
 };
 
-// No value where the matrix is not positive definite.
+// No value if the matrix is not positive definite.
 std::optional<Selected> SelectNeurons(const Normal& normal, size_t count, size_t jobs) {
   Selected selected;
   selected.kept.resize(normal.size);
@@ -139,7 +139,7 @@ class Refiller {
     SHARD_CHECK(products_.AddProduct({scaled, size}, {scaled, size}, {normal.matrix.data(), size}));
     SHARD_CHECK(products_.AddProduct({scaled, size}, {sample.residuals, normal.hidden},
                                      {normal.right.data(), normal.hidden}));
-    // The own part is phi W of the expert's neurons, so that phi' of it is phi'phi W.
+    // The own part is phi W of the expert's neurons, so phi' times it is phi'phi W.
     const size_t width = node_.experts.width, hidden = normal.hidden;
     const auto down = std::span(node_.experts.down).subspan(place * hidden * width, hidden * width);
     SHARD_CHECK(ParallelFor(size, products_.jobs(), [&](size_t row) -> Status {
@@ -207,7 +207,7 @@ class Refiller {
     }
   }
 
-  // outputs += sign * what the expert gives to its tokens, biases of its down projection aside.
+  // outputs += sign * the expert's output for its tokens, without biases of its down projection.
   Status AddOutputs(size_t place, float sign) {
     const size_t hidden = node_.experts.hidden;
     RefittedExperts one = TakeExperts(node_.experts, std::span(&place, 1));

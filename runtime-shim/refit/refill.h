@@ -1,5 +1,5 @@
-// Refill: an expert gives up the neurons that it can spare for neurons of other experts that
-// explain what is missing. A neuron is a row of gate and up and a column of down.
+// Refill: an expert replaces the neurons that it can spare by neurons of other experts that explain
+// what is missing. A neuron is a row of gate and up and a column of down.
 //
 // For the tokens of an expert, with what is missing there, r = Y - y:
 //   1. Every neuron i of every other expert is scored as if this expert had it (matching pursuit):
@@ -9,7 +9,7 @@
 //   3. In two rounds, the neurons with the least |W_i|^2 / (A^-1)_ii, which is what the error grows
 //      by without neuron i (optimal brain surgery; Hassibi and Stork 1993), are taken out again
 //      until F are left, and W is solved anew.
-// Then the next expert sees what this one left.
+// Then the next expert sees what this one leaves.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ struct NeuronSource {
 struct RefillOptions {
   double lambda = 0.01;
   uint64_t pool = 0;              // neurons that join; 0: as many as the expert has
-  uint64_t scored_tokens = 2500;  // about so many of an expert's tokens decide the scores
+  uint64_t scored_tokens = 2500;  // about this many of an expert's tokens determine the scores
 };
 
-// REQUIRES: routes and outputs are those of the experts. Leaves new experts; RunNode makes their
+// REQUIRES: routes and outputs match the experts. Leaves new experts; RunNode computes their
 // outputs. Returns how many neurons moved. Errors are those of RidgeDown.
 Result<uint64_t> RefillExperts(Products& products, const RefillOptions& options,
                                const NeuronSource& source, NodeLayer& node);

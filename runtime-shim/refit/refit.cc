@@ -15,13 +15,13 @@
 namespace moepack::runtime {
 namespace {
 
-// Of the memory of a refit, what rows of tokens may take.
+// The share of a refit's memory that rows of tokens may take.
 constexpr uint64_t kShareOfRows = 2;
-// A token's error counts no more than that of so many usual tokens: models put huge values on the
-// first token of a text and the like, which alone would decide a least-squares fit.
+// A token's error counts at most as much as this many typical tokens: models produce huge values
+// for the first token of a text and the like, which alone would determine a least-squares fit.
 constexpr float kMostOfToken = 64;
 
-// Weights that make every token count at most kMostOfToken times the median.
+// Weights that limit every token to kMostOfToken times the median.
 std::vector<float> TamingWeights(const std::vector<float>& squares) {
   std::vector<float> sorted = squares;
   const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
@@ -33,7 +33,7 @@ std::vector<float> TamingWeights(const std::vector<float>& squares) {
   return weights;
 }
 
-// A least-squares fit needs experts whose sum goes into the stream as it is.
+// A least-squares fit needs experts whose sum goes into the stream unchanged.
 Status CheckForm(const DeviceModel& model) {
   const ModelSpec& spec = model.spec();
   if (!spec.parallel_experts && spec.expert_space == 0) return Ok();
@@ -86,7 +86,7 @@ class RefitRun {
   bool HasExperts(uint32_t layer) const { return source_->IsMoe(layer); }
   uint32_t layers() const { return model_.spec().layers; }
 
-  // Runs a layer. `stored`, if it is there, has its experts.
+  // Runs a layer. `stored`, if given, has its experts.
   Result<RefittedLayer> RunLayer(uint32_t layer, const RefitStore* stored) {
     RefittedLayer done;
     SHARD_CHECK(source_->Enter(layer));
@@ -111,7 +111,7 @@ class RefitRun {
     return done;
   }
 
-  // Of the layers that were run.
+  // For the layers that were run.
   Result<Imatrix> Importances(const RefitRecord& record) {
     Imatrix imatrix;
     if (input_.moments != nullptr) {
@@ -173,7 +173,7 @@ class RefitRun {
     done.accepted.push_back(std::move(copy));
   }
 
-  // Runs a node's stream where its products count for the importance matrix.
+  // Runs a node's stream with its products counted for the importance matrix.
   Status Observed(const std::function<Status()>& run) {
     if (input_.moments != nullptr) input_.moments->Count(true);
     const Status done = run();
@@ -261,9 +261,9 @@ class RefitRun {
   Calibration text_;
   RowRoom room_;
   std::optional<SourceLayers> source_;
-  std::vector<uint32_t> twins_;     // by group, as FirstTwins has them
+  std::vector<uint32_t> twins_;     // by group, as in FirstTwins
   std::vector<size_t> streams_of_;  // the number of each group's stream
-  size_t nodes_ = 0;                // streams
+  size_t nodes_ = 0;                // number of streams
   std::optional<Streams> streams_;
   RefitImportance importance_;
   uint64_t done_ = 0, all_ = 0;

@@ -1,10 +1,10 @@
 // Refits the experts that nodes keep, layer by layer, on calibration text, so that a node answers
-// nearly as the whole model does. docs/refit.md explains the method.
+// almost like the whole model. docs/refit.md explains the method.
 //
 // For each layer in order, the stream x_full of the whole model and that of every node are run
-// through the layer. A node's target is what brings its stream to where the whole model's is,
-// Y = x_full,after - x_mid, x_mid being the node's stream after attention; so a layer also corrects
-// what earlier ones got wrong. Then the node's stream goes on with the refitted experts.
+// through the layer. A node's target is what moves its stream to the whole model's, Y =
+// x_full,after - x_mid, where x_mid is the node's stream after attention; so a layer also corrects
+// what earlier ones got wrong. Then the node's stream continues with the refitted experts.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +30,23 @@ struct RefitInput {
   const Plan& plan;    // of that model
   std::span<const CalibrationSession> sessions;
   std::optional<uint32_t> bos;
-  // Of the executor that the model was loaded on, with the model's weights: gives the importance
-  // matrix the trunk, on the streams of all nodes. Null: it has the experts only.
+  // The moments of the executor that the model was loaded on, with the model's weights: they add
+  // the trunk to the importance matrix, measured on the streams of all nodes. Null: it has only the
+  // experts.
   SecondMoments* moments = nullptr;
 };
 
-// Is told how a refit goes on. Both may be empty.
+// Called as a refit progresses. Both may be empty.
 struct RefitEvents {
   std::function<void(uint64_t done, uint64_t total)> progress;  // tokens times passes over them
-  // After each group of a layer; `again` if the layer was in the store already.
+  // After each group of a layer; `again` if the layer was already in the store.
   std::function<void(const LayerOutcome& outcome, bool again)> refitted;
 };
 
 // Refits all groups of the plan and adds every layer to the store, which is in `directory`; layers
-// that it has are not refitted again. At the end an importance matrix of the nodes as they became
-// goes there too (kRefitImatrix). Values do not depend on the number of threads, and a run that
-// was interrupted and continued ends with the same ones. Errors:
+// that it already has are not refitted again. At the end an importance matrix of the refitted nodes
+// is written there, too (kRefitImatrix). Values do not depend on the number of threads, and an
+// interrupted and resumed run gives the same ones. Errors:
 //   kInvalidArgument  experts that are not loaded, too little text, a singular matrix
 //   kCorrupt          activations that are not finite, with the layer
 //   kIo               no room for activations on disk
@@ -58,8 +59,8 @@ struct RefittedLayer {
   std::vector<RefitOutcome> outcomes;  // by group
   std::vector<RefittedExperts> accepted;
 };
-// Computes a layer again on top of the store's earlier layers. kNotFound for one that the store has
-// not.
+// Computes a layer again on top of the store's earlier layers. kNotFound for one that the store
+// does not have.
 Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& options,
                                 const RefitStore& store, uint32_t layer);
 

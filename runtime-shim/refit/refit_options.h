@@ -1,4 +1,4 @@
-// What decides a refit, besides model, plan and text; and how the record of a refit says it.
+// What determines a refit, besides model, plan and text; and how the record of a refit stores it.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,27 @@ struct RefitOptions {
   std::vector<std::string> steps = {kRidgeStep, kRefillStep, kRouterStep, kRidgeStep};
   double lambda = 0.01;
   uint64_t pool = 0;             // neurons that join an expert; 0: as many as it has
-  uint64_t tokens = 0;           // of each bucket, at most about; 0: all
+  uint64_t tokens = 0;           // at most about this many per bucket; 0: all
   uint32_t context = 512;        // of a window
-  uint32_t fold = 8;             // one of so many sessions or windows is kept back
+  uint32_t fold = 8;             // one in this many sessions or windows is held out
   uint32_t sweeps = 3;           // of ridge regression expert by expert
   uint64_t least_tokens = 600;   // an expert with fewer stays as it is
   uint32_t top_k = 0;            // experts that a token uses on the nodes; 0: as in the model
-  double foreign_weight = 0.1;   // of text that other groups are for
-  uint64_t memory = 4ull << 30;  // bytes, about; decides whether ridge regression is joint
+  double foreign_weight = 0.1;   // weight of text that is for other groups
+  uint64_t memory = 4ull << 30;  // bytes, approximately; decides whether ridge regression is joint
 
-  // What follows does not decide the values.
-  std::string scratch = "";  // directory for what does not fit into memory
+  // The following options do not affect the values.
+  std::string scratch = "";  // directory for what does not fit in memory
   uint32_t jobs = 0;         // threads of the host; 0: one per core
 };
 
-// kInvalidArgument for a step that does not exist, and for none.
+// kInvalidArgument for a step that does not exist, or if there are none.
 Status CheckSteps(const std::vector<std::string>& steps);
 
 // Sets steps and parameters of the record.
 void RecordOptions(const RefitOptions& options, RefitRecord& record);
-// The options that gave this record. kCorrupt, with `where`, for parameters that are missing or no
-// numbers.
+// The options that produced this record. kCorrupt, with `where`, for parameters that are missing or
+// not numbers.
 Result<RefitOptions> OptionsOf(const std::string& where, const RefitRecord& record);
 
 }  // namespace moepack::runtime

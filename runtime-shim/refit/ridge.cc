@@ -10,8 +10,8 @@
 namespace moepack::runtime {
 namespace {
 
-// A factorization takes the cube of the size on one thread, so that a larger matrix would cost
-// more than the sweeps that stand in for it.
+// A factorization takes cubic time on one thread, so a larger matrix would cost more than the
+// sweeps that replace it.
 constexpr uint64_t kMostJoint = 16384;
 
 Error NotDefinite(const NodeLayer& node) {
@@ -21,7 +21,7 @@ Error NotDefinite(const NodeLayer& node) {
           "a larger --lambda, or more text, makes it regular"};
 }
 
-// The change of a down projection, [F, H], which is stored as [H, F].
+// Adds the change of a down projection, [F, H], which is stored as [H, F].
 void AddTransposed(std::span<const double> change, size_t hidden, size_t width,
                    std::span<float> down) {
   for (size_t neuron = 0; neuron < width; ++neuron) {
@@ -46,7 +46,7 @@ void AddToDiagonal(std::span<double> matrix, size_t size, double value) {
   for (size_t i = 0; i < size; ++i) matrix[i * size + i] += value;
 }
 
-// Rows of `scaled` whose token is among `common`; both ascend.
+// Rows of `scaled` whose token is in `common`; both ascend.
 std::vector<float> RowsAt(const std::vector<uint32_t>& tokens, const std::vector<float>& scaled,
                           const std::vector<uint32_t>& common, size_t width) {
   std::vector<float> rows;
@@ -116,7 +116,7 @@ class JointRidge {
     return Ok();
   }
 
-  // The block of the lower triangle that tokens of both experts fill.
+  // The block of the lower triangle contributed by tokens of both experts.
   Status AddPair(size_t i, size_t j) {
     const std::vector<uint32_t>&first = tokens_[places_[i]].tokens,
           &second = tokens_[places_[j]].tokens;
@@ -138,7 +138,7 @@ class JointRidge {
   std::vector<std::vector<float>> scaled_;  // activations of the experts that change
 };
 
-// A normal matrix for each expert; an expert sees what the ones before it left.
+// One normal matrix per expert; an expert sees what the previous ones left.
 class TurnRidge {
  public:
   TurnRidge(Products& products, NodeLayer& node)
@@ -163,7 +163,7 @@ class TurnRidge {
   }
 
  private:
-  // Returns r, and leaves the factors, none where there is nothing to fit.
+  // Returns r, and leaves the factors, none if there is nothing to fit.
   Result<double> Factor(double lambda) {
     const size_t width = node_.experts.width;
     SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));

@@ -1,14 +1,14 @@
 // Ridge regression of down projections: the first and last step of a refit.
 //
-// phi_e(t) = g_e(t) a_e(h_t) is what multiplies the down projection W_e of an expert that token t
+// phi_e(t) = g_e(t) a_e(h_t) is the factor of the down projection W_e of an expert that token t
 // picked (ScaledActivations). With outputs y and targets Y the new projections are those that
 // minimise
 //
 //   sum over t of |Y_t - sum over e of phi_e(t) W_e|^2 + r |W - W0|^2,   r = lambda * d,
 //
-// W0 being the projections so far, and d the mean of the diagonal of phi'phi. What experts that do
-// not change give, and the biases of down projections, are part of y and stay: only the change
-// D = W - W0 is solved for, (phi'phi + r I) D = phi'(Y - y).
+// where W0 is the projections so far, and d the mean of the diagonal of phi'phi. The outputs of
+// experts that do not change, and the biases of down projections, are part of y and stay: only the
+// change D = W - W0 is solved for, (phi'phi + r I) D = phi'(Y - y).
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct RidgeOptions {
   double lambda = 0.01;
   uint32_t sweeps = 3;
   // Bytes for the normal matrix of all experts together and their activations. With less, each
-  // expert has one of its own, and the experts take turns (Gauss-Seidel), `sweeps` times.
+  // expert has its own, and the experts take turns (Gauss-Seidel), `sweeps` times.
   uint64_t memory = UINT64_MAX;
 };
 
-// REQUIRES: routes and outputs are those of the experts. Leaves new projections, and, if the
-// experts took turns, their outputs; otherwise RunNode makes them. kInvalidArgument for a matrix
-// that is not positive definite, which takes a lambda of 0 or values that are not finite.
+// REQUIRES: routes and outputs match the experts. Leaves new projections and, if the experts took
+// turns, their outputs; otherwise RunNode computes them. kInvalidArgument for a matrix that is not
+// positive definite, which requires a lambda of 0 or values that are not finite.
 Status RidgeDown(Products& products, const RidgeOptions& options, NodeLayer& node);
 
 // Whether RidgeDown solves for all experts together.

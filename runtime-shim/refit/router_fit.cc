@@ -15,10 +15,10 @@ namespace moepack::runtime {
 namespace {
 
 constexpr double kFirstMoment = 0.9, kSecondMoment = 0.99, kStepFloor = 1e-9;
-// Tokens of a batch whose gradients a thread makes at a time.
+// Tokens of a batch whose gradients a thread computes at a time.
 constexpr size_t kTokensOfGradient = 64;
 
-// Adam's state of some parameters.
+// Adam's state for some parameters.
 class Adam {
  public:
   explicit Adam(size_t count) : first_(count, 0), second_(count, 0) {}
@@ -66,7 +66,7 @@ class RouterFitter {
   }
 
  private:
-  // Of rows and biases, for a batch that the number of the step draws.
+  // The gradient of rows and biases, for a batch drawn using the number of the step.
   Status MakeGradient(uint32_t step) {
     const size_t hidden = node_.experts.hidden, n = node_.experts.experts.size();
     SplitMix64 random(step);

@@ -1,4 +1,4 @@
-// The tokens that a router is fitted on, with what its error depends on.
+// The tokens that a router is fitted on, with the data that its error depends on.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace moepack::runtime {
 
-// What the choice for a token costs.
+// The cost of the choice for a token.
 struct TokenChoice {
-  std::vector<uint32_t> places;   // among the node's experts
-  std::vector<double> by_weight;  // dL/dw of each, L being |Y - y|^2 times the token's weight
+  std::vector<uint32_t> places;   // indexes into the node's experts
+  std::vector<double> by_weight;  // dL/dw of each; L is |Y - y|^2 times the token's weight
   double error = 0;               // L
 };
 

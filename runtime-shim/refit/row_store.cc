@@ -18,7 +18,7 @@ struct ScratchFile {
   Descriptor file;
 };
 
-// The name is gone before the first byte is written.
+// The file is unlinked before the first byte is written.
 Result<ScratchFile> MakeScratchFile(const std::filesystem::path& directory) {
   std::string name = (directory / "moepack-refit-rows-XXXXXX").string();
   ScratchFile made;

@@ -1,4 +1,4 @@
-// Rows of floats that may be more than memory has room for.
+// Rows of floats that may not fit in memory.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace moepack::runtime {
 
-// What rows may still take of memory, and where those go that do not fit.
+// How much memory rows may still take, and where those go that do not fit.
 struct RowRoom {
   uint64_t memory = UINT64_MAX;        // bytes
   std::filesystem::path scratch = {};  // an existing directory; files in it have no name
-  uint64_t spilled = 0;                // bytes that went there
+  uint64_t spilled = 0;                // bytes written there
 };
 
-// `count` rows of `width` floats, zero at first. They are in memory, or in a file that ends with
-// the store, however the process ends. Move-only. Ranges of rows and rows are in range.
+// `count` rows of `width` floats, zero at first. They are in memory, or in a file that disappears
+// with the store, however the process ends. Move-only. Rows and ranges of rows must be in range.
 class RowStore {
  public:
-  // Takes from the room. kIo when the file cannot be made.
+  // Takes its share of the room. kIo if the file cannot be created.
   static Result<RowStore> Make(uint64_t count, uint32_t width, RowRoom& room);
 
   uint64_t count() const { return count_; }
@@ -32,7 +32,7 @@ class RowStore {
   // Consecutive rows from `first`: as many as `values` has. kIo, with a hint, for a full disk.
   Status Read(uint64_t first, std::span<float> values) const;
   Status Write(uint64_t first, std::span<const float> values);
-  // Row rows[i] is row i of `values`.
+  // Row i of `values` is row rows[i].
   Status Gather(std::span<const uint32_t> rows, std::span<float> values) const;
   // Row rows[i] += row i of `values`. REQUIRES: the rows are distinct.
   Status ScatterAdd(std::span<const uint32_t> rows, std::span<const float> values);

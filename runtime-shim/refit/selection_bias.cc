@@ -75,7 +75,7 @@ class BiasSearch {
     return sum;
   }
 
-  // Between the scores of the best expert and of the one at rank top_k.
+  // The mean distance between the scores of the best expert and of the one at rank top_k.
   double Spread() const {
     double sum = 0;
     for (size_t row = 0; row < size_; ++row) {

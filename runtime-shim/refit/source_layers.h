@@ -21,12 +21,12 @@ class SourceLayers {
 
   bool IsMoe(uint32_t layer) const { return model_->trunk().layers[layer].moe(); }
   // Makes a layer the current one. What is in the source is read now, and what was read before is
-  // let go: nothing may use it any more. Errors are those of LoadWeights and UploadSet.
+  // released: nothing may use it any more. Errors are those of LoadWeights and UploadSet.
   Status Enter(uint32_t layer);
-  // The experts of the current layer by id; empty for a layer without.
+  // The experts of the current layer by id; empty for a layer without experts.
   const LayerExpertTable& table() const { return table_; }
   NeuronSource neurons() const { return {table_, &model_->weights(), sets()}; }
-  // Those that hold the current layer.
+  // The sets that hold the current layer.
   std::span<const ExpertSet> sets() const;
 
  private:
@@ -34,7 +34,7 @@ class SourceLayers {
   Status Read(uint32_t layer);
 
   const DeviceModel* model_ = nullptr;
-  std::vector<LayerExpertTable> loaded_;  // of all layers; empty where experts are in the source
+  std::vector<LayerExpertTable> loaded_;  // of all layers; empty if experts are in the source
   // The current layer, from the source; the executor may borrow the set.
   std::vector<ExpertSet> read_;
   std::vector<DeviceSet> uploaded_;

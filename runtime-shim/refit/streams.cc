@@ -8,7 +8,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Of the memory of a refit, what a pass may work in.
+// The share of a refit's memory that a pass may work in.
 constexpr uint64_t kShareOfPass = 8;
 
 float SquaresOfRow(std::span<const float> row) {
@@ -22,7 +22,7 @@ float SquaresOfRow(std::span<const float> row) {
 Result<Streams> Streams::Make(const DeviceModel& model, const Calibration& text, size_t nodes,
                               uint64_t memory, RowRoom& room) {
   const uint32_t width = model.spec().width;
-  // Those that are read in no order come first, as the first to be in memory.
+  // Rows that are read in random order come first, so that they are the first to be in memory.
   SHARD_TRY(RowStore outputs, RowStore::Make(text.tokens, width, room));
   SHARD_TRY(RowStore targets, RowStore::Make(text.tokens, width, room));
   SHARD_TRY(RowStore inputs, RowStore::Make(text.tokens, width, room));

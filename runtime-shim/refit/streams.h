@@ -13,11 +13,11 @@
 
 namespace moepack::runtime {
 
-// What a node's experts of a layer are refitted from. Row t is token t of the text.
+// The data from which a node's experts of a layer are refitted. Row t is token t of the text.
 struct NodeRowsOfLayer {
-  RowStore inputs;   // [T, H], what goes into router and experts
-  RowStore targets;  // [T, H], what the experts should give together
-  RowStore outputs;  // [T, H], room for what they give
+  RowStore inputs;   // [T, H], the inputs of router and experts
+  RowStore targets;  // [T, H], what the experts should produce together
+  RowStore outputs;  // [T, H], room for what they produce
 };
 
 class Streams {
@@ -26,7 +26,7 @@ class Streams {
   static Result<Streams> Make(const DeviceModel& model, const Calibration& text, size_t nodes,
                               uint64_t memory, RowRoom& room);
 
-  // Calls it with the number of tokens that ran. May be empty.
+  // Calls `ran` with the number of tokens that ran. May be empty.
   void WatchTokens(std::function<void(uint64_t tokens)> ran) { ran_ = std::move(ran); }
 
   // Begins a layer.
@@ -35,8 +35,8 @@ class Streams {
   Status RunWhole(const LayerExpertTable& experts);
   // Runs a node's stream through a layer without experts.
   Status RunDense(size_t node);
-  // Runs a node's stream up to its experts, after RunWhole, and sets inputs and targets:
-  // Y = (x_full,after - x_mid) / residual_scale - shared experts.
+  // Runs a node's stream up to its experts, after RunWhole, and sets inputs and targets: Y =
+  // (x_full,after - x_mid) / residual_scale - shared experts.
   Status RunToExperts(size_t node);
   // Adds the outputs to the stream of that node.
   Status AddOutputs(size_t node);
@@ -58,7 +58,7 @@ class Streams {
   void MakeBatches(const Calibration& text, uint64_t memory);
   Status Embed();
   using RunBatch = std::function<Status(const Batch& batch, std::span<float> stream)>;
-  // Reads the stream of each batch, runs it, and writes what it has become.
+  // Reads the stream of each batch, runs it, and writes the result.
   Status ForEachBatch(RowStore& stream, const RunBatch& run);
 
   const DeviceModel* model_;

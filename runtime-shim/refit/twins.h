@@ -1,4 +1,4 @@
-// Nodes that hold the same experts and count the same text alike are refitted once.
+// Nodes that hold the same experts and weigh the text equally are refitted only once.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace moepack::runtime {
 
-// For each group the first one with the same experts, refitted and fixed, in every layer, for which
-// every session of the text counts as much: its own number where no earlier group is like it.
+// For each group, the first group that has the same experts, refitted and fixed, in every layer,
+// and the same weights for every session of the text: its own number if no earlier group equals it.
 std::vector<uint32_t> FirstTwins(const Plan& plan, const Calibration& text);
 
 }  // namespace moepack::runtime

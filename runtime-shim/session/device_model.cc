@@ -80,8 +80,8 @@ uint64_t DeviceModel::widest_expert() const {
   return widest;
 }
 
-// Groups come before the overlay. Without a refit an expert that several sets hold is the same in
-// all of them; with one it is the group's own that counts, and the order matters.
+// Groups come before the overlay. Without a refit, an expert that several sets hold is the same in
+// all of them; with one, the group's own counts, so the order matters.
 Result<std::vector<const DeviceSet*>> DeviceModel::SetsFor(std::optional<uint32_t> group) const {
   std::vector<const DeviceSet*> sets;
   const DeviceSet* own = nullptr;

@@ -1,4 +1,4 @@
-// A Model with what the forward pass needs of it.
+// A Model with what the forward pass needs from it.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace moepack::runtime {
 
-// What the routers may pick, by layer: the places of the experts, their ids, and the router that
-// picks, where a refit gave the group one of its own (null: the trunk's).
+// What the routers may pick, by layer: where the experts are, their ids, and the router that picks,
+// if a refit gave the group its own (null: the trunk's).
 struct EligibleTables {
   std::vector<LayerExpertTable> tables;
   LayerExperts ids;
@@ -41,7 +41,7 @@ class DeviceModel final : public Model {
 
   const DeviceTrunk& trunk() const { return trunk_; }
   uint64_t widest_expert() const;
-  // What all sessions work in, one at a time; a session that opens makes it larger.
+  // What all sessions work in, one at a time; opening a session may enlarge it.
   Scratch& scratch() const { return scratch_; }
   // The experts of TablesOf without a group.
   Result<std::vector<LayerExpertTable>> TableOf(const LayerExperts& eligible) const {
@@ -49,8 +49,8 @@ class DeviceModel final : public Model {
     return std::move(eligible_tables.tables);
   }
   // Returns where the eligible experts of each layer are, for `group` if it is given (see
-  // SessionOptions). kInvalidArgument for a layer that has fewer than its top-k, an expert that is
-  // not loaded, and no group where groups differ.
+  // SessionOptions). kInvalidArgument for a layer that has fewer than its top-k, for an expert that
+  // is not loaded, and without a group if groups differ.
   Result<EligibleTables> TablesOf(const LayerExperts& eligible,
                                   std::optional<uint32_t> group) const;
 

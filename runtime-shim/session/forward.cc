@@ -22,15 +22,15 @@ Turns Forward::TurnsOf(const DeviceModel& model, uint32_t context) {
   const DeviceTrunk& trunk = model.trunk();
   const std::vector<float>& stretched =
       context > rope.original_context ? trunk.rope_long : trunk.rope_short;
-  // llama.cpp's graphs give layers with a window no factors.
+  // llama.cpp's graphs use no factors for layers with a window.
   return {PairTurns(rope, trunk.rope_factors.empty() ? stretched : trunk.rope_factors),
           PairTurns(model.spec().local_rope, {})};
 }
 
 namespace {
 
-// Returns a hint. Only a distribution has digests that are worth comparing: other sources have
-// none, or they were compared when the source was loaded.
+// Returns a hint. Only a distribution has digests worth comparing: other sources have none, or they
+// were compared when the source was loaded.
 std::string DamagedLayerHint(const Weights& weights) {
   if (!weights.plan) return "the weights of this layer may be damaged";
   return Cat("the weights of this layer may be damaged: ", manifest::VerifyCommand(weights.path),
@@ -115,8 +115,8 @@ void Forward::WriteTurns() {
   if (local.dims > 0) executor_.Write(locals, Now(scratch_.local_turns));
 }
 
-// Such a state cannot go back: it is made from the first token. Keys and values come out with the
-// same bits.
+// Such a state cannot go back: it is recomputed from the first token. Keys and values come out with
+// the same bits.
 Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
   bool holds = true;
   for (uint32_t layer = 0; layer < layers; ++layer) {

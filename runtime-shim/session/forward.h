@@ -1,4 +1,4 @@
-// Runs tokens of one session or several through a model. All families and executors use this pass,
+// Runs tokens of one or more sessions through a model. All families and executors use this pass,
 // whose order of operations is that of llama.cpp's graphs.
 #pragma once
 
@@ -24,23 +24,23 @@ class Forward {
 
   // Runs the first `layers` layers (0: all): puts keys and values into the caches, and leaves the
   // last layer's rows in scratch.hidden. With `trace`, the result of every operation is read back,
-  // and the first that is not finite is kCorrupt, with layer and operation. REQUIRES: the scratch
-  // has room for all tokens.
+  // and the first that is not finite results in kCorrupt, with layer and operation. REQUIRES: the
+  // scratch has room for all tokens.
   Status Run(std::vector<Segment>& segments, uint32_t layers, bool trace);
-  // Calls `ran` with the share of the layers that have run, after each. May be empty.
+  // Calls `ran` after each layer with the share of the layers that have run. May be empty.
   void WatchLayers(std::function<void(double share)> ran) { ran_ = std::move(ran); }
   // For passes that run one layer at a time over whole windows, whose rows the caller keeps between
-  // the layers (layer_pass.h). Every segment starts at position 0.
-  // Says which tokens are run, and puts their embeddings into scratch.hidden.
+  // the layers (layer_pass.h). Every segment starts at position 0. Sets which tokens are run, and
+  // puts their embeddings into scratch.hidden.
   Status Embed(std::vector<Segment>& segments);
-  // The first half of a layer: scratch.hidden holds what goes into the layer, and then the stream
-  // after attention; scratch.normed what goes into the layer's MLP or experts.
+  // The first half of a layer: scratch.hidden first holds the layer's input, and then the stream
+  // after attention; scratch.normed is the input of the layer's MLP or experts.
   Status RunAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
-  // The second half, after the first: adds what the MLP, or the experts that the segments' tables
-  // have, and shared experts give.
+  // The second half, after the first: adds the outputs of the MLP, or of the experts in the
+  // segments' tables, and of the shared experts.
   Status RunMlp();
-  // In place of RunMlp: puts what the shared experts give for scratch.normed, zero if there are
-  // none, into scratch.branch.
+  // Instead of RunMlp: puts the shared experts' output for scratch.normed, zero if there are none,
+  // into scratch.branch.
   void RunShared();
 
   // Puts the logits of these rows of the last pass into the first rows of scratch.logits. REQUIRES:
@@ -48,7 +48,7 @@ class Forward {
   Status PutLogits(std::span<const uint32_t> rows, bool trace);
 
  private:
-  // Makes the states of recurrent layers those after the tokens before the segment.
+  // Sets the states of recurrent layers to those after the tokens before the segment.
   Status CatchUp(const Segment& segment, uint32_t layers);
   Status RunSegments(std::span<Segment> segments, uint32_t layers);
   void WriteTurns();
@@ -102,14 +102,14 @@ class Forward {
   void AddShared();
 
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
-  // Of the layer's dense and shared MLPs.
+  // For the layer's dense and shared MLPs.
   Activation MlpActivation() const {
     const float limit = spec_.layer[layer_].mlp_limit;
     return limit > 0 ? Activation(Activation::kLimitedSilu, limit) : spec_.activation;
   }
   // The rows of the pass, and of a segment.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
-  // The same where only `width` values of a row are used, which then follow each other.
+  // The same if only `width` values of a row are used, which are then contiguous.
   Rows Dense(const Rows& rows, uint32_t width) const {
     return {rows.buffer, rows.offset, count_, width, width};
   }
@@ -134,7 +134,7 @@ class Forward {
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;
   std::vector<float> router_logits_, norms_, peaks_;
-  // Of a delta net what its projections gave; of any recurrence what it makes of that.
+  // For a delta net, the results of its projections; for any recurrence, its outputs.
   std::vector<float> delta_mixed_, delta_gate_, delta_strengths_, delta_rates_, recurrent_out_;
 };
 

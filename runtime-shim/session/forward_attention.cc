@@ -6,7 +6,7 @@ namespace moepack::runtime {
 
 namespace {
 
-// Views the same values with one head per row. REQUIRES: rows follow each other without a gap.
+// Views the same values with one head per row. REQUIRES: rows are contiguous.
 Rows HeadsOf(const Rows& rows, uint32_t heads) {
   return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
 }
@@ -203,7 +203,7 @@ Status Forward::MixHeads() {
   return Mark("attention", Now(scratch_.attended));
 }
 
-// What goes into the output projection.
+// The input of the output projection.
 Rows Forward::GateHeads() {
   const Rows attended = AttendedNow();
   const uint32_t heads = spec_.layer[layer_].heads;

@@ -1,14 +1,14 @@
-// The layers with a gated delta net. Its projections run on the executor; what they give is read
-// back, and the host takes one token after the other (delta_net.h), so that a batch gives the bits
-// of single tokens.
+// The layers with a gated delta net. Its projections run on the executor; their results are read
+// back, and the host processes one token after another (delta_net.h), so that a batch gives the
+// bits of single tokens.
 #include "runtime-shim/session/forward.h"
 
 namespace moepack::runtime {
 
 namespace {
 
-// beta or alpha of a token, by value head, where both lie in one row: for each key head those of
-// its value heads, beta before alpha.
+// beta or alpha of a token, by value head, if both are in one row: for each key head those of its
+// value heads, beta before alpha.
 std::vector<float> Unpacked(const DeltaShape& shape, std::span<const float> row, bool alpha) {
   const uint32_t each = shape.value_heads / shape.key_heads;
   std::vector<float> values(shape.value_heads);

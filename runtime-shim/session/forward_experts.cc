@@ -10,16 +10,16 @@ namespace moepack::runtime {
 
 namespace {
 
-// An expert's place among the choices of each row that picked it: row * top_k + rank.
+// An expert's position among the choices of each row that picked it: row * top_k + rank.
 using Places = std::vector<size_t>;
 
-// The experts that were picked, in ascending id, and their places.
+// The experts that were picked, in ascending id, and their positions.
 struct Picked {
   std::vector<ExpertRows> experts;
   std::vector<Places> places;
 };
 
-// Segments of different groups of a refitted distribution have different experts of one id.
+// Segments of different groups of a refitted distribution have different experts with the same id.
 Picked PickedOf(std::span<const Segment> segments, uint32_t layer,
                 std::span<const Selection> chosen) {
   struct Expert {

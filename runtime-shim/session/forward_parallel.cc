@@ -1,5 +1,5 @@
 // Gemma-4's layers with experts: a dense MLP and the experts start from the same rows, each with
-// norms of its own, and the router has a third. All follow llama.cpp's src/models/gemma4.cpp.
+// its own norms, and the router has a third. All of this follows llama.cpp's src/models/gemma4.cpp.
 #include <cmath>
 
 #include "runtime-shim/session/forward.h"

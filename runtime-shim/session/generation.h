@@ -1,4 +1,4 @@
-// A session that writes text: it runs a prompt, then one token after the other.
+// A session that generates text: it runs a prompt, then one token after another.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,18 @@ namespace moepack::runtime {
 
 class Generation {
  public:
-  // REQUIRES: CheckSampling(sampling), a session without positions.
+  // REQUIRES: CheckSampling(sampling), and a session without positions.
   Generation(std::unique_ptr<Session> session, const Sampling& sampling)
       : session_(std::move(session)), sampler_(sampling) {}
 
   // Runs tokens after those already there. Errors are those of Session::Feed.
   Status Prefill(std::span<const uint32_t> tokens);
   // Picks the next token, and runs the one picked before, so the last token of a text is never run.
-  // kInvalidArgument before any prompt; else the errors of Session::Feed, such as a full context.
+  // kInvalidArgument before any prompt; otherwise the errors of Session::Feed, such as a full
+  // context.
   Result<NextToken> Decode();
 
-  // True if Decode would fail because the context has no room for the token it gave last.
+  // True if Decode would fail because the context has no room for the token it returned last.
   bool full() const { return pending_ && session_->length() == session_->context(); }
 
  private:

@@ -1,5 +1,5 @@
 // Runs a model one layer at a time over many windows, whose rows the caller keeps between the
-// layers: for what has to see all texts in a layer before the next one runs.
+// layers: for work that has to see all texts in a layer before the next one runs.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,31 @@ class LayerPass {
     uint32_t context = 1;  // of the longest window
     uint32_t windows = 1;  // that run side by side
   };
-  // Borrows the model, whose scratch it makes large enough. kUnavailable when there is no room.
+  // Borrows the model, whose scratch it enlarges as needed. kUnavailable if there is no room.
   static Result<LayerPass> Open(const DeviceModel& model, uint32_t layer, const Room& room);
 
-  // All rows are [tokens of all windows, width], one window after the other. Errors of the numbers
-  // are kCorrupt, with the layer and the operation where the first one that is not finite appeared.
+  // All rows are [tokens of all windows, width], one window after another. Numerical errors are
+  // kCorrupt, with the layer and the operation where the first value that is not finite appeared.
 
-  // Gives the stream before the first layer.
+  // Sets the stream before the first layer.
   Status Embed(WindowTokenSpans windows, std::span<float> stream);
-  // Runs the layer; its routers pick among `experts`, by id, which is empty for a layer without.
+  // Runs the layer; its routers pick among `experts`, by id, which is empty for a layer without
+  // experts.
   Status RunLayer(WindowTokenSpans windows, const LayerExpertTable& experts,
                   std::span<float> stream);
   // Runs the layer up to its experts.
   struct NodeRows {
     std::span<float> stream;  // in: before the layer; out: after attention
-    std::span<float> inputs;  // out: what goes into router and experts
-    std::span<float> shared;  // out: what shared experts give; 0 without any
+    std::span<float> inputs;  // out: the inputs of router and experts
+    std::span<float> shared;  // out: output of shared experts; 0 without any
   };
   Status RunToExperts(WindowTokenSpans windows, const NodeRows& rows);
 
  private:
   LayerPass(const DeviceModel& model, uint32_t layer) : model_(model), layer_(layer) {}
   std::vector<Segment> SegmentsOf(WindowTokenSpans windows, const EligibleTables* eligible);
-  // Calls `run`, and once more with every operation watched if that fails or gives no finite rows.
+  // Calls `run`, and once more with every operation watched if that fails or gives rows that are
+  // not finite.
   template <class Run>
   Status Watched(std::span<float> stream, const Run& run);
   Status ReadRows(const Rows& rows, std::span<float> values) const;

@@ -12,8 +12,8 @@ Result<std::unique_ptr<Node>> Node::Open(const std::string& source, const NodeOp
   LoadOptions load = options.load;
   load.groups.clear();
   if (options.group) load.groups.push_back(*options.group);
-  // The executor is opened first, because it costs nothing, and nobody wants to read a large model
-  // to learn that there is no device.
+  // The executor is opened first, because that costs nothing, and nobody wants to read a large
+  // model only to learn that there is no device.
   SHARD_TRY(node->executor_, OpenExecutor(options.executor, options.device));
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(source, load));
   node->eligible_ = EligibleExperts(*weights, options.group, load.overlay);

@@ -20,8 +20,8 @@ namespace moepack::runtime {
 struct NodeOptions {
   std::string executor = "cpu";
   ExecutorOptions device;
-  // For a distribution, the group to load and to mask the routers to. Without one
-  // everything is loaded and nothing is masked.
+  // For a distribution, the group to load and to mask the routers to. Without it everything is
+  // loaded and nothing is masked.
   std::optional<uint32_t> group;
   LoadOptions load;  // `groups` is set from `group`
 };
@@ -29,8 +29,8 @@ struct NodeOptions {
 // Only one thread at a time may use a node and its generations. Several nodes may run side by side.
 class Node {
  public:
-  // Opens a node. kInvalidArgument for a group when the source is not a distribution or has fewer
-  // groups, kNotFound when the group's files are missing; else the errors of OpenExecutor,
+  // Opens a node. kInvalidArgument for a group if the source is not a distribution or has fewer
+  // groups, kNotFound if the group's files are missing; otherwise the errors of OpenExecutor,
   // LoadWeights and Model::Load.
   static Result<std::unique_ptr<Node>> Open(const std::string& source, const NodeOptions& options);
 
@@ -39,13 +39,13 @@ class Node {
   const Executor& executor() const { return *executor_; }
   // What the routers may pick, by layer.
   const LayerExperts& eligible() const { return eligible_; }
-  // Returns the tokenizer, or the error of OpenTokenizer when the model has none that runs here.
+  // Returns the tokenizer, or the error of OpenTokenizer if the model has none that runs here.
   Result<const Tokenizer*> tokenizer() const;
 
   // Scores how well each group of the distribution would serve this prompt, from 0 (worst) to 1:
   // GroupScores over the first `moe_layers` MoE layers (0: all). It takes one pass over the prompt
   // with this node's mask, through no more layers than needed, in a separate session; every node
-  // can score all groups. kInvalidArgument without a plan and for fewer than 2 tokens; else the
+  // can score all groups. kInvalidArgument without a plan or for fewer than 2 tokens; otherwise the
   // errors of Session::Route.
   Result<std::vector<double>> ProbeScore(std::span<const uint32_t> tokens,
                                          uint32_t moe_layers) const;
@@ -59,7 +59,7 @@ class Node {
   Node() = default;
 
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Model> model_;  // lives on the executor, and so is destroyed before it
+  std::unique_ptr<Model> model_;  // lives on the executor, so it is destroyed before it
   LayerExperts eligible_;
   Result<std::unique_ptr<Tokenizer>> tokenizer_ = std::unique_ptr<Tokenizer>();
 };

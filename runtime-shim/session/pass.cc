@@ -27,7 +27,7 @@ bool IsFinal(const Status& status) {
 Status Pass::Run(uint32_t layers) {
   Status done = forward_.Run(segments_, layers, /*trace=*/false);
   if (done && layers != 0) done = model_.executor().Finish();
-  SHARD_CHECK(CheckMappedFiles());  // the weights of a file that was cut meanwhile read as zeros
+  SHARD_CHECK(CheckMappedFiles());  // weights in a file that was truncated meanwhile read as zeros
   if (done || IsFinal(done)) return done;
   SHARD_CHECK(forward_.Run(segments_, layers, /*trace=*/true));
   return done;

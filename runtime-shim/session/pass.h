@@ -1,4 +1,4 @@
-// One pass of a model over tokens of one session or several.
+// One pass of a model over tokens of one or more sessions.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@ namespace moepack::runtime {
 
 class Pass {
  public:
-  // Borrows what the segments borrow, and the model.
+  // Borrows the model and what the segments borrow.
   Pass(const DeviceModel& model, std::vector<Segment> segments)
       : model_(model), forward_(model), segments_(std::move(segments)) {}
 
   // Forward::WatchLayers.
   void WatchLayers(std::function<void(double share)> ran) { forward_.WatchLayers(std::move(ran)); }
-  // Runs the first `layers` layers (0: all). kCorrupt, with the layer and the operation, where
+  // Runs the first `layers` layers (0: all). kCorrupt, with the layer and the operation, if
   // something that is not finite keeps routers from choosing.
   Status Run(uint32_t layers);
-  // Reads the logits [rows, vocabulary] of some rows of the pass, after all layers ran. kCorrupt
-  // for NaN among them, with the layer and the operation where it first appeared.
+  // Reads the logits [rows, vocabulary] of some rows of the pass, after all layers have run.
+  // kCorrupt for NaN among them, with the layer and the operation where it first appeared.
   Status Read(std::span<const uint32_t> rows, std::span<float> logits);
   const Segment& segment(size_t index) const { return segments_[index]; }
 

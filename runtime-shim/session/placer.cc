@@ -11,10 +11,10 @@ namespace moepack::runtime {
 namespace {
 
 // A text is cut before it is encoded, because only its first tokens count: no token of a known
-// tokenizer stands for more bytes than this.
+// tokenizer is longer than this.
 constexpr size_t kMostTokenBytes = 1024;
 
-// At most `bytes` of a text, whole characters.
+// At most `bytes` of a text, in whole characters.
 std::string_view FirstBytes(std::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0u) == 0x80u) --bytes;

@@ -1,5 +1,5 @@
-// Says which group of a distribution a session should go to, by its placement table: nothing is run
-// and no weights are loaded.
+// Determines which group of a distribution a session should go to, using its placement table:
+// nothing is run and no weights are loaded.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace moepack::runtime {
 
-// Returns the tokens without a beginning-of-sequence token in front, which the table has not seen.
+// Returns the tokens without a leading beginning-of-sequence token, which the table has not seen.
 std::span<const uint32_t> WithoutBos(std::span<const uint32_t> tokens, std::optional<uint32_t> bos);
 
-// Const functions may be called by several threads at once.
+// Const functions may be called from several threads at once.
 class Placer {
  public:
-  // Reads distribution.json, and the tokenizer's files if they are there. kInvalidArgument for what
-  // is no distribution, and for one without a placement table.
+  // Reads distribution.json, and the tokenizer's files if they exist. kInvalidArgument for a source
+  // that is not a distribution or has no placement table.
   static Result<std::unique_ptr<Placer>> Open(const std::string& distribution);
 
   size_t groups() const { return table_.groups(); }
@@ -32,8 +32,8 @@ class Placer {
 
   // kInvalidArgument for no tokens.
   Result<PlacementAnswer> Place(std::span<const uint32_t> tokens) const;
-  // The same for a text in UTF-8; its tokens are those of Tokenizer::Encode. Errors are those of
-  // the tokenizer as well.
+  // The same for a text in UTF-8; its tokens are those of Tokenizer::Encode. Errors include those
+  // of the tokenizer.
   Result<PlacementAnswer> Place(std::string_view text) const;
 
  private:

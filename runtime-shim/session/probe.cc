@@ -36,7 +36,7 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
         spec.groups > 1 && ids.size() >= spec.top_k && ids.back() < spec.expert_count;
     if (!choice && !cut_groups) return std::move(choice).error();
     const double share = choice ? GateSum(gates, choice->ids) : 0;
-    // Sigmoids of very negative logits may all be 0, and 0 / 0 is no share.
+    // Sigmoids of very negative logits may all be 0, and 0 / 0 is not a share.
     shares.push_back(whole > 0 ? std::min(1.0, share / whole) : 0.0);
   }
   return shares;

@@ -15,7 +15,7 @@ Error Bad(const char* thing, const char* expected, float found) {
           Cat("sampling: ", thing, ": expected ", expected, ", found ", found)};
 }
 
-// Returns the logarithm of the sum of exp(logits). The largest logit is taken out first, so that
+// Returns the logarithm of the sum of exp(logits). The largest logit is subtracted first, so that
 // exp does not overflow.
 double LogSum(std::span<const float> logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
@@ -36,7 +36,7 @@ std::vector<uint32_t> Best(std::span<const float> logits, size_t count) {
   return ids;
 }
 
-// Returns the tokens that the filters leave, best first.
+// Returns the tokens that pass the filters, best first.
 std::vector<uint32_t> Candidates(std::span<const float> logits, const Sampling& sampling) {
   const size_t most = sampling.top_k == 0 ? logits.size() : sampling.top_k;
   std::vector<uint32_t> ids = Best(logits, std::min(most, logits.size()));
@@ -45,7 +45,7 @@ std::vector<uint32_t> Candidates(std::span<const float> logits, const Sampling& 
   const double least = sampling.min_p * probability(ids[0]);
   double mass = 0;
   size_t kept = 0;
-  // A top_p of 1 keeps all tokens; by rounding, their sum may reach 1 too early.
+  // A top_p of 1 keeps all tokens; because of rounding, their sum may reach 1 too early.
   while (kept < ids.size() && (sampling.top_p == 1 || mass < sampling.top_p)) {
     const double next = probability(ids[kept]);
     if (kept > 0 && next < least) break;
@@ -83,7 +83,7 @@ uint64_t RandomBits::Next() {
   return bits ^ (bits >> 31);
 }
 
-// The upper 53 bits are the ones that a double holds exactly, and 2^-53 scales them to [0, 1).
+// A double holds exactly the upper 53 bits, and 2^-53 scales them to [0, 1).
 double RandomBits::Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
 
 NextToken Sampler::Pick(std::span<const float> logits) {
@@ -100,7 +100,7 @@ NextToken Sampler::Pick(std::span<const float> logits) {
   }
   double left = random_.Uniform() * sum;
   size_t at = 0;
-  // The last token takes what rounding leaves.
+  // The last token takes what rounding leaves over.
   while (at + 1 < ids.size() && left >= weights[at]) left -= weights[at++];
   return {ids[at], LogProbability(logits, ids[at])};
 }

@@ -9,9 +9,9 @@
 namespace moepack::runtime {
 
 // Filters use the model's own distribution, in this order: they keep the top_k most likely tokens;
-// of these the fewest whose probabilities add up to top_p; and of these the ones with at least
-// min_p times the probability of the most likely token. The temperature reshapes what is left,
-// which is always at least one token.
+// of these, the fewest whose probabilities add up to top_p; and of these, the ones with at least
+// min_p times the probability of the most likely token. The temperature reshapes the remaining
+// distribution, which always has at least one token.
 struct Sampling {
   float temperature = 0;  // 0: greedy, and the other options are ignored
   uint32_t top_k = 0;     // 0: all
@@ -19,8 +19,8 @@ struct Sampling {
   float min_p = 0;
   uint64_t seed = 0;
 };
-// Returns kInvalidArgument for a temperature below 0 or not finite, top_p outside (0, 1], and min_p
-// outside [0, 1].
+// Returns kInvalidArgument for a temperature that is negative or not finite, top_p outside (0, 1],
+// and min_p outside [0, 1].
 Status CheckSampling(const Sampling& sampling);
 
 struct NextToken {

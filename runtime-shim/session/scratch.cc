@@ -10,7 +10,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Collects what is to be allocated, so that the whole size is known before anything is.
+// Collects what will be allocated, so that the total size is known before anything is.
 class Allocation {
  public:
   void Add(Rows& rows, uint32_t count, uint64_t width) {
@@ -21,7 +21,7 @@ class Allocation {
     bytes_ = sum.value_or(UINT64_MAX);
     fits_ = fits_ && sum && width <= INT32_MAX;
   }
-  // False when a row is wider than 32 bits can count, or the bytes are more than 64 bits can.
+  // False if a row is wider than 32 bits can count, or the bytes exceed 64 bits.
   bool fits() const { return fits_; }
   uint64_t bytes() const { return bytes_; }
 
@@ -64,7 +64,7 @@ uint32_t MostExperts(const DeviceModel& model) {
   return most;
 }
 
-// The most heads times their width that a layer has.
+// The largest product of heads and their width in any layer.
 uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t LayerSpec::*width) {
   uint64_t widest = 0;
   for (const LayerSpec& layer : spec.layer)
@@ -98,7 +98,7 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
   all.Add(scratch.attended, batch, heads * spec.latent.value_width);
 }
 
-// Keys and values so wide; those of latent attention lie in the keys.
+// Keys and values of this width; those of latent attention are in the keys.
 struct CacheWidths {
   uint64_t key = 0, value = 0;
 };

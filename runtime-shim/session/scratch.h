@@ -22,19 +22,19 @@ struct LayerCache {
 
 using LayerCaches = std::vector<LayerCache>;
 
-// All have `batch` rows, but for the logits. The comments give widths in values.
+// All have `batch` rows, except for the logits. The comments give widths in values.
 struct Scratch {
   uint32_t batch = 0;
   Rows hidden, normed, branch;  // width
   Rows queries, attended;       // heads * key width, heads * value width
-  Rows keys, values;            // as the widest layer's cache, for passes of several sessions
-  // Latent attention: down-projected, before the heads' keys. query_wide also where queries have
+  Rows keys, values;            // like the widest layer's cache, for passes of several sessions
+  // Latent attention: down-projected, before the heads' keys. query_wide also if queries have
   // gates: heads * 2 * key width.
   Rows query_low, query_wide;
   Rows gates;       // of gated queries: heads * key width
   Rows head_gates;  // heads
-  // Of a recurrence what goes in and what comes out: a delta net's channels and values, Mamba's
-  // projection and inner width.
+  // Inputs and outputs of a recurrence: a delta net's channels and values, Mamba's projection and
+  // inner width.
   Rows recurrent_in, recurrent_out;
   Rows latent_out;             // latent attention: heads * rank
   Rows gate, up;               // the width of the widest MLP
@@ -64,11 +64,11 @@ RowBytes BytesOfRow(const DeviceModel& model);
 struct RowCounts {
   uint32_t batch = 1, context = 1;
   uint64_t logit_bytes = 0;  // of all logits at a time; at least one row
-  // Only this layer has a cache; it is for passes that run one layer at a time.
+  // Only this layer has a cache; for passes that run one layer at a time.
   std::optional<uint32_t> layer = {};
 };
-// Allocates all rows, the scratch only when `scratch` has fewer than the batch. kUnavailable, with
-// the bytes, when they do not fit.
+// Allocates all rows, the scratch only if `scratch` has fewer than the batch. kUnavailable, with
+// the bytes, if they do not fit.
 Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch);
 
 }  // namespace moepack::runtime

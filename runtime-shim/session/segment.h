@@ -1,4 +1,4 @@
-// What a pass takes of one session.
+// A session's part in a pass.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct Segment {
   const EligibleTables* eligible = nullptr;
   RoutingObserver* observer = nullptr;
   const Turns* turns = nullptr;
-  // The tokens at the positions before `past`: the state of a recurrent layer that holds others is
-  // made again of them.
+  // The tokens at the positions before `past`: if a recurrent layer's state is for different
+  // tokens, it is recomputed from these.
   std::span<const uint32_t> before = {};
   uint32_t first_row = 0;  // among the rows of the pass; set by Forward::Run
   uint32_t count() const { return static_cast<uint32_t>(tokens.size()); }

@@ -20,7 +20,7 @@
 namespace moepack::runtime {
 
 // A model's weights on an executor. Trunk and sets of experts are separate, and a table per layer
-// says where each expert is, so that several groups share one trunk. Borrows the executor.
+// records where each expert is, so that several groups can share one trunk. Borrows the executor.
 class Model {
  public:
   // Checks that the model can run (family, tensors, shapes: kUnsupported or kCorrupt) and that the
@@ -34,7 +34,7 @@ class Model {
   virtual Executor& executor() const = 0;
   virtual uint64_t device_bytes() const = 0;
   virtual uint32_t vocabulary() const = 0;
-  // Bytes that sessions take on the executor: for each token that runs at once, shared by all
+  // The bytes that sessions take on the executor: for each token that runs at once, shared by all
   // sessions, and for each position of a session.
   virtual uint64_t bytes_per_token() const = 0;
   virtual uint64_t bytes_per_position() const = 0;
@@ -49,11 +49,11 @@ struct RoutedBatch {
   std::span<const float> selection_bias;  // [expert_count] or empty
   std::span<const Selection> chosen;      // per token: ids and the gates that were applied
   // For each token and chosen expert, best first, the Euclidean norm and the largest magnitude of
-  // the expert's output before its gate. [tokens * top_k], or empty when not asked for.
+  // the expert's output before its gate. [tokens * top_k], or empty if not requested.
   std::span<const float> output_norms, output_peaks;
 };
 
-// Is told what routers decide, in layer order for each batch.
+// Is called with what routers decide, in layer order for each batch.
 class RoutingObserver {
  public:
   virtual ~RoutingObserver() = default;
@@ -65,16 +65,16 @@ struct SessionOptions {
   uint32_t context = 0;                 // positions; 0: 4096, or the model's own if that is less
   uint32_t batch = 128;                 // tokens that run at once
   RoutingObserver* observer = nullptr;  // borrowed
-  // Of logits that are computed at a time; larger batches read them in slices. The first session of
-  // a model decides, until one with a larger batch does.
+  // The size of the logits computed at a time; larger batches read them in slices. The first
+  // session of a model decides, until one with a larger batch does.
   uint64_t logit_bytes = 64u << 20;
   // Called after each batch with its number of tokens. May be empty.
   std::function<void(size_t tokens)> fed = {};
   // Called by FeedTogether after each layer, with the tokens of the pass in proportion to the
   // layers that have run. May be empty.
   std::function<void(double tokens)> ran = {};
-  // The group whose node the session is on, where groups hold different experts of one id because
-  // of a refit. Not needed where one group is loaded.
+  // The group whose node the session is on, needed if a refit gave groups different experts with
+  // the same id. Not needed if only one group is loaded.
   std::optional<uint32_t> group = std::nullopt;
 };
 
@@ -82,13 +82,13 @@ enum class LogitsOf : uint8_t { kLast, kAll };
 
 class Session;
 
-// What a session runs in a pass with others.
+// A session's part of a joint pass.
 struct Part {
   Session* session = nullptr;
   std::span<const uint32_t> tokens;
 };
-// Logits [rows, vocabulary] of each part: those of its tokens from `first` on, as many as fit into
-// a slice; fewer or none of a part that ends before. With LogitsOf::kLast the only row is the last.
+// Logits [rows, vocabulary] of each part: those of its tokens from `first` on, as many as fit in a
+// slice; fewer or none for a part that ends before. With LogitsOf::kLast the only row is the last.
 struct LogitsSlice {
   uint32_t first = 0;
   uint32_t width = 0;  // the vocabulary
@@ -100,23 +100,23 @@ using SeeLogits = std::function<Status(const LogitsSlice& slice)>;
 class Session {
  public:
   // Opens a session in which the router of each MoE layer may pick from `eligible`.
-  // kInvalidArgument when a layer has fewer experts than its top-k, or an expert is not loaded;
-  // kUnavailable when the cache does not fit.
+  // kInvalidArgument if a layer has fewer experts than its top-k, or an expert is not loaded;
+  // kUnavailable if the cache does not fit.
   static Result<std::unique_ptr<Session>> Open(const Model& model, const LayerExperts& eligible,
                                                const SessionOptions& options);
   virtual ~Session() = default;
 
-  // Runs tokens at the positions after those it holds, and returns logits [rows, vocabulary] of the
-  // last token or of all. kInvalidArgument for no tokens, an id outside the vocabulary, and more
-  // tokens than the context holds. kCorrupt for NaN among the logits, with the layer and the
+  // Runs tokens at the positions after the existing ones, and returns logits [rows, vocabulary] of
+  // the last token or of all. kInvalidArgument for no tokens, an id outside the vocabulary, and
+  // more tokens than the context holds. kCorrupt for NaN among the logits, with the layer and the
   // operation where it first appeared. kInterrupted between two layers; the session is then left as
   // it was.
   virtual Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) = 0;
   // Runs tokens of this session and of others of the same model in one pass, so that each weight is
-  // decoded once for all of them, and shows `see` the logits, in ascending slices. Every part gets
-  // the bits that it would get alone. Errors are those of Feed and of `see`; the sessions are then
-  // left as they were. REQUIRES: different sessions, this one first, with at most
-  // SessionOptions::batch tokens together. This form runs one session after the other.
+  // decoded once for all of them, and calls `see` with the logits, in ascending slices. Every part
+  // gets the bits that it would get alone. Errors are those of Feed and of `see`; the sessions are
+  // then left as they were. REQUIRES: different sessions, this one first, with at most
+  // SessionOptions::batch tokens together. This form runs one session after another.
   virtual Status FeedTogether(std::span<const Part> parts, LogitsOf which, const SeeLogits& see);
   // Runs tokens through only the first `layers` layers (1 to all), for the observer. The session is
   // left as it was. Errors are those of Feed.

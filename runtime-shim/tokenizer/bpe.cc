@@ -10,7 +10,7 @@
 namespace moepack::runtime {
 namespace {
 
-// llama.cpp's, for files that name none.
+// llama.cpp's defaults, for files that name none.
 constexpr uint32_t kDefaultSpecial = 11;
 
 class Bpe : public Tokenizer {
@@ -33,8 +33,8 @@ class Bpe : public Tokenizer {
     return Ok();
   }
 
-  // A symbol that is not a token becomes those of the bytes of its spelling, where there are such;
-  // the rest is lost. Vocabularies with the whole alphabet have a token for everything.
+  // A symbol that is not a token is replaced by the tokens of the bytes of its spelling, as far as
+  // they exist; the rest is lost. Vocabularies with the whole alphabet have a token for everything.
   void Append(uint32_t symbol, std::vector<uint32_t>& ids) const {
     if (symbol < size()) {
       ids.push_back(symbol);

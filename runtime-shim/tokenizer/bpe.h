@@ -1,4 +1,4 @@
-// Byte-level BPE: words by the pre-tokenizer's expressions, tokens by merges.
+// Byte-level BPE: words from the pre-tokenizer's expressions, tokens from merges.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace moepack::runtime {
 
-// For tokenizer.ggml.model "gpt2"; errors as OpenTokenizer has them.
+// For tokenizer.ggml.model "gpt2"; errors are those of OpenTokenizer.
 Result<std::unique_ptr<Tokenizer>> OpenBpe(const std::string& path, const GgufMetadata& metadata);
 
 }  // namespace moepack::runtime

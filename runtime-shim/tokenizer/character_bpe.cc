@@ -1,6 +1,6 @@
 // Source: llama.cpp v0.5.0, src/llama-vocab.cpp (LLAMA_VOCAB_PRE_TYPE_GEMMA4): spaces become
-// U+2581, runs of line breaks are apart from what is between them, merges run over characters, and
-// a piece that is no token becomes tokens of its bytes.
+// U+2581, runs of line breaks are separated from the text between them, merges run over characters,
+// and a piece that is not a token becomes tokens of its bytes.
 #include "runtime-shim/tokenizer/character_bpe.h"
 
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kMark = "\u2581";
 
-// The bytes of the character that begins with this one, in valid UTF-8.
+// The length in bytes of the character that begins with this byte, in valid UTF-8.
 size_t CharacterBytes(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
@@ -58,7 +58,7 @@ class CharacterBpe : public Tokenizer {
         symbols.push_back(*symbol);
         continue;
       }
-      // No merge has this character, so what is on its two sides stays apart.
+      // No merge has this character, so the text on its two sides stays separate.
       Flush(symbols, ids);
       AppendBytes(character, ids);
     }
@@ -95,7 +95,7 @@ class CharacterBpe : public Tokenizer {
 
 Result<std::unique_ptr<Tokenizer>> OpenCharacterBpe(const std::string& path,
                                                     const GgufMetadata& metadata) {
-  // llama.cpp adds the beginning of a text to every one, and knows no ids by itself.
+  // llama.cpp adds the beginning-of-text token to every text, and knows no ids on its own.
   const TokenDefaults defaults{{}, {}, /*add_bos=*/true, /*always_bos=*/true};
   SHARD_TRY(TokenTable table, TokenTable::Read(path, metadata, defaults));
   SHARD_TRY(Merges merges, Merges::Read(path, metadata, table, /*required=*/true));

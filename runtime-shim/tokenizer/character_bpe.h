@@ -8,8 +8,8 @@
 
 namespace moepack::runtime {
 
-// For tokenizer.ggml.model "gemma4", whatever tokenizer.ggml.pre says; errors as OpenTokenizer has
-// them.
+// For tokenizer.ggml.model "gemma4", whatever tokenizer.ggml.pre says; errors are those of
+// OpenTokenizer.
 Result<std::unique_ptr<Tokenizer>> OpenCharacterBpe(const std::string& path,
                                                     const GgufMetadata& metadata);
 

@@ -8,7 +8,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Longer texts are looked up by their beginning.
+// Longer token texts are looked up by this many leading bytes.
 constexpr size_t kProbe = 64;
 
 struct Occurrence {
@@ -16,7 +16,7 @@ struct Occurrence {
   uint32_t token = 0;
 };
 
-// Finds where tokens stand in a text in time that grows with the bytes of both, and not with their
+// Finds where tokens occur in a text, in time that grows with the bytes of both, not with their
 // product: a vocabulary may have millions of tokens, all of them special.
 class TokenFinder {
  public:
@@ -28,8 +28,8 @@ class TokenFinder {
     probes_[std::min(needle.size(), kProbe)][needle.substr(0, kProbe)].push_back(token);
   }
 
-  // In the order of the text; what an occurrence covers no other one has. The longest go first, of
-  // equal ones the lower id, of one token those on the left.
+  // In the order of the text; occurrences do not overlap. The longest are taken first; among equal
+  // lengths, the lower id; for one token, those on the left.
   std::vector<Occurrence> Take() {
     for (auto probe = probes_.rbegin(); probe != probes_.rend(); ++probe) {
       std::vector<Occurrence> found = Find(probe->first, probe->second);
@@ -48,7 +48,7 @@ class TokenFinder {
   using Starts = std::unordered_map<std::string_view, std::vector<uint32_t>>;
 
   std::vector<Occurrence> Find(size_t length, const Starts& starts) const {
-    std::array<bool, 256> first{};  // few bytes begin a token, as a rule
+    std::array<bool, 256> first{};  // usually few bytes begin a token
     for (const auto& [start, tokens] : starts) first[static_cast<unsigned char>(start[0])] = true;
     std::vector<Occurrence> found;
     for (size_t at = 0; at + length <= text_.size(); ++at) {
@@ -63,7 +63,7 @@ class TokenFinder {
     return found;
   }
 
-  // Those that are taken are no shorter: one that overlaps has its first or its last byte in them.
+  // Those already taken are no shorter: one that overlaps has its first or its last byte in them.
   void Claim(const Occurrence& occurrence) {
     const size_t end = occurrence.at + occurrence.size;
     if (taken_[occurrence.at] || taken_[end - 1]) return;

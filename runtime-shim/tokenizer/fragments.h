@@ -20,9 +20,9 @@ struct Fragment {
 class FragmentSplitter {
  public:
   explicit FragmentSplitter(const TokenTable& table);
-  // Control, unknown and user-defined tokens, the longest text first and of equal ones the lower
-  // id: every occurrence from left to right in what earlier ones left. Without `parse_special` only
-  // the user-defined ones. The fragments view `text`.
+  // Control, unknown and user-defined tokens, the longest text first, and for equal lengths the
+  // lower id: every occurrence from left to right in what earlier ones left. Without
+  // `parse_special` only the user-defined ones. The fragments view `text`.
   std::vector<Fragment> Split(std::string_view text, bool parse_special) const;
 
  private:

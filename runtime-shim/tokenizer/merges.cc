@@ -17,7 +17,7 @@ uint64_t PairOf(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | r
 }  // namespace
 
 // A word while its symbols are merged: a list through an array, and the pairs that can be merged in
-// a heap. Pairs of which a symbol has changed since stay in the heap and are skipped.
+// a heap. Pairs with a symbol that has changed since stay in the heap and are skipped.
 class Merges::Word {
  public:
   Word(const Merges& merges, std::span<const uint32_t> symbols)

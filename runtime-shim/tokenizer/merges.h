@@ -15,22 +15,22 @@
 
 namespace moepack::runtime {
 
-// A symbol is a piece of a word. Ids of tokens are their symbols; pieces that are not tokens have
+// A symbol is a piece of a word. Tokens use their ids as symbols; pieces that are not tokens have
 // numbers after them.
 class Merges {
  public:
-  // Reads tokenizer.ggml.merges, each "left right"; of equal ones the first counts. kCorrupt when
+  // Reads tokenizer.ggml.merges, each "left right"; among duplicates the first counts. kCorrupt if
   // it is missing and `required`, is not a list of strings, or has one that is not a pair;
   // kUnsupported for more than a model has.
   static Result<Merges> Read(const std::string& path, const GgufMetadata& metadata,
                              const TokenTable& table, bool required);
 
-  // Cuts a word of bytes into symbols: every byte is one, then pairs are merged, the lowest rank
-  // first and of equal ranks the leftmost. O(n log n) for n bytes.
+  // Splits a word of bytes into symbols: every byte is one, then pairs are merged, the lowest rank
+  // first, and the leftmost among equal ranks. O(n log n) for n bytes.
   std::vector<uint32_t> Apply(std::string_view word) const;
-  // The same from symbols on.
+  // The same starting from symbols.
   std::vector<uint32_t> Apply(std::span<const uint32_t> symbols) const;
-  // The symbol of a piece; none for one that is neither a token nor in any merge.
+  // The symbol of a piece; no value for one that is neither a token nor in any merge.
   std::optional<uint32_t> Find(const TokenTable& table, std::string_view piece) const;
   // The text of a symbol that is not a token. REQUIRES: symbol >= tokens.
   const std::string& text(uint32_t symbol) const { return texts_[symbol - tokens_]; }

@@ -7,19 +7,19 @@
 namespace moepack::runtime {
 namespace {
 
-// Of one match. The expressions here need a few steps per byte of the word that they match.
+// Limits for one match. The expressions here need a few steps per byte of the word that they match.
 constexpr RegexOptions kOptions = {.syntax = RegexSyntax::kPerl,
                                    .machine_code = true,
                                    .max_steps = 100'000'000,
                                    .max_depth = 100'000'000,
                                    .max_heap_kib = 256u << 10};
 
-// Matches of one piece, appended with what is between them.
+// Appends the matches in one piece and the text between them.
 Status Cut(std::string_view piece, Regex::Matcher& matcher, std::vector<std::string_view>& out) {
   size_t done = 0;
   while (done < piece.size()) {
     SHARD_TRY(const std::optional<Regex::Match> match, matcher.Find(piece, done));
-    // An expression that matches nothing at all finds no more words.
+    // An expression with an empty match finds no more words.
     if (!match || match->end <= match->begin) break;
     if (match->begin > done) out.push_back(piece.substr(done, match->begin - done));
     out.push_back(piece.substr(match->begin, match->end - match->begin));

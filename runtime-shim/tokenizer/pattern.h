@@ -15,9 +15,9 @@ class Pattern {
   // Errors are those of Regex.
   static Result<Pattern> Compile(std::string_view expression);
 
-  // Cuts each piece, on its own, into matches and what lies between them, in order; nothing is
-  // dropped. The pieces are valid UTF-8. kUnsupported when a match takes more steps or memory than
-  // a text that is not an attack needs.
+  // Splits each piece separately into matches and the text between them, in order; nothing is
+  // dropped. The pieces are valid UTF-8. kUnsupported if a match needs more steps or memory than
+  // any text that is not an attack.
   Result<std::vector<std::string_view>> Split(const std::vector<std::string_view>& pieces) const;
 
  private:

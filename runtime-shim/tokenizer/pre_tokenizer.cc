@@ -7,14 +7,14 @@
 namespace moepack::runtime {
 namespace {
 
-// Parts of the expressions. They say what llama.cpp does with the names, which is not in all cases
-// what the models' tokenizer.json says: its matcher sees letters beyond ASCII as upper and lower
-// case at once, and has no marks (\p{M}) in words where it does not name them.
+// Parts of the expressions. They describe what llama.cpp does for the names, which is not always
+// what the models' tokenizer.json says: its matcher treats letters beyond ASCII as upper and lower
+// case at once, and has no marks (\p{M}) in words unless it names them.
 #define CONTRACTION R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
 #define LINE_ENDS_AND_SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
 #define PUNCTUATION R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)" LINE_ENDS_AND_SPACES
 #define PUNCTUATION_AND_SLASHES R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)" LINE_ENDS_AND_SPACES
-// Letters but a-z, and letters but A-Z: both have all letters beyond ASCII.
+// All letters except a-z, and all letters except A-Z: both include all letters beyond ASCII.
 #define UPPER R"([^a-z\P{L}])"
 #define LOWER R"([^A-Z\P{L}])"
 #define PREFIX R"([^\r\n\p{L}\p{N}]?)"
@@ -22,7 +22,7 @@ namespace {
 #define HAN                                                                     \
   R"(\x{4e00}-\x{9fff}\x{3400}-\x{4dbf}\x{20000}-\x{2a6df}\x{2a700}-\x{2ebef})" \
   R"(\x{f900}-\x{faff}\x{2f800}-\x{2fa1f})"
-// Letters that have a case, as DeepSeek's first tokenizers list them.
+// Cased letters, as DeepSeek's first tokenizers list them.
 #define CASED_LETTERS                                                                       \
   R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293})"   \
   R"(\x{295}-\x{2af}\x{370}-\x{373}\x{376}\x{377}\x{37b}-\x{37d}\x{37f}\x{386})"            \
@@ -61,7 +61,7 @@ struct Row {
   PreTokenizerTraits traits = {};
 };
 
-// Source: llama.cpp v0.5.0, which the peer tests compare with (docs/tokenizers.md).
+// Source: llama.cpp v0.5.0, with which the peer tests compare (docs/tokenizers.md).
 const std::vector<Row>& Table() {
   static const std::vector<Row> table = {
       {{"gpt-2", "olmo", "mpt", "jais", "phi-2", "trillion", "granite-docling"}, {kGpt2}},
@@ -80,8 +80,8 @@ const std::vector<Row>& Table() {
       {{"kimi-k2"}, {kKimi}, {.needs_merges = false}},
       {{"deepseek-v3", "hunyuan-dense", "joyai-llm"},
        {R"(\p{N}{1,3})", R"([\x{4e00}-\x{9fa5}\x{3040}-\x{30ff}]+)", kDeepSeek3}},
-      // Spaces are not in the ranges even where the code points are. The fourth expression says
-      // that a run of spaces is tried from its first one only, which would else be quadratic.
+      // Spaces are not in the ranges even if the code points are. The fourth expression tries a run
+      // of spaces only from its first one; anything else would be quadratic.
       {{"deepseek-llm"},
        {R"([\r\n])", R"(\s?[)" CASED_LETTERS "]+",
         R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3001}\x{3002}]+)",
@@ -98,8 +98,8 @@ const std::vector<Row>& Table() {
   return table;
 }
 
-// PCRE2's \s has U+180E, which Unicode counts as no space since version 6.3. Brackets are not
-// nested in the expressions above.
+// PCRE2's \s includes U+180E, which Unicode has not counted as a space since version 6.3. Brackets
+// are not nested in the expressions above.
 std::string WithoutVowelSeparator(std::string_view expression) {
   constexpr std::string_view kSpace = R"(\t-\r \x{85}\p{Z})";
   std::string out;

@@ -1,4 +1,4 @@
-// How the text of a byte-level BPE model is cut into words, by tokenizer.ggml.pre
+// How the text of a byte-level BPE model is split into words, by tokenizer.ggml.pre
 // (docs/tokenizers.md).
 #pragma once
 
@@ -16,7 +16,7 @@ struct PreTokenizerTraits {
   bool whole_words = false;  // a word that is a token is that token, whatever the merges say
   bool add_bos = false;      // unless tokenizer.ggml.add_bos_token says otherwise
   bool default_bos = true;   // there is a beginning-of-sequence token without a key for it
-  bool needs_merges = true;  // tokenizer.ggml.merges has to be there
+  bool needs_merges = true;  // tokenizer.ggml.merges must exist
 };
 
 class PreTokenizer {
@@ -25,8 +25,8 @@ class PreTokenizer {
   static Result<PreTokenizer> Find(std::string_view id);
 
   const PreTokenizerTraits& traits() const { return traits_; }
-  // The words of `text` (valid UTF-8), which they view: each expression cuts what the one before
-  // it left, and what no expression matches stays as it is. Errors are those of Pattern::Split.
+  // The words of `text` (valid UTF-8), which they view: each expression splits what the previous
+  // one left, and what no expression matches stays as it is. Errors are those of Pattern::Split.
   Result<std::vector<std::string_view>> Split(std::string_view text) const;
 
  private:

@@ -42,8 +42,9 @@ std::string PieceMessage(std::string_view text, float score, PieceType type) {
 }
 
 // A ModelProto (google/sentencepiece, sentencepiece_model.proto) of type BPE that merges like
-// llama.cpp: every token takes part, whatever its type, so all are normal pieces; what stays
-// unknown has the id after them and comes back as text; the text is not normalised, spaces apart.
+// llama.cpp: every token takes part, whatever its type, so all are normal pieces; what remains
+// unknown has the id after them and is returned as text; the text is not normalised, except for
+// spaces.
 std::string ModelOf(const TokenTable& table) {
   std::string model;
   size_t longest = 1;
@@ -63,7 +64,7 @@ std::string ModelOf(const TokenTable& table) {
   return model;
 }
 
-// The tokens of single bytes: "<0x1F>", or else the byte itself.
+// The tokens of single bytes: "<0x1F>", or otherwise the byte itself.
 using ByteTokens = std::array<uint32_t, 256>;
 
 Result<ByteTokens> FindByteTokens(const std::string& path, const TokenTable& table) {

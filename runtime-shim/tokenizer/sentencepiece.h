@@ -1,4 +1,4 @@
-// SentencePiece models through the library, which is told to do what llama.cpp does.
+// SentencePiece models through the library, which is configured to do what llama.cpp does.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace moepack::runtime {
 
-// For tokenizer.ggml.model "llama"; errors as OpenTokenizer has them, and kCorrupt when the
+// For tokenizer.ggml.model "llama"; errors are those of OpenTokenizer, and kCorrupt if the
 // vocabulary has no token for a byte.
 Result<std::unique_ptr<Tokenizer>> OpenSentencePiece(const std::string& path,
                                                      const GgufMetadata& metadata);

@@ -1,5 +1,5 @@
-// Tokens whose meaning is known by their text alone: what ends a generation, and what counts as a
-// control token whatever its type says. Source: llama.cpp v0.5.0.
+// Tokens whose meaning is known only by their text: those that end a generation, and those that
+// count as control tokens whatever their type says. Source: llama.cpp v0.5.0.
 #include <iterator>
 
 #include "libshard/base/text/text.h"
@@ -12,10 +12,10 @@ constexpr std::string_view kEnds[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
     "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
-    // With full-width bars and SentencePiece's mark of a space.
+    // With full-width bars and SentencePiece's mark for a space.
     "<\uff5cend\u2581of\u2581sentence\uff5c>", "[e~["};
 
-// Tokens for filling in the middle; of each kind one is used, and only where its key
+// Tokens for filling in the middle; one of each kind is used, and only if its key
 // tokenizer.ggml.<kind>_token_id is missing.
 struct Filling {
   const char* kind;
@@ -56,7 +56,7 @@ bool TokenTable::HasEnd(std::string_view text) const {
 void TokenTable::FindEnds(const GgufMetadata& metadata) {
   for (const Filling& filling : Fillings()) {
     if (metadata.Find(Cat("tokenizer.ggml.", filling.kind, "_token_id")) != nullptr) continue;
-    // Where there are several, llama.cpp takes any.
+    // If there are several, llama.cpp takes any.
     for (const std::string_view text : filling.texts) {
       const std::optional<uint32_t> id = Find(text);
       if (!id) continue;
@@ -74,7 +74,7 @@ void TokenTable::FindEnds(const GgufMetadata& metadata) {
   for (const std::string_view text : kShown) {
     if (const std::optional<uint32_t> id = Find(text)) types_[*id] = TokenType::kUserDefined;
   }
-  // Where other tokens end a generation, <|end|> ends a message only, and </s> nothing.
+  // If other tokens end a generation, <|end|> only ends a message, and </s> ends nothing.
   const bool calls = HasEnd("<|call|>") || HasEnd("<|calls|>");
   if (calls && (HasEnd("<|return|>") || HasEnd("<|flush|>")) && HasEnd("<|end|>")) {
     ends_[*Find("<|end|>")] = false;

@@ -19,7 +19,7 @@ std::string Describe(const GgufValue& value) {
   return Cat(value.Count(), " values of type ", GgufTypeName(*element));
 }
 
-// The elements of an array of numbers of 4 bytes that has at least `count` of them.
+// The elements of an array of 4-byte numbers with at least `count` of them.
 template <class T>
 Result<std::vector<T>> Numbers(const std::string& where, const GgufValue& value, GgufType type,
                                size_t count) {
@@ -84,7 +84,7 @@ Status TokenTable::ReadTexts(const std::string& path, const GgufMetadata& metada
   }
   const std::vector<std::string_view> texts = *value->AsStrings();
   for (const std::string_view text : texts) {
-    // llama.cpp's name for them, so that texts stay distinct.
+    // llama.cpp's names for them, so that texts stay distinct.
     texts_.push_back(text.empty() ? Cat("[EMPTY_", texts_.size(), "]") : std::string(text));
   }
   ids_.reserve(texts_.size());
@@ -104,7 +104,7 @@ Status TokenTable::ReadTypes(const std::string& path, const GgufMetadata& metada
   const std::string where = Cat(path, ": tokenizer.ggml.token_type");
   SHARD_TRY(const auto numbers, Numbers<int32_t>(where, *value, GgufType::kI32, size()));
   for (uint32_t id = 0; id < size(); ++id) {
-    // A type that the format has not is one that means nothing, as in llama.cpp.
+    // A type that the format does not have means nothing, as in llama.cpp.
     const bool known = numbers[id] >= static_cast<int32_t>(TokenType::kNormal) &&
                        numbers[id] <= static_cast<int32_t>(TokenType::kByte);
     types_[id] = known ? static_cast<TokenType>(numbers[id]) : TokenType::kUnused;

@@ -1,4 +1,5 @@
-// The vocabulary of a model as GGUF metadata has it: what each id is, and the ids with a meaning.
+// The vocabulary of a model from GGUF metadata: what each id is, and the ids with a special
+// meaning.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +15,27 @@
 
 namespace moepack::runtime {
 
-// What holds where the metadata has no key.
+// What applies if the metadata has no key.
 struct TokenDefaults {
-  std::optional<uint32_t> bos, eos;  // dropped where the vocabulary is smaller
+  std::optional<uint32_t> bos, eos;  // dropped if the vocabulary is smaller
   bool add_bos = false;
   bool always_bos = false;  // whatever tokenizer.ggml.add_bos_token says
 };
 
-// Views point into it, so it is moved, never copied.
+// Views point into it, so it may be moved but not copied.
 class TokenTable {
  public:
   // Reads tokenizer.ggml.{tokens,token_type,scores,*_token_id,add_*_token}; `path` names the file
-  // in errors. kCorrupt for a key of another type, lists of unequal length, two ids with one text,
-  // an id outside the vocabulary, a score that is not a number, or a token to add that is not
-  // named. kUnsupported for more tokens than a model has.
+  // in errors. kCorrupt for a key with the wrong type, lists of unequal length, two ids with the
+  // same text, an id outside the vocabulary, a score that is not a number, or a token to add that
+  // is not named. kUnsupported for more tokens than a model has.
   static Result<TokenTable> Read(const std::string& path, const GgufMetadata& metadata,
                                  const TokenDefaults& defaults);
   TokenTable(TokenTable&&) = default;
   TokenTable& operator=(TokenTable&&) = default;
 
   uint32_t size() const { return static_cast<uint32_t>(texts_.size()); }
-  // REQUIRES of both: id < size().
+  // REQUIRES for both: id < size().
   const std::string& text(uint32_t id) const { return texts_[id]; }
   TokenType type(uint32_t id) const { return types_[id]; }
   std::optional<uint32_t> Find(std::string_view text) const;

@@ -16,11 +16,11 @@
 
 namespace moepack::runtime {
 
-// Const functions may be called by several threads at once.
+// Const functions may be called from several threads at once.
 class Tokenizer {
  public:
   struct Options {
-    bool add_special = true;    // bos in front and eos behind, where the model asks for them
+    bool add_special = true;    // bos in front and eos at the end, if the model asks for them
     bool parse_special = true;  // control tokens spelled in the text become their ids
   };
 
@@ -29,16 +29,16 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // Bytes that are not UTF-8 count as U+FFFD each. kInvalidArgument for a text of more than 64 MiB,
-  // kUnsupported for one that the pre-tokenizer's expressions take too long for.
+  // kUnsupported for one on which the pre-tokenizer's expressions take too long.
   Result<std::vector<uint32_t>> Encode(std::string_view text, const Options& options) const;
-  // The bytes that a token stands for, maybe part of a UTF-8 character; "" for control, unknown and
-  // unused tokens and for ids outside the vocabulary.
+  // The bytes that a token stands for, possibly part of a UTF-8 character; "" for control, unknown
+  // and unused tokens and for ids outside the vocabulary.
   std::string Piece(uint32_t id) const;
 
   uint32_t size() const { return table_->size(); }
   std::optional<uint32_t> bos() const { return table_->bos(); }
   std::optional<uint32_t> eos() const { return table_->eos(); }
-  // Ends a generation: eos, eot, eom, and what llama.cpp knows by its text.
+  // Whether it ends a generation: eos, eot, eom, and what llama.cpp recognises by its text.
   bool IsEnd(uint32_t id) const { return table_->IsEnd(id); }
 
  protected:
@@ -46,7 +46,7 @@ class Tokenizer {
   const TokenTable& table() const { return *table_; }
 
   // Appends the ids of a text without special tokens: valid UTF-8, not empty. `starts` is true at
-  // the beginning of all and behind a special token.
+  // the very beginning and after a special token.
   virtual Status EncodeText(std::string_view text, bool starts,
                             std::vector<uint32_t>& ids) const = 0;
   // The bytes of a normal token's text.

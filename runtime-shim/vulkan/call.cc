@@ -95,7 +95,8 @@ void Call::Record(uint64_t groups, std::span<const std::byte> push) {
   core_.recorder->Barrier();
 }
 
-// Spreads the groups over the dimensions with as few too many as possible (Group() in rows.glsl).
+// Spreads the groups over the dimensions with as few superfluous ones as possible (Group() in
+// rows.glsl).
 void Call::Dispatch(uint64_t groups) {
   const auto spread = [](uint64_t count, uint64_t limit) { return (count + limit - 1) / limit; };
   const auto& limits = core_.device->limits().groups;

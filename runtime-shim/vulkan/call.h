@@ -1,4 +1,4 @@
-// One run of a shader: what it is given, then over how much it runs.
+// One run of a shader: first its arguments, then over how much it runs.
 #pragma once
 
 #include <array>
@@ -19,26 +19,27 @@ struct BoundRows {
   uint32_t offset = 0, stride = 0;
 };
 
-// How a shader is specialized, and how many bytes of host arrays it is given.
+// How a shader is specialized, and how many bytes of host arrays it gets.
 struct CallOptions {
   Constants constants{};
   uint64_t host_bytes = 0;
 };
 
-// Each Bind takes the next binding of the shader, from 0 on, and returns where in the binding
-// things start: offsets of bindings are aligned. Errors go to core.fault, and Run does nothing.
+// Each Bind uses the next binding of the shader, starting from 0, and returns where in the binding
+// the data starts, because offsets of bindings are aligned. Errors go to core.fault, and Run does
+// nothing.
 class Call {
  public:
   Call(Core& core, std::string_view shader, const CallOptions& options = {});
 
   BoundRows Bind(const Rows& rows);
-  // The one row of an F32 matrix, or, where there is none, something that is not read; its first
-  // value.
+  // Binds the one row of an F32 matrix or, if there is none, something that is not read; returns
+  // its first value.
   uint32_t BindVector(const Matrix& vector);
-  // The first byte of the weights.
+  // Returns the first byte of the weights.
   uint32_t BindWeights(const Matrix& weights);
   void BindWhole(const Buffer& buffer);
-  // Copies the array; its first value.
+  // Copies the array; returns its first value.
   uint32_t BindArray(std::span<const std::byte> array);
   template <class T>
   uint32_t BindArray(std::span<const T> array) {
@@ -52,7 +53,7 @@ class Call {
     static_assert(std::is_trivially_copyable_v<Push> && sizeof(Push) <= kPushBytes);
     Record(groups, std::as_bytes(std::span(&push, 1)));
   }
-  // For shaders with an invocation per element.
+  // For shaders with one invocation per element.
   template <class Push>
   void RunOver(uint64_t elements, const Push& push) {
     Run((elements + kElementThreads - 1) / kElementThreads, push);

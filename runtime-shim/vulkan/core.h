@@ -15,7 +15,8 @@
 
 namespace moepack::runtime::vulkan {
 
-// Behind every buffer: shaders read weights in words of 4 and may read four of them past the end.
+// Appended to every buffer: shaders read weights in words of 4 bytes and may read four of them past
+// the end.
 inline constexpr uint64_t kPaddingBytes = 16;
 
 struct Core {
@@ -30,7 +31,7 @@ class DeviceBuffer : public Buffer {
  public:
   DeviceBuffer(Core& core, uint64_t bytes, Memory memory)
       : Buffer(bytes), core_(core), memory_(std::move(memory)) {}
-  // Commands that use it may still be on their way.
+  // Commands that use it may still be in flight.
   ~DeviceBuffer() override { core_.fault.Passed(core_.recorder->Finish()); }
   const Memory& memory() const { return memory_; }
 

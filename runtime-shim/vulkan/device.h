@@ -32,11 +32,11 @@ class Device {
   const Limits& limits() const { return limits_; }
   std::string description() const;
 
-  // The heap for what only the device reads: its size, and what is free by the driver's account
-  // (VK_EXT_memory_budget) or else by ours.
+  // The heap for memory that only the device reads: its size, and what is free according to the
+  // driver (VK_EXT_memory_budget) or otherwise according to us.
   uint64_t heap_bytes() const { return memory_.memoryHeaps[heap_].size; }
   uint64_t available() const;
-  // Memory that came and went, by its type.
+  // Records memory that was allocated or freed, by its type.
   void Count(uint32_t type, int64_t bytes);
   // The type with all of `required` and, if there is one, `preferred`.
   Result<uint32_t> FindType(uint32_t allowed, VkMemoryPropertyFlags required,

@@ -1,5 +1,5 @@
-// Operations with sums over a workgroup: norm and attention. The blocks of push constants are those
-// of the shaders.
+// Operations with sums over a workgroup: norm and attention. The blocks of push constants match
+// those of the shaders.
 #include "runtime-shim/vulkan/call.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
@@ -23,7 +23,7 @@ void VulkanExecutor::Attention(const AttentionShape& shape, const AttentionInput
                                const Rows& out) {
   Call call(core_, "attention");
   const BoundRows queries = call.Bind(inputs.queries);
-  // The cache may have more rows than are used, and a binding is limited.
+  // The cache may have more rows than are used, and the size of a binding is limited.
   const uint32_t positions = shape.past + inputs.queries.count;
   const BoundRows keys = call.Bind(inputs.keys.Slice(0, positions));
   const BoundRows values = call.Bind(inputs.values.Slice(0, positions));

@@ -14,10 +14,10 @@ namespace {
 
 constexpr const char* kLayer = "VK_LAYER_KHRONOS_validation";
 constexpr uint32_t kVersion = VK_API_VERSION_1_1;
-// Lets newer devices say what only their version has (Limits).
+// Lets newer devices report what only their version has (Limits).
 constexpr uint32_t kNewestVersion = VK_API_VERSION_1_3;
 
-// Smaller is tried first.
+// Lower ranks are tried first.
 int Rank(VkPhysicalDevice device) {
   VkPhysicalDeviceProperties properties;
   vkGetPhysicalDeviceProperties(device, &properties);
@@ -94,7 +94,7 @@ Status Instance::ListenToValidation() {
   info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
   info.pfnUserCallback = Listen;
   info.pUserData = this;
-  // Not volk's: another instance without the extension sets its function to null.
+  // Not volk's: creating another instance without the extension sets its function to null.
   const auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
       vkGetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
   if (create == nullptr)
@@ -117,7 +117,7 @@ Result<std::vector<VkPhysicalDevice>> Instance::Devices() const {
   SHARD_CHECK(
       Check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "vkEnumeratePhysicalDevices"));
   std::vector<VkPhysicalDevice> devices(count);
-  // VK_INCOMPLETE: one came in between.
+  // VK_INCOMPLETE: a device was added in between.
   if (const VkResult result = vkEnumeratePhysicalDevices(instance_, &count, devices.data());
       result < 0)
     return ErrorOf(result, "vkEnumeratePhysicalDevices");

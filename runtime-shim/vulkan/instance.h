@@ -15,16 +15,16 @@ namespace moepack::runtime::vulkan {
 
 class Instance {
  public:
-  // kUnavailable when there is no driver, or no validation layer though it is asked for.
+  // kUnavailable if there is no driver, or no validation layer although one was requested.
   static Result<std::unique_ptr<Instance>> Create(bool validation);
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   ~Instance();
 
   VkInstance handle() const { return instance_; }
-  // Those that have what the shaders need; GPUs before software, otherwise in the loader's order.
+  // Devices that have what the shaders need; GPUs before software, otherwise in the loader's order.
   Result<std::vector<VkPhysicalDevice>> Devices() const;
-  // Errors of the validation layer since the last call, one per line; empty when there are none.
+  // Errors of the validation layer since the last call, one per line; empty if there are none.
   std::string TakeMessages();
 
  private:
@@ -38,12 +38,12 @@ class Instance {
 
   VkInstance instance_ = VK_NULL_HANDLE;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
-  // The layer may speak from threads of the driver.
+  // The layer may report from threads of the driver.
   std::mutex mutex_;
   std::string messages_;
 };
 
-// The index of a queue family that can compute; no value when there is none.
+// The index of a queue family that can compute; no value if there is none.
 std::optional<uint32_t> ComputeFamily(VkPhysicalDevice device);
 
 // "llvmpipe (LLVM 15.0.6, 256 bits), Vulkan 1.3".

@@ -1,4 +1,5 @@
-// The Vulkan loader, opened when a device is asked for: what needs none runs on machines without.
+// The Vulkan loader, opened when a device is needed, so that everything else runs on machines
+// without it.
 #pragma once
 
 #include <volk.h>
@@ -7,8 +8,8 @@
 
 namespace moepack::runtime::vulkan {
 
-// Opens libvulkan.so.1 once per process; kUnavailable when there is none. REQUIRED before any
-// function of Vulkan is called.
+// Opens libvulkan.so.1 once per process; kUnavailable if there is none. REQUIRED before any Vulkan
+// function is called.
 Status OpenLoader();
 
 }  // namespace moepack::runtime::vulkan

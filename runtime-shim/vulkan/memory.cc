@@ -11,7 +11,7 @@ namespace moepack::runtime::vulkan {
 
 Result<Memory> Memory::Create(Device& device, uint64_t bytes, Use use) {
   const std::string what = Cat(bytes, " bytes on ", device.description());
-  // To ask for more is an error of the caller in Vulkan.
+  // In Vulkan, asking for more is the caller's error.
   const uint64_t limit = std::min(device.limits().allocation_bytes, device.heap_bytes());
   if (bytes > limit) {
     Error error = ErrorOf(VK_ERROR_OUT_OF_DEVICE_MEMORY, what);
@@ -35,7 +35,8 @@ Status Memory::Allocate(Use use, const std::string& what) {
   SHARD_CHECK(Check(vkCreateBuffer(device, &info, nullptr, &buffer_), what));
   VkMemoryRequirements needed;
   vkGetBufferMemoryRequirements(device, buffer_, &needed);
-  // What the device wrote is read through the same staging memory: slow where it is not cached.
+  // What the device wrote is read through the same staging memory, which is slow if it is not
+  // cached.
   const bool staging = use == Use::kStaging;
   const VkMemoryPropertyFlags required =
       staging ? VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT : 0;

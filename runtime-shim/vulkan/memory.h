@@ -1,4 +1,4 @@
-// A Vulkan buffer with memory of its own.
+// A Vulkan buffer with its own memory.
 #pragma once
 
 #include <volk.h>
@@ -15,7 +15,7 @@ namespace moepack::runtime::vulkan {
 class Memory {
  public:
   enum class Use { kDevice, kStaging };  // kStaging: written and read by the host
-  // kUnavailable, with the bytes, when there is not that much.
+  // kUnavailable, with the bytes, if there is not that much.
   static Result<Memory> Create(Device& device, uint64_t bytes, Use use);
   Memory() = default;
   Memory(Memory&& other) noexcept { Swap(other); }

@@ -1,4 +1,4 @@
-// Choosing a device, and starting on it.
+// Chooses a device and starts on it.
 #include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/vulkan.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"

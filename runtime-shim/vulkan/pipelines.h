@@ -1,4 +1,4 @@
-// Compute pipelines, made when they are first used.
+// Compute pipelines, created on first use.
 #pragma once
 
 #include <volk.h>

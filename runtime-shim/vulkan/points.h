@@ -7,8 +7,8 @@
 
 namespace moepack::runtime::vulkan {
 
-// The points of quant/grids/points.h of a type, by quant::Format::name, an even number of them;
-// empty for types without.
+// The points of quant/grids/points.h for a type, by quant::Format::name, an even number of them;
+// empty for types without any.
 std::span<const uint16_t> PointsOf(std::string_view format);
 
 }  // namespace moepack::runtime::vulkan

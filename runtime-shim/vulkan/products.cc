@@ -1,4 +1,4 @@
-// MatMul and Embed: what decodes weights.
+// MatMul and Embed: the operations that decode weights.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace moepack::runtime::vulkan {
 namespace {
 
-// shaders/mat_vec.comp and mat_mul.comp: rows of weights and tokens of a workgroup.
+// shaders/mat_vec.comp and mat_mul.comp: rows of weights and tokens per workgroup.
 struct Tile {
   uint32_t rows, tokens;
 };
@@ -85,7 +85,8 @@ void VulkanExecutor::MatMulSlice(const Matrix& weights, const Rows& x, const Row
   const bool vector = x.count <= kVectorTile.tokens;
   const Tile tile = vector ? kVectorTile : kMatrixTile;
   Constants constants = ConstantsOf(weights);
-  // Pipelines for one token, four and eight: a single one does not pay for more.
+  // Separate pipelines for one, four and eight tokens, so that a single token does not pay for
+  // more.
   constants[2] = x.count == 1 ? 1 : x.count <= 4 ? 4 : kVectorTile.tokens;
   const std::string shader = ShaderOf(vector ? "mat_vec" : "mat_mul", *weights.format);
   const Buffer* const points = PointBuffer(*weights.format);

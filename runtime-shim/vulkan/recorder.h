@@ -1,5 +1,5 @@
-// Commands on their way to the device, and host memory for what they take along. Two frames take
-// turns: while the device works on one, the other is recorded.
+// Commands on their way to the device, and host memory for the data they take along. Two frames
+// take turns: while the device works on one, the other is recorded.
 #pragma once
 
 #include <volk.h>
@@ -15,7 +15,7 @@
 
 namespace moepack::runtime::vulkan {
 
-// The staging memory of one frame; larger copies go in pieces.
+// The staging memory of one frame; larger copies are split into pieces.
 inline constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
 // Host memory that the device sees.
@@ -35,11 +35,12 @@ class Recorder {
   // Makes room for one operation: a descriptor set and `staged` bytes of host memory, in at most
   // four parts. May submit what was recorded before.
   Status Reserve(uint64_t staged);
-  // REQUIRES of the next three: Reserve. What Stage gives is the caller's until the next Reserve.
+  // REQUIRES for the next three: Reserve. The result of Stage belongs to the caller until the next
+  // Reserve.
   Staged Stage(uint64_t bytes);
   Result<VkDescriptorSet> NewSet();
   VkCommandBuffer commands() const { return frames_[current_].commands; }
-  // Whatever is recorded next sees what was recorded before.
+  // Commands recorded from here on see the results of earlier ones.
   void Barrier();
   void BarrierToHost();
   // Submits, and waits for everything.

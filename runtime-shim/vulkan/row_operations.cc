@@ -1,5 +1,5 @@
-// Operations on rows, value by value. The blocks of push constants are those of the shaders of the
-// same names.
+// Operations on rows, value by value. The blocks of push constants match those of the shaders of
+// the same names.
 #include "runtime-shim/vulkan/call.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 

@@ -9,9 +9,9 @@ namespace moepack::runtime::vulkan {
 
 // The storage buffers of a shader; all pipelines share a layout with this many.
 inline constexpr uint32_t kMaxBindings = 5;
-// What every device has.
+// What every device supports.
 inline constexpr uint32_t kPushBytes = 128;
-// Invocations of a workgroup in shaders that do an element each.
+// Invocations of a workgroup in shaders that process one element each.
 inline constexpr uint32_t kElementThreads = 128;
 
 // "add", or an operation and the type of its weights: "mat_vec.q4_K".
@@ -20,7 +20,7 @@ struct Shader {
   std::span<const uint32_t> code;  // SPIR-V
 };
 
-// Null when there is none.
+// Null if there is none.
 const Shader* FindShader(std::string_view name);
 
 }  // namespace moepack::runtime::vulkan

@@ -1,4 +1,4 @@
-// Results of Vulkan as errors of ours.
+// Turns results of Vulkan into our errors.
 #pragma once
 
 #include <volk.h>
@@ -17,7 +17,7 @@ Error ErrorOf(VkResult result, std::string_view what);
 Status Check(VkResult result, std::string_view what);
 
 // The first thing that went wrong since the last Take. Operations cannot return an error: they
-// leave it here, and those after it do nothing.
+// leave it here, and later ones do nothing.
 class Fault {
  public:
   explicit operator bool() const { return error_.has_value(); }

@@ -1,4 +1,4 @@
-// Memory of the device, and what goes in and out of it: through staging memory, piece by piece.
+// Memory of the device, and transfers into and out of it: through staging memory, piece by piece.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -9,17 +9,17 @@
 namespace moepack::runtime::vulkan {
 namespace {
 
-// Half of a frame, so that the device copies one while the host fills the next.
+// Half of a frame, so that the device copies one half while the host fills the next.
 constexpr uint64_t kPieceBytes = kStagingBytes / 2;
 constexpr uint64_t kPieceValues = kPieceBytes / Rows::kValueBytes;
 
-// A part of rows, and how many of their values come before it.
+// A part of rows, and how many values precede it.
 struct Piece {
   Rows rows;
   uint64_t before;
 };
 
-// Parts of at most kPieceValues: whole rows, or columns of a row that alone has more.
+// Parts of at most kPieceValues: whole rows, or columns of a row that has more on its own.
 std::vector<Piece> PiecesOf(const Rows& rows) {
   std::vector<Piece> pieces;
   if (rows.width == 0) return pieces;
@@ -35,7 +35,7 @@ std::vector<Piece> PiecesOf(const Rows& rows) {
   return pieces;
 }
 
-// One region per row, packed on the staging side; rows that touch are one.
+// One region per row, packed on the staging side; contiguous rows are one region.
 std::vector<VkBufferCopy> RegionsOf(const Rows& rows, uint64_t staged) {
   if (rows.stride == rows.width || rows.count == 1)
     return {{staged, rows.offset * Rows::kValueBytes,
@@ -57,7 +57,7 @@ const Memory& MemoryOf(const Rows& rows) {
 
 Result<std::unique_ptr<DeviceBuffer>> VulkanExecutor::NewBuffer(uint64_t bytes) {
   const uint64_t limit = core_.device->limits().allocation_bytes;
-  // Beyond the limit Create refuses; nothing overflows before it does.
+  // Create refuses sizes beyond the limit; nothing overflows before it does.
   const uint64_t padded = bytes > limit ? bytes : (bytes + 3) / 4 * 4 + kPaddingBytes;
   SHARD_TRY(Memory memory, Memory::Create(*core_.device, padded, Memory::Use::kDevice));
   return std::make_unique<DeviceBuffer>(core_, bytes, std::move(memory));

@@ -12,8 +12,8 @@ namespace moepack::runtime {
 // Null, or why this build has no Vulkan.
 extern const char* const kVulkanMissing;
 
-// kUnavailable when there is no driver, no device of that number, or no validation layer though it
-// was asked for.
+// kUnavailable if there is no driver, no device with that number, or no validation layer although
+// one was requested.
 Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions& options);
 std::string VulkanDevices();
 

@@ -1,5 +1,5 @@
 // Executor through Vulkan. Operations are recorded and submitted many at a time; weights and
-// activations live in memory of the device.
+// activations are in device memory.
 #pragma once
 
 #include <cstddef>
@@ -59,14 +59,14 @@ class VulkanExecutor : public Executor {
   Status TakeErrors();
   void MatMulSlice(const Matrix& weights, const Rows& x, const Rows& y);
   void EmbedSlice(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y);
-  // The code book of a type (points.h) on the device, copied there when it is first asked for. Null
-  // for types without, and after an error.
+  // The code book of a type (points.h) on the device, copied there when it is first needed. Null
+  // for types without one, and after an error.
   const Buffer* PointBuffer(const quant::Format& format);
-  // Rows of `weights` that fit into a binding; 0 if not even one does.
+  // Rows of `weights` that fit in a binding; 0 if not even one does.
   uint32_t RowsPerBinding(const Matrix& weights) const;
 
   Core core_;
-  std::map<const uint16_t*, BufferPtr> points_;  // by what PointsOf gives
+  std::map<const uint16_t*, BufferPtr> points_;  // by what PointsOf returns
 };
 
 }  // namespace moepack::runtime::vulkan

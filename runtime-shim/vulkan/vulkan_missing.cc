@@ -1,4 +1,4 @@
-// In place of the other files where the build found no Vulkan.
+// Replaces the other files if the build found no Vulkan.
 #include "libshard/base/text/text.h"
 #include "runtime-shim/vulkan/vulkan.h"
 

@@ -22,13 +22,13 @@ layout(push_constant) uniform Push {
 float Activated(float g, float u) {
   if (kKind == kSilu) return g / (1 + exp(-g)) * u;
   if (kKind == kGelu) {
-    // 0.5 * (1 + tanh(z)) is sigmoid(2 z): no difference of near numbers.
+    // 0.5 * (1 + tanh(z)) is sigmoid(2 z), which does not subtract nearly equal numbers.
     const float z = 0.797884560802865 * (g + 0.044715 * g * g * g);
     return g / (1 + exp(-2 * z)) * u;
   }
   if (kKind == kSigmoid) return u / (1 + exp(-g));
   if (kKind == kSquaredRelu) return g < 0 ? 0 : g * g;
-  // Not by min and clamp, which may turn NaN into a number.
+  // Not with min and clamp, which may turn NaN into a number.
   if (kKind == kLimitedSilu) {
     const float silu = g / (1 + exp(-g));
     return (silu > limit ? limit : silu) * (u > limit ? limit : u < -limit ? -limit : u);

@@ -1,4 +1,4 @@
-// x += scale * y; y has a stride of 0 where one row is added to all.
+// x += scale * y; y has a stride of 0 if one row is added to all.
 #version 450
 #include "element.glsl"
 

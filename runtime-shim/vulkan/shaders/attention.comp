@@ -1,5 +1,5 @@
-// out[t] = softmax(scale * q k^T) v, a workgroup per token and head. Positions are taken 128 at a
-// time; what was summed before is scaled down whenever a larger product is found.
+// out[t] = softmax(scale * q k^T) v, a workgroup per token and head. Positions are processed 128 at
+// a time; earlier sums are scaled down whenever a larger product is found.
 #version 450
 #include "rows.glsl"
 #include "sum.glsl"

@@ -1,4 +1,4 @@
-// Operations without shared memory: an invocation per element.
+// Operations without shared memory: one invocation per element.
 #include "rows.glsl"
 
 layout(local_size_x = 128) in;

@@ -1,5 +1,5 @@
-// y[t][r] = sum over c of weights[r][c] * x[t][c] for many tokens. A workgroup does a tile of 64
-// rows and 32 tokens, 16 columns at a time; an invocation 4 by 4 of them.
+// y[t][r] = sum over c of weights[r][c] * x[t][c] for many tokens. A workgroup computes a tile of
+// 64 rows and 32 tokens, 16 columns at a time; an invocation computes 4 by 4 of them.
 #version 450
 #include "rows.glsl"
 #include "weights.glsl"
@@ -20,7 +20,7 @@ layout(push_constant) uniform Push {
   uint rows, columns, tokens;
 };
 
-// Four neighbouring rows or tokens in a vector, so that an invocation reads what it needs at once.
+// Four adjacent rows or tokens in a vector, so that an invocation reads what it needs at once.
 shared vec4 weight_tile[kColumns][kRows / 4];
 shared vec4 x_tile[kColumns][kTokens / 4];
 
@@ -55,7 +55,7 @@ void main() {
     LoadWeights(first_row, first_column);
     LoadInputs(first_token, first_column);
     barrier();
-    // Long sums are sums of the tiles' sums: fewer additions to a large number.
+    // Long sums are sums of the tiles' sums, so that fewer additions involve a large number.
     vec4 parts[4] = vec4[](vec4(0), vec4(0), vec4(0), vec4(0));
     for (uint c = 0; c < kColumns; ++c) {
       const vec4 four = weight_tile[c][own_rows];

@@ -1,5 +1,5 @@
-// y[t][r] = sum over c of weights[r][c] * x[t][c] for a few tokens. A workgroup does four rows, 32
-// invocations each; an invocation decodes runs of 16 values and uses them for every token.
+// y[t][r] = sum over c of weights[r][c] * x[t][c] for a few tokens. A workgroup computes four rows
+// with 32 invocations each; an invocation decodes runs of 16 values and uses them for every token.
 #version 450
 #include "rows.glsl"
 #include "weights.glsl"
@@ -25,7 +25,7 @@ shared float partial[kTokens][kRows][kLanes];
 vec4 InputAt(uint token, uint column) {
   const uint first = At(x_rows, token, column);
   if (kWholeFours) return vec4(x[first], x[first + 1], x[first + 2], x[first + 3]);
-  // The weights behind the end of the row are 0; only the reads must stay within it.
+  // The weights after the end of the row are 0; only the reads must stay inside it.
   const uint last = At(x_rows, token, columns - 1);
   return vec4(x[first], x[min(first + 1, last)], x[min(first + 2, last)],
               x[min(first + 3, last)]);

@@ -7,8 +7,8 @@ struct Rows {
 
 uint At(Rows rows, uint row, uint column) { return rows.offset + row * rows.stride + column; }
 
-// The number of this workgroup. A dimension of a dispatch is limited, so that many groups are
-// spread over three; there may be a few more than were asked for, which find nothing to do.
+// The number of this workgroup. The dimensions of a dispatch are limited, so many groups are spread
+// over three; there may be a few more than requested, which find nothing to do.
 uint Group() {
   return (gl_WorkGroupID.z * gl_NumWorkGroups.y + gl_WorkGroupID.y) * gl_NumWorkGroups.x +
          gl_WorkGroupID.x;

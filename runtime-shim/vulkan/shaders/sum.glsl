@@ -1,5 +1,5 @@
-// Sums and maximums over a workgroup of 128 by a tree in shared memory: the same order of additions
-// on every device, and no subgroups needed. All invocations must call.
+// Sums and maximums over a workgroup of 128, by a tree in shared memory: the same order of
+// additions on every device, and no subgroups are needed. All invocations must call them.
 
 const uint kThreads = 128;
 layout(local_size_x = 128) in;

@@ -1,10 +1,10 @@
 // A matrix of weights at binding 0, four values of a row at a time. Its bytes are read as words of
-// 32 bits, whatever the size of a block, so that no extension for small integers is needed. Behind
-// the matrix there are at least 16 more bytes that may be read and are not used.
+// 32 bits, whatever the size of a block, so that no extension for small integers is needed. After
+// the matrix there are at least 16 more bytes, which may be read but are not used.
 
-// Every word that a block consists of lies at a multiple of 4 bytes.
+// Every word of a block is at a multiple of 4 bytes.
 layout(constant_id = 0) const bool kAligned = false;
-// Rows have a multiple of 4 values. Always so for types with blocks.
+// Rows have a multiple of 4 values. Always true for types with blocks.
 layout(constant_id = 1) const bool kWholeFours = true;
 
 layout(binding = 0) readonly restrict buffer WeightWords { uint weight_words[]; };
@@ -29,7 +29,7 @@ uint Byte(uint byte_index) {
 
 uint Short(uint byte_index) { return Byte(byte_index) | Byte(byte_index + 1) << 8; }
 
-// F16. unpackHalf2x16 may take subnormals for 0, but the scales of small weights are subnormal.
+// F16. unpackHalf2x16 may flush subnormals to 0, but the scales of small weights are subnormal.
 float HalfToFloat(uint bits) {
   const uint sign = (bits & 0x8000) << 16;
   const uint magnitude = bits & 0x7fff;
@@ -46,8 +46,8 @@ uvec4 Fields(uint byte_index, uint shift, uint mask) {
   return uvec4(Word(byte_index)) >> uvec4(0, 8, 16, 24) + shift & mask;
 }
 
-// How blocks spread bits over bytes: quant/nibbles/nibbles.h and quant/k_quants/k_bits.h. Each gives those of values
-// i ... i + 3; i is a multiple of 4.
+// How blocks spread bits over bytes: quant/nibbles/nibbles.h and quant/k_quants/k_bits.h. Each
+// returns those of values i ... i + 3; i is a multiple of 4.
 uvec4 FourBits(uint bytes, uint distance, uint i) {
   const uint in_run = i % (2 * distance);
   return Fields(bytes + i / (2 * distance) * distance + in_run % distance,
@@ -69,7 +69,7 @@ uvec4 BitsOfWord(uint byte_index, uint i) {
 // block at byte `block`; i is a multiple of 4.
 #include "format.glsl"
 
-// Values column ... column + 3 of a row; column is a multiple of 4. Those behind the end of the row
+// Values column ... column + 3 of a row; column is a multiple of 4. Those after the end of the row
 // are 0.
 vec4 WeightsAt(Weights weights, uint row, uint column, uint columns) {
   const uint block =

@@ -4,7 +4,7 @@
 const uint kBlockValues = 256;
 const uint kBlockBytes = 56;
 
-// Four bits of d are in each of four words of 16 bits.
+// Four bits of d are in each of four 16-bit words.
 float BlockScale(uint block) {
   const uint low = Word(block + 48), high = Word(block + 52);
   return HalfToFloat(low >> 12 & 0xf | low >> 24 & 0xf0 | high >> 4 & 0xf00 | high >> 16 & 0xf000);

@@ -4,7 +4,7 @@
 const uint kBlockValues = 64;
 const uint kBlockBytes = 36;
 
-// Half of what an E4M3 number without a sign stands for.
+// Half of what an unsigned E4M3 number stands for.
 float HalfOfE4M3(uint scale) {
   const uint exponent = scale >> 3 & 15;
   const uint mantissa = scale & 7;

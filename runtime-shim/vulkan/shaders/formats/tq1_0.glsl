@@ -2,7 +2,7 @@
 const uint kBlockValues = 256;
 const uint kBlockBytes = 54;
 
-// The digit `place` of a byte: it is the carry once the digits before it are gone.
+// Digit `place` of a byte: it is the carry once the digits before it are gone.
 float Trit(uint byte, uint place) {
   uint rest = byte;
   for (uint k = 0; k < place; ++k) rest = rest * 3 & 255;
