@@ -34,7 +34,7 @@ Error UnknownCommand(Commands commands, std::string_view name) {
       closest.empty() ? "`moepack help` lists the commands" : Cat("did you mean ", closest, "?")};
 }
 
-// Options that there once were, and what to do instead.
+// Options that no longer exist, and what to do instead.
 struct RemovedOption {
   std::string_view command, option;
   const char* instead;
@@ -51,7 +51,7 @@ const char* InsteadOf(std::string_view command, std::string_view option) {
   return nullptr;
 }
 
-// One of the arguments that the parser could not place.
+// The first of the arguments that the parser could not place.
 Error UnexpectedArgument(const Command& command, const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-"))
     return {Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argument))};
@@ -92,7 +92,7 @@ std::string InOurWords(const std::string& message) {
   return message;
 }
 
-// The parser would take the last of --uniform and --no-uniform.
+// The parser would use the last of --uniform and --no-uniform.
 Status CheckSwitches(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string> off = option->get_fnames();
@@ -106,9 +106,9 @@ Status CheckSwitches(const CLI::App& app) {
   return Ok();
 }
 
-// Called while the parser's exception is handled.
+// Called while the parser's exception is being handled.
 Error ParseFailure(const Command& command, const CLI::App& app, const CLI::ParseError& error) {
-  // Whatever else is wrong or missing may follow from an option that was spelled wrong.
+  // Everything else that is wrong or missing may follow from a misspelled option.
   const std::vector<std::string> extras = app.remaining();
   for (const std::string& extra : extras) {
     if (extra.size() > 1 && extra.starts_with("-")) return UnexpectedArgument(command, app, extra);

@@ -1,4 +1,4 @@
-// Makes help texts and docs/cli.md from the options that the parser itself uses.
+// Generates help texts and docs/cli.md from the options that the parser itself uses.
 #pragma once
 
 #include <string>

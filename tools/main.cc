@@ -53,9 +53,9 @@ const moepack::cli::Command* const kCommands[] = {
 constexpr std::string_view kOutOfMemory =
     "error: out of memory\nhint: try a smaller --memory or fewer --jobs\n";
 
-// Memory may also run out where no exception may leave: in a destructor, in a library's function
-// that is noexcept. Which exception that was is not always known then. The run ends like one that
-// was killed, but for the sentence and the status.
+// Memory may also run out where no exception may escape: in a destructor, or in a library's
+// noexcept function. It is not always known then which exception it was. The run ends as if it had
+// been killed, except for the message and the status.
 std::atomic<bool> memory_ran_out = false;
 
 void OnNoMemory() {
@@ -72,8 +72,8 @@ void OnNoMemory() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // By default the first large block that is freed, like the text of an index, raises the size from
-  // which blocks are given back to the system, and the next ones leave holes.
+  // By default the first large block that is freed, such as the text of an index, raises the size
+  // from which blocks are returned to the system, and later ones leave holes.
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   // A write beyond `ulimit -f` is then an error like any other (EFBIG).
   std::signal(SIGXFSZ, SIG_IGN);

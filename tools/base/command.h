@@ -14,10 +14,11 @@ struct Command {
   const char* name;
   const char* summary;                  // one line, no full stop
   const char* description;              // a paragraph or two for the help
-  std::array<const char*, 2> examples;  // run as they stand in a clone of the repository, in the
-                                        // order of the list in main.cc
-  // Adds the options to `app` and returns what runs once they are parsed. The number is the exit
-  // status, for results that are not an error but have a status other than 0.
+  std::array<const char*, 2> examples;  // run as they are in a clone of the repository, in the
+                                        // order of the list in main.cc Adds the options to `app`
+                                        // and returns what runs once they are parsed. The number is
+                                        // the exit status, for results that are not an error but
+                                        // have a status other than 0.
   std::function<Result<int>()> (*bind)(CLI::App& app);
 };
 
@@ -59,7 +60,7 @@ struct SharedOptions {
 };
 void AddSharedOptions(CLI::App& app, SharedOptions& options);
 
-// Null when there is no such command.
+// Null if there is no such command.
 const Command* FindCommand(Commands commands, std::string_view name);
 
 // Parses the command line, runs the command, prints errors; returns the exit status.

@@ -13,9 +13,9 @@ class CommandLine {
   explicit CommandLine(std::string_view verb);
 
   void Add(std::string_view word);
-  // Adds nothing when `value` is empty.
+  // Adds nothing if `value` is empty.
   void Add(std::string_view option, std::string_view value);
-  // Paths that begin with '-' are written so that they are not taken for options.
+  // Paths that begin with '-' are written so that they are not mistaken for options.
   void AddPath(std::string_view path);
   void AddPath(std::string_view option, std::string_view path);
 

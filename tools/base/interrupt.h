@@ -4,8 +4,8 @@
 
 namespace moepack::cli {
 
-// After this call the first SIGINT or SIGTERM sets InterruptRequested, the second one
-// kills. Commands that only read do not call this and end at the first.
+// After this call the first SIGINT or SIGTERM sets InterruptRequested, and the second one kills the
+// process. Commands that only read do not call this and end at the first.
 void StopBetweenPieces();
 
 }  // namespace moepack::cli

@@ -34,7 +34,7 @@ Status WriteBytes(std::string_view text) {
   return Error{Code::kIo, Cat("standard output: writing failed: ", ErrnoText(errno))};
 }
 
-// \u and four digits for each half of a character, as JSON spells what is beyond U+FFFF.
+// \u and four digits for each half of a character, as JSON spells characters beyond U+FFFF.
 void AppendJsonEscape(char32_t code, std::string& out) {
   char text[16];
   if (code < 0x10000) {
@@ -47,7 +47,7 @@ void AppendJsonEscape(char32_t code, std::string& out) {
   out += text;
 }
 
-// Characters at the start of `json` that stand for themselves wherever they are.
+// How many characters at the start of `json` need no escape anywhere.
 size_t CountPlain(std::string_view json) {
   const auto special = [](char c) { return c < 0x20 || c > 0x7e || c == '['; };
   return static_cast<size_t>(std::find_if(json.begin(), json.end(), special) - json.begin());
@@ -58,19 +58,19 @@ std::string HarmlessJson(std::string_view json) {
   std::string out;
   out.reserve(json.size());
   for (size_t i = 0; i < json.size();) {
-    // Nearly all of a document.
+    // This is nearly all of a document.
     const size_t plain = CountPlain(json.substr(i));
     out += json.substr(i, plain);
     i += plain;
     if (i == json.size()) break;
     const Character character = FirstCharacter(json.substr(i));
-    // Raw, below a space, is only what stands between the values.
+    // Unescaped characters below a space only occur between the values.
     if (!character.is_utf8) {
       AppendJsonEscape(kReplacement, out);
     } else if (character.IsControl() && character.code > 0x20) {
       AppendJsonEscape(character.code, out);
     } else if (character.code == '[' && out.ends_with("##")) {
-      AppendJsonEscape(character.code, out);  // no workflow command, see Shown
+      AppendJsonEscape(character.code, out);  // not a workflow command, see Shown
     } else {
       out += json.substr(i, character.bytes);
     }
@@ -92,7 +92,7 @@ void ResultStream::Append(std::string_view text) {
   if (text_.size() >= kPiece && text_.ends_with('\n')) WriteLines();
 }
 
-// Whole lines, so that no character and no escape is cut.
+// Writes whole lines, so that no character and no escape is split.
 void ResultStream::WriteLines() {
   if (status_) status_ = kind_ == Kind::kJson ? WriteJsonText(text_) : WriteResult(text_);
   text_.clear();

@@ -10,35 +10,35 @@
 
 namespace moepack::cli {
 
-// Writes a whole result to stdout and flushes it; kIo when that fails (a full disk, a closed pipe).
-// Whatever a terminal acts on is escaped, except for newlines and tabs: names and paths that could
-// forge lines of a report must go through Shown first.
+// Writes a whole result to stdout and flushes it; kIo if that fails (a full disk, a closed pipe).
+// Everything that a terminal acts on is escaped, except for newlines and tabs: names and paths that
+// could forge lines of a report must go through Shown first.
 Status WriteResult(std::string_view text);
 Status WriteJsonResult(const moepack::Json& document);
 // The text of a JSON document. Characters that a terminal acts on are escaped as in \u009b, which
 // does not change the document.
 Status WriteJsonText(std::string_view json);
 
-// A result that is too long to hold in memory. It goes to stdout in pieces, otherwise like the
-// functions above.
+// A result that is too long to hold in memory. It is written to stdout in pieces, otherwise like
+// the functions above.
 class ResultStream {
  public:
   enum class Kind : uint8_t { kText, kJson };
   explicit ResultStream(Kind kind) : kind_(kind) {}
   // Appends a few lines, or parts of lines.
   void Append(std::string_view text);
-  // Writes the rest. kIo when any part could not be written.
+  // Writes the rest. kIo if any part could not be written.
   Status Finish();
 
  private:
   void WriteLines();
 
   Kind kind_;
-  std::string text_;  // what is to be written next
+  std::string text_;  // what is written next
   Status status_ = Ok();
 };
 
-// Print lines on stderr; notes, warnings and errors are one line each, whatever is in them.
+// Print lines on stderr; notes, warnings and errors are one line each, whatever they contain.
 void PrintMessage(std::string_view text);
 void PrintWarnings(const std::vector<std::string>& warnings);
 void PrintNotes(const std::vector<std::string>& notes);
@@ -59,7 +59,7 @@ std::string ExactBytes(uint64_t bytes);
 
 // "4.50": two digits after the point.
 std::string FixedPoint(double value);
-// "1.25e-05", "0": for values whose magnitude is what matters.
+// "1.25e-05", "0": for values whose magnitude matters.
 std::string Scientific(double value);
 
 // `text` with every line indented and broken at spaces, so that lines end before `width`.

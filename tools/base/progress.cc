@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kBetweenDraws = std::chrono::milliseconds(100);
 constexpr const char* kClearLine = "\r\033[K";
-// Slower than this, a tenth of a token per second is worth a digit.
+// Below this rate, a tenth of a token per second is worth a digit.
 constexpr double kSlowTokens = 10;
 
 double SecondsBetween(std::chrono::steady_clock::time_point from,

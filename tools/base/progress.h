@@ -1,5 +1,5 @@
 // A progress line on a terminal: "packing  45%  1.2 GB of 2.6 GB  812 MB/s  0:02 left". Prints
-// nothing when stderr is not a terminal.
+// nothing if stderr is not a terminal.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ class Progress {
   // Clears the line, so that messages start on a clean one.
   ~Progress();
 
-  // Cheap to call often: draws at most ten times a second. One thread at a time. When `done` falls
-  // or is 0, another step begins, and its rate counts from there.
+  // Cheap to call often: draws at most ten times a second. Only for one thread at a time. If `done`
+  // decreases or is 0, another step begins, and its rate is measured from there.
   void Update(uint64_t done, uint64_t total);
   // Removes the line, so that something else can be printed; the next Update draws it again.
   void Clear();
@@ -37,7 +37,7 @@ class Progress {
   std::chrono::steady_clock::time_point start_, step_, last_;
 };
 
-// Shows how much of some work is left; the work reports each piece as it is done.
+// Shows how much of some work is left; each finished piece is reported.
 class ProgressCount {
  public:
   ProgressCount(std::string title, ProgressUnit unit, uint64_t total)
@@ -63,11 +63,11 @@ class ProgressCount {
 // The line without its title; `seconds` is the time since the start.
 std::string ProgressText(uint64_t done, uint64_t total, double seconds,
                          ProgressUnit unit = ProgressUnit::kBytes);
-// "812 MB/s"; "-" when no time has passed.
+// "812 MB/s"; "-" if no time has passed.
 std::string FormatRate(uint64_t bytes, double seconds);
-// "95 tokens/s", "0.4 tokens/s"; "-" when no time has passed.
+// "95 tokens/s", "0.4 tokens/s"; "-" if no time has passed.
 std::string FormatTokenRate(uint64_t tokens, double seconds);
-// "0.29 s" below a minute, then as FormatDuration: for reports of what was done.
+// "0.29 s" below a minute, otherwise as in FormatDuration: for reports on what was done.
 std::string FormatElapsed(double seconds);
 // "0:02", "1:02:03".
 std::string FormatDuration(double seconds);

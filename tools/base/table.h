@@ -10,15 +10,15 @@
 
 namespace moepack::cli {
 
-// How wide the columns of a table are. A table that is too long to hold in memory is made twice:
-// first every row is measured, then every row is written.
+// How wide the columns of a table are. A table that is too long to hold in memory is generated
+// twice: first every row is measured, then every row is written.
 class TableColumns {
  public:
   // A heading that starts with '>' (which is not printed) aligns its column to the right.
   explicit TableColumns(const std::vector<std::string>& headings);
 
   size_t size() const { return widths_.size(); }
-  // One cell per heading, in order. The text need not be ours: it is shown on one line
+  // One cell per heading, in order. The text may come from anywhere: it is shown on one line
   // (Shown).
   void Measure(std::span<const std::string> cells);
   // Columns two spaces apart, no space at the end of the line.

@@ -6,11 +6,11 @@
 
 namespace moepack::cli {
 
-// A token may stand for part of a UTF-8 character; a terminal wants all of it at once.
+// A token may be part of a UTF-8 character; a terminal needs the whole character at once.
 class Utf8Stream {
  public:
-  // What can be written now: everything but the bytes of a last character that may go on. Bytes
-  // that are not UTF-8 are passed on unchanged.
+  // What can be written now: everything but the bytes of an incomplete last character. Bytes that
+  // are not UTF-8 are passed on unchanged.
   std::string Add(std::string_view bytes);
   // What is still held back.
   std::string Rest();

@@ -116,7 +116,7 @@ Result<int> Run(Arguments& arguments) {
   return kExitDone;
 }
 
-// Node names become file names, and the end of a part's name is read by loaders.
+// Node names become file names, and loaders interpret the end of a part's name.
 std::string NameProblem(const std::string& text) {
   const bool plain = !text.empty() && text[0] != '.' &&
                      text.find_first_not_of(

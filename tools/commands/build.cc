@@ -30,8 +30,8 @@ struct Arguments : WriteArguments {
   RefitArguments refitting;
 };
 
-// Refits before anything is written. The store stays beside the distribution, so that a run that
-// was killed goes on from there, and other types need no other refit.
+// Refits before anything is written. The store stays beside the distribution, so that a killed run
+// can be resumed, and other types need no new refit.
 Status Refit(const MoeModel& model, const Plan& plan, Arguments& arguments) {
   if (!arguments.refits) return Ok();
   if (arguments.refit_store.empty()) arguments.refit_store = arguments.out + kRefitStoreSuffix;
@@ -70,7 +70,8 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
   return std::optional(std::move(report));
 }
 
-// Everything that makes these bytes out of this source, so that the proof makes them again.
+// Everything that determines how these bytes are made from this source, so that the proof makes
+// them again.
 std::string ProofCommand(const Arguments& arguments) {
   CommandLine line("verify");
   line.AddPath(arguments.out);
@@ -84,7 +85,7 @@ std::string ProofCommand(const Arguments& arguments) {
   return line.Text();
 }
 
-// GGUF bundles have names of their own, and assembling them needs no family.
+// GGUF bundles have their own names, and assembling them needs no family.
 std::string AssemblingFamily(const Arguments& arguments) {
   return arguments.write.gguf ? "" : arguments.source.model.family_file;
 }
@@ -95,7 +96,7 @@ uint32_t FirstGroup(const Arguments& arguments) {
   return groups.empty() ? 0 : groups[0];
 }
 
-// Not when the overlay has a type of its own, or when layers differ in their number of experts.
+// Not if the overlay has its own type, or if layers differ in their number of experts.
 bool CanAssemble(const Arguments& arguments, const std::string& node) {
   manifest::AssembleOptions options;
   options.family_file = AssemblingFamily(arguments);
@@ -104,7 +105,7 @@ bool CanAssemble(const Arguments& arguments, const std::string& node) {
   return manifest::AssembleNode(arguments.out, node, options).has_value();
 }
 
-// "" when a node cannot be assembled.
+// "" if a node cannot be assembled.
 std::string NodeCommand(const Arguments& arguments) {
   const std::string node = FreePath(Cat("node-", FirstGroup(arguments)));
   if (!CanAssemble(arguments, node)) return "";
@@ -144,7 +145,7 @@ Json Document(const Outcome& outcome) {
   return document;
 }
 
-// A refit takes long: what would be refused at its end is refused before it.
+// A refit takes long, so what would be refused at its end is refused before it.
 Status CheckRefit(const Arguments& arguments) {
   if (!arguments.refits) {
     if (arguments.refitting.merge_overlay && arguments.refit_store.empty())

@@ -45,7 +45,7 @@ Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
   return options;
 }
 
-// Prints each node as it is done, if the report is text.
+// Prints each node when it is done, if the report is text.
 Result<runtime::CheckReport> CheckWithProgress(const Arguments& arguments,
                                                runtime::CheckOptions options) {
   Status written = Ok();

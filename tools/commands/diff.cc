@@ -44,7 +44,7 @@ struct Side {
   SourceTreePtr tree = nullptr;  // of a distribution elsewhere
 };
 
-// Of an address only what it is as a whole can be compared: a distribution.
+// For an address only the whole can be compared: a distribution.
 Result<Side> SideOf(const std::string& path, const RemoteArguments& remote) {
   if (IsAddress(path)) {
     SHARD_TRY(const moepack::Source source, OpenSource(path, remote));
@@ -123,14 +123,14 @@ Json DiffJson(const Arguments& arguments, const manifest::DiffReport& report) {
           {"changed_bytes", report.changed_bytes}};
 }
 
-// ---- What is published
+// ---- Published sets
 
 bool IsPublished(const std::string& text) {
   const auto reference = registry::ParseReference(text);
   return reference && reference->kind != Reference::Kind::kFiles;
 }
 
-// One of them may be a distribution as files, by its directory or its distribution.json.
+// One of them may be a distribution as files, given by its directory or its distribution.json.
 std::string PlaceOf(const std::string& text) {
   const fs::path named(text);
   if (IsPublished(text) || IsAddress(text) || named.filename() != manifest::kManifestFile)
@@ -172,7 +172,7 @@ Result<int> RunPublished(Arguments& arguments) {
                  "--tensors: expected two distributions, found a reference: manifests of what is "
                  "published name files, not tensors"};
   }
-  // Options of registries have an effect if one of them is a registry.
+  // Options for registries have an effect if one of them is a registry.
   const auto second = registry::ParseReference(arguments.b);
   const bool by_b = second && second->kind == Reference::Kind::kServer;
   arguments.registry.plain_http = arguments.remote.plain_http;

@@ -45,7 +45,7 @@ struct Arguments {
   ReportArguments report;
 };
 
-// Of the distribution's own weights: the unmasked one and one per group.
+// The number of runs of the distribution's own weights: the unmasked one and one per group.
 uint32_t RunsOf(const LoadedModel& own) {
   return static_cast<uint32_t>(own.weights->plan ? own.weights->plan->groups.size() : 0) + 1;
 }
@@ -57,7 +57,7 @@ bool HoldsAll(const runtime::Weights& weights, const LayerExperts& loaded) {
 }
 
 // The unmasked run of the distribution's own weights needs every expert; a node's directory is a
-// model of its own, with all the experts that it was written with.
+// separate model, with all the experts that it was written with.
 EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
                     const EvalOptions& options) {
   const runtime::Weights& weights = *loaded.weights;
@@ -68,7 +68,7 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
   input.bos = runtime::BosToken(weights.metadata);
   if (options.generate > 0) input.is_end = EndsGeneration(weights);
   LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
-  // A refit gave every group experts of its own, and the whole model is in the source alone.
+  // A refit gave every group its own experts, so the whole model exists only in the source.
   if (weights.refit_version.empty() && HoldsAll(weights, all)) {
     input.full =
         runtime::Participate("unmasked", *loaded.model, std::move(all), options, RunsOf(loaded));
@@ -148,7 +148,7 @@ Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
   return tokens;
 }
 
-// What only the models know of a record.
+// Adds what only the models know to a record.
 void Describe(const Arguments& arguments, const Models& models,
               std::span<const runtime::EvalTokens> tokens, manifest::QualityRecord& record) {
   record.tool_version = manifest::ToolVersion();
@@ -220,7 +220,7 @@ Status WriteReport(ReportFormat format, const EvalReport& report) {
   return WriteResult(EvalText(report));
 }
 
-// Only the groups of a distribution race.
+// Only the groups of a distribution can race.
 Status CheckRace(const Arguments& arguments) {
   if (!arguments.race_given) return Ok();
   const std::string& source = arguments.runtime.source;

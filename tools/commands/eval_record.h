@@ -11,7 +11,7 @@
 namespace moepack::cli {
 
 // What `--record` needs to know before the evaluation begins; no value without the flag.
-// kInvalidArgument when the source is no distribution, or is evaluated with another overlay than
+// kInvalidArgument if the source is not a distribution, or is evaluated with an overlay other than
 // its own.
 Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArguments& arguments);
 // Writes the record and says on stderr what changed. `begun` is what BeginRecording returned.

@@ -31,7 +31,7 @@ struct Arguments {
   bool json = false;
 };
 
-// Says which parts nobody made, and how they are made.
+// Says which parts nobody made, and how to make them.
 std::string AbsentText(const Arguments& arguments, const manifest::JoinReport& report) {
   if (report.absent.empty()) return "all parts are there\n";
   return Cat("not complete; absent: ", moepack::Join(report.absent, ", "),

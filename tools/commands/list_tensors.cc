@@ -65,7 +65,7 @@ TensorCells CellsOf(const MoeModel& model, const ModelTensor& tensor) {
           std::string(tensor.rule->role)};
 }
 
-// The table of a large model is never held whole.
+// The table of a large model is never in memory as a whole.
 Status WriteTable(const MoeModel& model, const Selection& selection) {
   TableColumns columns(
       {"name", "dtype", "shape", ">bytes", "file", "part", ">layer", ">expert", "role"});
@@ -89,8 +89,8 @@ std::string Dumped(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// A document of a hundred thousand tensors takes most of its time here: nothing is allocated for
-// text that needs no escapes.
+// For a document of a hundred thousand tensors most of the time is spent here: nothing is allocated
+// for text that needs no escapes.
 void AppendText(std::string_view text, std::string& out) {
   const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
     return c >= ' ' && c <= '~' && c != '"' && c != '\\';
@@ -147,7 +147,8 @@ void AppendTensor(const MoeModel& model, const ModelTensor& tensor, std::string&
   out += tensor.mtp ? ",\"mtp\":true}" : ",\"mtp\":false}";
 }
 
-// One tensor per line: the document is as easy to grep as the table, and is never held whole.
+// One tensor per line: the document is as easy to grep as the table, and is never in memory as a
+// whole.
 Status WriteDocument(const MoeModel& model, const Selection& selection) {
   ResultStream out(ResultStream::Kind::kJson);
   out.Append("{\n\"source\": " + Dumped(model.checkpoint().source().string()));

@@ -1,4 +1,4 @@
-// Writes files that were laid out: what `quantize` and `experiment` have in common.
+// Writes files that were laid out: shared by `quantize` and `experiment`.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@
 namespace moepack::cli {
 
 struct PackedOutput {
-  std::string path;  // of the first file; the others lie beside it
+  std::string path;  // of the first file; the others are beside it
   bool force = false;
 };
 
-// Packs into a staging directory and publishes the files when `check` has nothing against it; it
-// may be empty. A killed run goes on where it stopped.
+// Packs into a staging directory and publishes the files if `check`, which may be empty, has no
+// objection. A killed run is resumed where it stopped.
 Result<PackResult> PackFiles(const std::vector<SourceFile>& sources, std::vector<OutputFile>& files,
                              const PackedOutput& output, const PackOptions& pack,
                              const std::function<Status()>& check);

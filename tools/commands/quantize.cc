@@ -139,7 +139,7 @@ std::string OutputProblem(const std::string& text) {
              Quoted(text));
 }
 
-// An output may lie beside the files of the source, but must not be one of them.
+// An output may be beside the files of the source, but must not be one of them.
 Status CheckOutput(const Arguments& arguments, const MoeModel& model,
                    const std::vector<OutputFile>& files) {
   const fs::path directory = fs::absolute(arguments.out).lexically_normal().parent_path();
@@ -204,7 +204,7 @@ Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const Tas
   return status;
 }
 
-// A distribution is requantized from a directory of this machine.
+// A distribution is requantized from a directory on this machine.
 Status CheckIsModel(const moepack::Source& source) {
   if (source.tree->LocalPath("") || !source.file.empty()) return Ok();
   SHARD_TRY(const bool distribution, source.tree->Has(manifest::kManifestFile));

@@ -1,5 +1,5 @@
-// What the two halves of `quantize` share: one GGUF of a model, a new distribution of a
-// distribution.
+// What the two halves of `quantize` share: making one GGUF from a model, and a new distribution
+// from a distribution.
 #pragma once
 
 #include <cstdint>

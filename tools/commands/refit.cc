@@ -51,7 +51,7 @@ Result<Plan> PlanOf(const Arguments& arguments, const MoeModel& model,
                "`moepack plan SRC -o plan.json` makes one"};
 }
 
-// Learns which group a session is for, in the place of what the plan says.
+// Learns which group a session is for, instead of using what the plan says.
 Status ReadPlacement(const Arguments& arguments, const MoeModel& model, Plan& plan) {
   if (arguments.statistics.empty()) return Ok();
   PlanOptions options;
@@ -75,7 +75,7 @@ Result<Inputs> ReadInputs(const Arguments& arguments) {
   return inputs;
 }
 
-// Where refitted experts go: beside the distribution, so that a run that was killed continues.
+// Where refitted experts go: beside the distribution, so that a killed run can be resumed.
 std::string StoreOf(const Arguments& arguments) {
   return arguments.store.empty() ? Cat(arguments.out, kRefitStoreSuffix) : arguments.store;
 }

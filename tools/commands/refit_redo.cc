@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kRedoRule = "refit-redo";
 constexpr uint32_t kMostLayers = 4096;
 
-// What the refit was made of, read again.
+// What the refit was made from, read again.
 struct RedoInputs {
   manifest::Manifest manifest;
   std::optional<RefitStore> store;

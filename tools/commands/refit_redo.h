@@ -14,15 +14,15 @@ namespace moepack::cli {
 
 struct RedoArguments {
   std::optional<uint32_t> layer;
-  std::string store;  // "": the distribution's directory with .refit behind its name
+  std::string store;  // "": the distribution's directory with .refit appended
   TextArguments texts;
 };
 // --redo, --refit-store, --text, --tokens, --bucket.
 void AddRedo(CLI::App& app, RedoArguments& arguments);
 
 // Adds the rule refit-redo to the report: the layer, computed again from the source, the texts and
-// the store's earlier layers, must have the figures and bits that the store has, whose record must
-// be that of the distribution. `options` name the source. Errors:
+// the store's earlier layers, must have the same figures and bits as in the store, whose record
+// must be that of the distribution. `options` name the source. Errors:
 //   kInvalidArgument  a distribution without a refit, or a layer that was not refitted
 //   kMismatch         a store, texts or a source that are not those of the refit
 //   kNotFound         no store

@@ -19,7 +19,7 @@
 namespace moepack::cli {
 namespace {
 
-// Rows, columns and tokens of the product that says how fast this machine is.
+// Rows, columns and tokens of the product that measures how fast this machine is.
 constexpr size_t kTrialWidth = 1024;
 
 Result<std::vector<TokenSession>> ReadCalibration(const RefitRun& run) {
@@ -85,7 +85,7 @@ std::vector<std::string> WarningsOf(const RefitRun& run,
   return warnings;
 }
 
-// Multiplications with an addition, per second.
+// Multiply-adds per second.
 Result<double> RateOf(runtime::Executor& executor) {
   const std::vector<float> values(kTrialWidth * kTrialWidth, 0.5f);
   runtime::Products products(executor, 1);

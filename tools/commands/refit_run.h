@@ -13,11 +13,11 @@
 
 namespace moepack::cli {
 
-// Behind the name of a distribution: where its refitted experts go unless something else is said.
+// Appended to the name of a distribution: where its refitted experts go by default.
 inline constexpr const char* kRefitStoreSuffix = ".refit";
 
-// The whole model, on an executor that sees what goes into its trunk. The experts of a model that
-// is not split stay in the source. Destroyed in the order that borrowing requires.
+// The whole model, on an executor that sees the inputs of its trunk. The experts of a model that is
+// not split stay in the source. Destroyed in the order that borrowing requires.
 struct RefitModelLoad {
   std::unique_ptr<runtime::SecondMoments> moments;
   LoadedModel loaded;
@@ -30,16 +30,17 @@ struct RefitRun {
   std::string version;  // MoeModel::Version("") of the source
   const RefitArguments& arguments;
   std::string store;  // a directory
-  // Of `loaded`, for the importance matrix that goes into the store; null: it has experts only.
+  // The moments of `loaded`, for the importance matrix that goes into the store; null: it only has
+  // experts.
   runtime::SecondMoments* moments = nullptr;
 };
 
-// Reads the texts, and refits every layer that the store does not have yet, with a line about each
-// group. Errors are those of ReadSessions, RefitStoreWriter::Open and RefitModel.
-// It warns of text of one bucket, of too little text and of a quantized source, and refuses
-// held-out text that is calibration text too.
+// Reads the texts, and refits every layer that the store does not have yet, printing a line for
+// each group. Errors are those of ReadSessions, RefitStoreWriter::Open and RefitModel. It warns of
+// text of one bucket, of too little text and of a quantized source, and refuses held-out text that
+// is also calibration text.
 Result<RefitRecord> RunRefit(const RefitRun& run);
-// Says what RunRefit would need; nothing runs but one product, to see how fast they are here.
+// Says what RunRefit would need; nothing runs except one product, to measure its speed here.
 Result<std::string> DescribeRefit(const RefitRun& run);
 
 }  // namespace moepack::cli

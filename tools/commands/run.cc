@@ -76,13 +76,13 @@ Result<std::vector<uint32_t>> PromptTokens(const Arguments& arguments, const Nod
   return (*tokenizer)->Encode(arguments.prompt, runtime::Tokenizer::Options());
 }
 
-// Null when the model has none: then ids are all there is.
+// Null if the model has none: then there are only ids.
 const runtime::Tokenizer* TokenizerOf(const Node& node) {
   const auto tokenizer = node.tokenizer();
   return tokenizer ? *tokenizer : nullptr;
 }
 
-// Writes each token as it comes, unless the result is to be one JSON document.
+// Writes each token as it arrives, unless the result will be one JSON document.
 class TokenWriter {
  public:
   TokenWriter(const runtime::Tokenizer* tokenizer, bool quiet)
@@ -107,7 +107,7 @@ class TokenWriter {
 
 Status GenerateTokens(const Arguments& arguments, const Node& node, Generation& generation,
                       ProgressCount& counter, GeneratedText& generated) {
-  // On a terminal the text itself shows how far it is.
+  // On a terminal the text itself shows the progress.
   if (!arguments.json && isatty(STDOUT_FILENO) == 1) counter.Hide();
   const runtime::Tokenizer* tokenizer = TokenizerOf(node);
   TokenWriter writer(tokenizer, arguments.json);
@@ -169,7 +169,7 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
                     const std::vector<uint32_t>& prompt) {
   runtime::NodeOptions other = NodeOptionsOf(arguments, arguments.group);
   other.executor = arguments.compare;
-  other.load.verify = false;  // the first node did
+  other.load.verify = false;  // the first node did that
   SHARD_TRY(const std::unique_ptr<Node> second, OpenNode(arguments.source, other));
   PrintMessage(Cat(second->executor().name(), ": ", Shown(second->executor().description())));
   runtime::SessionOptions options;
@@ -189,7 +189,7 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
   return runs.passed() ? kExitDone : kExitMismatch;
 }
 
-// Before anything is loaded: that there is such an executor, with a device.
+// Checked before anything is loaded: that there is such an executor, with a device.
 Status CheckCompare(const Arguments& arguments) {
   if (arguments.compare.empty()) return Ok();
   const auto executor =
@@ -242,7 +242,7 @@ void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
     app.get_option(name)->needs(app.get_option("--temperature"));
 }
 
-// REQUIRES: all options are there but those that go with it.
+// REQUIRES: all options have been added except those that go with it.
 void AddListDevices(CLI::App& app, bool& list_devices) {
   const std::vector<CLI::Option*> others = app.get_options({});
   StartSection(app, Section::kResources);
@@ -270,7 +270,7 @@ void AddCompare(CLI::App& app, Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", kAnySource, *arguments);
-  app.get_option("SRC")->required(false);  // --list-devices goes without
+  app.get_option("SRC")->required(false);  // not needed with --list-devices
   AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
            arguments->group);
   StartSection(app, Section::kText);

@@ -17,7 +17,7 @@ struct TaskRun {
 // Writes the share of a draft and reports it; the number is the exit status.
 Result<int> RunTask(manifest::Draft draft, const TaskRun& run);
 
-// kInvalidArgument: an option that looks at the whole output, which no task has.
+// kInvalidArgument: an option that needs the whole output, which no task has.
 Error NotInTask(const char* option, const char* hint);
 
 }  // namespace moepack::cli

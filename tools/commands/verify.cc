@@ -40,7 +40,7 @@ struct Arguments {
   ReportArguments report;
 };
 
-// Leaves the digits alone.
+// Leaves only the digits.
 std::string DigestProblem(std::string& text) {
   const std::string digits =
       text.starts_with(kDigestPrefix) ? Lower(text.substr(kDigestPrefix.size())) : "";
@@ -83,7 +83,7 @@ Status OpenDistribution(Arguments& arguments) {
   return Ok();
 }
 
-// "10%" or "0.1", as so many thousandths.
+// Turns "10%" or "0.1" into thousandths.
 std::string SampleProblem(std::string& text) {
   const bool is_percent = text.ends_with('%');
   const char* end = text.data() + text.size() - (is_percent ? 1 : 0);
@@ -117,7 +117,7 @@ void AddPartial(CLI::App& app, manifest::VerifyOptions& options) {
       ->excludes(sample);
 }
 
-// Options that say how files are read have no effect on signatures.
+// Options that control how files are read have no effect on signatures.
 bool IsForSignatures(const CLI::Option& option) {
   const auto is = [&](const char* name) { return option.check_lname(name); };
   return option.get_positional() || is("help") || is("jobs") || is("json") || is("plain-http");

@@ -13,7 +13,7 @@ void AddCold(CLI::App& app, bool& cold);
 
 Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
                                                   manifest::VerifyOptions options);
-// kMismatch when the report has a finding of kError.
+// kMismatch if the report has a finding of kError.
 Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report);
 
 }  // namespace moepack::cli

@@ -73,7 +73,7 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
     words = RecordQuantizeOptions("--quantize", arguments.quantize);
     words.insert(words.begin(), {"--format", "gguf"});
   }
-  // A remainder that --only makes is recorded like the one of a whole run.
+  // A remainder that --only makes is recorded like that of a whole run.
   const bool remainder = write.slice.keep_remainder || write.slice.parts.remainder;
   if (remainder) words.push_back("--keep-remainder");
   if (write.slice.refit != nullptr) words.push_back("--refit-store");
@@ -85,8 +85,8 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   return words;
 }
 
-// Quantizes with what the refit saw go into the matrices, unless another importance matrix is
-// named, or none is wanted.
+// Quantizes with the inputs that the refit saw for the matrices, unless another importance matrix
+// is named, or none is wanted.
 void TakeImportance(WriteArguments& arguments) {
   const std::string file = (fs::path(arguments.refit_store) / kRefitImatrix).string();
   std::error_code error;

@@ -20,32 +20,32 @@ struct WriteArguments {
   std::string plan_file;  // instead of `plan`; "" for none
   std::string out;
   manifest::WriteOptions write;
-  std::string container;  // --format, "" until ChooseContainer
+  std::string container;  // --format; "" until ChooseContainer
   QuantizeArguments quantize;
   std::vector<std::string> only;  // parts, until ChooseParts
   std::string refit_store;        // a directory; "" for none
   bool no_refit_imatrix = false;
-  std::shared_ptr<const RefitTensors> refit;  // what it holds, once ChooseRefit read it
+  std::shared_ptr<const RefitTensors> refit;  // what it holds, once ChooseRefit has read it
   TaskArguments task;
   bool dry_run = false, json = false;
 };
 
-// Adds --plan and the options that it stands for.
+// Adds --plan and the options that it replaces.
 void AddPlanOrFile(CLI::App& app, WriteArguments& arguments);
-// Refuses options that make no plan, before the source is opened.
+// Refuses options that do not make a plan, before the source is opened.
 Status CheckPlanOrFile(const WriteArguments& arguments);
 Result<Plan> FindPlan(const MoeModel& model, const WriteArguments& arguments);
 
-// Adds -o and the options that say how to write.
+// Adds -o and the options that control writing.
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
-// Sets arguments.write.slice.parts by --only.
+// Sets arguments.write.slice.parts from --only.
 Status ChooseParts(const Plan& plan, WriteArguments& arguments);
 
 // Reads the refit store and sets arguments.write.slice.refit, if one is named.
 Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& arguments);
 
-// Decides between safetensors and GGUF by --format, the options about types and the source, and
+// Decides between safetensors and GGUF using --format, the options about types, and the source, and
 // sets arguments.write.gguf. Refuses options that would be ignored.
 Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments);
 
@@ -63,7 +63,7 @@ Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArgume
 Result<int> RunWriteTask(MoeModel model, const Plan& plan, const TaskNumber& task,
                          const WriteArguments& arguments);
 
-// The command line as distribution.json records it: the options that decide the bytes, without
+// The command line as distribution.json records it: the options that determine the bytes, without
 // paths and --jobs.
 std::vector<std::string> RecordCommand(const char* command, const WriteArguments& arguments);
 

@@ -1,5 +1,5 @@
-# Two Debian packages (docs/packages.md): `cpack --config build/release/CPackConfig.cmake`, or
-# `make packages`, leaves them in build/release/packages.
+# Two Debian packages (docs/packages.md): `cpack --config build/release/CPackConfig.cmake`, or `make
+# packages`, puts them in build/release/packages.
 set(MOEPACK_MAINTAINER "The moepack project <moepack@localhost>" CACHE STRING
   "name and address in the field Maintainer of the packages")
 set(CPACK_GENERATOR DEB)
@@ -18,7 +18,7 @@ set(CPACK_COMPONENTS_ALL moepack)
 set(CPACK_DEBIAN_MOEPACK_PACKAGE_NAME moepack)
 set(CPACK_DEBIAN_MOEPACK_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_MOEPACK_PACKAGE_SHLIBDEPS ON)
-# Opened when a command asks for them, so that shlibdeps does not see them: sources elsewhere and
+# Libraries opened when a command needs them, so shlibdeps does not see them: for remote sources and
 # registries, their certificates, and Vulkan.
 set(CPACK_DEBIAN_MOEPACK_PACKAGE_RECOMMENDS "libcurl4, ca-certificates, libvulkan1")
 set(CPACK_COMPONENT_MOEPACK_DESCRIPTION

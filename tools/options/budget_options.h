@@ -1,4 +1,4 @@
-// --budget of plan: types that fit into a number of bytes.
+// --budget of plan: types that fit in a number of bytes.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -23,8 +23,8 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments);
 Result<TypeBudget> PinTypes(const MoeModel& model, const BudgetArguments& arguments,
                             QuantizeArguments& quantize, Plan& plan);
 
-// Makes `quantize` choose the types that a plan pins. kInvalidArgument when options choose types
-// too, kCorrupt for rules that are none.
+// Makes `quantize` choose the types that a plan pins. kInvalidArgument if options choose types,
+// too; kCorrupt for invalid rules.
 Status TakePinnedTypes(const std::string& plan_file, const TypePlan& types,
                        QuantizeArguments& quantize);
 

@@ -35,7 +35,7 @@ std::string NodeProblem(const std::string& text) {
   return nodes ? "" : nodes.error().message.substr(std::string_view("--node: ").size());
 }
 
-// "16GB x3" -> {"16GB", 3}; without "x" once.
+// "16GB x3" -> {"16GB", 3}; without "x", once.
 struct RepeatedSize {
   std::string size;
   std::optional<uint64_t> times = 1;
@@ -93,7 +93,7 @@ void AddSweepOptions(CLI::App& app, MachineArguments& arguments) {
       ->needs(sweep);
 }
 
-// What a sweep chooses itself, or has no use for.
+// What a sweep chooses itself or does not use.
 void ExcludeFromSweep(CLI::App& app) {
   CLI::Option* sweep = app.get_option("--sweep");
   for (const char* name : {"--overlay-file", "--eligible", "--imatrix", "--allow-requantize",

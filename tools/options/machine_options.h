@@ -1,4 +1,4 @@
-// Options that say which machines a plan is for.
+// Options that describe the machines that a plan is for.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -25,11 +25,11 @@ struct MachineArguments {
   bool damage = false;               // --damage
   QuantizeArguments quantize;
 
-  // Whether bytes of machines are asked for.
+  // Whether machine sizes are requested.
   bool wanted() const { return !nodes.empty() || context > 0 || stages > 0; }
 };
 
-// The context for which --node plans unless --context is given.
+// The context that --node assumes unless --context is given.
 inline constexpr uint64_t kUsualContext = 4096;
 
 // Adds --node, --reserve, --context, --sessions, --kv-type, --stages, --sweep, --recipes, --damage,
@@ -38,20 +38,21 @@ inline constexpr uint64_t kUsualContext = 4096;
 void AddMachineOptions(CLI::App& app, MachineArguments& arguments);
 
 // The bytes of each machine: {"24GB", "16GBx3"} are four. kInvalidArgument, naming --node, for text
-// that is no size, for 0 bytes, and for more than kMaxGroups machines.
+// that is not a size, for 0 bytes, and for more than kMaxGroups machines.
 Result<std::vector<uint64_t>> ParseNodes(const std::vector<std::string>& texts);
 
-// Tokens: "32k" is 32,768, "1m" 1,048,576. No value for other text, for 0 and for more than 2^30.
+// Tokens: "32k" is 32,768, "1m" is 1,048,576. No value for other text, for 0 and for more than
+// 2^30.
 std::optional<uint64_t> ParseTokens(std::string_view text);
 
-// kInvalidArgument for options that have no effect or contradict each other. `groups` is 0 when it
+// kInvalidArgument for options that have no effect or contradict each other. `groups` is 0 if it
 // was not given.
 Status CheckMachineOptions(const MachineArguments& arguments, uint32_t groups);
 
-// The cache that the options ask for.
+// The cache that the options request.
 Result<CacheUse> CacheUseOf(const MachineArguments& arguments);
 
-// The types that the options choose, or none.
+// The types that the options choose, or no value.
 Result<std::optional<QuantizeOptions>> TypesOf(const MachineArguments& arguments);
 
 }  // namespace moepack::cli

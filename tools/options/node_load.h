@@ -1,4 +1,4 @@
-// Opens a node as the command line says, and reports what was loaded.
+// Opens a node according to the command line, and reports what was loaded.
 #pragma once
 
 #include <cstdint>

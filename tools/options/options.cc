@@ -39,7 +39,7 @@ std::string GroupCountsProblem(const std::string& text) {
   return "";
 }
 
-// What --groups leaves open.
+// Options for what --groups leaves open.
 void AddDivision(CLI::App& app, PlanOptions& options) {
   app.add_option("--partition", options.partition,
                  Cat("How each layer's experts are divided: ", PartitionHelp(), "."))
@@ -54,7 +54,7 @@ void AddDivision(CLI::App& app, PlanOptions& options) {
   AddStatisticsOptions(app, options);
 }
 
-// A node's trunk may be elsewhere: then its digest is checked first.
+// A node's trunk may be elsewhere: its digest is then checked first.
 Result<MoeModel> OpenWithProgress(const moepack::Source& source, const ModelOptions& options) {
   Progress progress("checking");
   return manifest::OpenModelOrNode(
@@ -241,7 +241,7 @@ Status CheckRecorded(const std::vector<std::string>& words) {
 
 std::vector<std::string> RecordPlanOptions(const PlanOptions& options) {
   std::vector<std::string> words = {"--groups", std::to_string(options.groups), "--partition"};
-  const auto choice = ParsePartition(options.partition).value();  // checked as it was read
+  const auto choice = ParsePartition(options.partition).value();  // checked when it was read
   words.push_back(choice.file.empty() ? options.partition
                                       : Cat(choice.partition->name, ":", FileName(choice.file)));
   if (!options.overlay_file.empty()) {

@@ -28,16 +28,16 @@ struct SourceArguments {
   // For messages and documents: without secrets.
   std::string shown() const;
 };
-// `more` ends the help of SRC with a sentence about what else this command takes, or is "".
+// `more` ends the help of SRC with a sentence about what else this command accepts, or is "".
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
 // --family and --config, without the argument SRC.
 void AddModelOptions(CLI::App& app, ModelOptions& options);
-// Opens the model and prints its warnings. `source` is what OpenSource gave for it, where something
-// else is asked of it too.
+// Opens the model and prints its warnings. `source` is the result of OpenSource, for commands that
+// also use it otherwise.
 Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments& arguments);
 Result<MoeModel> OpenModel(const SourceArguments& arguments);
 
-// --overlay of commands that take a distribution: a version, or none.
+// --overlay of commands that read a distribution: a version, or none.
 struct OverlayArguments {
   std::string version;  // "": the current one
   bool none = false;
@@ -56,10 +56,10 @@ void AddForce(CLI::App& app, bool& force);
 
 // --groups, --partition, --overlay-file, --uniform, and those of statistics_options.h.
 void AddPlanOptions(CLI::App& app, PlanOptions& options);
-// The same for a command that takes several numbers of groups: they go to `groups`, of which
+// The same for a command that accepts several numbers of groups: they go to `groups`, and
 // options.groups gets the first.
 void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& groups);
-// Only an explicit partition says by itself how many groups there are.
+// Only an explicit partition determines on its own how many groups there are.
 Status CheckPlanOptions(const PlanOptions& options);
 // These options as distribution.json records them, without paths.
 std::vector<std::string> RecordPlanOptions(const PlanOptions& options);

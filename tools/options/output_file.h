@@ -9,11 +9,11 @@
 namespace moepack::cli {
 
 // kInvalidArgument for an output that is one of `inputs` (links are followed, and even with
-// `force`), is a directory, lies in a directory that is not there, or, without `force`, exists.
-// Inputs that are "" are left out.
+// `force`), is a directory, is in a missing directory or, without `force`, exists. Empty inputs are
+// ignored.
 Status CheckOutputFile(const std::string& out, const std::vector<std::string>& inputs, bool force);
 
-// What CheckOutputFile says of an output that is an input.
+// The error of CheckOutputFile for an output that is an input.
 Error OutputIsInput(const std::string& out);
 
 }  // namespace moepack::cli

@@ -27,7 +27,7 @@ void AddType(CLI::App& app, const char* flag, std::string& type, const char* wha
   app.add_option(flag, type, what)->type_name("TYPE");
 }
 
-// Names in llama.cpp are made of these; one that it does not have it refuses when it loads the
+// llama.cpp's type names consist of these characters; it refuses an unknown name when it loads the
 // file.
 std::string CheckName(const std::string& name) {
   constexpr size_t kLongest = 64;
@@ -37,7 +37,7 @@ std::string CheckName(const std::string& name) {
   return good ? "" : "expected the name of a pre-tokenizer, found " + Quoted(name);
 }
 
-// Decimal digits only, as CLI11 would read "040" as octal.
+// Only decimal digits, because CLI11 would read "040" as octal.
 std::string AlignmentProblem(std::string& text) {
   const std::optional<uint64_t> value = ParseUint(text);
   if (!value || !std::has_single_bit(*value) || *value < kGgufDefaultAlignment ||

@@ -1,4 +1,4 @@
-// Options that say which type every tensor gets, for all commands that write GGUF.
+// Options that determine every tensor's type, for all commands that write GGUF.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -29,16 +29,16 @@ void AddConvertOptions(CLI::App& app, ConvertOptions& options);
 void AddAlignment(CLI::App& app, uint64_t& alignment);
 
 // The names of the options that choose types, as AddQuantizeOptions adds them: for options that
-// exclude them all.
+// exclude all of them.
 std::span<const char* const> TypeOptions();
 // Whether anything says what to quantize to.
 bool ChoosesTypes(const QuantizeArguments& arguments);
-// Whether an option was given that only GGUF bundles can follow.
+// Whether an option was given that only applies to GGUF bundles.
 bool WantsTypes(const QuantizeArguments& arguments);
-// kInvalidArgument for options that would be ignored: an importance matrix, or leave to requantize,
-// when nothing is quantized.
+// kInvalidArgument for options that would be ignored: an importance matrix, or permission to
+// requantize, if nothing is quantized.
 Status CheckQuantizeOptions(const QuantizeArguments& arguments);
-// The options, checked; the rules that files hold follow those of the command line.
+// The options, checked; rules from files come after those of the command line.
 Result<QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments);
 // The options as distribution.json records them: file names have no directories.
 std::vector<std::string> RecordQuantizeOptions(const char* flag,

@@ -39,7 +39,7 @@ Result<NamedStore> ParseNamed(const std::string& text, const RegistryArguments& 
   NamedStore named;
   SHARD_TRY(named.reference, registry::ParseReference(text));
   if (named.reference.kind != Kind::kServer) {
-    RegistryArguments others = arguments;  // what addresses have an option for is left out
+    RegistryArguments others = arguments;  // options that addresses have themselves are left out
     if (!IsOnThisMachine(named.reference)) others.plain_http = false;
     SHARD_CHECK(CheckRegistryUse(others, WithoutSecrets(text)));
   }

@@ -1,4 +1,4 @@
-// References as commands take them, and how what they name is reached.
+// References as commands accept them, and how to reach what they name.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -10,7 +10,7 @@
 
 namespace moepack::cli {
 
-// A required argument that holds a reference; `help` says which kinds the command takes.
+// A required argument that holds a reference; `help` says which kinds the command accepts.
 void AddReference(CLI::App& app, const std::string& name, std::string& text,
                   const std::string& help);
 

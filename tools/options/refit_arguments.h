@@ -17,7 +17,7 @@ namespace moepack::cli {
 struct RefitArguments {
   TextArguments texts;
   runtime::RefitOptions options;
-  std::vector<std::string> held_out;  // texts that are to measure the result
+  std::vector<std::string> held_out;  // texts meant to measure the result
   bool force_overlap = false;
   bool merge_overlay = false;
 };
@@ -28,22 +28,22 @@ void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
 // The same, --memory and --scratch.
 void AddRefitOptions(CLI::App& app, RefitArguments& arguments);
 
-// Merges the current overlay of a plan into its groups if --merge-overlay asks for it.
+// Merges the current overlay of a plan into its groups if --merge-overlay is given.
 // kInvalidArgument for a plan without overlays.
 Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan);
 
-// What a record says of the texts: one entry for each file and bucket, in their order.
+// What a record says about the texts: one entry for each file and bucket, in their order.
 std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions);
 
-// The sessions with what they count for each group: 1 for the group that the plan's placement
-// table gives a session to, and the foreign weight for the others; 1 for all where there is no
-// table. A group that no session is given to counts all of them alike. Borrows the tokens.
+// The sessions with their weight for each group: 1 for the group that the plan's placement table
+// assigns a session to, and the foreign weight for the others; 1 for all if there is no table. A
+// group without any session weighs all of them equally. Borrows the tokens.
 Result<std::vector<runtime::CalibrationSession>> WeighSessions(
     const runtime::RefitOptions& options, const Plan& plan,
     const std::vector<TokenSession>& sessions);
 
-// The parameter of a record that says what sessions counted, and its text: "alike", or the SHA-256
-// of the weights.
+// The parameter of a record that states the sessions' weights, and its text: "alike", or the
+// SHA-256 of the weights.
 inline constexpr const char* kSessionWeights = "session_weights";
 std::string SessionWeightsText(const std::vector<runtime::CalibrationSession>& sessions);
 

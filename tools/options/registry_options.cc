@@ -39,7 +39,7 @@ Result<std::string> ReadStandardInput() {
                Cat("--password-stdin: expected at most ", kMostSecret, " bytes, found more")};
 }
 
-// A secret ends before the newline that an editor or `echo` puts behind it.
+// A secret ends before the newline that an editor or `echo` appends.
 std::string WithoutNewline(std::string text) {
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();

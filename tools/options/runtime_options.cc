@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMaxDevices = 64;
 constexpr uint64_t kLeastRunMemory = 1u << 20;
-// The least that Vulkan's maxStorageBufferRange may be: no buffer of activations is larger then.
+// The smallest maxStorageBufferRange that Vulkan allows: no buffer of activations exceeds it.
 constexpr uint64_t kMostDeviceMemory = 128u << 20;
 constexpr uint64_t kMaxContext = 1u << 24;
 

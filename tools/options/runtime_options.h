@@ -1,4 +1,4 @@
-// Options that the commands of the runtime share: what to load, where to run it, which tokens.
+// Options shared by the commands of the runtime: what to load, where to run it, which tokens.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -22,12 +22,12 @@ struct RuntimeArguments {
   std::string executor = "cpu";
   runtime::ExecutorOptions device;
   uint32_t jobs = 0;
-  // Threads that load: as many as compute, unless --jobs says otherwise.
+  // Threads that load: as many as compute, unless --jobs is given.
   uint32_t load_jobs() const { return jobs > 0 ? jobs : device.threads; }
-  uint32_t context = 0;  // 0: what the command takes when nothing is asked for
+  uint32_t context = 0;  // 0: the command's default
 };
 
-// What every command that runs a model takes, except check, which needs groups.
+// What every command that runs a model accepts, except check, which needs groups.
 inline constexpr const char* kAnySource =
     "What to load: a distribution, a node's directory, a GGUF (file, split set, directory) or a "
     "safetensors checkpoint.";
@@ -35,9 +35,9 @@ inline constexpr const char* kAnySource =
 // --no-overlay, --overlay, --family, --config.
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments);
-// Refuses options of AddRuntimeSource that would have no effect: those of an overlay when the
-// source is not a distribution, and those of a checkpoint for GGUF bundles. `against` is another
-// model that is loaded with the same options, or "".
+// Refuses options of AddRuntimeSource that would have no effect: those for an overlay if the source
+// is not a distribution, and those for a checkpoint with GGUF bundles. `against` is another model
+// that is loaded with the same options, or "".
 Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against);
 // --group; without it: all groups that are loaded.
 void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group);
@@ -48,7 +48,8 @@ void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments
 
 // --memory of the commands that run many texts.
 void AddRunMemory(CLI::App& app, uint64_t& memory);
-// What sessions may take of it: devices bind no more than some memory to an operation at once.
+// How much of it sessions may take: devices can only bind a limited amount of memory to one
+// operation.
 uint64_t RunMemory(const RuntimeArguments& arguments, uint64_t memory);
 
 // Members are destroyed in the order that borrowing requires: the model before its executor.
@@ -61,7 +62,7 @@ Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& 
 // Loads `source`, which need not be that of `arguments`, into memory; prints the notes of the load.
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
                                                            const RuntimeArguments& arguments);
-// The rows of the embedding; 0 when there is none.
+// The rows of the embedding; 0 if there is none.
 uint32_t VocabularyOf(const runtime::Weights& weights);
 // Calls LoadSource and puts the weights on the executor.
 Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,

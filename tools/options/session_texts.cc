@@ -55,7 +55,7 @@ class SessionReader {
     return Add(path, {NameOf(path), bucket_, std::move(tokens)});
   }
 
-  // Says which file the sessions that were read since the last call are from.
+  // Records the file of the sessions that were read since the last call.
   void Mark(const std::string& path) {
     for (; marked_ < sessions_.size(); ++marked_) {
       if (!IsTokenIds(path)) sessions_[marked_].file = FileName(path);
@@ -64,7 +64,7 @@ class SessionReader {
   std::vector<TokenSession> Take() { return std::move(sessions_); }
 
  private:
-  // Files of one name in several directories are told apart by their paths.
+  // Files with the same name in several directories are distinguished by their paths.
   std::string NameOf(const std::string& path) const {
     const std::string name = FileName(path);
     return files_.at(name) > 1 ? path : name;
@@ -84,7 +84,7 @@ class SessionReader {
     return tokens;
   }
 
-  // A JSON array of ids or an object per line; empty lines are passed over.
+  // A JSON array of ids or an object per line; empty lines are skipped.
   Status ReadLines(const std::string& path, const std::string& text) {
     size_t number = 0;
     for (const std::string& line : moepack::Split(text, '\n')) {
@@ -153,7 +153,7 @@ class SessionReader {
             Cat(where, ": token: expected an id below ", vocabulary_, ", found ", found)};
   }
 
-  // Names go into statistics and reports; that of a file is any bytes.
+  // Names go into statistics and reports, but a file's name may be any bytes.
   static Status CheckName(const std::string& where, const char* what, const std::string& name) {
     if (IsUtf8(name) && !HasControlCharacter(name)) return Ok();
     return Error{Code::kCorrupt, Cat(where, ": ", what,
@@ -180,7 +180,7 @@ class SessionReader {
   std::vector<TokenSession> sessions_;
   std::set<std::string> names_;
   size_t marked_ = 0;                    // sessions whose file is known
-  size_t lists_ = 0;                     // of ids in place of a file
+  size_t lists_ = 0;                     // of ids instead of a file
   std::map<std::string, size_t> files_;  // how many were named, by file name
 };
 

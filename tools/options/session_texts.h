@@ -18,9 +18,9 @@ namespace moepack::cli {
 // Tokens that belong together: a conversation, a document.
 struct TokenSession {
   std::string name;    // unique among those that were read
-  std::string bucket;  // "code", "chat", ...; "" when nobody said
+  std::string bucket;  // "code", "chat", ...; "" if not given
   std::vector<uint32_t> tokens;
-  std::string file = {};  // that it was read from, without directories; "" for ids in its place
+  std::string file = {};  // that it was read from, without directories; "" for ids
 };
 
 struct TextArguments {
@@ -30,18 +30,18 @@ struct TextArguments {
 // --text, --tokens, --bucket.
 void AddTexts(CLI::App& app, TextArguments& arguments);
 
-// The tokens of a text, with those that a model puts in front of every text.
+// The tokens of a text, including those that a model puts in front of every text.
 using Tokenize = std::function<Result<std::vector<uint32_t>>(std::string_view text)>;
-// With the model's own tokenizer, which is made when the first text comes: token ids need none.
+// Uses the model's own tokenizer, which is made when the first text arrives: token ids need none.
 Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights);
-// Whether an id ends a generation; never, for a model whose tokenizer is not understood.
+// Whether an id ends a generation; never, for a model whose tokenizer is not supported.
 std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights);
 // Every file of `texts` is one session, except .jsonl files: one per line, {"text": ...} or
 // {"tokens": [...]}, with "session" and "bucket" if it has them, and nothing else. A session
-// without a name has that of its file, or its path where several files have that name. Every file
-// of `tokens` is one session of ids between white space, or one per line when the lines are JSON
-// arrays. Ids must be below `vocabulary`. kInvalidArgument when no file was named, kCorrupt for
-// files that are none of this, sessions without tokens and names that come twice.
+// without a name gets that of its file, or its path if several files have that name. Every file of
+// `tokens` is one session of ids separated by white space, or one session per line if the lines are
+// JSON arrays. Ids must be below `vocabulary`. kInvalidArgument if no file was named, kCorrupt for
+// files in other formats, sessions without tokens and duplicate names.
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
                                                const Tokenize& tokenize);
 

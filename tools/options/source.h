@@ -10,7 +10,7 @@
 
 namespace moepack::cli {
 
-// How servers are reached.
+// How to reach servers.
 struct RemoteArguments {
   bool plain_http = false;
   std::string endpoint;
@@ -18,16 +18,16 @@ struct RemoteArguments {
   std::string cache;  // "" for none
   uint64_t cache_size = 20'000'000'000;
 };
-// Of every command that reaches servers.
+// For every command that reaches servers.
 void AddPlainHttp(CLI::App& app, bool& plain_http);
 // --plain-http, --endpoint, --allow-full-download, --cache, --cache-size.
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
 
-// Refuses options that have no effect, because `local` is no address.
+// Refuses options that have no effect because `local` is not an address.
 Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local);
 
-// The one place where what a user names becomes a tree: a directory of this machine, or a file in
-// one, or an address. Another kind of source is a SourceTree of its own and one line in OpenAddress
+// The only place where what a user names becomes a tree: a directory on this machine, a file in
+// one, or an address. Another kind of source needs its own SourceTree and one line in OpenAddress
 // (libshard/remote/open_remote.h).
 Result<moepack::Source> OpenSource(const std::string& source,
                                    const RemoteArguments& arguments = {});
@@ -37,7 +37,7 @@ Status CheckIsLocal(const std::string& source);
 
 // The sizes of all files together.
 uint64_t SizeOfFiles(const Checkpoint& checkpoint);
-// Prints what was asked of servers for files of `bytes`; nothing when all of them are local.
+// Prints how much servers were asked for, for files of `bytes`; nothing if all of them are local.
 void NoteTraffic(const SourceTree& tree, uint64_t bytes);
 
 }  // namespace moepack::cli

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kMaxStatisticsBytes = uint64_t{4} << 30;
 constexpr uint64_t kMaxSeed = (uint64_t{1} << 53) - 1;  // what any reader of JSON keeps
 
-// 0.2 -> 200 of a thousand.
+// 0.2 -> 200 per mille.
 CLI::Validator AsPerMille() {
   const auto check = [](std::string& text) -> std::string {
     double share = -1;
@@ -131,7 +131,7 @@ std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options) {
 
 Status CheckMeasuredOn(const std::string& where, const std::string& measured,
                        const MoeModel& model) {
-  if (measured.empty()) return Ok();  // routers are read only where there is what to compare
+  if (measured.empty()) return Ok();  // routers are only read if there is something to compare
   SHARD_TRY(const std::string expected, RouterDigest(model));
   SHARD_TRY(const std::string warning,
             CheckRouters(where, measured, WithoutSecrets(model.checkpoint().source().string()),

@@ -16,19 +16,19 @@ namespace moepack::cli {
 
 // --statistics, --score, --eligible, --pin, --pin-super, --held-out, --seed.
 void AddStatisticsOptions(CLI::App& app, PlanOptions& options);
-// Refuses what cannot go together: kInvalidArgument.
+// Refuses what cannot be combined: kInvalidArgument.
 Status CheckStatisticsOptions(const PlanOptions& options);
 // As distribution.json records them: names of files without directories, and no defaults.
 std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options);
 
-// Refuses statistics of another model (CheckRouters), and prints a warning where its routers cannot
-// be read. `where` names the files, and `measured` is their router digest, "" if they have none.
+// Refuses statistics of another model (CheckRouters), and prints a warning if its routers cannot be
+// read. `where` names the files, and `measured` is their router digest, "" if they have none.
 Status CheckMeasuredOn(const std::string& where, const std::string& measured,
                        const MoeModel& model);
 
 // Reads the statistics that the options name, prints their warnings, and makes the plan.
 Result<Plan> PlanFromOptions(const MoeModel& model, const PlanOptions& options);
-// The options with scores read; several plans may be made from them.
+// The options with scores read; several plans can be made from them.
 Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options);
 
 }  // namespace moepack::cli

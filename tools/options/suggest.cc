@@ -6,7 +6,7 @@
 namespace moepack::cli {
 namespace {
 
-constexpr size_t kMaxWord = 64;  // longer ones are no typing mistake
+constexpr size_t kMaxWord = 64;  // longer ones are not typing mistakes
 
 // Levenshtein distance, one row at a time.
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -30,7 +30,7 @@ std::string ClosestWord(std::string_view word, const std::vector<std::string>& k
   if (word.size() > kMaxWord) return best;
   size_t best_distance = std::max<size_t>(word.size() / 3, 1) + 1;
   for (const std::string& candidate : known) {
-    // A beginning that is typed right counts as close: "list" for "list-tensors".
+    // A correctly typed beginning counts as close: "list" for "list-tensors".
     const bool begins = word.size() >= 3 && candidate.starts_with(word);
     const size_t distance = begins ? 1 : EditDistance(word, candidate);
     if (distance >= best_distance) continue;

@@ -7,7 +7,7 @@
 
 namespace moepack::cli {
 
-// "" when none is close: more than a third of the letters would have to change.
+// "" if none is close: more than a third of the letters would have to change.
 std::string ClosestWord(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace moepack::cli

@@ -18,7 +18,7 @@ struct Scheduler {
   const char* index;
   const char* count;
 };
-// A job array comes first: what runs inside it may be started by a launcher.
+// A job array comes first, because what runs inside it may be started by a launcher.
 constexpr const char* kArrayIndex = "SLURM_ARRAY_TASK_ID";
 constexpr Scheduler kSchedulers[] = {
     {"a Slurm job array", kArrayIndex, "SLURM_ARRAY_TASK_COUNT"},
@@ -47,8 +47,8 @@ Result<TaskNumber> Checked(const std::string& where, uint64_t index, uint64_t co
                                            count, ", found ", index)};
 }
 
-// The ids of an array may begin anywhere and have a step. One that is not evenly spaced, or is of
-// one task, is what a few tasks are repeated with: their number among all is not known then.
+// The ids of an array may begin anywhere and have a step. An array that is not evenly spaced, or
+// has only one task, is used to repeat a few tasks: their position among all is then unknown.
 Result<TaskNumber> ArrayTask(const Lookup& lookup) {
   SHARD_TRY(const uint64_t id, Number(kArrayIndex, lookup(kArrayIndex)));
   SHARD_TRY(const uint64_t count,

@@ -1,5 +1,4 @@
-// --task: which share of the work this process does. Schedulers say it by variables of the
-// environment.
+// --task: which share of the work this process does. Schedulers set it in environment variables.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -18,17 +17,17 @@ struct TaskArguments {
 };
 void AddTask(CLI::App& app, TaskArguments& arguments);
 
-// A task, and which variable says so; "" for --task.
+// A task, and which variable names it; "" for --task.
 struct ChosenTask {
   TaskNumber number;
   std::string variable = {};
 };
-// Looks up a variable of the environment; null when it is not set.
+// Looks up an environment variable; null if it is not set.
 using Lookup = std::function<const char*(const char*)>;
-// No value for a run that does all the work. kInvalidArgument for variables that do not say which
-// task of how many this is, or that contradict each other.
+// No value for a run that does all the work. kInvalidArgument if the variables do not say which
+// task of how many this is, or contradict each other.
 Result<std::optional<ChosenTask>> FindTask(const TaskArguments& arguments, const Lookup& lookup);
-// The same for the environment of this process. A task that a variable names is noted on stderr.
+// The same for the environment of this process. A task named by a variable is noted on stderr.
 Result<std::optional<TaskNumber>> ChooseTask(const TaskArguments& arguments);
 
 }  // namespace moepack::cli

@@ -17,7 +17,7 @@ struct FilterArguments {
   std::string regex;
 };
 
-// Every filter that is given must accept the tensor.
+// A tensor must pass every given filter.
 class TensorFilter {
  public:
   // kInvalidArgument names the option at fault.
@@ -27,7 +27,7 @@ class TensorFilter {
   // kInvalidArgument for an expression that takes too long.
   Result<bool> Accepts(const MoeModel& model, const ModelTensor& tensor) const;
 
-  // The layers that were asked for and that no tensor of the model lies in.
+  // The requested layers that contain no tensor of the model.
   ExpertIds MissingLayers(const MoeModel& model) const;
 
  private:

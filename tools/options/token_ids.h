@@ -10,11 +10,11 @@
 
 namespace moepack::cli {
 
-// Whether `text` is written like ids, and so is not the name of a file.
+// Whether `text` looks like ids, and so is not the name of a file.
 bool IsTokenIds(std::string_view text);
 // Ids, or those in the file of that name.
 Result<std::vector<uint32_t>> ReadTokenIds(const std::string& option, const std::string& text);
-// "12,7 9": ids with commas or white space between them. kInvalidArgument, naming `option`.
+// "12,7 9": ids separated by commas or white space. kInvalidArgument, naming `option`.
 Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::string_view text);
 
 // Checks a bound for relative differences of logits: a finite number, 0 or more.

@@ -16,7 +16,7 @@ using registry::UploadMode;
 const std::map<std::string, UploadMode> kModes = {
     {"auto", UploadMode::kAuto}, {"whole", UploadMode::kWhole}, {"chunked", UploadMode::kChunked}};
 
-// "" where there is no home: uploads then begin anew after the process ended.
+// "" if there is no home: uploads are then restarted after the process ends.
 std::string JournalDirectory() {
   const std::string state = remote::Environment("XDG_STATE_HOME");
   if (state.starts_with('/')) return Cat(state, "/moepack/uploads");

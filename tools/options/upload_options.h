@@ -7,8 +7,9 @@
 
 namespace moepack::cli {
 
-// --upload, --chunk-size and --mount-from. Chunked uploads are written down in
-// $XDG_STATE_HOME/moepack/uploads (~/.local/state), so that they go on after the process ended.
+// --upload, --chunk-size and --mount-from. Chunked uploads are noted in
+// $XDG_STATE_HOME/moepack/uploads (~/.local/state), so that they can be resumed after the process
+// ends.
 void AddUploadOptions(CLI::App& app, registry::UploadOptions& upload);
 
 }  // namespace moepack::cli

@@ -23,7 +23,7 @@ constexpr Part kParts[] = {{"trunk", "k0"}, {"group", "k1"}, {"overlay", "k2"}, 
 struct NodeBytes {
   uint32_t group = 0;
   size_t least = 0, most = 0;  // experts that its routers may pick from, per layer
-  std::array<uint64_t, std::size(kParts)> parts = {};  // as kParts
+  std::array<uint64_t, std::size(kParts)> parts = {};  // as in kParts
   uint64_t total() const { return parts[0] + parts[1] + parts[2] + parts[3]; }
 };
 

@@ -15,7 +15,7 @@ namespace {
 constexpr double kCaptureWidth = 760, kCaptureLeft = 150, kCaptureRight = 60, kCaptureTop = 6,
                  kCaptureRow = 26, kCaptureAxis = 24;
 
-// From the tenth below the least share that is drawn to 1.
+// Goes from the tenth below the smallest share drawn to 1.
 class CaptureAxis {
  public:
   explicit CaptureAxis(double least)
@@ -36,14 +36,14 @@ class CaptureAxis {
   double start_;
 };
 
-// Buckets that one sentence names.
+// Buckets named in one sentence.
 constexpr size_t kMostNamed = 6;
 
 std::string CellText(double share) { return Fixed(100 * share, 0) + " %"; }
 
 // ---- By bucket, from statistics
 
-// The share of a session's score on what each node may pick from: the mean over layers.
+// The share of a session's score on what each node may pick from, averaged over layers.
 std::vector<double> CapturesOf(const PageInputs& inputs, const std::vector<double>& sums) {
   std::vector<double> captures;
   for (size_t g = 0; g < inputs.plan->groups.size(); ++g) {
@@ -204,7 +204,7 @@ std::string BySession(const PageEvaluation& evaluation, size_t number,
       cells.push_back(Percent(session.captures[g]));
       if (g >= drawn) continue;
       const bool best = g == session.by_capture;
-      // Sessions of one row lie on three lines, so that dots cover each other less.
+      // The sessions of a row are drawn on three lines, so that dots cover each other less.
       const double y = kCaptureTop + kCaptureRow * (static_cast<double>(g) + 0.5) +
                        6 * (static_cast<double>(s % 3) - 1);
       svg.Circle(

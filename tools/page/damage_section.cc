@@ -1,4 +1,4 @@
-// What the split costs, in KL divergence, beside quantization.
+// The cost of the split, in KL divergence, compared to quantization.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ using manifest::QualityRow;
 
 constexpr double kDamageWidth = 760, kDamageLeft = 190, kDamageRight = 70, kDamageTop = 34,
                  kDamageRow = 26, kDamageBar = 12, kDamageAxis = 24;
-// Of the axis, which is logarithmic.
+// Start of the axis, which is logarithmic.
 constexpr double kLeastKld = 0.0005;
 
 // One bar, with a dot for each bucket.
@@ -68,7 +68,7 @@ class Axis {
   double decades_;
 };
 
-// The marks are drawn in two rows, since some lie close together.
+// The marks are drawn in two rows, because some are close together.
 void DrawMarks(const Axis& axis, double height, Svg& svg) {
   bool low = false;
   for (const runtime::YardstickMark& mark : runtime::YardstickMarks()) {
@@ -99,7 +99,7 @@ void DrawLine(const DamageLine& line, double y, const Axis& axis,
   for (const auto& [bucket, mean] : line.buckets) {
     const auto place =
         static_cast<size_t>(std::find(buckets.begin(), buckets.end(), bucket) - buckets.begin());
-    // Each bucket at its own height, so that dots of one value do not cover each other.
+    // Each bucket has its own height, so that dots with equal values do not cover each other.
     const double share = (static_cast<double>(place) + 0.5) / static_cast<double>(buckets.size());
     svg.Circle(axis.At(mean), middle + (share - 0.5) * kDamageBar, 4,
                KindClass(place + 3) + " ring", Cat(line.name, ", ", bucket, ": ", Fixed(mean, 4)));

@@ -1,4 +1,4 @@
-// What an experiment found: rows of the same held-out tokens beside each other.
+// What an experiment found: rows measured on the same held-out tokens, side by side.
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
@@ -62,7 +62,7 @@ HtmlTable TrialTable(size_t number, const std::vector<ExperimentFigures>& rows) 
   return table;
 }
 
-// The best refit, beside the same split as it was.
+// The best refit, compared to the same split without it.
 std::string RefitFinding(const PageExperiment& experiment) {
   const ExperimentFigures* best = nullptr;
   for (const ExperimentFigures& row : experiment.results.rows) {

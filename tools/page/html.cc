@@ -45,7 +45,7 @@ std::string Fixed(double value, int digits) {
   char text[400];  // the largest double has 309 digits
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   const std::string out = text;
-  // What rounds to nothing has no sign.
+  // A number that rounds to zero has no sign.
   const bool zero = out.find_first_not_of("-0.") == std::string::npos;
   return zero && out.starts_with('-') ? out.substr(1) : out;
 }

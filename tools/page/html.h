@@ -1,4 +1,4 @@
-// Pieces of an HTML page. Text that is not ours goes into a page through Escaped and nowhere else.
+// Pieces of an HTML page. Text that is not ours must go through Escaped.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace moepack::cli {
 
-// `text` as content of an element or of an attribute in double quotes: no character of it is
+// `text` as content of an element or of an attribute in double quotes: none of its characters is
 // markup, and control characters are shown as in \x1b.
 std::string Escaped(std::string_view text);
 
@@ -26,7 +26,7 @@ class HtmlTable {
  public:
   // `id` names the table in the page; `caption` says what is in it. Both are ours.
   HtmlTable(std::string id, std::string caption, std::vector<std::string> headings);
-  // One cell per heading, in order; the text need not be ours. The first cell heads the row.
+  // One cell per heading, in order; the text may come from anywhere. The first cell heads the row.
   void Row(const std::vector<std::string>& cells);
   size_t rows() const { return rows_; }
   std::string Render() const;
@@ -40,13 +40,13 @@ class HtmlTable {
 
 // A picture, what it shows, and the table behind it, which opens on request.
 std::string Figure(std::string_view picture, std::string_view caption, const HtmlTable& table);
-// Several pictures beside each other, as far as there is room.
+// Several pictures side by side, as far as there is room.
 std::string SideBySide(const std::vector<std::string>& pictures);
-// A paragraph of our words; what is in them must be escaped already.
+// A paragraph of our own words; what is inserted into them must already be escaped.
 std::string Paragraph(std::string_view html);
 // A line for a shell, to be copied.
 std::string CommandBlock(std::string_view line);
-// Coloured squares with what they stand for; classes are those of the pictures.
+// Coloured squares and what they stand for; classes are those of the pictures.
 struct LegendEntry {
   std::string css_class, text;
 };

@@ -66,7 +66,7 @@ Status ReadExperimentResults(const Document& document, PageInputs& inputs) {
   return Ok();
 }
 
-// The plan's layers are those of other inputs, which may follow it.
+// The plan's layers are those of other inputs, which may come after it.
 Status NotePlan(const Document& document, PageInputs& inputs) {
   if (!inputs.plan_path.empty()) return Twice("plan", inputs.plan_path, document.path);
   inputs.plan_path = document.path;
@@ -99,7 +99,7 @@ Error NotOurs(const std::string& path, const std::string& found) {
           kUnderstood};
 }
 
-// Whether a text may be a JSON object; others are statistics or nothing that is understood.
+// Whether a text may be a JSON object; others are statistics or something that is not understood.
 bool MayBeObject(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
@@ -140,7 +140,7 @@ Status ReadOne(const std::string& path, PageInputs& inputs) {
   return Ok();
 }
 
-// The layers of multi-token prediction are in distributions, and in no statistics.
+// Distributions have the layers for multi-token prediction, statistics do not.
 Status CheckStatisticsFit(PageInputs& inputs) {
   LayerCounts layers;
   for (const MoeLayerShape& shape : inputs.scores->layers) {
@@ -157,7 +157,7 @@ Status ReadAllScores(PageInputs& inputs) {
   options.basis = ScoreBasis::kGateMass;
   Result<ExpertScores> scores = ReadExpertScores(inputs.score_paths, options);
   if (!scores && scores.error().code == Code::kInvalidArgument) {
-    options.basis.reset();  // a format that has no gates
+    options.basis.reset();  // a format without gates
     scores = ReadExpertScores(inputs.score_paths, options);
   }
   if (!scores) return std::move(scores).error();
@@ -203,7 +203,7 @@ Status ReadPlan(PageInputs& inputs) {
   return Ok();
 }
 
-// What a distribution carries of its plan's expectation.
+// Reads the plan's expectation from a distribution.
 Status ReadExpectation(PageInputs& inputs) {
   if (!inputs.distribution || inputs.plan->expectation || !inputs.distribution->original)
     return Ok();
@@ -221,8 +221,8 @@ Status ReadExpectation(PageInputs& inputs) {
   return Ok();
 }
 
-// Evaluations of another split are shown, because comparing is what they are for, but not as if
-// they were of this one.
+// Evaluations of another split are shown, because they are meant for comparison, but not as if they
+// were for this one.
 void CheckVersions(PageInputs& inputs) {
   if (!inputs.distribution) return;
   const manifest::Versions& expected = inputs.distribution->versions;

@@ -1,4 +1,4 @@
-// What a report is made from: documents of moepack, known by what they say of themselves.
+// What a report is made from: documents of moepack, recognised by what they say about themselves.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace moepack::cli {
 
-// One that was read, in the order in which they were named.
+// One document, in the order in which they were named.
 struct PageInput {
   std::string path, kind;  // kind: "distribution", "evaluation", ...
-  std::string sha256;      // of the bytes of the document; of a distribution, distribution.json
+  std::string sha256;      // of the bytes of the document; for a distribution, distribution.json
 };
 
 struct PageEvaluation {
@@ -33,10 +33,10 @@ struct PageExperiment {
 struct PageInputs {
   std::vector<PageInput> files;
 
-  std::string distribution_path;  // "" without one
+  std::string distribution_path;  // "" if there is none
   std::optional<manifest::Manifest> distribution;
-  // The groups: those of the distribution, else of a plan file.
-  std::string plan_path;  // "" without one
+  // The groups: those of the distribution, otherwise of a plan file.
+  std::string plan_path;  // "" if there is none
   std::optional<Plan> plan;
   std::optional<ExpertScores> scores;  // of all files together
   std::vector<std::string> score_paths;
@@ -44,13 +44,13 @@ struct PageInputs {
   std::vector<RefitRecord> refits;
   std::vector<PageExperiment> experiments;
 
-  // What a reader should know of inputs that do not belong together.
+  // What a reader should know about inputs that do not belong together.
   std::vector<std::string> warnings;
 };
 
 // Reads directories of distributions, their distribution.json, plans, statistics and scores,
 // evaluations, experiments and records of refits, all of them hostile. Anything else is
-// kUnsupported and named, with the list of what is understood. kInvalidArgument for two
+// kUnsupported, with its name and the list of what is supported. kInvalidArgument for two
 // distributions or two plans, and for a plan alone, which does not say how many experts the model
 // has; kMismatch for documents of another model.
 Result<PageInputs> ReadPageInputs(const std::vector<std::string>& paths);

@@ -1,4 +1,4 @@
-// What to run next: what the report lacks, and what its figures ask for.
+// What to run next: what the report lacks, and what its figures call for.
 #include "libshard/base/text/text.h"
 #include "tools/base/command_text.h"
 #include "tools/page/html.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr double kGoodKld = 0.05;
 
 struct Step {
-  std::string why;  // ours
+  std::string why;  // our own text
   const char* verb;
   std::string path;                                          // may begin with '-'
   std::vector<std::pair<std::string, std::string>> options;  // with a value, or "" for a flag

@@ -1,4 +1,4 @@
-// How much of one node's experts another node has too.
+// How many of one node's experts another node also has.
 #include "libshard/base/text/text.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
@@ -8,7 +8,7 @@ namespace {
 
 std::string OverlapText(double share) { return Fixed(100 * share, 0) + " %"; }
 
-// The experts that both may pick from, beside those of `a`; the mean over layers.
+// The share of the experts of `a` that both may pick from, averaged over layers.
 double OverlapOf(const Plan& plan, size_t a, size_t b) {
   double sum = 0;
   for (const auto& [layer, experts] : plan.layers) {

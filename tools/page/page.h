@@ -1,4 +1,4 @@
-// A report as one page of HTML that needs nothing beside it: no script, no network, no font.
+// A report as one self-contained page of HTML: no script, no network, no font.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace moepack::cli {
 // Equal inputs give equal bytes.
 std::string ReportPage(const PageInputs& inputs);
 
-// What the page begins with: the inputs in one line, as text.
+// The beginning of the page: the inputs in one line, as text.
 std::string PageTitle(const PageInputs& inputs);
 
 }  // namespace moepack::cli

@@ -1,4 +1,4 @@
-// Which node sessions are sent to, beside the one that suits them best.
+// Which node sessions are sent to, compared to the one that suits them best.
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
@@ -11,7 +11,7 @@ namespace {
 using runtime::EvalSummary;
 using runtime::SessionChoice;
 
-// A way to choose a group; no value for a session where it names none that was run.
+// A way to choose a group; no value for a session for which it names none that was run.
 struct Rule {
   const char *id, *name;
   std::optional<uint32_t> (*choose)(const SessionChoice& session);

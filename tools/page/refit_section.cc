@@ -40,7 +40,7 @@ void DrawAxes(const Scale& scale, const std::vector<double>& ticks,
   svg.Text(kRefitWidth - kRefitRight, kRefitHeight - 4, "layer", "e quiet");
 }
 
-// Of one group: before dashed, after solid; a cross where nothing was accepted.
+// One group: before is dashed, after is solid; a cross where nothing was accepted.
 std::string RefitPicture(const RefitRecord& record, uint32_t group,
                          const std::vector<uint32_t>& layers, const Scale& scale,
                          const std::vector<double>& ticks) {

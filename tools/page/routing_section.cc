@@ -1,4 +1,4 @@
-// Heat maps: which experts the routers use, layer by layer, and whose they are.
+// Heat maps: which experts the routers use, layer by layer, and which group owns them.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,11 +14,11 @@ namespace moepack::cli {
 namespace {
 
 constexpr size_t kMostBuckets = 8;
-constexpr size_t kMostTips = 2048;  // cells of a picture that name themselves under the pointer
+constexpr size_t kMostTips = 2048;  // cells of a picture with a tooltip
 constexpr double kMapRoom = 700, kLabelRoom = 34, kHeadRoom = 44;
 constexpr size_t kNobody = SIZE_MAX;
 
-// Where an expert stands in its row, and whose it is.
+// Which expert is in a cell, and who owns it.
 struct Cell {
   uint32_t expert = 0;
   size_t owner = kNobody;  // the group
@@ -26,7 +26,7 @@ struct Cell {
 };
 using CellRow = std::vector<Cell>;
 
-// The share of its layer's score of each expert, concatenated as SessionScores::scores.
+// The share of its layer's score for each expert, concatenated as in SessionScores::scores.
 using Shares = std::vector<double>;
 
 struct Map {
@@ -64,7 +64,7 @@ std::vector<Map> MapsOf(const ExpertScores& scores) {
   return maps;
 }
 
-// By owner, then by share of all sessions, so that every group is one block.
+// By owner, then by share over all sessions, so that every group is one block.
 CellRow OrderedRow(const PageInputs& inputs, size_t index, const Shares& shares) {
   const MoeLayerShape& shape = inputs.scores->layers[index];
   const size_t offset = inputs.scores->Offset(index);
@@ -99,14 +99,14 @@ Grid GridFor(size_t layers, size_t experts) {
   return grid;
 }
 
-// The value of a cell is its share times the number of experts: 1 where all are used alike. A
-// square root gives the small ones more of the scale.
+// The value of a cell is its share times the number of experts: 1 if all are used equally. A square
+// root gives small values more of the scale.
 double TimesEven(const Shares& shares, size_t place, size_t experts) {
   return shares[place] * static_cast<double>(experts);
 }
 int HeatStep(double times, double most) { return StepOf(std::sqrt(most > 0 ? times / most : 0)); }
 
-// The end of each group's block of a row, at [group].
+// The end of each group's block in a row, at [group].
 using BlockEnds = std::vector<size_t>;
 
 BlockEnds EndsOf(const CellRow& row, size_t groups) {
@@ -118,7 +118,7 @@ BlockEnds EndsOf(const CellRow& row, size_t groups) {
   return ends;
 }
 
-// Around the cells of one group: down its right side, up its left side.
+// The outline of one group's cells: down its right side, up its left side.
 std::string Outline(const std::vector<BlockEnds>& ends, size_t group, const Grid& grid) {
   std::string right, left;
   for (size_t r = 0; r < ends.size(); ++r) {

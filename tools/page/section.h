@@ -1,4 +1,4 @@
-// The sections of a report. Each is a file of its own; page.cc lists them.
+// The sections of a report. Each is in its own file; page.cc lists them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PageSection {
   std::vector<std::string> findings = {};
 };
 
-// Every one gives nothing when the inputs have nothing to show in it.
+// Each returns no value if the inputs have nothing to show in it.
 std::optional<PageSection> BytesSection(const PageInputs& inputs);
 std::optional<PageSection> RoutingSection(const PageInputs& inputs);
 std::optional<PageSection> CaptureSection(const PageInputs& inputs);
@@ -28,20 +28,20 @@ std::optional<PageSection> OverlapSection(const PageInputs& inputs);
 std::optional<PageSection> NextSection(const PageInputs& inputs);
 std::optional<PageSection> InputsSection(const PageInputs& inputs);
 
-// The classes of colours: eight kinds, which repeat ("k0" to "k7"), and sixteen steps of a scale
-// for values from 0 to 1 ("c0" to "c15").
+// The colour classes: eight kinds, which repeat ("k0" to "k7"), and sixteen steps of a scale for
+// values from 0 to 1 ("c0" to "c15").
 inline constexpr int kColourSteps = 16;
 std::string KindClass(size_t index);
 int StepOf(double share);
 std::string StepClass(int step);
-// The class of text that can be read on a step, in either mode.
+// The class of text that is readable on a step, in either mode.
 std::string OnStepClass(int step);
 
 // A matrix of values with their text in the cells.
 struct PageMatrix {
-  std::string label;                       // for those who do not see it
+  std::string label;                       // for readers who cannot see it
   std::string across, down;                // what columns and rows are
-  std::vector<std::string> columns, rows;  // names; need not be ours
+  std::vector<std::string> columns, rows;  // names; may come from anywhere
   std::vector<double> values;              // [row][column]
   double most = 1;                         // the value of the last colour
   std::string (*text)(double value);

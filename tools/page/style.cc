@@ -11,7 +11,7 @@ namespace {
 using Ramp = std::array<const char*, kColourSteps>;
 
 // Sixteen steps of OKLCH (Ottosson, "A perceptual color space for image processing", 2020) with
-// even steps of lightness, so that equal steps look equal, in grey too. Light: lightness 0.965 to
+// even steps of lightness, so that equal steps look equal, even in grey. Light: lightness 0.965 to
 // 0.30, hue 110 to 285 degrees. Dark: lightness 0.27 to 0.93, hue 285 to 105.
 constexpr Ramp kLight = {"#f5f7cf", "#ddedbb", "#c1e3ac", "#a2d9a3", "#7fce9f", "#59c39f",
                          "#2bb6a1", "#00a7a3", "#0097a3", "#0086a1", "#00759a", "#0c648f",
@@ -20,7 +20,7 @@ constexpr Ramp kDark = {"#24233e", "#272e52", "#243c66", "#194b77", "#005b85", "
                         "#007d95", "#008e97", "#009d95", "#20ab93", "#53b890", "#7ac390",
                         "#9ccd94", "#bbd69e", "#d6e0ad", "#edebc2"};
 // Eight hues of the same lightness (0.545; dark 0.76). Neighbours differ for every common kind of
-// colour blindness, and nothing is told by colour alone.
+// colour blindness, and nothing depends on colour alone.
 constexpr std::array kKindsLight = {"#3871b7", "#a65917", "#1b854f", "#a24f81",
                                     "#876e00", "#00848d", "#7c5dad", "#ad4e51"};
 constexpr std::array kKindsDark = {"#7cb4fc", "#ec9c63", "#6dc88f", "#e791c2",
@@ -110,7 +110,7 @@ std::string Variables(char letter, const Colours& colours) {
   return out;
 }
 
-// Of shapes in pictures, and of the squares of legends.
+// For shapes in pictures, and for the squares of legends.
 std::string Classes(char letter, size_t count) {
   std::string out;
   for (size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// The style of a report: light and dark by the reader's setting, and for print.
+// The style of a report: light or dark by the reader's setting, and for print.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 namespace moepack::cli {
 namespace {
 
-// From here on a picture scrolls on a narrow page, and shrinks no more.
+// From this width on a picture scrolls on a narrow page and does not shrink further.
 constexpr double kWide = 600;
 
 std::string ClassAttribute(std::string_view css_class) {

@@ -11,11 +11,11 @@ namespace moepack::cli {
 // Lengths are pixels from the upper left corner, written with one digit after the point.
 class Svg {
  public:
-  // `label` tells what the picture shows to those who do not see it; it is escaped here, and so are
-  // all texts below.
+  // `label` describes the picture for readers who cannot see it; it is escaped here, and so are all
+  // texts below.
   Svg(double width, double height, std::string_view label);
 
-  // `tip` is shown under the pointer; "" for none.
+  // `tip` is the tooltip; "" for none.
   void Rect(double x, double y, double width, double height, std::string_view css_class,
             std::string_view tip = "");
   void Circle(double x, double y, double radius, std::string_view css_class,
@@ -28,7 +28,7 @@ class Svg {
   void Polyline(const std::vector<Point>& points, std::string_view css_class);
   // `commands` is what a `d` attribute holds; see PathText.
   void Path(std::string_view commands, std::string_view css_class);
-  // At the baseline; the classes "e" and "m" end or centre it there.
+  // At the baseline; with the classes "e" and "m" the text ends or is centred there.
   void Text(double x, double y, std::string_view text, std::string_view css_class = "");
 
   std::string Render() const;
@@ -38,10 +38,10 @@ class Svg {
   std::string label_, body_;
 };
 
-// A coordinate as SVG has it: "12", "12.5".
+// A coordinate in SVG's form: "12", "12.5".
 std::string Coordinate(double value);
 
-// Round numbers from 0 that divide an axis up to `most` in about `count` parts; the last is at
+// Round numbers from 0 that divide an axis up to `most` into about `count` parts; the last is at
 // least `most`. REQUIRES: most > 0.
 std::vector<double> RoundTicks(double most, int count);
 

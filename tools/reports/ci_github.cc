@@ -15,8 +15,7 @@ std::string Escape(std::string_view text, bool property) {
   for (const char c : text) {
     const bool special = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
     if (!special) {
-      // What the runner took for a command before it knew ::, anywhere in a line; see
-      // Shown.
+      // The form of commands, anywhere in a line, from before the runner knew ::; see Shown.
       out += c == '[' && out.ends_with("##") ? "\\x5b" : std::string(1, c);
       continue;
     }

@@ -1,4 +1,4 @@
-// JUnit XML as GitLab, Jenkins and GitHub reporters read it.
+// JUnit XML as the reporters of GitLab, Jenkins and GitHub read it.
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
@@ -12,7 +12,7 @@ using manifest::Severity;
 
 constexpr const char* kReplacementText = "\xEF\xBF\xBD";  // U+FFFD in UTF-8
 
-// Length of the character at the start of `text`, 0 if XML 1.0 does not allow it.
+// The length of the character at the start of `text`; 0 if XML 1.0 does not allow it.
 size_t CharacterLength(std::string_view text) {
   const Character character = FirstCharacter(text);
   const char32_t code = character.code;

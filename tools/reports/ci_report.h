@@ -1,4 +1,4 @@
-// What continuous integration reads: a report as GitHub's annotations or as JUnit's test cases.
+// Reports for continuous integration, as GitHub's annotations or JUnit's test cases.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -11,7 +11,7 @@ namespace moepack::cli {
 struct CiReport {
   std::string command;  // "verify"
   std::string path;     // of the distribution or model
-  std::string file;     // what findings are about that name no file
+  std::string file;     // what findings that name no file are about
   // Its rules are the test cases, even for commands whose cases are nodes or gates.
   manifest::VerifyReport cases;
   std::string totals;  // "passed: 14 rules; ..."

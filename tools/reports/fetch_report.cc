@@ -30,7 +30,7 @@ Result<FetchReport> MeasureFetch(const std::vector<SourceFile>& sources,
   const auto start = std::chrono::steady_clock::now();
   SHARD_CHECK(source->ReadAt(estimate.sample.offset, sample));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  // Less than was asked for when the header had brought some of it.
+  // Less than was requested if the header had already fetched some of it.
   report.sample_bytes = file.tree->traffic().value_or(Traffic()).bytes - before;
   if (report.sample_bytes > 0 && seconds.count() > 0)
     report.rate = static_cast<double>(report.sample_bytes) / seconds.count();

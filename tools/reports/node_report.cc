@@ -21,7 +21,7 @@ std::string RangeText(const CountRange& range) {
 
 Json RangeJson(const CountRange& range) { return {{"least", range.least}, {"most", range.most}}; }
 
-// The node's fill, most of which its group has, and some of which the current overlay.
+// The node's fill, most of which is in its group, and some in the current overlay.
 ExpertIds NodeFill(const Plan& plan, size_t group, uint32_t layer) {
   const ExpertIds& own = moepack::IdsOf(plan.groups[group].fill, layer);
   const OverlayPlan* overlay = plan.current_overlay();

@@ -12,7 +12,7 @@
 
 namespace moepack::cli {
 
-// Layers may differ; the ends are equal when they do not.
+// Layers may differ; both ends are equal if they do not.
 struct CountRange {
   uint64_t least = 0, most = 0;
 };
@@ -22,8 +22,8 @@ struct NodeExperts {
 };
 NodeExperts CountNodeExperts(const Plan& plan, size_t group);
 
-// Bytes of the files of every part, of overlays the current one; groups that were not written are
-// 0.
+// The sizes of the files of every part, for overlays the current one; groups that were not written
+// are 0.
 struct PartBytes {
   uint64_t trunk = 0, overlay = 0, remainder = 0;
   std::vector<uint64_t> groups;

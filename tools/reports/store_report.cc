@@ -11,7 +11,7 @@ namespace {
 
 using registry::StoreReport;
 
-// What of the new bytes took space or time: ", 1.2 GB (...) of them sent".
+// Which of the new bytes took space or time: ", 1.2 GB (...) of them sent".
 std::string HowText(const StoreReport& report) {
   std::string text;
   for (const char* how : {"copy", "fetched", "sent", "mounted"}) {

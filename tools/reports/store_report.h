@@ -1,4 +1,4 @@
-// What `publish`, `copy` and `tag` print of blobs and tags.
+// What `publish`, `copy` and `tag` print about blobs and tags.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moepack::cli {
 
-// What became of a tag: "new", "as it was", "moved".
+// What happened to a tag: "new", "as it was", "moved".
 std::string TagState(const registry::StoreReport::Tag& tag);
 
 std::string BlobTable(const registry::StoreReport& report);

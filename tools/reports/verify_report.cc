@@ -84,7 +84,7 @@ std::string VerifyText(const std::string& directory, const VerifyReport& report)
     rules.Row({outcome.failed() ? "FAIL" : "ok", outcome.rule,
                count == 0 ? "" : Plural(count, "finding")});
   }
-  // The headings are empty: drop their line.
+  // The headings are empty, so their line is dropped.
   std::string text = rules.Render().substr(1);
   if (!report.findings.empty()) text += "\n";
   for (const Finding& finding : report.findings) {

@@ -1,4 +1,4 @@
-// The report of a verification, in the formats that people and CI systems read.
+// The report of a verification, in formats for people and CI systems.
 #pragma once
 
 #include <string>

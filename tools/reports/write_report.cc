@@ -38,7 +38,7 @@ std::string WrittenFiles(const manifest::Manifest& manifest) {
   return table.Render();
 }
 
-// What a weight costs in each part of GGUF bundles; "" for bundles whose bytes are the source's.
+// The bits per weight in each part of GGUF bundles; "" for bundles whose bytes are the source's.
 std::string BitsByPart(const std::vector<OutputFile>& files) {
   std::map<Role, std::pair<uint64_t, uint64_t>> parts;  // weights and bytes
   for (const OutputFile& file : files) {

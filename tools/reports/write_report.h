@@ -1,4 +1,4 @@
-// The report of a written (or, with --dry-run, merely planned) distribution.
+// The report of a written distribution or, with --dry-run, a planned one.
 #pragma once
 
 #include <string>

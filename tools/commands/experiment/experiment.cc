@@ -79,7 +79,7 @@ Result<std::string> FileDigest(const std::string& path) {
   return Sha256Hex(mapped.bytes());
 }
 
-// Everything that decides the figures, and the rule that may stop them.
+// Everything that determines the figures, and the rule that may stop the experiment.
 Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalTokens>& sessions) {
   const ExperimentArguments& arguments = models.arguments;
   Json splits = Json::array();
@@ -109,8 +109,8 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalToken
   return setup;
 }
 
-// An experiment goes on only as it was begun: other texts, or another rule once figures are known,
-// would make its errors mean nothing.
+// An experiment can only be resumed with its original setup: other texts, or another rule once
+// figures are known, would make its errors meaningless.
 Status GoOn(const ExperimentArguments& arguments, const Json& setup,
             const std::vector<EvalTokens>& sessions, const std::vector<size_t>& nodes,
             ExperimentState& state) {
@@ -140,7 +140,7 @@ Status CheckOutput(const ExperimentArguments& arguments) {
   return CheckOutputFile(arguments.out, inputs, true);
 }
 
-// Counts the tokens of all passes that are left.
+// Counts the remaining tokens of all passes.
 class RunProgress {
  public:
   explicit RunProgress(uint64_t total) : progress_("experimenting", ProgressUnit::kTokens) {

@@ -36,13 +36,13 @@ CLI::Validator AsPositive() {
   return CLI::Validator(check, "");
 }
 
-// The file of an experiment, whose values stand for options that were not given.
+// The file of an experiment, whose values are used for options that were not given.
 class PlanReader {
  public:
   PlanReader(const CLI::App& app, const Json& document, const std::string& where)
       : app_(app), document_(document), fields_(document, where) {}
 
-  // Every key that a plan may have is asked for; the rest is refused.
+  // All keys that a plan may have are known; the rest is refused.
   Status CheckKeys() const {
     for (const auto& [key, value] : document_.items()) {
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;

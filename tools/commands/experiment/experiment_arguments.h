@@ -14,17 +14,17 @@
 namespace moepack::cli {
 
 struct ExperimentArguments {
-  std::string experiment;    // the file, "" for none
+  std::string experiment;    // the file; "" for none
   RuntimeArguments runtime;  // of the model
   TextArguments texts;       // held out
   PlanOptions plan;          // groups, eligible, statistics; each strategy sets the partition
   std::vector<std::string> strategies;
-  std::vector<std::string> recipes;      // none: nothing is quantized
+  std::vector<std::string> recipes;      // empty: nothing is quantized
   std::string imatrix;                   // for the recipes; "" for none
-  std::vector<std::string> refit_texts;  // that splits are refitted on; none: no refit
+  std::vector<std::string> refit_texts;  // on which splits are refitted; empty: no refit
   uint32_t race_tokens = 32;
   double until_error = 0;  // 0: all sessions run
-  uint32_t looks = 0;      // 0: kUsualLooks with until_error, else 1
+  uint32_t looks = 0;      // 0: kUsualLooks with until_error, otherwise 1
   uint64_t memory = runtime::kRunMemory;
   std::string out;
   bool force = false, dry_run = false, json = false;
@@ -34,8 +34,8 @@ inline constexpr uint32_t kUsualLooks = 4;
 
 // Adds the argument SRC, which is a model or the file of an experiment, and the options.
 void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments);
-// Reads the file, if SRC is one; options that were given win. Then sets what is not said, and
-// refuses what makes no sense: kInvalidArgument, kCorrupt for the file.
+// Reads the file, if SRC is one; given options take precedence. Then sets what is not given, and
+// refuses what makes no sense: kInvalidArgument, or kCorrupt for the file.
 Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments);
 
 }  // namespace moepack::cli

@@ -36,7 +36,7 @@ fs::path QuantizedFile(const ExperimentModels& models, const std::string& recipe
   return models.work / (recipe + ".gguf");
 }
 
-// The whole model in the types of the recipe; one that an earlier run wrote is taken.
+// The whole model in the types of the recipe; one written by an earlier run is reused.
 Status Quantize(const ExperimentModels& models, const std::string& recipe) {
   const fs::path out = QuantizedFile(models, recipe);
   SHARD_TRY(const bool there, IsThere(out));
@@ -54,14 +54,14 @@ Status Quantize(const ExperimentModels& models, const std::string& recipe) {
   return Ok();
 }
 
-// Groups of all splits after each other.
+// Counts the groups of all splits.
 uint32_t CountGroups(const ExperimentModels& models) {
   size_t groups = 0;
   for (const ExperimentSplit& split : models.splits) groups += split.plan.groups.size();
   return static_cast<uint32_t>(groups);
 }
 
-// What every pass evaluates alike. `runs` of the pass's own weights run side by side.
+// What all passes evaluate in the same way. `runs` of the pass's own weights run side by side.
 std::unique_ptr<OpenedPass> BeginPass(const ExperimentModels& models,
                                       std::shared_ptr<LoadedModel> own,
                                       std::shared_ptr<LoadedModel> against, uint32_t runs) {
@@ -87,7 +87,7 @@ std::unique_ptr<OpenedPass> BeginPass(const ExperimentModels& models,
   return pass;
 }
 
-// Loads the model, of which `reference` is the one before quantization, or null.
+// Loads the model; `reference` is the one before quantization, or null.
 Result<std::unique_ptr<OpenedPass>> OpenModels(const ExperimentModels& models,
                                                const std::string& source,
                                                const std::string* reference) {
@@ -118,8 +118,8 @@ Result<std::unique_ptr<OpenedPass>> OpenModels(const ExperimentModels& models,
   return pass;
 }
 
-// Loads the refitted split and the model that it is compared with. Its groups have experts of their
-// own, so there is no unmasked run of its weights.
+// Loads the refitted split and the model that it is compared with. Its groups have their own
+// experts, so there is no unmasked run of its weights.
 Result<std::unique_ptr<OpenedPass>> OpenRefitted(const ExperimentModels& models,
                                                  const ExperimentSplit& split,
                                                  const std::string& recipe) {
@@ -140,7 +140,7 @@ Result<std::unique_ptr<OpenedPass>> OpenRefitted(const ExperimentModels& models,
   return pass;
 }
 
-// The rows of all splits, which begin at `row`.
+// The rows of all splits, starting at `row`.
 void AddSplitParts(const ExperimentModels& models, size_t row, ExperimentPass& pass) {
   size_t first = 0;
   for (const ExperimentSplit& split : models.splits) {
@@ -155,7 +155,7 @@ void AddSplitRows(const ExperimentModels& models, const std::string& recipe, siz
     rows.push_back({split.strategy, recipe, split.eligible, split.node_bytes[size], {}, refitted});
 }
 
-// One pass for each refitted row, as each has weights of its own.
+// One pass for each refitted row, because each has its own weights.
 void AddRefitPasses(const ExperimentModels& models, const std::string& recipe, size_t row,
                     std::vector<ExperimentPass>& passes) {
   for (const ExperimentSplit& split : models.splits) {

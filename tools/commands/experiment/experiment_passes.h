@@ -1,4 +1,4 @@
-// The passes of an experiment: whose weights run, and which rows that measures.
+// The passes of an experiment: whose weights run, and which rows are measured with them.
 #pragma once
 
 #include <filesystem>
@@ -17,27 +17,27 @@ struct ExperimentModels {
   const ExperimentArguments& arguments;
   const MoeModel& model;
   std::vector<ExperimentSplit> splits;
-  std::filesystem::path work;  // where quantized and refitted ones lie until it is complete
-  // What a session of a pass tells while it runs: tokens of all its runs; may be empty.
+  std::filesystem::path work;  // where quantized and refitted ones are until it is complete
+  // Progress within a session of a pass: tokens of all its runs; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 // Rows in the order of the report: the splits of the model as it is stored; then for each recipe
-// quantization alone, and the splits of the quantized model; then, with texts for it, the refitted
-// splits as they are stored, and for each recipe.
+// quantization alone, and the splits of the quantized model; then, if there are texts for it, the
+// refitted splits as stored and for each recipe.
 std::vector<runtime::ExperimentRow> ExperimentRows(const ExperimentModels& models);
 // The passes that measure them: one for the model, one per recipe, and one for each refitted row.
 // Borrows `models`.
 std::vector<runtime::ExperimentPass> ExperimentPasses(const ExperimentModels& models);
-// Of each row: how many nodes a session of it has.
+// For each row: how many nodes a session of it has.
 std::vector<size_t> NodesOfRows(const ExperimentModels& models);
 // How many times a token of a session runs in a pass.
 uint64_t RunsOfPass(const ExperimentModels& models, size_t pass);
 
 // Whether anything is written besides the results.
 bool NeedsWork(const ExperimentModels& models);
-// Makes the directory of quantized and refitted models. Those that an experiment of another setup
-// left are removed.
+// Creates the directory of quantized and refitted models. Those left by an experiment with another
+// setup are removed.
 Status MakeWork(const ExperimentModels& models, const Json& setup);
 // Removes the directory.
 void RemoveWork(const ExperimentModels& models);

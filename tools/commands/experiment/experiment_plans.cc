@@ -28,7 +28,7 @@ Result<uint64_t> LargestNodeOf(const NodeSizer& sizer, const Plan& plan) {
   return largest;
 }
 
-// The comparison is fair where nodes are equally large.
+// The comparison is fair if nodes are equally large.
 void WarnOfSizes(const std::vector<ExperimentSplit>& splits) {
   std::vector<std::string> warnings;
   for (const ExperimentSplit& split : splits) {

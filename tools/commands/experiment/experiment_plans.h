@@ -1,4 +1,4 @@
-// The plans of an experiment: one per strategy, all with as many experts on a node.
+// The plans of an experiment: one per strategy, all with equally many experts on a node.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct ExperimentSplit {
   std::string strategy;
   Plan plan;
   std::string digest;                // of its plan.json
-  uint64_t eligible = 0;             // experts of a layer on the node that may pick from most
-  std::vector<uint64_t> node_bytes;  // of the largest node: as it is stored, then per recipe
+  uint64_t eligible = 0;             // experts of a layer on the node that may pick from the most
+  std::vector<uint64_t> node_bytes;  // of the largest node: as stored, then per recipe
 };
 
 // Makes the plan of every strategy and measures its nodes. Warnings are printed.

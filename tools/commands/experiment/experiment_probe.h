@@ -11,7 +11,7 @@ namespace moepack::cli {
 struct ProbedSpeed {
   uint64_t tokens = 0;  // that were run to find out
   double seconds_per_token = 0;
-  uint64_t weight_bytes = 0;  // of the model as it is stored
+  uint64_t weight_bytes = 0;  // of the model as stored
 };
 
 // Runs the beginning of a session through the whole model.

@@ -20,7 +20,7 @@ fs::path RefittedPath(const ExperimentModels& models, const ExperimentSplit& spl
   return models.work / (recipe.empty() ? split.strategy : Cat(split.strategy, "-", recipe));
 }
 
-// Layers that the store has already are not refitted again.
+// Layers that the store already has are not refitted again.
 Status RefitSplit(const ExperimentModels& models, const ExperimentSplit& split,
                   const LoadedModel& whole) {
   RefitArguments refit;

@@ -11,12 +11,12 @@
 
 namespace moepack::cli {
 
-// Where what belongs to the refit of a split lies until the experiment is complete.
+// Where the files for the refit of a split are until the experiment is complete.
 std::vector<std::filesystem::path> RefitPaths(const ExperimentModels& models,
                                               const ExperimentSplit& split);
 
 // Refits the split on the experiment's calibration texts and writes its distribution in the types
-// of the recipe, "" for the source's. What an earlier run finished is taken. Returns the
+// of the recipe; "" for the source's. What an earlier run finished is reused. Returns the
 // distribution's directory. `whole` is the model. Errors are those of RunRefit and
 // WriteDistribution.
 Result<std::string> MakeRefitted(const ExperimentModels& models, const ExperimentSplit& split,

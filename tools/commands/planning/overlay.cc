@@ -61,7 +61,7 @@ Result<std::vector<manifest::NamedScores>> ReadScores(const std::vector<std::str
   return scores;
 }
 
-// "overlay v1 -> v2: layer 3: +5 -7" in a line each.
+// One line like "overlay v1 -> v2: layer 3: +5 -7" for each change.
 std::string ChangesText(const manifest::OverlayReport& report) {
   const OverlayPlan& overlay = *report.manifest.plan.current_overlay();
   std::string text = Cat("overlay ", overlay.parent.empty() ? "" : Cat(overlay.parent, " -> "),

@@ -32,13 +32,13 @@ struct Arguments {
   std::string prompt;
   bool has_prompt = false;
   std::string rule = kTable, fallback;
-  std::string model_option;  // the first that was given of those for running a model
+  std::string model_option;  // the first one given of the options for running a model
   bool json = false;
 
   bool runs_model() const { return rule != kTable || !fallback.empty(); }
 };
 
-// The table is opened at once, the model when it is needed.
+// The table is opened at once, the model only when it is needed.
 class Placing {
  public:
   explicit Placing(const Arguments& arguments) : arguments_(arguments) {}
@@ -75,7 +75,7 @@ class Placing {
   }
 
  private:
-  // Ids are checked again by the model, which knows its vocabulary.
+  // The model checks ids again, because it knows its vocabulary.
   uint32_t Vocabulary() const {
     if (!placer_) return node_->model().vocabulary();
     const auto tokenizer = placer_->tokenizer();
@@ -97,7 +97,7 @@ class Placing {
     SHARD_CHECK(OpenModel());
     const std::optional<PlacementTable>& table = node_->weights().plan->placement;
     const uint32_t prefix = table ? table->prefix_tokens : kPlacementPrefix;
-    // Nothing predicts the first token, and the probe leaves it out.
+    // Nothing predicts the first token, and the probe excludes it.
     const auto tokens = std::span(session.tokens)
                             .first(std::min<size_t>(session.tokens.size(), size_t{prefix} + 1));
     const std::string& rule = arguments_.rule == kTable ? arguments_.fallback : arguments_.rule;
@@ -144,7 +144,7 @@ Status CheckArguments(const Arguments& arguments) {
   return CheckRuntimeOptions(arguments.runtime, "");
 }
 
-// How many answers the table gave without being sure.
+// Notes how many answers the table gave without being sure.
 void NoteUnsure(const std::vector<SessionPlace>& places) {
   const auto unsure = static_cast<uint64_t>(
       std::count_if(places.begin(), places.end(),

@@ -44,7 +44,7 @@ struct Arguments {
   bool force = false, dry_run = false, json = false;
 };
 
-// Lays out what build would write; none for a checkpoint without sizes when none are asked for.
+// Lays out what build would write; no value for a checkpoint without sizes if none are requested.
 Result<std::optional<NodeSizer>> MakeSizer(const PlannedModel& model, const Arguments& arguments) {
   SHARD_TRY(const auto types, TypesOf(arguments.machines));
   const bool sizeless = model.sized().checkpoint().names_only();
@@ -86,7 +86,7 @@ bool IsPlan(const std::string& path) {
   return text.has_value() && text->substr(0, 64).find("\"moepack-plan\"") != std::string::npos;
 }
 
-// Any file of the checkpoint's directory that is no plan is an input.
+// Any file in the checkpoint's directory that is not a plan is an input.
 Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
   std::error_code ignored;
   const fs::path out = arguments.out;
@@ -150,7 +150,7 @@ Json ReportJson(const Outcome& outcome) {
   return document;
 }
 
-// Several numbers of groups beside each other; nothing is written.
+// Compares several numbers of groups; nothing is written.
 Result<int> Compare(const Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   if (arguments.machines.wanted() || arguments.budget.bytes)
@@ -182,7 +182,7 @@ Result<int> Compare(const Arguments& arguments) {
   return kExitDone;
 }
 
-// A plan is bound to the weights of a checkpoint, of which a config alone tells nothing.
+// A plan is bound to the weights of a checkpoint, about which a config alone says nothing.
 Status CheckWritable(const PlannedModel& model, const Arguments& arguments) {
   if (!model.config_alone || arguments.dry_run) return Ok();
   return Error{Code::kInvalidArgument,
@@ -213,8 +213,8 @@ struct Planned {
   std::optional<NodeSizer> sizer;
 };
 
-// Machines are filled by sizes. A budget chooses types, from which sizes follow, once it is known
-// who holds what.
+// Machines are filled by sizes. A budget chooses types, which determine sizes, once it is known who
+// holds what.
 Result<Planned> MakePlanned(const PlannedModel& opened, const PlanOptions& options,
                             Arguments& arguments) {
   Planned out;

@@ -35,7 +35,7 @@ Result<PromisedModel> PromisedBeside(const moepack::Source& index, ModelOptions 
   return OpenPromised(config, config.file, options);
 }
 
-// What every node holds of some layer in any case.
+// The most that every node holds in any layer in any case.
 uint32_t MostEverywhere(const Plan& plan) {
   size_t most = 0;
   if (plan.overlays.empty()) return 0;

@@ -1,4 +1,4 @@
-// The parts of `plan` that are about machines.
+// The parts of `plan` that deal with machines.
 #pragma once
 
 #include <functional>
@@ -19,16 +19,16 @@
 
 namespace moepack::cli {
 
-// A model to plan for, and the one that gives sizes: itself, or, where only names of tensors are
-// there, what its config promises.
+// A model to plan for, and the one that provides sizes: itself or, if only names of tensors exist,
+// what its config promises.
 struct PlannedModel {
   std::optional<MoeModel> model;
-  std::optional<MoeModel> promised;  // gives the sizes, if there
-  bool config_alone = false;         // `promised` is the model; no plan of it can be written
+  std::optional<MoeModel> promised;  // provides the sizes, if present
+  bool config_alone = false;         // `promised` is the model; no plan for it can be written
   const MoeModel& planned() const { return model ? *model : *promised; }
   const MoeModel& sized() const { return promised ? *promised : *model; }
 };
-// Opens a checkpoint, an index or a config alone; prints warnings and what sizes are from.
+// Opens a checkpoint, an index or a config alone; prints warnings and where sizes come from.
 Result<PlannedModel> OpenPlanned(const SourceArguments& arguments);
 
 struct Machines {
@@ -37,8 +37,8 @@ struct Machines {
   NodeExtras extras;
   std::map<uint32_t, uint64_t> cache_by_layer;
 };
-// kUnsupported when the size of the cache is not known and there are budgets; without budgets that
-// is a warning.
+// kUnsupported if the size of the cache is unknown and there are budgets; without budgets that is
+// only a warning.
 Result<Machines> PrepareMachines(const MoeModel& model, const MachineArguments& arguments);
 
 // A plan, and what its nodes need.
@@ -48,12 +48,12 @@ struct MachinePlan {
   std::vector<StageNeed> stages;  // of --stages
   std::optional<CacheUse> use;
 };
-// The plan of the options, for machines if any are named. `sizer` may be null where neither
-// machines nor stages are asked for.
+// The plan of the options, for machines if any are named. `sizer` may be null if neither machines
+// nor stages are requested.
 Result<MachinePlan> MakeMachinePlan(const PlannedModel& model, const NodeSizer* sizer,
                                     const MachineArguments& arguments, const PlanOptions& options);
 
-// --sweep over `groups`, or the usual numbers when there are none. With statistics, captures are
+// --sweep over `groups`, or the usual numbers if there are none. With statistics, captures are
 // those of the options' partition.
 Result<int> RunSweep(const SourceArguments& source, const MachineArguments& arguments,
                      const PlanOptions& plan, const std::vector<uint32_t>& groups, bool json);

@@ -14,11 +14,11 @@ namespace moepack::cli {
 namespace {
 
 const std::vector<uint32_t> kSweptGroups = {1, 2, 3, 4, 6, 8};
-// "" is the source's own types.
+// "" means the source's own types.
 const std::vector<std::string> kSweptRecipes = {"",       "Q8_0",   "Q6_K", "Q5_K_M",
                                                 "Q4_K_M", "Q3_K_M", "Q2_K"};
 
-// What held-out sessions find on their node; no value where no plan can be made.
+// What held-out sessions find on their node; no value if no plan can be made.
 ExpectedCapture CaptureOf(const MoeModel& model, const PlanOptions& options) {
   return [&model, options](uint32_t groups, uint32_t eligible) -> std::optional<double> {
     PlanOptions one = options;
@@ -30,7 +30,7 @@ ExpectedCapture CaptureOf(const MoeModel& model, const PlanOptions& options) {
   };
 }
 
-// Of the recipe's own types; without an importance matrix, as the sizes are.
+// The damage of the recipe's own types; without an importance matrix, like the sizes.
 ExpectedDamage DamageOf(const MoeModel& model) {
   return [&model](const std::string& recipe) -> Result<double> {
     QuantizeOptions options;
@@ -40,7 +40,7 @@ ExpectedDamage DamageOf(const MoeModel& model) {
   };
 }
 
-// "source" is what the column calls the source's own types.
+// "source" is the column's name for the source's own types.
 std::vector<std::string> SweptRecipes(const std::vector<std::string>& named) {
   if (named.empty()) return kSweptRecipes;
   std::vector<std::string> recipes = named;

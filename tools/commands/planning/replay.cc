@@ -141,7 +141,7 @@ Result<std::vector<ReplaySize>> SizesFor(const Arguments& arguments,
   return sizes;
 }
 
-// What the trace itself says about the size of an expert, where there is no model.
+// What the trace itself says about the size of an expert, if there is no model.
 ExpertLayout LayoutOfTrace(const RouteTrace& trace) {
   ExpertLayout layout;
   for (const LayerTrace& layer : trace.layers) {
@@ -157,7 +157,7 @@ std::vector<MoeLayerShape> LayersOf(const RouteTrace& trace) {
   return layers;
 }
 
-// Experts of each layer by their score, ties to the lower id.
+// Experts of each layer by score; ties go to the lower id.
 std::vector<std::vector<uint32_t>> BestByScore(const ExpertScores& scores) {
   const std::vector<double> sums = SumOfScores(scores);
   std::vector<std::vector<uint32_t>> best_first;
@@ -187,14 +187,14 @@ bool IsWanted(const std::vector<CachePolicy>& policies, CachePolicy policy) {
   return std::find(policies.begin(), policies.end(), policy) != policies.end();
 }
 
-// The scores of our own statistics, as counts: what hits are counted in.
+// The scores of our own statistics, as counts, because hits are counted in them.
 Result<ExpertScores> ReadCounts(const std::string& path) {
   SHARD_TRY(ExpertScores scores, ReadProfileScores(path, ScoreBasis::kCount));
   PrintWarnings(scores.warnings);
   return scores;
 }
 
-// Refuses statistics of another model than --model, if there is one.
+// Refuses statistics of a model other than --model, if there is one.
 Status CheckMeasured(const std::string& path, const ExpertScores& scores,
                      const Arguments& arguments, const std::optional<Placed>& placed) {
   if (!placed || scores.router_digest.empty()) return Ok();
@@ -297,7 +297,7 @@ Result<int> RunStatistics(const Arguments& arguments, const std::optional<Placed
   return kExitDone;
 }
 
-// Statistics are told from traces by their first bytes.
+// Statistics are distinguished from traces by their first bytes.
 Result<bool> IsStatistics(const std::string& path) {
   SHARD_TRY(const moepack::Source source, LocalSource(path));
   if (source.file.empty()) return false;

@@ -103,7 +103,7 @@ std::vector<MoeLayerShape> LayersOf(const std::optional<MoeModel>& model) {
 Result<ExpertScores> ReadFiles(const Arguments& arguments, const std::optional<MoeModel>& model,
                                std::optional<ScoreBasis> usual) {
   ImportOptions options{LayersOf(model), BasisOf(arguments), true, arguments.from};
-  // What a format's readers count, where the file has it.
+  // What a format's readers expect, if the file has it.
   if (!options.basis && usual) {
     options.basis = usual;
     auto scores = ReadExpertScores(arguments.files, options);
@@ -166,8 +166,8 @@ Result<int> Show(const Arguments& arguments, const std::optional<MoeModel>& mode
   return kExitDone;
 }
 
-// Statistics of `profile` are merged as such, with all that they hold, unless one score is asked
-// for.
+// Statistics of `profile` are merged as such, with everything they hold, unless one score is
+// requested.
 Result<bool> StaysStatistics(const Arguments& arguments) {
   const bool wanted = arguments.to == kStatisticsFormat;
   if (!wanted && (arguments.action != kMerge || arguments.score)) return false;

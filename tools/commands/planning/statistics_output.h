@@ -17,20 +17,20 @@ struct StatisticsArguments {
   std::string action;
   std::vector<std::string> files;
   SourceArguments model;  // its source is "" without --model
-  std::string from, to;   // "" where they were not given
+  std::string from, to;   // "" if they were not given
   std::optional<std::string> score, out, weighting;
   std::string plan;
   std::optional<uint64_t> budget;
   bool force = false, json = false;
 };
 
-// kInvalidArgument for an output that is an input, is there already without --force, or has a name
-// that its format does not take.
+// kInvalidArgument for an output that is an input, already exists without --force, or has a name
+// that its format does not allow.
 Status CheckStatisticsOutput(const StatisticsArguments& arguments, bool binary);
 
-// Whether all files are statistics of `profile`, by their first bytes.
+// Whether all files are statistics of `profile`, judging by their first bytes.
 Result<bool> AllAreStatistics(const std::vector<std::string>& files);
-// Merges statistics of `profile`; those of another model than `model`, if there is one, are
+// Merges statistics of `profile`; those of a model other than `model`, if there is one, are
 // refused.
 Result<Statistics> MergeFiles(const std::vector<std::string>& files,
                               const std::optional<MoeModel>& model);

@@ -36,7 +36,7 @@ struct Arguments {
   bool no_views = false, no_signatures = false;
   bool json = false;
 
-  // By the tag that the copy has.
+  // Shown with the copy's tag.
   std::string shown(const StoreReport& report) const {
     return registry::ReferenceText(to.With(report.tags[0].tag));
   }
@@ -46,7 +46,7 @@ std::string HostOf(const Reference& reference) {
   return reference.place.substr(0, reference.place.find('/'));
 }
 
-// One login is not shown to two registries.
+// One login is not sent to two registries.
 Status CheckOneLogin(const Arguments& arguments) {
   const RegistryArguments& login = arguments.registry;
   const bool given = !login.username.empty() || login.password_stdin ||
@@ -63,7 +63,7 @@ Status ParseReferences(Arguments& arguments) {
   SHARD_TRY(arguments.from, registry::ParseReference(arguments.source));
   SHARD_TRY(arguments.to, registry::ParseReference(arguments.target));
   SHARD_CHECK(CheckOneLogin(arguments));
-  // Options of registries have an effect if one of them is a registry.
+  // Options for registries have an effect if one of them is a registry.
   const bool by_target = arguments.to.kind == Reference::Kind::kServer;
   SHARD_TRY(NamedStore named, ParseNamed(by_target ? arguments.target : arguments.source,
                                          arguments.registry, arguments.upload));

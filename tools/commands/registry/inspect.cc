@@ -41,13 +41,13 @@ const char* KindName(Inspection::Kind kind) {
   return "other";
 }
 
-// A member of one of the objects of the ModelPack config, whose form was checked no further.
+// A member of one of the objects of the ModelPack config, whose form was not checked any further.
 std::string ConfigText(const Json& config, const char* object, const char* key) {
   const auto found = config.find(object);
   return found == config.end() || !found->is_object() ? "" : TextMember(*found, key);
 }
 
-// The facts of the page in their order: what, and its value.
+// The facts of the page in order: what, and its value.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 void AddModelFacts(const Inspection& found, const Json& config, Facts& facts) {

@@ -62,7 +62,7 @@ Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all
   return {{"reference", WithoutSecrets(arguments.place)}, {"manifests", std::move(manifests)}};
 }
 
-// Everything is listed, so that a tag would promise what is not done.
+// Everything is listed, so a tag would promise something that is not done.
 Status CheckWholePlace(const std::string& text, const registry::Reference& reference) {
   if (reference.tag.empty() && reference.digest.empty()) return Ok();
   return Error{Code::kInvalidArgument,

@@ -15,7 +15,7 @@ namespace {
 
 using registry::PublishFilesReport;
 
-// Whoever runs it puts the repository's name in place of "owner/name".
+// The user replaces "owner/name" by the repository's name.
 std::string UploadCommand(const std::string& out) {
   return ShellCommand({"hf", "upload", "owner/name", out});
 }

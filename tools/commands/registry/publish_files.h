@@ -8,7 +8,7 @@
 
 namespace moepack::cli {
 
-// Lays the distribution out in `out` and prints what was done and how to go on.
+// Lays out the distribution in `out` and prints what was done and how to continue.
 Result<int> RunPublishFiles(const std::string& distribution, const std::string& out,
                             const registry::PublishFilesOptions& options, bool json);
 

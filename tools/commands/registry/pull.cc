@@ -50,7 +50,7 @@ std::string GroupsText(const std::vector<uint32_t>& groups) {
   return Cat(groups.size() == 1 ? "group " : "groups ", moepack::Join(words, ", "));
 }
 
-// The way on: a runtime's command for the node, or the commands that check and assemble it.
+// The next steps: a runtime's command for the node, or the commands that check and assemble it.
 std::string NextLines(const Arguments& arguments, const Outcome& outcome) {
   if (outcome.node && outcome.node->model_file.empty()) return "";
   if (outcome.node) {
@@ -102,7 +102,7 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
   return document;
 }
 
-// What is about to be done, before it takes its time.
+// What will be done, printed before it takes its time.
 void PrintPlan(const PullReport& plan) {
   PrintMessage(Cat("pulling ", GroupsText(plan.groups), " of ", plan.digest, ": ",
                    Plural(plan.files.size(), "file"), ", ", ExactBytes(plan.total_bytes()), "; ",
@@ -127,7 +127,7 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
   return Outcome{std::move(report), progress.seconds(), {}};
 }
 
-// Before gigabytes are pulled: whether there can be a node at all.
+// Checked before gigabytes are pulled: whether there can be a node at all.
 Status CheckNode(const Arguments& arguments) {
   if (arguments.node.empty()) return Ok();
   if (arguments.pull.groups.size() > 1) {

@@ -39,7 +39,7 @@ struct Arguments {
   RegistryArguments registry;
 };
 
-// The line that proves what was signed, where the public key lies beside the private one.
+// The command that proves what was signed, if the public key is beside the private one.
 std::string NextLines(const Arguments& arguments, const std::string& place) {
   const fs::path file = fs::path(arguments.key_file).replace_extension(".pub");
   std::error_code error;
@@ -57,7 +57,7 @@ std::string StateOf(const Arguments& arguments, const SignedManifest& one) {
   return arguments.dry_run ? "to sign" : "signed";
 }
 
-// ---- What is in a registry or a layout
+// ---- Sets in a registry or a layout
 
 std::string IdentityOf(const Arguments& arguments, const Reference& reference) {
   if (!arguments.identity.empty()) return arguments.identity;
@@ -101,7 +101,7 @@ Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey
                      "found what can only be read"),
                  "sign the layout where it is written, and have it served again"};
   const registry::SignOptions options{IdentityOf(arguments, reference), !arguments.no_views};
-  // A layout that is not there is not made.
+  // A missing layout is not created.
   SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, target.access));
   SHARD_TRY(const registry::Tagged manifest, NamedManifest(*store, reference));
   std::vector<SignedManifest> all;

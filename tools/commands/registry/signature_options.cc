@@ -55,7 +55,7 @@ Json SignaturesJson(const std::string& reference, const SignatureReport& report,
           {"signatures", std::move(signatures)}};
 }
 
-// A result that is no proof is a result too.
+// A failed proof is a result, too.
 Error Unproved(const std::string& place, Error error, bool json) {
   if (!json || error.code != Code::kMismatch) return error;
   const Json document = {{"reference", place}, {"passed", false}, {"error", error.message}};
@@ -70,7 +70,7 @@ Result<int> VerifyReference(const std::string& place, const SignatureArguments& 
   if (reference.digest.empty()) reference.tag = reference.tag_or_default();
   SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, source.access));
   SHARD_TRY(const registry::Tagged named, NamedManifest(*store, reference));
-  // A signature of a manifest that is not there, or not as it was, says nothing.
+  // A signature of a manifest that is missing or has changed means nothing.
   SHARD_CHECK(store->ReadManifest(named.manifest));
   const auto report = registry::VerifySignatures(*store, named.manifest.digest, keys);
   const std::string shown = registry::ReferenceText(reference);

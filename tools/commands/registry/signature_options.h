@@ -15,9 +15,10 @@
 
 namespace moepack::cli {
 
-// Names a registry or a layout, rather than a directory or the address of a distribution.
+// True if the text names a registry or a layout, rather than a directory or the address of a
+// distribution.
 bool IsReference(std::string_view text);
-// The manifest that a reference names: that of its digest, else that of its tag.
+// The manifest that a reference names: by its digest, otherwise by its tag.
 Result<registry::Tagged> NamedManifest(const registry::Store& store,
                                        const registry::Reference& reference);
 
@@ -33,11 +34,11 @@ struct SignatureArguments {
   std::string signature_file;  // "" for model.sig in the directory
   RegistryArguments registry;
 };
-// --key, --oms, --signature, and the options of registries.
+// --key, --oms, --signature, and the options for registries.
 void AddSignatureOptions(CLI::App& app, SignatureArguments& arguments);
 
 // Checks the signatures of what a reference names, or with --oms the files of a directory, and
-// reports them. kMismatch when no key fits; kInvalidArgument for a place of the other kind.
+// reports them. kMismatch if no key fits; kInvalidArgument for a place of the other kind.
 Result<int> VerifySigned(const std::string& place, const SignatureArguments& arguments, size_t jobs,
                          bool json);
 

@@ -13,7 +13,7 @@ struct Convention {
   std::string_view name;  // of a family, or of a GGUF architecture
   std::string_view without;
 };
-// The others count all.
+// The others count everything.
 constexpr std::array kConventions = {
     Convention{"deepseek-v2", kEmbedding},  Convention{"deepseek-v3", kEmbedding},
     Convention{"deepseek2", kEmbedding},    Convention{"ernie4.5-moe", kEmbedding},

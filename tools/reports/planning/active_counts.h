@@ -1,4 +1,4 @@
-// Active parameters, as we count them and as the model cards of a family do.
+// Active parameters, as we count them and as a family's model cards do.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace moepack::cli {
 
-// All zero where top-k is not known.
+// All zero if top-k is unknown.
 struct ActiveCounts {
   uint64_t all = 0;                // ours: every weight that a token uses
-  uint64_t without_embedding = 0;  // the input embedding is a look-up of one row
-  uint64_t without_tables = 0;     // nor the head
+  uint64_t without_embedding = 0;  // the input embedding counts as a look-up of one row
+  uint64_t without_tables = 0;     // without the head, too
 };
 ActiveCounts CountActive(const ParameterCount& parameters);
 
 // How the published cards of the model's family count: the figure, and in words what it leaves out
-// ("" when nothing). docs/model-summary.md compares with the cards.
+// ("" if nothing). docs/model-summary.md compares with the cards.
 struct CardCount {
   uint64_t active = 0;
   std::string_view without;

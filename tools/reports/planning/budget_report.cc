@@ -19,7 +19,7 @@ struct BudgetRow {
   double damage = 0;
 };
 
-// In the order in which parts occur first.
+// In the order in which parts first occur.
 std::vector<BudgetRow> RowsOf(const TypeBudget& budget) {
   std::vector<BudgetRow> rows;
   for (const BudgetedPart& part : budget.parts) {

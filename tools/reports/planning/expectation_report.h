@@ -1,4 +1,4 @@
-// What sessions will find on their node, as `plan` tells it.
+// What sessions will find on their node, as `plan` prints it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace moepack::cli {
 
 // A line about the statistics, one about what is pinned, and a table: every group, all of them, and
-// what other plans of the same size would give.
+// what other plans of the same size would achieve.
 std::string ExpectationText(const PlanExpectation& expectation);
 
 }  // namespace moepack::cli

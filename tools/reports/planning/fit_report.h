@@ -15,7 +15,7 @@ namespace moepack::cli {
 // "4 sessions of 32,768 tokens in q8_0".
 std::string CacheUseText(const CacheUse& use);
 
-// One line per node. The columns of machine and rest are left out without budgets.
+// One line per node. Without budgets the columns of machine and rest are left out.
 std::string FitText(const std::vector<NodeFit>& fits, const CacheUse& use);
 moepack::Json FitJson(const std::vector<NodeFit>& fits, const CacheUse& use);
 
@@ -23,8 +23,8 @@ moepack::Json FitJson(const std::vector<NodeFit>& fits, const CacheUse& use);
 std::string StagesText(const std::vector<StageNeed>& stages);
 moepack::Json StagesJson(const std::vector<StageNeed>& stages);
 
-// One line per row; with a budget it says which fit, and where they are known how much each
-// captures and the damage of its types.
+// One line per row. With a budget it shows which fit and, if known, how much each captures and the
+// damage of its types.
 std::string SweepText(const SweepTable& table, const SweepOptions& options);
 moepack::Json SweepJson(const SweepTable& table, const SweepOptions& options);
 

@@ -173,7 +173,7 @@ std::string SummaryText(const Summary& summary) {
     facts.Row({"not counted", Cat(moepack::Join(summary.promised->missing, ", "),
                                   ": config.json does not say how large")});
   }
-  // The headings are empty: drop their line.
+  // The headings are empty, so their line is dropped.
   std::string text = facts.Render().substr(1) + "\n" + PartsTable(model);
   if (!summary.nodes.rows.empty()) text += "\n" + NodesTable(summary.nodes);
   for (const std::string& note : summary.nodes.notes) {

@@ -1,4 +1,4 @@
-// What a checkpoint is, in one screen: family, layers, experts, parameters, bytes by part, and how
+// What a checkpoint is, on one screen: family, layers, experts, parameters, bytes by part, and how
 // large a node would be.
 #pragma once
 
@@ -13,8 +13,8 @@
 namespace moepack::cli {
 
 // "30.5B total, 3.4B active (31B-A3.4B, 3.4B-128E)"; "unknown" for a names-only checkpoint. The
-// names count active parameters as the model cards of the family do; where those leave tensors out,
-// both figures are given.
+// names count active parameters as the family's model cards do; if those leave tensors out, both
+// figures are given.
 std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters);
 
 struct Summary {

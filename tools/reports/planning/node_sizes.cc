@@ -89,7 +89,8 @@ class Sizer {
     return Ok();
   }
 
-  // The GGUF view, once for all recipes. A config that came without a tokenizer gives one without.
+  // The GGUF view, made once for all recipes. A config without a tokenizer gives a view without
+  // one.
   Status Convert() {
     if (view_) return Ok();
     const std::string& architecture = model_.config().architecture;
@@ -106,7 +107,7 @@ class Sizer {
     }
     if (!view) return std::move(view).error();
     view_ = *std::move(view);
-    // Sizes follow from shapes; a hundred thousand ranges would only be copied about.
+    // Sizes follow from shapes, so a hundred thousand ranges would be copied for nothing.
     for (GgufTensor& tensor : view_->tensors) {
       tensor.sources.clear();
       tensor.rows.clear();

@@ -1,4 +1,4 @@
-// What place prints.
+// The output of place.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct SessionPlace {
   std::string session;
   std::string rule;  // "table", "probe" or "race"
   uint32_t group = 0;
-  std::optional<uint32_t> second = std::nullopt;  // where the rule ranks all
+  std::optional<uint32_t> second = std::nullopt;  // if the rule ranks all
   // The lead over the second: nats for the table, a share of the gates for the probe, nats per
   // token for the race.
   double margin = 0;
   std::optional<bool> sure = std::nullopt;  // of the table
-  uint32_t tokens = 0;                      // that were looked at
+  uint32_t tokens = 0;                      // that were considered
   std::optional<double> known_share = std::nullopt;
   std::vector<std::optional<double>> scores = {};  // by group; empty for the race
 };
@@ -35,7 +35,7 @@ SessionPlace PlaceByProbe(const std::string& session, const std::vector<double>&
 SessionPlace PlaceByRace(const std::string& session, const std::vector<uint32_t>& groups,
                          const runtime::RaceResult& race);
 
-// What a plan says of its table, one line: rows, and the trial.
+// A plan's line about its table: rows, and the trial.
 std::string PlacementLine(const PlacementTable& table);
 
 std::string PlaceText(const std::vector<SessionPlace>& places);

@@ -1,4 +1,4 @@
-// Plans of several numbers of groups beside each other.
+// Compares plans with different numbers of groups.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace moepack::cli {
 
 struct ComparedPlan {
   Plan plan;
-  std::optional<PartBytes> bytes;  // nothing for a names-only checkpoint
+  std::optional<PartBytes> bytes;  // no value for a names-only checkpoint
   std::vector<std::string> warnings;
 };
 
-// One line per plan; captures only where plans have expectations.
+// One line per plan; captures only if plans have expectations.
 std::string ComparisonTable(const std::vector<ComparedPlan>& plans);
 moepack::Json ComparisonJson(const std::vector<ComparedPlan>& plans);
 

@@ -1,4 +1,4 @@
-// What list-tensors --check prints: one line per disagreement, or one that says what was checked.
+// The output of list-tensors --check: one line per disagreement, or one that says what was checked.
 #pragma once
 
 #include <string>

@@ -11,14 +11,14 @@ namespace {
 
 constexpr size_t kMaxLabel = 256;
 constexpr size_t kMaxEvalGroups = 65536;
-constexpr double kMaxDivergence = 1e6;  // nats; the least is that of rounding
+constexpr double kMaxDivergence = 1e6;  // nats; the minimum allows for rounding
 
 Status CheckIsObject(const std::string& where, const Json& value) {
   if (value.is_object()) return Ok();
   return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
 }
 
-// The values of an array of objects, each through `read`.
+// The values of an array of objects, each read by `read`.
 template <class T, class Read>
 Status ReadEach(const JsonFields& fields, const char* key, std::vector<T>& out, const Read& read) {
   SHARD_TRY(const Json* list, fields.Array(key));
@@ -31,7 +31,7 @@ Status ReadEach(const JsonFields& fields, const char* key, std::vector<T>& out, 
   return Ok();
 }
 
-// The object under `key` through `read`; no value where it is null or absent.
+// The object under `key`, read by `read`; no value if it is null or absent.
 template <class T, class Read>
 Status ReadMaybe(const JsonFields& fields, const char* key, std::optional<T>& out,
                  const Read& read) {
@@ -114,7 +114,7 @@ Result<LayerLine> ReadLayer(const JsonFields& fields) {
   return line;
 }
 
-// The layers are said with every row, and are the same in all; none were said before the first.
+// Every row states the layers, which are the same in all; no value before the first row.
 using SaidLayers = std::optional<std::vector<uint32_t>>;
 
 Status ReadCapture(const JsonFields& fields, runtime::EvalRow& row, SaidLayers& layers) {
@@ -170,7 +170,7 @@ Result<GroupLine> ReadGroupLine(const JsonFields& fields, SaidLayers& layers) {
   return group;
 }
 
-// A label of one of the groups, as its place among them.
+// The label of one of the groups, as its index among them.
 Result<uint32_t> GroupAt(const JsonFields& fields, const char* key,
                          const std::vector<runtime::EvalRow>& groups) {
   SHARD_TRY(const std::string label, Label(fields, key));

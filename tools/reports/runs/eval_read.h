@@ -10,8 +10,8 @@
 namespace moepack::cli {
 
 // The document may be hostile. kCorrupt names the field, kUnsupported another version. Everything
-// but the paths of the models comes back, and EvalJson of the result is the document again. Without
-// a field that only later versions write ("versions", "quality"), it is absent.
+// but the paths of the models is read back, and EvalJson of the result gives the document again. A
+// field that only later versions write ("versions", "quality") may be absent.
 Result<EvalReport> EvalFromJson(const std::string& where, const Json& document);
 
 }  // namespace moepack::cli

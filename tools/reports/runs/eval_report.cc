@@ -169,7 +169,7 @@ std::string RulesText(const EvalSummary& summary) {
          "Regret: nats per token by which the chosen group diverges more than the best one.\n\n";
 }
 
-// Over all sessions. What captures most need not lose least, so both are named.
+// Over all sessions. The group that captures the most need not lose the least, so both are named.
 std::string BestGroupsText(const EvalSummary& summary) {
   const EvalRow& most = summary.groups[summary.most_capture];
   const EvalRow& least = summary.groups[summary.least_kld];

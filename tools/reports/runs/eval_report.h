@@ -1,4 +1,4 @@
-// What `eval` prints.
+// The output of `eval`.
 #pragma once
 
 #include <optional>
@@ -27,15 +27,15 @@ struct EvalReport {
     std::vector<std::string> failed;  // why it fails, a sentence each
   };
   std::vector<GateOutcome> gates;
-  bool distribution = false;  // else a model without groups
-  // Of a distribution: which one it is, and its figures by group and bucket.
+  bool distribution = false;  // otherwise a model without groups
+  // For a distribution: which one it is, and its figures by group and bucket.
   manifest::Versions versions = {};
   std::optional<manifest::QualityRecord> quality = std::nullopt;
 };
 
 std::string EvalText(const EvalReport& report);
 moepack::Json EvalJson(const EvalReport& report);
-// One test case per gate, and one that the evaluation ran; its figures are notes.
+// One test case per gate, and one for the evaluation having run; its figures are notes.
 CiReport EvalCi(const EvalReport& report);
 
 }  // namespace moepack::cli

@@ -8,7 +8,7 @@
 namespace moepack::cli {
 namespace {
 
-// `parent` has an object of "mean" and "error" under `key`; neither figure is beyond all measure.
+// `parent` has an object with "mean" and "error" under `key`; neither figure is absurdly large.
 Result<runtime::Estimate> EstimateFromJson(const JsonFields& parent, const char* key) {
   constexpr double kMost = 1e6;
   SHARD_TRY(const Json* value, parent.Object(key));

@@ -1,4 +1,4 @@
-// Reads the figures of an experiment's JSON for those who draw them.
+// Reads the figures of an experiment's JSON for drawing them.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace moepack::cli {
 
-// One row, each session on the node that captures most of it.
+// One row, with each session on the node that captures most of it.
 struct ExperimentFigures {
-  std::string row;  // need not be ours
+  std::string row;  // may come from anywhere
   bool refitted = false;
-  std::optional<uint64_t> node_bytes;  // of the largest node; none without a split
+  std::optional<uint64_t> node_bytes;  // of the largest node; no value without a split
   uint64_t sessions = 0;
   runtime::Estimate kld, loss, top1;
   std::string from;                         // what it is compared with; "" for nothing
-  std::optional<runtime::Estimate> change;  // of the KLD, against that
+  std::optional<runtime::Estimate> change;  // of the KLD, compared to that
 };
 
 struct ExperimentResults {
   bool complete = false;
-  std::vector<ExperimentFigures> rows;  // those that have sessions
+  std::vector<ExperimentFigures> rows;  // those with sessions
 };
 
 // The document may be hostile. kCorrupt names the field, kUnsupported another version.

@@ -53,7 +53,7 @@ std::string RowTable(const std::vector<ExperimentRow>& rows) {
   return table.Render();
 }
 
-// Pairs take out what texts differ in, so small differences show.
+// Pairing removes the differences between texts, so that small differences show.
 std::string DifferenceTable(const runtime::ExperimentRule& rule,
                             const std::vector<ExperimentRow>& rows) {
   Table table({"row", "from", ">KLD by capture", ">lost nats", "95 % interval of lost nats"});

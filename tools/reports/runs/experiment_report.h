@@ -1,4 +1,4 @@
-// What `experiment` prints.
+// The output of `experiment`.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct PlannedPass {
   std::string name;
   std::vector<std::string> rows;
   uint64_t runs = 0;          // of each token
-  uint64_t tokens = 0;        // of all runs that are left
-  uint64_t weight_bytes = 0;  // at most, of the models that are loaded together
+  uint64_t tokens = 0;        // of all remaining runs
+  uint64_t weight_bytes = 0;  // at most, for the models that are loaded together
   double seconds = 0;
 };
 struct ExperimentDryRun {

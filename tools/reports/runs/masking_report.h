@@ -1,4 +1,4 @@
-// What check prints.
+// The output of check.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What `profile` prints.
+// The output of `profile`.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ namespace moepack::cli {
 struct ProfileReport {
   const Statistics& statistics;
   StatisticsSummary summary;
-  std::string out, trace, imatrix;  // "" when nothing was written
+  std::string out, trace, imatrix;  // "" if nothing was written
 };
 
 std::string ProfileText(const ProfileReport& report);
 moepack::Json ProfileJson(const ProfileReport& report);
 
-// Of a dry run: what would be run.
+// For a dry run: what would be run.
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate);
 moepack::Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generate);
 

@@ -11,7 +11,7 @@
 namespace moepack::cli {
 namespace {
 
-// "0.1234": an error as a share of what should be there.
+// "0.1234": an error as a share of the target.
 std::string ErrorText(double error) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(4) << error;
@@ -34,7 +34,7 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
 
 std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t tokens, uint64_t memory,
                           double rate) {
-  // Rows take half of the memory at most; the rest goes to disk.
+  // Rows take at most half of the memory; the rest goes to disk.
   const uint64_t held = std::min(estimate.row_bytes, memory / 2);
   return Cat("tokens: ", FormatCount(tokens), " of about ", FormatCount(estimate.tokens_needed),
              " that are needed\nmemory: ", FormatBytes(held + estimate.matrix_bytes),

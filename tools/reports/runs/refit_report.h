@@ -1,4 +1,4 @@
-// What `refit` prints.
+// The output of `refit`.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace moepack::cli {
 
 // A line about a group of a layer; `again` if it was refitted before.
 std::string RefitLine(const runtime::LayerOutcome& outcome, bool again);
-// What a refit of so many tokens will need; `rate`: multiplications per second on this machine.
+// What a refit of this many tokens will need; `rate`: multiplications per second on this machine.
 std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t tokens, uint64_t memory,
                           double rate);
 // All layers and groups of a refit.

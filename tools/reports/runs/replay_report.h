@@ -15,7 +15,7 @@ namespace moepack::cli {
 // One size of the cache of every layer.
 struct ReplaySize {
   uint32_t slots = 0;             // of each layer
-  std::optional<uint64_t> bytes;  // of all layers, where the size of an expert is known
+  std::optional<uint64_t> bytes;  // of all layers, if the size of an expert is known
 };
 
 struct ReplayReport {
@@ -24,13 +24,13 @@ struct ReplayReport {
   const std::vector<ReplayRow>& rows;
   uint32_t prefill_batch = 1;
   uint32_t first_counted = 0;
-  bool bytes = false, blocks = false;  // what is known of the layout
+  bool bytes = false, blocks = false;  // what is known about the layout
   std::string fixed_from;              // where the static set comes from; "" without one
 };
 std::string ReplayText(const ReplayReport& report);
 Json ReplayJson(const ReplayReport& report);
 
-// The same of statistics, which have no order.
+// The same for statistics, which have no order.
 struct ExpectedReport {
   const std::string& file;
   const ExpertScores& scores;

@@ -1,4 +1,4 @@
-// What run prints.
+// The output of run.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace moepack::cli {
 struct GeneratedText {
   std::vector<uint32_t> prompt;
   std::vector<runtime::NextToken> tokens;
-  std::string text;       // bytes, also those that are not UTF-8
+  std::string text;       // bytes, including those that are not UTF-8
   const char* stop = "";  // "end" (an end token), "length" (-n), "context" (full)
   double prompt_seconds = 0, seconds = 0;
 };
@@ -27,7 +27,7 @@ struct ComparedRuns {
   std::string expected, actual;  // executors
   size_t prompt = 0;             // tokens; the others were generated
   runtime::SideBySide::Findings findings;
-  std::optional<double> tolerance;  // where one was asked for
+  std::optional<double> tolerance;  // if one was requested
   bool passed() const { return !tolerance || findings.worst.relative <= *tolerance; }
 };
 // `tokenizer` may be null.

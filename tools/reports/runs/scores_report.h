@@ -1,4 +1,4 @@
-// What `moepack statistics show` prints of expert scores.
+// What `moepack statistics show` prints about expert scores.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moepack::cli {
 
-// Format, sessions by bucket, a line per layer, and Super Experts. Warnings are not in it.
+// Format, sessions by bucket, a line per layer, and Super Experts. Warnings are not included.
 std::string ScoresText(const ExpertScores& scores);
 Json ScoresReportJson(const ExpertScores& scores);
 
