@@ -26,8 +26,7 @@ struct ModelConfig {
   uint32_t expert_count = 0;  // routed experts per layer; 0: the config names none (a dense model)
   std::vector<uint32_t> experts_per_layer;  // if the config gives a list
   uint32_t top_k = 0;                       // 0: not stated
-  std::vector<uint32_t>
-      top_k_per_layer;  // if the config gives a list (top_k is then its maximum)
+  std::vector<uint32_t> top_k_per_layer;  // if the config gives a list (top_k is then its maximum)
   uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
   uint32_t shared_experts = 0;  // count, or 1 if the config only gives their width
   // what the config says about the router; ResolveRouting adds the rest

@@ -37,7 +37,7 @@ struct PlanExpectation {
   // The statistics.
   std::string format, digest;  // as ExpertScores has them
   ScoreBasis basis = ScoreBasis::kCount;
-  uint64_t sessions = 0, held_out = 0, tokens = 0;  // sessions that made the plan; others
+  uint64_t sessions = 0, held_out = 0, tokens = 0;        // sessions that made the plan; others
   std::vector<std::pair<std::string, uint64_t>> buckets;  // sessions of each, by name
   std::vector<LayerConcentration> concentration;
   LayerExperts pinned;  // on every node

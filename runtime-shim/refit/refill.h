@@ -6,9 +6,9 @@
 //      |phi_i' r|^2 / (phi_i'phi_i + 0.001 * mean of phi'phi).
 //   2. The best `pool` of them join the expert's own F, and ridge regression of r plus the expert's
 //      own part on them gives A and W (as in ridge.h, with W0 = 0).
-//   3. In two rounds, the neurons with the least |W_i|^2 / (A^-1)_ii, which is what the error grows
-//      by without neuron i (optimal brain surgery; Hassibi and Stork 1993), are taken out again
-//      until F are left, and W is solved anew.
+//   3. In two rounds, the neurons with the smallest |W_i|^2 / (A^-1)_ii, which is how much the
+//      error grows without neuron i (optimal brain surgery; Hassibi and Stork 1993), are removed
+//      again until F are left, and W is solved again.
 // Then the next expert sees what this one leaves.
 #pragma once
 

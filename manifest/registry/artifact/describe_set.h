@@ -17,8 +17,7 @@ inline constexpr const char* kSetSchema = "1";
 // Annotations of our own. On layers:
 inline constexpr const char* kRoleKey = "org.moepack.role";
 inline constexpr const char* kGroupKey = "org.moepack.group";
-inline constexpr const char* kPartKey =
-    "org.moepack.part";  // "1/3", if a part has several files
+inline constexpr const char* kPartKey = "org.moepack.part";  // "1/3", if a part has several files
 inline constexpr const char* kOverlayVersionKey =
     "org.moepack.overlay.version";  // manifests too: the current one
 inline constexpr const char* kOverlayGroupsKey = "org.moepack.overlay.groups";
