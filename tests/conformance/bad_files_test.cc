@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Committed, BadFile, testing::ValuesIn(CommittedPaths())
                            return name;
                          });
 
-TEST(BadFiles, AreAtLeast140AndOfEveryCode) {
+TEST(BadFiles, NumberAtLeast140AndCoverEveryCode) {
   const std::vector<std::string> paths = CommittedPaths();
   EXPECT_GE(paths.size(), 140u);
   for (const auto& [folder, code] : Codes()) {

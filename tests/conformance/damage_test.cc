@@ -83,7 +83,7 @@ TEST_P(Damage, AFileOneByteShortOrLongIsAnErrorThatNamesTheFile) {
 }
 
 // Splits a copy of the source with one byte of a tensor changed.
-TEST_P(Damage, ADistributionOfOtherWeightsIsSoundButNotThatOfTheSource) {
+TEST_P(Damage, ADistributionOfOtherWeightsIsValidButDoesNotMatchTheSource) {
   const auto model = MoeModel::Open(source_);
   ASSERT_TRUE(model);
   fs::copy(source_, dir_ / "forged");
@@ -105,7 +105,7 @@ TEST_P(Damage, ADistributionOfOtherWeightsIsSoundButNotThatOfTheSource) {
   }
 }
 
-TEST_P(Damage, AssetsOfAnotherModelAreNotThoseOfTheSource) {
+TEST_P(Damage, AssetsOfAnotherModelDoNotMatchTheSource) {
   fs::copy(source_, dir_ / "forged");
   FlipByte(dir_ / "forged/tokenizer.json", 1);
   ASSERT_NO_FATAL_FAILURE(split::Split(dir_ / "forged", dir_ / "forgery"));

@@ -115,7 +115,7 @@ class EveryLayout : public SplitLayout, public testing::WithParamInterface<std::
   void SetUp() override { Make(GetParam()); }
 };
 
-TEST_P(EveryLayout, ItsDistributionIsProvedAgainstTheSource) {
+TEST_P(EveryLayout, VerifiesItsDistributionAgainstTheSource) {
   const VerifyReport report = split::Verify(distribution_, source_.string());
   EXPECT_TRUE(report.passed()) << split::Errors(report);
   EXPECT_EQ(split::Errors(report), "");
@@ -124,7 +124,7 @@ TEST_P(EveryLayout, ItsDistributionIsProvedAgainstTheSource) {
 
 class EveryNode : public EveryLayout {};
 
-TEST_P(EveryNode, HoldsItsExpertsOfTheSourceAndNothingElse) {
+TEST_P(EveryNode, HoldsExactlyItsOwnExpertsFromTheSource) {
   const auto source = MoeModel::Open(source_);
   ASSERT_TRUE(source) << source.error().message;
   const Tensors tensors = ReadTensors(*source);

@@ -123,7 +123,7 @@ TEST_F(FamiliesDoc, SaysHowExpertsAreStored) {
   });
 }
 
-TEST_F(FamiliesDoc, SaysHowTheRouterWeighs) {
+TEST_F(FamiliesDoc, SaysHowTheRouterWeighsExperts) {
   ForEach([](const Family& family, const Row& row) {
     EXPECT_EQ(Split(row.routing, ',')[0], GatingName(family.routing.gating));
     EXPECT_EQ(Has(row.routing, "not normalised"), !family.routing.normalize);
@@ -137,7 +137,7 @@ TEST_F(FamiliesDoc, SaysHowTheRouterWeighs) {
   });
 }
 
-TEST_F(FamiliesDoc, NamesTheArchitectureOfTheGgufOrSaysThatThereIsNone) {
+TEST_F(FamiliesDoc, NamesTheGgufArchitectureOrSaysNone) {
   ForEach([](const Family& family, const Row& row) {
     const GgufConverter* converter = FindConverter(family.name);
     EXPECT_EQ(row.gguf, converter == nullptr ? "none" : Cat("`", converter->architecture, "`"));
@@ -197,7 +197,7 @@ TEST_F(FamiliesDoc, CountsTheRealFilesOfEveryFamily) {
   });
 }
 
-TEST(GoldenFolders, AreOfTheFamiliesThatTheTableGivesThem) {
+TEST(GoldenFolders, BelongToTheFamiliesInTheTable) {
   for (const auto& [family, folder] : kGolden) {
     const fs::path config = SharedFolder() / "golden/convert" / folder / "config.json";
     if (!fs::exists(config)) GTEST_SKIP() << "not here: " << config;

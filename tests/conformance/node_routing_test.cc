@@ -114,7 +114,7 @@ class NodeRouting : public testing::TestWithParam<const char*> {
 };
 std::unique_ptr<fixtures::TempDir> NodeRouting::dir_;
 
-TEST_P(NodeRouting, ACutRouterChoosesAndWeighsAsTheMaskedOne) {
+TEST_P(NodeRouting, ACutRouterChoosesAndWeighsExpertsLikeTheMaskedOne) {
   const auto source = MoeModel::Open(kSource);
   const auto manifest = ReadManifest(Path("dist"));
   ASSERT_TRUE(source && manifest);

@@ -92,7 +92,7 @@ TEST_P(OddShards, MakeTheSameBundles) {
   }
 }
 
-TEST_P(OddShards, InSmallPartsTheyHoldTheSame) {
+TEST_P(OddShards, MakeTheSameBundlesInSmallParts) {
   for (const std::string options : {"", "--format gguf"}) {
     const split::Pieces plain = Build("plain", options);
     split::ExpectSamePieces(plain, Build("odd", options + " --max-part-size 20k"));

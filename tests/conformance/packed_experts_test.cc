@@ -148,7 +148,7 @@ std::string PackedExpertsExpected(const PackedTensors& source, const Layout& lay
 
 class PackedLayouts : public PackedExperts, public testing::WithParamInterface<Layout> {};
 
-TEST_P(PackedLayouts, OfAGgufNodeAreThoseOfTheSource) {
+TEST_P(PackedLayouts, AGgufNodeHoldsThePackedTensorsOfTheSource) {
   const Layout& layout = GetParam();
   ASSERT_NO_FATAL_FAILURE(Make(layout.name, "gguf"));
   const PackedTensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
@@ -191,7 +191,7 @@ std::string Widened(const std::string& bytes, uint64_t index) {
 }
 
 // Rows of gate and up alternate, of blocks, scales and biases alike.
-TEST_F(PackedExperts, OfGptOssInGgufAreEveryOtherRow) {
+TEST_F(PackedExperts, AGptOssGgufNodeTakesEveryOtherRowForGateAndUp) {
   ASSERT_NO_FATAL_FAILURE(Make("gpt-oss", "gguf"));
   const PackedTensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
   const std::string at = "model.layers.1.mlp.experts.gate_up_proj_";
@@ -216,7 +216,7 @@ TEST_F(PackedExperts, OfGptOssInGgufAreEveryOtherRow) {
 }
 
 // The expert axis is the slowest one of every packed tensor, biases and scales included.
-TEST_F(PackedExperts, OfSafetensorsNodesAreSlicesOfTheSlowestAxis) {
+TEST_F(PackedExperts, SafetensorsNodesHoldSlicesOfTheSlowestAxis) {
   const std::pair<const char*, std::vector<std::string>> layouts[] = {
       {"qwen3.5-moe",
        {"model.language_model.layers.1.mlp.experts.gate_up_proj",

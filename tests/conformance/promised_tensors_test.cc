@@ -98,7 +98,7 @@ bool SaysMore(const PromisedModel& promised) {
          });
 }
 
-TEST(PromisedTensors, OfEveryLayoutAreThoseOfItsCheckpointOrSayWhatIsMissing) {
+TEST(PromisedTensors, MatchTheCheckpointOfEveryLayoutOrSayWhatIsMissing) {
   const fixtures::Options large = {.layers = 9, .hidden = 128, .ff = 32, .head_size = 32};
   size_t exact = 0;
   for (const std::string& layout : fixtures::Layouts()) {
@@ -167,7 +167,7 @@ const std::set<std::string> kRefusedFolders = {
     "dense-controls/Mistral-22B-v0.2", "dense-controls/Qwen3.5-9B", "dense-controls/gemma-4-31B-it",
     "ernie/ERNIE-4.5-VL-424B-A47B", "nemotron3/V4X-AI-ku-nemotron3-nano-derivative"};
 
-TEST_F(RealConfigs, AreEnoughForASummary) {
+TEST_F(RealConfigs, SufficeForASummary) {
   size_t open = 0, whole = 0;
   for (const std::string& folder : Folders()) {
     const auto promised = Open(folder);
@@ -213,7 +213,7 @@ constexpr Card kCards[] = {
 
 // The figure of the card is ours when the tables are counted as that card does, to the digits that
 // it gives.
-TEST_F(RealConfigs, HaveTheActiveParametersOfTheirModelCards) {
+TEST_F(RealConfigs, GiveTheActiveParametersOfTheirModelCards) {
   for (const Card& card : kCards) {
     const auto promised = Open(card.folder);
     ASSERT_TRUE(promised) << card.folder << promised.error().message;
@@ -230,7 +230,7 @@ TEST_F(RealConfigs, HaveTheActiveParametersOfTheirModelCards) {
 }
 
 // total_size of an index, where all tensors are known and nothing else is stored with them.
-TEST_F(RealConfigs, PromiseTheBytesThatIndexesGive) {
+TEST_F(RealConfigs, PromiseTheBytesStatedInIndexes) {
   size_t compared = 0;
   for (const char* folder : {"mixtral/Mixtral-8x7B-v0.1", "gpt-oss/gpt-oss-20b",
                              "phi-moe/Phi-tiny-MoE-instruct", "mixtral/WizardLM-2-8x22B"}) {

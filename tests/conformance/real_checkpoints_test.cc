@@ -208,7 +208,7 @@ TEST_F(RealCheckpoints, EveryIndexIsClassifiedWithoutUnknownTensors) {
   EXPECT_GT(indexes, 0u);
 }
 
-TEST_F(RealCheckpoints, NamesAloneDecideWhereThereIsNoConfig) {
+TEST_F(RealCheckpoints, TensorNamesDecideTheFamilyWithoutAConfig) {
   size_t accepted = 0, refused = 0;
   for (const fs::path& file : Files({"model.safetensors.index.json",
                                      "model.safetensors.index.json.gz", "tensor_names.txt.gz"})) {
@@ -231,7 +231,7 @@ TEST_F(RealCheckpoints, NamesAloneDecideWhereThereIsNoConfig) {
   EXPECT_EQ(refused, std::size(kRefusedNames));
 }
 
-TEST_F(RealCheckpoints, TheGraftIsUnknownOnlyWhereItWasGrafted) {
+TEST_F(RealCheckpoints, OnlyTheGraftedTensorsAreUnknown) {
   const std::string folder = "nemotron3/V4X-AI-ku-nemotron3-nano-derivative";
   const std::vector<std::string> names = LineNames(root_ / folder / "tensor_names.txt.gz");
   const Result<ModelConfig> config =

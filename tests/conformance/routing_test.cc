@@ -161,7 +161,7 @@ TEST(RoutingOfFamilies, IsTestedForEveryFamilyThatConverts) {
 }
 
 // Families without a converter: what the config says counts, and the family's row for the rest.
-TEST(RoutingOfFamilies, IsTheFamiliesOwnWhereTheConfigIsSilent) {
+TEST(RoutingOfFamilies, FallsBackToTheFamilyWhereTheConfigIsSilent) {
   for (const std::string& layout : fixtures::Layouts()) {
     SCOPED_TRACE(layout);
     const fixtures::CheckpointSpec spec = fixtures::DescribeCheckpoint(layout);

@@ -71,17 +71,19 @@ void ExpectBalanced(const std::string& name, const std::string& recipe, uint32_t
   }
 }
 
-TEST(TaskBalance, OfA235BModelInSafetensors) {
+TEST(TaskBalance, BalancesA235BModelInSafetensors) {
   ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "", 16);
 }
 
-TEST(TaskBalance, OfA235BModelInQ4KM) { ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "Q4_K_M", 16); }
+TEST(TaskBalance, BalancesA235BModelInQ4KM) {
+  ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "Q4_K_M", 16);
+}
 
-TEST(TaskBalance, OfA235BModelFromFp8) {
+TEST(TaskBalance, BalancesA235BModelFromFp8) {
   ExpectBalanced("qwen3-moe/Qwen3-235B-A22B-FP8", "Q4_K_M", 16);
 }
 
-TEST(TaskBalance, OfA1TModelOver512Tasks) {
+TEST(TaskBalance, BalancesA1TModelOver512Tasks) {
   ExpectBalanced("kimi/Kimi-K2-Instruct", "Q4_K_M", 512, false);
 }
 

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 constexpr const char* kModel = MOEPACK_SOURCE_DIR "/fixtures/tiny-sigmoid";
 
 // golden.json is what the training script's own forward pass says.
-TEST(TinySigmoid, RunsAsTheScriptThatTrainedItDoes) {
+TEST(TinySigmoid, GivesTheLogitsOfTheScriptThatTrainedIt) {
   const Json golden = Json::parse(ReadAll(std::string(kModel) + "/golden.json"));
   const std::vector<uint32_t> tokens = golden["tokens"];
   const auto executor = runtime::OpenExecutor("cpu", {});
@@ -55,7 +55,7 @@ TEST(TinySigmoid, RunsAsTheScriptThatTrainedItDoes) {
 }
 
 // The bias decides who is chosen, so it must be there and must not be the same for all.
-TEST(TinySigmoid, HasABiasThatBalancingLearned) {
+TEST(TinySigmoid, HasASelectionBiasLearnedByBalancing) {
   const auto weights = runtime::LoadWeights(kModel, {});
   ASSERT_TRUE(weights) << weights.error().message;
   EXPECT_EQ((*weights)->moe_layers, (LayerCounts{{1, 16}, {2, 16}, {3, 16}}));

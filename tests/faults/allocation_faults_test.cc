@@ -54,15 +54,15 @@ class AllocationFaults : public testing::TestWithParam<WritingCommand> {
   int tried_ = 0;
 };
 
-TEST_P(AllocationFaults, OneThatIsRefusedEndsInASentence) {
+TEST_P(AllocationFaults, ARefusedAllocationEndsWithAMessage) {
   RefuseEach({.kinds = "alloc"}, kAllocations);
 }
 
-TEST_P(AllocationFaults, TenInARowThatAreRefusedEndInASentence) {
+TEST_P(AllocationFaults, TenRefusedAllocationsInARowEndWithAMessage) {
   RefuseEach({.kinds = "alloc", .count = 10}, kRows);
 }
 
-TEST_P(AllocationFaults, ThreadsThatAreRefusedChangeNothing) {
+TEST_P(AllocationFaults, RefusedThreadsDoNotChangeTheResult) {
   const auto workspace = SharedInputs().Copy();
   const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments,
                                     {.kinds = "thread", .at = 0, .count = 1000});

@@ -55,13 +55,13 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
   int tried_ = 0;
 };
 
-TEST_P(FileFaults, ACallThatFailsEndsInAnErrorOrARightOutput) { FailEach({.kinds = kFileCalls}); }
+TEST_P(FileFaults, ACallThatFailsEndsInAnErrorOrTheRightOutput) { FailEach({.kinds = kFileCalls}); }
 
-TEST_P(FileFaults, ADiskThatIsFullFromSomeCallOnEndsInAnError) {
+TEST_P(FileFaults, ADiskThatFillsUpAtAnyCallEndsInAnError) {
   FailEach({.kinds = "write,truncate,mkdir", .error = ENOSPC, .count = 1'000'000'000});
 }
 
-TEST_P(FileFaults, ADeviceThatFailsFromSomeCallOnEndsInAnError) {
+TEST_P(FileFaults, ADeviceThatFailsFromAnyCallOnEndsInAnError) {
   FailEach({.kinds = kFileCalls, .count = 1'000'000'000});
 }
 

@@ -25,7 +25,7 @@ class KilledCommands : public testing::TestWithParam<WritingCommand> {
   }
 };
 
-TEST_P(KilledCommands, LeaveNothingHalfDoneAndEndWhenRunAgain) {
+TEST_P(KilledCommands, LeaveNothingHalfDoneAndFinishWhenRunAgain) {
   const WritingCommand& command = GetParam();
   Fault fault = {.kinds = kFileCalls, .how = "kill"};
   const uint64_t calls =

@@ -58,17 +58,17 @@ class Limits : public testing::TestWithParam<WritingCommand> {
   std::unique_ptr<fixtures::TempDir> workspace_;
 };
 
-TEST_P(Limits, FewOpenFilesAreEnoughOrAreNamedInAnError) {
+TEST_P(Limits, RunsWithFewOpenFilesOrSaysThatTheyAreTooFew) {
   for (const rlim_t files : {8u, 10u, 12u, 16u, 24u, 40u})
     RunUnder(RLIMIT_NOFILE, files, "open files");
 }
 
-TEST_P(Limits, FilesThatMayNotGrowEndInAnError) {
+TEST_P(Limits, AFileSizeLimitEndsInAnError) {
   // Less would cut the message, too, which goes to a file here.
   for (const rlim_t bytes : {3'000u, 20'000u, 60'000u}) RunUnder(RLIMIT_FSIZE, bytes, "file size");
 }
 
-TEST_P(Limits, APlaceThatMayNotBeWrittenIsNamedAndNothingChanges) {
+TEST_P(Limits, NamesAnUnwritablePlaceAndChangesNothing) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   // Others may read it, and nobody but root may write it.
   fs::permissions(workspace_->path(), fs::perms::owner_all | fs::perms::group_read |

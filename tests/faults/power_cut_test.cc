@@ -60,7 +60,7 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
   std::vector<LogRecord> records_;
 };
 
-TEST_P(PowerCut, LeavesTheOldTheNewOrNothingAtEveryMoment) {
+TEST_P(PowerCut, LeavesTheOldOutputTheNewOneOrNoneAtAnyMoment) {
   const std::vector<int64_t> reruns =
       PointsOf(records_.size(), {kFewReruns, kManyReruns}, GetParam().name + "power");
   RecordProperty("points", static_cast<int>(records_.size()));
@@ -76,7 +76,7 @@ TEST_P(PowerCut, LeavesTheOldTheNewOrNothingAtEveryMoment) {
   }
 }
 
-TEST_P(PowerCut, LosesNothingThatACommandCalledDone) {
+TEST_P(PowerCut, LosesNothingThatACommandReportedAsDone) {
   for (const LogRecord& record : records_) disk_->Apply(record);
   // The model knows what the system knows.
   EXPECT_EQ(disk_->After(Luck::kEverything, 0, GetParam().output).files,
