@@ -73,7 +73,7 @@ std::multiset<std::string> Cases() {
 
 // The listings are in the tree of whoever has none of the other checkpoints, too; younger ones are
 // only there.
-TEST(GoldenListings, AreAllComparedInSomeTest) {
+TEST(GoldenListings, AreAllComparedBySomeTest) {
   const fs::path own = fs::path(MOEPACK_SOURCE_DIR) / "fixtures/golden/convert";
   const fs::path beside =
       golden::Folder("deepseek-v3", "tokenizer_config.json").parent_path();  // may be ""

@@ -60,7 +60,7 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
 };
 
 // One tensor too many, or under two names, and the runtime refuses the file.
-TEST_P(ConvertedLayout, HasNoTensorThatOnlySomeArchitecturesRead) {
+TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
   const bool mamba = gguf_.architecture() == "nemotron_h_moe";
@@ -181,7 +181,7 @@ const std::map<std::string_view, GgufType> kOthers = {
     {"swiglu_clamp_shexp", GgufType::kArray},
 };
 
-TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {
+TEST_P(ConvertedLayout, HasKeysOfTheTypesThatTheRuntimeReads) {
   const std::string start = gguf_.architecture() + ".";
   for (const GgufEntry& entry : gguf_.metadata.entries()) {
     if (!entry.key.starts_with(start)) continue;
@@ -314,7 +314,7 @@ const Requirement kRequirements[] = {
      {"rope.scaling.type"}},
 };
 
-TEST_P(ConvertedLayout, HasWhatTheRuntimeDoesNotLoadItWithout) {
+TEST_P(ConvertedLayout, HasEverythingThatTheRuntimeRequires) {
   const auto found = std::find_if(
       std::begin(kRequirements), std::end(kRequirements),
       [&](const Requirement& row) { return gguf_.architecture() == row.architecture; });
@@ -337,7 +337,7 @@ INSTANTIATE_TEST_SUITE_P(All, ConvertedLayout, testing::ValuesIn(ConvertibleLayo
                            return name;
                          });
 
-TEST(ConvertedLayouts, StandForEveryFamilyWithAConverter) {
+TEST(ConvertedLayouts, CoverEveryFamilyWithAConverter) {
   std::set<std::string> families, converted;
   for (const std::string& layout : ConvertibleLayouts()) {
     families.insert(fixtures::DescribeCheckpoint(layout).family);

@@ -60,7 +60,7 @@ TEST_F(UnitColumnsOfAFile, AFileThatChangedIsRefused) {
   EXPECT_THAT(row.error().message, HasSubstr("model.safetensors"));
 }
 
-TEST_F(UnitColumnsOfAFile, SaysThatItIsAnotherMatrixThanItsBase) {
+TEST_F(UnitColumnsOfAFile, HasADescriptionDifferentFromItsBase) {
   EXPECT_THAT(Reader()->Describe(), HasSubstr("unit columns ("));
 }
 

@@ -30,7 +30,7 @@ TEST(MoepackStatisticsImport, BothFormsGiveTheScoresOfTheWholeStatistics) {
   }
 }
 
-TEST(MoepackStatisticsImport, WithoutNormsTheGatesAreTaken) {
+TEST(MoepackStatisticsImport, FallsBackToGatesWithoutNorms) {
   auto statistics = ReadStatistics(StatisticsFixture("profile.json"));
   ASSERT_TRUE(statistics);
   for (SessionTally& session : statistics->sessions) {
@@ -73,7 +73,7 @@ TEST(MoepackStatisticsImport, StatisticsOfAnotherModelAreRefusedByLayer) {
 }
 
 // A session's numbers cross the window of the reader at every place.
-TEST(MoepackStatisticsImport, SessionsLongerThanAWindowAreReadWhole) {
+TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderWindow) {
   ModelIdentity model = SampleModel();
   model.layers = {{0, 4096, 1}, {1, 4096, 1}, {2, 4096, 1}};
   Statistics statistics = EmptyStatistics(model);

@@ -300,7 +300,7 @@ void ExpectClassified(const Family& family, const Sample& sample) {
   EXPECT_EQ(found.rule->holds_expert_ids, sample.role == "expert_ids");
 }
 
-TEST(Families, ClassifyTheirNames) {
+TEST(Families, ClassifyTheirSampleTensors) {
   size_t checked = 0;
   for (const auto& [name, samples] : ReadSamples()) {
     const Family* family = FamilyNamed(name);
@@ -349,7 +349,7 @@ TEST(Families, RefuseUnknownTensorsInTheFeedForwardPart) {
   }
 }
 
-TEST(Families, HaveRowsWithoutMistakes) {
+TEST(Families, HaveOnlyValidRows) {
   for (const Family& family : AllFamilies()) {
     for (const TensorRule& rule : family.rules) {
       EXPECT_EQ(RuleProblem(rule), "") << family.name << ": " << rule.pattern;

@@ -70,7 +70,7 @@ TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
   EXPECT_EQ(layers, spec_.moe_layers);
 }
 
-TEST_P(LayoutTest, ParsesToTheTensorsThatWereWritten) {
+TEST_P(LayoutTest, ReadsBackTheTensorsThatWereWritten) {
   const auto checkpoint = moepack::Checkpoint::Open(dir_.path());
   ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message;
   ASSERT_EQ(checkpoint->tensors().size(), spec_.tensors.size());
@@ -113,7 +113,7 @@ constexpr Piece kPieces[] = {
     {"lm_head", moepack::Part::kTrunk},
 };
 
-TEST_P(LayoutTest, PutsEveryTensorIntoThePartItsNameSays) {
+TEST_P(LayoutTest, PutsEveryTensorIntoThePartGivenByItsName) {
   const auto model = moepack::MoeModel::Open(dir_.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   ASSERT_EQ(model->tensors().size(), spec_.tensors.size());
@@ -127,7 +127,7 @@ TEST_P(LayoutTest, PutsEveryTensorIntoThePartItsNameSays) {
   }
 }
 
-TEST_P(LayoutTest, HasRouterExpertsAndTrunk) {
+TEST_P(LayoutTest, HasARouterExpertsAndATrunk) {
   const auto model = moepack::MoeModel::Open(dir_.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   std::map<moepack::Part, std::set<int>> layers;

@@ -34,7 +34,7 @@ OutputTensor Tensor(const char* to, uint64_t row_values) {
   return tensor;
 }
 
-TEST(RowEncoder, EncodesEveryRowByItself) {
+TEST(RowEncoder, EncodesEveryRowIndependently) {
   const std::vector<float> values = Ramp(64);
   const OutputTensor tensor = Tensor("q8_0", 32);
   std::vector<std::byte> both, first, second;

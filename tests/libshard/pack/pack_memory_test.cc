@@ -39,7 +39,7 @@ class PackMemory : public testing::Test {
   std::vector<OutputFile> files_;
 };
 
-TEST_F(PackMemory, AnyAllocationMayFailInAnyThread) {
+TEST_F(PackMemory, SurvivesAFailedAllocationInAnyThread) {
   size_t thrown = 0;
   for (const size_t jobs : {1u, 4u}) {
     PackOptions options;

@@ -136,7 +136,7 @@ TEST_F(PackTest, ReportsProgressUpToTheTotal) {
   EXPECT_EQ(last.done_bytes, last.total_bytes);
 }
 
-TEST_F(PackTest, AnInterruptedRunIsTakenUpWithTheSameBytes) {
+TEST_F(PackTest, AnInterruptedRunResumesToTheSameBytes) {
   const fixtures::TempDir dir;
   {
     auto staging = Stage(dir / "out");
@@ -163,7 +163,7 @@ TEST_F(PackTest, AnInterruptedRunIsTakenUpWithTheSameBytes) {
   EXPECT_FALSE(fs::exists(dir / "out.partial"));
 }
 
-TEST_F(PackTest, DamageInWhatAnInterruptedRunLeftIsNoticedAndRepaired) {
+TEST_F(PackTest, DetectsAndRepairsDamageLeftByAnInterruptedRun) {
   const fixtures::TempDir dir;
   {
     auto staging = Stage(dir / "out");
@@ -185,7 +185,7 @@ TEST_F(PackTest, DamageInWhatAnInterruptedRunLeftIsNoticedAndRepaired) {
   ExpectWhole(dir / "out");
 }
 
-TEST_F(PackTest, AnotherLayoutStartsFromNothing) {
+TEST_F(PackTest, AnotherLayoutStartsOver) {
   const fixtures::TempDir dir;
   {
     auto staging = Stage(dir / "out");
@@ -256,7 +256,7 @@ TEST_F(PackTest, AWriteThatFailsNamesTheFileAndLeavesNothing) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST_F(PackTest, KeepsWhatWasWrittenWhenAskedTo) {
+TEST_F(PackTest, KeepsPartialOutputOnRequest) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir / "source"));
   auto model = MoeModel::Open(dir / "source");
@@ -282,7 +282,7 @@ TEST_F(PackTest, KeepsWhatWasWrittenWhenAskedTo) {
   }
 }
 
-TEST_F(PackTest, ASourceThatChangesMeanwhileIsAnError) {
+TEST_F(PackTest, ASourceThatChangesDuringTheRunIsAnError) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir / "source"));
   const auto model = MoeModel::Open(dir / "source");
@@ -306,7 +306,7 @@ TEST_F(PackTest, ASourceThatChangesMeanwhileIsAnError) {
   EXPECT_THAT(result.error().message, HasSubstr("changed while it was read"));
 }
 
-TEST_F(PackTest, RefusesBeforeTheFirstByteWhenTheDiskIsTooSmall) {
+TEST_F(PackTest, RefusesBeforeTheFirstByteIfTheDiskIsTooSmall) {
   const fixtures::TempDir dir;
   files_[0].size = uint64_t{1} << 60;
   auto staging = Stage(dir / "out");

@@ -52,7 +52,7 @@ class SizedLayout : public testing::TestWithParam<std::string> {
   fixtures::TempDir temp_;
 };
 
-TEST_P(SizedLayout, HasTheSizesOfItsBundles) {
+TEST_P(SizedLayout, PredictsTheSizesOfItsBundles) {
   const MoeModel model = Model();
   const SafetensorsSizes sizes(model);
   for (const bool uniform : {true, false}) {
@@ -74,7 +74,7 @@ TEST_P(SizedLayout, HasTheSizesOfItsBundles) {
   }
 }
 
-TEST_P(SizedLayout, HasTheSizesOfItsFilesByEveryRecipe) {
+TEST_P(SizedLayout, PredictsTheSizesOfItsFilesForEveryRecipe) {
   const MoeModel model = Model();
   QuantizeOptions quantize;
   if (!ToGguf(model, quantize.convert)) return;  // no GGUF form, no files

@@ -19,7 +19,7 @@ std::shared_ptr<const ExpertScores> HalvedScores() {
 
 MoeModel OneLayer() { return ModelForTest().Layers(1, 4, 2).Build(); }
 
-TEST(PlacementLearning, IsTheTableOfAPlanFromTheSameScores) {
+TEST(PlacementLearning, GivesTheTableOfAPlanFromTheSameScores) {
   PlanOptions options;
   options.groups = 2;
   options.scores = HalvedScores();
@@ -35,7 +35,7 @@ TEST(PlacementLearning, IsTheTableOfAPlanFromTheSameScores) {
   EXPECT_EQ(*learned, with->placement);
 }
 
-TEST(PlacementLearning, OneGroupForAllSessionsGivesNone) {
+TEST(PlacementLearning, GivesNoTableIfOneGroupFitsAllSessions) {
   PlanOptions options;
   options.groups = 2;
   options.scores = HalvedScores();

@@ -22,7 +22,7 @@ PlacementTable Trained(const ExpertScores& scores, const PlacementOptions& optio
   return table ? *table : PlacementTable();
 }
 
-TEST(PlacementTraining, ASessionBelongsToTheGroupThatCapturesMostOfIt) {
+TEST(PlacementTraining, AssignsASessionToTheGroupThatCapturesMostOfIt) {
   ExpertScores scores = SampleScores(1);
   scores.sessions.push_back(SampleSession(2, 0));
   std::fill(scores.sessions.back().scores.begin(), scores.sessions.back().scores.end(), 0.0f);
@@ -31,7 +31,7 @@ TEST(PlacementTraining, ASessionBelongsToTheGroupThatCapturesMostOfIt) {
 }
 
 // Otherwise a layer whose outputs are large would decide alone.
-TEST(PlacementTraining, EveryLayerCountsAlike) {
+TEST(PlacementTraining, WeightsEveryLayerEqually) {
   ExpertScores scores = SampleScores(1);
   SessionScores& session = scores.sessions[0];
   session.scores = {0, 0, 400, 0, 600, 0, 0, 0, 3, 0, 1, 0};
@@ -75,7 +75,7 @@ TEST(PlacementTraining, ScoresAreSmoothedLogProbabilitiesInSteps) {
 }
 
 // Else whatever nobody has seen would go to the group with the fewest sessions.
-TEST(PlacementTraining, GroupsWithManySessionsAreNoLikelier) {
+TEST(PlacementTraining, DoesNotFavorGroupsWithManySessions) {
   ExpertScores scores = SampleScores();
   for (uint32_t number = 4; number < 20; ++number)
     scores.sessions.push_back(SampleSession(0, number));
@@ -85,7 +85,7 @@ TEST(PlacementTraining, GroupsWithManySessionsAreNoLikelier) {
   EXPECT_EQ(Place(table, std::vector<uint32_t>{13}).best, 1u);
 }
 
-TEST(PlacementTraining, ATokenThatIsSeenOnceHasNoRow) {
+TEST(PlacementTraining, GivesNoRowToATokenSeenOnce) {
   ExpertScores scores = SampleScores();
   scores.sessions[1].token_counts.emplace_back(5000, 1);  // of group 1
   const PlacementTable table = Trained(scores);
@@ -97,7 +97,7 @@ TEST(PlacementTraining, ATokenThatIsSeenOnceHasNoRow) {
   EXPECT_FALSE(answer.sure);
 }
 
-TEST(PlacementTraining, WithLittleRoomTheTokensThatSayMostStay) {
+TEST(PlacementTraining, KeepsTheMostInformativeTokensWhenRoomIsShort) {
   PlacementOptions options;
   options.token_bytes = 30 * (4 + kSampleGroups);
   const PlacementTable table = Trained(SampleScores(), options);
@@ -106,7 +106,7 @@ TEST(PlacementTraining, WithLittleRoomTheTokensThatSayMostStay) {
   EXPECT_EQ(table.tokens.ids.back(), 29u);  // the common ones are left out
 }
 
-TEST(PlacementTraining, TheTrialHasNoMoreRowsThanTheTable) {
+TEST(PlacementTraining, LimitsTheTrialToAsManyRowsAsTheTable) {
   PlacementOptions options;
   options.token_bytes = 0;
   const PlacementTable table = Trained(SampleScores(), options);
@@ -116,7 +116,7 @@ TEST(PlacementTraining, TheTrialHasNoMoreRowsThanTheTable) {
   EXPECT_EQ(table.trial.sure, 0u);
 }
 
-TEST(PlacementTraining, CentroidsCoverTheFirstLayersThatHaveRoom) {
+TEST(PlacementTraining, CentroidsCoverAsManyFirstLayersAsFit) {
   const PlacementTable both = Trained(SampleScores());
   ASSERT_TRUE(both.centroids);
   EXPECT_EQ(both.centroids->layers, 2u);
@@ -152,7 +152,7 @@ TEST(PlacementTraining, SessionsWithoutTokenCountsAreRefused) {
   EXPECT_FALSE(PlacementFor(SamplePlacementPlan(), scores));
 }
 
-TEST(PlacementTraining, OneGroupForEverySessionIsNoPlacement) {
+TEST(PlacementTraining, RefusesAPlacementIfEverySessionHasTheSameGroup) {
   ExpertScores scores = SampleScores();
   std::vector<std::optional<uint32_t>> groups(scores.sessions.size(), 2);
   const auto table = MakePlacement(scores, groups, kSampleGroups, {});
@@ -164,7 +164,7 @@ TEST(PlacementTraining, OneGroupForEverySessionIsNoPlacement) {
   EXPECT_TRUE(MakePlacement(scores, groups, kSampleGroups, {}));
 }
 
-TEST(PlacementTraining, EverySessionIsTriedWithATableThatHasNotSeenIt) {
+TEST(PlacementTraining, TriesEverySessionWithATableTrainedWithoutIt) {
   const PlacementTable table = Trained(SampleScores());
   EXPECT_EQ(table.trial, (PlacementTrial{12, 12, 12, 12}));
   // Sessions alone in their group cannot be tried.
@@ -173,7 +173,7 @@ TEST(PlacementTraining, EverySessionIsTriedWithATableThatHasNotSeenIt) {
 
 // The tokens of a session say nothing about another one here, and the trial must see that: with its
 // own counts every session would be right.
-TEST(PlacementTraining, TheTrialDoesNotPeek) {
+TEST(PlacementTraining, TheTrialDoesNotUseTheTokensOfTheSession) {
   ExpertScores scores = SampleScores(8);
   for (uint32_t i = 0; i < scores.sessions.size(); ++i) {
     TokenCounts& counts = scores.sessions[i].token_counts;

@@ -75,7 +75,7 @@ TEST_F(PlanTest, ContiguousCutsRunsOfNearlyEqualLengthLongerOnesFirst) {
   ExpectSound(plan);
 }
 
-TEST_F(PlanTest, ModuloDealsExpertsOutInTurn) {
+TEST_F(PlanTest, ModuloAssignsExpertsRoundRobin) {
   PlanOptions options = Groups(3, "modulo");
   options.uniform = false;
   const Plan plan = MakePlan(ModelForTest().Layers(1, 8, 2).Build(), options).value();
@@ -85,7 +85,7 @@ TEST_F(PlanTest, ModuloDealsExpertsOutInTurn) {
   ExpectSound(plan);
 }
 
-TEST_F(PlanTest, EveryGroupCountOfEveryRuleGivesASoundUniformPlan) {
+TEST_F(PlanTest, EveryGroupCountOfEveryRuleGivesAValidUniformPlan) {
   const MoeModel model = ModelForTest().Layers(2, 12, 1).Build();
   for (const char* partition : {"contiguous", "modulo"}) {
     for (uint32_t groups = 1; groups <= 12; ++groups) {
@@ -109,7 +109,7 @@ TEST_F(PlanTest, FillTakesTheIdsThatFollowTheGroupsLastOneCyclically) {
   EXPECT_EQ(FillText(modulo, 2, 0), "15");  // 2,5,8,11,14
 }
 
-TEST_F(PlanTest, AnOverlayExpertThatAGroupOwnsCountsOnceAndIsMadeUpFor) {
+TEST_F(PlanTest, AnOverlayExpertThatAGroupOwnsCountsOnceAndAnotherFillsItsPlace) {
   PlanOptions options = Groups(2);
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "0,1,4"}})");
   const Plan plan = MakePlan(ModelForTest().Layers(1, 8, 2).Build(), options).value();
@@ -181,7 +181,7 @@ TEST_F(PlanTest, ExplicitGroupsComeFromTheFileAndTheRestIsTheRemainder) {
   ExpectSound(plan);
 }
 
-TEST_F(PlanTest, FillNeverBringsTheRemainderBack) {
+TEST_F(PlanTest, FillNeverUsesTheRemainder) {
   PlanOptions options = Groups(2, Explicit(R"({"groups": [{"0": "0-2"}, {"0": "6"}]})"));
   const Plan plan = MakePlan(ModelForTest().Layers(1, 8, 1).Build(), options).value();
   EXPECT_EQ(FillText(plan, 1, 0), "0-1");  // not 7, which is on no node

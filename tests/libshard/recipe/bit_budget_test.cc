@@ -29,7 +29,7 @@ std::optional<double> LeastDamage(const std::vector<BitItem>& items, uint64_t bu
   return least;
 }
 
-TEST(BitBudget, BytesGoWhereTheySaveMost) {
+TEST(BitBudget, SpendsBytesWhereTheySaveMost) {
   // Four bytes more for the first save 9, for the second 3.
   const std::vector<BitItem> items = {{{4, 10}, {8, 1}}, {{4, 4}, {8, 1}}};
   EXPECT_THAT(MustSpend(items, 8).chosen, ElementsAre(0, 0));
@@ -42,7 +42,7 @@ TEST(BitBudget, BytesGoWhereTheySaveMost) {
 }
 
 // Steps by damage per byte alone take the first and have no room for the second, which saves more.
-TEST(BitBudget, TheBestStepPerByteNeedNotBeInTheBestPlan) {
+TEST(BitBudget, FindsAPlanWithoutTheBestStepPerByte) {
   const std::vector<BitItem> items = {{{0, 10}, {1, 8}}, {{0, 20}, {10, 2}}};
   const BitPlan plan = MustSpend(items, 10);
   EXPECT_THAT(plan.chosen, ElementsAre(0, 1));
@@ -50,13 +50,13 @@ TEST(BitBudget, TheBestStepPerByteNeedNotBeInTheBestPlan) {
 }
 
 // The middle choice lies above the line between the others, but nothing else fits.
-TEST(BitBudget, AChoiceOffTheHullIsTakenWhereItFits) {
+TEST(BitBudget, TakesAChoiceOffTheHullIfOnlyItFits) {
   const std::vector<BitItem> items = {{{0, 10}, {5, 9}, {10, 0}}};
   EXPECT_THAT(MustSpend(items, 7).chosen, ElementsAre(1));
   EXPECT_THAT(MustSpend(items, 10).chosen, ElementsAre(2));
 }
 
-TEST(BitBudget, ChoicesThatAreLargerAndWorseAreNeverTaken) {
+TEST(BitBudget, NeverTakesALargerAndWorseChoice) {
   const std::vector<BitItem> items = {{{8, 5}, {4, 1}, {4, 2}, {16, 1}}};
   EXPECT_THAT(MustSpend(items, 100).chosen, ElementsAre(1));
 }
@@ -66,7 +66,7 @@ TEST(BitBudget, TiesGoToTheLowerIndex) {
   EXPECT_THAT(MustSpend(items, 2).chosen, ElementsAre(1, 1, 0));
 }
 
-TEST(BitBudget, ATooSmallBudgetIsRefusedWithWhatIsMissing) {
+TEST(BitBudget, RefusesATooSmallBudgetAndSaysWhatIsMissing) {
   const auto plan = SpendBits({{{600, 1}, {900, 0}}, {{1000, 1}}}, 1500);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, Code::kInvalidArgument);
@@ -74,7 +74,7 @@ TEST(BitBudget, ATooSmallBudgetIsRefusedWithWhatIsMissing) {
             "budget: expected at least 1,600 bytes for the smallest types, found 1,500, 100 less");
 }
 
-TEST(BitBudget, NoItemsNeedNothing) { EXPECT_EQ(MustSpend({}, 0).damage, 0); }
+TEST(BitBudget, AcceptsNoItems) { EXPECT_EQ(MustSpend({}, 0).damage, 0); }
 
 class SmallNumbers {
  public:

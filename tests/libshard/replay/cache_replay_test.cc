@@ -40,7 +40,7 @@ std::vector<uint64_t> HitsOf(const std::vector<ReplayRow>& rows) {
 // By hand, with two slots: a b a c b a. LRU hits the second a only. LFU keeps a, and the one used
 // last of the others: it hits a twice. {a, b} fixed, and the oracle, which gives c no slot, hit all
 // that comes again.
-TEST(CacheReplay, TwoSlotsByHand) {
+TEST(CacheReplay, MatchesAHandComputedTraceWithTwoSlots) {
   const RouteTrace trace = SmallTrace(3, 0, {{0}, {1}, {0}, {2}, {1}, {0}});
   const auto rows = Replay(trace, OptionsFor(trace, {2}));
   EXPECT_THAT(HitsOf(rows), ElementsAre(1, 2, 3, 3));
@@ -49,21 +49,21 @@ TEST(CacheReplay, TwoSlotsByHand) {
 
 // A token asks for all of its experts at once: with two slots that hold {0, 1}, the token {2, 0}
 // hits 0, although reading 2 first would have pushed it out.
-TEST(CacheReplay, ATokenLooksUpBeforeItReads) {
+TEST(CacheReplay, ATokenLooksUpAllItsExpertsBeforeReadingAny) {
   const RouteTrace trace = SmallTrace(3, 0, {{1, 0}, {2, 1}, {0, 2}});
   ReplayOptions options = OptionsFor(trace, {2});
   options.policies = {CachePolicy::kLru};
   EXPECT_THAT(HitsOf(Replay(trace, options)), ElementsAre(2));
 }
 
-TEST(CacheReplay, FewerSlotsThanATokenNeedsKeepItsBest) {
+TEST(CacheReplay, KeepsTheBestExpertsIfATokenNeedsMoreThanTheSlots) {
   const RouteTrace trace = SmallTrace(4, 0, {{2, 1, 0}, {2, 1, 0}, {3, 1, 2}});
   ReplayOptions options = OptionsFor(trace, {1});
   options.policies = {CachePolicy::kLru, CachePolicy::kOracle};
   EXPECT_THAT(HitsOf(Replay(trace, options)), ElementsAre(2, 2));
 }
 
-TEST(CacheReplay, PhasesAreCountedApartAndTheCacheStaysWarm) {
+TEST(CacheReplay, CountsPhasesSeparatelyWithAWarmCache) {
   const RouteTrace trace = SmallTrace(3, 2, {{0}, {1}, {1}, {0}});
   ReplayOptions options = OptionsFor(trace, {2});
   options.policies = {CachePolicy::kLru};
@@ -74,7 +74,7 @@ TEST(CacheReplay, PhasesAreCountedApartAndTheCacheStaysWarm) {
   EXPECT_EQ(CountSteps(trace, 1), (std::array<uint64_t, 2>{1, 2}));
 }
 
-TEST(CacheReplay, TokensOfAWarmUpAreNotCounted) {
+TEST(CacheReplay, DoesNotCountTheTokensOfAWarmUp) {
   const RouteTrace trace = SmallTrace(3, 0, {{0}, {1}, {0}, {2}});
   ReplayOptions options = OptionsFor(trace, {2});
   options.first_counted = 2;
@@ -104,7 +104,7 @@ TEST(CacheReplay, APromptMayRunInBatchesThatReadEachExpertOnce) {
   EXPECT_EQ(rows[0].phases[1], (CacheCounts{2, 2, {}}));
 }
 
-TEST(CacheReplay, MissesCostWhatTheirExpertsCost) {
+TEST(CacheReplay, ChargesMissesWithTheBytesOfTheirExperts) {
   const RouteTrace trace = SmallTrace(2, 0, {{0}, {1}, {1}, {0}});
   const ExpertLayout layout = {{{10, 4096, 1}, {100, 8192, 3}}};
   ReplayOptions options = OptionsFor(trace, {1, 2});
@@ -115,7 +115,7 @@ TEST(CacheReplay, MissesCostWhatTheirExpertsCost) {
   EXPECT_EQ(rows[1].all(), (CacheCounts{4, 2, {110, 12288, 4}}));
 }
 
-TEST(CacheReplay, LayersHaveCachesOfTheirOwn) {
+TEST(CacheReplay, EveryLayerHasItsOwnCache) {
   RouteTrace trace = SmallTrace(2, 0, {{0}, {0}, {0}});
   AddLayer(trace, 4, 3, {{0}, {1}, {2}});
   ReplayOptions options = OptionsFor(trace, {1});
@@ -126,7 +126,7 @@ TEST(CacheReplay, LayersHaveCachesOfTheirOwn) {
   }
 }
 
-TEST(CacheReplay, TheBestAreThoseChosenMostAndTiesGoToTheLowerId) {
+TEST(CacheReplay, RanksExpertsByChoicesAndTiesByLowerId) {
   const RouteTrace trace = SmallTrace(4, 0, {{3, 1}, {3, 2}, {0, 2}});
   EXPECT_THAT(MostChosen(trace, 3), ElementsAre(ElementsAre(2, 3, 0, 1)));
   EXPECT_THAT(MostChosen(trace, 1), ElementsAre(ElementsAre(1, 3, 0, 2)));
@@ -190,7 +190,7 @@ uint64_t BestHits(const std::vector<std::vector<uint16_t>>& chosen, uint32_t exp
   return most;
 }
 
-TEST(CacheReplay, OnePassGivesWhatACacheOfEachSizeDoes) {
+TEST(CacheReplay, OnePassMatchesACacheOfEachSize) {
   SmallRandom random(1);
   for (int round = 0; round < 200; ++round) {
     const uint32_t expert_count = 2 + random.Below(7);

@@ -24,24 +24,24 @@ TEST(ExpectedHits, AFixedSetHitsItsShare) {
   EXPECT_DOUBLE_EQ(ExpectHits(scores, {9, 9}).lru, 1);
 }
 
-TEST(ExpectedHits, LikelyExpertsAreAllThatAnLruCacheNeeds) {
+TEST(ExpectedHits, AnLruCacheAlwaysHitsExpertsThatEveryTokenUses) {
   // Two experts of which each token takes both: two slots hold them always.
   EXPECT_DOUBLE_EQ(ExpectHits(Scores({{0, 4, 2}}, {10, 10, 0, 0}, 10), {2}).lru, 1);
 }
 
-TEST(ExpectedHits, OfEqualExpertsAnLruCacheHitsItsShare) {
+TEST(ExpectedHits, AnLruCacheHitsItsShareOfEquallyLikelyExperts) {
   // Expert by expert the probability of being held is that of all: slots / experts.
   EXPECT_NEAR(ExpectHits(Scores({{0, 8, 1}}, std::vector<float>(8, 5), 40), {2}).lru, 0.25, 1e-9);
 }
 
-TEST(ExpectedHits, NothingCountedIsNoHit) {
+TEST(ExpectedHits, AreZeroWithoutCounts) {
   const ExpectedHits hits = ExpectHits(Scores({{0, 2, 1}}, {0, 0}, 0), {1});
   EXPECT_EQ(hits.fixed, 0);
   EXPECT_EQ(hits.lru, 0);
 }
 
 // On a trace whose tokens do not depend on each other, what is expected is what happens.
-TEST(ExpectedHits, AgreesWithATraceWithoutMemory) {
+TEST(ExpectedHits, AgreeWithATraceOfIndependentTokens) {
   SmallRandom random(3);
   constexpr uint32_t kTokens = 40'000;
   std::vector<std::vector<uint16_t>> chosen(kTokens);

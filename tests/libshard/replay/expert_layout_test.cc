@@ -55,7 +55,7 @@ TEST(ExpertLayout, AnotherModelIsRefused) {
   EXPECT_EQ(other.error().message, "t: layer 7: experts: expected 0 as in m, found 2");
 }
 
-TEST(ExpertLayout, AnIndexAloneHasNoPlaces) {
+TEST(ExpertLayout, AnIndexAloneHasNoByteRanges) {
   const MoeModel model =
       ModelForTest().Layers(1, 4, 2).Tensor({.pattern = "x"}, {}, "F32", {4}).NamesOnly().Build();
   const auto ranges = RangesOf(model);

@@ -18,7 +18,7 @@ TEST(BalancedGroups, NoGroupGetsManyMoreThanItsPart) {
       << "no group stays empty";
 }
 
-TEST(BalancedGroups, ExchangesSessionsWhereThatGains) {
+TEST(BalancedGroups, SwapsSessionsWhereThatHelps) {
   // Session 0 chooses first and takes the place that session 1 needs more together with 2.
   const std::vector<double> values = {9, 5, 8, 0, 7, 6};
   EXPECT_EQ(BalancedGroups(values, 2, 2), (std::vector<uint32_t>{0, 0, 1}));

@@ -24,7 +24,7 @@ TEST(HoldSame, GivesEveryGroupTheMostUsedExpertsOfEachLayer) {
 }
 
 // Sessions weigh the same, however long they are.
-TEST(HoldSame, LongSessionsDoNotOutvoteOthers) {
+TEST(HoldSame, WeightsLongAndShortSessionsEqually) {
   const ExpertScores scores = ScoresOf({{0, 3, 1}}, {{9000, 1000, 0}, {0, 3, 7}, {0, 3, 7}});
   EXPECT_THAT(HoldSame(InputOf(scores, 1, 1)).value()[0][0], ElementsAre(2));
 }

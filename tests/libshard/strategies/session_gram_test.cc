@@ -55,7 +55,7 @@ TEST(SessionGram, HoldsTheCosinesOfCentredSessions) {
   }
 }
 
-TEST(SessionGram, ASessionLikeTheMeanHasNoDirection) {
+TEST(SessionGram, IsZeroForASessionEqualToTheMean) {
   const ExpertScores scores = ScoresOf({{0, 2, 1}}, {{1, 3}, {2, 6}});
   const SessionGram gram = SessionGram::Of(SessionShares(scores, {0, 1})).value();
   EXPECT_EQ(gram.At(0, 0), 0);

@@ -68,7 +68,7 @@ TEST(WorkDivision, LeavesTasksWithoutWorkWhereThereIsNotEnough) {
   EXPECT_EQ(Imbalance(nothing.loads(), &TaskLoad::work), 1);
 }
 
-TEST(WorkDivision, GivesWhatSeveralOutputsHoldToOneTaskWhichReadsItOnce) {
+TEST(WorkDivision, GivesSharedBytesToOneTaskThatReadsThemOnce) {
   const std::vector<OutputFile> files = {Copies(8, 100'000), Copies(8, 100'000)};
   const WorkDivision division(files, 4);
   uint64_t read = 0, written = 0;
@@ -85,7 +85,7 @@ TEST(WorkDivision, GivesWhatSeveralOutputsHoldToOneTaskWhichReadsItOnce) {
   EXPECT_EQ(written, 1'600'000u);
 }
 
-TEST(WorkDivision, WeighsWhatEncodingTakes) {
+TEST(WorkDivision, WeighsTheCostOfEncoding) {
   OutputFile copied = Copies(1, 64u << 20), encoded = Copies(1, 64u << 20, 1u << 30);
   Encoding encoding;
   encoding.from = quant::FindFormat("bf16");

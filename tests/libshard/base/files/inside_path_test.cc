@@ -14,7 +14,7 @@ TEST(SafePath, IsRelativeAndStaysInside) {
 }
 
 // What a manifest cannot name may still lie in a directory, where the user named it.
-TEST(StaysBelow, MindsOnlyWhereANameLeads) {
+TEST(StaysBelow, ChecksOnlyWhereANameLeads) {
   for (const char* path : {"a", "a/b.c", "..a", "a\nb", "a\\b"}) EXPECT_TRUE(StaysBelow(path));
   for (const char* path : {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b"}) {
     EXPECT_FALSE(StaysBelow(path)) << path;

@@ -39,7 +39,7 @@ ConvertSample SharedSample() {
   return sample;
 }
 
-TEST(ConvertGraniteMoe, CutsInputLinearIntoGateAndUpOfEachExpert) {
+TEST(ConvertGraniteMoe, SplitsInputLinearIntoGateAndUpOfEachExpert) {
   ConvertSample sample = GraniteSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -92,7 +92,7 @@ TEST(ConvertGraniteMoe, FillsInTheMultipliersOfTheConfigClass) {
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("logits_scaling: expected a number"));
 }
 
-TEST(ConvertGraniteMoe, CutsTheSharedExpertTheSameWay) {
+TEST(ConvertGraniteMoe, SplitsTheSharedExpertTheSameWay) {
   ConvertSample sample = SharedSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -104,7 +104,7 @@ TEST(ConvertGraniteMoe, CutsTheSharedExpertTheSameWay) {
   EXPECT_EQ(model->metadata.Uint("granitemoe.expert_shared_feed_forward_length"), 3u);
 }
 
-TEST(ConvertGraniteMoe, RefusesSharedExpertsThatTheConfigDoesNotHaveOrNotFind) {
+TEST(ConvertGraniteMoe, RefusesUnannouncedAndMissingSharedExperts) {
   ConvertSample sample = SharedSample();
   sample.config.erase("shared_intermediate_size");
   EXPECT_THAT(sample.Convert().error().message,
@@ -116,7 +116,7 @@ TEST(ConvertGraniteMoe, RefusesSharedExpertsThatTheConfigDoesNotHaveOrNotFind) {
                         "them, found none"));
 }
 
-TEST(ConvertGraniteMoe, RefusesHeadsOfAnotherSize) {
+TEST(ConvertGraniteMoe, RefusesAHeadSizeThatDoesNotFitTheHiddenSize) {
   ConvertSample sample = GraniteSample();
   sample.config["head_dim"] = 2;
   sample.SetHeads(2, 2, 8);

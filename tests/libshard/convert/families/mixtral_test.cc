@@ -52,7 +52,7 @@ TEST(ConvertMixtral, FillsInTheBaseThatTheConfigClassHas) {
   EXPECT_EQ(*sample.Convert()->metadata.Find("llama.rope.freq_base"), GgufValue::F32(1e4f));
 }
 
-TEST(ConvertMixtral, WritesRopeDimensionsAlsoWhereHeadDimIsNull) {
+TEST(ConvertMixtral, WritesRopeDimensionsEvenIfHeadDimIsNull) {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.config["head_dim"] = nullptr;
   const auto model = sample.Convert();
@@ -88,7 +88,7 @@ TEST(ConvertMixtral, TakesTheLayoutOfNewerTransformers) {
             Rows(sample.Values("model.layers.0.mlp.experts.gate_up_proj"), 8, {2, 3, 6, 7}));
 }
 
-TEST(ConvertMixtral, PassesTheSpacePrefixOn) {
+TEST(ConvertMixtral, WritesTheSpacePrefixOfTheTokenizer) {
   ConvertSample sample = ConvertSample::Mixtral();
   EXPECT_EQ(sample.Convert()->metadata.Find("tokenizer.ggml.add_space_prefix"), nullptr);
   sample.tokenizer_config = {{"add_prefix_space", false}};

@@ -43,7 +43,7 @@ TEST(TokenizerJson, IntegersOfAnyLengthAreAllowed) {
   EXPECT_FALSE(ParseTokenizerJson("f", "{\"a\": 1000000000000000019884624838656"));
 }
 
-TEST_F(TokenizerFilesTest, AllOfThemMayBeAbsent) {
+TEST_F(TokenizerFilesTest, AcceptsThatAllFilesAreAbsent) {
   const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir_.path()));
   ASSERT_TRUE(files) << files.error().message;
   EXPECT_EQ(files->tokenizer(), nullptr);

@@ -21,7 +21,7 @@ QwenHybridSample Qwen3NextSample() {
   return sample;
 }
 
-TEST(ConvertQwen3Next, TakesQueriesKeysValuesAndGatesOutOfTheirGroups) {
+TEST(ConvertQwen3Next, SplitsQueriesKeysValuesAndGatesOutOfTheirGroups) {
   QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -59,7 +59,7 @@ TEST(ConvertQwen3Next, WritesTheNegativeExponentialOfTheDecayWithoutASuffix) {
               testing::Pointwise(testing::FloatEq(), expected));
 }
 
-TEST(ConvertQwen3Next, AddsOneToEveryNormButThatOfLinearAttention) {
+TEST(ConvertQwen3Next, AddsOneToEveryNormExceptThatOfLinearAttention) {
   QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;

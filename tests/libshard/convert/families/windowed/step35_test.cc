@@ -111,7 +111,7 @@ TEST(Step35, KeepsTheBlocksForMultiTokenPrediction) {
             sample.Values("model.layers.2.transformer.shared_head.output.weight"));
 }
 
-TEST(Step35, LeavesNothingOfThePredictionWithoutMtp) {
+TEST(Step35, DropsThePredictionBlocksWithoutMtp) {
   ConvertSample sample = Step();
   AddPrediction(sample);
   ConvertOptions options;
@@ -131,7 +131,7 @@ std::string StepKeyError(const ConvertSample& sample) {
   return keys ? "" : keys.error().message;
 }
 
-TEST(Step35, RefusesWhatTheRuntimeDoesOtherwise) {
+TEST(Step35, RefusesWhatTheRuntimeDoesDifferently) {
   ConvertSample sample = Step();
   sample.config["partial_rotary_factors"] = {0.5, 0.5};
   EXPECT_THAT(StepKeyError(sample),
