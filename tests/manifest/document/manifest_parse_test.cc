@@ -194,7 +194,7 @@ const std::vector<Hostile>& HostileDocuments() {
   return list;
 }
 
-TEST(ParseManifestTest, RefusesHostileDocumentsWithTheFieldAtFault) {
+TEST(ParseManifestTest, RefusesHostileDocumentsAndNamesTheField) {
   const ordered_json good = ordered_json::parse(WriteManifest(sample::Make().manifest));
   for (const Hostile& hostile : HostileDocuments()) {
     SCOPED_TRACE(hostile.name);
@@ -240,7 +240,7 @@ TEST(ParseManifestTest, RefusesTextThatIsNotStrictJson) {
   }
 }
 
-TEST(ParseManifestTest, RefusesAPlanThatUnfoldsToMoreThanMemory) {
+TEST(ParseManifestTest, RefusesAPlanThatExpandsBeyondMemory) {
   ordered_json document = ordered_json::parse(WriteManifest(sample::Make().manifest));
   document["model"]["moe_layers"] = "0-3";
   document["model"]["experts"] = {{"*", 65536}};
@@ -256,7 +256,7 @@ TEST(ParseManifestTest, RefusesAPlanThatUnfoldsToMoreThanMemory) {
       << read.error().message;
 }
 
-TEST(ParseManifestTest, RefusesTensorsThatUnfoldToMoreThanMemory) {
+TEST(ParseManifestTest, RefusesTensorsThatExpandBeyondMemory) {
   ordered_json document = ordered_json::parse(WriteManifest(sample::Make().manifest));
   ordered_json& tensors = document["bundles"][0]["tensors"];
   const ordered_json empty = tensors[2];

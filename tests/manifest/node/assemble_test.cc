@@ -36,7 +36,7 @@ TEST_F(AssembleNodeTest, WritesAModelDirectoryWithAnIndexAndANodeFile) {
   EXPECT_EQ(node.max_experts(), 4u);
 }
 
-TEST_F(AssembleNodeTest, TheNodeFileSaysWhichExpertEachIdStandsFor) {
+TEST_F(AssembleNodeTest, TheNodeFileMapsEachIdToAnExpertOfTheModel) {
   Split("qwen3-moe");
   ASSERT_TRUE(Assemble(Group(1)));
   const Manifest manifest = *ReadManifest((dir_ / "dist").string());
@@ -50,7 +50,7 @@ TEST_F(AssembleNodeTest, TheNodeFileSaysWhichExpertEachIdStandsFor) {
   EXPECT_EQ(node["experts"], nlohmann::json({{"*", "1,3-5"}}));
 }
 
-TEST_F(AssembleNodeTest, TheNodeFileHasDigestsRecipeToolVersionAndTheDistributionItIsOf) {
+TEST_F(AssembleNodeTest, TheNodeFileRecordsDigestsRecipeToolVersionAndDistribution) {
   Split("qwen3-moe");
   ASSERT_TRUE(Assemble(Group(1)));
   const auto record = ReadNodeRecord((dir_ / "node").string());
@@ -92,7 +92,7 @@ TEST_F(AssembleNodeTest, ADryRunWritesNothingAndKnowsEverySize) {
   EXPECT_EQ(dry->total_bytes(), total);
 }
 
-TEST_F(AssembleNodeTest, ADryRunDoesNotMindAnExistingOutput) {
+TEST_F(AssembleNodeTest, ADryRunIgnoresAnExistingOutput) {
   Split("qwen3-moe");
   fs::create_directory(dir_ / "node");
   const auto report = Assemble(DryRun());
@@ -124,7 +124,7 @@ TEST_F(AssembleNodeTest, WithoutAConfigThereIsNoModelDirectory) {
   EXPECT_THAT(missing.message, HasSubstr("assets/config.json: expected it in the manifest"));
 }
 
-TEST_F(AssembleNodeTest, AConfigOrTokenizerThatIsNotTheOneOfTheManifestIsAMismatch) {
+TEST_F(AssembleNodeTest, AConfigOrTokenizerThatContradictsTheManifestIsAMismatch) {
   Split("qwen3-moe");
   Damage("assets/tokenizer.json", 3);
   const Error tokenizer = Refusal();
@@ -159,7 +159,7 @@ TEST_F(AssembleNodeTest, AnAssetNamedLikeAWeightFileIsCorrupt) {
 }
 
 // Groups may differ from each other: a node is one group.
-TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCopiedWholeIsAMismatch) {
+TEST_F(AssembleNodeTest, ADamagedByteInACopiedTensorIsAMismatch) {
   Split("qwen3-moe");
   for (const auto& [file, part_of_name] : {std::pair(kTrunkBundle, "embed_tokens"),
                                            {kGroup0, "experts.2."},
@@ -180,7 +180,7 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCopiedWholeIsAMismatch) {
 }
 
 // Of routers and packed experts a node has only some rows, which have no digest of their own.
-TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCutIsAMismatch) {
+TEST_F(AssembleNodeTest, ADamagedByteInACutTensorIsAMismatch) {
   for (const auto& [layout, file, part_of_name] :
        {std::tuple("qwen3-moe", kTrunkBundle, "mlp.gate.weight"),
         {"granite-moe", kGroup0, "input_linear"},
@@ -198,7 +198,7 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCutIsAMismatch) {
 }
 
 // The step that hashes what is cut, and the one that packs; of each the last report says all.
-TEST_F(AssembleNodeTest, ProgressCountsTheBytesThatAreCheckedBeforeTheyAreCut) {
+TEST_F(AssembleNodeTest, ProgressCountsTheBytesCheckedBeforeCutting) {
   Split("qwen3-moe");
   std::map<uint64_t, uint64_t> steps;  // bytes in all -> the most that were done
   AssembleOptions options;

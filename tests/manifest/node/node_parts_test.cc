@@ -57,7 +57,7 @@ TEST_F(NodePartsTest, LayersWithDifferentCountsAreUnsupported) {
   EXPECT_THAT(error.hint, HasSubstr("--uniform"));
 }
 
-TEST_F(NodePartsTest, GroupsOfDifferentSizesAreFine) {
+TEST_F(NodePartsTest, GroupsMayDifferInSize) {
   Split("qwen3-moe", {}, false);
   const auto small = Assemble(Group(0));
   const auto large = Assemble(Forced(1));
@@ -98,7 +98,7 @@ TEST_F(NodePartsTest, AFileThatIsNotSafetensorsIsCorrupt) {
   EXPECT_EQ(Refusal().code, Code::kCorrupt);
 }
 
-TEST_F(NodePartsTest, APackedTensorWithoutAnExpertOfThePlanIsAMismatch) {
+TEST_F(NodePartsTest, APackedTensorThatLacksAnExpertOfThePlanIsAMismatch) {
   Split("granite-moe");
   EditManifest([](Manifest& manifest) {
     for (BundleRecord& bundle : manifest.bundles) {
@@ -158,7 +158,7 @@ class LostFiles : public NodePartsTest, public testing::WithParamInterface<const
   }
 };
 
-TEST_P(LostFiles, ATensorOfOneExpertIsMissed) {
+TEST_P(LostFiles, AMissingTensorOfOneExpertIsNoticed) {
   EditManifest([](Manifest& manifest) {
     // The group's last file has expert 2, which the overlay does not hold.
     const auto last = std::find_if(manifest.bundles.rbegin(), manifest.bundles.rend(),
@@ -170,7 +170,7 @@ TEST_P(LostFiles, ATensorOfOneExpertIsMissed) {
   EXPECT_THAT(error.hint, HasSubstr("the distribution is damaged"));
 }
 
-TEST_P(LostFiles, AWholeLayerIsMissed) {
+TEST_P(LostFiles, AMissingLayerIsNoticed) {
   EditManifest([](Manifest& manifest) {
     std::erase_if(manifest.bundles, [](const BundleRecord& bundle) {
       return bundle.role != Role::kTrunk && bundle.tensors[0].layer == 2;

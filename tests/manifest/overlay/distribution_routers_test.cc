@@ -26,7 +26,7 @@ class DistributionRouters : public testing::Test {
   const fixtures::TempDir dir_;
 };
 
-TEST_F(DistributionRouters, HaveTheDigestOfTheModel) {
+TEST_F(DistributionRouters, HaveTheSameDigestAsTheModel) {
   Write(tiny::Only());
   EXPECT_EQ(Digest(), moepack::RouterDigest(tiny::Model()).value());
 }
@@ -39,7 +39,7 @@ TEST_F(DistributionRouters, HaveTheSameDigestInGguf) {
   EXPECT_EQ(Digest(), moepack::RouterDigest(tiny::Model()).value());
 }
 
-TEST_F(DistributionRouters, AreUnknownWhereTheirFileIsNotThere) {
+TEST_F(DistributionRouters, AreUnknownIfTheirFileIsMissing) {
   Write(tiny::Only());
   fs::remove(dir_ / "dist/trunk/trunk.safetensors");
   EXPECT_EQ(Digest(), "");

@@ -92,7 +92,7 @@ class MakeOverlayTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(MakeOverlayTest, OnlyTheOverlayIsNewAndAllVersionsAreProven) {
+TEST_F(MakeOverlayTest, WritesOnlyTheOverlayAndVerifiesAllVersions) {
   for (const char* layout : {"qwen3-moe", "granite-moe", "gpt-oss"}) {
     SCOPED_TRACE(layout);
     Split(layout);
@@ -111,7 +111,7 @@ TEST_F(MakeOverlayTest, OnlyTheOverlayIsNewAndAllVersionsAreProven) {
   }
 }
 
-TEST_F(MakeOverlayTest, GgufOverlaysAreWhatABuildWrites) {
+TEST_F(MakeOverlayTest, GgufOverlaysEqualThoseOfABuild) {
   for (const char* recipe : {"Q8_0", "Q4_K_M"}) {
     Split("qwen3-moe", Gguf(recipe));
     Made(Holding("0,3"));
@@ -133,7 +133,7 @@ TEST_F(MakeOverlayTest, GgufOverlaysAreWhatABuildWrites) {
   }
 }
 
-TEST_F(MakeOverlayTest, NodesOfEveryVersionAssembleWithEquallyManyExperts) {
+TEST_F(MakeOverlayTest, NodesOfEveryVersionHaveEquallyManyExperts) {
   Split("qwen3-moe");
   Made(Holding("0,2,3"));
   for (const uint32_t group : {0u, 1u}) {
@@ -164,7 +164,7 @@ TEST_F(MakeOverlayTest, NodesOfEveryVersionAssembleWithEquallyManyExperts) {
               HasSubstr("overlay \"v9\": expected in the manifest, found only \"one\", \"next\""));
 }
 
-TEST_F(MakeOverlayTest, ExpertsOfNoFileComeFromTheSource) {
+TEST_F(MakeOverlayTest, TakesExpertsThatNoFileHoldsFromTheSource) {
   fixtures::WriteFile(dir_ / "groups.json", R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})");
   const std::string partition = "explicit:" + Path("groups.json");
   for (const bool gguf : {false, true}) {
@@ -190,7 +190,7 @@ TEST_F(MakeOverlayTest, ExpertsOfNoFileComeFromTheSource) {
   }
 }
 
-TEST_F(MakeOverlayTest, OverlaysWithTypesOfTheirOwnDoNotTakeThoseOfGroups) {
+TEST_F(MakeOverlayTest, OverlaysWithTheirOwnTypesAreNotMadeFromGroups) {
   WriteOptions options = Gguf("Q4_0");
   options.gguf->recipe.overlay_type = "q8_0";
   Split("qwen3-moe", options);
@@ -232,7 +232,7 @@ TEST_F(MakeOverlayTest, RefusesASourceThatIsAnotherModel) {
   EXPECT_THAT(refused.message, HasSubstr("other: model version: expected "));
 }
 
-TEST_F(MakeOverlayTest, OlderVersionsAreKeptAsFarAsAskedFor) {
+TEST_F(MakeOverlayTest, KeepsAsManyOlderVersionsAsRequested) {
   Split("qwen3-moe");
   Made(Holding("0", "two"), "dist", "two");
   OverlayOptions options = Holding("2", "three");
@@ -252,7 +252,7 @@ TEST_F(MakeOverlayTest, OlderVersionsAreKeptAsFarAsAskedFor) {
   ExpectProven("four");
 }
 
-TEST_F(MakeOverlayTest, WhatItTakesFromADamagedFileIsRefused) {
+TEST_F(MakeOverlayTest, RefusesBytesFromADamagedFile) {
   Split("qwen3-moe");
   for (const char* file : {"groups/000/experts.safetensors", "groups/001/experts.safetensors"}) {
     std::string bytes = fixtures::ReadFile(dir_ / "dist" / file);
@@ -275,7 +275,7 @@ TEST_F(MakeOverlayTest, RefusesAMissingFileAndAnOutputInside) {
   EXPECT_THAT(refused.message, HasSubstr("trunk.safetensors"));
 }
 
-TEST_F(MakeOverlayTest, ForgetsWhatWasMeasuredWithTheOverlayBefore) {
+TEST_F(MakeOverlayTest, DropsFiguresMeasuredWithThePreviousOverlay) {
   Split("qwen3-moe");
   std::string text = fixtures::ReadFile(dir_ / "dist/distribution.json");
   text.replace(text.find("  \"complete\""), 0, "  \"quality\": {\"kld\": 2.5},\n");

@@ -58,7 +58,7 @@ class PullWithoutLocksTest : public LayoutSample {
   }
 };
 
-TEST_F(PullWithoutLocksTest, WhatOneSaysItPulledIsThere) {
+TEST_F(PullWithoutLocksTest, FilesOfASuccessfulPullExist) {
   constexpr unsigned kRounds = 100;
   ASSERT_TRUE(PullGroups({1}, Ref(), "alone"));
   const auto expected = tiny::Tree(dir_ / "alone");

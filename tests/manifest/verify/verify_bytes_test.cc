@@ -71,7 +71,7 @@ TEST(VerifyBytesTest, StopsWhenInterrupted) {
   EXPECT_EQ(report.error().code, Code::kInterrupted);
 }
 
-TEST(VerifyBytesTest, ReadsNoDataWhenDigestsAreOff) {
+TEST(VerifyBytesTest, ReadsNoDataWithoutDigests) {
   sample::Distribution made = sample::Make();
   made.files[kTrunk].back() ^= 1;
   VerifyOptions options;

@@ -70,7 +70,7 @@ const Original& Made(Kind kind) {
   return kind == Kind::kGguf ? gguf : safetensors;
 }
 
-TEST(VerifyAgainstAForger, FindsNothingInWhatWasNotForged) {
+TEST(VerifyAgainstAForger, FindsNothingInAnUnforgedDistribution) {
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     EXPECT_EQ(Made(kind).Problems(Made(kind).Copy()), "");
   }
@@ -210,7 +210,7 @@ const std::vector<Case>& Cases() {
   return cases;
 }
 
-TEST(VerifyAgainstAForger, FindsWhatWasChangedThoughEveryDigestIsRight) {
+TEST(VerifyAgainstAForger, FindsForgedChangesWithCorrectDigests) {
   for (const Case& one : Cases()) {
     SCOPED_TRACE(one.name);
     Forgery forged = Made(one.kind).Copy();
@@ -266,7 +266,7 @@ ordered_json Another(const ordered_json& value) {
   return text;
 }
 
-TEST(VerifyAgainstAForger, ProvesEveryFieldThatCanBeProved) {
+TEST(VerifyAgainstAForger, NoticesAChangeOfEveryVerifiableField) {
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     const Forgery original = Made(kind).Copy();
     std::vector<std::string> paths;
@@ -282,7 +282,7 @@ TEST(VerifyAgainstAForger, ProvesEveryFieldThatCanBeProved) {
   }
 }
 
-TEST(VerifyAgainstAForger, ProvesThatNoFieldIsMissing) {
+TEST(VerifyAgainstAForger, NoticesEveryMissingField) {
   size_t fields = 0;
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     const Forgery original = Made(kind).Copy();
@@ -301,7 +301,7 @@ TEST(VerifyAgainstAForger, ProvesThatNoFieldIsMissing) {
   EXPECT_GE(fields, 50u);
 }
 
-TEST(VerifyAgainst, DoesNotCareWhereTheSourceLies) {
+TEST(VerifyAgainst, DoesNotDependOnTheLocationOfTheSource) {
   const fixtures::TempDir dir;
   fs::copy(Made(Kind::kGguf).dir() / "source", dir / "another name", fs::copy_options::recursive);
   VerifyOptions options;

@@ -81,7 +81,7 @@ class VerifyRequantized : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(VerifyRequantized, IsProvenAgainstItsSourceInTwoSteps) {
+TEST_F(VerifyRequantized, VerifiesAgainstItsSourceInTwoSteps) {
   Build("q8", Recipe("Q8_0"));
   Requantize("q8", "q4", Recipe("Q4_0"));
   ExpectProven("q4");
@@ -96,7 +96,7 @@ TEST_F(VerifyRequantized, IsProvenAgainstItsSourceInTwoSteps) {
             Sha256Hex(fixtures::ReadFile(dir_ / "q8/distribution.json")));
 }
 
-TEST_F(VerifyRequantized, IsProvenInThreeStepsAndFromExactBundles) {
+TEST_F(VerifyRequantized, VerifiesInThreeStepsAndFromExactBundles) {
   Build("exact", Recipe("exact"));
   Requantize("exact", "q8", Recipe("Q8_0"));
   ExpectProven("q8");
@@ -133,7 +133,7 @@ TEST_F(VerifyRequantized, NeedsTheImportanceMatrixOfEachStep) {
   EXPECT_EQ(none.error().code, Code::kInvalidArgument) << none.error().message;
 }
 
-TEST_F(VerifyRequantized, AFalseStepIsFoundThoughEveryDigestIsRight) {
+TEST_F(VerifyRequantized, FindsAFalseStepWithCorrectDigests) {
   Build("q8", Recipe("Q8_0"));
   Requantize("q8", "q4", Recipe("Q4_0"));
   const auto rules_of = [&](const std::function<void(forger::Forgery&)>& change) {

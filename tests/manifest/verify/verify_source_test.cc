@@ -141,7 +141,7 @@ struct MadeSource {
   sample::Distribution distribution;
 };
 
-TEST(VerifySourceTest, ProvesEveryLayoutAgainstItsSource) {
+TEST(VerifySourceTest, VerifiesEveryLayoutAgainstItsSource) {
   size_t checked = 0;
   for (const std::string& layout : fixtures::Layouts()) {
     SCOPED_TRACE(layout);
@@ -279,7 +279,7 @@ TEST(VerifySourceTest, FindsTensorsThatAreMissingOrInTheWrongPart) {
   EXPECT_EQ(report.findings[0].message, "trunk: expected once, found 0 times");
 }
 
-TEST(VerifySourceTest, ProvesAPartOfADistribution) {
+TEST(VerifySourceTest, VerifiesAPartialDistribution) {
   MadeSource made("qwen3-moe");
   made.distribution.Remove("trunk/trunk.safetensors");
   made.distribution.Remove("groups/001/experts.safetensors");
@@ -300,7 +300,7 @@ TEST(VerifySourceTest, ListsTheRulesOfTheSource) {
   EXPECT_FALSE(rules.contains("file-sha256"));
 }
 
-TEST(VerifySourceTest, IsAnErrorWhenThereIsNoSource) {
+TEST(VerifySourceTest, IsAnErrorWithoutTheSource) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
   VerifyOptions options;

@@ -215,7 +215,7 @@ TEST(VerifyTest, FindsEachBrokenRuleAndNothingElse) {
   }
 }
 
-TEST(VerifyTest, FindsAFileOfNoVersionOfTheOverlay) {
+TEST(VerifyTest, FindsAnOverlayFileThatBelongsToNoVersion) {
   sample::Distribution made = sample::Make();
   made.Remove("overlays/generalists-1/experts.safetensors");
   sample::AddBundle(made, Role::kOverlay, std::nullopt,
@@ -230,7 +230,7 @@ TEST(VerifyTest, FindsAFileOfNoVersionOfTheOverlay) {
   EXPECT_NE(TextOf(report).find("found none for overlay generalists-1"), std::string::npos);
 }
 
-TEST(VerifyTest, FindsIdsThatTheLayerDoesNotHave) {
+TEST(VerifyTest, FindsIdsThatTheLayerLacks) {
   sample::Distribution made = sample::Make();
   made.Bundle(kGroup1).tensors[0].expert_ids = {6};
   made.Bundle(kGroup1).tensors[1].layer = 0;
@@ -242,7 +242,7 @@ TEST(VerifyTest, FindsIdsThatTheLayerDoesNotHave) {
             std::string::npos);
 }
 
-TEST(VerifyTest, TakesAPartOfADistributionForWhatItIs) {
+TEST(VerifyTest, AcceptsAPartialDistribution) {
   sample::Distribution made = sample::Make();
   made.Remove(kGroup1);
   made.Remove("groups/002/experts.safetensors");

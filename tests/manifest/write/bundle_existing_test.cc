@@ -67,7 +67,7 @@ class ExistingOutput : public testing::Test {
 };
 
 // shard-experts --only group:1 --force -o d, where d/distribution.json names evil/victim.
-TEST_F(ExistingOutput, OnlyRemovesNothingThroughALink) {
+TEST_F(ExistingOutput, OnlyDoesNotRemoveThroughALink) {
   Write("d");
   Rewrite("d", kGroup, "evil/victim");
   fs::create_directory_symlink(dir_ / "outside", dir_ / "d/evil");
@@ -77,7 +77,7 @@ TEST_F(ExistingOutput, OnlyRemovesNothingThroughALink) {
   EXPECT_EQ(fixtures::ReadFile(dir_ / "outside/victim"), "precious");
 }
 
-TEST_F(ExistingOutput, OnlyWritesNothingThroughALink) {
+TEST_F(ExistingOutput, OnlyDoesNotWriteThroughALink) {
   Write("d", tiny::Only({"trunk"}));
   fs::create_directory_symlink(dir_ / "outside", dir_ / "d/groups");
   const Error error = Refusal("d", tiny::Only({"group:1"}));
@@ -86,7 +86,7 @@ TEST_F(ExistingOutput, OnlyWritesNothingThroughALink) {
 }
 
 // The same link, put there at every moment in turn.
-TEST_F(ExistingOutput, ALinkThatIsSwappedInDuringTheRunDoesNotWin) {
+TEST_F(ExistingOutput, DoesNotFollowALinkSwappedInDuringTheRun) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   Write("whole", tiny::Only({"trunk", "group:1", "assets"}));
   for (int at = 0;; ++at) {
@@ -135,7 +135,7 @@ TEST_F(ExistingOutput, ForceKeepsADistributionThatHoldsSomethingElse) {
 
 // shard-experts --only was killed when its files were moved in and not listed yet: build --force
 // refuses them as anybody's, and says which command mends it.
-TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandThatListsIt) {
+TEST_F(ExistingOutput, RefusesAnUnlistedFileOfAKilledRunWithTheCommandThatListsIt) {
   Write("whole");
   struct Case {
     const char *only, *file;
@@ -161,7 +161,7 @@ TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandTha
 }
 
 // It was fine when the run began.
-TEST_F(ExistingOutput, WhatSomebodyPutThereDuringTheRunIsNotDeleted) {
+TEST_F(ExistingOutput, KeepsFilesThatAppearDuringTheRun) {
   Write("d");
   WriteOptions options = Forced();
   options.pack.progress = [&](const PackProgress&) {
@@ -187,7 +187,7 @@ TEST_F(ExistingOutput, ReplacingFollowsNoLinks) {
 }
 
 // The manifest is read under the lock.
-TEST_F(ExistingOutput, PartsAreNotAddedWhileAnotherRunAddsSome) {
+TEST_F(ExistingOutput, RefusesToAddPartsWhileAnotherRunDoes) {
   Write("d", tiny::Only({"trunk"}));
   const auto other = StagingDirectory::Open(dir_ / "d");
   ASSERT_TRUE(other);
@@ -199,7 +199,7 @@ TEST_F(ExistingOutput, PartsAreNotAddedWhileAnotherRunAddsSome) {
 }
 
 // The lost update of runs side by side: what ended well is in the manifest.
-TEST_F(ExistingOutput, NoPartIsLostThatARunSideBySideAdded) {
+TEST_F(ExistingOutput, KeepsPartsThatAConcurrentRunAdded) {
   for (int round = 0; round < 10; ++round) {
     const std::string name = "d" + std::to_string(round);
     Write(name, tiny::Only({"trunk"}));
@@ -250,7 +250,7 @@ TEST_F(ExistingOutput, AddingPartsSurvivesBeingKilledBetweenSystemCalls) {
   }
 }
 
-TEST_F(ExistingOutput, TheManifestComesAfterTheDirectoriesOfItsFilesAreOnTheDisk) {
+TEST_F(ExistingOutput, WritesTheManifestAfterFlushingTheDirectoriesOfItsFiles) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   Write("d", tiny::Only({"trunk"}));
   const int status = fixtures::RunInChild([&] {
@@ -298,7 +298,7 @@ TEST_F(ExistingOutput, AConfigOrTokenizerThatIsRewrittenDuringTheRunIsAnError) {
 }
 
 // It was read with the model, before the writing begins.
-TEST_F(ExistingOutput, WhatChangedSinceTheModelWasOpenedIsAnErrorToo) {
+TEST_F(ExistingOutput, AFileChangedSinceTheModelWasOpenedIsAnError) {
   const fixtures::TempDir source;
   fs::copy(tiny::kSource, source / "tiny");
   WriteOptions options = tiny::Only();

@@ -86,7 +86,7 @@ TEST(ModelConfig, HasOnlyKeysOfTheSchema) {
   EXPECT_EQ(config["config"]["quantization"], "Q4_K_M");
 }
 
-TEST(ModelConfig, WhatIsNotKnownIsNotThere) {
+TEST(ModelConfig, OmitsUnknownFields) {
   Manifest manifest = sample::Make().manifest;
   manifest.model.id = manifest.model.revision = manifest.model.architecture = "";
   const auto config = ConfigOf(manifest);
@@ -96,14 +96,14 @@ TEST(ModelConfig, WhatIsNotKnownIsNotThere) {
   EXPECT_FALSE(config["config"].contains("quantization"));
 }
 
-TEST(ModelConfig, TheVersionIsThatOfANode) {
+TEST(ModelConfig, UsesTheVersionOfANode) {
   const Manifest manifest = sample::Make().manifest;
   const manifest::Versions& versions = manifest.versions;
   EXPECT_EQ(ConfigOf(manifest)["descriptor"]["version"],
             versions.model + "-" + versions.shard + "-" + versions.replica);
 }
 
-TEST(ModelConfig, TheRevisionIsTheNamedOneElseTheCommitOfAllFiles) {
+TEST(ModelConfig, UsesTheGivenRevisionOrTheCommitOfAllFiles) {
   Manifest manifest = KnowsAll();
   EXPECT_EQ(ConfigOf(manifest)["descriptor"]["revision"], "main");
   manifest.model.revision = "";
@@ -128,7 +128,7 @@ TEST(ModelConfig, PrecisionIsTheTypeOfMostBytes) {
   }
 }
 
-TEST(ModelConfig, WeightsInBlocksOrPackedHaveNoPrecision) {
+TEST(ModelConfig, HasNoPrecisionForBlockOrPackedWeights) {
   for (const char* dtype : {"q4_K", "I32", "U8", "mxfp4"}) {
     Manifest manifest = sample::Make().manifest;
     for (manifest::BundleRecord& bundle : manifest.bundles)

@@ -59,7 +59,7 @@ TEST_F(Oms, TheGoldenSignatureIsGood) {
 }
 
 // Signatures differ each time; what they sign does not.
-TEST_F(Oms, TheStatementIsTheGoldenOne) {
+TEST_F(Oms, TheStatementMatchesTheGoldenOne) {
   const auto bytes = [&] {
     const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
     return DecodeExactBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();
@@ -79,7 +79,7 @@ TEST_F(Oms, TheStatementIsTheGoldenOne) {
   EXPECT_TRUE(VerifyIt({GoldenKey().public_key()}));
 }
 
-TEST_F(Oms, TheBundleIsWhatTheFormatAsksFor) {
+TEST_F(Oms, TheBundleFollowsTheFormat) {
   const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
   EXPECT_EQ(bundle["mediaType"], "application/vnd.dev.sigstore.bundle.v0.3+json");
   EXPECT_EQ(bundle["dsseEnvelope"]["payloadType"], "application/vnd.in-toto+json");
@@ -116,12 +116,12 @@ TEST_F(Oms, EveryChangeOfAFileIsNamed) {
                            "experts/000; no file empty; files that nobody signed: more");
 }
 
-TEST_F(Oms, ManyChangesAreCounted) {
+TEST_F(Oms, CountsManyChanges) {
   for (int i = 0; i < 8; ++i) WriteFile(dir_ / ("model/z" + std::to_string(i)), "");
   EXPECT_THAT(Refusal(), HasSubstr("files that nobody signed: z0, z1, z2, z3, z4, 3 more"));
 }
 
-TEST_F(Oms, WhatGitKeepsIsNotSigned) {
+TEST_F(Oms, DoesNotSignFilesOfGit) {
   for (const char* name : {".git/HEAD", ".github/x/y", ".gitignore", ".gitattributes"}) {
     fs::create_directories((dir_ / "model" / name).parent_path());
     WriteFile(dir_ / "model" / name, "x");
@@ -131,7 +131,7 @@ TEST_F(Oms, WhatGitKeepsIsNotSigned) {
   EXPECT_THAT(Refusal(), HasSubstr("files that nobody signed: .gitother"));
 }
 
-TEST_F(Oms, FilesThatChangeOnTheirOwnMayBeLeftOut) {
+TEST_F(Oms, FilesCanBeIgnored) {
   OmsSignOptions options;
   options.replace = true;
   options.ignored = {"experts"};
@@ -145,7 +145,7 @@ TEST_F(Oms, FilesThatChangeOnTheirOwnMayBeLeftOut) {
   EXPECT_THAT(Refusal(), HasSubstr("no file experts-extra/000"));
 }
 
-TEST_F(Oms, ASignatureMayLieElsewhere) {
+TEST_F(Oms, TheSignatureFileMayBeElsewhere) {
   OmsSignOptions options;
   options.signature_file = Path("elsewhere.sig");
   fs::remove(dir_ / "model/model.sig");
@@ -162,7 +162,7 @@ TEST_F(Oms, ASignatureMayLieElsewhere) {
   EXPECT_TRUE(VerifyDirectory(Path(), Path("model/deep.sig"), keys, {}));
 }
 
-TEST_F(Oms, NothingIsReplacedUnasked) {
+TEST_F(Oms, ReplacesASignatureOnlyOnRequest) {
   const std::string before = ReadFile(dir_ / "model/model.sig");
   const auto again = SignIt(GoldenKey(), false);
   ASSERT_FALSE(again);
@@ -176,7 +176,7 @@ TEST_F(Oms, NothingIsReplacedUnasked) {
   EXPECT_EQ(ReadFile(dir_ / "model/model.sig"), before);
 }
 
-TEST_F(Oms, SomeThingsAreNotSigned) {
+TEST_F(Oms, RefusesToSignWithOtherKeysOrInvalidDirectories) {
   const auto ed25519 = SignIt(NewKey(KeyType::kEd25519));
   ASSERT_FALSE(ed25519);
   EXPECT_EQ(ed25519.error().code, Code::kInvalidArgument);
@@ -189,7 +189,7 @@ TEST_F(Oms, SomeThingsAreNotSigned) {
   EXPECT_EQ(SignDirectory(Path("absent"), GoldenKey(), {}).error().code, Code::kNotFound);
 }
 
-TEST_F(Oms, AnUnknownKeyIsNoProof) {
+TEST_F(Oms, ASignatureByAnUnknownKeyIsRefused) {
   ASSERT_TRUE(SignIt(NewKey()));
   EXPECT_EQ(Refusal(), Path("model/model.sig") + ": no valid signature by " + kGolden +
                            "/p256-for-tests-only.key");
@@ -200,7 +200,7 @@ TEST_F(Oms, AnUnknownKeyIsNoProof) {
   EXPECT_EQ(Refusal(), Path("model/model.sig") + ": expected a signature, found none");
 }
 
-TEST_F(Oms, AChangedBundleIsNoProof) {
+TEST_F(Oms, AChangedBundleIsRefused) {
   const Json good = Json::parse(ReadFile(dir_ / "model/model.sig"));
   const auto refusal = [&](const std::function<void(Json&)>& change) {
     Json bundle = good;
@@ -225,7 +225,7 @@ TEST_F(Oms, AChangedBundleIsNoProof) {
 }
 
 // Signed by the right key, and still not what it should be.
-TEST_F(Oms, StatementsOfOtherKindsAreNamed) {
+TEST_F(Oms, StatementsOfOtherKindsAreRefused) {
   const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
   const std::string good =
       DecodeExactBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();

@@ -37,13 +37,13 @@ TEST_F(VerifyingSignatures, SaysWhichKeySigned) {
   EXPECT_TRUE(RequireSignature(store_, set_, keys_));
 }
 
-TEST_F(VerifyingSignatures, AMissingOneIsAMismatch) {
+TEST_F(VerifyingSignatures, AMissingSignatureIsAMismatch) {
   EXPECT_EQ(Refusal(keys_),
             "memory: no valid signature for " + set_ + " by any of 2 keys (no signature found)");
   EXPECT_THAT(Refusal({key_.public_key()}), HasSubstr(" by new key (no signature found)"));
 }
 
-TEST_F(VerifyingSignatures, AnUnknownKeyIsNoProof) {
+TEST_F(VerifyingSignatures, RejectsASignatureByAnUnknownKey) {
   MustSign(NewKey());
   EXPECT_EQ(Refusal(keys_), "memory: no valid signature for " + set_ +
                                 " by any of 2 keys (1 signature found, key unknown)");
@@ -54,13 +54,13 @@ TEST_F(VerifyingSignatures, AnUnknownKeyIsNoProof) {
 }
 
 // The signatures of one manifest are put under the tag of another.
-TEST_F(VerifyingSignatures, ASignatureOfAnotherManifestIsNoProof) {
+TEST_F(VerifyingSignatures, RejectsASignatureOfAnotherManifest) {
   MustSign(key_);
   store_.tags[SignatureTag(other_)] = store_.tags[SignatureTag(set_)];
   EXPECT_THAT(Refusal(keys_, other_), HasSubstr("(1 signature found, signs " + set_ + ")"));
 }
 
-TEST_F(VerifyingSignatures, AnotherTypeOfPayloadIsNoProof) {
+TEST_F(VerifyingSignatures, RejectsAnotherTypeOfPayload) {
   std::string payload = WritePayload({"localhost/model", set_});
   payload.replace(payload.find("cosign"), 6, "atomic");
   SetPayload(payload, key_);
@@ -69,7 +69,7 @@ TEST_F(VerifyingSignatures, AnotherTypeOfPayloadIsNoProof) {
   EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, signs something else)"));
 }
 
-TEST_F(VerifyingSignatures, AChangedPayloadIsNoProof) {
+TEST_F(VerifyingSignatures, RejectsAChangedPayload) {
   MustSign(key_);
   OciManifest oci = Signatures();
   const std::string digest = oci.layers[0].digest;
@@ -89,7 +89,7 @@ TEST_F(VerifyingSignatures, AChangedPayloadIsNoProof) {
   EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, key unknown)"));
 }
 
-TEST_F(VerifyingSignatures, ChangedSignaturesAreNoProof) {
+TEST_F(VerifyingSignatures, RejectsChangedSignatures) {
   MustSign(key_);
   const OciManifest good = Signatures();
   const std::string text = good.layers[0].annotations.at(kSignatureKey);
@@ -108,7 +108,7 @@ TEST_F(VerifyingSignatures, ChangedSignaturesAreNoProof) {
   }
 }
 
-TEST_F(VerifyingSignatures, DamageBesideAGoodSignatureIsHarmless) {
+TEST_F(VerifyingSignatures, IgnoresDamageBesideAGoodSignature) {
   MustSign(key_);
   OciManifest oci = Signatures();
   BlobRecord bad = oci.layers[0];
@@ -125,7 +125,7 @@ TEST_F(VerifyingSignatures, DamageBesideAGoodSignatureIsHarmless) {
   EXPECT_EQ(report->good.size(), 1u);
 }
 
-TEST_F(VerifyingSignatures, AManifestThatIsNoneIsAMismatch) {
+TEST_F(VerifyingSignatures, AnInvalidManifestIsAMismatch) {
   for (const char* text : {"", "{}", "[", "7"}) {
     store_.PutManifest(SignatureTag(set_), text);
     EXPECT_THAT(Refusal(keys_), HasSubstr(" by any of 2 keys (memory: manifest sha256-")) << text;
@@ -137,7 +137,7 @@ TEST_F(VerifyingSignatures, AManifestThatIsNoneIsAMismatch) {
 }
 
 // Nobody knows then whether it is signed.
-TEST_F(VerifyingSignatures, AStoreThatDoesNotAnswerIsSaidToBeThat) {
+TEST_F(VerifyingSignatures, AnUnavailableStoreIsReportedAsSuch) {
   store_.outage = true;
   const auto report = VerifySignatures(store_, set_, keys_);
   ASSERT_FALSE(report);

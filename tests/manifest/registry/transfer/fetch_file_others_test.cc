@@ -83,7 +83,7 @@ TEST_F(FetchFileOthersTest, TwoProcessesMayFetchTheSameFileWithoutALock) {
   }
 }
 
-TEST_F(FetchFileOthersTest, AFileThatAnotherProcessBroughtMeanwhileIsTaken) {
+TEST_F(FetchFileOthersTest, UsesAFileThatAnotherProcessFinished) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   from.after = [&](uint64_t offset, std::span<std::byte>) {
     if (offset != 10 * kTestCell) return;
@@ -96,7 +96,7 @@ TEST_F(FetchFileOthersTest, AFileThatAnotherProcessBroughtMeanwhileIsTaken) {
   ExpectWhole(from);
 }
 
-TEST_F(FetchFileOthersTest, APartThatIsRemovedMeanwhileIsBegunAnew) {
+TEST_F(FetchFileOthersTest, RestartsAPartThatWasRemoved) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   int left = 1;
   from.after = [&](uint64_t offset, std::span<std::byte>) {
@@ -107,7 +107,7 @@ TEST_F(FetchFileOthersTest, APartThatIsRemovedMeanwhileIsBegunAnew) {
   EXPECT_EQ(Sha256Hex(Get("file")), Sha256Hex(from.bytes()));
 }
 
-TEST_F(FetchFileOthersTest, APartThatIsRemovedAgainAndAgainIsAnError) {
+TEST_F(FetchFileOthersTest, APartThatKeepsBeingRemovedIsAnError) {
   FarSource from(BytesFromSeed(2 * kTestCell));
   from.after = [&](uint64_t, std::span<std::byte>) { std::filesystem::remove(Path("file.part")); };
   const auto report = Fetch(from, SmallCells(1));
@@ -117,7 +117,7 @@ TEST_F(FetchFileOthersTest, APartThatIsRemovedAgainAndAgainIsAnError) {
               HasSubstr("file.part: expected the file that this run writes, found another"));
 }
 
-TEST_F(FetchFileOthersTest, AFileTooLargeForTheLimitOnFilesIsAnErrorBeforeTheFirstByte) {
+TEST_F(FetchFileOthersTest, AFileAboveTheSizeLimitIsAnErrorBeforeTheFirstByte) {
   const FarSource from(BytesFromSeed(20 * kTestCell));
   const int status = InChild([&] {
     signal(SIGXFSZ, SIG_IGN);
@@ -158,7 +158,7 @@ int FetchToASmallDisk(const std::filesystem::path& place) {
   return fetch() && TextOf(*directory, "file") == from.bytes() ? 0 : 5;
 }
 
-TEST_F(FetchFileOthersTest, AFullDiskShowsBeforeTheFirstByteAndLaterTheFileComes) {
+TEST_F(FetchFileOthersTest, NoticesAFullDiskBeforeTheFirstByteAndSucceedsLater) {
   const int status = InChild([&] { return FetchToASmallDisk(dir_.path()); });
   if (status == 77) GTEST_SKIP() << "no file system can be mounted here: that needs root";
   EXPECT_EQ(status, 0);
@@ -191,7 +191,7 @@ class EndlessSource final : public ByteSource {
   uint64_t size_;
 };
 
-TEST_F(FetchFileOthersTest, FourConnectionsTakeLessThanSixtyMebibytes) {
+TEST_F(FetchFileOthersTest, FourConnectionsUseLessThanSixtyMebibytes) {
   constexpr uint64_t kBytes = 128u << 20, kMost = 60u << 10;
   Sha256 sha256;
   const std::vector<std::byte> block(1u << 20, std::byte{7});
