@@ -101,7 +101,7 @@ TEST(AnyValues, GiveTheSameBytesOnEveryMachine) {
 // The largest error of a value is half the widest step between neighbours, which follows from the
 // block's largest magnitude; the factors are those steps with room for the rounding of scales. In
 // iq1_m zeros have no weight without importance, and in sparse rows they may become anything.
-TEST(AnyValues, DecodeNearWhatWasEncoded) {
+TEST(AnyValues, DecodeCloseToTheInput) {
   const std::map<std::string_view, float> bounds = {
       {"f32", 0.0f},    {"f16", 0.0005f},  {"bf16", 0.004f},  {"q8_0", 0.005f},  {"q6_K", 0.06f},
       {"q5_K", 0.1f},   {"q4_K", 0.2f},    {"q3_K", 0.35f},   {"q2_K", 0.8f},    {"q4_0", 0.13f},
@@ -135,7 +135,7 @@ TEST(AnyValues, ZerosDecodeToZeros) {
 }
 
 // What callers may rely on to encode a row in pieces when there is no importance.
-TEST(AnyValues, BlocksDoNotDependOnEachOtherWithoutImportance) {
+TEST(AnyValues, BlocksAreIndependentWithoutImportance) {
   const TestRow row = RandomRows(4, 1)[0];
   for (const Format* format : Encoders()) {
     const size_t half = kRowValues / 2;
@@ -146,7 +146,7 @@ TEST(AnyValues, BlocksDoNotDependOnEachOtherWithoutImportance) {
   }
 }
 
-TEST(AnyValues, NoValuesAreNoBytes) {
+TEST(AnyValues, NoValuesTakeNoBytes) {
   for (const Format& format : AllFormats()) {
     if (format.encode != nullptr) format.encode({}, {}, {});
     if (format.decode != nullptr) format.decode({}, {});

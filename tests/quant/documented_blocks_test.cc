@@ -44,7 +44,7 @@ std::vector<float> ExampleValues(size_t count) {
   return values;
 }
 
-TEST(DocumentedBlocks, AreWhatTheEncodersGive) {
+TEST(DocumentedBlocks, MatchTheEncoders) {
   const auto documented = DocumentedBlocks();
   for (const Format& format : AllFormats()) {
     if (format.encode == nullptr || format.block_values == 1) continue;

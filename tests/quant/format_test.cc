@@ -7,7 +7,7 @@
 namespace quant {
 namespace {
 
-TEST(Format, EveryRowHasItsOwnNamesAndIds) {
+TEST(Format, NamesAndIdsAreUnique) {
   std::set<std::string_view> names, dtypes;
   std::set<int> ids;
   for (const Format& format : AllFormats()) {
@@ -35,7 +35,7 @@ TEST(Format, IsFoundByNameDtypeAndGgmlId) {
   EXPECT_EQ(FindFormat("no such type"), nullptr);
 }
 
-TEST(Format, CountsBytesOfWholeBlocksOnly) {
+TEST(Format, CountsBytesOnlyOfWholeBlocks) {
   EXPECT_EQ(FindFormat("bf16")->BytesFor(3), 6u);
   EXPECT_EQ(FindFormat("q4_K")->BytesFor(512), 288u);
   EXPECT_FALSE(FindFormat("q4_K")->BytesFor(100).has_value());
@@ -55,7 +55,7 @@ TEST(Format, HasEveryTypeThatGgmlStillReads) {
   }
 }
 
-TEST(Format, TypesOfGgmlThatWeOnlyCopyHaveTheirGeometry) {
+TEST(Format, TypesThatAreOnlyCopiedHaveTheirBlockSizes) {
   struct Geometry {
     const char* name;
     int id;

@@ -49,7 +49,7 @@ testing::AssertionResult SameBytesFor(uint64_t seed, const Format& format) {
   return testing::AssertionFailure() << same.message() << "; MOEPACK_STRESS_SEED=" << seed;
 }
 
-TEST_P(TargetsRandom, RowsOfManyKinds) {
+TEST_P(TargetsRandom, EncodesRandomRowsAlike) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(Seconds());
   uint64_t rounds = 0;
   for (uint64_t seed = FirstSeed(); std::chrono::steady_clock::now() < end; ++seed, ++rounds) {
@@ -61,7 +61,7 @@ TEST_P(TargetsRandom, RowsOfManyKinds) {
 // Minimums above every value of their group, of weights below 0: q2_K, q5_1, q4_K.
 constexpr uint64_t kOnceDifferent[] = {336490743, 1064597859, 241048777, 214877881};
 
-TEST_P(TargetsRandom, SeedsThatOnceGaveOtherBytes) {
+TEST_P(TargetsRandom, EncodesSeedsThatOnceDifferedAlike) {
   for (const uint64_t seed : kOnceDifferent) {
     for (const Format* format : Encoders()) EXPECT_TRUE(SameBytesFor(seed, *format));
   }

@@ -75,7 +75,7 @@ void ExpectDigests(const TypeDigests& digests, const std::string& how) {
   EXPECT_EQ(digests.size(), Expected().size()) << how;
 }
 
-TEST_P(TargetsThreads, GiveTheSameDigestOfEveryType) {
+TEST_P(TargetsThreads, GiveTheSameDigestForEveryType) {
   const std::vector<Rows> sets = FixedRows();
   std::vector<Job> jobs;
   for (const Format* format : Encoders()) {
@@ -91,7 +91,7 @@ TEST_P(TargetsThreads, GiveTheSameDigestOfEveryType) {
 
 FOR_EACH_INSTRUCTION_SET(TargetsThreads);
 
-TEST(Targets, TheReferenceGivesTheDigestsToo) {
+TEST(Targets, TheReferenceGivesTheSameDigests) {
   TypeDigests digests;
   const std::vector<Rows> sets = FixedRows();
   for (const Format* format : Encoders()) {
