@@ -85,13 +85,13 @@ class CachedCommands : public testing::Test {
 // Opening asks each of three files for a byte, and the end of the run whether it is still the same.
 constexpr uint64_t kQuestions = 6;
 
-TEST_F(CachedCommands, ASecondRunOfAWebServerFetchesNoWeights) {
+TEST_F(CachedCommands, ASecondRunFromAWebServerFetchesNoWeights) {
   EXPECT_GT(Cached(), 20u << 20);
   EXPECT_LE(Cached(), kQuestions);
   EXPECT_THAT(run_.err, HasSubstr(" from the cache, of 21.2 MB"));
 }
 
-TEST_F(CachedCommands, ASecondRunOfTheHubAsksForNoWeightsAtAll) {
+TEST_F(CachedCommands, ASecondRunFromTheHubRequestsNoWeights) {
   FakeHub hub;
   hub.AddDirectory(workspace_ / kTiny);
   const ScopedVariable endpoint("HF_ENDPOINT", hub.endpoint());
@@ -105,7 +105,7 @@ TEST_F(CachedCommands, ASecondRunOfTheHubAsksForNoWeightsAtAll) {
   EXPECT_EQ(hub.cdn().requests().size(), 0u);
 }
 
-TEST_F(CachedCommands, ASecondRunOfS3OnlyAsksWhetherFilesChanged) {
+TEST_F(CachedCommands, ASecondRunFromS3OnlyAsksWhetherFilesChanged) {
   FakeS3 s3;
   s3.AddDirectory("models/tiny/", workspace_ / kTiny);
   const ScopedVariable region("AWS_REGION", "us-east-1");
@@ -114,7 +114,7 @@ TEST_F(CachedCommands, ASecondRunOfS3OnlyAsksWhetherFilesChanged) {
   EXPECT_LE(Cached(source, s3.server()), kQuestions / 2);
 }
 
-TEST_F(CachedCommands, OnlyWhatIsMissingIsFetched) {
+TEST_F(CachedCommands, FetchesOnlyWhatIsMissing) {
   ASSERT_EQ(Build(address(), "part", "--only group:1 --cache cache").status, 0);
   const uint64_t part = BytesIn("cache");
   const uint64_t rest = Cached();
@@ -123,7 +123,7 @@ TEST_F(CachedCommands, OnlyWhatIsMissingIsFetched) {
   EXPECT_GE(part + rest, 20u << 20);
 }
 
-TEST_F(CachedCommands, AContentThatChangedIsFetchedAgain) {
+TEST_F(CachedCommands, RefetchesAChangedFile) {
   Cached();
   const std::string name = "model-00002-of-00003.safetensors";
   const fs::path file = workspace_ / kTiny / name;
@@ -138,7 +138,7 @@ TEST_F(CachedCommands, AContentThatChangedIsFetchedAgain) {
   EXPECT_LE(again, fs::file_size(file) + (100u << 10) + kQuestions);
 }
 
-TEST_F(CachedCommands, DamagedFilesAreFetchedAgain) {
+TEST_F(CachedCommands, RefetchesDamagedFiles) {
   Cached();
   const auto files = FilesIn("cache");
   ASSERT_GT(files.size(), 10u);
@@ -158,7 +158,7 @@ TEST_F(CachedCommands, DamagedFilesAreFetchedAgain) {
   EXPECT_LE(Cached(), kQuestions);
 }
 
-TEST_F(CachedCommands, ALinkInThePlaceOfAFileIsNotFollowed) {
+TEST_F(CachedCommands, DoesNotFollowALinkInPlaceOfAFile) {
   Cached();
   const auto files = FilesIn("cache");
   const fs::path victim = workspace_ / "victim";
@@ -173,7 +173,7 @@ TEST_F(CachedCommands, ALinkInThePlaceOfAFileIsNotFollowed) {
   EXPECT_EQ(ReadAll(victim), before);
 }
 
-TEST_F(CachedCommands, TheCacheMayBeDeletedWhileARunGoesOn) {
+TEST_F(CachedCommands, TheCacheMayBeDeletedDuringARun) {
   Cached();
   std::atomic<int> count = 0;
   const auto remove = [&] {
@@ -203,7 +203,7 @@ TEST_F(CachedCommands, ACacheThatCannotBeWrittenIsAWarning) {
   EXPECT_THAT(run_.err, HasSubstr("warning: /proc/cache: "));
 }
 
-TEST_F(CachedCommands, TheLimitHolds) {
+TEST_F(CachedCommands, TheCacheStaysBelowItsLimit) {
   Cached("--cache-size 10M");
   EXPECT_LE(BytesIn("cache"), 10'000'000u);
   EXPECT_GT(BytesIn("cache"), 2'000'000u);
@@ -211,7 +211,7 @@ TEST_F(CachedCommands, TheLimitHolds) {
   EXPECT_LE(BytesIn("cache"), 10'000'000u);
 }
 
-TEST_F(CachedCommands, SeveralProcessesShareIt) {
+TEST_F(CachedCommands, SeveralProcessesShareTheCache) {
   std::vector<std::jthread> runs;
   std::vector<ToolRun> ended(3);
   for (size_t i = 0; i < ended.size(); ++i) {
@@ -230,7 +230,7 @@ TEST_F(CachedCommands, SeveralProcessesShareIt) {
   EXPECT_LE(BytesIn("cache"), 12'000'000u);
 }
 
-TEST_F(CachedCommands, SecretsAreInNoNameAndNoFile) {
+TEST_F(CachedCommands, NoFileNameOrFileContainsSecrets) {
   const std::string source =
       "'http://me:s3cret@" + server_.origin().substr(7) + "/tiny-moe/?token=t0ken'";
   const ToolRun run = workspace_.Moepack("list-tensors " + source + " --cache cache");
@@ -241,7 +241,7 @@ TEST_F(CachedCommands, SecretsAreInNoNameAndNoFile) {
     EXPECT_THAT(all, Not(HasSubstr(secret)));
 }
 
-TEST_F(CachedCommands, AFileWithoutAValidatorIsNotKept) {
+TEST_F(CachedCommands, DoesNotCacheAFileWithoutAValidator) {
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer.Remove("ETag");
     answer.Remove("Last-Modified");
@@ -251,7 +251,7 @@ TEST_F(CachedCommands, AFileWithoutAValidatorIsNotKept) {
   EXPECT_GT(Cached(), 20u << 20);
 }
 
-TEST_F(CachedCommands, ItsSizeNeedsACache) {
+TEST_F(CachedCommands, CacheSizeNeedsACache) {
   const ToolRun run = workspace_.Moepack("list-tensors " + address() + " --cache-size 10M");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("--cache-size needs --cache"));

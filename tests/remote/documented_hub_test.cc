@@ -17,7 +17,7 @@ class DocumentedHub : public cli::DocumentedPage {
   ScopedVariable endpoint_{"HF_ENDPOINT", hub_.endpoint()}, hf_home_{"HF_HOME", home_.path()};
 };
 
-TEST_F(DocumentedHub, FromTheHubToANodeIsWhatTheCommandsPrint) { RunPage("docs/hub-to-node.md"); }
+TEST_F(DocumentedHub, HubToNodeMatchesTheOutputOfItsCommands) { RunPage("docs/hub-to-node.md"); }
 
 }  // namespace
 }  // namespace moepack::remote

@@ -21,7 +21,7 @@ size_t CountCommands(const std::string& help) {
 
 class HelpExamples : public RegistryCommands {};
 
-TEST_F(HelpExamples, EveryOneRuns) {
+TEST_F(HelpExamples, EveryExampleRuns) {
   const std::string example = "registry.example";
   std::filesystem::remove_all(workspace_ / "out");  // the examples make one of their own
   std::istringstream reference(Runs("help --markdown").out);

@@ -103,7 +103,7 @@ TEST_F(HostileServers, EveryMisbehaviourHasItsExitStatus) {
   }
 }
 
-TEST_F(HostileServers, OneThatSetsInLaterNamesTheBytesAndPublishesNothing) {
+TEST_F(HostileServers, LaterMisbehaviourNamesTheBytesAndPublishesNothing) {
   std::string out;
   for (const Misbehaviour& entry : Misbehaviours()) {
     out += "x";
@@ -121,7 +121,7 @@ TEST_F(HostileServers, OneThatSetsInLaterNamesTheBytesAndPublishesNothing) {
   EXPECT_TRUE(Content(out) == Content("near"));
 }
 
-TEST_F(HostileServers, AFaultThatPassesChangesNothing) {
+TEST_F(HostileServers, ATemporaryFaultDoesNotChangeTheResult) {
   ASSERT_EQ(Build(kLocal, "near").status, 0);
   std::mutex mutex;
   std::set<std::string> asked;
@@ -144,7 +144,7 @@ TEST_F(HostileServers, AFaultThatPassesChangesNothing) {
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
-TEST_F(HostileServers, ASourceThatChangesWhileItIsReadPublishesNothing) {
+TEST_F(HostileServers, ASourceThatChangesDuringTheReadPublishesNothing) {
   SetFaultAfter(20, [](const auto&, FakeAnswer& answer) { answer.Set("ETag", "\"other\""); });
   const ToolRun run = Build(address(), "far");
   EXPECT_EQ(run.status, 3);
@@ -163,7 +163,7 @@ TEST_F(HostileServers, ASourceThatChangesWhileItIsReadPublishesNothing) {
   EXPECT_FALSE(IsThere("far"));
 }
 
-TEST_F(HostileServers, AServerWithoutRangesIsReadWholeWhenThatIsAllowed) {
+TEST_F(HostileServers, ReadsWholeFilesFromAServerWithoutRangesIfAllowed) {
   const auto whole = [this](const FakeRequest& request, FakeAnswer& answer) {
     if (IsOfWeights(request)) {
       answer = Plain(200, ReadAll(workspace_ / kLocal / request.path.substr(10)));
@@ -207,7 +207,7 @@ std::string WithHeaderOf(const std::string& file, uint64_t length) {
   return out + file.substr(kLength + header);
 }
 
-TEST_F(HostileServers, HeadersAroundTheSizesOfFirstRequestsAreReadRight) {
+TEST_F(HostileServers, ReadsHeadersOfAboutTheSizeOfTheFirstRequest) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", workspace_ / "headers", SmallModel(1)));
   server_.AddDirectory("/headers/", workspace_ / "headers");
   const std::string model = ReadAll(workspace_ / "headers/model.safetensors");
@@ -264,7 +264,7 @@ class HostileIndexes : public HostileServers {
   std::string named_ = "model-00001-of-00002.safetensors", folder_ = "/";
 };
 
-TEST_F(HostileIndexes, AnAbsentFileIsNamed) {
+TEST_F(HostileIndexes, AMissingFileIsNamed) {
   SetIndex("gone.safetensors");
   const ToolRun far = ListFar(), near = ListNear();
   EXPECT_EQ(far.status, near.status) << far.err << near.err;
@@ -273,7 +273,7 @@ TEST_F(HostileIndexes, AnAbsentFileIsNamed) {
   EXPECT_THAT(far.err, HasSubstr("gone.safetensors"));
 }
 
-TEST_F(HostileIndexes, AFileOutsideIsRefusedAndNotAskedFor) {
+TEST_F(HostileIndexes, AFileOutsideTheDirectoryIsRefusedAndNotRequested) {
   server_.Add("/x.safetensors", ReadAll(near() / named_));
   for (const char* outside : {"../x.safetensors", "/etc/x.safetensors", "a/../../x.safetensors",
                               "http://example.org/x.safetensors"}) {
@@ -287,7 +287,7 @@ TEST_F(HostileIndexes, AFileOutsideIsRefusedAndNotAskedFor) {
   }
 }
 
-TEST_F(HostileIndexes, NamesMayHaveAnyCharacters) {
+TEST_F(HostileIndexes, NamesMayContainAnyCharacters) {
   for (const char* name : {"modèle ü 日本.safetensors", "100%25 a%20b.safetensors",
                            "a+b&c=d#e?f.safetensors", "%2e%2e.safetensors"}) {
     std::filesystem::rename(near() / named_, near() / name);
@@ -321,7 +321,7 @@ TEST_F(HostileHubs, ExpiredAddressesAreRenewed) {
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
-TEST_F(HostileHubs, AddressesThatStayRefusedEndTheRun) {
+TEST_F(HostileHubs, PersistentlyRefusedAddressesEndTheRun) {
   hub_.LetSignaturesServe(0);
   const ToolRun run = Build(source_, "far");
   EXPECT_EQ(run.status, 5);
@@ -343,7 +343,7 @@ TEST_F(HostileHubs, AnAnswerWithoutACommitIsRefused) {
   EXPECT_FALSE(IsThere("far"));
 }
 
-TEST_F(HostileHubs, ARevisionThatMovesEndsTheRun) {
+TEST_F(HostileHubs, AMovedRevisionEndsTheRun) {
   const std::string other(40, 'a');
   std::atomic<int> count = 0;
   hub_.LetSignaturesServe(20);

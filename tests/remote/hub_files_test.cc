@@ -54,7 +54,7 @@ class FilesOnAHub : public testing::Test {
       token_{"HF_TOKEN", ""};
 };
 
-TEST_F(FilesOnAHub, ANodeFetchesItsOwnFilesOnly) {
+TEST_F(FilesOnAHub, ANodeFetchesOnlyItsOwnFiles) {
   ASSERT_EQ(Run("pull hf://owner/model --group 1 -o pulled --assemble node-1"), 0) << last_.err;
   EXPECT_THAT(
       FetchedWeights(),
@@ -66,7 +66,7 @@ TEST_F(FilesOnAHub, ANodeFetchesItsOwnFilesOnly) {
 }
 
 // Every file is that of the commit that the branch was found to be.
-TEST_F(FilesOnAHub, TheCommitIsPinned) {
+TEST_F(FilesOnAHub, PinsTheCommit) {
   ASSERT_EQ(Run("pull hf://owner/model@main --group 0 -o pulled"), 0) << last_.err;
   for (const FakeRequest& request : hub_.hub().requests()) {
     if (request.path.find("/resolve/") == std::string::npos) continue;
@@ -74,7 +74,7 @@ TEST_F(FilesOnAHub, TheCommitIsPinned) {
   }
 }
 
-TEST_F(FilesOnAHub, OtherBytesThanThePromisedOnesAreRefused) {
+TEST_F(FilesOnAHub, RefusesBytesThatDifferFromThePromisedOnes) {
   std::string bytes = cli::ReadAll(workspace_ / "upload/groups/001/experts.gguf");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   hub_.Add("groups/001/experts.gguf", bytes, true);

@@ -96,7 +96,7 @@ class KilledRuns : public testing::Test {
   std::chrono::microseconds whole_{};              // how long a run takes
 };
 
-TEST_F(KilledRuns, AHundredKillsCostNoFinishedTensorAndNoByte) {
+TEST_F(KilledRuns, AHundredKillsLoseNoFinishedTensorAndChangeNoByte) {
   std::mt19937 random(14);
   int kills = 0;
   size_t resumed = 0;  // tensors that a later run found

@@ -29,7 +29,7 @@ class CopyCommands : public RegistryCommands {
   nlohmann::json published_;
 };
 
-TEST_F(CopyCommands, DigestsAndSignaturesStayFromLayoutToRegistryToRegistryToLayout) {
+TEST_F(CopyCommands, CopiesKeepDigestsAndSignaturesAcrossLayoutsAndRegistries) {
   const auto sent = Copy("layout:models:v1", Ref("v1"));
   EXPECT_EQ(sent["digest"], published_["digest"]);
   EXPECT_EQ(sent["tags"].size(), 8u) << "a set, three views, and a signature of each";
@@ -67,7 +67,7 @@ TEST_F(CopyCommands, ADryRunSendsNothingAndCountsTheSameBytes) {
   EXPECT_EQ(dry["bytes_new"], Copy("layout:models:v1", Ref("v1"))["bytes_new"]);
 }
 
-TEST_F(CopyCommands, TagsAreGivenInARegistryAndNotTakenAway) {
+TEST_F(CopyCommands, AddsTagsInARegistryButRemovesNone) {
   Copy("layout:models:v1", Ref("v1"));
   Runs("tag " + Ref("v1") + " stable");
   EXPECT_EQ(workspace_.Json("inspect " + Ref("stable-g001") + " --json")["what"], "node");
@@ -77,7 +77,7 @@ TEST_F(CopyCommands, TagsAreGivenInARegistryAndNotTakenAway) {
   EXPECT_EQ(workspace_.Moepack("tag " + Ref("stable") + " --remove").status, 4);
 }
 
-TEST_F(CopyCommands, ABlobThatTheRegistryDamagedIsNotCopied) {
+TEST_F(CopyCommands, DoesNotCopyADamagedBlob) {
   const auto sent = Copy("layout:models:v1", Ref("v1"));
   const std::filesystem::path blob =
       registry_->BlobPath(DigestsOf(sent)["groups/001/experts.gguf"]);

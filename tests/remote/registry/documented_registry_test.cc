@@ -17,7 +17,7 @@ class DocumentedRegistry : public cli::DocumentedPage {
       state_{"XDG_STATE_HOME", ""}, proxy_{"http_proxy", ""}, all_proxy_{"all_proxy", ""};
 };
 
-TEST_F(DocumentedRegistry, TheWalkthroughIsWhatTheCommandsPrint) {
+TEST_F(DocumentedRegistry, TheWalkthroughMatchesTheOutputOfItsCommands) {
   if (!DockerRegistry::IsInstalled()) GTEST_SKIP() << "docker-registry is not installed";
   DockerRegistry registry(home_ / "registry");
   ASSERT_TRUE(registry.started()) << registry.Log();

@@ -82,7 +82,7 @@ class KilledRegistryRuns : public RegistryCommands {
   std::chrono::microseconds whole_{1};
 };
 
-TEST_F(KilledRegistryRuns, APublishThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledPublishIsCompletedByTheNext) {
   MeasureWhole({"publish", "out", Ref("v1", "whole/model")});
   int kills = 0;
   for (int i = 0; kills < kKills; ++i) {
@@ -93,7 +93,7 @@ TEST_F(KilledRegistryRuns, APublishThatWasKilledIsDoneByTheNext) {
   }
 }
 
-TEST_F(KilledRegistryRuns, APullThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledPullIsCompletedByTheNext) {
   MeasureWhole({"pull", Ref("v1"), "--group", "1", "-o", "whole"});
   const std::string content = Content("whole");
   int kills = 0;
@@ -110,7 +110,7 @@ TEST_F(KilledRegistryRuns, APullThatWasKilledIsDoneByTheNext) {
   }
 }
 
-TEST_F(KilledRegistryRuns, ACopyToARegistryThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledCopyToARegistryIsCompletedByTheNext) {
   Publish("out", "layout:models:v1");
   MeasureWhole({"copy", "layout:models:v1", Ref("v1", "whole/copy")});
   int kills = 0;
@@ -122,7 +122,7 @@ TEST_F(KilledRegistryRuns, ACopyToARegistryThatWasKilledIsDoneByTheNext) {
   }
 }
 
-TEST_F(KilledRegistryRuns, ACopyFromARegistryThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledCopyFromARegistryIsCompletedByTheNext) {
   MeasureWhole({"copy", Ref("v1"), "layout:whole"});
   const std::set<std::string> blobs = BlobsOfLayout("whole");
   int kills = 0;

@@ -82,7 +82,7 @@ class RealRegistry : public testing::Test {
   std::optional<DockerRegistry> registry_;
 };
 
-TEST_F(RealRegistry, WhatIsPublishedIsReadBack) {
+TEST_F(RealRegistry, ReadsBackWhatWasPublished) {
   const auto store = Store("team/model");
   const std::string bytes = std::string(5 << 20, 'x') + "the end";
   const BlobRecord large = File("large", bytes), empty = File("empty", "");
@@ -120,7 +120,7 @@ TEST_F(RealRegistry, WhatIsPublishedIsReadBack) {
   EXPECT_EQ(counts.sent.bytes, bytes.size() + Text().size());
 }
 
-TEST_F(RealRegistry, WhatIsThereIsNotSentAgain) {
+TEST_F(RealRegistry, DoesNotResendExistingBlobs) {
   const BlobRecord blob = File("file", std::string(3 << 20, 'x'));
   const auto first = Store("a/b");
   EXPECT_EQ(How(*first, blob), "sent");
@@ -135,7 +135,7 @@ TEST_F(RealRegistry, WhatIsThereIsNotSentAgain) {
   EXPECT_EQ(second->counts().sent.blobs, 0u);
 }
 
-TEST_F(RealRegistry, WhatAnotherRepositoryHasIsMounted) {
+TEST_F(RealRegistry, MountsBlobsFromAnotherRepository) {
   const BlobRecord blob = File("file", std::string(3 << 20, 'x')), more = File("more", "more");
   EXPECT_EQ(How(*Store("a/b"), blob), "sent");
   registry_->Forget();
@@ -153,7 +153,7 @@ TEST_F(RealRegistry, WhatAnotherRepositoryHasIsMounted) {
   EXPECT_EQ(store->counts().mounted.bytes, blob.size);
 }
 
-TEST_F(RealRegistry, OtherBytesThanPromisedDoNotArrive) {
+TEST_F(RealRegistry, RefusesBytesThatDifferFromThePromisedOnes) {
   const auto store = Store("a/b");
   const BlobRecord blob = File("file", std::string(3 << 20, 'x'));
   fixtures::WriteFile(dir_ / "file", std::string(3 << 20, 'y'));
@@ -169,7 +169,7 @@ TEST_F(RealRegistry, OtherBytesThanPromisedDoNotArrive) {
               HasSubstr("file: size: expected 3145728 bytes, found 5"));
 }
 
-TEST_F(RealRegistry, ACopyOfAnotherSizeIsNotTakenForTheBlob) {
+TEST_F(RealRegistry, DoesNotAcceptACopyOfAnotherSize) {
   const auto store = Store("a/b");
   const BlobRecord blob = File("file", "some bytes");
   EXPECT_EQ(How(*store, blob), "sent");
@@ -184,7 +184,7 @@ TEST_F(RealRegistry, ACopyOfAnotherSizeIsNotTakenForTheBlob) {
   EXPECT_THAT(checked.error().message, HasSubstr("size: expected 10 bytes, found 4"));
 }
 
-TEST_F(RealRegistry, AManifestWhoseBlobsAreNotThereIsRefusedInItsWords) {
+TEST_F(RealRegistry, QuotesTheRefusalOfAManifestWithoutItsBlobs) {
   const auto store = Store("a/b");
   const NewTag tag = Tag("v1", {});
   const auto added = store->AddManifest(tag.manifest, tag.text);
@@ -194,7 +194,7 @@ TEST_F(RealRegistry, AManifestWhoseBlobsAreNotThereIsRefusedInItsWords) {
   EXPECT_THAT(added.error().message, HasSubstr("status 400, MANIFEST_BLOB_UNKNOWN: "));
 }
 
-TEST_F(RealRegistry, WhatIsNotThereIsNotFound) {
+TEST_F(RealRegistry, ReportsMissingThingsAsNotFound) {
   const auto store = Store("a/b");
   const auto tag = store->FindTag("v1");
   ASSERT_FALSE(tag);
@@ -209,7 +209,7 @@ TEST_F(RealRegistry, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(store->ReadManifest(blob).error().code, Code::kNotFound);
 }
 
-TEST_F(RealRegistry, AManifestThatIsDamagedThereIsNoticed) {
+TEST_F(RealRegistry, NoticesADamagedManifest) {
   const auto store = Store("a/b");
   ASSERT_TRUE(store->AddText(Config(), Text()));
   const NewTag tag = Tag("v1", {});
@@ -225,7 +225,7 @@ TEST_F(RealRegistry, AManifestThatIsDamagedThereIsNoticed) {
   ASSERT_FALSE(read);
 }
 
-TEST_F(RealRegistry, AFileOfAFarServerIsSent) {
+TEST_F(RealRegistry, SendsAFileFromAnotherServer) {
   const auto from = Store("a/from");
   const std::string bytes = std::string(20 << 20, 'x') + "the end";
   const BlobRecord blob = File("file", bytes);
@@ -240,7 +240,7 @@ TEST_F(RealRegistry, AFileOfAFarServerIsSent) {
   EXPECT_TRUE(Read(*to, blob) == bytes);
 }
 
-TEST_F(RealRegistry, AServerThatIsNoRegistryIsNamed) {
+TEST_F(RealRegistry, RejectsAServerThatIsNotARegistry) {
   const ServerOptions options{remote::QuickSettings(), std::make_shared<NoCredentials>(), {}};
   remote::FaultServer other;
   const std::string host = other.origin().substr(std::string_view("http://").size());
@@ -304,17 +304,17 @@ class RealRestart : public RealRegistry {
   static constexpr uint64_t kFirst = 1'000'000;
 };
 
-TEST_F(RealRestart, WithASecretTheUploadGoesOn) {
+TEST_F(RealRestart, TheUploadResumesWithASharedSecret) {
   EXPECT_THAT(UploadsAfterRestart("s3cret"),
               ElementsAre("GET 204", "PATCH 202", "PATCH 202", "PUT 201"));
 }
 
-TEST_F(RealRestart, WithoutASecretTheUploadStartsAgain) {
+TEST_F(RealRestart, TheUploadStartsOverWithoutASharedSecret) {
   EXPECT_THAT(UploadsAfterRestart(""),
               ElementsAre("GET 404", "POST 202", "PATCH 202", "PATCH 202", "PATCH 202", "PUT 201"));
 }
 
-TEST_F(RealRestart, ThisRegistryCannotGoOnAfterACut) {
+TEST_F(RealRestart, UploadsDoNotSurviveACut) {
   const RegistryClient client(remote::QuickClient(),
                               ParseRepository(registry_->host() + "/a/b", false).value(),
                               std::make_shared<NoCredentials>());
@@ -341,7 +341,7 @@ class RealProxy : public RealRegistry {
   std::optional<remote::RealServer> nginx_;
 };
 
-TEST_F(RealProxy, WhatIsTooLargeForItGoesInChunks) {
+TEST_F(RealProxy, SendsChunksIfARequestIsTooLarge) {
   ServerOptions options{remote::QuickSettings(), std::make_shared<NoCredentials>(), {}};
   std::vector<std::string> warnings;
   options.http.warn = [&](const std::string& text) { warnings.push_back(text); };

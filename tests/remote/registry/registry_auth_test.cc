@@ -84,7 +84,7 @@ class RegistryAuthTest : public testing::Test {
   int found_ = 0;
 };
 
-TEST_F(RegistryAuthTest, NothingIsLookedForUntilTheRegistryAsks) {
+TEST_F(RegistryAuthTest, LooksForNoCredentialsUntilTheRegistryAsks) {
   EXPECT_EQ(auth_->HeaderFor(kPull).value(), "");
   EXPECT_EQ(auth_->Shown(), "no credentials");
   EXPECT_EQ(found_, 0);
@@ -95,7 +95,7 @@ TEST_F(RegistryAuthTest, NothingIsLookedForUntilTheRegistryAsks) {
   EXPECT_EQ(Asked(), 3u);  // of which one was refused
 }
 
-TEST_F(RegistryAuthTest, TheTokenServerIsAskedAsTheProtocolSays) {
+TEST_F(RegistryAuthTest, RequestsTokensAsTheProtocolSays) {
   const ScopeList mount = {"repository:team/other:pull", "repository:team/model:pull,push"};
   EXPECT_EQ(StatusOf("/v2/team/model/blobs/uploads/?mount=sha256:1&from=team/other", mount), 200);
   ASSERT_EQ(TokenRequests().size(), 1u);
@@ -115,12 +115,12 @@ TEST_F(RegistryAuthTest, TheTokenServerIsAskedAsTheProtocolSays) {
   EXPECT_EQ(TokenRequests().size(), 2u);
 }
 
-TEST_F(RegistryAuthTest, WithoutScopesThoseOfTheChallengeAreAskedFor) {
+TEST_F(RegistryAuthTest, RequestsTheScopesOfTheChallengeByDefault) {
   EXPECT_EQ(StatusOf("/v2/", {}), 200);
   EXPECT_THAT(login_.asked_scopes(), ElementsAre("registry:catalog:*"));
 }
 
-TEST_F(RegistryAuthTest, WithoutCredentialsAnonymousTokensAreAskedFor) {
+TEST_F(RegistryAuthTest, RequestsAnonymousTokensWithoutCredentials) {
   Use({});
   login_.anonymous = true;
   EXPECT_EQ(StatusOf(kBlob), 200);
@@ -128,7 +128,7 @@ TEST_F(RegistryAuthTest, WithoutCredentialsAnonymousTokensAreAskedFor) {
   EXPECT_EQ(TokenRequests()[0].Field("authorization"), "");
 }
 
-TEST_F(RegistryAuthTest, OneWhoGivesNoneToStrangersIsQuoted) {
+TEST_F(RegistryAuthTest, QuotesATokenServerThatRefusesAnonymousTokens) {
   Use({});
   const Error error = Failure();
   EXPECT_EQ(error.code, Code::kIo);
@@ -139,7 +139,7 @@ TEST_F(RegistryAuthTest, OneWhoGivesNoneToStrangersIsQuoted) {
   EXPECT_THAT(error.hint, HasSubstr("log in"));
 }
 
-TEST_F(RegistryAuthTest, AWrongPasswordIsNamedWithItsPlaceAndTheScope) {
+TEST_F(RegistryAuthTest, ReportsAWrongPasswordWithItsOriginAndTheScope) {
   login_.password = "another";
   const Error error = Failure(kBlob, kPush);
   EXPECT_EQ(error.code, Code::kIo);
@@ -150,7 +150,7 @@ TEST_F(RegistryAuthTest, AWrongPasswordIsNamedWithItsPlaceAndTheScope) {
   EXPECT_THAT(error.hint, HasSubstr("password"));
 }
 
-TEST_F(RegistryAuthTest, AServerThatRepeatsASecretIsNotQuoted) {
+TEST_F(RegistryAuthTest, DoesNotQuoteAServerThatRepeatsASecret) {
   for (const int status : {401, 400, 503}) {
     for (const char* body : {"wrong password: confidential", "Basic bWU6Y29uZmlkZW50aWFs"}) {
       login_.token_server().SetFault(
@@ -161,7 +161,7 @@ TEST_F(RegistryAuthTest, AServerThatRepeatsASecretIsNotQuoted) {
 }
 
 // A token of two seconds; 20 % of it is a margin.
-TEST_F(RegistryAuthTest, TokensAreRenewedBeforeTheyExpire) {
+TEST_F(RegistryAuthTest, RenewsTokensBeforeTheyExpire) {
   login_.life = 2;
   login_.answer = "\"token\":\"T\",\"expires_in\":2";
   for (int i = 0; i < 100; ++i) {
@@ -172,7 +172,7 @@ TEST_F(RegistryAuthTest, TokensAreRenewedBeforeTheyExpire) {
   EXPECT_EQ(TokenRequests().size(), 7u);  // 100 requests, one token for 16 of them
 }
 
-TEST_F(RegistryAuthTest, TheMarginIsAFifthAndAMinuteOfLongerLives) {
+TEST_F(RegistryAuthTest, RenewsWithAMarginOfAFifthOrOneMinute) {
   const std::pair<int, int> cases[] = {{60, 48},   {100, 80},  {120, 60},
                                        {200, 140}, {300, 240}, {3600, 2880}};
   for (const auto& [life, good_for] : cases) {
@@ -190,7 +190,7 @@ TEST_F(RegistryAuthTest, TheMarginIsAFifthAndAMinuteOfLongerLives) {
   }
 }
 
-TEST_F(RegistryAuthTest, ATokenWithoutALifeIsGoodForAMinute) {
+TEST_F(RegistryAuthTest, ATokenWithoutALifetimeIsValidForAMinute) {
   login_.life = 60;
   login_.answer = "\"access_token\":\"T\"";
   for (int i = 0; i < 120; ++i) {
@@ -201,7 +201,7 @@ TEST_F(RegistryAuthTest, ATokenWithoutALifeIsGoodForAMinute) {
   EXPECT_EQ(TokenRequests().size(), 3u);
 }
 
-TEST_F(RegistryAuthTest, ATokenThatIsBornDeadIsUsedOnce) {
+TEST_F(RegistryAuthTest, UsesATokenWithALifetimeOfZeroOnce) {
   login_.life = 1;
   login_.answer = "\"token\":\"T\",\"expires_in\":0";
   for (int i = 0; i < 5; ++i) EXPECT_EQ(StatusOf(kBlob), 200);
@@ -209,7 +209,7 @@ TEST_F(RegistryAuthTest, ATokenThatIsBornDeadIsUsedOnce) {
 }
 
 // The server's clock runs faster than it says.
-TEST_F(RegistryAuthTest, ATokenThatDiedEarlyIsReplacedOnce) {
+TEST_F(RegistryAuthTest, ReplacesAnEarlyExpiredTokenOnce) {
   login_.life = 30;
   EXPECT_EQ(StatusOf(kBlob), 200);
   login_.Advance(seconds(100));
@@ -221,7 +221,7 @@ TEST_F(RegistryAuthTest, ATokenThatDiedEarlyIsReplacedOnce) {
   EXPECT_EQ(TokenRequests().size(), 3u);
 }
 
-TEST_F(RegistryAuthTest, AFreshTokenThatIsRefusedEndsIt) {
+TEST_F(RegistryAuthTest, GivesUpIfAFreshTokenIsRefused) {
   login_.life = 0;
   EXPECT_EQ(StatusOf(kBlob), 401);
   EXPECT_EQ(TokenRequests().size(), 1u);
@@ -238,7 +238,7 @@ TEST_F(RegistryAuthTest, AFreshTokenThatIsRefusedEndsIt) {
   EXPECT_EQ(auth_->HeaderFor(kPull).value(), header);
 }
 
-TEST_F(RegistryAuthTest, SeveralThreadsAskOnce) {
+TEST_F(RegistryAuthTest, SeveralThreadsRequestOneToken) {
   login_.token_server().SetDelay(milliseconds(50));
   const auto work = [&](size_t) -> Status {
     SHARD_TRY(const HttpReply reply, Ask(kBlob, kPull));
@@ -256,7 +256,7 @@ TEST_F(RegistryAuthTest, SeveralThreadsAskOnce) {
   EXPECT_EQ(TokenRequests().size(), 2u);
 }
 
-TEST_F(RegistryAuthTest, ThreadsThatWaitGetTheFailureToo) {
+TEST_F(RegistryAuthTest, WaitingThreadsGetTheFailureToo) {
   EXPECT_EQ(StatusOf(kBlob), 200);
   login_.password = "another";
   login_.token_server().SetDelay(milliseconds(50));
@@ -270,7 +270,7 @@ TEST_F(RegistryAuthTest, ThreadsThatWaitGetTheFailureToo) {
   EXPECT_EQ(failed, 4);
 }
 
-TEST_F(RegistryAuthTest, AnIdentityTokenIsTradedForTokens) {
+TEST_F(RegistryAuthTest, ExchangesAnIdentityTokenForTokens) {
   Use({Kind::kIdentityToken, "", "id+ent/ity=", "docker-credential-x"});
   login_.identity_token = "id+ent/ity=";
   EXPECT_EQ(StatusOf("/v2/team/model/blobs/uploads/?from=team/other",
@@ -288,7 +288,7 @@ TEST_F(RegistryAuthTest, AnIdentityTokenIsTradedForTokens) {
               ElementsAre("repository:team/model:pull,push repository:team/other:pull"));
 }
 
-TEST_F(RegistryAuthTest, AnIdentityTokenThatIsRefusedIsNotShown) {
+TEST_F(RegistryAuthTest, DoesNotShowARefusedIdentityToken) {
   Use({Kind::kIdentityToken, "", "confidential", "docker-credential-x"});
   for (const int status : {401, 503}) {
     login_.token_server().SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
@@ -299,24 +299,24 @@ TEST_F(RegistryAuthTest, AnIdentityTokenThatIsRefusedIsNotShown) {
   }
 }
 
-TEST_F(RegistryAuthTest, ATokenOfTheUserIsSentAsItIs) {
+TEST_F(RegistryAuthTest, SendsATokenOfTheUserAsItIs) {
   Use({Kind::kBearer, "", "confidential", "--token-file"});
   EXPECT_EQ(StatusOf(kBlob), 401);
   EXPECT_EQ(login_.registry().requests().back().Field("authorization"), "Bearer confidential");
   EXPECT_THAT(TokenRequests(), IsEmpty());
 }
 
-TEST_F(RegistryAuthTest, AnAnswerThatIsTooLargeIsRefused) {
+TEST_F(RegistryAuthTest, AReplyThatIsTooLargeIsRefused) {
   login_.answer = Cat("\"token\":\"T\",\"x\":\"", std::string(1u << 20, 'x'), "\"");
   EXPECT_THAT(Failure().message, HasSubstr("answer: expected at most 1048576 bytes, found more"));
 }
 
-TEST_F(RegistryAuthTest, AnAnswerWithoutATokenIsRefused) {
+TEST_F(RegistryAuthTest, AReplyWithoutATokenIsRefused) {
   login_.answer = "\"details\":\"confidential\"";
   EXPECT_THAT(Failure().message, HasSubstr("expected JSON with \"token\" or \"access_token\""));
 }
 
-TEST_F(RegistryAuthTest, ATokenServerLeadsNowhereElse) {
+TEST_F(RegistryAuthTest, DoesNotFollowARedirectOfTheTokenServer) {
   FaultServer other;
   login_.token_server().SetFault([&](const FakeRequest&, FakeAnswer& answer) {
     answer = remote::LeadTo(302, other.origin() + "/token");

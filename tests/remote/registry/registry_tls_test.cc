@@ -120,7 +120,7 @@ TEST_F(RegistryBehindTls, PublishesAndPulls) {
   ExpectCredentialsByTlsOnly("Basic");
 }
 
-TEST_F(RegistryBehindTls, AnUnknownAuthorityIsRefusedBeforeAnythingIsSent) {
+TEST_F(RegistryBehindTls, RefusesAnUnknownAuthorityBeforeSendingAnything) {
   Start({});
   const std::string words = "localhost: SSL certificate problem: ";
   const std::string hint =
@@ -133,7 +133,7 @@ TEST_F(RegistryBehindTls, AnUnknownAuthorityIsRefusedBeforeAnythingIsSent) {
 }
 
 // An authority that was made anew: OpenSSL then finds one of the right name, and says little.
-TEST_F(RegistryBehindTls, AnAuthorityOfTheSameNameIsAnotherOne) {
+TEST_F(RegistryBehindTls, RefusesAnotherAuthorityOfTheSameName) {
   Start({});
   const TestAuthority other(workspace_ / "other");
   HttpSettings settings = QuickSettings();
@@ -154,7 +154,7 @@ TEST_F(RegistryBehindTls, ACertificateForAnotherNameIsRefused) {
                     "127.0.0.1: SSL: ", "check the name in the address; ");
 }
 
-TEST_F(RegistryBehindTls, ACertificateOfAnotherTimeIsRefused) {
+TEST_F(RegistryBehindTls, RefusesExpiredAndFutureCertificates) {
   authority_.Issue("old", "DNS:localhost", TestAuthority::kPast);
   authority_.Issue("young", "DNS:localhost", TestAuthority::kFuture);
   const std::string hint =
@@ -167,7 +167,7 @@ TEST_F(RegistryBehindTls, ACertificateOfAnotherTimeIsRefused) {
                     "localhost: SSL certificate problem: certificate is not yet valid", hint);
 }
 
-TEST_F(RegistryBehindTls, AClientShowsItsCertificate) {
+TEST_F(RegistryBehindTls, TheClientPresentsItsCertificate) {
   authority_.Issue("client", "DNS:client");
   Start({.server = Cat("ssl_verify_client on;\nssl_client_certificate ", authority_.Path("ca.pem"),
                        ";\n")});
@@ -180,7 +180,7 @@ TEST_F(RegistryBehindTls, AClientShowsItsCertificate) {
 }
 
 // Then docker-registry says where an upload goes on by http.
-TEST_F(RegistryBehindTls, AProxyThatForgetsTheSchemeIsUnderstoodAndNamedOnce) {
+TEST_F(RegistryBehindTls, HandlesAProxyThatForgetsTheSchemeAndWarnsOnce) {
   for (const std::string tells : {kTellsHost, "proxy_set_header Host $host;\n"}) {
     Start({.tells = tells});
     const std::string name = Name("localhost", Cat("team/model", nginx_->port()));
@@ -195,7 +195,7 @@ TEST_F(RegistryBehindTls, AProxyThatForgetsTheSchemeIsUnderstoodAndNamedOnce) {
   ExpectCredentialsByTlsOnly("Basic");
 }
 
-TEST_F(RegistryBehindTls, AnUploadGoesToNoOtherHostByHttp) {
+TEST_F(RegistryBehindTls, SendsNoUploadToAnotherHostOverHttp) {
   Start({.tells = "proxy_redirect off;\n"});
   const ToolRun run = workspace_.Moepack("publish out " + Name() + ":v1" + kTrust);
   EXPECT_EQ(run.status, 5);
@@ -211,7 +211,7 @@ TEST_F(RegistryBehindTls, AnUploadGoesToNoOtherHostByHttp) {
   ExpectCredentialsByTlsOnly("Basic");
 }
 
-TEST_F(RegistryBehindTls, BlobsThatLieElsewhereAreFetchedThereWithoutCredentials) {
+TEST_F(RegistryBehindTls, FetchesBlobsElsewhereWithoutCredentials) {
   Start({});
   const auto report =
       nlohmann::json::parse(Runs("publish out " + Name() + ":v1 --json" + kTrust).out);
@@ -237,7 +237,7 @@ TEST_F(RegistryBehindTls, BlobsThatLieElsewhereAreFetchedThereWithoutCredentials
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "no"));
 }
 
-TEST_F(RegistryBehindTls, WhatIsTooLargeForItGoesInChunks) {
+TEST_F(RegistryBehindTls, SendsChunksIfARequestIsTooLarge) {
   Start({.most_body = "1m"});
   const ToolRun whole = workspace_.Moepack("publish out " + Name() + ":v1 --upload whole" + kTrust);
   EXPECT_EQ(whole.status, 5);
@@ -268,7 +268,7 @@ class TokensBehindTls : public RegistryBehindTls {
   std::string realm_;
 };
 
-TEST_F(TokensBehindTls, TheTokenServerIsAskedByTlsToo) {
+TEST_F(TokensBehindTls, UsesTlsForTheTokenServerToo) {
   const RealServer token_server(
       [&](uint16_t port) {
         return NginxCommand(workspace_ / "token-nginx", port, "ssl http2",
@@ -285,7 +285,7 @@ TEST_F(TokensBehindTls, TheTokenServerIsAskedByTlsToo) {
   ExpectCredentialsByTlsOnly("Bearer");
 }
 
-TEST_F(TokensBehindTls, ATokenServerThatIsAskedByHttpGetsNoPassword) {
+TEST_F(TokensBehindTls, SendsNoPasswordToATokenServerOverHttp) {
   StartBoth(issuer_.server().origin() + "/token");
   if (IsSkipped() || HasFatalFailure()) return;
   const ToolRun run = workspace_.Moepack("publish out " + Name() + ":v1" + kTrust);

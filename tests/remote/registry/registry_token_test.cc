@@ -64,7 +64,7 @@ class RegistryTokens : public RegistryCommands {
   TokenIssuer issuer_{workspace_ / "issuer"};
 };
 
-TEST_F(RegistryTokens, WhoMayPublishDoesAndEverybodyReads) {
+TEST_F(RegistryTokens, AuthorizedUsersPublishAndEverybodyReads) {
   const auto report = Publish("out", Ref("v1", "open/model"), kAsMe);
   EXPECT_GT(report["bytes_sent"], 7'000'000);
   EXPECT_THAT(issuer_.asked_scopes(),
@@ -78,7 +78,7 @@ TEST_F(RegistryTokens, WhoMayPublishDoesAndEverybodyReads) {
               HasSubstr("4 manifests"));
 }
 
-TEST_F(RegistryTokens, AWrongPasswordIsToldWithItsPlace) {
+TEST_F(RegistryTokens, ReportsAWrongPasswordWithItsOrigin) {
   cli::WriteAll(workspace_ / "password", "wrong\n");
   EXPECT_EQ(
       Refused("publish out " + Ref("v1", "open/model") + kAsMe),
@@ -89,7 +89,7 @@ TEST_F(RegistryTokens, AWrongPasswordIsToldWithItsPlace) {
   EXPECT_EQ(TokensAskedFor(), 1u);
 }
 
-TEST_F(RegistryTokens, WhoMayNotPublishIsToldWhatWasAskedFor) {
+TEST_F(RegistryTokens, ReportsTheScopeThatAUserLacks) {
   const std::string words = Cat("/open/model: upload: expected access to ",
                                 "repository:open/model:pull,push, found status 401 from 127.0.0.1");
   EXPECT_THAT(Refused("publish out " + Ref("v1", "open/model")),
@@ -99,7 +99,7 @@ TEST_F(RegistryTokens, WhoMayNotPublishIsToldWhatWasAskedFor) {
                     HasSubstr("; asked with credentials from --password-file (user guest)\n")));
 }
 
-TEST_F(RegistryTokens, WhatIsClosedIsReadByThoseWhoMay) {
+TEST_F(RegistryTokens, OnlyAuthorizedUsersReadAPrivateRepository) {
   Publish("out", Ref("v1", "closed/model"), kAsMe);
   for (const std::string& who : {std::string(), kAsGuest}) {
     EXPECT_THAT(Refused("pull " + Ref("v1", "closed/model") + " --group 1 -o pulled" + who),
@@ -115,7 +115,7 @@ TEST_F(RegistryTokens, WhatIsClosedIsReadByThoseWhoMay) {
   EXPECT_EQ(TokensAskedFor(), before);
 }
 
-TEST_F(RegistryTokens, AMountIsAskedForWithTheScopesOfBothRepositories) {
+TEST_F(RegistryTokens, RequestsTheScopesOfBothRepositoriesForAMount) {
   Publish("out", Ref("v1", "closed/model"), kAsMe);
   const auto report = Publish("out", Ref("v1", "open/copy"), "--mount-from closed/model" + kAsMe);
   EXPECT_THAT(issuer_.asked_scopes(),
@@ -123,7 +123,7 @@ TEST_F(RegistryTokens, AMountIsAskedForWithTheScopesOfBothRepositories) {
   EXPECT_EQ(HowOf(report), std::set<std::string>({"mounted"}));
 }
 
-TEST_F(RegistryTokens, WhatMayNotBeReadThereIsSent) {
+TEST_F(RegistryTokens, SendsBlobsThatItMayNotMount) {
   Publish("out", Ref("v1", "closed/model"), kAsMe);
   const auto report =
       Publish("out", Ref("v1", "guest/copy"), "--mount-from closed/model" + kAsGuest);
@@ -132,7 +132,7 @@ TEST_F(RegistryTokens, WhatMayNotBeReadThereIsSent) {
   EXPECT_EQ(HowOf(report), std::set<std::string>({"sent"}));
 }
 
-TEST_F(RegistryTokens, TokensThatEndAtOnceAreRenewedForEveryRequest) {
+TEST_F(RegistryTokens, RenewsTokensThatExpireAtOnceForEveryRequest) {
   issuer_.told_life = 0;
   for (const char* how : {"whole", "chunked --chunk-size 1MiB"}) {
     const std::string reference = Ref("v1", Cat("closed/", how[0]));
@@ -144,7 +144,7 @@ TEST_F(RegistryTokens, TokensThatEndAtOnceAreRenewedForEveryRequest) {
 }
 
 // The registry ends a token before the client's clock does.
-TEST_F(RegistryTokens, ATokenThatTheRegistryTakesNoLongerIsReplaced) {
+TEST_F(RegistryTokens, ReplacesATokenThatTheRegistryNoLongerAccepts) {
   std::chrono::steady_clock::time_point now;
   registry::RegistryAuthOptions options;
   options.client = QuickClient();
@@ -180,7 +180,7 @@ TEST_F(RegistryTokens, ATokenThatTheRegistryTakesNoLongerIsReplaced) {
   EXPECT_NE(issuer_.last(), first);
 }
 
-TEST_F(RegistryTokens, ATokenThatTheRegistryDoesNotBelieveEndsIt) {
+TEST_F(RegistryTokens, StopsIfTheRegistryRejectsItsToken) {
   issuer_.for_another_service = true;
   EXPECT_THAT(Refused("publish out " + Ref("v1", "open/model") + kAsMe),
               HasSubstr("expected access to repository:open/model:pull, found status 401 from "
