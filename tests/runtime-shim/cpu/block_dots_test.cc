@@ -62,7 +62,7 @@ class BlockDots : public quant::EachInstructionSet {
   }
 };
 
-TEST_P(BlockDots, GiveTheBitsOfDecodedWeights) {
+TEST_P(BlockDots, MatchDecodedWeightsBitForBit) {
   if (GetParam().name == "scalar") GTEST_SKIP() << "no kernels without vectors";
   for (const char* name : {"f32", "f16", "bf16", "q8_0", "q4_K", "q5_K", "q6_K"}) {
     for (const uint32_t columns : {256u, 768u, 2048u, 2304u, 4352u}) {
@@ -75,7 +75,7 @@ TEST_P(BlockDots, GiveTheBitsOfDecodedWeights) {
   }
 }
 
-TEST_P(BlockDots, LeaveOtherTypesAndWidthsAlone) {
+TEST_P(BlockDots, DeclineOtherTypesAndWidths) {
   Weights other(*quant::FindFormat("mxfp4"), 2, 256), odd(*quant::FindFormat("bf16"), 2, 65);
   EXPECT_FALSE(Check(other, 0, 2));
   EXPECT_FALSE(Check(odd, 0, 2));

@@ -104,7 +104,7 @@ void CompareDecoders(const quant::Format& format, const std::vector<std::byte>& 
   ExpectSameBits(DecodeParts<Type>(blocks), expected);
 }
 
-TEST(CudaBlocks, DecodeAnyBytesAsTheFormatsDo) {
+TEST(CudaBlocks, DecodeAnyBytesLikeTheFormats) {
   std::mt19937 random(6);
   ForEachType([&](auto named) {
     using Type = typename decltype(named)::Type;
@@ -117,7 +117,7 @@ TEST(CudaBlocks, DecodeAnyBytesAsTheFormatsDo) {
   });
 }
 
-TEST(CudaBlocks, DecodeEncodedValuesAsTheFormatsDo) {
+TEST(CudaBlocks, DecodeEncodedValuesLikeTheFormats) {
   std::normal_distribution<float> normal(0, 0.5f);
   std::mt19937 random(7);
   size_t compared = 0;
@@ -152,7 +152,7 @@ TEST(CudaBlocks, DecodeTheGoldenBlocks) {
 }
 
 // The kernels for tiles take the parts of the first 128 columns, then those of the next.
-TEST(CudaBlocks, PartsOfOneRunOf128ValuesFollowEachOther) {
+TEST(CudaBlocks, PartsOf128ValuesAreConsecutive) {
   ForEachType([&](auto named) {
     using Type = typename decltype(named)::Type;
     SCOPED_TRACE(named.format);
@@ -167,7 +167,7 @@ TEST(CudaBlocks, PartsOfOneRunOf128ValuesFollowEachOther) {
   });
 }
 
-TEST(CudaBlocks, BytesBecomeFloatsExactly) {
+TEST(CudaBlocks, ConvertBytesToFloatsExactly) {
   for (uint32_t byte = 0; byte < 256; ++byte) {
     for (uint32_t k = 0; k < 4; ++k) {
       const uint32_t word = (0xa5c3f01e & ~(0xffu << 8 * k)) | byte << 8 * k;

@@ -19,7 +19,7 @@ const ExecutorKind& CudaKind() {
   return AllExecutorKinds().front();
 }
 
-TEST(Cuda, SaysWhyABuildIsWithoutIt) {
+TEST(Cuda, SaysWhyABuildLacksIt) {
   if (CudaKind().missing == nullptr) GTEST_SKIP() << "this build has it";
   const auto executor = OpenExecutor("cuda", {});
   ASSERT_FALSE(executor.has_value());
@@ -39,7 +39,7 @@ TEST(Cuda, SaysThatThereIsNoDevice) {
       << executor.error().message;
 }
 
-TEST(Cuda, KnowsHowManyDevicesThereAre) {
+TEST(Cuda, CountsDevices) {
   if (CudaKind().missing != nullptr) GTEST_SKIP() << CudaKind().missing;
   if (CudaDevices().empty()) GTEST_SKIP() << "there is no device";
   const auto executor = OpenExecutor("cuda", {.device = 1000});

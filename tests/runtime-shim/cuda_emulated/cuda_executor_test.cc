@@ -41,7 +41,7 @@ TEST_F(CudaEmulated, ListsDevicesWithTheirMemoryAndCapability) {
   EXPECT_EQ(Open()->description(), "emulated, compute capability 9.0, 1.07 GB");
 }
 
-TEST_F(CudaEmulated, WithoutADeviceIsUnavailable) {
+TEST_F(CudaEmulated, IsUnavailableWithoutADevice) {
   emulation::TheMachine().devices = 0;
   EXPECT_EQ(CudaDevices(), "");
   const auto executor = OpenCuda({});
@@ -69,7 +69,7 @@ TEST_F(CudaEmulated, ADeviceWithoutCodeForItIsUnavailable) {
             "cuda: device 0: expected compute capability 7.5 or above, found 7.0");
 }
 
-TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatGivesTheBytes) {
+TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatNamesTheBytes) {
   const auto executor = Open();
   const uint64_t before = executor->available();
   const auto buffer = executor->Allocate(5'000'000'000);
@@ -85,7 +85,7 @@ TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatGivesTheBytes) {
   EXPECT_TRUE(executor->Finish().has_value());
 }
 
-TEST_F(CudaEmulated, AvailableMemoryFallsAndEverythingIsFreed) {
+TEST_F(CudaEmulated, AvailableMemoryDropsAndEverythingIsFreed) {
   const size_t before = emulation::BytesInUse();
   {
     const auto executor = Open();
@@ -97,7 +97,7 @@ TEST_F(CudaEmulated, AvailableMemoryFallsAndEverythingIsFreed) {
   EXPECT_EQ(emulation::BytesInUse(), before);
 }
 
-TEST_F(CudaEmulated, ALostDeviceShowsAtTheNextReadAndStays) {
+TEST_F(CudaEmulated, ALostDeviceIsReportedFromTheNextReadOn) {
   const auto executor = Open();
   auto buffer = executor->Allocate(64 * sizeof(float));
   ASSERT_TRUE(buffer.has_value());
@@ -120,7 +120,7 @@ TEST_F(CudaEmulated, ALostDeviceShowsAtTheNextReadAndStays) {
 }
 
 // More than the ring holds, so that its parts are used again while the device is behind.
-TEST_F(CudaEmulated, UploadsLongerThanTheRingArrive) {
+TEST_F(CudaEmulated, UploadsMoreThanTheRingHolds) {
   const auto executor = Open();
   const std::vector<float> values = Counted(7'000'001);
   const auto bytes = std::as_bytes(std::span(values));
@@ -132,7 +132,7 @@ TEST_F(CudaEmulated, UploadsLongerThanTheRingArrive) {
   EXPECT_TRUE(found == values);
 }
 
-TEST_F(CudaEmulated, WrittenMemoryMayChangeAfterTheCall) {
+TEST_F(CudaEmulated, HostMemoryMayChangeAfterAWrite) {
   const auto executor = Open();
   auto buffer = executor->Allocate(6 * sizeof(float));
   ASSERT_TRUE(buffer.has_value());
@@ -166,7 +166,7 @@ TEST_F(CudaEmulated, GathersAndScattersMoreRowsThanAKernelTakes) {
 }
 
 // A matrix that starts where no kernel can read it is moved first.
-TEST_F(CudaEmulated, WeightsAtAnyAddressAreMultiplied) {
+TEST_F(CudaEmulated, MultipliesWeightsAtAnyAddress) {
   const auto executor = Open();
   const quant::Format& format = *quant::FindFormat("q4_K");
   constexpr uint32_t kRows = 3, kColumns = 512;
@@ -188,7 +188,7 @@ TEST_F(CudaEmulated, WeightsAtAnyAddressAreMultiplied) {
 }
 
 // As many rows as make four of them go to one warp.
-TEST_F(CudaEmulated, ManyRowsAreMultiplied) {
+TEST_F(CudaEmulated, MultipliesManyRows) {
   const auto executor = Open();
   const quant::Format& format = *quant::FindFormat("f32");
   constexpr uint32_t kRows = 4 * 8 * 2 + 13, kColumns = 260;

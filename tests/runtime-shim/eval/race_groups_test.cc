@@ -25,7 +25,7 @@ class RaceOfGroups : public TinyDistribution {
   std::vector<LayerExperts> groups_;
 };
 
-TEST_F(RaceOfGroups, EveryGroupScoresTheFirstTokens) {
+TEST_F(RaceOfGroups, ScoresTheFirstTokensWithEveryGroup) {
   const auto tokens = (*node_->tokenizer())->Encode("static int main(int argc, char** argv) {", {});
   ASSERT_TRUE(tokens);
   ASSERT_GT(tokens->size(), 9u);
@@ -41,7 +41,7 @@ TEST_F(RaceOfGroups, EveryGroupScoresTheFirstTokens) {
   EXPECT_EQ(again->margin, all->margin);
 }
 
-TEST_F(RaceOfGroups, WhatCannotRaceIsRefused) {
+TEST_F(RaceOfGroups, RefusesInvalidRaces) {
   EXPECT_EQ(Refused(groups_, {5}).message, "race: expected at least 2 tokens, found 1");
   EXPECT_EQ(Refused({}, {5, 6}).message, "race: expected groups, found none");
   EXPECT_EQ(Refused(groups_, {5, 5000}).message,

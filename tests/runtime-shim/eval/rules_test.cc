@@ -44,7 +44,7 @@ TEST(Rules, AreComparedWithTheLeastDivergence) {
 }
 
 // A table may name a group whose files are not there.
-TEST(Rules, SessionsOfAGroupThatWasNotRunAreLeftOut) {
+TEST(Rules, IgnoreSessionsOfAGroupThatWasNotRun) {
   std::vector<SessionChoice> sessions = Sessions();
   sessions[1].by_table.reset();
   const RuleFigures table = SummarizeRules(sessions)[0];

@@ -64,7 +64,7 @@ AttentionRows Prepare(Desk& desk, const AttentionCase& attention) {
   return rows;
 }
 
-TEST_P(ExecutorAttention, OfEveryShape) {
+TEST_P(ExecutorAttention, MatchesTheReferenceForEveryShape) {
   for (const AttentionCase& attention : kCases) {
     SCOPED_TRACE(attention.name);
     Check(kAttention, [&](Desk& desk) {
@@ -76,7 +76,7 @@ TEST_P(ExecutorAttention, OfEveryShape) {
 }
 
 // exp of such products overflows unless the largest is taken off first.
-TEST_P(ExecutorAttention, OfLargeProducts) {
+TEST_P(ExecutorAttention, MatchesTheReferenceForLargeProducts) {
   const AttentionCase attention = {"", {2, 2, 16, 16, 4, 0, 0, 90}, 5, true};
   Check(1e-3, [&](Desk& desk) {  // errors of a product of 1000 are 1e-4, and exp keeps them
     const AttentionRows rows = Prepare(desk, attention);
@@ -86,7 +86,7 @@ TEST_P(ExecutorAttention, OfLargeProducts) {
 }
 
 // A NaN in a key reaches the tokens that see it; one in a value its column.
-TEST_P(ExecutorAttention, LetsNanThrough) {
+TEST_P(ExecutorAttention, PropagatesNan) {
   const AttentionCase attention = {"", {4, 2, 16, 16, 2, 3, 0, 0.25f}, 8};
   Check(kAttention, [&](Desk& desk) {
     const AttentionRows rows = Prepare(desk, attention);
@@ -112,7 +112,7 @@ constexpr RotationCase kRotations[] = {
     {{1, 576, 512, 64}, {4, 0}},
 };
 
-TEST_P(ExecutorRotation, OfBothPairings) {
+TEST_P(ExecutorRotation, MatchesTheReferenceForBothPairings) {
   for (const Pairing pairing : {Pairing::kNeighbours, Pairing::kHalves}) {
     for (RotationCase shape : kRotations) {
       shape.rotation.pairing = pairing;

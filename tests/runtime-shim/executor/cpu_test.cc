@@ -73,7 +73,7 @@ class CpuProducts : public ::testing::TestWithParam<const char*> {
 };
 
 // A bundle has some rows of a router; masking has all of them.
-TEST_P(CpuProducts, RowsDoNotDependOnTheRowsAroundThem) {
+TEST_P(CpuProducts, RowsDoNotDependOnTheirNeighbours) {
   for (uint32_t first = 0; first < kRows; first += 5) {
     for (const uint32_t rows : {1u, 2u, 5u, 6u, 17u}) {
       if (first + rows <= kRows) ExpectSame(Part(first, rows), first, 0, kTokens);
@@ -81,7 +81,7 @@ TEST_P(CpuProducts, RowsDoNotDependOnTheRowsAroundThem) {
   }
 }
 
-TEST_P(CpuProducts, TokensDoNotDependOnTheTokensAroundThem) {
+TEST_P(CpuProducts, TokensDoNotDependOnTheirNeighbours) {
   for (uint32_t first = 0; first < kTokens; ++first) {
     for (const uint32_t tokens : {1u, 2u, 3u, 4u, 7u}) {
       if (first + tokens <= kTokens) ExpectSame(weights_, 0, first, tokens);
@@ -106,7 +106,7 @@ TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {
 }
 
 // Safetensors files promise no alignment.
-TEST(CpuExecutor, ReadsFloatsAtOddBytes) {
+TEST(CpuExecutor, ReadsFloatsAtOddAddresses) {
   const auto executor = Cpu(1);
   Desk desk(*executor);
   const Floats values = desk.Normal(6 * 33);
@@ -124,7 +124,7 @@ TEST(CpuExecutor, ReadsFloatsAtOddBytes) {
   EXPECT_EQ(FloatsOf({aligned.get(), 0, f32, 6, 33}, 0, 6, scratch).data(), values.data());
 }
 
-TEST(CpuExecutor, SupportsWhatCanBeDecoded) {
+TEST(CpuExecutor, SupportsEveryTypeThatCanBeDecoded) {
   const auto executor = Cpu(1);
   EXPECT_TRUE(executor->Supports(quant::FindFormat("f64")));
   EXPECT_TRUE(executor->Supports(quant::FindFormat("mxfp4")));

@@ -90,14 +90,14 @@ class ExecutorExperts : public EachExecutor {
   }
 };
 
-TEST_P(ExecutorExperts, MixInEveryKindOfModel) {
+TEST_P(ExecutorExperts, MatchTheReferenceInEveryKindOfModel) {
   CheckShape({});
   CheckShape({"f32", 70, true, false, Activation::kClampedSilu});
   CheckShape({"bf16", 33, false, true, Activation::kSilu});
   CheckShape({"q4_0", 160, true, true, Activation::kGelu});
 }
 
-TEST_P(ExecutorExperts, MixWithoutTellingSizes) {
+TEST_P(ExecutorExperts, MatchTheReferenceWithoutStatedSizes) {
   Check(kMlp, [](Desk& desk) { return Experts(desk, {}).Mix(0, kTokens); });
 }
 

@@ -91,7 +91,7 @@ TEST_F(Experiment, StopsAtTheFirstLookWithASmallError) {
   for (const ExperimentRow& row : state_.rows) EXPECT_EQ(row.sessions.size(), 2u);
 }
 
-TEST_F(Experiment, GoesOnWhereItWasInterrupted) {
+TEST_F(Experiment, ResumesWhereItWasInterrupted) {
   ExperimentState whole = state_;
   ASSERT_TRUE(RunExperiment({&pass_, 1}, sessions_, rule_, calls_, whole));
   int saves = 0;
@@ -113,7 +113,7 @@ TEST_F(Experiment, GoesOnWhereItWasInterrupted) {
   EXPECT_EQ(ExperimentToJson(setup, rule_, state_), ExperimentToJson(setup, rule_, whole));
 }
 
-TEST_F(Experiment, LooksOnlyAtTheSessionsOfItsLook) {
+TEST_F(Experiment, UsesOnlyTheSessionsOfItsLook) {
   rule_.until_error = 0.01;
   // As if a run had been interrupted in the second look, whose sessions differ much.
   ASSERT_TRUE(RunExperiment({&pass_, 1}, sessions_, {{2, 4}, 0}, calls_, state_));

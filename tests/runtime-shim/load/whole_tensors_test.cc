@@ -80,7 +80,7 @@ class LoadWholeTensors : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(LoadWholeTensors, PackedTensorsGetTheirAxisBackAndAbsentExpertsAPlace) {
+TEST_F(LoadWholeTensors, RestoresTheExpertAxisAndLeavesPlacesForAbsentExperts) {
   const OpenedPart trunk = Part({{"norm", {2}}}, 'A');
   const OpenedPart group =
       Part({{"layers.0.packed", {2, 3}, {1, 3}}, {"layers.1.experts.2.up", {5}, {2}}}, 'a');

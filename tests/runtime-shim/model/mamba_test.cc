@@ -46,7 +46,7 @@ TEST(Mamba, WritesTheInputTimesTheStepAndReadsItBack) {
   EXPECT_THAT(out, Pointwise(FloatNear(1e-5f), std::vector<float>{30 / root, 40 / root}));
 }
 
-TEST(Mamba, ForgetsByStepTimesDecay) {
+TEST(Mamba, DecaysTheMemoryByStepTimesDecay) {
   SmallMamba mamba;
   mamba.Step({30, 40, 50, 60}, 25);
   mamba.Step({0, 0, 50, 60}, 0);  // softplus(0) is ln 2, and exp(-ln 2) a half
@@ -65,7 +65,7 @@ TEST(Mamba, TheSkipAddsTheInputAndTheGateMultipliesBeforeTheNorm) {
 }
 
 // Two groups of two heads of one value.
-TEST(Mamba, HeadsShareTheInputsAndTheNormOfTheirGroup) {
+TEST(Mamba, HeadsOfAGroupShareItsInputsAndNorm) {
   const MambaShape shape{.heads = 4, .width = 1, .groups = 2, .size = 1, .kernel = 1};
   EXPECT_EQ(shape.channels(), 8u);
   EXPECT_EQ(shape.projected(), 16u);

@@ -38,7 +38,7 @@ std::string MessageOf(const GgufMetadata& keys) {
   return spec ? "no error" : spec.error().message;
 }
 
-TEST(ModelSpec, TakesWidthsFromTheEmbeddingWhereKeysAreAbsent) {
+TEST(ModelSpec, DerivesMissingWidthsFromTheEmbedding) {
   const ModelSpec spec = Read(Keys("qwen3moe"));
   EXPECT_EQ(spec.layers, 8u);
   EXPECT_EQ(spec.key_width, 32u);
@@ -106,7 +106,7 @@ TEST(ModelSpec, GptOssAlternatesWindowAndFullAttention) {
   EXPECT_STREQ(spec.second_norm, "post_attention_norm");
 }
 
-TEST(ModelSpec, Llama4LeavesRotationOutInEveryFourthLayerAndChunksTheOthers) {
+TEST(ModelSpec, Llama4SkipsRotationInEveryFourthLayerAndChunksTheOthers) {
   const ModelSpec spec = Read(Keys("llama4"));
   EXPECT_TRUE(spec.layer[0].rope);
   EXPECT_EQ(spec.layer[0].chunk, 8192u);
@@ -131,7 +131,7 @@ GgufMetadata Hybrid(const std::string& architecture) {
   return keys;
 }
 
-TEST(ModelSpec, QwenHybridsHaveRecurrentLayersByListOrInterval) {
+TEST(ModelSpec, ReadsRecurrentLayersOfQwenHybridsFromAListOrAnInterval) {
   GgufMetadata keys = Hybrid("qwen3next");
   const ModelSpec spec = Read(keys);
   EXPECT_EQ(spec.delta, (DeltaShape{2, 4, 8, 4, false}));
@@ -172,7 +172,7 @@ GgufMetadata Nemotron() {
   return keys;
 }
 
-TEST(ModelSpec, LayersOfNemotronAreOneThingEach) {
+TEST(ModelSpec, EveryNemotronLayerHasASingleKind) {
   GgufMetadata keys = Nemotron();
   const ModelSpec spec = Read(keys);
   EXPECT_EQ(spec.mamba, (MambaShape{4, 8, 2, 8, 4}));
@@ -210,7 +210,7 @@ TEST(ModelSpec, RefusesLayersAndSizesOfMambaThatDoNotFit) {
             "m.gguf: nemotron_h_moe.ssm.state_size: expected a size that fits, found 4194304");
 }
 
-TEST(ModelSpec, MimoAndStepHaveWindowsWithARopeOfTheirOwn) {
+TEST(ModelSpec, WindowsOfMimoAndStepHaveTheirOwnRope) {
   for (const std::string name : {"mimo2", "step35"}) {
     GgufMetadata keys = Keys(name);
     EXPECT_EQ(
@@ -273,7 +273,7 @@ TEST(ModelSpec, DeepseekHasOneLatentKeyHead) {
   EXPECT_EQ(spec.rope.pairing, Pairing::kNeighbours);
 }
 
-TEST(ModelSpec, ModelsWithAnIndexerRunAsFarAsItPicksEverything) {
+TEST(ModelSpec, LimitsModelsWithAnIndexerToContextsThatItKeepsWhole) {
   const GgufMetadata latent = Latent();
   for (const std::string name : {"deepseek32", "glm-dsa"}) {
     GgufMetadata keys = Keys(name);
@@ -293,7 +293,7 @@ TEST(ModelSpec, ModelsWithAnIndexerRunAsFarAsItPicksEverything) {
 
 // With YaRN and a logarithmic multiplier m the magnitude 1 + 0.1 m ln(factor) is squared into the
 // attention scale and the rotation has none.
-TEST(ModelSpec, DeepseekPutsYarnsMagnitudeIntoTheAttentionScale) {
+TEST(ModelSpec, DeepseekMovesTheYarnMagnitudeIntoTheAttentionScale) {
   GgufMetadata keys = Latent();
   keys.Set("deepseek2.rope.scaling.type", GgufValue::String("yarn"));
   keys.Set("deepseek2.rope.scaling.factor", GgufValue::F32(40));
@@ -314,7 +314,7 @@ TEST(ModelSpec, YarnWithoutAMultiplierScalesTheRotation) {
   EXPECT_EQ(spec.rope.frequency_scale, 0.25f);
 }
 
-TEST(ModelSpec, RefusesArchitecturesThatDoNotRun) {
+TEST(ModelSpec, RefusesUnsupportedArchitectures) {
   const auto spec = ReadModelSpec("m.gguf", Keys("jamba"));
   ASSERT_FALSE(spec.has_value());
   EXPECT_EQ(spec.error().code, Code::kUnsupported);
@@ -323,7 +323,7 @@ TEST(ModelSpec, RefusesArchitecturesThatDoNotRun) {
   EXPECT_THAT(spec.error().hint, HasSubstr("qwen3moe (Qwen3-MoE)"));
 }
 
-TEST(ModelSpec, NamesTheKeyThatIsMissingOrMakesNoSense) {
+TEST(ModelSpec, NamesAMissingOrInvalidKey) {
   GgufMetadata keys = Keys("qwen3moe");
   keys.Remove("qwen3moe.embedding_length");
   EXPECT_EQ(MessageOf(keys),

@@ -66,7 +66,7 @@ TEST_F(Profile, EveryWindowHasOneSink) {
   EXPECT_EQ(Tally(Phase::kDecode).tokens, 0u);
 }
 
-TEST_F(Profile, DecodingFollowsTheLikeliestToken) {
+TEST_F(Profile, DecodesTheLikeliestToken) {
   ProfileOptions options;
   options.context = 4;
   options.generate = 3;
@@ -79,7 +79,7 @@ TEST_F(Profile, DecodingFollowsTheLikeliestToken) {
   EXPECT_EQ(Tally(Phase::kDecode).layers[0][1].count, 2u);
 }
 
-TEST_F(Profile, DecodingStopsAtTheEnd) {
+TEST_F(Profile, DecodingStopsAtAnEndToken) {
   ProfileOptions options;
   options.context = 8;
   options.generate = 6;

@@ -86,7 +86,7 @@ void ExpectNearlySame(const std::string& name, const ImatrixEntry& ours,
   }
 }
 
-TEST(SecondMomentsGolden, AreThoseOfLlamaImatrix) {
+TEST(SecondMomentsGolden, MatchLlamaImatrix) {
   const std::string folder = GoldenFolder();
   if (folder.empty()) GTEST_SKIP() << "0 entries compared: there is no folder golden/convert";
   const auto golden = ReadImatrix(folder + "/gguf/imatrix.gguf");

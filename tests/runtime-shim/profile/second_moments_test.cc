@@ -53,7 +53,7 @@ float SumOf(const std::vector<float>& values) {
 class MomentsOfEvery : public testing::TestWithParam<const char*> {};
 
 // Every matrix of a layer has an entry whose length llama-quantize expects: a row for each matrix.
-TEST_P(MomentsOfEvery, MatrixOfALayerHasRowsOfItsOwn) {
+TEST_P(MomentsOfEvery, MatrixOfALayerHasItsOwnRows) {
   const auto weights = TinyWeights(GetParam());
   const Entries entries = SoundMomentsOf(weights);
   size_t expected = 0;
@@ -118,7 +118,7 @@ TEST(SecondMoments, AreSumsOfSquaresOfTheInputs) {
 }
 
 // The inputs of all experts of a layer are those of its router, top-k times.
-TEST(SecondMoments, OfExpertsAddUpToThoseOfTheRouter) {
+TEST(SecondMoments, OfExpertsAddUpToTheRouters) {
   const Entries entries = SoundMomentsOf(TinyWeights("qwen3moe"));
   const ImatrixEntry& router = entries.at("blk.1.ffn_gate_inp.weight");
   for (const char* name : {"blk.1.ffn_gate_exps.weight", "blk.1.ffn_up_exps.weight"}) {
@@ -134,7 +134,7 @@ TEST(SecondMoments, OfExpertsAddUpToThoseOfTheRouter) {
 }
 
 // As in a distribution: the experts of a layer lie in two sets, some of them in both.
-TEST(SecondMoments, OfExpertsAreKeptByTheirIdsWhereverTheyLie) {
+TEST(SecondMoments, OfExpertsAreStoredByIdWhereverTheyAre) {
   const auto whole = TinyWeights("qwen3moe");
   const auto first = WithExperts(*whole, {0, 2, 5, 7});
   const auto parts = WithExperts(*whole, {1, 2, 3, 4, 6});
@@ -146,7 +146,7 @@ TEST(SecondMoments, OfExpertsAreKeptByTheirIdsWhereverTheyLie) {
   }
 }
 
-TEST(SecondMoments, LeaveOutEmbeddingOutputAndWhatDoesNotCount) {
+TEST(SecondMoments, LeaveOutEmbeddingOutputAndIgnoredTokens) {
   const Entries entries = SoundMomentsOf(TinyWeights("qwen3moe"));
   EXPECT_THAT(entries, Not(Contains(Key("output.weight"))));
   EXPECT_THAT(entries, Not(Contains(Key("token_embd.weight"))));
@@ -158,7 +158,7 @@ TEST(SecondMoments, LeaveOutEmbeddingOutputAndWhatDoesNotCount) {
   EXPECT_EQ(none.error().message, "importance matrix: expected products, found none");
 }
 
-TEST(SecondMoments, ASumThatNoFloatHoldsIsNamedByItsLayer) {
+TEST(SecondMoments, NameTheLayerOfASumBeyondFloat) {
   const auto weights = TinyWeights("qwen3moe");
   // The inputs of the second layer's attention: finite, but not their squares.
   for (size_t i = 0; i < 32; ++i) ValueOf(*weights, "blk.1.attn_norm.weight", i) = 1e20f;
@@ -171,7 +171,7 @@ TEST(SecondMoments, ASumThatNoFloatHoldsIsNamedByItsLayer) {
                 "F32 holds, found "));
 }
 
-TEST(SecondMoments, ActivationsThatAreNotNumbersAreNamedByTheirLayer) {
+TEST(SecondMoments, NameTheLayerOfActivationsThatAreNotNumbers) {
   const auto weights = TinyWeights("qwen3moe");
   ValueOf(*weights, "blk.1.ffn_gate_inp.weight", 7) = std::numeric_limits<float>::quiet_NaN();
   const auto entries = MomentsOf(weights);

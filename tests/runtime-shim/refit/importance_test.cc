@@ -33,7 +33,7 @@ ImatrixEntries EntriesOf(MadeNode& made, bool own) {
   return importance.entries();
 }
 
-TEST(RefitImportance, SumsTheSquaresOfWhatGoesIntoEveryExpert) {
+TEST(RefitImportance, SumsTheSquaredInputsOfEveryExpert) {
   MadeNode made;
   made.Run();
   const ImatrixEntries entries = EntriesOf(made, false);
@@ -61,7 +61,7 @@ TEST(RefitImportance, SumsTheSquaresOfWhatGoesIntoEveryExpert) {
   EXPECT_EQ(up.counts[1], 0) << "the node has no expert 1";
 }
 
-TEST(RefitImportance, GivesAGroupWithItsOwnExpertsEntriesOfThoseThatMayChange) {
+TEST(RefitImportance, GivesARefittedGroupEntriesForItsChangeableExperts) {
   MadeNode made;
   made.node.experts.group = 2;
   made.node.fixed[1] = true;
@@ -74,7 +74,7 @@ TEST(RefitImportance, GivesAGroupWithItsOwnExpertsEntriesOfThoseThatMayChange) {
 }
 
 // A token that counts little must not decide where values are kept.
-TEST(RefitImportance, WeighsTokensAsTheirErrorsAre) {
+TEST(RefitImportance, WeighsTokensLikeTheirErrors) {
   MadeNode made;
   made.Run();
   NodeLayer& node = made.node;

@@ -19,7 +19,7 @@ LayerOutcome Refit(MadeNode& made, const RefitOptions& options) {
   return outcome ? *std::move(outcome) : LayerOutcome();
 }
 
-TEST(LayerRefit, StepThatHelpsOnTextThatWasKeptBackStays) {
+TEST(LayerRefit, KeepsAStepThatHelpsOnHeldOutText) {
   MadeNode made;
   made.TargetOthers(RandomExperts(made.shape(), 50));
   const LayerOutcome done = Refit(made, Only({kRidgeStep}));
@@ -31,7 +31,7 @@ TEST(LayerRefit, StepThatHelpsOnTextThatWasKeptBackStays) {
 }
 
 // The text that was kept back says that nothing is to change; the rest says something else.
-TEST(LayerRefit, StepThatHarmsOnTextThatWasKeptBackIsDropped) {
+TEST(LayerRefit, DropsAStepThatHarmsOnHeldOutText) {
   MadeNode made;
   made.Run();
   std::vector<float> targets = ValuesOf(made.targets());
@@ -55,7 +55,7 @@ TEST(LayerRefit, StepThatHarmsOnTextThatWasKeptBackIsDropped) {
   EXPECT_EQ(ValuesOf(*made.node.outputs), outputs);
 }
 
-TEST(LayerRefit, NothingIsRefittedWithoutTextThatWasKeptBack) {
+TEST(LayerRefit, RefitsNothingWithoutHeldOutText) {
   MadeNode made;
   made.node.fold_weights.assign(made.node.tokens(), 0);
   const LayerOutcome done = Refit(made, Only({kRidgeStep}));

@@ -155,7 +155,7 @@ TEST(Refit, StoreDoesNotDependOnThreads) {
 
 // The entries of experts are those of their tensors; without an observed executor there are no
 // others.
-TEST(Refit, LeavesAnImportanceMatrixOfTheNodes) {
+TEST(Refit, WritesAnImportanceMatrixOfTheNodes) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   const RefitRecord record = MustRun(refit, directory / "store");
@@ -188,7 +188,7 @@ TEST(Refit, SpilledRowsGiveTheSameValues) {
 }
 
 // Stops after the first layer, as a kill would.
-TEST(Refit, RunThatWasInterruptedContinuesToTheSameBytes) {
+TEST(Refit, InterruptedRunResumesToTheSameBytes) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   MustRun(refit, directory / "whole");
@@ -208,7 +208,7 @@ TEST(Refit, RunThatWasInterruptedContinuesToTheSameBytes) {
   EXPECT_EQ(FilesOf(directory / "parts"), FilesOf(directory / "whole"));
 }
 
-TEST(Refit, RedoneLayerHasTheBitsOfTheStore) {
+TEST(Refit, RedoneLayerMatchesTheStoreBitForBit) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   MustRun(refit, directory / "store");
@@ -279,7 +279,7 @@ TEST(Refit, GroupsWithTheSameExpertsGetTheSameValues) {
   }
 }
 
-TEST(Refit, OverlayExpertsStay) {
+TEST(Refit, KeepsOverlayExperts) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   refit.plan = HalvesOf(*refit.weights);
@@ -294,7 +294,7 @@ TEST(Refit, OverlayExpertsStay) {
   EXPECT_EQ((*read)->experts, (ExpertIds{0, 4, 5}));
 }
 
-TEST(Refit, ActivationsThatAreNotFiniteNameTheLayer) {
+TEST(Refit, NamesTheLayerOfActivationsThatAreNotFinite) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   ValueOf(*refit.weights, "blk.1.attn_output.weight", 0) = std::numeric_limits<float>::infinity();
@@ -304,7 +304,7 @@ TEST(Refit, ActivationsThatAreNotFiniteNameTheLayer) {
   EXPECT_THAT(record.error().message, HasSubstr("layer 1: "));
 }
 
-TEST(Refit, ExpertThatIsNotLoadedIsNamed) {
+TEST(Refit, NamesAnExpertThatIsNotLoaded) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   refit.plan = HalvesOf(*refit.weights);
@@ -315,7 +315,7 @@ TEST(Refit, ExpertThatIsNotLoadedIsNamed) {
   EXPECT_THAT(record.error().hint, HasSubstr("whole model"));
 }
 
-TEST(Refit, ScratchDirectoryThatIsNotThereIsNamed) {
+TEST(Refit, NamesAMissingScratchDirectory) {
   const fixtures::TempDir directory;
   RefitOptions options = SmallOptions();
   options.memory = 1;

@@ -50,7 +50,7 @@ TEST_P(RowStoreIn, MemoryOrFileHoldsTheSameRows) {
   EXPECT_THAT(gathered, ElementsAre(13, 24, 30, 40));
 }
 
-TEST_P(RowStoreIn, RoomIsTakenOrSpilled) {
+TEST_P(RowStoreIn, UsesTheMemoryOrSpills) {
   const RowStore store = MakeStore(3, 2, room_);
   EXPECT_EQ(room_.memory, GetParam() ? 976u : 0u);
   EXPECT_EQ(room_.spilled, GetParam() ? 0u : 24u);
@@ -65,7 +65,7 @@ TEST(RowStore, ScratchFilesHaveNoName) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(RowStore, DirectoryThatIsNotThereIsNamed) {
+TEST(RowStore, NamesAMissingDirectory) {
   RowRoom room{0, "/nowhere/scratch", 0};
   const auto store = RowStore::Make(3, 2, room);
   ASSERT_FALSE(store);
@@ -111,7 +111,7 @@ Filling WriteUntilFull(const std::filesystem::path& directory) {
   return Filling::kNothing;
 }
 
-TEST(RowStore, DiskThatBecomesFullLaterIsAnErrorWithAHint) {
+TEST(RowStore, DiskThatFillsUpLaterIsAnErrorWithAHint) {
   const fixtures::TempDir directory;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

@@ -70,7 +70,7 @@ struct Gathered {
   }
 };
 
-TEST_P(TogetherOf, GivesEachPartTheBitsThatItGetsAlone) {
+TEST_P(TogetherOf, GivesEachPartTheSameBitsAsAlone) {
   const auto alone = OpenThree(32), together = OpenThree(32);
   const std::vector<uint32_t>* texts[] = {&kFirst, &kSecond, &kThird};
   // The second time the sessions go on from different positions, and only the last rows are read.
@@ -136,7 +136,7 @@ TEST_F(Together3, LeavesSessionsAsTheyWereWhenOneOfThemCannotRun) {
   EXPECT_EQ(sessions[0]->length(), 0u);
 }
 
-TEST_F(Together3, HandsUpTheErrorOfWhoLooks) {
+TEST_F(Together3, PassesOnTheErrorOfTheCallback) {
   const auto sessions = OpenThree(64);
   const Part parts[] = {{sessions[0].get(), kFirst}, {sessions[1].get(), kSecond}};
   const Status done = sessions[0]->FeedTogether(parts, LogitsOf::kLast, [](const LogitsSlice&) {
@@ -160,7 +160,7 @@ TEST_F(Together3, NamesThePositionOfTheFirstNan) {
   EXPECT_THAT(done.error().message, HasSubstr("for the token at position 4"));
 }
 
-TEST_F(Together3, TellsHowManyTokensHaveRun) {
+TEST_F(Together3, ReportsHowManyTokensHaveRun) {
   std::vector<double> ran;
   SessionOptions options;
   options.context = options.batch = 32;
@@ -175,7 +175,7 @@ TEST_F(Together3, TellsHowManyTokensHaveRun) {
 }
 
 // Sessions that know of no passes run one after the other.
-TEST(FeedTogether, RunsOtherSessionsOneByOne) {
+TEST(FeedTogether, RunsSessionsWithoutPassesOneByOne) {
   const auto logits = [](uint32_t position, uint32_t token) {
     return std::vector<float>{static_cast<float>(position), static_cast<float>(token)};
   };

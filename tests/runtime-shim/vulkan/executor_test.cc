@@ -61,7 +61,7 @@ TEST_F(VulkanDevice, IsListedUnderItsNumber) {
   EXPECT_GT(executor_->available(), 0u);
 }
 
-TEST_F(VulkanDevice, WithAnUnknownNumberIsUnavailable) {
+TEST_F(VulkanDevice, IsUnavailableUnderAnUnknownNumber) {
   const auto executor = OpenVulkan({.device = 99});
   ASSERT_FALSE(executor.has_value());
   EXPECT_EQ(executor.error().code, Code::kUnavailable);
@@ -102,7 +102,7 @@ TEST_F(VulkanDevice, CountsWhatItAllocated) {
   EXPECT_EQ(executor_->available(), before);
 }
 
-TEST_F(VulkanDevice, PassesOnWhatTheValidationLayerSays) {
+TEST_F(VulkanDevice, PassesOnMessagesOfTheValidationLayer) {
   // A wrong type of structure, which drivers do not look at.
   VkFenceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
@@ -130,7 +130,7 @@ TEST_F(VulkanDevice, RefusesRowsThatOneBindingCannotHold) {
   EXPECT_TRUE(executor_->Finish().has_value()) << "the error was taken";
 }
 
-TEST_F(VulkanDevice, RunsMoreGroupsThanADimensionOfADispatchHas) {
+TEST_F(VulkanDevice, RunsMoreGroupsThanOneDispatchDimensionAllows) {
   // 128 values in a group, 65,535 groups in a dimension at least.
   constexpr uint32_t total = 128 * 65535 + 1000;
   const BufferPtr buffer = Allocate(total);
@@ -176,7 +176,7 @@ TEST_F(VulkanDevice, SplitsWeightsThatOneBindingCannotHold) {
 }
 
 // Frames end at a number of operations and at the size of their staging memory.
-TEST_F(VulkanDevice, DoesManySmallOperationsInTheirOrder) {
+TEST_F(VulkanDevice, RunsManySmallOperationsInOrder) {
   const BufferPtr buffer = Allocate(40000);
   const Rows x = {buffer.get(), 0, 40000, 1, 1};
   std::vector<float> values(40000, 1.0f);
