@@ -47,7 +47,7 @@ class CutFiles : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(CutFiles, RunReportsATrunkThatIsCut) {
+TEST_F(CutFiles, RunReportsATruncatedTrunk) {
   const std::string file = "out/trunk/trunk.gguf";
   ExpectCutSentence(
       CutWhileMapped({"run", "out", "--group", "1", "--prompt", "The license", "-n", "2000"}, file,
@@ -55,12 +55,12 @@ TEST_F(CutFiles, RunReportsATrunkThatIsCut) {
       file);
 }
 
-TEST_F(CutFiles, EvalReportsAGroupThatIsCut) {
+TEST_F(CutFiles, EvalReportsATruncatedGroup) {
   const std::string file = "out/groups/002/experts.gguf";
   ExpectCutSentence(CutWhileMapped({"eval", "out", "--text", "long.txt"}, file, 0), file);
 }
 
-TEST_F(CutFiles, ProfileReportsAModelThatIsCut) {
+TEST_F(CutFiles, ProfileReportsATruncatedModel) {
   const std::string file = "out/trunk/trunk.gguf";
   ExpectCutSentence(CutWhileMapped({"profile", "out", "--text", "long.txt", "-o", "s.json"}, file,
                                    fs::file_size(workspace_ / file) - 1),
@@ -69,7 +69,7 @@ TEST_F(CutFiles, ProfileReportsAModelThatIsCut) {
 }
 
 // It opens the trunk for one group after the other, and may find it cut while it opens the next.
-TEST_F(CutFiles, CheckReportsAPartThatIsCut) {
+TEST_F(CutFiles, CheckReportsATruncatedPart) {
   const std::string file = "out/trunk/trunk.gguf";
   const ChildEnd end = CutWhileMapped({"check", "out", "--no-assembled"}, file, 8192);
   EXPECT_EQ(end.signal, 0) << end.err;
@@ -80,7 +80,7 @@ TEST_F(CutFiles, CheckReportsAPartThatIsCut) {
 }
 
 // Headers are read, not mapped: there is no moment at which a cut file could end the process.
-TEST_F(CutFiles, CommandsThatReadHeadersNeverMapThem) {
+TEST_F(CutFiles, CommandsThatReadHeadersNeverMapFiles) {
   const std::vector<std::vector<std::string>> commands = {
       {"list-tensors", "out/trunk/trunk.gguf"},
       {"list-tensors", "fixtures/tiny-moe"},

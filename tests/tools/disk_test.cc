@@ -24,7 +24,7 @@ ToolRun AfterShell(const Workspace& workspace, const std::string& before,
 }
 
 // SIGXFSZ would end the process, and leave all that it wrote.
-TEST(FileSizeLimit, IsAnErrorWithAHintAndNoSignal) {
+TEST(FileSizeLimit, IsAnErrorWithAHintAndNotASignal) {
   const Workspace workspace;
   for (const char* command : {"shard-experts fixtures/tiny-moe --groups 2 -o out",
                               "build fixtures/tiny-moe --groups 2 --quantize Q8_0 -o out",
@@ -55,7 +55,7 @@ class UnreadableInput : public testing::Test {
 };
 
 // The cache of a Hub that is being filled has links whose blobs are not there yet.
-TEST_F(UnreadableInput, ALinkToNothingIsNotTakenForAbsent) {
+TEST_F(UnreadableInput, DoesNotMistakeADanglingLinkForAnAbsentFile) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "generation_config.json",
                            "config.json", "added_tokens.json", "chat_template.jinja"}) {
     const fs::path file = workspace_ / "fixtures/tiny-moe" / name;

@@ -68,7 +68,7 @@ TEST_F(OnEveryExecutor, EveryGroupGeneratesTheTokensOfTheCpu) {
   }
 }
 
-TEST_F(OnEveryExecutor, BundlesEqualMasking) {
+TEST_F(OnEveryExecutor, BundlesMatchTheMaskedModel) {
   for (const std::string& executor : ExecutorsHere()) {
     // A driver in software takes a second for some ten positions of all nodes.
     const std::string tokens = executor == "cpu" ? "" : " --tokens 3,50,97,144,191,238,285,332";

@@ -99,18 +99,18 @@ class GgufAlignment : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(GgufAlignment, EveryGgufThatWeWriteHasTheDefaultOf32AndNoKey) {
+TEST_F(GgufAlignment, EveryWrittenGgufHasTheDefaultOf32AndNoKey) {
   ExpectOfEveryCommand("", 32);
   EXPECT_THAT(RecordedCommand("built"), Not(HasSubstr("alignment")));
 }
 
-TEST_F(GgufAlignment, EveryWritingCommandTakesAnotherOneForReadersThatNeedPages) {
+TEST_F(GgufAlignment, EveryWritingCommandAcceptsAnotherAlignment) {
   ExpectOfEveryCommand("--alignment 4096", 4096);
   for (const char* distribution : {"built", "cut", "other"})
     EXPECT_THAT(RecordedCommand(distribution), HasSubstr(R"("--alignment","4096")"));
 }
 
-TEST_F(GgufAlignment, TheHelpNamesTheToolsThatDamageFilesWithAnother) {
+TEST_F(GgufAlignment, TheHelpNamesToolsThatDamageFilesWithAnotherAlignment) {
   for (const char* command : {"build", "shard-experts", "quantize", "assemble"}) {
     const ToolRun help = workspace_.Moepack(std::string("help ") + command);
     std::string text = help.out;
@@ -121,7 +121,7 @@ TEST_F(GgufAlignment, TheHelpNamesTheToolsThatDamageFilesWithAnother) {
   }
 }
 
-TEST_F(GgufAlignment, OnlyPowersOfTwoFrom32To2MiBAreTaken) {
+TEST_F(GgufAlignment, AcceptsOnlyPowersOfTwoFrom32To2MiB) {
   for (const char* value :
        {"0", "1", "16", "31", "48", "4095", "4194304", "x", "-32", "4k", "''"}) {
     const ToolRun run = workspace_.Moepack(
@@ -145,14 +145,14 @@ TEST_F(GgufAlignment, IsRefusedForSafetensors) {
   EXPECT_THAT(node.err, HasSubstr("--alignment has no effect: "));
 }
 
-TEST_F(GgufAlignment, AgainstTheSourceEitherIsProved) {
+TEST_F(GgufAlignment, FilesOfEitherAlignmentVerifyAgainstTheSource) {
   Build("--prove --alignment 4096 -o paged");
   Run("verify paged --against fixtures/tiny-moe");
   Build("--prove -o plain");
   Run("verify plain --against fixtures/tiny-moe");
 }
 
-TEST_F(GgufAlignment, TheTrunkIsTheSameForAllNodesOfEither) {
+TEST_F(GgufAlignment, AllNodesShareOneTrunkWithEitherAlignment) {
   Build("--alignment 4096 -o paged");
   const std::string trunk = ReadAll(workspace_ / "paged/trunk/trunk.gguf");
   for (const char* group : {"0", "2"}) {
@@ -164,7 +164,7 @@ TEST_F(GgufAlignment, TheTrunkIsTheSameForAllNodesOfEither) {
   }
 }
 
-TEST_F(GgufAlignment, TheKeyOfASourceDoesNotLeakIntoOurFiles) {
+TEST_F(GgufAlignment, DoesNotCopyTheKeyOfASource) {
   fixtures::GgufFile source = fixtures::MiniGguf("qwen3moe", 2, 4);
   source.pairs.push_back(fixtures::GgufPairU32("general.alignment", 256));
   source.alignment = 256;
@@ -177,7 +177,7 @@ TEST_F(GgufAlignment, TheKeyOfASourceDoesNotLeakIntoOurFiles) {
   ExpectAll("node", 3, 32);
 }
 
-TEST_F(GgufAlignment, PartsAreAddedAtTheAlignmentOfThoseThatStay) {
+TEST_F(GgufAlignment, AddsPartsWithTheAlignmentOfTheExistingOnes) {
   const std::string shard = "shard-experts fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out ";
   Run(shard + "--only trunk --alignment 4096");
   const ToolRun other = workspace_.Moepack(shard + "--only group:1");
@@ -191,7 +191,7 @@ TEST_F(GgufAlignment, PartsAreAddedAtTheAlignmentOfThoseThatStay) {
   Run("verify out --against fixtures/tiny-moe");
 }
 
-TEST_F(GgufAlignment, ADistributionThatMoepack0WroteVerifiesAndAssembles) {
+TEST_F(GgufAlignment, ADistributionOfMoepack0VerifiesAndAssembles) {
   CopyOld();
   ExpectAll("old", 6, 4096);
   Run("verify old");
@@ -223,7 +223,7 @@ TEST_F(GgufAlignment, TheOptionGivesTheBytesOfMoepack0) {
   }
 }
 
-TEST_F(GgufAlignment, WhatARunOfAnotherAlignmentLeftIsNotGoneOnWith) {
+TEST_F(GgufAlignment, DoesNotResumeARunWithAnotherAlignment) {
   const std::string build = "build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out ";
   // The second run finds the first one's finished parts, as if it had been killed.
   Run(build + "--alignment 4096");

@@ -65,7 +65,7 @@ class HostileText : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(HostileText, InPathsOfEveryCommand) {
+TEST_F(HostileText, IsEscapedInPathsOfEveryCommand) {
   const std::string source = kHostile, out = std::string("o") + kHostile;
   fs::rename(workspace_ / "fixtures/tiny-moe", workspace_ / source);
   const std::string src = InShell(source), dist = InShell(out), node = InShell("n" + source);
@@ -90,7 +90,7 @@ TEST_F(HostileText, InPathsOfEveryCommand) {
   Run("eval " + dist + " --generate 0 --text " + text);
 }
 
-TEST_F(HostileText, InMissingPaths) {
+TEST_F(HostileText, IsEscapedInMissingPaths) {
   const std::string gone = InShell(std::string("gone") + kHostile);
   for (const char* command :
        {"list-tensors @",
@@ -137,7 +137,7 @@ TEST_F(HostileText, InMissingPaths) {
   }
 }
 
-TEST_F(HostileText, InTheConfigAndTheFamilyOfACheckpoint) {
+TEST_F(HostileText, IsEscapedInTheConfigAndTheFamilyOfACheckpoint) {
   const fs::path config = workspace_ / "fixtures/tiny-moe/config.json";
   const json sound = json::parse(ReadAll(config));
   for (const auto& [key, value] : sound.items()) {
@@ -150,7 +150,7 @@ TEST_F(HostileText, InTheConfigAndTheFamilyOfACheckpoint) {
   }
 }
 
-TEST_F(HostileText, InAConfigThatSummariesTablesAndChecksShow) {
+TEST_F(HostileText, IsEscapedInSummariesTablesAndChecksOfAConfig) {
   const fs::path config = workspace_ / "fixtures/tiny-moe/config.json";
   const json sound = json::parse(ReadAll(config));
   for (const auto& [key, value] : sound.items()) {
@@ -167,7 +167,7 @@ TEST_F(HostileText, InAConfigThatSummariesTablesAndChecksShow) {
   }
 }
 
-TEST_F(HostileText, InANoteOfASummary) {
+TEST_F(HostileText, IsEscapedInANoteOfASummary) {
   fs::rename(workspace_ / "fixtures/tiny-moe", workspace_ / kHostile);
   fs::remove(workspace_ / kHostile / "tokenizer.json");
   const ToolRun run = RunWell("list-tensors " + InShell(kHostile) + " --summary");
@@ -186,7 +186,7 @@ std::string HostileOfLength(size_t length) {
   return text;
 }
 
-TEST_F(HostileText, InTheTextsOfAGguf) {
+TEST_F(HostileText, IsEscapedInTheTextsOfAGguf) {
   RunWell("quantize fixtures/tiny-moe --recipe Q8_0 -o sound.gguf");
   const std::string sound = ReadAll(workspace_ / "sound.gguf");
   for (const std::string text :
@@ -221,7 +221,7 @@ TEST_F(HostileText, InTheTextsOfAGguf) {
   }
 }
 
-TEST_F(HostileText, InReportsForGithubOfEveryCommandThatHasThem) {
+TEST_F(HostileText, IsEscapedInEveryReportForGithub) {
   const std::string name = std::string("o") + kHostile, out = InShell(name);
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o " + out);
   WriteAll(workspace_ / "text.txt", "some words");
@@ -237,7 +237,7 @@ TEST_F(HostileText, InReportsForGithubOfEveryCommandThatHasThem) {
     EXPECT_EQ(Run("verify " + out + " --format " + format).status, 6);
 }
 
-TEST_F(HostileText, InNamesAndTypesOfTensors) {
+TEST_F(HostileText, IsEscapedInNamesAndTypesOfTensors) {
   const std::string name = json(kHostile).dump();
   const auto header = [&](const std::string& text) {
     std::string bytes(8, '\0');
@@ -269,7 +269,7 @@ std::vector<json::json_pointer> Texts(const json& document) {
   return texts;
 }
 
-TEST_F(HostileText, InEveryTextOfTheManifest) {
+TEST_F(HostileText, IsEscapedInEveryTextOfTheManifest) {
   RunWell(
       "build fixtures/tiny-moe --groups 2 --recipe Q8_0 --no-verify --model-id a/b "
       "--overlay-file fixtures/tiny-overlay.json -o out");
@@ -289,7 +289,7 @@ TEST_F(HostileText, InEveryTextOfTheManifest) {
   }
 }
 
-TEST_F(HostileText, DiffShowsAHostileModelOnOneLine) {
+TEST_F(HostileText, IsShownOnOneLineByDiff) {
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o out");
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o other");
   json changed = Manifest("out");
@@ -302,7 +302,7 @@ TEST_F(HostileText, DiffShowsAHostileModelOnOneLine) {
   EXPECT_EQ(report["changes"][0]["after"], kHostile) << "JSON says it in full";
 }
 
-TEST_F(HostileText, TheReadmeOfADistributionShowsAHostileIdAsText) {
+TEST_F(HostileText, IsShownAsTextInTheReadmeOfADistribution) {
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o out --model-id " +
           InShell("<script>\x1b[2J](http:x)\n# forged `code`"));
   const std::string readme = ReadAll(workspace_ / "out/README.md");
@@ -312,7 +312,7 @@ TEST_F(HostileText, TheReadmeOfADistributionShowsAHostileIdAsText) {
   EXPECT_THAT(readme, HasSubstr("\n---\n# \\<script\\>\\\\x1b\\[2J\\](http\\:x)"));
 }
 
-TEST_F(HostileText, InEveryTextOfAStatisticsFile) {
+TEST_F(HostileText, IsEscapedInEveryTextOfAStatisticsFile) {
   WriteAll(workspace_ / "a.txt", "one text");
   WriteAll(workspace_ / "b.txt", "another text");
   RunWell("profile fixtures/tiny-moe --text a.txt --bucket chat -o stats.json");
@@ -327,7 +327,7 @@ TEST_F(HostileText, InEveryTextOfAStatisticsFile) {
   }
 }
 
-TEST_F(HostileText, InTheVocabularyThatRunWrites) {
+TEST_F(HostileText, IsEscapedInTheVocabularyThatRunPrints) {
   const fs::path path = workspace_ / "fixtures/tiny-moe/tokenizer.json";
   json tokenizer = json::parse(ReadAll(path));
   json vocabulary = json::object();

@@ -76,16 +76,16 @@ TEST_F(Memory, ListingAHundredThousandTensorsTakesLessThan100MB) {
   EXPECT_LT(Peak({"list-tensors", Source()}), 100 * kMegabyte);
 }
 
-TEST_F(Memory, AsADocumentToo) {
+TEST_F(Memory, ListingThemAsJsonTakesLessThan100MB) {
   EXPECT_LT(Peak({"list-tensors", Source(), "--json"}), 100 * kMegabyte);
 }
 
-TEST_F(Memory, ShardingThemTakesLessThan100MBToo) {
+TEST_F(Memory, ShardingThemTakesLessThan100MB) {
   std::filesystem::remove_all(Out("out"));
   EXPECT_LT(Peak({"shard-experts", Source(), "--groups", "4", "-o", Out("out")}), 100 * kMegabyte);
 }
 
-TEST_F(Memory, SoDoesADryRun) {
+TEST_F(Memory, ADryRunOfShardingTakesLessThan100MB) {
   EXPECT_LT(Peak({"shard-experts", Source(), "--groups", "4", "-o", Out("dry"), "--dry-run"}),
             100 * kMegabyte);
 }

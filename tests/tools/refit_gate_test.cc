@@ -40,7 +40,7 @@ class RefitGate : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(RefitGate, EveryRefittedNodeMeetsWhatNoUnrefittedOneDoes) {
+TEST_F(RefitGate, EveryRefittedNodePassesAGateThatNoUnrefittedOneDoes) {
   ExpectDone("profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
   ExpectDone(std::string(kBuild) +
              "--refit --text fixtures/texts/calibration.jsonl --held-out-text held-out.jsonl "

@@ -58,7 +58,7 @@ class ReportInABrowser : public ::testing::Test {
   nlohmann::json evaluation_;
 };
 
-TEST_F(ReportInABrowser, TablesOfTheDocumentAreTheFiguresOfTheJson) {
+TEST_F(ReportInABrowser, TablesShowTheFiguresOfTheJson) {
   const std::string dom = Browse("--dump-dom");
   EXPECT_EQ(console_, "");
   const auto sessions = TableOf(dom, "table-sessions-1");
@@ -101,7 +101,7 @@ std::pair<uint32_t, uint32_t> SizeOfPng(const std::string& png) {
   return {number(16), number(20)};
 }
 
-TEST_F(ReportInABrowser, RendersInLightDarkAndNarrow) {
+TEST_F(ReportInABrowser, RendersInLightDarkAndNarrowLayouts) {
   const fs::path folder = fs::current_path() / "report-screenshots";
   fs::create_directories(folder);
   struct Shot {

@@ -27,7 +27,7 @@ class Skopeo : public testing::Test {
   nlohmann::json published_;
 };
 
-TEST_F(Skopeo, CopiesKeepTheirDigestsAndArePulledFrom) {
+TEST_F(Skopeo, CopiesKeepTheirDigestsAndCanBePulled) {
   Copy("oci:models:v1", "oci:other:v1");
   Copy("oci:models:v1-g001", "oci:other:v1-g001");
   // A second tag on the same manifest.
@@ -46,7 +46,7 @@ TEST_F(Skopeo, CopiesKeepTheirDigestsAndArePulledFrom) {
   EXPECT_EQ(workspace_.Moepack("verify node --group 1").status, 0);
 }
 
-TEST_F(Skopeo, AnArchiveOfALayoutComesBackWithTheSameDigest) {
+TEST_F(Skopeo, AnArchiveOfALayoutRoundTripsWithTheSameDigest) {
   Copy("oci:models:v1", "oci-archive:models.tar:v1");
   Copy("oci-archive:models.tar:v1", "oci:back:v1");
   EXPECT_EQ(workspace_.Json("ls layout:back --json")["manifests"][0]["digest"],
@@ -56,7 +56,7 @@ TEST_F(Skopeo, AnArchiveOfALayoutComesBackWithTheSameDigest) {
 }
 
 // What skopeo wrote into index.json stays, and a layout of one view is whole in itself.
-TEST_F(Skopeo, PublishingToALayoutThatItMadeAddsTags) {
+TEST_F(Skopeo, PublishingToItsLayoutAddsTags) {
   Copy("oci:models:v1-g000", "oci:other:mine");
   const auto added = workspace_.Json("publish out layout:other:v1 --json");
   EXPECT_EQ(added["digest"], published_["digest"]);
@@ -68,7 +68,7 @@ TEST_F(Skopeo, PublishingToALayoutThatItMadeAddsTags) {
   EXPECT_EQ(workspace_.Moepack("pull layout:third:v1 -o node").status, 0);
 }
 
-TEST_F(Skopeo, LayoutsThatItWroteAreCopiedAndCleaned) {
+TEST_F(Skopeo, ItsLayoutsCanBeCopiedAndCollected) {
   Copy("oci:models:v1", "oci:other:v1");
   Copy("oci:models:v1-g001", "oci:other:v1-g001");
   Copy("oci:models:v1", "oci:other:stable");

@@ -51,7 +51,7 @@ void Report(const std::string& what, const Measured& measured) {
   EXPECT_EQ(measured.status, 0) << what;
 }
 
-TEST(Trillion, ParametersAreListedPlannedAndDivided) {
+TEST(Trillion, ParametersAreListedPlannedAndSplit) {
   const fixtures::TempDir dir;
   fixtures::Options sizes{.layers = 61, .experts = 384, .top_k = 8, .hidden = 7168, .ff = 2048};
   sizes.shards = 61;

@@ -96,7 +96,7 @@ TEST(Refill, LeavesTheOutputsOfTheNewExperts) {
   for (size_t i = 0; i < left.size(); ++i) ASSERT_NEAR(left[i], made_again[i], 1e-4) << i;
 }
 
-TEST(Refill, DoesNotIncreaseTheError) {
+TEST(Refill, LowersTheError) {
   Layer layer;
   layer.made.Run();
   const double before = layer.made.FitError();

@@ -47,7 +47,7 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
 }
 
 // The nodes are told of it: in GGUF's metadata, in config.json, and by the runtime.
-TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
+TEST(BuildRefit, NodesUseTheExpertsPerTokenOfTheirRefit) {
   const Workspace workspace;
   const std::string refit =
       std::string("build fixtures/tiny-moe --groups 2 --refit --top-k 4 --no-verify") + kFewSteps;
@@ -67,7 +67,7 @@ TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
 }
 
 // A GGUF distribution in the numbers of its source keeps marks and versions when it is quantized.
-TEST(BuildRefit, QuantizesLaterWithTheImportanceOfTheGroups) {
+TEST(BuildRefit, CanQuantizeLaterWithTheImportanceOfTheGroups) {
   const Workspace workspace;
   const std::string build = "build fixtures/tiny-moe --groups 2 ";
   const ToolRun exact = workspace.Moepack(build + "--format gguf --refit -o exact" + kFewSteps);
@@ -91,7 +91,7 @@ TEST(BuildRefit, QuantizesLaterWithTheImportanceOfTheGroups) {
   EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
 }
 
-TEST(BuildRefit, WritesADistributionFromRefit) {
+TEST(BuildRefit, WritesADistributionWithTheRefitCommand) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
   const ToolRun run =
@@ -103,7 +103,7 @@ TEST(BuildRefit, WritesADistributionFromRefit) {
   EXPECT_THAT(verify.out, HasSubstr("were made by a refit and are not the source's values"));
 }
 
-TEST(BuildRefit, MergesTheOverlayIntoTheGroupsWhereThatIsWanted) {
+TEST(BuildRefit, MergesTheOverlayIntoTheGroupsOnRequest) {
   const Workspace workspace;
   const std::string build =
       "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --steps ridge "
@@ -123,7 +123,7 @@ TEST(BuildRefit, MergesTheOverlayIntoTheGroupsWhereThatIsWanted) {
   EXPECT_EQ(again.status, 0) << again.err;
 }
 
-TEST(BuildRefit, RefusesWhatHasNoEffectOrNoPlaceToGo) {
+TEST(BuildRefit, RefusesOptionsWithoutEffectOrWithoutAStore) {
   const Workspace workspace;
   const ToolRun texts =
       workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kFewSteps);

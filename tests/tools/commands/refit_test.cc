@@ -40,7 +40,7 @@ TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
             ReadAll(workspace_ / "plain/groups/000/experts.safetensors"));
 }
 
-TEST_F(RefitCommand, SecondRunFindsEverythingInTheStore) {
+TEST_F(RefitCommand, ASecondRunFindsEverythingInTheStore) {
   const ToolRun first = Refit(std::string(kFewTexts) + "--store kept");
   ASSERT_EQ(first.status, 0) << first.err;
   EXPECT_THAT(first.err, HasSubstr("warning: few tokens: expected about"));
@@ -55,7 +55,7 @@ TEST_F(RefitCommand, SecondRunFindsEverythingInTheStore) {
   EXPECT_NE(other.status, 0);
 }
 
-TEST_F(RefitCommand, DryRunSaysWhatItTakesAndWritesNothing) {
+TEST_F(RefitCommand, ADryRunShowsItsCostAndWritesNothing) {
   const ToolRun run = Refit(std::string(kFewTexts) + "--dry-run --store kept");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("of about 30,720 that are needed"));
@@ -90,7 +90,7 @@ TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
 }
 
 // The statistics say which group a session is for, so a group's own sessions weigh more.
-TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
+TEST_F(RefitCommand, StatisticsAssignTextsToGroups) {
   const ToolRun profiled = workspace_.Moepack(
       "profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
   ASSERT_EQ(profiled.status, 0) << profiled.err;
@@ -114,7 +114,7 @@ TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
   EXPECT_THAT(other.err, HasSubstr("out.refit: parameters: expected those of this refit"));
 }
 
-TEST_F(RefitCommand, StatisticsOfGroupsThatAreAlikeSayNothing) {
+TEST_F(RefitCommand, StatisticsOfIdenticalGroupsHaveNoEffect) {
   ASSERT_EQ(workspace_
                 .Moepack("profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o "
                          "s.json")

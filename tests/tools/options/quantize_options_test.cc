@@ -19,7 +19,7 @@ std::string Int4Checkpoint() {
   return moepack::golden::Folder("kimi-k2.5", "tokenizer_config.json").string();
 }
 
-TEST(Repack, Int4KeepsItsGridAndSaysHowExactly) {
+TEST(Repack, Int4KeepsItsGridAndReportsItsExactness) {
   const std::string source = Int4Checkpoint();
   if (source.empty()) GTEST_SKIP() << "no golden checkpoint kimi-k2.5 on this machine";
   const Workspace workspace;
@@ -38,7 +38,7 @@ TEST(Repack, Int4KeepsItsGridAndSaysHowExactly) {
   EXPECT_NE(made["files"][0]["sha256"], kept["files"][0]["sha256"]);
 }
 
-TEST(Repack, ADistributionIsProvedAsItWasMade) {
+TEST(Repack, VerifiesADistributionAsItWasMade) {
   const std::string source = Int4Checkpoint();
   if (source.empty()) GTEST_SKIP() << "no golden checkpoint kimi-k2.5 on this machine";
   const Workspace workspace;
@@ -86,7 +86,7 @@ ConvertSample Fp8(float scale) {
 }
 
 // No other layer shows that the tensor should be there; the converter knows.
-TEST(Check, AsksTheConverterForWhatTheTensorsDoNotShow) {
+TEST(Check, AsksTheConverterWhatTheTensorsDoNotShow) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   std::erase_if(sample.tensors, [](const fixtures::RawTensor& tensor) {
     return tensor.name.ends_with("self_attn.q_proj.weight");
@@ -109,7 +109,7 @@ TEST(Pre, MustLookLikeAName) {
   }
 }
 
-TEST(Build, PrintsAVerifyCommandThatMakesTheSameTensors) {
+TEST(Build, PrintsAVerifyCommandWithTheSameOptions) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(
       "build fixtures/tiny-moe --groups 2 --quantize Q8_0 --no-mtp --pre qwen2 -o out");
@@ -117,7 +117,7 @@ TEST(Build, PrintsAVerifyCommandThatMakesTheSameTensors) {
   EXPECT_THAT(run.out, HasSubstr("--against fixtures/tiny-moe --pre qwen2\n"));
 }
 
-TEST(Scales, ThatAreImpossibleEndTheRunAndLeaveNothing) {
+TEST(Scales, EndTheRunAndLeaveNothingIfTheyAreImpossible) {
   for (const float scale : {NAN, INFINITY, 0.0f}) {
     const ConvertSample sample = Fp8(scale);
     ASSERT_TRUE(sample.Open());

@@ -33,7 +33,7 @@ class SignCommand : public testing::Test {
 };
 
 // The line that sign prints is run as it stands.
-TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheLineToVerifyIt) {
+TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheCommandToVerifyIt) {
   const ToolRun run = Must("sign layout:models:v1 --key release.key");
   EXPECT_THAT(run.out, HasSubstr("v1       signed  sha256:"));
   EXPECT_THAT(run.out, HasSubstr("v1-g001  signed  sha256:"));
@@ -56,7 +56,7 @@ TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheLineToVerifyIt) {
   Must("publish out layout:models:v1");
 }
 
-TEST_F(SignCommand, OneOfSeveralKeysIsEnough) {
+TEST_F(SignCommand, VerifiesWithAnyOfSeveralKeys) {
   Must("sign layout:models:v1 --key release.key --no-views");
   const ToolRun unknown = Must("verify layout:models:v1 --key other.pub", 6);
   EXPECT_THAT(unknown.err, HasSubstr("models: no valid signature for sha256:"));
@@ -112,7 +112,7 @@ TEST_F(SignCommand, ADryRunWritesNothing) {
   EXPECT_EQ(workspace_.Listing(), before);
 }
 
-TEST_F(SignCommand, APassphraseOpensTheKeyAndIsNeverPrinted) {
+TEST_F(SignCommand, APassphraseDecryptsTheKeyAndIsNeverPrinted) {
   WriteAll(workspace_ / "words", "open sesame\n");
   WriteAll(workspace_ / "wrong", "open barley\n");
   Must("keygen -o locked --passphrase-file words");
@@ -141,7 +141,7 @@ TEST_F(SignCommand, DamageInTheLayoutIsAMismatch) {
   Must("verify layout:models:v1 --key release.pub");
 }
 
-TEST_F(SignCommand, ADirectoryIsSignedForModelSigning) {
+TEST_F(SignCommand, SignsADirectoryForModelSigning) {
   Must("pull layout:models:v1 --group 1 -o pulled");
   const ToolRun run = Must("sign pulled --oms --key release.key");
   EXPECT_THAT(run.out, HasSubstr(" of pulled in pulled/model.sig with release.key (ECDSA P-256"));
@@ -161,7 +161,7 @@ TEST_F(SignCommand, ADirectoryIsSignedForModelSigning) {
   EXPECT_THAT(changed.err, HasSubstr("found other bytes in README.md"));
 }
 
-TEST_F(SignCommand, RefusesWhatMakesNoSense) {
+TEST_F(SignCommand, RefusesInvalidCommands) {
   const std::string before = workspace_.Listing();
   Must("sign layout:models:v1", 2);
   Must("sign out --key release.key", 2);

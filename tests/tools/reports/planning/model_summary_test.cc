@@ -17,7 +17,7 @@ void WriteConfig(const Workspace& workspace, const std::string& layout, const st
   WriteAll(workspace / (folder + "/config.json"), fixtures::DescribeCheckpoint(layout).config);
 }
 
-TEST(ModelSummary, SaysBothCountsOfActiveParametersWhereCardsLeaveTablesOut) {
+TEST(ModelSummary, ShowsActiveParametersWithAndWithoutTables) {
   const Workspace workspace;
   const fixtures::Options options = {.hidden = 128, .vocabulary = 20'000};
   ASSERT_TRUE(fixtures::MakeCheckpoint("deepseek-v3", workspace / "v3", options));
@@ -65,7 +65,7 @@ TEST(ModelSummary, AConfigAloneGivesTheNodesOfItsCheckpoint) {
   EXPECT_EQ(alone["parameters"], whole["parameters"]);
 }
 
-TEST(ModelSummary, AConfigAloneListsWhatItDoesNotTellTheSizeOf) {
+TEST(ModelSummary, AConfigAloneListsTensorsOfUnknownSize) {
   const Workspace workspace;
   WriteConfig(workspace, "jamba", "jamba");
   const auto summary = workspace.Json("list-tensors jamba --summary --json");
@@ -74,7 +74,7 @@ TEST(ModelSummary, AConfigAloneListsWhatItDoesNotTellTheSizeOf) {
   EXPECT_THAT(workspace.Moepack("list-tensors jamba --summary").out, HasSubstr("not counted"));
 }
 
-TEST(ModelSummary, AConfigAloneIsEnoughForTheSummaryOnly) {
+TEST(ModelSummary, AConfigAloneIsEnoughOnlyForTheSummary) {
   const Workspace workspace;
   WriteConfig(workspace, "qwen3-moe", "alone");
   for (const char* options : {"", " --check", " --json"}) {

@@ -40,7 +40,7 @@ void ExpectSizesOfDryRuns(const Workspace& workspace, const std::string& source,
   }
 }
 
-TEST(NodeSizes, AreThoseOfBuildDryRunToTheByteForAnyGroupsAndRecipe) {
+TEST(NodeSizes, MatchDryRunsOfBuildToTheByte) {
   ExpectSizesOfDryRuns(Workspace(), "fixtures/tiny-moe", "");
 }
 
@@ -61,13 +61,13 @@ TEST(NodeSizes, LeaveOutWhatTheConversionDrops) {
   EXPECT_LT(size("--no-mtp"), size(""));
 }
 
-TEST(NodeSizes, OfAGgufAreThoseOfItsOwnTypes) {
+TEST(NodeSizes, UseTheTypesOfAGgufSource) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("quantize fixtures/tiny-moe --recipe BF16 -o t.gguf").status, 0);
   ExpectSizesOfDryRuns(workspace, "t.gguf", "");
 }
 
-TEST(NodeSizes, ByDefaultReachAsFarAsEveryNodeHasEnoughExperts) {
+TEST(NodeSizes, DefaultToGroupCountsThatLeaveEnoughExpertsPerNode) {
   const auto summary = Workspace().Json("list-tensors fixtures/tiny-moe --summary --json");
   std::vector<int> groups, experts;
   for (const auto& row : summary["node_sizes"]) {
@@ -78,7 +78,7 @@ TEST(NodeSizes, ByDefaultReachAsFarAsEveryNodeHasEnoughExperts) {
   EXPECT_THAT(experts, testing::ElementsAre(8, 4, 2));
 }
 
-TEST(NodeSizes, NumbersAndRecipesThatAreNamedMustBePossible) {
+TEST(NodeSizes, RequireThatNamedCountsAndRecipesArePossible) {
   const Workspace workspace;
   const auto run = [&](const std::string& options) {
     return workspace.Moepack("list-tensors fixtures/tiny-moe " + options);
@@ -94,7 +94,7 @@ TEST(NodeSizes, NumbersAndRecipesThatAreNamedMustBePossible) {
   }
 }
 
-TEST(NodeSizes, OfAFamilyWithoutGgufFormAreThoseOfTheSource) {
+TEST(NodeSizes, UseTheTypesOfTheSourceForAFamilyWithoutAGgufForm) {
   const Workspace workspace;
   ASSERT_TRUE(fixtures::MakeCheckpoint("jamba", workspace / "jamba"));
   const auto summary = workspace.Json("list-tensors jamba --summary --json");

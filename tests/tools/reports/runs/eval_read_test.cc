@@ -51,7 +51,7 @@ TEST(EvalFromJsonTest, ReadsAModelWithoutGroups) {
   EXPECT_EQ(EvalJson(*read), document);
 }
 
-TEST(EvalFromJsonTest, ReadsDocumentsFromBeforeThereWasARecord) {
+TEST(EvalFromJsonTest, ReadsDocumentsFromBeforeRecordsExisted) {
   Json document = EvalJson(SomeEvaluation());
   document.erase("quality");
   document.erase("versions");
