@@ -1,4 +1,4 @@
-// What verify must notice: one wrong byte anywhere, and a distribution that is sound in itself but
+// What verify must notice: one wrong byte anywhere, and a distribution that is valid in itself but
 // was made from other weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class Damage : public testing::TestWithParam<const char*> {
   const fs::path distribution_ = dir_ / "dist";
 };
 
-// distribution.json is what the others are measured by, and README.md is for people.
+// distribution.json is what the other files are compared with, and README.md is for people.
 TEST_P(Damage, OneWrongByteOfAnyFileIsAnErrorThatNamesTheFile) {
   const std::vector<std::string> files = ListedFiles();
   ASSERT_EQ(files.size(), 4u + 3u);

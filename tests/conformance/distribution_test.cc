@@ -1,5 +1,6 @@
-// Every layout we know, from checkpoint to distribution to node: what a node holds is compared with
-// the source through arithmetic of its own, which shares nothing with libshard's slicing.
+// Every layout we know, from checkpoint to distribution to node: the contents of a node are
+// compared with the source through separate arithmetic, which shares nothing with libshard's
+// slicing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Layouts of which no node can be a model directory of its own.
+// Layouts whose nodes cannot be model directories.
 struct RefusedLayout {
   const char* layout;
   const char* message;  // part of the error
@@ -58,7 +59,7 @@ Tensors ReadTensors(const MoeModel& model) {
   return tensors;
 }
 
-// The entries `ids` of an axis that has `experts` equal parts.
+// The entries `ids` of an axis with `experts` equal parts.
 Tensor Gather(const Tensor& from, size_t axis, uint32_t experts, const ExpertIds& ids) {
   Tensor out = {from.dtype, from.shape, ""};
   out.shape[axis] = from.shape[axis] / experts * ids.size();

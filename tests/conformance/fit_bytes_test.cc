@@ -1,5 +1,4 @@
-// What libshard/fit predicts is what build and assemble write, to the byte: every recipe, every
-// layout.
+// libshard/fit predicts to the byte what build and assemble write: every recipe, every layout.
 #include <gtest/gtest.h>
 
 #include <algorithm>

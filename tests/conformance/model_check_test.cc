@@ -31,7 +31,7 @@ std::string FindingsOf(const fs::path& source, const ModelOptions& options = {})
 }
 
 TEST(ModelCheck, GeneratedLayoutsMatchTheirConfigs) {
-  // Nine layers show kinds of layers that repeat.
+  // Nine layers are enough for kinds of layers that repeat.
   const fixtures::Options large = {.layers = 9, .hidden = 128, .ff = 32, .head_size = 32};
   for (const std::string& layout : fixtures::Layouts()) {
     for (const fixtures::Options& options : {fixtures::Options{}, large}) {
@@ -90,10 +90,10 @@ class RealModels : public ::testing::Test {
   fs::path root_;
 };
 
-// What is known to be wrong with a real checkpoint.
+// Known faults of a real checkpoint.
 struct Known {
   const char* folder;
-  const char* message;  // part of what is said
+  const char* message;  // part of the message
   const char* reason;
 };
 
@@ -177,7 +177,7 @@ TEST_F(RealModels, ConfigsOfConvertedFamiliesBecomeGgufKeys) {
 }
 
 TEST_F(RealModels, IndexesMatchTheirConfigs) {
-  // Listings without a config of their own, and whose config describes them.
+  // Listings without their own config, and the listings whose config describes them.
   const std::map<std::string, std::string> config_of = {
       {"glm/GLM-4.x-355B-mergekit-derivative", "glm/GLM-4.7-FP8"},
       {"qwen3-moe/Qwen3-30B-A3B-transgqa-derivative", "qwen3-moe/Qwen3-30B-A3B"},

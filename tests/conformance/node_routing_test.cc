@@ -1,4 +1,4 @@
-// A node computes the routing that masking computes: the reference router on the real rows of
+// A node computes the same routing as masking: the reference router on the real rows of
 // fixtures/tiny-moe, whole and masked, against the same router on the rows that a node keeps.
 #include <gtest/gtest.h>
 

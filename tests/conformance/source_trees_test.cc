@@ -1,4 +1,4 @@
-// Models that lie in no directory: everything is reached through their tree, and a source that
+// Models that are in no directory: everything is reached through their tree, and a source that
 // fails or changes ends the run with its name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::shared_ptr<MemoryTree> InMemory(const fs::path& directory) {
   return tree;
 }
 
-// Another source until something goes wrong with it.
+// Wraps another source, until something goes wrong with it.
 class TroubledSource : public ByteSource {
  public:
   explicit TroubledSource(ByteSourcePtr base) : base_(std::move(base)) {}

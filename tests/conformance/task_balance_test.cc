@@ -1,4 +1,4 @@
-// The work of real models divided over tasks, of which only the config is there (shared/real).
+// The work of real models divided over tasks, given only the config (shared/real).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -47,8 +47,8 @@ std::vector<OutputFile> OutputsOf(const fs::path& folder, const std::string& rec
   return files ? std::move(files->files) : std::vector<OutputFile>();
 }
 
-// Encoders take their time by type, so that tasks of the same work differ in bytes: `level` says
-// whether there are enough tensors for a task to level that out.
+// The speed of encoders depends on the type, so that tasks of equal work differ in bytes: `level`
+// says whether there are enough tensors for a task to level that out.
 void ExpectBalanced(const std::string& name, const std::string& recipe, uint32_t tasks,
                     bool level = true) {
   const fs::path folder = RealFolder() / name;

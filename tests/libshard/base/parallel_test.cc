@@ -60,7 +60,7 @@ TEST(ParallelFor, AnExceptionOfAnyThreadReachesTheCaller) {
                                                [&](size_t i) {
                                                  ++started;
                                                  if (i == 10) throw std::bad_alloc();
-                                                 // So that the thread that throws has its turn
+                                                 // So that the thread that throws gets its turn
                                                  // before the others have done everything.
                                                  if (i > 10) std::this_thread::sleep_for(kTurn);
                                                  return Ok();
@@ -82,7 +82,7 @@ TEST(RunOnThreads, StopsTheOthersWhenOneThrows) {
   }
 }
 
-// With no room for the stacks of more threads the work is done by those there are.
+// If there is no room for the stacks of more threads, the existing ones do the work.
 TEST(RunOnThreads, ContinuesWithFewerThreadsWhenTheSystemRefusesMore) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);

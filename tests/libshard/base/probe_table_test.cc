@@ -32,7 +32,7 @@ TEST(ProbeTable, IsEmptyWithoutRoom) {
   EXPECT_TRUE(table.IsFree(table.Slot(HashOf("a"), [](uint32_t) { return true; })));
 }
 
-// Names that an unseeded hash puts into one place cost no more than others.
+// Names that collide under an unseeded hash cost no more than others.
 TEST(ProbeTable, FindsCollidingNamesInAFewSteps) {
   constexpr size_t kNames = 500, kSlots = 2 * kNames + 1;
   std::vector<std::string> names;

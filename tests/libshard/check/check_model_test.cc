@@ -88,7 +88,7 @@ TEST(CheckModel, ConversionIsRefusedWithTheFirstFindings) {
                                         " --check` names everything that disagrees"));
 }
 
-// A GGUF model of three layers that is as its metadata says, but for `bend`.
+// A GGUF model of three layers that matches its metadata, except for `bend`.
 std::vector<std::string> GgufFindings(void (*bend)(fixtures::GgufFile&)) {
   fixtures::GgufFile file = fixtures::MiniGguf("qwen3moe", 3, 4);
   bend(file);

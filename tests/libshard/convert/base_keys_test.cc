@@ -20,7 +20,7 @@ HfConfig Config(const std::string& more) {
   return HfConfig::Parse("config.json", Cat(kPlain, more, "}")).value();
 }
 
-// What the config states, on a family that has softmax and nothing else.
+// The keys of what the config states, for a family that has softmax and nothing else.
 RoutingToWrite RoutingOf(const std::string& text) {
   const StatedRouting stated = ParseModelConfig("config.json", text).value().routing;
   return {Overlay({}, stated), stated};
@@ -57,8 +57,8 @@ TEST(BaseKeys, HaveExactlyTheTypesThatTheRuntimeReads) {
   EXPECT_EQ(*metadata.Find("arch.attention.layer_norm_rms_epsilon"), GgufValue::F32(1e-5f));
 }
 
-// config.json is read for the plan and for the GGUF; a file that spells a field in two ways gives
-// both the same number.
+// config.json is read both for the plan and for the GGUF; a file that spells a field in two ways
+// gives both the same number.
 TEST(BaseKeys, AgreeWithTheNumbersOfTheModel) {
   const std::string text = Cat(kPlain, R"(, "num_experts": 7, "text_config": {"num_experts": 6,
       "num_experts_per_token": 3, "n_layers": 4, "n_embd": 16, "topk_group": 2, "n_group": 3}})");
@@ -143,7 +143,7 @@ TEST(HfShapeOf, RefusesAModelWithoutHeadsOrLayers) {
   }
 }
 
-// "" or what is wrong with these numbers; 0 means no key.
+// "" or the error for these numbers; 0 means no key.
 std::string CountsError(uint32_t experts, uint32_t used, uint32_t groups = 0, uint32_t chosen = 0) {
   GgufMetadata metadata;
   const std::pair<const char*, uint32_t> counts[] = {{"expert_count", experts},

@@ -1,4 +1,4 @@
-// What holds for every family's conversion, and what the runtime asks of each architecture
+// Properties of every family's conversion, and the runtime's requirements of each architecture
 // (reference: llama.cpp v0.5.0, src/llama-model.cpp and src/models), over generated checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
   GgufModel gguf_;
 };
 
-// One tensor too many, or under two names, and the runtime refuses the file.
+// The runtime refuses a file with one tensor too many, or with one tensor under two names.
 TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
@@ -108,13 +108,13 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
         << tensor.name;
     EXPECT_TRUE(std::is_sorted(tensor.rows.begin(), tensor.rows.end(), before)) << tensor.name;
   }
-  // Router, gate, up and down in every layer with experts that the GGUF has.
+  // Router, gate, up and down in every layer with experts in the GGUF.
   EXPECT_GE(stacked, 4u);
   EXPECT_EQ(Find("expert_count")->AsUint(), experts);
 }
 
-// Heads in two halves everywhere but in the architectures whose rope rotates neighbours and whose
-// checkpoints do not have them so.
+// Heads are in two halves everywhere except in the architectures whose rope rotates neighbours and
+// whose checkpoints do not store them that way.
 TEST_P(ConvertedLayout, OnlyThreeArchitecturesGetPermutedQueriesAndKeys) {
   const std::set<std::string> neighbours = {"llama", "granitemoe", "bailingmoe"};
   const bool permuted = neighbours.contains(gguf_.architecture());
@@ -127,7 +127,7 @@ TEST_P(ConvertedLayout, OnlyThreeArchitecturesGetPermutedQueriesAndKeys) {
     ++compared;
     const TensorEntry* source = model_->checkpoint().Find(tensor.source_tensor);
     ASSERT_NE(source, nullptr) << tensor.source_tensor;
-    // Rows as they are come in one run, scaled ones as row numbers.
+    // Unchanged rows come in one run, scaled ones as row numbers.
     const bool as_is = tensor.rows.size() == 1 ||
                        (tensor.sources.size() == 1 && tensor.sources[0].offset == source->offset &&
                         tensor.sources[0].bytes == source->bytes);
@@ -196,7 +196,7 @@ TEST_P(ConvertedLayout, HasKeysOfTheTypesThatTheRuntimeReads) {
   }
 }
 
-// What loading fails without, or goes wrong without; what must not be there.
+// Keys and tensors without which loading fails or goes wrong, and those that must be absent.
 struct Requirement {
   const char* architecture;
   std::vector<const char*> keys, tensors, absent;

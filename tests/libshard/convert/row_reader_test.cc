@@ -33,7 +33,7 @@ class RowReaders : public testing::Test {
     EXPECT_EQ(out.size(), ReadBytes(reader, first, count));
     return out;
   }
-  // Every part of the rows has to be the same as of all of them.
+  // Any part of the rows must equal the same part of all rows.
   static std::vector<float> Values(const RowReader& reader) {
     const uint64_t width = reader.row_values();
     std::vector<float> all(reader.rows() * width);
@@ -127,7 +127,7 @@ TEST_F(RowReaders, TransposesWithoutReadingWholeRowsWhereTheBaseCan) {
   EXPECT_EQ(ReadBytes(*TransposedRows(Matrix(4, 4), {1, 2, 1, 3}), 1, 1), 8 * sizeof(float));
 }
 
-// What a reader says it takes is never less than what it reads, for any part of its rows.
+// A reader never reports less room than it uses, for any part of its rows.
 TEST_F(RowReaders, ReportsEnoughRoomForEveryRead) {
   const auto matrix = Matrix(8, 4);
   const RowReaderPtr readers[] = {

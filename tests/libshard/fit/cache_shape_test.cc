@@ -71,7 +71,7 @@ TEST(CacheShape, IsTheLatentAndTheRopePartForLatentAttention) {
   EXPECT_EQ(indexed[0].key, 704u);
 }
 
-// gpt-oss: every second layer looks back over 128 tokens, and keeps a batch of 512 besides.
+// gpt-oss: every second layer attends to the last 128 tokens, and keeps a batch of 512 in addition.
 TEST(CacheShape, AWindowKeepsItsTokensPlusOneBatch) {
   const CacheShape shape = Shape(ConfigText(
       "GptOssForCausalLM",
@@ -84,7 +84,7 @@ TEST(CacheShape, AWindowKeepsItsTokensPlusOneBatch) {
 }
 
 // Qwen3-Next-80B-A3B: 36 layers of linear attention keep 548,864 numbers each, as llama.cpp prints
-// for it (75.38 MiB in all); 12 layers of full attention keep 24,576 bytes per token in F16.
+// (75.38 MiB in all); 12 layers of full attention keep 24,576 bytes per token in F16.
 TEST(CacheShape, LinearAttentionKeepsAStatePerSession) {
   const CacheShape shape = Shape(ConfigText(
       "Qwen3NextForCausalLM",
@@ -186,7 +186,7 @@ TEST(CacheShape, ACacheOfMoreThan2To63BytesIsRefused) {
             "--context and --sessions: expected a cache of fewer than 2^63 bytes, found more");
 }
 
-// What is read from config.json and what is read from the keys that conversion makes of it agree.
+// The cache shape from config.json and the one from the keys that conversion makes of it agree.
 TEST(CacheShape, IsTheSameFromAConfigAndFromItsGgufKeys) {
   size_t compared = 0;
   for (const std::string& layout : fixtures::Layouts()) {

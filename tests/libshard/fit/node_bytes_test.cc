@@ -1,4 +1,4 @@
-// That these sizes are those of real builds is in tests/conformance/fit_bytes_test.cc.
+// tests/conformance/fit_bytes_test.cc checks that these sizes match real builds.
 #include "libshard/fit/node_bytes.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(NodeBytes, DependOnHowManyExpertsANodeHasAndNotOnWhich) {
     if (sizer.is_gguf()) {
       EXPECT_EQ(node->experts, expected->experts);
     }
-    // Safetensors begin where their source does, modulo a page.
+    // Data of safetensors starts at the same offset within a page as in its source.
     EXPECT_LT(node->experts / 4096, expected->experts / 4096 + 2) << recipe;
     EXPECT_GT(node->experts / 4096 + 2, expected->experts / 4096) << recipe;
     EXPECT_EQ(node->trunk, expected->trunk) << recipe;

@@ -29,7 +29,7 @@ std::string Divided(const StageInput& input, uint32_t stages) {
   return needs ? TextOf(*needs) : needs.error().message;
 }
 
-// The least possible largest stage, tried in every way.
+// The smallest possible largest stage, found by brute force.
 uint64_t LeastLargest(const std::vector<uint64_t>& layers, size_t begin, uint32_t stages) {
   uint64_t sum = 0, best = UINT64_MAX;
   for (size_t end = begin; end < layers.size(); ++end) {
@@ -63,7 +63,7 @@ TEST(Stages, TheEmbeddingGoesFirstAndTheHeadLast) {
   input.bytes.before = input.bytes.embedding = 20;
   input.bytes.after = 5;
   EXPECT_EQ(Divided(input, 2), "0-0: 30; 1-3: 35; ");
-  // The embedding is the head as well, so that the last stage has a copy.
+  // The embedding is also the head, so the last stage has a copy.
   input.bytes.tied = true;
   EXPECT_EQ(Divided(input, 2), "0-1: 40; 2-3: 45; ");
   EXPECT_EQ(Divided(input, 1), "0-3: 65; ");

@@ -81,7 +81,7 @@ TEST(Sweep, RanksByCaptureBeforeDamage) {
   EXPECT_EQ(TextOf(*table), "1  8; 1 Q8_0 8; 2  4; 2 Q8_0 4; ");
 }
 
-// A file that cannot be read is no reason to leave a recipe out.
+// A file that cannot be read is not a reason to leave a recipe out.
 TEST(Sweep, ADamageThatCannotBeMeasuredIsAnError) {
   const ModelToFit fit;
   SweepOptions options{.groups = {1}, .recipes = {"", "Q8_0"}};

@@ -167,7 +167,7 @@ TEST(Checkpoint, NoticesAReplacedShard) {
   EXPECT_EQ(checkpoint->CheckUnchanged().error().code, Code::kCorrupt);
 }
 
-// MiniGguf of two layers, its last tensor in a part of its own.
+// MiniGguf of two layers, with its last tensor in a separate part.
 void PutTwoParts(const fs::path& dir) {
   fixtures::GgufFile first = fixtures::MiniGguf("qwen3moe", 2, 4), second;
   first.pairs.push_back(fixtures::GgufPairU16("split.no", 0));

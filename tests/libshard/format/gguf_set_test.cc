@@ -1,4 +1,4 @@
-// Sets that do not fit together are fixtures/bad/*/gguf_part_*.
+// Sets whose parts do not match are fixtures/bad/*/gguf_part_*.
 #include "libshard/format/gguf_set.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ TEST(GgufSet, ListsOnlySomeOfManyModels) {
   EXPECT_THAT(many.error().message, HasSubstr(", ..."));
 }
 
-// Three parts of 1, 2 and 0 tensors, sound unless changed.
+// Three parts of 1, 2 and 0 tensors, valid unless changed.
 struct ThreeParts {
   ThreeParts() {
     for (uint16_t i = 0; i < 3; ++i) metadata[i].Set(kSplitNoKey, GgufValue::U16(i));

@@ -1,4 +1,4 @@
-// What is refused, rule by rule, is in tests/conformance/bad_files_test.cc.
+// tests/conformance/bad_files_test.cc checks rule by rule what is refused.
 #include "libshard/format/gguf.h"
 
 #include <gmock/gmock.h>

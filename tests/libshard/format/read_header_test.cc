@@ -24,7 +24,7 @@ InputFile Opened(const fs::path& path) {
   return std::move(*file);
 }
 
-// A GGUF whose header takes `bytes` and some.
+// A GGUF whose header takes a little more than `bytes`.
 std::string GgufWithText(size_t bytes) {
   GgufMetadata metadata;
   metadata.Set("some.text", GgufValue::String(std::string(bytes, 'x')));
@@ -46,7 +46,7 @@ TEST(ReadHeader, ReadsAsMuchOfAGgufAsTheHeaderNeeds) {
 TEST(ReadHeader, LimitsTheHeaderOfAGguf) {
   const fixtures::TempDir dir;
   Put(dir / "f", GgufWithText(100));
-  // The length of the text, behind magic, version, counts, the key and the type.
+  // The length of the text, after magic, version, counts, the key and the type.
   const size_t at = 4 + 4 + 8 + 8 + 8 + 9 + 4;
   std::fstream file(dir / "f", std::ios::binary | std::ios::in | std::ios::out);
   const uint64_t length = uint64_t{1} << 29;

@@ -49,7 +49,7 @@ TEST_F(SideFilesTest, NoticesRewrittenMissingAndNewFiles) {
   ExpectChanged(with_model, "tokenizer.model");
 }
 
-// As a download does it: the name is the same, the file is another.
+// As a download does: the name stays, but the file is another one.
 TEST_F(SideFilesTest, NoticesALinkWithANewTarget) {
   fs::rename(dir_ / "config.json", dir_ / "blob-1");
   PutSideFile(dir_ / "blob-2", "{}");

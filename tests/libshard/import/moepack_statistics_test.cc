@@ -72,7 +72,7 @@ TEST(MoepackStatisticsImport, StatisticsOfAnotherModelAreRefusedByLayer) {
   EXPECT_EQ(error.message, "in: layer 1: experts: expected 32, found 16");
 }
 
-// A session's numbers cross the window of the reader at every place.
+// A session's numbers cross the boundary of the reader's window at every offset.
 TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderWindow) {
   ModelIdentity model = SampleModel();
   model.layers = {{0, 4096, 1}, {1, 4096, 1}, {2, 4096, 1}};

@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 
 class TraceExport : public TraceFiles {};
 
-// Two prompts: a token of prompt and one decoded; two of prompt.
+// Two prompts: one prompt token and one decoded token; two prompt tokens.
 constexpr std::string_view kExport = R"({
  "schema": "glm52-routing-trace-export/v2",
  "note": {"layers": {"9": {"executed_topk": [[1]]}}},

@@ -9,7 +9,8 @@ using ::testing::ElementsAre;
 
 class TraceRuns : public TraceFiles {};
 
-// A prompt of two tokens in layers 0 and 1 (the last one its last token only), then two tokens.
+// A prompt of two tokens in layers 0 and 1 (in the last layer only its last token), then two
+// tokens.
 constexpr std::string_view kPairs =
     "0,3\n0,1\n0,3\n0,2\n1,0\n1,1\n"
     "0,1\n0,2\n1,0\n1,3\n"
@@ -49,7 +50,7 @@ TEST_F(TraceRuns, ConcatenatedFilesBecomeTurns) {
 }
 
 TEST_F(TraceRuns, TakesExpertsPerTokenFromTheModelOrTheUser) {
-  // As pairs it could be one token with four experts.
+  // Read as pairs, this could be one token with four experts.
   const std::string_view text = "0,0\n0,1\n0,2\n0,3\n";
   EXPECT_EQ(MustRead(text).layers[0].shape.top_k, 4u);
   EXPECT_EQ(MustRead(text, {{}, 2}).layers[0].shape.top_k, 2u);

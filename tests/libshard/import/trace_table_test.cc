@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 class TraceTable : public TraceFiles {};
 
 // Layer by layer within the prompt, token by token afterwards, as BigMoeOnEdge writes it. The last
-// layer runs the last token of the prompt only.
+// layer runs only the last token of the prompt.
 constexpr std::string_view kTable =
     "# route_trace v1\n"
     "# model=/m/a b.gguf arch=qwen3moe n_layer=3 n_expert=4 n_expert_used=2\n"

@@ -224,7 +224,7 @@ TEST(ModelConfig, RefusesWrongTypesOfNamesAndSwitches) {
             "config.json: expected a JSON object, found an array of 0 values");
 }
 
-// A function that nobody knows would leave the family's, and the model would run otherwise.
+// With an unknown function the family's would be used, and the model would run differently.
 TEST(Config, RefusesAnUnknownRouterFunction) {
   const Error error = ParseError(R"({"text_config": {"score_function": "tanh"}})");
   EXPECT_EQ(error.code, Code::kUnsupported);

@@ -1,4 +1,4 @@
-// Names of every family, typed from public knowledge, and what must be made of them.
+// Tensor names of every family, typed from public knowledge, with their expected classes.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace moepack {
 namespace {
 
-// Every family is tried with this many decoder layers; layers beyond are MTP blocks.
+// Every family is tested with this many decoder layers; layers beyond are MTP blocks.
 constexpr uint32_t kLayers = 100;
 
 // Families, and below each of them: part, role, layer, expert, expert axis, name.

@@ -148,7 +148,7 @@ TEST_F(FamilyMatch, ClassifiesAHundredThousandNamesQuickly) {
   for (const std::string& name : names) matched += matcher_.Classify(name).rule != nullptr;
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(matched, names.size());
-  // About 20 ms of one core at -O2; the bound only catches a change of order, also under
+  // About 20 ms on one core at -O2; the limit only catches a change of complexity, even under
   // sanitizers.
   EXPECT_LT(time.count(), 1000);
   RecordProperty("milliseconds", Cat(time.count()));

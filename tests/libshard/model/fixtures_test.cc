@@ -1,5 +1,5 @@
-// The generator of fixtures: the same bytes every time, and checkpoints that libshard understands
-// as they were meant.
+// The generator of fixtures: the same bytes every time, and checkpoints that libshard reads as
+// intended.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,8 +84,8 @@ TEST_P(LayoutTest, ReadsBackTheTensorsThatWereWritten) {
   }
 }
 
-// Written by hand and apart from the families' tables: what a piece of a name says by itself. The
-// first row that fits decides; names without any of these pieces are not judged.
+// Written by hand and independently of the families' tables: the meaning of a piece of a name. The
+// first matching row decides; names without any of these pieces are not checked.
 struct Piece {
   const char* text;
   moepack::Part part;

@@ -1,4 +1,4 @@
-// Keys that are missing, of another type or absurd are fixtures/bad/*/gguf_*.
+// Missing keys, keys of another type and absurd keys are fixtures/bad/*/gguf_*.
 #include "libshard/model/gguf_config.h"
 
 #include <gmock/gmock.h>

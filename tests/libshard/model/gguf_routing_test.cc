@@ -76,7 +76,7 @@ TEST(GgufRouting, UsesKeysThatTheGraphReads) {
   EXPECT_EQ(read.routing.gating, Gating::kSigmoid);
   EXPECT_THAT(read.routing.normalize, Optional(true));
   EXPECT_THAT(read.routing.scale, Optional(2.5));
-  // Built into the graphs of Qwen3 and MiniMax-M2: whatever a key says is not read.
+  // Built into the graphs of Qwen3 and MiniMax-M2: the keys are not read, whatever they say.
   GgufMetadata fixed = MinimalRouting("qwen3moe");
   fixed.Set("qwen3moe.expert_gating_func", GgufValue::U32(2));
   fixed.Set("qwen3moe.expert_weights_norm", GgufValue::Bool(false));

@@ -1,5 +1,4 @@
-// What no broken fixture shows: these need a family file, or tensors that only a hostile hand
-// makes.
+// Cases without a broken fixture: these need a family file, or tensors that only an attacker makes.
 #include "libshard/model/layer_experts.h"
 
 #include <gmock/gmock.h>

@@ -82,7 +82,8 @@ TEST(MoeModel, UsesAConfigElsewhereIfGiven) {
   EXPECT_EQ(MoeModel::Open(dir / "model", options).error().code, Code::kNotFound);
 }
 
-// A packed tensor of two experts and what may lie beside it, in one layer of a family file's model.
+// A packed tensor of two experts and its possible companions, in one layer of a family file's
+// model.
 class PackedScales : public testing::Test {
  protected:
   void SetUp() override {

@@ -80,7 +80,7 @@ TEST(CountParameters, GivesThePublishedCountsOfMixtral8x7B) {
   EXPECT_EQ(count.active, 12'879'925'248u);
 }
 
-// Two experts of which one is active, and one tensor more.
+// Two experts, one of them active, and one more tensor.
 ParameterCount CountWith(const TensorRule& rule, const ModelTensor& tensor,
                          const std::string& dtype, const Shape& shape, ModelConfig config = {}) {
   return CountParameters(

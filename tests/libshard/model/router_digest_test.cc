@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-// What `profile` writes for this model.
+// The digest that `profile` writes for this model.
 TEST(RouterDigest, EqualsTheDigestInStatistics) {
   const auto model = MoeModel::Open(fs::path(MOEPACK_SOURCE_DIR "/fixtures/tiny-moe"));
   ASSERT_TRUE(model) << model.error().message;

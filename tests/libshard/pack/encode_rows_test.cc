@@ -69,7 +69,7 @@ TEST(RowEncoder, CountsValuesThatTheTypeCannotHold) {
 }
 
 TEST(RowEncoder, GivesEachExpertItsOwnImportance) {
-  // Two experts of one row each; the importance of the second matters to its row alone.
+  // Two experts of one row each; the importance of the second affects only its row.
   const auto importance = std::make_shared<Importance>();
   importance->row_values = 256;
   importance->values.assign(3 * 256, 1.0f);

@@ -84,7 +84,7 @@ TEST(ReadRanges, TheErrorOfASourceIsReturned) {
   EXPECT_EQ(read.error().code, Code::kCorrupt);
 }
 
-// An output that copies these ranges, a tensor each.
+// An output that copies these ranges, one tensor per range.
 OutputFile Copies(const std::vector<SourceRange>& ranges) {
   OutputFile file;
   for (const SourceRange& range : ranges) {

@@ -1,4 +1,4 @@
-// Packing with types that change on the way: conversion, recipe and encoding of the tiny model.
+// Packing with changes of type: conversion, recipe and encoding of the tiny model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ TEST_F(PackGgufTest, ReadsEverySourceByteOnceThoughTheOverlayRepeatsExperts) {
   const auto result = Run(dir_ / "out", {});
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_GE(result->read_bytes, all);
-  // Routers stand whole in one file and by rows in others.
+  // Routers are whole in one file and split by rows in others.
   EXPECT_LE(result->read_bytes, all + routers);
 }
 

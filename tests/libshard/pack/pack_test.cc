@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// tiny-moe in three groups with an overlay, and what its output files should hold.
+// tiny-moe in three groups with an overlay, and the expected contents of its output files.
 class PackTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -203,7 +203,7 @@ TEST_F(PackTest, AnotherLayoutStartsOver) {
   EXPECT_FALSE(fs::exists(dir / "out" / "overlays"));
 }
 
-// Kills a child process with SIGKILL at random points, over and over, until a run gets through.
+// Kills a child process with SIGKILL at random points, over and over, until a run completes.
 TEST_F(PackTest, SurvivesBeingKilledAtRandomPoints) {
   std::mt19937 random(7);
   for (int round = 0; round < 5; ++round) {

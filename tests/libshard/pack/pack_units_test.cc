@@ -24,7 +24,7 @@ OutputFile File(std::vector<std::vector<SourceRange>> tensors, uint64_t padding 
   return file;
 }
 
-// One tensor of rows that a reader makes.
+// One tensor of rows made by a reader.
 OutputFile FileOfRows(std::vector<RowRange> rows) {
   OutputFile file = File({{}});
   file.tensors[0].rows = std::move(rows);
@@ -208,7 +208,7 @@ TEST(PackSchedule, SplitsEncodedTensorsAtRowsAndGathersScatteredRows) {
 }
 
 TEST(PackSchedule, EncodesExpertsInTwoOutputsOnce) {
-  // Experts 1, 2 and 3 lie at 300, 200 and 100: not in the order of their ids.
+  // Experts 1, 2 and 3 are at 300, 200 and 100: not in the order of their ids.
   const auto at = [](uint32_t id) { return SourceRange{0, 400 - 100 * id, 16, id}; };
   OutputFile group, overlay;
   group.tensors = {Encoded({at(1), at(3)}, {1, 3})};

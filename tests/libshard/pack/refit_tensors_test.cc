@@ -1,5 +1,5 @@
-// What a refit puts into bundles, for every layout of experts that converts: the inverse of the
-// conversion that made the store of the source.
+// The tensors that a refit puts into bundles, for every convertible layout of experts: the inverse
+// of the conversion that made the store from the source.
 #include "libshard/pack/refit_tensors.h"
 
 #include <gmock/gmock.h>

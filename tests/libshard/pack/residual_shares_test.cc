@@ -17,7 +17,7 @@ class ResidualSharesOf : public ::testing::Test {
     typed_.imatrix.emplace();
     typed_.model.metadata.Set("general.architecture", GgufValue::String("x"));
     typed_.model.metadata.Set("x.expert_used_count", GgufValue::U32(2));
-    Add("token_embd.weight", {2, 2}, {1, 2, 2, 1}, {});  // 5 in the mean
+    Add("token_embd.weight", {2, 2}, {1, 2, 2, 1}, {});  // 5 on average
   }
 
   GgufTensor& Add(const std::string& name, std::vector<uint64_t> shape,
@@ -69,8 +69,8 @@ TEST_F(ResidualSharesOf, EveryBlockAddsToTheResidualStream) {
   AddAttention("blk.1.");
   const ResidualShares shares = Measured();
   ASSERT_EQ(shares.size(), 2u);
-  // Rows of the experts have 8, 8, 24, 24, of which three and one tokens take part: 12. Twice that,
-  // by two equal gates: 12.
+  // Rows of the experts have 8, 8, 24, 24, weighted by three and one tokens: 12. Twice that, by two
+  // equal gates: 12.
   EXPECT_DOUBLE_EQ(shares.at(0).attention, 20.0 / 25);
   EXPECT_DOUBLE_EQ(shares.at(0).experts, 12.0 / 37);
   EXPECT_DOUBLE_EQ(shares.at(1).attention, 20.0 / 57);

@@ -74,7 +74,7 @@ TEST(SliceGguf, WritesHeadTrunkRoutersGroupsAndOverlay) {
                                  "overlays/v1/experts.gguf"));
 }
 
-// The model of a file that was laid out at 64, as its head still says.
+// The model of a file that was laid out at 64, as its header still says.
 GgufModel ModelAt64() {
   GgufModel model = SmallModel();
   model.metadata.Set(kGgufAlignmentKey, GgufValue::U32(64));

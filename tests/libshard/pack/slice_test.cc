@@ -60,8 +60,8 @@ TEST(PartSelection, ReadsPartsAndRefusesOthers) {
 
 class SlicedLayout : public testing::TestWithParam<std::string> {};
 
-// Whatever the layout: trunk and groups hold every source byte once, and each file's tensors fill
-// it without holes.
+// Whatever the layout: trunk and groups hold every source byte exactly once, and the tensors of
+// each file fill it without holes.
 TEST_P(SlicedLayout, TrunkAndGroupsHoldEverySourceByteExactlyOnce) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam(), dir.path()));

@@ -56,7 +56,7 @@ std::vector<float> Waves(size_t rows) {
 }
 
 TEST_F(TypeDamage, IsTheErrorRelativeToTheValues) {
-  // In bf16 1 + 2^-9 becomes 1: the error is 2^-9 of it. 2 stays 2.
+  // In bf16, 1 + 2^-9 becomes 1: the error is 2^-9 of it. 2 stays 2.
   Set({1, 2}, {1 + 0x1p-9f, 2});
   const double first = (1 + 0x1p-9) * (1 + 0x1p-9);
   EXPECT_DOUBLE_EQ(One("bf16"), 0x1p-18 / (first + 4));

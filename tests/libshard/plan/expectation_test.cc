@@ -105,7 +105,7 @@ TEST_F(ExpectationJson, ReadsBackWhatItWrote) {
   EXPECT_EQ(Read().value(), expected_);
 }
 
-// distribution.json drops unknown keys of digits: those are layers.
+// distribution.json drops unknown numeric keys, because those are layers.
 TEST_F(ExpectationJson, HasNoNumericKeys) {
   const std::string text = document_.dump();
   for (const char digit : std::string("0123456789"))

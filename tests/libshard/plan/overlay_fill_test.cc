@@ -12,7 +12,7 @@
 namespace moepack {
 namespace {
 
-// A stream of numbers that is the same everywhere.
+// A stream of numbers that is the same on every machine.
 class Numbers {
  public:
   explicit Numbers(uint64_t seed) : state_(seed) {}
@@ -54,7 +54,7 @@ ExpertIds FillOfAll(const OverlayPlan& overlay, uint32_t layer) {
   return all;
 }
 
-// The fewest experts from which every group can take the `target` that it lacks, by trying all.
+// The fewest experts from which every group can take the `target` that it lacks, by brute force.
 int FewestExperts(const Plan& plan, const OverlayPlan& overlay, uint32_t layer, size_t target) {
   OverlayPlan bare = overlay;
   bare.fill.clear();

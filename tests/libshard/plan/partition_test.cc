@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// All of them: a message lists them.
+// All of them; a message lists them.
 constexpr const char* kSpellings[] = {"contiguous",   "modulo",  "explicit:FILE", "ranked",
                                       "coactivation", "session", "same"};
 

@@ -43,7 +43,7 @@ TEST(PlacementJson, ReadsBackATrainedTable) {
   EXPECT_EQ(*read, *made);
 }
 
-// Rows are as they were; what tokens without one score is no longer asked.
+// The rows stay; the score of tokens without a row is no longer read.
 TEST(PlacementJson, ScoresOfTokensWithoutARowAreNotRead) {
   Json document = PlacementToJson(SampleTable());
   document["tokens"]["other"] = {-2, 0, 2};

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// Two sessions of one layer with four experts: each wants another half, and has tokens of its own.
+// Two sessions of one layer with four experts: each uses another half, and has its own tokens.
 std::shared_ptr<const ExpertScores> HalvedScores() {
   ExpertScores scores = ScoresOf({{0, 4, 2}}, {{4, 4, 1, 1}, {1, 1, 4, 4}});
   scores.sessions[0].token_counts = {{7, 3}};

@@ -19,7 +19,7 @@ PlacementAnswer AnswerFor(const std::vector<uint32_t>& tokens) {
 }
 
 TEST(Placement, AddsUpTheScoresOfTheFirstTokens) {
-  // 70000 stands behind the prefix of four tokens, and 5 has no row.
+  // 70000 comes after the prefix of four tokens, and 5 has no row.
   const PlacementAnswer answer = AnswerFor({3, 3, 200, 5, 70000});
   EXPECT_THAT(answer.scores, ElementsAre(Optional(4.25), Eq(std::nullopt), Optional(-4.25)));
   EXPECT_EQ(answer.best, 0u);

@@ -30,7 +30,7 @@ TEST(PlacementTraining, AssignsASessionToTheGroupThatCapturesMostOfIt) {
               ElementsAre(Optional(0u), Optional(1u), Optional(2u), Eq(std::nullopt)));
 }
 
-// Otherwise a layer whose outputs are large would decide alone.
+// Otherwise a layer with large outputs would decide alone.
 TEST(PlacementTraining, WeightsEveryLayerEqually) {
   ExpertScores scores = SampleScores(1);
   SessionScores& session = scores.sessions[0];
@@ -64,8 +64,8 @@ TEST(PlacementTraining, FindsThePlantedGroups) {
 
 TEST(PlacementTraining, ScoresAreSmoothedLogProbabilitiesInSteps) {
   const PlacementTable table = Trained(SampleScores());
-  // 16 of the 400 tokens of group 0, none of the others; 40 rows and one symbol
-  // for all other tokens.
+  // 16 of the 400 tokens of group 0, none of the others; 40 rows and one symbol for all other
+  // tokens.
   const double own = std::log(16.5 / (400 + 0.5 * 41)), none = std::log(0.5 / (400 + 0.5 * 41));
   const double mean = (own + 2 * none) / 3;
   const PlacementAnswer answer = Place(table, std::vector<uint32_t>{3});
@@ -74,7 +74,7 @@ TEST(PlacementTraining, ScoresAreSmoothedLogProbabilitiesInSteps) {
   EXPECT_EQ(*std::max_element(table.tokens.scores.begin(), table.tokens.scores.end()), 127);
 }
 
-// Else whatever nobody has seen would go to the group with the fewest sessions.
+// Otherwise unseen tokens would favor the group with the fewest sessions.
 TEST(PlacementTraining, DoesNotFavorGroupsWithManySessions) {
   ExpertScores scores = SampleScores();
   for (uint32_t number = 4; number < 20; ++number)
@@ -90,7 +90,7 @@ TEST(PlacementTraining, GivesNoRowToATokenSeenOnce) {
   scores.sessions[1].token_counts.emplace_back(5000, 1);  // of group 1
   const PlacementTable table = Trained(scores);
   EXPECT_FALSE(std::binary_search(table.tokens.ids.begin(), table.tokens.ids.end(), 5000u));
-  // It says nothing about tokens that no session had.
+  // It says nothing about tokens that occur in no session.
   const PlacementAnswer answer = Place(table, std::vector<uint32_t>(32, 9999));
   EXPECT_EQ(answer.margin, 0);
   EXPECT_EQ(answer.known_share, 0);
@@ -167,12 +167,12 @@ TEST(PlacementTraining, RefusesAPlacementIfEverySessionHasTheSameGroup) {
 TEST(PlacementTraining, TriesEverySessionWithATableTrainedWithoutIt) {
   const PlacementTable table = Trained(SampleScores());
   EXPECT_EQ(table.trial, (PlacementTrial{12, 12, 12, 12}));
-  // Sessions alone in their group cannot be tried.
+  // Sessions that are alone in their group cannot be tried.
   EXPECT_EQ(Trained(SampleScores(1)).trial, PlacementTrial());
 }
 
-// The tokens of a session say nothing about another one here, and the trial must see that: with its
-// own counts every session would be right.
+// Here the tokens of a session say nothing about other sessions, and the trial must notice: with
+// its own counts, every session would be right.
 TEST(PlacementTraining, TheTrialDoesNotUseTheTokensOfTheSession) {
   ExpertScores scores = SampleScores(8);
   for (uint32_t i = 0; i < scores.sessions.size(); ++i) {
@@ -184,7 +184,7 @@ TEST(PlacementTraining, TheTrialDoesNotUseTheTokensOfTheSession) {
   EXPECT_EQ(Place(table, std::vector<uint32_t>{1000, 1001}).best, 0u);
   EXPECT_THAT(table.trial.sessions, Ge(24u));
   EXPECT_EQ(table.trial.sure, 0u);
-  // Nor do tokens that nobody has seen speak for anyone.
+  // Unseen tokens do not favor any group either.
   EXPECT_EQ(Place(table, std::vector<uint32_t>{5, 6, 7}).margin, 0);
 }
 

@@ -1,4 +1,4 @@
-// What scores must be before a plan is made from them.
+// Requirements on scores before a plan is made from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST(PlanBasis, SuperExpertsMustBeExpertsOfTheModel) {
             "a.json, b.json: Super Experts: layer 1: expected an expert of the model, found 4");
 }
 
-// Runtimes leave blocks for multi-token prediction out, so statistics do not have them.
+// Runtimes skip blocks for multi-token prediction, so statistics do not have them.
 TEST(PlanBasis, LayersForMultiTokenPredictionNeedNoScores) {
   ExpertScores scores = SmallScores();
   scores.co_selection.assign(2, std::vector<uint64_t>(PairCount(4), 1));

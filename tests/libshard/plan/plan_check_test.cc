@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A sound plan of two groups over one layer of eight experts, for the tests to break.
+// A valid plan of two groups over one layer of eight experts, for the tests to break.
 Plan SoundPlan() {
   PlanOptions options;
   options.groups = 2;

@@ -137,7 +137,7 @@ TEST(PlanJson, IgnoresMembersOfLaterMinorVersions) {
   EXPECT_EQ(DocumentOf(*plan), DocumentOf(FullPlan()));
 }
 
-// Sets one value of a sound document, by JSON pointer; the text null erases it.
+// Sets one value of a valid document, by JSON pointer; the text null erases it.
 struct Break {
   const char* pointer;
   const char* value;

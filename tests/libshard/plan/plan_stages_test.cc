@@ -20,7 +20,7 @@ Plan TwoStages(const MoeModel& model) {
   return plan;
 }
 
-// What reading plan.json says when its stages are `stages`; "" when it is read.
+// The error of reading plan.json with these `stages`; "" if it is read.
 std::string Refusal(const std::string& stages) {
   const MoeModel model = FourLayers();
   Json document = PlanToJson(model, TwoStages(model));

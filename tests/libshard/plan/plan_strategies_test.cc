@@ -35,7 +35,7 @@ Error ErrorOfScored(const PlanOptions& options, const Planted& planted = {}) {
   return plan ? Error{Code::kIo, "no error"} : plan.error();
 }
 
-// Pairs that follow from the scores, as experts that are used in the same sessions.
+// Pairs derived from the scores: experts that are used in the same sessions.
 ExpertScores WithPairsOf(ExpertScores scores) {
   for (size_t layer = 0; layer < scores.layers.size(); ++layer) {
     const uint32_t count = scores.layers[layer].expert_count;
@@ -76,7 +76,7 @@ TEST(PlansByScores, AreValidAndUniformForEveryStrategy) {
 }
 
 TEST(PlansByScores, AssignAnExpertToTheGroupThatUsesItMost) {
-  // Two kinds of sessions; expert 0 is used by both and most by the second.
+  // Two kinds of sessions; expert 0 is used by both, and most by the second.
   const ExpertScores scores =
       ScoresOf({{0, 6, 1}},
                {{4, 9, 9, 1, 0, 0}, {4, 8, 9, 0, 1, 0}, {9, 0, 1, 9, 8, 0}, {9, 1, 0, 8, 9, 0}});

@@ -16,7 +16,7 @@ BitPlan MustSpend(const std::vector<BitItem>& items, uint64_t budget) {
   return plan ? *std::move(plan) : BitPlan{};
 }
 
-// The least damage within the budget; none when nothing fits.
+// The least damage within the budget; none if nothing fits.
 std::optional<double> LeastDamage(const std::vector<BitItem>& items, uint64_t budget,
                                   size_t item = 0) {
   if (item == items.size()) return 0;
@@ -30,7 +30,7 @@ std::optional<double> LeastDamage(const std::vector<BitItem>& items, uint64_t bu
 }
 
 TEST(BitBudget, SpendsBytesWhereTheySaveMost) {
-  // Four bytes more for the first save 9, for the second 3.
+  // Four more bytes for the first save 9, for the second 3.
   const std::vector<BitItem> items = {{{4, 10}, {8, 1}}, {{4, 4}, {8, 1}}};
   EXPECT_THAT(MustSpend(items, 8).chosen, ElementsAre(0, 0));
   EXPECT_THAT(MustSpend(items, 15).chosen, ElementsAre(1, 0));
@@ -41,7 +41,8 @@ TEST(BitBudget, SpendsBytesWhereTheySaveMost) {
   EXPECT_EQ(plan.bound, 5);
 }
 
-// Steps by damage per byte alone take the first and have no room for the second, which saves more.
+// A greedy choice by damage per byte takes the first and has no room left for the second, which
+// saves more.
 TEST(BitBudget, FindsAPlanWithoutTheBestStepPerByte) {
   const std::vector<BitItem> items = {{{0, 10}, {1, 8}}, {{0, 20}, {10, 2}}};
   const BitPlan plan = MustSpend(items, 10);
@@ -49,7 +50,7 @@ TEST(BitBudget, FindsAPlanWithoutTheBestStepPerByte) {
   EXPECT_EQ(plan.damage, 12);
 }
 
-// The middle choice lies above the line between the others, but nothing else fits.
+// The middle choice is above the line between the others, but nothing else fits.
 TEST(BitBudget, TakesAChoiceOffTheHullIfOnlyItFits) {
   const std::vector<BitItem> items = {{{0, 10}, {5, 9}, {10, 0}}};
   EXPECT_THAT(MustSpend(items, 7).chosen, ElementsAre(1));

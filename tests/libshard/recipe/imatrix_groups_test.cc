@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 constexpr const char* kName = "blk.0.ffn_down_exps.weight";
 
-// Four experts, rows of two values; what ApplyImatrix gave is 1 everywhere.
+// Four experts, rows of two values; the importance that ApplyImatrix set is 1 everywhere.
 GgufTensor FourExperts() {
   GgufTensor tensor = RecipeTensor(kName, {4, 2, 2});
   tensor.expert_count = 4;

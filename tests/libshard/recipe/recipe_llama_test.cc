@@ -1,5 +1,5 @@
 // Rules that the listings of recipe_golden_test.cc do not reach: real numbers of layers and
-// experts. Expected values are read off docs/quantization.md.
+// experts. Expected values are taken from docs/quantization.md.
 #include "libshard/recipe/recipe_llama.h"
 
 #include <gmock/gmock.h>
@@ -204,7 +204,7 @@ TEST(LlamaRules, RefuseAFeedForwardMatrixWithoutALayer) {
   }
 }
 
-// The rules of the grid recipes; the numbers of layers are those of RecipeModel, 32.
+// The rules of the grid recipes; the number of layers is that of RecipeModel, 32.
 GgufModel GridRecipe(const std::string& recipe, RecipeShape shape = {}) {
   GgufModel model = RecipeModel(shape);
   GiveImportance(model);

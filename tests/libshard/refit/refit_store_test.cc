@@ -67,7 +67,7 @@ class StoreOfOneGroup : public testing::Test {
     const auto read = store->Read(0, 0);
     return read ? Error{Code::kInvalidArgument, "it was read"} : read.error();
   }
-  // Puts another file in the place of layer 0's and its digest into refit.json.
+  // Replaces the file of layer 0, and its digest in refit.json.
   void Replace(const std::map<std::string, std::string>& metadata,
                std::vector<fixtures::RawTensor> tensors) {
     const std::string file = fixtures::SafetensorsBytes(tensors, metadata);
@@ -170,7 +170,7 @@ TEST_F(StoreOfOneGroup, NamesAFileThatIsMissing) {
   EXPECT_THAT(error.message, HasSubstr("layer-000-group-000.safetensors"));
 }
 
-// A file that is right but for one thing.
+// A file with a single fault.
 std::vector<fixtures::RawTensor> RightTensors() {
   const auto raw = [](const char* name, std::vector<uint64_t> shape, float value) {
     uint64_t count = 1;

@@ -37,9 +37,9 @@ std::vector<uint64_t> HitsOf(const std::vector<ReplayRow>& rows) {
   return hits;
 }
 
-// By hand, with two slots: a b a c b a. LRU hits the second a only. LFU keeps a, and the one used
-// last of the others: it hits a twice. {a, b} fixed, and the oracle, which gives c no slot, hit all
-// that comes again.
+// By hand, with two slots: a b a c b a. LRU hits only the second a. LFU keeps a, and the most
+// recently used of the others: it hits a twice. {a, b} fixed, and the oracle, which gives c no
+// slot, hit every repetition.
 TEST(CacheReplay, MatchesAHandComputedTraceWithTwoSlots) {
   const RouteTrace trace = SmallTrace(3, 0, {{0}, {1}, {0}, {2}, {1}, {0}});
   const auto rows = Replay(trace, OptionsFor(trace, {2}));
@@ -47,8 +47,8 @@ TEST(CacheReplay, MatchesAHandComputedTraceWithTwoSlots) {
   for (const ReplayRow& row : rows) EXPECT_EQ(row.all().lookups, 6u);
 }
 
-// A token asks for all of its experts at once: with two slots that hold {0, 1}, the token {2, 0}
-// hits 0, although reading 2 first would have pushed it out.
+// A token requests all of its experts at once: with two slots that hold {0, 1}, the token {2, 0}
+// hits 0, although reading 2 first would have evicted it.
 TEST(CacheReplay, ATokenLooksUpAllItsExpertsBeforeReadingAny) {
   const RouteTrace trace = SmallTrace(3, 0, {{1, 0}, {2, 1}, {0, 2}});
   ReplayOptions options = OptionsFor(trace, {2});
@@ -91,7 +91,7 @@ TEST(CacheReplay, APromptMayRunInBatchesThatReadEachExpertOnce) {
   EXPECT_THAT(all.ends, ElementsAre(3, 5));
   const LayerRequests two = RequestsOf(trace, 0, 2, 0);
   EXPECT_THAT(two.ends, ElementsAre(3, 5, 7));
-  // What is counted shares no request with what is not.
+  // Counted and uncounted tokens share no request.
   const LayerRequests cut = RequestsOf(trace, 0, 8, 1);
   EXPECT_THAT(cut.ends, ElementsAre(2, 5, 7));
   EXPECT_EQ(cut.first_counted, 1u);
@@ -132,7 +132,7 @@ TEST(CacheReplay, RanksExpertsByChoicesAndTiesByLowerId) {
   EXPECT_THAT(MostChosen(trace, 1), ElementsAre(ElementsAre(1, 3, 0, 2)));
 }
 
-// Plain caches, one size each, that do what the header says and nothing clever.
+// Plain caches, one size each, that follow the header literally.
 class PlainCache {
  public:
   PlainCache(CachePolicy policy, size_t slots) : policy_(policy), slots_(slots) {}

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// The binary with its payload changed and the header made to fit again.
+// The binary with its payload changed and the header adjusted to match.
 std::string WithPayload(const std::string& payload, uint32_t version = kStatisticsVersion) {
   std::string file(kStatisticsMagic);
   moepack::AppendLe(file, version);
@@ -169,7 +169,7 @@ TEST(StatisticsFile, InvalidTokenCountsAreRefused) {
            })
         .message;
   };
-  // As a document has them: what is not negative is unsigned.
+  // As in a parsed document: numbers that are not negative are unsigned.
   const auto list = [](const std::vector<int64_t>& values) {
     Json array = Json::array();
     for (const int64_t value : values)
@@ -251,7 +251,7 @@ TEST(StatisticsFile, ASessionNameThatComesTwiceIsRefusedByName) {
   EXPECT_FALSE(CheckStatistics("made", twice));
 }
 
-// The binary has no place for them: pairs follow each other in the order of the layers.
+// The binary cannot represent them: pairs follow each other in the order of the layers.
 TEST(StatisticsFile, PairsOfARepeatedOrUnknownLayerAreRefused) {
   EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1]["layer"] = 1u; }).message,
               HasSubstr("co_selection: layer 3: layer: expected 3, found 1"));

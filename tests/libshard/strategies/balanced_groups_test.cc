@@ -6,7 +6,7 @@ namespace moepack {
 namespace {
 
 TEST(BalancedGroups, NoGroupGetsManyMoreThanItsPart) {
-  // All would like group 0 best; the first most of all.
+  // All prefer group 0, the first most of all.
   std::vector<double> values;
   for (int session = 0; session < 8; ++session) {
     values.push_back(20 - session);

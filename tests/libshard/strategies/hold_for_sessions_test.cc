@@ -82,7 +82,7 @@ TEST(HoldForSessions, DependsNeitherOnTheOrderOfSessionsNorOnRandomness) {
   EXPECT_EQ(HoldForSessions(InputOf(shuffled, 3, 8)).value(), held);
 }
 
-// The best of all ways to give five sessions to two groups; for each the best sets are known.
+// The best of all ways to assign five sessions to two groups; for each way the best sets are known.
 double BestOfAllGroupings(const ExpertScores& scores, uint32_t room) {
   const size_t sessions = scores.sessions.size();
   double best = 0;

@@ -29,7 +29,7 @@ TEST(HoldRanked, GivesEveryExpertToOneGroupOfEqualWeight) {
   EXPECT_EQ(Union(held[0][0], held[1][0]).size(), 8u);
 }
 
-// Against every way to deal 8 experts to two groups of 4.
+// Against every way to assign 8 experts to two groups of 4.
 TEST(HoldRanked, ComesCloseToTheBestBalanceOfSmallLayers) {
   SplitMix64 random(3);
   for (int round = 0; round < 200; ++round) {

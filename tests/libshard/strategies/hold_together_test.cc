@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// Pairs of a layer of eight: even and odd ids are chosen together.
+// Pairs of a layer of eight: even and odd ids are each chosen together.
 ExpertScores WithPairs() {
   ExpertScores scores = ScoresOf({{0, 8, 2}}, {{8, 7, 6, 5, 4, 3, 2, 1}});
   scores.co_selection = {std::vector<uint64_t>(PairCount(8))};

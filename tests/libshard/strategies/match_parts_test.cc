@@ -11,7 +11,7 @@ namespace {
 using Parts = std::vector<std::vector<ExpertIds>>;
 
 // Two kinds of sessions: one uses experts 0 and 1 of layer 0 and 2 and 3 of layer 1, the other the
-// others.
+// rest.
 ExpertScores Crossed() {
   return ScoresOf({{0, 4, 1}, {1, 4, 1}}, {{5, 5, 1, 1, 1, 1, 5, 5},
                                            {6, 5, 1, 0, 1, 1, 4, 5},

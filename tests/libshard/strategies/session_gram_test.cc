@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// The same in doubles, the plain way.
+// The same computed naively in doubles.
 std::vector<double> Cosines(const SessionShares& shares) {
   const size_t sessions = shares.session_count();
   std::vector<std::vector<double>> rows(sessions, std::vector<double>(shares.width()));

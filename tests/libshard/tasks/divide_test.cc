@@ -9,7 +9,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// `tensors` tensors of `bytes` bytes each, which follow each other in source file 0 from `first`.
+// `tensors` tensors of `bytes` bytes each, contiguous in source file 0 from `first`.
 OutputFile Copies(uint32_t tensors, uint64_t bytes, uint64_t first = 0) {
   OutputFile file;
   for (uint32_t i = 0; i < tensors; ++i) {

@@ -92,7 +92,7 @@ TEST(Fragments, AreWholeRowsOfEncodedTensors) {
 TEST(Fragments, AreWholeExpertsIfEachHasItsOwnImportance) {
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, true), 40)), ElementsAre(68, 68, 68, 68));
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, true), 140)), ElementsAre(136, 136));
-  // The rows of an expert may lie apart, as those of gate and up do.
+  // The rows of an expert may be apart, as those of gate and up are.
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 64, 1}, {0, 900, 192, 2}, {0, 2000, 256, 3}}, true), 40)),
               ElementsAre(68, 68, 68, 68));
 }

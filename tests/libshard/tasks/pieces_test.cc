@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Two tensors of 10,000 bytes with a gap of 240 between them, behind a header of 300 bytes.
+// Two tensors of 10,000 bytes with a gap of 240 between them, after a header of 300 bytes.
 OutputFile Output() {
   OutputFile file;
   file.path = "groups/000/experts.gguf";

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-// What `call` says to somebody who has no rights, "" if it cannot be tried.
+// The error of `call` for somebody without any rights; "" if it cannot be tried.
 std::string AsNobody(const fs::path& directory, const std::function<Error()>& call) {
   const fs::path answer = directory / "answer";
   std::ofstream(answer) << "";

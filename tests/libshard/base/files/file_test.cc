@@ -95,7 +95,7 @@ TEST(AtomicFile, RefusesToReplaceADevice) {
             "/dev/null is a directory, device or pipe, which is never replaced");
 }
 
-// In a directory that others may write in, somebody can guess the name of the temporary file.
+// In a directory that others may write to, somebody can guess the name of the temporary file.
 TEST(AtomicFile, DoesNotWriteThroughALinkWithTheNameOfItsTemporaryFile) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "victim", "precious");

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Kind = InsideDirectory::Kind;
 
-// A directory "in" beside a directory "out" that nothing may reach.
+// A directory "in" beside a directory "out" that nothing may touch.
 class InsideDirectoryTest : public testing::Test {
  protected:
   InsideDirectoryTest() {
@@ -147,7 +147,8 @@ TEST_F(InsideDirectoryTest, MakesADirectoryInTheWorkingDirectory) {
   EXPECT_TRUE(fs::is_directory(dir_ / "two/three"));
 }
 
-// Whoever may write in the directory swaps a part of the path for a link at the worst moment.
+// Somebody who may write in the directory replaces a part of the path by a link at the worst
+// moment.
 TEST_F(InsideDirectoryTest, DoesNotFollowALinkSwappedInDuringTheCall) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   for (int at = 0;; ++at) {

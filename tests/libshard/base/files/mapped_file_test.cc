@@ -28,7 +28,7 @@ Result<MappedFile> Map(const fs::path& path) {
   return MappedFile::Map(file);
 }
 
-// How many bytes are not zero, which reads every page.
+// Counts the bytes that are not zero, which reads every page.
 size_t CountNonZero(std::span<const std::byte> bytes) {
   return static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(),
                                            [](std::byte byte) { return byte != std::byte{0}; }));
@@ -91,7 +91,7 @@ TEST(MappedFile, NoticesATruncationInsideTheLastPage) {
   EXPECT_EQ(CheckMappedFiles().error().code, Code::kCorrupt);
 }
 
-// Cut and grown again, as by a download that starts afresh: the pages were zeros for a while.
+// Truncated and grown again, as by a download that starts over: the pages were zeros for a while.
 TEST(MappedFile, RemembersAPageThatVanished) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", std::string(2 * kPage, 'a'));

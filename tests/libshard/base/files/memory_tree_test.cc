@@ -40,7 +40,7 @@ TEST(MemoryTree, HoldsOnlyWhatWasAdded) {
   EXPECT_EQ(tree.LocalPath(""), std::nullopt);
 }
 
-// Messages then say where the bytes really are.
+// Messages then name the real place of the bytes.
 TEST(MemoryTree, NamesAFileAfterItsSource) {
   MemoryTree tree("restored");
   tree.Add("config.json", std::make_shared<const MemorySource>("dist/assets/config.json", "{}"));

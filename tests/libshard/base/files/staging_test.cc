@@ -24,7 +24,7 @@ std::vector<std::string> Names(const fs::path& directory) {
   return InsideDirectory::Open(directory).value().ListFiles().value();
 }
 
-// Here a directory with a file "mark" is ours.
+// In this test, a directory with a file "mark" is ours.
 OwnOutput Own() {
   const auto check = [](const InsideDirectory& directory) -> Status {
     SHARD_TRY(const InsideDirectory::Kind kind, directory.KindOf("mark"));
@@ -149,7 +149,7 @@ TEST(StagingDirectory, PublishesOnlyFilesThatThisRunWrote) {
   EXPECT_THAT(Names(dir / "out"), ElementsAre("assets/tokenizer.json"));
 }
 
-// As another run does where the file system grants every lock.
+// As another run would do on a file system that grants every lock.
 TEST(StagingDirectory, LeavesFilesPublishedByAnotherRunAlone) {
   const fixtures::TempDir dir;
   {
@@ -288,14 +288,14 @@ TEST(StagingDirectory, AFailedRemovalIsReportedAndCompletedByTheNextRun) {
   EXPECT_THAT(Names(dir.path()), ElementsAre("out/mark"));
 }
 
-// The files of a run; "old" is what a target that is replaced holds.
+// The files of a run; "old" is the content of the target that is replaced.
 bool WriteAndPublish(const fs::path& target, const std::string& text, bool replace) {
   auto staging = StagingDirectory::Start(target, text, Own());
   return staging && staging->WriteText("mark", text) && staging->WriteText("deep/er/file", text) &&
          staging->Publish(replace);
 }
 
-// Every system call that changes a file is a point at which a run can be killed.
+// A run can be killed at every system call that changes a file.
 TEST(StagingDirectory, SurvivesBeingKilledAtEverySystemCall) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const fixtures::MemoryTemp in_memory;
@@ -334,7 +334,7 @@ TEST(StagingDirectory, CompletesAKilledCleanupAfterAnError) {
   }
 }
 
-// Two processes that take the lock and clean up over and over never both hold it.
+// Two processes that repeatedly take the lock and clean up never both hold it.
 TEST(StagingDirectory, OnlyOneProcessHoldsTheLockEvenWhileAnotherRemovesIt) {
   const fixtures::MemoryTemp in_memory;
   const fixtures::TempDir dir;

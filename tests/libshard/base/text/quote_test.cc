@@ -11,7 +11,7 @@
 namespace moepack {
 namespace {
 
-// What /bin/sh makes of a word.
+// How /bin/sh reads a word.
 std::string ReadByShell(const std::string& word) {
   FILE* pipe = popen(("printf %s " + word).c_str(), "r");
   std::array<char, 4096> buffer;

@@ -54,7 +54,7 @@ ConvertSample Ling2() {
   return sample;
 }
 
-// What config.json alone gives.
+// The keys from config.json alone.
 Result<GgufModel> BailingKeysOf(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;

@@ -1,4 +1,4 @@
-// GLM-4.5 and its kin (glm4moe) and GLM-4.7-Flash (deepseek2 with GLM's rules).
+// GLM-4.5 and its relatives (glm4moe), and GLM-4.7-Flash (deepseek2 with GLM's rules).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

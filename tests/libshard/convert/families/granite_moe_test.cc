@@ -84,7 +84,7 @@ TEST(ConvertGraniteMoe, FillsInTheMultipliersOfTheConfigClass) {
   sample.config["residual_multiplier"] = 0;
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
-  // The runtime's own default would be one over the root of the size of a head.
+  // The runtime's own default would be one over the square root of the head size.
   EXPECT_EQ(*model->metadata.Find("granitemoe.attention.scale"), GgufValue::F32(1));
   EXPECT_EQ(*model->metadata.Find("granitemoe.logit_scale"), GgufValue::F32(1));
   EXPECT_EQ(model->metadata.Find("granitemoe.residual_scale"), nullptr);

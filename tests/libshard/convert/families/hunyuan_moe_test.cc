@@ -43,7 +43,7 @@ ConvertSample Hunyuan() {
   return sample;
 }
 
-// What config.json alone gives, and why it gives nothing.
+// The keys from config.json alone, and the error if there are none.
 std::string HunyuanKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;

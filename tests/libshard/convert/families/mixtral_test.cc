@@ -13,7 +13,8 @@ TEST(ConvertMixtral, PermutesQueriesByHeadsAndKeysByKeyHeads) {
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::string at = "model.layers.0.self_attn.";
-  // Two query heads, one key head; with the query's two heads of two rows, keys would stay as is.
+  // Two query heads, one key head; with the query's two heads of two rows, keys would stay
+  // unchanged.
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_q.weight"),
             Rows(sample.Values(at + "q_proj.weight"), 8, {0, 2, 1, 3, 4, 6, 5, 7}));
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_k.weight"),

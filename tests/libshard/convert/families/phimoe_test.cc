@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Hidden size 8, two query heads and one key head of four values, biases, texts up to 64 tokens of
-// which 16 were trained first.
+// Hidden size 8, two query heads and one key head of four values, biases, texts of up to 64 tokens,
+// 16 of which were trained first.
 ConvertSample PhimoeSample() {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.config.update({{"architectures", {"PhiMoEForCausalLM"}},

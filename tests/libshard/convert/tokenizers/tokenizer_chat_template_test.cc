@@ -78,7 +78,7 @@ TEST_F(ChatTemplateTest, AdditionalFilesNameTheirTemplates) {
   EXPECT_THAT(*metadata->Find("tokenizer.chat_templates")->AsStrings(), ElementsAre("a", "b"));
 }
 
-// A GGUF string that is not UTF-8 is refused by readers.
+// Readers refuse a GGUF string that is not UTF-8.
 TEST_F(ChatTemplateTest, RefusesATemplateThatIsNotUtf8) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "a\xff");

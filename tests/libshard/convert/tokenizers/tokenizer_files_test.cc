@@ -76,7 +76,7 @@ TEST_F(TokenizerFilesTest, RefusesFilesOfAnotherForm) {
   EXPECT_THAT(ErrorOf(), HasSubstr("duplicate key \"a\""));
 }
 
-// Two million of them would take 600 MB as a document.
+// Parsed as a document, two million of them would take 600 MB.
 TEST_F(TokenizerFilesTest, RefusesTwoMillionAddedTokens) {
   std::string text = R"({"added_tokens": [)";
   for (int i = 0; i < 2'000'000; ++i) text += R"({"id":1,"content":"a"},)";

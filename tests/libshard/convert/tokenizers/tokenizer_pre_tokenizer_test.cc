@@ -59,7 +59,7 @@ TEST(PreTokenizer, IsRecognisedByItsExpression) {
   }
 }
 
-// Letters with a case stand range by range, and not in the same form in all files.
+// Cased letters are listed range by range, and not in the same form in all files.
 TEST(PreTokenizer, RecognizesTheSixStepsOfDeepseeksFirstTokenizers) {
   const auto steps = [](const char* letters) {
     return Sequence({SplitBy("[\r\n]"), SplitBy(letters),

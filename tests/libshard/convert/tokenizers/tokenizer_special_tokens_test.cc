@@ -62,7 +62,7 @@ TEST(SpecialTokens, FallsBackToTheTextsOfTheFamily) {
   special.ids["eos"] = 9;
   SetByText(*files, {{"bos", "<s>"}, {"eos", "</s>"}, {"eot", "<none>"}, {"eom", "<end>"}}, 5,
             special);
-  // <end> has an id that the embedding has no row for.
+  // The embedding has no row for the id of <end>.
   EXPECT_THAT(special.ids, ElementsAre(Pair("bos", 1), Pair("eos", 9)));
 }
 

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// "a", "b", "ab", a space, "ab ", byte 0xff; then what tokenizer_config.json names.
+// "a", "b", "ab", a space, "ab ", byte 0xff; then the tokens that tokenizer_config.json names.
 constexpr const char* kRanks = "YQ== 0\nYg== 1\nYWI= 2\nIA== 3\nYWIg 4\n/w== 5\n";
 
 struct RankFiles {

@@ -26,7 +26,7 @@ std::string Config(const std::string& symmetric, const std::string& group_size) 
          symmetric + R"(, "group_size": )" + group_size + "}}}}";
 }
 
-// [3, 10] in groups of 4: two words per row, of which the second is mostly padding.
+// [3, 10] in groups of 4: two words per row, the second of which is mostly padding.
 WeightSample Int4Sample() {
   WeightSample sample;
   sample.quantization = Config("true", "4");

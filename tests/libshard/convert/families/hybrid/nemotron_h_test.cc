@@ -144,7 +144,7 @@ TEST(NemotronH, RequiresTheTensorsOfEachKindOfLayer) {
                         "blk.0.ssm_d"));
 }
 
-// Why config.json alone gives nothing.
+// The error for config.json alone.
 Error NemotronKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;

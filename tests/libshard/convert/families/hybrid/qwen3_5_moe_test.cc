@@ -22,7 +22,7 @@ QwenHybridSample Qwen35MoeSample() {
   return sample;
 }
 
-// Value heads 0 and 1 belong to key head 0, 2 and 3 to key head 1; tiled they are 0, 2, 1, 3.
+// Value heads 0 and 1 belong to key head 0, 2 and 3 to key head 1; tiled, the order is 0, 2, 1, 3.
 TEST(ConvertQwen35Moe, TilesEveryTensorWithAPartPerValueHead) {
   QwenHybridSample sample = Qwen35MoeSample();
   const auto model = sample.Convert();

@@ -1,4 +1,4 @@
-// What Qwen3-Next and Qwen3.5 share, shown with Qwen3-Next.
+// Rules shared by Qwen3-Next and Qwen3.5, tested with Qwen3-Next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -52,7 +52,7 @@ TEST(Deepseek2, DescribesAttentionAsTheRuntimeSeesIt) {
   }
 }
 
-// The runtime does not ask V2-Lite for the key, and llama.cpp's converter does not write it.
+// The runtime does not require the key for V2-Lite, and llama.cpp's converter does not write it.
 TEST(Deepseek2, V2LiteHasNoKeyForTheRankOfItsQueries) {
   for (const int layers : {26, 27}) {
     ConvertSample sample = V2(/*low_rank=*/false);
@@ -176,7 +176,7 @@ TEST(Deepseek2, KimiGetsNoGroupsUnlessItsConfigStatesThem) {
     sample->config.erase("topk_group");
   }
   EXPECT_EQ(Converted(kimi).metadata.Find("deepseek2.expert_group_count"), nullptr);
-  // DeepSeek's class has eight groups, which two experts are too few for.
+  // DeepSeek's class has eight groups, for which two experts are too few.
   EXPECT_THAT(ConversionError(deepseek).message, HasSubstr("n_group: expected fewer than 2"));
 }
 

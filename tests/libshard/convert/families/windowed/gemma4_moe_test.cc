@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Optional;
 
 // Layer 0 has a window and two key heads of two values, layer 1 full attention and one key head of
-// four, whose keys are the values, too. Two experts of width 2.
+// four, whose keys are also the values. Two experts of width 2.
 ConvertSample Gemma() {
   ConvertSample sample;
   sample.config = Json::parse(R"({"architectures": ["Gemma4ForCausalLM"],
@@ -124,7 +124,7 @@ TEST(Gemma4Moe, RefusesATokenizerOfAnotherKind) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("expected BPE with byte fallback"));
 }
 
-// Why config.json alone gives nothing.
+// The error for config.json alone.
 Error GemmaKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;

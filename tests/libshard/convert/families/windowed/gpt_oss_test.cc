@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Experts as a fine-tune in floating point has them: transposed, [expert, in, out].
+// Experts as in a floating-point fine-tune: transposed, [expert, in, out].
 ConvertSample GptOss() {
   ConvertSample sample;
   sample.config = Json::parse(R"({"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss",

@@ -39,7 +39,7 @@ ConvertSample Mimo() {
   return sample;
 }
 
-// What config.json alone gives.
+// The keys from config.json alone.
 Result<GgufModel> MimoKeysOf(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;

@@ -71,7 +71,8 @@ TEST(Step35, WritesTheLimitsOfActivations) {
   EXPECT_EQ(keys.Find("step35.swiglu_clamp_shexp"), nullptr);
 }
 
-// A dense block behind the last layer, with full attention as layer 0, unless its list says else.
+// A dense block after the last layer, with full attention like layer 0, unless its list says
+// otherwise.
 void AddPrediction(ConvertSample& sample) {
   const std::string at = "model.layers.2.";
   AddLayerNorms(sample, at);
@@ -122,7 +123,7 @@ TEST(Step35, DropsThePredictionBlocksWithoutMtp) {
   for (const GgufTensor& tensor : model.tensors) EXPECT_FALSE(tensor.name.starts_with("blk.2."));
 }
 
-// Why config.json alone gives nothing.
+// The error for config.json alone.
 std::string StepKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;
