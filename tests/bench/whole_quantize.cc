@@ -46,8 +46,8 @@ fs::path LargestFile(const fs::path& tree) {
 
 std::string Seconds(const Series& series) { return Fixed(MedianSeconds(series.samples), 2) + " s"; }
 
-// One core and two take turns in each repetition, so that their difference does not come from the
-// time of day.
+// The runs of one repetition are compared with each other, so that slow phases of the machine cancel
+// out.
 double MedianRatio(const Series& above, const Series& below) {
   std::vector<double> ratios;
   for (size_t i = 0; i < above.samples.size(); ++i) {

@@ -77,7 +77,7 @@ TEST(WriteManifestTest, CarriesThePlacementTableInRouting) {
   const auto read = ParseManifest("x", document.dump());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->plan.placement, table);
-  // What a later version adds is kept.
+  // Fields that a later version adds are kept.
   const auto again = nlohmann::ordered_json::parse(WriteManifest(*read));
   EXPECT_EQ(again["routing"]["placement"], document["routing"]["placement"]);
 }

@@ -54,7 +54,7 @@ TEST(SourcePlace, FilesOfSeveralPlacesOrOfThisMachineHaveNoAddress) {
   EXPECT_EQ(SourceUrlOf(other), "");
 }
 
-// The manifest may be hostile: a name that the Hub would not take is no repository.
+// The manifest may be hostile: a name that the Hub would not accept is not a repository.
 TEST(SourcePlace, ANameThatTheHubWouldRefuseIsNotARepository) {
   EXPECT_EQ(HubRepositoryOf(ReadFrom({"hf://owner/na\"me@" + kCommit})), "");
   EXPECT_EQ(HubRepositoryOf(ReadFrom({"hf://owner/name"})), "");

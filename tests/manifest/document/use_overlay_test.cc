@@ -7,7 +7,7 @@
 namespace moepack::manifest {
 namespace {
 
-// The sample with a second version beside the first.
+// The sample with a second version besides the first.
 Manifest TwoVersions() {
   Manifest manifest = sample::Make().manifest;
   OverlayPlan next{"v2", "generalists-1", {{1, {5}}, {2, {5}}}, {}};

@@ -64,7 +64,7 @@ TEST(DiffNodes, DistinguishesNewRemovedAndChangedFiles) {
   EXPECT_EQ(report.changed_bytes, 9u);
 }
 
-// "*" is every layer without a key; a list without it names all layers.
+// "*" stands for every layer without a key; a list without it names all layers.
 TEST(DiffNodes, ComparesExpertsByLayerHoweverTheyAreWritten) {
   NodeRecord other = Sample();
   other.experts_by_layer = {{"*", "4-7"}};

@@ -155,7 +155,7 @@ TEST(NodeConfig, RoutingGroupsOutsideTheNestedConfigAreFoundToo) {
   EXPECT_EQ(made.notes.size(), 1u);
 }
 
-// DeepSeek-V3's class fills in eight groups, and would choose among fewer experts by them.
+// DeepSeek-V3's class fills in eight groups, and would use them to choose among fewer experts.
 TEST(NodeConfig, RoutingGroupsKnownOnlyFromTheFamilyAreWrittenAsOne) {
   Family family;
   family.routing.groups = 2;

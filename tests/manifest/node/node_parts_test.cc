@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What CutNode takes and refuses, seen through AssembleNode.
+// What CutNode accepts and refuses, tested through AssembleNode.
 class NodePartsTest : public AssembleNodeTest {};
 
 TEST_F(NodePartsTest, MissingPartsAreNamed) {
@@ -144,7 +144,7 @@ TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {
   EXPECT_THAT(error.message, HasSubstr("expert 2: expected the experts that the plan gives"));
 }
 
-// A file per tensor, of which the manifest lists only some.
+// One file per tensor; the manifest lists only some of them.
 class LostFiles : public NodePartsTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -198,7 +198,7 @@ TEST_F(NodePartsTest, PartsCutIntoSeveralFilesGiveTheSameNode) {
   ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), options));
   ASSERT_FALSE(fs::exists(dir_ / "dist" / kGroup0));
   ASSERT_TRUE(Assemble(Forced()));
-  // Padding of the headers follows where the first tensor lies in its source; tensors do not.
+  // The padding of headers depends on the offset of the first tensor in its source; tensors do not.
   for (const char* file :
        {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
     EXPECT_EQ(DataOf(fixtures::ReadFile(dir_ / "node" / file)), DataOf(whole.at(file))) << file;

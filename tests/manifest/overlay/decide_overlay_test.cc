@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of the sample's layers, layer 1 and 2 with six experts each.
+// For the sample's layers, 1 and 2, with six experts each.
 NamedScores Scores(const std::string& name, std::vector<float> scores) {
   ExpertScores made;
   made.basis = ScoreBasis::kGateMass;
@@ -49,7 +49,7 @@ TEST(DecideOverlay, AddsUpSeveralFilesAndAcceptsASize) {
   EXPECT_EQ(decided->overlay.version, "mine");
 }
 
-// Every group holds 1 of layer 1, which is the best there, and 2 besides.
+// Every group holds expert 1 of layer 1, the best one there, and expert 2 as well.
 Plan PlanWithCommonExperts() {
   Plan plan = sample::MakePlan();
   plan.uniform = false;

@@ -31,7 +31,7 @@ TEST_F(DistributionRouters, HaveTheSameDigestAsTheModel) {
   EXPECT_EQ(Digest(), moepack::RouterDigest(tiny::Model()).value());
 }
 
-// Whose types are spelled in another way, and whose routers are in a file of their own.
+// With other spellings of the types, and with routers in a separate file.
 TEST_F(DistributionRouters, HaveTheSameDigestInGguf) {
   WriteOptions options = tiny::Only();
   options.gguf.emplace().recipe.recipe = "Q8_0";

@@ -1,5 +1,5 @@
 // A new overlay moves alone: whatever the bundles are, the files of trunk, routers and groups stay,
-// and the new file is proven against the source.
+// and the new file is verified against the source.
 #include "manifest/overlay/make_overlay.h"
 
 #include <gmock/gmock.h>
@@ -76,7 +76,7 @@ class MakeOverlayTest : public testing::Test {
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_TRUE(report->passed()) << TextOf(*report);
   }
-  // Files of both have the same bytes, but for the new overlay and what lists it.
+  // Files in both have the same bytes, except for the new overlay and the files that list it.
   void ExpectOnlyTheOverlayIsNew(const std::string& from, const std::string& to) {
     const auto before = tiny::Tree(dir_ / from), after = tiny::Tree(dir_ / to);
     for (const auto& [name, bytes] : after) {
@@ -152,7 +152,7 @@ TEST_F(MakeOverlayTest, NodesOfEveryVersionHaveEquallyManyExperts) {
     before.group = group;
     ASSERT_TRUE(AssembleNode(Path("dist"), Path(Cat("was-", group)), before));
     auto was = tiny::Tree(dir_ / Cat("was-", group)), now = tiny::Tree(dir_ / Cat("old-", group));
-    was.erase("moepack_node.json");  // it names the distribution.json
+    was.erase("moepack_node.json");  // it names the digest of distribution.json
     now.erase("moepack_node.json");
     EXPECT_TRUE(was == now) << "the node of an older version is what it was";
     EXPECT_GT(current->expert_count, older->expert_count);

@@ -73,7 +73,7 @@ TEST_F(DiffSetsTest, AMissingGroupIsRefused) {
   EXPECT_EQ(DiffSets(Ref(), Ref("v9"), {}, {}).error().code, Code::kNotFound);
 }
 
-// Equal facts in another spelling are not the same manifest.
+// Equal content spelled differently is a different manifest.
 TEST_F(DiffSetsTest, ReportsManifestsThatDifferOnlyInSpelling) {
   const std::string old = digest_;
   SetManifest(Manifest().dump(2));

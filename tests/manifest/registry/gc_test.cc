@@ -83,7 +83,7 @@ TEST_F(GcTest, ADryRunRemovesNothingAndCountsTheSame) {
   EXPECT_GT(real->removed_bytes(), 0u);
 }
 
-// The distribution's own file is another name of the bundles.
+// The distribution's own file is another link to the bundle.
 TEST_F(GcTest, RemovingALinkedBlobFreesNothing) {
   RemoveTag("v1");
   const auto report = Collect();
@@ -132,7 +132,7 @@ TEST_F(GcTest, AManifestWithDigestsOfAnotherKindEndsTheRun) {
   EXPECT_EQ(Refusal().code, Code::kUnsupported);
 }
 
-// What a manifest is about may be in another store.
+// The subject of a manifest may be in another store.
 TEST_F(GcTest, IgnoresAMissingSubject) {
   const Json subject = {
       {"mediaType", kManifestType}, {"digest", "sha256:" + std::string(64, '0')}, {"size", 1}};
@@ -192,7 +192,7 @@ TEST_F(GcTest, DoesNotTurnOtherDirectoriesIntoALayout) {
   EXPECT_EQ(CollectGarbage(Path("absent"), {}).error().code, Code::kNotFound);
 }
 
-// The worst time: the pull has looked at every blob, and reads none yet.
+// The worst moment: the pull has checked every blob, but read none yet.
 TEST_F(GcTest, APullThatLosesItsBlobsFailsAndLeavesNothing) {
   PullOptions options;
   options.planned = [&](const PullReport&) {

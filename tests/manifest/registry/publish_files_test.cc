@@ -133,7 +133,7 @@ TEST_F(PublishFilesTest, ADryRunCountsTheSameAndWritesNothing) {
   for (const auto& file : dry->files) EXPECT_EQ(file.how, "");
 }
 
-// `pull` reads the output as the artifact that `publish` makes of the distribution.
+// `pull` reads the output as the artifact that `publish` makes from the distribution.
 TEST_F(PublishFilesTest, AGroupCanBePulledFromTheOutput) {
   ASSERT_TRUE(Lay());
   const auto pulled =

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class PublishTest : public LayoutSample {
  protected:
-  // The error of a publish that must not show in index.json.
+  // The error of a publish that must not change index.json.
   Error Refusal(const Reference& to, const PublishOptions& options = {}) {
     const std::string before = fixtures::ReadFile(dir_ / "layout/index.json");
     const auto report = PublishTo(to, options);
@@ -59,7 +59,7 @@ TEST_F(PublishTest, ViewsShareTheBlobsOfTheSet) {
   EXPECT_THAT(Tags(*set), ElementsAre("v1"));
   EXPECT_THAT(Tags(*all), ElementsAre("v1", "v1-g000", "v1-g001", "v1-g002"));
   EXPECT_EQ(set->digest(), all->digest());
-  // Three manifests and three configs more.
+  // Three more manifests and three more configs.
   EXPECT_EQ(all->blobs.size(), set->blobs.size() + 6);
 }
 
@@ -98,7 +98,7 @@ TEST_F(PublishTest, ADryRunWritesNothingAndCountsTheSameBytes) {
   EXPECT_EQ(after->added_bytes(), 0u);
 }
 
-// The same size and other bytes: only the digest tells.
+// Same size, other bytes: only the digest reveals it.
 TEST_F(PublishTest, ADamagedFileIsAMismatchAndNothingIsPublished) {
   for (const char* file : {"groups/001/experts.safetensors", "assets/config.json"}) {
     for (const char* name : {"dist", "layout"}) fs::remove_all(dir_ / name);
@@ -138,7 +138,7 @@ TEST_F(PublishTest, AnIncompleteDistributionIsPublishedOnRequest) {
   EXPECT_THAT(Tags(*report), ElementsAre("v1", "v1-g000", "v1-g002"));
 }
 
-// No node can be made of it, so there is nothing to view.
+// No node can be made from it, so there is nothing to view.
 TEST_F(PublishTest, MakesNoViewsWithoutATrunk) {
   Write("dist", {"overlay", "assets", "group:0"});
   const auto report = PublishTo(Ref(), {.allow_incomplete = true});

@@ -30,7 +30,7 @@ class PullTest : public LayoutSample {
     files.erase("pulled.json");
     return files;
   }
-  // Every file of the output is that of the distribution, byte for byte.
+  // Every file of the output equals that of the distribution, byte for byte.
   void ExpectSameFiles(const std::string& out = "out") {
     for (const auto& [name, bytes] : Files(out))
       EXPECT_TRUE(bytes == fixtures::ReadFile(dir_ / "dist" / name)) << name;
@@ -97,7 +97,7 @@ TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
   ASSERT_TRUE(PullGroups({1}, Ref(), "set"));
   EXPECT_TRUE(Files("out") == Files("set"));
   EXPECT_THAT(Refusal(Ref("v1-g001"), {0}).message, HasSubstr("group: expected one of 1, found 0"));
-  // It has its own group, whatever the output has.
+  // It has its own group, whatever else the output has.
   const auto more = PullGroups({}, Ref("v1-g000"));
   ASSERT_TRUE(more) << more.error().message;
   EXPECT_THAT(more->groups, ElementsAre(0));
@@ -107,7 +107,7 @@ TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
 TEST_F(PullTest, ADigestTakesPrecedenceOverTheTag) {
   Pulls({1}, Ref().With("absent", digest_));
   fs::remove_all(dir_ / "out");
-  // Not even index.json has to know it.
+  // Not even index.json has to list it.
   fixtures::WriteFile(dir_ / "layout/index.json", R"({"schemaVersion":2,"manifests":[]})");
   Pulls({1}, Ref().With("", digest_));
   ExpectSameFiles();
@@ -119,7 +119,7 @@ TEST_F(PullTest, LeavesTheOverlayOutOnRequest) {
   ASSERT_TRUE(PullGroups({1}, Ref(), "out", options));
   EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
   EXPECT_TRUE(Read("out/pulled.json")["overlay"].is_null());
-  // The output stays as it was asked for.
+  // The output stays as requested.
   Pulls({1}, Ref());
   EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
   ASSERT_TRUE(PullGroups({1}, Ref(), "with"));
@@ -200,7 +200,7 @@ TEST_F(PullTest, KeepsAnOutputThatIsSomethingElse) {
   EXPECT_EQ(PullGroups({1}, Ref(), "layout/out").error().code, Code::kInvalidArgument);
 }
 
-// The distribution without a group, as a later one with other bytes would be.
+// The distribution without one group, as a later one with other bytes would be.
 class UpdateTest : public PullTest {
  protected:
   void SetUp() override {
@@ -263,7 +263,7 @@ TEST_F(UpdateTest, AnotherDigestNeedsAnUpdate) {
   EXPECT_TRUE(PullGroups({1}, Ref("v2"), "out", Updating()));
 }
 
-// A pull by digest alone locks no tag that was never named.
+// A pull by digest alone does not lock a tag that was never named.
 TEST_F(UpdateTest, AfterADigestATagNeedsAnUpdate) {
   Pulls({1}, Ref().With("", digest_));
   EXPECT_EQ(Read("out/pulled.json")["reference"], "layout:" + Path("layout"));
@@ -317,7 +317,7 @@ TEST_F(PullTest, PullsFromADistributionDirectory) {
   const Reference files{Reference::Kind::kFiles, Path("dist"), "", ""};
   const auto report = PullGroups({1}, files);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->digest, digest_);  // that of what publish makes of it
+  EXPECT_EQ(report->digest, digest_);  // the digest of what publish makes of it
   ExpectSameFiles();
   EXPECT_TRUE(Verifies({1}));
   std::string bytes = fixtures::ReadFile(dir_ / "dist" / kGroupFile0);

@@ -65,7 +65,7 @@ TEST_F(StoredManifestTest, AViewOfAMalformedGroupIsCorrupt) {
   EXPECT_THAT(views.error().message, HasSubstr("view.group: expected a group, found \"1\""));
 }
 
-// A view that was published again, say: the tag tells which of two counts.
+// For example, a view that was published again: the tag decides which of the two counts.
 TEST_F(StoredManifestTest, ChoosesOneViewOfEachGroup) {
   const auto view = [](const char* text, uint32_t group, std::vector<std::string> tags) {
     return StoredView{{{}, text}, group, std::move(tags)};

@@ -185,7 +185,7 @@ TEST_F(JoinTasksTest, KeepsAnExistingOutput) {
   EXPECT_THAT(Join("out.tasks/00001-of-00002/x").error().message, HasSubstr("lies inside"));
 }
 
-// Pieces that say what no task may say.
+// Pieces with contents that no task may have.
 TEST_F(JoinTasksTest, ATaskRecordThatWasChangedIsRefused) {
   AllTasks(2);
   const fs::path path = TaskDirectory({1, 2}) / kTaskFile;

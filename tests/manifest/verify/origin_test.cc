@@ -1,4 +1,4 @@
-// What a distribution says about a source that was read from another machine.
+// The statements of a distribution about a source that was read from another machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ const std::string kCommit(40, 'c');
 
 class WriteFromAfar : public testing::Test {
  protected:
-  // The tiny model on another machine that publishes `published` of its files, "" for their own.
+  // The tiny model on another machine that publishes the digests `published` for its files; ""
+  // stands for the real ones.
   WriteFromAfar() { Serve(); }
   void Serve(const std::map<std::string, std::string>& published = {}) {
     tree_ = std::make_shared<MemoryTree>("hf://owner/tiny");
@@ -70,7 +71,7 @@ TEST_F(WriteFromAfar, OnlyTheOriginDiffersFromABuildOfLocalFiles) {
   Manifest manifest = *ReadManifest((dir_ / "far").string());
   for (SourceRecord& source : manifest.model.source) source.origin.reset();
   far[kManifestFile] = WriteManifest(manifest);
-  for (auto* files : {&far, &near}) files->erase("README.md");  // it says where the source was
+  for (auto* files : {&far, &near}) files->erase("README.md");  // it names the source
   EXPECT_TRUE(far == near);
   EXPECT_EQ(Note("near"), "none");
 }

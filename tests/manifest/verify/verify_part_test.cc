@@ -96,7 +96,7 @@ TEST(VerifyDigest, IsReportedForTheManifestAndComparedWithTheExpectedOne) {
             std::string::npos);
 }
 
-// Text that parses to the same manifest is another file.
+// Text that parses to the same manifest is still a different file.
 TEST(VerifyDigest, FindsEveryFlippedBitOfTheManifest) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
@@ -115,7 +115,7 @@ TEST(VerifyDigest, FindsEveryFlippedBitOfTheManifest) {
 }
 
 TEST(VerifyCold, ReadsTheSameBytesAndCountsThoseFromTheDevice) {
-  // Beside the build: /tmp may be memory, which has no device below it.
+  // Next to the build: /tmp may be in memory, without a device below it.
   const fs::path directory = fs::path(MOEPACK_BINARY).parent_path() / "verify-cold-test";
   fs::remove_all(directory);
   sample::Make().WriteTo(directory);

@@ -1,4 +1,4 @@
-// What verify says about a distribution whose groups were refitted.
+// The findings of verify for a distribution whose groups were refitted.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ using testing::Not;
 
 constexpr const char* kGroup0 = "groups/000/experts.safetensors";
 
-// Written once, as safetensors and as GGUF, beside the same without a refit.
+// Written once, as safetensors and as GGUF, together with the same without a refit.
 class RefittedTiny : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -109,7 +109,7 @@ TEST_F(RefittedTiny, ProvesEverythingElseAgainstTheSource) {
 }
 
 TEST_F(RefittedTiny, FindsAChangedByteInATensorThatIsNotDerived) {
-  // The last tensor of group 1 is of layer 2, which was not accepted for it.
+  // The last tensor of group 1 is in layer 2, whose refit was rejected for it.
   const std::string directory = Dir("changed");
   fs::copy(Dir("refit"), directory, fs::copy_options::recursive);
   const fs::path file = fs::path(directory) / "groups/001/experts.safetensors";
@@ -134,7 +134,7 @@ TEST_F(RefittedTiny, RefusesDerivedTensorsWithoutARecord) {
 }
 
 TEST_F(RefittedTiny, RefusesADerivedTensorThatTheRecordLacks) {
-  // In layer 2 of group 1 nothing was accepted.
+  // The refit of layer 2 of group 1 was rejected.
   const std::string directory = With("not-accepted", [](Json& document) {
     for (Json& bundle : document["bundles"]) {
       if (bundle["file"] != "groups/001/experts.safetensors") continue;

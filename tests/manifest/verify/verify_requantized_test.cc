@@ -1,5 +1,5 @@
-// verify --against the source proves a distribution that was requantized: both steps are recorded,
-// and made again.
+// verify --against the source verifies a requantized distribution: both steps are recorded and
+// recomputed.
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 #include "manifest/document/parents.h"
@@ -59,7 +59,7 @@ class VerifyRequantized : public testing::Test {
     EXPECT_GT(report->source_bytes, 0u);
   }
 
-  // Data for all experts' matrices of `distribution`, other numbers for another `seed`.
+  // Data for all expert matrices of `distribution`; other numbers for another `seed`.
   std::string WriteImatrix(const std::string& name, const std::string& distribution,
                            size_t seed) const {
     const auto manifest = ReadManifest((dir_ / distribution).string());

@@ -1,4 +1,4 @@
-// verify --sample and --resume: a share of the tensors, and a verification that goes on.
+// verify --sample and --resume: a share of the tensors, and a verification that resumes.
 #include <gmock/gmock.h>
 
 #include "fixtures/generator.h"
@@ -72,7 +72,7 @@ TEST(SampledTensors, AreNotUsedForSmallFilesOrFilesWithoutTensors) {
   EXPECT_FALSE(IsSampled(&bundle, bundle.size, Sample(100)));
 }
 
-// tiny-moe in three groups: files of some megabytes.
+// tiny-moe in three groups: files of a few megabytes.
 class VerifySampled : public testing::Test {
  protected:
   void SetUp() override {
@@ -134,7 +134,7 @@ TEST_F(VerifySampled, ResumesWhereARunWasStopped) {
   VerifyOptions options = Resume();
   options.jobs = 1;
   uint64_t steps = 0;
-  // It stops after half of the bytes.
+  // Stops after half of the bytes.
   options.progress = [&](uint64_t done, uint64_t total) {
     ++steps;
     if (done * 2 > total) InterruptRequested() = true;
@@ -161,7 +161,7 @@ TEST_F(VerifySampled, RereadsDamagedAndChangedFiles) {
   const VerifyReport again = Run(Resume());
   EXPECT_FALSE(again.passed());
   EXPECT_EQ(again.bytes, trunk_.size) << "the trunk alone is read again";
-  Damage(0);  // which mends it
+  Damage(0);  // which repairs it
   EXPECT_TRUE(Run(Resume()).passed());
 }
 

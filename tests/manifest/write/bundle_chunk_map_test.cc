@@ -1,4 +1,4 @@
-// Distributions that are written with a chunk map, and what verify makes of it.
+// Distributions written with a chunk map, and how verify uses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Writing into, and over, directories that are there already: hostile ones, shared ones, and those
-// that a killed run left.
+// Writing into, and over, existing directories: hostile ones, shared ones, and those that a killed
+// run left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ class ExistingOutput : public testing::Test {
     const auto report = tiny::Write(dir_ / name, options);
     ASSERT_TRUE(report) << report.error().message;
   }
-  // The error of a run that must leave everything as it was.
+  // The error of a run that must leave everything unchanged.
   Error Refusal(const std::string& name, const WriteOptions& options) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = tiny::Write(dir_ / name, options);
@@ -46,7 +46,7 @@ class ExistingOutput : public testing::Test {
     EXPECT_EQ(tiny::Tree(dir_.path()), before);
     return report ? Error{Code::kIo, ""} : report.error();
   }
-  // Makes the manifest of `name` say `to` for `from`.
+  // Replaces `from` by `to` in the manifest of `name`.
   void Rewrite(const std::string& name, const std::string& from, const std::string& to) {
     const fs::path path = dir_ / name / kManifestFile;
     std::string text = fixtures::ReadFile(path);
@@ -85,7 +85,7 @@ TEST_F(ExistingOutput, OnlyDoesNotWriteThroughALink) {
   EXPECT_TRUE(fs::is_empty(dir_ / "outside/001"));
 }
 
-// The same link, put there at every moment in turn.
+// The same link, created at every moment in turn.
 TEST_F(ExistingOutput, DoesNotFollowALinkSwappedInDuringTheRun) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   Write("whole", tiny::Only({"trunk", "group:1", "assets"}));
@@ -133,8 +133,8 @@ TEST_F(ExistingOutput, ForceKeepsADistributionThatHoldsSomethingElse) {
   EXPECT_TRUE(IsWhole("d"));
 }
 
-// shard-experts --only was killed when its files were moved in and not listed yet: build --force
-// refuses them as anybody's, and says which command mends it.
+// shard-experts --only was killed after its files were moved in but before they were listed: build
+// --force refuses them as foreign, and names the command that fixes it.
 TEST_F(ExistingOutput, RefusesAnUnlistedFileOfAKilledRunWithTheCommandThatListsIt) {
   Write("whole");
   struct Case {
@@ -160,7 +160,7 @@ TEST_F(ExistingOutput, RefusesAnUnlistedFileOfAKilledRunWithTheCommandThatListsI
   EXPECT_THAT(Refusal("d", Forced()).hint, testing::StartsWith("--force replaces only"));
 }
 
-// It was fine when the run began.
+// It was fine when the run started.
 TEST_F(ExistingOutput, KeepsFilesThatAppearDuringTheRun) {
   Write("d");
   WriteOptions options = Forced();
@@ -198,7 +198,7 @@ TEST_F(ExistingOutput, RefusesToAddPartsWhileAnotherRunDoes) {
   EXPECT_FALSE(tiny::Write(dir_ / "link", tiny::Only({"group:1"}))) << "under another name";
 }
 
-// The lost update of runs side by side: what ended well is in the manifest.
+// The lost update of concurrent runs: everything that succeeded is in the manifest.
 TEST_F(ExistingOutput, KeepsPartsThatAConcurrentRunAdded) {
   for (int round = 0; round < 10; ++round) {
     const std::string name = "d" + std::to_string(round);
@@ -297,7 +297,7 @@ TEST_F(ExistingOutput, AConfigOrTokenizerThatIsRewrittenDuringTheRunIsAnError) {
   }
 }
 
-// It was read with the model, before the writing begins.
+// It was read with the model, before writing starts.
 TEST_F(ExistingOutput, AFileChangedSinceTheModelWasOpenedIsAnError) {
   const fixtures::TempDir source;
   fs::copy(tiny::kSource, source / "tiny");

@@ -30,7 +30,7 @@ class WriteDistributionTest : public testing::Test {
     EXPECT_TRUE(report) << report.error().message;
     return report ? *report : WriteReport();
   }
-  // The error of a run that must fail and leave `name` as it was.
+  // The error of a run that must fail and leave `name` unchanged.
   Error Refusal(const std::string& name, const WriteOptions& options = tiny::Only()) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = tiny::Write(dir_ / name, options);
@@ -188,7 +188,7 @@ TEST_F(WriteDistributionTest, RefusesAnExistingPartUnlessForced) {
   EXPECT_EQ(tiny::Tree(dir_ / "out"), whole);
 }
 
-// The part would be there twice, under two sets of names.
+// The part would exist twice, under two sets of names.
 TEST_F(WriteDistributionTest, APartInFilesOfAnotherSizeIsStillThatPart) {
   Write("out");
   WriteOptions again = tiny::Only({"trunk"});

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// As a Q4_K_M of this moepack would be, as far as front matter looks.
+// A Q4_K_M distribution of this moepack, as far as front matter is concerned.
 Manifest Quantized() {
   Manifest manifest = sample::Make().manifest;
   manifest.recipe.name = "Q4_K_M";
@@ -47,7 +47,7 @@ TEST(FrontMatter, StatesTheLicenceOfTheBaseModel) {
   EXPECT_THAT(card.at("license"), ElementsAre("other"));
 }
 
-// The Hub has no word for a model whose bytes were cut and not changed.
+// The Hub has no term for a model whose bytes were split but not changed.
 TEST(FrontMatter, ClaimsNoRelationForCopiedBytes) {
   const std::string text = FrontMatter(sample::Make().manifest);
   EXPECT_THAT(text, HasSubstr("base_model: \"example/tiny\"\n"));
@@ -78,7 +78,7 @@ TEST(FrontMatter, LeavesOutANameThatIsNotAHubName) {
   }
 }
 
-// A family may come from a file of the user's.
+// A family may come from a user's file.
 TEST(FrontMatter, KeepsHostileTextInOneValue) {
   for (const std::string hostile :
        {"x\n---\nlicense: mit", "\"\nlicense: mit", "x\\", "a: b # c", "\x1b[2J", "- y", "\xff\xfe",

@@ -1,4 +1,4 @@
-// What must agree before parts are joined, and what comes of fields that may differ.
+// What must agree before parts are joined, and the result for fields that may differ.
 #include "manifest/write/join_parts.h"
 
 #include <gmock/gmock.h>

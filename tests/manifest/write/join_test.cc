@@ -95,8 +95,8 @@ TEST_F(JoinTest, TakesAPartInSeveralInputsOnce) {
   EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "whole"));
 }
 
-// The digests of the source are in the result when one run had them, as are the words of its
-// command line; the time is the latest.
+// The result has the digests of the source if one run had them, and so the words of its command
+// line; the time is the latest one.
 TEST_F(JoinTest, ADamagedPartIsNotJoined) {
   WriteThree();
   for (const LinkKind kind : {LinkKind::kHardlink, LinkKind::kCopy}) {

@@ -43,7 +43,7 @@ TEST_F(LinkFileTest, ASymlinkIsRelativeToWhereTheNodeWillBe) {
   EXPECT_EQ(fs::read_symlink(dir_ / "staged/t"), "../trunk");
 }
 
-// A directory that takes the place of the staged one meanwhile gets nothing.
+// A directory that meanwhile replaces the staged one gets nothing.
 TEST_F(LinkFileTest, WritesOnlyIntoTheDirectoryHeldOpen) {
   for (const LinkKind kind : {LinkKind::kHardlink, LinkKind::kSymlink, LinkKind::kCopy}) {
     const InsideDirectory staged = Staged();

@@ -70,7 +70,7 @@ TEST(DistributionReadme, MissingPartsHaveNoRow) {
   EXPECT_THAT(text, AllOf(HasSubstr("\n| 0 | "), Not(HasSubstr("\n| 1 | "))));
 }
 
-// The lines of the card name a group that is there, and the file that a runtime loads first.
+// The commands of the card name an existing group, and the file that a runtime loads first.
 TEST(DistributionReadme, SaysHowToRunANode) {
   sample::Distribution made = sample::Make();
   made.Remove("groups/000/experts.safetensors");

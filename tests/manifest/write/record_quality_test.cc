@@ -119,7 +119,7 @@ TEST_F(Recording, LeavesARecordableDistributionWhereverItIsKilled) {
   while (fixtures::IsKilledAtCall(temp_.path(), number, [&] { return Record(0.5) ? 0 : 1; })) {
     const auto read = ReadManifest(out_.string());
     ASSERT_TRUE(read) << number << ": " << read.error().message;
-    // The manifest that vouches for figures has its card.
+    // The manifest that states the figures has its card.
     if (read->quality) {
       EXPECT_EQ(Text("README.md"), DistributionReadme(*read)) << number;
     } else {

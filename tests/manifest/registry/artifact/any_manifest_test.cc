@@ -73,7 +73,7 @@ TEST(NamedBlobs, FindsEveryDescriptorAtAnyDepth) {
   EXPECT_EQ((*named)[2].blob.digest, kLayer);
 }
 
-// A digest in an annotation names nothing: a node view does not keep its set.
+// A digest in an annotation is not a reference: a node view does not keep its set.
 TEST(NamedBlobs, DoesNotTreatAnnotationsAsDescriptors) {
   const auto named =
       FindNamedBlobs("it", AnyText(R"("annotations":{"org.moepack.view.of":")" + kOther + "\"},"));

@@ -1,5 +1,5 @@
-// The config against the closed schema of ModelPack, as its repository has it
-// (schema/config-schema.json of modelpack/model-spec): which keys there may be, and of which kind.
+// The config against the closed schema of ModelPack, as in its repository
+// (schema/config-schema.json of modelpack/model-spec): the allowed keys and their types.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -51,7 +51,7 @@ nlohmann::ordered_json ConfigOf(const Manifest& manifest) {
   return config;
 }
 
-// Everything that a manifest can know.
+// Everything that a manifest can state.
 Manifest KnowsAll() {
   Manifest manifest = sample::Make().manifest;
   manifest.created = 1767225600;

@@ -51,7 +51,7 @@ TEST(OciManifest, ReadsWhatItWrote) {
   EXPECT_EQ(read->layer_bytes(), 5u);
 }
 
-// ORAS and CRI-O look at the title, modctl and kit at the path.
+// ORAS and CRI-O read the title, modctl and kit the path.
 TEST(OciManifest, AcceptsATitleOrAPathAlone) {
   OciManifest oci = Sample();
   oci.layers[0].annotations = {{kTitleKey, "a/b"}};

@@ -25,7 +25,8 @@ TEST(Reference, ReadsPlaceTagAndDigest) {
       {"layout:/a/b:v1-g000", "/a/b", "v1-g000"},
       {"layout:models@", "models", "", true},
       {"layout:models:v1@", "models", "v1", true},
-      // Before the last component ':' and '@' are ordinary, and '/' at the end makes it so.
+      // Before the last component, ':' and '@' are ordinary characters, and a trailing '/' has the
+      // same effect.
       {"layout:a:b@c/models:v1", "a:b@c/models", "v1"},
       {"layout:a:b/", "a:b/", ""},
       {"layout:a@b/:v1", "a@b/", "v1"},

@@ -27,7 +27,7 @@ TEST(AddressKindTest, ClassifiesNumericAddresses) {
     EXPECT_EQ(Of(host), Kinds{AddressKind::kPublic}) << host;
 }
 
-// libcurl takes them for addresses too.
+// libcurl also treats them as addresses.
 TEST(AddressKindTest, RecognizesUnusualSpellingsOfNumericAddresses) {
   for (const char* host : {"127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0x7f000001"})
     EXPECT_EQ(Of(host), Kinds{AddressKind::kLoopback}) << host;

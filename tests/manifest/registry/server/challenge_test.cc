@@ -91,7 +91,7 @@ TEST(Challenge, LimitsChallengesAndParameters) {
   EXPECT_EQ(ChallengesOf(fields).size(), 16u);
 }
 
-// Every prefix, and every prefix with a byte changed, is read to an end.
+// Every prefix, and every prefix with a changed byte, is read to its end.
 TEST(Challenge, ReadsDamagedChallengesSafely) {
   const std::string good = "Bearer realm=\"https://a/\\\"t\", service=s, Basic abc==, X y=z";
   for (size_t size = 0; size <= good.size(); ++size) {

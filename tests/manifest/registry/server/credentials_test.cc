@@ -43,7 +43,7 @@ TEST_F(CredentialsTest, AreNoneWithoutAnyPlace) {
   EXPECT_EQ(Find().Shown(), "no credentials");
 }
 
-// Every place is filled, and the first is taken away again and again.
+// Every place is filled, and the first one is removed again and again.
 TEST_F(CredentialsTest, UsesTheFirstPlace) {
   home_.Write(".config/containers/auth.json", Entry(kHost, "config"));
   EXPECT_EQ(Find().Shown(), "credentials from ~/.config/containers/auth.json (user config)");

@@ -22,7 +22,7 @@ ProgramLimits Quick() { return {std::chrono::milliseconds(200), 64u << 10}; }
 
 class RunProgramTest : public testing::Test {
  protected:
-  // Nothing that was started is left, as a zombie or otherwise.
+  // No started process is left, as a zombie or otherwise.
   void TearDown() override {
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
     EXPECT_EQ(errno, ECHILD);
@@ -83,9 +83,9 @@ TEST_F(RunProgramTest, ASlowProgramIsKilledWithItsChildren) {
   EXPECT_EQ(run.error().message, "slow: expected an end within 0.2 s, found none");
   const auto child = ParseUint(Split(scripts_.Read("child"), '\n')[0]);
   if (!child) return;  // killed before it started one
-  // The kernel ends it when it gets to it; without the signal this would wait for 1000 s.
+  // The kernel ends it in due time; without the signal this would wait for 1000 s.
   const int handle = static_cast<int>(syscall(SYS_pidfd_open, *child, 0));
-  if (handle < 0) return;  // it has ended, and init has seen it
+  if (handle < 0) return;  // it has ended, and init has reaped it
   pollfd end = {handle, POLLIN, 0};
   EXPECT_EQ(poll(&end, 1, -1), 1);
   close(handle);

@@ -1,4 +1,4 @@
-// What token servers answer; tests/remote/registry/registry_auth_test.cc has what they are asked.
+// Replies of token servers; tests/remote/registry/registry_auth_test.cc tests the requests.
 #include "manifest/registry/server/token_server.h"
 
 #include <gmock/gmock.h>

@@ -82,7 +82,7 @@ TEST_F(HashingDirectories, LinksPipesAndStrangeNamesAreRefused) {
   EXPECT_EQ(absent.error().code, Code::kNotFound);
 }
 
-// The digest of the list is made again with programs that every system has.
+// The digest of the list is recomputed with programs that every system has.
 TEST_F(HashingDirectories, TheRootDigestMatchesAShellCommand) {
   for (const char* name : {"a-b/x", "a/x", "a/b/c", "a.b", "B"}) Write(name, name);
   const auto hashed = HashDirectory(dir_.path().string(), {}, {});

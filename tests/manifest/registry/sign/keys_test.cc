@@ -88,7 +88,7 @@ TEST_P(Keys, ReportAKeyOfTheOtherKind) {
   EXPECT_EQ(as_private.error().message, "it: expected a private key, found a public key");
 }
 
-// What OpenSSL's own program writes is read here, and what is written here is read there.
+// We read what OpenSSL's own program writes, and it reads what we write.
 TEST_P(Keys, AreExchangedWithOpenssl) {
   if (!HasOpenssl()) GTEST_SKIP() << "openssl is not installed";
   WriteFile(dir_ / "plain", Pem());

@@ -42,7 +42,7 @@ class Oms : public testing::Test {
     EXPECT_EQ(report.error().code, code) << report.error().message;
     return report.error().message;
   }
-  // Signs another statement with the key that is known.
+  // Signs another statement with the known key.
   void SignStatement(const std::string& statement) const {
     WriteFile(dir_ / "model/model.sig", *WriteOmsBundle(statement, GoldenKey()));
   }
@@ -58,7 +58,7 @@ TEST_F(Oms, TheGoldenSignatureIsGood) {
   EXPECT_EQ(report->key_id, GoldenKey().public_key().id());
 }
 
-// Signatures differ each time; what they sign does not.
+// Signatures differ each time; the signed statements do not.
 TEST_F(Oms, TheStatementMatchesTheGoldenOne) {
   const auto bytes = [&] {
     const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
@@ -84,14 +84,14 @@ TEST_F(Oms, TheBundleFollowsTheFormat) {
   EXPECT_EQ(bundle["mediaType"], "application/vnd.dev.sigstore.bundle.v0.3+json");
   EXPECT_EQ(bundle["dsseEnvelope"]["payloadType"], "application/vnd.in-toto+json");
   EXPECT_EQ(bundle["dsseEnvelope"]["signatures"].size(), 1u);
-  // sigstore-models takes no bundle without the two.
+  // sigstore-models refuses a bundle without the two.
   EXPECT_EQ(bundle["verificationMaterial"]["tlogEntries"], Json::array());
   EXPECT_EQ(bundle["dsseEnvelope"]["signatures"][0]["keyid"], "");
   const std::string pem = ReadFile(kGolden + "/p256-for-tests-only.pub");
   EXPECT_EQ(bundle["verificationMaterial"]["publicKey"]["hint"], Sha256Hex(pem));
 }
 
-// The bytes that are signed are put together by a shell, and verified by OpenSSL's program.
+// A shell assembles the signed bytes, and OpenSSL's program verifies them.
 TEST_F(Oms, OpensslVerifiesTheEnvelope) {
   if (!HasOpenssl()) GTEST_SKIP() << "openssl is not installed";
   ASSERT_TRUE(SignIt(GoldenKey()));
@@ -154,7 +154,7 @@ TEST_F(Oms, TheSignatureFileMayBeElsewhere) {
   EXPECT_EQ(signed_one->name, "model");
   const std::vector<PublicKey> keys = {GoldenKey().public_key()};
   EXPECT_TRUE(VerifyDirectory(Path(), Path("elsewhere.sig"), keys, {}));
-  // It does not ignore model.sig, which was not there.
+  // It does not ignore model.sig, which did not exist.
   WriteFile(dir_ / "model/model.sig", "x");
   EXPECT_FALSE(VerifyDirectory(Path(), Path("elsewhere.sig"), keys, {}));
   options.signature_file = Path("model/deep.sig");
@@ -224,7 +224,7 @@ TEST_F(Oms, AChangedBundleIsRefused) {
   EXPECT_THAT(refusal([](Json& b) { b.erase("dsseEnvelope"); }), HasSubstr("dsseEnvelope"));
 }
 
-// Signed by the right key, and still not what it should be.
+// Signed with the right key, and still not what is expected.
 TEST_F(Oms, StatementsOfOtherKindsAreRefused) {
   const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
   const std::string good =

@@ -20,7 +20,7 @@ std::vector<std::string> TagsOf(const std::vector<SignedManifest>& all) {
   return tags;
 }
 
-// Views are found by what they say; each is signed once, whatever its tags are.
+// Views are found by their annotations; each is signed once, whatever its tags are.
 TEST_F(Signing, SignsASetWithItsViews) {
   const auto done = SignIt(key_);
   ASSERT_TRUE(done) << done.error().message;
@@ -50,7 +50,7 @@ TEST_F(Signing, SignsADigestWithoutATag) {
   EXPECT_TRUE(VerifySignatures(store_, views_[1], {key_.public_key()}));
 }
 
-// Signatures of ECDSA are others each time, so that they are compared by verifying them.
+// ECDSA signatures differ each time, so they are compared by verifying them.
 TEST_F(Signing, AKeySignsOnlyOnce) {
   for (const KeyType type : {KeyType::kP256, KeyType::kEd25519}) {
     const PrivateKey key = NewKey(type);
@@ -96,7 +96,7 @@ TEST_F(Signing, RefusesAnInvalidIdentity) {
   EXPECT_EQ(store_.writes, 0);
 }
 
-// What nobody can read is not overwritten: it may be somebody's signatures.
+// Unreadable content is not overwritten: it may be somebody's signatures.
 TEST_F(Signing, KeepsUnreadableSignatures) {
   store_.PutManifest(SignatureTag(set_), "{}");
   const auto done = SignIt(key_);
@@ -116,7 +116,7 @@ TEST_F(Signing, LeavesAFullManifestAlone) {
   EXPECT_THAT(done.error().message, HasSubstr("signatures: expected room for one more, found 100"));
 }
 
-// Another signer has read the same manifest before we wrote ours, and writes its own after.
+// Another signer read the same manifest before we wrote ours, and writes its own afterwards.
 TEST_F(Signing, KeepsAConcurrentSignature) {
   const PrivateKey theirs = NewKey();
   const std::string payload = WritePayload({"localhost/model", set_});

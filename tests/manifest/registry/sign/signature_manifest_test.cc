@@ -65,7 +65,7 @@ TEST(SignatureManifest, AppendsASecondSignature) {
   EXPECT_EQ(config["rootfs"]["diff_ids"].size(), 2u);
 }
 
-// A certificate, an entry of a log, a layer of another kind: cosign keeps such things there.
+// A certificate, a log entry, a layer of another kind: cosign keeps such things there.
 TEST(SignatureManifest, KeepsForeignLayersAndAnnotations) {
   OciManifest oci = Parsed(AddSignature(nullptr, "payload", "one").manifest.text);
   oci.layers[0].annotations["dev.sigstore.cosign/bundle"] = "{}";

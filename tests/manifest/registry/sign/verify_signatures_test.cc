@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 class VerifyingSignatures : public SignedSample {
  protected:
-  // Replaces the payload of the first signature, which is signed anew by `key`.
+  // Replaces the payload of the first signature, which `key` signs again.
   void SetPayload(const std::string& payload, const PrivateKey& key) {
     const SignatureBlobs blobs = AddSignature(nullptr, payload, *key.Sign(payload));
     store_.Put(blobs.payload.blob.digest, payload);
@@ -53,7 +53,7 @@ TEST_F(VerifyingSignatures, RejectsASignatureByAnUnknownKey) {
   EXPECT_EQ(Refusal(keys_), "no error");
 }
 
-// The signatures of one manifest are put under the tag of another.
+// The signatures of one manifest under the tag of another.
 TEST_F(VerifyingSignatures, RejectsASignatureOfAnotherManifest) {
   MustSign(key_);
   store_.tags[SignatureTag(other_)] = store_.tags[SignatureTag(set_)];
@@ -74,7 +74,7 @@ TEST_F(VerifyingSignatures, RejectsAChangedPayload) {
   OciManifest oci = Signatures();
   const std::string digest = oci.layers[0].digest;
   const std::string payload = store_.texts[digest];
-  // Other bytes under the digest that was promised.
+  // Other bytes under the promised digest.
   std::string other = payload;
   other.replace(other.find("localhost"), 9, "remotemac");
   store_.Put(digest, other);
@@ -136,7 +136,7 @@ TEST_F(VerifyingSignatures, AnInvalidManifestIsAMismatch) {
   EXPECT_THAT(Refusal(keys_), HasSubstr("(memory: no manifest sha256:9"));
 }
 
-// Nobody knows then whether it is signed.
+// It is then unknown whether it is signed.
 TEST_F(VerifyingSignatures, AnUnavailableStoreIsReportedAsSuch) {
   store_.outage = true;
   const auto report = VerifySignatures(store_, set_, keys_);

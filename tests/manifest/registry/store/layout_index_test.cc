@@ -37,7 +37,7 @@ TEST(LayoutIndex, KeepsWhatOtherToolsWrote) {
 
 TEST(LayoutIndex, ATagNamesOneManifest) {
   LayoutIndex index = Parsed(Index(Entry(kFirst, "a") + "," + Entry(kFirst, "b")));
-  index.SetTag("a", {kManifestType, kFirst, 3});  // as it is: nothing changes
+  index.SetTag("a", {kManifestType, kFirst, 3});  // unchanged
   EXPECT_THAT(index.Write(), HasSubstr(Entry(kFirst, "a")));
   index.SetTag("a", {kManifestType, kSecond, 9});
   EXPECT_EQ(index.Find("it", "a")->digest, kSecond);

@@ -118,7 +118,7 @@ TEST_F(OciLayoutTest, HashesExistingBlobsAndRepairsDamagedOnes) {
   }
 }
 
-// What a link leads to is never touched.
+// The target of a link is never touched.
 TEST_F(OciLayoutTest, ALinkAmongTheBlobsIsReplacedAndNeverRead) {
   OciLayout layout = Made();
   fs::create_symlink(dir_ / "file", BlobPath("some bytes"));
@@ -169,7 +169,7 @@ TEST_F(OciLayoutTest, OnlyOneProcessWritesAtATime) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kIo);
   EXPECT_THAT(second.error().message, HasSubstr("another process is changing it"));
-  EXPECT_TRUE(OciLayout::Open(Path()));  // reading goes on
+  EXPECT_TRUE(OciLayout::Open(Path()));  // reading still works
 }
 
 TEST_F(OciLayoutTest, RemovesWhatAKilledRunLeft) {

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A directory stands for the server: the layout knows only the tree.
+// A directory takes the place of the server: the layout only knows the tree.
 class WebLayoutTest : public LayoutSample {
  protected:
   void SetUp() override { PublishOne(); }

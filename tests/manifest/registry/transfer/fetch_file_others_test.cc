@@ -1,4 +1,4 @@
-// What other processes, kills and full disks do to a file that is being fetched.
+// The effect of other processes, kills and full disks on a file that is being fetched.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST_F(FetchFileOthersTest, AKilledRunLosesAtMostTheCellsInFlight) {
     int kills = 0;
     int status = -SIGKILL;
     while (status == -SIGKILL) {
-      // Of 24 cells each life fetches up to 12, so that there are several.
+      // Each run fetches up to 12 of 24 cells, so that there are several.
       auto left = std::make_shared<std::atomic<int64_t>>(random() % (12 * kTestCell));
       from.before = [&](uint64_t, uint64_t bytes) {
         if ((*left -= static_cast<int64_t>(bytes)) < 0) raise(SIGKILL);
@@ -51,7 +51,7 @@ TEST_F(FetchFileOthersTest, AKilledRunLosesAtMostTheCellsInFlight) {
     all_kills += kills;
     ASSERT_EQ(status, 0);
     ASSERT_EQ(Sha256Hex(Get("file")), Sha256Hex(from.bytes())) << "seed " << seed;
-    // A temporary of the side file may be left by its killed writer.
+    // The killed writer of the side file may leave a temporary file.
     for (const std::string& name : Files())
       EXPECT_TRUE(name == "file" || TemporaryOf(name) == "file.cells") << name;
     for (const std::string& name : Files()) std::filesystem::remove(Path(name));
@@ -133,7 +133,7 @@ TEST_F(FetchFileOthersTest, AFileAboveTheSizeLimitIsAnErrorBeforeTheFirstByte) {
   EXPECT_EQ(status, 0);
 }
 
-// In a mount namespace of its own: a disk of 64 KiB, of which something takes the most.
+// In a separate mount namespace: a disk of 64 KiB that is mostly full.
 int FetchToASmallDisk(const std::filesystem::path& place) {
   constexpr int kSkipped = 77;
   if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)

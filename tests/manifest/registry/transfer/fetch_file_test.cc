@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class FetchFileTest : public FetchSample {
  protected:
-  // Spoils the byte at `place` of what is read, the first `times` times.
+  // Changes the byte at `place` in the first `times` reads.
   static void Spoil(FarSource& from, uint64_t place, int times) {
     auto left = std::make_shared<std::atomic<int>>(times);
     from.after = [=](uint64_t offset, std::span<std::byte> out) {
@@ -187,7 +187,7 @@ TEST_F(FetchFileTest, IgnoresAChunkMapThatContradictsTheDigest) {
   FarSource damaged(BytesFromSeed(4 * kTestCell, 2));
   Promise promise = from.Promised();
   promise.cells = damaged.Promised(kTestCell).cells;
-  // The first attempt brings the bytes of the map, which are not those of the digest.
+  // The first attempt brings the bytes of the map, which do not match the digest.
   from.after = [&](uint64_t offset, std::span<std::byte> out) {
     if (from.counts->bytes > 4 * kTestCell) return;
     std::memcpy(out.data(), damaged.bytes().data() + offset, out.size());
@@ -297,7 +297,7 @@ TEST_F(FetchFileTest, SmallFilesUseOneConnectionAndLargeOnesUseAll) {
   FarSource small(BytesFromSeed(8 * kTestCell - 1));
   ASSERT_TRUE(Fetch(small, options));
   EXPECT_EQ(small.counts->most, 1u);
-  // A read ends when four are under way.
+  // A read ends once four are in flight.
   FarSource large(BytesFromSeed(8 * kTestCell));
   std::mutex mutex;
   std::condition_variable all_there;

@@ -79,7 +79,7 @@ TEST_F(FetchPassTest, StopsWhenTheBuffersAreStopped) {
   EXPECT_GE(part.cells().done_bytes(), 8 * kTestCell);
 }
 
-// On a disk, where noting a cell takes much longer than reading it from memory.
+// On a disk, where recording a cell takes much longer than reading it from memory.
 TEST(FetchPassOnDiskTest, StartsNoMoreCellsThanMayBeLost) {
   constexpr size_t kConnections = 2;
   const fixtures::TempDir dir;
@@ -96,7 +96,7 @@ TEST(FetchPassOnDiskTest, StartsNoMoreCellsThanMayBeLost) {
     if (text) {
       EXPECT_TRUE(noted.Read("file.cells", *text));
     }
-    // A read that waited long may be of a cell before those that are done by now.
+    // A read that waited long may belong to a cell before those that are already done.
     const uint64_t begun = offset / kTestCell + 1, done = noted.done_bytes() / kTestCell;
     if (begun > done) most = std::max<uint64_t>(most, begun - done);
     return Ok();

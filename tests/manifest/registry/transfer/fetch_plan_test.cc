@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 class FetchPlanTest : public FetchSample {
  protected:
-  // Sources of so many bytes each, called "files/0" and so on.
+  // Sources of these sizes, named "files/0" and so on.
   void Make(const std::vector<uint64_t>& sizes) {
     for (const uint64_t size : sizes) {
       sources_.push_back(
