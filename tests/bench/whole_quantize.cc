@@ -46,8 +46,7 @@ fs::path LargestFile(const fs::path& tree) {
 
 std::string Seconds(const Series& series) { return Fixed(MedianSeconds(series.samples), 2) + " s"; }
 
-// The runs of one repetition are compared with each other, so that slow phases of the machine cancel
-// out.
+// Compares the runs of the same repetition, so that slow phases of the machine cancel out.
 double MedianRatio(const Series& above, const Series& below) {
   std::vector<double> ratios;
   for (size_t i = 0; i < above.samples.size(); ++i) {

@@ -1,4 +1,4 @@
-// docs/quant-formats.md shows the bytes of one block of every type; this reads them there.
+// docs/quant-formats.md shows the bytes of one block of every type; this test reads them.
 #include <gtest/gtest.h>
 
 #include <fstream>

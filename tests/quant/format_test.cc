@@ -45,10 +45,10 @@ TEST(Format, CountsBytesOnlyOfWholeBlocks) {
   EXPECT_FALSE(FindFormat("f64")->BytesFor(uint64_t{1} << 62).has_value());
 }
 
-// All that a GGUF file may hold can at least be cut and copied (reference: ggml's type traits).
+// Every type in a GGUF file can at least be cut and copied (reference: ggml's type traits).
 TEST(Format, HasEveryTypeThatGgmlStillReads) {
   const std::set<int> removed = {4, 5, 31, 32, 33, 36, 37, 38};
-  const std::set<int> internal = {9, 15};  // q8_1 and q8_K: of products, not of files
+  const std::set<int> internal = {9, 15};  // q8_1 and q8_K: used in products, not in files
   for (int id = 0; id <= 42; ++id) {
     const bool ours = removed.count(id) == 0 && internal.count(id) == 0;
     EXPECT_EQ(FindGgmlFormat(id) != nullptr, ours) << id;

@@ -71,7 +71,7 @@ TEST(FitPositive, UsesAScaleOfZeroForZeros) {
   EXPECT_THAT(q, Each(0));
 }
 
-// ggml keeps such levels in a byte; what becomes of them differs by format, see PairSearch.
+// ggml keeps such levels in a byte; their meaning differs by format, see PairSearch.
 TEST(FitPositive, ValuesBelowZeroWrapAround) {
   const std::array<float, 4> values = {15, -1, 7, 0};
   std::array<uint8_t, 4> q;

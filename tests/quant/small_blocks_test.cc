@@ -56,7 +56,7 @@ TEST(SmallBlocks, Q5_1StoresAScaleAMinimumAndFifthBits) {
   EXPECT_THAT(EncodeBlockOf("q5_1", ramp), ElementsAreArray(expected));
 }
 
-// The largest, 127, gets 127; halves go away from zero.
+// The largest value, 127, gets 127; halves are rounded away from zero.
 TEST(SmallBlocks, Q8_0StoresAScaleAndSignedBytes) {
   ExpectValues(DecodeBlockOf("q8_0", {{1, 0x3c}, {2, 0x80}, {33, 0x7f}}), 0.0f,
                {{0, -128.0f}, {31, 127.0f}});
@@ -107,7 +107,7 @@ TEST(SmallBlocks, Mxfp4StoresAnExponentAndTinyFloats) {
   EXPECT_THAT(EncodeBlockOf("mxfp4", values), ElementsAreArray(expected));
 }
 
-// 2^k gets the exponent k - 2, and so do a few floats below it, where the float logarithm is k.
+// 2^k gets the exponent k - 2, and so do a few floats below it, for which the float logarithm is k.
 TEST(SmallBlocks, Mxfp4ComputesTheLogarithmInFloat) {
   const auto exponent = [](float largest) {
     std::vector<float> values(32);
@@ -125,7 +125,7 @@ TEST(SmallBlocks, Mxfp4ComputesTheLogarithmInFloat) {
   EXPECT_EQ(exponent(std::numeric_limits<float>::max()), 253);
 }
 
-// Group 1 has scale 1, group 2 the smallest one, 2^-9, and group 3 what is NaN elsewhere.
+// Group 1 has scale 1, group 2 the smallest one, 2^-9, and group 3 the code that is NaN elsewhere.
 TEST(SmallBlocks, Nvfp4IsLaidOutAsInItsTable) {
   ExpectValues(
       DecodeBlockOf("nvfp4", {{1, 0x38}, {2, 0x01}, {3, 0x7f}, {12, 0xf7}, {27, 0x21}, {35, 0x77}}),
@@ -137,7 +137,7 @@ TEST(SmallBlocks, Nvfp4IgnoresTheSignOfAScale) {
   EXPECT_EQ(DecodeBlockOf("nvfp4", {{0, 0xff}, {4, 0x02}})[0], 480);
 }
 
-// A sixth of the largest magnitude, halves up; what would be 256 is the largest scale of all.
+// A sixth of the largest magnitude, halves up; 256 would become the largest scale of all.
 TEST(SmallBlocks, Nvfp4RoundsTheScaleUp) {
   const auto scale = [](float sixth) {
     std::vector<float> values(64);
@@ -158,8 +158,8 @@ TEST(SmallBlocks, Nvfp4RoundsTheScaleUp) {
   EXPECT_EQ(scale(1e30f), 0x7e);
 }
 
-// As in ggml: differences to a value that is too large for any code are all the same, and the first
-// code is 0.
+// As in ggml: the differences to a value that is too large for any code are all equal, and the
+// first code is 0.
 TEST(SmallBlocks, Nvfp4LosesValuesFarBeyondItsLargestScale) {
   const auto first_code = [](float value) {
     std::vector<float> values(64);

@@ -51,7 +51,7 @@ TEST_P(TargetsDecode, DecodesEveryShortFloatAlike) {
   }
 }
 
-// A scale is the part of a block where NaN, infinity and subnormals come from.
+// The scale is where NaN, infinity and subnormals come from in a block.
 TEST_P(TargetsDecode, DecodesEveryScaleAlike) {
   fuzz::Random random(3);
   for (const Format* format : Decoders()) {
@@ -68,8 +68,8 @@ TEST_P(TargetsDecode, DecodesEveryScaleAlike) {
   }
 }
 
-// A block with a scale and a minimum has them side by side. Where both are NaN, the result is one
-// of the two.
+// A block with a scale and a minimum has them next to each other. If both are NaN, the result is
+// one of the two.
 TEST_P(TargetsDecode, DecodesEveryPairOfUnusualScalesAlike) {
   fuzz::Random random(4);
   const std::vector<uint16_t> scales = {0x0000, 0x8000, 0x0001, 0x83ff, 0x3c00, 0x7c00,

@@ -26,7 +26,7 @@ std::vector<TestRow> EveryImportance() {
   return importances;
 }
 
-// Another order each time, so that other rows lie side by side in the lanes.
+// A different order each time, so that other rows share the lanes.
 void Shuffle(std::vector<TestRow>& rows, uint64_t seed) {
   fuzz::Random random(seed);
   for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.Below(i)]);
@@ -57,7 +57,7 @@ TEST_P(TargetsEncode, EncodesEveryKindOfRowSideBySideAlike) {
   }
 }
 
-// Rows that break a search may hide what happens beside them.
+// Rows that break a search may hide errors of their neighbours.
 TEST_P(TargetsEncode, EncodesEachRowAloneAlike) {
   for (const Format* format : Encoders()) {
     for (const TestRow& row : EveryRow()) EXPECT_TRUE(SameBytes(*format, Joined({row})));
@@ -118,7 +118,7 @@ TEST_P(TargetsEncode, EncodesAlikeAtAnyAddress) {
   }
 }
 
-// Several rows at once, and with each row in a call of its own: same bytes.
+// Several rows at once, and each row in a separate call: the same bytes.
 void ExpectRowsStandAlone(const Format& format, const Rows& rows) {
   EXPECT_TRUE(SameBytes(format, rows));
   const auto together = EncodeOver(std::byte{0}, format.encode, format, rows);

@@ -1,5 +1,5 @@
-// moepack --cache: a second run fetches nothing that the first one did, and gives the same bytes,
-// whatever happens to the directory in between.
+// moepack --cache: a second run fetches nothing that the first one fetched, and gives the same
+// bytes, whatever happens to the directory in between.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,8 +41,8 @@ class CachedCommands : public testing::Test {
     return workspace_.Moepack("shard-experts " + source + " --groups 3 --force -o " + out + " " +
                               more);
   }
-  // Builds from the address with the cache, expects what the directory gives, and returns how many
-  // bytes of weights `server` sent.
+  // Builds from the address with the cache, expects the same output as from the directory, and
+  // returns how many bytes of weights `server` sent.
   uint64_t Cached(const std::string& source, FaultServer& server, const std::string& more = "") {
     server.Forget();
     run_ = Build(source, "far", "--cache cache " + more);
@@ -82,7 +82,8 @@ class CachedCommands : public testing::Test {
   ScopedVariable home_{"HF_HOME", workspace_ / "hf"};
 };
 
-// Opening asks each of three files for a byte, and the end of the run whether it is still the same.
+// Opening requests one byte of each of three files, and the end of the run checks whether it is
+// still the same.
 constexpr uint64_t kQuestions = 6;
 
 TEST_F(CachedCommands, ASecondRunFromAWebServerFetchesNoWeights) {
@@ -98,7 +99,7 @@ TEST_F(CachedCommands, ASecondRunFromTheHubRequestsNoWeights) {
   EXPECT_GT(Cached("hf://owner/model", hub.cdn()), 20u << 20);
   EXPECT_EQ(Cached("hf://owner/model", hub.cdn()), 0u);
   EXPECT_EQ(hub.cdn().requests().size(), 0u);
-  hub.commit[0] = 'f';  // of a readme, say
+  hub.commit[0] = 'f';  // a readme, for example
   server_.Forget();
   run_ = Build("hf://owner/model", "other", "--cache cache");
   EXPECT_EQ(run_.status, 0) << run_.err;
@@ -134,7 +135,7 @@ TEST_F(CachedCommands, RefetchesAChangedFile) {
   ASSERT_EQ(Build(kTiny, "near").status, 0);
   const uint64_t again = Cached();
   EXPECT_GT(again, fs::file_size(file) / 2);
-  // The rows of routers are read first, and once more with what is around them.
+  // The rows of routers are read first, and once more together with the bytes around them.
   EXPECT_LE(again, fs::file_size(file) + (100u << 10) + kQuestions);
 }
 
@@ -197,7 +198,7 @@ TEST_F(CachedCommands, ACacheThatCannotBeWrittenIsAWarning) {
   EXPECT_THAT(run_.err, HasSubstr("warning: cache: "));
   EXPECT_THAT(run_.err, HasSubstr("goes on without the cache"));
   fs::remove(workspace_ / "cache");
-  // /dev/full is no directory, and /proc may not be written, not even by root.
+  // /dev/full is not a directory, and not even root may write to /proc.
   run_ = Build(address(), "far", "--cache /proc/cache");
   EXPECT_EQ(run_.status, 0) << run_.err;
   EXPECT_THAT(run_.err, HasSubstr("warning: /proc/cache: "));
@@ -216,7 +217,7 @@ TEST_F(CachedCommands, SeveralProcessesShareTheCache) {
   std::vector<ToolRun> ended(3);
   for (size_t i = 0; i < ended.size(); ++i) {
     runs.emplace_back([&, i] {
-      // Its own files for what it prints.
+      // Separate files for its output.
       const Workspace own;
       ended[i] = own.Moepack("shard-experts " + address() +
                              " --groups 3 --cache-size 12M -o far --cache " +

@@ -1,4 +1,4 @@
-// The page that reads from the Hub, with a Hub of this machine.
+// The page that reads from the Hub, run with a local Hub.
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/scoped_variable.h"
 #include "tests/tools/documented_page.h"

@@ -42,7 +42,7 @@ class RemoteFirstRange : public testing::Test {
   HttpClientPtr client_ = QuickClient();
 };
 
-// The answer of a server that knows no ranges.
+// The reply of a server that does not support ranges.
 void Ignore(const FakeRequest&, FakeAnswer& answer) {
   answer = Plain(200, std::string(100000, 'x'));
 }

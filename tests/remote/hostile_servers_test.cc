@@ -1,5 +1,5 @@
-// The built moepack on servers that misbehave: each fault has an exit status, a message with the
-// file and the next step, and leaves nothing that looks finished.
+// The built moepack against servers that misbehave: each fault has an exit status and a message
+// with the file and the next step, and leaves nothing that looks finished.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using testing::Not;
 
 bool IsOfWeights(const FakeRequest& request) { return request.path.ends_with(".safetensors"); }
 
-// What it does to every answer for weights, and what moepack makes of that.
+// How it changes every reply for weights, and how moepack reacts.
 struct Misbehaviour {
   const char* words;
   int status;
@@ -34,7 +34,7 @@ struct Misbehaviour {
 
 class HostileServers : public RemoteCommands {
  protected:
-  // The fault sets in after `good` answers for weights.
+  // The fault starts after `good` replies for weights.
   void SetFaultAfter(int good, const FaultServer::Fault& fault) {
     auto count = std::make_shared<std::atomic<int>>(0);
     server_.SetFault([=](const FakeRequest& request, FakeAnswer& answer) {
@@ -113,7 +113,7 @@ TEST_F(HostileServers, LaterMisbehaviourNamesTheBytesAndPublishesNothing) {
     EXPECT_THAT(run.err, HasSubstr(".safetensors: bytes ")) << entry.words;
     EXPECT_FALSE(IsThere(out)) << entry.words;
   }
-  // The last of them left something to go on with.
+  // The last of them left something to resume.
   server_.SetFault({});
   const ToolRun again = Build(address(), out);
   EXPECT_EQ(again.status, 0) << again.err;
@@ -125,8 +125,7 @@ TEST_F(HostileServers, ATemporaryFaultDoesNotChangeTheResult) {
   ASSERT_EQ(Build(kLocal, "near").status, 0);
   std::mutex mutex;
   std::set<std::string> asked;
-  // One for every range, by where it ends: a transfer that broke off goes on with a later
-  // beginning.
+  // One for every range, by its end: an interrupted transfer resumes with a later start.
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (!IsOfWeights(request) || !request.Range()) return;
     const std::lock_guard lock(mutex);
@@ -187,7 +186,7 @@ TEST_F(HostileServers, ReadsWholeFilesFromAServerWithoutRangesIfAllowed) {
   EXPECT_EQ(proof.status, 0) << proof.err;
 }
 
-// A model of some kilobytes, and another for the index.
+// A model of a few kilobytes, and another for the index.
 fixtures::Options SmallModel(uint32_t shards) {
   fixtures::Options options;
   options.layers = 1;
@@ -195,7 +194,7 @@ fixtures::Options SmallModel(uint32_t shards) {
   return options;
 }
 
-// The same tensors with a header of `length` bytes, filled up with blanks as the format does.
+// The same tensors with a header of `length` bytes, padded with blanks as the format does.
 std::string WithHeaderOf(const std::string& file, uint64_t length) {
   constexpr size_t kLength = 8;
   size_t header = 0;
@@ -251,7 +250,7 @@ class HostileIndexes : public HostileServers {
     named_ = name;
     WriteAll(path, index.dump());
   }
-  // Serves the model below a path of its own and lists it there.
+  // Serves the model below a separate path and lists it there.
   ToolRun ListFar() {
     folder_ += "x";
     server_.AddDirectory(folder_ + "/", near());

@@ -1,5 +1,5 @@
-// What HttpClient sends: bodies that stream, are repeated where a server asks for it, and end where
-// it refuses them.
+// What HttpClient sends: bodies that are streamed, repeated if a server asks for it, and stopped
+// when it refuses them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class RemoteBody : public testing::Test {
     request.name = request.url.Shown();
     return request;
   }
-  // Takes everything and says so.
+  // Accepts everything and says so.
   void Accept() {
     server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
       answer = Plain(201, std::to_string(request.body.size()));
@@ -38,7 +38,7 @@ class RemoteBody : public testing::Test {
     for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + i * 7 % 26);
     return text;
   }
-  // The text, and where each read of it began.
+  // The text, and the offset of each read of it.
   HttpBody Noted(const std::string& text) {
     return {text.size(), [this, text](uint64_t offset, std::span<std::byte> out) -> Status {
               offsets_.push_back(offset);
@@ -167,7 +167,7 @@ TEST_F(RemoteBody, ARefusalDuringTheBodyEndsTheTransfer) {
   EXPECT_EQ(attempt.reply.status, 413);
   EXPECT_EQ(attempt.reply.body, "too much");
   EXPECT_LT(offsets_.back(), 23u << 20);
-  // The connection is not used again in the middle of a body.
+  // The connection is not reused in the middle of a body.
   server_.SetBodyFault({});
   Accept();
   EXPECT_EQ(client_->Fetch(Request("GET", "/y"), 100)->body, "0");
@@ -187,7 +187,7 @@ TEST_F(RemoteBody, KeepsARefusalEvenIfItsBodyIsCutOff) {
 
 TEST_F(RemoteBody, ACutConnectionIsATransientError) {
   server_.SetBodyFault([](const FakeRequest&) { return BodyPlan{1 << 20}; });
-  // The kernel may go on taking bytes that nobody reads: then the transfer ends as a stalled one.
+  // The kernel may keep accepting bytes that nobody reads: then the transfer ends as a stalled one.
   HttpSettings settings = QuickSettings();
   settings.stall_seconds = 2;
   HttpRequest request = Request("PUT", "/x");
@@ -249,7 +249,7 @@ TEST_F(RemoteBody, DoesNotQuoteAReplyThatRepeatsASecretBody) {
 
 TEST_F(RemoteBody, AServerThatReadsNothingIsAStalledTransfer) {
   std::promise<void> client_gave_up;
-  // The server's thread may look at it after this test has ended, so it has a share of its own.
+  // The server's thread may read it after this test has ended, so it holds its own share.
   server_.SetBodyFault([over = client_gave_up.get_future().share()](const FakeRequest&) {
     over.wait();
     return BodyPlan{0};

@@ -256,7 +256,7 @@ TEST_F(RemoteClient, SendsUpToEightRequestsAtOnceToEachHost) {
   std::mutex mutex;
   std::condition_variable all;
   std::atomic<int> inside = 0;
-  // Sixteen answers come only once all of them were asked for.
+  // Sixteen replies come only after all of them were requested.
   const auto wait = [&](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(200, "hello");
     std::unique_lock lock(mutex);
@@ -292,7 +292,7 @@ TEST_F(RemoteClient, SlowsDownBeforeTheRateLimit) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(client_->Fetch(Request("/part/x"), 100)->status, 200);
   EXPECT_EQ(client_->Fetch(Request("/part/x"), 100)->status, 200);
-  // Other parts of the server have limits of their own.
+  // Other parts of the server have separate limits.
   EXPECT_EQ(client_->Fetch(Request("/other/x"), 100)->status, 200);
   EXPECT_TRUE(warnings.empty());
   left = 1000;

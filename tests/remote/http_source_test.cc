@@ -96,7 +96,7 @@ TEST_F(RemoteSource, SeveralThreadsReadAtOnce) {
     return Read(**source, at, 131072) == text.substr(at, 131072) ? Ok() : Status(Error{});
   });
   EXPECT_TRUE(status);
-  EXPECT_EQ(server_.requests().size(), 64u);  // the first range is not asked for again
+  EXPECT_EQ(server_.requests().size(), 64u);  // the first range is not requested again
 }
 
 TEST_F(RemoteSource, SequentialSmallReadsShareFewRequests) {
@@ -136,7 +136,7 @@ TEST_F(RemoteSource, SendsSmallReadsOfSeveralThreadsConcurrently) {
     std::unique_lock lock(mutex);
     ++count;
     came.notify_all();
-    // Long enough for the slowest machine; the test fails behind it.
+    // Long enough for the slowest machine; the test fails after it.
     came.wait_for(lock, std::chrono::seconds(30), [&] { return count >= kTogether; });
     EXPECT_GE(count, kTogether);
   });
@@ -186,7 +186,7 @@ TEST_F(RemoteSource, WarnsOfAServerWithoutValidators) {
   EXPECT_THAT(warnings_[0], HasSubstr("/a.json: the server gives neither ETag nor Last-Modified"));
 }
 
-// A file that a listing tells apart from others, with a cache.
+// A file that a listing identifies, with a cache.
 class ListedSource : public RemoteSource {
  protected:
   void SetUp() override {
@@ -261,7 +261,7 @@ TEST_F(ListedSource, AnotherIdentityDoesNotUseTheCachedBytes) {
   server_.Forget();
   OpenListed();
   EXPECT_EQ(server_.bytes(), 131073u);
-  EXPECT_EQ(server_.requests().size(), 2u);  // a byte, in case that the cache has it
+  EXPECT_EQ(server_.requests().size(), 2u);  // a byte, in case the cache has it
 }
 
 TEST(RemoteHeadCache, EvictsOldHeadsForNewOnes) {

@@ -1,5 +1,5 @@
-// The built moepack on remote sources: results are those of local ones, byte for byte, and what
-// goes wrong has a message, a next step and an exit status.
+// The built moepack on remote sources: results equal those of local ones, byte for byte, and every
+// error has a message, a next step and an exit status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ TEST_F(RemoteCommands, ListingFetchesOnlyHeaders) {
   EXPECT_LE(weights, 3u * 131072);  // three shards
 }
 
-// 60 GB in a file with holes: a header of 60 tensors, and nothing behind it.
+// 60 GB in a sparse file: a header of 60 tensors, and nothing after it.
 TEST_F(RemoteCommands, ListingALargeFileFetchesOnlyItsHeader) {
   constexpr uint64_t kTensors = 60, kBytes = 1'000'000'000;
   std::string header = "{";

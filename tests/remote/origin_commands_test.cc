@@ -1,5 +1,5 @@
-// What the built moepack says about sources on other machines: before it reads them, and in what it
-// writes.
+// The statements of the built moepack about remote sources: before it reads them, and in its
+// output.
 #include "tests/remote/support/origin_commands.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST_F(OriginCommands, VerifySourceStreamsWholeFilesAndRefusesChangedOnes) {
   const ToolRun run = workspace_.Moepack(build + "out");
   ASSERT_EQ(run.status, 0) << run.err;
   for (const nlohmann::json& source : SourcesOf("out")) EXPECT_EQ(source["verified"], "whole");
-  // The last byte of a file is another one than was published.
+  // The last byte of a file differs from the published one.
   hub_.cdn().SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     const auto asked = request.Range();
     for (const auto& [name, value] : answer.fields) {
@@ -89,7 +89,7 @@ TEST_F(OriginCommands, ADryRunSaysWhatItWouldFetch) {
     uint64_t bytes = 0, count = 0;
     for (const FakeRequest& request : server_.requests()) {
       const auto range = request.Range();
-      // Not headers, not the pages that the model version is made of.
+      // Neither headers nor the pages that the model version depends on.
       const bool weights = range && request.path.ends_with(".safetensors") && range->first > 0 &&
                            range->second - range->first >= 8192;
       if (!weights) continue;
@@ -228,7 +228,7 @@ TEST_F(OriginCommands, ThreeProcessesBuildGroupsFromOneAddressAtOnce) {
     std::vector<std::jthread> machines;
     for (size_t i = 0; i < runs.size(); ++i) {
       machines.emplace_back([&, i] {
-        const Workspace own;  // its own files for what it prints
+        const Workspace own;  // separate files for its output
         runs[i] = own.Moepack(Cat(build, "--only group:", i, i == 1 ? ",trunk,assets" : "", " -o ",
                                   (workspace_ / Cat("part-", i)).string()));
       });
@@ -267,7 +267,7 @@ TEST_F(OriginCommands, RefusesToCombinePartsOfAFileThatChangedInBetween) {
   const std::string shard = "shard-experts " + address() + " --groups 3 -o ";
   ASSERT_EQ(workspace_.Moepack(shard + "a --only trunk,assets,group:0").status, 0);
   std::string bytes = ReadAll(workspace_ / "fixtures/tiny-moe/model-00002-of-00003.safetensors");
-  // Not on a page that the model version is made of.
+  // Not on a page that the model version depends on.
   bytes[bytes.size() - 5000] = static_cast<char>(bytes[bytes.size() - 5000] ^ 1);
   server_.Add("/tiny-moe/model-00002-of-00003.safetensors", bytes);
   ASSERT_EQ(workspace_.Moepack(shard + "b --only group:1,group:2").status, 0);

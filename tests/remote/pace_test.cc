@@ -34,7 +34,7 @@ TEST(RemotePace, SpreadsTheLastRequestsOverTheWindow) {
   Pace pace;
   pace.Note(Limit(9, 99), kNow);
   for (int i = 0; i < 10; ++i) EXPECT_DOUBLE_EQ(Wait(pace), 10.0 * i);
-  // All others go once it has ended.
+  // All others run once it has ended.
   for (int i = 0; i < 5; ++i) EXPECT_DOUBLE_EQ(Wait(pace), 100);
   EXPECT_EQ(Wait(pace, 100), 0);
   EXPECT_EQ(Wait(pace, 100), 0);

@@ -39,7 +39,7 @@ class RemoteRangeCache : public testing::Test {
   CachedFile File(uint64_t limit = kMegabyte, const std::string& content = "ETag \"1\"") {
     return {Open(limit), "https://host/a", content, text_.size()};
   }
-  // What Take leaves out is '.'.
+  // '.' marks bytes that Take leaves out.
   std::string Take(CachedFile& file, uint64_t offset, uint64_t length) {
     std::string out(length, '.');
     missing_ = file.Take(offset, std::as_writable_bytes(std::span(out)));
@@ -155,7 +155,7 @@ TEST_F(RemoteRangeCache, RemovesDamagedTruncatedAndForeignFiles) {
     EXPECT_EQ(Take(file, 200, 1000), text_.substr(200, 1000));
     fs::remove_all(path_);
   }
-  EXPECT_TRUE(fs::exists(dir_ / "moved"));  // what the link led to
+  EXPECT_TRUE(fs::exists(dir_ / "moved"));  // the target of the link
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
@@ -175,7 +175,7 @@ TEST_F(RemoteRangeCache, EvictsTheLeastRecentlyUsedRanges) {
     Keep(file, at, 1000);
     EXPECT_LE(BytesInAll(), 10000u);
   }
-  usleep(20000);  // times of files have the steps of the kernel's clock
+  usleep(20000);  // file times have the resolution of the kernel's clock
   Take(file, 0, 1000);
   for (uint64_t at = 9000; at < 14000; at += 1000) {
     Keep(file, at, 1000);

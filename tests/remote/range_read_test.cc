@@ -37,7 +37,7 @@ class RemoteRange : public testing::Test {
   Result<FirstRange> First(uint64_t wanted = 1000) {
     return ReadFirstRange(*client_, name(), Where(), wanted);
   }
-  // Reads 300 bytes at 5000 with a fault that sets in after the first answer.
+  // Reads 300 bytes at 5000 with a fault that starts after the first reply.
   Status ReadWith(const FaultServer::Fault& fault) {
     SHARD_TRY(const FirstRange first, First());
     server_.Forget();

@@ -1,5 +1,5 @@
-// The built moepack on servers that are not ours: what it makes of a checkpoint there is what it
-// makes of the directory, byte for byte.
+// The built moepack on servers that are not ours: its output for a checkpoint there equals the
+// output for the directory, byte for byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class RealNginx : public RealServers {
     RealServers::SetUp();
     if (FindProgram("nginx").empty()) GTEST_SKIP() << "nginx is not installed";
   }
-  // `listen` stands behind the port, `more` among the directives of the server.
+  // `listen` comes after the port, `more` is added to the directives of the server.
   std::vector<std::string> Command(uint16_t port, const std::string& listen,
                                    const std::string& more) const {
     const std::string server =
@@ -99,7 +99,7 @@ TEST_F(RealNginx, AsksForPasswordsThatAreThenUsed) {
   EXPECT_THAT(Content("far"), testing::Not(HasSubstr("s3cret")));
 }
 
-// An authority of the test's own and a certificate of it for "localhost".
+// A separate authority for the test and its certificate for "localhost".
 class RealTls : public RealNginx {
  protected:
   void SetUp() override {
@@ -165,7 +165,7 @@ TEST_F(RealServers, RcloneGivesTheSameAsTheDirectory) {
   ExpectAllTheSame(Cat("http://127.0.0.1:", server.port(), "/tiny-moe/"));
 }
 
-// s3rver stores an object as a file with this ending. tests/peer/install.sh installs it.
+// s3rver stores an object as a file with this extension. tests/peer/install.sh installs it.
 class PeerS3 : public RealServers {
  protected:
   void SetUp() override {
@@ -198,7 +198,7 @@ class PeerS3 : public RealServers {
 
 TEST_F(PeerS3, S3rverGivesTheSameAsTheDirectory) { ExpectAllTheSame(source_); }
 
-// It does not look at signatures of version 4; tests/remote/support/fake_s3.cc does.
+// It does not check signatures of version 4; tests/remote/support/fake_s3.cc does.
 TEST_F(PeerS3, AnUnknownKeyIsRefused) {
   const ScopedVariable key("AWS_ACCESS_KEY_ID", "OTHER");
   const ToolRun run = Moepack("list-tensors " + source_);
@@ -228,7 +228,7 @@ TEST_F(RemoteProxies, UsesAProxyForAHostThatOnlyItKnows) {
 TEST_F(RemoteProxies, NoProxyBypassesTheProxy) {
   FaultServer proxy;
   const ScopedVariable variable("http_proxy", proxy.origin());
-  // Another name of 127.0.0.1, which we do not take for this machine.
+  // Another name of 127.0.0.1, which we do not recognize as this machine.
   std::string source = address();
   source.replace(source.find("127.0.0.1"), 9, "127.1");
   {

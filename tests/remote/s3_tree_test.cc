@@ -111,7 +111,7 @@ TEST_F(RemoteS3, ReadsABucketInAnotherRegionWithItsSignature) {
   EXPECT_EQ(source.tree->ReadText("d e.json", 100).value(), "bytes of d e.json");
   EXPECT_THAT(warnings_, ElementsAre("s3://bucket: the bucket is in another region than us-east-1: "
                                      "set AWS_REGION=eu-west-3 to ask there at once"));
-  // Later listings go there at once.
+  // Later listings go there directly.
   s3_.server().Forget();
   EXPECT_THAT(source.tree->List("sub", "").value(), ElementsAre("f.gguf"));
   EXPECT_EQ(s3_.server().requests().size(), 1u);

@@ -1,4 +1,4 @@
-// Tokens and passwords go to the server that they are for, and stand in no message.
+// Tokens and passwords are sent only to their server, and appear in no message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

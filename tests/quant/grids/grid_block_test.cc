@@ -1,5 +1,5 @@
-// The types whose blocks hold points of grids, each with a block worked out by hand from its byte
-// table and the table of points.
+// The types whose blocks hold grid points, each with a block worked out by hand from its byte table
+// and the table of points.
 #include <gtest/gtest.h>
 
 #include "tests/quant/block_builder.h"
@@ -9,8 +9,8 @@ namespace {
 
 // A block has d = 1 (0x3c00); groups that are not mentioned have scale 0, point 0 and no signs.
 
-// Point 1 is 2 = 0b10: the highest level, then seven of the lowest. Signs: value 0, and so that
-// their number is even value 7. Scale 1 is (1 + 1/2) / 4.
+// Point 1 is 2 = 0b10: the highest level, then seven of the lowest. Signs: value 0, and value 7 to
+// make their number even. Scale 1 is (1 + 1/2) / 4.
 TEST(GridBlocks, Iq2XxsIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 32; ++i) expected[i] = 0.375f * 8;
@@ -49,7 +49,7 @@ TEST(GridBlocks, Iq2SIsLaidOutAsInItsTable) {
                0.0f, expected);
 }
 
-// Point 3 is 9 = 0b001001: levels 1 1 0 0, which stand for 12 12 4 4. Signs of the first eight are
+// Point 3 is 9 = 0b001001: levels 1 1 0 0, which mean 12 12 4 4. Signs of the first eight are
 // values 4 and 7; scale 2 is (2 + 1/2) / 2.
 TEST(GridBlocks, Iq3XxsIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
@@ -61,8 +61,8 @@ TEST(GridBlocks, Iq3XxsIsLaidOutAsInItsTable) {
                expected);
 }
 
-// Point 259 is 0x521: levels 1 4 4 2, which stand for 3 9 9 5; its ninth bit is bit 1 of byte 67.
-// Scale 1 of group 1 is 3.
+// Point 259 is 0x521: levels 1 4 4 2, which mean 3 9 9 5; its ninth bit is bit 1 of byte 67. Scale
+// 1 of group 1 is 3.
 TEST(GridBlocks, Iq3SIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 32; i < 64; ++i) expected[i] = 3;
@@ -81,7 +81,7 @@ TEST(GridBlocks, EncodeZerosAsZeroBytes) {
   }
 }
 
-// An odd number of negative values cannot be stored: the cheapest, value 2, loses its sign.
+// An odd number of negative values cannot be stored: the cheapest one, value 2, loses its sign.
 TEST(GridBlocks, FlipTheCheapestSignToMakeTheirNumberEven) {
   std::vector<float> values(256, 1.0f), decoded(256);
   for (const size_t i : {0, 1, 2}) values[i] = -1;

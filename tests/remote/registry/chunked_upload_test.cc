@@ -1,4 +1,4 @@
-// Blobs that are sent in chunks, to registries that disagree on how.
+// Blobs that are sent in chunks, to registries that differ in how they accept them.
 #include "manifest/registry/server/chunked_upload.h"
 
 #include "fixtures/temp_dir.h"
@@ -141,7 +141,7 @@ TEST_F(ChunkedUploads, SwitchesToSmallerChunksWhenTheRequestIsTooLarge) {
   registry_.server().Forget();
   EXPECT_EQ(Upload(uploader, Bytes(460'000)), "sent");
   EXPECT_EQ(registry_.Uploads()[1], "PATCH");
-  // A smaller one may.
+  // A smaller one may be.
   registry_.server().Forget();
   EXPECT_EQ(Upload(uploader, Bytes(1000)), "sent");
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT"));
@@ -244,7 +244,7 @@ TEST_F(ChunkedUploads, SendsLargeBlobsInChunksIfUploadsSurviveACut) {
   registry_.server().Forget();
   EXPECT_EQ(Upload(uploader, Bytes(150'001)), "sent");
   EXPECT_EQ(Upload(uploader, Bytes(200'000)), "sent");
-  // The registry is asked once.
+  // The registry is asked only once.
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE", "POST", "PATCH",
                                                "PATCH", "PUT", "POST", "PATCH", "PATCH", "PUT"));
   registry_.Set({.state_in_query = true});

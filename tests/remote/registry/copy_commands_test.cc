@@ -1,4 +1,4 @@
-// copy, tag, inspect and diff with real registries: what is sent, and that digests stay.
+// copy, tag, inspect and diff with real registries: what is sent, and that digests stay the same.
 #include <gmock/gmock.h>
 
 #include "tests/remote/support/registry_commands.h"
@@ -61,7 +61,7 @@ TEST_F(CopyCommands, ASecondCopySendsNothing) {
 
 TEST_F(CopyCommands, ADryRunSendsNothingAndCountsTheSameBytes) {
   const auto dry = workspace_.Json("copy layout:models:v1 " + Ref("v1") + " --dry-run --json");
-  // The log's last lines are written after the answers.
+  // The last lines of the log are written after the replies.
   EXPECT_EQ(workspace_.Moepack("ls oci://" + registry_->host() + "/team/model").status, 5);
   EXPECT_EQ(UploadsBegun(), 0u);
   EXPECT_EQ(dry["bytes_new"], Copy("layout:models:v1", Ref("v1"))["bytes_new"]);

@@ -1,4 +1,5 @@
-// docker-registry with passwords and with TLS: who may publish and read, and who is told why not.
+// docker-registry with passwords and with TLS: who may publish and read, and the message for
+// everybody else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,7 +130,7 @@ TEST_F(RegistryPasswords, AMissingPasswordIsReported) {
   EXPECT_THAT(told, HasSubstr("no credentials"));
 }
 
-// An authority of the test's own, a certificate of it for "localhost" and one for a client.
+// A separate authority for the test, a certificate of it for "localhost" and one for a client.
 class RegistryTls : public RegistryLogin {
  protected:
   void SetUp() override {

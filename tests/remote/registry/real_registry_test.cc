@@ -1,4 +1,5 @@
-// A store over the docker-registry of Debian: what is sent is what is read, and nothing twice.
+// A store over Debian's docker-registry: what is read equals what was sent, and nothing is sent
+// twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +41,7 @@ class RealRegistry : public testing::Test {
     if (!store) throw std::runtime_error(store.error().message);
     return *std::move(store);
   }
-  // A file of the temporary directory and what it is as a blob.
+  // A file of the temporary directory, and its record as a blob.
   BlobRecord File(const std::string& name, const std::string& bytes) {
     fixtures::WriteFile(dir_ / name, bytes);
     return {kWeightType, DigestOf(Sha256Hex(bytes)), bytes.size(), {{kPathKey, name}}};
@@ -61,7 +62,7 @@ class RealRegistry : public testing::Test {
     const std::string text = WriteOciManifest(oci);
     return {tag, {kManifestType, DigestOf(Sha256Hex(text)), text.size()}, text};
   }
-  // "PUT 201" and so on of the requests that upload.
+  // "PUT 201" and so on for the requests that upload.
   std::vector<std::string> Uploads() {
     std::vector<std::string> out;
     for (const DockerRegistry::Request& request : registry_->requests()) {
@@ -148,7 +149,7 @@ TEST_F(RealRegistry, MountsBlobsFromAnotherRepository) {
   registry_->Forget();
   EXPECT_EQ(How(*store, more), "sent");
   (void)store->CheckBlob(blob);
-  // The session that came instead of a mount is used.
+  // The session that was offered instead of a mount is used.
   EXPECT_THAT(Uploads(), ElementsAre("POST 202", "POST 202", "PUT 201"));
   EXPECT_EQ(store->counts().mounted.bytes, blob.size);
 }
@@ -258,8 +259,8 @@ TEST_F(RealRegistry, RejectsAServerThatIsNotARegistry) {
   EXPECT_THAT(misspelt.error().message, HasSubstr("found \"host:5000/a\""));
 }
 
-// An upload of which one process sent the first chunk, and another the rest, with a restart of the
-// registry in between.
+// An upload whose first chunk was sent by one process and the rest by another, with a restart of
+// the registry in between.
 class RealRestart : public RealRegistry {
  protected:
   void SendFirstChunk(const std::string& bytes, const BlobRecord& blob,
@@ -281,7 +282,7 @@ class RealRestart : public RealRegistry {
     ASSERT_TRUE(
         UploadJournal(journal, registry_->host(), "a/b").Note(blob.digest, {next->Text(), kFirst}));
   }
-  // "GET 204" and so on of the process that sends the rest.
+  // "GET 204" and so on for the process that sends the rest.
   std::vector<std::string> UploadsAfterRestart(const std::string& secret) {
     registry_.emplace(dir_ / "other", DockerRegistry::Settings{secret});
     const std::string bytes = std::string(2'500'000, 'x') + "the end";
@@ -321,7 +322,7 @@ TEST_F(RealRestart, UploadsDoNotSurviveACut) {
   EXPECT_FALSE(SurvivesCuts(client));
 }
 
-// nginx in front, which takes requests of a MiB at most.
+// nginx as a proxy that accepts requests of at most one MiB.
 class RealProxy : public RealRegistry {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// Logging in to a registry whose token server counts what it is asked.
+// Logging in to a registry whose token server counts the requests.
 #include "manifest/registry/server/registry_auth.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,8 @@ class RegistryAuthTest : public testing::Test {
   }
   void SetUp() override { Use(kMe); }
 
-  // As a client asks: with what the authorizer gives, and once more where it has something else.
+  // Sends a request as a client does: with the authorizer's header, and again if it has another
+  // one.
   Result<HttpReply> Ask(const std::string& path, const ScopeList& scopes) {
     for (int tried = 0;; ++tried) {
       remote::HttpRequest request;
@@ -74,7 +75,7 @@ class RegistryAuthTest : public testing::Test {
     return reply.error();
   }
   std::vector<FakeRequest> TokenRequests() { return login_.token_server().requests(); }
-  // Refusals that the registry gave.
+  // Refusals by the registry.
   size_t Asked() { return login_.registry().requests().size(); }
 
   inline static const std::string kBlob = "/v2/team/model/blobs/sha256:1";
@@ -92,7 +93,7 @@ TEST_F(RegistryAuthTest, LooksForNoCredentialsUntilTheRegistryAsks) {
   EXPECT_EQ(StatusOf(kBlob), 200);
   EXPECT_EQ(found_, 1);
   EXPECT_EQ(auth_->Shown(), "credentials from ~/.docker/config.json (user me)");
-  EXPECT_EQ(Asked(), 3u);  // of which one was refused
+  EXPECT_EQ(Asked(), 3u);  // one of which was refused
 }
 
 TEST_F(RegistryAuthTest, RequestsTokensAsTheProtocolSays) {
@@ -107,10 +108,10 @@ TEST_F(RegistryAuthTest, RequestsTokensAsTheProtocolSays) {
   EXPECT_THAT(ParametersOf(request.query, "service"), ElementsAre("the registry"));
   EXPECT_THAT(ParametersOf(request.query, "scope"),
               ElementsAre("repository:team/model:pull,push", "repository:team/other:pull"));
-  // For one repository alone there is another token.
+  // A single repository needs another token.
   EXPECT_EQ(StatusOf(kBlob, kPush), 200);
   EXPECT_EQ(TokenRequests().size(), 2u);
-  // The order of scopes makes no other set.
+  // The order of scopes does not make another set.
   EXPECT_EQ(StatusOf("/v2/team/model/blobs/uploads/?from=team/other", {mount[1], mount[0]}), 200);
   EXPECT_EQ(TokenRequests().size(), 2u);
 }
@@ -160,7 +161,7 @@ TEST_F(RegistryAuthTest, DoesNotQuoteAServerThatRepeatsASecret) {
   }
 }
 
-// A token of two seconds; 20 % of it is a margin.
+// A token of two seconds; the margin is 20 % of it.
 TEST_F(RegistryAuthTest, RenewsTokensBeforeTheyExpire) {
   login_.life = 2;
   login_.answer = "\"token\":\"T\",\"expires_in\":2";
@@ -217,7 +218,7 @@ TEST_F(RegistryAuthTest, ReplacesAnEarlyExpiredTokenOnce) {
   EXPECT_EQ(TokenRequests().size(), 2u);
   login_.Advance(seconds(100));
   login_.life = 0;
-  EXPECT_EQ(StatusOf(kBlob), 401);  // the new one is refused as well: no third
+  EXPECT_EQ(StatusOf(kBlob), 401);  // the new one is refused too: no third one
   EXPECT_EQ(TokenRequests().size(), 3u);
 }
 
@@ -231,9 +232,9 @@ TEST_F(RegistryAuthTest, GivesUpIfAFreshTokenIsRefused) {
   reply.fields = {{"www-authenticate", login_.Challenge()}};
   reply.url = remote::ParseUrl(login_.registry().origin()).value();
   EXPECT_FALSE(auth_->Refused(reply, kPull, header).value());
-  reply.fields.clear();  // that of before holds
+  reply.fields.clear();  // the previous one stays valid
   EXPECT_FALSE(auth_->Refused(reply, kPull, header).value());
-  // What another thread had before is replaced by what is there now.
+  // A header that another thread had before is replaced by the current one.
   EXPECT_TRUE(auth_->Refused(reply, kPull, "Bearer older").value());
   EXPECT_EQ(auth_->HeaderFor(kPull).value(), header);
 }
@@ -248,7 +249,7 @@ TEST_F(RegistryAuthTest, SeveralThreadsRequestOneToken) {
   EXPECT_TRUE(first) << first.error().message;
   EXPECT_EQ(TokenRequests().size(), 1u);
   EXPECT_EQ(found_, 1);
-  // And so they do when it was revoked.
+  // The same happens if it was revoked.
   login_.ForgetTokens();
   login_.Advance(seconds(10));
   const Status second = ParallelFor(16, 8, work);

@@ -1,4 +1,4 @@
-// What an authorizer makes of challenges, without any server.
+// How an authorizer handles challenges, without any server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ remote::HttpReply Unauthorized(const std::string& url, const std::string& challe
 
 class RegistryChallenge : public testing::Test {
  protected:
-  // `resolved` is what every name leads to.
+  // Every name resolves to `resolved`.
   void Use(const Credentials& credentials, const std::vector<std::string>& resolved = {"1.1.1.1"},
            bool plain_http_credentials = false) {
     RegistryAuthOptions options;
@@ -120,7 +120,7 @@ TEST_F(RegistryChallenge, SendsCredentialsOverHttpOnlyOnRequest) {
   Use({});
   EXPECT_EQ(Refused("http://registry.example/v2/", "Bearer realm=\"http://auth.example/token\""),
             "again");
-  // A token server elsewhere is no part of this machine.
+  // A remote token server does not count as this machine.
   Use(kUser);
   EXPECT_THAT(Refused("http://localhost:5000/v2/", "Bearer realm=\"http://auth.example/token\""),
               HasSubstr("auth.example: login: expected https for credentials"));
@@ -148,7 +148,7 @@ TEST_F(RegistryChallenge, APublicRegistryMayNotUseAPrivateTokenServer) {
         << host;
     EXPECT_EQ(code_, Code::kIo);
   }
-  // By what its name leads to.
+  // By the addresses that its name resolves to.
   Use(kUser, {"1.1.1.1", "10.0.0.1"});
   EXPECT_THAT(Refused("https://registry.example/v2/", "Bearer realm=\"https://auth.example/\""),
               HasSubstr("found auth.example, which only this network or this machine can see"));

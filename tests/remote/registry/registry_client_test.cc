@@ -1,4 +1,4 @@
-// Reading from a registry that answers rightly, and from one that does not.
+// Reading from a registry that replies correctly, and from one that does not.
 #include "manifest/registry/server/registry_client.h"
 
 #include "manifest/registry/server/server_store.h"
@@ -69,7 +69,7 @@ TEST_F(RegistryReads, RefusesAManifestThatDiffersFromItsDigest) {
   EXPECT_EQ(by_digest.code, Code::kCorrupt);
   EXPECT_THAT(by_digest.message,
               HasSubstr(Cat("/a/b@", digest_, ": expected ", digest_, ", found sha256:")));
-  // By its tag the registry itself said which it is.
+  // For its tag, the registry itself said which manifest it is.
   EXPECT_EQ(Wrong("v1").code, Code::kCorrupt);
 }
 
@@ -184,7 +184,7 @@ TEST_F(RegistryReads, FollowsTheRegistryToTheStorageOfABlob) {
     if (request.method == "GET")
       answer = remote::LeadTo(307, Cat(storage.origin(), "/bucket/x?sig=", ++signature));
   });
-  // Each address is good for one request.
+  // Each address is valid for one request.
   std::atomic<int> used = 0;
   storage.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.query != Cat("sig=", ++used)) answer = remote::Plain(403);

@@ -156,7 +156,7 @@ TEST_F(RegistryCommands, MissingTagsAndGroupsAreErrors) {
   EXPECT_FALSE(fs::exists(workspace_ / "pulled"));
 }
 
-// Others copy what was published: byte by byte, so that digests stay.
+// Other tools copy what was published byte by byte, so that digests stay the same.
 TEST_F(RegistryCommands, SkopeoCopiesToALayoutAndToAnotherRegistry) {
   if (FindProgram("skopeo").empty()) GTEST_SKIP() << "skopeo is not installed";
   const auto published = Publish("out", Ref("v1"));
@@ -181,7 +181,7 @@ TEST_F(RegistryCommands, SkopeoCopiesToALayoutAndToAnotherRegistry) {
   const auto pulled =
       workspace_.Json("pull oci://" + other.host() + "/team/model:v1 --group 1 -o pulled --json");
   EXPECT_EQ(pulled["digest"], published["digest"]);
-  // A layout that skopeo wrote is pulled from, and copied to a registry.
+  // A layout written by skopeo can be pulled from, and copied to a registry.
   Runs("pull layout:layout:v1 --group 0 -o from-layout");
   const auto copied =
       workspace_.Json("copy layout:layout:v1 " + Ref("v2", "from/skopeo") + " --json");
@@ -189,7 +189,7 @@ TEST_F(RegistryCommands, SkopeoCopiesToALayoutAndToAnotherRegistry) {
   Runs("pull " + Ref("v2", "from/skopeo") + " --group 2 -o copied");
 }
 
-// Whoever cleans the registry takes nothing that a later version still names.
+// Cleaning the registry removes nothing that a later version still refers to.
 TEST_F(RegistryCommands, ALaterVersionSurvivesTheRemovalOfAnEarlierOne) {
   cli::WriteAll(
       workspace_ / "next.json",

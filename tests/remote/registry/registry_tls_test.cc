@@ -1,5 +1,5 @@
-// A docker-registry behind nginx, which speaks TLS for it: who is believed, and that passwords and
-// tokens go by TLS only, whatever the two say.
+// A docker-registry behind nginx, which handles TLS for it: which certificates are trusted, and
+// that passwords and tokens are sent only over TLS, whatever the two servers say.
 #include <gmock/gmock.h>
 
 #include "libshard/remote/http_client.h"
@@ -42,14 +42,14 @@ class RegistryBehindTls : public RegistryCommands {
   DockerRegistry::Settings RegistrySettings() const override {
     return DockerRegistry::WithPassword(workspace_ / "users");
   }
-  // What nginx does besides leading to the registry.
+  // nginx's settings in addition to proxying for the registry.
   struct Proxy {
     std::string tells = Cat(kTellsHost, kTellsScheme);
     std::string server = "";  // more directives
     std::string most_body = "0";
     std::string certificate = "server";
   };
-  // `asked` gets a line for every request, with what it says of who asks.
+  // `asked` gets a line for every request, with its credentials.
   std::vector<std::string> Command(uint16_t port, const Proxy& proxy) const {
     const std::string server = Cat(
         "ssl_certificate ", authority_.Path(proxy.certificate + ".pem"), ";\nssl_certificate_key ",
@@ -72,7 +72,7 @@ class RegistryBehindTls : public RegistryCommands {
                    const std::string& repository = "team/model") const {
     return Cat("oci://", host, ":", nginx_->port(), "/", repository);
   }
-  // Of all that reached nginx: what has credentials came by TLS.
+  // Every request with credentials that reached nginx came over TLS.
   void ExpectCredentialsByTlsOnly(const char* kind) const {
     const std::string asked = ReadAll(workspace_ / "asked");
     size_t with = 0;
@@ -132,7 +132,7 @@ TEST_F(RegistryBehindTls, RefusesAnUnknownAuthorityBeforeSendingAnything) {
   ExpectUnavailable(Name(), " --cacert other/ca.pem" + kLogin, words, hint);
 }
 
-// An authority that was made anew: OpenSSL then finds one of the right name, and says little.
+// A newly made authority: OpenSSL then finds one of the right name, and says little.
 TEST_F(RegistryBehindTls, RefusesAnotherAuthorityOfTheSameName) {
   Start({});
   const TestAuthority other(workspace_ / "other");
@@ -179,7 +179,7 @@ TEST_F(RegistryBehindTls, TheClientPresentsItsCertificate) {
        kTrust);
 }
 
-// Then docker-registry says where an upload goes on by http.
+// docker-registry then continues an upload over http.
 TEST_F(RegistryBehindTls, HandlesAProxyThatForgetsTheSchemeAndWarnsOnce) {
   for (const std::string tells : {kTellsHost, "proxy_set_header Host $host;\n"}) {
     Start({.tells = tells});
@@ -205,7 +205,7 @@ TEST_F(RegistryBehindTls, SendsNoUploadToAnotherHostOverHttp) {
                             "hint: anybody in between can read what goes to that address; if it is "
                             "the registry's own, its proxy should send Host and "
                             "X-Forwarded-Proto\n")));
-  EXPECT_EQ(workspace_.Moepack("ls " + Name() + kTrust).status, 5);  // there is nothing
+  EXPECT_EQ(workspace_.Moepack("ls " + Name() + kTrust).status, 5);  // nothing is there
   for (const DockerRegistry::Request& request : registry_->requests())
     EXPECT_THAT(request.method, Not(testing::AnyOf("PUT", "PATCH"))) << request.path;
   ExpectCredentialsByTlsOnly("Basic");
@@ -229,7 +229,7 @@ TEST_F(RegistryBehindTls, FetchesBlobsElsewhereWithoutCredentials) {
   EXPECT_FALSE(storage.requests().empty());
   for (const FakeRequest& request : storage.requests())
     EXPECT_EQ(request.Field("authorization"), "") << request.path;
-  // To a machine that is not this one it is https or nothing.
+  // For a remote machine it must be https.
   lead_to("http://storage.example");
   const ToolRun run = workspace_.Moepack("pull " + Name() + ":v1 --group 0 -o no" + kTrust);
   EXPECT_EQ(run.status, 5);
@@ -249,7 +249,7 @@ TEST_F(RegistryBehindTls, SendsChunksIfARequestIsTooLarge) {
   EXPECT_THAT(ReadAll(workspace_ / "asked"), HasSubstr("https PATCH 202 "));
 }
 
-// A second nginx speaks TLS for the token server.
+// A second nginx handles TLS for the token server.
 class TokensBehindTls : public RegistryBehindTls {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// A docker-registry that believes a token server of the test: who may do what, and tokens that end
+// A docker-registry that trusts a token server of the test: who may do what, and tokens that expire
 // while they are needed.
 #include <gmock/gmock.h>
 
@@ -29,7 +29,7 @@ using testing::StartsWith;
 const std::string kAsMe = " --username me --password-file password";
 const std::string kAsGuest = " --username guest --password-file password";
 
-// "me" may do everything with repositories of two teams. Of those of "open" everybody may read, and
+// "me" may do everything with the repositories of two teams. Everybody may read those of "open";
 // "guest", who has one of their own, may read no others.
 class RegistryTokens : public RegistryCommands {
  protected:
@@ -43,7 +43,7 @@ class RegistryTokens : public RegistryCommands {
   DockerRegistry::Settings RegistrySettings() const override {
     return {.more = issuer_.RegistrySettings()};
   }
-  // Expects status 5 and that what is secret is in no output.
+  // Expects status 5 and no secrets in any output.
   std::string Refused(const std::string& arguments) const {
     const ToolRun run = workspace_.Moepack(arguments);
     EXPECT_EQ(run.status, 5) << arguments << "\n" << run.err;
@@ -52,7 +52,7 @@ class RegistryTokens : public RegistryCommands {
     return run.err;
   }
   size_t TokensAskedFor() const { return issuer_.asked_scopes().size(); }
-  // Of the publish that reported it: how each blob came to the registry.
+  // For the publish that reported it: how each blob came to the registry.
   static std::set<std::string> HowOf(const nlohmann::json& report) {
     std::set<std::string> how;
     for (const auto& blob : report["blobs"]) {
@@ -107,7 +107,7 @@ TEST_F(RegistryTokens, OnlyAuthorizedUsersReadAPrivateRepository) {
                           "found status 401 from 127.0.0.1"));
   }
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "pulled"));
-  // A token that the user has is taken as it is.
+  // A token of the user is used as it is.
   Runs("ls oci://" + registry_->host() + "/closed/model" + kAsMe);
   cli::WriteAll(workspace_ / "token", issuer_.last().substr(std::string("Bearer ").size()) + "\n");
   const size_t before = TokensAskedFor();
@@ -143,7 +143,7 @@ TEST_F(RegistryTokens, RenewsTokensThatExpireAtOnceForEveryRequest) {
   }
 }
 
-// The registry ends a token before the client's clock does.
+// The registry rejects a token before the client's clock does.
 TEST_F(RegistryTokens, ReplacesATokenThatTheRegistryNoLongerAccepts) {
   std::chrono::steady_clock::time_point now;
   registry::RegistryAuthOptions options;

@@ -1,4 +1,4 @@
-// sign, verify and pull --key with a real registry, and skopeo, which carries signatures along.
+// sign, verify and pull --key with a real registry, and skopeo, which copies signatures.
 #include <gmock/gmock.h>
 
 #include "tests/remote/support/registry_commands.h"
@@ -48,7 +48,7 @@ TEST_F(SignCommands, FetchesNothingWithoutAKnownSignature) {
   EXPECT_THAT(run.err, HasSubstr(" by stranger.pub (1 signature found, key unknown)"));
   EXPECT_FALSE(fs::exists(workspace_ / "pulled"));
   SettleLog();
-  // The payload of the signature is all.
+  // Only the payload of the signature.
   EXPECT_EQ(BlobsFetched().size(), 1u);
   Runs("pull " + Ref("v1") + " --group 1 -o pulled --key stranger.pub --key release.pub");
   Runs("pull " + Ref("v1-g000") + " -o node --key release.pub");

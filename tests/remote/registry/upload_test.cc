@@ -1,4 +1,4 @@
-// Blobs that are sent whole, to a registry that does what hosted ones were seen to do.
+// Blobs that are sent whole, to a registry that behaves like known hosted ones.
 #include "manifest/registry/server/upload.h"
 
 #include "tests/remote/support/upload_test_base.h"

@@ -1,4 +1,4 @@
-// Image layouts on web servers: pulled from by any server that knows ranges.
+// Image layouts on web servers: any server that supports ranges can be pulled from.
 #include <gmock/gmock.h>
 
 #include "libshard/base/text/text.h"
@@ -29,7 +29,7 @@ class WebLayoutCommands : public RemoteCommands {
       if (entry.is_regular_file()) server_.Add(path + name, cli::ReadAll(entry.path()));
     }
   }
-  // What the layout gives on this machine, without the lock.
+  // The files that the layout gives on this machine, without the lock.
   void ExpectAsFromHere(const std::string& out) const {
     ASSERT_EQ(Moepack("pull layout:web/models:v1 --group 1 -o here").status, 0);
     fs::remove(workspace_ / "here/pulled.json");
@@ -119,7 +119,7 @@ TEST_F(WebLayoutCommands, PullsFromALayoutServedByNginx) {
   PullsFrom(Cat("http://127.0.0.1:", server.port()));
 }
 
-// It knows no ranges: what is large is not fetched whole behind the user's back.
+// It does not support ranges: large files are not silently fetched whole.
 TEST_F(WebLayoutCommands, RefusesPythonsServerForLargeBlobs) {
   const std::string python = FindProgram("python3");
   if (python.empty()) GTEST_SKIP() << "python3 is not installed";
@@ -138,7 +138,7 @@ TEST_F(WebLayoutCommands, RefusesPythonsServerForLargeBlobs) {
   EXPECT_FALSE(IsThere("pulled"));
 }
 
-// 200 and everything, whatever is asked for.
+// 200 and the whole file for every request.
 TEST_F(WebLayoutCommands, RefusesAServerWithoutRangesForLargeBlobs) {
   Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
