@@ -1,4 +1,4 @@
-// Files that are cut while a command uses them: a sentence and a status, never a signal.
+// Files that are truncated while a command uses them: a message and a status, never a signal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,8 @@ class CutFiles : public testing::Test {
     WriteAll(workspace_ / "long.txt", text);
   }
 
-  // Waits until the command has mapped the file, stops it, cuts the file to `bytes`, lets it go on.
+  // Waits until the command has mapped the file, stops it, truncates the file to `bytes`, and lets
+  // it continue.
   ChildEnd CutWhileMapped(const std::vector<std::string>& arguments, const std::string& file,
                           uintmax_t bytes) {
     ChildProcess child(workspace_.path(), arguments);
@@ -68,7 +69,8 @@ TEST_F(CutFiles, ProfileReportsATruncatedModel) {
   EXPECT_FALSE(fs::exists(workspace_ / "s.json"));
 }
 
-// It opens the trunk for one group after the other, and may find it cut while it opens the next.
+// It opens the trunk for one group after the other, and may find it truncated while it opens the
+// next.
 TEST_F(CutFiles, CheckReportsATruncatedPart) {
   const std::string file = "out/trunk/trunk.gguf";
   const ChildEnd end = CutWhileMapped({"check", "out", "--no-assembled"}, file, 8192);
@@ -79,7 +81,7 @@ TEST_F(CutFiles, CheckReportsATruncatedPart) {
                                                   HasSubstr("the file is cut short"))));
 }
 
-// Headers are read, not mapped: there is no moment at which a cut file could end the process.
+// Headers are read, not mapped: a truncated file can never end the process.
 TEST_F(CutFiles, CommandsThatReadHeadersNeverMapFiles) {
   const std::vector<std::vector<std::string>> commands = {
       {"list-tensors", "out/trunk/trunk.gguf"},

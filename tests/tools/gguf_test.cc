@@ -1,4 +1,4 @@
-// GGUF through the commands: distributions, nodes, proofs.
+// GGUF through the commands: distributions, nodes, verification.
 #include <gmock/gmock.h>
 
 #include "fixtures/gguf_writer.h"
@@ -61,7 +61,7 @@ TEST_F(Gguf, EveryKindOfLinkGivesTheSameBytes) {
   }
 }
 
-// A node is never made of a trunk that is not the manifest's.
+// A node is never made from a trunk that contradicts the manifest.
 TEST_F(Gguf, RefusesADamagedTrunkWithEveryKindOfLink) {
   Build("--quantize Q8_0");
   Damage(workspace_ / "out/trunk/trunk.gguf");
@@ -110,7 +110,7 @@ TEST_F(Gguf, ANodeWithASymlinkedTrunkIsAModelForEveryCommand) {
   EXPECT_THAT(damaged.err, HasSubstr("s/node-00002-of-00003.gguf: sha256: expected "));
 }
 
-// Whoever makes a directory must not have files elsewhere read by pointing at them.
+// The author of a directory must not be able to have other files read by linking to them.
 TEST_F(Gguf, FollowsALinkOutOfADirectoryOnlyIfItsTargetHasTheDigest) {
   Build("--quantize Q8_0");
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --link symlink -o s").status, 0);
@@ -188,7 +188,7 @@ TEST_F(Gguf, VerifyRecomputesEveryTensorFromTheSource) {
   Build("--quantize Q4_K_M --overlay-file fixtures/tiny-overlay.json");
   const ToolRun good = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(good.status, 0) << good.out;
-  // A damaged file whose digests were made to fit is noticed against the source alone.
+  // A damaged file whose digests were corrected is noticed only against the source.
   Damage(workspace_ / "out/groups/001/experts.gguf");
   EXPECT_EQ(workspace_.Moepack("verify out").status, 6);
 }
@@ -219,7 +219,7 @@ TEST_F(Gguf, NoticesWeightsOfAnotherModel) {
   fs::copy(workspace_ / "fixtures/tiny-moe", workspace_ / "other");
   const fs::path shard = workspace_ / "other/model-00002-of-00003.safetensors";
   fs::permissions(shard, fs::perms::owner_write, fs::perm_options::add);
-  // The byte with sign and exponent: what a lower bit changes, rounding to q8_0 may take back.
+  // The byte with sign and exponent: rounding to q8_0 may hide a change of a lower bit.
   std::string bytes = ReadAll(shard);
   char& high = bytes[bytes.size() / 2 + 1];
   high = static_cast<char>(high ^ 0x40);

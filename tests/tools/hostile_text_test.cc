@@ -1,4 +1,4 @@
-// Text from files, and paths that users give, reaches the terminal through moepack::Shown alone:
+// Text from files, and paths that users give, reaches the terminal only through moepack::Shown:
 // every command on inputs with hostile names, in every text field.
 #include <gmock/gmock.h>
 
@@ -17,15 +17,15 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-// Escape sequences, C1 controls, marks that turn the direction of text, and lines and workflow
-// commands of its own. No single quote, so that it can be a word of a command line, and no slash.
+// Escape sequences, C1 controls, marks that change the direction of text, and its own lines and
+// workflow commands. No single quote, so that it can be a word of a command line, and no slash.
 const char* const kHostile =
     "x\x1b]0;title\x07\x1b[2J\u009b31m\u202e\u2066\u200f\u061c\u2028\x7f\r\n"
     "ok       forged\n::error::forged\n##[error]forged\x08";
 
 std::string InShell(const std::string& word) { return "'" + word + "'"; }
 
-// Nothing of it acts on a terminal, and nothing that `text` says begins a line or a command.
+// Nothing in it affects a terminal, and no part of `text` begins a line or a command.
 void ExpectHarmless(const std::string& text, const std::string& what) {
   EXPECT_EQ(ShownLines(text), text) << what;
   EXPECT_THAT(text, Not(HasSubstr("##["))) << what;
@@ -41,7 +41,7 @@ void ExpectHarmless(const std::string& text, const std::string& what) {
 
 class HostileText : public testing::Test {
  protected:
-  // Runs and looks at both streams; `arguments` may fail or not, but must not end in a signal.
+  // Runs and checks both streams; `arguments` may fail or not, but must not end in a signal.
   ToolRun Run(const std::string& arguments) {
     const ToolRun run = workspace_.Moepack(arguments);
     EXPECT_GE(run.status, 0) << arguments;
@@ -174,7 +174,7 @@ TEST_F(HostileText, IsEscapedInANoteOfASummary) {
   EXPECT_THAT(run.out, HasSubstr("note: no sizes by recipe: x\\x1b"));
 }
 
-// Of so many bytes, so that it can stand in the place of another text in a file.
+// Padded to a number of bytes, so that it can replace another text in a file.
 std::string HostileOfLength(size_t length) {
   std::string text = "\x1b[2J\n::error::forged\u202e\u009b31m\r##[error]";
   text.resize(std::max(length, text.size()), 'x');
@@ -254,7 +254,7 @@ TEST_F(HostileText, IsEscapedInNamesAndTypesOfTensors) {
   }
 }
 
-// Paths to every text of a document; of lists, the first two members are enough.
+// Paths to every text of a document; in lists, the first two members are enough.
 std::vector<json::json_pointer> Texts(const json& document) {
   std::vector<json::json_pointer> texts;
   const json flat = document.flatten();

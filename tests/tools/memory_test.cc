@@ -1,4 +1,4 @@
-// Resident memory with a hundred thousand tensors: the design asks for less than 100 MB.
+// Resident memory with a hundred thousand tensors: the design requires less than 100 MB.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ class Memory : public testing::Test {
 #endif
   }
 
-  // KiB that `moepack arguments...` had resident at most.
+  // The peak resident memory of `moepack arguments...` in KiB.
   static long Peak(const std::vector<std::string>& arguments) {
     const ChildEnd end = Run(arguments);
     EXPECT_EQ(end.status, 0);

@@ -1,4 +1,4 @@
-// What holds for options of all commands: none is ignored, each has one name and one meaning.
+// Rules for the options of all commands: none is ignored, and each has one name and one meaning.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -60,7 +60,7 @@ TEST_F(OptionRules, ConverterOptionsAreRefusedIfNothingIsConverted) {
                 "--config");
 }
 
-// A dry run says what the run would do, and that is to refuse.
+// A dry run shows what the run would do, including its refusals.
 TEST_F(OptionRules, ADryRunRefusesWhatItsRunWouldRefuse) {
   WriteAll(workspace_ / "foreign/distribution.json", "{}");
   WriteAll(workspace_ / "foreign/mine", "text");
@@ -91,7 +91,7 @@ TEST_F(OptionRules, ARegularExpressionIsLimitedInLengthDepthAndSteps) {
   ExpectRefused(list + "'^(?:[a-z._0-9]+)+[!?]'", "match limit exceeded");
 }
 
-// Each would stand in distribution.json, or in the metadata of a file, as U+FFFD.
+// Each would be written to distribution.json, or to the metadata of a file, as U+FFFD.
 TEST_F(OptionRules, WordsThatAreNotUtf8AreRefusedBeforeAnythingIsWritten) {
   for (const std::string command : {"build fixtures/tiny-moe --groups 2 -o out",
                                     "shard-experts fixtures/tiny-moe --groups 2 -o out"}) {

@@ -1,4 +1,4 @@
-// Command lines that moepack prints are run as they stand, by /bin/sh, whatever the paths are.
+// Command lines that moepack prints are run unchanged, by /bin/sh, whatever the paths are.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -72,7 +72,7 @@ class PrintedCommands : public testing::Test {
     EXPECT_EQ(run.status, status) << arguments << "\n" << run.err;
     return RunPrinted(run, printed_status);
   }
-  // Another value for its last byte.
+  // Replaces its last byte.
   void Damage(const std::string& file) {
     std::string bytes = ReadAll(workspace_ / file);
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -84,7 +84,7 @@ class PrintedCommands : public testing::Test {
 
 TEST_F(PrintedCommands, CommandsPrintedByBuildRunWithPlainPaths) {
   EXPECT_EQ(RunAndRunPrinted("build fixtures/tiny-moe --groups 2 -o out"), 2u);
-  // node-0 is taken now: the second line names another directory.
+  // node-0 exists now, so the second line names another directory.
   EXPECT_EQ(RunAndRunPrinted("build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out-8"), 2u);
 }
 

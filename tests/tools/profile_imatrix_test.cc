@@ -1,4 +1,4 @@
-// The importance matrix of profile: its file, and what plan and quantize do with it.
+// The importance matrix of profile: its file, and how plan and quantize use it.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST_F(ProfileImatrix, IsWrittenWithTheStatisticsOfTheSamePass) {
   WriteAll(workspace_ / "ids", "1 2 3 4 5 6 7 8 9 10");
   ASSERT_EQ(Profile("--tokens ids -o alone.json").status, 0);
   ASSERT_EQ(Profile("--tokens ids -o s.json --imatrix im.gguf --threads 3").status, 0);
-  // Norms of outputs are sums that the executor rounds elsewhere when its products are watched.
+  // Output norms are sums that the executor rounds differently when its products are observed.
   Json statistics = Json::parse(ReadAll(workspace_ / "s.json"));
   Json alone = Json::parse(ReadAll(workspace_ / "alone.json"));
   const std::vector<double> norms = TakeNorms(statistics), expected = TakeNorms(alone);

@@ -1,5 +1,5 @@
-// The promise of a refit, short: a model in two nodes that answer nearly as the whole one does,
-// quantized, and proved. The same split without a refit fails the same gate.
+// The promise of a refit, in short: two nodes that answer almost like the whole model, quantized
+// and verified. The same split without a refit fails the same gate.
 #include <gmock/gmock.h>
 
 #include <sstream>

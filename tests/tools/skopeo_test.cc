@@ -1,4 +1,4 @@
-// skopeo copies what publish wrote: digests stay, and what it wrote is pulled from.
+// skopeo copies the output of publish: digests stay the same, and its output can be pulled from.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -14,7 +14,7 @@ class Skopeo : public testing::Test {
     ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out").status, 0);
     published_ = workspace_.Json("publish out layout:models:v1 --json");
   }
-  // A home of its own: no settings and no cache of this machine's user count.
+  // A separate home: no settings or cache of the user apply.
   void Copy(const std::string& from, const std::string& to) const {
     std::filesystem::create_directories(workspace_ / "home");
     const std::string command = "cd '" + workspace_.path().string() +
@@ -55,7 +55,7 @@ TEST_F(Skopeo, AnArchiveOfALayoutRoundTripsWithTheSameDigest) {
   EXPECT_EQ(run.status, 0) << run.err;
 }
 
-// What skopeo wrote into index.json stays, and a layout of one view is whole in itself.
+// What skopeo wrote into index.json stays, and a layout of one view is complete in itself.
 TEST_F(Skopeo, PublishingToItsLayoutAddsTags) {
   Copy("oci:models:v1-g000", "oci:other:mine");
   const auto added = workspace_.Json("publish out layout:other:v1 --json");

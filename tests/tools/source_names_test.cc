@@ -1,4 +1,4 @@
-// What SRC may be, and what commands answer where it is something else.
+// What SRC may be, and how commands respond to anything else.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"

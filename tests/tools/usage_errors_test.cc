@@ -1,4 +1,4 @@
-// What commands say about options that contradict each other and about sources of another kind.
+// The messages of commands about contradictory options and about sources of another kind.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"

@@ -1,4 +1,5 @@
-// Products of single tokens straight from blocks, beside products with decoded weights.
+// Products of single tokens computed directly from blocks, compared with products of decoded
+// weights.
 #include "runtime-shim/cpu/block_dots.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ struct Weights {
 
 class BlockDots : public quant::EachInstructionSet {
  protected:
-  // Whether there is a kernel. If so, it gave the bits of MultiplyRows for some of the rows.
+  // Whether there is a kernel. If so, it matched MultiplyRows bit for bit for some of the rows.
   static bool Check(Weights& weights, uint32_t first, uint32_t rows) {
     const std::vector<float> x = Waves(weights.columns, 0.11f);
     std::vector<float> expected(rows), found(rows + 1, 77);

@@ -60,8 +60,8 @@ TEST(ThreadTeam, SharesTheWorkAmongThreads) {
   EXPECT_EQ(present, 2);
 }
 
-// The issue: on a busy machine OpenMP's threads, which spin while they wait, made eval and check
-// take five to ten times as long.
+// The original problem: on a busy machine OpenMP's threads, which spin while they wait, made eval
+// and check five to ten times slower.
 TEST(ThreadTeam, WaitingThreadsSleep) {
   ThreadTeam team(8);
   std::atomic<uint64_t> sum{0};

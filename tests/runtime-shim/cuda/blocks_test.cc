@@ -67,7 +67,7 @@ void ForEachType(const Test& test) {
   test(Named<Iq3S>{"iq3_s"});
 }
 
-// What no part decodes stays a value that no test expects.
+// Values that no part decodes keep a value that no test expects.
 template <class Type>
 std::vector<float> DecodeParts(const std::vector<std::byte>& blocks) {
   const size_t count = blocks.size() / Type::kBytes;
@@ -87,7 +87,7 @@ std::vector<float> DecodeParts(const std::vector<std::byte>& blocks) {
   return values;
 }
 
-// NaN have many forms, all as good.
+// NaN has many encodings, all equally good.
 void ExpectSameBits(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
@@ -151,7 +151,7 @@ TEST(CudaBlocks, DecodeTheGoldenBlocks) {
   EXPECT_GE(seen.size(), 10u);
 }
 
-// The kernels for tiles take the parts of the first 128 columns, then those of the next.
+// The tile kernels take the parts of the first 128 columns, then those of the next.
 TEST(CudaBlocks, PartsOf128ValuesAreConsecutive) {
   ForEachType([&](auto named) {
     using Type = typename decltype(named)::Type;

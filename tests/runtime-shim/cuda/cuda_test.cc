@@ -1,5 +1,5 @@
-// The CUDA executor as this build has it: what it says where it is missing and where there is no
-// GPU. Its operations: executor_conformance_test.cc, and cuda_emulated/ without a GPU.
+// The CUDA executor of this build: its errors if it is missing or if there is no GPU. Its
+// operations are tested in executor_conformance_test.cc, and in cuda_emulated/ without a GPU.
 #include "runtime-shim/cuda/cuda.h"
 
 #include <gtest/gtest.h>

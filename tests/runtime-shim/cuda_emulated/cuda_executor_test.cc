@@ -1,5 +1,5 @@
-// What the suite of all executors does not reach: errors of the device, memory, and the ring
-// through which values travel.
+// What the suite of all executors does not cover: errors of the device, memory, and the ring for
+// transfers.
 #include "runtime-shim/cuda/cuda_executor.h"
 
 #include <cuda_runtime.h>
@@ -79,7 +79,7 @@ TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatNamesTheBytes) {
             std::string::npos)
       << buffer.error().message;
   EXPECT_FALSE(executor->Load({static_cast<const std::byte*>(nullptr), SIZE_MAX}).has_value());
-  // The executor goes on.
+  // The executor still works.
   EXPECT_EQ(executor->available(), before);
   EXPECT_TRUE(executor->Allocate(1000).has_value());
   EXPECT_TRUE(executor->Finish().has_value());
@@ -119,7 +119,7 @@ TEST_F(CudaEmulated, ALostDeviceIsReportedFromTheNextReadOn) {
   EXPECT_FALSE(executor->Allocate(1).has_value());
 }
 
-// More than the ring holds, so that its parts are used again while the device is behind.
+// More than the ring holds, so that its parts are reused while the device is behind.
 TEST_F(CudaEmulated, UploadsMoreThanTheRingHolds) {
   const auto executor = Open();
   const std::vector<float> values = Counted(7'000'001);
@@ -143,7 +143,7 @@ TEST_F(CudaEmulated, HostMemoryMayChangeAfterAWrite) {
   EXPECT_EQ(values, Counted(6));
 }
 
-// Row numbers travel as parameters of kernels, 480 at a time.
+// Row numbers are passed as kernel parameters, 480 at a time.
 TEST_F(CudaEmulated, GathersAndScattersMoreRowsThanAKernelTakes) {
   constexpr uint32_t kCount = 1100;
   const auto executor = Open();
@@ -165,7 +165,7 @@ TEST_F(CudaEmulated, GathersAndScattersMoreRowsThanAKernelTakes) {
   }
 }
 
-// A matrix that starts where no kernel can read it is moved first.
+// A matrix at an address that no kernel can read is moved first.
 TEST_F(CudaEmulated, MultipliesWeightsAtAnyAddress) {
   const auto executor = Open();
   const quant::Format& format = *quant::FindFormat("q4_K");
@@ -187,7 +187,7 @@ TEST_F(CudaEmulated, MultipliesWeightsAtAnyAddress) {
   EXPECT_EQ(emulation::BytesInUse(), before);
 }
 
-// As many rows as make four of them go to one warp.
+// Enough rows that four of them share a warp.
 TEST_F(CudaEmulated, MultipliesManyRows) {
   const auto executor = Open();
   const quant::Format& format = *quant::FindFormat("f32");

@@ -75,7 +75,7 @@ TEST(Capture, IgnoresAttentionSinksOtherLayersAndGeneratedTokens) {
   observer.Feeding(std::vector<uint32_t>{7, 7, 9});
   observer.Observe(Tokens().At(0));  // position 0 is a sink
   EXPECT_THAT(observer.Take()[0][0], ElementsAre(0.5f));
-  observer.Observe(Tokens().At(1));  // position 2 is the beginning of a sequence
+  observer.Observe(Tokens().At(1));  // position 2 is the start of a sequence
   EXPECT_THAT(observer.Take()[0][0], ElementsAre(0.75f));
   RoutedBatch other = Tokens().At(1);
   other.layer = 1;

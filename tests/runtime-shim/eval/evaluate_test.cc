@@ -152,7 +152,7 @@ TEST_F(Evaluation, TheReferenceIsTheTeacherWithoutAnUnmaskedRun) {
   const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
   EXPECT_FALSE(summary.best_by_capture->split);
   EXPECT_TRUE(summary.best_by_capture->total);
-  // So gates on the split compare with the reference too.
+  // So gates on the split are compared with the reference too.
   const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<0")});
   ASSERT_TRUE(failed) << failed.error().message;
   EXPECT_EQ(FailedGates(summary, std::vector{*ParseGate("total_kld<0")})->size(), failed->size());
@@ -239,7 +239,7 @@ TEST_F(Evaluation, ProgressEndsWithAllTokensOfAllRuns) {
     total = of;
   };
   Run();
-  // Each run takes all tokens, and for the loop test 4 of each session and the 4 that follow.
+  // Each run processes all tokens, and for the loop test 4 of each session and the 4 that follow.
   EXPECT_EQ(total, 3 * (15 + 2 * 4 + 2 * 4));
   EXPECT_EQ(last, total);
 }

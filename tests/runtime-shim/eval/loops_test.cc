@@ -21,7 +21,7 @@ TEST(Loops, APeriodAtTheEndFourTimesIsALoop) {
   const std::vector<uint32_t> ids = {9, 8, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3};
   const LoopResult result = FindLoop(ids);
   EXPECT_EQ(result.period, 3u);
-  // The last half is 3 1 2 3 1 2 3: 3 1 2 3 stands in it twice.
+  // The last half is 3 1 2 3 1 2 3: 3 1 2 3 occurs in it twice.
   EXPECT_DOUBLE_EQ(result.repeated_share, 4.0 / 7);
 }
 
@@ -55,7 +55,7 @@ TEST(Loops, IgnoresPeriodsOfMoreThanSixteenTokens) {
 }
 
 TEST(Loops, CountsRepeatsOnlyInTheLastHalf) {
-  // 1 2 3 stands in both halves; in the last one nothing stands twice.
+  // 1 2 3 occurs in both halves; in the last one nothing occurs twice.
   EXPECT_EQ(FindLoop(std::vector<uint32_t>{1, 2, 3, 4, 1, 2, 3, 5}).repeated_share, 0);
   // 7 8 twice in 7 8 9 7 8.
   EXPECT_DOUBLE_EQ(FindLoop(std::vector<uint32_t>{1, 2, 3, 4, 5, 7, 8, 9, 7, 8}).repeated_share,

@@ -33,7 +33,7 @@ TEST_F(RaceOfGroups, ScoresTheFirstTokensWithEveryGroup) {
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->tokens, 8u);
   EXPECT_GT(all->margin, 0);
-  // The order of the runners and what follows the first tokens do not matter.
+  // Neither the order of the groups nor the tokens after the first ones matter.
   std::swap(groups_[0], groups_[all->winner]);
   const auto again = RaceGroups(node_->model(), groups_, std::span(*tokens).first(9), 8);
   ASSERT_TRUE(again);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// One value, one row, rows with gaps, and rows that are longer than a group of threads.
+// One value, one row, rows with gaps, and rows that are longer than a thread group.
 constexpr Layout kLayouts[] = {
     {1, 1, 0, 0}, {1, 64, 0, 3}, {3, 7, 2, 1}, {5, 96, 0, 0}, {37, 33, 31, 13}, {2, 2050, 6, 5},
 };
@@ -17,7 +17,7 @@ Layout Dense(const Layout& layout) { return {layout.count, layout.width, 0, 0}; 
 
 class ExecutorRows : public EachExecutor {
  protected:
-  // `operation` on every layout, then once more with a NaN in the rows that it works on.
+  // `operation` on every layout, then once more with a NaN in its input rows.
   using OnLayout = std::function<Rows(Desk&, const Layout&)>;
   void CheckLayouts(double tolerance, const OnLayout& operation) {
     for (const Layout& layout : kLayouts) {
@@ -253,7 +253,7 @@ TEST_P(ExecutorRows, ScatterAndAddLikeTheReference) {
   });
 }
 
-// Operations see what those before them wrote, also within one buffer.
+// Operations see the results of those before them, even within one buffer.
 TEST_P(ExecutorRows, AreProcessedInTheOrderOfTheCalls) {
   Check(kFunction, [](Desk& desk) {
     Executor& executor = desk.executor();

@@ -1,5 +1,5 @@
-// What the executor on host memory promises beyond the conformance suite: the same bits however the
-// work is cut.
+// Promises of the CPU executor beyond the conformance suite: the same bits however the work is
+// divided.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -44,7 +44,7 @@ class CpuProducts : public ::testing::TestWithParam<const char*> {
     executor_->MatMul(weights_, x_, y_);
     whole_ = desk_.Take(y_).values;
   }
-  // Bits of what MatMul gives for some rows and some tokens, beside those of the whole product.
+  // The bits of MatMul for some rows and some tokens, beside those of the whole product.
   void ExpectSame(const Matrix& weights, uint32_t first_row, uint32_t first_token,
                   uint32_t tokens) {
     const Rows y = desk_.Random({tokens, weights.rows});
@@ -92,7 +92,7 @@ TEST_P(CpuProducts, TokensDoNotDependOnTheirNeighbours) {
 INSTANTIATE_TEST_SUITE_P(, CpuProducts,
                          ::testing::Values("f32", "bf16", "q8_0", "q6_K", "q4_K", "q5_0"));
 
-// One token after another gives the bits of all at once.
+// One token after another gives the same bits as all at once.
 TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {
   const auto executor = Cpu(2);
   Desk desk(*executor);
@@ -105,7 +105,7 @@ TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {
   EXPECT_EQ(desk.Take(at_once).values, desk.Take(one_by_one).values);
 }
 
-// Safetensors files promise no alignment.
+// Safetensors files guarantee no alignment.
 TEST(CpuExecutor, ReadsFloatsAtOddAddresses) {
   const auto executor = Cpu(1);
   Desk desk(*executor);

@@ -1,4 +1,4 @@
-// The reference against numbers worked out by hand: all others are compared with it.
+// The reference against numbers worked out by hand, because all others are compared with it.
 #include "runtime-shim/reference/reference.h"
 
 #include <gmock/gmock.h>
@@ -123,7 +123,7 @@ TEST_F(Reference, RotatesNeighboursOrHalves) {
   EXPECT_THAT(Get(halves), ElementsAre(9, -3, 4, 1, 8, 9));
 }
 
-// Queries of zero weigh all that they see alike, so the outcome is a mean of positions.
+// Queries of zero weigh everything they see equally, so the result is a mean of positions.
 class ReferenceAttention : public Reference {
  protected:
   ReferenceFloats MeansOfSeen(const AttentionShape& shape, const Matrix& sinks = {}) {
@@ -154,7 +154,7 @@ TEST_F(ReferenceAttention, SeesOnlyItsChunk) {
 }
 
 TEST_F(ReferenceAttention, SinksTakeWeightAndAddNothing) {
-  const ReferenceFloats sinks = {0};  // as one more position of value 0
+  const ReferenceFloats sinks = {0};  // like one more position of value 0
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 4}, Weights(sinks, 1)),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{10.0f / 6, 15.0f / 7}));
 }

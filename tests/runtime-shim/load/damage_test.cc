@@ -1,4 +1,4 @@
-// Distributions that are not what their manifest says, or lack what is asked for.
+// Distributions that contradict their manifest, or lack what is requested.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ TEST_P(LoadDamage, ATamperedPartIsRefusedByName) {
   error = Refusal(split, ByFiles());
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr(file + ": sha256: expected "));
-  EXPECT_EQ(Load(split, Groups({0}))->sets.size(), 2u);  // what is not loaded is not read
+  EXPECT_EQ(Load(split, Groups({0}))->sets.size(), 2u);  // only loaded bytes are read
   EXPECT_EQ(Load(split, Unverified())->sets.size(), 3u);
 }
 
@@ -115,7 +115,7 @@ TEST_P(LoadDamage, TheHeaderRevealsAPartOfAnotherPartition) {
   }
 }
 
-// The same names, types and shapes: only what the file says of its model tells them apart.
+// The same names, types and shapes: only the file's statement about its model distinguishes them.
 TEST_P(LoadDamage, TheHeaderRevealsAPartOfAnotherModel) {
   fixtures::Options seed;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "a", seed));
@@ -231,7 +231,7 @@ TEST_F(LoadDamagedGguf, TheHeaderRevealsAPartOfAnotherRecipe) {
   EXPECT_THAT(error.message, HasSubstr("groups/001/experts.gguf"));
 }
 
-// Nothing of it gets into memory, so it takes the digest of the file to see it.
+// None of it is loaded into memory, so only the digest of the file reveals it.
 TEST_F(LoadDamagedGguf, OnlyTheFileDigestCoversBytesBetweenTensors) {
   const fs::path split = dir_ / "split";
   WriteSplit(tiny::kSource, split, {.recipe = "exact"});
@@ -261,7 +261,7 @@ TEST_F(LoadDamagedGguf, ExpertsMustMatchThePlan) {
   EXPECT_THAT(error.message, HasSubstr("as the plan says, found \"0,"));
 }
 
-// A file of no tensors that calls itself the routers of this model.
+// A file without tensors that claims to be the routers of this model.
 TEST_F(LoadDamagedGguf, ARouterNeedsARowForEveryExpertOfThePlan) {
   WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
   manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());

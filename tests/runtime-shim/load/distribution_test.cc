@@ -1,4 +1,4 @@
-// Distributions of both formats: what is loaded of them is what the checkpoint has.
+// Distributions of both formats: what is loaded from them equals the checkpoint.
 #include <gmock/gmock.h>
 
 #include "libshard/convert/converter.h"
@@ -19,7 +19,7 @@ std::vector<std::string> Labels(const std::vector<LoadedPart>& parts) {
   return labels;
 }
 
-// Every set has what the plan gives it, with the bytes of the whole model.
+// Every set holds what the plan gives it, with the bytes of the whole model.
 void ExpectPartsOf(const Weights& whole, const Weights& parts) {
   ExpectSame(TrunkOf(whole), TrunkOf(parts));
   const Slices all = ExpertsOf(whole.sets[0]);
@@ -70,7 +70,7 @@ TEST_F(LoadDistribution, EveryConvertibleLayoutLoadsFromItsPartsLikeTheWhole) {
   EXPECT_GE(loaded, 15);
 }
 
-// Scaled blocks, packed integers, MXFP4, transposed and reordered matrices, as real ones have them.
+// Scaled blocks, packed integers, MXFP4, transposed and reordered matrices, as in real checkpoints.
 TEST_F(LoadDistribution, GoldenCheckpointsLoadFromTheirPartsLikeTheWhole) {
   for (const char* family : {"deepseek-v3", "kimi-k2.5", "gpt-oss", "llama-4", "qwen3.5-moe"}) {
     const fs::path source = moepack::golden::Folder(family, "config.json");
@@ -117,7 +117,7 @@ TEST_F(LoadDistribution, LoadsOnlyTheRequestedGroups) {
     EXPECT_EQ(parts->FindGroup(1), nullptr);
     EXPECT_EQ(parts->FindOverlay(), nullptr);
     EXPECT_EQ(EligibleExperts(*parts, 2, true), parts->sets[1].experts_by_layer);
-    // Experts of group 1 are not needed: a node pulls its own files only.
+    // Experts of group 1 are not needed: a node pulls only its own files.
     fs::remove_all(split / "groups/001");
     fs::remove_all(split / "overlays");
     EXPECT_EQ(Load(split, Groups({2}, false))->sets.size(), 1u);
@@ -178,7 +178,7 @@ TEST_F(LoadDistribution, AnAssembledNodeNamesItsGroup) {
     EXPECT_EQ(weights->sets[0].label, "node of group 1");
     EXPECT_EQ(weights->shard_version, parts->shard_version);
     EXPECT_THAT(weights->notes, Contains(HasSubstr("moepack_node.json")));
-    // Id 0 of the node is the first eligible one, which is that of the overlay.
+    // Id 0 of the node is the first eligible expert, which comes from the overlay.
     const Slices of_node = ExpertsOf(weights->sets[0]), overlay = ExpertsOf(parts->sets[1]);
     EXPECT_EQ(of_node.at({"blk.0.ffn_up_exps.weight", 0}),
               overlay.at({"blk.0.ffn_up_exps.weight", 1}));

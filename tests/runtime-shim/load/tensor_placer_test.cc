@@ -111,8 +111,8 @@ TEST_F(LoadTensorPlacer, MakesRowsOfAReaderForTheRequestedRanges) {
   encoding.reader = SelectedRows(rows, {2, 1, 0}, 3);
   tensor.encoding = std::make_shared<const Encoding>(encoding);
   ASSERT_TRUE(Place(tensor));
-  EXPECT_EQ(Values()[0], 70);  // of rows 6 to 8 in reverse, the second
-  EXPECT_EQ(Values()[10], 0);  // of rows 0 to 2, the last
+  EXPECT_EQ(Values()[0], 70);  // the second of rows 6 to 8 in reverse
+  EXPECT_EQ(Values()[10], 0);  // the last of rows 0 to 2
 }
 
 TEST_F(LoadTensorPlacer, LiteralsNeedNoSource) {

@@ -1,4 +1,4 @@
-// Refitted distributions in the runtime: every group has experts and router rows of its own.
+// Refitted distributions in the runtime: every group has its own experts and router rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

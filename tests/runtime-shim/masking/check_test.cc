@@ -36,7 +36,7 @@ class CheckOfTiny : public testing::Test {
 
   static std::string Dir(const std::string& name) { return (*directory_ / name).string(); }
 
-  // One thread: on a busy machine small operations of several wait for each other.
+  // One thread: on a busy machine, the threads of small operations wait for each other.
   static CheckReport Check(const std::string& name, CheckOptions options = {}) {
     options.device.threads = 1;
     auto report = CheckDistribution(Dir(name), options);
@@ -50,7 +50,7 @@ class CheckOfTiny : public testing::Test {
     return report ? Error{Code::kIo, "checked"} : report.error();
   }
 
-  // A copy of the plain distribution in which one expert of group 1 has another first value.
+  // A copy of the plain distribution with another first value in one expert of group 1.
   static std::string Tampered(const std::string& name, const std::string& tensor) {
     fs::copy(Dir("plain"), Dir(name), fs::copy_options::recursive);
     const auto manifest = manifest::ReadManifest(Dir(name));

@@ -29,7 +29,7 @@ std::vector<float> Plain(uint32_t position, uint32_t) {
   return {4, static_cast<float>(position), 0, 0};
 }
 
-// As Plain, a little off from position 2 on, and with another favourite at position 5.
+// Like Plain, a little off from position 2 on, and with another top token at position 5.
 std::vector<float> Other(uint32_t position, uint32_t token) {
   std::vector<float> logits = Plain(position, token);
   if (position >= 2) logits[2] += 0.25f;

@@ -14,7 +14,8 @@ using testing::Pointwise;
 
 float SiluOf(float x) { return x / (1 + std::exp(-x)); }
 
-// One key head and one value head of two numbers, a convolution that only sees the latest token.
+// One key head and one value head of two numbers, and a convolution that sees only the latest
+// token.
 struct SmallNet {
   DeltaShape shape{.key_heads = 1, .value_heads = 1, .width = 2, .kernel = 1};
   DeltaConstants constants{{1, 1, 1, 1, 1, 1}, {0}, {-1}, {1, 1}, 1e-6f};
@@ -46,7 +47,7 @@ TEST(DeltaNet, WritesOnlyWhatTheMemoryLacks) {
   const std::vector<float> held = net.state.memory;
   net.Step({5, 0, 5, 0, 3, 4}, 50, -50);
   EXPECT_THAT(net.state.memory, Pointwise(FloatNear(1e-5f), held));
-  // Without strength nothing is written.
+  // Nothing is written without strength.
   net.Step({0, 5, 0, 5, 9, 9}, -80, -50);
   EXPECT_THAT(net.state.memory, Pointwise(FloatNear(1e-5f), held));
 }
@@ -63,7 +64,7 @@ TEST(DeltaNet, DecaysTheMemory) {
 TEST(DeltaNet, ConvolvesOverPreviousTokens) {
   SmallNet net;
   net.shape.kernel = 2;
-  net.constants.kernel = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};  // the token before, only
+  net.constants.kernel = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};  // only the previous token
   net.state.Clear(net.shape.state());
   net.Step({5, 0, 5, 0, 3, 4}, 50, -50);
   EXPECT_THAT(net.state.memory, ElementsAre(0, 0, 0, 0));

@@ -229,7 +229,7 @@ TEST(ModelSpec, WindowsOfMimoAndStepHaveTheirOwnRope) {
     EXPECT_EQ(spec.layer[1].window, 5u);
     EXPECT_EQ(spec.RopeOf(1).base, 100);
     EXPECT_EQ(spec.RopeOf(0).base, 10000);
-    // Step-3.5 rotates half of a head where the whole text is seen.
+    // Step-3.5 rotates half of a head in layers with full attention.
     EXPECT_EQ(spec.RopeOf(0).dims,
               name == "step35" ? spec.RopeOf(1).dims / 2 : spec.RopeOf(1).dims);
   }
@@ -240,7 +240,7 @@ TEST(ModelSpec, StepLimitsActivationsLayerByLayer) {
   keys.Set("step35.attention.sliding_window", GgufValue::U32(5));
   keys.Set("step35.attention.sliding_window_pattern", GgufValue::Bools(std::vector<bool>(8)));
   EXPECT_EQ(Read(keys).layer[0].expert_limit, 0);
-  // llama.cpp takes the second for no limit.
+  // llama.cpp reads the second value as no limit.
   const std::vector<float> limits = {7, 1e-7f, 0, 0, 0, 0, 0, 2};
   keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(limits));
   keys.Set("step35.swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>(8, 3)));
@@ -291,8 +291,8 @@ TEST(ModelSpec, LimitsModelsWithAnIndexerToContextsThatItKeepsWhole) {
   }
 }
 
-// With YaRN and a logarithmic multiplier m the magnitude 1 + 0.1 m ln(factor) is squared into the
-// attention scale and the rotation has none.
+// With YaRN and a logarithmic multiplier m, the magnitude 1 + 0.1 m ln(factor) is squared into the
+// attention scale, and the rotation has none.
 TEST(ModelSpec, DeepseekMovesTheYarnMagnitudeIntoTheAttentionScale) {
   GgufMetadata keys = Latent();
   keys.Set("deepseek2.rope.scaling.type", GgufValue::String("yarn"));

@@ -69,8 +69,8 @@ std::string ErrorText(const Routing& spec, const std::vector<float>& logits,
   return chosen.error().message;
 }
 
-// The definition of the project: a node's router is the whole router without the rows of the
-// experts that are not there.
+// The definition of the project: a node's router is the whole router without the rows of the absent
+// experts.
 TEST(SelectExperts, MaskingEqualsRemovingRowsForEveryGate) {
   RandomRouter random(1);
   for (Gating gating : kGatings) {
@@ -114,8 +114,8 @@ TEST(SelectExperts, MaskingEqualsRemovingRowsForWholeRoutingGroups) {
   }
 }
 
-// Weights of the whole router's softmax, taken over by a node as they are: same experts, smaller
-// weights by the probability mass that the node does not hold; normalised, the same again.
+// Weights of the whole router's softmax, used unchanged by a node: the same experts, with weights
+// smaller by the probability mass that the node lacks; the same again after normalisation.
 TEST(SelectExperts, MaskingAfterAFullSoftmaxDiffersUnlessNormalised) {
   RandomRouter random(3);
   for (int round = 0; round < 100; ++round) {

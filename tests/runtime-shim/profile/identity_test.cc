@@ -11,7 +11,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Strings of GGUF are any bytes. Statistics of such a model were refused when they were written.
+// GGUF strings may hold any bytes. Writing the statistics of such a model used to fail.
 TEST(ModelIdentity, EscapesANameThatIsNotUtf8SoThatItCanBeWritten) {
   const auto weights = TinyWeights("qwen3moe");
   weights->metadata.Set("general.name", GgufValue::String("tiny \xff"));

@@ -23,7 +23,7 @@ using Entries = std::map<std::string, ImatrixEntry, std::less<>>;
 constexpr uint32_t kIds[] = {3, 17, 5, 5, 39, 0, 21, 8, 30, 2, 11};
 constexpr float kTokens = std::size(kIds);
 
-// Runs the tokens on an executor that is observed, `batch` at a time.
+// Runs the tokens on an observed executor, `batch` at a time.
 Result<Entries> MomentsOf(std::shared_ptr<const Weights> weights, uint32_t batch = 128) {
   SecondMoments moments;
   SHARD_TRY(std::shared_ptr<Executor> cpu, OpenExecutor("cpu", {}));
@@ -52,7 +52,8 @@ float SumOf(const std::vector<float>& values) {
 
 class MomentsOfEvery : public testing::TestWithParam<const char*> {};
 
-// Every matrix of a layer has an entry whose length llama-quantize expects: a row for each matrix.
+// Every matrix of a layer has an entry of the length that llama-quantize expects: a row for each
+// matrix.
 TEST_P(MomentsOfEvery, MatrixOfALayerHasItsOwnRows) {
   const auto weights = TinyWeights(GetParam());
   const Entries entries = SoundMomentsOf(weights);
@@ -94,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(SecondMoments, MomentsOfEvery,
                                          "llama4", "phimoe"),
                          MomentsName);
 
-// What the first layer's attention gets is norm(embedding): a calculation that fits here.
+// The first layer's attention gets norm(embedding), which can be calculated here.
 TEST(SecondMoments, AreSumsOfSquaresOfTheInputs) {
   const auto weights = TinyWeights("qwen3moe");
   constexpr size_t kWidth = 32;
@@ -133,7 +134,7 @@ TEST(SecondMoments, OfExpertsAddUpToTheRouters) {
             entries.at("blk.1.ffn_up_exps.weight").counts);
 }
 
-// As in a distribution: the experts of a layer lie in two sets, some of them in both.
+// As in a distribution: the experts of a layer are in two sets, some of them in both.
 TEST(SecondMoments, OfExpertsAreStoredByIdWhereverTheyAre) {
   const auto whole = TinyWeights("qwen3moe");
   const auto first = WithExperts(*whole, {0, 2, 5, 7});
@@ -160,7 +161,7 @@ TEST(SecondMoments, LeaveOutEmbeddingOutputAndIgnoredTokens) {
 
 TEST(SecondMoments, NameTheLayerOfASumBeyondFloat) {
   const auto weights = TinyWeights("qwen3moe");
-  // The inputs of the second layer's attention: finite, but not their squares.
+  // The inputs of the second layer's attention: they are finite, but their squares are not.
   for (size_t i = 0; i < 32; ++i) ValueOf(*weights, "blk.1.attn_norm.weight", i) = 1e20f;
   const auto entries = MomentsOf(weights);
   ASSERT_FALSE(entries);

@@ -16,7 +16,7 @@ using testing::UnorderedElementsAre;
 constexpr const char* kUp = "blk.0.ffn_up_exps.weight";
 constexpr const char* kDown = "blk.0.ffn_down_exps.weight";
 
-// The tensors that a layer of the source has; only their names are looked at.
+// The tensors of a layer of the source; only their names are used.
 ExpertSet NamedTensors() {
   ExpertSet set;
   const quant::Format* const f32 = quant::FindFormat("f32");
@@ -73,7 +73,7 @@ TEST(RefitImportance, GivesARefittedGroupEntriesForItsChangeableExperts) {
   EXPECT_EQ(own.sums.size(), 3 * made.shape().hidden);
 }
 
-// A token that counts little must not decide where values are kept.
+// A token with little weight must not decide where precision is kept.
 TEST(RefitImportance, WeighsTokensLikeTheirErrors) {
   MadeNode made;
   made.Run();

@@ -30,7 +30,7 @@ TEST(LayerRefit, KeepsAStepThatHelpsOnHeldOutText) {
   EXPECT_EQ(done.outcome.slot_tokens.size(), 4u);
 }
 
-// The text that was kept back says that nothing is to change; the rest says something else.
+// The held-out text says that nothing should change; the rest says otherwise.
 TEST(LayerRefit, DropsAStepThatHarmsOnHeldOutText) {
   MadeNode made;
   made.Run();

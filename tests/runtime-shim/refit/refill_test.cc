@@ -64,7 +64,7 @@ bool HasNeuron(const RefittedExperts& experts, size_t place, const RefittedExper
   return false;
 }
 
-// What every kept expert should give besides its own is a neuron of expert 1, which the node lacks.
+// The missing output of every kept expert is a neuron of expert 1, which the node lacks.
 TEST(Refill, MovesInTheNeuronThatExplainsTheMissingOutput) {
   Layer layer;
   NodeLayer& node = layer.made.node;

@@ -122,8 +122,8 @@ TEST_P(RefitOfFamily, LowersTheErrorOfEveryLayer) {
   }
 }
 
-// Its target is what its experts give: attention, shared experts and scales of all families are
-// taken out and put back.
+// Its target is the output of its experts: attention, shared experts and scales of all families are
+// removed and added back.
 TEST_P(RefitOfFamily, NodeWithAllExpertsHasNothingToRefit) {
   const fixtures::TempDir directory;
   TinyRefit refit(GetParam());
@@ -187,7 +187,7 @@ TEST(Refit, SpilledRowsGiveTheSameValues) {
     EXPECT_LT(spilled.outcomes[i].error_after, spilled.outcomes[i].error_before);
 }
 
-// Stops after the first layer, as a kill would.
+// Stops after the first layer, like a kill.
 TEST(Refit, InterruptedRunResumesToTheSameBytes) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
@@ -231,7 +231,7 @@ TEST(Refit, RedoneLayerMatchesTheStoreBitForBit) {
   EXPECT_THAT(missing.error().message, HasSubstr("layer 9: expected one that was refitted"));
 }
 
-// Two of four experts are chosen in the model, three on the nodes.
+// The model chooses two of four experts, the nodes three.
 TEST(Refit, NodesMayUseMoreExperts) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
@@ -253,7 +253,7 @@ TEST(Refit, NodesMayUseMoreExperts) {
             "--top-k: expected at most 4, the experts of group 0 in layer 0, found 5");
 }
 
-// Such groups are refitted once, and the copy must be what a refit of its own would have given.
+// Such groups are refitted once, and the copy must equal the result of a separate refit.
 TEST(Refit, GroupsWithTheSameExpertsGetTheSameValues) {
   const fixtures::TempDir directory;
   TinyRefit both("qwen3moe"), alone("qwen3moe");

@@ -19,7 +19,7 @@ void Ridge(MadeNode& made, uint64_t memory, uint32_t sweeps = 3, double lambda =
   ASSERT_TRUE(done) << done.error().message;
 }
 
-// phi of every token: [T, n F], in plain loops.
+// phi of every token: [T, n F], computed with plain loops.
 std::vector<std::vector<double>> PlainPhi(const NodeLayer& node) {
   const std::vector<float> inputs = ValuesOf(*node.inputs);
   const size_t width = node.experts.width, hidden = node.experts.hidden;
@@ -37,7 +37,7 @@ std::vector<std::vector<double>> PlainPhi(const NodeLayer& node) {
   return phi;
 }
 
-// The largest part of the gradient phi'(Y - phi W) - r (W - W0), as a part of r |W|.
+// The largest component of the gradient phi'(Y - phi W) - r (W - W0), relative to r |W|.
 double GradientOf(const NodeLayer& node, const RefittedExperts& before) {
   const auto phi = PlainPhi(node);
   const std::vector<float> targets = ValuesOf(*node.targets);

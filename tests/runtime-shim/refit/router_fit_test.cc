@@ -15,7 +15,7 @@ RouterOptions ShortFit() {
   return options;
 }
 
-// The targets are what the same experts give behind another router.
+// The targets are the outputs of the same experts with another router.
 void AskForAnotherRouter(MadeNode& made) {
   RefittedExperts others = made.node.experts;
   const std::vector<float> change = RandomFloats(others.router.size(), 77, 0.5);

@@ -88,7 +88,8 @@ TEST(RowStore, FullDiskIsAnError) {
   EXPECT_THAT(store.error().message, HasSubstr("cannot make room in the scratch file"));
 }
 
-// A small file system, which is full before all rows are written. It has no size to check before.
+// A small file system that fills up before all rows are written. It reports no size to check
+// beforehand.
 enum class Filling : uint8_t { kNoMount, kNothing, kFull, kOther };
 
 Filling WriteUntilFull(const std::filesystem::path& directory) {

@@ -36,7 +36,7 @@ TEST(Twins, GroupsWithDifferentTextWeightsAreNotTwins) {
   EXPECT_THAT(FirstTwins(plan, text), ElementsAre(0, 1));
 }
 
-// An expert that the overlay has stays as it is, so what a refit may change differs.
+// An expert in the overlay stays unchanged, so the experts that a refit may change differ.
 TEST(Twins, GroupsWithDifferentFillOfAnOverlayAreNotTwins) {
   Plan plan = PlanOfGroups({{0, 1}, {0}});
   OverlayPlan& overlay = plan.overlays.emplace_back();

@@ -46,7 +46,7 @@ TEST_F(NodeOfTiny, ScoresEveryGroupBetweenNoneAndAll) {
   EXPECT_NE(scores[0], scores[1]);
 }
 
-// The mask first bends what comes after the first layer with experts.
+// The mask has no effect before the second layer with experts.
 TEST_F(NodeOfTiny, EveryNodeGivesTheSameFirstLayerScores) {
   const std::vector<double> scores = Scores(*Open(0), 1);
   EXPECT_EQ(Scores(*Open(1), 1), scores);

@@ -26,7 +26,7 @@ TEST_F(PlacerOfTiny, PlacesTokensByTheTableOfTheDistribution) {
   EXPECT_EQ(placer->groups(), 3u);
   const auto answer = placer->Place(std::vector<uint32_t>{7, 102, 9, 101, 101});
   ASSERT_TRUE(answer) << answer.error().message;
-  EXPECT_EQ(answer->best, 1u);  // the fifth token is behind the prefix
+  EXPECT_EQ(answer->best, 1u);  // the fifth token is after the prefix
   EXPECT_EQ(answer->second, 2u);
   EXPECT_EQ(answer->margin, 0);
   EXPECT_FALSE(answer->sure);

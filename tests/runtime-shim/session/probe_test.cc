@@ -62,7 +62,7 @@ TEST(GateShares, AddsUpSigmoidGatesAsTheyAre) {
 }
 
 TEST(GateShares, ASelectionBiasAffectsTheChoiceButNotTheMass) {
-  // Expert 3 is what the router wants, for all its small gate.
+  // The router wants expert 3, despite its small gate.
   const std::vector<float> bias = {0, 0, 0, 1};
   const std::vector<double> shares = Shares(Spec(Gating::kSoftmax), {{0, 3}, {1, 2}, {0, 1}}, bias);
   EXPECT_NEAR(shares[0], 1, 1e-6);
@@ -84,7 +84,7 @@ TEST(GateShares, TooFewExpertsAreRefused) {
   EXPECT_THAT(shares.error().message, HasSubstr("expected at least 2, found 1"));
 }
 
-// Layers 1, 2 and 4 of 5 have experts; 5 is a block that is not run.
+// Layers 1, 2 and 4 of 5 have experts; 5 is a block that does not run.
 FakeModel ModelWithExperts() {
   FakeModel model;
   model.spec_.layers = 5;

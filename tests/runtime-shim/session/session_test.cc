@@ -25,7 +25,7 @@ const char* const kArchitectures[] = {
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
 
-// A model on an executor, and what it needs.
+// A model on an executor, and everything it needs.
 struct Loaded {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<Model> model;
@@ -63,7 +63,7 @@ TEST_P(EveryArchitecture, GivesFiniteLogitsThatDependOnTheTokensBefore) {
   const std::vector<float> logits = Logits(loaded, Both(kAll));
   ASSERT_EQ(logits.size(), std::size(kTokens) * 40);
   for (const float logit : logits) ASSERT_TRUE(std::isfinite(logit));
-  // Tokens 2 and 3 are equal, what came before them is not.
+  // Tokens 2 and 3 are equal, but the tokens before them are not.
   EXPECT_NE(logits[2 * 40], logits[3 * 40]);
 }
 
@@ -106,8 +106,8 @@ std::string NameOf(const testing::TestParamInfo<const char*>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Session, EveryArchitecture, testing::ValuesIn(kArchitectures), NameOf);
 
-// Embeddings of token 3 alone decide what the first position gives, so a model whose attention and
-// experts put out zero is output * norm(embedding): a calculation that fits here.
+// If attention and experts output zero, the first position depends only on the embedding of token
+// 3: the model is output * norm(embedding), which can be calculated here.
 TEST(Session, GivesTheProductOfTheEmbeddingIfNothingIsAdded) {
   const auto weights = TinyWeights("qwen3moe");
   for (const HostTensor& tensor : weights->trunk) {

@@ -56,7 +56,7 @@ TEST(FragmentSplitter, MatchesOnlyUserDefinedTokensInPlainText) {
   EXPECT_THAT(Split(tokens, "<c><u><d><n>", false), ElementsAre("<c><u>", "#2", "<n>"));
 }
 
-// As the header says it, token by token: what Split must give whatever its way.
+// Token by token, as the header describes: the expected result of Split, however it works.
 std::vector<std::string> SplitOneByOne(std::vector<TestToken> tokens, const std::string& text) {
   std::vector<size_t> order(tokens.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -99,7 +99,7 @@ TEST(FragmentSplitter, MatchesOverlappingTokensInOrder) {
   }
 }
 
-// A text was searched once for each of them: hours for a hostile vocabulary and a long text.
+// A text used to be searched once for each of them: hours for a hostile vocabulary and a long text.
 TEST(FragmentSplitter, TimeDoesNotGrowWithTokensTimesTextLength) {
   std::vector<TestToken> tokens;
   for (int i = 0; i < 200'000; ++i) tokens.push_back({Cat("the ", i), TokenType::kControl});

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Texts of the symbols of a word; every merge's result is a token.
+// The texts of a word's symbols; the result of every merge is a token.
 class Bpe {
  public:
   explicit Bpe(const std::vector<std::string>& merges) {

@@ -85,7 +85,7 @@ TEST(Tokenizer, SomeModelsMatchWholeWordsFirst) {
 }
 
 TEST(Tokenizer, SplitsBpeSymbolsWithoutTokens) {
-  // The merged "ab" is not a token; the bytes of its spelling are. What has no token is lost.
+  // The merged "ab" is not a token, but its bytes are. Anything without a token is lost.
   EXPECT_THAT(Encode(TestBpe("gpt-2", {}, {"a b"}), "ab"), ElementsAre('a', 'b'));
   const GgufMetadata small = TestMetadata("gpt2", "gpt-2", {{"a"}, {"b"}});
   EXPECT_THAT(Encode(small, "axb\u00e9a"), ElementsAre(0, 1, 0));
@@ -168,7 +168,8 @@ TEST(SentencePiece, AddsTheSpaceAfterEverySpecialTokenOrNone) {
 TEST(SentencePiece, CharactersWithoutTokensBecomeBytes) {
   const GgufMetadata metadata = TestSpm({{"a"}, {"bc"}});
   const Ids ids = Encode(metadata, "a bc\u00e9", {.add_special = false});
-  // Marks of spaces are bytes too. Two characters without tokens of their own can still be one.
+  // Space marks become bytes too. Two characters without tokens of their own can still merge into
+  // one.
   EXPECT_THAT(ids, ElementsAre(3 + 0xe2, 3 + 0x96, 3 + 0x81, 259, 3 + 0xe2, 3 + 0x96, 3 + 0x81, 260,
                                3 + 0xc3, 3 + 0xa9));
 }

@@ -1,5 +1,5 @@
-// What only the Vulkan executor has: choice of a device, limits of bindings and dispatches, the
-// validation layer. Operations are tested by the conformance suite.
+// What only the Vulkan executor has: choice of a device, limits of bindings and dispatches, and the
+// validation layer. The conformance suite tests the operations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A variable of the environment, as long as it lives.
+// An environment variable for the duration of a test.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -103,7 +103,7 @@ TEST_F(VulkanDevice, CountsWhatItAllocated) {
 }
 
 TEST_F(VulkanDevice, PassesOnMessagesOfTheValidationLayer) {
-  // A wrong type of structure, which drivers do not look at.
+  // A wrong structure type, which drivers do not check.
   VkFenceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   VkDevice const device = executor_->core().device->handle();
@@ -190,7 +190,7 @@ TEST_F(VulkanDevice, RunsManySmallOperationsInOrder) {
 }
 
 TEST_F(VulkanDevice, MovesRowsLargerThanItsStagingMemory) {
-  // With gaps between them: many rows, and rows of which one alone is too large.
+  // With gaps between them: many rows, and rows each of which is too large.
   for (const uint32_t width : {1000u, static_cast<uint32_t>(kStagingBytes / 4 + 77)}) {
     const uint32_t count = width == 1000 ? 5000 : 2;
     const BufferPtr buffer = Allocate(uint64_t{count} * (width + 3));

@@ -19,7 +19,7 @@ class CheckCommand : public testing::Test {
               0);
   }
 
-  // One value of an expert of group 2; it is not verified afterwards.
+  // Changes one value of an expert of group 2; it is not verified afterwards.
   void Damage() {
     const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "out/distribution.json"));
     for (const auto& bundle : manifest["bundles"]) {

@@ -57,7 +57,7 @@ TEST_F(JoinCommand, JoinsThreeGroupsBuiltByThreeProcesses) {
   }
 }
 
-// They are in a distribution only if they were asked for, by --keep-remainder or by --only.
+// A distribution holds them only if they were requested by --keep-remainder or by --only.
 TEST_F(JoinCommand, JoinsExpertsOfNoGroupAsInARunThatKeepsThem) {
   WriteAll(workspace_ / "groups.json",
            R"({"groups": [{"*": "0-3"}, {"*": "4-7"}, {"*": "8-11"}]})");
@@ -68,7 +68,7 @@ TEST_F(JoinCommand, JoinsExpertsOfNoGroupAsInARunThatKeepsThem) {
   EXPECT_TRUE(FilesOf(workspace_ / "out") == FilesOf(workspace_ / "whole"));
 }
 
-// A GGUF file has no assets beside it, so that none are absent.
+// A GGUF file has no assets beside it, so none are missing.
 TEST_F(JoinCommand, PartsOfASourceWithoutAssetsAreComplete) {
   ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   const std::string shard = "shard-experts '" + (workspace_ / "a.gguf").string() + "' --groups 3 ";

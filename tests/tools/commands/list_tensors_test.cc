@@ -94,7 +94,7 @@ TEST(ListTensors, BadFiltersAreUsageErrorsThatNameTheOption) {
   }
 }
 
-// Changes fields of the copy of tiny-moe's config.
+// Changes fields in the copy of tiny-moe's config.
 void SetInConfig(const Workspace& workspace, const char* field, const nlohmann::json& value) {
   const auto path = workspace / "fixtures/tiny-moe/config.json";
   std::filesystem::permissions(path, std::filesystem::perms::owner_write,

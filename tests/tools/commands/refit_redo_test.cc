@@ -1,4 +1,4 @@
-// verify --redo: one layer of a refit is computed again.
+// verify --redo recomputes one layer of a refit.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -42,7 +42,7 @@ TEST_F(VerifyRedo, ARecomputedLayerHasTheSameBits) {
   EXPECT_THAT(run.out, HasSubstr(" values: the same bits\n"));
 }
 
-// The store's files are what its record says, so a wrong one has to be made by a refit.
+// The store's files match its record, so only a refit can make a wrong one.
 TEST_F(VerifyRedo, FindsBitsThatTheRefitDoesNotGive) {
   const ToolRun other = workspace_.Moepack(
       Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge --lambda 0.5");

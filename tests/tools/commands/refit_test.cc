@@ -89,7 +89,7 @@ TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
   EXPECT_THAT(output.err, HasSubstr("-o or --store is required"));
 }
 
-// The statistics say which group a session is for, so a group's own sessions weigh more.
+// The statistics assign sessions to groups, so a group's own sessions weigh more.
 TEST_F(RefitCommand, StatisticsAssignTextsToGroups) {
   const ToolRun profiled = workspace_.Moepack(
       "profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
@@ -108,7 +108,7 @@ TEST_F(RefitCommand, StatisticsAssignTextsToGroups) {
   EXPECT_NE(ReadAll(workspace_ / "out.refit/layer-000-group-000.safetensors"),
             ReadAll(workspace_ / "alike/layer-000-group-000.safetensors"));
   EXPECT_THAT(ReadAll(workspace_ / "out/distribution.json"), HasSubstr("\"rule\": \"table\""));
-  // Whoever changes the weights makes another refit.
+  // Changed weights give another refit.
   const ToolRun other = Refit(text + "--store out.refit");
   EXPECT_EQ(other.status, 6);
   EXPECT_THAT(other.err, HasSubstr("out.refit: parameters: expected those of this refit"));

@@ -105,7 +105,7 @@ TEST_F(Run, StopsWhereTheContextEnds) {
   EXPECT_EQ(run["tokens"].size(), 6u);  // the last one needs no position
 }
 
-// So few tokens may be done before there is a rate.
+// This few tokens may be done before a rate can be shown.
 TEST_F(Run, CountsTokensOnATerminal) {
   const std::string start = "run --threads 1 fixtures/tiny-moe --tokens 5,6,7 -n 4";
   const auto line = [](const std::string& title, int tokens) {
@@ -158,7 +158,7 @@ TEST_F(Run, ListsDevicesWithoutASource) {
   EXPECT_THAT(run.out, StartsWith("cpu 0: "));
 }
 
-// A file that is not a library stands in the loader's way, so that the program finds none.
+// A file that is not a library comes first in the loader's path, so that the program finds none.
 TEST_F(Run, StartsOnAMachineWithoutTheVulkanLoader) {
   for (const char* name : {"libvulkan.so.1", "libvulkan.so"}) WriteAll(workspace_ / name, "");
   ASSERT_EQ(setenv("LD_LIBRARY_PATH", workspace_.path().c_str(), 1), 0);

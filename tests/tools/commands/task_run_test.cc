@@ -1,4 +1,4 @@
-// --task of build, shard-experts and quantize, and the joins of what tasks wrote.
+// --task of build, shard-experts and quantize, and joins of the outputs of tasks.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -155,7 +155,7 @@ TEST_F(TaskCommand, AJoinOfTasksRefusesLinksAndNeedsTheNameOfAGguf) {
               HasSubstr("expected a file name that ends in .gguf, found \"model\""));
 }
 
-// The only thing that a task leaves when it is killed is what its next run goes on with.
+// A killed task leaves only what its next run resumes from.
 TEST_F(TaskCommand, OnlyAKilledTaskIsRepeated) {
   ASSERT_EQ(workspace_.Moepack(std::string(kTaskBuild) + "-o whole").status, 0);
   RunTasks(std::string(kTaskBuild) + "-o out", 2);

@@ -64,7 +64,7 @@ TEST_F(Verify, ChecksACopyOfOneGroup) {
   EXPECT_THAT(none.err, HasSubstr("out: group: expected 0 to 2, found 3"));
 }
 
-// One flipped bit of 8 in "experts": {"*": 8} is 0, by which something was divided.
+// One flipped bit of 8 in "experts": {"*": 8} gives 0, which was once used as a divisor.
 TEST_F(Verify, AManifestWithoutExpertsCrashesNoCommand) {
   std::string text = ReadAll(workspace_ / "out/distribution.json");
   const std::string from = "\"experts\": {\"*\": 16}";

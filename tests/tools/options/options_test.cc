@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The message of the parser, "" when it accepted the words.
+// The message of the parser; "" if it accepted the words.
 std::string ParseProblem(CLI::App& app, std::vector<std::string> words) {
   std::reverse(words.begin(), words.end());
   try {

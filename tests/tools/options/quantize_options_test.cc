@@ -1,5 +1,4 @@
-// Quantized sources through the commands: keeping the source's grid, and scales that cannot be
-// meant.
+// Quantized sources through the commands: keeping the source's grid, and invalid scales.
 #include <gmock/gmock.h>
 
 #include "tests/libshard/convert/golden_listing.h"
@@ -14,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-// Kimi-K2.5 in small: experts of int4 in groups of 32.
+// A small Kimi-K2.5: int4 experts in groups of 32.
 std::string Int4Checkpoint() {
   return moepack::golden::Folder("kimi-k2.5", "tokenizer_config.json").string();
 }
@@ -85,7 +84,7 @@ ConvertSample Fp8(float scale) {
   return sample;
 }
 
-// No other layer shows that the tensor should be there; the converter knows.
+// No other layer shows that the tensor should exist, but the converter knows.
 TEST(Check, AsksTheConverterWhatTheTensorsDoNotShow) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   std::erase_if(sample.tensors, [](const fixtures::RawTensor& tensor) {

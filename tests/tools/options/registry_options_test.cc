@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Standard input from a file, for the time of a test.
+// Standard input from a file, for the duration of a test.
 class InputFrom {
  public:
   explicit InputFrom(const std::string& file) : before_(dup(STDIN_FILENO)) {
@@ -40,7 +40,7 @@ class RegistryOptions : public testing::Test {
  protected:
   RegistryOptions() { AddRegistryOptions(app_, arguments_); }
 
-  // The parser's words, "" when it took them.
+  // The parser's message; "" if it accepted them.
   std::string Parse(std::vector<std::string> words) {
     arguments_ = {};
     std::reverse(words.begin(), words.end());
@@ -61,7 +61,7 @@ class RegistryOptions : public testing::Test {
     EXPECT_THAT(access.error().message, Not(HasSubstr("hunter2")));
     return access.error();
   }
-  // The header after a challenge of Basic.
+  // The header after a Basic challenge.
   std::string Header() const {
     auto access = Open();
     if (!access) return access.error().message;

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Bytes as ids.
+// Uses bytes as ids.
 Result<std::vector<uint32_t>> Bytes(std::string_view text) {
   return std::vector<uint32_t>(text.begin(), text.end());
 }
@@ -135,7 +135,8 @@ TEST_F(SessionTexts, TextThatIsNotUtf8IsRefused) {
               HasSubstr("a.txt: text: expected UTF-8, found other bytes"));
 }
 
-// JSON of statistics and reports is UTF-8: known before anything runs, not when they are written.
+// JSON of statistics and reports is UTF-8: this is checked before anything runs, not when they are
+// written.
 TEST_F(SessionTexts, RefusesNamesThatAreNotUtf8WhenReadingThem) {
   const std::string expected = "session: expected a name in UTF-8 without control characters";
   EXPECT_THAT(TextError("caf\xe9.txt", "x").message, HasSubstr(expected));

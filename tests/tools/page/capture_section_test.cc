@@ -11,8 +11,8 @@ using ::testing::HasSubstr;
 TEST(CaptureSectionTest, MeasuresBucketsOnTheEligibleExpertsOfNodes) {
   const auto section = CaptureSection(FullInputs());
   ASSERT_TRUE(section);
-  // Node 0 has 0, 1 and 2 in both layers: 9 of 10 and 10 of 10 of the code session; the others
-  // have 0 of the overlay besides their own.
+  // Node 0 has 0, 1 and 2 in both layers: 9 of 10 and 10 of 10 of the code session; the others have
+  // expert 0 of the overlay in addition to their own.
   EXPECT_THAT(TableOf(section->body, "table-buckets"),
               ElementsAre(ElementsAre("bucket", "sessions", "node 0", "node 1", "node 2"),
                           ElementsAre("code", "1", "95.0 %", "70.0 %", "50.0 %"),

@@ -57,7 +57,7 @@ TEST_F(PageInputFiles, AreRecognizedByTheirContent) {
   EXPECT_EQ(read->evaluations[0].name, "a");
   EXPECT_EQ(read->scores->sessions.size(), 2u);
   EXPECT_EQ(read->refits[0].outcomes.size(), 3u);
-  // Its versions are others.
+  // Its versions differ.
   ASSERT_EQ(read->warnings.size(), 1u);
   EXPECT_THAT(read->warnings[0], HasSubstr("a: it measures another split than that of "));
 }

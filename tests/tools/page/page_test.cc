@@ -12,7 +12,7 @@ using ::testing::Not;
 
 constexpr const char* kHostile = "</title><script>alert(\"x\")</script><img src=x onerror='y'>";
 
-// Every text that a document can bring.
+// Every text that a document can contain.
 PageInputs HostileInputs() {
   PageInputs inputs = FullInputs();
   inputs.distribution->model.id = kHostile;

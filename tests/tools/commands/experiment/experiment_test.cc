@@ -27,7 +27,7 @@ class ExperimentCommand : public ::testing::Test {
   Json Document(const std::string& name = "e.json") const {
     return Json::parse(ReadAll(workspace_ / name));
   }
-  // Of a run that is expected to fail.
+  // The error of a run that is expected to fail.
   std::string ErrorOf(const std::string& arguments, int status) const {
     const ToolRun run = workspace_.Moepack("experiment " + arguments);
     EXPECT_EQ(run.status, status) << run.err;
@@ -64,7 +64,7 @@ TEST_F(ExperimentCommand, ComparesStrategiesAtEqualBytesOnTheSameTokens) {
   EXPECT_LE(first["figures"]["best"]["kld"]["mean"], first["figures"]["race"]["kld"]["mean"]);
 }
 
-// The experiment's figures are those of eval on the distribution that the plan gives.
+// The experiment's figures are those of eval on the distribution of the plan.
 TEST_F(ExperimentCommand, GivesTheFiguresOfEval) {
   ASSERT_EQ(workspace_.Moepack("experiment " + model_ + "--strategies contiguous -o e.json").status,
             0);
@@ -135,7 +135,7 @@ TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
 TEST_F(ExperimentCommand, ResumesToTheSameBytes) {
   ASSERT_EQ(workspace_.Moepack("experiment " + two_).status, 0);
   const std::string whole = ReadAll(workspace_ / "e.json");
-  // What an interrupted run leaves: some sessions of each row.
+  // The state of an interrupted run: some sessions of each row.
   nlohmann::ordered_json part = nlohmann::ordered_json::parse(whole);
   for (auto& row : part["rows"]) row["sessions"].erase(4), row["sessions"].erase(4);
   part["complete"] = false;
@@ -179,7 +179,7 @@ TEST_F(ExperimentCommand, ReadsItsPlanFromAFile) {
                "strategies": ["contiguous", "modulo"]})");
   ASSERT_EQ(workspace_.Moepack("experiment plan.json --groups 2 -o e.json").status, 0);
   const Json setup = Document()["setup"];
-  EXPECT_EQ(setup["groups"], 2);  // options win
+  EXPECT_EQ(setup["groups"], 2);  // options take precedence
   EXPECT_EQ(setup["context"], 64);
   EXPECT_EQ(Document()["rows"][0]["eligible"], 8);
 }

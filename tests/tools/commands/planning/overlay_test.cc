@@ -151,7 +151,7 @@ TEST_F(OverlayCommand, WarnsOfStatisticsOfFewTokens) {
                                  "because too little was read\n"));
 }
 
-// With a partition that replicates, what every group holds is no overlay.
+// With a partition that replicates, experts that every group holds cannot be in the overlay.
 TEST_F(OverlayCommand, ChoosesOnlyExpertsThatNotEveryGroupHolds) {
   const std::string statistics = " --statistics fixtures/statistics/profile.json ";
   Runs("build fixtures/tiny-moe --groups 2 --partition ranked --eligible 12 -o out --no-verify" +
@@ -195,7 +195,7 @@ TEST_F(OverlayCommand, RefusesOptionsThatContradictOrHaveNoEffect) {
               HasSubstr("out"));
 }
 
-// What an older moepack planned and wrote is planned, written, verified and run as it was.
+// Plans and distributions of an older moepack are planned, written, verified and run as before.
 TEST_F(OverlayCommand, DistributionsOfThePreviousFormatStayUnchanged) {
   const fs::path plan = MOEPACK_SOURCE_DIR "/fixtures/tiny-plan-1.0.json";
   const ToolRun made =

@@ -75,7 +75,7 @@ TEST_F(PlaceCommand, AsksTheModelIfTheTableIsNotSure) {
   EXPECT_EQ(all["sessions"][1], race["sessions"][1]);
 }
 
-// The lead of a few known tokens says nothing about a text of others.
+// The lead of a few known tokens says nothing about a text of unknown ones.
 TEST_F(PlaceCommand, AsksTheModelAboutUnknownTexts) {
   AddTable();
   const std::string tokens = "--tokens 7,8,9,10 102,8,9,10 --json";

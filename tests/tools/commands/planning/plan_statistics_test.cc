@@ -138,7 +138,7 @@ TEST_F(PlanFromStatistics, WarnsOfNodesThatNoSessionWouldChoose) {
                                  "of one size\n"));
 }
 
-// With 16 of 16 pinned there is room for all that a token uses.
+// With 16 of 16 pinned, there is room for everything that a token uses.
 TEST_F(PlanFromStatistics, PinnedExpertsAlsoServeTokens) {
   WriteAll(workspace_ / "pins.json", R"({"layers": {"*": "0-15"}})");
   const std::string plan =
@@ -160,7 +160,7 @@ TEST_F(PlanFromStatistics, StatisticsOfAnotherModelAreRefusedByTheirRouters) {
                 6);
 }
 
-// Every way to a model comes to the same digest, whatever its files are.
+// Every form of a model gives the same digest, whatever its files are.
 TEST_F(PlanFromStatistics, ComparesTheRoutersOfAGgufToo) {
   ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o q8.gguf").status, 0);
   const ToolRun good = workspace_.Moepack("plan q8.gguf --groups 2 --statistics s.json --dry-run");

@@ -105,7 +105,7 @@ TEST(Plan, AnIndexAloneGetsTheSizesPromisedByItsConfig) {
   const auto group = [](const auto& plan) {
     return plan["nodes"][0]["bytes"]["group"].template get<uint64_t>();
   };
-  // The same tensors; headers begin elsewhere, by less than a page.
+  // The same tensors; headers end at other offsets, by less than a page.
   EXPECT_LT(group(json) > group(real) ? group(json) - group(real) : group(real) - group(json),
             4096u);
 }

@@ -110,7 +110,7 @@ TEST_F(StatisticsCommand, ConvertsCountsToEveryFormatAndBack) {
   }
 }
 
-// Of a trace, which has gates as well, formats of counts get the counts.
+// A trace has gates as well, but formats of counts get its counts.
 TEST_F(StatisticsCommand, UsesTheCountsOfATrace) {
   const std::string command = "statistics convert fixtures/statistics/";
   ASSERT_EQ(workspace_.Moepack(command + "route-trace.csv --to sglang -o t.json").status, 0);

@@ -18,7 +18,7 @@ class PublishCommand : public testing::Test {
   Workspace workspace_;
 };
 
-// The line that publish prints is run as it stands.
+// The command that publish prints is run unchanged.
 TEST_F(PublishCommand, PrintsWhatItWroteAndTheCommandToPullIt) {
   const ToolRun run = workspace_.Moepack("publish out layout:models:v1");
   ASSERT_EQ(run.status, 0) << run.err;

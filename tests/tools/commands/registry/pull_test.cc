@@ -18,7 +18,7 @@ class PullCommand : public testing::Test {
     const ToolRun run = workspace_.Moepack("publish out layout:models:v1");
     ASSERT_EQ(run.status, 0) << run.err;
   }
-  // The files of a node that was assembled from `distribution`.
+  // The files of a node assembled from `distribution`.
   std::map<std::string, std::string> Node(const std::string& distribution) {
     const std::string node = "node-of-" + distribution;
     const ToolRun run = workspace_.Moepack("assemble " + distribution + " --group 1 -o " + node);

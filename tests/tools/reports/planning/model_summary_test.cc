@@ -54,7 +54,7 @@ TEST(ModelSummary, AConfigAloneGivesTheNodesOfItsCheckpoint) {
   const std::string options = " --summary --json --groups 3 --quantize Q4_K_M";
   const auto without = workspace.Json("list-tensors alone" + options);
   EXPECT_THAT(without["node_size_notes"].dump(), HasSubstr("without the tokenizer"));
-  // With the tokenizer beside it the sizes are those of the checkpoint to the byte.
+  // With the tokenizer beside it, the sizes match the checkpoint to the byte.
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
     if (!fs::exists(workspace / "fixtures/tiny-moe" / file)) continue;
     fs::copy(workspace / "fixtures/tiny-moe" / file, workspace / "alone");

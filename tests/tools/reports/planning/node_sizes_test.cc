@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of the largest node that the dry run of a build plans.
+// The size of the largest node that the dry run of a build plans.
 uint64_t LargestOfDryRun(const Workspace& workspace, const std::string& arguments) {
   const auto plan = workspace.Json("build " + arguments + " --dry-run --json -o out");
   uint64_t largest = 0;
@@ -22,7 +22,7 @@ uint64_t LargestOfDryRun(const Workspace& workspace, const std::string& argument
   return largest;
 }
 
-// Every format of the summary against a dry run each.
+// Compares every format of the summary with a dry run each.
 void ExpectSizesOfDryRuns(const Workspace& workspace, const std::string& source,
                           const std::string& options) {
   const auto summary =

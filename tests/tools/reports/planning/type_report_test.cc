@@ -110,7 +110,7 @@ TEST(TypeReport, IsPartOnlyOfADryRun) {
   }
 }
 
-// Whoever reads a rule finds it in the document.
+// A reader of the rule can find it in the document.
 TEST(TypeReport, EveryRuleIsInTheQuantizationDocument) {
   const Workspace workspace;
   const std::string page = ReadAll(MOEPACK_SOURCE_DIR "/docs/quantization.md");

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// With everything that a document can have.
+// With every field that a document can have.
 EvalReport FullEvaluation() {
   EvalReport report = SomeEvaluation();
   runtime::EvalSummary& summary = report.summary;

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two sessions of a split and of the same refitted; a third row has none yet.
+// Two sessions of a split and of the same split refitted; a third row has none yet.
 Json WrittenDocument() {
   runtime::ExperimentState state;
   for (const bool refitted : {false, true}) {
