@@ -1,12 +1,12 @@
-# Writes the file that gives CTest the tests of a GoogleTest program: one for each suite, all of whose
-# cases run in one process, because starting a process takes longer than most cases do.
+# Writes the file that lists the tests of a GoogleTest program for CTest: one test per suite, all of
+# whose cases run in one process, because starting a process takes longer than most cases do.
 # usage: cmake -DPROGRAM=FILE -DPREFIX=NAME/ -DFILTER=PATTERN -DPROPERTIES=NAME,VALUE,...
 #   -DREPORTS=DIRECTORY -DOUTPUT=FILE -P add_suites.cmake
 # The test of suite S is called <PREFIX>S.* and writes the report <REPORTS>/<PREFIX>S.*.xml, with
-# underscores for what is no letter or digit.
+# underscores for all characters other than letters and digits.
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests --gtest_filter=${FILTER}
   OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY)
-# A suite stands at the start of a line, its cases below it behind two spaces.
+# A suite begins at the start of a line; its cases follow, indented by two spaces.
 string(REGEX REPLACE " *#[^\n]*" "" listed "${listed}")
 string(REGEX MATCHALL "[^\n]+" lines "${listed}")
 set(suites "")
@@ -23,7 +23,7 @@ string(REPLACE "," " " properties "${PROPERTIES}")
 set(tests "")
 foreach(suite ${suites})
   set(filter ${suite}*)
-  if(NOT FILTER STREQUAL "*")  # patterns of cases cannot be cut down to those of a suite
+  if(NOT FILTER STREQUAL "*")  # patterns of cases cannot be narrowed to those of a suite
     string(REPLACE ";" ":" filter "${cases_${suite}}")
   endif()
   string(MAKE_C_IDENTIFIER "${PREFIX}${suite}*" report)

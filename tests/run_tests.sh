@@ -9,16 +9,16 @@ report=$build/test-report.xml
 suites=$build/test-reports # tests/add_suites.cmake
 rm -rf "$report" "$suites"
 
-# One test more than there are cores at a time, because many wait for a server.
+# One more test than there are cores at a time, because many wait for a server.
 ctest --test-dir "$build" -j $(($(nproc) + 1)) --output-on-failure --no-tests=error \
   --output-junit test-report.xml "$@" 2>&1
 ctest_status=$?
 
 # CTest runs a suite of GoogleTest as one test; its cases are counted from the report of the suite.
-# One that failed although no case did (it crashed, or its program is missing) counts as one that
-# failed. Of the other tests CTest's own summary counts a skipped one as passed, so theirs come from
-# its report, where a missing program is "notrun" too, but without the reason of a real skip. Why a
-# script was skipped is the last line that it printed.
+# A suite that failed although no case did (it crashed, or its program is missing) counts as one
+# failure. CTest's own summary counts skipped tests as passed, so the other tests are counted from
+# its report, where a missing program is "notrun" too, but without the reason of a real skip. The
+# reason why a script was skipped is the last line that it printed.
 set -- "$suites"/*.xml
 [ -e "$1" ] || set --
 summary=$(awk '
@@ -80,7 +80,7 @@ summary=$(awk '
     print passed + 0, tests - passed - skipped, skipped + 0
   }' "$report" "$@" 2>/dev/null)
 counts=$(echo "$summary" | tail -n 1)
-# No report: ctest itself broke, which must not read as "nothing failed".
+# No report: ctest itself failed, which must not look like "nothing failed".
 set -- ${counts:-0 1 0}
 passed=$1 failed=$2 skipped=$3
 

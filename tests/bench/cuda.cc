@@ -1,5 +1,5 @@
-// How much of the bandwidth of a GPU the product of a matrix and one vector uses, by type of
-// weights: bytes of weights per second beside those of a copy on the device, read and written.
+// How much of a GPU's bandwidth the product of a matrix and one vector uses, by type of weights:
+// bytes of weights per second beside those of a copy on the device, read and written.
 // usage: bench-cuda [EXECUTOR]   (cuda, or another kind of executors.cc)
 #include <chrono>
 #include <cstdio>
@@ -18,7 +18,7 @@ using moepack::runtime::Rows;
 constexpr uint32_t kColumns = 8192;
 constexpr uint64_t kWeightBytes = 256 << 20;  // far more than a cache holds
 constexpr int kRounds = 20;
-// One expert of a 30B-A3B model: starting the kernel takes longer than reading the weights.
+// One expert of a 30B-A3B model: launching the kernel takes longer than reading the weights.
 constexpr uint32_t kSmallRows = 768, kSmallColumns = 2048;
 
 [[noreturn]] void Fail(const moepack::Error& error) {
@@ -32,7 +32,7 @@ T OrFail(moepack::Result<T> result) {
   return std::move(*result);
 }
 
-// Seconds that `operation` takes when many are under way.
+// Seconds that `operation` takes when many are in flight.
 template <class Operation>
 double Seconds(Executor& executor, const Operation& operation) {
   operation();
@@ -44,7 +44,7 @@ double Seconds(Executor& executor, const Operation& operation) {
   return elapsed.count() / kRounds;
 }
 
-// `rows` times the same encoded row.
+// The same encoded row, `rows` times.
 std::vector<std::byte> Weights(const quant::Format& format, uint32_t rows, uint32_t columns) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.05f);

@@ -29,7 +29,7 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Values of one type in rows of one length, about as many as a thread takes at a time.
+// Values of one type in rows of one length, about as many as a thread takes at once.
 struct Tile {
   moepack::OutputTensor tensor;
   uint64_t bytes;  // of BF16

@@ -1,5 +1,5 @@
-// The three parts of quantizing a model, each by itself: what a pipeline that overlaps them cannot
-// be faster than.
+// The three parts of quantizing a model, each alone: a pipeline that overlaps them cannot be faster
+// than these.
 #pragma once
 
 #include "tests/bench/measure.h"

@@ -1,6 +1,7 @@
 // Instructions per weight of every encoder and of ggml's: counted by the processor
-// (perf_event_open) where the kernel allows it, else by valgrind --tool=callgrind, which knows
-// nothing wider than AVX2. A JSON file takes the result, or the reason why there is none.
+// (perf_event_open) where the kernel allows it, otherwise by valgrind --tool=callgrind, which
+// supports nothing wider than AVX2. The result, or the reason why there is none, goes to a JSON
+// file.
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -18,7 +19,7 @@
 #include "tests/bench/measure.h"
 #include "tests/bench/quant_cases.h"
 
-// Callgrind finds it by its name: what it does is counted, nothing else is.
+// Callgrind finds this function by name and counts only what happens inside it.
 extern "C" __attribute__((noinline)) void CountedWork(const std::function<void()>& work) { work(); }
 
 namespace bench {
@@ -71,7 +72,7 @@ Json Counted(const Case& item, double instructions) {
           {"instructions_per_weight", instructions / (kRows * kRowValues)}};
 }
 
-// A counter of this process' instructions outside the kernel, or -1.
+// A counter of this process's instructions outside the kernel, or -1.
 int OpenCounter() {
   perf_event_attr about = {};
   about.size = sizeof about;
@@ -103,7 +104,7 @@ Json CountByProcessor(int counter) {
   return {{"tool", "the processor's counter"}, {"cases", results}};
 }
 
-// Inside callgrind: does the work and writes what it was, in order.
+// Inside callgrind: does the work and lists the cases in order.
 void RunCases(const std::string& list) {
   const quant::PeerGgml peer;
   Json results = Json::array();
@@ -123,7 +124,7 @@ std::optional<double> Total(const fs::path& path) {
 
 moepack::Result<Json> CountByCallgrind(const std::string& program, const fs::path& scratch) {
   const fs::path list = scratch / "cases.json", calls = scratch / "calls";
-  // A file of its own each time the function is left.
+  // Every return from the function writes its own file.
   SHARD_CHECK(RunCommand({"valgrind", "--quiet", "--tool=callgrind", "--toggle-collect=CountedWork",
                           "--dump-after=CountedWork", "--callgrind-out-file=" + calls.string(),
                           program, "--run-cases", list.string()}));

@@ -31,12 +31,13 @@ double MedianSeconds(const std::vector<Sample>& samples);
 uint64_t HighestPeak(const std::vector<Sample>& samples);
 
 uint64_t TreeBytes(const fs::path& tree);
-// Every file of the tree on disk (fsync), directories included: what moepack does with its output.
+// Flushes every file of the tree to disk (fsync), directories included, as moepack does with its
+// output.
 Status FlushTree(const fs::path& tree);
 // Reads every file, so that it is in the page cache if it fits.
 Status WarmTree(const fs::path& tree);
-// Asks the kernel to forget every file of the tree; works for any user, as long as nothing is
-// dirty, hence flushes first.
+// Asks the kernel to drop every file of the tree from the page cache. This works for any user if
+// nothing is dirty, hence it flushes first.
 Status ChillTree(const fs::path& tree);
 
 }  // namespace bench

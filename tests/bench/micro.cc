@@ -1,5 +1,5 @@
-// Single functions, in one process and from memory: what the headers and digests of a big
-// checkpoint cost.
+// Single functions, in one process and from memory: the cost of the headers and digests of a large
+// checkpoint.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kTensors = 100'000;
 constexpr size_t kDigestBytes = 16 << 20;
 
-// Names as Qwen3-MoE has them: layer by layer, 128 experts of three tensors.
+// Names as in Qwen3-MoE: layer by layer, 128 experts of three tensors.
 std::vector<std::string> ExpertNames() {
   const char* const roles[] = {"gate_proj", "up_proj", "down_proj"};
   std::vector<std::string> names;

@@ -1,6 +1,6 @@
 // How long it takes to plan for a large model from the statistics of many sessions, how much memory
-// that needs, and what held-out sessions then find: generated scores with kinds of sessions in
-// them, so that what could be found is known.
+// that needs, and how well held-out sessions then do. The scores are generated with planted kinds
+// of sessions, so that the best possible result is known.
 // usage: bench-plan [LAYERS EXPERTS SESSIONS GROUPS ELIGIBLE [PARTITION...]]
 #include "libshard/plan/plan.h"
 
@@ -26,7 +26,7 @@ struct Size {
 
 constexpr uint32_t kKinds = 8;
 
-// A layer's experts in an order of their own: an eighth are used by all sessions, the others are
+// Every layer has its own order of experts: an eighth are used by all sessions, and the others are
 // divided among the kinds, so that a kind uses some of every layer and not the same ids.
 std::vector<uint32_t> OrderOf(const Size& size, SplitMix64& random) {
   std::vector<uint32_t> order(size.experts);
@@ -47,7 +47,7 @@ ExpertScores Generate(const Size& size) {
   }
   const uint32_t shared = size.experts / 8, own = (size.experts - shared) / kKinds;
   for (uint32_t session = 0; session < size.sessions; ++session) {
-    // Kinds differ in number: the first is three times as frequent as the last.
+    // Kinds differ in frequency: the first is three times as frequent as the last.
     const uint64_t drawn = random.Below(2 * kKinds * kKinds);
     uint32_t kind = 0;
     for (uint64_t end = 0; kind < kKinds; ++kind) {

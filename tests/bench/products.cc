@@ -1,4 +1,4 @@
-// Products of the CPU executor by type of weights: how fast they are read and multiplied.
+// Products of the CPU executor by type of weights: how fast weights are read and multiplied.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -38,7 +38,7 @@ void MatMul(benchmark::State& state, const quant::Format* format, const std::str
     const auto finished = (*executor)->Finish();
     if (!finished) return state.SkipWithError(finished.error().message.c_str());
   }
-  // Bytes of weights; the items are multiplications with an addition each.
+  // Bytes of weights; the items are multiply-adds.
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes.size()));
   state.SetItemsProcessed(state.iterations() * int64_t{kRows} * kColumns * tokens);
 }

@@ -1,5 +1,5 @@
-// Encoders and decoders beside ggml's, in one process, on the same rows, in turns. Times are those
-// of one thread's processor, so that other programs do not count.
+// Our encoders and decoders beside ggml's, in one process, on the same rows, in turns. Times are
+// processor times of one thread, so that other programs do not count.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Something to be timed, often enough at a time for the clock.
+// Something to time, repeated often enough for the resolution of the clock.
 class Timed {
  public:
   explicit Timed(std::function<void()> work) : work_(std::move(work)) {
@@ -52,8 +52,8 @@ double Median(std::vector<double> numbers) {
   return *middle;
 }
 
-// Ours and, where there is one, the peer's; they take turns, and the ratio is the median of those
-// of each turn.
+// Ours and, if there is one, the peer's; they take turns, and the ratio is the median over all
+// turns.
 void TakeTurns(benchmark::State& state, size_t values, const std::function<void()>& ours,
                const std::function<void()>& peers) {
   const Timed our_work(ours), peer_work(peers ? peers : ours);
@@ -102,7 +102,7 @@ struct Bench {
         state, rows.values.size(), [&] { item.Ours(rows, out); }, peers);
   }
 
-  // Blocks to decode: encoded rows, or any bytes of a type that we do not encode.
+  // Blocks to decode: encoded rows, or arbitrary bytes of a type that we do not encode.
   std::vector<std::byte> Blocks(const Format& format) const {
     std::vector<std::byte> blocks(*format.BytesFor(rows.values.size()));
     if (format.encode != nullptr) {

@@ -1,4 +1,4 @@
-// What is measured of quant/: every encoder on rows as models have them, beside ggml's.
+// The cases of quant/ that are measured: every encoder on rows as models have them, beside ggml's.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct ModelRows {
   std::vector<float> importance;
 };
 
-// Bell-shaped values of some rows' own scale, in BF16 as checkpoints have them; every eighth row
-// has long tails. The importance spreads over two decades, as mean squares of activations do.
+// Bell-shaped values, with a scale per row, in BF16 as checkpoints have them; every eighth row has
+// long tails. The importance spreads over two decades, like mean squares of activations.
 inline ModelRows MakeModelRows(size_t rows, size_t row_values) {
   fuzz::Random random(5);
   ModelRows model{row_values, {}, {}};
@@ -60,7 +60,7 @@ struct EncoderCase {
   }
 };
 
-// All that ggml has too but f32, which is a copy.
+// Everything that ggml has too, except f32, which is a copy.
 inline std::vector<EncoderCase> EncoderCases() {
   std::vector<EncoderCase> cases;
   for (const quant::Format* format : quant::Encoders()) {
@@ -71,7 +71,7 @@ inline std::vector<EncoderCase> EncoderCases() {
   return cases;
 }
 
-// Those of this machine; the scalar form, which is the reference, only when there is nothing else.
+// Those of this machine; the scalar form, which is the reference, only if there is nothing else.
 inline std::vector<quant::InstructionSet> MeasuredSets() {
   std::vector<quant::InstructionSet> sets;
   for (const quant::InstructionSet& set : quant::InstructionSets()) {

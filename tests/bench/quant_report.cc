@@ -16,8 +16,8 @@ namespace {
 using moepack::Cat;
 using moepack::Json;
 
-// The least ratio to ggml of one type: on the machine's widest instruction set, and on AVX2 where
-// that has a target of its own.
+// The smallest ratio to ggml of one type: on the machine's widest instruction set, and on AVX2
+// where that has its own target.
 struct QuantTarget {
   const char* type;
   double plain, importance;
@@ -108,7 +108,7 @@ Judged Judge(const Line& line) {
     Judged judged{Fixed(least, "%g"), ""};
     if (target.avx2 > 0) judged.target += Cat(", AVX2 ", Fixed(target.avx2, "%g"));
     if (!line.found.front().contains("ratio")) return judged;
-    // A machine without AVX-512 is held to what is asked of AVX2.
+    // A machine without AVX-512 is held to the AVX2 target.
     const bool narrow = target.avx2 > 0 && line.sets.front() != "AVX-512";
     bool met = line.Ratio(0) >= (narrow ? target.avx2 : least);
     const Json* avx2 = line.On("AVX2");

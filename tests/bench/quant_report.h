@@ -1,4 +1,4 @@
-// What bench-quant and bench-instructions found, as tables of docs/benchmarks.md.
+// The results of bench-quant and bench-instructions as tables of docs/benchmarks.md.
 #pragma once
 
 #include <iosfwd>
@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// The JSON files that the two programs wrote; one that is not there gives no table.
+// The JSON files that the two programs wrote; a missing one gives no table.
 struct QuantFiles {
   std::string benchmarks, instructions;
 };

@@ -63,7 +63,7 @@ std::string FileSystemName(const std::string& directory) {
   }
 }
 
-// Much above 1 means that others were at work and the figures are too low.
+// Much more than 1 means that other programs were running and the figures are too low.
 std::string LoadAverage() {
   double load = 0;
   if (getloadavg(&load, 1) != 1) return "unknown";

@@ -1,4 +1,4 @@
-// The figures of one benchmark run as a table, as docs/benchmarks.md and as JSON.
+// The figures of one benchmark run as a table, for docs/benchmarks.md and as JSON.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ enum class Verdict { kNone, kMet, kMissed };  // kNone: a figure without a targe
 struct Row {
   std::string work = {};      // "shard-experts, 2 GB"
   std::string measured = {};  // "3.1 s, 645 MB/s"
-  std::string beside = {};    // the same of what it is compared with, "" without a comparison
+  std::string beside = {};    // the same for what it is compared with, "" without a comparison
   std::string figure = {};    // "0.94 of cp"
   std::string target = {};    // "at least 0.9", "" without a target
   Verdict verdict = Verdict::kNone;

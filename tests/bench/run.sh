@@ -1,7 +1,7 @@
 #!/bin/sh
 # make bench. Scratch files go to $MOEPACK_BENCH_DIR (default build/bench) and are deleted
 # afterwards; MOEPACK_BENCH_QUICK=1 tries everything with small sizes and leaves docs/benchmarks.md
-# alone.
+# unchanged.
 # usage: run.sh BUILD_DIR   (from the repository root)
 set -eu
 build=$1
@@ -15,7 +15,7 @@ if [ "${MOEPACK_BENCH_QUICK:-0}" = 1 ]; then
   markdown=$results/benchmarks.md
   quick=--quick
 fi
-tests/peer/install.sh || [ $? = 77 ]  # ggml, to measure beside
+tests/peer/install.sh || [ $? = 77 ]  # ggml, for comparison
 rm -f "$results/quant.json" "$results/instructions.json"
 "$build/tests/bench/bench-quant" $quick --benchmark_out="$results/quant.json" \
   --benchmark_out_format=json

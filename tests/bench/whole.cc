@@ -1,5 +1,5 @@
-// make bench: shard-experts beside cp, verify beside reading, quantizing, list-tensors on 100,000
-// tensors; as whole processes on checkpoints made on the spot.
+// make bench: shard-experts beside cp, verify beside reading, quantizing, and list-tensors on
+// 100,000 tensors, as whole processes on generated checkpoints.
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -137,7 +137,7 @@ Status Run::MeasureReading(const std::string& size, int repetitions, bool warm) 
 
 Status Run::Shard(uint64_t bytes, int repetitions) {
   const std::string size = moepack::FormatBytes(bytes);
-  // The source and one copy at a time, and a tenth for what else happens on this disk.
+  // The source and one copy at a time, and a tenth for other files on this disk.
   const uint64_t needed = bytes * 2 + bytes / 5;
   if (const uint64_t free = fs::space(options_.scratch).available; free < needed) {
     return moepack::Error{

@@ -1,4 +1,4 @@
-// build --quantize: what a second core brings, and how near it comes to its slowest part.
+// build --quantize: the gain from a second core, and how close the run comes to its slowest part.
 #include <sched.h>
 #include <unistd.h>
 
@@ -18,8 +18,7 @@ constexpr double kTwoCores = 1.9;            // times as fast as one
 constexpr double kOfSlowest = 1.2;           // times as long as the slowest part alone
 constexpr uint64_t kMostBytes = 128u << 20;  // what --memory allows
 
-// The first `count` cores that this process may use, as taskset wants them; "" when there are
-// fewer.
+// The first `count` cores that this process may use, as a list for taskset; "" if there are fewer.
 std::string CoreList(size_t count) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -47,7 +46,7 @@ fs::path LargestFile(const fs::path& tree) {
 
 std::string Seconds(const Series& series) { return Fixed(MedianSeconds(series.samples), 2) + " s"; }
 
-// One core after the other in each repetition: what they differ by is not the hour of the day.
+// Compares the runs of the same repetition, so that slow phases of the machine cancel out.
 double MedianRatio(const Series& above, const Series& below) {
   std::vector<double> ratios;
   for (size_t i = 0; i < above.samples.size(); ++i) {

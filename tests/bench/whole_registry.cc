@@ -1,5 +1,5 @@
-// Publishing to docker-registry on loopback and pulling from it, beside skopeo, which copies the
-// same blobs and checks them too.
+// Publishing to docker-registry on loopback and pulling from it, beside skopeo, which copies and
+// checks the same blobs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using moepack::remote::FindProgram;
 constexpr double kOfSkopeo = 1.0;
 constexpr uint64_t kMostRegistryMemory = 100e6;
 
-// skopeo without anything that earlier runs or the machine know.
+// skopeo without any state of earlier runs or of the machine.
 Command Skopeo(const fs::path& scratch, const std::string& from, const std::string& to) {
   const std::string empty = (scratch / "registries.conf").string();
   return {"env",
@@ -49,7 +49,7 @@ Status Forget(const fs::path& scratch) {
 
 }  // namespace
 
-// A registry that holds nothing yet, as both must send all blobs.
+// An empty registry, since both must send all blobs.
 Result<Sample> Run::SendOnce(const std::string& what, const std::string& tag) {
   fs::remove_all(In("registry"));
   DockerRegistry registry(In("registry"));

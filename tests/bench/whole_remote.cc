@@ -1,5 +1,5 @@
-// Reading from a web server of this machine that counts: what is fetched, and how much longer it
-// takes than reading the same files locally.
+// Reading from a local web server that counts: how much is fetched, and how much longer it takes
+// than reading the same files locally.
 #include <algorithm>
 #include <chrono>
 #include <iostream>

@@ -39,10 +39,10 @@ class Run {
   // Loading a node of such a layer, cold, until it has put out a token.
   Status Load(uint32_t experts, int repetitions);
   // profile and eval of so many sessions of 512 tokens, and decoding, on two such layers in Q4_K_M,
-  // Q8_0 and BF16, beside llama.cpp where npm has installed it.
+  // Q8_0 and BF16, beside llama.cpp if npm has installed it.
   Status Throughput(uint32_t experts, uint32_t sessions, int repetitions);
-  // Over loopback: what is fetched to list a sparse checkpoint of about `bytes`, what for one group
-  // of eight, and how long it takes to quantize one beside reading it locally.
+  // Over loopback: how much is fetched to list a sparse checkpoint of about `bytes`, how much for
+  // one group of eight, and how long quantizing one takes compared with reading it locally.
   Status RemoteList(uint64_t bytes);
   Status RemoteGroup();
   Status RemoteQuantize(uint64_t bytes, int repetitions);
@@ -55,8 +55,7 @@ class Run {
 
   fs::path In(const char* name) const { return options_.scratch / name; }
   Status MakeCheckpoint(const fs::path& where, const Command& size);
-  // One run of `step` with nothing of its output left over, nothing waiting to be written, and the
-  // source in the page cache.
+  // One run of `step` with no leftover output, no pending writes, and the source in the page cache.
   Result<Sample> WriteFresh(const fs::path& output, const Step& step);
   Status MeasureWriting(const std::string& size, int repetitions);
   Status MeasureReading(const std::string& size, int repetitions, bool warm);
@@ -70,7 +69,7 @@ class Run {
 
   Status ThroughputOf(const std::string& recipe, uint32_t sessions, int repetitions);
   Result<double> RateBetween(const Command& few, const Command& more, double tokens);
-  // What tokens per second are compared with; target 0: for information.
+  // Baselines of tokens per second; target 0: for information.
   struct Beside {
     std::string what;
     std::vector<double> rates;

@@ -31,7 +31,7 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// Sessions of kWindow tokens each, without meaning.
+// Random sessions of kWindow tokens each.
 Status WriteTexts(const fs::path& file, uint32_t sessions, uint32_t tokens) {
   std::ofstream out(file);
   for (uint32_t session = 0; session < sessions; ++session) {
@@ -45,8 +45,9 @@ Status WriteTexts(const fs::path& file, uint32_t sessions, uint32_t tokens) {
   return moepack::Ok();
 }
 
-// prompt: the logits of every token asked for, so that every layer runs for every token, as in
-// profile and eval; without_logits: those of the last token, as llama-bench does (stock_speed.cc).
+// prompt: the logits of every token are requested, so that every layer runs for every token, as in
+// profile and eval; without_logits: only those of the last token, as in llama-bench
+// (stock_speed.cc).
 struct PeerRates {
   double prompt = 0, without_logits = 0, decode = 0;
 };
@@ -64,7 +65,7 @@ Result<PeerRates> RunPeer(const fs::path& model, const fs::path& scratch) {
                    json.value("decode", 0.0)};
 }
 
-// Another process that uses one core while this lives.
+// Another process that keeps one core busy during the measurement.
 class BusyCore {
  public:
   BusyCore() : child_(fork()) {
@@ -92,8 +93,8 @@ struct Rates {
 
 }  // namespace
 
-// Tokens per second of processor time between a run of few tokens and one of more, so that loading
-// the model does not count.
+// Tokens per second of processor time, from the difference between a run of few tokens and one of
+// more, so that loading the model does not count.
 Result<double> Run::RateBetween(const Command& few, const Command& more, double tokens) {
   SHARD_TRY(const Sample start, RunCommand(few));
   SHARD_TRY(const Sample end, RunCommand(more));

@@ -1,5 +1,5 @@
-// Every file and directory under fixtures/bad is refused with the code its folder is named for, in
-// words that name the file and the place.
+// Every file and directory under fixtures/bad is refused with the code its folder is named after,
+// and with a message that names the file and the place.
 #include "fixtures/bad_files.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 fs::path BadDir() { return fs::path(MOEPACK_SOURCE_DIR) / "fixtures" / "bad"; }
 
-// Folder name -> code. A folder that is not here fails every case in it.
+// Folder name -> code. Every case in a folder that is not listed here fails.
 const std::map<std::string, moepack::Code>& Codes() {
   static const std::map<std::string, moepack::Code> codes = {
       {"corrupt", moepack::Code::kCorrupt},
@@ -32,7 +32,7 @@ const std::map<std::string, moepack::Code>& Codes() {
   return codes;
 }
 
-// "code/name" of everything on disk, so that a file nobody listed is tested too.
+// "code/name" of everything on disk, so that files missing from the list are tested too.
 std::vector<std::string> CommittedPaths() {
   std::vector<std::string> paths;
   for (const auto& [folder, code] : Codes()) {
@@ -52,7 +52,7 @@ std::string MentionOf(const std::string& path) {
   return "(no case in fixtures/bad_*.cc)";
 }
 
-// What the command that reads such a file says; Ok when it is read without complaint.
+// The result of the command that reads such a file; Ok if it is read without complaint.
 moepack::Status Open(const fs::path& path) {
   if (path.filename().string().starts_with("statistics_")) {
     const auto statistics = moepack::ReadStatistics(path.string());
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Committed, BadFile, testing::ValuesIn(CommittedPaths())
                            return name;
                          });
 
-TEST(BadFiles, AreAtLeast140AndOfEveryCode) {
+TEST(BadFiles, NumberAtLeast140AndCoverEveryCode) {
   const std::vector<std::string> paths = CommittedPaths();
   EXPECT_GE(paths.size(), 140u);
   for (const auto& [folder, code] : Codes()) {

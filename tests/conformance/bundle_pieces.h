@@ -1,5 +1,5 @@
-// What a distribution holds, in the smallest pieces that it may be cut into, read with no more than
-// the places that the manifest gives.
+// The contents of a distribution, in the smallest pieces it can be cut into, read with nothing but
+// the offsets in the manifest.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ inline std::string PieceText(const PieceName& name) {
                       " expert ", std::get<2>(name));
 }
 
-// A tensor with ids holds an equal part for each, the expert axis being the slowest one.
+// A tensor with ids holds an equal part for each; the expert axis is the slowest one.
 inline void AddPieces(const moepack::manifest::BundleRecord& bundle,
                       const moepack::manifest::TensorRecord& tensor, const std::string& bytes,
                       Pieces& pieces) {
@@ -60,7 +60,7 @@ inline Pieces PiecesOf(const fs::path& distribution) {
   return pieces;
 }
 
-// Names what is in one of them only, or differs.
+// Names pieces that only one of them holds or that differ.
 inline void ExpectSamePieces(const Pieces& expected, const Pieces& found) {
   EXPECT_GT(expected.size(), 0u);
   for (const auto& [name, piece] : expected) {

@@ -1,4 +1,4 @@
-// What verify must notice: one wrong byte anywhere, and a distribution that is sound in itself but
+// What verify must notice: one wrong byte anywhere, and a distribution that is valid in itself but
 // was made from other weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class Damage : public testing::TestWithParam<const char*> {
   const fs::path distribution_ = dir_ / "dist";
 };
 
-// distribution.json is what the others are measured by, and README.md is for people.
+// distribution.json is what the other files are compared with, and README.md is for people.
 TEST_P(Damage, OneWrongByteOfAnyFileIsAnErrorThatNamesTheFile) {
   const std::vector<std::string> files = ListedFiles();
   ASSERT_EQ(files.size(), 4u + 3u);
@@ -83,7 +83,7 @@ TEST_P(Damage, AFileOneByteShortOrLongIsAnErrorThatNamesTheFile) {
 }
 
 // Splits a copy of the source with one byte of a tensor changed.
-TEST_P(Damage, ADistributionOfOtherWeightsIsSoundButNotThatOfTheSource) {
+TEST_P(Damage, ADistributionOfOtherWeightsIsValidButDoesNotMatchTheSource) {
   const auto model = MoeModel::Open(source_);
   ASSERT_TRUE(model);
   fs::copy(source_, dir_ / "forged");
@@ -105,7 +105,7 @@ TEST_P(Damage, ADistributionOfOtherWeightsIsSoundButNotThatOfTheSource) {
   }
 }
 
-TEST_P(Damage, AssetsOfAnotherModelAreNotThoseOfTheSource) {
+TEST_P(Damage, AssetsOfAnotherModelDoNotMatchTheSource) {
   fs::copy(source_, dir_ / "forged");
   FlipByte(dir_ / "forged/tokenizer.json", 1);
   ASSERT_NO_FATAL_FAILURE(split::Split(dir_ / "forged", dir_ / "forgery"));

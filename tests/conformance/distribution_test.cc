@@ -1,5 +1,6 @@
-// Every layout we know, from checkpoint to distribution to node: what a node holds is compared with
-// the source through arithmetic of its own, which shares nothing with libshard's slicing.
+// Every layout we know, from checkpoint to distribution to node: the contents of a node are
+// compared with the source through separate arithmetic, which shares nothing with libshard's
+// slicing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Layouts of which no node can be a model directory of its own.
+// Layouts whose nodes cannot be model directories.
 struct RefusedLayout {
   const char* layout;
   const char* message;  // part of the error
@@ -58,7 +59,7 @@ Tensors ReadTensors(const MoeModel& model) {
   return tensors;
 }
 
-// The entries `ids` of an axis that has `experts` equal parts.
+// The entries `ids` of an axis with `experts` equal parts.
 Tensor Gather(const Tensor& from, size_t axis, uint32_t experts, const ExpertIds& ids) {
   Tensor out = {from.dtype, from.shape, ""};
   out.shape[axis] = from.shape[axis] / experts * ids.size();
@@ -115,7 +116,7 @@ class EveryLayout : public SplitLayout, public testing::WithParamInterface<std::
   void SetUp() override { Make(GetParam()); }
 };
 
-TEST_P(EveryLayout, ItsDistributionIsProvedAgainstTheSource) {
+TEST_P(EveryLayout, VerifiesItsDistributionAgainstTheSource) {
   const VerifyReport report = split::Verify(distribution_, source_.string());
   EXPECT_TRUE(report.passed()) << split::Errors(report);
   EXPECT_EQ(split::Errors(report), "");
@@ -124,7 +125,7 @@ TEST_P(EveryLayout, ItsDistributionIsProvedAgainstTheSource) {
 
 class EveryNode : public EveryLayout {};
 
-TEST_P(EveryNode, HoldsItsExpertsOfTheSourceAndNothingElse) {
+TEST_P(EveryNode, HoldsExactlyItsOwnExpertsFromTheSource) {
   const auto source = MoeModel::Open(source_);
   ASSERT_TRUE(source) << source.error().message;
   const Tensors tensors = ReadTensors(*source);

@@ -1,5 +1,5 @@
-// docs/families.md has one row per family, and what a row says that code knows too is what the code
-// says.
+// docs/families.md has one row per family, and whatever a row says that the code also knows must
+// match the code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ std::map<std::string, Row> ReadRows() {
   return rows;
 }
 
-// What stands between backticks.
+// The text between backticks.
 std::set<std::string> Quotations(const std::string& text) {
   const std::vector<std::string> pieces = Split(text, '`');
   std::set<std::string> quoted;
@@ -64,7 +64,7 @@ std::set<std::string> Quotations(const std::string& text) {
   return quoted;
 }
 
-// The piece of a "tested" cell that begins so, without these words; "" if there is none.
+// The piece of a "tested" cell that starts with these words, without them; "" if there is none.
 std::string PieceOf(const Row& row, const std::string& start) {
   for (const std::string& piece : Split(row.tested, ';')) {
     const std::string text = Trimmed(piece);
@@ -123,7 +123,7 @@ TEST_F(FamiliesDoc, SaysHowExpertsAreStored) {
   });
 }
 
-TEST_F(FamiliesDoc, SaysHowTheRouterWeighs) {
+TEST_F(FamiliesDoc, SaysHowTheRouterWeighsExperts) {
   ForEach([](const Family& family, const Row& row) {
     EXPECT_EQ(Split(row.routing, ',')[0], GatingName(family.routing.gating));
     EXPECT_EQ(Has(row.routing, "not normalised"), !family.routing.normalize);
@@ -137,7 +137,7 @@ TEST_F(FamiliesDoc, SaysHowTheRouterWeighs) {
   });
 }
 
-TEST_F(FamiliesDoc, NamesTheArchitectureOfTheGgufOrSaysThatThereIsNone) {
+TEST_F(FamiliesDoc, NamesTheGgufArchitectureOrSaysNone) {
   ForEach([](const Family& family, const Row& row) {
     const GgufConverter* converter = FindConverter(family.name);
     EXPECT_EQ(row.gguf, converter == nullptr ? "none" : Cat("`", converter->architecture, "`"));
@@ -154,7 +154,7 @@ TEST_F(FamiliesDoc, ListsTheCheckpointsThatTestsUse) {
     const auto golden = kGolden.find(family.name);
     const std::string expected = golden == kGolden.end() ? "" : Cat("`", golden->second, "`");
     EXPECT_EQ(PieceOf(row, "golden"), expected);
-    // tests/peer/layouts.mjs does so with every layout that converts.
+    // tests/peer/layouts.mjs does this for every layout that converts.
     EXPECT_EQ(Has(row.tested, "generates"), FindConverter(family.name) != nullptr);
   });
 }
@@ -197,7 +197,7 @@ TEST_F(FamiliesDoc, CountsTheRealFilesOfEveryFamily) {
   });
 }
 
-TEST(GoldenFolders, AreOfTheFamiliesThatTheTableGivesThem) {
+TEST(GoldenFolders, BelongToTheFamiliesInTheTable) {
   for (const auto& [family, folder] : kGolden) {
     const fs::path config = SharedFolder() / "golden/convert" / folder / "config.json";
     if (!fs::exists(config)) GTEST_SKIP() << "not here: " << config;

@@ -1,5 +1,4 @@
-// What libshard/fit predicts is what build and assemble write, to the byte: every recipe, every
-// layout.
+// libshard/fit predicts to the byte what build and assemble write: every recipe, every layout.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,7 +116,7 @@ void WriteFlatImatrix(const fs::path& source, const std::string& path) {
 
 fixtures::Options RowsOfBlocks() { return {.layers = 2, .hidden = 256, .ff = 256}; }
 
-TEST(FitBytes, OfEveryRecipeAreThoseOfABuildAndItsNodes) {
+TEST(FitBytes, MatchABuildAndItsNodesForEveryRecipe) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir / "model", RowsOfBlocks()));
   const std::string imatrix = (dir / "imatrix.gguf").string();
@@ -129,7 +128,7 @@ TEST(FitBytes, OfEveryRecipeAreThoseOfABuildAndItsNodes) {
   }
 }
 
-TEST(FitBytes, OfTheTinyModelWithAnOverlayAreThoseOfABuildAndItsNodes) {
+TEST(FitBytes, MatchABuildAndItsNodesForTheTinyModelWithAnOverlay) {
   const std::string fixtures = MOEPACK_SOURCE_DIR "/fixtures/";
   const std::string overlay = fixtures + "tiny-overlay.json";
   ExpectPredicted({"source", fixtures + "tiny-moe", std::nullopt, 3, overlay});
@@ -137,7 +136,7 @@ TEST(FitBytes, OfTheTinyModelWithAnOverlayAreThoseOfABuildAndItsNodes) {
   ExpectPredicted({"exact", fixtures + "tiny-moe", QuantizeOptions(), 3, overlay});
 }
 
-TEST(FitBytes, OfEveryLayoutAreThoseOfABuildAndItsNodes) {
+TEST(FitBytes, MatchABuildAndItsNodesForEveryLayout) {
   for (const std::string& layout : fixtures::Layouts()) {
     const fixtures::TempDir dir;
     ASSERT_TRUE(fixtures::MakeCheckpoint(layout, dir / "model"));
@@ -146,7 +145,7 @@ TEST(FitBytes, OfEveryLayoutAreThoseOfABuildAndItsNodes) {
 }
 
 // Blocks for multi-token prediction that the conversion drops are in no file and on no node.
-TEST(FitBytes, OfConvertedLayoutsLeaveOutWhatTheConversionDrops) {
+TEST(FitBytes, LeaveOutWhatTheConversionDrops) {
   for (const std::string layout : {"deepseek-v3", "glm4-moe", "qwen3-next", "gpt-oss"}) {
     const fixtures::TempDir dir;
     if (!fixtures::MakeCheckpoint(layout, dir / "model")) continue;

@@ -1,6 +1,6 @@
-// A checkpoint split on its way to GGUF, and the same checkpoint converted to one GGUF and then
-// split: both distributions hold the same bytes, expert by expert, and these are the bytes at the
-// expert's place in the converted file.
+// A checkpoint split while it is converted to GGUF, and the same checkpoint converted to one GGUF
+// and then split: both distributions hold the same bytes, expert by expert, and these are the bytes
+// of the expert in the converted file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ struct SourceCase {
 };
 void PrintTo(const SourceCase& test, std::ostream* out) { *out << test.name << " " << test.recipe; }
 
-// Layouts of families that have a converter, which refuses them all the same.
+// Layouts of families that have a converter, which refuses them nevertheless.
 struct RefusedSource {
   const char* layout;
   const char* message;
@@ -83,7 +83,7 @@ class GgufSources : public testing::TestWithParam<SourceCase> {
     ASSERT_EQ(run.status, 0) << command << "\n" << run.err;
   }
 
-  // Two groups, and an overlay so that no node's ids are one run.
+  // Two groups, and an overlay, so that the ids of no node are contiguous.
   std::string Plan() const {
     const auto model = moepack::MoeModel::Open(workspace_ / "full.gguf");
     EXPECT_TRUE(model) << model.error().message;
@@ -95,7 +95,7 @@ class GgufSources : public testing::TestWithParam<SourceCase> {
   fs::path source_;
 };
 
-// Every piece stands at its place in the converted file.
+// Every piece is at its offset in the converted file.
 void ExpectPiecesOf(const fs::path& gguf, const Pieces& pieces) {
   const auto whole = moepack::Checkpoint::Open(gguf);
   ASSERT_TRUE(whole) << whole.error().message;
@@ -113,7 +113,7 @@ void ExpectPiecesOf(const fs::path& gguf, const Pieces& pieces) {
 
 TEST_P(GgufSources, ADistributionOfTheCheckpointAndOneOfItsGgufHoldTheSameBytes) {
   const std::string source = "'" + source_.string() + "'";
-  // The experts of gpt-oss are quantized already.
+  // The experts of gpt-oss are already quantized.
   const bool quantized = GetParam().name == "gpt-oss" && GetParam().recipe != "exact";
   const std::string recipe = GetParam().recipe + (quantized ? " --allow-requantize" : "");
   ASSERT_NO_FATAL_FAILURE(Run("quantize " + source + " --recipe " + recipe + " -o full.gguf"));

@@ -30,8 +30,8 @@ std::string FindingsOf(const fs::path& source, const ModelOptions& options = {})
   return text;
 }
 
-TEST(ModelCheck, GeneratedLayoutsAreAsTheirConfigsPromise) {
-  // Nine layers show kinds of layers that repeat.
+TEST(ModelCheck, GeneratedLayoutsMatchTheirConfigs) {
+  // Nine layers are enough for kinds of layers that repeat.
   const fixtures::Options large = {.layers = 9, .hidden = 128, .ff = 32, .head_size = 32};
   for (const std::string& layout : fixtures::Layouts()) {
     for (const fixtures::Options& options : {fixtures::Options{}, large}) {
@@ -42,7 +42,7 @@ TEST(ModelCheck, GeneratedLayoutsAreAsTheirConfigsPromise) {
   }
 }
 
-TEST(ModelCheck, TinyMoeIsAsItsConfigPromises) {
+TEST(ModelCheck, TinyMoeMatchesItsConfig) {
   EXPECT_EQ(FindingsOf(fs::path(MOEPACK_SOURCE_DIR) / "fixtures/tiny-moe"), "");
 }
 
@@ -63,7 +63,7 @@ std::vector<fs::path> FilesNamed(const fs::path& root, std::initializer_list<con
   return files;
 }
 
-TEST(ModelCheck, GoldenCheckpointsAreAsTheirConfigsPromise) {
+TEST(ModelCheck, GoldenCheckpointsMatchTheirConfigs) {
   const fs::path root = Shared("golden/convert");
   if (!fs::exists(root))
     GTEST_SKIP() << "0 golden checkpoints checked: there is no folder " << root;
@@ -90,10 +90,10 @@ class RealModels : public ::testing::Test {
   fs::path root_;
 };
 
-// What is known to be wrong with a real checkpoint.
+// Known faults of a real checkpoint.
 struct Known {
   const char* folder;
-  const char* message;  // part of what is said
+  const char* message;  // part of the message
   const char* reason;
 };
 
@@ -124,7 +124,7 @@ const Known* Find(const Known (&table)[N], const std::string& folder) {
   return nullptr;
 }
 
-TEST_F(RealModels, ConfigsAgreeWithThemselves) {
+TEST_F(RealModels, ConfigsAreConsistent) {
   size_t checked = 0;
   for (const fs::path& file : FilesNamed(root_, {"config.json"})) {
     SCOPED_TRACE(Folder(file));
@@ -176,8 +176,8 @@ TEST_F(RealModels, ConfigsOfConvertedFamiliesBecomeGgufKeys) {
   EXPECT_GT(converted, 0u);
 }
 
-TEST_F(RealModels, IndexesAreAsTheirConfigsPromise) {
-  // Listings without a config of their own, and whose config describes them.
+TEST_F(RealModels, IndexesMatchTheirConfigs) {
+  // Listings without their own config, and the listings whose config describes them.
   const std::map<std::string, std::string> config_of = {
       {"glm/GLM-4.x-355B-mergekit-derivative", "glm/GLM-4.7-FP8"},
       {"qwen3-moe/Qwen3-30B-A3B-transgqa-derivative", "qwen3-moe/Qwen3-30B-A3B"},

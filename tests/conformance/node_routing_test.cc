@@ -1,4 +1,4 @@
-// A node computes the routing that masking computes: the reference router on the real rows of
+// A node computes the same routing as masking: the reference router on the real rows of
 // fixtures/tiny-moe, whole and masked, against the same router on the rows that a node keeps.
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ class NodeRouting : public testing::TestWithParam<const char*> {
 };
 std::unique_ptr<fixtures::TempDir> NodeRouting::dir_;
 
-TEST_P(NodeRouting, ACutRouterChoosesAndWeighsAsTheMaskedOne) {
+TEST_P(NodeRouting, ACutRouterChoosesAndWeighsExpertsLikeTheMaskedOne) {
   const auto source = MoeModel::Open(kSource);
   const auto manifest = ReadManifest(Path("dist"));
   ASSERT_TRUE(source && manifest);

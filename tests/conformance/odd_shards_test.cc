@@ -1,6 +1,5 @@
 // The same tensors in other files: experts in descending order, companions in other shards than
-// their weights, shards with the names that real checkpoints have. Nothing of it shows in what is
-// written.
+// their weights, shards with the names that real checkpoints have. None of this affects the output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +19,7 @@ using moepack::cli::Workspace;
 namespace fs = std::filesystem;
 
 // As in shared/real, golden/convert and on the Hub: numbers of five, six or one digits, from 0 or
-// 1, with the extension twice, with words of their own, files beside the numbered ones, folders.
+// 1, with a doubled extension, with additional words, files beside the numbered ones, folders.
 constexpr const char* kShards[] = {
     "model-00001-of-000163.safetensors",  "model.safetensors-00001-of-00002.safetensors",
     "model-1-of-5.safetensors",           "model-00000-of-00002.safetensors",
@@ -28,7 +27,7 @@ constexpr const char* kShards[] = {
     "experts/layer 0 (down).safetensors",
 };
 
-// Weights here, each kind of companion there, and experts dealt out by id.
+// Weights in one shard, each kind of companion in another, and experts spread by id.
 std::string ShardOf(const std::string& name, size_t number) {
   if (name.ends_with("_scale_inv") || name.ends_with("_scales")) return kShards[4];
   if (name.ends_with("_shape") || name.ends_with("_bias")) return kShards[5];
@@ -36,7 +35,7 @@ std::string ShardOf(const std::string& name, size_t number) {
   return kShards[number % 4];
 }
 
-// Writes the tensors of `from` in descending order of their places, in the shards of ShardOf.
+// Writes the tensors of `from` in descending order of their offsets, in the shards of ShardOf.
 void Reshard(const fs::path& from, const fs::path& to) {
   const auto checkpoint = moepack::Checkpoint::Open(from);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
@@ -92,7 +91,7 @@ TEST_P(OddShards, MakeTheSameBundles) {
   }
 }
 
-TEST_P(OddShards, InSmallPartsTheyHoldTheSame) {
+TEST_P(OddShards, MakeTheSameBundlesInSmallParts) {
   for (const std::string options : {"", "--format gguf"}) {
     const split::Pieces plain = Build("plain", options);
     split::ExpectSamePieces(plain, Build("odd", options + " --max-part-size 20k"));

@@ -1,5 +1,5 @@
-// Experts of a node, number by number against the source through index arithmetic written here for
-// each layout: packed ones in all four forms, and one tensor each.
+// The experts of a node, number by number against the source through index arithmetic written here
+// for each layout: packed ones in all four forms, and one tensor per expert.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -44,7 +44,7 @@ class PackedTensors {
   std::vector<std::string> files_;
 };
 
-// Where row `r`, column `c` of a matrix of expert `e` stands in its source tensor, in numbers.
+// The index of row `r`, column `c` of a matrix of expert `e` in its source tensor, in numbers.
 using Place = std::function<uint64_t(uint64_t e, uint64_t r, uint64_t c)>;
 
 struct Matrix {
@@ -148,7 +148,7 @@ std::string PackedExpertsExpected(const PackedTensors& source, const Layout& lay
 
 class PackedLayouts : public PackedExperts, public testing::WithParamInterface<Layout> {};
 
-TEST_P(PackedLayouts, OfAGgufNodeAreThoseOfTheSource) {
+TEST_P(PackedLayouts, AGgufNodeHoldsThePackedTensorsOfTheSource) {
   const Layout& layout = GetParam();
   ASSERT_NO_FATAL_FAILURE(Make(layout.name, "gguf"));
   const PackedTensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
@@ -190,8 +190,8 @@ std::string Widened(const std::string& bytes, uint64_t index) {
   return std::string(2, '\0') + bytes.substr(2 * index, 2);
 }
 
-// Rows of gate and up alternate, of blocks, scales and biases alike.
-TEST_F(PackedExperts, OfGptOssInGgufAreEveryOtherRow) {
+// Rows of gate and up alternate, in blocks, scales and biases alike.
+TEST_F(PackedExperts, AGptOssGgufNodeTakesEveryOtherRowForGateAndUp) {
   ASSERT_NO_FATAL_FAILURE(Make("gpt-oss", "gguf"));
   const PackedTensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
   const std::string at = "model.layers.1.mlp.experts.gate_up_proj_";
@@ -216,7 +216,7 @@ TEST_F(PackedExperts, OfGptOssInGgufAreEveryOtherRow) {
 }
 
 // The expert axis is the slowest one of every packed tensor, biases and scales included.
-TEST_F(PackedExperts, OfSafetensorsNodesAreSlicesOfTheSlowestAxis) {
+TEST_F(PackedExperts, SafetensorsNodesHoldSlicesOfTheSlowestAxis) {
   const std::pair<const char*, std::vector<std::string>> layouts[] = {
       {"qwen3.5-moe",
        {"model.language_model.layers.1.mlp.experts.gate_up_proj",

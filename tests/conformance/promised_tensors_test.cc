@@ -1,5 +1,5 @@
-// What a config promises on its own is what its checkpoint holds: of every generated layout, and of
-// the real configs and indexes under shared/real.
+// What a config alone promises matches its checkpoint: for every generated layout, and for the real
+// configs and indexes under shared/real.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ bool IsTower(const Family& family, const std::string& name) {
   return found.rule != nullptr && (found.rule->role == "vision" || found.rule->role == "audio");
 }
 
-// Lines "- name type shape" for what is promised and not there, "+ ..." for the opposite.
+// Lines "- name type shape" for promised tensors that are missing, "+ ..." for unpromised ones.
 std::string Differences(const Table& promised, const Table& real) {
   std::string text;
   for (const auto& [name, kind] : promised) {
@@ -75,7 +75,7 @@ Table TableOf(const fixtures::CheckpointSpec& spec, const Family& family) {
   return table;
 }
 
-// Layouts that hold something else than their configs say.
+// Layouts whose tensors differ from their configs.
 struct Exception {
   const char* layout;
   const char* reason;
@@ -90,7 +90,7 @@ bool IsException(const std::string& layout) {
                      [&](const Exception& exception) { return layout == exception.layout; });
 }
 
-// Towers alone may be missing from what is otherwise whole.
+// Only towers may be missing from an otherwise complete checkpoint.
 bool SaysMore(const PromisedModel& promised) {
   return !promised.unfollowed.empty() ||
          std::any_of(promised.missing.begin(), promised.missing.end(), [](const auto& missing) {
@@ -98,7 +98,7 @@ bool SaysMore(const PromisedModel& promised) {
          });
 }
 
-TEST(PromisedTensors, OfEveryLayoutAreThoseOfItsCheckpointOrSayWhatIsMissing) {
+TEST(PromisedTensors, MatchTheCheckpointOfEveryLayoutOrSayWhatIsMissing) {
   const fixtures::Options large = {.layers = 9, .hidden = 128, .ff = 32, .head_size = 32};
   size_t exact = 0;
   for (const std::string& layout : fixtures::Layouts()) {
@@ -121,7 +121,7 @@ TEST(PromisedTensors, OfEveryLayoutAreThoseOfItsCheckpointOrSayWhatIsMissing) {
   EXPECT_GE(exact, 2u * 18u);
 }
 
-// The check of checkpoints and the promise agree: what is promised passes it.
+// The check of checkpoints and the promise agree: promised tensors pass it.
 TEST(PromisedTensors, PassTheCheckOfTheirOwnConfig) {
   for (const std::string& layout : fixtures::Layouts()) {
     const fixtures::TempDir dir;
@@ -162,12 +162,12 @@ class RealConfigs : public ::testing::Test {
   fs::path root_;
 };
 
-// Without routed experts, or with two pools of them: refused as their checkpoints are.
+// Without routed experts, or with two pools of them: refused, like their checkpoints.
 const std::set<std::string> kRefusedFolders = {
     "dense-controls/Mistral-22B-v0.2", "dense-controls/Qwen3.5-9B", "dense-controls/gemma-4-31B-it",
     "ernie/ERNIE-4.5-VL-424B-A47B", "nemotron3/V4X-AI-ku-nemotron3-nano-derivative"};
 
-TEST_F(RealConfigs, AreEnoughForASummary) {
+TEST_F(RealConfigs, SufficeForASummary) {
   size_t open = 0, whole = 0;
   for (const std::string& folder : Folders()) {
     const auto promised = Open(folder);
@@ -182,7 +182,7 @@ TEST_F(RealConfigs, AreEnoughForASummary) {
   EXPECT_GE(open, 81u);
 }
 
-// Billions, as the models are called or their cards say.
+// Billions, from the model names or the model cards.
 struct Card {
   const char* folder;
   double total, active;
@@ -211,9 +211,9 @@ constexpr Card kCards[] = {
     {"phi-moe/Phi-3.5-MoE-instruct", 41.9, 6.6, Card::Counts::kAll},
 };
 
-// The figure of the card is ours when the tables are counted as that card does, to the digits that
-// it gives.
-TEST_F(RealConfigs, HaveTheActiveParametersOfTheirModelCards) {
+// Our figure matches the card to the digits that it gives, if the tables are counted as that card
+// does.
+TEST_F(RealConfigs, GiveTheActiveParametersOfTheirModelCards) {
   for (const Card& card : kCards) {
     const auto promised = Open(card.folder);
     ASSERT_TRUE(promised) << card.folder << promised.error().message;
@@ -230,7 +230,7 @@ TEST_F(RealConfigs, HaveTheActiveParametersOfTheirModelCards) {
 }
 
 // total_size of an index, where all tensors are known and nothing else is stored with them.
-TEST_F(RealConfigs, PromiseTheBytesThatIndexesGive) {
+TEST_F(RealConfigs, PromiseTheBytesStatedInIndexes) {
   size_t compared = 0;
   for (const char* folder : {"mixtral/Mixtral-8x7B-v0.1", "gpt-oss/gpt-oss-20b",
                              "phi-moe/Phi-tiny-MoE-instruct", "mixtral/WizardLM-2-8x22B"}) {

@@ -1,5 +1,5 @@
-// What a writer accepts its reader accepts: random plans, models, names and metadata through every
-// writer and back, and what is refused is refused before a byte is written.
+// Whatever a writer accepts, its reader accepts: random plans, models, names and metadata through
+// every writer and back; whatever is refused is refused before a byte is written.
 #include "libshard/pack/read_back.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ using testing::HasSubstr;
 
 constexpr int kRounds = 100;
 
-// Text as a user or a checkpoint may give it; at times no UTF-8, at times empty.
+// Text as a user or a checkpoint may give it; sometimes invalid UTF-8, sometimes empty.
 std::string AnyText(Random& random, size_t most = 40) {
   static const std::vector<std::string> pieces = {
       "a",    "Z", "7",        "/",          "\\", "\"", "\n", "\t", std::string(1, '\0'),
@@ -54,7 +54,7 @@ moepack::LayerExperts RandomOwned(Random& random, const moepack::LayerCounts& la
   moepack::LayerExperts remainder;
   for (const auto& [layer, experts] : layers) {
     for (uint32_t id = 0; id < experts; ++id) {
-      // The first ids go round, so that every group has one.
+      // The first ids are assigned round-robin, so that every group has one.
       const size_t group = id < groups ? id : random.Below(groups + 1);
       (group == groups ? remainder : out[group].owned)[layer].push_back(id);
     }
@@ -102,7 +102,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Plans) {
   }
 }
 
-// What MakePlan decides for models of any shape is text that ReadPlanFile reads back.
+// Whatever MakePlan decides, for models of any shape, ReadPlanFile reads back.
 TEST(WhatAWriterAcceptsItsReaderAccepts, PlanFiles) {
   Random random(18);
   const fixtures::TempDir dir;
@@ -237,7 +237,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
   EXPECT_GT(refused, 5);
 }
 
-// Each would be read as U+FFFD.
+// Each would be read back as U+FFFD.
 TEST(WhatAWriterAcceptsItsReaderAccepts, TextThatIsNotUtf8IsRefusedInEveryFieldOfAManifest) {
   using moepack::manifest::Manifest;
   const std::vector<void (*)(Manifest&)> breaks = {
@@ -295,7 +295,7 @@ moepack::OutputFile RandomFile(Random& random, const char* format) {
   return file;
 }
 
-// A header that ReadBackHeaders lets pass is parsed, and has the tensors and words that went in.
+// A header that ReadBackHeaders accepts parses, and has the tensors and words that went in.
 TEST(WhatAWriterAcceptsItsReaderAccepts, SafetensorsHeaders) {
   Random random(15);
   int accepted = 0;

@@ -1,6 +1,6 @@
 // Classifies the real index files, name lists and configs under shared/real (not part of the
 // repository). Every one has a family that knows all of its tensors, or is listed here with the
-// reason for which it must be refused.
+// reason why it must be refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -208,7 +208,7 @@ TEST_F(RealCheckpoints, EveryIndexIsClassifiedWithoutUnknownTensors) {
   EXPECT_GT(indexes, 0u);
 }
 
-TEST_F(RealCheckpoints, NamesAloneDecideWhereThereIsNoConfig) {
+TEST_F(RealCheckpoints, TensorNamesDecideTheFamilyWithoutAConfig) {
   size_t accepted = 0, refused = 0;
   for (const fs::path& file : Files({"model.safetensors.index.json",
                                      "model.safetensors.index.json.gz", "tensor_names.txt.gz"})) {
@@ -231,7 +231,7 @@ TEST_F(RealCheckpoints, NamesAloneDecideWhereThereIsNoConfig) {
   EXPECT_EQ(refused, std::size(kRefusedNames));
 }
 
-TEST_F(RealCheckpoints, TheGraftIsUnknownOnlyWhereItWasGrafted) {
+TEST_F(RealCheckpoints, OnlyTheGraftedTensorsAreUnknown) {
   const std::string folder = "nemotron3/V4X-AI-ku-nemotron3-nano-derivative";
   const std::vector<std::string> names = LineNames(root_ / folder / "tensor_names.txt.gz");
   const Result<ModelConfig> config =
@@ -245,7 +245,7 @@ TEST_F(RealCheckpoints, TheGraftIsUnknownOnlyWhereItWasGrafted) {
   EXPECT_EQ(DescribeExperts(moe), "128");
 }
 
-// Names that stand for one tensor each in lists that are no index.
+// Names that stand for one tensor each in lists other than indexes.
 TEST_F(RealCheckpoints, QuantizedModulesAreKnownTensors) {
   size_t lists = 0, modules = 0;
   for (const fs::path& file : Files({"hf_quant_config.json", "hf_quant_config.json.gz"})) {
@@ -254,7 +254,7 @@ TEST_F(RealCheckpoints, QuantizedModulesAreKnownTensors) {
     const Json document = Parse(file);
     const auto layers = document.at("quantization").find("quantized_layers");
     if (layers == document.at("quantization").end()) continue;
-    // MiniMax-M3's list stands alone; its config is that of the unquantized release.
+    // MiniMax-M3's list has no config of its own; it uses that of the unquantized release.
     const std::string from = folder == "minimax/MiniMax-M3-NVFP4" ? "minimax/MiniMax-M3" : folder;
     const Result<ModelConfig> config = ReadModelConfig(root_ / from / "config.json");
     ASSERT_TRUE(config) << config.error().message;

@@ -57,7 +57,7 @@ inline std::vector<std::string> LineNames(const fs::path& file) {
   return names;
 }
 
-// The folder whose config describes the listing of `folder`: its own, but for listings that have
+// The folder whose config describes the listing of `folder`: its own, except for listings that have
 // none.
 inline std::string ConfigFolderOf(const std::string& folder) {
   if (folder == "glm/GLM-4.x-355B-mergekit-derivative") return "glm/GLM-4.7-FP8";

@@ -1,6 +1,6 @@
-// One routing, whoever is asked: the model of a checkpoint, the model of the GGUF that it becomes,
-// and the runtime that runs either. Over generated checkpoints of every family with a converter,
-// as their configs are and without a word about routing in them.
+// The same routing everywhere: in the model of a checkpoint, in the model of the GGUF that it
+// becomes, and in the runtime that runs either. Over generated checkpoints of every family with a
+// converter, with their configs as they are and with everything about routing removed from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 // Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
 constexpr const char* kRefused[] = {"qwen3-moe-mlx", "step-3.7"};
-// transformers' class does not normalise unless the config says so, and llama.cpp always does.
+// transformers' class does not normalise unless the config says so; llama.cpp always does.
 constexpr const char* kRefusedWhenSilent = "qwen3-moe";
 
 std::vector<std::string> ConvertibleLayouts() {
@@ -42,7 +42,7 @@ std::vector<std::string> ConvertibleLayouts() {
   return layouts;
 }
 
-// Everything that a config says of routing, in every config inside it.
+// Every field about routing, in every nested config.
 void Silence(Json& config) {
   if (!config.is_object()) return;
   for (const moepack::ConfigKeys keys :
@@ -59,8 +59,8 @@ bool Runs(const std::string& architecture) {
                      [&](const auto& family) { return family.architecture == architecture; });
 }
 
-// `bias` is left to the tensors; DeepSeek-V2 scores its groups otherwise, which conversion warns
-// of.
+// `bias` is left to the tensors; DeepSeek-V2 scores its groups differently, and conversion warns of
+// it.
 void ExpectSame(const Routing& expected, const Routing& found, const std::string& what) {
   SCOPED_TRACE(what);
   EXPECT_EQ(GatingName(found.gating), GatingName(expected.gating));
@@ -160,8 +160,9 @@ TEST(RoutingOfFamilies, IsTestedForEveryFamilyThatConverts) {
   EXPECT_EQ(tested, expected);
 }
 
-// Families without a converter: what the config says counts, and the family's row for the rest.
-TEST(RoutingOfFamilies, IsTheFamiliesOwnWhereTheConfigIsSilent) {
+// Families without a converter: the config takes precedence, and the family's row fills in the
+// rest.
+TEST(RoutingOfFamilies, FallsBackToTheFamilyWhereTheConfigIsSilent) {
   for (const std::string& layout : fixtures::Layouts()) {
     SCOPED_TRACE(layout);
     const fixtures::CheckpointSpec spec = fixtures::DescribeCheckpoint(layout);

@@ -1,4 +1,4 @@
-// Models that lie in no directory: everything is reached through their tree, and a source that
+// Models that are in no directory: everything is reached through their tree, and a source that
 // fails or changes ends the run with its name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::shared_ptr<MemoryTree> InMemory(const fs::path& directory) {
   return tree;
 }
 
-// Another source until something goes wrong with it.
+// Wraps another source, until something goes wrong with it.
 class TroubledSource : public ByteSource {
  public:
   explicit TroubledSource(ByteSourcePtr base) : base_(std::move(base)) {}
@@ -78,7 +78,7 @@ class SourceTrees : public testing::Test {
   std::shared_ptr<TroubledSource> troubled_;
 };
 
-TEST_F(SourceTrees, AModelInMemoryIsTheOneOnTheDisk) {
+TEST_F(SourceTrees, AModelInMemoryEqualsTheOneOnDisk) {
   const auto memory = Open();
   ASSERT_TRUE(memory) << memory.error().message;
   const MoeModel disk = MoeModel::Open(dir_ / "model").value();
@@ -96,7 +96,7 @@ TEST_F(SourceTrees, AModelInMemoryIsTheOneOnTheDisk) {
   }
 }
 
-TEST_F(SourceTrees, ADistributionIsWrittenFromMemoryAndProvenAgainstTheDisk) {
+TEST_F(SourceTrees, ADistributionWrittenFromMemoryVerifiesAgainstTheDisk) {
   const MoeModel model = Open().value();
   const std::string out = (dir_ / "out").string();
   const auto written = manifest::WriteDistribution(model, PlanOf(model), out, {});
@@ -109,7 +109,7 @@ TEST_F(SourceTrees, ADistributionIsWrittenFromMemoryAndProvenAgainstTheDisk) {
   EXPECT_TRUE(verified->passed());
 }
 
-TEST_F(SourceTrees, AFileThatTheTreeDoesNotHaveIsNamedByItsAddress) {
+TEST_F(SourceTrees, NamesAMissingFileByItsAddress) {
   auto without = std::make_shared<MemoryTree>(kAddress);
   const auto names = tree_->List("", "");
   for (const std::string& name : *names) {
@@ -121,7 +121,7 @@ TEST_F(SourceTrees, AFileThatTheTreeDoesNotHaveIsNamedByItsAddress) {
   EXPECT_THAT(model.error().message, StartsWith(std::string(kAddress) + "/" + kShard));
 }
 
-TEST_F(SourceTrees, ASourceThatFailsWhileItIsReadEndsTheRunWithItsName) {
+TEST_F(SourceTrees, ASourceThatFailsDuringAReadEndsTheRunAndIsNamed) {
   const MoeModel model = Open().value();
   troubled_->fails = true;
   const auto digests = Digests(model, false);
@@ -131,7 +131,7 @@ TEST_F(SourceTrees, ASourceThatFailsWhileItIsReadEndsTheRunWithItsName) {
   EXPECT_EQ(Open().error().code, Code::kIo);
 }
 
-TEST_F(SourceTrees, ASourceThatChangesWhileItIsReadEndsTheRunWithItsName) {
+TEST_F(SourceTrees, ASourceThatChangesDuringAReadEndsTheRunAndIsNamed) {
   const MoeModel model = Open().value();
   troubled_->changed = true;
   const auto digests = Digests(model, false);
@@ -140,7 +140,7 @@ TEST_F(SourceTrees, ASourceThatChangesWhileItIsReadEndsTheRunWithItsName) {
   EXPECT_THAT(digests.error().message, HasSubstr(std::string(kShard) + ": the file was changed"));
 }
 
-TEST_F(SourceTrees, AnotherSourceUnderTheSameNameIsAChange) {
+TEST_F(SourceTrees, NoticesAnotherSourceUnderTheSameName) {
   const MoeModel model = Open().value();
   EXPECT_TRUE(model.checkpoint().CheckUnchanged());
   tree_->Add(kShard, "another file");

@@ -1,5 +1,5 @@
-// A generated checkpoint and its distribution in a directory of the test: two groups, and in layer
-// L the expert L mod 3 on every node.
+// A generated checkpoint and its distribution in a directory of the test: two groups, and the
+// expert L mod 3 of layer L on every node.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The work of real models divided over tasks, of which only the config is there (shared/real).
+// The work of real models divided over tasks, given only the config (shared/real).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -47,8 +47,8 @@ std::vector<OutputFile> OutputsOf(const fs::path& folder, const std::string& rec
   return files ? std::move(files->files) : std::vector<OutputFile>();
 }
 
-// Encoders take their time by type, so that tasks of the same work differ in bytes: `level` says
-// whether there are enough tensors for a task to level that out.
+// The speed of encoders depends on the type, so that tasks of equal work differ in bytes: `level`
+// says whether there are enough tensors for a task to level that out.
 void ExpectBalanced(const std::string& name, const std::string& recipe, uint32_t tasks,
                     bool level = true) {
   const fs::path folder = RealFolder() / name;
@@ -71,17 +71,19 @@ void ExpectBalanced(const std::string& name, const std::string& recipe, uint32_t
   }
 }
 
-TEST(TaskBalance, OfA235BModelInSafetensors) {
+TEST(TaskBalance, BalancesA235BModelInSafetensors) {
   ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "", 16);
 }
 
-TEST(TaskBalance, OfA235BModelInQ4KM) { ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "Q4_K_M", 16); }
+TEST(TaskBalance, BalancesA235BModelInQ4KM) {
+  ExpectBalanced("qwen3-moe/Qwen3-235B-A22B", "Q4_K_M", 16);
+}
 
-TEST(TaskBalance, OfA235BModelFromFp8) {
+TEST(TaskBalance, BalancesA235BModelFromFp8) {
   ExpectBalanced("qwen3-moe/Qwen3-235B-A22B-FP8", "Q4_K_M", 16);
 }
 
-TEST(TaskBalance, OfA1TModelOver512Tasks) {
+TEST(TaskBalance, BalancesA1TModelOver512Tasks) {
   ExpectBalanced("kimi/Kimi-K2-Instruct", "Q4_K_M", 512, false);
 }
 

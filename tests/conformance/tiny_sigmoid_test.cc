@@ -1,5 +1,5 @@
-// fixtures/tiny-sigmoid, a trained model whose router is not tiny-moe's: sigmoid scores, a learned
-// selection bias, a shared expert, a dense first layer.
+// fixtures/tiny-sigmoid, a trained model whose router differs from tiny-moe's: sigmoid scores, a
+// learned selection bias, a shared expert, a dense first layer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ using Json = nlohmann::json;
 
 constexpr const char* kModel = MOEPACK_SOURCE_DIR "/fixtures/tiny-sigmoid";
 
-// golden.json is what the training script's own forward pass says.
-TEST(TinySigmoid, RunsAsTheScriptThatTrainedItDoes) {
+// golden.json holds the output of the training script's own forward pass.
+TEST(TinySigmoid, GivesTheLogitsOfTheScriptThatTrainedIt) {
   const Json golden = Json::parse(ReadAll(std::string(kModel) + "/golden.json"));
   const std::vector<uint32_t> tokens = golden["tokens"];
   const auto executor = runtime::OpenExecutor("cpu", {});
@@ -54,8 +54,9 @@ TEST(TinySigmoid, RunsAsTheScriptThatTrainedItDoes) {
     EXPECT_NEAR(scores(tokens.size() - 1).LogProbability(id), last[id], kNear) << id;
 }
 
-// The bias decides who is chosen, so it must be there and must not be the same for all.
-TEST(TinySigmoid, HasABiasThatBalancingLearned) {
+// The bias decides which experts are chosen, so it must be present and must not be the same for
+// all.
+TEST(TinySigmoid, HasASelectionBiasLearnedByBalancing) {
   const auto weights = runtime::LoadWeights(kModel, {});
   ASSERT_TRUE(weights) << weights.error().message;
   EXPECT_EQ((*weights)->moe_layers, (LayerCounts{{1, 16}, {2, 16}, {3, 16}}));

@@ -1,5 +1,5 @@
-// Allocations, mappings and threads that are refused, one after the other: the command does its
-// work or ends with status 1 and a sentence; no signal, no hang.
+// Allocations, mappings and threads are refused one after the other: the command does its work or
+// ends with status 1 and a message; no signal, no hang.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// Of some ten thousand allocations of a run.
+// Of about ten thousand allocations of a run.
 constexpr PointCounts kAllocations = {6, 200}, kRows = {2, 50};
 
 std::string AllocationName(const testing::TestParamInfo<WritingCommand>& info) {
@@ -54,15 +54,15 @@ class AllocationFaults : public testing::TestWithParam<WritingCommand> {
   int tried_ = 0;
 };
 
-TEST_P(AllocationFaults, OneThatIsRefusedEndsInASentence) {
+TEST_P(AllocationFaults, ARefusedAllocationEndsWithAMessage) {
   RefuseEach({.kinds = "alloc"}, kAllocations);
 }
 
-TEST_P(AllocationFaults, TenInARowThatAreRefusedEndInASentence) {
+TEST_P(AllocationFaults, TenRefusedAllocationsInARowEndWithAMessage) {
   RefuseEach({.kinds = "alloc", .count = 10}, kRows);
 }
 
-TEST_P(AllocationFaults, ThreadsThatAreRefusedChangeNothing) {
+TEST_P(AllocationFaults, RefusedThreadsDoNotChangeTheResult) {
   const auto workspace = SharedInputs().Copy();
   const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments,
                                     {.kinds = "thread", .at = 0, .count = 1000});

@@ -1,5 +1,6 @@
-// Every call for a file fails once, in every command that writes: the output is right, or nothing
-// of it is seen, and the message names a file. Run again, the command ends with the right output.
+// Every file call fails once, in every command that writes: the output is right, or nothing of it
+// is visible, and the message names a file. When the command is run again, it ends with the right
+// output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +9,7 @@
 namespace faults {
 namespace {
 
-// Points of one command in a short run.
+// Points per command in a short run.
 constexpr uint64_t kFewPoints = 4;
 
 std::string NameOf(const testing::TestParamInfo<WritingCommand>& info) { return info.param.name; }
@@ -19,7 +20,7 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
     if (!CanFault()) GTEST_SKIP() << kNoFaults;
     ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
   }
-  // The number of calls of a run in which none fails.
+  // The number of calls in a run without failures.
   uint64_t CallsOf(const std::string& kinds) {
     const auto workspace = SharedInputs().Copy();
     const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, {.kinds = kinds});
@@ -55,17 +56,17 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
   int tried_ = 0;
 };
 
-TEST_P(FileFaults, ACallThatFailsEndsInAnErrorOrARightOutput) { FailEach({.kinds = kFileCalls}); }
+TEST_P(FileFaults, ACallThatFailsEndsInAnErrorOrTheRightOutput) { FailEach({.kinds = kFileCalls}); }
 
-TEST_P(FileFaults, ADiskThatIsFullFromSomeCallOnEndsInAnError) {
+TEST_P(FileFaults, ADiskThatFillsUpAtAnyCallEndsInAnError) {
   FailEach({.kinds = "write,truncate,mkdir", .error = ENOSPC, .count = 1'000'000'000});
 }
 
-TEST_P(FileFaults, ADeviceThatFailsFromSomeCallOnEndsInAnError) {
+TEST_P(FileFaults, ADeviceThatFailsFromAnyCallOnEndsInAnError) {
   FailEach({.kinds = kFileCalls, .count = 1'000'000'000});
 }
 
-// Every second call is interrupted by a signal, and what is read or written comes in halves.
+// A signal interrupts every second call, and reads and writes transfer half of their bytes.
 TEST_P(FileFaults, InterruptedAndShortCallsChangeNothing) {
   const Fault faults[] = {{.kinds = "read,write,fsync", .error = EINTR, .every = 2},
                           {.kinds = "read,write", .how = "short", .every = 1}};

@@ -1,5 +1,5 @@
-// SIGKILL before any call for a file, or in the middle of a write: nothing half-written is seen
-// under the output's name, and the command run again ends with the right output.
+// SIGKILL before any file call, or in the middle of a write: nothing half-written is visible under
+// the output's name, and the command run again ends with the right output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class KilledCommands : public testing::TestWithParam<WritingCommand> {
   }
 };
 
-TEST_P(KilledCommands, LeaveNothingHalfDoneAndEndWhenRunAgain) {
+TEST_P(KilledCommands, LeaveNothingHalfDoneAndFinishWhenRunAgain) {
   const WritingCommand& command = GetParam();
   Fault fault = {.kinds = kFileCalls, .how = "kill"};
   const uint64_t calls =

@@ -1,5 +1,5 @@
-// Limits of the system and directories that may not be written: a sentence with the place and a
-// status, never a signal, and nothing half-done.
+// System limits and unwritable directories: a message with the place and a status, never a signal,
+// and nothing half-done.
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Limits : public testing::TestWithParam<WritingCommand> {
     ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
     workspace_ = SharedInputs().Copy();
   }
-  // What is wrong with the end of a run in which nothing was made to fail by us.
+  // What is wrong with the end of a run in which we made nothing fail.
   void Judge(const ChildEnd& end, const std::string& moment) {
     FaultRun run;
     run.status = end.status;
@@ -45,7 +45,7 @@ class Limits : public testing::TestWithParam<WritingCommand> {
     });
     Judge(child.Wait(), moment + " " + std::to_string(limit));
   }
-  // As a user whom nothing belongs to, which is what root is on a file server that squashes it.
+  // Runs as a user who owns nothing, like root on a file server that squashes it.
   ChildEnd RunAsNobody() {
     ChildProcess child(workspace_->path(), GetParam().arguments, [] {
       const bool changed =
@@ -58,19 +58,19 @@ class Limits : public testing::TestWithParam<WritingCommand> {
   std::unique_ptr<fixtures::TempDir> workspace_;
 };
 
-TEST_P(Limits, FewOpenFilesAreEnoughOrAreNamedInAnError) {
+TEST_P(Limits, RunsWithFewOpenFilesOrSaysThatTheyAreTooFew) {
   for (const rlim_t files : {8u, 10u, 12u, 16u, 24u, 40u})
     RunUnder(RLIMIT_NOFILE, files, "open files");
 }
 
-TEST_P(Limits, FilesThatMayNotGrowEndInAnError) {
-  // Less would cut the message, too, which goes to a file here.
+TEST_P(Limits, AFileSizeLimitEndsInAnError) {
+  // A lower limit would truncate the message too, which goes to a file here.
   for (const rlim_t bytes : {3'000u, 20'000u, 60'000u}) RunUnder(RLIMIT_FSIZE, bytes, "file size");
 }
 
-TEST_P(Limits, APlaceThatMayNotBeWrittenIsNamedAndNothingChanges) {
+TEST_P(Limits, NamesAnUnwritablePlaceAndChangesNothing) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
-  // Others may read it, and nobody but root may write it.
+  // Others may read it, but only root may write it.
   fs::permissions(workspace_->path(), fs::perms::owner_all | fs::perms::group_read |
                                           fs::perms::group_exec | fs::perms::others_read |
                                           fs::perms::others_exec);

@@ -1,6 +1,6 @@
-// The power is cut at every moment of a run: what is seen under the output's name is whole, is what
-// was there before, or is not there, and the command run again ends with the right output. What a
-// command called done is done.
+// The power is cut at every moment of a run: what is visible under the output's name is complete,
+// is what was there before, or is absent, and the command run again ends with the right output.
+// Whatever a command reported as done is done.
 #include "tests/faults/support/power_cut.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ std::string PowerName(const testing::TestParamInfo<WritingCommand>& info) {
   return info.param.name;
 }
 
-// Moments of one command from which it is run again, in a short run.
+// Moments per command from which it is run again, in a short run.
 constexpr uint64_t kFewReruns = 2, kManyReruns = 50;
 constexpr uint64_t kSeeds = 3;
 
@@ -32,7 +32,7 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
     records_ = ReadLog(logs / "log", workspace_->path());
     ASSERT_GT(records_.size(), 0u);
   }
-  // Between two writes not much changes: of those moments some are looked at.
+  // Little changes between two writes, so only some of those moments are checked.
   bool IsWorthALook(size_t record) const {
     return record == 0 || records_[record - 1].op != "write" || record % 16 == 0;
   }
@@ -60,7 +60,7 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
   std::vector<LogRecord> records_;
 };
 
-TEST_P(PowerCut, LeavesTheOldTheNewOrNothingAtEveryMoment) {
+TEST_P(PowerCut, LeavesTheOldOutputTheNewOneOrNoneAtAnyMoment) {
   const std::vector<int64_t> reruns =
       PointsOf(records_.size(), {kFewReruns, kManyReruns}, GetParam().name + "power");
   RecordProperty("points", static_cast<int>(records_.size()));
@@ -76,14 +76,14 @@ TEST_P(PowerCut, LeavesTheOldTheNewOrNothingAtEveryMoment) {
   }
 }
 
-TEST_P(PowerCut, LosesNothingThatACommandCalledDone) {
+TEST_P(PowerCut, LosesNothingThatACommandReportedAsDone) {
   for (const LogRecord& record : records_) disk_->Apply(record);
-  // The model knows what the system knows.
+  // The model agrees with the operating system.
   EXPECT_EQ(disk_->After(Luck::kEverything, 0, GetParam().output).files,
             OutputOf(GetParam(), workspace_->path()));
   Disk::View least = disk_->After(Luck::kNothing, 0, GetParam().output);
   const Tree& golden = SharedInputs().Golden(GetParam());
-  // What was removed may be back: gc will remove it again.
+  // Removed files may be back: gc will remove them again.
   std::erase_if(least.files, [&](const auto& file) { return !golden.contains(file.first); });
   EXPECT_EQ(DifferenceOf(least.files, golden), "");
 }

@@ -1,4 +1,4 @@
-// A target as a libFuzzer program; the end of target.h, which alone includes it.
+// A target as a libFuzzer program; the last part of target.h, which alone includes it.
 #pragma once
 
 #include <cstdio>
@@ -6,8 +6,9 @@
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
-// Half of the inputs are damaged as in the tests, half as libFuzzer likes; now and then one starts
-// again from a seed, so that no corpus directory is needed. Of JSON documents a quarter stay ones.
+// Half of the inputs are damaged as in the tests, half as libFuzzer likes; now and then one
+// restarts from a seed, so that no corpus directory is needed. A quarter of JSON inputs stay valid
+// documents.
 #define FUZZ_TARGET(name, target) FUZZ_EITHER_TARGET(name, target, false)
 #define FUZZ_JSON_TARGET(name, target) FUZZ_EITHER_TARGET(name, target, true)
 #define FUZZ_STRUCTURE_TARGET(name, target) FUZZ_EITHER_TARGET(name, target, false)

@@ -1,4 +1,4 @@
-// A target as tests; the end of target.h, which alone includes it.
+// A target as tests; the last part of target.h, which alone includes it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline void ReplayCommitted(const Target& target) {
   for (const auto& path : files) EXPECT_EQ(target.check(ReadBytes(path)), "") << path;
 }
 
-// How often as many inputs as in a short run are tried: MOEPACK_FUZZ_TIMES, for campaigns.
+// The factor by which more inputs than in a short run are tried: MOEPACK_FUZZ_TIMES, for campaigns.
 inline size_t Times() {
   const char* text = std::getenv("MOEPACK_FUZZ_TIMES");
   return text == nullptr ? 1 : static_cast<size_t>(std::max(1, std::atoi(text)));
@@ -34,7 +34,7 @@ inline void DamageSeeds(const Target& target) {
   }
 }
 
-// Every other of them is an input that was changed before.
+// Every second one is an input that was changed before.
 inline void ChangeStructure(const Target& target) {
   std::vector<std::string> inputs = target.seeds();
   for (size_t i = 0; i < target.iterations * Times(); ++i) {
@@ -67,11 +67,11 @@ inline void ChangeDocuments(const Target& target) {
   TEST(name, KeepsItsPromisesOnGoodInputs) { fuzz::ReadSeeds(target); }              \
   TEST(name, KeepsItsPromisesOnTheBrokenFixtures) { fuzz::ReplayCommitted(target); } \
   TEST(name, KeepsItsPromisesOnDamagedInputs) { fuzz::DamageSeeds(target); }
-// Of a parser whose target has `restructure`.
+// For a parser whose target has `restructure`.
 #define FUZZ_STRUCTURE_TARGET(name, target) \
   FUZZ_TARGET(name, target)                 \
   TEST(name, KeepsItsPromisesOnChangedStructures) { fuzz::ChangeStructure(target); }
-// Of a parser whose inputs are JSON documents.
+// For a parser whose inputs are JSON documents.
 #define FUZZ_JSON_TARGET(name, target) \
   FUZZ_TARGET(name, target)            \
   TEST(name, KeepsItsPromisesOnChangedDocuments) { fuzz::ChangeDocuments(target); }

@@ -1,4 +1,4 @@
-// ReadExpertScores as a target: what is read of any bytes can be used.
+// ReadExpertScores as a target: whatever is read from arbitrary bytes can be used.
 #pragma once
 
 #include "libshard/base/files/memory_tree.h"
@@ -10,7 +10,7 @@ namespace fuzz {
 
 inline constexpr const char* kScoresWhere = "damaged.scores";
 
-// All scores are there, and every format can be written.
+// All scores are present, and every format can be written.
 inline std::string CheckScores(std::string_view input) {
   const moepack::MemorySource file(kScoresWhere, std::string(input));
   const auto scores = moepack::ReadExpertScores(file, {});

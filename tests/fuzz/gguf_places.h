@@ -1,4 +1,4 @@
-// Where a GGUF file has its numbers, metadata pairs and tensors, for those who change them.
+// The places of numbers, metadata pairs and tensors in a GGUF file, for code that changes them.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace fuzz {
 
-// Walks a well-formed little-endian file of version 2 or 3 and notes where things are. Knows
-// nothing of our reader.
+// Walks a well-formed little-endian file of version 2 or 3 and records these places. Independent of
+// our reader.
 class GgufPlaces {
  public:
   struct Field {

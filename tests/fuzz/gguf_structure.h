@@ -1,5 +1,5 @@
-// Damage that knows what a GGUF file is made of: one field says something else, or a metadata pair
-// or tensor is there twice, is gone or changes places, and the counts may know it.
+// Damage that knows the structure of a GGUF file: one field is changed, or a metadata pair or
+// tensor is duplicated, removed or moved, with or without adjusting the counts.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ inline void ChangeField(std::string& file, const GgufPlaces::Field& field, Rando
   PutNumber(file, field.at, field.bytes, others[random.Below(std::size(others))]);
 }
 
-// Repeats, removes or swaps whole entries. Half of the time the count goes along.
+// Repeats, removes or swaps whole entries. Half of the time the count is adjusted.
 inline void ChangeEntries(std::string& file, const GgufPlaces& places, Random& random) {
   const auto& entries = places.entries();
   const auto entry = entries[random.Below(entries.size())];
@@ -63,7 +63,7 @@ inline void ChangeEntries(std::string& file, const GgufPlaces& places, Random& r
   }
 }
 
-// A file with one to three things changed; one that is no GGUF comes back as it is.
+// A file with one to three changes; anything other than a GGUF is returned unchanged.
 inline std::string ChangeGguf(const std::string& file, uint64_t seed) {
   Random random(seed);
   std::string out = file;

@@ -1,5 +1,5 @@
-// Damage that knows what JSON is: the document stays one, and one node of it says something else.
-// Byte by byte a mutator hardly ever makes a 0 of an 8, or a name that differs in one letter.
+// Damage that knows JSON: the document stays valid, but one of its nodes is changed. A bytewise
+// mutator hardly ever turns an 8 into a 0, or changes one letter of a name.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline void PlacesBelow(const JsonNode& node, const JsonPath& path, std::vector<
   }
 }
 
-// The path with its numbers left out: places of one shape are read by the same code.
+// The path without its numbers: places of one shape are read by the same code.
 inline std::string ShapeOf(const JsonPath& path) {
   std::string shape = path.to_string();
   std::erase_if(shape, [](char c) { return c >= '0' && c <= '9'; });
@@ -38,7 +38,7 @@ inline std::string TextOf(const JsonNode& document) {
 
 class JsonMutator {
  public:
-  // Texts that are no JSON documents are left out.
+  // Texts that are not JSON documents are left out.
   JsonMutator(const std::vector<std::string>& texts, uint64_t seed) : random_(seed) {
     for (const std::string& text : texts) {
       JsonNode document = JsonNode::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -65,7 +65,7 @@ class JsonMutator {
     }
   }
 
-  // A seed with one to three places changed.
+  // A seed with one to three changed places.
   std::string Next() {
     JsonNode document = seeds_[random_.Below(seeds_.size())];
     for (size_t count = 1 + random_.Below(3); count > 0; --count) Change(document);
@@ -79,7 +79,7 @@ class JsonMutator {
     JsonNode chosen = std::move(variants[random_.Below(variants.size())]);
     node = std::move(chosen);
   }
-  // Down from the root by chance, so that what lies near it is not lost among long lists.
+  // Descends from the root at random, so that nodes near the root are not lost among long lists.
   JsonNode& Place(JsonNode& document) {
     JsonNode* node = &document;
     while (node->is_structured() && !node->empty() && random_.Below(5) > 0) {

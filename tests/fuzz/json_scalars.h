@@ -1,4 +1,4 @@
-// What may stand in the place of a number or text of a JSON document, and of anything.
+// Replacements for a number or text of a JSON document, and for any node.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace fuzz {
 
 using JsonNode = nlohmann::ordered_json;
 
-// As a value, or as a list of one.
+// As a value, or as a list of one value.
 inline std::vector<JsonNode> OtherTypes(const JsonNode& node) {
   return {nullptr,
           true,
@@ -50,7 +50,7 @@ inline std::vector<JsonNode> NumberVariants(const JsonNode& node) {
   return out;
 }
 
-// Texts that are ids, paths, names and versions to the readers of documents.
+// Texts that readers of documents take as ids, paths, names and versions.
 inline std::vector<JsonNode> StringVariants(const std::string& text) {
   std::vector<JsonNode> out;
   for (const char* other : {"*",

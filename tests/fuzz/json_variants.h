@@ -1,5 +1,5 @@
-// What may stand in the place of one node of a JSON document: other numbers, texts and types, and
-// members that are gone, renamed or there twice.
+// Replacements for one node of a JSON document: other numbers, texts and types, and members that
+// are removed, renamed or duplicated.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline std::vector<JsonNode> ArrayVariants(const JsonNode& node) {
   return out;
 }
 
-// The members as they are, which is how a name can stand there twice.
+// The members as a list, so that a name can occur twice.
 inline JsonNode ObjectOf(std::vector<std::pair<std::string, JsonNode>> members) {
   JsonNode out = JsonNode::object();
   auto& object = out.get_ref<JsonNode::object_t&>();
@@ -65,7 +65,7 @@ inline std::vector<JsonNode> ObjectVariants(const JsonNode& node) {
   return out;
 }
 
-// What may stand in the place of `node`.
+// The replacements for `node`.
 inline std::vector<JsonNode> Variants(const JsonNode& node) {
   std::vector<JsonNode> out = OtherTypes(node);
   const auto append = [&](std::vector<JsonNode> more) {

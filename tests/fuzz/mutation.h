@@ -10,7 +10,7 @@
 
 namespace fuzz {
 
-// SplitMix64. std::uniform_int_distribution differs between standard libraries, this does not.
+// SplitMix64. std::uniform_int_distribution differs between standard libraries; this does not.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -27,7 +27,7 @@ class Random {
   uint64_t state_;
 };
 
-// What replaces a number: the edges of the types that hold counts, ids and offsets.
+// Replacements for a number: the limits of the types that hold counts, ids and offsets.
 inline constexpr std::array<std::string_view, 18> kNumbers = {
     "0",          "1",          "-1",
     "2",          "007",        "63",
@@ -35,7 +35,7 @@ inline constexpr std::array<std::string_view, 18> kNumbers = {
     "1048577",    "2147483647", "4294967295",
     "4294967296", "4294967297", "9223372036854775808",
     "1e3",        "-0.5",       "18446744073709551615"};
-// What is put between two bytes.
+// Bytes to insert between two others.
 inline constexpr std::array<std::string_view, 24> kPieces = {
     "{",    "}",      "[",     "]",        "\"", ",",        ":",           "\\",
     "null", "true",   "NaN",   "-",        "..", "/",        "\\u0000",     "\\ud800",
@@ -45,7 +45,7 @@ class Mutator {
  public:
   Mutator(const std::vector<std::string>& seeds, uint64_t seed) : seeds_(seeds), random_(seed) {}
 
-  // A seed with one to four things broken.
+  // A seed with one to four faults.
   std::string Next() {
     std::string text = Seed();
     for (size_t count = 1 + random_.Below(4); count > 0; --count) Break(text);
@@ -56,7 +56,8 @@ class Mutator {
   const std::string& Seed() { return seeds_[random_.Below(seeds_.size())]; }
   size_t Place(const std::string& text) { return random_.Below(text.size() + 1); }
 
-  // One random number per statement: compilers differ in the order of arguments.
+  // One random number per statement: compilers differ in the order in which they evaluate
+  // arguments.
   void Break(std::string& text) {
     const size_t kind = random_.Below(8);
     const size_t place = Place(text);
@@ -88,7 +89,7 @@ class Mutator {
     char& byte = text[random_.Below(text.size())];
     byte = static_cast<char>(byte ^ (1 << random_.Below(8)));
   }
-  // The head of this text and the tail of another.
+  // The start of this text and the end of another.
   void Splice(std::string& text) {
     const std::string& other = Seed();
     text.resize(Place(text));

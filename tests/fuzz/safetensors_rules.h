@@ -1,5 +1,5 @@
-// The rules of a safetensors file, read a second time by somebody who has not seen our reader:
-// those of the format's description and of what its own library refuses.
+// The rules of a safetensors file, read a second time by code that knows nothing of our reader:
+// those of the format's description and of its own library.
 // Source: https://github.com/huggingface/safetensors, README.md "Format" and
 // safetensors/src/tensor.rs (SafeTensors::read_metadata, Metadata::validate)
 #pragma once
@@ -24,7 +24,7 @@ struct RuledTensor {
 };
 using RuledFile = std::map<std::string, RuledTensor>;
 
-// Bytes of one element. Types that came later and have less than a byte are not among them.
+// Bytes per element. Later types with less than a byte are not among them.
 inline const std::map<std::string, uint64_t>& RuledTypes() {
   static const std::map<std::string, uint64_t> types = {
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
@@ -33,7 +33,7 @@ inline const std::map<std::string, uint64_t>& RuledTypes() {
   return types;
 }
 
-// Notes names that are there twice, of which nlohmann would keep the last.
+// Notes duplicate names, of which nlohmann would keep the last.
 inline std::optional<nlohmann::json> ParseWithoutTwins(std::string_view text) {
   std::vector<std::set<std::string>> open;
   bool twins = false;
@@ -69,7 +69,7 @@ inline std::optional<RuledTensor> ReadRuled(const nlohmann::json& entry) {
   return RuledTensor{entry["dtype"], *shape, (*offsets)[0], (*offsets)[1]};
 }
 
-// Whether elements times bytes is the length of the range, without an overflow on the way.
+// Whether elements times bytes equals the length of the range, without overflow.
 inline bool HasItsBytes(const RuledTensor& tensor) {
   if (tensor.end < tensor.begin) return false;
   uint64_t bytes = 1;
@@ -79,7 +79,7 @@ inline bool HasItsBytes(const RuledTensor& tensor) {
   return bytes == tensor.end - tensor.begin;
 }
 
-// The tensors of a file that keeps the rules, else none.
+// The tensors of a file that follows the rules, otherwise none.
 inline std::optional<RuledFile> ReadByTheRules(std::string_view file) {
   constexpr uint64_t kMostHeader = 100'000'000;
   uint64_t length = 0;
@@ -87,7 +87,7 @@ inline std::optional<RuledFile> ReadByTheRules(std::string_view file) {
   std::memcpy(&length, file.data(), sizeof(length));
   if (length > kMostHeader || length > file.size() - sizeof(length)) return std::nullopt;
   const std::string_view text = file.substr(sizeof(length), length);
-  // The description has it begin with '{', which the library does not ask for.
+  // The description requires it to begin with '{'; the library does not.
   if (!text.starts_with('{')) return std::nullopt;
   if (text.find('\0') != text.npos) return std::nullopt;  // where nlohmann would stop reading
   const auto header = ParseWithoutTwins(text);

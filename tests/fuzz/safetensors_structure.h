@@ -1,5 +1,5 @@
-// Damage that knows what a safetensors file is made of: its header stays JSON and its length fits,
-// while tensors move, overlap, leave holes, change shape and type, or data are missing.
+// Damage that knows the structure of a safetensors file: its header stays JSON and its length
+// matches, while tensors move, overlap, leave holes, change shape and type, or data are missing.
 // Format: https://github.com/huggingface/safetensors, section "Format"
 #pragma once
 
@@ -49,7 +49,7 @@ inline void ChangeTensor(JsonNode& tensor, Random& random) {
   }
 }
 
-// Two tensors say the same, or change places.
+// Two tensors become equal or change places.
 inline void ChangeTwo(JsonNode& first, JsonNode& second, Random& random) {
   if (random.Below(2) == 0) {
     std::swap(first["data_offsets"], second["data_offsets"]);
@@ -71,7 +71,7 @@ inline void ChangeHeader(JsonNode& header, Random& random) {
   }
 }
 
-// A file with one to three things changed; one that is no safetensors file comes back as it is.
+// A file with one to three changes; anything other than a safetensors file is returned unchanged.
 inline std::string ChangeSafetensors(const std::string& file, uint64_t seed) {
   uint64_t length = 0;
   if (file.size() < kLengthBytes) return file;

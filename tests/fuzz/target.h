@@ -20,14 +20,16 @@
 namespace fuzz {
 
 struct Target {
-  // Gives the parser any bytes. "" when it did what its header promises, else what it broke.
+  // Gives the parser arbitrary bytes. Returns "" if it kept the promises of its header, otherwise
+  // what it broke.
   std::string (*check)(std::string_view input);
-  // Good inputs. None is refused, so that damage starts from what the parser reads to its end.
+  // Good inputs. None is refused, so that damage starts from inputs that the parser reads to the
+  // end.
   std::vector<std::string> (*seeds)();
   size_t iterations = 3000;
-  // Of JsonMutator, beside every single change of a seed; for FUZZ_JSON_TARGET.
+  // For JsonMutator, in addition to every single change of a seed; for FUZZ_JSON_TARGET.
   size_t documents = 1000;
-  // Changes a good input in a way that knows its format; null where bytes and JSON are enough.
+  // Changes a good input with knowledge of its format; null where bytes and JSON are enough.
   std::string (*restructure)(const std::string& input, uint64_t seed) = nullptr;
 };
 
@@ -50,7 +52,7 @@ inline std::string ReadBytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A new file each time: ext4 flushes a file that is truncated and written again, at a disk's speed.
+// A new file each time: ext4 flushes a file that is truncated and written again, at disk speed.
 inline bool WriteInput(const std::filesystem::path& path, std::string_view bytes) {
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
@@ -59,7 +61,7 @@ inline bool WriteInput(const std::filesystem::path& path, std::string_view bytes
   return out.flush().good();
 }
 
-// Every file below `directory`; none when it is not there.
+// Every file below `directory`; none if it does not exist.
 inline std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path& directory) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
@@ -71,7 +73,7 @@ inline std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path
   return files;
 }
 
-// The input as a C string literal's inside, for messages.
+// The input as the contents of a C string literal, for messages.
 inline std::string Show(std::string_view input) {
   return moepack::Cat(input.size(), " bytes: ", moepack::Quoted(input));
 }

@@ -1,7 +1,6 @@
 #!/bin/bash
-# The Debian packages: what their fields say, that they are the same bytes each time, and that the
-# program in them runs README's commands. They are compressed with gzip here, which takes a tenth of
-# the time.
+# The Debian packages: their fields are right, they are the same bytes each time, and the program in
+# them runs README's commands. They are compressed with gzip here, which takes a tenth of the time.
 # usage: debian_packages.sh ROOT BUILD_DIR WORK_DIR
 set -eu
 root=$1 build=$2 work=$3

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The Dockerfile names what the tree has: targets of the Makefile, packages of .ci/packages.txt or
-# what our own package recommends, and the file that cpack writes.
+# The Dockerfile names only what the tree has: targets of the Makefile, packages of .ci/packages.txt
+# or those that our own package recommends, and the file that cpack writes.
 # usage: dockerfile.sh ROOT
 set -eu
 cd "$1"
@@ -10,7 +10,7 @@ complain() {
   echo "$file: $1"
   status=1
 }
-# One instruction a line.
+# One instruction per line.
 steps=$(sed -e ':join' -e '/\\$/N; s/\\\n *//; tjoin' -e '/^#/d' "$file")
 [ "$(echo "$steps" | grep -c '^FROM debian:bookworm-slim')" = 2 ] ||
   complain "expected two stages on Debian slim"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The packages in a Debian that has nothing else: a root made by debootstrap (minbase), in which the
-# steps of the last stage of docs/examples/Dockerfile run as they stand there. Then README's
-# commands, docs/examples/node.c against libmoepack-runtime-dev, and the removal. Only root can do
-# it, and it needs debootstrap and a mirror: exit 77 without.
+# The packages in an otherwise empty Debian: a root made by debootstrap (minbase), in which the
+# steps of the last stage of docs/examples/Dockerfile run unchanged, then README's commands,
+# docs/examples/node.c against libmoepack-runtime-dev, and the removal. Only root can do this, and
+# it needs debootstrap and a mirror: exit 77 without.
 # usage: fresh_root.sh ROOT BUILD_DIR [MIRROR]
 set -eu
 root=$1 build=$2 mirror=${3:-http://deb.debian.org/debian}
@@ -17,7 +17,7 @@ fail() {
 }
 [ "$(id -u)" = 0 ] || skip "only root can"
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
-if [ "${MOEPACK_OWN_MOUNTS-}" != 1 ]; then # what is mounted below goes with this process
+if [ "${MOEPACK_OWN_MOUNTS-}" != 1 ]; then # mounts below it disappear with this process
   unshare -m true 2>/dev/null || skip "mounts are not allowed here"
   MOEPACK_OWN_MOUNTS=1 exec unshare -m "$0" "$@"
 fi

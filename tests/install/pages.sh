@@ -1,7 +1,7 @@
 #!/bin/bash
-# Man pages and completions as they are installed: a page for each command that the formatter takes
-# without a complaint, and the words that the shells offer. A shell that is not installed is named
-# and left out.
+# Man pages and completions as installed: a page for each command that the formatter accepts without
+# a complaint, and the words that the shells offer. A shell that is not installed is named and
+# skipped.
 # usage: pages.sh ROOT MOEPACK WORK_DIR
 set -eu
 root=$1 moepack=$2 work=$3
@@ -23,7 +23,7 @@ for command in $commands; do
     [ "$section" != OUTPUT ] || continue # not every command has one
     grep -qx "\.SH $section" "$page" || fail "$page: expected the section $section"
   done
-  # Every option of the help is there, as one word.
+  # Every option of the help appears, as one word.
   "$moepack" "$command" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -o -- '--[a-z-]*' |
     while read -r option; do
       sed 's/\\-/-/g' "$page" | grep -q -- "$option" || fail "$page: expected $option"

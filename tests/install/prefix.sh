@@ -1,6 +1,6 @@
 #!/bin/bash
 # What `cmake --install` leaves in a prefix, which is then moved: the program runs, and the example
-# is built against the library by find_package and by pkg-config, and says what `run` says.
+# is built against the library by find_package and by pkg-config, and prints what `run` prints.
 # usage: prefix.sh ROOT BUILD_DIR WORK_DIR
 set -eu
 root=$1 build=$2 work=$3
@@ -41,7 +41,7 @@ cmake -S "$examples" -B node -DCMAKE_PREFIX_PATH="$prefix" \
   >cmake.log 2>&1 || fail "$(cat cmake.log)"
 cmake --build node >cmake.log 2>&1 || fail "$(cat cmake.log)"
 says node/node
-# A later minor version is another interface.
+# A later minor version has a different interface.
 sed 's/moepack 0\.[0-9]*/moepack 99.0/' "$examples/CMakeLists.txt" >CMakeLists.txt
 cp "$examples/node.c" .
 if cmake -S . -B later -DCMAKE_PREFIX_PATH="$prefix" >cmake.log 2>&1; then

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The screen that README.md shows, run with the moepack of PATH: the lines between the command and
-# "wrote" have to be those of README.md, and so has the digest of the distribution.
+# The session that README.md shows, run with the moepack of PATH: the lines between the command and
+# "wrote" must match README.md, and so must the digest of the distribution.
 # usage: readme_demo.sh ROOT   (in a directory with fixtures, where it writes out and node-0)
 set -eu
 root=$1

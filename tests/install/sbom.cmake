@@ -1,4 +1,4 @@
-# The bill of materials: what SPDX 2.3 asks of a document of packages, each package of
+# The bill of materials: it has what SPDX 2.3 requires of a document of packages, each package of
 # .ci/packages.txt, and the same bytes each time.
 # usage: cmake -DROOT=DIR -DPROGRAM=FILE -P sbom.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -11,7 +11,7 @@ if(NOT first STREQUAL second)
   message(FATAL_ERROR "expected the same document twice, found two")
 endif()
 
-# expect(VALUE PATH...): the member of the document at PATH.
+# expect(VALUE PATH...): checks the member of the document at PATH.
 function(expect value)
   string(JSON found ERROR_VARIABLE error GET "${first}" ${ARGN})
   if(NOT found STREQUAL value)

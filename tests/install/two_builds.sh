@@ -1,6 +1,6 @@
 #!/bin/bash
-# The program is the same bytes when it is built in another directory, without ccache and without
-# the tests. Compiles everything once more.
+# The program is the same bytes if it is built in another directory, without ccache and without the
+# tests. Compiles everything once more.
 # usage: two_builds.sh ROOT BUILD_DIR   (a build of the preset release)
 set -eu
 root=$1 build=$2

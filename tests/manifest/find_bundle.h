@@ -1,4 +1,4 @@
-// One file of a manifest, for tests that look at what stands in it.
+// One file of a manifest, for tests that check its contents.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace moepack::manifest {
 
-// Null when no bundle lies in `file`.
+// Null if no bundle is in `file`.
 inline const BundleRecord* FindBundle(const Manifest& manifest, std::string_view file) {
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.file == file) return &bundle;

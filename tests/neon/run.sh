@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compiles quant/ and same_bytes.cc for 64-bit ARM and runs them in an emulator. Highway's NEON
-# target needs the crypto extension with GCC. The compiler also looks at the runtime's kernels as
-# for a machine with SVE, where CMake has them compiled without the targets DISABLED. Debian:
+# target needs the crypto extension with GCC. The compiler also checks the runtime's kernels for a
+# machine with SVE, where CMake compiles them without the targets DISABLED. Debian:
 # g++-aarch64-linux-gnu, qemu-user.
 # usage: run.sh ROOT SCRATCH DISABLED
 set -eu

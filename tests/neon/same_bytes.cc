@@ -1,5 +1,5 @@
-// Encodes rows, and decodes blocks of any bytes, with every type's kernel and its scalar reference;
-// exit status 1 where bytes differ.
+// Encodes rows, and decodes blocks of arbitrary bytes, with every type's kernel and its scalar
+// reference; the exit status is 1 if bytes differ.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

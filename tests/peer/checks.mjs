@@ -1,4 +1,4 @@
-// Named checks: one printed line each; the process fails when one of them did.
+// Named checks: one printed line each; the process fails if one of them failed.
 let passed = 0, failed = 0;
 
 export async function check(name, body) {

@@ -1,4 +1,4 @@
-// The other families of golden/convert, where they are at hand: FP8, int4, MXFP4, packed experts,
+// The other families of golden/convert, if they are available: FP8, int4, MXFP4, packed experts,
 // latent and linear attention.
 import {finish, skip} from './checks.mjs';
 import {checkFamily} from './nodes.mjs';
@@ -11,7 +11,7 @@ const found = families.map(goldenCheckpoint);
 if (found.includes(null)) skip('no golden/convert beside this checkout; set MOEPACK_SHARED');
 
 for (const [i, source] of found.entries()) {
-  // The experts of gpt-oss are quantized already.
+  // The experts of gpt-oss are already quantized.
   const words = families[i] === 'gpt-oss' ? ['--allow-requantize'] : [];
   const work = workDirectory(`family-${families[i]}`);
   await checkFamily({source, work, words, recipe: 'Q4_K_M', prompt: 'Once upon a time'});

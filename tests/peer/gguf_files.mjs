@@ -1,4 +1,4 @@
-// GGUF files as @huggingface/gguf, a parser that is not ours, reads them.
+// GGUF files as read by @huggingface/gguf, a parser that is not ours.
 import {createHash} from 'node:crypto';
 import {readFileSync, readdirSync, statSync} from 'node:fs';
 import {join} from 'node:path';
@@ -17,7 +17,7 @@ export async function readGguf(path) {
   return {path, size: statSync(path).size, keys: file.typedMetadata, tensors};
 }
 
-// The value of a key, undefined without it.
+// The value of a key; undefined if it is absent.
 export const valueOf = (file, key) => file.keys[key]?.value;
 
 // The files of a set in order, or the only file of a directory.
@@ -33,7 +33,7 @@ export function tensorList(files) {
   return lines.sort();
 }
 
-// "name sha256" of all tensors of a file, sorted; the zeros behind a tensor are counted with it.
+// "name sha256" of all tensors of a file, sorted; the zeros after a tensor are included.
 export function tensorDigests({path, size, tensors}) {
   const bytes = readFileSync(path);
   const inOrder = [...tensors].sort((a, b) => a.offset - b.offset);

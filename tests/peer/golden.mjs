@@ -1,4 +1,4 @@
-// The checkpoints of golden/convert, where they are at hand.
+// The checkpoints of golden/convert, if they are available.
 import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {finish, skip} from './checks.mjs';

@@ -1,5 +1,5 @@
-// The importance matrix that profile writes, beside what llama.cpp collects on the same model and
-// tokens, and in the hands of llama-quantize's reader and quantizer.
+// The importance matrix that profile writes, beside llama.cpp's for the same model and tokens, and
+// in llama-quantize's reader and quantizer.
 // STOCK_IMATRIX in the environment is the program stock_imatrix.cc.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
@@ -22,7 +22,7 @@ function stock(...words) {
     {encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 30});
 }
 
-// In F32 weights, because to others llama.cpp rounds the inputs before it multiplies.
+// In F32 weights, because for other types llama.cpp rounds the inputs before it multiplies.
 async function compare(name, source, vocabulary) {
   const file = at(`${name}-f32.gguf`), ids = at(`${name}.ids`), imatrix = at(`${name}.imatrix`);
   moepack('quantize', source, '--recipe', 'F32', '-o', file);
@@ -48,7 +48,7 @@ for (const layout of ['deepseek-v2', 'granite-moe', 'phi-3.5-moe']) {
   await compare(layout, at(layout), vocabularyOf(at(layout)));
 }
 
-// Every expert has data then, and the two programs agree about what to do.
+// Every expert then has data, and the two programs agree on what to do.
 const calibration = at('calibration.imatrix');
 moepack('profile', tiny, '--text', inRoot('fixtures/texts/calibration.jsonl'), '--imatrix',
   calibration);

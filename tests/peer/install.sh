@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what package-lock.json names into build/peer, for all build trees of this checkout, and
-# links node_modules there; nothing to do when that lock was installed before. Not here: the tests
-# of the tree look at every file below tests/. Exit 77 (skipped) where Node 20, npm or the registry
+# links node_modules there; does nothing if that lock was installed before. Not here, because the
+# tests of the tree check every file below tests/. Exit 77 (skipped) if Node 20, npm or the registry
 # is missing.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,7 +35,7 @@ if ! cmp -s "$here/package-lock.json" installed.json; then
   fi
   cp package-lock.json installed.json
 fi
-# llama.cpp's kernels for AMX end with an assertion on DeepSeek models of Q8_0 (ggml-backend.cpp,
-# cur_backend_id). Without them it takes those for AVX-512 on such a machine, as on all others.
+# llama.cpp's AMX kernels fail with an assertion on DeepSeek models of Q8_0 (ggml-backend.cpp,
+# cur_backend_id). Without them it uses those for AVX-512 on such a machine, as on all others.
 rm -f node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-cpu-sapphirerapids.so
 ln -sfn ../../build/peer/node_modules "$here/node_modules"

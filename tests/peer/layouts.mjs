@@ -1,12 +1,12 @@
-// A generated checkpoint of every layout that converts: every architecture we write loads, also
-// those that golden/convert has no checkpoint of.
+// A generated checkpoint of every layout that converts: every architecture that we write loads,
+// including those without a checkpoint in golden/convert.
 import assert from 'node:assert/strict';
 import {join} from 'node:path';
 import {check, finish} from './checks.mjs';
 import {checkFamily} from './nodes.mjs';
 import {makeFixtures, moepack, workDirectory} from './tool.mjs';
 
-// "" or why there is no GGUF of it.
+// "" or why there is no GGUF for it.
 function refusal(source) {
   try {
     moepack('quantize', source, '--recipe', 'BF16', '--dry-run', '-o', join(source, 'full.gguf'));
@@ -27,7 +27,7 @@ for (const layout of makeFixtures('--list').trim().split('\n')) {
     if (!reason.includes('GGUF output: expected family')) refused.push(layout);
     continue;
   }
-  const prompt = '"To_be,or_not';  // there are no tokens but these
+  const prompt = '"To_be,or_not';  // there are no other tokens
   await checkFamily({source, work: join(work, `${layout}-out`), recipe: 'BF16', prompt});
 }
 

@@ -1,4 +1,4 @@
-// Functions of the libraries that llama.cpp's npm package ships, found by their names.
+// Functions of the libraries in llama.cpp's npm package, found by name.
 #pragma once
 
 #include <dlfcn.h>

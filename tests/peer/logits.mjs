@@ -24,7 +24,7 @@ const generated = [
   'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super',
   'gemma-4', 'gemma-4-int4',
 ];
-// llama.cpp looks GELU up in a table of halves.
+// llama.cpp looks up GELU in a table of halves.
 const roughActivation = ['gemma-4', 'gemma-4-int4'];
 // llama.cpp rounds activations to eight bits before it multiplies them with quantized weights, and
 // to bf16 for bf16; cpu-rounded does so too.
@@ -83,12 +83,14 @@ async function compare(name, source, work, recipe, words) {
       continue;
     }
     await check(label, () => {
-      // Models of small random weights say little: the limit shrinks with what they say.
+      // Models of small random weights say little: the limit shrinks with the spread of their
+      // predictions.
       const factor = roughActivation.includes(name) ? 5 : 1;
       const limit = factor * 1e-3 * Math.min(1, smallestSpread(rows));
       if (recipe === 'F32') assert.ok(top < limit, `expected less than ${limit}, found ${top}`);
-      // Sums in another order move an activation over the edge of a rounding step, and now and
-      // then a router's choice with it: single positions may differ, on other machines others.
+      // Another order of summation moves an activation over the edge of a rounding step, and
+      // sometimes a router's choice with it: single positions may differ, and others on other
+      // machines.
       assert.ok(median < 1e-3, `expected a median KLD below 1e-3, found ${median}`);
       assert.ok(mean(spread) < 0.05, `expected a mean KLD below 0.05, found ${mean(spread)}`);
     });
@@ -98,7 +100,7 @@ async function compare(name, source, work, recipe, words) {
 const perplexity = (tokens, rows) =>
   Math.exp(-mean(tokens.slice(1).map((token, position) => rows[position][token])));
 
-// A node as assemble gives it, on a text that it was not refitted on.
+// A node as assemble makes it, on a text that it was not refitted on.
 async function compareRefitted(work, recipe, executor, limit) {
   const distribution = join(work, `refitted-${recipe}`), node = join(work, `node-${recipe}`);
   const calibration = ['--text', inRoot('fixtures/texts/manual.md'), '--context', '128',
@@ -129,7 +131,7 @@ for (const layout of generated) {
   sources.push([layout, join(work, layout)]);
 }
 for (const [name, source] of sources) {
-  // The experts of gpt-oss are quantized already.
+  // The experts of gpt-oss are already quantized.
   const words = name === 'gpt-oss' ? ['--allow-requantize'] : [];
   for (const recipe of ['F32', 'BF16', 'Q8_0', 'Q4_K_M']) {
     await compare(name, source, work, recipe, words);

@@ -1,4 +1,4 @@
-// What must hold for the nodes of any model: they generate what a file of the same experts does.
+// Requirements on the nodes of any model: they generate the same as a file of the same experts.
 import assert from 'node:assert/strict';
 import {lstatSync, readdirSync, readFileSync, statSync} from 'node:fs';
 import {join} from 'node:path';
@@ -21,7 +21,7 @@ function assertGenerated({text, steps}) {
   }
 }
 
-// One model in one recipe; each call of moepack writes to a path of its own.
+// One model in one recipe; each call of moepack writes to a separate path.
 class Nodes {
   // `words` go to every command that chooses types.
   constructor({source, recipe, prompt, work, words = []}) {
@@ -111,7 +111,7 @@ async function checkRefit(nodes, third) {
   });
 }
 
-// `overlay` is a file; `links` asks for the checks of how a trunk comes into a node, too.
+// `overlay` is a file; `links` requests the checks of how a trunk gets into a node, too.
 export async function checkNodes({overlay, links, ...model}) {
   const nodes = new Nodes(model);
   console.log(`${model.source} as ${model.recipe}`);
@@ -136,7 +136,7 @@ export async function checkNodes({overlay, links, ...model}) {
   });
 }
 
-// What holds for every family: whole, as a node of all experts, and as one of two groups.
+// Requirements on every family: whole, as a node of all experts, and as one of two groups.
 export async function checkFamily(model) {
   const nodes = new Nodes(model);
   console.log(`${model.source} as ${model.recipe}`);

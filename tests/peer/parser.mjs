@@ -1,5 +1,4 @@
-// An independent parser reads every GGUF file that we write, and finds in it what
-// distribution.json says.
+// An independent parser reads every GGUF file that we write, and finds what distribution.json says.
 import assert from 'node:assert/strict';
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
@@ -78,7 +77,7 @@ async function checkDistribution(name, words, moreRoles = []) {
   return {directory, manifest};
 }
 
-// The keys llama.cpp insists on, with the types it insists on.
+// The keys that llama.cpp requires, with the types it requires.
 function assertIsSet(files) {
   for (const [number, file] of files.entries()) {
     assert.deepEqual(file.keys['split.no'], {value: number, type: GGUFValueType.UINT16}, file.path);

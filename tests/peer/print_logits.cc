@@ -40,7 +40,7 @@ moepack::Status Print(const std::string& path, const std::string& executor_name,
   moepack::runtime::SessionOptions options;
   options.context = std::min(512u, model->spec().context);
   SHARD_TRY(const auto session, moepack::runtime::Session::Open(*model, eligible, options));
-  // Half of them at once, the rest one by one: both roads of an executor.
+  // Half of them at once, the rest one by one: both paths of an executor.
   const size_t at_once = tokens.size() / 2;
   for (size_t first = 0; first < tokens.size();) {
     const size_t count = first == 0 && at_once > 0 ? at_once : 1;

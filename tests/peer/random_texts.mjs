@@ -1,5 +1,5 @@
-// Texts that no one would write: characters of every class that the expressions of pre-tokenizers
-// tell apart, in any order. The same ones on every run.
+// Texts that nobody would write: characters of every class that the expressions of pre-tokenizers
+// distinguish, in any order. The same ones in every run.
 const palette = [
   ...'abstdmrevlABSTDMREVLzZ', "'", "'", "'", "'s", "'RE", "'ll", '’', ...'0123456789',
   ' ', ' ', ' ', ' ', '\n', '\n', '\r', '\t', '\r\n', '\v', '\f', '\u001c', '\u0000',
@@ -30,7 +30,7 @@ export function randomTexts(count) {
   const random = numbers(2463534242);
   const pick = (limit) => random.next().value % limit;
   return Array.from({length: count}, () => {
-    // Few characters in some texts, so that runs of one class are frequent.
+    // Few different characters in some texts, so that runs of one class are frequent.
     const few = Array.from({length: 2 + pick(6)}, () => palette[pick(palette.length)]);
     const from = pick(3) === 0 ? palette : few;
     return Array.from({length: 1 + pick(24)}, () => from[pick(from.length)]).join('');

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs one of the scripts beside this one. Exit 77 (skipped) where install.sh could not install.
+# Runs one of the scripts in this folder. Exit 77 (skipped) if install.sh could not install.
 # usage: run.sh SCRIPT ROOT MOEPACK MAKE_FIXTURES WORK_DIR
 set -eu
 here=$(dirname "$0")

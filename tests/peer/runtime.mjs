@@ -16,8 +16,8 @@ export async function withModel(path, use) {
   }
 }
 
-// Tokens only; files without tensors will do, though node-llama-cpp logs that it cannot tell how
-// much memory they need.
+// Tokens only; files without tensors are enough, although node-llama-cpp logs that it cannot tell
+// how much memory they need.
 export async function withVocabulary(path, use) {
   llama.logLevel = LlamaLogLevel.disabled;
   const model = await llama.loadModel({modelPath: path, gpuLayers: 0, vocabOnly: true});
@@ -79,7 +79,7 @@ export function meanLoss(path, text) {
   });
 }
 
-// "" when two generations are equal to the last bit, otherwise where they part.
+// "" if two generations are equal to the last bit, otherwise where they diverge.
 export function difference(one, other) {
   for (const [i, step] of one.steps.entries()) {
     const match = other.steps[i];

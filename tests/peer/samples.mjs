@@ -1,5 +1,5 @@
-// Texts to cut into tokens: samples.txt, one JSON string per line, so that spaces and line ends
-// can be seen; '#' starts a comment.
+// Texts to split into tokens: samples.txt, one JSON string per line, so that spaces and line ends
+// are visible; '#' starts a comment.
 import assert from 'node:assert/strict';
 import {readFileSync} from 'node:fs';
 

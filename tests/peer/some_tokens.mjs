@@ -1,4 +1,4 @@
-// Tokens of no meaning, the same in every run.
+// Meaningless tokens, the same in every run.
 export function someTokens(count, vocabulary) {
   let state = 12345;
   return Array.from({length: count}, () => {

@@ -19,11 +19,12 @@
 
 #include "tests/peer/llama_libraries.h"
 
-// What llama.cpp allocates goes when the process ends, right after its work. LeakSanitizer asks.
+// What llama.cpp allocates is released when the process ends, right after its work. LeakSanitizer
+// calls this.
 extern "C" int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off() { return 1; }
 
-// As in llama.cpp's common/imatrix-loader.h; the name is part of the function's.
+// As in llama.cpp's common/imatrix-loader.h; the name is part of the function's mangled name.
 struct common_imatrix_entry {
   std::vector<float> sums;
   std::vector<int64_t> counts;
@@ -44,7 +45,7 @@ constexpr const char* kReader =
     "_Z19common_imatrix_loadRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEER14common_"
     "imatrix";
 
-// As far as they are needed, from llama.h and ggml.h.
+// The parts of llama.h and ggml.h that are needed.
 struct Tensor {
   int32_t type;
   void* buffer;
@@ -184,7 +185,7 @@ class Collector {
     }
   }
 
-  // Other inputs: columns, rows, and matrices where the weight has several.
+  // Other inputs: columns, rows, and matrices if the weight has several.
   void AddAll(const Tensor& product, Sums& found) {
     const Tensor& inputs = *product.src[1];
     const int64_t matrices = product.src[0]->ne[2];
@@ -206,12 +207,12 @@ void Evaluate(const Stock& stock, const std::string& file, int32_t chunk,
   void* const model = stock.load_model(file.c_str(), stock.model_params());
   if (model == nullptr) Fail(file + ": llama.cpp does not load it");
   ContextParams params = stock.context_params();
-  // GGML_TYPE_F16 twice, right behind the callback.
+  // GGML_TYPE_F16 twice, right after the callback.
   if (params.flash_attention != -1 || params.callback != nullptr || params.key_type != 1 ||
       params.value_type != 1)
     Fail("llama_context_params: another layout than in v0.5.0");
   params.context = params.batch = params.micro_batch = static_cast<uint32_t>(chunk);
-  // All in F32, because rounding moves choices of experts that are nearly a draw.
+  // All in F32, because rounding changes near ties among experts.
   params.flash_attention = 0;
   params.key_type = params.value_type = 0;
   params.callback = Collector::Call;
@@ -241,8 +242,8 @@ common_imatrix Read(const Stock& stock, const std::string& file) {
   return imatrix;
 }
 
-// The largest difference of a sum, relative to itself or, where that is more, to the mean of the
-// sums of its row.
+// The largest difference of a sum, relative to the sum itself or, if that is larger, to the mean of
+// the sums of its row.
 double Difference(const Collector::Sums& stock, const common_imatrix_entry& ours) {
   const size_t width = stock.sums.size() / stock.counts.size();
   double largest = 0;

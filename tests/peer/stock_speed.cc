@@ -23,7 +23,7 @@ namespace {
 using peer::Fail;
 using peer::Find;
 
-// As far as they are needed, from llama.h.
+// The parts of llama.h that are needed.
 struct ModelParams {
   unsigned char bytes[512];
 };
@@ -103,7 +103,7 @@ class Run {
   void SetThreads(int32_t threads) { stock_.set_threads(context_, threads, threads); }
   void Clear() { stock_.clear(stock_.memory_of(context_), true); }
 
-  // Tokens without meaning from position `first` on.
+  // Meaningless tokens from position `first` on.
   void Feed(int32_t first, int32_t count, bool all_logits) {
     batch_.count = count;
     for (int32_t i = 0; i < count; ++i) {
@@ -158,5 +158,5 @@ int main(int count, char** words) {
   out << "{\"prompt\": " << all << ", \"prompt_without_logits\": " << last
       << ", \"decode\": " << decoded << "}\n";
   if (!out.flush()) Fail(std::string(words[6]) + ": cannot be written");
-  std::_Exit(0);  // what llama.cpp allocated goes with the process
+  std::_Exit(0);  // what llama.cpp allocated is released with the process
 }

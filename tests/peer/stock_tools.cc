@@ -17,12 +17,13 @@
 
 #include "tests/peer/llama_libraries.h"
 
-// As far as they are needed, from ggml.h, gguf.h and llama.h.
+// The parts of ggml.h, gguf.h and llama.h that are needed.
 struct gguf_context;
 struct ggml_context;
 struct ggml_tensor;
 
-// What llama.cpp allocates goes when the process ends, right after its work. LeakSanitizer asks.
+// What llama.cpp allocates is released when the process ends, right after its work. LeakSanitizer
+// calls this.
 extern "C" int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off() { return 1; }
 
@@ -90,7 +91,7 @@ struct Libraries {
   uint32_t (*quantize)(const char*, const char*, const QuantizeParams*);
 };
 
-// A GGUF file that is read.
+// A GGUF file opened for reading.
 struct Source {
   Source(const Libraries& use, const std::string& path) : libraries(use), file(path) {
     header = use.init_from_file(path.c_str(), {true, &tensors});
@@ -100,7 +101,7 @@ struct Source {
   const ggml_tensor* Tensor(int64_t i) const {
     return libraries.get_tensor(tensors, libraries.tensor_name(header, i));
   }
-  // The tensor's bytes and the zeros behind them.
+  // The tensor's bytes and the zeros after them.
   std::vector<char> Read(int64_t i) {
     const size_t bytes = libraries.bytes_of(Tensor(i));
     std::vector<char> data((bytes + kAlignment - 1) / kAlignment * kAlignment, '\0');
@@ -116,7 +117,7 @@ struct Source {
   gguf_context* header = nullptr;
 };
 
-// The header first, then each tensor padded to 32, whatever the header says of the alignment.
+// The header first, then each tensor padded to 32, whatever alignment the header states.
 class Writer {
  public:
   Writer(const Libraries& use, const std::string& path, const gguf_context* header) {

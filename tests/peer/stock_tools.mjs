@@ -1,6 +1,6 @@
-// Files of ours in the hands of llama.cpp's own tools: llama-quantize, llama-gguf-split --merge and
-// --split. What they make of them loads, and says what it should. And why: the two that copy
-// general.alignment but lay data out at 32 break files that have another one.
+// Our files in llama.cpp's own tools: llama-quantize, llama-gguf-split --merge and --split. Their
+// output loads, and has the expected contents. And the reason for it: the two that copy
+// general.alignment but lay data out at 32 break files with another alignment.
 // STOCK_TOOLS in the environment is the program stock_tools.cc.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
@@ -37,7 +37,7 @@ function requantize(file, name) {
   return at(name);
 }
 
-// The first file of what a model is split into.
+// The first file of a split model.
 function split(file, name, tensorsPerFile) {
   stock('split', file, at(name), tensorsPerFile);
   return at(readdirSync(work).filter((path) => path.startsWith(`${name}-00001-of-`))[0]);
@@ -71,7 +71,7 @@ async function assertLosses(one, other, most) {
   assert.ok(losses[0] < most, `expected less than ${most}`);
 }
 
-// Nobody can use it: stock llama.cpp does not load it, and neither do we.
+// It is unusable: stock llama.cpp does not load it, and neither do we.
 async function assertBroken(file) {
   await assert.rejects(tokens(file), 'expected that llama.cpp refuses the file');
   assert.throws(() => moepack('list-tensors', file), /status 3/);
@@ -129,7 +129,7 @@ await check('a model that was split by llama.cpp is a source of ours', async () 
   assertSame(await tokens(full), await tokens(whole(first, 'Q4_K_M', 'ours.gguf')));
 });
 
-// Why 32 is what we write: everything above goes wrong with --alignment 4096.
+// Why we write 32: everything above goes wrong with --alignment 4096.
 const paged = build('Q4_K_M', 'paged', '--alignment', '4096');
 
 await check('a node at 4096 generates the same, and is broken when merged', async () => {

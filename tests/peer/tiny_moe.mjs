@@ -15,8 +15,8 @@ const prompt = 'You may copy and distribute the ';
 await checkNodes({source, overlay, work, prompt, recipe: 'BF16'});
 await checkNodes({source, overlay, work, prompt, recipe: 'Q4_K_M', links: true});
 
-// The losses of fixtures/tiny-moe/NOTE.md, on a text of the same kind: a conversion that mixes up
-// anything ends far above, a model that knows nothing at ln 1024 = 6.93.
+// The losses of fixtures/tiny-moe/NOTE.md, on a text of the same kind: a faulty conversion ends far
+// above them, and a model that knows nothing at ln 1024 = 6.93.
 const licence = readFileSync(inRoot('LICENSE'), 'utf8').slice(4000, 5000);
 const losses = {};
 for (const [recipe, most] of [['BF16', 3.6], ['Q4_K_M', 3.7]]) {

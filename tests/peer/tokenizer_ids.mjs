@@ -1,6 +1,6 @@
 // Our tokenizers beside llama.cpp's on the same files: every pre-tokenizer id and SentencePiece
-// with made-up vocabularies, then every checkpoint that converts. TOKENIZER_IDS is the program
-// of tokenizer_ids.cc.
+// with made-up vocabularies, then every checkpoint that converts. TOKENIZER_IDS is the program of
+// tokenizer_ids.cc.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {join} from 'node:path';
@@ -43,7 +43,7 @@ async function checkFile(name, path, texts) {
       assertIds(model, texts, found.plain, false);
     });
     await check(`${name}: the same ids end a generation, and begin a text`, () => {
-      // Past what node-llama-cpp adds: it takes eot for an end, and hides a bos of normal type.
+      // Undoes what node-llama-cpp adds: it treats eot as an end, and hides a bos of normal type.
       const bare = model._model;
       const ids = found.pieces.map((_, id) => id);
       assert.deepEqual(found.ends, ids.filter((id) => bare.isEogToken(id)));
@@ -52,7 +52,7 @@ async function checkFile(name, path, texts) {
       assert.deepEqual(found.added, [...bos, ...eos]);
     });
     await check(`${name}: tokens stand for the same text`, () => {
-      // Behind another token, because the space that a text begins with is dropped.
+      // After another token, because the space at the start of a text is dropped.
       const before = found.pieces.findIndex((piece) => String(piece) === '65');
       for (const [id, piece] of found.pieces.entries()) {
         const expected = model.detokenize([id], false, [before]);
@@ -78,7 +78,7 @@ for (const [name, source] of golden.filter(([, path]) => path !== null)) {
   await checkFile(`golden ${name}`, file, texts);
 }
 
-// Their tokenizers are like those above: what is new is that the conversion writes them.
+// Their tokenizers are like those above; only the conversion that writes them is new.
 const layouts = workDirectory('tokenizer-ids-layouts');
 for (const layout of makeFixtures('--list').trim().split('\n')) {
   const source = join(layouts, layout), file = join(layouts, `${layout}.gguf`);

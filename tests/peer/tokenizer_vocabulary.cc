@@ -36,7 +36,7 @@ Parts PartsOf(const std::vector<std::string>& texts, std::mt19937& random) {
   std::set<std::pair<std::string, std::string>> pairs;
   for (const std::string& text : texts) {
     std::vector<std::string> list = Characters(text);
-    // llama.cpp ends texts of tokens there; in byte-level BPE no token has it.
+    // llama.cpp ends texts at these tokens; in byte-level BPE no token has this text.
     std::erase(list, std::string(1, '\0'));
     characters.insert(list.begin(), list.end());
     for (size_t i = 1; i < list.size(); ++i) pairs.insert({list[i - 1], list[i]});
@@ -105,7 +105,7 @@ class Builder {
     moepack::GgufMetadata metadata;
     metadata.Set("general.architecture", moepack::GgufValue::String("llama"));
     moepack::AddVocabulary(vocabulary_, metadata);
-    // llama.cpp shows its users special ids of control tokens only.
+    // llama.cpp shows special ids to its users only for control tokens.
     for (const char* kind : {"bos", "eos"}) {
       metadata.Set(Cat("tokenizer.ggml.", kind, "_token_id"), moepack::GgufValue::U32(control_));
       if (Chance(50)) continue;
@@ -141,7 +141,7 @@ moepack::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std:
     builder.Merge(moepack::SpellBytes(left), moepack::SpellBytes(right));
   }
   builder.AddSpecial();
-  // Whole words, found where merges do not count.
+  // Whole words, which are found where merges do not count.
   for (const char* word : {"Hello", " world", "jumps", " over"}) {
     builder.Add(moepack::SpellBytes(word));
   }
@@ -173,7 +173,7 @@ moepack::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::st
 moepack::GgufMetadata CharacterVocabulary(const std::vector<std::string>& texts, uint32_t seed) {
   Builder builder(seed);
   builder.AddBytes();
-  // llama.cpp ends the process at a longer run, since no merge may have a line break.
+  // llama.cpp aborts at a longer run, since no merge may contain a line break.
   for (size_t count = 1; count < 64; ++count) builder.Add(std::string(count, '\n'));
   const Parts parts = PartsOf(texts, builder.random());
   for (const std::string& character : parts.characters) {

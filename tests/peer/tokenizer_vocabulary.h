@@ -1,4 +1,4 @@
-// Vocabularies made up for tests: small, and such that a word cut elsewhere gives other tokens.
+// Made-up vocabularies for tests: small, and such that a word split differently gives other tokens.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace peer {
 
-// Byte-level BPE: the 256 bytes, every character of `texts` and every two neighbours in them, with
-// ranks in an order that `seed` decides; special tokens, of which `seed` leaves some out.
+// Byte-level BPE: the 256 bytes, every character of `texts` and every pair of neighbours in them,
+// with ranks in an order that depends on `seed`; special tokens, some of which `seed` leaves out.
 moepack::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std::string>& texts,
                                     uint32_t seed);
-// SentencePiece: byte tokens, most characters of `texts`, and neighbours with scores of which some
-// are equal.
+// SentencePiece: byte tokens, most characters of `texts`, and neighbours with scores, some of them
+// equal.
 moepack::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
                                     uint32_t seed);
 

@@ -1,4 +1,4 @@
-// Does llama.cpp cut texts into the tokens that tokenizer.json says?
+// Whether llama.cpp splits texts into the tokens that tokenizer.json defines.
 import assert from 'node:assert/strict';
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';

@@ -28,7 +28,7 @@ function run(program, words) {
 export const moepack = (...words) => run(moepackBinary, words);
 export const makeFixtures = (...words) => run(makeFixturesBinary, words);
 
-// A folder of golden/convert, or null where this checkout has none beside it.
+// A folder of golden/convert, or null if this checkout has none beside it.
 export function goldenCheckpoint(name) {
   const beside = process.env.MOEPACK_SHARED ?? inRoot('../shared');
   const places = [inRoot('fixtures/golden/convert', name), join(beside, 'golden/convert', name)];

@@ -1,5 +1,5 @@
-// What every row of AllFormats() promises, on rows that models do not have: the same bytes each
-// time, no undefined behaviour (run under sanitizers), values that decode.
+// Promises of every row of AllFormats(), on rows that models do not have: the same bytes each time,
+// no undefined behaviour (run under sanitizers), values that decode.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ TEST(AnyValues, GiveTheSameBytesEachTimeWithAnyImportance) {
 }
 
 // Compilers, flags and machines must not change a byte, NaN and overflow included. The values were
-// made with g++ 12 on x86-64; for finite rows the peer test vouches for the bytes.
+// made with g++ 12 on x86-64; for finite rows the peer test checks the bytes.
 TEST(AnyValues, GiveTheSameBytesOnEveryMachine) {
   std::vector<TestRow> importances = Importances(2);
   for (auto& more : NonFiniteRows()) importances.push_back(more);
@@ -99,9 +99,9 @@ TEST(AnyValues, GiveTheSameBytesOnEveryMachine) {
 }
 
 // The largest error of a value is half the widest step between neighbours, which follows from the
-// block's largest magnitude; the factors are those steps with room for the rounding of scales. In
-// iq1_m zeros have no weight without importance, and in sparse rows they may become anything.
-TEST(AnyValues, DecodeNearWhatWasEncoded) {
+// block's largest magnitude; the factors are those steps, with room for the rounding of scales. In
+// iq1_m, zeros have no weight without importance, and in sparse rows they may become anything.
+TEST(AnyValues, DecodeCloseToTheInput) {
   const std::map<std::string_view, float> bounds = {
       {"f32", 0.0f},    {"f16", 0.0005f},  {"bf16", 0.004f},  {"q8_0", 0.005f},  {"q6_K", 0.06f},
       {"q5_K", 0.1f},   {"q4_K", 0.2f},    {"q3_K", 0.35f},   {"q2_K", 0.8f},    {"q4_0", 0.13f},
@@ -118,7 +118,7 @@ TEST(AnyValues, DecodeNearWhatWasEncoded) {
         largest = std::max(largest, std::abs(row.values[i]));
         worst = std::max(worst, std::abs(decoded[i] - row.values[i]));
       }
-      // Scales below the range of F16 are another matter; those rows are kept out.
+      // Scales below the range of F16 behave differently; those rows are left out.
       if (largest < 0.01f) continue;
       EXPECT_LE(worst, bounds.at(format->name) * largest) << format->name << ", " << row.name;
     }
@@ -134,8 +134,8 @@ TEST(AnyValues, ZerosDecodeToZeros) {
   }
 }
 
-// What callers may rely on to encode a row in pieces when there is no importance.
-TEST(AnyValues, BlocksDoNotDependOnEachOtherWithoutImportance) {
+// Callers may rely on this to encode a row in pieces if there is no importance.
+TEST(AnyValues, BlocksAreIndependentWithoutImportance) {
   const TestRow row = RandomRows(4, 1)[0];
   for (const Format* format : Encoders()) {
     const size_t half = kRowValues / 2;
@@ -146,7 +146,7 @@ TEST(AnyValues, BlocksDoNotDependOnEachOtherWithoutImportance) {
   }
 }
 
-TEST(AnyValues, NoValuesAreNoBytes) {
+TEST(AnyValues, NoValuesTakeNoBytes) {
   for (const Format& format : AllFormats()) {
     if (format.encode != nullptr) format.encode({}, {}, {});
     if (format.decode != nullptr) format.decode({}, {});

@@ -1,4 +1,4 @@
-// Blocks made byte by byte, by their byte tables and not by the structs.
+// Blocks made byte by byte, from their byte tables and not from the structs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline std::vector<int> EncodeBlockOf(const char* name, const std::vector<float>
   return bytes;
 }
 
-// All values are `rest` but those listed.
+// All values are `rest`, except for those listed.
 inline void ExpectValues(const std::vector<float>& found, float rest,
                          const std::map<size_t, float>& listed) {
   for (size_t i = 0; i < found.size(); ++i) {

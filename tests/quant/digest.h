@@ -18,7 +18,7 @@ inline void Digest(std::span<const std::byte> bytes, uint64_t& digest) {
   }
 }
 
-// By the name of a type; what differs between two of these is the type at fault.
+// By the name of a type; a difference between two of these names the faulty type.
 using TypeDigests = std::map<std::string_view, uint64_t>;
 inline void DigestOfType(std::string_view type, std::span<const std::byte> bytes,
                          TypeDigests& digests) {

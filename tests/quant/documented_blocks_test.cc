@@ -1,4 +1,4 @@
-// docs/quant-formats.md shows the bytes of one block of every type; this reads them there.
+// docs/quant-formats.md shows the bytes of one block of every type; this test reads them.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -44,7 +44,7 @@ std::vector<float> ExampleValues(size_t count) {
   return values;
 }
 
-TEST(DocumentedBlocks, AreWhatTheEncodersGive) {
+TEST(DocumentedBlocks, MatchTheEncoders) {
   const auto documented = DocumentedBlocks();
   for (const Format& format : AllFormats()) {
     if (format.encode == nullptr || format.block_values == 1) continue;

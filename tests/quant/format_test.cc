@@ -7,7 +7,7 @@
 namespace quant {
 namespace {
 
-TEST(Format, EveryRowHasItsOwnNamesAndIds) {
+TEST(Format, NamesAndIdsAreUnique) {
   std::set<std::string_view> names, dtypes;
   std::set<int> ids;
   for (const Format& format : AllFormats()) {
@@ -35,7 +35,7 @@ TEST(Format, IsFoundByNameDtypeAndGgmlId) {
   EXPECT_EQ(FindFormat("no such type"), nullptr);
 }
 
-TEST(Format, CountsBytesOfWholeBlocksOnly) {
+TEST(Format, CountsBytesOnlyOfWholeBlocks) {
   EXPECT_EQ(FindFormat("bf16")->BytesFor(3), 6u);
   EXPECT_EQ(FindFormat("q4_K")->BytesFor(512), 288u);
   EXPECT_FALSE(FindFormat("q4_K")->BytesFor(100).has_value());
@@ -45,17 +45,17 @@ TEST(Format, CountsBytesOfWholeBlocksOnly) {
   EXPECT_FALSE(FindFormat("f64")->BytesFor(uint64_t{1} << 62).has_value());
 }
 
-// All that a GGUF file may hold can at least be cut and copied (reference: ggml's type traits).
+// Every type in a GGUF file can at least be cut and copied (reference: ggml's type traits).
 TEST(Format, HasEveryTypeThatGgmlStillReads) {
   const std::set<int> removed = {4, 5, 31, 32, 33, 36, 37, 38};
-  const std::set<int> internal = {9, 15};  // q8_1 and q8_K: of products, not of files
+  const std::set<int> internal = {9, 15};  // q8_1 and q8_K: used in products, not in files
   for (int id = 0; id <= 42; ++id) {
     const bool ours = removed.count(id) == 0 && internal.count(id) == 0;
     EXPECT_EQ(FindGgmlFormat(id) != nullptr, ours) << id;
   }
 }
 
-TEST(Format, TypesOfGgmlThatWeOnlyCopyHaveTheirGeometry) {
+TEST(Format, TypesThatAreOnlyCopiedHaveTheirBlockSizes) {
   struct Geometry {
     const char* name;
     int id;

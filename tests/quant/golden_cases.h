@@ -19,7 +19,7 @@ inline constexpr const char* kNoGoldenCases = "no fixtures/golden/quant and no s
 
 namespace fs = std::filesystem;
 
-// Empty when there is none.
+// Empty if there is none.
 inline fs::path GoldenDirectory() {
   const fs::path source = MOEPACK_SOURCE_DIR;
   const char* shared = std::getenv("MOEPACK_SHARED");
@@ -55,7 +55,7 @@ struct GoldenCase {
   double error;  // of decoding `expected`, relative to the input
 };
 
-// Empty when the files are not there.
+// Empty if the files are absent.
 inline std::vector<GoldenCase> GoldenCases() {
   const fs::path directory = GoldenDirectory();
   if (directory.empty()) return {};

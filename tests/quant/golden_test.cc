@@ -58,7 +58,7 @@ TEST_F(Golden, EveryEncoderGivesTheBytesOfGgml) {
   }
 }
 
-TEST_F(Golden, EveryDecoderIsAsFarFromTheInputAsExpected) {
+TEST_F(Golden, EveryDecoderHasTheExpectedError) {
   for (const GoldenCase& golden : cases_) {
     ASSERT_NE(golden.format->decode, nullptr) << golden.name;
     EXPECT_NEAR(RelativeError(golden), golden.error, 1e-5 * golden.error + 1e-9) << golden.name;

@@ -9,7 +9,7 @@ constexpr float kHalfInfinity = std::numeric_limits<float>::infinity();
 
 float FromBits(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-TEST(Half, EveryHalfSurvivesTheWayToFloatAndBack) {
+TEST(Half, RoundTripsEveryHalfThroughFloat) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     const float value = HalfToFloat(half);
@@ -21,7 +21,7 @@ TEST(Half, EveryHalfSurvivesTheWayToFloatAndBack) {
   }
 }
 
-TEST(Half, MeansWhatIeeeSays) {
+TEST(Half, DecodesAsIeeeSpecifies) {
   EXPECT_EQ(HalfToFloat(0x3c00), 1.0f);
   EXPECT_EQ(HalfToFloat(0xc000), -2.0f);
   EXPECT_EQ(HalfToFloat(0x3555), 0.333251953125f);
@@ -44,7 +44,7 @@ TEST(Half, RoundsToNearestAndTiesToEven) {
   }
 }
 
-TEST(Half, OverflowsToInfinityFromHalfwayOn) {
+TEST(Half, OverflowsToInfinityFromTheHalfwayPoint) {
   EXPECT_EQ(FloatToHalf(65519.996f), 0x7bff);
   EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);
   EXPECT_EQ(FloatToHalf(-kHalfInfinity), 0xfc00);
@@ -76,7 +76,7 @@ TEST(Bfloat16, NeverTurnsNanIntoInfinity) {
   EXPECT_TRUE(std::isnan(Bfloat16ToFloat(0x7fc0)));
 }
 
-TEST(Bfloat16, EveryOneSurvivesTheWayToFloatAndBack) {
+TEST(Bfloat16, RoundTripsEveryValueThroughFloat) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = Bfloat16ToFloat(static_cast<uint16_t>(bits));
     if (!std::isnan(value)) {
@@ -86,7 +86,7 @@ TEST(Bfloat16, EveryOneSurvivesTheWayToFloatAndBack) {
 }
 
 // The corners of the tables in the OCP 8-bit floating point specification.
-TEST(Float8, MeansWhatTheSpecificationSays) {
+TEST(Float8, DecodesAsTheSpecificationSays) {
   EXPECT_EQ(Float8E4M3ToFloat(0x00), 0.0f);
   EXPECT_EQ(Float8E4M3ToFloat(0x01), 0x1p-9f);
   EXPECT_EQ(Float8E4M3ToFloat(0x07), 0.875f * 0x1p-6f);

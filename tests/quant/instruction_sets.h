@@ -43,7 +43,7 @@ class OnInstructionSet {
   ~OnInstructionSet() { hwy::SetSupportedTargetsForTest(0); }
 };
 
-// The one that kernels run on now.
+// The one that kernels currently run on.
 inline std::string CurrentInstructionSet() {
   return InstructionSetName(hwy::SupportedAndGeneratedTargets().front());
 }

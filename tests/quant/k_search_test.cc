@@ -15,14 +15,14 @@ using testing::ElementsAre;
 
 constexpr std::array<float, 4> kOnes = {1, 1, 1, 1};
 
-TEST(KSearch, TheLargestKeepsItsSignAndTheFirstOfEqualsWins) {
+TEST(KSearch, FindsTheFirstLargestValueWithItsSign) {
   EXPECT_EQ(LargestByMagnitude(std::array{1.0f, -3.0f, 3.0f}), -3.0f);
   EXPECT_EQ(LargestByMagnitude(std::array{std::nanf(""), 0.5f}), 0.5f);
   EXPECT_EQ(LargestByMagnitude({}), 0.0f);
 }
 
 // 5 * sqrt(7 + 3^2) = 20.
-TEST(KSearch, ImportanceIsSmoothedByTheSpread) {
+TEST(KSearch, SmoothsImportanceByTheSpread) {
   std::array<float, 2> weights;
   WeighByImportance(std::array{3.0f, 0.0f}, std::array{5.0f, 0.0f}, 7, weights);
   EXPECT_THAT(weights, ElementsAre(20.0f, 0.0f));
@@ -36,21 +36,21 @@ TEST(FitSigned, FindsAScaleThatIsExact) {
 }
 
 // With +4 at level -8 the scale is negative.
-TEST(FitSigned, PutsTheLargestAtTheLowestLevel) {
+TEST(FitSigned, PutsTheLargestValueAtTheLowestLevel) {
   const std::array<float, 4> values = {4, -1.5f, 0, -3.5f};
   std::array<uint8_t, 4> q;
   EXPECT_EQ(FitSigned({values, kOnes}, 8, q), -0.5f);
   EXPECT_THAT(q, ElementsAre(0, 11, 8, 15));
 }
 
-TEST(FitSigned, LevelsOfAZeroGroupAreZeroNotTheMiddle) {
+TEST(FitSigned, LevelsOfAZeroGroupAreZeroAndNotTheMiddle) {
   const std::array<float, 4> values = {0, 9.9e-16f, -9.9e-16f, 0};
   std::array<uint8_t, 4> q = {1, 2, 3, 4};
   EXPECT_EQ(FitSigned({values, kOnes}, 8, q), 0.0f);
   EXPECT_THAT(q, Each(0));
 }
 
-TEST(FitSigned, GivesUpExactnessWhereNothingWeighs) {
+TEST(FitSigned, IsInexactForValuesWithoutWeight) {
   const std::array<float, 4> values = {-8.3f, 2, 4, 6};
   std::array<uint8_t, 4> q;
   EXPECT_EQ(FitSigned({values, std::array{0.0f, 1.0f, 1.0f, 1.0f}}, 8, q), 1.0f);
@@ -64,14 +64,14 @@ TEST(FitPositive, FindsAScaleThatIsExact) {
   EXPECT_THAT(q, ElementsAre(0, 1, 15, 6));
 }
 
-TEST(FitPositive, HasNoScaleForZeros) {
+TEST(FitPositive, UsesAScaleOfZeroForZeros) {
   const std::array<float, 4> values = {0, -1, 0, 1e-16f};
   std::array<uint8_t, 4> q = {9, 9, 9, 9};
   EXPECT_EQ(FitPositive({values, kOnes}, 15, q), 0.0f);
   EXPECT_THAT(q, Each(0));
 }
 
-// ggml keeps such levels in a byte; what becomes of them differs by format, see PairSearch.
+// ggml keeps such levels in a byte; their meaning differs by format, see PairSearch.
 TEST(FitPositive, ValuesBelowZeroWrapAround) {
   const std::array<float, 4> values = {15, -1, 7, 0};
   std::array<uint8_t, 4> q;
@@ -90,7 +90,7 @@ TEST(FitScaleAndMin, FindsAScaleAndMinThatAreExact) {
   EXPECT_THAT(q, ElementsAre(0, 1, 6, 15));
 }
 
-TEST(FitScaleAndMin, TheMinimumOfPositiveValuesIsZero) {
+TEST(FitScaleAndMin, UsesAMinimumOfZeroForPositiveValues) {
   const std::array<float, 4> values = {10, 11, 12, 15};
   std::array<uint8_t, 4> q;
   const ScaleAndMin fit = FitScaleAndMin({values, kOnes}, kGrid, q);
@@ -98,7 +98,7 @@ TEST(FitScaleAndMin, TheMinimumOfPositiveValuesIsZero) {
   EXPECT_THAT(q, ElementsAre(10, 11, 12, 15));
 }
 
-TEST(FitScaleAndMin, EqualValuesBelowZeroAreTheMinimumAlone) {
+TEST(FitScaleAndMin, EqualNegativeValuesHaveOnlyAMinimum) {
   const std::array<float, 4> values = {-2, -2, -2, -2};
   std::array<uint8_t, 4> q = {1, 1, 1, 1};
   const ScaleAndMin fit = FitScaleAndMin({values, kOnes}, kGrid, q);
@@ -123,7 +123,7 @@ TEST(Requantize, RoundsAndClampsToTheLevels) {
 }
 
 // Byte 0 is scale 0 and the upper bits of scale 4; byte 8 the lower bits of scale and minimum 4.
-TEST(ScalePairs, LieInTwelveBytesAsTheTableSays) {
+TEST(ScalePairs, AreLaidOutInTwelveBytesAsInTheTable) {
   ScalePairs pairs{};
   pairs.d = 0x3c00;     // 1
   pairs.dmin = 0x4000;  // 2
@@ -140,7 +140,7 @@ TEST(ScalePairs, LieInTwelveBytesAsTheTableSays) {
 }
 
 // Group 3 is the only one whose values matter enough to get an exact scale; the others are flat.
-TEST(ScalePairs, TheLargestScaleAndMinimumGetSixtyThree) {
+TEST(ScalePairs, TheLargestScaleAndMinimumAreStoredAsSixtyThree) {
   std::array<float, 256> values{};
   for (size_t i = 96; i < 128; ++i) values[i] = static_cast<float>(i % 16) - 4;
   const PairSearch search = {kGrid, kGrid, false};

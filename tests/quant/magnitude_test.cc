@@ -24,7 +24,7 @@ TEST_P(LargestMagnitude, IsFoundWhereverItIs) {
   }
 }
 
-TEST_P(LargestMagnitude, OfRandomBitsIsThatOfALoop) {
+TEST_P(LargestMagnitude, MatchesALoopOnRandomBits) {
   fuzz::Random random(5);
   for (size_t count = 0; count <= 300; ++count) {
     std::vector<float> values(count);

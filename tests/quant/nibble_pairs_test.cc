@@ -10,7 +10,7 @@ namespace {
 
 class NibblePairs : public EachInstructionSet {};
 
-TEST(NibblePairsRef, TheLowHalfComesFirst) {
+TEST(NibblePairsRef, DecodesTheLowHalfFirst) {
   const std::byte pairs[] = {std::byte{0x2f}, std::byte{0x80}};
   float out[3];
   DecodeNibblePairsRef(pairs, {8, 0.5f}, out);
@@ -19,7 +19,7 @@ TEST(NibblePairsRef, TheLowHalfComesFirst) {
   EXPECT_EQ(out[2], -4.0f);
 }
 
-TEST_P(NibblePairs, AnyNumberOfValuesIsAsTheReferenceHasIt) {
+TEST_P(NibblePairs, MatchesTheReferenceForAnyNumberOfValues) {
   fuzz::Random random(11);
   for (size_t count = 0; count <= 200; ++count) {
     std::vector<std::byte> pairs((count + 1) / 2);

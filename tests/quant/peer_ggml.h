@@ -24,20 +24,20 @@ class PeerGgml {
       missing_ = path + " is not there; run `npm ci` in tests/peer or set MOEPACK_PEER_GGML";
       return;
     }
-    // Stays loaded: it has threads of its own.
+    // Stays loaded, because it has its own threads.
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ != nullptr) quantize_ = Symbol<QuantizeChunk>("ggml_quantize_chunk");
     if (quantize_ == nullptr) broken_ = path + ": " + dlerror();
     if (quantize_ != nullptr) Symbol<SetAbortCallback>("ggml_set_abort_callback")(LeaveEncode);
   }
 
-  // Why it cannot be used, or "": the library is not on this machine, or it is not what we know.
+  // Why it cannot be used, or "": the library is not on this machine, or is not the one we know.
   const std::string& missing() const { return missing_; }
   const std::string& broken() const { return broken_; }
   bool usable() const { return quantize_ != nullptr; }
 
-  // As Encoder of format.h, for rows of `row_values` values. Returns false where ggml would end the
-  // program: in grid types a search that overflows finds no point. REQUIRES: usable().
+  // Like Encoder of format.h, for rows of `row_values` values. Returns false where ggml would end
+  // the program: in grid types, a search that overflows finds no point. REQUIRES: usable().
   bool Encode(const Format& format, std::span<const float> values, size_t row_values,
               std::span<const float> importance, std::span<std::byte> out) const {
     if (setjmp(EncodeCall()) != 0) return false;
@@ -52,7 +52,7 @@ class PeerGgml {
     return Symbol<bool (*)(int)>("ggml_quantize_requires_imatrix")(format.ggml_type);
   }
 
-  // Null where ggml has no function of its own for the type.
+  // Null if ggml has no function of its own for the type.
   DequantizeRow Dequantizer(const Format& format) const {
     if (format.name == "f16") return Symbol<DequantizeRow>("ggml_fp16_to_fp32_row");
     if (format.name == "bf16") return Symbol<DequantizeRow>("ggml_bf16_to_fp32_row");
@@ -65,7 +65,7 @@ class PeerGgml {
 
   using SetAbortCallback = void* (*)(void (*)(const char* message));
 
-  // Where Encode goes on when ggml aborts. ggml's encoders are C and own nothing.
+  // Where Encode continues if ggml aborts. ggml's encoders are C and own nothing.
   static std::jmp_buf& EncodeCall() {
     static std::jmp_buf call;
     return call;

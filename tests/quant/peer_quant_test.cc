@@ -44,7 +44,7 @@ struct Tally {
   void Compare(const Format& format, const std::vector<std::byte>& ours,
                const std::vector<std::byte>& theirs, const std::string& what) {
     if (theirs.empty()) {
-      // ggml gives up on numbers that overflow, never on those of a model.
+      // ggml gives up on numbers that overflow, but never on those of a model.
       EXPECT_FALSE(what.starts_with("random ")) << format.name << ": ggml aborts: " << what;
       ++aborted;
       return;
@@ -110,7 +110,7 @@ TEST_F(PeerQuant, GivesTheSameBytesWithImportance) {
   Report("with importance", tallies);
 }
 
-// A type that ignores the importance must say so, or bundles would be built twice for nothing.
+// A type that ignores the importance must say so; otherwise bundles would be rebuilt for nothing.
 TEST_F(PeerQuant, KnowsWhichTypesUseTheImportance) {
   const TestRow row = RandomRows(3, 1)[0];
   const TestRow importance = Importances(4)[2];

@@ -53,7 +53,7 @@ TEST(Plain, EightBitFloatsAreRead) {
   EXPECT_EQ(FindFormat("f8_e5m2")->encode, nullptr);
 }
 
-TEST(Plain, FloatsKeepEveryBit) {
+TEST(Plain, KeepsEveryBitOfAFloat) {
   const float odd = std::bit_cast<float>(0xff812345u);
   std::vector<float> back(1);
   FindFormat("f32")->decode(PlainEncode("f32", {odd}), back);

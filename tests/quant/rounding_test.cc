@@ -8,7 +8,7 @@ namespace {
 constexpr float kRoundingInfinity = std::numeric_limits<float>::infinity();
 constexpr float kRoundingNan = std::numeric_limits<float>::quiet_NaN();
 
-TEST(NearestInt, TakesHalvesToTheEvenNeighbour) {
+TEST(NearestInt, RoundsHalvesToEven) {
   EXPECT_EQ(NearestInt(0.5f), 0);
   EXPECT_EQ(NearestInt(1.5f), 2);
   EXPECT_EQ(NearestInt(-0.5f), 0);
@@ -19,7 +19,7 @@ TEST(NearestInt, TakesHalvesToTheEvenNeighbour) {
 }
 
 // Overflowing searches end here; the bytes of huge rows depend on it.
-TEST(NearestInt, IsTheLowestOfItsRangeForInfinityAndZeroForNan) {
+TEST(NearestInt, GivesItsLowestValueForInfinityAndZeroForNan) {
   EXPECT_EQ(NearestInt(kRoundingInfinity), -4194304);
   EXPECT_EQ(NearestInt(-kRoundingInfinity), -4194304);
   EXPECT_EQ(NearestInt(kRoundingNan), 0);
@@ -34,7 +34,7 @@ TEST(Truncate, DropsTheFraction) {
   EXPECT_EQ(Truncate(2147483520.0f), 2147483520);
 }
 
-TEST(Truncate, GivesTheSmallestIntForWhatDoesNotFit) {
+TEST(Truncate, GivesTheSmallestIntForValuesOutOfRange) {
   for (const float value :
        {0x1p31f, 1e38f, -1e38f, kRoundingInfinity, -kRoundingInfinity, kRoundingNan}) {
     EXPECT_EQ(Truncate(value), std::numeric_limits<int>::min()) << value;

@@ -1,5 +1,5 @@
-// One call of an encoder or decoder beside the scalar reference, on the instruction set of the
-// moment. The message of a difference says where it is.
+// One call of an encoder or decoder beside the scalar reference, on the current instruction set.
+// The message of a difference names its place.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ inline Rows With(const TestRow& importance, Rows rows) {
 // Bytes that an encoder must not touch.
 inline constexpr size_t kGuard = 64;
 
-// What `encode` writes over bytes that were all `before`, the guard behind it included.
+// The bytes that `encode` writes over bytes that were all `before`, including the guard after them.
 inline std::vector<std::byte> EncodeOver(std::byte before, Encoder encode, const Format& format,
                                          const Rows& rows) {
   const size_t bytes = *format.BytesFor(rows.values.size());
@@ -80,7 +80,7 @@ inline testing::AssertionResult SameBytes(const Format& format, const Rows& rows
          << ", found " << static_cast<int>(*at.second);
 }
 
-// The values of `blocks`, whole blocks of any bytes, bit for bit.
+// The values of `blocks`, whole blocks of arbitrary bytes, bit for bit.
 inline testing::AssertionResult SameValues(const Format& format, std::span<const std::byte> blocks,
                                            const std::string& name) {
   const size_t count = blocks.size() / format.block_bytes * format.block_values;
@@ -98,7 +98,7 @@ inline testing::AssertionResult SameValues(const Format& format, std::span<const
   return testing::AssertionSuccess();
 }
 
-// A test once for each instruction set; skipped where the machine lacks it.
+// Runs a test once for each instruction set; skipped if the machine lacks it.
 class EachInstructionSet : public testing::TestWithParam<InstructionSet> {
  protected:
   void SetUp() override {

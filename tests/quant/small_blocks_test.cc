@@ -17,7 +17,7 @@ std::vector<float> Ramp(float scale, float offset) {
 }
 
 // d = 0.5 (0x3800); byte 2 holds values 0 and 16, byte 17 values 15 and 31.
-TEST(SmallBlocks, Q4_0IsScaleAndNibbles) {
+TEST(SmallBlocks, Q4_0StoresAScaleAndNibbles) {
   ExpectValues(DecodeBlockOf("q4_0", {{1, 0x38}, {2, 0x81}, {17, 0xf0}}), -4.0f,
                {{0, -3.5f}, {16, 0.0f}, {31, 3.5f}});
   std::vector<int> expected = {0x00, 0x38};
@@ -26,7 +26,7 @@ TEST(SmallBlocks, Q4_0IsScaleAndNibbles) {
 }
 
 // d = 2 (0x4000), m = -1 (0xbc00).
-TEST(SmallBlocks, Q4_1IsScaleMinimumAndNibbles) {
+TEST(SmallBlocks, Q4_1StoresAScaleAMinimumAndNibbles) {
   ExpectValues(DecodeBlockOf("q4_1", {{1, 0x40}, {3, 0xbc}, {4, 0x21}, {19, 0xf0}}), -1.0f,
                {{0, 1.0f}, {16, 3.0f}, {31, 29.0f}});
   std::vector<int> expected = {0x00, 0x40, 0x00, 0xbc};
@@ -35,7 +35,7 @@ TEST(SmallBlocks, Q4_1IsScaleMinimumAndNibbles) {
 }
 
 // d = 1 (0x3c00); byte 2 has the fifth bits of values 0-7, byte 4 those of 16-23.
-TEST(SmallBlocks, Q5_0HasFifthBitsApart) {
+TEST(SmallBlocks, Q5_0StoresFifthBitsSeparately) {
   ExpectValues(DecodeBlockOf("q5_0", {{1, 0x3c}, {2, 0x02}, {4, 0x01}, {6, 0x43}, {7, 0x05}}),
                -16.0f, {{0, -13.0f}, {16, 4.0f}, {1, 5.0f}});
   std::vector<float> ramp(32);
@@ -46,7 +46,7 @@ TEST(SmallBlocks, Q5_0HasFifthBitsApart) {
 }
 
 // d = 0.25 (0x3400), m = 3 (0x4200).
-TEST(SmallBlocks, Q5_1HasScaleMinimumAndFifthBits) {
+TEST(SmallBlocks, Q5_1StoresAScaleAMinimumAndFifthBits) {
   ExpectValues(DecodeBlockOf("q5_1", {{1, 0x34}, {3, 0x42}, {7, 0x80}, {8, 0x01}, {23, 0x20}}),
                3.0f, {{0, 3.25f}, {31, 7.5f}});
   std::vector<float> ramp(32);
@@ -56,8 +56,8 @@ TEST(SmallBlocks, Q5_1HasScaleMinimumAndFifthBits) {
   EXPECT_THAT(EncodeBlockOf("q5_1", ramp), ElementsAreArray(expected));
 }
 
-// The largest, 127, gets 127; halves go away from zero.
-TEST(SmallBlocks, Q8_0IsScaleAndSignedBytes) {
+// The largest value, 127, gets 127; halves are rounded away from zero.
+TEST(SmallBlocks, Q8_0StoresAScaleAndSignedBytes) {
   ExpectValues(DecodeBlockOf("q8_0", {{1, 0x3c}, {2, 0x80}, {33, 0x7f}}), 0.0f,
                {{0, -128.0f}, {31, 127.0f}});
   std::vector<float> values(32);
@@ -75,7 +75,7 @@ TEST(SmallBlocks, Q8_0IsScaleAndSignedBytes) {
 }
 
 // d = 1; code 0 is -127, 8 is 1, 15 is 113.
-TEST(SmallBlocks, Iq4NlIsScaleAndCodes) {
+TEST(SmallBlocks, Iq4NlStoresAScaleAndCodes) {
   ExpectValues(DecodeBlockOf("iq4_nl", {{1, 0x3c}, {2, 0xf8}, {17, 0x90}}), -127.0f,
                {{0, 1.0f}, {16, 113.0f}, {31, 13.0f}});
   std::vector<float> codes(32);
@@ -85,7 +85,7 @@ TEST(SmallBlocks, Iq4NlIsScaleAndCodes) {
   EXPECT_THAT(EncodeBlockOf("iq4_nl", codes), ElementsAreArray(expected));
 }
 
-TEST(SmallBlocks, TheNearestIq4CodeIsTheHigherOfTwoEquallyNear) {
+TEST(SmallBlocks, TheNearestIq4CodeIsTheHigherOneInATie) {
   EXPECT_EQ(NearestIq4Code(-200), 0);
   EXPECT_EQ(NearestIq4Code(200), 15);
   EXPECT_EQ(NearestIq4Code(7), 9);  // 1 and 13
@@ -96,7 +96,7 @@ TEST(SmallBlocks, TheNearestIq4CodeIsTheHigherOfTwoEquallyNear) {
 }
 
 // e = 128: scale 2. Code 7 is 6, 15 is -6, 8 is 0.
-TEST(SmallBlocks, Mxfp4IsExponentAndTinyFloats) {
+TEST(SmallBlocks, Mxfp4StoresAnExponentAndTinyFloats) {
   ExpectValues(DecodeBlockOf("mxfp4", {{0, 128}, {1, 0xf7}, {16, 0x81}}), 0.0f,
                {{0, 12.0f}, {16, -12.0f}, {15, 1.0f}});
   const float codes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
@@ -107,8 +107,8 @@ TEST(SmallBlocks, Mxfp4IsExponentAndTinyFloats) {
   EXPECT_THAT(EncodeBlockOf("mxfp4", values), ElementsAreArray(expected));
 }
 
-// 2^k gets the exponent k - 2, and so do a few floats below it, where the float logarithm is k.
-TEST(SmallBlocks, Mxfp4TakesTheLogarithmAsFloat) {
+// 2^k gets the exponent k - 2, and so do a few floats below it, for which the float logarithm is k.
+TEST(SmallBlocks, Mxfp4ComputesTheLogarithmInFloat) {
   const auto exponent = [](float largest) {
     std::vector<float> values(32);
     values[3] = largest;
@@ -125,19 +125,19 @@ TEST(SmallBlocks, Mxfp4TakesTheLogarithmAsFloat) {
   EXPECT_EQ(exponent(std::numeric_limits<float>::max()), 253);
 }
 
-// Group 1 has scale 1, group 2 the smallest one, 2^-9, and group 3 what is NaN elsewhere.
-TEST(SmallBlocks, Nvfp4LiesAsItsTableSays) {
+// Group 1 has scale 1, group 2 the smallest one, 2^-9, and group 3 the code that is NaN elsewhere.
+TEST(SmallBlocks, Nvfp4IsLaidOutAsInItsTable) {
   ExpectValues(
       DecodeBlockOf("nvfp4", {{1, 0x38}, {2, 0x01}, {3, 0x7f}, {12, 0xf7}, {27, 0x21}, {35, 0x77}}),
       0.0f, {{16, 6.0f}, {24, -6.0f}, {39, 0x1p-10f}, {47, 0x1p-9f}});
 }
 
-TEST(SmallBlocks, Nvfp4HasNoSignOfAScale) {
+TEST(SmallBlocks, Nvfp4IgnoresTheSignOfAScale) {
   EXPECT_EQ(DecodeBlockOf("nvfp4", {{0, 0xb8}, {4, 0x02}})[0], 1);
   EXPECT_EQ(DecodeBlockOf("nvfp4", {{0, 0xff}, {4, 0x02}})[0], 480);
 }
 
-// A sixth of the largest magnitude, halves up; what would be 256 is the largest scale of all.
+// A sixth of the largest magnitude, halves up; 256 would become the largest scale of all.
 TEST(SmallBlocks, Nvfp4RoundsTheScaleUp) {
   const auto scale = [](float sixth) {
     std::vector<float> values(64);
@@ -158,8 +158,8 @@ TEST(SmallBlocks, Nvfp4RoundsTheScaleUp) {
   EXPECT_EQ(scale(1e30f), 0x7e);
 }
 
-// As in ggml: differences to a value that is too large for any code are all the same, and the first
-// code is 0.
+// As in ggml: the differences to a value that is too large for any code are all equal, and the
+// first code is 0.
 TEST(SmallBlocks, Nvfp4LosesValuesFarBeyondItsLargestScale) {
   const auto first_code = [](float value) {
     std::vector<float> values(64);
@@ -172,7 +172,7 @@ TEST(SmallBlocks, Nvfp4LosesValuesFarBeyondItsLargestScale) {
 }
 
 // ggml's sign: 0 / -8 is -0, which F16 keeps.
-TEST(SmallBlocks, ABlockOfZerosHasTheScaleMinusZero) {
+TEST(SmallBlocks, ABlockOfZerosHasAScaleOfMinusZero) {
   const std::vector<float> zeros(32);
   EXPECT_EQ(EncodeBlockOf("q4_0", zeros)[1], 0x80);
   EXPECT_EQ(EncodeBlockOf("q5_0", zeros)[1], 0x80);

@@ -1,5 +1,5 @@
 // Random rows that change their kind every few values: grids on which searches find ties, values on
-// the edge between two levels, anything that may stand side by side in a vector.
+// the edge between two levels, and any mixture that may share a vector.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class StressRows {
     return values;
   }
 
-  // Mostly what a matrix of mean squares holds; one in 16 has any bits.
+  // Mostly what a matrix of mean squares holds; one in 16 has arbitrary bits.
   std::vector<float> Importance(size_t count) {
     const bool any = Below(16) == 0;
     std::vector<float> weights;
@@ -39,8 +39,8 @@ class StressRows {
  private:
   static constexpr size_t kValueKinds = 12, kImportanceKinds = 7;
 
-  // What the values of one segment have in common. Small numbers times a power of two keep every
-  // quotient a short fraction.
+  // The properties shared by the values of one segment. Small numbers times a power of two keep
+  // every quotient a short fraction.
   struct Segment {
     size_t kind;
     float scale, offset;
@@ -57,7 +57,7 @@ class StressRows {
 
   float Value(const Segment& segment) {
     const float sign = Below(2) == 0 ? 1.0f : -1.0f;
-    // Values of kind 6 have each a scale of their own.
+    // Each value of kind 6 has its own scale.
     const float scale = segment.kind == 6 ? PowerOfTwo() : segment.scale;
     switch (segment.kind) {
       case 0:
@@ -74,7 +74,7 @@ class StressRows {
         return AsBfloat16(Bell(random_) * scale);
       case 7:
         return sign * (Level(segment) + 0.5f) * scale;
-      case 8:  // on the edge between two levels, and beside it
+      case 8:  // on the edge between two levels, and next to it
         return std::nextafter((Level(segment) + 0.5f) * scale, sign * 1e38f);
       case 9:
         return sign * scale;
@@ -86,7 +86,7 @@ class StressRows {
     }
   }
 
-  // One random number per statement: compilers differ in the order of operands.
+  // One random number per statement: compilers differ in the order in which they evaluate operands.
   void AddSegment(size_t kinds, std::vector<float>& values) {
     constexpr std::array kLengths = {16, 32, 32, 64, 256, 256, 512};
     constexpr std::array kLevels = {1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 127};

@@ -11,7 +11,7 @@ namespace {
 
 // Group 0 (scale 2, min 1) is values 0-15, group 9 (scale 1, min 0) values 144-159. Byte 16 holds
 // values 0, 32, 64, 96; byte 64 values 144, 176, 208, 240.
-TEST(SuperBlocks, Q2KLiesAsItsTableSays) {
+TEST(SuperBlocks, Q2KIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected = {{144, 2.0f}};
   for (size_t i = 0; i < 16; ++i) expected[i] = -3;
   expected[0] = 3;
@@ -26,7 +26,7 @@ TEST(SuperBlocks, Q2KLiesAsItsTableSays) {
 
 // Scale 0 is 33 (+1): low nibble of byte 96, upper bits 2 in bits 0-1 of byte 104. All others are
 // s = 0 (-32). Value 0 is 3 | 4 - 4 = 3, value 1 is 0 - 4.
-TEST(SuperBlocks, Q3KLiesAsItsTableSays) {
+TEST(SuperBlocks, Q3KIsLaidOutAsInItsTable) {
   const std::vector<float> values =
       DecodeBlockOf("q3_K", {{0, 0x81}, {32, 0x83}, {96, 0x01}, {104, 0x02}, {109, 0x3c}});
   EXPECT_EQ(values[0], 3);          // q = 7
@@ -46,7 +46,7 @@ TEST(SuperBlocks, Q3KHasSixteenSixBitScales) {
 
 // Group 1 has scale 3, group 5 scale 16 | 2 and minimum 4; byte 16 holds values 0 and 32, byte 80
 // values 128 and 160.
-TEST(SuperBlocks, Q4KLiesAsItsTableSays) {
+TEST(SuperBlocks, Q4KIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected = {{32, 3.0f * 9}};
   for (size_t i = 160; i < 192; ++i) expected[i] = -4;
   expected[160] = 18 * 7 - 4;
@@ -57,7 +57,7 @@ TEST(SuperBlocks, Q4KLiesAsItsTableSays) {
 }
 
 // As above with the fifth bit of value 32 (bit 1 of byte 16) and of value 160 (bit 5).
-TEST(SuperBlocks, Q5KHasFifthBitsApart) {
+TEST(SuperBlocks, Q5KStoresFifthBitsSeparately) {
   std::map<size_t, float> expected = {{32, 3.0f * 25}};
   for (size_t i = 160; i < 192; ++i) expected[i] = -4;
   expected[160] = 18 * 23 - 4;
@@ -72,7 +72,7 @@ TEST(SuperBlocks, Q5KHasFifthBitsApart) {
 }
 
 // Scale 0 is 2, scale 4 (values 64-79) -1. Byte 0 holds values 0 and 64, byte 128 their upper bits.
-TEST(SuperBlocks, Q6KLiesAsItsTableSays) {
+TEST(SuperBlocks, Q6KIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 16; ++i) expected[i] = -64;
   for (size_t i = 64; i < 80; ++i) expected[i] = 32;
@@ -85,7 +85,7 @@ TEST(SuperBlocks, Q6KLiesAsItsTableSays) {
 
 // Scale 0 is 32 + 1: low bits 1, upper bits 2 in bits 0-1 of byte 2; scale 7 the same in the high
 // half of byte 7 and bits 14-15. The others are 0 - 32.
-TEST(SuperBlocks, Iq4XsLiesAsItsTableSays) {
+TEST(SuperBlocks, Iq4XsIsLaidOutAsInItsTable) {
   const std::vector<float> values = DecodeBlockOf(
       "iq4_xs", {{1, 0x3c}, {2, 0x02}, {3, 0x80}, {4, 0x01}, {7, 0x10}, {8, 0xf8}, {135, 0x90}});
   EXPECT_EQ(values[0], 1);
@@ -97,14 +97,14 @@ TEST(SuperBlocks, Iq4XsLiesAsItsTableSays) {
 }
 
 // q = 2 of value 128 is in byte 32; byte 31 holds values 31, 63, 95 and 127.
-TEST(SuperBlocks, Tq20LiesAsItsTableSays) {
+TEST(SuperBlocks, Tq20IsLaidOutAsInItsTable) {
   ExpectValues(DecodeBlockOf("tq2_0", {{31, 0b00'01'10'11}, {32, 2}, {65, 0x40}}),  // d = 2
                -2.0f, {{31, 4.0f}, {63, 2.0f}, {95, 0.0f}, {128, 2.0f}});
 }
 
 // The digits 2 1 0 2 1 are the number 196, and 196 * 256 / 243 is 206.5. In byte 51 the digits 2 0
 // 1 2 and a 0 are 177, which gives 186.5.
-TEST(SuperBlocks, Tq10LiesAsItsTableSays) {
+TEST(SuperBlocks, Tq10IsLaidOutAsInItsTable) {
   ExpectValues(DecodeBlockOf("tq1_0", {{1, 207}, {33, 207}, {51, 187}, {53, 0x40}}), -2.0f,
                {{1, 2.0f},
                 {33, 0.0f},
@@ -119,7 +119,7 @@ TEST(SuperBlocks, Tq10LiesAsItsTableSays) {
                 {255, 2.0f}});
 }
 
-TEST(SuperBlocks, ATernaryBlockHasNothingBetweenItsLargestMagnitudeAndZero) {
+TEST(SuperBlocks, ATernaryBlockHoldsOnlyItsLargestMagnitudeAndZero) {
   std::vector<float> values(256), expected(256), decoded(256);
   for (size_t i = 0; i < 256; ++i) values[i] = (static_cast<float>(i) - 128) / 64;
   for (size_t i = 0; i < 256; ++i) expected[i] = i <= 64 ? -2.0f : i < 192 ? 0.0f : 2.0f;
@@ -134,7 +134,7 @@ TEST(SuperBlocks, ATernaryBlockHasNothingBetweenItsLargestMagnitudeAndZero) {
 
 // Point 0 is -1 eight times, point 2047 is 1 eight times. Group 0 has the scale 1 and is moved up;
 // group 7 has the scale 15 and is moved down.
-TEST(SuperBlocks, Iq1SLiesAsItsTableSays) {
+TEST(SuperBlocks, Iq1SIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 8; ++i) expected[i] = 1.125f;
   for (size_t i = 224; i < 248; ++i) expected[i] = 15 * -1.125f;
@@ -146,7 +146,7 @@ TEST(SuperBlocks, Iq1SLiesAsItsTableSays) {
 
 // As above; the second run of group 0 is moved down, and its scale is 3. d = 1 is 0 0 c 3 in the
 // upper halves of bytes 49, 51, 53 and 55.
-TEST(SuperBlocks, Iq1MLiesAsItsTableSays) {
+TEST(SuperBlocks, Iq1MIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 8; ++i) expected[i] = 3 * 1.125f;
   for (size_t i = 8; i < 16; ++i) expected[i] = 3 * 0.875f;
@@ -172,7 +172,7 @@ void ExpectExact(const char* name, size_t group_values, const std::vector<float>
   EXPECT_EQ(decoded, values) << name;
 }
 
-TEST(SuperBlocks, KeepValuesThatLieOnTheirGrid) {
+TEST(SuperBlocks, KeepValuesOnTheirGridExactly) {
   std::vector<float> levels(64);
   for (size_t q = 0; q < 64; ++q) levels[q] = static_cast<float>(q) - 32;
   ExpectExact("q6_K", 16, levels);
@@ -180,7 +180,7 @@ TEST(SuperBlocks, KeepValuesThatLieOnTheirGrid) {
   ExpectExact("iq4_xs", 32, {kIq4Codes.begin(), kIq4Codes.end()});
 }
 
-TEST(SuperBlocks, ABlockOfZerosIsAllZeroBytesInQ6K) {
+TEST(SuperBlocks, Q6KEncodesZerosAsZeroBytes) {
   EXPECT_EQ(EncodeBlockOf("q6_K", std::vector<float>(256)), std::vector<int>(210));
 }
 

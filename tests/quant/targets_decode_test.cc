@@ -14,7 +14,7 @@ std::vector<std::byte> AnyBytes(size_t count, fuzz::Random& random) {
   return bytes;
 }
 
-TEST_P(TargetsDecode, AnyBytes) {
+TEST_P(TargetsDecode, DecodesAnyBytesAlike) {
   fuzz::Random random(1);
   for (const Format* format : Decoders()) {
     const size_t blocks = 40000 / format->block_values;
@@ -24,7 +24,7 @@ TEST_P(TargetsDecode, AnyBytes) {
   }
 }
 
-TEST_P(TargetsDecode, AnyNumberOfBlocksAtAnyAddress) {
+TEST_P(TargetsDecode, DecodesAnyNumberOfBlocksAtAnyAddressAlike) {
   fuzz::Random random(2);
   for (const Format* format : Decoders()) {
     for (size_t blocks = 0; blocks <= 70; ++blocks) {
@@ -37,7 +37,7 @@ TEST_P(TargetsDecode, AnyNumberOfBlocksAtAnyAddress) {
   }
 }
 
-TEST_P(TargetsDecode, EveryShortFloat) {
+TEST_P(TargetsDecode, DecodesEveryShortFloatAlike) {
   std::vector<std::byte> halves(size_t{2} << 16), bytes(256);
   for (size_t i = 0; i < halves.size(); ++i) {
     halves[i] = static_cast<std::byte>(i % 2 == 0 ? i / 2 & 0xff : i >> 9);
@@ -51,8 +51,8 @@ TEST_P(TargetsDecode, EveryShortFloat) {
   }
 }
 
-// A scale is the part of a block where NaN, infinity and subnormals come from.
-TEST_P(TargetsDecode, EveryScale) {
+// The scale is where NaN, infinity and subnormals come from in a block.
+TEST_P(TargetsDecode, DecodesEveryScaleAlike) {
   fuzz::Random random(3);
   for (const Format* format : Decoders()) {
     if (format->block_values == 1) continue;
@@ -68,9 +68,9 @@ TEST_P(TargetsDecode, EveryScale) {
   }
 }
 
-// A block with a scale and a minimum has them side by side. Where both are NaN, the result is one
-// of the two.
-TEST_P(TargetsDecode, EveryPairOfScalesThatAreNotNormal) {
+// A block with a scale and a minimum has them next to each other. If both are NaN, the result is
+// one of the two.
+TEST_P(TargetsDecode, DecodesEveryPairOfUnusualScalesAlike) {
   fuzz::Random random(4);
   const std::vector<uint16_t> scales = {0x0000, 0x8000, 0x0001, 0x83ff, 0x3c00, 0x7c00,
                                         0xfc00, 0x7c01, 0xfd23, 0x7e00, 0xffff};
@@ -88,7 +88,7 @@ TEST_P(TargetsDecode, EveryPairOfScalesThatAreNotNormal) {
   }
 }
 
-TEST_P(TargetsDecode, DoublesAroundEveryFloatEdge) {
+TEST_P(TargetsDecode, DecodesDoublesAroundEveryFloatLimitAlike) {
   std::vector<double> doubles;
   for (const float edge : {0.0f, 0x1p-149f, 0x1p-126f, 1.0f, 0x1.fffffep127f}) {
     for (const double at : {double{edge}, double{edge} * (1 + 0x1p-24), double{edge} * 0.5}) {

@@ -26,13 +26,13 @@ std::vector<TestRow> EveryImportance() {
   return importances;
 }
 
-// Another order each time, so that other rows lie side by side in the lanes.
+// A different order each time, so that other rows share the lanes.
 void Shuffle(std::vector<TestRow>& rows, uint64_t seed) {
   fuzz::Random random(seed);
   for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.Below(i)]);
 }
 
-TEST_P(TargetsEncode, GoldenRowsToTheBytesOfGgml) {
+TEST_P(TargetsEncode, EncodesGoldenRowsToTheBytesOfGgml) {
   const std::vector<GoldenCase> cases = GoldenCases();
   if (cases.empty()) GTEST_SKIP() << kNoGoldenCases;
   for (const GoldenCase& golden : cases) {
@@ -49,7 +49,7 @@ TEST_P(TargetsEncode, GoldenRowsToTheBytesOfGgml) {
   }
 }
 
-TEST_P(TargetsEncode, EveryKindOfRowSideBySide) {
+TEST_P(TargetsEncode, EncodesEveryKindOfRowSideBySideAlike) {
   std::vector<TestRow> rows = EveryRow();
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     Shuffle(rows, seed);
@@ -57,14 +57,14 @@ TEST_P(TargetsEncode, EveryKindOfRowSideBySide) {
   }
 }
 
-// Rows that break a search may hide what happens beside them.
-TEST_P(TargetsEncode, EachRowByItself) {
+// Rows that break a search may hide errors of their neighbours.
+TEST_P(TargetsEncode, EncodesEachRowAloneAlike) {
   for (const Format* format : Encoders()) {
     for (const TestRow& row : EveryRow()) EXPECT_TRUE(SameBytes(*format, Joined({row})));
   }
 }
 
-TEST_P(TargetsEncode, EveryKindOfRowWithEveryImportance) {
+TEST_P(TargetsEncode, EncodesEveryKindOfRowWithEveryImportanceAlike) {
   std::vector<TestRow> rows = EveryRow();
   const std::vector<TestRow> importances = EveryImportance();
   for (size_t i = 0; i < importances.size(); ++i) {
@@ -87,7 +87,7 @@ Rows RowsOf(const Format& format, size_t blocks, size_t count, fuzz::Random& ran
 // Around the lanes of every instruction set (16, 8, 4 or 1) and their multiples.
 constexpr size_t kBlocks[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 65};
 
-TEST_P(TargetsEncode, AnyNumberOfBlocks) {
+TEST_P(TargetsEncode, EncodesAnyNumberOfBlocksAlike) {
   fuzz::Random random(7);
   for (const Format* format : Encoders()) {
     for (const size_t blocks : kBlocks) {
@@ -100,7 +100,7 @@ TEST_P(TargetsEncode, AnyNumberOfBlocks) {
   }
 }
 
-TEST_P(TargetsEncode, AnyAddress) {
+TEST_P(TargetsEncode, EncodesAlikeAtAnyAddress) {
   fuzz::Random random(8);
   for (const Format* format : Encoders()) {
     const Rows rows = RowsOf(*format, 19, 1, random);
@@ -118,7 +118,7 @@ TEST_P(TargetsEncode, AnyAddress) {
   }
 }
 
-// Several rows at once, and with each row in a call of its own: same bytes.
+// Several rows at once, and each row in a separate call: the same bytes.
 void ExpectRowsStandAlone(const Format& format, const Rows& rows) {
   EXPECT_TRUE(SameBytes(format, rows));
   const auto together = EncodeOver(std::byte{0}, format.encode, format, rows);
@@ -133,7 +133,7 @@ void ExpectRowsStandAlone(const Format& format, const Rows& rows) {
   }
 }
 
-TEST_P(TargetsEncode, RowsThatShareAnImportanceAsEachByItself) {
+TEST_P(TargetsEncode, EncodesRowsThatShareAnImportanceAsEachAlone) {
   struct Shape {
     size_t blocks, count;
   };
@@ -154,7 +154,7 @@ TEST_P(TargetsEncode, RowsThatShareAnImportanceAsEachByItself) {
 }
 
 // The values at which the short floats change, and their neighbours.
-TEST_P(TargetsEncode, EveryHalfAndWhatLiesBetween) {
+TEST_P(TargetsEncode, EncodesEveryHalfAndItsNeighboursAlike) {
   const Format &f16 = *FindFormat("f16"), &bf16 = *FindFormat("bf16");
   for (const Format* format : {&f16, &bf16}) {
     std::vector<std::byte> all(size_t{2} << 16);
@@ -179,7 +179,7 @@ TEST_P(TargetsEncode, EveryHalfAndWhatLiesBetween) {
 
 FOR_EACH_INSTRUCTION_SET(TargetsEncode);
 
-TEST(Targets, TheListHasTheMachinesOwnAndTheScalarForm) {
+TEST(Targets, ListTheNativeAndTheScalarInstructionSet) {
   const std::vector<InstructionSet> sets = InstructionSets();
   ASSERT_FALSE(sets.empty());
   EXPECT_TRUE(sets.back().present);

@@ -1,5 +1,6 @@
-// Other random rows on every run, for a second per instruction set. A failure prints its seed;
-// MOEPACK_STRESS_SEED=<seed> makes that round the first one, MOEPACK_STRESS_SECONDS lasts longer.
+// Other random rows in every run, for a second per instruction set. A failure prints its seed;
+// MOEPACK_STRESS_SEED=<seed> makes that round the first one, and MOEPACK_STRESS_SECONDS makes the
+// run longer.
 #include <chrono>
 #include <cstdlib>
 #include <random>
@@ -25,7 +26,7 @@ double Seconds() {
 
 Rows TargetsRandomRowsOf(const Format& format, StressRows& stress) {
   Rows rows;
-  // About as many values of every format: 1 to 40 super-blocks.
+  // About as many values for every format: 1 to 40 super-blocks.
   const size_t blocks = (1 + stress.Below(20)) * (format.block_values == 256 ? 1 : 7);
   const size_t count = 1 + stress.Below(3);
   rows.row_values = blocks * format.block_values;
@@ -41,7 +42,7 @@ Rows TargetsRandomRowsOf(const Format& format, StressRows& stress) {
   return rows;
 }
 
-// Every format has a stream of its own, so that a seed means the same when formats are added.
+// Every format has its own stream, so that a seed keeps its meaning when formats are added.
 testing::AssertionResult SameBytesFor(uint64_t seed, const Format& format) {
   StressRows stress(seed * 64 + static_cast<uint64_t>(format.ggml_type));
   const testing::AssertionResult same = SameBytes(format, TargetsRandomRowsOf(format, stress));
@@ -49,7 +50,7 @@ testing::AssertionResult SameBytesFor(uint64_t seed, const Format& format) {
   return testing::AssertionFailure() << same.message() << "; MOEPACK_STRESS_SEED=" << seed;
 }
 
-TEST_P(TargetsRandom, RowsOfManyKinds) {
+TEST_P(TargetsRandom, EncodesRandomRowsAlike) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(Seconds());
   uint64_t rounds = 0;
   for (uint64_t seed = FirstSeed(); std::chrono::steady_clock::now() < end; ++seed, ++rounds) {
@@ -58,10 +59,10 @@ TEST_P(TargetsRandom, RowsOfManyKinds) {
   EXPECT_GT(rounds, 0u);
 }
 
-// Minimums above every value of their group, of weights below 0: q2_K, q5_1, q4_K.
+// Minimums above every value of their group, from weights below 0: q2_K, q5_1, q4_K.
 constexpr uint64_t kOnceDifferent[] = {336490743, 1064597859, 241048777, 214877881};
 
-TEST_P(TargetsRandom, SeedsThatOnceGaveOtherBytes) {
+TEST_P(TargetsRandom, EncodesSeedsThatOnceDifferedAlike) {
   for (const uint64_t seed : kOnceDifferent) {
     for (const Format* format : Encoders()) EXPECT_TRUE(SameBytesFor(seed, *format));
   }

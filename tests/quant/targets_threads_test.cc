@@ -1,5 +1,5 @@
-// The digests of what the encoders make of fixed rows: the same for every instruction set, number
-// of threads and compiler.
+// The digests of the encoded fixed rows: the same for every instruction set, number of threads and
+// compiler.
 #include <atomic>
 #include <thread>
 
@@ -75,14 +75,14 @@ void ExpectDigests(const TypeDigests& digests, const std::string& how) {
   EXPECT_EQ(digests.size(), Expected().size()) << how;
 }
 
-TEST_P(TargetsThreads, GiveTheSameDigestOfEveryType) {
+TEST_P(TargetsThreads, GiveTheSameDigestForEveryType) {
   const std::vector<Rows> sets = FixedRows();
   std::vector<Job> jobs;
   for (const Format* format : Encoders()) {
     for (const Rows& rows : sets) jobs.push_back({format, &rows});
   }
   for (const size_t threads : {1, 2, 8}) {
-    // The first call after this looks the instruction set up: in all threads at once.
+    // The first call after this selects the instruction set: in all threads at once.
     hwy::SetSupportedTargetsForTest(GetParam().target);
     ExpectDigests(DigestsOf(jobs, threads),
                   std::to_string(threads) + " threads, " + CurrentInstructionSet());
@@ -91,7 +91,7 @@ TEST_P(TargetsThreads, GiveTheSameDigestOfEveryType) {
 
 FOR_EACH_INSTRUCTION_SET(TargetsThreads);
 
-TEST(Targets, TheReferenceGivesTheDigestsToo) {
+TEST(Targets, TheReferenceGivesTheSameDigests) {
   TypeDigests digests;
   const std::vector<Rows> sets = FixedRows();
   for (const Format* format : Encoders()) {

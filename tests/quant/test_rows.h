@@ -32,8 +32,8 @@ inline float Bell(fuzz::Random& random) {
   return sum;
 }
 
-// Not by a mask: g++ 12.2 loses one of 0xffff0000 on a float in a branch, and rows must be the same
-// with every compiler.
+// Not with a mask: g++ 12.2 loses one of 0xffff0000 on a float in a branch, and rows must be the
+// same with every compiler.
 inline float AsBfloat16(float value) { return Bfloat16ToFloat(FloatToBfloat16(value)); }
 
 template <class Make>
@@ -102,7 +102,7 @@ inline std::vector<TestRow> PatternRows() {
   return rows;
 }
 
-// Any finite bits: magnitudes from subnormal to the largest side by side.
+// Any finite bits: magnitudes from subnormal to the largest, side by side.
 inline std::vector<TestRow> RowsOfAnyBits(uint64_t seed, size_t count) {
   fuzz::Random random(seed);
   std::vector<TestRow> rows;

@@ -1,5 +1,5 @@
-// moepack --cache: a second run fetches nothing that the first one did, and gives the same bytes,
-// whatever happens to the directory in between.
+// moepack --cache: a second run fetches nothing that the first one fetched, and gives the same
+// bytes, whatever happens to the directory in between.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,8 +41,8 @@ class CachedCommands : public testing::Test {
     return workspace_.Moepack("shard-experts " + source + " --groups 3 --force -o " + out + " " +
                               more);
   }
-  // Builds from the address with the cache, expects what the directory gives, and returns how many
-  // bytes of weights `server` sent.
+  // Builds from the address with the cache, expects the same output as from the directory, and
+  // returns how many bytes of weights `server` sent.
   uint64_t Cached(const std::string& source, FaultServer& server, const std::string& more = "") {
     server.Forget();
     run_ = Build(source, "far", "--cache cache " + more);
@@ -82,30 +82,31 @@ class CachedCommands : public testing::Test {
   ScopedVariable home_{"HF_HOME", workspace_ / "hf"};
 };
 
-// Opening asks each of three files for a byte, and the end of the run whether it is still the same.
+// Opening requests one byte of each of three files, and the end of the run checks whether it is
+// still the same.
 constexpr uint64_t kQuestions = 6;
 
-TEST_F(CachedCommands, ASecondRunOfAWebServerFetchesNoWeights) {
+TEST_F(CachedCommands, ASecondRunFromAWebServerFetchesNoWeights) {
   EXPECT_GT(Cached(), 20u << 20);
   EXPECT_LE(Cached(), kQuestions);
   EXPECT_THAT(run_.err, HasSubstr(" from the cache, of 21.2 MB"));
 }
 
-TEST_F(CachedCommands, ASecondRunOfTheHubAsksForNoWeightsAtAll) {
+TEST_F(CachedCommands, ASecondRunFromTheHubRequestsNoWeights) {
   FakeHub hub;
   hub.AddDirectory(workspace_ / kTiny);
   const ScopedVariable endpoint("HF_ENDPOINT", hub.endpoint());
   EXPECT_GT(Cached("hf://owner/model", hub.cdn()), 20u << 20);
   EXPECT_EQ(Cached("hf://owner/model", hub.cdn()), 0u);
   EXPECT_EQ(hub.cdn().requests().size(), 0u);
-  hub.commit[0] = 'f';  // of a readme, say
+  hub.commit[0] = 'f';  // a readme, for example
   server_.Forget();
   run_ = Build("hf://owner/model", "other", "--cache cache");
   EXPECT_EQ(run_.status, 0) << run_.err;
   EXPECT_EQ(hub.cdn().requests().size(), 0u);
 }
 
-TEST_F(CachedCommands, ASecondRunOfS3OnlyAsksWhetherFilesChanged) {
+TEST_F(CachedCommands, ASecondRunFromS3OnlyAsksWhetherFilesChanged) {
   FakeS3 s3;
   s3.AddDirectory("models/tiny/", workspace_ / kTiny);
   const ScopedVariable region("AWS_REGION", "us-east-1");
@@ -114,7 +115,7 @@ TEST_F(CachedCommands, ASecondRunOfS3OnlyAsksWhetherFilesChanged) {
   EXPECT_LE(Cached(source, s3.server()), kQuestions / 2);
 }
 
-TEST_F(CachedCommands, OnlyWhatIsMissingIsFetched) {
+TEST_F(CachedCommands, FetchesOnlyWhatIsMissing) {
   ASSERT_EQ(Build(address(), "part", "--only group:1 --cache cache").status, 0);
   const uint64_t part = BytesIn("cache");
   const uint64_t rest = Cached();
@@ -123,7 +124,7 @@ TEST_F(CachedCommands, OnlyWhatIsMissingIsFetched) {
   EXPECT_GE(part + rest, 20u << 20);
 }
 
-TEST_F(CachedCommands, AContentThatChangedIsFetchedAgain) {
+TEST_F(CachedCommands, RefetchesAChangedFile) {
   Cached();
   const std::string name = "model-00002-of-00003.safetensors";
   const fs::path file = workspace_ / kTiny / name;
@@ -134,11 +135,11 @@ TEST_F(CachedCommands, AContentThatChangedIsFetchedAgain) {
   ASSERT_EQ(Build(kTiny, "near").status, 0);
   const uint64_t again = Cached();
   EXPECT_GT(again, fs::file_size(file) / 2);
-  // The rows of routers are read first, and once more with what is around them.
+  // The rows of routers are read first, and once more together with the bytes around them.
   EXPECT_LE(again, fs::file_size(file) + (100u << 10) + kQuestions);
 }
 
-TEST_F(CachedCommands, DamagedFilesAreFetchedAgain) {
+TEST_F(CachedCommands, RefetchesDamagedFiles) {
   Cached();
   const auto files = FilesIn("cache");
   ASSERT_GT(files.size(), 10u);
@@ -158,7 +159,7 @@ TEST_F(CachedCommands, DamagedFilesAreFetchedAgain) {
   EXPECT_LE(Cached(), kQuestions);
 }
 
-TEST_F(CachedCommands, ALinkInThePlaceOfAFileIsNotFollowed) {
+TEST_F(CachedCommands, DoesNotFollowALinkInPlaceOfAFile) {
   Cached();
   const auto files = FilesIn("cache");
   const fs::path victim = workspace_ / "victim";
@@ -173,7 +174,7 @@ TEST_F(CachedCommands, ALinkInThePlaceOfAFileIsNotFollowed) {
   EXPECT_EQ(ReadAll(victim), before);
 }
 
-TEST_F(CachedCommands, TheCacheMayBeDeletedWhileARunGoesOn) {
+TEST_F(CachedCommands, TheCacheMayBeDeletedDuringARun) {
   Cached();
   std::atomic<int> count = 0;
   const auto remove = [&] {
@@ -197,13 +198,13 @@ TEST_F(CachedCommands, ACacheThatCannotBeWrittenIsAWarning) {
   EXPECT_THAT(run_.err, HasSubstr("warning: cache: "));
   EXPECT_THAT(run_.err, HasSubstr("goes on without the cache"));
   fs::remove(workspace_ / "cache");
-  // /dev/full is no directory, and /proc may not be written, not even by root.
+  // /dev/full is not a directory, and not even root may write to /proc.
   run_ = Build(address(), "far", "--cache /proc/cache");
   EXPECT_EQ(run_.status, 0) << run_.err;
   EXPECT_THAT(run_.err, HasSubstr("warning: /proc/cache: "));
 }
 
-TEST_F(CachedCommands, TheLimitHolds) {
+TEST_F(CachedCommands, TheCacheStaysBelowItsLimit) {
   Cached("--cache-size 10M");
   EXPECT_LE(BytesIn("cache"), 10'000'000u);
   EXPECT_GT(BytesIn("cache"), 2'000'000u);
@@ -211,12 +212,12 @@ TEST_F(CachedCommands, TheLimitHolds) {
   EXPECT_LE(BytesIn("cache"), 10'000'000u);
 }
 
-TEST_F(CachedCommands, SeveralProcessesShareIt) {
+TEST_F(CachedCommands, SeveralProcessesShareTheCache) {
   std::vector<std::jthread> runs;
   std::vector<ToolRun> ended(3);
   for (size_t i = 0; i < ended.size(); ++i) {
     runs.emplace_back([&, i] {
-      // Its own files for what it prints.
+      // Separate files for its output.
       const Workspace own;
       ended[i] = own.Moepack("shard-experts " + address() +
                              " --groups 3 --cache-size 12M -o far --cache " +
@@ -230,7 +231,7 @@ TEST_F(CachedCommands, SeveralProcessesShareIt) {
   EXPECT_LE(BytesIn("cache"), 12'000'000u);
 }
 
-TEST_F(CachedCommands, SecretsAreInNoNameAndNoFile) {
+TEST_F(CachedCommands, NoFileNameOrFileContainsSecrets) {
   const std::string source =
       "'http://me:s3cret@" + server_.origin().substr(7) + "/tiny-moe/?token=t0ken'";
   const ToolRun run = workspace_.Moepack("list-tensors " + source + " --cache cache");
@@ -241,7 +242,7 @@ TEST_F(CachedCommands, SecretsAreInNoNameAndNoFile) {
     EXPECT_THAT(all, Not(HasSubstr(secret)));
 }
 
-TEST_F(CachedCommands, AFileWithoutAValidatorIsNotKept) {
+TEST_F(CachedCommands, DoesNotCacheAFileWithoutAValidator) {
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer.Remove("ETag");
     answer.Remove("Last-Modified");
@@ -251,7 +252,7 @@ TEST_F(CachedCommands, AFileWithoutAValidatorIsNotKept) {
   EXPECT_GT(Cached(), 20u << 20);
 }
 
-TEST_F(CachedCommands, ItsSizeNeedsACache) {
+TEST_F(CachedCommands, CacheSizeNeedsACache) {
   const ToolRun run = workspace_.Moepack("list-tensors " + address() + " --cache-size 10M");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("--cache-size needs --cache"));

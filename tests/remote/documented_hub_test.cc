@@ -1,4 +1,4 @@
-// The page that reads from the Hub, with a Hub of this machine.
+// The page that reads from the Hub, run with a local Hub.
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/scoped_variable.h"
 #include "tests/tools/documented_page.h"
@@ -17,7 +17,7 @@ class DocumentedHub : public cli::DocumentedPage {
   ScopedVariable endpoint_{"HF_ENDPOINT", hub_.endpoint()}, hf_home_{"HF_HOME", home_.path()};
 };
 
-TEST_F(DocumentedHub, FromTheHubToANodeIsWhatTheCommandsPrint) { RunPage("docs/hub-to-node.md"); }
+TEST_F(DocumentedHub, HubToNodeMatchesTheOutputOfItsCommands) { RunPage("docs/hub-to-node.md"); }
 
 }  // namespace
 }  // namespace moepack::remote

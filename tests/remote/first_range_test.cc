@@ -42,7 +42,7 @@ class RemoteFirstRange : public testing::Test {
   HttpClientPtr client_ = QuickClient();
 };
 
-// The answer of a server that knows no ranges.
+// The reply of a server that does not support ranges.
 void Ignore(const FakeRequest&, FakeAnswer& answer) {
   answer = Plain(200, std::string(100000, 'x'));
 }
@@ -55,7 +55,7 @@ void HideTotal(const FakeRequest& request, FakeAnswer& answer) {
   answer.Set("Content-Range", Cat("bytes ", range.first, "-", last, "/*"));
 }
 
-TEST_F(RemoteFirstRange, ItSaysWhatTheFileIs) {
+TEST_F(RemoteFirstRange, DescribesTheFile) {
   const auto first = First();
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->file.size, 100000u);
@@ -68,7 +68,7 @@ TEST_F(RemoteFirstRange, ItSaysWhatTheFileIs) {
   EXPECT_EQ(First()->file.size, 0u);
 }
 
-TEST_F(RemoteFirstRange, AShortFileNeedsNoRanges) {
+TEST_F(RemoteFirstRange, AShortFileMayComeWithoutRanges) {
   for (const bool chunked : {false, true}) {
     server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
       answer = Plain(200, "hello");
@@ -82,7 +82,7 @@ TEST_F(RemoteFirstRange, AShortFileNeedsNoRanges) {
   }
 }
 
-TEST_F(RemoteFirstRange, ABodyWhoseEndIsNotMarkedIsRefused) {
+TEST_F(RemoteFirstRange, RefusesABodyWithoutAMarkedEnd) {
   const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(200, "hello");
     answer.no_length = true;
@@ -91,7 +91,7 @@ TEST_F(RemoteFirstRange, ABodyWhoseEndIsNotMarkedIsRefused) {
   EXPECT_THAT(error.message, HasSubstr("found status 200 with the whole file"));
 }
 
-TEST_F(RemoteFirstRange, ALongBodyWithoutALengthIsRefusedWhileItComes) {
+TEST_F(RemoteFirstRange, StopsALongBodyWithoutALength) {
   const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(200, std::string(20 << 20, 'x'));
     answer.chunked = true;
@@ -101,7 +101,7 @@ TEST_F(RemoteFirstRange, ALongBodyWithoutALengthIsRefusedWhileItComes) {
   EXPECT_LT(client_->traffic().bytes, 5u << 20);
 }
 
-TEST_F(RemoteFirstRange, HeadIsAskedForASizeThatNoRangeStates) {
+TEST_F(RemoteFirstRange, FallsBackToHeadForTheSize) {
   server_.SetFault(HideTotal);
   const auto first = First();
   ASSERT_TRUE(first) << first.error().message;
@@ -114,7 +114,7 @@ TEST_F(RemoteFirstRange, HeadIsAskedForASizeThatNoRangeStates) {
   EXPECT_EQ(server_.requests().size(), 3u);
 }
 
-TEST_F(RemoteFirstRange, ASizeThatNobodyStatesIsAnError) {
+TEST_F(RemoteFirstRange, AnUnknownSizeIsAnError) {
   const Error none = Refused([](const FakeRequest& request, FakeAnswer& answer) {
     HideTotal(request, answer);
     if (request.method == "HEAD") answer = Plain(405);
@@ -132,7 +132,7 @@ TEST_F(RemoteFirstRange, ASizeThatNobodyStatesIsAnError) {
   EXPECT_THAT(other.message, HasSubstr("expected 77 bytes of 77 as HEAD has it, found 1000"));
 }
 
-TEST_F(RemoteFirstRange, AFileIsReadWholeWhereThatIsAllowed) {
+TEST_F(RemoteFirstRange, ReadsAWholeFileWhereThatIsAllowed) {
   for (const bool chunked : {false, true}) {
     Allow(100000);
     server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
@@ -147,7 +147,7 @@ TEST_F(RemoteFirstRange, AFileIsReadWholeWhereThatIsAllowed) {
   }
 }
 
-TEST_F(RemoteFirstRange, FilesThatAreReadWholeHaveABoundTogether) {
+TEST_F(RemoteFirstRange, LimitsTheTotalOfFilesReadWhole) {
   Allow(150000);
   server_.SetFault(Ignore);
   ASSERT_TRUE(First());
@@ -160,7 +160,7 @@ TEST_F(RemoteFirstRange, FilesThatAreReadWholeHaveABoundTogether) {
   EXPECT_EQ(client_->traffic().requests, 2u);
 }
 
-TEST_F(RemoteFirstRange, ATryThatBreaksOffIsNotCountedTwice) {
+TEST_F(RemoteFirstRange, DoesNotCountAnInterruptedTryTwice) {
   Allow(100000);
   std::atomic<int> count = 0;
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
@@ -172,7 +172,7 @@ TEST_F(RemoteFirstRange, ATryThatBreaksOffIsNotCountedTwice) {
   EXPECT_EQ(first->head.size(), 100000u);
 }
 
-TEST_F(RemoteFirstRange, ARefusalIsFollowedByOtherCredentialsOnce) {
+TEST_F(RemoteFirstRange, RetriesARefusalOnceWithOtherCredentials) {
   std::string wanted = "Bearer two";
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.Field("authorization") != wanted) answer = Plain(401, "who are you");

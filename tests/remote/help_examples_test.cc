@@ -1,4 +1,4 @@
-// Every example of the help is run, those of registries with one of this machine.
+// Runs every example of the help, those of registries with a local one.
 #include <sstream>
 
 #include "libshard/base/text/text.h"
@@ -21,9 +21,9 @@ size_t CountCommands(const std::string& help) {
 
 class HelpExamples : public RegistryCommands {};
 
-TEST_F(HelpExamples, EveryOneRuns) {
+TEST_F(HelpExamples, EveryExampleRuns) {
   const std::string example = "registry.example";
-  std::filesystem::remove_all(workspace_ / "out");  // the examples make one of their own
+  std::filesystem::remove_all(workspace_ / "out");  // the examples create their own
   std::istringstream reference(Runs("help --markdown").out);
   size_t examples = 0;
   for (std::string line; std::getline(reference, line);) {

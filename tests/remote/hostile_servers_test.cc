@@ -1,5 +1,5 @@
-// The built moepack on servers that misbehave: each fault has an exit status, a message with the
-// file and the next step, and leaves nothing that looks finished.
+// The built moepack against servers that misbehave: each fault has an exit status and a message
+// with the file and the next step, and leaves nothing that looks finished.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using testing::Not;
 
 bool IsOfWeights(const FakeRequest& request) { return request.path.ends_with(".safetensors"); }
 
-// What it does to every answer for weights, and what moepack makes of that.
+// How it changes every reply for weights, and how moepack reacts.
 struct Misbehaviour {
   const char* words;
   int status;
@@ -34,7 +34,7 @@ struct Misbehaviour {
 
 class HostileServers : public RemoteCommands {
  protected:
-  // The fault sets in after `good` answers for weights.
+  // The fault starts after `good` replies for weights.
   void SetFaultAfter(int good, const FaultServer::Fault& fault) {
     auto count = std::make_shared<std::atomic<int>>(0);
     server_.SetFault([=](const FakeRequest& request, FakeAnswer& answer) {
@@ -103,7 +103,7 @@ TEST_F(HostileServers, EveryMisbehaviourHasItsExitStatus) {
   }
 }
 
-TEST_F(HostileServers, OneThatSetsInLaterNamesTheBytesAndPublishesNothing) {
+TEST_F(HostileServers, LaterMisbehaviourNamesTheBytesAndPublishesNothing) {
   std::string out;
   for (const Misbehaviour& entry : Misbehaviours()) {
     out += "x";
@@ -113,7 +113,7 @@ TEST_F(HostileServers, OneThatSetsInLaterNamesTheBytesAndPublishesNothing) {
     EXPECT_THAT(run.err, HasSubstr(".safetensors: bytes ")) << entry.words;
     EXPECT_FALSE(IsThere(out)) << entry.words;
   }
-  // The last of them left something to go on with.
+  // The last of them left something to resume.
   server_.SetFault({});
   const ToolRun again = Build(address(), out);
   EXPECT_EQ(again.status, 0) << again.err;
@@ -121,12 +121,11 @@ TEST_F(HostileServers, OneThatSetsInLaterNamesTheBytesAndPublishesNothing) {
   EXPECT_TRUE(Content(out) == Content("near"));
 }
 
-TEST_F(HostileServers, AFaultThatPassesChangesNothing) {
+TEST_F(HostileServers, ATemporaryFaultDoesNotChangeTheResult) {
   ASSERT_EQ(Build(kLocal, "near").status, 0);
   std::mutex mutex;
   std::set<std::string> asked;
-  // One for every range, by where it ends: a transfer that broke off goes on with a later
-  // beginning.
+  // One for every range, by its end: an interrupted transfer resumes with a later start.
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (!IsOfWeights(request) || !request.Range()) return;
     const std::lock_guard lock(mutex);
@@ -144,7 +143,7 @@ TEST_F(HostileServers, AFaultThatPassesChangesNothing) {
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
-TEST_F(HostileServers, ASourceThatChangesWhileItIsReadPublishesNothing) {
+TEST_F(HostileServers, ASourceThatChangesDuringTheReadPublishesNothing) {
   SetFaultAfter(20, [](const auto&, FakeAnswer& answer) { answer.Set("ETag", "\"other\""); });
   const ToolRun run = Build(address(), "far");
   EXPECT_EQ(run.status, 3);
@@ -163,7 +162,7 @@ TEST_F(HostileServers, ASourceThatChangesWhileItIsReadPublishesNothing) {
   EXPECT_FALSE(IsThere("far"));
 }
 
-TEST_F(HostileServers, AServerWithoutRangesIsReadWholeWhenThatIsAllowed) {
+TEST_F(HostileServers, ReadsWholeFilesFromAServerWithoutRangesIfAllowed) {
   const auto whole = [this](const FakeRequest& request, FakeAnswer& answer) {
     if (IsOfWeights(request)) {
       answer = Plain(200, ReadAll(workspace_ / kLocal / request.path.substr(10)));
@@ -187,7 +186,7 @@ TEST_F(HostileServers, AServerWithoutRangesIsReadWholeWhenThatIsAllowed) {
   EXPECT_EQ(proof.status, 0) << proof.err;
 }
 
-// A model of some kilobytes, and another for the index.
+// A model of a few kilobytes, and another for the index.
 fixtures::Options SmallModel(uint32_t shards) {
   fixtures::Options options;
   options.layers = 1;
@@ -195,7 +194,7 @@ fixtures::Options SmallModel(uint32_t shards) {
   return options;
 }
 
-// The same tensors with a header of `length` bytes, filled up with blanks as the format does.
+// The same tensors with a header of `length` bytes, padded with blanks as the format does.
 std::string WithHeaderOf(const std::string& file, uint64_t length) {
   constexpr size_t kLength = 8;
   size_t header = 0;
@@ -207,7 +206,7 @@ std::string WithHeaderOf(const std::string& file, uint64_t length) {
   return out + file.substr(kLength + header);
 }
 
-TEST_F(HostileServers, HeadersAroundTheSizesOfFirstRequestsAreReadRight) {
+TEST_F(HostileServers, ReadsHeadersOfAboutTheSizeOfTheFirstRequest) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", workspace_ / "headers", SmallModel(1)));
   server_.AddDirectory("/headers/", workspace_ / "headers");
   const std::string model = ReadAll(workspace_ / "headers/model.safetensors");
@@ -251,7 +250,7 @@ class HostileIndexes : public HostileServers {
     named_ = name;
     WriteAll(path, index.dump());
   }
-  // Serves the model below a path of its own and lists it there.
+  // Serves the model below a separate path and lists it there.
   ToolRun ListFar() {
     folder_ += "x";
     server_.AddDirectory(folder_ + "/", near());
@@ -264,7 +263,7 @@ class HostileIndexes : public HostileServers {
   std::string named_ = "model-00001-of-00002.safetensors", folder_ = "/";
 };
 
-TEST_F(HostileIndexes, AnAbsentFileIsNamed) {
+TEST_F(HostileIndexes, AMissingFileIsNamed) {
   SetIndex("gone.safetensors");
   const ToolRun far = ListFar(), near = ListNear();
   EXPECT_EQ(far.status, near.status) << far.err << near.err;
@@ -273,7 +272,7 @@ TEST_F(HostileIndexes, AnAbsentFileIsNamed) {
   EXPECT_THAT(far.err, HasSubstr("gone.safetensors"));
 }
 
-TEST_F(HostileIndexes, AFileOutsideIsRefusedAndNotAskedFor) {
+TEST_F(HostileIndexes, AFileOutsideTheDirectoryIsRefusedAndNotRequested) {
   server_.Add("/x.safetensors", ReadAll(near() / named_));
   for (const char* outside : {"../x.safetensors", "/etc/x.safetensors", "a/../../x.safetensors",
                               "http://example.org/x.safetensors"}) {
@@ -287,7 +286,7 @@ TEST_F(HostileIndexes, AFileOutsideIsRefusedAndNotAskedFor) {
   }
 }
 
-TEST_F(HostileIndexes, NamesMayHaveAnyCharacters) {
+TEST_F(HostileIndexes, NamesMayContainAnyCharacters) {
   for (const char* name : {"modèle ü 日本.safetensors", "100%25 a%20b.safetensors",
                            "a+b&c=d#e?f.safetensors", "%2e%2e.safetensors"}) {
     std::filesystem::rename(near() / named_, near() / name);
@@ -321,7 +320,7 @@ TEST_F(HostileHubs, ExpiredAddressesAreRenewed) {
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
-TEST_F(HostileHubs, AddressesThatStayRefusedEndTheRun) {
+TEST_F(HostileHubs, PersistentlyRefusedAddressesEndTheRun) {
   hub_.LetSignaturesServe(0);
   const ToolRun run = Build(source_, "far");
   EXPECT_EQ(run.status, 5);
@@ -343,7 +342,7 @@ TEST_F(HostileHubs, AnAnswerWithoutACommitIsRefused) {
   EXPECT_FALSE(IsThere("far"));
 }
 
-TEST_F(HostileHubs, ARevisionThatMovesEndsTheRun) {
+TEST_F(HostileHubs, AMovedRevisionEndsTheRun) {
   const std::string other(40, 'a');
   std::atomic<int> count = 0;
   hub_.LetSignaturesServe(20);

@@ -1,5 +1,5 @@
-// What HttpClient sends: bodies that stream, are repeated where a server asks for it, and end where
-// it refuses them.
+// What HttpClient sends: bodies that are streamed, repeated if a server asks for it, and stopped
+// when it refuses them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class RemoteBody : public testing::Test {
     request.name = request.url.Shown();
     return request;
   }
-  // Takes everything and says so.
+  // Accepts everything and says so.
   void Accept() {
     server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
       answer = Plain(201, std::to_string(request.body.size()));
@@ -38,7 +38,7 @@ class RemoteBody : public testing::Test {
     for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + i * 7 % 26);
     return text;
   }
-  // The text, and where each read of it began.
+  // The text, and the offset of each read of it.
   HttpBody Noted(const std::string& text) {
     return {text.size(), [this, text](uint64_t offset, std::span<std::byte> out) -> Status {
               offsets_.push_back(offset);
@@ -57,7 +57,7 @@ class RemoteBody : public testing::Test {
   std::vector<uint64_t> offsets_;
 };
 
-TEST_F(RemoteBody, ABodyArrivesWithItsLength) {
+TEST_F(RemoteBody, SendsABodyWithItsLength) {
   Accept();
   const std::string text = Text(3 << 20);
   for (const std::string method : {"POST", "PUT", "PATCH"}) {
@@ -77,7 +77,7 @@ TEST_F(RemoteBody, ABodyArrivesWithItsLength) {
   }
 }
 
-TEST_F(RemoteBody, WithoutABodyTheLengthIsStatedAsNothing) {
+TEST_F(RemoteBody, SendsALengthOfZeroWithoutABody) {
   Accept();
   for (const char* method : {"POST", "PUT", "PATCH"}) {
     EXPECT_EQ(client_->Fetch(Request(method, "/x"), 100)->status, 201);
@@ -92,7 +92,7 @@ TEST_F(RemoteBody, WithoutABodyTheLengthIsStatedAsNothing) {
   EXPECT_EQ(server_.requests().back().Field("content-length"), "");
 }
 
-TEST_F(RemoteBody, AfterABodyTheConnectionReadsAgain) {
+TEST_F(RemoteBody, ReusesTheConnectionAfterABody) {
   Accept();
   HttpRequest request = Request("PUT", "/x");
   request.body = TextBody("hello");
@@ -104,7 +104,7 @@ TEST_F(RemoteBody, AfterABodyTheConnectionReadsAgain) {
   EXPECT_EQ(server_.connections(), 1u);
 }
 
-TEST_F(RemoteBody, TemporaryRedirectsRepeatMethodAndBody) {
+TEST_F(RemoteBody, RepeatsMethodAndBodyAfterTemporaryRedirects) {
   for (const int status : {307, 308}) {
     server_.Forget();
     server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
@@ -119,7 +119,7 @@ TEST_F(RemoteBody, TemporaryRedirectsRepeatMethodAndBody) {
   }
 }
 
-TEST_F(RemoteBody, OtherRedirectsAreTheAnswer) {
+TEST_F(RemoteBody, ReturnsOtherRedirectsAsTheReply) {
   for (const int status : {301, 302, 303}) {
     server_.Forget();
     server_.SetFault(
@@ -131,7 +131,7 @@ TEST_F(RemoteBody, OtherRedirectsAreTheAnswer) {
   }
 }
 
-TEST_F(RemoteBody, ABodyThatGoesToAnotherOriginGoesWithoutAuthorization) {
+TEST_F(RemoteBody, SendsABodyToAnotherOriginWithoutAuthorization) {
   FaultServer other;
   other.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(201); });
   server_.SetFault(
@@ -145,7 +145,7 @@ TEST_F(RemoteBody, ABodyThatGoesToAnotherOriginGoesWithoutAuthorization) {
   EXPECT_EQ(other.requests()[0].body, "hello");
 }
 
-TEST_F(RemoteBody, ARefusalIsSeenBeforeTheBodyIsSent) {
+TEST_F(RemoteBody, NoticesARefusalBeforeSendingTheBody) {
   server_.SetBodyFault([](const FakeRequest&) { return BodyPlan{0, Plain(401, "who are you")}; });
   HttpRequest request = Request("PUT", "/x");
   request.body = Noted(Text(24 << 20));
@@ -156,7 +156,7 @@ TEST_F(RemoteBody, ARefusalIsSeenBeforeTheBodyIsSent) {
   EXPECT_THAT(offsets_, ElementsAre());
 }
 
-TEST_F(RemoteBody, ARefusalInTheMiddleEndsTheTransfer) {
+TEST_F(RemoteBody, ARefusalDuringTheBodyEndsTheTransfer) {
   server_.SetBodyFault([](const FakeRequest&) {
     return BodyPlan{1 << 20, Plain(413, "too much")};
   });
@@ -167,13 +167,13 @@ TEST_F(RemoteBody, ARefusalInTheMiddleEndsTheTransfer) {
   EXPECT_EQ(attempt.reply.status, 413);
   EXPECT_EQ(attempt.reply.body, "too much");
   EXPECT_LT(offsets_.back(), 23u << 20);
-  // The connection is not used again in the middle of a body.
+  // The connection is not reused in the middle of a body.
   server_.SetBodyFault({});
   Accept();
   EXPECT_EQ(client_->Fetch(Request("GET", "/y"), 100)->body, "0");
 }
 
-TEST_F(RemoteBody, ARefusalCountsEvenIfItsBodyBreaksOff) {
+TEST_F(RemoteBody, KeepsARefusalEvenIfItsBodyIsCutOff) {
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(416);
     answer.Set("Content-Length", "59000000000");
@@ -185,9 +185,9 @@ TEST_F(RemoteBody, ARefusalCountsEvenIfItsBodyBreaksOff) {
   EXPECT_EQ(attempt.reply.status, 416);
 }
 
-TEST_F(RemoteBody, AConnectionThatIsCutIsATransientError) {
+TEST_F(RemoteBody, ACutConnectionIsATransientError) {
   server_.SetBodyFault([](const FakeRequest&) { return BodyPlan{1 << 20}; });
-  // The kernel may go on taking bytes that nobody reads: then the transfer ends as a stalled one.
+  // The kernel may keep accepting bytes that nobody reads: then the transfer ends as a stalled one.
   HttpSettings settings = QuickSettings();
   settings.stall_seconds = 2;
   HttpRequest request = Request("PUT", "/x");
@@ -199,7 +199,7 @@ TEST_F(RemoteBody, AConnectionThatIsCutIsATransientError) {
   EXPECT_EQ(server_.requests().size(), 1u);
 }
 
-TEST_F(RemoteBody, RepeatedTriesSendTheBodyAgain) {
+TEST_F(RemoteBody, ResendsTheBodyOnEveryTry) {
   std::atomic<int> count = 0;
   server_.SetBodyFault(
       [&](const FakeRequest&) { return ++count < 3 ? BodyPlan{1000} : BodyPlan{}; });
@@ -212,7 +212,7 @@ TEST_F(RemoteBody, RepeatedTriesSendTheBodyAgain) {
   EXPECT_TRUE(server_.requests().back().body == Text(100000));
 }
 
-TEST_F(RemoteBody, AnErrorOfTheBodyEndsTheTransferAndIsTheError) {
+TEST_F(RemoteBody, AnErrorOfTheBodyEndsTheTransferAndIsReported) {
   HttpRequest request = Request("PUT", "/x");
   request.body = HttpBody{1 << 20, [](uint64_t, std::span<std::byte>) -> Status {
                             return Error{Code::kMismatch, "file: other bytes"};
@@ -224,7 +224,7 @@ TEST_F(RemoteBody, AnErrorOfTheBodyEndsTheTransferAndIsTheError) {
   EXPECT_EQ(server_.received(), 0u);
 }
 
-TEST_F(RemoteBody, OneTryAnswersWithAnyStatus) {
+TEST_F(RemoteBody, ASingleTryReturnsAnyStatus) {
   for (const int status : {200, 404, 429, 503}) {
     server_.Forget();
     server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) { answer = Plain(status, "x"); });
@@ -236,7 +236,7 @@ TEST_F(RemoteBody, OneTryAnswersWithAnyStatus) {
   }
 }
 
-TEST_F(RemoteBody, ASecretBodyIsNotQuotedFromItsAnswer) {
+TEST_F(RemoteBody, DoesNotQuoteAReplyThatRepeatsASecretBody) {
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     answer = Plain(400, "bad: " + request.body);
   });
@@ -247,9 +247,9 @@ TEST_F(RemoteBody, ASecretBodyIsNotQuotedFromItsAnswer) {
   EXPECT_EQ(StatusError("x", *reply, "a token").message, "x: expected a token, found status 400");
 }
 
-TEST_F(RemoteBody, AServerThatTakesNothingIsAStalledTransfer) {
+TEST_F(RemoteBody, AServerThatReadsNothingIsAStalledTransfer) {
   std::promise<void> client_gave_up;
-  // The server's thread may look at it after this test has ended, so it has a share of its own.
+  // The server's thread may read it after this test has ended, so it holds its own share.
   server_.SetBodyFault([over = client_gave_up.get_future().share()](const FakeRequest&) {
     over.wait();
     return BodyPlan{0};
@@ -266,7 +266,7 @@ TEST_F(RemoteBody, AServerThatTakesNothingIsAStalledTransfer) {
               HasSubstr("127.0.0.1: the server took less than 1024 bytes/s for 1 s"));
 }
 
-TEST_F(RemoteBody, AnAnswerMayTakeLongerThanAStall) {
+TEST_F(RemoteBody, AReplyMayTakeLongerThanTheStallLimit) {
   Accept();
   server_.SetDelay(std::chrono::milliseconds(1600));
   HttpSettings settings = QuickSettings();
@@ -280,7 +280,7 @@ TEST_F(RemoteBody, AnAnswerMayTakeLongerThanAStall) {
   EXPECT_THAT(attempt.error->message, HasSubstr("no answer for 1 s after the last byte"));
 }
 
-TEST_F(RemoteBody, APauseThatIsTooLongIsAnError) {
+TEST_F(RemoteBody, RefusesAPauseThatIsTooLong) {
   HttpReply reply;
   reply.status = 429;
   reply.fields = {{"retry-after", "500"}};

@@ -37,7 +37,7 @@ class RemoteClient : public testing::Test {
   HttpClientPtr client_ = QuickClient();
 };
 
-TEST_F(RemoteClient, ABodyIsFetchedAndCounted) {
+TEST_F(RemoteClient, FetchesABodyAndCountsIt) {
   server_.Add("/a b", "hello");
   const auto reply = client_->Fetch(Request("/a%20b"), 1000);
   ASSERT_TRUE(reply) << reply.error().message;
@@ -48,7 +48,7 @@ TEST_F(RemoteClient, ABodyIsFetchedAndCounted) {
   EXPECT_EQ(server_.requests()[0].Field("accept-encoding"), "identity");
 }
 
-TEST_F(RemoteClient, ABodyThatIsTooLongIsRefusedWhileItComes) {
+TEST_F(RemoteClient, StopsABodyThatIsTooLong) {
   server_.Add("/long", std::string(8 << 20, 'x'));
   const Error error = Refused("/long");
   EXPECT_EQ(error.code, Code::kIo);
@@ -57,7 +57,7 @@ TEST_F(RemoteClient, ABodyThatIsTooLongIsRefusedWhileItComes) {
   EXPECT_LT(client_->traffic().bytes, 4u << 20);
 }
 
-TEST_F(RemoteClient, TransientStatusesAreTriedFiveTimes) {
+TEST_F(RemoteClient, RetriesTransientStatusesUpToFiveTries) {
   for (const int status : {408, 429, 500, 502, 503, 504}) {
     server_.Forget();
     server_.SetFault(
@@ -70,7 +70,7 @@ TEST_F(RemoteClient, TransientStatusesAreTriedFiveTimes) {
   }
 }
 
-TEST_F(RemoteClient, AServerThatRecoversIsReadWithoutAnError) {
+TEST_F(RemoteClient, RecoversWhenTheServerDoes) {
   server_.Add("/x", "hello");
   std::atomic<int> count = 0;
   server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
@@ -79,12 +79,12 @@ TEST_F(RemoteClient, AServerThatRecoversIsReadWithoutAnError) {
   EXPECT_EQ(client_->Fetch(Request("/x"), 1000).value().body, "hello");
 }
 
-TEST_F(RemoteClient, OtherStatusesAreNotRepeated) {
+TEST_F(RemoteClient, DoesNotRetryOtherStatuses) {
   EXPECT_EQ(client_->Fetch(Request("/none"), 1000).value().status, 404);
   EXPECT_EQ(server_.requests().size(), 1u);
 }
 
-TEST_F(RemoteClient, APauseThatTheServerAsksForIsKept) {
+TEST_F(RemoteClient, HonorsAPauseThatTheServerRequests) {
   std::atomic<int> count = 0;
   server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(++count < 2 ? 429 : 200);
@@ -95,7 +95,7 @@ TEST_F(RemoteClient, APauseThatTheServerAsksForIsKept) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
-TEST_F(RemoteClient, APauseThatIsTooLongEndsTheRun) {
+TEST_F(RemoteClient, ATooLongRequestedPauseIsAnError) {
   server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(429);
     answer.Set("RateLimit", "\"resolvers\";r=0;t=299");
@@ -106,7 +106,7 @@ TEST_F(RemoteClient, APauseThatIsTooLongEndsTheRun) {
   EXPECT_EQ(server_.requests().size(), 1u);
 }
 
-TEST_F(RemoteClient, ABodyThatBreaksOffEveryTimeIsAnError) {
+TEST_F(RemoteClient, ABodyThatIsAlwaysCutOffIsAnError) {
   server_.Add("/x", std::string(500, 'x'));
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer.cut_after = 100; });
   const Error error = Refused("/x");
@@ -115,7 +115,7 @@ TEST_F(RemoteClient, ABodyThatBreaksOffEveryTimeIsAnError) {
   EXPECT_THAT(error.message, HasSubstr("(5 tries)"));
 }
 
-TEST_F(RemoteClient, ADripIsAStalledTransfer) {
+TEST_F(RemoteClient, ATrickleOfBytesIsAStalledTransfer) {
   server_.Add("/x", std::string(500, 'x'));
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer.per_byte = std::chrono::milliseconds(50);
@@ -129,7 +129,7 @@ TEST_F(RemoteClient, ADripIsAStalledTransfer) {
   EXPECT_THAT(error.message, HasSubstr("Operation too slow. Less than 1024 bytes/sec"));
 }
 
-TEST_F(RemoteClient, AServerThatIsNotThereIsUnavailable) {
+TEST_F(RemoteClient, AMissingServerIsUnavailable) {
   HttpRequest request = Request("/x");
   request.url.port = 1;
   const auto reply = client_->Fetch(request, 10);
@@ -138,7 +138,7 @@ TEST_F(RemoteClient, AServerThatIsNotThereIsUnavailable) {
   EXPECT_THAT(reply.error().message, HasSubstr("127.0.0.1: Failed to connect"));
 }
 
-TEST_F(RemoteClient, AProxyThatIsNotThereIsUnavailable) {
+TEST_F(RemoteClient, AMissingProxyIsUnavailable) {
   const ScopedVariable proxy("http_proxy", "http://me:s3cret@127.0.0.1:1"), none("no_proxy", "");
   HttpSettings settings = QuickSettings();
   settings.plain_http = true;
@@ -151,7 +151,7 @@ TEST_F(RemoteClient, AProxyThatIsNotThereIsUnavailable) {
   EXPECT_THAT(reply.error().message, testing::Not(HasSubstr("s3cret")));
 }
 
-TEST_F(RemoteClient, RedirectsAreFollowedFiveTimes) {
+TEST_F(RemoteClient, FollowsAtMostFiveRedirects) {
   server_.Add("/end", "hello");
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (!request.path.starts_with("/hop")) return;
@@ -164,7 +164,7 @@ TEST_F(RemoteClient, RedirectsAreFollowedFiveTimes) {
   EXPECT_THAT(error.message, HasSubstr("/hop6: redirects: expected at most 5, found more"));
 }
 
-TEST_F(RemoteClient, ARedirectInACircleIsAnError) {
+TEST_F(RemoteClient, ARedirectLoopIsAnError) {
   server_.SetFault(
       [](const FakeRequest& request, FakeAnswer& answer) { answer = LeadTo(301, request.path); });
   EXPECT_THAT(Refused("/x").message, HasSubstr("redirects: expected at most 5"));
@@ -179,7 +179,7 @@ TEST_F(RemoteClient, ARedirectToHttpElsewhereIsRefused) {
             server_.origin() + "/x: redirect: expected https, found http to example.org");
 }
 
-TEST_F(RemoteClient, ARedirectToNowhereIsRefused) {
+TEST_F(RemoteClient, ARedirectWithoutAValidLocationIsRefused) {
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(302); });
   EXPECT_THAT(Refused("/x").message, HasSubstr("expected a Location to go on to, found none"));
   server_.SetFault(
@@ -187,7 +187,7 @@ TEST_F(RemoteClient, ARedirectToNowhereIsRefused) {
   EXPECT_THAT(Refused("/x").message, HasSubstr("found what is no address"));
 }
 
-TEST_F(RemoteClient, SecretsDoNotGoToAnotherOrigin) {
+TEST_F(RemoteClient, DoesNotSendSecretsToAnotherOrigin) {
   FaultServer other;
   other.Add("/x", "hello");
   server_.SetFault(
@@ -205,7 +205,7 @@ TEST_F(RemoteClient, SecretsDoNotGoToAnotherOrigin) {
   EXPECT_EQ(other.requests()[1].Field("authorization"), "");
 }
 
-TEST_F(RemoteClient, SecretsStayWithTheirOriginOverRedirects) {
+TEST_F(RemoteClient, KeepsSecretsWithinTheirOriginOverRedirects) {
   server_.Add("/y", "hello");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.path == "/x") answer = LeadTo(302, server_.origin() + "/y");
@@ -216,7 +216,7 @@ TEST_F(RemoteClient, SecretsStayWithTheirOriginOverRedirects) {
   EXPECT_EQ(server_.requests()[1].Field("authorization"), "Basic bWU6");
 }
 
-TEST_F(RemoteClient, HttpIsForThisMachineOnly) {
+TEST_F(RemoteClient, AllowsPlainHttpOnlyToThisMachine) {
   HttpRequest request = Request("/x");
   request.url.host = "example.org";
   const auto reply = client_->Fetch(request, 10);
@@ -240,7 +240,7 @@ TEST_F(RemoteClient, AnEndlessHeaderIsRefused) {
   EXPECT_EQ(Refused("/x").code, Code::kIo);
 }
 
-TEST_F(RemoteClient, ConnectionsAreKeptAndNoMoreThanEightAreOpen) {
+TEST_F(RemoteClient, ReusesConnectionsAndOpensAtMostEight) {
   server_.Add("/x", "hello");
   server_.SetDelay(std::chrono::milliseconds(5));
   ASSERT_TRUE(ParallelFor(64, 32, [&](size_t) -> Status {
@@ -251,12 +251,12 @@ TEST_F(RemoteClient, ConnectionsAreKeptAndNoMoreThanEightAreOpen) {
   EXPECT_LE(server_.connections(), 8u);
 }
 
-TEST_F(RemoteClient, EightRequestsToEveryHostMayBeUnderWay) {
+TEST_F(RemoteClient, SendsUpToEightRequestsAtOnceToEachHost) {
   FaultServer other;
   std::mutex mutex;
   std::condition_variable all;
   std::atomic<int> inside = 0;
-  // Sixteen answers come only once all of them were asked for.
+  // Sixteen replies come only after all of them were requested.
   const auto wait = [&](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(200, "hello");
     std::unique_lock lock(mutex);
@@ -277,7 +277,7 @@ TEST_F(RemoteClient, EightRequestsToEveryHostMayBeUnderWay) {
   EXPECT_LE(other.connections(), 8u);
 }
 
-TEST_F(RemoteClient, ALimitThatIsNearlyReachedIsNotReached) {
+TEST_F(RemoteClient, SlowsDownBeforeTheRateLimit) {
   HttpSettings settings = QuickSettings();
   std::vector<std::string> warnings;
   settings.warn = [&](const std::string& text) { warnings.push_back(text); };
@@ -292,7 +292,7 @@ TEST_F(RemoteClient, ALimitThatIsNearlyReachedIsNotReached) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(client_->Fetch(Request("/part/x"), 100)->status, 200);
   EXPECT_EQ(client_->Fetch(Request("/part/x"), 100)->status, 200);
-  // Other parts of the server have limits of their own.
+  // Other parts of the server have separate limits.
   EXPECT_EQ(client_->Fetch(Request("/other/x"), 100)->status, 200);
   EXPECT_TRUE(warnings.empty());
   left = 1000;
@@ -316,7 +316,7 @@ TEST_F(RemoteClient, AnInterruptEndsATransfer) {
   EXPECT_EQ(reply.error().code, Code::kInterrupted);
 }
 
-TEST(RemoteSettings, CaFilesComeFromTheEnvironment) {
+TEST(RemoteSettings, TakesCaFilesFromTheEnvironment) {
   const ScopedVariable bundle("CURL_CA_BUNDLE", ""), file("SSL_CERT_FILE", "/a.pem"),
       directory("SSL_CERT_DIR", "/dir");
   EXPECT_EQ(SettingsFromEnvironment().ca_file, "/a.pem");
@@ -325,7 +325,7 @@ TEST(RemoteSettings, CaFilesComeFromTheEnvironment) {
   EXPECT_EQ(SettingsFromEnvironment().ca_file, "/b.pem");
 }
 
-TEST(RemoteRetry, ThePausesDoubleUpToTheMost) {
+TEST(RemoteRetry, DoublesPausesUpToTheMaximum) {
   RetryRule rule;
   rule.first = Seconds(1);
   rule.most = Seconds(8);
@@ -336,7 +336,7 @@ TEST(RemoteRetry, ThePausesDoubleUpToTheMost) {
   }
 }
 
-TEST(RemoteRetry, WhatTheServerAsksForCounts) {
+TEST(RemoteRetry, ReadsTheRequestedPause) {
   EXPECT_EQ(AskedPause({{"retry-after", "7"}})->count(), 7);
   EXPECT_EQ(AskedPause({{"retry-after", "Sat, 01 Jan 2000 00:00:00 GMT"}})->count(), 0);
   EXPECT_EQ(AskedPause({{"retry-after", "soon"}}), std::nullopt);

@@ -58,7 +58,7 @@ class RemoteSource : public testing::Test {
   }());
 };
 
-TEST_F(RemoteSource, TheHeaderIsReadWithTheFirstRequest) {
+TEST_F(RemoteSource, ReadsTheHeaderWithTheFirstRequest) {
   const std::string text = Bytes(1 << 20);
   server_.Add("/a.safetensors", text);
   const auto source = Open("/a.safetensors");
@@ -69,7 +69,7 @@ TEST_F(RemoteSource, TheHeaderIsReadWithTheFirstRequest) {
   EXPECT_EQ(server_.requests().size(), 1u);
 }
 
-TEST_F(RemoteSource, OfALongHeaderOnlyTheRestIsAskedForOnce) {
+TEST_F(RemoteSource, RequestsTheRestOfALongHeaderOnce) {
   const std::string text = Bytes(4 << 20);
   server_.Add("/a.safetensors", text);
   const auto source = Open("/a.safetensors");
@@ -78,7 +78,7 @@ TEST_F(RemoteSource, OfALongHeaderOnlyTheRestIsAskedForOnce) {
   EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=131072-299999");
 }
 
-TEST_F(RemoteSource, TheFirstPartOfAGgufBringsMore) {
+TEST_F(RemoteSource, FetchesMoreOfTheFirstPartOfAGguf) {
   server_.Add("/a.gguf", Bytes(5 << 20));
   server_.Add("/a-00002-of-00003.gguf", Bytes(5 << 20));
   ASSERT_TRUE(Open("/a.gguf"));
@@ -96,10 +96,10 @@ TEST_F(RemoteSource, SeveralThreadsReadAtOnce) {
     return Read(**source, at, 131072) == text.substr(at, 131072) ? Ok() : Status(Error{});
   });
   EXPECT_TRUE(status);
-  EXPECT_EQ(server_.requests().size(), 64u);  // the first range is not asked for again
+  EXPECT_EQ(server_.requests().size(), 64u);  // the first range is not requested again
 }
 
-TEST_F(RemoteSource, SmallReadsThatFollowEachOtherShareFewRequests) {
+TEST_F(RemoteSource, SequentialSmallReadsShareFewRequests) {
   const std::string text = Bytes(4 << 20);
   server_.Add("/a.safetensors", text);
   const auto source = Open("/a.safetensors");
@@ -114,7 +114,7 @@ TEST_F(RemoteSource, SmallReadsThatFollowEachOtherShareFewRequests) {
   EXPECT_EQ(server_.bytes(), 300u);
 }
 
-TEST_F(RemoteSource, LittleIsReadAheadOfAFewSmallReads) {
+TEST_F(RemoteSource, ReadsLittleAheadForAFewSmallReads) {
   const std::string text = Bytes(4 << 20);
   server_.Add("/a.safetensors", text);
   const auto source = Open("/a.safetensors");
@@ -124,7 +124,7 @@ TEST_F(RemoteSource, LittleIsReadAheadOfAFewSmallReads) {
   EXPECT_EQ(server_.bytes(), 500u + 4 * 1000);
 }
 
-TEST_F(RemoteSource, SmallReadsOfSeveralThreadsAreAskedForAtOnce) {
+TEST_F(RemoteSource, SendsSmallReadsOfSeveralThreadsConcurrently) {
   const std::string text = Bytes(4 << 20);
   server_.Add("/a.safetensors", text);
   const auto source = Open("/a.safetensors");
@@ -136,7 +136,7 @@ TEST_F(RemoteSource, SmallReadsOfSeveralThreadsAreAskedForAtOnce) {
     std::unique_lock lock(mutex);
     ++count;
     came.notify_all();
-    // Long enough for the slowest machine; the test fails behind it.
+    // Long enough for the slowest machine; the test fails after it.
     came.wait_for(lock, std::chrono::seconds(30), [&] { return count >= kTogether; });
     EXPECT_GE(count, kTogether);
   });
@@ -146,7 +146,7 @@ TEST_F(RemoteSource, SmallReadsOfSeveralThreadsAreAskedForAtOnce) {
   }));
 }
 
-TEST_F(RemoteSource, AReadBehindTheEndIsCorrupt) {
+TEST_F(RemoteSource, AReadPastTheEndIsCorrupt) {
   server_.Add("/a.json", "hello");
   const auto source = Open("/a.json");
   std::string out(6, '\0');
@@ -155,7 +155,7 @@ TEST_F(RemoteSource, AReadBehindTheEndIsCorrupt) {
   EXPECT_EQ(status.error().code, Code::kCorrupt);
 }
 
-TEST_F(RemoteSource, AChangeIsNoticedAtTheEnd) {
+TEST_F(RemoteSource, NoticesAChangeAtTheEnd) {
   server_.Add("/a.json", "hello");
   const auto source = Open("/a.json");
   EXPECT_TRUE((*source)->CheckUnchanged());
@@ -166,7 +166,7 @@ TEST_F(RemoteSource, AChangeIsNoticedAtTheEnd) {
   EXPECT_NE((*source)->identity(), (*Open("/a.json"))->identity());
 }
 
-TEST_F(RemoteSource, ASizeThatIsNotTheListedOneIsCorrupt) {
+TEST_F(RemoteSource, ASizeThatDiffersFromTheListIsCorrupt) {
   server_.Add("/a.json", "hello");
   const auto source = Open("/a.json", 6);
   ASSERT_FALSE(source);
@@ -175,7 +175,7 @@ TEST_F(RemoteSource, ASizeThatIsNotTheListedOneIsCorrupt) {
               HasSubstr("/a.json: size: expected 6 bytes as listed, found 5"));
 }
 
-TEST_F(RemoteSource, AServerWithoutValidatorsGetsAWarning) {
+TEST_F(RemoteSource, WarnsOfAServerWithoutValidators) {
   server_.Add("/a.json", "hello");
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer.Remove("ETag");
@@ -186,7 +186,7 @@ TEST_F(RemoteSource, AServerWithoutValidatorsGetsAWarning) {
   EXPECT_THAT(warnings_[0], HasSubstr("/a.json: the server gives neither ETag nor Last-Modified"));
 }
 
-// A file that a listing tells apart from others, with a cache.
+// A file that a listing identifies, with a cache.
 class ListedSource : public RemoteSource {
  protected:
   void SetUp() override {
@@ -207,7 +207,7 @@ class ListedSource : public RemoteSource {
   std::string text_ = Bytes(2 << 20), identity_ = "blob 1";
 };
 
-TEST_F(ListedSource, WhatTheCacheHasNeedsNoRequest) {
+TEST_F(ListedSource, ReadsCachedBytesWithoutARequest) {
   EXPECT_EQ(Read(*OpenListed(), 500000, 100000), text_.substr(500000, 100000));
   server_.Forget();
   const ByteSourcePtr again = OpenListed();
@@ -218,7 +218,7 @@ TEST_F(ListedSource, WhatTheCacheHasNeedsNoRequest) {
   EXPECT_EQ(again->identity(), "blob 1");
 }
 
-TEST_F(ListedSource, TheRestIsAskedForOnceTheServerHasShownTheFile) {
+TEST_F(ListedSource, FetchesOnlyTheRestOfAPartlyCachedRange) {
   EXPECT_EQ(Read(*OpenListed(), 500000, 500000), text_.substr(500000, 500000));
   server_.Forget();
   const ByteSourcePtr again = OpenListed();
@@ -233,7 +233,7 @@ TEST_F(ListedSource, TheRestIsAskedForOnceTheServerHasShownTheFile) {
   EXPECT_FALSE(again->CheckUnchanged());
 }
 
-TEST_F(ListedSource, ASmallHoleIsNoReasonForTwoRequests) {
+TEST_F(ListedSource, ReadsAcrossASmallCachedRangeInOneRequest) {
   const ByteSourcePtr source = OpenListed();
   Read(*source, 500000, 100000);
   server_.Forget();
@@ -244,7 +244,7 @@ TEST_F(ListedSource, ASmallHoleIsNoReasonForTwoRequests) {
   EXPECT_EQ(server_.requests().size(), 1u);
 }
 
-TEST_F(ListedSource, AFileThatIsNoLongerAsListedIsCorrupt) {
+TEST_F(ListedSource, AFileThatNoLongerMatchesTheListIsCorrupt) {
   Read(*OpenListed(), 500000, 100000);
   server_.Add("/a.safetensors", text_ + "x");
   const ByteSourcePtr again = OpenListed();
@@ -255,16 +255,16 @@ TEST_F(ListedSource, AFileThatIsNoLongerAsListedIsCorrupt) {
   EXPECT_THAT(status.error().message, HasSubstr("size: expected 2097152 bytes as listed"));
 }
 
-TEST_F(ListedSource, AnotherIdentityIsAnotherContent) {
+TEST_F(ListedSource, AnotherIdentityDoesNotUseTheCachedBytes) {
   OpenListed();
   identity_ = "blob 2";
   server_.Forget();
   OpenListed();
   EXPECT_EQ(server_.bytes(), 131073u);
-  EXPECT_EQ(server_.requests().size(), 2u);  // a byte, in case that the cache has it
+  EXPECT_EQ(server_.requests().size(), 2u);  // a byte, in case the cache has it
 }
 
-TEST(RemoteHeadCache, OldHeadsMakeRoomForNewOnes) {
+TEST(RemoteHeadCache, EvictsOldHeadsForNewOnes) {
   HeadCache cache(100);
   const auto head = [](size_t bytes) { return std::make_shared<std::vector<std::byte>>(bytes); };
   cache.Put(1, head(40));

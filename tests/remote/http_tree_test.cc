@@ -25,7 +25,7 @@ class RemoteHttpTree : public testing::Test {
   FaultServer server_;
 };
 
-TEST_F(RemoteHttpTree, FilesAreKnownFromThePageOfTheDirectory) {
+TEST_F(RemoteHttpTree, ListsFilesFromTheDirectoryPage) {
   server_.SetListing(true);
   for (const char* name : {"a.safetensors", "b.safetensors", "sub/c.safetensors", "d e.gguf"})
     server_.Add(std::string("/model/") + name, "hello");
@@ -40,7 +40,7 @@ TEST_F(RemoteHttpTree, FilesAreKnownFromThePageOfTheDirectory) {
   EXPECT_EQ(source.tree->NameOf("d e.gguf"), server_.origin() + "/model/d%20e.gguf");
 }
 
-TEST_F(RemoteHttpTree, WithoutAPageTheUsualNamesAreAskedFor) {
+TEST_F(RemoteHttpTree, RequestsTheUsualNamesWithoutADirectoryPage) {
   server_.Add("/model/model.safetensors.index.json", "{}");
   const Source source = Model().value();
   EXPECT_THAT(source.tree->List("", ".safetensors.index.json").value(),
@@ -51,7 +51,7 @@ TEST_F(RemoteHttpTree, WithoutAPageTheUsualNamesAreAskedFor) {
   EXPECT_FALSE(source.tree->Has("config.json").value());
 }
 
-TEST_F(RemoteHttpTree, EveryFileIsAskedForOnce) {
+TEST_F(RemoteHttpTree, RequestsEveryFileOnce) {
   server_.Add("/model/config.json", "{}");
   const Source source = Model().value();
   for (int i = 0; i < 3; ++i) {
@@ -64,7 +64,7 @@ TEST_F(RemoteHttpTree, EveryFileIsAskedForOnce) {
   EXPECT_EQ(source.tree->traffic()->requests, 2u);
 }
 
-TEST_F(RemoteHttpTree, ExpectedFilesAreAskedForAtOnce) {
+TEST_F(RemoteHttpTree, RequestsExpectedFilesConcurrently) {
   std::vector<std::string> names;
   for (int i = 0; i < 16; ++i) {
     names.push_back("a" + std::to_string(i));
@@ -79,7 +79,7 @@ TEST_F(RemoteHttpTree, ExpectedFilesAreAskedForAtOnce) {
   EXPECT_EQ(server_.requests().size(), 16u);
 }
 
-TEST_F(RemoteHttpTree, OneFileIsNamedWithItsSignature) {
+TEST_F(RemoteHttpTree, KeepsTheSignatureInTheAddressOfASingleFile) {
   server_.Add("/model/a b.gguf", "hello");
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.query != "Signature=secret") answer = Plain(403);
@@ -105,7 +105,7 @@ TEST_F(RemoteHttpTree, NamesThatLeadOutsideAreRefused) {
   EXPECT_THAT(server_.requests(), IsEmpty());
 }
 
-TEST_F(RemoteHttpTree, AServerThatFailsIsNotOneWithoutFiles) {
+TEST_F(RemoteHttpTree, DoesNotMistakeAFailingServerForAnEmptyOne) {
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(503); });
   const Source source = Model().value();
   EXPECT_EQ(source.tree->Has("a").error().code, Code::kUnavailable);
@@ -117,7 +117,7 @@ std::vector<std::string> Listed(const std::string& html) {
   return FilesOfListing(ParseUrl("https://host/m/").value(), html);
 }
 
-TEST(RemoteListing, PagesOfSeveralServersAreRead) {
+TEST(RemoteListing, ReadsDirectoryPagesOfSeveralServers) {
   EXPECT_THAT(Listed("<a href=\"../\">../</a>\n<a href=\"a%20b.gguf\">a b.gguf</a> 5\n"
                      "<a href=\"sub/\">sub/</a>"),
               ElementsAre("a b.gguf"));  // nginx, Python
@@ -128,7 +128,7 @@ TEST(RemoteListing, PagesOfSeveralServersAreRead) {
               ElementsAre("y&z.json"));  // rclone links twice
 }
 
-TEST(RemoteListing, LinksToElsewhereAreLeftOut) {
+TEST(RemoteListing, IgnoresLinksThatLeadElsewhere) {
   EXPECT_THAT(Listed("<a href=\"https://evil/m/a\"><a href=\"/etc/passwd\"><a href=\"..%2Fa\">"
                      "<a href=\"%2e%2e\"><a href=\"a?x=1\"><a href=\"#top\"><a href=\"\">"
                      "<a href=a><a href=\"unended"),

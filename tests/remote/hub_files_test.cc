@@ -1,5 +1,4 @@
-// A distribution that `publish --to-dir` laid out, on a Hub of this machine: a node pulls its own
-// files and no others.
+// A distribution written by `publish --to-dir`, on a local Hub: a node pulls only its own files.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -34,7 +33,7 @@ class FilesOnAHub : public testing::Test {
     last_ = workspace_.Moepack(arguments);
     return last_.status;
   }
-  // The weights that the second server was asked for, by their names in the distribution.
+  // The weights that were requested from the second server, by their names in the distribution.
   std::set<std::string> FetchedWeights() {
     std::map<std::string, std::string> names;
     for (const auto& entry : fs::recursive_directory_iterator(workspace_ / "upload")) {
@@ -54,7 +53,7 @@ class FilesOnAHub : public testing::Test {
       token_{"HF_TOKEN", ""};
 };
 
-TEST_F(FilesOnAHub, ANodeFetchesItsOwnFilesOnly) {
+TEST_F(FilesOnAHub, ANodeFetchesOnlyItsOwnFiles) {
   ASSERT_EQ(Run("pull hf://owner/model --group 1 -o pulled --assemble node-1"), 0) << last_.err;
   EXPECT_THAT(
       FetchedWeights(),
@@ -65,8 +64,8 @@ TEST_F(FilesOnAHub, ANodeFetchesItsOwnFilesOnly) {
   EXPECT_EQ(ContentOf(workspace_ / "node-1"), ContentOf(workspace_ / "node-here"));
 }
 
-// Every file is that of the commit that the branch was found to be.
-TEST_F(FilesOnAHub, TheCommitIsPinned) {
+// Every file comes from the commit that the branch resolved to.
+TEST_F(FilesOnAHub, PinsTheCommit) {
   ASSERT_EQ(Run("pull hf://owner/model@main --group 0 -o pulled"), 0) << last_.err;
   for (const FakeRequest& request : hub_.hub().requests()) {
     if (request.path.find("/resolve/") == std::string::npos) continue;
@@ -74,7 +73,7 @@ TEST_F(FilesOnAHub, TheCommitIsPinned) {
   }
 }
 
-TEST_F(FilesOnAHub, OtherBytesThanThePromisedOnesAreRefused) {
+TEST_F(FilesOnAHub, RefusesBytesThatDifferFromThePromisedOnes) {
   std::string bytes = cli::ReadAll(workspace_ / "upload/groups/001/experts.gguf");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   hub_.Add("groups/001/experts.gguf", bytes, true);

@@ -66,7 +66,7 @@ class RemoteHub : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(RemoteHub, ARepositoryIsReadAtTheCommitOfTheFirstAnswer) {
+TEST_F(RemoteHub, ReadsARepositoryAtTheCommitOfTheFirstReply) {
   const auto source = Open();
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_EQ(source->tree->name(), "hf://owner/model@" + hub_.commit);
@@ -85,7 +85,7 @@ TEST_F(RemoteHub, ARepositoryIsReadAtTheCommitOfTheFirstAnswer) {
         << request.path;
 }
 
-TEST_F(RemoteHub, TheTokenGoesToTheHubAndNowhereElse) {
+TEST_F(RemoteHub, SendsTheTokenOnlyToTheHub) {
   hub_.token = settings_.token = "hf_secret";
   const auto source = Open();
   ASSERT_TRUE(source) << source.error().message;
@@ -94,7 +94,7 @@ TEST_F(RemoteHub, TheTokenGoesToTheHubAndNowhereElse) {
     EXPECT_EQ(request.Field("authorization"), "");
 }
 
-TEST_F(RemoteHub, AFolderAndAFileCanBeNamed) {
+TEST_F(RemoteHub, OpensAFolderOrASingleFile) {
   const auto folder = Open("owner/model/sub");
   ASSERT_TRUE(folder) << folder.error().message;
   EXPECT_THAT(folder->tree->List("", ".gguf").value(), ElementsAre("c.gguf"));
@@ -108,14 +108,14 @@ TEST_F(RemoteHub, AFolderAndAFileCanBeNamed) {
   EXPECT_THAT(error.message, HasSubstr("/none: expected a file or folder of the repository"));
 }
 
-TEST_F(RemoteHub, AnExpiredAddressIsResolvedAgain) {
+TEST_F(RemoteHub, ResolvesAnExpiredAddressAgain) {
   hub_.LetSignaturesServe(1);
   const auto source = Open();
   EXPECT_EQ(Read(*source, "a.safetensors"), weights_);
   EXPECT_EQ(CountOf("HEAD", "a.safetensors"), 2u);
 }
 
-TEST_F(RemoteHub, AFreshAddressThatIsRefusedIsAnErrorWithoutItsSignature) {
+TEST_F(RemoteHub, ReportsARefusedFreshAddressWithoutItsSignature) {
   hub_.LetSignaturesServe(0);
   const auto source = Open();
   const auto file = source->tree->Open("a.safetensors");
@@ -139,7 +139,7 @@ TEST_F(RemoteHub, APrivateRepositoryLooksLikeAMissingOne) {
   EXPECT_THAT(Refused().message, HasSubstr("found none of this name, or a private one"));
 }
 
-TEST_F(RemoteHub, AGatedRepositoryAsksForItsConditions) {
+TEST_F(RemoteHub, ReportsThatAGatedRepositoryNeedsItsTermsAccepted) {
   hub_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(403, "gated");
     answer.Set("X-Error-Code", "GatedRepo");
@@ -158,7 +158,7 @@ TEST_F(RemoteHub, AMissingRevisionIsNamed) {
                                        "commit, found no such revision"));
 }
 
-TEST_F(RemoteHub, AFileThatIsGoneIsNamed) {
+TEST_F(RemoteHub, AMissingFileIsNamed) {
   const auto source = Open();
   hub_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.method != "HEAD") return;
@@ -179,7 +179,7 @@ TEST_F(RemoteHub, ARenamedRepositoryIsReadWithAWarning) {
   EXPECT_EQ(Read(*source, "config.json"), "{}");
 }
 
-TEST_F(RemoteHub, AnAnswerWithoutACommitIsRefused) {
+TEST_F(RemoteHub, AReplyWithoutACommitIsRefused) {
   hub_.commit = "main";
   const Error first = Refused();
   EXPECT_EQ(first.code, Code::kIo);
@@ -197,7 +197,7 @@ TEST_F(RemoteHub, AFileWithoutACommitIsRefused) {
   EXPECT_THAT(file.error().message, HasSubstr("found none"));
 }
 
-TEST_F(RemoteHub, AnotherCommitEndsTheRunWithBoth) {
+TEST_F(RemoteHub, AnotherCommitEndsTheRunAndNamesBoth) {
   const auto source = Open();
   hub_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer.Set("X-Repo-Commit", std::string(40, 'f'));
@@ -208,14 +208,14 @@ TEST_F(RemoteHub, AnotherCommitEndsTheRunWithBoth) {
   EXPECT_THAT(file.error().message, HasSubstr("found ffffffffffffffffffffffffffffffffffffffff"));
 }
 
-TEST_F(RemoteHub, ASizeThatIsNotTheListedOneIsCorrupt) {
+TEST_F(RemoteHub, ASizeThatDiffersFromTheListIsCorrupt) {
   const auto source = Open();
   hub_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer.Set("X-Linked-Size", "7"); });
   EXPECT_THAT(source->tree->Open("a.safetensors").error().message,
               HasSubstr("size: expected 300000 bytes as listed, found 7"));
 }
 
-TEST_F(RemoteHub, AListThatIsNoneIsCorrupt) {
+TEST_F(RemoteHub, AnInvalidListIsCorrupt) {
   for (const char* text : {"{}", "[{\"type\":\"file\",\"path\":\"a\"}]", "<html>", "[1"}) {
     hub_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
       if (request.path.find("/tree/") != std::string::npos) answer = Plain(200, text);
@@ -224,7 +224,7 @@ TEST_F(RemoteHub, AListThatIsNoneIsCorrupt) {
   }
 }
 
-TEST_F(RemoteHub, FilesOfTheCacheAreNotFetched) {
+TEST_F(RemoteHub, DoesNotFetchFilesInTheHubCache) {
   PutInCache("snapshots/" + hub_.commit + "/a.safetensors", weights_);
   PutInCache("snapshots/" + hub_.commit + "/b.safetensors", "too short a download");
   const auto source = Open();
@@ -234,7 +234,7 @@ TEST_F(RemoteHub, FilesOfTheCacheAreNotFetched) {
   EXPECT_EQ(hub_.cdn().requests().size(), 1u);
 }
 
-TEST_F(RemoteHub, OfflineTheCacheIsAllThereIs) {
+TEST_F(RemoteHub, UsesOnlyTheHubCacheWhenOffline) {
   settings_.offline = true;
   const Error error = Refused();
   EXPECT_EQ(error.code, Code::kUnavailable);
@@ -247,7 +247,7 @@ TEST_F(RemoteHub, OfflineTheCacheIsAllThereIs) {
   EXPECT_THAT(hub_.hub().requests(), IsEmpty());
 }
 
-TEST_F(RemoteHub, WithoutAHubTheCacheIsReadWithAWarning) {
+TEST_F(RemoteHub, FallsBackToTheHubCacheWithAWarning) {
   hub_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(503); });
   EXPECT_EQ(Refused().code, Code::kUnavailable);
   PutInCache("refs/main", hub_.commit);
@@ -257,7 +257,7 @@ TEST_F(RemoteHub, WithoutAHubTheCacheIsReadWithAWarning) {
   EXPECT_THAT(warnings_[0], HasSubstr("read from the cache: "));
 }
 
-TEST(RemoteHubName, NamesAreTakenApart) {
+TEST(RemoteHubName, ParsesNames) {
   const HubName name = ParseHubName("Qwen/Qwen3-30B-A3B@v1.0/sub/a.gguf").value();
   EXPECT_EQ(name.Id(), "Qwen/Qwen3-30B-A3B");
   EXPECT_EQ(name.revision, "v1.0");
@@ -274,7 +274,7 @@ TEST(RemoteHubName, NamesAreTakenApart) {
   }
 }
 
-TEST(RemoteHubName, PagesOfTheHubAreNamesToo) {
+TEST(RemoteHubName, AcceptsAddressesOfHubPages) {
   HubSettings settings;
   settings.endpoint = ParseUrl("https://huggingface.co").value();
   const auto name = [&](const char* page) {
@@ -289,7 +289,7 @@ TEST(RemoteHubName, PagesOfTheHubAreNamesToo) {
   EXPECT_EQ(name("https://example.org/a/b"), "");
 }
 
-TEST(RemoteHubSettings, TheVariablesOfTheOfficialClientCount) {
+TEST(RemoteHubSettings, HonorsTheVariablesOfTheOfficialClient) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "token") << " hf_file\n";
   const ScopedVariable home("HF_HOME", dir.path().string()), token("HF_TOKEN", ""),

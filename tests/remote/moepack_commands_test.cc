@@ -1,5 +1,5 @@
-// The built moepack on remote sources: results are those of local ones, byte for byte, and what
-// goes wrong has a message, a next step and an exit status.
+// The built moepack on remote sources: results equal those of local ones, byte for byte, and every
+// error has a message, a next step and an exit status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using cli::ToolRun;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST_F(RemoteCommands, ListTensorsOfAWebServerIsThatOfTheDirectory) {
+TEST_F(RemoteCommands, ListTensorsPrintsTheSameForAWebServer) {
   const ToolRun far = Moepack("list-tensors " + address()),
                 near = Moepack("list-tensors " + kLocal);
   EXPECT_EQ(far.status, 0) << far.err;
@@ -24,7 +24,7 @@ TEST_F(RemoteCommands, ListTensorsOfAWebServerIsThatOfTheDirectory) {
   EXPECT_THAT(far.err, HasSubstr("note: fetched "));
 }
 
-TEST_F(RemoteCommands, TheHubGivesTheSame) {
+TEST_F(RemoteCommands, ListTensorsPrintsTheSameForTheHub) {
   FakeHub hub;
   hub.AddDirectory(workspace_ / kLocal);
   hub.token = "hf_secret";
@@ -38,7 +38,7 @@ TEST_F(RemoteCommands, TheHubGivesTheSame) {
   EXPECT_THAT(Content("far"), Not(HasSubstr("secret")));
 }
 
-TEST_F(RemoteCommands, S3GivesTheSame) {
+TEST_F(RemoteCommands, ListTensorsPrintsTheSameForS3) {
   FakeS3 s3;
   s3.AddDirectory("models/tiny/", workspace_ / kLocal);
   s3.key = "AKIDEXAMPLE";
@@ -55,7 +55,7 @@ TEST_F(RemoteCommands, S3GivesTheSame) {
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
-TEST_F(RemoteCommands, ABuiltDistributionIsTheSameByteForByteAndProven) {
+TEST_F(RemoteCommands, ABuiltDistributionIsIdenticalAndVerifies) {
   const ToolRun far = Build(address(), "far --prove");
   ASSERT_EQ(far.status, 0) << far.err;
   ASSERT_EQ(Build(kLocal, "near").status, 0);
@@ -64,7 +64,7 @@ TEST_F(RemoteCommands, ABuiltDistributionIsTheSameByteForByteAndProven) {
   EXPECT_EQ(proof.status, 0) << proof.err;
 }
 
-TEST_F(RemoteCommands, QuantizingConvertingAndPlanningAreTheSame) {
+TEST_F(RemoteCommands, QuantizingConvertingAndPlanningGiveTheSameBytes) {
   for (const std::string& command :
        {std::string("quantize SRC --recipe Q4_K_M -o OUT.gguf"),
         std::string("shard-experts SRC --groups 2 --quantize Q4_K_M -o OUT"),
@@ -81,7 +81,7 @@ TEST_F(RemoteCommands, QuantizingConvertingAndPlanningAreTheSame) {
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
-TEST_F(RemoteCommands, DistributionsElsewhereAreCompared) {
+TEST_F(RemoteCommands, ComparesRemoteDistributions) {
   ASSERT_EQ(Build(kLocal, "near").status, 0);
   server_.Add("/dist/distribution.json", ReadAll(workspace_ / "near/distribution.json"));
   const ToolRun run = Moepack("diff near " + server_.origin() + "/dist/");
@@ -89,7 +89,7 @@ TEST_F(RemoteCommands, DistributionsElsewhereAreCompared) {
   EXPECT_THAT(run.out, HasSubstr("are the same"));
 }
 
-TEST_F(RemoteCommands, ListingFetchesHeadersOnly) {
+TEST_F(RemoteCommands, ListingFetchesOnlyHeaders) {
   Moepack("list-tensors " + address());
   uint64_t weights = 0;
   for (const FakeRequest& request : server_.requests()) {
@@ -101,8 +101,8 @@ TEST_F(RemoteCommands, ListingFetchesHeadersOnly) {
   EXPECT_LE(weights, 3u * 131072);  // three shards
 }
 
-// 60 GB in a file with holes: a header of 60 tensors, and nothing behind it.
-TEST_F(RemoteCommands, ListingALargeFileFetchesItsHeaderOnly) {
+// 60 GB in a sparse file: a header of 60 tensors, and nothing after it.
+TEST_F(RemoteCommands, ListingALargeFileFetchesOnlyItsHeader) {
   constexpr uint64_t kTensors = 60, kBytes = 1'000'000'000;
   std::string header = "{";
   for (uint64_t i = 0; i < kTensors; ++i) {
@@ -124,7 +124,7 @@ TEST_F(RemoteCommands, ListingALargeFileFetchesItsHeaderOnly) {
 }
 
 // The header of each shard, the experts of one group, and the gaps between them.
-TEST_F(RemoteCommands, OneGroupFetchesItsTensorsOnly) {
+TEST_F(RemoteCommands, OneGroupFetchesOnlyItsTensors) {
   const ToolRun run = Moepack("build " + address() + " --groups 8 --only group:7 -o out");
   ASSERT_EQ(run.status, 0) << run.err;
   const uint64_t wanted =
@@ -140,7 +140,7 @@ TEST_F(RemoteCommands, OneGroupFetchesItsTensorsOnly) {
   EXPECT_LT(weights, wanted + wanted / 4 + 3 * 131072);
 }
 
-TEST_F(RemoteCommands, SecretsAreInNoMessageAndNoFile) {
+TEST_F(RemoteCommands, NoMessageOrFileContainsSecrets) {
   const std::string secret = "http://me:s3cret@" + server_.origin().substr(7);
   const ToolRun run = Build("'" + secret + "/tiny-moe/?token=s3cret'", "far --json");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -151,7 +151,7 @@ TEST_F(RemoteCommands, SecretsAreInNoMessageAndNoFile) {
   EXPECT_THAT(missing.err, Not(HasSubstr("s3cret")));
 }
 
-TEST_F(RemoteCommands, CommandsThatNeedLocalFilesSayWhatToDo) {
+TEST_F(RemoteCommands, CommandsThatNeedLocalFilesSayHowToGetThem) {
   for (const char* command : {"run --prompt x", "check", "profile -o x", "eval"}) {
     const ToolRun run = Moepack(std::string(command) + " hf://owner/model");
     EXPECT_NE(run.status, 0) << command;
@@ -162,7 +162,7 @@ TEST_F(RemoteCommands, CommandsThatNeedLocalFilesSayWhatToDo) {
   }
 }
 
-TEST_F(RemoteCommands, HttpToOtherMachinesIsRefused) {
+TEST_F(RemoteCommands, PlainHttpToOtherMachinesIsRefused) {
   const ToolRun run = Moepack("list-tensors http://example.org/a.gguf");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("expected https, found http to example.org"));

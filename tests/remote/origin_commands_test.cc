@@ -1,5 +1,5 @@
-// What the built moepack says about sources on other machines: before it reads them, and in what it
-// writes.
+// The statements of the built moepack about remote sources: before it reads them, and in its
+// output.
 #include "tests/remote/support/origin_commands.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST_F(OriginCommands, TheHubsCommitAndDigestsAreRecorded) {
+TEST_F(OriginCommands, RecordsTheCommitAndDigestsOfTheHub) {
   const ToolRun run = workspace_.Moepack("build hf://owner/model --groups 3 -o out");
   ASSERT_EQ(run.status, 0) << run.err;
   for (const nlohmann::json& source : SourcesOf("out")) {
@@ -38,7 +38,7 @@ TEST_F(OriginCommands, TheHubsCommitAndDigestsAreRecorded) {
                         "\"hf://owner/model@"));
 }
 
-TEST_F(OriginCommands, AWebServersFilesAreRecordedWithTheirValidators) {
+TEST_F(OriginCommands, RecordsTheValidatorsOfFilesOfAWebServer) {
   const std::string secret = "http://me:s3cret@" + address().substr(7);
   ASSERT_EQ(workspace_.Moepack("build '" + secret + "' --groups 3 -o out").status, 0);
   const nlohmann::json source = SourcesOf("out")[0];
@@ -48,12 +48,12 @@ TEST_F(OriginCommands, AWebServersFilesAreRecordedWithTheirValidators) {
   EXPECT_FALSE(source.contains("published_sha256"));
 }
 
-TEST_F(OriginCommands, VerifySourceStreamsFilesWholeAndRefusesOthers) {
+TEST_F(OriginCommands, VerifySourceStreamsWholeFilesAndRefusesChangedOnes) {
   const std::string build = "shard-experts hf://owner/model --groups 3 --verify-source -o ";
   const ToolRun run = workspace_.Moepack(build + "out");
   ASSERT_EQ(run.status, 0) << run.err;
   for (const nlohmann::json& source : SourcesOf("out")) EXPECT_EQ(source["verified"], "whole");
-  // The last byte of a file is another one than was published.
+  // The last byte of a file differs from the published one.
   hub_.cdn().SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     const auto asked = request.Range();
     for (const auto& [name, value] : answer.fields) {
@@ -73,7 +73,7 @@ TEST_F(OriginCommands, VerifySourceStreamsFilesWholeAndRefusesOthers) {
   EXPECT_THAT(web.err, HasSubstr("expected a published SHA-256, found none"));
 }
 
-TEST_F(OriginCommands, ADryRunSaysWhatWillBeFetched) {
+TEST_F(OriginCommands, ADryRunSaysWhatItWouldFetch) {
   const std::string shard = "shard-experts " + address() + " --groups 3 --only group:1 -o out";
   const ToolRun text = workspace_.Moepack(shard + " --dry-run");
   EXPECT_EQ(text.status, 0) << text.err;
@@ -89,7 +89,7 @@ TEST_F(OriginCommands, ADryRunSaysWhatWillBeFetched) {
     uint64_t bytes = 0, count = 0;
     for (const FakeRequest& request : server_.requests()) {
       const auto range = request.Range();
-      // Not headers, not the pages that the model version is made of.
+      // Neither headers nor the pages that the model version depends on.
       const bool weights = range && request.path.ends_with(".safetensors") && range->first > 0 &&
                            range->second - range->first >= 8192;
       if (!weights) continue;
@@ -113,7 +113,7 @@ TEST_F(OriginCommands, ADryRunSaysWhatWillBeFetched) {
   EXPECT_TRUE(near["fetch"].is_null());
 }
 
-TEST_F(OriginCommands, QuantizeSaysItToo) {
+TEST_F(OriginCommands, QuantizeAlsoSaysWhatItWouldFetch) {
   const ToolRun run =
       workspace_.Moepack("quantize " + address() + " --recipe Q4_K_M --dry-run -o a.gguf");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -122,7 +122,7 @@ TEST_F(OriginCommands, QuantizeSaysItToo) {
               Not(HasSubstr("would fetch ")));
 }
 
-TEST_F(OriginCommands, BuildWritesOnlyThePartsThatAreNamed) {
+TEST_F(OriginCommands, BuildWritesOnlyTheNamedParts) {
   const ToolRun run = workspace_.Moepack("build " + address() +
                                          " --groups 3 --only group:2,trunk,assets -o out --prove");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -138,7 +138,7 @@ TEST_F(OriginCommands, BuildWritesOnlyThePartsThatAreNamed) {
             ReadAll(workspace_ / "whole/distribution.json"));
 }
 
-TEST_F(OriginCommands, ADistributionElsewhereIsVerifiedThere) {
+TEST_F(OriginCommands, VerifiesARemoteDistribution) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
   const std::string dist = server_.origin() + "/dist/";
   for (const char* folder : {"", "trunk/", "groups/000/", "groups/001/", "groups/002/", "assets/"})
@@ -171,7 +171,7 @@ TEST_F(OriginCommands, ADistributionElsewhereIsVerifiedThere) {
   EXPECT_EQ(workspace_.Moepack("verify " + dist).status, 5);
 }
 
-TEST_F(OriginCommands, ANodeIsAssembledFromADistributionElsewhere) {
+TEST_F(OriginCommands, AssemblesANodeFromARemoteDistribution) {
   for (const auto& [types, folders] :
        {std::pair{"--quantize Q4_K_M", "head/ trunk/ routers/ groups/001/ overlays/generalists-1/"},
         {"", "trunk/ groups/001/ overlays/generalists-1/ assets/"}}) {
@@ -201,7 +201,7 @@ TEST_F(OriginCommands, ANodeIsAssembledFromADistributionElsewhere) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "linked"));
 }
 
-TEST_F(OriginCommands, ADamagedDistributionElsewhereGivesNoNode) {
+TEST_F(OriginCommands, ADamagedRemoteDistributionGivesNoNode) {
   ASSERT_EQ(
       workspace_.Moepack("build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o dist").status, 0);
   for (const char* folder : {"", "head/", "trunk/", "routers/", "groups/001/"})
@@ -221,14 +221,14 @@ TEST_F(OriginCommands, ADamagedDistributionElsewhereGivesNoNode) {
   }
 }
 
-TEST_F(OriginCommands, ThreeProcessesBuildTheGroupsOfOneAddressAtOnce) {
+TEST_F(OriginCommands, ThreeProcessesBuildGroupsFromOneAddressAtOnce) {
   const std::string build = "build " + address() + " --groups 3 --quantize Q4_K_M ";
   std::vector<ToolRun> runs(3);
   {
     std::vector<std::jthread> machines;
     for (size_t i = 0; i < runs.size(); ++i) {
       machines.emplace_back([&, i] {
-        const Workspace own;  // its own files for what it prints
+        const Workspace own;  // separate files for its output
         runs[i] = own.Moepack(Cat(build, "--only group:", i, i == 1 ? ",trunk,assets" : "", " -o ",
                                   (workspace_ / Cat("part-", i)).string()));
       });
@@ -242,7 +242,7 @@ TEST_F(OriginCommands, ThreeProcessesBuildTheGroupsOfOneAddressAtOnce) {
             ReadAll(workspace_ / "whole/distribution.json"));
 }
 
-TEST_F(OriginCommands, FilesOfTheHubsOwnCacheKeepTheirOrigin) {
+TEST_F(OriginCommands, FilesInTheHubCacheKeepTheirOrigin) {
   const std::string snapshot = Cat("hf/hub/models--owner--model/snapshots/", hub_.commit);
   std::filesystem::create_directories(workspace_ / snapshot);
   std::filesystem::copy(workspace_ / "fixtures/tiny-moe", workspace_ / snapshot);
@@ -263,11 +263,11 @@ TEST_F(OriginCommands, FilesOfTheHubsOwnCacheKeepTheirOrigin) {
   EXPECT_THAT(damaged.err, HasSubstr("model-00002-of-00003.safetensors: SHA-256: expected "));
 }
 
-TEST_F(OriginCommands, PartsOfAFileThatChangedInBetweenAreNotPutTogether) {
+TEST_F(OriginCommands, RefusesToCombinePartsOfAFileThatChangedInBetween) {
   const std::string shard = "shard-experts " + address() + " --groups 3 -o ";
   ASSERT_EQ(workspace_.Moepack(shard + "a --only trunk,assets,group:0").status, 0);
   std::string bytes = ReadAll(workspace_ / "fixtures/tiny-moe/model-00002-of-00003.safetensors");
-  // Not on a page that the model version is made of.
+  // Not on a page that the model version depends on.
   bytes[bytes.size() - 5000] = static_cast<char>(bytes[bytes.size() - 5000] ^ 1);
   server_.Add("/tiny-moe/model-00002-of-00003.safetensors", bytes);
   ASSERT_EQ(workspace_.Moepack(shard + "b --only group:1,group:2").status, 0);
@@ -279,7 +279,7 @@ TEST_F(OriginCommands, PartsOfAFileThatChangedInBetweenAreNotPutTogether) {
   }
 }
 
-TEST_F(OriginCommands, AServerWithoutListsGivesTheAssetsToo) {
+TEST_F(OriginCommands, FindsTheAssetsOnAServerWithoutDirectoryPages) {
   server_.SetListing(false);
   const ToolRun far = workspace_.Moepack("build " + address() + " --groups 3 -o far");
   ASSERT_EQ(far.status, 0) << far.err;
@@ -288,7 +288,7 @@ TEST_F(OriginCommands, AServerWithoutListsGivesTheAssetsToo) {
   EXPECT_TRUE(ContentOf(workspace_ / "far") == ContentOf(workspace_ / "near"));
 }
 
-TEST_F(OriginCommands, AServerThatRefusesWhatIsNotThereIsReadWithAWarning) {
+TEST_F(OriginCommands, WarnsOfAServerThatRefusesMissingFiles) {
   server_.SetListing(false);
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     if (answer.status == 404) answer = Plain(403);
@@ -301,7 +301,7 @@ TEST_F(OriginCommands, AServerThatRefusesWhatIsNotThereIsReadWithAWarning) {
   EXPECT_TRUE(ContentOf(workspace_ / "far") == ContentOf(workspace_ / "near"));
 }
 
-TEST_F(OriginCommands, ASummaryDoesNotTakeARefusalForAnEmptyDirectory) {
+TEST_F(OriginCommands, ASummaryDoesNotMistakeARefusalForAnEmptyDirectory) {
   server_.SetListing(false);
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.path.ends_with("model.safetensors.index.json")) answer = Plain(403);
@@ -312,7 +312,7 @@ TEST_F(OriginCommands, ASummaryDoesNotTakeARefusalForAnEmptyDirectory) {
               HasSubstr("model.safetensors.index.json: expected the file, found status 403"));
 }
 
-TEST_F(OriginCommands, OptionsAboutServersAreRefusedWithoutOne) {
+TEST_F(OriginCommands, OptionsAboutServersAreRefusedForLocalSources) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
   for (const char* command :
        {"list-tensors fixtures/tiny-moe", "plan fixtures/tiny-moe --groups 2",

@@ -39,7 +39,7 @@ class RemoteRangeCache : public testing::Test {
   CachedFile File(uint64_t limit = kMegabyte, const std::string& content = "ETag \"1\"") {
     return {Open(limit), "https://host/a", content, text_.size()};
   }
-  // What Take leaves out is '.'.
+  // '.' marks bytes that Take leaves out.
   std::string Take(CachedFile& file, uint64_t offset, uint64_t length) {
     std::string out(length, '.');
     missing_ = file.Take(offset, std::as_writable_bytes(std::span(out)));
@@ -80,7 +80,7 @@ class RemoteRangeCache : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(RemoteRangeCache, WhatWasKeptIsTakenAndTheRestIsNamed) {
+TEST_F(RemoteRangeCache, TakesCachedBytesAndListsTheMissingRanges) {
   {
     CachedFile file = File();
     Keep(file, 100, 50);
@@ -101,7 +101,7 @@ TEST_F(RemoteRangeCache, WhatWasKeptIsTakenAndTheRestIsNamed) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(RemoteRangeCache, RangesThatOverlapAreTakenFromTheLongerOnes) {
+TEST_F(RemoteRangeCache, TakesOverlappingRangesFromTheLongerOnes) {
   CachedFile file = File();
   Keep(file, 100, 100);
   Keep(file, 120, 10);  // inside: not needed
@@ -116,7 +116,7 @@ TEST_F(RemoteRangeCache, RangesThatOverlapAreTakenFromTheLongerOnes) {
   EXPECT_THAT(missing_, IsEmpty());
 }
 
-TEST_F(RemoteRangeCache, AnotherContentHasNothing) {
+TEST_F(RemoteRangeCache, HasNothingForAnotherContent) {
   CachedFile file = File();
   Keep(file, 0, 100);
   CachedFile other = File(kMegabyte, "ETag \"2\"");
@@ -126,7 +126,7 @@ TEST_F(RemoteRangeCache, AnotherContentHasNothing) {
   EXPECT_FALSE(Open()->Knows("https://host/b"));
 }
 
-TEST_F(RemoteRangeCache, DamagedCutAndForeignFilesAreRemovedAndNotTrusted) {
+TEST_F(RemoteRangeCache, RemovesDamagedTruncatedAndForeignFiles) {
   const auto flip = [](const fs::path& path) {
     std::string text = ReadWhole(path);
     text[text.size() - 7] ^= 1;
@@ -155,11 +155,11 @@ TEST_F(RemoteRangeCache, DamagedCutAndForeignFilesAreRemovedAndNotTrusted) {
     EXPECT_EQ(Take(file, 200, 1000), text_.substr(200, 1000));
     fs::remove_all(path_);
   }
-  EXPECT_TRUE(fs::exists(dir_ / "moved"));  // what the link led to
+  EXPECT_TRUE(fs::exists(dir_ / "moved"));  // the target of the link
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(RemoteRangeCache, AFileOfAnotherPlaceIsNotTaken) {
+TEST_F(RemoteRangeCache, IgnoresAMisplacedFile) {
   CachedFile file = File();
   Keep(file, 0, 100);
   const fs::path at = Files()[0];
@@ -169,13 +169,13 @@ TEST_F(RemoteRangeCache, AFileOfAnotherPlaceIsNotTaken) {
   EXPECT_THAT(missing_, ElementsAre(CachedRange{100, 100}));
 }
 
-TEST_F(RemoteRangeCache, WhatWasUsedLeastLatelyMakesRoom) {
+TEST_F(RemoteRangeCache, EvictsTheLeastRecentlyUsedRanges) {
   CachedFile file = File(10000);
   for (uint64_t at = 0; at < 9000; at += 1000) {
     Keep(file, at, 1000);
     EXPECT_LE(BytesInAll(), 10000u);
   }
-  usleep(20000);  // times of files have the steps of the kernel's clock
+  usleep(20000);  // file times have the resolution of the kernel's clock
   Take(file, 0, 1000);
   for (uint64_t at = 9000; at < 14000; at += 1000) {
     Keep(file, at, 1000);
@@ -196,7 +196,7 @@ TEST_F(RemoteRangeCache, WhatWasUsedLeastLatelyMakesRoom) {
   EXPECT_LE(BytesInAll(), 3000u);
 }
 
-TEST_F(RemoteRangeCache, SeveralTogetherStayBelowTheLimit) {
+TEST_F(RemoteRangeCache, SeveralFilesTogetherStayBelowTheLimit) {
   {
     CachedFile one = File(20000), two = File(20000, "ETag \"2\"");
     for (uint64_t at = 0; at < 40000; at += 1000) {
@@ -208,7 +208,7 @@ TEST_F(RemoteRangeCache, SeveralTogetherStayBelowTheLimit) {
   EXPECT_GT(BytesInAll(), 15000u);
 }
 
-TEST_F(RemoteRangeCache, ThreadsThatWriteAtOnceStayBelowTheLimit) {
+TEST_F(RemoteRangeCache, ConcurrentWritersStayBelowTheLimit) {
   CachedFile file = File(10000);
   EXPECT_TRUE(ParallelFor(200, 8, [&](size_t i) -> Status {
     Keep(file, i % 20 * 3000, 3000);
@@ -232,7 +232,7 @@ TEST_F(RemoteRangeCache, ItMayBeDeletedAtAnyTime) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(RemoteRangeCache, WhatCannotBeWrittenIsSaidOnce) {
+TEST_F(RemoteRangeCache, WarnsOnceIfItCannotWrite) {
   std::ofstream(path_) << "a file in the way";
   EXPECT_EQ(Open(), nullptr);
   ASSERT_THAT(warnings_, SizeIs(1));
@@ -252,7 +252,7 @@ TEST_F(RemoteRangeCache, WhatCannotBeWrittenIsSaidOnce) {
   EXPECT_THAT(warnings_[0], HasSubstr("keeps nothing more in the cache"));
 }
 
-TEST_F(RemoteRangeCache, ADirectoryThatOthersCanWriteIsNotUsed) {
+TEST_F(RemoteRangeCache, RefusesADirectoryThatOthersCanWrite) {
   fs::create_directory(path_);
   ASSERT_EQ(chmod(path_.c_str(), 0777), 0);
   EXPECT_EQ(Open(), nullptr);
@@ -270,7 +270,7 @@ TEST_F(RemoteRangeCache, OnlyTheUserMayReadIt) {
   EXPECT_EQ(ModeOf(Files()[0]), 0600u);
 }
 
-TEST_F(RemoteRangeCache, WhatOthersPutThereStays) {
+TEST_F(RemoteRangeCache, LeavesForeignFilesAlone) {
   fs::create_directories(path_ / "notes");
   std::ofstream(path_ / "notes" / "0-1") << "mine";
   std::ofstream(path_ / "0123") << "mine, too";
@@ -280,7 +280,7 @@ TEST_F(RemoteRangeCache, WhatOthersPutThereStays) {
   EXPECT_TRUE(fs::exists(path_ / "0123"));
 }
 
-TEST_F(RemoteRangeCache, WhatAKilledWriterLeftIsRemovedAfterAnHour) {
+TEST_F(RemoteRangeCache, RemovesTheFilesOfAKilledWriterAfterAnHour) {
   CachedFile file = File();
   Keep(file, 0, 100);
   const fs::path folder = Files()[0].parent_path();

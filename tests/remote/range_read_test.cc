@@ -37,7 +37,7 @@ class RemoteRange : public testing::Test {
   Result<FirstRange> First(uint64_t wanted = 1000) {
     return ReadFirstRange(*client_, name(), Where(), wanted);
   }
-  // Reads 300 bytes at 5000 with a fault that sets in after the first answer.
+  // Reads 300 bytes at 5000 with a fault that starts after the first reply.
   Status ReadWith(const FaultServer::Fault& fault) {
     SHARD_TRY(const FirstRange first, First());
     server_.Forget();
@@ -65,7 +65,7 @@ class RemoteRange : public testing::Test {
   std::string text_ = Numbers(100000);
 };
 
-TEST_F(RemoteRange, ARangeIsReadWithItsValidator) {
+TEST_F(RemoteRange, ReadsARangeWithItsValidator) {
   const Status status = ReadWith({});
   EXPECT_TRUE(status) << status.error().message;
   EXPECT_EQ(server_.requests()[0].Field("range"), "bytes=5000-5299");
@@ -73,7 +73,7 @@ TEST_F(RemoteRange, ARangeIsReadWithItsValidator) {
   EXPECT_EQ(server_.bytes(), 300u);
 }
 
-TEST_F(RemoteRange, ABodyThatBreaksOffIsContinuedWhereItEnded) {
+TEST_F(RemoteRange, ResumesAnInterruptedBody) {
   std::atomic<int> count = 0;
   const Status status = ReadWith([&](const FakeRequest&, FakeAnswer& answer) {
     if (++count == 1) answer.cut_after = 100;
@@ -82,7 +82,7 @@ TEST_F(RemoteRange, ABodyThatBreaksOffIsContinuedWhereItEnded) {
   EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=5100-5299");
 }
 
-TEST_F(RemoteRange, TriesThatGoOnByMuchAreNotCounted) {
+TEST_F(RemoteRange, DoesNotCountTriesThatMakeGoodProgress) {
   const std::string large = Numbers(9 << 20);
   server_.Add("/model.safetensors", large);
   const auto first = First();
@@ -96,7 +96,7 @@ TEST_F(RemoteRange, TriesThatGoOnByMuchAreNotCounted) {
   EXPECT_GT(server_.requests().size(), 7u);
 }
 
-TEST_F(RemoteRange, ABodyThatBreaksOffEveryTimeIsAnErrorWithItsPlace) {
+TEST_F(RemoteRange, ABodyThatIsAlwaysCutOffIsAnErrorWithItsPosition) {
   const Error error =
       Refused([](const FakeRequest&, FakeAnswer& answer) { answer.cut_after = 10; });
   EXPECT_EQ(error.code, Code::kIo);
@@ -104,7 +104,7 @@ TEST_F(RemoteRange, ABodyThatBreaksOffEveryTimeIsAnErrorWithItsPlace) {
   EXPECT_THAT(error.message, HasSubstr("(5 tries)"));
 }
 
-TEST_F(RemoteRange, AServerThatIgnoresRangeIsRefusedBeforeItsBody) {
+TEST_F(RemoteRange, RefusesAServerThatIgnoresRangeBeforeItsBody) {
   const std::string whole(20 << 20, 'x');
   const Error first =
       FirstRefused([&](const FakeRequest&, FakeAnswer& answer) { answer = Plain(200, whole); });
@@ -121,7 +121,7 @@ TEST_F(RemoteRange, AServerThatIgnoresRangeIsRefusedBeforeItsBody) {
   EXPECT_THAT(later.hint, HasSubstr("nginx"));
 }
 
-TEST_F(RemoteRange, ALieAboutTheRangeIsCorrupt) {
+TEST_F(RemoteRange, AWrongContentRangeIsCorrupt) {
   for (const char* lie : {"bytes 5001-5300/100000", "bytes 5000-5298/100000", "bytes 0-299/100000",
                           "bytes 5000-5299/*", "bytes 5299-5000/100000", "nothing", "",
                           "bytes 5000-18446744073709551615/100000"}) {
@@ -141,14 +141,14 @@ TEST_F(RemoteRange, ALieAboutTheRangeIsCorrupt) {
   EXPECT_THAT(first.message, HasSubstr("Content-Range: expected the first of 1000 bytes"));
 }
 
-TEST_F(RemoteRange, ALieAboutTheLengthIsCorrupt) {
+TEST_F(RemoteRange, AWrongContentLengthIsCorrupt) {
   const Error error =
       Refused([](const FakeRequest&, FakeAnswer& answer) { answer.Set("Content-Length", "299"); });
   EXPECT_EQ(error.code, Code::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("Content-Length: expected 300, found \"299\""));
 }
 
-TEST_F(RemoteRange, MoreBytesThanAskedForAreRefusedWhileTheyCome) {
+TEST_F(RemoteRange, StopsABodyWithMoreBytesThanRequested) {
   const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
     answer.body += std::string(10 << 20, 'x');
     answer.no_length = true;
@@ -158,7 +158,7 @@ TEST_F(RemoteRange, MoreBytesThanAskedForAreRefusedWhileTheyCome) {
   EXPECT_LT(client_->traffic().bytes, 4u << 20);
 }
 
-TEST_F(RemoteRange, FewerBytesThanAskedForAreAnError) {
+TEST_F(RemoteRange, FewerBytesThanRequestedAreAnError) {
   const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
     answer.body.clear();
     answer.no_length = true;
@@ -169,7 +169,7 @@ TEST_F(RemoteRange, FewerBytesThanAskedForAreAnError) {
                                "the end of the file");
 }
 
-TEST_F(RemoteRange, CompressedAndManyPartAnswersAndPagesAreRefused) {
+TEST_F(RemoteRange, RefusesCompressedAndMultipartRepliesAndWebPages) {
   EXPECT_THAT(Refused([](const FakeRequest&, FakeAnswer& answer) {
                 answer.Set("Content-Encoding", "gzip");
               }).message,
@@ -186,7 +186,7 @@ TEST_F(RemoteRange, CompressedAndManyPartAnswersAndPagesAreRefused) {
   EXPECT_EQ(page.message, name() + ": Content-Type: expected a file, found a web page");
 }
 
-TEST_F(RemoteRange, AChangedETagEndsTheRunWithBoth) {
+TEST_F(RemoteRange, AChangedETagIsAnErrorThatNamesBoth) {
   const auto first = First();
   server_.Add("/model.safetensors", Numbers(100001));
   std::string out(10, '\0');
@@ -202,7 +202,7 @@ TEST_F(RemoteRange, AChangedETagEndsTheRunWithBoth) {
   EXPECT_THAT(other.message, HasSubstr("found ETag \"other\""));
 }
 
-TEST_F(RemoteRange, WithoutAStrongETagTheTimeOfTheChangeCounts) {
+TEST_F(RemoteRange, FallsBackToLastModifiedWithoutAStrongETag) {
   const auto weak = [](const FakeRequest&, FakeAnswer& answer) { answer.Set("ETag", "W/\"x\""); };
   server_.SetFault(weak);
   const auto first = First();
@@ -220,7 +220,7 @@ TEST_F(RemoteRange, WithoutAStrongETagTheTimeOfTheChangeCounts) {
                         "Sun, 02 Aug 2026 10:00:00 GMT"));
 }
 
-TEST_F(RemoteRange, AStalledTransferNamesItsPlace) {
+TEST_F(RemoteRange, AStalledTransferNamesItsPosition) {
   HttpSettings settings = QuickSettings();
   settings.retry.tries = 2;
   settings.stall_seconds = 1;
@@ -235,7 +235,7 @@ TEST_F(RemoteRange, AStalledTransferNamesItsPlace) {
   EXPECT_THAT(error.hint, HasSubstr("run the command again"));
 }
 
-TEST_F(RemoteRange, ATimeOfChangeGuardsARangeOnlyWhenItIsSurelyPast) {
+TEST_F(RemoteRange, UsesLastModifiedOnlyIfItIsSurelyInThePast) {
   struct Case {
     const char *etag, *date;
     bool guards;
@@ -267,7 +267,7 @@ TEST_F(RemoteRange, AnotherSizeIsAChange) {
   EXPECT_THAT(error.message, HasSubstr("found 100001 bytes"));
 }
 
-TEST_F(RemoteRange, RefusalsOfARangeAreRead) {
+TEST_F(RemoteRange, ReportsRefusalsOfARange) {
   EXPECT_THAT(Refused([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(412); }).message,
               HasSubstr("found another file (status 412)"));
   server_.SetFault({});
@@ -286,7 +286,7 @@ TEST_F(RemoteRange, RefusalsOfARangeAreRead) {
   EXPECT_THAT(denied.message, HasSubstr("bytes 5000-5299: expected the file, found status 403"));
 }
 
-TEST_F(RemoteRange, AnExpiredAddressIsRenewedTwiceAtMost) {
+TEST_F(RemoteRange, RenewsAnExpiredAddressAtMostTwice) {
   std::atomic<int> renewals = 0;
   const Locate where = [&](const Url* refused) -> Result<HttpRequest> {
     if (refused) ++renewals;
@@ -309,7 +309,7 @@ TEST_F(RemoteRange, AnExpiredAddressIsRenewedTwiceAtMost) {
   EXPECT_EQ(renewals, 3);
 }
 
-TEST_F(RemoteRange, ARefusalIsFollowedByOtherCredentials) {
+TEST_F(RemoteRange, RetriesARefusalWithOtherCredentials) {
   const auto first = First();
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.Field("authorization") != "Bearer two") answer = Plain(401, "who are you");

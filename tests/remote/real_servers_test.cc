@@ -1,5 +1,5 @@
-// The built moepack on servers that are not ours: what it makes of a checkpoint there is what it
-// makes of the directory, byte for byte.
+// The built moepack on servers that are not ours: its output for a checkpoint there equals the
+// output for the directory, byte for byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class RealNginx : public RealServers {
     RealServers::SetUp();
     if (FindProgram("nginx").empty()) GTEST_SKIP() << "nginx is not installed";
   }
-  // `listen` stands behind the port, `more` among the directives of the server.
+  // `listen` comes after the port, `more` is added to the directives of the server.
   std::vector<std::string> Command(uint16_t port, const std::string& listen,
                                    const std::string& more) const {
     const std::string server =
@@ -65,17 +65,17 @@ class RealNginx : public RealServers {
   std::optional<RealServer> nginx_;
 };
 
-TEST_F(RealNginx, ItGivesWhatTheDirectoryGives) {
+TEST_F(RealNginx, GivesTheSameAsTheDirectory) {
   Start();
   ExpectAllTheSame(Address());
 }
 
-TEST_F(RealNginx, OneThatCompressesOnRequestIsNotAskedTo) {
+TEST_F(RealNginx, IsNotAskedToCompress) {
   Start("", "gzip on;\ngzip_types *;\ngzip_min_length 1;");
   ExpectAllTheSame(Address());
 }
 
-TEST_F(RealNginx, OneThatAlwaysCompressesIsRefused) {
+TEST_F(RealNginx, IsRefusedIfItAlwaysCompresses) {
   for (const char* part : {"1", "2", "3"})
     WriteAll(workspace_ / kLocal / Cat("model-0000", part, "-of-00003.safetensors.gz"), "gzip");
   Start("", "gzip_static always;");
@@ -87,7 +87,7 @@ TEST_F(RealNginx, OneThatAlwaysCompressesIsRefused) {
   EXPECT_FALSE(IsThere("far"));
 }
 
-TEST_F(RealNginx, PasswordsAreAskedForAndKept) {
+TEST_F(RealNginx, AsksForPasswordsThatAreThenUsed) {
   WriteAll(workspace_ / "nginx/users", "me:{PLAIN}s3cret\n");
   Start("",
         Cat("auth_basic x;\nauth_basic_user_file ", (workspace_ / "nginx/users").string(), ";"));
@@ -99,7 +99,7 @@ TEST_F(RealNginx, PasswordsAreAskedForAndKept) {
   EXPECT_THAT(Content("far"), testing::Not(HasSubstr("s3cret")));
 }
 
-// An authority of the test's own and a certificate of it for "localhost".
+// A separate authority for the test and its certificate for "localhost".
 class RealTls : public RealNginx {
  protected:
   void SetUp() override {
@@ -127,12 +127,12 @@ class RealTls : public RealNginx {
       directory_{"SSL_CERT_DIR", ""};
 };
 
-TEST_F(RealTls, ACertificateOfAKnownAuthorityIsTrusted) {
+TEST_F(RealTls, TrustsACertificateOfAKnownAuthority) {
   const ScopedVariable file("SSL_CERT_FILE", workspace_ / "tls/ca.pem");
   ExpectAllTheSame(Address("https://localhost"));
 }
 
-TEST_F(RealTls, AnUnknownAuthorityAndAnotherNameAreRefused) {
+TEST_F(RealTls, RefusesAnUnknownAuthorityAndAnotherName) {
   const ToolRun unknown = Moepack("list-tensors " + Address("https://localhost"));
   EXPECT_EQ(unknown.status, 7);
   EXPECT_THAT(unknown.err, HasSubstr("localhost: SSL certificate problem"));
@@ -148,7 +148,7 @@ TEST_F(RealTls, AnUnknownAuthorityAndAnotherNameAreRefused) {
   EXPECT_THAT(missing.err, HasSubstr("hint: check the files that CURL_CA_BUNDLE, SSL_CERT_FILE"));
 }
 
-TEST_F(RealServers, RcloneGivesWhatTheDirectoryGives) {
+TEST_F(RealServers, RcloneGivesTheSameAsTheDirectory) {
   const std::string rclone = FindProgram("rclone");
   if (rclone.empty()) GTEST_SKIP() << "rclone is not installed";
   const std::string fixtures = (workspace_ / "fixtures").string();
@@ -165,7 +165,7 @@ TEST_F(RealServers, RcloneGivesWhatTheDirectoryGives) {
   ExpectAllTheSame(Cat("http://127.0.0.1:", server.port(), "/tiny-moe/"));
 }
 
-// s3rver stores an object as a file with this ending. tests/peer/install.sh installs it.
+// s3rver stores an object as a file with this extension. tests/peer/install.sh installs it.
 class PeerS3 : public RealServers {
  protected:
   void SetUp() override {
@@ -196,9 +196,9 @@ class PeerS3 : public RealServers {
       session_{"AWS_SESSION_TOKEN", ""}, region_{"AWS_REGION", "us-east-1"};
 };
 
-TEST_F(PeerS3, S3rverGivesWhatTheDirectoryGives) { ExpectAllTheSame(source_); }
+TEST_F(PeerS3, S3rverGivesTheSameAsTheDirectory) { ExpectAllTheSame(source_); }
 
-// It does not look at signatures of version 4; tests/remote/support/fake_s3.cc does.
+// It does not check signatures of version 4; tests/remote/support/fake_s3.cc does.
 TEST_F(PeerS3, AnUnknownKeyIsRefused) {
   const ScopedVariable key("AWS_ACCESS_KEY_ID", "OTHER");
   const ToolRun run = Moepack("list-tensors " + source_);
@@ -216,7 +216,7 @@ TEST_F(PeerS3, AMissingBucketIsNamed) {
 // A proxy that answers for every host itself.
 using RemoteProxies = RemoteCommands;
 
-TEST_F(RemoteProxies, AProxyIsAskedForAHostThatOnlyItKnows) {
+TEST_F(RemoteProxies, UsesAProxyForAHostThatOnlyItKnows) {
   const ScopedVariable proxy("http_proxy", server_.origin()), none("no_proxy", "");
   const ToolRun far = Moepack("list-tensors --plain-http http://models.test/tiny-moe/");
   EXPECT_EQ(far.status, 0) << far.err;
@@ -225,10 +225,10 @@ TEST_F(RemoteProxies, AProxyIsAskedForAHostThatOnlyItKnows) {
   for (const FakeRequest& request : server_.requests()) EXPECT_EQ(request.proxied, "models.test");
 }
 
-TEST_F(RemoteProxies, NoProxyLeadsPastIt) {
+TEST_F(RemoteProxies, NoProxyBypassesTheProxy) {
   FaultServer proxy;
   const ScopedVariable variable("http_proxy", proxy.origin());
-  // Another name of 127.0.0.1, which we do not take for this machine.
+  // Another name of 127.0.0.1, which we do not recognize as this machine.
   std::string source = address();
   source.replace(source.find("127.0.0.1"), 9, "127.1");
   {
@@ -243,7 +243,7 @@ TEST_F(RemoteProxies, NoProxyLeadsPastIt) {
   EXPECT_EQ("http://" + proxy.requests()[0].proxied, server_.origin());
 }
 
-TEST_F(RemoteProxies, WhatIsForThisMachineGoesToNone) {
+TEST_F(RemoteProxies, UsesNoProxyForThisMachine) {
   FaultServer proxy;
   const ScopedVariable variable("http_proxy", proxy.origin()), none("no_proxy", "");
   const ToolRun run = Moepack("list-tensors " + address());

@@ -1,5 +1,5 @@
-// A run over a network that is killed again and again: it ends with the same bytes, and fetches
-// nothing again that it had finished.
+// A run over a network that is killed again and again: it ends with the same bytes, and does not
+// refetch anything that it had finished.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ class KilledRuns : public testing::Test {
     for (const std::string& word : Words(source, out)) line += word + " ";
     return line;
   }
-  // Where the tensors lie that the journal of a killed run lists in the source.
+  // The source ranges of the tensors that the journal of a killed run lists.
   std::vector<Place> Finished() const {
     std::vector<Place> finished;
     const auto partial = workspace_ / "out.partial";
@@ -74,8 +74,8 @@ class KilledRuns : public testing::Test {
     }
     return finished;
   }
-  // Requests for weights that were finished before. Left out: the beginnings of files, which hold
-  // the headers, and the pages that the model version is made of.
+  // Requests for weights that were already finished. The starts of files, which hold the headers,
+  // and the pages that the model version depends on are left out.
   void ExpectNoneOf(const std::vector<Place>& finished) const {
     for (const FakeRequest& request : server_.requests()) {
       const auto range = request.Range();
@@ -93,10 +93,10 @@ class KilledRuns : public testing::Test {
   FaultServer server_;
   std::vector<std::vector<std::string>> outputs_;  // names of tensors
   std::map<std::string, Place> places_;            // by tensor
-  std::chrono::microseconds whole_{};              // how long a run takes
+  std::chrono::microseconds whole_{};              // duration of a run
 };
 
-TEST_F(KilledRuns, AHundredKillsCostNoFinishedTensorAndNoByte) {
+TEST_F(KilledRuns, AHundredKillsLoseNoFinishedTensorAndChangeNoByte) {
   std::mt19937 random(14);
   int kills = 0;
   size_t resumed = 0;  // tensors that a later run found
@@ -124,7 +124,7 @@ TEST_F(KilledRuns, AHundredKillsCostNoFinishedTensorAndNoByte) {
               ReadAll(workspace_ / "whole/distribution.json"));
     EXPECT_EQ(workspace_.Moepack("verify out --against fixtures/tiny-moe").status, 0);
     std::filesystem::remove_all(workspace_ / "out");
-    std::filesystem::remove_all(workspace_ / "out.partial");  // left by a kill after the renaming
+    std::filesystem::remove_all(workspace_ / "out.partial");  // left by a kill after the rename
   }
   EXPECT_GT(resumed, 100u);
 }

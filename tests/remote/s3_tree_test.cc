@@ -48,7 +48,7 @@ class RemoteS3 : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(RemoteS3, APrefixIsAFolderWhoseObjectsAreListedInPages) {
+TEST_F(RemoteS3, ListsTheObjectsOfAPrefixPageByPage) {
   const Source source = Open();
   EXPECT_EQ(source.tree->name(), "s3://bucket/models/x");
   EXPECT_THAT(source.tree->List("", "").value(),
@@ -63,7 +63,7 @@ TEST_F(RemoteS3, APrefixIsAFolderWhoseObjectsAreListedInPages) {
   EXPECT_EQ(Open("bucket/models/x/sub/f.gguf").file, "f.gguf");
 }
 
-TEST_F(RemoteS3, RequestsAreSigned) {
+TEST_F(RemoteS3, SignsRequests) {
   Sign();
   const Source source = Open();
   const auto names = source.tree->List("", ".json");
@@ -74,7 +74,7 @@ TEST_F(RemoteS3, RequestsAreSigned) {
   EXPECT_EQ(*text, "bytes of d e.json");
 }
 
-TEST_F(RemoteS3, ASessionHasItsToken) {
+TEST_F(RemoteS3, SendsTheSessionToken) {
   Sign();
   s3_.session_token = settings_.signature->session_token = "session//token==";
   EXPECT_TRUE(Open().tree->List("", ""));
@@ -82,7 +82,7 @@ TEST_F(RemoteS3, ASessionHasItsToken) {
   EXPECT_EQ(Refused().code, Code::kIo);
 }
 
-TEST_F(RemoteS3, WhatS3RefusesIsSaidWithTheNextStep) {
+TEST_F(RemoteS3, ReportsRefusalsWithTheNextStep) {
   Sign();
   settings_.signature->secret = "wrong secret";
   Error error = Refused();
@@ -101,7 +101,7 @@ TEST_F(RemoteS3, WhatS3RefusesIsSaidWithTheNextStep) {
   EXPECT_EQ(error.message, "s3://none/x/: expected a bucket, found none of this name");
 }
 
-TEST_F(RemoteS3, ABucketElsewhereIsReadThereWithASignatureForIt) {
+TEST_F(RemoteS3, ReadsABucketInAnotherRegionWithItsSignature) {
   Sign();
   s3_.region = "eu-west-3";
   const Source source = Open();
@@ -111,13 +111,13 @@ TEST_F(RemoteS3, ABucketElsewhereIsReadThereWithASignatureForIt) {
   EXPECT_EQ(source.tree->ReadText("d e.json", 100).value(), "bytes of d e.json");
   EXPECT_THAT(warnings_, ElementsAre("s3://bucket: the bucket is in another region than us-east-1: "
                                      "set AWS_REGION=eu-west-3 to ask there at once"));
-  // Later listings go there at once.
+  // Later listings go there directly.
   s3_.server().Forget();
   EXPECT_THAT(source.tree->List("sub", "").value(), ElementsAre("f.gguf"));
   EXPECT_EQ(s3_.server().requests().size(), 1u);
 }
 
-TEST_F(RemoteS3, ARegionThatWouldBeAnotherHostIsNotFollowed) {
+TEST_F(RemoteS3, DoesNotFollowARegionThatWouldBeAnotherHost) {
   s3_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer = S3Error(301, "PermanentRedirect");
     answer.Set("x-amz-bucket-region", "x.example.org/");
@@ -128,7 +128,7 @@ TEST_F(RemoteS3, ARegionThatWouldBeAnotherHostIsNotFollowed) {
   EXPECT_EQ(s3_.server().requests().size(), 1u);
 }
 
-TEST_F(RemoteS3, ABucketThatIsSentOnWithoutARegionSaysWhatToSet) {
+TEST_F(RemoteS3, SaysWhatToSetForARedirectWithoutARegion) {
   s3_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer = LeadTo(307, "https://bucket.s3-us-west-2.amazonaws.com/");
   });
@@ -139,7 +139,7 @@ TEST_F(RemoteS3, ABucketThatIsSentOnWithoutARegionSaysWhatToSet) {
   EXPECT_THAT(error.hint, HasSubstr("set AWS_REGION"));
 }
 
-TEST_F(RemoteS3, ABucketThatIsNowhereNamesTheLastRegion) {
+TEST_F(RemoteS3, NamesTheLastRegionOfAnUnfoundBucket) {
   std::atomic<int> count = 0;
   s3_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
     answer = S3Error(301, "PermanentRedirect");
@@ -154,14 +154,14 @@ TEST_F(RemoteS3, ABucketThatIsNowhereNamesTheLastRegion) {
   EXPECT_EQ(s3_.server().requests().size(), 2u);
 }
 
-TEST_F(RemoteS3, AServerThatIsNoS3IsRefused) {
+TEST_F(RemoteS3, RefusesAServerThatIsNotS3) {
   s3_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(200, "<html>hi"); });
   const Error error = Refused();
   EXPECT_EQ(error.code, Code::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("expected a ListBucketResult, found \"<html>hi\""));
 }
 
-TEST_F(RemoteS3, AnObjectThatChangesEndsTheRunWithBothETags) {
+TEST_F(RemoteS3, AChangedObjectEndsTheRunAndNamesBothETags) {
   s3_.Add("models/x/a.safetensors", std::string(300000, 'x'));
   const auto file = Open().tree->Open("a.safetensors").value();
   s3_.Add("models/x/a.safetensors", std::string(300000, 'y'));
@@ -173,7 +173,7 @@ TEST_F(RemoteS3, AnObjectThatChangesEndsTheRunWithBothETags) {
               testing::MatchesRegex(".*expected ETag \"[0-9a-f]+\", found ETag \"[0-9a-f]+\""));
 }
 
-TEST(RemoteS3Listing, OnlyTheXmlOfS3IsRead) {
+TEST(RemoteS3Listing, AcceptsOnlyTheXmlOfS3) {
   const std::string start = "<ListBucketResult>", end = "</ListBucketResult>";
   EXPECT_TRUE(ParseS3Page("x", start + end));
   EXPECT_TRUE(ParseS3Page(
@@ -189,7 +189,7 @@ TEST(RemoteS3Listing, OnlyTheXmlOfS3IsRead) {
     EXPECT_FALSE(ParseS3Page("x", wrong)) << wrong;
 }
 
-TEST(RemoteS3Listing, CodesOfErrorsAreRead) {
+TEST(RemoteS3Listing, ReadsErrorCodes) {
   EXPECT_EQ(S3ErrorCode("<Error><Code>NoSuchKey</Code></Error>"), "NoSuchKey");
   EXPECT_EQ(S3ErrorCode("<html>"), "");
 }
@@ -214,7 +214,7 @@ class RemoteS3Settings : public testing::Test {
       s3_endpoint_{"AWS_ENDPOINT_URL_S3", ""};
 };
 
-TEST_F(RemoteS3Settings, TheProfileSaysWhatTheEnvironmentLeavesOpen) {
+TEST_F(RemoteS3Settings, TheProfileFillsInWhatTheEnvironmentLeavesOpen) {
   const S3Settings settings = S3SettingsFromEnvironment("").value();
   EXPECT_EQ(settings.region, "eu-west-1");
   EXPECT_EQ(settings.signature->key, "A");
@@ -223,7 +223,7 @@ TEST_F(RemoteS3Settings, TheProfileSaysWhatTheEnvironmentLeavesOpen) {
   EXPECT_EQ(settings.endpoint, "");
 }
 
-TEST_F(RemoteS3Settings, AnotherProfileCanBeNamed) {
+TEST_F(RemoteS3Settings, AnotherProfileCanBeChosen) {
   const ScopedVariable profile("AWS_PROFILE", "work");
   const S3Settings settings = S3SettingsFromEnvironment("").value();
   EXPECT_EQ(settings.signature->key, "C");
@@ -232,7 +232,7 @@ TEST_F(RemoteS3Settings, AnotherProfileCanBeNamed) {
   EXPECT_EQ(S3SettingsFromEnvironment("https://other").value().endpoint, "https://other");
 }
 
-TEST_F(RemoteS3Settings, KeysOfTheEnvironmentAreNotMixedWithThoseOfAProfile) {
+TEST_F(RemoteS3Settings, DoesNotMixKeysOfTheEnvironmentWithThoseOfAProfile) {
   const ScopedVariable id("AWS_ACCESS_KEY_ID", "G");
   const auto half = S3SettingsFromEnvironment("");
   ASSERT_FALSE(half);
@@ -257,7 +257,7 @@ TEST_F(RemoteS3Settings, ProfilesWithoutKeysAreErrors) {
   EXPECT_THAT(settings.error().hint, HasSubstr("aws configure export-credentials"));
 }
 
-TEST_F(RemoteS3Settings, KeysThatComeFromElsewhereAreNotGuessed) {
+TEST_F(RemoteS3Settings, RefusesProfilesThatGetTheirKeysElsewhere) {
   struct Case {
     const char *profile, *found;
   };
@@ -280,7 +280,7 @@ TEST_F(RemoteS3Settings, KeysThatComeFromElsewhereAreNotGuessed) {
   }
 }
 
-TEST_F(RemoteS3Settings, KeysOfAPodAreNotIgnored) {
+TEST_F(RemoteS3Settings, RefusesToIgnoreTheKeysOfAPod) {
   const ScopedVariable keys("AWS_SHARED_CREDENTIALS_FILE", dir_ / "none"),
       token("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token");
   const auto settings = S3SettingsFromEnvironment("");
@@ -295,7 +295,7 @@ TEST_F(RemoteS3Settings, WithoutKeysRequestsAreAnonymous) {
   EXPECT_FALSE(S3SettingsFromEnvironment("").value().signature);
 }
 
-TEST(RemoteS3Name, BucketsArePartOfTheHostAtAmazonsOnly) {
+TEST(RemoteS3Name, PutsTheBucketIntoTheHostOnlyAtAmazon) {
   S3Settings settings;
   settings.region = "eu-west-1";
   const auto url = [&](const char* bucket, const char* key) {

@@ -1,4 +1,4 @@
-// Tokens and passwords go to the server that they are for, and stand in no message.
+// Tokens and passwords are sent only to their server, and appear in no message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using testing::Not;
 
 class SecretCommands : public OriginCommands {};
 
-TEST_F(SecretCommands, TheTokenGoesToNoOtherHost) {
+TEST_F(SecretCommands, SendsTheTokenToNoOtherHost) {
   FaultServer other;
   hub_.token = "hf_confidential";
   const ScopedVariable token("HF_TOKEN", hub_.token);
@@ -35,7 +35,7 @@ TEST_F(SecretCommands, TheTokenGoesToNoOtherHost) {
   }
 }
 
-TEST_F(SecretCommands, AServerThatRepeatsASecretIsNotQuoted) {
+TEST_F(SecretCommands, DoesNotQuoteAServerThatRepeatsASecret) {
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     answer = Plain(400, Cat("bad request: ", request.Field("authorization"), " ", request.query));
     answer.Set("Content-Type", "text/plain");
@@ -56,7 +56,7 @@ TEST_F(SecretCommands, AServerThatRepeatsASecretIsNotQuoted) {
   }
 }
 
-TEST_F(SecretCommands, PasswordsInAddressesThatAreNoneAreNotRepeated) {
+TEST_F(SecretCommands, DoesNotRepeatPasswordsInInvalidAddresses) {
   for (const char* source :
        {"HTTP://user:confidential@127.0.0.1:1/a.gguf", "ftp://user:confidential@host/a.gguf",
         "hf://user:confidential@owner/model", "s3://key:confidential@bucket/x"}) {
@@ -71,7 +71,7 @@ TEST_F(SecretCommands, PasswordsInAddressesThatAreNoneAreNotRepeated) {
   EXPECT_THAT(join.err, Not(HasSubstr("confidential")));
 }
 
-TEST_F(SecretCommands, APublishedDigestThatIsNoneIsRefusedAtOnce) {
+TEST_F(SecretCommands, RefusesAnInvalidPublishedDigestAtOnce) {
   hub_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.path.find("/tree/") == std::string::npos) return;
     const size_t at = answer.body.find("\"lfs\":{\"oid\":\"");

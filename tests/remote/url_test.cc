@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(RemoteUrl, AnAddressIsTakenApart) {
+TEST(RemoteUrl, ParsesAnAddress) {
   const Url url = ParseUrl("https://Me:se%20cret@Example.org:8443/a/./b/../c%20d?x=1#y").value();
   EXPECT_EQ(url.scheme, "https");
   EXPECT_EQ(url.host, "example.org");
@@ -22,12 +22,12 @@ TEST(RemoteUrl, AnAddressIsTakenApart) {
   EXPECT_EQ(ParseUrl("http://[::1]:80").value().Text(), "http://[::1]/");
 }
 
-TEST(RemoteUrl, NamesHaveNoSecrets) {
+TEST(RemoteUrl, ShowsNoSecrets) {
   const Url url = ParseUrl("https://me:secret@host/a?X-Amz-Signature=secret").value();
   EXPECT_EQ(url.Shown(), "https://host/a");
 }
 
-TEST(RemoteUrl, WhatIsNoAddressIsRefusedWithoutRepeatingIt) {
+TEST(RemoteUrl, RefusesAnInvalidAddressWithoutRepeatingIt) {
   for (const char* text :
        {"", "host/path", "ftp://u:secret@host/", "https://", "https://u:secret@",
         "https://u:secret@host:0/", "https://u:secret@host:99999/", "https://u:secret@ho st/",
@@ -48,7 +48,7 @@ TEST(RemoteUrl, OnlyThisMachineIsLoopback) {
     EXPECT_FALSE(ParseUrl(text).value().IsLoopback()) << text;
 }
 
-TEST(RemoteUrl, ALocationIsReadAsTheStandardSays) {
+TEST(RemoteUrl, ResolvesLocationsAsTheStandardSays) {
   const Url base = ParseUrl("https://me:pw@host/a/b?q").value();
   EXPECT_EQ(ResolveLocation(base, "/c?d").value().Text(), "https://host/c?d");
   EXPECT_EQ(ResolveLocation(base, "c").value().Text(), "https://host/a/c");
@@ -60,7 +60,7 @@ TEST(RemoteUrl, ALocationIsReadAsTheStandardSays) {
   EXPECT_FALSE(ResolveLocation(base, "file:///etc/passwd"));
 }
 
-TEST(RemoteUrl, NamesOfFilesAreEncodedAndComeBack) {
+TEST(RemoteUrl, EncodesAndDecodesFileNames) {
   EXPECT_EQ(EncodePath("a b/\xC3\xBC+%?#"), "a%20b/%C3%BC%2B%25%3F%23");
   EXPECT_EQ(EncodeComponent("refs/pr/1"), "refs%2Fpr%2F1");
   EXPECT_EQ(DecodePercent(EncodePath("a b/\xC3\xBC+%?#")), "a b/\xC3\xBC+%?#");
@@ -68,7 +68,7 @@ TEST(RemoteUrl, NamesOfFilesAreEncodedAndComeBack) {
   EXPECT_EQ(Below(ParseUrl("https://host/a?secret").value(), "b c").Text(), "https://host/a/b%20c");
 }
 
-TEST(RemoteUrl, TheNextPageIsTheOneThatALinkCallsNext) {
+TEST(RemoteUrl, FindsTheNextPageInALinkField) {
   EXPECT_EQ(NextPage("<https://a.test/x?cursor=1>; rel=\"next\""), "https://a.test/x?cursor=1");
   EXPECT_EQ(NextPage("</a>; rel=\"prev\", </b?n=2&last=c>; rel=\"next\""), "/b?n=2&last=c");
   EXPECT_EQ(NextPage("</a>; rel=\"prev\""), std::nullopt);

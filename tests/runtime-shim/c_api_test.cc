@@ -69,7 +69,7 @@ TEST_F(CInterface, RunsANodeFromTextToText) {
   moepack_session_close(session);
 }
 
-TEST_F(CInterface, GivesTheTextOfTokensBack) {
+TEST_F(CInterface, TurnsTokensBackIntoText) {
   Node();
   const std::string text = "for (int i = 0;";
   const std::vector<uint32_t> tokens = Tokens(text);
@@ -79,7 +79,7 @@ TEST_F(CInterface, GivesTheTextOfTokensBack) {
   EXPECT_EQ(std::string(back, count), text);
 }
 
-TEST_F(CInterface, FillsWhatAnArrayHasRoomForAndSaysHowMuchThereIs) {
+TEST_F(CInterface, FillsAnArrayAndReturnsTheFullCount) {
   Node();
   const std::vector<uint32_t> tokens = Tokens("some text");
   ASSERT_GE(tokens.size(), 3u);
@@ -120,7 +120,7 @@ TEST_F(CInterface, ErrorsHaveAStatusAndAText) {
   EXPECT_THAT(moepack_last_error(), HasSubstr("/no/such/place"));
 }
 
-TEST_F(CInterface, ErrorsOfASessionLeaveItUsable) {
+TEST_F(CInterface, ASessionStaysUsableAfterErrors) {
   moepack_session_options options;
   moepack_session_options_init(&options, sizeof options);
   options.context = 4;
@@ -138,7 +138,7 @@ TEST_F(CInterface, ErrorsOfASessionLeaveItUsable) {
   moepack_session_close(session);
 }
 
-TEST_F(CInterface, MissingPointersAreErrorsButClosingNothingIsFine) {
+TEST_F(CInterface, NullPointersAreErrorsExceptWhenClosing) {
   size_t count = 0;
   uint32_t token = 0;
   EXPECT_EQ(moepack_node_open(nullptr, nullptr, &node_), MOEPACK_INVALID_ARGUMENT);
@@ -161,7 +161,7 @@ TEST_F(CInterface, MissingPointersAreErrorsButClosingNothingIsFine) {
 }
 
 // A program built with an older header has shorter options, one built with a newer one longer.
-TEST_F(CInterface, OptionsOfOtherVersionsAreReadAsFarAsTheyGo) {
+TEST_F(CInterface, ReadsOptionsOfOtherVersionsUpToTheirSize) {
   alignas(moepack_node_options) unsigned char bytes[2 * sizeof(moepack_node_options)];
   std::memset(bytes, 0xee, sizeof bytes);
   auto* options = reinterpret_cast<moepack_node_options*>(bytes);
@@ -181,7 +181,7 @@ TEST_F(CInterface, OptionsOfOtherVersionsAreReadAsFarAsTheyGo) {
   EXPECT_THAT(moepack_last_error(), HasSubstr("struct_size"));
 }
 
-TEST_F(CInterface, TheLastErrorIsTheThreadsOwn) {
+TEST_F(CInterface, KeepsTheLastErrorPerThread) {
   EXPECT_NE(moepack_node_open(nullptr, nullptr, &node_), MOEPACK_OK);
   std::string other = "?";
   std::thread([&] { other = moepack_last_error(); }).join();

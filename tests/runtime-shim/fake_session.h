@@ -1,4 +1,4 @@
-// A model and a session whose logits are made up: for what only looks at logits.
+// A model and a session with made-up logits, for code that only looks at logits.
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@
 
 namespace moepack::runtime {
 
-// Tokens 100 + g speak for group g, all others for none.
+// Tokens 100 + g favor group g, all others favor none.
 inline PlacementTable ThreeTokenTable() {
   PlacementTable table;
   table.prefix_tokens = 4;

@@ -1,4 +1,4 @@
-// A session without a model whose observer is told of routing that depends on the token alone.
+// A session without a model, whose observer sees routing that depends only on the token.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@ namespace moepack::runtime {
 
 class RoutedSession : public FakeSession {
  public:
-  // Logits [vocabulary] after a token, and what the only MoE layer (0, four experts) chooses for
+  // Logits [vocabulary] after a token, and the choice of the only MoE layer (0, four experts) for
   // it.
   using LogitsAfter = std::function<std::vector<float>(uint32_t token)>;
   using ChosenFor = std::function<Selection(uint32_t token)>;
@@ -29,7 +29,7 @@ class RoutedSession : public FakeSession {
   }
 
  private:
-  // Router logits put the chosen experts in their order, 1 apart, far above the others.
+  // Router logits rank the chosen experts in order, 1 apart, far above the others.
   void Show(uint32_t first, std::span<const uint32_t> tokens) {
     constexpr uint32_t kExperts = 4;
     std::vector<Selection> chosen;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Validates the manifests of docs/examples/scale-out against the API of Kubernetes (models made of
-# its OpenAPI document, from npm), and runs their commands with the variables that a pod has.
-# Exit 77 (skipped) where Node 20, npm or the registry is missing.
+# Validates the manifests of docs/examples/scale-out against the API of Kubernetes (models generated
+# from its OpenAPI document, from npm), and runs their commands with the variables that a pod has.
+# Exit 77 (skipped) if Node 20, npm or the registry is missing.
 # usage: kubernetes.sh ROOT MOEPACK WORK_DIR
 set -eu
 root=$1 moepack=$2 work=$3

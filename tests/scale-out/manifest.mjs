@@ -1,4 +1,4 @@
-// Validates a manifest of a Job and prints what its pods run, one line of shell for each.
+// Validates a manifest of a Job and prints the commands of its pods, one line of shell for each.
 // First breaks the manifest in some ways and expects each to be refused: a check that accepts
 // everything proves nothing.
 // usage: node manifest.mjs MANIFEST [NAME=VALUE of its environment]...
@@ -44,7 +44,7 @@ for (const setting of settings) {
   const [name, value] = setting.split('=');
   if (name in variables) variables[name] = value;
 }
-// As the kubelet does it: $(NAME) is the variable's value.
+// Like the kubelet: $(NAME) is replaced by the variable's value.
 const expanded = container.command.map(
   (word) => word.replace(/\$\(([A-Z_]+)\)/g, (whole, name) => variables[name] ?? whole));
 const quoted = (word) => `'${word.replaceAll("'", "'\\''")}'`;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs docs/examples/scale-out/mpi.sh with four processes of Open MPI on this machine.
-# Exit 77 (skipped) where it is not installed.
+# Exit 77 (skipped) if it is not installed.
 # usage: mpi.sh ROOT MOEPACK WORK_DIR
 set -eu
 root=$1 moepack=$2 work=$3

@@ -1,12 +1,12 @@
-# What the tests of docs/examples/scale-out share; they read it with `.`.
-# Wants: root (of the tree), moepack (the program), work (a folder of the test's own).
+# Shared by the tests of docs/examples/scale-out, which read it with `.`.
+# Requires: root (of the tree), moepack (the program), work (a separate folder for the test).
 
 skip() {
   echo "the recipe was not run: $1"
   exit 77
 }
 
-# An empty folder with the distribution of one run, and what the recipes read from the environment.
+# An empty folder with the distribution of one run, and the environment that the recipes read.
 prepare() {
   rm -rf "$work"
   mkdir -p "$work/bin"
@@ -21,7 +21,7 @@ prepare() {
   moepack build "$SOURCE" --groups "$GROUP_COUNT" --quantize "$RECIPE" --no-task -o whole >/dev/null
 }
 
-# The joined distribution is that of one run, to the byte; $1 tasks made it.
+# The joined distribution equals that of one run, to the byte; $1 tasks made it.
 compare() {
   diff -r whole out
   count=$(ls -d out.tasks/*-of-* | wc -l)

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Starts a Slurm of this machine alone, as root and without systemd, and runs
-# docs/examples/scale-out/slurm-build.sh as a job array of four tasks, one of which dies first;
-# then slurm-join.sh. Exit 77 (skipped) where Slurm cannot be started.
+# Starts a Slurm for this machine only, as root and without systemd, and runs
+# docs/examples/scale-out/slurm-build.sh as a job array of four tasks, one of which dies first; then
+# slurm-join.sh. Exit 77 (skipped) if Slurm cannot be started.
 # usage: slurm.sh ROOT MOEPACK WORK_DIR
 set -eu
 root=$1 moepack=$2 work=$3
@@ -16,13 +16,13 @@ host=$(hostname -s)
 getent hosts "$host" >/dev/null || skip "the name of this host, $host, has no address"
 prepare
 
-# Sockets have short paths only.
+# Sockets need short paths.
 slurm=$(mktemp -d /tmp/moepack-slurm.XXXXXX)
 stop() {
   for name in d ctld munge; do
     [ ! -s "$slurm/$name.pid" ] || kill "$(cat "$slurm/$name.pid")" 2>/dev/null || true
   done
-  wait  # they write until they have ended
+  wait  # they write until they exit
   rm -rf "$slurm"
 }
 trap stop EXIT
@@ -66,7 +66,7 @@ done
 sinfo -h -o %T 2>/dev/null | grep -q idle ||
   skip "Slurm did not start: $(tail -n 1 "$slurm/ctld.log")"
 
-# Waits until the job is over, with all its tasks; prints the states that are not COMPLETED.
+# Waits until the job is over, with all its tasks; prints the states other than COMPLETED.
 wait_for() {
   for _ in $(seq 900); do
     state=$(scontrol show job "$1" 2>/dev/null | grep -o 'JobState=[A-Z_]*')
@@ -77,7 +77,7 @@ wait_for() {
 }
 
 examples=$root/docs/examples/scale-out
-# The task that dies: the first time it is killed before it does anything.
+# The task that dies: the first time, it is killed before it does anything.
 rm "$work/bin/moepack"  # a link to the program
 cat >"$work/bin/moepack" <<WRAPPER
 #!/bin/sh
@@ -98,7 +98,7 @@ if "$moepack" join out.tasks -o out >join.log 2>&1; then
 fi
 grep -q 'tasks: expected 4, found 3: 2 is missing' join.log || { cat join.log; exit 1; }
 scontrol requeue "${job}_2"
-# Slurm lets what is queued again wait for two minutes.
+# Slurm lets a requeued job wait for two minutes.
 scontrol update JobId="${job}_2" StartTime=now
 failed=$(wait_for "$job")
 [ -z "$failed" ] || {

@@ -6,8 +6,8 @@ import Ajv2020 from 'ajv/dist/2020.js';
 import {readFileSync} from 'node:fs';
 
 // By format: fields that a reader relies on, values of the right type that no document has,
-// optional fields with a right and a wrong value, and objects whose unknown fields readers keep, so
-// that the schema lets them pass.
+// optional fields with a right and a wrong value, and objects whose unknown fields readers keep,
+// which the schema must therefore accept.
 const FORMATS = {
   'moepack-distribution': {
     required: [
@@ -83,7 +83,7 @@ function expect(accepted, document, what) {
   }
 }
 
-// Every path of the document; of an array the first element stands for all.
+// Every path of the document; in an array, the first element stands for all.
 function* paths(value, path = '') {
   if (value === null || typeof value !== 'object') return;
   const keys = Array.isArray(value) ? Object.keys(value).slice(0, 1) : Object.keys(value);

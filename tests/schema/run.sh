@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds a distribution of fixtures/tiny-moe, assembles a node of it, and validates
+# Builds a distribution of fixtures/tiny-moe, assembles a node from it, and validates
 # distribution.json and moepack_node.json with ajv from npm.
-# Exit 77 (skipped) where Node 20, npm or the registry is missing.
+# Exit 77 (skipped) if Node 20, npm or the registry is missing.
 # usage: run.sh ROOT MOEPACK WORK_DIR
 set -eu
 root=$1

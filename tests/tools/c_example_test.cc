@@ -18,7 +18,7 @@ ToolRun Example(const Workspace& workspace, const std::string& arguments) {
           ReadAll(streams + ".err")};
 }
 
-TEST(CExample, ScoresThePromptAndGoesOnAsTheCommandDoes) {
+TEST(CExample, ScoresThePromptAndGeneratesLikeTheCommand) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("build fixtures/tiny-moe --groups 3 -o out --no-verify").status, 0);
   const ToolRun run = Example(workspace, "out 1 'int main('");
@@ -28,7 +28,7 @@ TEST(CExample, ScoresThePromptAndGoesOnAsTheCommandDoes) {
   EXPECT_TRUE(run.out.ends_with(command.out)) << run.out << command.out;
 }
 
-TEST(CExample, SaysWhatWentWrong) {
+TEST(CExample, ReportsErrors) {
   const Workspace workspace;
   const ToolRun run = Example(workspace, "nowhere 1 text");
   EXPECT_EQ(run.status, 1);

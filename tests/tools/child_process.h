@@ -1,4 +1,4 @@
-// A run of moepack that the test stops, limits or kills while it works.
+// A run of moepack that the test stops, limits or kills during its work.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace moepack::cli {
 
-// How it ended: `status` is -1 when a signal ended it.
+// How it ended: `status` is -1 if a signal ended it.
 struct ChildEnd {
   int status = -1, signal = 0;
   std::string out, err;
@@ -26,7 +26,7 @@ struct ChildEnd {
 
 class ChildProcess {
  public:
-  // Starts `moepack arguments...` in `directory`; `prepare` runs in the child before.
+  // Starts `moepack arguments...` in `directory`; `prepare` runs in the child first.
   ChildProcess(const std::filesystem::path& directory, const std::vector<std::string>& arguments,
                const std::function<void()>& prepare = {}) {
     std::vector<char*> argv = {const_cast<char*>(MOEPACK_BINARY)};
@@ -49,7 +49,7 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   void Kill(int signal) const { kill(pid_, signal); }
 
-  // Until /proc/PID/maps names a file that ends in `name`. False when the process ended before.
+  // Waits until /proc/PID/maps names a file that ends in `name`. False if the process ended first.
   bool WaitUntilMapped(const std::string& name) const {
     const std::string maps = "/proc/" + std::to_string(pid_) + "/maps";
     while (true) {

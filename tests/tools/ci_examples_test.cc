@@ -1,5 +1,5 @@
-// The pipelines of docs/examples/ci: their scripts are taken out and run in order, as the shell of
-// the CI would, with the small model and an image layout.
+// The pipelines of docs/examples/ci: their scripts are extracted and run in order, like in the
+// shell of the CI, with the small model and an image layout.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -54,7 +54,7 @@ std::map<std::string, std::string> Variables(const TextLines& lines, const std::
   return variables;
 }
 
-// What stands below "run: |", without its indentation.
+// The text below "run: |", without its indentation.
 std::vector<std::string> GithubSteps(const TextLines& lines) {
   std::vector<std::string> steps;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -67,7 +67,7 @@ std::vector<std::string> GithubSteps(const TextLines& lines) {
   return steps;
 }
 
-// The entries below "script:", each of which may go on in the next line; one script a job.
+// The entries below "script:", each of which may continue on the next line; one script per job.
 std::vector<std::string> GitlabJobs(const TextLines& lines) {
   std::vector<std::string> jobs;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -83,7 +83,7 @@ std::vector<std::string> GitlabJobs(const TextLines& lines) {
   return jobs;
 }
 
-// For any sh, whatever is in the text; a key has several lines.
+// Quotes any text for sh; a key has several lines.
 std::string InQuotes(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -100,11 +100,11 @@ class CiExamples : public testing::Test {
     ASSERT_EQ(workspace_.Moepack("keygen -o release").status, 0);
     Set("SOURCE", "fixtures/tiny-moe");
     Set("REPOSITORY", "layout:models");
-    // It loses far more by the split than a large model.
+    // The split costs it far more than a large model.
     Set("KLD_LIMIT", "9");
   }
   void Set(const std::string& name, const std::string& value) { variables_[name] = value; }
-  // What the example says counts unless the test has set another.
+  // The example's value counts unless the test has set another.
   void Take(const std::map<std::string, std::string>& variables) {
     for (const auto& [name, value] : variables) {
       ASSERT_FALSE(value.empty()) << name;
@@ -129,7 +129,7 @@ class CiExamples : public testing::Test {
   void RunAll(const std::vector<std::string>& scripts) {
     for (const std::string& script : scripts) ASSERT_EQ(Run(script), 0) << script << "\n" << log_;
   }
-  // Both tags name what was published, and a node gets it by its signature.
+  // Both tags name what was published, and its signature lets a node pull it.
   void ExpectReleased() {
     const auto list = workspace_.Json("ls layout:models --json");
     std::map<std::string, std::string> digests;
@@ -174,8 +174,8 @@ TEST_F(CiExamples, EveryLineOfTheGitlabPipelineRuns) {
   ExpectReleased();
 }
 
-// The limit of the examples is too strict for the small model: that is what the gate is for.
-TEST_F(CiExamples, TheGateStopsASplitThatCostsTooMuch) {
+// The limit of the examples is too strict for the small model, which is what the gate is for.
+TEST_F(CiExamples, TheGateFailsASplitThatCostsTooMuch) {
   for (const char* name : {"github-actions.yml", "gitlab-ci.yml"}) {
     const TextLines lines = LinesOfExample(name);
     variables_.erase("KLD_LIMIT");

@@ -36,7 +36,7 @@ TEST(CommandLine, VersionIsOneLineOnStdout) {
   EXPECT_THAT(run.out, testing::MatchesRegex("moepack [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
-TEST(CommandLine, HelpOfEveryCommandOpensWithTwoExamples) {
+TEST(CommandLine, TheHelpOfEveryCommandStartsWithTwoExamples) {
   const Workspace workspace;
   for (const std::string command : kCommands) {
     const ToolRun run = workspace.Moepack("help " + command);
@@ -145,7 +145,7 @@ TEST(CommandLine, AFullStandardOutputIsAnIoError) {
   EXPECT_THAT(run.err, HasSubstr("error: standard output: writing failed"));
 }
 
-TEST(CommandLine, NothingIsDrawnIntoAPipe) {
+TEST(CommandLine, NoProgressIsDrawnIntoAPipe) {
   const ToolRun run = Workspace().Moepack("build fixtures/tiny-moe --groups 3 -o out");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.err.find('\r'), std::string::npos);

@@ -1,4 +1,4 @@
-// Files that are cut while a command uses them: a sentence and a status, never a signal.
+// Files that are truncated while a command uses them: a message and a status, never a signal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,8 @@ class CutFiles : public testing::Test {
     WriteAll(workspace_ / "long.txt", text);
   }
 
-  // Waits until the command has mapped the file, stops it, cuts the file to `bytes`, lets it go on.
+  // Waits until the command has mapped the file, stops it, truncates the file to `bytes`, and lets
+  // it continue.
   ChildEnd CutWhileMapped(const std::vector<std::string>& arguments, const std::string& file,
                           uintmax_t bytes) {
     ChildProcess child(workspace_.path(), arguments);
@@ -47,7 +48,7 @@ class CutFiles : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(CutFiles, RunReportsATrunkThatIsCut) {
+TEST_F(CutFiles, RunReportsATruncatedTrunk) {
   const std::string file = "out/trunk/trunk.gguf";
   ExpectCutSentence(
       CutWhileMapped({"run", "out", "--group", "1", "--prompt", "The license", "-n", "2000"}, file,
@@ -55,12 +56,12 @@ TEST_F(CutFiles, RunReportsATrunkThatIsCut) {
       file);
 }
 
-TEST_F(CutFiles, EvalReportsAGroupThatIsCut) {
+TEST_F(CutFiles, EvalReportsATruncatedGroup) {
   const std::string file = "out/groups/002/experts.gguf";
   ExpectCutSentence(CutWhileMapped({"eval", "out", "--text", "long.txt"}, file, 0), file);
 }
 
-TEST_F(CutFiles, ProfileReportsAModelThatIsCut) {
+TEST_F(CutFiles, ProfileReportsATruncatedModel) {
   const std::string file = "out/trunk/trunk.gguf";
   ExpectCutSentence(CutWhileMapped({"profile", "out", "--text", "long.txt", "-o", "s.json"}, file,
                                    fs::file_size(workspace_ / file) - 1),
@@ -68,8 +69,9 @@ TEST_F(CutFiles, ProfileReportsAModelThatIsCut) {
   EXPECT_FALSE(fs::exists(workspace_ / "s.json"));
 }
 
-// It opens the trunk for one group after the other, and may find it cut while it opens the next.
-TEST_F(CutFiles, CheckReportsAPartThatIsCut) {
+// It opens the trunk for one group after the other, and may find it truncated while it opens the
+// next.
+TEST_F(CutFiles, CheckReportsATruncatedPart) {
   const std::string file = "out/trunk/trunk.gguf";
   const ChildEnd end = CutWhileMapped({"check", "out", "--no-assembled"}, file, 8192);
   EXPECT_EQ(end.signal, 0) << end.err;
@@ -79,8 +81,8 @@ TEST_F(CutFiles, CheckReportsAPartThatIsCut) {
                                                   HasSubstr("the file is cut short"))));
 }
 
-// Headers are read, not mapped: there is no moment at which a cut file could end the process.
-TEST_F(CutFiles, CommandsThatReadHeadersNeverMapThem) {
+// Headers are read, not mapped: a truncated file can never end the process.
+TEST_F(CutFiles, CommandsThatReadHeadersNeverMapFiles) {
   const std::vector<std::vector<std::string>> commands = {
       {"list-tensors", "out/trunk/trunk.gguf"},
       {"list-tensors", "fixtures/tiny-moe"},

@@ -1,4 +1,4 @@
-// What commands do when the disk, the user's limits or the input's files are not what they need.
+// How commands react if the disk, the user's limits or the input's files are not what they need.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// `moepack ARGUMENTS` in a shell that first does `before`.
+// `moepack ARGUMENTS` in a shell that first runs `before`.
 ToolRun AfterShell(const Workspace& workspace, const std::string& before,
                    const std::string& arguments) {
   const fixtures::TempDir logs;
@@ -23,8 +23,8 @@ ToolRun AfterShell(const Workspace& workspace, const std::string& before,
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, "", ReadAll(err)};
 }
 
-// SIGXFSZ would end the process, and leave all that it wrote.
-TEST(FileSizeLimit, IsAnErrorWithAHintAndNoSignal) {
+// SIGXFSZ would end the process and leave everything it wrote.
+TEST(FileSizeLimit, IsAnErrorWithAHintAndNotASignal) {
   const Workspace workspace;
   for (const char* command : {"shard-experts fixtures/tiny-moe --groups 2 -o out",
                               "build fixtures/tiny-moe --groups 2 --quantize Q8_0 -o out",
@@ -38,7 +38,7 @@ TEST(FileSizeLimit, IsAnErrorWithAHintAndNoSignal) {
 
 class UnreadableInput : public testing::Test {
  protected:
-  // What every command that reads `name` must say.
+  // The expected message of every command that reads `name`.
   void ExpectNamed(const std::string& name) {
     for (const char* command : {"quantize fixtures/tiny-moe --recipe BF16 -o out.gguf",
                                 "build fixtures/tiny-moe --groups 2 -o out",
@@ -54,8 +54,8 @@ class UnreadableInput : public testing::Test {
   Workspace workspace_;
 };
 
-// The cache of a Hub that is being filled has links whose blobs are not there yet.
-TEST_F(UnreadableInput, ALinkToNothingIsNotTakenForAbsent) {
+// While a Hub cache is being filled, it has links whose blobs are not there yet.
+TEST_F(UnreadableInput, DoesNotMistakeADanglingLinkForAnAbsentFile) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "generation_config.json",
                            "config.json", "added_tokens.json", "chat_template.jinja"}) {
     const fs::path file = workspace_ / "fixtures/tiny-moe" / name;

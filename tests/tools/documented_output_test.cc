@@ -25,7 +25,7 @@ class DocumentedOutput : public DocumentedPage, public testing::WithParamInterfa
   DocumentedOutput() { Link(MOEPACK_SOURCE_DIR "/build/peer/node_modules", "node_modules"); }
 };
 
-TEST_P(DocumentedOutput, IsWhatTheCommandsPrint) { RunPage(GetParam()); }
+TEST_P(DocumentedOutput, MatchesWhatTheCommandsPrint) { RunPage(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Pages, DocumentedOutput, testing::ValuesIn(PagesWithBlocks()),
                          [](const auto& one) { return Replaced(one.param, "[^A-Za-z0-9]", "_"); });

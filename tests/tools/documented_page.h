@@ -1,16 +1,16 @@
 // The console blocks of the documents show what their commands print: every block is run, page by
-// page in a directory of its own, and what comes out is compared line by line.
+// page in a separate directory, and the output is compared line by line.
 //
-//   $ COMMAND             is run by /bin/sh; it goes on on the next line after | at its end
+//   $ COMMAND             is run by /bin/sh; it continues on the next line after | at its end
 //   ...                   as a line of output stands for any lines
 //   <64 digits>           stands for a SHA-256
 //
-// Times, rates and the CPU are not compared. Comments in front of a block say more:
+// Times, rates and the CPU are not compared. Comments before a block change this:
 //
-//   <!-- run: COMMAND -->      runs it first, and does not look at what it prints
+//   <!-- run: COMMAND -->      runs it first, and ignores its output
 //   <!-- figures vary -->      numbers with a decimal point are not compared
 //   <!-- not run: REASON -->   leaves the block alone
-//   <!-- needs: COMMAND -->    leaves it alone, with a notice, where the command fails
+//   <!-- needs: COMMAND -->    skips it, with a notice, if the command fails
 //
 // A block of another language after "Save it as `NAME`:" is written to that file.
 // Long because tests/tools and tests/remote both compile it, and only headers are shared.
@@ -53,7 +53,7 @@ inline std::string Replaced(const std::string& text, const char* expression,
   return out + text.substr(done);
 }
 
-// What is left of a line without what differs from run to run.
+// A line without the parts that differ from run to run.
 inline std::string Steady(std::string line, bool figures_vary) {
   line = Replaced(line, "\\b[0-9]+\\.[0-9]+ s\\b", "# s");
   line = Replaced(line, "\\([0-9.,]+ ([kMGT]?B/s|per second)\\)", "(# each second)");
@@ -110,11 +110,11 @@ class DocumentedPage : public testing::Test {
 
   // Runs every block of a page of the source tree.
   void RunPage(const std::string& page);
-  // Gives a file or directory of this machine a name in the directory where commands run.
+  // Makes a local file or directory available by name in the directory where commands run.
   void Link(const std::filesystem::path& to, const std::string& name) {
     std::filesystem::create_directory_symlink(to, workspace_ / name);
   }
-  // What the page calls `shown` is `real` when its commands run.
+  // The page's text `shown` is replaced by `real` when its commands run.
   void Stand(const std::string& shown, const std::string& real) {
     shown_ = shown;
     real_ = real;
@@ -127,7 +127,7 @@ class DocumentedPage : public testing::Test {
     return text;
   }
 
-  // Stdout and stderr of a command, which sees the status of the one before as $?.
+  // Stdout and stderr of a command, which sees the status of the previous one as $?.
   std::string Run(const std::string& command) {
     WriteAll(tools_ / "line.sh",
              "(exit " + std::to_string(status_) + ")\n" + Exchanged(command, shown_, real_) + "\n");

@@ -1,5 +1,5 @@
-// run, check, profile and eval on the bundled model in three groups, on every executor that this
-// machine has.
+// run, check, profile and eval on the bundled model in three groups, on every executor of this
+// machine.
 #include "runtime-shim/devices/executors.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class OnEveryExecutor : public testing::Test {
     return workspace_.Json(words + " --threads 1 --json --executor " + executor);
   }
 
-  // What `run` generates.
+  // The output of `run`.
   std::vector<int> Ids(const std::string& words, const std::string& executor) {
     std::vector<int> ids;
     const nlohmann::json document = Json(words, executor);
@@ -68,9 +68,9 @@ TEST_F(OnEveryExecutor, EveryGroupGeneratesTheTokensOfTheCpu) {
   }
 }
 
-TEST_F(OnEveryExecutor, BundlesEqualMasking) {
+TEST_F(OnEveryExecutor, BundlesMatchTheMaskedModel) {
   for (const std::string& executor : ExecutorsHere()) {
-    // A driver in software takes a second for some ten positions of all nodes.
+    // A software driver takes a second for about ten positions of all nodes.
     const std::string tokens = executor == "cpu" ? "" : " --tokens 3,50,97,144,191,238,285,332";
     for (const char* distribution : {"with", "without", "quantized"}) {
       const auto report = Json(std::string("check ") + distribution + tokens, executor);

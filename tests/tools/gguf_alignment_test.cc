@@ -1,4 +1,4 @@
-// The alignment of what is written: 32 without a key, unless --alignment asks for another one.
+// The alignment of written files: 32 without a key, unless --alignment requests another one.
 #include <gmock/gmock.h>
 
 #include "fixtures/generator.h"
@@ -34,7 +34,7 @@ class GgufAlignment : public testing::Test {
     EXPECT_TRUE(header) << header.error().message;
     return header ? *std::move(header) : GgufHeader();
   }
-  // Whether a file is laid out at `alignment`, to its end, and says so as it should.
+  // Whether a file is laid out at `alignment`, up to its end, and states it as it should.
   void ExpectFile(const fs::path& path, uint64_t alignment) {
     const GgufHeader header = HeaderOf(path);
     uint64_t end = header.data_start;
@@ -51,7 +51,7 @@ class GgufAlignment : public testing::Test {
       EXPECT_EQ(*key, GgufValue::U32(static_cast<uint32_t>(alignment))) << path;
     }
   }
-  // Every GGUF below `name`; how many there are.
+  // Counts the GGUF files below `name`, all of which must pass.
   size_t ExpectEach(const std::string& name, uint64_t alignment) {
     size_t found = 0;
     for (const auto& entry : fs::recursive_directory_iterator(workspace_ / name)) {
@@ -64,7 +64,7 @@ class GgufAlignment : public testing::Test {
   void ExpectAll(const std::string& name, size_t count, uint64_t alignment) {
     EXPECT_EQ(ExpectEach(name, alignment), count) << name;
   }
-  // A distribution, its nodes and what quantize makes, all with `words` on their command lines.
+  // A distribution, its nodes and the output of quantize, all with `words` on their command lines.
   void ExpectOfEveryCommand(const std::string& words, uint64_t alignment) {
     Build("-o built " + words);
     ExpectAll("built", 7, alignment);
@@ -99,18 +99,18 @@ class GgufAlignment : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(GgufAlignment, EveryGgufThatWeWriteHasTheDefaultOf32AndNoKey) {
+TEST_F(GgufAlignment, EveryWrittenGgufHasTheDefaultOf32AndNoKey) {
   ExpectOfEveryCommand("", 32);
   EXPECT_THAT(RecordedCommand("built"), Not(HasSubstr("alignment")));
 }
 
-TEST_F(GgufAlignment, EveryWritingCommandTakesAnotherOneForReadersThatNeedPages) {
+TEST_F(GgufAlignment, EveryWritingCommandAcceptsAnotherAlignment) {
   ExpectOfEveryCommand("--alignment 4096", 4096);
   for (const char* distribution : {"built", "cut", "other"})
     EXPECT_THAT(RecordedCommand(distribution), HasSubstr(R"("--alignment","4096")"));
 }
 
-TEST_F(GgufAlignment, TheHelpNamesTheToolsThatDamageFilesWithAnother) {
+TEST_F(GgufAlignment, TheHelpNamesToolsThatDamageFilesWithAnotherAlignment) {
   for (const char* command : {"build", "shard-experts", "quantize", "assemble"}) {
     const ToolRun help = workspace_.Moepack(std::string("help ") + command);
     std::string text = help.out;
@@ -121,7 +121,7 @@ TEST_F(GgufAlignment, TheHelpNamesTheToolsThatDamageFilesWithAnother) {
   }
 }
 
-TEST_F(GgufAlignment, OnlyPowersOfTwoFrom32To2MiBAreTaken) {
+TEST_F(GgufAlignment, AcceptsOnlyPowersOfTwoFrom32To2MiB) {
   for (const char* value :
        {"0", "1", "16", "31", "48", "4095", "4194304", "x", "-32", "4k", "''"}) {
     const ToolRun run = workspace_.Moepack(
@@ -145,14 +145,14 @@ TEST_F(GgufAlignment, IsRefusedForSafetensors) {
   EXPECT_THAT(node.err, HasSubstr("--alignment has no effect: "));
 }
 
-TEST_F(GgufAlignment, AgainstTheSourceEitherIsProved) {
+TEST_F(GgufAlignment, FilesOfEitherAlignmentVerifyAgainstTheSource) {
   Build("--prove --alignment 4096 -o paged");
   Run("verify paged --against fixtures/tiny-moe");
   Build("--prove -o plain");
   Run("verify plain --against fixtures/tiny-moe");
 }
 
-TEST_F(GgufAlignment, TheTrunkIsTheSameForAllNodesOfEither) {
+TEST_F(GgufAlignment, AllNodesShareOneTrunkWithEitherAlignment) {
   Build("--alignment 4096 -o paged");
   const std::string trunk = ReadAll(workspace_ / "paged/trunk/trunk.gguf");
   for (const char* group : {"0", "2"}) {
@@ -164,7 +164,7 @@ TEST_F(GgufAlignment, TheTrunkIsTheSameForAllNodesOfEither) {
   }
 }
 
-TEST_F(GgufAlignment, TheKeyOfASourceDoesNotLeakIntoOurFiles) {
+TEST_F(GgufAlignment, DoesNotCopyTheKeyOfASource) {
   fixtures::GgufFile source = fixtures::MiniGguf("qwen3moe", 2, 4);
   source.pairs.push_back(fixtures::GgufPairU32("general.alignment", 256));
   source.alignment = 256;
@@ -177,7 +177,7 @@ TEST_F(GgufAlignment, TheKeyOfASourceDoesNotLeakIntoOurFiles) {
   ExpectAll("node", 3, 32);
 }
 
-TEST_F(GgufAlignment, PartsAreAddedAtTheAlignmentOfThoseThatStay) {
+TEST_F(GgufAlignment, AddsPartsWithTheAlignmentOfTheExistingOnes) {
   const std::string shard = "shard-experts fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out ";
   Run(shard + "--only trunk --alignment 4096");
   const ToolRun other = workspace_.Moepack(shard + "--only group:1");
@@ -186,12 +186,12 @@ TEST_F(GgufAlignment, PartsAreAddedAtTheAlignmentOfThoseThatStay) {
   EXPECT_THAT(other.err, HasSubstr("use --alignment 4096"));
   Run(shard + "--only group:1 --alignment 4096");
   ExpectAll("out", 4, 4096);
-  Run(shard + "--only trunk --only group:1 --force");  // nothing stays
+  Run(shard + "--only trunk --only group:1 --force");  // nothing is kept
   ExpectAll("out", 4, 32);
   Run("verify out --against fixtures/tiny-moe");
 }
 
-TEST_F(GgufAlignment, ADistributionThatMoepack0WroteVerifiesAndAssembles) {
+TEST_F(GgufAlignment, ADistributionOfMoepack0VerifiesAndAssembles) {
   CopyOld();
   ExpectAll("old", 6, 4096);
   Run("verify old");
@@ -208,7 +208,7 @@ TEST_F(GgufAlignment, ADistributionThatMoepack0WroteVerifiesAndAssembles) {
 
 TEST_F(GgufAlignment, TheOptionGivesTheBytesOfMoepack0) {
   CopyOld();
-  // Its groups were filled up with the overlay in mind, so the plan is the old one's.
+  // Its groups were filled for the overlay, so the plan is the old one's.
   Run("plan source --groups 2 -o plan.json");
   auto plan = nlohmann::ordered_json::parse(ReadAll(workspace_ / "plan.json"));
   const auto old = nlohmann::ordered_json::parse(ReadAll(kOld / "distribution.json"));
@@ -223,9 +223,9 @@ TEST_F(GgufAlignment, TheOptionGivesTheBytesOfMoepack0) {
   }
 }
 
-TEST_F(GgufAlignment, WhatARunOfAnotherAlignmentLeftIsNotGoneOnWith) {
+TEST_F(GgufAlignment, DoesNotResumeARunWithAnotherAlignment) {
   const std::string build = "build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out ";
-  // The second run finds the first one's finished parts, as if it had been killed.
+  // The second run finds the finished parts of the first, as if that had been killed.
   Run(build + "--alignment 4096");
   fs::create_directories(workspace_ / "out.partial");
   fs::rename(workspace_ / "out", workspace_ / "out.partial/files");

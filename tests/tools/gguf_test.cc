@@ -1,4 +1,4 @@
-// GGUF through the commands: distributions, nodes, proofs.
+// GGUF through the commands: distributions, nodes, verification.
 #include <gmock/gmock.h>
 
 #include "fixtures/gguf_writer.h"
@@ -26,7 +26,7 @@ class Gguf : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(Gguf, ANodeIsASplitSetWhoseTrunkAllNodesShare) {
+TEST_F(Gguf, ANodeIsASplitSetThatSharesItsTrunkWithAllNodes) {
   Build("--quantize Q4_K_M");
   const auto one = workspace_.Json("assemble out --group 1 -o one --json");
   const auto two = workspace_.Json("assemble out --group 2 -o two --json");
@@ -61,8 +61,8 @@ TEST_F(Gguf, EveryKindOfLinkGivesTheSameBytes) {
   }
 }
 
-// A node is never made of a trunk that is not the manifest's.
-TEST_F(Gguf, ADamagedTrunkIsNotAssembledWhateverTheLink) {
+// A node is never made from a trunk that contradicts the manifest.
+TEST_F(Gguf, RefusesADamagedTrunkWithEveryKindOfLink) {
   Build("--quantize Q8_0");
   Damage(workspace_ / "out/trunk/trunk.gguf");
   for (const std::string options :
@@ -75,7 +75,7 @@ TEST_F(Gguf, ADamagedTrunkIsNotAssembledWhateverTheLink) {
   }
 }
 
-TEST_F(Gguf, ASymlinkedTrunkIsRelativeSoThatTheTreeCanBeMoved) {
+TEST_F(Gguf, ASymlinkToTheTrunkIsRelative) {
   Build("--quantize Q8_0 --max-part-size 900k");
   const ToolRun run = workspace_.Moepack("assemble out --group 0 --link symlink -o nodes/a/node");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -110,8 +110,8 @@ TEST_F(Gguf, ANodeWithASymlinkedTrunkIsAModelForEveryCommand) {
   EXPECT_THAT(damaged.err, HasSubstr("s/node-00002-of-00003.gguf: sha256: expected "));
 }
 
-// Whoever makes a directory must not have files elsewhere read by pointing at them.
-TEST_F(Gguf, ALinkOutOfADirectoryIsFollowedOnlyWithTheDigestOfWhatItLeadsTo) {
+// The author of a directory must not be able to have other files read by linking to them.
+TEST_F(Gguf, FollowsALinkOutOfADirectoryOnlyIfItsTargetHasTheDigest) {
   Build("--quantize Q8_0");
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --link symlink -o s").status, 0);
   ASSERT_EQ(workspace_.Moepack("assemble out --group 1 --layout single -o secret").status, 0);
@@ -131,7 +131,7 @@ TEST_F(Gguf, ALinkOutOfADirectoryIsFollowedOnlyWithTheDigestOfWhatItLeadsTo) {
   expect_refused(3, "s/moepack_node.json: format: expected");
 }
 
-TEST_F(Gguf, DoesNotFollowALinkForAFileThatTheNodeDoesNotList) {
+TEST_F(Gguf, DoesNotFollowALinkOfAnUnlistedFile) {
   Build("--quantize Q8_0");
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --layout single -o s").status, 0);
   ASSERT_EQ(workspace_.Moepack("assemble out --group 1 --layout single -o secret").status, 0);
@@ -143,7 +143,7 @@ TEST_F(Gguf, DoesNotFollowALinkForAFileThatTheNodeDoesNotList) {
   EXPECT_EQ(workspace_.Moepack("list-tensors s/other.gguf").status, 0) << "the user named it";
 }
 
-TEST_F(Gguf, ASingleFileHoldsWhatTheSetHolds) {
+TEST_F(Gguf, ASingleFileHoldsTheSameAsTheSet) {
   Build("--quantize Q8_0 --overlay-file fixtures/tiny-overlay.json");
   EXPECT_EQ(workspace_.Moepack("assemble out --group 0 --layout single --name tiny -o one").status,
             0);
@@ -160,7 +160,7 @@ TEST_F(Gguf, ASingleFileHoldsWhatTheSetHolds) {
   EXPECT_EQ(tensors("one/tiny.gguf"), tensors("set"));
 }
 
-TEST_F(Gguf, NamesThatLoadersWouldMisreadAreRefused) {
+TEST_F(Gguf, RefusesNamesThatLoadersWouldMisread) {
   Build("--quantize Q8_0");
   for (const char* name : {"a/b", "x-00001-of-00002", "''", ".hidden"}) {
     const ToolRun run =
@@ -169,7 +169,7 @@ TEST_F(Gguf, NamesThatLoadersWouldMisreadAreRefused) {
   }
 }
 
-TEST_F(Gguf, AnOverlayOfAnotherTypeCannotBecomePartOfANode) {
+TEST_F(Gguf, RefusesANodeWithAnOverlayOfAnotherType) {
   Build("--quantize Q4_K_M --overlay-type q8_0 --overlay-file fixtures/tiny-overlay.json");
   const ToolRun run = workspace_.Moepack("assemble out --group 0 -o node");
   EXPECT_EQ(run.status, 4) << run.err;
@@ -177,18 +177,18 @@ TEST_F(Gguf, AnOverlayOfAnotherTypeCannotBecomePartOfANode) {
   EXPECT_FALSE(fs::exists(workspace_ / "node"));
 }
 
-TEST_F(Gguf, CountsThatDifferFromLayerToLayerCannotBecomeANode) {
+TEST_F(Gguf, RefusesANodeWhoseExpertCountsDifferBetweenLayers) {
   Build("--quantize Q8_0 --no-uniform --overlay-file fixtures/tiny-overlay.json");
   const ToolRun run = workspace_.Moepack("assemble out --group 1 -o node");
   EXPECT_EQ(run.status, 4) << run.err;
   EXPECT_THAT(run.err, HasSubstr("plan with --uniform"));
 }
 
-TEST_F(Gguf, AgainstTheSourceEveryTensorIsMadeAgain) {
+TEST_F(Gguf, VerifyRecomputesEveryTensorFromTheSource) {
   Build("--quantize Q4_K_M --overlay-file fixtures/tiny-overlay.json");
   const ToolRun good = workspace_.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(good.status, 0) << good.out;
-  // A damaged file whose digests were made to fit is noticed against the source alone.
+  // A damaged file whose digests were corrected is noticed only against the source.
   Damage(workspace_ / "out/groups/001/experts.gguf");
   EXPECT_EQ(workspace_.Moepack("verify out").status, 6);
 }
@@ -214,12 +214,12 @@ TEST_F(Gguf, VerifyOfANodeFindsDamageInAnyOfItsFiles) {
   EXPECT_EQ(workspace_.Moepack("run node --prompt hi -n 1").status, 0);
 }
 
-TEST_F(Gguf, WeightsOfAnotherModelAreNoticed) {
+TEST_F(Gguf, NoticesWeightsOfAnotherModel) {
   Build("--quantize Q8_0");
   fs::copy(workspace_ / "fixtures/tiny-moe", workspace_ / "other");
   const fs::path shard = workspace_ / "other/model-00002-of-00003.safetensors";
   fs::permissions(shard, fs::perms::owner_write, fs::perm_options::add);
-  // The byte with sign and exponent: what a lower bit changes, rounding to q8_0 may take back.
+  // The byte with sign and exponent: rounding to q8_0 may hide a change of a lower bit.
   std::string bytes = ReadAll(shard);
   char& high = bytes[bytes.size() / 2 + 1];
   high = static_cast<char>(high ^ 0x40);
@@ -229,7 +229,7 @@ TEST_F(Gguf, WeightsOfAnotherModelAreNoticed) {
   EXPECT_THAT(run.out, HasSubstr("FAIL  source-bytes"));
 }
 
-TEST_F(Gguf, AGgufSourceIsCutIntoTheSameExpertsAsItsCheckpoint) {
+TEST_F(Gguf, AGgufSourceIsSplitIntoTheSameExpertsAsItsCheckpoint) {
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q4_K_M -o q4.gguf").status, 0);
   EXPECT_EQ(workspace_.Moepack("build q4.gguf --groups 3 --prove -o cut").status, 0);
   Build("--quantize Q4_K_M");
@@ -264,7 +264,7 @@ TEST_F(Gguf, OptionsAboutTypesAreRefusedForSafetensors) {
               HasSubstr("--format safetensors cannot be used with options that choose types"));
 }
 
-TEST_F(Gguf, PartsOfAnotherRecipeDoNotGoTogether) {
+TEST_F(Gguf, RefusesToAddPartsOfAnotherRecipe) {
   const std::string shard = "shard-experts fixtures/tiny-moe --groups 3 -o out ";
   EXPECT_EQ(workspace_.Moepack(shard + "--only trunk --quantize Q4_K_M").status, 0);
   const ToolRun other = workspace_.Moepack(shard + "--only group:1 --quantize Q5_K_M");
@@ -274,7 +274,7 @@ TEST_F(Gguf, PartsOfAnotherRecipeDoNotGoTogether) {
   EXPECT_EQ(workspace_.Moepack("assemble out --group 1 -o node").status, 0);
 }
 
-TEST_F(Gguf, ADryRunOfABuildKnowsBytesAndBitsByPart) {
+TEST_F(Gguf, ADryRunOfABuildShowsBytesAndBitsByPart) {
   const ToolRun dry =
       workspace_.Moepack("build fixtures/tiny-moe --groups 3 --quantize Q4_K_M --dry-run -o out");
   EXPECT_EQ(dry.status, 0) << dry.err;
@@ -289,7 +289,7 @@ TEST_F(Gguf, ADryRunOfABuildKnowsBytesAndBitsByPart) {
   }
 }
 
-TEST_F(Gguf, DamageIsNoticedBeforeItIsCopiedOrGetsNewDigests) {
+TEST_F(Gguf, NoticesDamageBeforeCopyingItOrGivingItNewDigests) {
   Build("--quantize Q8_0");
   Damage(workspace_ / "out/groups/001/experts.gguf");
   const ToolRun node = workspace_.Moepack("assemble out --group 1 -o node");
@@ -302,7 +302,7 @@ TEST_F(Gguf, DamageIsNoticedBeforeItIsCopiedOrGetsNewDigests) {
 }
 
 // One flipped bit in distribution.json.
-TEST_F(Gguf, AManifestWithDxpertsForExpertsIsAMismatchAndNoSignal) {
+TEST_F(Gguf, AManifestWithAMisspelledKeyIsAMismatchAndNotASignal) {
   Build("--quantize Q8_0");
   std::string text = ReadAll(workspace_ / "out/distribution.json");
   const size_t tensor = text.find("\"xxh3\"", text.find("\"groups/000/experts.gguf\""));
@@ -316,7 +316,7 @@ TEST_F(Gguf, AManifestWithDxpertsForExpertsIsAMismatchAndNoSignal) {
   EXPECT_FALSE(fs::exists(workspace_ / "node"));
 }
 
-TEST_F(Gguf, ARecipeSaysWhatWasRoundedBefore) {
+TEST_F(Gguf, ARecipeNamesEarlierRounding) {
   Build("--quantize Q8_0");
   EXPECT_EQ(workspace_.Moepack("quantize out --recipe Q4_0 --allow-requantize -o again").status, 0);
   const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "again/distribution.json"));
@@ -327,7 +327,7 @@ TEST_F(Gguf, ARecipeSaysWhatWasRoundedBefore) {
   EXPECT_THAT(mixed.err, HasSubstr("expected Q4_0, found Q4_0 of Q8_0"));
 }
 
-TEST_F(Gguf, ExpertsOfANodeMayBeSeveralFiles) {
+TEST_F(Gguf, TheExpertsOfANodeMayBeSeveralFiles) {
   Build("--quantize Q8_0 --max-part-size 500k");
   const auto node = workspace_.Json("assemble out --group 0 --max-part-size 500k -o node --json");
   ASSERT_GT(node["files"].size(), 8u);

@@ -1,4 +1,4 @@
-// Text from files, and paths that users give, reaches the terminal through moepack::Shown alone:
+// Text from files, and paths that users give, reaches the terminal only through moepack::Shown:
 // every command on inputs with hostile names, in every text field.
 #include <gmock/gmock.h>
 
@@ -17,15 +17,15 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-// Escape sequences, C1 controls, marks that turn the direction of text, and lines and workflow
-// commands of its own. No single quote, so that it can be a word of a command line, and no slash.
+// Escape sequences, C1 controls, marks that change the direction of text, and its own lines and
+// workflow commands. No single quote, so that it can be a word of a command line, and no slash.
 const char* const kHostile =
     "x\x1b]0;title\x07\x1b[2J\u009b31m\u202e\u2066\u200f\u061c\u2028\x7f\r\n"
     "ok       forged\n::error::forged\n##[error]forged\x08";
 
 std::string InShell(const std::string& word) { return "'" + word + "'"; }
 
-// Nothing of it acts on a terminal, and nothing that `text` says begins a line or a command.
+// Nothing in it affects a terminal, and no part of `text` begins a line or a command.
 void ExpectHarmless(const std::string& text, const std::string& what) {
   EXPECT_EQ(ShownLines(text), text) << what;
   EXPECT_THAT(text, Not(HasSubstr("##["))) << what;
@@ -41,7 +41,7 @@ void ExpectHarmless(const std::string& text, const std::string& what) {
 
 class HostileText : public testing::Test {
  protected:
-  // Runs and looks at both streams; `arguments` may fail or not, but must not end in a signal.
+  // Runs and checks both streams; `arguments` may fail or not, but must not end in a signal.
   ToolRun Run(const std::string& arguments) {
     const ToolRun run = workspace_.Moepack(arguments);
     EXPECT_GE(run.status, 0) << arguments;
@@ -65,7 +65,7 @@ class HostileText : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(HostileText, InPathsOfEveryCommand) {
+TEST_F(HostileText, IsEscapedInPathsOfEveryCommand) {
   const std::string source = kHostile, out = std::string("o") + kHostile;
   fs::rename(workspace_ / "fixtures/tiny-moe", workspace_ / source);
   const std::string src = InShell(source), dist = InShell(out), node = InShell("n" + source);
@@ -90,7 +90,7 @@ TEST_F(HostileText, InPathsOfEveryCommand) {
   Run("eval " + dist + " --generate 0 --text " + text);
 }
 
-TEST_F(HostileText, InMissingPaths) {
+TEST_F(HostileText, IsEscapedInMissingPaths) {
   const std::string gone = InShell(std::string("gone") + kHostile);
   for (const char* command :
        {"list-tensors @",
@@ -137,7 +137,7 @@ TEST_F(HostileText, InMissingPaths) {
   }
 }
 
-TEST_F(HostileText, InTheConfigAndTheFamilyOfACheckpoint) {
+TEST_F(HostileText, IsEscapedInTheConfigAndTheFamilyOfACheckpoint) {
   const fs::path config = workspace_ / "fixtures/tiny-moe/config.json";
   const json sound = json::parse(ReadAll(config));
   for (const auto& [key, value] : sound.items()) {
@@ -150,7 +150,7 @@ TEST_F(HostileText, InTheConfigAndTheFamilyOfACheckpoint) {
   }
 }
 
-TEST_F(HostileText, InAConfigThatSummariesTablesAndChecksShow) {
+TEST_F(HostileText, IsEscapedInSummariesTablesAndChecksOfAConfig) {
   const fs::path config = workspace_ / "fixtures/tiny-moe/config.json";
   const json sound = json::parse(ReadAll(config));
   for (const auto& [key, value] : sound.items()) {
@@ -167,14 +167,14 @@ TEST_F(HostileText, InAConfigThatSummariesTablesAndChecksShow) {
   }
 }
 
-TEST_F(HostileText, InANoteOfASummary) {
+TEST_F(HostileText, IsEscapedInANoteOfASummary) {
   fs::rename(workspace_ / "fixtures/tiny-moe", workspace_ / kHostile);
   fs::remove(workspace_ / kHostile / "tokenizer.json");
   const ToolRun run = RunWell("list-tensors " + InShell(kHostile) + " --summary");
   EXPECT_THAT(run.out, HasSubstr("note: no sizes by recipe: x\\x1b"));
 }
 
-// Of so many bytes, so that it can stand in the place of another text in a file.
+// Padded to a number of bytes, so that it can replace another text in a file.
 std::string HostileOfLength(size_t length) {
   std::string text = "\x1b[2J\n::error::forged\u202e\u009b31m\r##[error]";
   text.resize(std::max(length, text.size()), 'x');
@@ -186,7 +186,7 @@ std::string HostileOfLength(size_t length) {
   return text;
 }
 
-TEST_F(HostileText, InTheTextsOfAGguf) {
+TEST_F(HostileText, IsEscapedInTheTextsOfAGguf) {
   RunWell("quantize fixtures/tiny-moe --recipe Q8_0 -o sound.gguf");
   const std::string sound = ReadAll(workspace_ / "sound.gguf");
   for (const std::string text :
@@ -221,7 +221,7 @@ TEST_F(HostileText, InTheTextsOfAGguf) {
   }
 }
 
-TEST_F(HostileText, InReportsForGithubOfEveryCommandThatHasThem) {
+TEST_F(HostileText, IsEscapedInEveryReportForGithub) {
   const std::string name = std::string("o") + kHostile, out = InShell(name);
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o " + out);
   WriteAll(workspace_ / "text.txt", "some words");
@@ -237,7 +237,7 @@ TEST_F(HostileText, InReportsForGithubOfEveryCommandThatHasThem) {
     EXPECT_EQ(Run("verify " + out + " --format " + format).status, 6);
 }
 
-TEST_F(HostileText, InNamesAndTypesOfTensors) {
+TEST_F(HostileText, IsEscapedInNamesAndTypesOfTensors) {
   const std::string name = json(kHostile).dump();
   const auto header = [&](const std::string& text) {
     std::string bytes(8, '\0');
@@ -254,7 +254,7 @@ TEST_F(HostileText, InNamesAndTypesOfTensors) {
   }
 }
 
-// Paths to every text of a document; of lists, the first two members are enough.
+// Paths to every text of a document; in lists, the first two members are enough.
 std::vector<json::json_pointer> Texts(const json& document) {
   std::vector<json::json_pointer> texts;
   const json flat = document.flatten();
@@ -269,7 +269,7 @@ std::vector<json::json_pointer> Texts(const json& document) {
   return texts;
 }
 
-TEST_F(HostileText, InEveryTextOfTheManifest) {
+TEST_F(HostileText, IsEscapedInEveryTextOfTheManifest) {
   RunWell(
       "build fixtures/tiny-moe --groups 2 --recipe Q8_0 --no-verify --model-id a/b "
       "--overlay-file fixtures/tiny-overlay.json -o out");
@@ -289,7 +289,7 @@ TEST_F(HostileText, InEveryTextOfTheManifest) {
   }
 }
 
-TEST_F(HostileText, DiffShowsAHostileModelOnOneLine) {
+TEST_F(HostileText, IsShownOnOneLineByDiff) {
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o out");
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o other");
   json changed = Manifest("out");
@@ -302,7 +302,7 @@ TEST_F(HostileText, DiffShowsAHostileModelOnOneLine) {
   EXPECT_EQ(report["changes"][0]["after"], kHostile) << "JSON says it in full";
 }
 
-TEST_F(HostileText, TheReadmeOfADistributionShowsAHostileIdAsText) {
+TEST_F(HostileText, IsShownAsTextInTheReadmeOfADistribution) {
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o out --model-id " +
           InShell("<script>\x1b[2J](http:x)\n# forged `code`"));
   const std::string readme = ReadAll(workspace_ / "out/README.md");
@@ -312,7 +312,7 @@ TEST_F(HostileText, TheReadmeOfADistributionShowsAHostileIdAsText) {
   EXPECT_THAT(readme, HasSubstr("\n---\n# \\<script\\>\\\\x1b\\[2J\\](http\\:x)"));
 }
 
-TEST_F(HostileText, InEveryTextOfAStatisticsFile) {
+TEST_F(HostileText, IsEscapedInEveryTextOfAStatisticsFile) {
   WriteAll(workspace_ / "a.txt", "one text");
   WriteAll(workspace_ / "b.txt", "another text");
   RunWell("profile fixtures/tiny-moe --text a.txt --bucket chat -o stats.json");
@@ -327,7 +327,7 @@ TEST_F(HostileText, InEveryTextOfAStatisticsFile) {
   }
 }
 
-TEST_F(HostileText, InTheVocabularyThatRunWrites) {
+TEST_F(HostileText, IsEscapedInTheVocabularyThatRunPrints) {
   const fs::path path = workspace_ / "fixtures/tiny-moe/tokenizer.json";
   json tokenizer = json::parse(ReadAll(path));
   json vocabulary = json::object();

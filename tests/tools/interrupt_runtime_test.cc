@@ -1,4 +1,4 @@
-// What the commands of the runtime leave behind when they are interrupted: nothing.
+// Commands of the runtime leave nothing behind when they are interrupted.
 #include <gmock/gmock.h>
 
 #include "tests/tools/interrupted_moepack.h"
@@ -33,7 +33,7 @@ class InterruptedRuntime : public testing::TestWithParam<int> {
   Workspace workspace_;
 };
 
-// check assembles each node in a directory for temporary files.
+// check assembles each node in a temporary directory.
 TEST_P(InterruptedRuntime, CheckRemovesTheNodeThatItAssembled) {
   const auto node = [](const RunningMoepack& running) {
     std::error_code ignored;

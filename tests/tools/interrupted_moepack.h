@@ -1,4 +1,4 @@
-// A moepack that runs while the test looks on, to be interrupted.
+// A moepack that runs while the test watches it, to be interrupted.
 #pragma once
 
 #include <fcntl.h>
@@ -22,20 +22,20 @@ namespace moepack::cli {
 
 struct InterruptedRun {
   bool reached = false;  // the moment at which it was to be interrupted
-  bool ended = false;    // before the patience did
-  int status = -1;       // its exit status; -1 when a signal ended it
+  bool ended = false;    // before the timeout
+  int status = -1;       // its exit status; -1 if a signal ended it
   std::string err;
   std::vector<std::string> left;  // in its TMPDIR
 };
 
-// What a test sees of a running moepack.
+// What a test can observe of a running moepack.
 struct RunningMoepack {
   pid_t process = 0;
   const std::filesystem::path& scratch;  // its TMPDIR
 };
 
-// Runs moepack in the workspace with a TMPDIR of its own, sends `signal` as soon as `moment` is
-// true, and waits for the end.
+// Runs moepack in the workspace with a separate TMPDIR, sends `signal` as soon as `moment` is true,
+// and waits for the end.
 inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::string> arguments,
                                 int signal,
                                 const std::function<bool(const RunningMoepack&)>& moment) {
@@ -75,8 +75,8 @@ inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::str
   return run;
 }
 
-// A moment: it has a file of weights open or mapped. Files are open only until they are mapped,
-// which takes less than a test on a busy machine needs to look; mappings stay.
+// A moment: a file of weights is open or mapped. Files are open only until they are mapped, which
+// is too short for a test on a busy machine to notice; mappings stay.
 inline bool ReadsWeights(const RunningMoepack& running) {
   const std::filesystem::path process = "/proc/" + std::to_string(running.process);
   std::error_code error;

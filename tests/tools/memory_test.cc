@@ -1,4 +1,4 @@
-// Resident memory with a hundred thousand tensors: the design asks for less than 100 MB.
+// Resident memory with a hundred thousand tensors: the design requires less than 100 MB.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ class Memory : public testing::Test {
 #endif
   }
 
-  // KiB that `moepack arguments...` had resident at most.
+  // The peak resident memory of `moepack arguments...` in KiB.
   static long Peak(const std::vector<std::string>& arguments) {
     const ChildEnd end = Run(arguments);
     EXPECT_EQ(end.status, 0);
@@ -76,16 +76,16 @@ TEST_F(Memory, ListingAHundredThousandTensorsTakesLessThan100MB) {
   EXPECT_LT(Peak({"list-tensors", Source()}), 100 * kMegabyte);
 }
 
-TEST_F(Memory, AsADocumentToo) {
+TEST_F(Memory, ListingThemAsJsonTakesLessThan100MB) {
   EXPECT_LT(Peak({"list-tensors", Source(), "--json"}), 100 * kMegabyte);
 }
 
-TEST_F(Memory, ShardingThemTakesLessThan100MBToo) {
+TEST_F(Memory, ShardingThemTakesLessThan100MB) {
   std::filesystem::remove_all(Out("out"));
   EXPECT_LT(Peak({"shard-experts", Source(), "--groups", "4", "-o", Out("out")}), 100 * kMegabyte);
 }
 
-TEST_F(Memory, SoDoesADryRun) {
+TEST_F(Memory, ADryRunOfShardingTakesLessThan100MB) {
   EXPECT_LT(Peak({"shard-experts", Source(), "--groups", "4", "-o", Out("dry"), "--dry-run"}),
             100 * kMegabyte);
 }

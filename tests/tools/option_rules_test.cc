@@ -1,4 +1,4 @@
-// What holds for options of all commands: none is ignored, each has one name and one meaning.
+// Rules for the options of all commands: none is ignored, and each has one name and one meaning.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -46,7 +46,7 @@ TEST_F(OptionRules, ATypeForAMissingOverlayIsRefused) {
                 "--overlay-type has no effect: the plan has no overlay");
 }
 
-TEST_F(OptionRules, OptionsOfTheConverterAreRefusedWhereNothingIsConverted) {
+TEST_F(OptionRules, ConverterOptionsAreRefusedIfNothingIsConverted) {
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   ExpectRefused("quantize a.gguf --pre qwen2 -o b.gguf",
                 "--pre has no effect: a.gguf is GGUF already");
@@ -60,7 +60,7 @@ TEST_F(OptionRules, OptionsOfTheConverterAreRefusedWhereNothingIsConverted) {
                 "--config");
 }
 
-// A dry run says what the run would do, and that is to refuse.
+// A dry run shows what the run would do, including its refusals.
 TEST_F(OptionRules, ADryRunRefusesWhatItsRunWouldRefuse) {
   WriteAll(workspace_ / "foreign/distribution.json", "{}");
   WriteAll(workspace_ / "foreign/mine", "text");
@@ -79,7 +79,7 @@ TEST_F(OptionRules, ADryRunRefusesWhatItsRunWouldRefuse) {
   EXPECT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out --dry-run").status, 0);
 }
 
-TEST_F(OptionRules, ARegularExpressionHasALengthADepthAndSteps) {
+TEST_F(OptionRules, ARegularExpressionIsLimitedInLengthDepthAndSteps) {
   const std::string list = "list-tensors fixtures/tiny-moe --regex ";
   ExpectRefused(list + std::string(60'000, 'a'),
                 "--regex: regular expression: expected 1 to 4096 bytes, found 60000");
@@ -91,7 +91,7 @@ TEST_F(OptionRules, ARegularExpressionHasALengthADepthAndSteps) {
   ExpectRefused(list + "'^(?:[a-z._0-9]+)+[!?]'", "match limit exceeded");
 }
 
-// Each would stand in distribution.json, or in the metadata of a file, as U+FFFD.
+// Each would be written to distribution.json, or to the metadata of a file, as U+FFFD.
 TEST_F(OptionRules, WordsThatAreNotUtf8AreRefusedBeforeAnythingIsWritten) {
   for (const std::string command : {"build fixtures/tiny-moe --groups 2 -o out",
                                     "shard-experts fixtures/tiny-moe --groups 2 -o out"}) {
@@ -128,13 +128,13 @@ TEST_F(OptionRules, TypeRulesThatAreNotUtf8AreRefused) {
   EXPECT_THAT(run.err, HasSubstr("rules: expected UTF-8, found other bytes"));
 }
 
-TEST_F(OptionRules, OptionsOfTheProofNeedItsSource) {
+TEST_F(OptionRules, OptionsForAgainstNeedASource) {
   Build("-o out");
   for (const char* option : {"--imatrix m", "--family f", "--config c", "--pre qwen2"})
     ExpectRefused(std::string("verify out ") + option, "--against");
 }
 
-TEST_F(OptionRules, OptionsOfGgufNodesAreRefusedForSafetensorsBundles) {
+TEST_F(OptionRules, GgufNodeOptionsAreRefusedForSafetensorsBundles) {
   Build("-o out");
   const std::string why = " has no effect: out has safetensors bundles\nhint: leave it out";
   for (const std::string option :
@@ -146,7 +146,7 @@ TEST_F(OptionRules, OptionsOfGgufNodesAreRefusedForSafetensorsBundles) {
   }
 }
 
-TEST_F(OptionRules, OptionsOfASplitSetAreRefusedForASingleFile) {
+TEST_F(OptionRules, SplitSetOptionsAreRefusedForASingleFile) {
   Build("--recipe Q8_0 -o out");
   for (const std::string option : {"--link auto", "--link copy", "--max-part-size 1M"}) {
     ExpectRefused("assemble out --group 0 -o node --layout single " + option,
@@ -170,19 +170,19 @@ TEST_F(OptionRules, FamilyAndConfigAreRefusedForGgufBundles) {
   }
 }
 
-TEST_F(OptionRules, OptionsOfPartsNeedADistribution) {
+TEST_F(OptionRules, OptionsAboutPartsNeedADistribution) {
   for (const std::string option : {"--no-overlay", "--verify-files"})
     for (const char* command : {"run", "profile", "eval"})
       ExpectRefused(command + (" fixtures/tiny-moe --tokens 1 " + option),
                     option + " has no effect: fixtures/tiny-moe is not a distribution");
 }
 
-TEST_F(OptionRules, ARaceNeedsGroups) {
+TEST_F(OptionRules, RaceTokensNeedGroups) {
   ExpectRefused("eval fixtures/tiny-moe --tokens 1,2 --race-tokens 4",
                 "--race-tokens has no effect: fixtures/tiny-moe has no groups");
 }
 
-TEST_F(OptionRules, OptionsOfRandomChoiceNeedATemperature) {
+TEST_F(OptionRules, SamplingOptionsNeedATemperature) {
   for (const std::string option : {"--top-k 5", "--top-p 0.5", "--min-p 0.1", "--seed 7"}) {
     ExpectRefused("run fixtures/tiny-moe --tokens 1 -n 1 " + option,
                   option.substr(0, option.find(' ')) + " needs --temperature");
@@ -192,7 +192,7 @@ TEST_F(OptionRules, OptionsOfRandomChoiceNeedATemperature) {
   }
 }
 
-TEST_F(OptionRules, NothingGoesWithTheListOfDevicesButJson) {
+TEST_F(OptionRules, OnlyJsonGoesWithTheListOfDevices) {
   for (const std::string option : {"--group 1", "--executor cpu", "--device 0", "--tokens 1",
                                    "--compare cpu", "--context 9", "--no-verify"})
     ExpectRefused("run --list-devices " + option, option.substr(0, option.find(' ')));
@@ -206,12 +206,12 @@ TEST_F(OptionRules, TheNameOfAConvertedModelIsRefusedForAGgufSource) {
                 "--model-id has no effect: a.gguf is GGUF already");
 }
 
-TEST_F(OptionRules, TheRemainderIsNamedAmongChosenParts) {
+TEST_F(OptionRules, TheRemainderIsChosenWithOnly) {
   ExpectRefused("shard-experts fixtures/tiny-moe --groups 2 --only trunk --keep-remainder -o out",
                 "--only and --keep-remainder cannot be used together");
 }
 
-TEST_F(OptionRules, VerifyRefusesToReadNothingInASpecialWay) {
+TEST_F(OptionRules, VerifyRefusesReadOptionsWithoutDigests) {
   Build("-o out");
   ExpectRefused("verify out --no-digests --cold",
                 "--no-digests and --cold cannot be used together");
@@ -219,7 +219,7 @@ TEST_F(OptionRules, VerifyRefusesToReadNothingInASpecialWay) {
                 "--against and --no-digests cannot be used together");
 }
 
-TEST_F(OptionRules, VerifyRefusesAnImportanceMatrixAndAPreTokenizerThatNothingWasMadeWith) {
+TEST_F(OptionRules, VerifyRefusesAnUnusedImportanceMatrixAndPreTokenizer) {
   Build("-o out");
   Build("--recipe Q8_0 -o out-8");
   const std::string against = " --against fixtures/tiny-moe ";
@@ -231,7 +231,7 @@ TEST_F(OptionRules, VerifyRefusesAnImportanceMatrixAndAPreTokenizerThatNothingWa
                 "--imatrix has no effect: the distribution was made without one");
 }
 
-TEST_F(OptionRules, VerifyOfANodeRefusesWhatOnlyADistributionHas) {
+TEST_F(OptionRules, VerifyOfANodeRefusesOptionsForDistributions) {
   Build("-o out");
   EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
   const std::string digest = "sha256:" + std::string(64, '0');
@@ -243,7 +243,7 @@ TEST_F(OptionRules, VerifyOfANodeRefusesWhatOnlyADistributionHas) {
   EXPECT_THAT(workspace_.Moepack("verify node --cold").out, HasSubstr("past the page cache"));
 }
 
-TEST_F(OptionRules, SizesOfNodesNeedTensorsWithSizes) {
+TEST_F(OptionRules, NodeSizesNeedTensorsWithSizes) {
   const std::string index = "model.safetensors.index.json";
   for (const std::string& file : {std::string("config.json"), index})
     WriteAll(workspace_ / ("names/" + file), ReadAll(workspace_ / ("fixtures/tiny-moe/" + file)));
@@ -256,13 +256,13 @@ TEST_F(OptionRules, SizesOfNodesNeedTensorsWithSizes) {
                 "--config has no effect: SRC is a config alone");
 }
 
-TEST_F(OptionRules, ARemovedOptionIsRefusedWithWhatReplacesIt) {
+TEST_F(OptionRules, ARemovedOptionIsRefusedWithItsReplacement) {
   ExpectRefused("verify out --against fixtures/tiny-moe --no-mtp",
                 "option --no-mtp is no longer there\nhint: leave it out: verify reads in "
                 "distribution.json whether");
 }
 
-TEST_F(OptionRules, AnUnknownOptionIsNamedBeforeAMissingOne) {
+TEST_F(OptionRules, ReportsAnUnknownOptionBeforeAMissingOne) {
   for (const std::string command :
        {"list-tensors", "plan", "shard-experts", "quantize", "build", "verify", "diff", "assemble",
         "run", "check", "profile", "eval"}) {
@@ -277,7 +277,7 @@ TEST_F(OptionRules, AnUnknownOptionIsNamedBeforeAMissingOne) {
               HasSubstr("unknown option \"--grups\""));
 }
 
-TEST_F(OptionRules, RecipeAndQuantizeAreOneOption) {
+TEST_F(OptionRules, RecipeAndQuantizeAreTheSameOption) {
   Build("--recipe Q4_K_M -o one");
   Build("--quantize Q4_K_M -o two");
   EXPECT_EQ(ReadAll(workspace_ / "one/distribution.json"),
@@ -294,7 +294,7 @@ TEST_F(OptionRules, RecipeAndQuantizeAreOneOption) {
                 HasSubstr("  --recipe, --quantize RECIPE\n"));
 }
 
-TEST_F(OptionRules, TokensAreIdsOrAFileOfIdsInEveryCommand) {
+TEST_F(OptionRules, EveryCommandAcceptsTokensAsIdsOrAFileOfIds) {
   WriteAll(workspace_ / "ids.txt", "5 6\n7\n");
   for (const char* command : {"run fixtures/tiny-moe -n 2", "profile fixtures/tiny-moe"}) {
     const auto ids = workspace_.Json(std::string(command) + " --json --tokens 5,6,7");
@@ -304,7 +304,7 @@ TEST_F(OptionRules, TokensAreIdsOrAFileOfIdsInEveryCommand) {
   }
 }
 
-TEST_F(OptionRules, JobsAndThreadsAreTwoThings) {
+TEST_F(OptionRules, JobsAndThreadsAreDifferentOptions) {
   EXPECT_EQ(workspace_.Moepack("run fixtures/tiny-moe --tokens 5 -n 1 --jobs 1 --threads 2").status,
             0);
   for (const char* command : {"run", "check", "profile", "eval"}) {
@@ -315,7 +315,7 @@ TEST_F(OptionRules, JobsAndThreadsAreTwoThings) {
   EXPECT_EQ(workspace_.Moepack("verify out --threads 2").status, 2);
 }
 
-TEST_F(OptionRules, ListDevicesIsJsonWhenAsked) {
+TEST_F(OptionRules, ListDevicesPrintsJsonOnRequest) {
   const auto document = workspace_.Json("run --list-devices --json");
   ASSERT_TRUE(document["executors"].is_array());
   const auto& cpu = document["executors"][0];

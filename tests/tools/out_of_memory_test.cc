@@ -1,4 +1,4 @@
-// Commands under a limit on their address space: they work or say that memory ran out, and end.
+// Commands under a limit on their address space: they work, or report that memory ran out, and end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class OutOfMemory : public testing::Test {
     return child.Wait();
   }
 
-  // Under limits from the least that starts at all, in steps that grow.
+  // Under limits from the smallest with which it starts, in growing steps.
   void ExpectStatuses(const std::vector<std::string>& arguments, const std::string& output) {
     size_t failed = 0, done = 0;
     rlim_t step = 1;
@@ -58,7 +58,7 @@ class OutOfMemory : public testing::Test {
       end.status == 0 ? ++done : ++failed;
       if (end.status == 1) {
         EXPECT_THAT(end.err, HasSubstr("ut of memory"));
-        // build verifies what it has written; memory may end there. Nothing else looks finished.
+        // build verifies its output, and memory may run out there. Nothing else looks finished.
         if (!fs::exists(workspace_ / output)) continue;
         EXPECT_EQ(arguments[0], "build");
         EXPECT_EQ(workspace_.Moepack("verify " + output).status, 0);

@@ -1,5 +1,5 @@
-// From statistics to a split that is worth having: profile, plan, build, eval, on texts that the
-// plan was not made from.
+// From statistics to a useful split: profile, plan, build, eval, on texts that the plan was not
+// made from.
 #include <gtest/gtest.h>
 
 #include "tests/tools/run_moepack.h"
@@ -39,8 +39,8 @@ class PlannedSplit : public testing::Test {
   Workspace workspace_;
 };
 
-// Selection alone, without refit, brings the damage of three groups of 8 of 16 to three
-// quarters of the contiguous split's or less.
+// Selection alone, without refit, reduces the damage of three groups of 8 of 16 to at most three
+// quarters of that of the contiguous split.
 TEST_F(PlannedSplit, CostsAtMostThreeQuartersOfAContiguousOneOfTheSameSize) {
   const double contiguous = DamageOf("contiguous", "--partition contiguous");
   const double session = DamageOf("session", "--statistics s.json --partition session");

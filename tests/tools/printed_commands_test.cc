@@ -1,4 +1,4 @@
-// Command lines that moepack prints are run as they stand, by /bin/sh, whatever the paths are.
+// Command lines that moepack prints are run unchanged, by /bin/sh, whatever the paths are.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -72,7 +72,7 @@ class PrintedCommands : public testing::Test {
     EXPECT_EQ(run.status, status) << arguments << "\n" << run.err;
     return RunPrinted(run, printed_status);
   }
-  // Another value for its last byte.
+  // Replaces its last byte.
   void Damage(const std::string& file) {
     std::string bytes = ReadAll(workspace_ / file);
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -82,13 +82,13 @@ class PrintedCommands : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(PrintedCommands, NextOfBuildWorksWithPlainPaths) {
+TEST_F(PrintedCommands, CommandsPrintedByBuildRunWithPlainPaths) {
   EXPECT_EQ(RunAndRunPrinted("build fixtures/tiny-moe --groups 2 -o out"), 2u);
-  // node-0 is taken now: the second line names another directory.
+  // node-0 exists now, so the second line names another directory.
   EXPECT_EQ(RunAndRunPrinted("build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out-8"), 2u);
 }
 
-TEST_F(PrintedCommands, NextOfBuildKeepsEveryOptionAndQuotesEveryPath) {
+TEST_F(PrintedCommands, CommandsPrintedByBuildKeepOptionsAndQuotePaths) {
   const std::string odd = "it's \"my\" $HOME;`id` &\n\x1b model";
   fs::rename(workspace_ / "fixtures/tiny-moe", workspace_ / odd);
   fs::rename(workspace_ / odd / "config.json", workspace_ / ("config " + odd));
@@ -109,7 +109,7 @@ TEST_F(PrintedCommands, NextOfBuildKeepsEveryOptionAndQuotesEveryPath) {
   EXPECT_TRUE(fs::exists(workspace_ / "node-0"));
 }
 
-TEST_F(PrintedCommands, NextOfBuildNamesTheFamilyFile) {
+TEST_F(PrintedCommands, CommandsPrintedByBuildNameTheFamilyFile) {
   WriteAll(workspace_ / "my family.json", R"({"name": "my-moe", "prefixes": ["model."], "rules": [
     {"pattern": "embed_tokens.weight", "part": "trunk", "role": "embedding"},
     {"pattern": "norm.weight", "part": "trunk", "role": "norm"},
@@ -127,26 +127,26 @@ TEST_F(PrintedCommands, NextOfBuildNamesTheFamilyFile) {
   EXPECT_EQ(RunPrinted(run), 2u);
 }
 
-TEST_F(PrintedCommands, NextOfBuildNamesNoNodeThatCannotBeAssembled) {
+TEST_F(PrintedCommands, CommandsPrintedByBuildNameOnlyNodesThatCanBeAssembled) {
   const std::string build =
       "build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json --recipe Q8_0 ";
   EXPECT_EQ(RunAndRunPrinted(build + "--overlay-type q4_K -o other-type"), 1u);
   EXPECT_EQ(RunAndRunPrinted(build + "-o same-type"), 2u);
 }
 
-TEST_F(PrintedCommands, NextOfBuildSaysNoMoreThanIsNeeded) {
+TEST_F(PrintedCommands, CommandsPrintedByBuildHaveNoNeedlessOptions) {
   const std::string out = workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out").out;
   EXPECT_THAT(out, HasSubstr("\n  moepack verify out --against fixtures/tiny-moe\n"));
   EXPECT_THAT(out, HasSubstr("\n  moepack assemble out --group 0 -o node-0\n"));
 }
 
-TEST_F(PrintedCommands, RunItOfAssembleNamesTheFirstFile) {
+TEST_F(PrintedCommands, TheCommandPrintedByAssembleNamesTheFirstFile) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out").status,
             0);
   EXPECT_EQ(RunAndRunPrinted("assemble out --group 1 -o \"a node's\""), 1u);
 }
 
-TEST_F(PrintedCommands, HintsWithACommandRun) {
+TEST_F(PrintedCommands, CommandsInHintsRun) {
   ASSERT_EQ(workspace_.Moepack("plan fixtures/tiny-moe --groups 2").status, 0);
   EXPECT_EQ(RunAndRunPrinted("plan fixtures/tiny-moe --gruops 2", 2), 0u);  // "did you mean"
   EXPECT_EQ(RunAndRunPrinted("plan", 2), 1u);
@@ -191,7 +191,7 @@ TEST_F(PrintedCommands, TheHintOfAConfigThatContradictsItsTensorsNamesBoth) {
   EXPECT_EQ(RunAndRunPrinted("quantize \"tiny 'moe'\" --recipe Q8_0 -o a.gguf", 3, 3), 1u);
 }
 
-TEST_F(PrintedCommands, ThoseOfADistributionsReadmeWorkFromItsDirectory) {
+TEST_F(PrintedCommands, CommandsInAReadmeRunFromItsDirectory) {
   for (const std::string name : {"out", "out-8"}) {
     ASSERT_EQ(workspace_
                   .Moepack("build fixtures/tiny-moe --groups 2 --no-verify -o " + name +
@@ -208,7 +208,7 @@ TEST_F(PrintedCommands, ThoseOfADistributionsReadmeWorkFromItsDirectory) {
   }
 }
 
-TEST(CommandLineText, QuotesWordsAndKeepsPathsFromBeingOptions) {
+TEST(CommandLineText, QuotesWordsAndProtectsPathsThatLookLikeOptions) {
   CommandLine line("verify");
   line.AddPath("-dir");
   line.Add("--pre", "");
@@ -217,7 +217,7 @@ TEST(CommandLineText, QuotesWordsAndKeepsPathsFromBeingOptions) {
   EXPECT_EQ(line.Text(), "moepack verify ./-dir --against 'a b' --no-mtp");
 }
 
-TEST(CommandLineText, AFreePathIsOneThatNothingHasYet) {
+TEST(CommandLineText, AFreePathDoesNotExistYet) {
   const fixtures::TempDir dir;
   const std::string path = (dir / "node-0").string();
   EXPECT_EQ(FreePath(path), path);

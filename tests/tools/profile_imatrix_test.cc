@@ -1,4 +1,4 @@
-// The importance matrix of profile: its file, and what plan and quantize do with it.
+// The importance matrix of profile: its file, and how plan and quantize use it.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class ProfileImatrix : public ::testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(ProfileImatrix, HasAnEntryForEveryMatrixOfALayerAndSaysWhatWasRead) {
+TEST_F(ProfileImatrix, HasAnEntryForEveryMatrixOfALayerAndNamesItsTexts) {
   WriteAll(workspace_ / "texts/ids", "1 2 3 4 5 6 7 8 9 10");
   const ToolRun run = Profile("--tokens texts/ids --context 4 --imatrix im.gguf");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -54,11 +54,11 @@ std::vector<double> TakeNorms(Json& statistics) {
   return norms;
 }
 
-TEST_F(ProfileImatrix, ComesWithTheStatisticsOfTheSamePass) {
+TEST_F(ProfileImatrix, IsWrittenWithTheStatisticsOfTheSamePass) {
   WriteAll(workspace_ / "ids", "1 2 3 4 5 6 7 8 9 10");
   ASSERT_EQ(Profile("--tokens ids -o alone.json").status, 0);
   ASSERT_EQ(Profile("--tokens ids -o s.json --imatrix im.gguf --threads 3").status, 0);
-  // Norms of outputs are sums that the executor rounds elsewhere when its products are watched.
+  // Output norms are sums that the executor rounds differently when its products are observed.
   Json statistics = Json::parse(ReadAll(workspace_ / "s.json"));
   Json alone = Json::parse(ReadAll(workspace_ / "alone.json"));
   const std::vector<double> norms = TakeNorms(statistics), expected = TakeNorms(alone);
@@ -71,14 +71,14 @@ TEST_F(ProfileImatrix, ComesWithTheStatisticsOfTheSamePass) {
   EXPECT_EQ(ReadAll(workspace_ / "again.gguf"), ReadAll(workspace_ / "im.gguf"));
 }
 
-TEST_F(ProfileImatrix, LeavesGeneratedTokensOut) {
+TEST_F(ProfileImatrix, ExcludesGeneratedTokens) {
   WriteAll(workspace_ / "ids", "1 2 3 4 5 6 7 8 9 10");
   ASSERT_EQ(Profile("--tokens ids --imatrix a.gguf").status, 0);
   ASSERT_EQ(Profile("--tokens ids --imatrix b.gguf --generate 5").status, 0);
   EXPECT_EQ(ReadAll(workspace_ / "a.gguf"), ReadAll(workspace_ / "b.gguf"));
 }
 
-TEST_F(ProfileImatrix, OfADistributionIsThatOfItsSource) {
+TEST_F(ProfileImatrix, IsTheSameForADistributionAndItsSource) {
   WriteAll(workspace_ / "ids", "1 2 3 4 5 6 7 8 9 10");
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
   ASSERT_EQ(Profile("--tokens ids --imatrix a.gguf").status, 0);
@@ -154,7 +154,7 @@ TEST_F(ProfileImatrix, LowersTheWeightedErrorOfQuantizing) {
 }
 
 // The figures of docs/planning.md, with fewer texts.
-TEST_F(ProfileImatrix, ChoosesTypesThatCostLessAtTheSameBytes) {
+TEST_F(ProfileImatrix, ChoosesTypesWithLessDamageAtTheSameSize) {
   ASSERT_EQ(Profile("--text fixtures/texts/calibration.jsonl --imatrix im.gguf").status, 0);
   const auto divergence = [&](const std::string& name, const std::string& words) {
     EXPECT_EQ(workspace_

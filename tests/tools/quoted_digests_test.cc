@@ -1,4 +1,4 @@
-// Digests that the documents quote are those that their examples give.
+// The digests quoted in the documents are those that their examples give.
 #include <gmock/gmock.h>
 
 #include <algorithm>

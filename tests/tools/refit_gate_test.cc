@@ -1,5 +1,5 @@
-// The promise of a refit, short: a model in two nodes that answer nearly as the whole one does,
-// quantized, and proved. The same split without a refit fails the same gate.
+// The promise of a refit, in short: two nodes that answer almost like the whole model, quantized
+// and verified. The same split without a refit fails the same gate.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -40,7 +40,7 @@ class RefitGate : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(RefitGate, EveryRefittedNodeMeetsWhatNoUnrefittedOneDoes) {
+TEST_F(RefitGate, EveryRefittedNodePassesAGateThatNoUnrefittedOneDoes) {
   ExpectDone("profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
   ExpectDone(std::string(kBuild) +
              "--refit --text fixtures/texts/calibration.jsonl --held-out-text held-out.jsonl "

@@ -1,5 +1,5 @@
-// The page of `report` in a real browser: headless Chromium, which is no dependency of moepack
-// (.ci/packages.txt, section test). Screenshots stay in report-screenshots, beside the tests.
+// The page of `report` in a real browser: headless Chromium, which is not a dependency of moepack
+// (.ci/packages.txt, section test). Screenshots are kept in report-screenshots, beside the tests.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -37,7 +37,7 @@ class ReportInABrowser : public ::testing::Test {
     }
     evaluation_ = nlohmann::json::parse(ReadAll(workspace_ / "evaluation.json"));
   }
-  // What the browser prints. What pages tell its console stands in its log, on stderr.
+  // The output of the browser. Console messages of pages are in its log, on stderr.
   std::string Browse(const std::string& options) {
     const std::string out = (workspace_ / "browser.out").string();
     const std::string command =
@@ -58,7 +58,7 @@ class ReportInABrowser : public ::testing::Test {
   nlohmann::json evaluation_;
 };
 
-TEST_F(ReportInABrowser, TablesOfTheDocumentAreTheFiguresOfTheJson) {
+TEST_F(ReportInABrowser, TablesShowTheFiguresOfTheJson) {
   const std::string dom = Browse("--dump-dom");
   EXPECT_EQ(console_, "");
   const auto sessions = TableOf(dom, "table-sessions-1");
@@ -90,7 +90,7 @@ TEST_F(ReportInABrowser, TablesOfTheDocumentAreTheFiguresOfTheJson) {
   EXPECT_EQ(TableOf(dom, "table-bytes")[1][2], FormatCount(trunk));
 }
 
-// Width and height of a PNG, which stand at fixed places behind its signature.
+// Width and height of a PNG, at fixed offsets after its signature.
 std::pair<uint32_t, uint32_t> SizeOfPng(const std::string& png) {
   const auto number = [&](size_t at) {
     uint32_t value = 0;
@@ -101,7 +101,7 @@ std::pair<uint32_t, uint32_t> SizeOfPng(const std::string& png) {
   return {number(16), number(20)};
 }
 
-TEST_F(ReportInABrowser, RendersInLightDarkAndNarrow) {
+TEST_F(ReportInABrowser, RendersInLightDarkAndNarrowLayouts) {
   const fs::path folder = fs::current_path() / "report-screenshots";
   fs::create_directories(folder);
   struct Shot {

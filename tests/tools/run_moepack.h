@@ -1,4 +1,4 @@
-// Runs the built moepack as a user does, from a directory of its own.
+// Runs the built moepack as a user does, from a separate directory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class Workspace {
   // `arguments` is shell text.
   ToolRun Moepack(const std::string& arguments) const {
     const std::string streams = (logs_ / "run").string();
-    // Redirections in `arguments` come later and win.
+    // Redirections in `arguments` come later and take precedence.
     const std::string command = "cd '" + path().string() + "' && >'" + streams + ".out' 2>'" +
                                 streams + ".err' '" MOEPACK_BINARY "' " + arguments;
     const int status = std::system(command.c_str());

@@ -1,4 +1,4 @@
-// skopeo copies what publish wrote: digests stay, and what it wrote is pulled from.
+// skopeo copies the output of publish: digests stay the same, and its output can be pulled from.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -14,7 +14,7 @@ class Skopeo : public testing::Test {
     ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out").status, 0);
     published_ = workspace_.Json("publish out layout:models:v1 --json");
   }
-  // A home of its own: no settings and no cache of this machine's user count.
+  // A separate home: no settings or cache of the user apply.
   void Copy(const std::string& from, const std::string& to) const {
     std::filesystem::create_directories(workspace_ / "home");
     const std::string command = "cd '" + workspace_.path().string() +
@@ -27,7 +27,7 @@ class Skopeo : public testing::Test {
   nlohmann::json published_;
 };
 
-TEST_F(Skopeo, CopiesKeepTheirDigestsAndArePulledFrom) {
+TEST_F(Skopeo, CopiesKeepTheirDigestsAndCanBePulled) {
   Copy("oci:models:v1", "oci:other:v1");
   Copy("oci:models:v1-g001", "oci:other:v1-g001");
   // A second tag on the same manifest.
@@ -46,7 +46,7 @@ TEST_F(Skopeo, CopiesKeepTheirDigestsAndArePulledFrom) {
   EXPECT_EQ(workspace_.Moepack("verify node --group 1").status, 0);
 }
 
-TEST_F(Skopeo, AnArchiveOfALayoutComesBackWithTheSameDigest) {
+TEST_F(Skopeo, AnArchiveOfALayoutRoundTripsWithTheSameDigest) {
   Copy("oci:models:v1", "oci-archive:models.tar:v1");
   Copy("oci-archive:models.tar:v1", "oci:back:v1");
   EXPECT_EQ(workspace_.Json("ls layout:back --json")["manifests"][0]["digest"],
@@ -55,8 +55,8 @@ TEST_F(Skopeo, AnArchiveOfALayoutComesBackWithTheSameDigest) {
   EXPECT_EQ(run.status, 0) << run.err;
 }
 
-// What skopeo wrote into index.json stays, and a layout of one view is whole in itself.
-TEST_F(Skopeo, PublishingToALayoutThatItMadeAddsTags) {
+// What skopeo wrote into index.json stays, and a layout of one view is complete in itself.
+TEST_F(Skopeo, PublishingToItsLayoutAddsTags) {
   Copy("oci:models:v1-g000", "oci:other:mine");
   const auto added = workspace_.Json("publish out layout:other:v1 --json");
   EXPECT_EQ(added["digest"], published_["digest"]);
@@ -68,7 +68,7 @@ TEST_F(Skopeo, PublishingToALayoutThatItMadeAddsTags) {
   EXPECT_EQ(workspace_.Moepack("pull layout:third:v1 -o node").status, 0);
 }
 
-TEST_F(Skopeo, LayoutsThatItWroteAreCopiedAndCleaned) {
+TEST_F(Skopeo, ItsLayoutsCanBeCopiedAndCollected) {
   Copy("oci:models:v1", "oci:other:v1");
   Copy("oci:models:v1-g001", "oci:other:v1-g001");
   Copy("oci:models:v1", "oci:other:stable");

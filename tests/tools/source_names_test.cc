@@ -1,4 +1,4 @@
-// What SRC may be, and what commands answer where it is something else.
+// What SRC may be, and how commands respond to anything else.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -13,7 +13,7 @@ class SourceNames : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(SourceNames, AGitLfsPointerAmongTheTokenizersFilesIsNamed) {
+TEST_F(SourceNames, NamesAGitLfsPointerAmongTheTokenizerFiles) {
   WriteAll(workspace_ / "fixtures/tiny-moe/tokenizer.json",
            "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 11422654\n");
   for (const char* command : {"build fixtures/tiny-moe --groups 2 -o out",
@@ -26,7 +26,7 @@ TEST_F(SourceNames, AGitLfsPointerAmongTheTokenizersFilesIsNamed) {
   }
 }
 
-TEST_F(SourceNames, ANameOfTheHubIsAnsweredWithItsAddress) {
+TEST_F(SourceNames, SuggestsTheAddressForANameOfTheHub) {
   for (const char* command :
        {"list-tensors @", "plan @ --groups 2", "build @ --groups 2 -o out",
         "quantize @ --recipe Q8_0 -o a.gguf", "run @ --tokens 1", "profile @ --text README.md"}) {

@@ -1,4 +1,4 @@
-// Runs moepack as a user at a terminal does, with progress and all.
+// Runs moepack like a user at a terminal, with progress and all.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A checkpoint of a trillion parameters whose numbers are holes: list, plan, and one task of many.
+// A sparse checkpoint of a trillion parameters: list, plan, and one task of many.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -15,21 +15,21 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A task of 512 encodes two billion weights and writes a gigabyte: that is for `make soak`.
+// A task of 512 encodes two billion weights and writes a gigabyte, which is left to `make soak`.
 std::string NumberOfTasks() { return std::getenv("MOEPACK_SOAK") == nullptr ? "8192" : "512"; }
 
 struct Measured {
   int status = -1;
   double seconds = 0;
-  long megabytes = 0;  // that were resident at most
+  long megabytes = 0;  // peak resident memory
 };
 
-// `directory` has the file `log` afterwards.
+// Leaves the file `log` in `directory`.
 Measured Measure(const fs::path& directory, const std::vector<std::string>& arguments) {
   std::vector<char*> argv = {const_cast<char*>(MOEPACK_BINARY)};
   for (const std::string& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  std::fflush(stdout);  // else the child prints it again
+  std::fflush(stdout);  // otherwise the child prints it again
   const auto start = std::chrono::steady_clock::now();
   const pid_t child = fork();
   if (child == 0) {
@@ -51,7 +51,7 @@ void Report(const std::string& what, const Measured& measured) {
   EXPECT_EQ(measured.status, 0) << what;
 }
 
-TEST(Trillion, ParametersAreListedPlannedAndDivided) {
+TEST(Trillion, ParametersAreListedPlannedAndSplit) {
   const fixtures::TempDir dir;
   fixtures::Options sizes{.layers = 61, .experts = 384, .top_k = 8, .hidden = 7168, .ff = 2048};
   sizes.shards = 61;

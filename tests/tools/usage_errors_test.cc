@@ -1,4 +1,4 @@
-// What commands say about options that contradict each other and about sources of another kind.
+// The messages of commands about contradictory options and about sources of another kind.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -19,7 +19,7 @@ class UsageErrors : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(UsageErrors, ASwitchCannotBeOnAndOff) {
+TEST_F(UsageErrors, ASwitchCannotBeBothOnAndOff) {
   for (const std::string arguments : {"plan fixtures/tiny-moe --groups 2 --uniform --no-uniform",
                                       "plan fixtures/tiny-moe --groups 2 --no-uniform --uniform"})
     ExpectRefusal(arguments, "plan: --uniform and --no-uniform cannot be used together");
@@ -28,7 +28,7 @@ TEST_F(UsageErrors, ASwitchCannotBeOnAndOff) {
   EXPECT_EQ(workspace_.Moepack("plan fixtures/tiny-moe --groups 2 --uniform --uniform").status, 0);
 }
 
-TEST_F(UsageErrors, AnOptionWithOneValueIsGivenOnce) {
+TEST_F(UsageErrors, AnOptionWithOneValueMayBeGivenOnlyOnce) {
   ExpectRefusal("plan fixtures/tiny-moe --groups 2 --groups 3",
                 "plan: --groups was given 2 times; it can be given once");
   ExpectRefusal("build fixtures/tiny-moe --groups 2 -o a --output b",
@@ -36,7 +36,7 @@ TEST_F(UsageErrors, AnOptionWithOneValueIsGivenOnce) {
   ExpectRefusal("plan fixtures/tiny-moe --groups", "plan: --groups needs a value: N");
 }
 
-TEST_F(UsageErrors, ALayerThatTheModelLacksIsNoted) {
+TEST_F(UsageErrors, NotesALayerThatTheModelLacks) {
   const ToolRun some = workspace_.Moepack("list-tensors fixtures/tiny-moe --layer 2,98-99");
   EXPECT_EQ(some.status, 0);
   EXPECT_EQ(some.err, "note: the model has no tensors in layers 98-99\n");

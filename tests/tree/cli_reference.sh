@@ -1,6 +1,6 @@
 #!/bin/sh
-# docs/cli.md is a head written by hand, down to the marker line, and below it exactly what
-# `moepack help --markdown` prints.
+# docs/cli.md is a hand-written head, down to the marker line, followed by exactly what `moepack
+# help --markdown` prints.
 # usage: cli_reference.sh --check|--write FILE MOEPACK
 set -eu
 mode=$1

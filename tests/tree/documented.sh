@@ -1,6 +1,6 @@
 #!/bin/sh
 # Lists that the documentation has to follow: model families, commands, broken fixtures; and the
-# tests that it names have to be there.
+# tests that it names have to exist.
 # usage: documented.sh ROOT families FAMILY_NAMES | commands MOEPACK | bad-fixtures | traps
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

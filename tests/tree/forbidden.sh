@@ -1,13 +1,13 @@
 #!/bin/sh
-# What must not be anywhere in the code: flags that make bytes depend on the machine, std::regex
-# (it recurses on hostile names), notes to self, and folders that collect what has no place.
+# What must not occur anywhere in the code: flags that make bytes depend on the machine, std::regex
+# (it recurses on hostile names), notes to self, and catch-all folders.
 # usage: forbidden.sh ROOT
 set -eu
 cd "$1"
 folders=$(sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u)
 status=0
 
-# forbid REASON PATTERN PLACES...: this script and its test have to spell what they look for.
+# forbid REASON PATTERN PLACES...: this script and its test have to spell out the patterns.
 forbid() {
   reason=$1
   pattern=$2
@@ -20,7 +20,7 @@ forbid() {
   fi
 }
 
-# A flag is a word of its own in a build file; a comment that says why it is absent is welcome.
+# A flag is a separate word in a build file; a comment that explains its absence is fine.
 build_files=$(find CMakeLists.txt CMakePresets.json Makefile .ci $folders -name CMakeLists.txt \
   -o -name '*.cmake' -o -name Makefile -o -name CMakePresets.json -o -path '.ci/*' -type f)
 forbid "bytes would depend on the machine" '^[^#]*-(march=native|ffast-math|Ofast)' $build_files
@@ -29,8 +29,8 @@ forbid "use libshard/base/text/regex.h: std::regex is slow and recurses" '# *inc
   $folders
 forbid "PCRE2 is reached through libshard/base/text/regex.h" '# *include *<pcre2' \
   $(find $folders \( -name '*.cc' -o -name '*.h' \) ! -path libshard/base/text/regex.cc)
-# What is read of a checkpoint or distribution has a tree that says what may be opened. The three
-# open a file that an option named, or that moepack has just linked.
+# Files of a checkpoint or distribution are read through a tree that decides what may be opened. The
+# three open a file that an option named, or that moepack has just linked.
 forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard manifest runtime-shim \
   tools \( -name '*.cc' -o -name '*.h' \) ! -path 'libshard/base/*' ! -name side_files.cc \
   ! -name link_file.cc ! -name promised_file.cc)

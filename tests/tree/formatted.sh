@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every C++ file is as clang-format leaves it. Exit 77 (skipped) where clang-format is not
+# Every C++ file is formatted as by clang-format. Exit 77 (skipped) if clang-format is not
 # installed.
 # usage: formatted.sh ROOT
 set -eu

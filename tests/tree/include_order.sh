@@ -1,6 +1,6 @@
 #!/bin/sh
 # Includes follow .ci/layers.txt: a folder includes itself and the folders that its line names.
-# Nothing includes tests, and fixtures/ includes nothing of ours: the tests must not build their
+# Nothing includes tests, and fixtures/ includes none of our code: the tests must not build their
 # inputs with the code they test. Every folder with sources has a line.
 # usage: include_order.sh ROOT
 set -eu
@@ -8,9 +8,9 @@ cd "$1"
 folders=$(sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u)
 
 found=$(find $folders \( -name '*.cc' -o -name '*.h' \) | sort | xargs -r awk '
-  # Whether path lies in folder.
+  # Whether path is in folder.
   function within(path, folder) { return index(path "/", folder "/") == 1 }
-  # The longest folder of the list in which path lies.
+  # The longest folder of the list that contains path.
   function layer(path,   name, best) {
     best = ""
     for (name in may) if (within(path, name) && length(name) > length(best)) best = name

@@ -12,8 +12,8 @@ for name in $expected; do
     status=1
   fi
 done
-# In a git checkout only what git sees counts; in an unpacked archive everything does, except what
-# a build leaves.
+# In a git checkout only files known to git count; in an unpacked archive everything does, except
+# what a build leaves.
 entries=$(git ls-files --cached --others --exclude-standard 2>/dev/null | sed 's,/.*,,' | sort -u)
 [ -n "$entries" ] || entries=$(ls -A | grep -vxE 'build.*|\.git' || true)
 for name in $entries; do

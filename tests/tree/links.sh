@@ -4,7 +4,7 @@
 # usage: links.sh ROOT
 set -eu
 cd "$1"
-# "file<TAB>target" per link; code blocks and links that leave the tree are not looked at.
+# "file<TAB>target" per link; code blocks and links that leave the tree are ignored.
 documents=$(find . \( -name 'build*' -o -name .git \) -prune -o -name '*.md' -print | sort)
 broken=$(echo "$documents" | xargs -r awk '
     FNR == 1 { code = 0 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every name on stdin, one per line, stands as a word in FILE; at least one name has to come.
+# Every name on stdin, one per line, occurs as a word in FILE; there has to be at least one name.
 # usage: names_in_docs.sh FILE
 set -eu
 file=$1

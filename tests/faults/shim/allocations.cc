@@ -1,5 +1,5 @@
-// Allocations that fail. The C library's own functions lie under second names, which need no
-// dlsym: that would allocate. OpenSSL's own are let through: when one of its first is refused,
+// Allocations that fail. The C library's own functions have second names, which need no dlsym: that
+// would allocate. OpenSSL's own allocations are let through: if one of its first is refused,
 // OpenSSL 3.0 follows a null pointer to a lock (seen in EVP_MD_fetch).
 #include <link.h>
 
@@ -19,7 +19,7 @@ void* __libc_realloc(void* data, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
 
 namespace {
-// Where the code of libcrypto lies.
+// The address range of libcrypto's code.
 uintptr_t crypto_begin = 0, crypto_end = 0;
 
 int NoteCrypto(dl_phdr_info* library, size_t, void*) {

@@ -1,4 +1,4 @@
-// The calls that are watched, under the names of the C library, which they call in turn.
+// The watched calls, under the names of the C library's functions, which they call in turn.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ bool Fails(uint32_t kind, const char* call, const Path& path) {
   return DecideFor(kind, call, path) == Fate::kFails;
 }
 
-// How many bytes are asked for instead of `bytes`; -1 when the call fails.
+// How many bytes to ask for instead of `bytes`; -1 if the call fails.
 ssize_t Granted(uint32_t kind, const char* call, int fd, size_t bytes) {
   const auto all = static_cast<ssize_t>(bytes);
   if (!Watches(kind)) return all;
@@ -40,7 +40,7 @@ ssize_t Granted(uint32_t kind, const char* call, int fd, size_t bytes) {
   return fate == Fate::kIsShort ? (all + 1) / 2 : all;
 }
 
-// Of two writes that are killed one has taken half of its bytes before.
+// One of two killed writes has written half of its bytes before.
 template <class Call>
 ssize_t Write(int fd, const void* data, size_t bytes, const Call& call, const off_t* place) {
   if (!Watches(kWrite)) return call(bytes);
@@ -186,7 +186,7 @@ int ftruncate(int fd, off_t size) noexcept {
 }
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   NEXT(fallocate);
-  if (Logs()) {  // what it does to a size is none of the log's words
+  if (Logs()) {  // how it changes a size is not recorded in the log
     errno = EOPNOTSUPP;
     return -1;
   }
@@ -244,7 +244,7 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   va_end(rest);
   if (request == FICLONE || request == FICLONERANGE) {
     if (Watches(kClone) && Fails(kClone, "clone", PathOf(fd))) return -1;
-    if (Logs()) {  // so that every byte comes by a write
+    if (Logs()) {  // so that every byte goes through a write
       errno = EOPNOTSUPP;
       return -1;
     }
@@ -280,7 +280,7 @@ DIR* fdopendir(int fd) {
   NEXT(fdopendir);
   return Watches(kStat) && Fails(kStat, "opendir", PathOf(fd)) ? nullptr : next(fd);
 }
-// syscall(2) itself is called by moepack for renameat2 alone.
+// moepack calls syscall(2) itself only for renameat2.
 long syscall(long number, ...) noexcept {
   va_list rest;
   va_start(rest, number);

@@ -52,7 +52,7 @@ uint32_t KindsOf(const char* text) {
   return kinds;
 }
 
-// Straight to the kernel: our own calls are not counted.
+// Directly to the kernel: our own calls are not counted.
 int RawOpen(const char* path, int flags) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600));
 }
@@ -188,7 +188,7 @@ void Stop() { started = false; }
 
 }  // namespace faults
 
-// Nothing is counted before main, where an allocation that fails could only end the process.
+// Nothing is counted before main, where a failing allocation could only end the process.
 namespace {
 int (*real_main)(int, char**, char**);
 
@@ -200,7 +200,7 @@ int CountedMain(int argc, char** argv, char** environment) {
 }
 }  // namespace
 
-// The C library's own declaration of what a program starts with.
+// The C library's own declaration of a program's entry point.
 extern "C" int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv,
                                  void (*init)(), void (*fini)(), void (*loader_fini)(),
                                  void* stack_end) {

@@ -1,4 +1,4 @@
-// Which call fails, and how. Uses nothing that allocates.
+// Decides which call fails, and how. Uses nothing that allocates.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ struct Path {
   char text[kPathBytes] = "";
 };
 
-// True between the start and the end of main, when a kind is chosen or a log is kept.
+// True between the start and the end of main, if a kind is chosen or a log is kept.
 bool Watches(uint32_t kinds);
 bool Logs();
-// "" for what has no file below the directory of kBelowVariable.
+// "" for anything without a file below the directory of kBelowVariable.
 Path PathAt(int directory, const char* name);
 Path PathOf(int fd);
 
-// Counts one call of a chosen kind; may end the process. With kFails, errno is set.
+// Counts one call of a chosen kind; may end the process. With kFails, sets errno.
 Fate Decide(uint32_t kind, const char* call, const char* path);
-// The same, for calls of files; those with no path do not count.
+// The same for file calls; those without a path do not count.
 Fate DecideFor(uint32_t kind, const char* call, const Path& path);
-// Ends the process where the fault is to be killed.
+// Ends the process if the fault is a kill.
 void KillIfChosen();
 
 // Appends a record if there is a log and `a` or `b` is below the directory.
@@ -38,7 +38,7 @@ struct LogEntry {
   size_t bytes = 0;
 };
 void Log(const LogEntry& entry);
-// Held around a call and its record, so that the log has the order of the calls.
+// Held around a call and its record, so that the log keeps the order of the calls.
 class LogLock {
  public:
   LogLock();
@@ -47,7 +47,7 @@ class LogLock {
   LogLock& operator=(const LogLock&) = delete;
 };
 
-// Reads the variables; from here on calls are counted.
+// Reads the variables; calls are counted from here on.
 void Start();
 void Stop();
 

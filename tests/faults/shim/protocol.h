@@ -1,5 +1,5 @@
-// What the tests say to the library that they preload into moepack (LD_PRELOAD), and what it says
-// to them. Nothing of it is part of moepack.
+// The protocol between the tests and the library that they preload into moepack (LD_PRELOAD). None
+// of it is part of moepack.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ inline constexpr const char* kCountVariable = "MOEPACK_FAULT_COUNT";  // how man
 inline constexpr const char* kEveryVariable = "MOEPACK_FAULT_EVERY";  // or: every such call
 inline constexpr const char* kHowVariable = "MOEPACK_FAULT_HOW";      // error, short or kill
 inline constexpr const char* kErrnoVariable = "MOEPACK_FAULT_ERRNO";
-// Only calls for files below this directory count, but for mmap, thread and alloc.
+// Only calls for files below this directory count, except for mmap, thread and alloc.
 inline constexpr const char* kBelowVariable = "MOEPACK_FAULT_BELOW";
 inline constexpr const char* kReportVariable = "MOEPACK_FAULT_REPORT";  // a file for a Report
-// A file to which everything that changes files below the directory is written, call by call.
+// A file to which every change of files below the directory is written, call by call.
 inline constexpr const char* kLogVariable = "MOEPACK_FAULT_LOG";
 
-// Groups of system calls that can be made to fail. Their names are those of KindName.
+// Groups of system calls that can be made to fail. KindName gives their names.
 enum Kind : uint32_t {
   kOpen = 1u << 0,
   kRead = 1u << 1,
@@ -32,7 +32,7 @@ enum Kind : uint32_t {
   kTruncate = 1u << 8,  // ftruncate and fallocate
   kMap = 1u << 9,
   kClone = 1u << 10,  // FICLONE, FICLONERANGE, copy_file_range
-  kStat = 1u << 11,   // what is asked about a file, a directory or a file system
+  kStat = 1u << 11,   // queries about a file, a directory or a file system
   kThread = 1u << 12,
   kAlloc = 1u << 13,
 };
@@ -47,10 +47,10 @@ inline constexpr KindName kKinds[] = {
     {"thread", kThread},     {"alloc", kAlloc},
 };
 
-// Lies in the file of kReportVariable, which both map.
+// In the file of kReportVariable, which both sides map.
 struct Report {
   uint64_t calls;   // of the chosen kinds
-  uint64_t faults;  // how many of them were made to fail, to be short, or the end
+  uint64_t faults;  // how many of them failed, were short, or ended the process
   char call[16];    // the first of those: its name, and its file
   char path[1000];
 };

@@ -9,7 +9,8 @@
 
 namespace faults {
 
-// What the preloaded library is told (shim/protocol.h). Without `at` and `every` calls are counted.
+// The settings of the preloaded library (shim/protocol.h). Without `at` and `every`, calls are only
+// counted.
 struct Fault {
   std::string kinds;  // "open,write"
   std::string how = "error";
@@ -17,10 +18,10 @@ struct Fault {
   int64_t at = -1, count = 1, every = 0;
 };
 
-// Everything about files; threads, mappings and allocations are other faults.
+// Everything about files; threads, mappings and allocations are separate faults.
 inline constexpr const char* kFileCalls =
     "open,read,write,fsync,rename,link,unlink,mkdir,truncate,mmap,clone,stat";
-// The calls that change files: those between which a kill leaves different things.
+// The calls that change files: a kill between two of them leaves a different state.
 inline constexpr const char* kChangingCalls = "open,write,fsync,rename,link,unlink,mkdir,truncate";
 
 struct FaultRun {
@@ -30,20 +31,20 @@ struct FaultRun {
   std::string call, path;          // the first that failed
 };
 
-// Whether the library could be built here; why not, for GTEST_SKIP.
+// Whether the library could be built here; the reason if not, for GTEST_SKIP.
 bool CanFault();
 inline constexpr const char* kNoFaults = "a sanitizer's library is preloaded already";
 
 // Runs `moepack arguments...` in `directory`. Only calls for files below `directory` count. A run
-// that hangs is ended by SIGALRM. With `log`, what changes files is recorded there.
+// that hangs is ended by SIGALRM. With `log`, changes of files are recorded there.
 FaultRun RunWithFault(const std::filesystem::path& directory,
                       const std::vector<std::string>& arguments, const Fault& fault,
                       const std::filesystem::path& log = {});
 
-// True in `make soak` (MOEPACK_SOAK is set): many points are tried, not few.
+// True in `make soak` (MOEPACK_SOAK is set): many points are tried instead of few.
 bool IsSoak();
-// Which of `calls` points are tried: `few` of them, in a soak `many`, or all where MOEPACK_SOAK is
-// "all". They are spread evenly, from a place that depends on `name`.
+// Which of `calls` points are tried: `few` of them, in a soak `many`, or all if MOEPACK_SOAK is
+// "all". They are spread evenly, starting at a point that depends on `name`.
 struct PointCounts {
   uint64_t few = 0, many = UINT64_MAX;
 };

@@ -113,7 +113,7 @@ void Disk::Change(std::vector<NameChange> changes) {
   steps_.push_back({std::move(changes), false});
 }
 
-// A step that concerns two directories is on the disk with the one that gets the name.
+// A step that affects two directories is on the disk once the directory that gets the name is.
 void Disk::Flush(Node& node) {
   for (auto& change : node.changes) change.flushed = true;
   for (Step& step : steps_)
@@ -140,7 +140,7 @@ void Disk::Apply(const LogRecord& record) {
     return Change({Place(record.b, node)});
   }
   const NodePtr node = Find(record.a);
-  if (node == nullptr) return;  // it was removed and is still open
+  if (node == nullptr) return;  // it was removed but is still open
   if (op == "fsync") return Flush(*node);
   node->changes.push_back({record.number, record.data, op == "truncate", false});
 }
@@ -156,7 +156,7 @@ struct Disk::Survivor {
   Luck luck;
   fuzz::Random random;
   std::map<const Node*, std::map<std::string, NodePtr>> names;
-  std::map<const Node*, std::string> contents;  // of files seen already: a file has one content
+  std::map<const Node*, std::string> contents;  // of files already seen: a file has one content
 
   bool Coin() { return random.Below(2) == 0; }
   bool KeepsStep(const Step& step) {

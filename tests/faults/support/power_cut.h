@@ -25,32 +25,32 @@ struct LogRecord {
 std::vector<LogRecord> ReadLog(const std::filesystem::path& log,
                                const std::filesystem::path& workspace);
 
-// What becomes of what was not flushed.
+// What becomes of unflushed data.
 enum class Luck {
   kNothing,     // all of it is lost
-  kNamesAlone,  // names are there, data are not: files are empty, or as they were
+  kNamesAlone,  // names are there, data are not: files are empty, or as before
   kSizesAlone,  // the same, but files have their sizes, and zeros
-  kSome,        // each write (or its first sectors) and each change of a name by chance
+  kSome,        // each write (or its first sectors) and each change of a name, at random
   kEverything,
 };
 
 class Disk {
  public:
-  // What is in `start` is on the disk.
+  // The contents of `start` are on the disk.
   explicit Disk(const std::filesystem::path& start);
-  // Call it with the records in their order.
+  // Call it with the records in order.
   void Apply(const LogRecord& record);
-  // Number of changes that a cut of the power may lose now.
+  // The number of changes that a power cut now may lose.
   size_t loose() const;
 
-  // The disk after a cut, as files below `path` (relative): ReadTree's form. `there`: is there
-  // anything of this name?
+  // The disk after a cut, as files below `path` (relative): ReadTree's form. `there`: whether
+  // anything has this name.
   struct View {
     bool there = false;
     Tree files;
   };
   View After(Luck luck, uint64_t seed, const std::string& path) const;
-  // Writes all of it into an empty directory.
+  // Writes everything into an empty directory.
   void WriteAfter(Luck luck, uint64_t seed, const std::filesystem::path& directory) const;
 
  private:
@@ -59,7 +59,7 @@ class Disk {
   struct NameChange {
     Node* directory = nullptr;
     std::string name;
-    NodePtr target;  // null: the name goes
+    NodePtr target;  // null: the name is removed
   };
   struct Step {  // of names: all of it happens, or nothing
     std::vector<NameChange> changes;

@@ -18,7 +18,7 @@ void WriteText(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// Two layers and eight experts: some hundred kilobytes.
+// Two layers and eight experts: a few hundred kilobytes.
 fixtures::Options SmallModel() {
   fixtures::Options options;
   options.layers = 2;
@@ -33,18 +33,18 @@ std::string TokenIds() {
   return ids;
 }
 
-// "d/groups/000/experts.gguf" is "groups/000/experts.gguf".
+// "d/groups/000/experts.gguf" becomes "groups/000/experts.gguf".
 bool IsTemporary(const std::string& name) {
   return name.find(".tmp-") != name.npos || name.find(".partial") != name.npos;
 }
 
-// A document that is replaced whenever something was done has more states than an old and a new
-// one; each is whole.
+// A document that is replaced after every step has more states than the old and the new one; each
+// of them is complete.
 bool IsStep(const WritingCommand& command, const std::string& name, const std::string& bytes) {
   return name == command.in_steps && nlohmann::json::accept(bytes);
 }
 
-// The first name of which `found` is neither as in `before` nor as in `golden`.
+// The first name whose file in `found` is neither as in `before` nor as in `golden`.
 std::string StrangeFile(const WritingCommand& command, const Tree& found, const Tree& before,
                         const Tree& golden) {
   const auto is = [](const Tree& tree, const std::string& name, const std::string& bytes) {
@@ -53,7 +53,7 @@ std::string StrangeFile(const WritingCommand& command, const Tree& found, const 
   };
   for (const auto& [name, bytes] : found) {
     if (IsTemporary(name) || is(before, name, bytes) || is(golden, name, bytes)) continue;
-    if (!before.contains(name) && !golden.contains(name)) continue;  // beside what counts
+    if (!before.contains(name) && !golden.contains(name)) continue;  // beside the files that count
     if (IsStep(command, name, bytes)) continue;
     return Cat(name, ": ", bytes.size(), " bytes that are neither the old nor the new ones");
   }
@@ -70,7 +70,7 @@ bool IsDone(const WritingCommand& command, const fs::path& workspace) {
   return found.size() == golden.size();
 }
 
-// Does the message say where? The file itself, one that holds it, or the output.
+// Whether the message names the place: the file itself, a directory that holds it, or the output.
 bool NamesPlace(const std::string& message, const fs::path& path, const WritingCommand& command) {
   if (path.empty() || message.find(command.output) != message.npos) return true;
   if (message.starts_with("error: .: ")) return true;  // the workspace itself

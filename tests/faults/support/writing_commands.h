@@ -1,4 +1,4 @@
-// Every command that writes something, on a small model, with what it should leave.
+// Every command that writes something, on a small model, with the expected output.
 #pragma once
 
 #include <filesystem>
@@ -14,20 +14,20 @@
 
 namespace faults {
 
-// Names of files, relative to a directory, and their bytes. A directory that is empty is not in it.
+// Names of files, relative to a directory, and their bytes. Empty directories are left out.
 using Tree = std::map<std::string, std::string>;
 Tree ReadTree(const std::filesystem::path& directory);
 
 struct WritingCommand {
   std::string name;  // letters only: of a test
   std::vector<std::string> arguments;
-  // What it makes or changes, in the workspace.
+  // The path it creates or changes, in the workspace.
   std::string output;
-  // The output appears in one step, whole. Otherwise each of its files does.
+  // The output appears in one step, complete. Otherwise each of its files does.
   bool at_once = true;
-  // What it makes differs from run to run, as keys do.
+  // Its output differs from run to run, as keys do.
   bool is_random = false;
-  // The JSON file of the output that is replaced in several steps; "" for none.
+  // The JSON file of the output that is replaced in several steps; "" if there is none.
   std::string in_steps = {};
 };
 std::ostream& operator<<(std::ostream& out, const WritingCommand& command);
@@ -39,13 +39,13 @@ const WritingCommand& CommandOf(const std::string& name);
 class Inputs {
  public:
   Inputs();
-  // "" or why there is nothing to compare with: an input that could not be made, or what the
-  // command said when nothing failed.
+  // "" or why there is nothing to compare with: an input that could not be made, or the message of
+  // the command when nothing failed.
   std::string ProblemOf(const WritingCommand& command);
   const std::filesystem::path& path() const { return dir_.path(); }
-  // A workspace of its own for one run.
+  // A separate workspace for one run.
   std::unique_ptr<fixtures::TempDir> Copy() const;
-  // What the command leaves when nothing fails.
+  // What the command leaves if nothing fails.
   const Tree& Golden(const WritingCommand& command);
   // The output before the command.
   const Tree& Before(const WritingCommand& command);
@@ -63,17 +63,17 @@ Inputs& SharedInputs();
 
 // The output of a command in a workspace.
 Tree OutputOf(const WritingCommand& command, const std::filesystem::path& workspace);
-// What is wrong with what a run left, whatever ended it: "" when the output is what it was before,
-// or right, or nothing.
+// What is wrong with the output of a run, however it ended: "" if the output is as before, right,
+// or absent.
 std::string ProblemOfOutput(const WritingCommand& command, const std::filesystem::path& workspace);
-// The same of an output that is not on a disk: `there` says whether anything of its name is.
+// The same for an output that is not on a disk: `there` says whether anything has its name.
 std::string ProblemOfFiles(const WritingCommand& command, bool there, const Tree& found);
-// The first file in which two trees differ, in words; "" for none.
+// The first file in which two trees differ, as text; "" if there is none.
 std::string DifferenceOf(const Tree& found, const Tree& golden);
-// The same of a run that was not killed, with its status and message.
+// The same for a run that was not killed, with its status and message.
 std::string ProblemOfRun(const WritingCommand& command, const std::filesystem::path& workspace,
                          const FaultRun& run);
-// Runs the command again, without faults: what is wrong with its end.
+// Runs the command again, without faults: what is wrong with the result.
 std::string ProblemOfRerun(const WritingCommand& command, const std::filesystem::path& workspace);
 
 }  // namespace faults

@@ -1,4 +1,4 @@
-// EvalFromJson: what `eval --json` printed, and the page that `report` makes of it.
+// EvalFromJson: the output of `eval --json`, and the page that `report` makes from it.
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/target.h"

@@ -1,4 +1,4 @@
-// ParseIds: "0-42,97" as users type it and as manifests say it.
+// ParseIds: "0-42,97", as typed by users and as written in manifests.
 #include "libshard/base/text/expert_ids.h"
 
 #include "tests/fuzz/target.h"

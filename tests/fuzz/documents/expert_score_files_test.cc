@@ -1,4 +1,4 @@
-// The formats of expert scores that are no JSON documents.
+// The formats of expert scores other than JSON.
 #include "tests/fuzz/expert_scores.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// The formats of expert scores that are JSON documents.
+// The JSON formats of expert scores.
 #include "tests/fuzz/expert_scores.h"
 
 namespace {

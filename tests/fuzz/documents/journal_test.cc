@@ -1,4 +1,5 @@
-// Journal::Open: whatever a killed run left, what it lists is well formed and can be gone on with.
+// Journal::Open: whatever a killed run left, the listed entries are well formed and the run can be
+// resumed.
 #include "libshard/base/files/journal.h"
 
 #include "fixtures/temp_dir.h"
@@ -16,8 +17,8 @@ std::vector<std::string> Seeds() {
           head + "3 0 " + kDigest + "\n3 1 0123"};
 }
 
-// Opening mends a last line that was cut short; from then on opening changes nothing, and a tensor
-// that is added is there the next time.
+// Opening repairs a truncated last line; after that, opening changes nothing, and an added tensor
+// is there the next time.
 std::string AppendProblem(const moepack::InsideDirectory& directory) {
   auto journal = moepack::Journal::Open(directory, kName);
   if (!journal) return moepack::Cat("refused after mending: ", journal.error().message);

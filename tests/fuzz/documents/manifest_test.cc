@@ -1,4 +1,4 @@
-// ParseManifest: what was read can be written and read again, and names no file outside.
+// ParseManifest: a parsed manifest can be written and read back, and names no file outside.
 #include "manifest/document/manifest.h"
 
 #include "libshard/base/files/inside_path.h"

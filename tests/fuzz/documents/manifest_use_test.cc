@@ -1,5 +1,5 @@
-// What is done with a distribution.json that says something else than the files: verify, diff and
-// assemble come to an end and say what is wrong, whatever the document claims.
+// Uses of a distribution.json that contradicts the files: verify, diff and assemble finish and
+// report what is wrong, whatever the document claims.
 #include <filesystem>
 
 #include "fixtures/generator.h"
@@ -57,7 +57,7 @@ std::string FindingsProblem(const moepack::manifest::VerifyReport& report) {
 
 std::string VerifyProblem(const std::string& where) {
   moepack::manifest::VerifyOptions options;
-  options.digests = false;  // the files stay as they are
+  options.digests = false;  // the files stay unchanged
   const auto report = moepack::manifest::VerifyDistribution(where, options);
   return report ? FindingsProblem(*report) : fuzz::ErrorProblem(report.error(), "distribution");
 }

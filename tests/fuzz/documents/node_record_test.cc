@@ -1,4 +1,4 @@
-// ParseNodeRecord: what was read can be written and read again, and names only files beside it.
+// ParseNodeRecord: a parsed record can be written and read back, and names only files beside it.
 #include "manifest/document/node_record.h"
 
 #include "tests/fuzz/target.h"

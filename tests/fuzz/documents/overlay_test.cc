@@ -1,4 +1,4 @@
-// ReadOverlayFile: an overlay that was read is one that a plan can carry and a manifest can hold.
+// ReadOverlayFile: a parsed overlay is one that a plan can carry and a manifest can hold.
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"

@@ -38,7 +38,7 @@ moepack::Result<moepack::RefitRecord> Read(std::string_view input) {
   return moepack::RefitFromJson(kWhere, document);
 }
 
-// What was read is written and read as the same, and its version does not change.
+// A parsed record reads back equal after writing, and its version does not change.
 std::string Check(std::string_view input) {
   const auto record = Read(input);
   if (!record) return fuzz::ErrorProblem(record.error(), kWhere);

@@ -1,4 +1,4 @@
-// ReadRouteTrace in all its forms, and what is done with the trace: scores and a replay.
+// ReadRouteTrace in all its forms, and the uses of the trace: scores and a replay.
 #include "libshard/import/route_trace.h"
 
 #include "libshard/base/files/memory_tree.h"

@@ -1,5 +1,5 @@
-// ReadStatistics' two forms. The binary is damaged behind its digest: the target puts a header that
-// fits in front of what it is given, unless that has one.
+// Both forms of ReadStatistics. The binary is damaged after its digest: the target puts a matching
+// header before its input, unless the input has one.
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/bytes.h"

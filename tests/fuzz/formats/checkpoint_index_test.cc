@@ -1,4 +1,4 @@
-// ReadCheckpointIndex: shard names lead nowhere else.
+// ReadCheckpointIndex: shard names never lead elsewhere.
 #include "libshard/format/checkpoint_index.h"
 
 #include <set>

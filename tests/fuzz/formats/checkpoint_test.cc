@@ -1,4 +1,4 @@
-// Checkpoint::Open on a directory of an index and two shards, one of which is the input.
+// Checkpoint::Open on a directory with an index and two shards, one of which is the input.
 #include "libshard/format/checkpoint.h"
 
 #include "fixtures/safetensors_writer.h"
@@ -7,7 +7,7 @@
 
 namespace {
 
-// The first byte of an input says which file the rest replaces.
+// The first byte of an input chooses the file that the rest replaces.
 constexpr std::array<const char*, 3> kNames = {"model.safetensors.index.json",
                                                "model-00001-of-00002.safetensors",
                                                "model-00002-of-00002.safetensors"};

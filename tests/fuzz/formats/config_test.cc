@@ -1,4 +1,4 @@
-// ParseModelConfig, CheckConfig and PromiseTensors: config.json of any maker.
+// ParseModelConfig, CheckConfig and PromiseTensors: config.json of any origin.
 #include "libshard/model/config.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<std::string> Seeds() {
   return seeds;
 }
 
-// What the config promises, and what of it cannot be.
+// What the config promises, and which of it is impossible.
 std::string CheckFindings(std::string_view input, const moepack::ModelConfig& model,
                           const moepack::Family& family) {
   const auto config = moepack::HfConfig::Parse(kWhere, input);
@@ -38,7 +38,8 @@ std::string CheckFindings(std::string_view input, const moepack::ModelConfig& mo
   return "";
 }
 
-// What a config promises on its own: sizes that multiply without overflow, and no end of tensors.
+// What a config alone promises: sizes that multiply without overflow, and a limited number of
+// tensors.
 std::string CheckPromise(std::string_view input, const moepack::ModelConfig& model,
                          const moepack::Family& family) {
   constexpr uint64_t kEnough = 20'000;  // more only takes longer

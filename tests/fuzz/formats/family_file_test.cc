@@ -1,4 +1,4 @@
-// ReadFamilyFile: a table that was read is one that the matcher can work with.
+// ReadFamilyFile: a parsed table is one that the matcher can work with.
 
 #include "fixtures/temp_dir.h"
 #include "libshard/model/family.h"

@@ -15,7 +15,7 @@ std::vector<std::string> Seeds() {
   std::vector<std::string> names = {"", ".", "..", "model.layers.3.mlp.experts.17.up_proj.weight"};
   for (const std::string& layout : fixtures::Layouts()) {
     const auto tensors = fixtures::DescribeCheckpoint(layout).tensors;
-    // Every name of a layout is much the same as its neighbours.
+    // Names of a layout resemble their neighbours.
     for (size_t i = 0; i < tensors.size(); i += 7) names.push_back(tensors[i].name);
   }
   return names;
@@ -41,7 +41,7 @@ bool Same(const moepack::TensorClass& a, const moepack::TensorClass& b) {
          a.leaf == b.leaf;
 }
 
-// A matcher remembers shapes: it is asked twice, and replaced before it has too many.
+// A matcher remembers shapes: it is asked twice, and replaced before it remembers too many.
 std::string Check(std::string_view input) {
   static std::deque<moepack::FamilyMatcher> matchers;
   static size_t calls = 0;
@@ -50,7 +50,7 @@ std::string Check(std::string_view input) {
     matchers.clear();
     for (const auto& family : families) matchers.emplace_back(family, kLayers);
   }
-  const std::string copy(input);  // exactly as long, so that a read past its end shows
+  const std::string copy(input);  // of the exact length, so that a read past its end is detected
   for (size_t i = 0; i < families.size(); ++i) {
     const moepack::TensorClass found = matchers[i].Classify(copy);
     std::string problem = ClassProblem(families[i], found);

@@ -31,7 +31,7 @@ std::vector<std::string> Seeds() {
           fixtures::GgufBytes(types), fixtures::GgufBytes({})};
 }
 
-// Tensors follow each other, aligned, inside the file.
+// Tensors are consecutive, aligned, and inside the file.
 std::string RangesProblem(const moepack::GgufHeader& header, uint64_t file_size) {
   if (header.data_start > file_size) return "the data starts after the file";
   uint64_t next = header.data_start;
@@ -59,7 +59,7 @@ std::string TensorsProblem(const moepack::GgufHeader& header) {
   }
   for (const moepack::GgufEntry& entry : header.metadata.entries()) {
     if (entry.key.empty() || !keys.insert(entry.key).second) return "a key twice, or none";
-    // Must not fall over any well-formed value.
+    // Must not fail for any well-formed value.
     (void)entry.value.AsUints();
     (void)entry.value.AsStrings();
     if (entry.value.AsUints() && entry.value.AsUints()->size() != entry.value.Count()) {
@@ -69,7 +69,7 @@ std::string TensorsProblem(const moepack::GgufHeader& header) {
   return "";
 }
 
-// What is written of a header is read as the same header.
+// A header reads back equal after writing.
 std::string RoundTripProblem(const moepack::GgufHeader& header) {
   const std::string prefix =
       moepack::BuildGgufHeader(header.metadata, header.tensors, header.alignment);

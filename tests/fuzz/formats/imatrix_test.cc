@@ -1,4 +1,4 @@
-// ParseImatrix in both formats, and ApplyImatrix with what it read.
+// ParseImatrix in both formats, and ApplyImatrix with its result.
 #include <cmath>
 
 #include "libshard/recipe/imatrix_read.h"

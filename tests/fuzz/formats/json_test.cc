@@ -1,4 +1,4 @@
-// ParseJson and StreamJson: the gate that every document passes.
+// ParseJson and StreamJson: the entry point of every document.
 #include "libshard/base/text/json.h"
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ std::vector<std::string> Seeds() {
           "0", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"};
 }
 
-// Counts what it is told; refuses to go on after `limit` events when there is a limit.
+// Counts events; refuses to continue after `limit` of them if there is a limit.
 class Counter : public moepack::JsonEvents {
  public:
   explicit Counter(size_t limit) : limit_(limit) {}
@@ -30,7 +30,7 @@ class Counter : public moepack::JsonEvents {
   Status String(std::string_view) override { return Count(); }
   Status Unsigned(uint64_t) override { return Count(); }
   Status Negative(int64_t number) override {
-    if (number > 0) problem = "Negative with a number that is not";  // 0 is how -0 arrives
+    if (number > 0) problem = "Negative with a number that is not";  // -0 arrives as 0
     return Count();
   }
   Status Float(double number) override {

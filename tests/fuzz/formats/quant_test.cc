@@ -1,5 +1,5 @@
-// Every encoder and decoder of AllFormats(), given any bytes: as blocks, as values, and as values
-// with an importance. The first byte of the input picks the format.
+// Every encoder and decoder of AllFormats(), given arbitrary bytes: as blocks, as values, and as
+// values with an importance. The first byte of the input chooses the format.
 #include <cstring>
 
 #include "quant/format.h"
@@ -9,7 +9,7 @@ namespace {
 
 using quant::Format;
 
-// Whole blocks of `bytes` as they are; their last bytes are left out.
+// Whole blocks of `bytes` unchanged; the remaining bytes are dropped.
 std::string DecodeProblem(const Format& format, std::string_view bytes) {
   const size_t blocks = bytes.size() / format.block_bytes;
   std::vector<float> values(blocks * format.block_values);
@@ -29,7 +29,7 @@ std::vector<float> WholeBlocks(const Format& format, std::string_view bytes) {
   return values;
 }
 
-// The bytes of `values`, twice the same, with what stood in the output before made different.
+// The bytes of `values`, encoded twice over different earlier contents of the output.
 std::string EncodeProblem(const Format& format, std::span<const float> values,
                           std::span<const float> importance) {
   const size_t bytes = *format.BytesFor(values.size());

@@ -1,4 +1,4 @@
-// ParseSafetensors beside a second reader: what one accepts the other does, with the same tensors.
+// ParseSafetensors beside a second reader: both accept the same files, with the same tensors.
 #include "tests/fuzz/safetensors_rules.h"
 
 #include "fixtures/safetensors_writer.h"
@@ -23,7 +23,7 @@ std::vector<std::string> Seeds() {
           fixtures::SafetensorsBytes({})};
 }
 
-// Where our reader is stricter on purpose (libshard/format/safetensors.cc, limits.h): names are
+// Our reader is deliberately stricter here (libshard/format/safetensors.cc, limits.h): names are
 // printable text of at most 1024 bytes and shapes have few dimensions.
 bool IsPlain(const fuzz::RuledFile& file) {
   return std::all_of(file.begin(), file.end(), [](const auto& entry) {
@@ -40,7 +40,7 @@ std::string Check(std::string_view input) {
     if (ruled && IsPlain(*ruled)) return "refused against the rules: " + ours.error().message;
     return fuzz::ErrorProblem(ours.error(), kPath);
   }
-  // A type that the rules do not have is kept as it is, and only its range is looked at.
+  // A type without a rule is kept unchanged, and only its range is checked.
   for (const moepack::TensorEntry& tensor : ours->tensors)
     if (!fuzz::RuledTypes().contains(tensor.dtype)) return "";
   if (!ruled) return "accepted against the rules";

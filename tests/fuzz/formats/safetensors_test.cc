@@ -1,4 +1,4 @@
-// ParseSafetensors, given whole files and, behind a length that fits, headers alone.
+// ParseSafetensors, given whole files and, after a matching length, headers alone.
 #include "libshard/format/safetensors.h"
 
 #include <set>
@@ -27,7 +27,7 @@ std::vector<std::string> Seeds() {
           R"("t":{"data_offsets":[1,64],"shape":[63],"dtype":"F8_E4M3"}})"};
 }
 
-// The tensors follow each other from data_start to the end of the file.
+// The tensors are consecutive from data_start to the end of the file.
 std::string RangesProblem(const moepack::SafetensorsHeader& header, uint64_t file_size) {
   uint64_t next = header.data_start;
   for (const moepack::TensorEntry& tensor : header.tensors) {
@@ -51,7 +51,7 @@ std::string TensorsProblem(const moepack::SafetensorsHeader& header) {
   return "";
 }
 
-// What BuildSafetensorsHeader writes of the tensors is read as the same tensors.
+// The header that BuildSafetensorsHeader writes for the tensors reads back as the same tensors.
 std::string RoundTripProblem(const moepack::SafetensorsHeader& header, uint64_t file_size) {
   const std::string prefix = moepack::BuildSafetensorsHeader(header.tensors, header.metadata, 16);
   const auto again = moepack::ParseSafetensors(kPath, std::as_bytes(std::span(prefix)),
@@ -59,7 +59,7 @@ std::string RoundTripProblem(const moepack::SafetensorsHeader& header, uint64_t 
   if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   if (again->metadata != header.metadata) return "other metadata after writing";
   if (again->tensors.size() != header.tensors.size()) return "other tensors after writing";
-  // Tensors without bytes may change places with the one at their offset.
+  // Empty tensors may change places with the tensor at their offset.
   std::multiset<std::string> before, after;
   for (const auto& t : header.tensors) before.insert(moepack::Cat(t.name, t.dtype, t.bytes));
   for (const auto& t : again->tensors) after.insert(moepack::Cat(t.name, t.dtype, t.bytes));

@@ -1,4 +1,4 @@
-// ParseSentencePieces, given any bytes as tokenizer.model.
+// ParseSentencePieces, given arbitrary bytes as tokenizer.model.
 #include "libshard/convert/tokenizers/sentencepiece.h"
 
 #include "fixtures/tokenizer_model.h"

@@ -1,4 +1,4 @@
-// ParseTokenizerJson and what looks for a pre-tokenizer in its document.
+// ParseTokenizerJson and the search for a pre-tokenizer in its document.
 #include <nlohmann/json.hpp>
 
 #include "libshard/convert/tokenizers/pre_tokenizer.h"
@@ -20,7 +20,7 @@ std::vector<std::string> Seeds() {
 
 std::string Check(std::string_view input) {
   const auto document = moepack::ParseTokenizerJson(kPath, input);
-  // What is strict JSON already must come out the same.
+  // Text that is already strict JSON must come out unchanged.
   const auto strict = moepack::ParseJson(kPath, input);
   if (strict && (!document || *document != *strict)) return "strict JSON is read otherwise";
   if (!document) return fuzz::ErrorProblem(document.error(), kPath);

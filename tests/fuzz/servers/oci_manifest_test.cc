@@ -1,4 +1,4 @@
-// ParseOciManifest: what was read can be written and read again, and names no file outside.
+// ParseOciManifest: a parsed manifest can be written and read back, and names no file outside.
 #include "manifest/registry/artifact/oci_manifest.h"
 
 #include "libshard/base/files/inside_path.h"

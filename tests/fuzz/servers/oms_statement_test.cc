@@ -1,4 +1,4 @@
-// ParseOmsStatement: what was read can be written and read again.
+// ParseOmsStatement: a parsed statement can be written and read back.
 #include "libshard/base/text/text.h"
 #include "manifest/registry/sign/oms.h"
 #include "tests/fuzz/target.h"

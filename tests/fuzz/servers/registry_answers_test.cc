@@ -1,4 +1,4 @@
-// What registries answer, and what layouts hold: challenges, tokens, refusals, index.json, and
+// Replies of registries and contents of layouts: challenges, tokens, refusals, index.json, and
 // manifests of any artifact.
 #include <span>
 
@@ -49,7 +49,7 @@ std::string TokenProblem(const std::string& text) {
   const auto now = std::chrono::system_clock::from_time_t(1'800'000'000);
   const auto token = moepack::registry::ParseToken(kWhere, text, now);
   if (!token) {
-    // A token that is in a message would be in a log.
+    // A token in a message would end up in a log.
     return fuzz::ErrorProblem(token.error(), kWhere);
   }
   if (token->text.empty()) return "a token without text";

@@ -1,4 +1,4 @@
-// What web servers and S3 answer: listings as XML and HTML, and the fields of a range.
+// Replies of web servers and S3: listings as XML and HTML, and the fields of a range.
 #include "libshard/base/files/inside_path.h"
 #include "libshard/remote/html_listing.h"
 #include "libshard/remote/range_answer.h"

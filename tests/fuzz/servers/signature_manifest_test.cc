@@ -1,5 +1,5 @@
-// ParseSignatureManifest and ParsePayload: what was read can be written and read again, and holds
-// no more signatures than anybody should look at.
+// ParseSignatureManifest and ParsePayload: a parsed document can be written and read back, and
+// holds no more signatures than anybody should check.
 #include "manifest/registry/sign/signature_manifest.h"
 
 #include "libshard/base/text/text.h"

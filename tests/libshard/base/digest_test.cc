@@ -21,7 +21,7 @@ TEST(Digest, AgreesWithTheCommandLineTools) {
   EXPECT_EQ(Xxh3Hex({}), "99aa06d3014798d86001c324468d497f");
 }
 
-TEST(Digest, DoesNotDependOnHowBytesAreCutUp) {
+TEST(Digest, DoesNotDependOnHowBytesAreSplit) {
   const std::string text(100'000, 'x');
   Xxh3 xxh3;
   Sha256 sha256;
@@ -34,7 +34,7 @@ TEST(Digest, DoesNotDependOnHowBytesAreCutUp) {
   EXPECT_EQ(sha256.Finish(), Sha256Hex(text));
 }
 
-TEST(Digest, ResetStartsAgain) {
+TEST(Digest, ResetStartsOver) {
   Xxh3 xxh3;
   xxh3.Update(Bytes("something"));
   xxh3.Reset();

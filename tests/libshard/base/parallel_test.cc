@@ -26,7 +26,7 @@ TEST(ParallelFor, DoesEveryIndexOnceWithAnyNumberOfJobs) {
   }
 }
 
-TEST(ParallelFor, ReturnsTheErrorAndStopsStarting) {
+TEST(ParallelFor, ReturnsTheErrorAndStartsNoMoreWork) {
   std::atomic<size_t> started{0};
   const Status status = ParallelFor(100'000, 2, [&](size_t i) -> Status {
     ++started;
@@ -38,7 +38,7 @@ TEST(ParallelFor, ReturnsTheErrorAndStopsStarting) {
   EXPECT_LT(started.load(), 100'000u);
 }
 
-TEST(ParallelFor, TheLowestFailingIndexWins) {
+TEST(ParallelFor, ReturnsTheErrorOfTheLowestFailingIndex) {
   const Status status = ParallelFor(8, 1, [](size_t i) -> Status {
     return Error{Code::kIo, std::to_string(i)};
   });
@@ -60,7 +60,7 @@ TEST(ParallelFor, AnExceptionOfAnyThreadReachesTheCaller) {
                                                [&](size_t i) {
                                                  ++started;
                                                  if (i == 10) throw std::bad_alloc();
-                                                 // So that the thread that throws has its turn
+                                                 // So that the thread that throws gets its turn
                                                  // before the others have done everything.
                                                  if (i > 10) std::this_thread::sleep_for(kTurn);
                                                  return Ok();
@@ -82,8 +82,8 @@ TEST(RunOnThreads, StopsTheOthersWhenOneThrows) {
   }
 }
 
-// With no room for the stacks of more threads the work is done by those there are.
-TEST(RunOnThreads, GoesOnWithFewerThreadsWhereTheSystemGivesNoMore) {
+// If there is no room for the stacks of more threads, the existing ones do the work.
+TEST(RunOnThreads, ContinuesWithFewerThreadsWhenTheSystemRefusesMore) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -103,7 +103,7 @@ TEST(RunOnThreads, GoesOnWithFewerThreadsWhereTheSystemGivesNoMore) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(Interrupt, IsSeenWhileTheFlagIsSet) {
+TEST(Interrupt, IsReportedWhileTheFlagIsSet) {
   EXPECT_TRUE(CheckInterrupt());
   InterruptRequested() = true;
   EXPECT_EQ(CheckInterrupt().error().code, Code::kInterrupted);

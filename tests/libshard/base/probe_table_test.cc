@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kFree = UINT32_MAX;
 
-TEST(ProbeTable, FindsWhatWasPutInAndTheFreeSlotOfWhatWasNot) {
+TEST(ProbeTable, FindsStoredNamesAndAFreeSlotForOthers) {
   const std::vector<std::string> names = {"a", "b", ""};
   ProbeTable<uint32_t> table(kFree, names.size());
   const auto slot = [&](const std::string& name) -> uint32_t& {
@@ -26,14 +26,14 @@ TEST(ProbeTable, FindsWhatWasPutInAndTheFreeSlotOfWhatWasNot) {
   EXPECT_EQ(table.room(), 3u);
 }
 
-TEST(ProbeTable, WithoutRoomHoldsNothing) {
+TEST(ProbeTable, IsEmptyWithoutRoom) {
   const ProbeTable<uint32_t> table(kFree);
   EXPECT_EQ(table.room(), 0u);
   EXPECT_TRUE(table.IsFree(table.Slot(HashOf("a"), [](uint32_t) { return true; })));
 }
 
-// Names that an unseeded hash puts into one place cost no more than others.
-TEST(ProbeTable, NamesMadeToCollideAreFoundInAFewSteps) {
+// Names that collide under an unseeded hash cost no more than others.
+TEST(ProbeTable, FindsCollidingNamesInAFewSteps) {
   constexpr size_t kNames = 500, kSlots = 2 * kNames + 1;
   std::vector<std::string> names;
   for (size_t i = 0; names.size() < kNames; ++i) {

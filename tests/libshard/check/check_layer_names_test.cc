@@ -10,14 +10,14 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(LayerNames, ModulesAreNamesWithoutLeafAndPath) {
+TEST(LayerNames, AModuleNameHasNeitherLeafNorPath) {
   EXPECT_EQ(ModuleName("model.layers.1.self_attn.q_proj.weight", "weight"), "q_proj");
   EXPECT_EQ(ModuleName("layers.1.mlp.experts.gate_up_proj_blocks", "blocks"), "gate_up_proj");
   EXPECT_EQ(ModuleName("layers.1.mlp.experts.gate_up_proj", ""), "gate_up_proj");
   EXPECT_EQ(ModuleName("weight", "weight"), "weight");
 }
 
-TEST(LayerNames, WhatAllOtherLayersHaveIsMissing) {
+TEST(LayerNames, ReportsATensorThatOnlyOneLayerLacks) {
   BentCheckpoint checkpoint("qwen3-moe");
   checkpoint.Remove("layers.1.self_attn.k_proj");
   EXPECT_THAT(checkpoint.Findings(),
@@ -25,7 +25,7 @@ TEST(LayerNames, WhatAllOtherLayersHaveIsMissing) {
                           "one as layers 0,2 have, of the same kind, found none"));
 }
 
-TEST(LayerNames, WhatNoOtherLayerHasIsExtra) {
+TEST(LayerNames, ReportsATensorThatOnlyOneLayerHas) {
   BentCheckpoint checkpoint("qwen3-moe");
   checkpoint.Add("model.layers.2.self_attn.q_proj.bias", {64});
   EXPECT_THAT(checkpoint.Findings(),
@@ -33,7 +33,7 @@ TEST(LayerNames, WhatNoOtherLayerHasIsExtra) {
                           "as in layers 0-1, of the same kind, found one"));
 }
 
-TEST(LayerNames, SeveralLayersMayLackTheSame) {
+TEST(LayerNames, ReportsATensorThatSeveralLayersLack) {
   BentCheckpoint checkpoint("qwen3-moe", {.layers = 10});
   checkpoint.Remove("layers.4.self_attn.o_proj");
   checkpoint.Remove("layers.7.self_attn.o_proj");
@@ -43,7 +43,7 @@ TEST(LayerNames, SeveralLayersMayLackTheSame) {
                           "missing: tensor \"model.layers.7.self_attn.o_proj.weight\"" + as));
 }
 
-TEST(LayerNames, LayersOfOtherKindsAreNotCompared) {
+TEST(LayerNames, ComparesOnlyLayersOfTheSameKind) {
   BentCheckpoint checkpoint("lfm2-moe", {.layers = 7});
   EXPECT_THAT(checkpoint.Findings(), IsEmpty());
   checkpoint.Remove("layers.3.self_attn.k_proj");
@@ -52,7 +52,7 @@ TEST(LayerNames, LayersOfOtherKindsAreNotCompared) {
                           "one as layers 1,5 have, of the same kind, found none"));
 }
 
-TEST(LayerNames, KindsThatTheConfigListsCountAlsoWhereNamesAreAlike) {
+TEST(LayerNames, TheConfigDistinguishesKindsEvenWhenTensorNamesAreAlike) {
   BentCheckpoint checkpoint("gemma-4", {.layers = 8});
   EXPECT_THAT(checkpoint.Findings(), IsEmpty()) << "every other layer lacks the values' weights";
   checkpoint.Remove("layers.2.self_attn.v_proj");

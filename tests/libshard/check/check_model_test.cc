@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(CheckModel, NamesOnlyMeansThatShapesAreNotChecked) {
+TEST(CheckModel, SkipsShapesWhenOnlyNamesAreKnown) {
   BentCheckpoint checkpoint("qwen3-moe");
   checkpoint.config["vocab_size"] = 1;
   EXPECT_EQ(checkpoint.Findings().size(), 2u);
@@ -38,7 +38,7 @@ TEST(CheckModel, NamesOnlyMeansThatShapesAreNotChecked) {
   EXPECT_EQ((*findings)[0].what, "tensor \"model.layers.1.self_attn.k_proj.weight\"");
 }
 
-TEST(CheckModel, WithoutAConfigThereIsNothingToCompareWith) {
+TEST(CheckModel, RequiresAConfig) {
   const BentCheckpoint checkpoint("qwen3-moe");
   const fs::path path = checkpoint.Write();
   fs::remove(path / "config.json");
@@ -52,7 +52,7 @@ TEST(CheckModel, WithoutAConfigThereIsNothingToCompareWith) {
                 ": expected the config that the tensors are checked against, found none"));
 }
 
-TEST(CheckModel, FindingsOfTheConfigComeFirst) {
+TEST(CheckModel, ListsFindingsOfTheConfigFirst) {
   BentCheckpoint checkpoint("qwen3-moe");
   checkpoint.config["num_key_value_heads"] = 3;
   checkpoint.Remove("model.norm");
@@ -88,7 +88,7 @@ TEST(CheckModel, ConversionIsRefusedWithTheFirstFindings) {
                                         " --check` names everything that disagrees"));
 }
 
-// A GGUF model of three layers that is as its metadata says, but for `bend`.
+// A GGUF model of three layers that matches its metadata, except for `bend`.
 std::vector<std::string> GgufFindings(void (*bend)(fixtures::GgufFile&)) {
   fixtures::GgufFile file = fixtures::MiniGguf("qwen3moe", 3, 4);
   bend(file);

@@ -64,7 +64,7 @@ TEST(CheckPresence, NamesALayerThatTheConfigDoesNotHave) {
                   "the first of them \"model.layers.3.input_layernorm.weight\""));
 }
 
-TEST(CheckPresence, DenseLayersAreDenseAndTheOthersAreNot) {
+TEST(CheckPresence, DenseLayersHaveNoRoutedExpertsAndTheOthersDo) {
   BentCheckpoint checkpoint("deepseek-v2");
   checkpoint.config["first_k_dense_replace"] = 0;
   EXPECT_THAT(checkpoint.Findings(), ElementsAre("missing: layer 0: routed experts: expected some "
@@ -91,7 +91,7 @@ TEST(CheckPresence, LayersWithExpertsHaveARouterAndAllProjections) {
                           "layer with experts, found none"));
 }
 
-TEST(CheckPresence, ASelectionBiasIsThereWhereTheConfigSpeaksOfOne) {
+TEST(CheckPresence, ASelectionBiasIsRequiredWhereTheConfigMentionsOne) {
   BentCheckpoint checkpoint("minimax-m2");
   checkpoint.Remove("e_score_correction_bias");
   EXPECT_THAT(checkpoint.Findings(),
@@ -101,7 +101,7 @@ TEST(CheckPresence, ASelectionBiasIsThereWhereTheConfigSpeaksOfOne) {
   EXPECT_THAT(checkpoint.Findings(), IsEmpty());
 }
 
-TEST(CheckPresence, SharedExpertsAreThereWhereTheConfigCountsThem) {
+TEST(CheckPresence, SharedExpertsAreRequiredWhereTheConfigCountsThem) {
   BentCheckpoint checkpoint("dots1");
   checkpoint.config["n_shared_experts"] = 0;
   EXPECT_THAT(checkpoint.Findings(),
@@ -115,7 +115,7 @@ TEST(CheckPresence, SharedExpertsAreThereWhereTheConfigCountsThem) {
                           "counts them, found none"));
 }
 
-TEST(CheckPresence, LinearAttentionIsWhereTheConfigListsIt) {
+TEST(CheckPresence, LinearAttentionIsRequiredInTheLayersThatTheConfigLists) {
   BentCheckpoint checkpoint("qwen3-next");
   checkpoint.config["layer_types"] = {"linear_attention", "full_attention", "linear_attention",
                                       "linear_attention"};
@@ -126,7 +126,7 @@ TEST(CheckPresence, LinearAttentionIsWhereTheConfigListsIt) {
                           "it, found none"));
 }
 
-TEST(CheckPresence, AnnouncedBlocksForMultiTokenPredictionAreThere) {
+TEST(CheckPresence, AnnouncedBlocksForMultiTokenPredictionAreRequired) {
   BentCheckpoint checkpoint("glm-4.5");
   checkpoint.config["num_nextn_predict_layers"] = 3;
   EXPECT_THAT(checkpoint.Findings(),
@@ -152,7 +152,7 @@ TEST(CheckPresence, UnannouncedBlocksForMultiTokenPredictionAreExtra) {
   EXPECT_THAT(checkpoint.Findings(), IsEmpty()) << "the config is silent and the names are clear";
 }
 
-TEST(CheckPresence, BlocksWithANumberingOfTheirOwnCountToo) {
+TEST(CheckPresence, BlocksWithTheirOwnNumberingCountToo) {
   BentCheckpoint checkpoint("qwen3.5-moe");
   checkpoint.Remove("mtp.");
   EXPECT_THAT(checkpoint.Findings(),
@@ -160,7 +160,7 @@ TEST(CheckPresence, BlocksWithANumberingOfTheirOwnCountToo) {
                           "config, found none"));
 }
 
-TEST(CheckPresence, AFamilyWithoutRowsForSuchBlocksIsNotAskedForThem) {
+TEST(CheckPresence, MultiTokenPredictionBlocksAreNotRequiredInFamiliesWithoutRowsForThem) {
   BentCheckpoint checkpoint("minimax-m2");
   checkpoint.config["num_mtp_modules"] = 3;
   EXPECT_THAT(checkpoint.Findings(), IsEmpty());

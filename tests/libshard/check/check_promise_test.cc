@@ -55,7 +55,7 @@ std::string Moe(const std::string& more, const char* family = "qwen3-moe") {
   return letters;
 }
 
-TEST(Promise, LayersWithExpertsAreSaidInManyWays) {
+TEST(Promise, ReadsLayersWithExpertsFromManyFields) {
   EXPECT_EQ(Moe(""), "????");
   EXPECT_EQ(Moe("", "mixtral"), "mmmm");
   EXPECT_EQ(Moe(R"(, "decoder_sparse_step": 2)"), "dmdm");
@@ -81,7 +81,7 @@ TEST(Promise, LayersWithExpertsAreSaidInManyWays) {
             "dmdm");
 }
 
-TEST(Promise, AttentionIsCalledWhatTheConfigCallsIt) {
+TEST(Promise, UsesTheNamesOfAttentionInTheConfig) {
   const auto kinds = [](const std::string& more) {
     std::vector<std::string> names;
     for (const LayerPromise& layer : Read(Config(more), "qwen3-next").promise.layers) {
@@ -100,7 +100,7 @@ TEST(Promise, AttentionIsCalledWhatTheConfigCallsIt) {
               ElementsAre("0 hash", "4", "0", "4"));
 }
 
-TEST(Promise, ListsHaveAnEntryPerLayer) {
+TEST(Promise, ListsMustHaveAnEntryPerLayer) {
   for (const char* list :
        {R"("layer_types": ["a", "a"])", R"("mlp_layer_types": ["dense", "sparse"])",
         R"("moe_layer_freq": [0, 1])", R"("attn_type_list": [1, 1])",
@@ -117,7 +117,7 @@ TEST(Promise, ListsHaveAnEntryPerLayer) {
               ElementsAre("config: first_k_dense_replace: expected at most 4, found 5"));
 }
 
-TEST(Promise, StepsAndSizesAreAtLeastOne) {
+TEST(Promise, StepsAndSizesMustBeAtLeastOne) {
   for (const char* field : {"decoder_sparse_step", "interleave_moe_layer_step",
                             "expert_layer_period", "full_attention_interval", "head_dim"}) {
     EXPECT_THAT(Read(Config(Cat(", \"", field, "\": 0"))).findings,
@@ -127,7 +127,7 @@ TEST(Promise, StepsAndSizesAreAtLeastOne) {
               ElementsAre("config: num_hidden_layers: expected at least one layer, found 0"));
 }
 
-TEST(Promise, HeadsDivide) {
+TEST(Promise, HeadCountsMustDivide) {
   std::string text = Config("");
   text.replace(text.find("\"num_key_value_heads\": 2"), 24, "\"num_key_value_heads\": 3");
   EXPECT_THAT(Read(text).findings, ElementsAre("config: num_key_value_heads: expected a divisor of "
@@ -140,7 +140,7 @@ TEST(Promise, HeadsDivide) {
   EXPECT_THAT(Read(text, "llama4").findings, IsEmpty()) << "its heads have a size of their own";
 }
 
-TEST(Promise, RoutingGroupsDivideTheExperts) {
+TEST(Promise, RoutingGroupsMustDivideTheExperts) {
   EXPECT_THAT(Read(Config(R"(, "n_group": 3, "topk_group": 1)")).findings,
               ElementsAre("config: n_group: expected a divisor of the 8 experts, found 3"));
   EXPECT_THAT(Read(Config(R"(, "n_group": 2, "topk_group": 3)")).findings,
@@ -151,7 +151,7 @@ TEST(Promise, RoutingGroupsDivideTheExperts) {
   EXPECT_THAT(Read(Config(R"(, "n_group": 4, "topk_group": 1)")).findings, IsEmpty());
 }
 
-TEST(Promise, HeadsThatDifferByLayerAreLeftAlone) {
+TEST(Promise, PromisesNoHeadsWhereTheyDifferByLayer) {
   EXPECT_TRUE(Read(Config("")).promise.heads);
   EXPECT_EQ(Read(Config("")).promise.heads->size, 16u);
   EXPECT_FALSE(Read(Config(R"(, "global_head_dim": 32)")).promise.heads);
@@ -160,7 +160,7 @@ TEST(Promise, HeadsThatDifferByLayerAreLeftAlone) {
   EXPECT_FALSE(Read(Config(""), "llama4").promise.heads) << "no head_dim, and no rule for it";
 }
 
-TEST(Promise, WithTheDefaultsOfItsClassAConfigIsComplete) {
+TEST(Promise, FillsInTheDefaultsOfTheConfigClass) {
   const std::string text = R"({"num_hidden_layers": 1, "hidden_size": 64, "num_experts": 8,
     "num_attention_heads": 4, "intermediate_size": 48})";
   EXPECT_EQ(Read(text).promise.expert_width, 0u);
@@ -172,7 +172,7 @@ TEST(Promise, WithTheDefaultsOfItsClassAConfigIsComplete) {
   EXPECT_EQ(complete.heads->size, 8u);
 }
 
-TEST(Promise, WidthsOfSharedExpertsAreGivenOrCounted) {
+TEST(Promise, WidthsOfSharedExpertsAreStatedOrDerivedFromTheirCount) {
   EXPECT_FALSE(Read(Config("")).promise.shared);
   EXPECT_EQ(Read(Config(R"(, "n_shared_experts": 2)"), "deepseek-v3").promise.shared_width, 64u);
   const ModelPromise none = Read(Config(R"(, "shared_expert_intermediate_size": 0)")).promise;
@@ -193,7 +193,7 @@ TEST(Promise, FieldsOfAnotherTypeAreAnError) {
   EXPECT_THAT(promise.error().message, HasSubstr("config.json: head_dim: expected whole numbers"));
 }
 
-TEST(Promise, OfAGgufModelIsThatOfItsKeys) {
+TEST(Promise, ReadsTheKeysOfAGgufModel) {
   GgufMetadata metadata;
   metadata.Set("general.architecture", GgufValue::String("deepseek2"));
   metadata.Set("deepseek2.leading_dense_block_count", GgufValue::U32(9));

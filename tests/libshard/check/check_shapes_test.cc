@@ -13,7 +13,7 @@ using testing::IsEmpty;
 // Sizes that differ from each other, so that no transposed matrix fits by chance.
 const fixtures::Options kOdd = {.hidden = 64, .ff = 48, .vocabulary = 100};
 
-TEST(CheckShapes, AVocabularyOfAnotherSizeIsSeenInEmbeddingAndHead) {
+TEST(CheckShapes, ReportsEmbeddingAndHeadOfAnotherVocabularySize) {
   BentCheckpoint checkpoint("qwen3-moe", kOdd);
   checkpoint.config["vocab_size"] = 96;
   EXPECT_THAT(
@@ -50,7 +50,7 @@ TEST(CheckShapes, ATransposedExpertIsNamed) {
                           "found [48, 64]"));
 }
 
-TEST(CheckShapes, RoutersNormsSharedAndDenseParts) {
+TEST(CheckShapes, ReportsRoutersNormsSharedAndDenseParts) {
   BentCheckpoint checkpoint("glm-4.5", kOdd);
   checkpoint.Reshape("model.layers.1.mlp.gate.weight", {6, 60});
   checkpoint.Reshape("model.layers.2.input_layernorm.weight", {60});
@@ -72,7 +72,7 @@ TEST(CheckShapes, RoutersNormsSharedAndDenseParts) {
           "twice), found [64, 64]"));
 }
 
-TEST(CheckShapes, HeadsAndTheirBiases) {
+TEST(CheckShapes, ReportsHeadsAndTheirBiases) {
   BentCheckpoint checkpoint("qwen2-moe", kOdd);
   checkpoint.Reshape("model.layers.1.self_attn.k_proj.weight", {64, 64});
   checkpoint.Reshape("model.layers.2.self_attn.q_proj.bias", {32});
@@ -112,7 +112,7 @@ TEST(CheckShapes, LatentAttentionIsCheckedWhereItsSizesAreGiven) {
                           "[192, 32]"));
 }
 
-TEST(CheckShapes, PackedExpertsOfBothOrientations) {
+TEST(CheckShapes, ReportsPackedExpertsOfBothOrientations) {
   BentCheckpoint stacked("qwen3.5-moe", {.ff = 48});
   stacked.Reshape("model.language_model.layers.1.mlp.experts.gate_up_proj", {6, 64, 96});
   EXPECT_THAT(stacked.Findings(),
@@ -127,7 +127,7 @@ TEST(CheckShapes, PackedExpertsOfBothOrientations) {
                           "size), found [6, 64, 48]"));
 }
 
-TEST(CheckShapes, PackedValuesCountByTheirBits) {
+TEST(CheckShapes, CountsPackedValuesByTheirBits) {
   BentCheckpoint mlx("qwen3-moe-mlx");
   mlx.Reshape("model.layers.0.mlp.switch_mlp.down_proj.weight", {6, 64, 7});
   EXPECT_THAT(mlx.Findings(),
@@ -142,7 +142,7 @@ TEST(CheckShapes, PackedValuesCountByTheirBits) {
                           "found [4, 64, 3, 16]"));
 }
 
-TEST(CheckShapes, WhatAConfigDoesNotSayIsNotChecked) {
+TEST(CheckShapes, SkipsWhatTheConfigDoesNotSay) {
   BentCheckpoint checkpoint("qwen3-moe", kOdd);
   for (const char* field : {"vocab_size", "moe_intermediate_size", "hidden_size",
                             "num_attention_heads", "intermediate_size"}) {

@@ -20,7 +20,7 @@ HfConfig Config(const std::string& more) {
   return HfConfig::Parse("config.json", Cat(kPlain, more, "}")).value();
 }
 
-// What the config states, on a family that has softmax and nothing else.
+// The keys of what the config states, for a family that has softmax and nothing else.
 RoutingToWrite RoutingOf(const std::string& text) {
   const StatedRouting stated = ParseModelConfig("config.json", text).value().routing;
   return {Overlay({}, stated), stated};
@@ -57,9 +57,9 @@ TEST(BaseKeys, HaveExactlyTheTypesThatTheRuntimeReads) {
   EXPECT_EQ(*metadata.Find("arch.attention.layer_norm_rms_epsilon"), GgufValue::F32(1e-5f));
 }
 
-// config.json is read for the plan and for the GGUF; a file that spells a field in two ways gives
-// both the same number.
-TEST(BaseKeys, AreTheNumbersThatTheModelHas) {
+// config.json is read both for the plan and for the GGUF; a file that spells a field in two ways
+// gives both the same number.
+TEST(BaseKeys, AgreeWithTheNumbersOfTheModel) {
   const std::string text = Cat(kPlain, R"(, "num_experts": 7, "text_config": {"num_experts": 6,
       "num_experts_per_token": 3, "n_layers": 4, "n_embd": 16, "topk_group": 2, "n_group": 3}})");
   const ModelConfig model = ParseModelConfig("config.json", text).value();
@@ -88,7 +88,7 @@ TEST(BaseKeys, KnowEveryNameOfTheRoutersFunction) {
   }
 }
 
-TEST(BaseKeys, LeaveOutWhatTheConfigDoesNotSay) {
+TEST(BaseKeys, LeaveOutWhatTheConfigDoesNotState) {
   const GgufMetadata metadata = KeysOf(R"(, "head_dim": null)");
   for (const char* key : {"attention.key_length", "attention.value_length", "expert_group_count",
                           "expert_gating_func", "attention.causal"}) {
@@ -124,7 +124,7 @@ TEST(HfShapeOf, TakesTheHeadSizeFromTheConfigElseFromTheWidth) {
   EXPECT_EQ(ReadShape(*without)->kv_heads, 4u) << "as many as query heads";
 }
 
-TEST(HfShapeOf, RefusesAVocabularyThatNoModelHas) {
+TEST(HfShapeOf, RefusesAnImpossibleVocabulary) {
   const auto config = HfConfig::Parse("c", R"({"num_hidden_layers": 1, "hidden_size": 8,
     "num_attention_heads": 4, "vocab_size": 4000000000})");
   EXPECT_THAT(ReadShape(*config).error().message,
@@ -143,7 +143,7 @@ TEST(HfShapeOf, RefusesAModelWithoutHeadsOrLayers) {
   }
 }
 
-// "" or what is wrong with these numbers; 0 means no key.
+// "" or the error for these numbers; 0 means no key.
 std::string CountsError(uint32_t experts, uint32_t used, uint32_t groups = 0, uint32_t chosen = 0) {
   GgufMetadata metadata;
   const std::pair<const char*, uint32_t> counts[] = {{"expert_count", experts},
@@ -158,14 +158,14 @@ std::string CountsError(uint32_t experts, uint32_t used, uint32_t groups = 0, ui
   return status ? "" : status.error().message;
 }
 
-TEST(CheckExpertCounts, TakesWhatTheRuntimeLoads) {
+TEST(CheckExpertCounts, AcceptsCountsThatTheRuntimeLoads) {
   EXPECT_EQ(CountsError(8, 2), "");
   EXPECT_EQ(CountsError(8, 8, 1, 1), "");
   EXPECT_EQ(CountsError(256, 8, 8, 4), "");
   EXPECT_EQ(CountsError(1024, 1), "");
 }
 
-TEST(CheckExpertCounts, RefusesWhatStopsTheProcess) {
+TEST(CheckExpertCounts, RefusesCountsThatAbortTheRuntime) {
   EXPECT_THAT(CountsError(1025, 8), HasSubstr("experts: expected at most 1024, since the runtime"));
   EXPECT_THAT(CountsError(8, 0), HasSubstr("experts per token: expected 1 to 8"));
   EXPECT_THAT(CountsError(8, 9), HasSubstr("found 9"));

@@ -1,4 +1,4 @@
-// A sample converted, or why it is not.
+// A converted sample, or the reason why it does not convert.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace moepack {
 
-// What becomes of a sample that converts; an empty model, and a failed test, if it does not.
+// The result of a sample that converts; an empty model, and a failed test, if it does not.
 inline GgufModel Converted(const ConvertSample& sample, const ConvertOptions& options = {}) {
   auto model = sample.Convert(options);
   EXPECT_TRUE(model) << model.error().message;

@@ -26,7 +26,7 @@ GgufMetadata GeneralKeysOf(const fs::path& root, const ModelNames& names = {"", 
   return metadata;
 }
 
-TEST(GeneralKeys, TitlesAreSpelledAsLlamaCppSpellsThem) {
+TEST(GeneralKeys, SpellTitlesAsLlamaCppDoes) {
   EXPECT_EQ(TitleOf("qwen3-moe"), "Qwen3 Moe");
   EXPECT_EQ(TitleOf("Qwen3-30B-A3B-Base"), "Qwen3 30B A3B Base");
   EXPECT_EQ(TitleOf("deepseek-v3"), "Deepseek v3");
@@ -37,7 +37,7 @@ TEST(GeneralKeys, TitlesAreSpelledAsLlamaCppSpellsThem) {
   EXPECT_EQ(TitleOf(""), "");
 }
 
-TEST(GeneralKeys, NameTheModelAndNeverItsFolder) {
+TEST(GeneralKeys, NameTheModelButNeverItsFolder) {
   const fixtures::TempDir dir;
   const fs::path cached = dir / "models--org--Some-Model" / "snapshots" / "0123abcd";
   for (const fs::path& root : {dir / "tiny-moe/", cached}) {
@@ -50,7 +50,7 @@ TEST(GeneralKeys, NameTheModelAndNeverItsFolder) {
   }
 }
 
-TEST(GeneralKeys, TakeTheIdInTheConfigAndNoPathOfTheMachineThatWroteIt) {
+TEST(GeneralKeys, TakeTheIdInTheConfigButNoLocalPath) {
   const fixtures::TempDir dir;
   const auto name = [&](const ModelNames& names) {
     return std::string(*GeneralKeysOf(dir.path(), names).String("general.name"));
@@ -63,7 +63,7 @@ TEST(GeneralKeys, TakeTheIdInTheConfigAndNoPathOfTheMachineThatWroteIt) {
   }
 }
 
-TEST(GeneralKeys, TakeWhatTheModelCardSays) {
+TEST(GeneralKeys, TakeTheFieldsOfTheModelCard) {
   const fixtures::TempDir dir;
   Write(dir / "README.md",
         "---\nmodel_name: Given\nlicense: other\nlicense_name: own\npipeline_tag: text-generation\n"
@@ -111,7 +111,7 @@ std::string SizeOf(const std::vector<GgufTensor>& tensors) {
   return std::string(*metadata.String("general.size_label"));
 }
 
-TEST(SizeLabel, CountsAllElseAndOneExpert) {
+TEST(SizeLabel, CountsOneExpertAndEverythingElse) {
   EXPECT_EQ(SizeOf({Tensor(600'000), Tensor(5'600'000, 8)}), "8x1.3M");
   EXPECT_EQ(SizeOf({Tensor(21'400'000)}), "21M");
   EXPECT_EQ(SizeOf({Tensor(1'500'000'000)}), "1.5B");

@@ -65,7 +65,7 @@ TEST(CutMetadata, SetsTheCountAndLeavesTheRestAlone) {
   }
 }
 
-TEST(CutMetadata, AllExpertsChangeNothing) {
+TEST(CutMetadata, KeepingAllExpertsChangesNothing) {
   Model model("llama4");
   model.Set("expert_count", GgufValue::U32(128));
   model.Set("expert_secret", GgufValue::U32(1));
@@ -90,7 +90,7 @@ TEST(CutMetadata, LowersTopKPerLayer) {
               Optional(ElementsAre(1, 2, 2)));
 }
 
-TEST(CutMetadata, WritesTheWidthDownBeforeLoweringTopK) {
+TEST(CutMetadata, WritesTheWidthBeforeLoweringTopK) {
   for (const char* name : {"qwen2moe", "qwen3moe", "qwen3next", "qwen35moe"}) {
     Model model(name);
     model.Set("feed_forward_length", GgufValue::U32(96));
@@ -106,7 +106,7 @@ TEST(CutMetadata, WritesTheWidthDownBeforeLoweringTopK) {
   EXPECT_EQ(unread.Uint("expert_feed_forward_length"), std::nullopt);
 }
 
-TEST(CutMetadata, KeepsGroupsThatStayWholeInEqualNumber) {
+TEST(CutMetadata, KeepsRoutingGroupsThatKeepEquallyManyExperts) {
   Model model;
   model.Groups(2, 1);
   model.Set("expert_used_count", GgufValue::U32(2));
@@ -116,7 +116,7 @@ TEST(CutMetadata, KeepsGroupsThatStayWholeInEqualNumber) {
   EXPECT_THAT(model.notes, IsEmpty());
 }
 
-TEST(CutMetadata, DropsGroupsThatCannotStay) {
+TEST(CutMetadata, DropsRoutingGroupsThatCannotStay) {
   const struct {
     const char* why;
     ExpertIds ids;
@@ -136,7 +136,7 @@ TEST(CutMetadata, DropsGroupsThatCannotStay) {
   }
 }
 
-TEST(CutMetadata, OneLayerDecidesForTheGroups) {
+TEST(CutMetadata, OneLayerIsEnoughToDropTheRoutingGroups) {
   Model model;
   model.Groups(2, 2);
   ExpertCut cut = Keep({0, 1, 4, 5});
@@ -145,7 +145,7 @@ TEST(CutMetadata, OneLayerDecidesForTheGroups) {
   EXPECT_THAT(model.notes, ElementsAre(HasSubstr("layer 1 does not keep equally many")));
 }
 
-TEST(CutMetadata, ASingleGroupStaysButNotBesideASingleExpert) {
+TEST(CutMetadata, KeepsASingleGroupUnlessOnlyOneExpertIsLeft) {
   Model two, one;
   two.Groups(1, 1);
   one.Groups(1, 1);
@@ -157,7 +157,7 @@ TEST(CutMetadata, ASingleGroupStaysButNotBesideASingleExpert) {
   EXPECT_THAT(one.Uint("expert_used_count"), Optional(1u));
 }
 
-TEST(CutMetadata, RefusesLlama4OfOrAsMaverick) {
+TEST(CutMetadata, RefusesToCutLlama4FromOrToTheSizeOfMaverick) {
   Model maverick("llama4"), scout("llama4"), cut("llama4");
   maverick.Set("expert_count", GgufValue::U32(128));
   EXPECT_THAT(maverick.Cut(Keep({0, 1, 2})), HasSubstr("Maverick"));

@@ -49,7 +49,7 @@ void WriteGguf(const fs::path& path, const std::vector<TensorEntry>& tensors) {
   ASSERT_TRUE(fixtures::WriteFile(path, bytes));
 }
 
-TEST(GgufModel, OfAGgufSourceIsItsOwnTensorsAndKeys) {
+TEST(GgufModel, KeepsTheTensorsAndKeysOfAGgufSource) {
   const fixtures::TempDir dir;
   WriteGguf(dir / "m.gguf", {Entry("token_embd.weight", "q8_0", {4, 64}),
                              Entry("blk.0.ffn_gate_inp.weight", "f32", {3, 64}),

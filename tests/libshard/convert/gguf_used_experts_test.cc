@@ -16,7 +16,7 @@ GgufMetadata UsingTwo(const std::string& architecture) {
   return metadata;
 }
 
-TEST(UsedExperts, OneNumberIsReplaced) {
+TEST(UsedExperts, ReplacesASingleCount) {
   GgufMetadata metadata = UsingTwo("olmoe");
   metadata.Set("olmoe.expert_feed_forward_length", GgufValue::U32(32));
   ASSERT_TRUE(SetUsedExperts("f.gguf", 4, metadata));
@@ -24,7 +24,7 @@ TEST(UsedExperts, OneNumberIsReplaced) {
   EXPECT_THAT(metadata.Uint("olmoe.expert_feed_forward_length"), Optional(32u));
 }
 
-TEST(UsedExperts, LayersWithoutExpertsStayWithout) {
+TEST(UsedExperts, LeavesLayersWithoutExpertsAtZero) {
   GgufMetadata metadata = UsingTwo("deepseek2");
   metadata.Set("deepseek2.expert_used_count", GgufValue::U32s(std::vector<uint32_t>{0, 2, 2}));
   metadata.Set("deepseek2.expert_feed_forward_length", GgufValue::U32(32));
@@ -34,7 +34,7 @@ TEST(UsedExperts, LayersWithoutExpertsStayWithout) {
 }
 
 // llama.cpp would divide the width of the dense layers by the new number.
-TEST(UsedExperts, WidthThatFollowsFromTheNumberIsWrittenDown) {
+TEST(UsedExperts, WritesTheWidthThatLlamaCppWouldDeriveFromTheCount) {
   GgufMetadata metadata = UsingTwo("qwen2moe");
   metadata.Set("qwen2moe.feed_forward_length", GgufValue::U32(64));
   ASSERT_TRUE(SetUsedExperts("f.gguf", 4, metadata));
@@ -48,7 +48,7 @@ TEST(UsedExperts, WidthThatFollowsFromTheNumberIsWrittenDown) {
               HasSubstr("f.gguf: key \"qwen2moe.expert_feed_forward_length\": expected the width"));
 }
 
-TEST(UsedExperts, MissingNumberIsNamed) {
+TEST(UsedExperts, NamesAMissingCount) {
   GgufMetadata metadata;
   metadata.Set("general.architecture", GgufValue::String("olmoe"));
   const Status refused = SetUsedExperts("f.gguf", 4, metadata);

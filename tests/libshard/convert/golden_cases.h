@@ -1,4 +1,4 @@
-// Which listing of golden/convert is made how. A test checks that no listing is left out.
+// How each listing of golden/convert is made. A test checks that no listing is left out.
 #pragma once
 
 #include <cctype>
@@ -46,13 +46,13 @@ inline constexpr ConvertedCase kConverted[] = {
     {.family = "mixtral"},
 };
 
-// Made by llama-quantize of what the converter wrote, listed with the keys that changed.
+// Made by llama-quantize from the converter's output, listed with the keys that changed.
 struct QuantizedCase {
   const char* family;
   const char* listing;
   const char* recipe;
   bool importance = false;
-  // The source is in FP8 or int4, and the quantizer had a BF16 file of it: so have we.
+  // The source is in FP8 or int4, and the quantizer was given a BF16 file of it, so we use one too.
   bool through_bf16 = false;
 };
 

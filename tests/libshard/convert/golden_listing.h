@@ -1,5 +1,5 @@
-// The listings of golden/convert: what llama.cpp's converter and llama-quantize made of a tiny
-// checkpoint of each family, compared with a GgufModel by really making the bytes.
+// The listings of golden/convert: the output of llama.cpp's converter and llama-quantize for a tiny
+// checkpoint of each family, compared with a GgufModel by actually making the bytes.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ namespace moepack::golden {
 
 namespace fs = std::filesystem;
 
-// The folder of a family that has `file`: in the source tree, else beside it or in $MOEPACK_SHARED.
-// Empty when there is none: then the test has to be skipped.
+// The folder of a family that has `file`: in the source tree, otherwise beside it or in
+// $MOEPACK_SHARED. Empty if there is none: then the test has to be skipped.
 inline fs::path Folder(const std::string& family, const std::string& file) {
   const fs::path source = MOEPACK_SOURCE_DIR;
   const char* shared = std::getenv("MOEPACK_SHARED");
@@ -37,8 +37,8 @@ inline fs::path Folder(const std::string& family, const std::string& file) {
 
 inline Json Read(const fs::path& path) { return ReadJsonFile(path.string()).value(); }
 
-// A listing's {"type", "value"} as our own value; of type kU8 without bytes for types we do not
-// write.
+// A listing's {"type", "value"} as our own value; of type kU8 without bytes for types that we do
+// not write.
 inline GgufValue ValueOf(const Json& entry) {
   const std::string type = entry.at("type");
   const Json& value = entry.at("value");
@@ -54,16 +54,16 @@ inline GgufValue ValueOf(const Json& entry) {
   return {};
 }
 
-// What README.md of the folder lets differ.
+// The differences that README.md of the folder allows.
 inline bool MayDiffer(const std::string& key) {
-  // Guessed from the folder's name; nothing of a path gets into what we write.
+  // Derived from the folder's name; nothing of a path gets into our output.
   if (key == "general.name" || key == "general.basename" || key == "general.version") return true;
   return key == "general.file_type" || key == "general.quantization_version" ||
          key.starts_with("split.") || key == "general.alignment";
 }
 
-// One sentence per key of the list that the model lacks or has with another type or value, and per
-// key that it has beyond the list (`whole`: the list is of all keys).
+// One sentence per listed key that the model lacks or has with another type or value, and per key
+// that it has beyond the list (`whole`: the list covers all keys).
 inline std::vector<std::string> CompareKeys(const GgufMetadata& metadata, const Json& list,
                                             bool whole) {
   std::vector<std::string> problems;
@@ -88,7 +88,7 @@ inline std::vector<uint64_t> WithoutOnes(std::vector<uint64_t> dims) {
   return dims;
 }
 
-// Results of transcendental functions are listed and may be the next number up or down.
+// Results of transcendental functions are listed and may be off by one unit in the last place.
 inline bool IsClose(const std::string& made, const Json& entry) {
   const auto values = entry.find("values");
   if (values == entry.end() || made.size() != values->size() * sizeof(float)) return false;

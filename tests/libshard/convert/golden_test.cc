@@ -1,5 +1,5 @@
-// Whole checkpoints against what llama.cpp's own converter makes of them: every key and the bytes
-// of every tensor.
+// Whole checkpoints against the output of llama.cpp's own converter: every key and the bytes of
+// every tensor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// As `quantize --recipe` BF16, F32 or Q8_0 sets the types: MXFP4 stays what it is.
+// Sets the types as `quantize --recipe` BF16, F32 or Q8_0 does: MXFP4 is kept.
 void UseType(const char* type, GgufModel& model) {
   for (GgufTensor& tensor : model.tensors) {
     if (!tensor.fixed && tensor.stored->name != "mxfp4") tensor.type = quant::FindFormat(type);
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Listings, ConvertGolden, testing::ValuesIn(golden::kCon
                            return golden::CaseName(one.param.family, one.param.listing);
                          });
 
-// "family/listing" of every case; a case that is there twice stands for two listings.
+// "family/listing" of every case; a duplicate case stands for two listings.
 std::multiset<std::string> Cases() {
   std::multiset<std::string> cases;
   const auto add = [&](const auto& table) {
@@ -71,9 +71,8 @@ std::multiset<std::string> Cases() {
   return cases;
 }
 
-// The listings are in the tree of whoever has none of the other checkpoints, too; younger ones are
-// only there.
-TEST(GoldenListings, AreAllComparedInSomeTest) {
+// The listings are in the tree even if the other checkpoints are not; newer ones are only there.
+TEST(GoldenListings, AreAllComparedBySomeTest) {
   const fs::path own = fs::path(MOEPACK_SOURCE_DIR) / "fixtures/golden/convert";
   const fs::path beside =
       golden::Folder("deepseek-v3", "tokenizer_config.json").parent_path();  // may be ""

@@ -21,14 +21,14 @@ std::string HfConfigErrorOf(const Result<T>& result) {
   return result.error().message;
 }
 
-TEST(HfConfig, TakesTheFirstNameThatIsThere) {
+TEST(HfConfig, TakesTheFirstNameThatIsPresent) {
   const HfConfig config = ParsedConfig(R"({"n_embd": 2, "hidden_size": 1, "num_experts": null})");
   EXPECT_EQ(config.U32({"hidden_size", "n_embd"}).value(), 1u);
   EXPECT_EQ(config.U32({"dim", "n_embd"}).value(), 2u);
   EXPECT_FALSE(config.Has({"num_experts"})) << "null counts as absent";
 }
 
-TEST(HfConfig, LaysTheTextConfigOverWhatSurroundsIt) {
+TEST(HfConfig, TheTextConfigOverridesTheFieldsAroundIt) {
   const HfConfig config = ParsedConfig(
       R"({"a": 1, "b": 2, "thinker_config": {"b": 3, "text_config": {"c": 4, "a": null}}})");
   EXPECT_EQ(config.U32({"a"}).value(), 1u);
@@ -38,7 +38,7 @@ TEST(HfConfig, LaysTheTextConfigOverWhatSurroundsIt) {
   EXPECT_EQ(config.FindAtRoot({"b"})->path, "b");
 }
 
-TEST(HfConfig, TheInnermostConfigCountsUnderAnyOfItsNames) {
+TEST(HfConfig, TheInnermostConfigWinsUnderAnyOfItsNames) {
   const HfConfig config =
       ParsedConfig(R"({"first": 1, "text_config": {"second": 2, "ffn_config": {"third": 3}}})");
   EXPECT_EQ(config.U32({"first", "second"}).value(), 2u);
@@ -111,7 +111,7 @@ TEST(HfConfig, RefusesRopeParametersByKindOfLayer) {
               HasSubstr("expected an object"));
 }
 
-TEST(HfConfig, FallsBackToDefaultsWhereNoNameOfAFieldIsThere) {
+TEST(HfConfig, FallsBackToDefaultsWhereNoNameIsPresent) {
   const HfConfig config =
       ParsedConfig(R"({"n_heads": 3, "text_config": {"width": null}})")
           .WithDefaults(R"({"heads": 1, "width": 7, "rope_theta": 5, "rope_scaling": null})")

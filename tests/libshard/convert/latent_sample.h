@@ -1,12 +1,12 @@
-// A checkpoint with multi-head latent attention in a few numbers: layer 0 dense, layer 1 with two
-// experts and a shared one.
+// A tiny checkpoint with multi-head latent attention: layer 0 dense, layer 1 with two experts and a
+// shared one.
 #pragma once
 
 #include "tests/libshard/convert/sample.h"
 
 namespace moepack {
 
-// Without a low rank the queries are projected by q_proj (DeepSeek-V2-Lite).
+// Without a low rank, q_proj projects the queries (DeepSeek-V2-Lite).
 inline void AddLatentAttention(ConvertSample& sample, const std::string& at, bool low_rank) {
   sample.Add(at + "input_layernorm.weight", {4});
   sample.Add(at + "post_attention_layernorm.weight", {4});
@@ -39,7 +39,7 @@ inline void AddDenseMlp(ConvertSample& sample, const std::string& at) {
   sample.Add(at + "down_proj.weight", {4, 2});
 }
 
-// What a block for multi-token prediction has beside a decoder layer.
+// The tensors that a block for multi-token prediction has in addition to a decoder layer.
 inline void AddNextToken(ConvertSample& sample, const std::string& at) {
   sample.Add(at + "eh_proj.weight", {4, 8});
   sample.Add(at + "enorm.weight", {4});

@@ -1,4 +1,4 @@
-// What holds for every family's conversion, and what the runtime asks of each architecture
+// Properties of every family's conversion, and the runtime's requirements of each architecture
 // (reference: llama.cpp v0.5.0, src/llama-model.cpp and src/models), over generated checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
   GgufModel gguf_;
 };
 
-// One tensor too many, or under two names, and the runtime refuses the file.
-TEST_P(ConvertedLayout, HasNoTensorThatOnlySomeArchitecturesRead) {
+// The runtime refuses a file with one tensor too many, or with one tensor under two names.
+TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
   EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
   const bool mamba = gguf_.architecture() == "nemotron_h_moe";
@@ -108,13 +108,13 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
         << tensor.name;
     EXPECT_TRUE(std::is_sorted(tensor.rows.begin(), tensor.rows.end(), before)) << tensor.name;
   }
-  // Router, gate, up and down in every layer with experts that the GGUF has.
+  // Router, gate, up and down in every layer with experts in the GGUF.
   EXPECT_GE(stacked, 4u);
   EXPECT_EQ(Find("expert_count")->AsUint(), experts);
 }
 
-// Heads in two halves everywhere but in the architectures whose rope rotates neighbours and whose
-// checkpoints do not have them so.
+// Heads are in two halves everywhere except in the architectures whose rope rotates neighbours and
+// whose checkpoints do not store them that way.
 TEST_P(ConvertedLayout, OnlyThreeArchitecturesGetPermutedQueriesAndKeys) {
   const std::set<std::string> neighbours = {"llama", "granitemoe", "bailingmoe"};
   const bool permuted = neighbours.contains(gguf_.architecture());
@@ -127,7 +127,7 @@ TEST_P(ConvertedLayout, OnlyThreeArchitecturesGetPermutedQueriesAndKeys) {
     ++compared;
     const TensorEntry* source = model_->checkpoint().Find(tensor.source_tensor);
     ASSERT_NE(source, nullptr) << tensor.source_tensor;
-    // Rows as they are come in one run, scaled ones as row numbers.
+    // Unchanged rows come in one run, scaled ones as row numbers.
     const bool as_is = tensor.rows.size() == 1 ||
                        (tensor.sources.size() == 1 && tensor.sources[0].offset == source->offset &&
                         tensor.sources[0].bytes == source->bytes);
@@ -181,7 +181,7 @@ const std::map<std::string_view, GgufType> kOthers = {
     {"swiglu_clamp_shexp", GgufType::kArray},
 };
 
-TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {
+TEST_P(ConvertedLayout, HasKeysOfTheTypesThatTheRuntimeReads) {
   const std::string start = gguf_.architecture() + ".";
   for (const GgufEntry& entry : gguf_.metadata.entries()) {
     if (!entry.key.starts_with(start)) continue;
@@ -196,7 +196,7 @@ TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {
   }
 }
 
-// What loading fails without, or goes wrong without; what must not be there.
+// Keys and tensors without which loading fails or goes wrong, and those that must be absent.
 struct Requirement {
   const char* architecture;
   std::vector<const char*> keys, tensors, absent;
@@ -314,7 +314,7 @@ const Requirement kRequirements[] = {
      {"rope.scaling.type"}},
 };
 
-TEST_P(ConvertedLayout, HasWhatTheRuntimeDoesNotLoadItWithout) {
+TEST_P(ConvertedLayout, HasEverythingThatTheRuntimeRequires) {
   const auto found = std::find_if(
       std::begin(kRequirements), std::end(kRequirements),
       [&](const Requirement& row) { return gguf_.architecture() == row.architecture; });
@@ -337,7 +337,7 @@ INSTANTIATE_TEST_SUITE_P(All, ConvertedLayout, testing::ValuesIn(ConvertibleLayo
                            return name;
                          });
 
-TEST(ConvertedLayouts, StandForEveryFamilyWithAConverter) {
+TEST(ConvertedLayouts, CoverEveryFamilyWithAConverter) {
   std::set<std::string> families, converted;
   for (const std::string& layout : ConvertibleLayouts()) {
     families.insert(fixtures::DescribeCheckpoint(layout).family);

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-TEST(License, IsWhatTheCardStates) {
+TEST(License, ComesFromTheModelCard) {
   EXPECT_EQ(LicenseOfCard(ParseModelCard("---\nlicense: apache-2.0\n---\n")),
             (ModelLicense{"apache-2.0", "", ""}));
   EXPECT_EQ(LicenseOfCard(ParseModelCard("---\nlicense: other\nlicense_name: glm\n"

@@ -24,7 +24,7 @@ TEST(ModelCard, ReadsScalarsAndLists) {
   EXPECT_THAT(card["tags"], ElementsAre("one", "two"));
 }
 
-TEST(ModelCard, TheLanguageNoIsNotATruthValue) {
+TEST(ModelCard, ReadsTheLanguageNoAsText) {
   EXPECT_THAT(ParseModelCard("---\nlanguage:\n- no\n- yes\n---\n")["language"],
               ElementsAre("no", "yes"));
   EXPECT_THAT(ParseModelCard("---\nlanguage: no\n---\n")["language"], ElementsAre("no"));
@@ -41,7 +41,7 @@ TEST(ModelCard, SkipsWhatItDoesNotUnderstand) {
   EXPECT_THAT(card["license"], ElementsAre("mit"));
 }
 
-TEST(ModelCard, WithoutFrontMatterThereIsNothing) {
+TEST(ModelCard, IsEmptyWithoutFrontMatter) {
   for (const char* text : {"", "# Title\n", "---\nlicense: mit\n", "text\n---\na: b\n---\n"}) {
     EXPECT_THAT(ParseModelCard(text), IsEmpty()) << text;
   }

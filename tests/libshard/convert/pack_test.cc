@@ -1,5 +1,5 @@
-// Quantized sources through the packing run: what lands in the files of a distribution, in pieces
-// and for several outputs at once, is what the rows give when they are made all at once.
+// Quantized sources through the packing run: the files of a distribution, made in pieces and for
+// several outputs at once, hold what the rows give when they are made all at once.
 #include "libshard/pack/pack.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ constexpr Case kCases[] = {
     {"ReorderedHeads", "qwen3.5-moe", "Q4_K_M"},
 };
 
-// The part of `made` that the experts of an output tensor are.
+// The part of `made` that belongs to the experts of an output tensor.
 std::string PartOf(const std::string& made, const GgufTensor& tensor, const OutputTensor& out) {
   if (tensor.expert_count == 0) return made;
   const size_t size = made.size() / tensor.expert_count;

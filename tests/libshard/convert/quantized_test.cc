@@ -1,5 +1,5 @@
-// From a checkpoint straight to every quantization that golden/convert lists: types, bytes and keys
-// of llama-quantize, with and without importance matrix.
+// From a checkpoint directly to every quantization that golden/convert lists: types, bytes and keys
+// of llama-quantize, with and without an importance matrix.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ void ApplyMatrix(const fs::path& folder, GgufModel& model) {
   NoteImatrix(*imatrix, model.metadata);
 }
 
-// Lists of values stand only in the listing that the quantizer's file was made from.
+// Lists of values occur only in the listing that the quantizer's file was made from.
 void AddValues(const fs::path& folder, Json& listing) {
   std::map<std::string, Json> values;
   const Json source = golden::Read(folder / "expected.gguf.json");
@@ -80,7 +80,7 @@ TEST_P(ConvertQuantized, HasTheTypesAndBytesOfLlamaQuantize) {
   if (test.importance) ApplyMatrix(folder_, *gguf);
   RecipeOptions options;
   options.recipe = test.recipe;
-  // int4 is decoded and encoded there, as MXFP4 is not.
+  // int4 is decoded and re-encoded there; MXFP4 is not.
   options.repack = test.family != std::string("kimi-k2.5");
   options.allow_requantize = test.family == std::string("gpt-oss");
   const auto applied = ApplyRecipe(options, *gguf);

@@ -42,7 +42,7 @@ TEST(RopeKeys, WriteTheBaseAsF32) {
             GgufValue::F32(7));
 }
 
-TEST(RopeKeys, NoScalingWritesNothingButTheBase) {
+TEST(RopeKeys, WriteOnlyTheBaseWithoutScaling) {
   for (const char* scaling : {"null", "{}", R"({"rope_type": "default"})"}) {
     const Outcome out = Add(Cat(R"({"rope_theta": 1, "rope_scaling": )", scaling, "}"));
     ASSERT_TRUE(out.status) << out.status.error().message;
@@ -50,13 +50,13 @@ TEST(RopeKeys, NoScalingWritesNothingButTheBase) {
   }
 }
 
-TEST(RopeKeys, LinearHasTypeAndFactor) {
+TEST(RopeKeys, WriteTypeAndFactorOfLinearScaling) {
   const Outcome out = Add(R"({"rope_scaling": {"type": "linear", "factor": 2}})");
   EXPECT_EQ(*out.metadata.Find("arch.rope.scaling.type"), GgufValue::String("linear"));
   EXPECT_EQ(*out.metadata.Find("arch.rope.scaling.factor"), GgufValue::F32(2));
 }
 
-TEST(RopeKeys, YarnHasItsOriginalLengthAndTheBetasThatNobodyReads) {
+TEST(RopeKeys, WriteTheOriginalLengthAndTheBetasOfYarn) {
   const Outcome out = Add(R"({"rope_scaling": {"rope_type": "yarn", "factor": 40,
     "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1}})");
   ASSERT_TRUE(out.status) << out.status.error().message;
@@ -68,7 +68,7 @@ TEST(RopeKeys, YarnHasItsOriginalLengthAndTheBetasThatNobodyReads) {
   EXPECT_EQ(out.metadata.entries().size(), 5u);
 }
 
-TEST(RopeKeys, NameWhatAScalingLacks) {
+TEST(RopeKeys, NameAMissingFieldOfAScaling) {
   EXPECT_THAT(Add(R"({"rope_scaling": {"type": "linear"}})").status.error().message,
               HasSubstr("factor: expected a number, found nothing"));
   EXPECT_THAT(Add(R"({"rope_scaling": {"type": "yarn", "factor": 2}})").status.error().message,
@@ -102,7 +102,7 @@ TEST(RopeKeys, PadSectionsToFour) {
       HasSubstr("at most 4 sections"));
 }
 
-TEST(RopeFactors, AreThoseOfTheLlama4Listing) {
+TEST(RopeFactors, MatchTheLlama4Listing) {
   const HfConfig config = RopeConfig(R"({"rope_theta": 500000.0, "rope_scaling": {"factor": 16.0,
     "high_freq_factor": 1.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
     "rope_type": "llama3"}})");
@@ -112,7 +112,7 @@ TEST(RopeFactors, AreThoseOfTheLlama4Listing) {
             "25981450642ea2d0b998abf31a5161de2d7c5777040bb3bfe2870e40a86b1282");
 }
 
-TEST(RopeFactors, BlendBetweenShortAndLongWaves) {
+TEST(RopeFactors, BlendBetweenShortAndLongWavelengths) {
   const HfConfig config =
       RopeConfig(R"({"rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3"}})");
   const std::vector<float> factors = RopeFactors(config, 128).value();
@@ -150,7 +150,7 @@ TEST(RopeTensors, AreTheFactorsOfScalingsThatTheRuntimeReadsAsTensors) {
               HasSubstr("long_factor: expected 4 numbers (half a head), found 2"));
 }
 
-TEST(RopeTensors, LeaveNoScalingTypeForTheRuntime) {
+TEST(RopeTensors, WriteNoScalingType) {
   RopeSupport support;
   support.longrope = true;
   const Outcome out = Add(R"({"rope_scaling": {"rope_type": "longrope"}})", support);

@@ -30,7 +30,7 @@ std::vector<std::string> Names(const GgufMetadata& metadata) {
   return names;
 }
 
-TEST(RoutingKeys, AreThoseThatTheGraphReadsAndThoseThatTheConfigStates) {
+TEST(RoutingKeys, AreWrittenIfTheGraphReadsThemOrTheConfigStatesThem) {
   const Routing sigmoid = {.gating = Gating::kSigmoid, .normalize = false};
   EXPECT_THAT(Names(RoutingKeysOf("deepseek2", {sigmoid, {}})),
               ElementsAre("deepseek2.expert_gating_func", "deepseek2.expert_weights_scale"));
@@ -78,7 +78,7 @@ struct Checked {
   std::vector<std::string> warnings;
 };
 
-TEST(CheckGraphRouting, TakesAModelThatTheGraphRoutesAsItDoes) {
+TEST(CheckGraphRouting, AcceptsAModelThatTheGraphRoutesCorrectly) {
   EXPECT_EQ(Checked("qwen3moe", {}).error, "");
   EXPECT_EQ(Checked("qwen3moe", {.scale = 1}).error, "");
   EXPECT_EQ(Checked("deepseek2", {.gating = Gating::kSigmoid, .scale = 1.8}).error, "");
@@ -86,7 +86,7 @@ TEST(CheckGraphRouting, TakesAModelThatTheGraphRoutesAsItDoes) {
       << "these weights sum to 1";
 }
 
-TEST(CheckGraphRouting, RefusesWhatTheGraphDoesOtherwise) {
+TEST(CheckGraphRouting, RefusesRoutingThatTheGraphDoesDifferently) {
   EXPECT_EQ(Checked("qwen3moe", {.normalize = false}).error,
             "c: norm_topk_prob: expected true, which is what the runtime does for this "
             "architecture, found false");
@@ -101,7 +101,7 @@ TEST(CheckGraphRouting, RefusesWhatTheGraphDoesOtherwise) {
               HasSubstr("routed_scaling_factor: expected 1, which"));
 }
 
-TEST(CheckGraphRouting, WarnsOfGroupsThatTheGraphScoresOtherwise) {
+TEST(CheckGraphRouting, WarnsOfGroupsThatTheGraphScoresDifferently) {
   Routing model = {.normalize = false, .groups = 2, .groups_used = 1};
   EXPECT_THAT(Checked("deepseek2", model).warnings, IsEmpty());
   model.group_score = GroupScore::kBest;

@@ -23,7 +23,7 @@ TEST(RowOrder, InterleavesTheHalvesOfEveryHead) {
   EXPECT_THAT(Rows({RowOrder::kRope, {2, 9}}, 8), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
 }
 
-TEST(RowOrder, KeysGoByTheNumberOfKeyHeads) {
+TEST(RowOrder, InterleavesKeysByTheNumberOfKeyHeads) {
   EXPECT_THAT(Rows({RowOrder::kRopeKv, {4, 1}}, 4), ElementsAre(0, 2, 1, 3));
 }
 
@@ -38,7 +38,7 @@ TEST(RowOrder, TakesEveryOtherRow) {
   EXPECT_FALSE(RowsOf({RowOrder::kEvenRows}, 5));
 }
 
-TEST(RowOrder, TakesJoinedProjectionsApart) {
+TEST(RowOrder, SplitsJoinedProjections) {
   const HeadShape shape = {2, 1};  // two query heads, one key head, one value head
   EXPECT_THAT(Rows({RowOrder::kJoinedQuery, shape}, 16), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
   EXPECT_THAT(Rows({RowOrder::kJoinedKey, shape}, 16), ElementsAre(8, 10, 9, 11));

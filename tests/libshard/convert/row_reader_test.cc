@@ -33,7 +33,7 @@ class RowReaders : public testing::Test {
     EXPECT_EQ(out.size(), ReadBytes(reader, first, count));
     return out;
   }
-  // Every part of the rows has to be the same as of all of them.
+  // Any part of the rows must equal the same part of all rows.
   static std::vector<float> Values(const RowReader& reader) {
     const uint64_t width = reader.row_values();
     std::vector<float> all(reader.rows() * width);
@@ -57,7 +57,7 @@ TEST_F(RowReaders, PlainRowsAreThoseOfTheFile) {
   EXPECT_THAT(Values(*reader), ElementsAre(10, 11, 12, 13, 14, 15));
 }
 
-TEST_F(RowReaders, StacksMatricesOfOneSize) {
+TEST_F(RowReaders, StacksMatricesOfTheSameSize) {
   const auto reader = StackedRows({Matrix(2, 2, 10), Matrix(2, 2, 0), Matrix(2, 2, 20)});
   EXPECT_EQ(reader->rows(), 6u);
   EXPECT_THAT(Values(*reader), ElementsAre(10, 11, 12, 13, 0, 1, 2, 3, 20, 21, 22, 23));
@@ -127,8 +127,8 @@ TEST_F(RowReaders, TransposesWithoutReadingWholeRowsWhereTheBaseCan) {
   EXPECT_EQ(ReadBytes(*TransposedRows(Matrix(4, 4), {1, 2, 1, 3}), 1, 1), 8 * sizeof(float));
 }
 
-// What a reader says it takes is never less than what it reads, for any part of its rows.
-TEST_F(RowReaders, RoomCoversWhatIsRead) {
+// A reader never reports less room than it uses, for any part of its rows.
+TEST_F(RowReaders, ReportsEnoughRoomForEveryRead) {
   const auto matrix = Matrix(8, 4);
   const RowReaderPtr readers[] = {
       matrix,
@@ -153,7 +153,7 @@ TEST_F(RowReaders, RoomCoversWhatIsRead) {
   }
 }
 
-TEST_F(RowReaders, OfALargeMatrixOnlyTheColumnsAreRead) {
+TEST_F(RowReaders, ReadsOnlyTheColumnsOfALargeMatrix) {
   const PlainMatrix matrix{quant::FindFormat("f32"), 7, 100, 1000};
   const auto reader = TransposedPlain(matrix, {10, 2, 50, 900});
   std::vector<SourceRange> ranges;
@@ -172,7 +172,7 @@ TEST_F(RowReaders, ChangesValues) {
               ElementsAre(-1, static_cast<float>(-std::exp(1.0))));
 }
 
-TEST_F(RowReaders, DescribesWhatDecidesTheRows) {
+TEST_F(RowReaders, DescribesEverythingThatAffectsTheRows) {
   const auto base = Matrix(4, 2);
   EXPECT_NE(Matrix(4, 2, 1)->Describe(), base->Describe());
   EXPECT_NE(SelectedRows(base, {0, 1}, 4)->Describe(), SelectedRows(base, {1, 0}, 4)->Describe());
@@ -222,7 +222,7 @@ TEST_F(RowReaders, RepackThroughStacksAndSelections) {
   EXPECT_THAT(first, ElementsAre(1, 3, 2, 0));
 }
 
-TEST(RowRange, PartsKeepTheirOrder) {
+TEST(RowRange, APartKeepsTheOrder) {
   EXPECT_EQ((RowRange{5, 7, 9}.Part(2, 3)), (RowRange{7, 3, 9}));
   EXPECT_EQ((SourceRange{1, 5, 7, 9}.Part(2, 3)), (SourceRange{1, 7, 3, 9}));
 }

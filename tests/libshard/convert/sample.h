@@ -1,4 +1,4 @@
-// A checkpoint of a few numbers that can be bent in every way before it is converted.
+// A tiny checkpoint that can be changed in every way before it is converted.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace moepack {
 
-// F32 tensors whose values count on from tensor to tensor: every value is in one place only.
+// F32 tensors whose values count up from tensor to tensor: every value occurs only once.
 class ConvertSample {
  public:
   Json config, tokenizer, tokenizer_config;
@@ -110,7 +110,7 @@ class ConvertSample {
   }
   // The values of a source tensor.
   std::vector<float> Values(const std::string& name) { return FloatsOf(Tensor(name).bytes); }
-  // The values of a GGUF tensor, made of its sources.
+  // The values of a GGUF tensor, made from its sources.
   std::vector<float> Values(const GgufModel& model, const std::string& name) const {
     const auto checkpoint = Checkpoint::Open(dir_->path());
     for (const GgufTensor& tensor : model.tensors) {

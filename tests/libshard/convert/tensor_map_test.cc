@@ -69,7 +69,7 @@ TEST(TensorMap, GivesTheRouterARangePerExpert) {
   EXPECT_TRUE(router.fixed);
 }
 
-TEST(TensorMap, ForcesF32FromTheStartAndLeavesTheRestAsStored) {
+TEST(TensorMap, ForcesF32WhereRequiredAndLeavesTheRestAsStored) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   for (auto& tensor : sample.tensors) {
     tensor.dtype = "BF16";
@@ -86,7 +86,7 @@ TEST(TensorMap, ForcesF32FromTheStartAndLeavesTheRestAsStored) {
   EXPECT_FALSE(query.fixed);
 }
 
-TEST(TensorMap, AnUnmappedTensorIsAnErrorThatNamesIt) {
+TEST(TensorMap, NamesAnUnmappedTensorInTheError) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.Add("model.layers.0.self_attn.sinks", {2});
   const Error error = TensorMapErrorOf(sample);

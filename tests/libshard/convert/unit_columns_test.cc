@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A file with a matrix of 3 rows of 2 behind another tensor, so that offsets matter.
+// A file with a matrix of 3 rows of 2 after another tensor, so that offsets matter.
 class UnitColumnsOfAFile : public testing::Test {
  protected:
   void SetUp() override {
@@ -60,7 +60,7 @@ TEST_F(UnitColumnsOfAFile, AFileThatChangedIsRefused) {
   EXPECT_THAT(row.error().message, HasSubstr("model.safetensors"));
 }
 
-TEST_F(UnitColumnsOfAFile, SaysThatItIsAnotherMatrixThanItsBase) {
+TEST_F(UnitColumnsOfAFile, HasADescriptionDifferentFromItsBase) {
   EXPECT_THAT(Reader()->Describe(), HasSubstr("unit columns ("));
 }
 

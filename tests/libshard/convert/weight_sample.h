@@ -1,4 +1,4 @@
-// Weights of a few numbers in a checkpoint on disk, read as the converters read them.
+// Tiny weights in a checkpoint on disk, read as the converters read them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class WeightSample {
     Remove(leaf);
   }
 
-  // Errors of the checkpoint or the config come out like those of the weight.
+  // Errors of the checkpoint or the config are returned like those of the weight.
   Result<Weight> Read() {
     EXPECT_TRUE(fixtures::WriteSafetensors(*dir_ / "a.safetensors", tensors));
     if (!elsewhere.empty()) {
@@ -72,7 +72,7 @@ class WeightSample {
     EXPECT_TRUE(decoded) << decoded.error().message;
     return out;
   }
-  // What Decode says of a row.
+  // The error of Decode for a row.
   std::string RowError(const RowReader& reader, uint64_t row) const {
     std::vector<float> out(reader.row_values());
     const Status decoded = reader.Decode({row, 1, Bytes(reader, row, 1)}, out);
@@ -91,7 +91,7 @@ class WeightSample {
     EXPECT_EQ(bytes.size(), ReadBytes(reader, first, count));
     return bytes;
   }
-  // All rows at once, and again one by one: any cut has to give the same.
+  // All rows at once, and again one by one: every split must give the same values.
   std::vector<float> Values(const Weight& weight) const {
     const RowReader& reader = *weight.reader;
     std::vector<float> all = Rows(reader, 0, reader.rows()), single;

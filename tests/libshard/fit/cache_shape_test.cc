@@ -44,7 +44,7 @@ uint64_t Bytes(const CacheShape& shape, uint64_t context, uint64_t sessions, con
 }
 
 // Qwen3-30B-A3B: 48 layers of 4 key heads x 128, keys and values, 2 bytes: 98,304 per token.
-TEST(CacheShape, OfGroupedAttentionIsKeyHeadsTimesHeadSize) {
+TEST(CacheShape, IsKeyHeadsTimesHeadSizeForGroupedAttention) {
   const CacheShape shape = Shape(ConfigText("Qwen3MoeForCausalLM", Attention(48, 32, 4, 128)));
   ASSERT_EQ(shape.size(), 48u);
   EXPECT_EQ(shape[7], (CacheLayer{.layer = 7, .key = 512, .value = 512}));
@@ -59,7 +59,7 @@ TEST(CacheShape, AContextIsRoundedUpTo256Tokens) {
 }
 
 // DeepSeek-V3: the latent of 512 and 64 numbers with rope per layer and token, no values.
-TEST(CacheShape, OfLatentAttentionIsTheLatentAndThePartWithRope) {
+TEST(CacheShape, IsTheLatentAndTheRopePartForLatentAttention) {
   const std::string fields = R"("num_hidden_layers": 61, "num_attention_heads": 128,
     "num_key_value_heads": 128, "hidden_size": 7168, "kv_lora_rank": 512, "q_lora_rank": 1536,
     "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128)";
@@ -71,8 +71,8 @@ TEST(CacheShape, OfLatentAttentionIsTheLatentAndThePartWithRope) {
   EXPECT_EQ(indexed[0].key, 704u);
 }
 
-// gpt-oss: every second layer looks back over 128 tokens, and keeps a batch of 512 besides.
-TEST(CacheShape, AWindowKeepsItsTokensAndOneBatch) {
+// gpt-oss: every second layer attends to the last 128 tokens, and keeps a batch of 512 in addition.
+TEST(CacheShape, AWindowKeepsItsTokensPlusOneBatch) {
   const CacheShape shape = Shape(ConfigText(
       "GptOssForCausalLM",
       Attention(2, 64, 8, 64) +
@@ -84,7 +84,7 @@ TEST(CacheShape, AWindowKeepsItsTokensAndOneBatch) {
 }
 
 // Qwen3-Next-80B-A3B: 36 layers of linear attention keep 548,864 numbers each, as llama.cpp prints
-// for it (75.38 MiB in all); 12 layers of full attention keep 24,576 bytes per token in F16.
+// (75.38 MiB in all); 12 layers of full attention keep 24,576 bytes per token in F16.
 TEST(CacheShape, LinearAttentionKeepsAStatePerSession) {
   const CacheShape shape = Shape(ConfigText(
       "Qwen3NextForCausalLM",
@@ -97,7 +97,7 @@ TEST(CacheShape, LinearAttentionKeepsAStatePerSession) {
 }
 
 // Nemotron-3-Nano: 64 heads of 64, state 128, 8 groups, kernel 4.
-TEST(CacheShape, MambaKeepsConvolutionAndStateAndExpertsKeepNothing) {
+TEST(CacheShape, MambaKeepsItsConvolutionAndStateAndExpertsKeepNothing) {
   const CacheShape shape = Shape(ConfigText(
       "NemotronHForCausalLM",
       Attention(3, 32, 2, 128) + R"(, "hybrid_override_pattern": "ME*", "ssm_state_size": 128,
@@ -107,7 +107,7 @@ TEST(CacheShape, MambaKeepsConvolutionAndStateAndExpertsKeepNothing) {
   EXPECT_EQ(shape[2], (CacheLayer{.layer = 2, .key = 256, .value = 256}));
 }
 
-TEST(CacheShape, HeadsOfWindowsAndOfGlobalLayersMayDiffer) {
+TEST(CacheShape, HeadsOfWindowedAndGlobalLayersMayDiffer) {
   const CacheShape gemma =
       Shape(ConfigText("Gemma4ForCausalLM", Attention(2, 16, 8, 256) +
                                                 R"(, "sliding_window": 1024, "global_head_dim": 512,
@@ -132,7 +132,7 @@ TEST(CacheShape, HeadsOfWindowsAndOfGlobalLayersMayDiffer) {
   EXPECT_EQ(step[1], (CacheLayer{.layer = 1, .key = 256, .value = 256, .window = 512}));
 }
 
-TEST(CacheShape, OfAnUnknownKindOfAttentionIsRefused) {
+TEST(CacheShape, AnUnknownKindOfAttentionIsRefused) {
   const auto shape = ShapeOf(ConfigText(
       "MiniMaxM1ForCausalLM", Attention(2, 64, 8, 128) + R"(, "attn_type_list": [1, 0])"));
   ASSERT_FALSE(shape);
@@ -142,7 +142,7 @@ TEST(CacheShape, OfAnUnknownKindOfAttentionIsRefused) {
             "\"0\"");
 }
 
-TEST(CacheShape, SizesThatTheConfigLacksAreNamed) {
+TEST(CacheShape, NamesSizesThatTheConfigLacks) {
   const auto window = ShapeOf(ConfigText(
       "GptOssForCausalLM", Attention(1, 64, 8, 64) + R"(, "layer_types": ["sliding_attention"])"));
   ASSERT_FALSE(window);
@@ -161,7 +161,7 @@ TEST(CacheShape, SizesThatTheConfigLacksAreNamed) {
             "config.json: num_attention_heads: expected at most 1048576, found 2000000");
 }
 
-TEST(CacheShape, TypesOfTheCacheAreThoseOfLlamaCpp) {
+TEST(CacheShape, AcceptsTheCacheTypesOfLlamaCpp) {
   EXPECT_EQ((*CacheType("Q8_0"))->name, "q8_0");
   const auto type = CacheType("q4_K");
   ASSERT_FALSE(type);
@@ -170,7 +170,7 @@ TEST(CacheShape, TypesOfTheCacheAreThoseOfLlamaCpp) {
             "\"q4_K\"");
 }
 
-TEST(CacheShape, NumbersMustFillBlocksOfTheType) {
+TEST(CacheShape, RowsMustFillBlocksOfTheType) {
   const auto bytes =
       CacheBytes({{.layer = 4, .key = 48, .value = 48}}, {256, 1, *CacheType("q8_0")});
   ASSERT_FALSE(bytes);
@@ -178,7 +178,7 @@ TEST(CacheShape, NumbersMustFillBlocksOfTheType) {
             "--kv-type q8_0: layer 4: expected a multiple of 32 numbers per token, found 48");
 }
 
-TEST(CacheShape, MoreBytesThanAnyMachineHasAreRefused) {
+TEST(CacheShape, ACacheOfMoreThan2To63BytesIsRefused) {
   const CacheShape shape = {{.layer = 0, .key = 1u << 30, .value = 1u << 30}};
   const auto bytes = CacheBytes(shape, {1u << 30, 1u << 20, *CacheType("f32")});
   ASSERT_FALSE(bytes);
@@ -186,8 +186,8 @@ TEST(CacheShape, MoreBytesThanAnyMachineHasAreRefused) {
             "--context and --sessions: expected a cache of fewer than 2^63 bytes, found more");
 }
 
-// What is read from config.json and what is read from the keys that conversion makes of it agree.
-TEST(CacheShape, OfAConfigIsThatOfItsGgufKeys) {
+// The cache shape from config.json and the one from the keys that conversion makes of it agree.
+TEST(CacheShape, IsTheSameFromAConfigAndFromItsGgufKeys) {
   size_t compared = 0;
   for (const std::string& layout : fixtures::Layouts()) {
     const fixtures::TempDir dir;
@@ -221,14 +221,14 @@ GgufMetadata Keys(const std::string& architecture) {
   return metadata;
 }
 
-TEST(CacheShape, OfKeysWithoutLengthsTakesTheWidthOfAHead) {
+TEST(CacheShape, DerivesMissingLengthsFromTheWidthOfAHead) {
   const auto shape = GgufCacheShape("m.gguf", Keys("qwen3moe"));
   ASSERT_TRUE(shape) << shape.error().message;
   ASSERT_EQ(shape->size(), 4u);
   EXPECT_EQ((*shape)[3], (CacheLayer{.layer = 3, .key = 512, .value = 512}));
 }
 
-TEST(CacheShape, BlocksForPredictionKeepNothing) {
+TEST(CacheShape, BlocksForMultiTokenPredictionKeepNothing) {
   GgufMetadata metadata = Keys("glm4moe");
   metadata.Set("glm4moe.nextn_predict_layers", GgufValue::U32(1));
   const auto shape = GgufCacheShape("m.gguf", metadata);
@@ -263,7 +263,7 @@ TEST(CacheShape, AListOfWindowsNeedsAnEntryPerLayer) {
   EXPECT_EQ(refused.error().code, Code::kCorrupt);
 }
 
-TEST(CacheShape, OfKeysWithoutHeadsIsUnknown) {
+TEST(CacheShape, IsUnknownWithoutHeadCounts) {
   GgufMetadata metadata = Keys("qwen3moe");
   metadata.Remove("qwen3moe.attention.head_count");
   metadata.Remove("qwen3moe.attention.head_count_kv");

@@ -8,7 +8,7 @@ namespace moepack {
 namespace {
 
 // 512 tokens x 4 bytes x (151,936 logits + 8 x 2,048 + 8 x (2,048 + 3 x 768) + 32,768 of the mask).
-TEST(ComputeBytes, AreThoseOfABatchInF32) {
+TEST(ComputeBytes, CoverABatchInF32) {
   ModelConfig config;
   config.hidden_size = 2048;
   config.expert_intermediate_size = 768;

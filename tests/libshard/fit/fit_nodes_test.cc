@@ -14,7 +14,7 @@ std::vector<uint32_t> EligibleOf(const std::vector<NodeFit>& fits) {
   return eligible;
 }
 
-TEST(FitNodes, EachMachineHoldsAsManyExpertsAsFitToTheByte) {
+TEST(FitNodes, EachMachineHoldsAsManyExpertsAsFit) {
   const ModelToFit fit;
   const NodeSizer sizer = fit.Sizer();
   const NodeExtras extras{.cache = 1000, .buffers = 200};
@@ -26,7 +26,7 @@ TEST(FitNodes, EachMachineHoldsAsManyExpertsAsFitToTheByte) {
   EXPECT_EQ(fits->at(0).budget, five);
 }
 
-TEST(FitNodes, AMachineBelowTopKIsRefusedWithWhatItLacks) {
+TEST(FitNodes, SaysHowManyBytesAMachineLacksForTopK) {
   const ModelToFit fit;
   const NodeSizer sizer = fit.Sizer();
   const auto two = sizer.NodeOf(2);
@@ -43,7 +43,7 @@ TEST(FitNodes, AMachineBelowTopKIsRefusedWithWhatItLacks) {
                 FormatBytes(two->experts), " = ", FormatBytes(needed), ": 50.0 kB too much"));
 }
 
-TEST(FitNodes, WhatEveryNodeHoldsIsTheLeast) {
+TEST(FitNodes, EveryNodeHoldsAtLeastTheExpertsOnEveryNode) {
   const ModelToFit fit;
   const NodeSizer sizer = fit.Sizer();
   const uint64_t four = TotalOf(sizer, 4);
@@ -57,7 +57,7 @@ TEST(FitNodes, WhatEveryNodeHoldsIsTheLeast) {
             "nodes: expected at least 9 experts in every layer, found a layer of 8");
 }
 
-TEST(FitNodes, NodesOfAPlanAreMeasuredAndHeldAgainstTheirMachines) {
+TEST(FitNodes, MeasuresTheNodesOfAPlanAgainstTheirMachines) {
   const ModelToFit fit;
   const NodeSizer sizer = fit.Sizer("");
   const auto plan = MakePlan(fit.model(), ByNumber(2));

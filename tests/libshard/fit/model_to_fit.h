@@ -1,4 +1,4 @@
-// A small model whose headers are real, for tests of what fits where.
+// A small model with real headers, for tests of what fits where.
 #pragma once
 
 #include <gtest/gtest.h>

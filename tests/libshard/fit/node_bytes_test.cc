@@ -1,4 +1,4 @@
-// That these sizes are those of real builds is in tests/conformance/fit_bytes_test.cc.
+// tests/conformance/fit_bytes_test.cc checks that these sizes match real builds.
 #include "libshard/fit/node_bytes.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace moepack {
 namespace {
 
-TEST(NodeBytes, GrowByWholeExperts) {
+TEST(NodeBytes, GrowByTheSizeOfAnExpert) {
   const ModelToFit fit;
   const NodeSizer sizer = fit.Sizer();
   const auto two = sizer.NodeOf(2), three = sizer.NodeOf(3), four = sizer.NodeOf(4);
@@ -23,7 +23,7 @@ TEST(NodeBytes, GrowByWholeExperts) {
   EXPECT_EQ(three->experts - two->experts, 2u * (3 * 256 * 256 / 32 * 34 + 256 * 4));
 }
 
-TEST(NodeBytes, OfANodeDependOnHowManyExpertsItHasAndNotOnWhich) {
+TEST(NodeBytes, DependOnHowManyExpertsANodeHasAndNotOnWhich) {
   const ModelToFit fit;
   for (const std::string recipe : {"", "Q4_K_M"}) {
     const NodeSizer sizer = fit.Sizer(recipe);
@@ -36,14 +36,14 @@ TEST(NodeBytes, OfANodeDependOnHowManyExpertsItHasAndNotOnWhich) {
     if (sizer.is_gguf()) {
       EXPECT_EQ(node->experts, expected->experts);
     }
-    // Safetensors begin where their source does, modulo a page.
+    // Data of safetensors starts at the same offset within a page as in its source.
     EXPECT_LT(node->experts / 4096, expected->experts / 4096 + 2) << recipe;
     EXPECT_GT(node->experts / 4096 + 2, expected->experts / 4096) << recipe;
     EXPECT_EQ(node->trunk, expected->trunk) << recipe;
   }
 }
 
-TEST(NodeBytes, ByLayerAddUpToTheFiles) {
+TEST(NodeBytes, AddUpOverTheLayersToTheFiles) {
   const ModelToFit fit;
   for (const std::string recipe : {"", "Q8_0"}) {
     const NodeSizer sizer = fit.Sizer(recipe);
@@ -71,7 +71,7 @@ TEST(NodeBytes, NodesWithDifferentCountsInLayersAreRefused) {
             "group 0: expected as many eligible experts in layer 1 as in layer 0 (4), found 3");
 }
 
-TEST(NodeBytes, OfNamesAloneAreNotKnown) {
+TEST(NodeBytes, AreUnknownWithoutTensorSizes) {
   const MoeModel model = ModelForTest()
                              .Family("qwen3-moe")
                              .Layers(1, 4, 2)
@@ -86,7 +86,7 @@ TEST(NodeBytes, OfNamesAloneAreNotKnown) {
                 ": expected the sizes of tensors, found an index, which has none"));
 }
 
-TEST(NodeBytes, OfAFamilyWithoutAGgufFormAreThoseOfSafetensors) {
+TEST(NodeBytes, AreThoseOfSafetensorsForAFamilyWithoutAGgufForm) {
   const ModelToFit fit("jamba", {.sparse = true});
   EXPECT_GT(TotalOf(fit.Sizer(""), 2), 0u);
   QuantizeOptions types;

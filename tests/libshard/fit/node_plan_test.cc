@@ -16,7 +16,7 @@ Plan MadeFor(const MoeModel& model, const std::vector<uint32_t>& eligible) {
   return plan ? *plan : Plan();
 }
 
-TEST(NodePlan, LargerNodesOwnLongerRunsAndAllAreFilledUp) {
+TEST(NodePlan, LargerNodesOwnLongerRunsAndEveryNodeIsFilled) {
   const Plan plan = MadeFor(SixteenExperts(), {12, 6, 6});
   EXPECT_EQ(plan.scheme, "contiguous-by-node");
   EXPECT_FALSE(plan.uniform);
@@ -28,7 +28,7 @@ TEST(NodePlan, LargerNodesOwnLongerRunsAndAllAreFilledUp) {
   EXPECT_EQ(FormatIds(Eligible(plan, 2, 0)), "0-1,12-15");
 }
 
-TEST(NodePlan, EqualNodesShareAsAPlanByNumberDoes) {
+TEST(NodePlan, EqualNodesAreSplitAsInAPlanByNumber) {
   const MoeModel model = SixteenExperts();
   const Plan plan = MadeFor(model, {8, 8, 8});
   EXPECT_EQ(plan.scheme, "contiguous");
@@ -38,7 +38,7 @@ TEST(NodePlan, EqualNodesShareAsAPlanByNumberDoes) {
   for (size_t node = 0; node < 3; ++node) EXPECT_EQ(Eligible(plan, node, 1).size(), 8u);
 }
 
-TEST(NodePlan, APlanForNodesIsReadBackAsItIs) {
+TEST(NodePlan, ReadsBackAPlanForNodes) {
   const MoeModel model = SixteenExperts();
   for (const std::vector<uint32_t>& eligible : {std::vector<uint32_t>{12, 4}, {16, 16}, {9, 7}}) {
     const auto text = PlanText(model, MadeFor(model, eligible));
@@ -46,7 +46,7 @@ TEST(NodePlan, APlanForNodesIsReadBackAsItIs) {
   }
 }
 
-TEST(NodePlan, OtherPartitionsStayAsTheyAreByNumber) {
+TEST(NodePlan, OtherPartitionsStaySplitByNumber) {
   const auto plan = PlanForNodes(SixteenExperts(), ByNumber(2, "modulo"), {12, 6});
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(plan->scheme, "modulo");

@@ -29,7 +29,7 @@ std::string Divided(const StageInput& input, uint32_t stages) {
   return needs ? TextOf(*needs) : needs.error().message;
 }
 
-// The least possible largest stage, tried in every way.
+// The smallest possible largest stage, found by brute force.
 uint64_t LeastLargest(const std::vector<uint64_t>& layers, size_t begin, uint32_t stages) {
   uint64_t sum = 0, best = UINT64_MAX;
   for (size_t end = begin; end < layers.size(); ++end) {
@@ -41,7 +41,7 @@ uint64_t LeastLargest(const std::vector<uint64_t>& layers, size_t begin, uint32_
   return stages == 1 ? sum : best;
 }
 
-TEST(Stages, TheLargestIsAsSmallAsCanBe) {
+TEST(Stages, MinimizesTheLargestStage) {
   uint64_t state = 1;
   const auto next = [&] { return (state = state * 6364136223846793005u + 1) >> 58; };
   for (size_t count = 1; count <= 9; ++count) {
@@ -63,13 +63,13 @@ TEST(Stages, TheEmbeddingGoesFirstAndTheHeadLast) {
   input.bytes.before = input.bytes.embedding = 20;
   input.bytes.after = 5;
   EXPECT_EQ(Divided(input, 2), "0-0: 30; 1-3: 35; ");
-  // The embedding is the head as well, so that the last stage has a copy.
+  // The embedding is also the head, so the last stage has a copy.
   input.bytes.tied = true;
   EXPECT_EQ(Divided(input, 2), "0-1: 40; 2-3: 45; ");
   EXPECT_EQ(Divided(input, 1), "0-3: 65; ");
 }
 
-TEST(Stages, CountExpertsCacheAndBuffers) {
+TEST(Stages, CountTheExpertsCacheAndBuffers) {
   StageInput input = InputOf({1, 1});
   input.bytes.layers[1].expert = 10;
   input.eligible = 3;
@@ -99,14 +99,14 @@ TEST(Stages, AStageThatDoesNotFitIsRefusedWithItsParts) {
             "1.70 MB: 200 kB too much");
 }
 
-TEST(Stages, MoreThanTheLayersAreRefused) {
+TEST(Stages, MoreStagesThanLayersAreRefused) {
   EXPECT_EQ(Divided(InputOf({1, 1}), 3),
             "--stages: expected 1 to 2, the layers of the model, found 3");
   EXPECT_EQ(Divided(InputOf({1, 1}), 0),
             "--stages: expected 1 to 2, the layers of the model, found 0");
 }
 
-TEST(Stages, ManyLayersAndStagesTakeNoTime) {
+TEST(Stages, AreFoundQuicklyForManyLayersAndStages) {
   std::vector<uint64_t> layers(4096, 3);
   const auto needs = DivideIntoStages(InputOf(layers), 512);
   ASSERT_TRUE(needs) << needs.error().message;

@@ -16,7 +16,7 @@ std::string TextOf(const SweepTable& table) {
   return text;
 }
 
-TEST(Sweep, WithoutABudgetNodesHoldTheirShare) {
+TEST(Sweep, NodesHoldTheirShareWithoutABudget) {
   const ModelToFit fit;
   const auto table = Sweep(fit.model(), {.groups = {1, 3, 4, 5}, .recipes = {"", "Q8_0"}});
   ASSERT_TRUE(table) << table.error().message;
@@ -25,7 +25,7 @@ TEST(Sweep, WithoutABudgetNodesHoldTheirShare) {
   EXPECT_EQ(table->rows[5].need.weights.total(), TotalOf(fit.Sizer(), 3));
 }
 
-TEST(Sweep, WithABudgetWhatFitsComesFirstAndMoreExpertsBeforeFewer) {
+TEST(Sweep, ListsRowsThatFitTheBudgetFirstAndThoseWithMoreExpertsBeforeFewer) {
   const ModelToFit fit;
   SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0", "Q6_K"}};
   options.extras.buffers = 1000;
@@ -41,7 +41,7 @@ TEST(Sweep, WithABudgetWhatFitsComesFirstAndMoreExpertsBeforeFewer) {
   EXPECT_EQ(TextOf(*table), Cat("2 Q6_K ", eligible, "; 2 Q8_0 4; 1 Q8_0 8 no; 1 Q6_K 8 no; "));
 }
 
-TEST(Sweep, CaptureDecidesBeforeTheNumberOfExperts) {
+TEST(Sweep, RanksByCaptureBeforeTheNumberOfExperts) {
   const ModelToFit fit;
   SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0"}};
   options.capture = [](uint32_t groups, uint32_t eligible) -> std::optional<double> {
@@ -53,7 +53,7 @@ TEST(Sweep, CaptureDecidesBeforeTheNumberOfExperts) {
   EXPECT_EQ(table->rows[0].capture, 0.9);
 }
 
-TEST(Sweep, WhatIsDamagedLessComesBeforeMoreExperts) {
+TEST(Sweep, RanksByDamageBeforeTheNumberOfExperts) {
   const ModelToFit fit;
   SweepOptions options{.groups = {2, 4}, .recipes = {"Q6_K", "Q8_0", ""}};
   std::vector<std::string> asked;
@@ -69,7 +69,7 @@ TEST(Sweep, WhatIsDamagedLessComesBeforeMoreExperts) {
   EXPECT_EQ(asked, (std::vector<std::string>{"Q6_K", "Q8_0"}));  // once each
 }
 
-TEST(Sweep, CaptureDecidesBeforeDamage) {
+TEST(Sweep, RanksByCaptureBeforeDamage) {
   const ModelToFit fit;
   SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0", ""}};
   options.capture = [](uint32_t groups, uint32_t) -> std::optional<double> {
@@ -81,7 +81,7 @@ TEST(Sweep, CaptureDecidesBeforeDamage) {
   EXPECT_EQ(TextOf(*table), "1  8; 1 Q8_0 8; 2  4; 2 Q8_0 4; ");
 }
 
-// A file that cannot be read is no reason to leave a recipe out.
+// A file that cannot be read is not a reason to leave a recipe out.
 TEST(Sweep, ADamageThatCannotBeMeasuredIsAnError) {
   const ModelToFit fit;
   SweepOptions options{.groups = {1}, .recipes = {"", "Q8_0"}};
@@ -94,7 +94,7 @@ TEST(Sweep, ADamageThatCannotBeMeasuredIsAnError) {
   EXPECT_EQ(table.error().message, "Q8_0: cannot be read");
 }
 
-TEST(Sweep, NumbersOfGroupsThatAreLeftOutAreNoted) {
+TEST(Sweep, NotesGroupCountsThatAreLeftOut) {
   const ModelToFit fit("qwen3-moe", {.layers = 2, .experts = 8, .top_k = 3, .sparse = true});
   const auto table = Sweep(fit.model(), {.groups = {2, 4, 9}, .recipes = {"", ""}});
   ASSERT_TRUE(table) << table.error().message;
@@ -106,7 +106,7 @@ TEST(Sweep, NumbersOfGroupsThatAreLeftOutAreNoted) {
                                       "layer"}));
 }
 
-TEST(Sweep, ARecipeThatIsNotPossibleIsANoteUnlessItWasNamed) {
+TEST(Sweep, AnImpossibleRecipeIsOnlyNotedUnlessItWasNamed) {
   const ModelToFit fit("jamba", {.sparse = true});
   SweepOptions options{.groups = {1}, .recipes = {"", "Q8_0"}};
   const auto table = Sweep(fit.model(), options);
@@ -118,7 +118,7 @@ TEST(Sweep, ARecipeThatIsNotPossibleIsANoteUnlessItWasNamed) {
   EXPECT_FALSE(Sweep(fit.model(), options));
 }
 
-TEST(Sweep, NumbersOfGroupsThatLeaveNothingAreRefused) {
+TEST(Sweep, RefusesGroupCountsThatLeaveNoRows) {
   const ModelToFit fit;
   const auto table = Sweep(fit.model(), {.groups = {9}, .recipes = {""}});
   ASSERT_FALSE(table);

@@ -1,5 +1,5 @@
-// A generated checkpoint of a layout whose tensors and config can be bent before it is written, for
-// tests of what a check finds. Tensor data is left zero.
+// A generated checkpoint of a layout whose tensors and config can be changed before it is written,
+// for tests of the findings of a check. Tensor data stays zero.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class BentCheckpoint {
     SHARD_TRY(const MoeModel model, MoeModel::Open(Write()));
     return CheckModel(model, options);
   }
-  // What the check finds, one text each; the error if it cannot be done.
+  // The findings of the check, one text each; the error if it cannot run.
   std::vector<std::string> Findings(const CheckOptions& options = {}) const {
     const auto findings = Check(options);
     if (!findings) return {findings.error().message};

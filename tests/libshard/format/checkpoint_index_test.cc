@@ -41,7 +41,7 @@ TEST(CheckpointIndex, AcceptsATotalSizeThatIsNotANumber) {
   }
 }
 
-TEST(CheckpointIndex, TheUsualNameWinsOverOthers) {
+TEST(CheckpointIndex, PrefersTheUsualName) {
   const fixtures::TempDir dir;
   EXPECT_EQ(*FindCheckpointIndex(LocalTree(dir.path())), std::nullopt);
   ASSERT_TRUE(fixtures::WriteFile(dir / "b.safetensors.index.json", "{}"));

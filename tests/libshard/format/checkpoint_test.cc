@@ -136,7 +136,7 @@ TEST(Checkpoint, FollowsTheLinksOfAHuggingFaceCache) {
   EXPECT_EQ(NamesOf(*checkpoint), "one@model.safetensors ");
 }
 
-TEST(Checkpoint, SaysWhatItWasGivenInstead) {
+TEST(Checkpoint, SaysWhatItFoundInstead) {
   const TempDir dir;
   EXPECT_EQ(Checkpoint::Open(dir / "absent").error().code, Code::kNotFound);
   EXPECT_EQ(Checkpoint::Open(dir.path()).error().code, Code::kNotFound);
@@ -146,7 +146,7 @@ TEST(Checkpoint, SaysWhatItWasGivenInstead) {
   EXPECT_THAT(Checkpoint::Open(dir.path()).error().message, HasSubstr("a distribution"));
 }
 
-TEST(Checkpoint, SeveralIndexesNeedAChoice) {
+TEST(Checkpoint, RefusesToChooseAmongSeveralIndexes) {
   const TempDir dir;
   PutTwoShards(dir.path());
   for (const char* name : {"x.safetensors.index.json", "y.safetensors.index.json"}) {
@@ -156,7 +156,7 @@ TEST(Checkpoint, SeveralIndexesNeedAChoice) {
   EXPECT_TRUE(Checkpoint::Open(dir / "x.safetensors.index.json"));
 }
 
-TEST(Checkpoint, NoticesAChangeBehindItsBack) {
+TEST(Checkpoint, NoticesAReplacedShard) {
   const TempDir dir;
   PutTwoShards(dir.path());
   const Result<Checkpoint> checkpoint = Checkpoint::Open(dir.path());
@@ -167,7 +167,7 @@ TEST(Checkpoint, NoticesAChangeBehindItsBack) {
   EXPECT_EQ(checkpoint->CheckUnchanged().error().code, Code::kCorrupt);
 }
 
-// MiniGguf of two layers, its last tensor in a part of its own.
+// MiniGguf of two layers, with its last tensor in a separate part.
 void PutTwoParts(const fs::path& dir) {
   fixtures::GgufFile first = fixtures::MiniGguf("qwen3moe", 2, 4), second;
   first.pairs.push_back(fixtures::GgufPairU16("split.no", 0));
@@ -243,7 +243,7 @@ TEST(CheckpointGguf, AFileThatIsNamedMayBeALink) {
   EXPECT_THAT(found.error().message, HasSubstr("expected a file inside"));
 }
 
-TEST(CheckpointGguf, NoticesAChangeBehindItsBack) {
+TEST(CheckpointGguf, NoticesAReplacedPart) {
   const TempDir dir;
   PutTwoParts(dir.path());
   const Result<Checkpoint> checkpoint = Checkpoint::Open(dir.path());

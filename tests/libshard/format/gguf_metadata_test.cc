@@ -25,7 +25,7 @@ TEST(GgufValue, HoldsTheBytesOfTheFormat) {
   EXPECT_EQ(GgufValue::Bools({true, false}).bytes, std::string("\7\0\0\0\2\0\0\0\0\0\0\0\1\0", 14));
 }
 
-TEST(GgufValue, GivesBackWhatWasPutIn) {
+TEST(GgufValue, ReturnsTheStoredValues) {
   EXPECT_THAT(GgufValue::U16(65535).AsUint(), Optional(65535u));
   EXPECT_THAT(GgufValue::I32(7).AsUint(), Optional(7u));
   EXPECT_THAT(GgufValue::F32(0.1f).AsFloat(), Optional(double{0.1f}));
@@ -50,7 +50,7 @@ TEST(GgufValue, ReadsEveryIntegerTypeAndSmallerFloats) {
               Optional(1.0));
 }
 
-TEST(GgufValue, HasNoValueOfAnotherType) {
+TEST(GgufValue, DoesNotConvertToOtherTypes) {
   EXPECT_EQ(GgufValue::I32(-1).AsUint(), std::nullopt);
   EXPECT_EQ((GgufValue{GgufType::kI64, std::string(8, '\xff')}).AsUint(), std::nullopt);
   EXPECT_EQ(GgufValue::F32(1).AsUint(), std::nullopt);

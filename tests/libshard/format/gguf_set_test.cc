@@ -1,4 +1,4 @@
-// Sets that do not fit together are fixtures/bad/*/gguf_part_*.
+// Sets whose parts do not match are fixtures/bad/*/gguf_part_*.
 #include "libshard/format/gguf_set.h"
 
 #include <gmock/gmock.h>
@@ -39,13 +39,13 @@ TEST(GgufSet, OtherNamesAreNotParts) {
   }
 }
 
-TEST(GgufSet, APartStandsForItsSet) {
+TEST(GgufSet, FindsTheWholeSetFromAnyPart) {
   EXPECT_THAT(GgufPartsOf("m-00002-of-00002.gguf"),
               ElementsAre("m-00001-of-00002.gguf", "m-00002-of-00002.gguf"));
   EXPECT_THAT(GgufPartsOf("m.gguf"), ElementsAre("m.gguf"));
 }
 
-TEST(GgufSet, ADirectoryHasOneModelOrNone) {
+TEST(GgufSet, ADirectoryHoldsAtMostOneModel) {
   const TempDir dir;
   EXPECT_THAT(*FindGgufModel(LocalTree(dir.path())), IsEmpty());
   Touch(dir / "m-00002-of-00003.gguf");
@@ -62,7 +62,7 @@ TEST(GgufSet, ADirectoryHasOneModelOrNone) {
   EXPECT_THAT(two.error().message, HasSubstr("\"m in 2 parts\", \"m in 3 parts\""));
 }
 
-TEST(GgufSet, ManyModelsAreNotAllListed) {
+TEST(GgufSet, ListsOnlySomeOfManyModels) {
   const TempDir dir;
   for (int i = 0; i < 20; ++i) Touch(dir / Cat("model", i, ".gguf"));
   const auto many = FindGgufModel(LocalTree(dir.path()));
@@ -71,7 +71,7 @@ TEST(GgufSet, ManyModelsAreNotAllListed) {
   EXPECT_THAT(many.error().message, HasSubstr(", ..."));
 }
 
-// Three parts of 1, 2 and 0 tensors, sound unless changed.
+// Three parts of 1, 2 and 0 tensors, valid unless changed.
 struct ThreeParts {
   ThreeParts() {
     for (uint16_t i = 0; i < 3; ++i) metadata[i].Set(kSplitNoKey, GgufValue::U16(i));
@@ -102,7 +102,7 @@ TEST(GgufSet, LaterPartsNeedOnlyTheirNumber) {
   EXPECT_EQ(parts.Problem(), "");
 }
 
-TEST(GgufSet, ValueTypesAreExact) {
+TEST(GgufSet, RequiresTheExactValueTypes) {
   ThreeParts parts;
   parts.metadata[0].Set(kSplitCountKey, GgufValue::U32(3));
   EXPECT_EQ(parts.Problem(),
@@ -115,7 +115,7 @@ TEST(GgufSet, ValueTypesAreExact) {
   EXPECT_THAT(text.Problem(), HasSubstr("expected 2 (u16), found string"));
 }
 
-TEST(GgufSet, AContradictionOfALaterPartIsFound) {
+TEST(GgufSet, FindsAContradictionInALaterPart) {
   ThreeParts count, model, missing;
   count.metadata[2].Set(kSplitCountKey, GgufValue::U16(4));
   EXPECT_THAT(count.Problem(), HasSubstr("m-00003-of-00003.gguf: key split.count"));
@@ -125,7 +125,7 @@ TEST(GgufSet, AContradictionOfALaterPartIsFound) {
   EXPECT_THAT(missing.Problem(), HasSubstr("key split.no: expected 1 (u16), found none"));
 }
 
-TEST(GgufSet, ASingleFileMayHaveTheKeysOfASetOfOne) {
+TEST(GgufSet, AcceptsASingleFileWithTheKeysOfASetOfOne) {
   GgufMetadata metadata;
   const auto problem = [&] {
     const Status status = CheckGgufSet({{.path = "m.gguf", .metadata = &metadata, .tensors = 5}});

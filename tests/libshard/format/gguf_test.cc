@@ -1,4 +1,4 @@
-// What is refused, rule by rule, is in tests/conformance/bad_files_test.cc.
+// tests/conformance/bad_files_test.cc checks rule by rule what is refused.
 #include "libshard/format/gguf.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ TEST(Gguf, ReadsVersion2AsVersion3) {
   EXPECT_EQ(header->tensors.size(), raw.tensors.size());
 }
 
-TEST(Gguf, TakesEveryAlignment) {
+TEST(Gguf, AcceptsEveryAlignment) {
   for (const uint32_t alignment : {1u, 2u, 16u, 32u, 64u, 4096u}) {
     fixtures::GgufFile raw;
     raw.alignment = alignment;
@@ -148,7 +148,7 @@ TEST(Gguf, KeepsTheBytesOfValuesItDoesNotKnow) {
   EXPECT_EQ(header->metadata.Find("bools")->Count(), 2u);
 }
 
-TEST(Gguf, NamesFileThingAndPlaceInErrors) {
+TEST(Gguf, NamesFileItemAndPlaceInErrors) {
   fixtures::GgufFile raw = fixtures::MiniGguf("qwen3moe", 1, 4);
   raw.pairs.push_back(raw.pairs[1]);
   EXPECT_THAT(ErrorOf(raw),

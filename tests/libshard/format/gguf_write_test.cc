@@ -90,7 +90,7 @@ TEST(GgufWrite, LaysTensorsOutAt32WithoutTheKeyAndPadsTheEnd) {
   EXPECT_EQ(header->metadata.Find(kGgufAlignmentKey), nullptr);
 }
 
-TEST(GgufWrite, LaysTensorsOutOnPagesAndPadsTheEndWhereThatIsAskedFor) {
+TEST(GgufWrite, LaysTensorsOutOnPagesAndPadsTheEndOnRequest) {
   OutputFile file = TwoVectors();
   GgufMetadata metadata;
   metadata.Set("split.no", GgufValue::U16(1));

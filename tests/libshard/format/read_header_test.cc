@@ -24,7 +24,7 @@ InputFile Opened(const fs::path& path) {
   return std::move(*file);
 }
 
-// A GGUF whose header takes `bytes` and some.
+// A GGUF whose header takes a little more than `bytes`.
 std::string GgufWithText(size_t bytes) {
   GgufMetadata metadata;
   metadata.Set("some.text", GgufValue::String(std::string(bytes, 'x')));
@@ -32,7 +32,7 @@ std::string GgufWithText(size_t bytes) {
   return BuildGgufHeader(metadata, {});
 }
 
-TEST(ReadHeader, OfGgufGrowsToWhatTheHeaderTakes) {
+TEST(ReadHeader, ReadsAsMuchOfAGgufAsTheHeaderNeeds) {
   const fixtures::TempDir dir;
   for (const size_t bytes : {0u, 1u << 19, (1u << 20) - 60, 1u << 20, 5u << 20}) {
     Put(dir / "f", GgufWithText(bytes));
@@ -43,10 +43,10 @@ TEST(ReadHeader, OfGgufGrowsToWhatTheHeaderTakes) {
   }
 }
 
-TEST(ReadHeader, OfGgufHasALimit) {
+TEST(ReadHeader, LimitsTheHeaderOfAGguf) {
   const fixtures::TempDir dir;
   Put(dir / "f", GgufWithText(100));
-  // The length of the text, behind magic, version, counts, the key and the type.
+  // The length of the text, after magic, version, counts, the key and the type.
   const size_t at = 4 + 4 + 8 + 8 + 8 + 9 + 4;
   std::fstream file(dir / "f", std::ios::binary | std::ios::in | std::ios::out);
   const uint64_t length = uint64_t{1} << 29;
@@ -76,7 +76,7 @@ TEST(ReadHeader, RefusesTwentyMillionEmptyStrings) {
               HasSubstr("array length: expected at most 4194304 elements, found 20000000"));
 }
 
-TEST(ReadHeader, OfSafetensorsReadsNoMoreThanTheHeader) {
+TEST(ReadHeader, ReadsNoMoreOfASafetensorsFileThanTheHeader) {
   const fixtures::TempDir dir;
   const std::string header = BuildSafetensorsHeader({}, {{"key", "value"}});
   Put(dir / "f", header);
@@ -91,7 +91,7 @@ TEST(ReadHeader, OfSafetensorsReadsNoMoreThanTheHeader) {
               HasSubstr("header length: expected at most 2 (the rest of the file), found 255"));
 }
 
-TEST(ReadHeader, AFileThatIsCutMeanwhileIsCorrupt) {
+TEST(ReadHeader, AFileTruncatedDuringTheReadIsCorrupt) {
   const fixtures::TempDir dir;
   Put(dir / "a.gguf", GgufWithText(100'000));
   const InputFile gguf = Opened(dir / "a.gguf");
@@ -108,7 +108,7 @@ TEST(ReadHeader, AFileThatIsCutMeanwhileIsCorrupt) {
   EXPECT_EQ(Sha256OfStart(safetensors, 21).error().code, Code::kCorrupt);
 }
 
-TEST(ReadHeader, TheDigestIsThatOfTheFirstBytes) {
+TEST(ReadHeader, HashesTheFirstBytes) {
   const fixtures::TempDir dir;
   const std::string text(3'000'001, 'z');
   Put(dir / "f", text);

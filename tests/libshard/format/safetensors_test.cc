@@ -48,7 +48,7 @@ TEST(Safetensors, OrdersTensorsByOffsetWhateverTheHeaderSays) {
   EXPECT_EQ(header->tensors[1].name, "a");
 }
 
-TEST(Safetensors, TakesScalarsEmptyTensorsAndNoTensors) {
+TEST(Safetensors, AcceptsScalarsEmptyTensorsAndNoTensors) {
   EXPECT_EQ(SafetensorsErrorOf(R"({"s":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
                                R"("e":{"dtype":"F32","shape":[0,7],"data_offsets":[4,4]}})",
                                4),
@@ -56,7 +56,7 @@ TEST(Safetensors, TakesScalarsEmptyTensorsAndNoTensors) {
   EXPECT_EQ(SafetensorsErrorOf("{}"), "");
 }
 
-TEST(Safetensors, TakesEveryTypeOfTheFormat) {
+TEST(Safetensors, AcceptsEveryTypeOfTheFormat) {
   for (const char* dtype : {"BOOL", "U8", "I8", "U16", "I16", "F16", "BF16", "U32", "I32", "F32",
                             "U64", "I64", "F64", "F8_E4M3", "F8_E5M2", "F8_E8M0", "C64"}) {
     const quant::Format* format = quant::FindSafetensorsFormat(dtype);
@@ -88,7 +88,7 @@ TEST(Safetensors, KeepsTypesItDoesNotKnow) {
   EXPECT_EQ(header->tensors[0].bytes, 4u);
 }
 
-TEST(Safetensors, EveryCutOfAFileIsRefused) {
+TEST(Safetensors, EveryTruncationIsRefused) {
   const std::string whole = fixtures::SafetensorsBytes({{"a", "U8", {9}, "123456789"}});
   for (size_t length = 0; length < whole.size(); ++length) {
     const Result<SafetensorsHeader> header = ParsedSafetensors(whole.substr(0, length));
@@ -97,7 +97,7 @@ TEST(Safetensors, EveryCutOfAFileIsRefused) {
   }
 }
 
-TEST(Safetensors, RefusesLengthsThatLie) {
+TEST(Safetensors, RefusesWrongLengths) {
   std::string file(8, '\xff');
   EXPECT_THAT(ParsedSafetensors(file).error().message,
               HasSubstr("at most 100000000, found 1844674407370955"));
@@ -111,7 +111,7 @@ TEST(Safetensors, NamesTensorExpectedAndFound) {
             "f.safetensors: tensor \"t\": F32 of shape [2, 2]: expected 16 bytes, found 12");
 }
 
-TEST(Safetensors, RefusesHolesOverlapsAndRests) {
+TEST(Safetensors, RefusesHolesOverlapsAndTrailingBytes) {
   EXPECT_THAT(SafetensorsErrorOf(R"({"t":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3),
               HasSubstr("expected at 0, found at 1, after a hole"));
   EXPECT_THAT(SafetensorsErrorOf(R"({"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
@@ -138,7 +138,7 @@ TEST(Safetensors, RefusesNumbersThatOverflow) {
               HasSubstr("begin <= end, found [3, 2]"));
 }
 
-TEST(Safetensors, RefusesEntriesOfAnotherForm) {
+TEST(Safetensors, RefusesMalformedEntries) {
   EXPECT_THAT(SafetensorsErrorOf(R"({"t":{"dtype":"U8","shape":[0]}})"), HasSubstr("data_offsets"));
   EXPECT_THAT(SafetensorsErrorOf(R"({"t":{"shape":[0],"data_offsets":[0,0]}})"),
               HasSubstr("dtype"));
@@ -164,7 +164,7 @@ TEST(Safetensors, RefusesEntriesOfAnotherForm) {
   EXPECT_THAT(SafetensorsErrorOf(R"([1])"), HasSubstr("expected '{' as the first byte"));
 }
 
-TEST(Safetensors, RefusesNamesThatNoTensorHas) {
+TEST(Safetensors, RefusesImpossibleTensorNames) {
   for (const std::string& name : {std::string(1025, 'n'), std::string("a\u202eb")}) {
     EXPECT_THAT(
         SafetensorsErrorOf("{\"" + name + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"),

@@ -33,7 +33,7 @@ class SideFilesTest : public testing::Test {
   const SourceTreePtr tree_ = std::make_shared<LocalTree>(dir_.path());
 };
 
-TEST_F(SideFilesTest, AFileThatIsRewrittenGoneOrNewIsNoticed) {
+TEST_F(SideFilesTest, NoticesRewrittenMissingAndNewFiles) {
   const SideFiles before = SideFiles::Note(tree_);
   EXPECT_TRUE(before.CheckUnchanged());
   for (const char* name : {"config.json", "m.safetensors.index.json", "tokenizer.json"}) {
@@ -49,8 +49,8 @@ TEST_F(SideFilesTest, AFileThatIsRewrittenGoneOrNewIsNoticed) {
   ExpectChanged(with_model, "tokenizer.model");
 }
 
-// As a download does it: the name is the same, the file is another.
-TEST_F(SideFilesTest, ALinkThatLeadsElsewhereIsNoticed) {
+// As a download does: the name stays, but the file is another one.
+TEST_F(SideFilesTest, NoticesALinkWithANewTarget) {
   fs::rename(dir_ / "config.json", dir_ / "blob-1");
   PutSideFile(dir_ / "blob-2", "{}");
   fs::create_symlink("blob-1", dir_ / "config.json");
@@ -61,7 +61,7 @@ TEST_F(SideFilesTest, ALinkThatLeadsElsewhereIsNoticed) {
   ExpectChanged(noted, "config.json");
 }
 
-TEST_F(SideFilesTest, TheConfigMayLieElsewhere) {
+TEST_F(SideFilesTest, FollowsAConfigInAnotherDirectory) {
   PutSideFile(dir_ / "model.gguf", "x");
   PutSideFile(dir_ / "other.json", "{}");
   const SideFiles noted = SideFiles::Note(tree_, (dir_ / "other.json").string());

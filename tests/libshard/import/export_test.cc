@@ -49,7 +49,7 @@ TEST(Export, FormatsHaveDistinctNames) {
   EXPECT_EQ(FindExporter("none"), nullptr);
 }
 
-TEST(Export, CountsReadBackAsTheyWere) {
+TEST(Export, ReadsBackCounts) {
   const ExpertScores counts = CountsOfProfile();
   for (const char* format : {"hot-cache", "sglang", "ktransformers"}) {
     const ExpertScores read = ImportedBytes(Exported(format, counts), ForTiny());
@@ -58,7 +58,7 @@ TEST(Export, CountsReadBackAsTheyWere) {
   }
 }
 
-TEST(Export, RanksReadBackAsTheyWere) {
+TEST(Export, ReadsBackRanks) {
   const ExpertScores counts = CountsOfProfile();
   const std::string list = Exported("vllm-ascend", counts);
   const ExpertScores read = ImportedBytes(list, ForTiny());
@@ -66,14 +66,14 @@ TEST(Export, RanksReadBackAsTheyWere) {
   EXPECT_EQ(list, FixtureBytes("expert-list.jsonl"));
 }
 
-TEST(Export, AllScoresReadBackAsTheyWere) {
+TEST(Export, ReadsBackAllScores) {
   const ExpertScores scores = Imported("reap.json", ForTiny());
   ExpertScores read = ImportedBytes(Exported("moepack-scores", scores), ForTiny());
   EXPECT_EQ(read.sessions, scores.sessions);
   EXPECT_EQ(read.basis, scores.basis);
 }
 
-TEST(Export, ScoresThatNobodyCouldReadAreNotWritten) {
+TEST(Export, RefusesScoresTooLargeToReadBack) {
   ExpertScores scores;
   scores.layers = {{0, 4096, 1}};
   scores.sessions.assign(8192, {"", "", 0, std::vector<float>(4096), {}});
@@ -86,14 +86,14 @@ TEST(Export, RanksPutTheLowestOfEqualIdsFirst) {
   EXPECT_EQ(Exported("vllm-ascend", SmallScores()), "{\"1\": [0, 1, 2]}\n{\"4\": [1, 2, 0]}\n");
 }
 
-TEST(Export, ScoresThatAreNoCountsAreScaled) {
+TEST(Export, ScalesScoresThatAreNotCounts) {
   ExpertScores scores = SmallScores();
   scores.basis = ScoreBasis::kGateMass;
   scores.sessions[0].scores[2] = 1e-9F;
   EXPECT_THAT(WholeSums(scores), ElementsAre(66667, 55556, 1, 11111, 1000000, 44444));
 }
 
-TEST(Export, AHotCacheWithoutABudgetHasExpertsAlone) {
+TEST(Export, AHotCacheWithoutABudgetListsOnlyExperts) {
   const Json json = ExportedJson("hot-cache", SmallScores());
   EXPECT_EQ(json["schema"], "llama.cpp.moe_layer_opt_perf.v1");
   EXPECT_EQ(json["n_expert"], 3);
@@ -116,18 +116,18 @@ std::string HotOf(const Json& json) {
   return json["layers"][0]["hot_experts"].dump() + json["layers"][1]["hot_experts"].dump();
 }
 
-TEST(Export, AFlatBudgetIsTheSameForEveryLayer) {
+TEST(Export, AFlatBudgetIsEqualForEveryLayer) {
   const Json json = ExportedJson("hot-cache", SmallScores(), Budget(399, HotWeighting::kFlat));
   EXPECT_EQ(HotOf(json), "[[0,6]][[1,90]]");
   EXPECT_EQ(json["layers"][0]["cold_experts"].dump(), "[[1,5],[2,2]]");
 }
 
-TEST(Export, ABudgetByMassGoesToTheBestOfAllLayers) {
+TEST(Export, ABudgetByMassGoesToTheBestExpertsOfAllLayers) {
   EXPECT_EQ(HotOf(ExportedJson("hot-cache", SmallScores(), Budget(399, HotWeighting::kMass))),
             "[[0,6],[1,5]][[1,90]]");
 }
 
-TEST(Export, AnExpertThatDoesNotFitIsPassedOver) {
+TEST(Export, SkipsAnExpertThatDoesNotFit) {
   ExportOptions options = Budget(100, HotWeighting::kMass);
   options.expert_bytes[4] = 101;
   EXPECT_EQ(HotOf(ExportedJson("hot-cache", SmallScores(), options)), "[[0,6]][]");
@@ -153,7 +153,7 @@ TEST(Export, CountsForSglangHaveARowForEveryBlock) {
             R"({"logical_count":[[0,0,0],[6,5,2],[0,0,0],[0,0,0],[1,90,4]]})");
 }
 
-TEST(Export, LayersOfDifferentSizeAreNoTable) {
+TEST(Export, RefusesATableOfLayersOfDifferentSizes) {
   ExpertScores scores = SmallScores();
   scores.layers[1].expert_count = 2;
   for (SessionScores& session : scores.sessions) session.scores.pop_back();

@@ -10,7 +10,7 @@ std::string HotCache(const std::string& members) {
   return R"({"schema": "llama.cpp.moe_layer_opt_perf.v1", )" + members + "}";
 }
 
-TEST(HotCache, AllFormsHaveTheCountsOfTheProfile) {
+TEST(HotCache, EveryFormGivesTheCountsOfTheProfile) {
   for (const char* name :
        {"hot-cache-initial.json", "hot-cache-runtime.json", "hot-cache-old.json"}) {
     const ExpertScores scores = Imported(name, ForTiny());
@@ -28,7 +28,7 @@ TEST(HotCache, IdsBeyondTheLayerAreDroppedWithAWarning) {
                           "of the counts"));
 }
 
-TEST(HotCache, HotAndColdCountsWinOverExperts) {
+TEST(HotCache, HotAndColdCountsTakePrecedenceOverExperts) {
   const ExpertScores scores = ImportedBytes(HotCache(
       R"("n_expert": 3, "layers": [{"layer": 0, "experts": [[0, 9]],
          "hot_experts": [[1, 5]], "cold_experts": [[1, 2], [2, 4], [2, 1], [0, 0]]}])"));
@@ -51,7 +51,7 @@ TEST(HotCache, ADisabledMeasurementHoldsNothing) {
             "off");
 }
 
-TEST(HotCache, WhatContradictsTheFormatIsRefusedByName) {
+TEST(HotCache, NamesTheFieldThatContradictsTheFormat) {
   EXPECT_EQ(ImportError(HotCache(R"("n_expert": 2, "layers": [{"experts": []}])")).message,
             "in: layers: layer: expected a whole number, found nothing");
   EXPECT_EQ(ImportError(HotCache(R"("n_expert": 2, "layers": [7])")).message,
@@ -70,7 +70,7 @@ TEST(HotCache, WhatContradictsTheFormatIsRefusedByName) {
             "found \"llama.cpp.moe_layer_v9\"");
 }
 
-TEST(HotCache, AnotherNumberOfExpertsIsAnotherModel) {
+TEST(HotCache, RefusesAnotherNumberOfExperts) {
   ImportOptions options;
   options.model = {{1, 4, 1}};
   for (const char* stated : {"2", "8"}) {
@@ -82,7 +82,7 @@ TEST(HotCache, AnotherNumberOfExpertsIsAnotherModel) {
   }
 }
 
-TEST(HotCache, ALayerTwiceIsRefused) {
+TEST(HotCache, RefusesADuplicateLayer) {
   EXPECT_EQ(ImportError(HotCache(R"("n_expert": 2, "layers": [{"layer": 1, "experts": [[0, 1]]},
                                     {"layer": 1, "experts": [[0, 1]]}])"))
                 .message,

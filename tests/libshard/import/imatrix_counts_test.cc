@@ -19,7 +19,7 @@ TEST(ImatrixCounts, CountsPerExpertAreThoseOfTheProfile) {
   EXPECT_THAT(scores.warnings, IsEmpty());
 }
 
-TEST(ImatrixCounts, WithoutAModelTheFileSaysLayersExpertsAndTopK) {
+TEST(ImatrixCounts, TakesLayersExpertsAndTopKFromTheFileWithoutAModel) {
   EXPECT_EQ(Imported("imatrix.gguf").layers, TinyLayers());
 }
 
@@ -32,7 +32,7 @@ TEST(ImatrixCounts, OneCountForAllExpertsIsRefusedWithTheReason) {
       "one for all of them, which says nothing of which experts were chosen");
 }
 
-TEST(ImatrixCounts, TheLegacyFormHasOnlySuchCounts) {
+TEST(ImatrixCounts, RefusesTheLegacyFormBecauseItHasOneCountForAllExperts) {
   const Error error = ImportError(FixtureBytes("imatrix-legacy.dat"));
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_EQ(error.message,
@@ -55,7 +55,7 @@ TEST(ImatrixCounts, AnotherGgufFileIsRefused) {
             "in: general.type: expected \"imatrix\", found none");
 }
 
-TEST(ImatrixCounts, CountsThatDifferBetweenTensorsAreAWarning) {
+TEST(ImatrixCounts, WarnsOfCountsThatDifferBetweenTensors) {
   const ExpertScores scores =
       ImportedBytes(ImatrixOf({{"blk.1.ffn_gate_exps.weight", {1, 1}, {300, 212}},
                                {"blk.1.ffn_down_exps.weight", {1, 1}, {300, 211}}}));
@@ -64,7 +64,7 @@ TEST(ImatrixCounts, CountsThatDifferBetweenTensorsAreAWarning) {
   EXPECT_THAT(scores.sessions.at(0).scores, ElementsAre(300, 212));
 }
 
-TEST(ImatrixCounts, CountsThatAreNoNumbersAreRefused) {
+TEST(ImatrixCounts, RefusesCountsThatAreNotNumbers) {
   EXPECT_EQ(
       ImportError(ImatrixOf({{"blk.1.ffn_up_exps.weight", {1, 1}, {1, std::nanf("")}}})).message,
       "in: layer 1: expert 1: expected a finite score, not negative, found nan");

@@ -51,7 +51,7 @@ TEST(Import, AFileOfNoKnownFormatIsRefused) {
   EXPECT_EQ(ImportError("").code, Code::kUnsupported);
 }
 
-TEST(Import, AFormatCanBeNamed) {
+TEST(Import, TheFormatCanBeGiven) {
   ImportOptions options;
   options.format = "sglang";
   const Error error = ImportError(R"({"counts": [[1]]})", options);
@@ -73,7 +73,7 @@ TEST(Import, AMissingFileIsNotFound) {
   EXPECT_EQ(read.error().code, Code::kNotFound);
 }
 
-TEST(Import, SessionsOfSeveralFilesStandBehindEachOther) {
+TEST(Import, ConcatenatesTheSessionsOfSeveralFiles) {
   const std::vector<std::string> paths = {StatisticsFixture("sglang.json"),
                                           StatisticsFixture("imatrix.gguf")};
   const auto joined = ReadExpertScores(paths, ForTiny());
@@ -88,7 +88,7 @@ TEST(Import, SessionsOfSeveralFilesStandBehindEachOther) {
   EXPECT_EQ(joined->digest, Xxh3Hex(std::as_bytes(std::span(digests))));
 }
 
-TEST(Import, AFileTwiceIsRefusedByName) {
+TEST(Import, RefusesTheSameFileTwice) {
   const std::string path = StatisticsFixture("profile.json");
   const auto joined = ReadExpertScores(std::vector<std::string>{path, path}, {});
   ASSERT_FALSE(joined);
@@ -158,14 +158,14 @@ TEST(Import, PairsThatOnlyOneFileHasAreDroppedWithAWarning) {
   }
 }
 
-TEST(Import, ALayerThatNoTokenReachedIsRefusedByName) {
+TEST(Import, RefusesALayerThatNoTokenReachedByName) {
   const Error error = ImportError(R"({"logical_count": [[1, 2], [0, 0]]})",
                                   ImportOptions{{{0, 2, 1}, {1, 2, 1}}, {}, true, ""});
   EXPECT_EQ(error.code, Code::kCorrupt);
   EXPECT_EQ(error.message, "in: layer 1: expected an expert with a score above 0, found none");
 }
 
-TEST(Import, FewerSelectionsThanExpertsAreAWarning) {
+TEST(Import, WarnsOfFewerSelectionsThanExperts) {
   const ExpertScores scores = ImportedBytes(R"({"logical_count": [[1, 0, 1, 0]]})");
   EXPECT_THAT(scores.warnings,
               ElementsAre("in: 2 selections in a layer for 4 experts: most look unused because "
@@ -176,7 +176,7 @@ TEST(Import, FewerSelectionsThanExpertsAreAWarning) {
                                            "too little was read"));
 }
 
-TEST(Import, PairsAreLeftOutWhereNobodyAsksForThem) {
+TEST(Import, LeavesPairsOutUnlessRequested) {
   ImportOptions options = ForTiny();
   options.pairs = false;
   const ExpertScores without = Imported("profile.json", options);
@@ -184,13 +184,13 @@ TEST(Import, PairsAreLeftOutWhereNobodyAsksForThem) {
   EXPECT_EQ(without.sessions, Imported("profile.json", ForTiny()).sessions);
 }
 
-TEST(Import, OneTableIsASessionUnderTheNameOfItsFile) {
+TEST(Import, ATableBecomesASessionNamedAfterItsFile) {
   const ExpertScores scores = Imported("imatrix.gguf", ForTiny());
   ASSERT_EQ(scores.sessions.size(), 1u);
   EXPECT_EQ(scores.sessions[0].name, "imatrix.gguf");
 }
 
-TEST(Import, OnlyFilesOfProfileAreProfiles) {
+TEST(Import, RecognizesOnlyFilesOfProfileAsProfiles) {
   const std::vector<std::pair<const char*, const char*>> others = {
       {"imatrix.gguf", "imatrix"},
       {"scores.json", "moepack-scores"},
@@ -213,7 +213,7 @@ TEST(Import, OnlyFilesOfProfileAreProfiles) {
   EXPECT_EQ(SumOfScores(*counts), ProfiledCounts());
 }
 
-TEST(Import, DamagedStatisticsOfProfileAreStillDamaged) {
+TEST(Import, ReportsDamagedStatisticsOfProfileAsDamaged) {
   const fixtures::TempDir dir;
   const std::string path = (dir / "s.json").string();
   ASSERT_TRUE(fixtures::WriteFile(path, R"({"format": "moepack-statistics", "version": 1)"));

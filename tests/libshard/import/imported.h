@@ -1,4 +1,4 @@
-// Reads fixtures/statistics and texts as importers get them.
+// Reads fixtures/statistics and texts the way importers do.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ inline ExpertScores Imported(const std::string& name, const ImportOptions& optio
   return read ? *read : ExpertScores{};
 }
 
-// Reads `bytes` as a file that is called "in".
+// Reads `bytes` as a file named "in".
 inline Result<ExpertScores> ImportBytes(const std::string& bytes,
                                         const ImportOptions& options = {}) {
   return ReadExpertScores(MemorySource("in", bytes), options);

@@ -27,11 +27,11 @@ TEST(MeshRanking, EveryLayerGetsTheSameRankingAndAWarning) {
                           "which makes it little better than chance; profile the model instead"));
 }
 
-TEST(MeshRanking, WithoutAModelItIsOneLayer) {
+TEST(MeshRanking, IsOneLayerWithoutAModel) {
   EXPECT_THAT(Imported("mesh-analyzer.csv").layers, ElementsAre(MoeLayerShape{0, 16, 2}));
 }
 
-TEST(MeshRanking, TheArtefactOfTheFirstIdIsRepaired) {
+TEST(MeshRanking, RepairsTheArtefactOfTheFirstExpert) {
   const ExpertScores scores = Imported("mesh-analyzer.csv", ForTiny());
   EXPECT_THAT(scores.warnings, Contains(HasSubstr(": repaired: expert 0 leads with 97.2 % of the "
                                                   "selections")));
@@ -40,7 +40,7 @@ TEST(MeshRanking, TheArtefactOfTheFirstIdIsRepaired) {
   EXPECT_EQ(scores.sessions.at(0).scores[8], 82.25F);
 }
 
-TEST(MeshRanking, AnExpertThatEveryTokenChoosesIsNoArtefact) {
+TEST(MeshRanking, DoesNotMistakeAnExpertThatEveryTokenChoosesForTheArtefact) {
   // 100 tokens of two experts each: expert 0 in all of them.
   const std::string text =
       "# Experts: 3 (top-2)\nexpert_id,gate_mass,mass_pct,selection_count\n0,80,80,100\n"
@@ -50,7 +50,7 @@ TEST(MeshRanking, AnExpertThatEveryTokenChoosesIsNoArtefact) {
   EXPECT_THAT(scores.warnings, Not(Contains(HasSubstr("repaired"))));
 }
 
-TEST(MeshRanking, TheCacheFormHasRanksAlone) {
+TEST(MeshRanking, TheCacheFormHasOnlyRanks) {
   const ExpertScores scores = Imported("mesh-cache.csv", ForTiny());
   EXPECT_EQ(scores.basis, ScoreBasis::kCount);
   const std::vector<float>& all = scores.sessions.at(0).scores;
@@ -60,12 +60,12 @@ TEST(MeshRanking, TheCacheFormHasRanksAlone) {
   EXPECT_THAT(scores.warnings, Contains(HasSubstr("ranks and no counts")));
 }
 
-TEST(MeshRanking, ACacheThatExpertZeroLeadsIsDoubtful) {
+TEST(MeshRanking, WarnsOfACacheRankingThatExpertZeroLeads) {
   const ExpertScores scores = ImportedBytes("# mesh-llm-moe-ranking=v1\n0\n2\n1\n");
   EXPECT_THAT(scores.warnings, Contains(HasSubstr("in: expert 0 leads, as it does")));
 }
 
-TEST(MeshRanking, RowsAreOnePerExpert) {
+TEST(MeshRanking, RequiresOneRowPerExpert) {
   EXPECT_EQ(ImportError("# mesh-llm-moe-ranking=v1\n").message,
             "in: rows: expected one per expert, found none");
   EXPECT_EQ(ImportError("# MoE expert ranking\n# Experts: 3 (top-1)\n0\n1\n").message,
@@ -78,7 +78,7 @@ TEST(MeshRanking, RowsAreOnePerExpert) {
             "in: expert: expected an id below 2, found 2");
 }
 
-TEST(MeshRanking, ARowThatIsNoneIsRefusedByItsLine) {
+TEST(MeshRanking, NamesTheLineOfAnInvalidRow) {
   const std::string expected =
       "in: line 2: expected an id alone, or an id, a mass, its share and a count, found ";
   EXPECT_EQ(ImportError(std::string(kHeadings) + "0,1\n").message, expected + "\"0,1\"");

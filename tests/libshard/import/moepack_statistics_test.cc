@@ -30,7 +30,7 @@ TEST(MoepackStatisticsImport, BothFormsGiveTheScoresOfTheWholeStatistics) {
   }
 }
 
-TEST(MoepackStatisticsImport, WithoutNormsTheGatesAreTaken) {
+TEST(MoepackStatisticsImport, FallsBackToGatesWithoutNorms) {
   auto statistics = ReadStatistics(StatisticsFixture("profile.json"));
   ASSERT_TRUE(statistics);
   for (SessionTally& session : statistics->sessions) {
@@ -72,8 +72,8 @@ TEST(MoepackStatisticsImport, StatisticsOfAnotherModelAreRefusedByLayer) {
   EXPECT_EQ(error.message, "in: layer 1: experts: expected 32, found 16");
 }
 
-// A session's numbers cross the window of the reader at every place.
-TEST(MoepackStatisticsImport, SessionsLongerThanAWindowAreReadWhole) {
+// A session's numbers cross the boundary of the reader's window at every offset.
+TEST(MoepackStatisticsImport, ReadsSessionsLongerThanTheReaderWindow) {
   ModelIdentity model = SampleModel();
   model.layers = {{0, 4096, 1}, {1, 4096, 1}, {2, 4096, 1}};
   Statistics statistics = EmptyStatistics(model);

@@ -15,7 +15,7 @@ ImportOptions WithBasis(ScoreBasis basis) {
   return options;
 }
 
-TEST(ReapColumns, EveryBasisIsThatOfTheProfile) {
+TEST(ReapColumns, EveryBasisMatchesTheProfile) {
   for (const ScoreBasis basis :
        {ScoreBasis::kCount, ScoreBasis::kGateMass, ScoreBasis::kWeightedNorm}) {
     EXPECT_EQ(SumOfScores(Imported("reap.json", WithBasis(basis))),
@@ -27,14 +27,14 @@ TEST(ReapColumns, EveryBasisIsThatOfTheProfile) {
   EXPECT_THAT(scores.warnings, IsEmpty());
 }
 
-TEST(ReapColumns, TheMeanTimesTheFrequencyIsTheSum) {
+TEST(ReapColumns, MultipliesTheMeanByTheFrequency) {
   const ExpertScores scores =
       ImportedBytes(R"({"0": {"reap": [2, 3], "expert_frequency": [10, 20]}})");
   EXPECT_EQ(scores.basis, ScoreBasis::kWeightedNorm);
   EXPECT_THAT(scores.sessions.at(0).scores, ElementsAre(20, 60));
 }
 
-TEST(ReapColumns, TheMeanAloneIsAWarning) {
+TEST(ReapColumns, WarnsOfAMeanWithoutFrequencies) {
   const ExpertScores scores = ImportedBytes(R"({"0": {"reap": [2, 3]}})");
   EXPECT_THAT(scores.sessions.at(0).scores, ElementsAre(2, 3));
   EXPECT_THAT(scores.warnings,
@@ -42,7 +42,7 @@ TEST(ReapColumns, TheMeanAloneIsAWarning) {
                           "expert_frequency, experts that are rarely chosen rank too high"));
 }
 
-TEST(ReapColumns, AColumnThatSomeLayersLackIsNotTaken) {
+TEST(ReapColumns, IgnoresAColumnThatSomeLayersLack) {
   const ExpertScores scores = ImportedBytes(
       R"({"0": {"weighted_ean_sum": [1, 2], "expert_frequency": [5, 6]},
           "1": {"expert_frequency": [7, 8]}})");
@@ -56,12 +56,12 @@ TEST(ReapColumns, AColumnThatSomeLayersLackIsNotTaken) {
       "in: expected scores of the kind gate in every layer, found none");
 }
 
-TEST(ReapColumns, ABasisThatIsNotThereIsTheUsersMistake) {
+TEST(ReapColumns, AMissingBasisIsAnInvalidArgument) {
   const std::string counts = R"({"0": {"expert_frequency": [1]}})";
   EXPECT_EQ(ImportError(counts, WithBasis(ScoreBasis::kWeightedNorm)).code, Code::kInvalidArgument);
 }
 
-TEST(ReapColumns, TokensAreACount) {
+TEST(ReapColumns, TotalTokensMustBeACount) {
   const auto message = [](const std::string& tokens) {
     return ImportError(R"({"0": {"expert_frequency": [1, 2], "total_tokens": )" + tokens + "}}")
         .message;
@@ -75,13 +75,13 @@ TEST(ReapColumns, TokensAreACount) {
   EXPECT_EQ(message("3"), "was read");
 }
 
-TEST(ReapColumns, LayersMayStandUnderLayers) {
+TEST(ReapColumns, AcceptsLayersNestedUnderALayersKey) {
   const ExpertScores scores =
       ImportedBytes(R"({"model": "m", "layers": {"2": {"expert_frequency": [5, 6]}}})");
   EXPECT_THAT(scores.layers, ElementsAre(MoeLayerShape{2, 2, 0}));
 }
 
-TEST(ReapColumns, WhatContradictsTheFormatIsRefusedByName) {
+TEST(ReapColumns, NamesTheFieldThatContradictsTheFormat) {
   EXPECT_EQ(ImportError(R"({"first": {"reap": [1]}})").message,
             "in: key: expected the number of a layer, found \"first\"");
   EXPECT_EQ(ImportError(R"({"0": {"reap": "x"}})").message,
@@ -97,7 +97,7 @@ TEST(ReapColumns, WhatContradictsTheFormatIsRefusedByName) {
   EXPECT_EQ(ImportError(R"({"0": {"reap": [1]}, "0": {"reap": [1]}})").code, Code::kCorrupt);
 }
 
-TEST(ReapColumns, LargestOutputsTellSuperExperts) {
+TEST(ReapColumns, FindsSuperExpertsByTheirLargestOutputs) {
   std::string columns;
   for (int layer = 0; layer < 4; ++layer) {
     std::string peaks, ones;

@@ -43,7 +43,7 @@ TEST_F(RouteTraces, ScoresAreCountsWhereGatesAreUnknown) {
   EXPECT_EQ(scores.warnings.size(), 2u);
 }
 
-TEST_F(RouteTraces, AreToldByTheirFirstBytes) {
+TEST_F(RouteTraces, AreRecognizedByTheirFirstBytes) {
   for (const char* head :
        {"# route_trace v1\n", "layer,expert\n", "0,1\n", "-3,0,1,2\n",
         "turn,phase,step,layer,slot,expert\n", "{\"schema\": \"glm52-routing-trace-export/v2\""}) {
@@ -67,7 +67,7 @@ TEST_F(RouteTraces, OtherFilesAreRefused) {
             "run gunzip --keep " + (dir_ / "t").string() + " and name its output");
 }
 
-TEST_F(RouteTraces, WhatIsNoFileIsRefused) {
+TEST_F(RouteTraces, MissingFilesAndDirectoriesAreRefused) {
   const auto missing = ReadRouteTrace((dir_ / "none").string(), {});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Code::kNotFound);

@@ -33,7 +33,7 @@ TEST(ScoreTable, RowsAreSortedByTheirLayer) {
   EXPECT_THAT(scores->sessions.at(0).scores, ElementsAre(4, 5, 1, 2));
 }
 
-TEST(ScoreTable, NumbersOfTheModelAreTakenAsTheyAre) {
+TEST(ScoreTable, UsesTheLayerNumbersOfTheModel) {
   const auto scores =
       ScoresFromTable("in", TableWith({{1, {1, 2}}, {3, {4, 5}}}), ModelOf({{1, 2, 1}, {3, 2, 1}}));
   ASSERT_TRUE(scores);
@@ -41,7 +41,7 @@ TEST(ScoreTable, NumbersOfTheModelAreTakenAsTheyAre) {
   EXPECT_THAT(scores->warnings, IsEmpty());
 }
 
-TEST(ScoreTable, OtherNumbersAreTakenByPositionWithAWarning) {
+TEST(ScoreTable, MapsOtherLayerNumbersByPositionWithAWarning) {
   const auto scores =
       ScoresFromTable("in", TableWith({{0, {1, 2}}, {1, {4, 5}}}), ModelOf({{1, 2, 1}, {2, 2, 1}}));
   ASSERT_TRUE(scores) << scores.error().message;
@@ -73,7 +73,7 @@ TEST(ScoreTable, LayersOfAnotherModelAreRefusedByName) {
             "in: layer 0: experts: expected 3, found 2");
 }
 
-TEST(ScoreTable, WhatIsNoTableIsRefused) {
+TEST(ScoreTable, RefusesAnInvalidTable) {
   EXPECT_EQ(TableError({}).message, "in: layers: expected at least one, found none");
   EXPECT_EQ(TableError({{2, {1}}, {2, {1}}}).message, "in: layer 2: expected once, found twice");
   EXPECT_EQ(TableError({{70000, {1}}}).message, "in: layer 70000: expected a number below 65536");
@@ -82,7 +82,7 @@ TEST(ScoreTable, WhatIsNoTableIsRefused) {
             "in: layer 0: experts: expected 1 to 4096, found 4097");
 }
 
-TEST(ScoreTable, AScoreIsFiniteAndNotNegative) {
+TEST(ScoreTable, AScoreMustBeFiniteAndNotNegative) {
   EXPECT_EQ(TableError({{0, {1, -1}}}).message,
             "in: layer 0: expert 1: expected a finite score, not negative, found -1");
   EXPECT_EQ(TableError({{0, {std::nan("")}}}).message,

@@ -27,7 +27,7 @@ TEST(ScoresFile, TheFixtureHasTheGatesOfTheProfile) {
   EXPECT_TRUE(found == expected);
 }
 
-TEST(ScoresFile, WarningsInItAreGivenWithItsName) {
+TEST(ScoresFile, ReportsItsWarningsWithItsName) {
   auto document = ParseJson("scores.json", FixtureBytes("scores.json"));
   ASSERT_TRUE(document);
   (*document)["warnings"] = Json::parse(R"(["the measurement was short"])");
@@ -35,7 +35,7 @@ TEST(ScoresFile, WarningsInItAreGivenWithItsName) {
               ElementsAre("in: the measurement was short"));
 }
 
-TEST(ScoresFile, EveryImportReadsBackAsItWas) {
+TEST(ScoresFile, ReadsBackEveryImport) {
   for (const char* name : {"profile.json", "imatrix.gguf", "hot-cache-runtime.json",
                            "mesh-analyzer.csv", "reap.json", "sglang.json", "expert-list.jsonl"}) {
     ExpertScores expected = Imported(name, ForTiny());
@@ -62,7 +62,7 @@ TEST(ScoresFile, TokensAndSuperExpertsAreKept) {
   EXPECT_EQ(read->super_experts, scores.super_experts);
 }
 
-TEST(ScoresFile, WhatContradictsTheFormatIsRefusedByName) {
+TEST(ScoresFile, NamesTheFieldThatContradictsTheFormat) {
   EXPECT_EQ(ScoresError([](Json& j) { j["version"] = 2; }).message,
             "in: version: expected 1, found 2");
   EXPECT_EQ(ScoresError([](Json& j) { j["router_digest"] = "12"; }).message,
@@ -119,7 +119,7 @@ TEST(ScoresFile, TokenCountsAreAscendingAndComplete) {
             "values");
 }
 
-TEST(ScoresFile, ASessionTwiceIsRefused) {
+TEST(ScoresFile, RefusesADuplicateSession) {
   EXPECT_EQ(ScoresError([](Json& j) { j["sessions"][1]["name"] = "essay"; }).message,
             "in: session \"essay\": expected once, found twice");
 }

@@ -8,7 +8,7 @@ using ::testing::HasSubstr;
 
 std::string Counts(const std::string& value) { return R"({"logical_count": )" + value + "}"; }
 
-TEST(SglangCounts, StepsAreAddedUp) {
+TEST(SglangCounts, AddsUpSteps) {
   for (const char* name : {"sglang.json", "sglang-steps.json"}) {
     const ExpertScores scores = Imported(name, ForTiny());
     EXPECT_EQ(scores.basis, ScoreBasis::kCount) << name;
@@ -32,13 +32,13 @@ TEST(SglangCounts, APlacementIsRefusedWithTheReason) {
             "where experts lie and not which were chosen");
 }
 
-TEST(SglangCounts, OtherMembersArePassedOver) {
+TEST(SglangCounts, IgnoresOtherMembers) {
   const ExpertScores scores = ImportedBytes(
       R"({"records": [{"logical_count": [[9]]}], "logical_count": [[1, 2]], "x": [null, "t"]})");
   EXPECT_THAT(scores.sessions.at(0).scores, ElementsAre(1, 2));
 }
 
-TEST(SglangCounts, WhatIsNoCountIsRefused) {
+TEST(SglangCounts, RefusesValuesThatAreNotCounts) {
   EXPECT_EQ(ImportError(Counts("[[1, 2], [3, 1.5]]")).message,
             "in: logical_count: expected counts, found 1.5 for expert 1 of row 1");
   // The sum of the steps would be one.
@@ -47,7 +47,7 @@ TEST(SglangCounts, WhatIsNoCountIsRefused) {
   EXPECT_THAT(ImportedBytes(Counts("[[1.0, 2e2]]")).sessions.at(0).scores, ElementsAre(1, 200));
 }
 
-TEST(SglangCounts, AnotherNestingIsRefused) {
+TEST(SglangCounts, RefusesAnyOtherNesting) {
   const std::string nesting =
       "in: logical_count: expected [layers][experts] or [steps][layers][experts], found another "
       "nesting";
@@ -57,7 +57,7 @@ TEST(SglangCounts, AnotherNestingIsRefused) {
   }
 }
 
-TEST(SglangCounts, RowsOfStepsAreEquallyLong) {
+TEST(SglangCounts, RowsOfStepsMustBeEquallyLong) {
   const std::string uneven =
       "in: logical_count: expected rows of equal length in every step, found another length";
   for (const char* value :
@@ -66,7 +66,7 @@ TEST(SglangCounts, RowsOfStepsAreEquallyLong) {
   }
 }
 
-TEST(SglangCounts, WhatIsNoNumberIsRefused) {
+TEST(SglangCounts, RefusesValuesThatAreNotNumbers) {
   EXPECT_EQ(ImportError(Counts("[[1, null]]")).message,
             "in: logical_count: expected lists of numbers, found null");
   EXPECT_EQ(ImportError(Counts("[[\"1\"]]")).message,

@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 
 class TraceExport : public TraceFiles {};
 
-// Two prompts: a token of prompt and one decoded; two of prompt.
+// Two prompts: one prompt token and one decoded token; two prompt tokens.
 constexpr std::string_view kExport = R"({
  "schema": "glm52-routing-trace-export/v2",
  "note": {"layers": {"9": {"executed_topk": [[1]]}}},
@@ -24,7 +24,7 @@ constexpr std::string_view kExport = R"({
   {"category": "math", "start_row": 2, "prefill_rows": 2, "decode_step_rows": 0, "end_row": 4}]}
 })";
 
-TEST_F(TraceExport, PromptsAreTurns) {
+TEST_F(TraceExport, PromptsBecomeTurns) {
   const RouteTrace trace = MustRead(kExport);
   EXPECT_EQ(trace.format, "glm52-routing-trace-export/v2");
   EXPECT_THAT(trace.turns,
@@ -39,7 +39,7 @@ TEST_F(TraceExport, PromptsAreTurns) {
   EXPECT_FALSE(trace.weighted()) << "selection scores are no gates";
 }
 
-TEST_F(TraceExport, WithoutPromptsAllRowsAreOne) {
+TEST_F(TraceExport, AllRowsAreOneTurnWithoutPrompts) {
   const RouteTrace trace = MustRead(R"({"schema": "glm52-routing-trace-export/v2",
     "layers": {"0": {"executed_topk": [[0], [1]]}}})");
   EXPECT_EQ(trace.turns.size(), 1u);
@@ -51,7 +51,7 @@ struct BadExport {
   const char *from, *to, *message;
 };
 
-TEST_F(TraceExport, IsRefusedByPlace) {
+TEST_F(TraceExport, ErrorsNameThePlace) {
   const BadExport cases[] = {
       {"\"12\"", "\"x\"", "t: layers: expected a number, found \"x\""},
       {"\"12\"", "\"70000\"", "t: layers: expected a number, found \"70000\""},

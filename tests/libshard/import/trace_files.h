@@ -23,7 +23,7 @@ class TraceFiles : public ::testing::Test {
     EXPECT_TRUE(trace) << (trace ? "" : trace.error().message);
     return trace ? *std::move(trace) : RouteTrace{};
   }
-  // The message without the directory of the file, or "" when it is read.
+  // The message without the directory of the file; "" if the trace is read.
   std::string Refusal(std::string_view text, Code code, const TraceOptions& options = {}) {
     const auto trace = Read(text, options);
     if (trace) return "";

@@ -9,13 +9,14 @@ using ::testing::ElementsAre;
 
 class TraceRuns : public TraceFiles {};
 
-// A prompt of two tokens in layers 0 and 1 (the last one its last token only), then two tokens.
+// A prompt of two tokens in layers 0 and 1 (in the last layer only its last token), then two
+// tokens.
 constexpr std::string_view kPairs =
     "0,3\n0,1\n0,3\n0,2\n1,0\n1,1\n"
     "0,1\n0,2\n1,0\n1,3\n"
     "0,2\n0,0\n1,2\n1,1\n";
 
-TEST_F(TraceRuns, TokensAreFoundByTheOrderOfLayers) {
+TEST_F(TraceRuns, FindsTokensByTheOrderOfLayers) {
   const RouteTrace trace = MustRead(kPairs);
   EXPECT_EQ(trace.format, "layer,expert");
   EXPECT_THAT(trace.steps,
@@ -41,15 +42,15 @@ TEST_F(TraceRuns, AHeadingAndCommentsAreSkipped) {
   EXPECT_EQ(plain.steps, headed.steps);
 }
 
-TEST_F(TraceRuns, ConcatenatedFilesAreTurns) {
+TEST_F(TraceRuns, ConcatenatedFilesBecomeTurns) {
   const RouteTrace trace = MustRead(std::string(kPairs) + std::string(kPairs));
   EXPECT_EQ(trace.turns.size(), 2u);
   EXPECT_EQ(trace.steps.size(), 8u);
   EXPECT_EQ(trace.steps[4], (TraceStep{1, Phase::kPrefill, 0}));
 }
 
-TEST_F(TraceRuns, TheModelOrTheUserSaysHowManyExpertsATokenHas) {
-  // As pairs it could be one token with four experts.
+TEST_F(TraceRuns, TakesExpertsPerTokenFromTheModelOrTheUser) {
+  // Read as pairs, this could be one token with four experts.
   const std::string_view text = "0,0\n0,1\n0,2\n0,3\n";
   EXPECT_EQ(MustRead(text).layers[0].shape.top_k, 4u);
   EXPECT_EQ(MustRead(text, {{}, 2}).layers[0].shape.top_k, 2u);
@@ -64,7 +65,7 @@ TEST_F(TraceRuns, NoTokenChoosesAnExpertTwice) {
   EXPECT_EQ(MustRead("0,0\n0,0\n0,1\n0,1\n").layers[0].shape.top_k, 1u);
 }
 
-TEST_F(TraceRuns, RowsWithPositionsTellPromptsByTheirSign) {
+TEST_F(TraceRuns, NegativePositionsMarkPrompts) {
   const RouteTrace trace =
       MustRead("-2,0,3,1\n-1,0,2,1\n-1,1,0,3\n0,0,1,2\n0,1,3,2\n1,0,0,1\n1,1,2,0\n");
   EXPECT_EQ(trace.format, "pos,layer,id,...");
@@ -75,7 +76,7 @@ TEST_F(TraceRuns, RowsWithPositionsTellPromptsByTheirSign) {
   EXPECT_EQ(trace.warnings.size(), 1u);
 }
 
-TEST_F(TraceRuns, AreRefusedByLine) {
+TEST_F(TraceRuns, ErrorsNameTheLine) {
   EXPECT_EQ(Refusal("0,1\n0\n", Code::kCorrupt), "t: line 2: expected 2 columns, found 1");
   EXPECT_EQ(Refusal("0,1\n0,1,2\n", Code::kCorrupt), "t: line 2: expected 2 columns, found 3");
   EXPECT_EQ(Refusal("0,1\nx,1\n", Code::kCorrupt),

@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 class TraceTable : public TraceFiles {};
 
 // Layer by layer within the prompt, token by token afterwards, as BigMoeOnEdge writes it. The last
-// layer runs the last token of the prompt only.
+// layer runs only the last token of the prompt.
 constexpr std::string_view kTable =
     "# route_trace v1\n"
     "# model=/m/a b.gguf arch=qwen3moe n_layer=3 n_expert=4 n_expert_used=2\n"
@@ -59,13 +59,13 @@ TEST_F(TraceTable, ColumnsMayBeInAnyOrderAndSomeMayBeMissing) {
   EXPECT_FALSE(trace.weighted());
 }
 
-TEST_F(TraceTable, AWeightThatNobodySawIsNotZero) {
+TEST_F(TraceTable, AMissingWeightIsNotZero) {
   std::string text(kTable);
   text.replace(text.find("0.75"), 4, "nan");
   EXPECT_FALSE(MustRead(text).weighted());
 }
 
-TEST_F(TraceTable, TurnsHaveNamesAndFilesMayFollowEachOther) {
+TEST_F(TraceTable, ReadsNamedTurnsAndConcatenatedFiles) {
   const std::string one =
       "# route_trace v1\n# model=m arch=a n_layer=1 n_expert=2 n_expert_used=1\n"
       "# turn=0 {\"session\":\"a b\",\"bucket\":\"code\"}\n"
@@ -102,7 +102,7 @@ struct BadTable {
   const char *from, *to, *message;
 };
 
-TEST_F(TraceTable, IsRefusedByLine) {
+TEST_F(TraceTable, ErrorsNameTheLine) {
   const BadTable cases[] = {
       {"v1", "v2", ""},
       {"n_expert=4", "n_expert=0", "t: line 2: experts: expected 1 to 4096, found 0"},

@@ -24,7 +24,7 @@ class TraceWriting : public TraceFiles {
   std::string path() const { return (dir_ / "t").string(); }
 };
 
-TEST_F(TraceWriting, WhatIsWrittenReadsBack) {
+TEST_F(TraceWriting, ReadsBackWhatWasWritten) {
   auto writer = TraceWriter::Create(path(), Header());
   ASSERT_TRUE(writer);
   const std::vector<uint32_t> first = {7, 2}, second = {3, 0};
@@ -51,7 +51,7 @@ TEST_F(TraceWriting, WhatIsWrittenReadsBack) {
   EXPECT_THAT(trace->layers[0].weights, ElementsAre(0.9f, 0.1f, 0.9f, 0.1f));
 }
 
-TEST_F(TraceWriting, OthersFindTheNineColumnsOfTheFormat) {
+TEST_F(TraceWriting, WritesTheNineColumnsOfTheFormat) {
   auto writer = TraceWriter::Create(path(), Header());
   ASSERT_TRUE(writer);
   writer->Add({1, Phase::kDecode, 12}, 3, std::vector<uint32_t>{2}, std::vector<float>{0.5f});
@@ -67,12 +67,12 @@ TEST_F(TraceWriting, OthersFindTheNineColumnsOfTheFormat) {
             "1,1,12,3,0,2,0.5,1,0\n");
 }
 
-TEST_F(TraceWriting, WhatIsNotFinishedLeavesNothing) {
+TEST_F(TraceWriting, LeavesNothingBehindUnlessFinished) {
   { auto writer = TraceWriter::Create(path(), Header()); }
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
 
-TEST_F(TraceWriting, NamesAreUtf8) {
+TEST_F(TraceWriting, RefusesNamesThatAreNotUtf8) {
   TraceHeader header = Header();
   header.turns[1].bucket = "\xff";
   const auto writer = TraceWriter::Create(path(), header);

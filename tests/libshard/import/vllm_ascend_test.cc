@@ -29,12 +29,12 @@ TEST(VllmAscend, AShortListNeedsTheModel) {
   EXPECT_THAT(ImportedBytes(list, options).sessions.at(0).scores, ElementsAre(3, 0, 4, 0));
 }
 
-TEST(VllmAscend, APruneRatioInTheFileIsPassedOver) {
+TEST(VllmAscend, IgnoresAPruneRatioInTheFile) {
   const ExpertScores scores = ImportedBytes("{\"expert_prune_ratio\": 0.5}\n\n{\"0\": [1, 0]}\r\n");
   EXPECT_THAT(scores.sessions.at(0).scores, ElementsAre(1, 2));
 }
 
-TEST(VllmAscend, ALineThatIsNoneIsRefusedByItsNumber) {
+TEST(VllmAscend, NamesTheNumberOfAnInvalidLine) {
   const std::string good = "{\"0\": [1, 0]}\n";
   EXPECT_EQ(ImportError(good + "{\"first\": [0]}").message,
             "in: line 2: key: expected the number of a layer, found \"first\"");

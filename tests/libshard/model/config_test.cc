@@ -49,7 +49,7 @@ TEST(ModelConfig, ReadsAFlatConfig) {
   EXPECT_EQ(config.quant_bits, 0u);
 }
 
-TEST(ModelConfig, LeavesUnstatedFieldsUnstated) {
+TEST(ModelConfig, LeavesUnstatedFieldsEmpty) {
   const ModelConfig config = Parse(R"({"num_local_experts": 8, "intermediate_size": 14336})");
   EXPECT_EQ(config.architecture, "");
   EXPECT_EQ(config.top_k, 0u);
@@ -107,7 +107,7 @@ TEST(ModelConfig, KnowsEverySpellingOfTheCounts) {
   }
 }
 
-TEST(ModelConfig, DoesNotTakeTheSamplingParameterForTopK) {
+TEST(ModelConfig, DoesNotMistakeTheSamplingParameterForTopK) {
   EXPECT_EQ(Parse(R"({"num_experts": 64, "top_k": 50})").top_k, 0u);
 }
 
@@ -127,7 +127,7 @@ TEST(ModelConfig, CountsASharedExpertGivenByItsWidth) {
   EXPECT_EQ(Parse(R"({"n_shared_experts": 0, "shared_intermediate_size": 9})").shared_experts, 0u);
 }
 
-TEST(ModelConfig, TakesNullForAbsent) {
+TEST(ModelConfig, TreatsNullAsAbsent) {
   const ModelConfig config = Parse(R"({"architectures": null, "num_experts": null,
     "top_k_experts": null, "n_group": null, "routed_scaling_factor": null})");
   EXPECT_EQ(config.expert_count, 0u);
@@ -135,7 +135,7 @@ TEST(ModelConfig, TakesNullForAbsent) {
   EXPECT_FALSE(config.routing.scale.has_value());
 }
 
-TEST(ModelConfig, BelievesAnExpertBlockThatIsSwitchedOff) {
+TEST(ModelConfig, HonorsADisabledExpertBlock) {
   EXPECT_EQ(Parse(R"({"enable_moe_block": false, "num_experts": 128})").expert_count, 0u);
   EXPECT_EQ(Parse(R"({"enable_moe_block": true, "num_experts": 128})").expert_count, 128u);
 }
@@ -155,7 +155,7 @@ TEST(ModelConfig, ReadsTheWidthOfPackedIntegers) {
             4u);
 }
 
-TEST(ModelConfig, UnderstandsWhatOthersCallTheGatingFunction) {
+TEST(ModelConfig, UnderstandsOtherNamesOfTheGatingFunction) {
   EXPECT_EQ(Parse(R"({"score_function": "sigmoid"})").routing.gating, Gating::kSigmoid);
   EXPECT_EQ(Parse(R"({"scoring_func": "noaux_tc"})").routing.gating, Gating::kSigmoid);
   EXPECT_EQ(Parse(R"({"gating": true})").routing.gating, std::nullopt);
@@ -196,7 +196,7 @@ TEST(ModelConfig, RefusesTwoPoolsOfExperts) {
             "modality), which cannot be split together");
 }
 
-TEST(ModelConfig, RefusesATopKThatCannotBe) {
+TEST(ModelConfig, RefusesAnImpossibleTopK) {
   EXPECT_EQ(
       ParseError(R"({"num_experts": 4, "num_experts_per_tok": 5})").message,
       "config.json: num_experts_per_tok: expected at most the number of experts (4), found 5");
@@ -224,8 +224,8 @@ TEST(ModelConfig, RefusesWrongTypesOfNamesAndSwitches) {
             "config.json: expected a JSON object, found an array of 0 values");
 }
 
-// A function that nobody knows would leave the family's, and the model would run otherwise.
-TEST(Config, RefusesARouterFunctionThatWeDoNotKnow) {
+// With an unknown function the family's would be used, and the model would run differently.
+TEST(Config, RefusesAnUnknownRouterFunction) {
   const Error error = ParseError(R"({"text_config": {"score_function": "tanh"}})");
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_EQ(error.message,
@@ -241,7 +241,7 @@ Routing RoutingOf(const char* family, const std::string& text) {
   return {};
 }
 
-TEST(ResolveRouting, TakesFromTheFamilyWhatTheConfigDoesNotSay) {
+TEST(ResolveRouting, TakesWhatTheConfigDoesNotStateFromTheFamily) {
   const Routing silent =
       RoutingOf("deepseek-v3", R"({"n_routed_experts": 16, "num_experts_per_tok": 4})");
   EXPECT_EQ(silent.expert_count, 16u);
@@ -260,7 +260,7 @@ TEST(ResolveRouting, TakesFromTheFamilyWhatTheConfigDoesNotSay) {
   EXPECT_EQ(stated.groups_used, 1u);
 }
 
-TEST(ResolveRouting, GuessesNoGroupsForKimi) {
+TEST(ResolveRouting, DoesNotGuessGroupsForKimi) {
   for (const char* text :
        {R"({"model_type": "kimi_k2"})", R"({"text_config": {"model_type": "kimi_k2"}})"}) {
     const Routing routing = RoutingOf("deepseek-v3", text);

@@ -1,4 +1,4 @@
-// Names of every family, typed from public knowledge, and what must be made of them.
+// Tensor names of every family, typed from public knowledge, with their expected classes.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace moepack {
 namespace {
 
-// Every family is tried with this many decoder layers; layers beyond are MTP blocks.
+// Every family is tested with this many decoder layers; layers beyond are MTP blocks.
 constexpr uint32_t kLayers = 100;
 
 // Families, and below each of them: part, role, layer, expert, expert axis, name.
@@ -300,7 +300,7 @@ void ExpectClassified(const Family& family, const Sample& sample) {
   EXPECT_EQ(found.rule->holds_expert_ids, sample.role == "expert_ids");
 }
 
-TEST(Families, ClassifyTheirNames) {
+TEST(Families, ClassifyTheirSampleTensors) {
   size_t checked = 0;
   for (const auto& [name, samples] : ReadSamples()) {
     const Family* family = FamilyNamed(name);
@@ -349,7 +349,7 @@ TEST(Families, RefuseUnknownTensorsInTheFeedForwardPart) {
   }
 }
 
-TEST(Families, HaveRowsWithoutMistakes) {
+TEST(Families, HaveOnlyValidRows) {
   for (const Family& family : AllFamilies()) {
     for (const TensorRule& rule : family.rules) {
       EXPECT_EQ(RuleProblem(rule), "") << family.name << ": " << rule.pattern;

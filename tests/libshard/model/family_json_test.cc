@@ -130,7 +130,7 @@ TEST_F(FamilyFile, NamesTheFieldAtFault) {
             "rules[1]: role: expected a string, found nothing");
 }
 
-TEST_F(FamilyFile, RefusesAxesThatCannotBe) {
+TEST_F(FamilyFile, RefusesImpossibleAxes) {
   for (const std::string axis : {"-2", "8", "0.5", "\"0\"", "18446744073709551615"}) {
     EXPECT_EQ(Problem(WithRow(R"({"pattern": "l.{L}.x", "part": "router", "role": "y",
                                   "expert_axis": )" +
@@ -140,7 +140,7 @@ TEST_F(FamilyFile, RefusesAxesThatCannotBe) {
   }
 }
 
-TEST_F(FamilyFile, RefusesPatternsThatMakeNoSense) {
+TEST_F(FamilyFile, RefusesInvalidPatterns) {
   EXPECT_EQ(Problem(WithRow(R"({"pattern": "a.{X}", "part": "trunk", "role": "y"})")),
             "rules[1]: pattern \"a.{X}\": an unknown {} token");
   EXPECT_EQ(Problem(WithRow(R"({"pattern": "l.{L}.x", "part": "expert", "role": "y"})")),
@@ -163,7 +163,7 @@ TEST_F(FamilyFile, IsReadFromAFileThatExists) {
   EXPECT_EQ(family.error().message.find("/nowhere/family.json: "), 0u) << family.error().message;
 }
 
-TEST_F(FamilyFile, AListOfNamesHasAnEnd) {
+TEST_F(FamilyFile, LimitsTheLengthOfAListOfNames) {
   std::string prefixes = "\"a.\"";
   for (int i = 0; i < 1000; ++i) prefixes += ", \"a.\"";
   const std::string text = R"({"name": "x", "prefixes": [)" + prefixes + R"(], "rules": []})";

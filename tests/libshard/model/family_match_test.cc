@@ -71,7 +71,7 @@ TEST_F(FamilyMatch, LetsALeafBeAbsentAtTheEnd) {
   EXPECT_EQ(found.leaf, "");
 }
 
-TEST_F(FamilyMatch, TakesALeafAfterAnUnderscore) {
+TEST_F(FamilyMatch, FindsALeafAfterAnUnderscore) {
   const TensorClass found = matcher_.Classify("layers.0.mlp.experts.up_proj_blocks");
   ASSERT_EQ(found.rule, &family_.rules[2]);
   EXPECT_EQ(found.leaf, "blocks");
@@ -82,7 +82,7 @@ TEST_F(FamilyMatch, RefusesALeafThatIsNotInTheList) {
   EXPECT_EQ(matcher_.Classify("layers.0.mlp.experts.up_proj_magic").rule, nullptr);
 }
 
-TEST_F(FamilyMatch, NamesTheLeafOfRowsThatEndInAWildcard) {
+TEST_F(FamilyMatch, FindsTheLeafOfRowsThatEndInAWildcard) {
   EXPECT_EQ(matcher_.Classify("layers.0.attn.q_proj.weight_scale_inv").leaf, "weight_scale_inv");
   EXPECT_EQ(matcher_.Classify("layers.0.attn.sinks").leaf, "");
 }
@@ -121,7 +121,7 @@ TEST_F(FamilyMatch, NeedsAtLeastOneCharacterAfterThePrefix) {
   EXPECT_NE(matcher_.Classify("vision_x").rule, nullptr);
 }
 
-TEST_F(FamilyMatch, DoesNotTakeTowerNumbersForLayers) {
+TEST_F(FamilyMatch, DoesNotMistakeTowerNumbersForLayers) {
   const TensorClass found = matcher_.Classify("tower.7.8.x");
   ASSERT_NE(found.rule, nullptr);
   EXPECT_FALSE(found.layer);
@@ -148,13 +148,13 @@ TEST_F(FamilyMatch, ClassifiesAHundredThousandNamesQuickly) {
   for (const std::string& name : names) matched += matcher_.Classify(name).rule != nullptr;
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(matched, names.size());
-  // About 20 ms of one core at -O2; the bound only catches a change of order, also under
+  // About 20 ms on one core at -O2; the limit only catches a change of complexity, even under
   // sanitizers.
   EXPECT_LT(time.count(), 1000);
   RecordProperty("milliseconds", Cat(time.count()));
 }
 
-TEST(UseOfLeaf, TellsWeightsFromTheirCompanions) {
+TEST(UseOfLeaf, DistinguishesWeightsFromTheirCompanions) {
   EXPECT_EQ(UseOfLeaf("weight"), LeafUse::kValues);
   EXPECT_EQ(UseOfLeaf(""), LeafUse::kValues);
   EXPECT_EQ(UseOfLeaf("bias"), LeafUse::kValues);
@@ -171,7 +171,7 @@ TEST(PartName, NamesEveryPart) {
   EXPECT_EQ(PartName(Part::kExpert), "expert");
 }
 
-TEST(RuleProblem, FindsWhatIsWrongWithARow) {
+TEST(RuleProblem, FindsTheProblemOfARow) {
   const auto problem = [](TensorRule rule) { return RuleProblem(rule); };
   EXPECT_EQ(problem({.pattern = "a.{L}.b"}), "");
   EXPECT_EQ(problem({.pattern = "a.{X}.b"}), "an unknown {} token");

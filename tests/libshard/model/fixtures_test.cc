@@ -1,5 +1,5 @@
-// The generator of fixtures: the same bytes every time, and checkpoints that libshard understands
-// as they were meant.
+// The generator of fixtures: the same bytes every time, and checkpoints that libshard reads as
+// intended.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
   EXPECT_EQ(layers, spec_.moe_layers);
 }
 
-TEST_P(LayoutTest, ParsesToTheTensorsThatWereWritten) {
+TEST_P(LayoutTest, ReadsBackTheTensorsThatWereWritten) {
   const auto checkpoint = moepack::Checkpoint::Open(dir_.path());
   ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message;
   ASSERT_EQ(checkpoint->tensors().size(), spec_.tensors.size());
@@ -84,8 +84,8 @@ TEST_P(LayoutTest, ParsesToTheTensorsThatWereWritten) {
   }
 }
 
-// Written by hand and apart from the families' tables: what a piece of a name says by itself. The
-// first row that fits decides; names without any of these pieces are not judged.
+// Written by hand and independently of the families' tables: the meaning of a piece of a name. The
+// first matching row decides; names without any of these pieces are not checked.
 struct Piece {
   const char* text;
   moepack::Part part;
@@ -113,7 +113,7 @@ constexpr Piece kPieces[] = {
     {"lm_head", moepack::Part::kTrunk},
 };
 
-TEST_P(LayoutTest, PutsEveryTensorIntoThePartItsNameSays) {
+TEST_P(LayoutTest, PutsEveryTensorIntoThePartGivenByItsName) {
   const auto model = moepack::MoeModel::Open(dir_.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   ASSERT_EQ(model->tensors().size(), spec_.tensors.size());
@@ -127,7 +127,7 @@ TEST_P(LayoutTest, PutsEveryTensorIntoThePartItsNameSays) {
   }
 }
 
-TEST_P(LayoutTest, HasRouterExpertsAndTrunk) {
+TEST_P(LayoutTest, HasARouterExpertsAndATrunk) {
   const auto model = moepack::MoeModel::Open(dir_.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   std::map<moepack::Part, std::set<int>> layers;

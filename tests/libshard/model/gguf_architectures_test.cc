@@ -7,14 +7,14 @@
 namespace moepack {
 namespace {
 
-TEST(GgufArchitectures, HoldThoseThatAreConvertedTo) {
+TEST(GgufArchitectures, IncludeEveryTargetOfTheConverters) {
   ASSERT_GE(AllConverters().size(), 16u);
   for (const GgufConverter& converter : AllConverters()) {
     EXPECT_TRUE(IsMoeArchitecture(converter.architecture)) << converter.family;
   }
 }
 
-TEST(GgufArchitectures, AnotherOneIsNamedInTheError) {
+TEST(GgufArchitectures, NameAnUnknownArchitectureInTheError) {
   for (const char* name : {"", "newmoe", "qwen3", "LLAMA"}) {
     EXPECT_FALSE(IsMoeArchitecture(name)) << name;
     const Error error = UnknownArchitecture("m.gguf", name);

@@ -1,4 +1,4 @@
-// Keys that are missing, of another type or absurd are fixtures/bad/*/gguf_*.
+// Missing keys, keys of another type and absurd keys are fixtures/bad/*/gguf_*.
 #include "libshard/model/gguf_config.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST(GgufConfig, TakesOneTopKPerBlock) {
   EXPECT_THAT(Read(metadata).error, HasSubstr("expected one number per block (6), found 2"));
 }
 
-TEST(GgufConfig, WorksOutTheWidthAsTheQwenLoadersDo) {
+TEST(GgufConfig, DerivesTheWidthAsTheQwenLoadersDo) {
   GgufMetadata qwen = Minimal("qwen2moe"), mixtral = Minimal("llama");
   qwen.Set("qwen2moe.feed_forward_length", GgufValue::U32(100));
   mixtral.Set("llama.feed_forward_length", GgufValue::U32(100));

@@ -13,7 +13,7 @@ TensorClass ClassOf(const std::string& name) {
   return matcher.Classify(name);
 }
 
-TEST(GgufFamily, HasOnlySoundRows) {
+TEST(GgufFamily, HasOnlyValidRows) {
   for (const TensorRule& rule : GgufFamily().rules) {
     EXPECT_EQ(RuleProblem(rule), "") << rule.pattern;
   }
@@ -73,7 +73,7 @@ TEST(IsKnownTrunk, KnowsTheNamesOfWholeModelsAndOfBlocks) {
   }
 }
 
-TEST(IsKnownTrunk, KnowsNoNamesOfExpertsAndNoOthers) {
+TEST(IsKnownTrunk, RejectsExpertsAndUnknownNames) {
   for (const char* name :
        {"blk.0.ffn_gate_exps.weight", "blk.0.ffn_gate_inp.weight", "blk.0.exp_probs_b.bias",
         "blk.0.ffn_mystery.weight", "blk.0.ffn_gate_chexps.weight", "blk.0.ffn_gate.3.weight",
@@ -82,7 +82,7 @@ TEST(IsKnownTrunk, KnowsNoNamesOfExpertsAndNoOthers) {
   }
 }
 
-TEST(IsLegacyExpert, KnowsOneTensorPerExpert) {
+TEST(IsLegacyExpert, RecognizesOneTensorPerExpert) {
   EXPECT_TRUE(IsLegacyExpert("blk.0.ffn_gate.7.weight"));
   EXPECT_TRUE(IsLegacyExpert("blk.31.ffn_down.0.weight"));
   EXPECT_FALSE(IsLegacyExpert("blk.0.ffn_gate.weight"));

@@ -36,7 +36,7 @@ struct ReadRouting {
   Error error = {Code::kIo, ""};
 };
 
-TEST(GgufRouting, IsThatOfTheArchitecture) {
+TEST(GgufRouting, FollowsTheArchitecture) {
   const struct {
     const char* architecture;
     Gating gating;
@@ -67,7 +67,7 @@ TEST(GgufRouting, IsThatOfTheArchitecture) {
   }
 }
 
-TEST(GgufRouting, KeysDecideWhereTheGraphReadsThem) {
+TEST(GgufRouting, UsesKeysThatTheGraphReads) {
   GgufMetadata metadata = MinimalRouting("deepseek2");
   metadata.Set("deepseek2.expert_gating_func", GgufValue::U32(2));
   metadata.Set("deepseek2.expert_weights_norm", GgufValue::Bool(true));
@@ -76,7 +76,7 @@ TEST(GgufRouting, KeysDecideWhereTheGraphReadsThem) {
   EXPECT_EQ(read.routing.gating, Gating::kSigmoid);
   EXPECT_THAT(read.routing.normalize, Optional(true));
   EXPECT_THAT(read.routing.scale, Optional(2.5));
-  // Built into the graphs of Qwen3 and MiniMax-M2: whatever a key says is not read.
+  // Built into the graphs of Qwen3 and MiniMax-M2: the keys are not read, whatever they say.
   GgufMetadata fixed = MinimalRouting("qwen3moe");
   fixed.Set("qwen3moe.expert_gating_func", GgufValue::U32(2));
   fixed.Set("qwen3moe.expert_weights_norm", GgufValue::Bool(false));
@@ -89,7 +89,7 @@ TEST(GgufRouting, KeysDecideWhereTheGraphReadsThem) {
   EXPECT_EQ(ReadRouting(minimax).routing.scale, std::nullopt);
 }
 
-TEST(GgufRouting, Glm47FlashIsKnownByItsShape) {
+TEST(GgufRouting, RecognizesGlm47FlashByItsShape) {
   GgufMetadata metadata = MinimalRouting("deepseek2");
   metadata.Set("deepseek2.block_count", GgufValue::U32(47));
   metadata.Set("deepseek2.vocab_size", GgufValue::U32(154880));
@@ -113,7 +113,7 @@ TEST(GgufRouting, WarnsWhereItIsGuessed) {
   EXPECT_THAT(ReadRouting(said).warnings, IsEmpty());
 }
 
-TEST(GgufRouting, RefusesAFunctionThatWeDoNotKnowWhateverTheArchitectureReads) {
+TEST(GgufRouting, RefusesAnUnknownFunctionForEveryArchitecture) {
   for (const std::string name : {"deepseek2", "qwen3moe", "minimax-m2", "llama4", "rnd1", "new"}) {
     GgufMetadata metadata = MinimalRouting(name);
     metadata.Set(name + ".expert_gating_func", GgufValue::U32(5));
@@ -141,7 +141,7 @@ TEST(GgufRouting, RefusesKeysOfAnotherType) {
   }
 }
 
-TEST(GgufRouting, AKeyAboutExpertsThatNobodyKnowsIsRefused) {
+TEST(GgufRouting, AnUnknownKeyAboutExpertsIsRefused) {
   GgufMetadata metadata = MinimalRouting("deepseek2");
   EXPECT_TRUE(CheckExpertKeys("f.gguf", metadata));
   metadata.Set("deepseek2.expert_gating_function", GgufValue::U32(2));

@@ -1,5 +1,4 @@
-// What no broken fixture shows: these need a family file, or tensors that only a hostile hand
-// makes.
+// Cases without a broken fixture: these need a family file, or tensors that only an attacker makes.
 #include "libshard/model/layer_experts.h"
 
 #include <gmock/gmock.h>
@@ -51,12 +50,12 @@ TEST_F(LayerExpertsTest, OneExpertUnderTwoPrefixesIsCorrupt) {
               Code::kCorrupt, "layer 0: expert 0: expected one tensor up, found two");
 }
 
-TEST_F(LayerExpertsTest, AnIdBeyondAnyRouterIsCorruptAndCheap) {
+TEST_F(LayerExpertsTest, AnIdBeyondAnyRouterIsCorrupt) {
   ExpectError({{"l.0.experts.65536.up", "U8", {1}, "a"}}, Code::kCorrupt,
               "expected an id below 65536, found 65536");
 }
 
-TEST_F(LayerExpertsTest, PackedAndExplicitExpertsOfALayerAgree) {
+TEST_F(LayerExpertsTest, PackedAndExplicitExpertsOfALayerMustAgree) {
   const std::vector<fixtures::RawTensor> two = {{"l.0.experts.0.up", "U8", {1}, "a"},
                                                 {"l.0.experts.1.up", "U8", {3}, "bcd"}};
   auto tensors = two;
@@ -70,7 +69,7 @@ TEST_F(LayerExpertsTest, PackedAndExplicitExpertsOfALayerAgree) {
   ExpectError(tensors, Code::kCorrupt, "expected 2 experts as layer 0 has, found 3");
 }
 
-TEST_F(LayerExpertsTest, AnExpertAxisThatTheShapeLacksIsCorrupt) {
+TEST_F(LayerExpertsTest, AMissingExpertAxisIsCorrupt) {
   ExpectError({{"l.0.packed", "U16", {}, "ab"},
                {"l.0.experts.0.up", "U8", {1}, "a"},
                {"l.0.experts.1.up", "U8", {1}, "a"},

@@ -1,4 +1,4 @@
-// A model of names and shapes alone, for tests of what is decided before any byte is read.
+// A model of names and shapes alone, for tests of decisions made before any byte is read.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ class ModelForTest {
     parts_.has_config = true;
     return *this;
   }
-  // With the routing of a family that we know by that name.
+  // With the routing of the known family of that name.
   ModelForTest& Family(const std::string& name) {
     family_.name = name;
     for (const moepack::Family& known : AllFamilies()) {
@@ -47,7 +47,7 @@ class ModelForTest {
     for (uint32_t layer = 0; layer < count; ++layer) Layer({layer, experts, top_k, bytes, false});
     return *this;
   }
-  // As of an index whose shards are not there.
+  // As from an index whose shards are absent.
   ModelForTest& NamesOnly() {
     names_only_ = true;
     return *this;
@@ -72,7 +72,7 @@ class ModelForTest {
   MoeModel Build() const {
     ModelParts parts = parts_;
     parts.checkpoint = names_only_ ? IndexAlone() : PromisedOnly();
-    // Rules are borrowed from the family, so they are pointed at once it has stopped growing.
+    // The family owns the rules, so pointers to them are set once it has stopped growing.
     parts.family = std::make_shared<const moepack::Family>(family_);
     parts.routing = ResolveRouting(family_, parts.config);
     for (size_t i = 0; i < parts.tensors.size(); ++i) {

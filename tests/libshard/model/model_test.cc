@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr const char* kTiny = MOEPACK_SOURCE_DIR "/fixtures/tiny-moe";
 
-TEST(MoeModel, UnderstandsTheTinyModel) {
+TEST(MoeModel, ReadsTheTinyModel) {
   const auto model = MoeModel::Open(kTiny);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->family().name, "qwen3-moe");
@@ -46,7 +46,7 @@ TEST(MoeModel, VersionChangesWithRevisionAndConfig) {
   EXPECT_NE(MoeModel::Open(dir.path())->Version(""), before);
 }
 
-TEST(MoeModel, VersionTellsFineTunesApart) {
+TEST(MoeModel, VersionDiffersBetweenFineTunes) {
   const TempDir dir;
   fixtures::Options options;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir / "a", options));
@@ -59,7 +59,7 @@ TEST(MoeModel, VersionTellsFineTunesApart) {
             MoeModel::Open(dir / "b", names)->Version(""));
 }
 
-TEST(MoeModel, WithoutAConfigTheFamilyIsToldFromTheNames) {
+TEST(MoeModel, RecognizesTheFamilyByTensorNamesWithoutAConfig) {
   const TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir.path()));
   fs::remove(dir / "config.json");
@@ -69,7 +69,7 @@ TEST(MoeModel, WithoutAConfigTheFamilyIsToldFromTheNames) {
   EXPECT_THAT(model->warnings(), testing::Contains(HasSubstr("no config.json")));
 }
 
-TEST(MoeModel, AConfigElsewhereIsUsedWhenNamed) {
+TEST(MoeModel, UsesAConfigElsewhereIfGiven) {
   const TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir / "model"));
   fs::rename(dir / "model/config.json", dir / "other.json");
@@ -82,7 +82,8 @@ TEST(MoeModel, AConfigElsewhereIsUsedWhenNamed) {
   EXPECT_EQ(MoeModel::Open(dir / "model", options).error().code, Code::kNotFound);
 }
 
-// A packed tensor of two experts and what may lie beside it, in one layer of a family file's model.
+// A packed tensor of two experts and its possible companions, in one layer of a family file's
+// model.
 class PackedScales : public testing::Test {
  protected:
   void SetUp() override {
@@ -105,7 +106,7 @@ class PackedScales : public testing::Test {
   ModelOptions options_;
 };
 
-TEST_F(PackedScales, OnePerExpertAreCutOneForAllAreCopied) {
+TEST_F(PackedScales, AreSplitIfThereIsOnePerExpertAndCopiedIfThereIsOneForAll) {
   const auto model = Open({{"l.0.experts.up.input_scale", "U8", {}, "i"},
                            {"l.0.experts.up.weight_scale", "U8", {2}, "ab"}});
   ASSERT_TRUE(model) << model.error().message;
@@ -115,7 +116,7 @@ TEST_F(PackedScales, OnePerExpertAreCutOneForAllAreCopied) {
   }
 }
 
-TEST_F(PackedScales, AnotherCountIsCorrupt) {
+TEST_F(PackedScales, AnyOtherCountIsCorrupt) {
   const auto model = Open({{"l.0.experts.up.weight_scale", "U8", {3}, "abc"}});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::kCorrupt);
@@ -188,7 +189,7 @@ TEST_F(GgufModels, KeepMtpBlocksApart) {
   EXPECT_TRUE(model->layers()[1].mtp);
 }
 
-TEST_F(GgufModels, HaveNoPlaceForAnotherConfig) {
+TEST_F(GgufModels, RefuseASeparateConfig) {
   ModelOptions options;
   options.config_file = "config.json";
   const auto model = Open(fixtures::MiniGguf("qwen3moe", 1, 4), options);

@@ -80,7 +80,7 @@ TEST(CountParameters, GivesThePublishedCountsOfMixtral8x7B) {
   EXPECT_EQ(count.active, 12'879'925'248u);
 }
 
-// Two experts of which one is active, and one tensor more.
+// Two experts, one of them active, and one more tensor.
 ParameterCount CountWith(const TensorRule& rule, const ModelTensor& tensor,
                          const std::string& dtype, const Shape& shape, ModelConfig config = {}) {
   return CountParameters(
@@ -143,7 +143,7 @@ TEST(CountParameters, CountsTwoWeightsPerByteOfFourBitFloats) {
   EXPECT_EQ(CountWith(expert, In(0), "F8_E4M3", {8, 16}, config).total, 128u);
 }
 
-TEST(CountParameters, TellsPairsFromInt8ByTheWidthOfTheRows) {
+TEST(CountParameters, DistinguishesPairsFromInt8ByTheWidthOfTheRows) {
   ModelConfig config;
   config.hidden_size = 32;
   config.expert_intermediate_size = 16;
@@ -153,7 +153,7 @@ TEST(CountParameters, TellsPairsFromInt8ByTheWidthOfTheRows) {
   EXPECT_EQ(CountWith(Rule(Part::kExpert, "down"), In(0), "I8", {32, 16}, config).total, 512u);
 }
 
-TEST(CountParameters, KeepsPredictionBlocksAndTowersApart) {
+TEST(CountParameters, CountsPredictionBlocksAndTowersSeparately) {
   ModelForTest model;
   model.Layer({0, 2, 1, 0, false}).Layer({1, 2, 1, 0, true});
   model.Tensor(Rule(Part::kTrunk), In(0), "BF16", {7});
@@ -167,7 +167,7 @@ TEST(CountParameters, KeepsPredictionBlocksAndTowersApart) {
   EXPECT_EQ(count.other_modalities, 24u);
 }
 
-TEST(CountParameters, SaysZeroWhereTopKOrShapesAreUnknown) {
+TEST(CountParameters, IsZeroWhereTopKOrShapesAreUnknown) {
   ModelForTest model;
   model.Layers(1, 2, 0).Tensor(Rule(Part::kExpert), In(0), "BF16", {2, 50});
   EXPECT_EQ(CountParameters(model.Build()).total, 100u);

@@ -10,8 +10,8 @@
 namespace moepack {
 namespace {
 
-// What `profile` writes for this model.
-TEST(RouterDigest, IsThatOfStatistics) {
+// The digest that `profile` writes for this model.
+TEST(RouterDigest, EqualsTheDigestInStatistics) {
   const auto model = MoeModel::Open(fs::path(MOEPACK_SOURCE_DIR "/fixtures/tiny-moe"));
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(RouterDigest(*model).value(), "4d20116d116a8fb0ea9a42729785b816");
@@ -31,7 +31,7 @@ TEST(RouterDigest, IsTheSameForEveryFloatType) {
   EXPECT_NE(digest("F16", bf16), digest("F32", f32));
 }
 
-TEST(RouterDigest, IsUnknownWhereNothingCanBeRead) {
+TEST(RouterDigest, IsUnknownIfNothingCanBeRead) {
   ModelTensor router;
   router.layer = 0;
   ModelForTest model;

@@ -12,7 +12,7 @@
 namespace moepack {
 namespace {
 
-TEST(Gatings, HaveOneRowEachAndEveryNameAndNumberOnce) {
+TEST(Gatings, HaveUniqueNamesAndNumbers) {
   std::set<std::string_view> names;
   std::set<uint32_t> ids;
   const std::vector<std::string> listed = Split(GatingNames(), ',');
@@ -30,7 +30,7 @@ TEST(Gatings, HaveOneRowEachAndEveryNameAndNumberOnce) {
   EXPECT_EQ(listed.size(), 5u);
 }
 
-TEST(Gatings, AreNotFoundUnderOtherNamesAndNumbers) {
+TEST(Gatings, AreNotFoundUnderUnknownNamesAndNumbers) {
   for (const char* name : {"", "top1", "Softmax", "noaux_tc"}) {
     EXPECT_EQ(FindGating(name), std::nullopt) << name;
   }
@@ -40,7 +40,7 @@ TEST(Gatings, AreNotFoundUnderOtherNamesAndNumbers) {
   EXPECT_EQ(FindConfigGating(""), std::nullopt);
 }
 
-TEST(Routing, IsTheUsualOneWhereNothingIsStated) {
+TEST(Routing, FallsBackToTheUsualRouting) {
   const Routing usual = {
       .gating = Gating::kSigmoid, .normalize = false, .scale = 2.5, .groups = 8, .groups_used = 4};
   const Routing same = Overlay(usual, {});
@@ -61,7 +61,7 @@ TEST(Routing, IsTheUsualOneWhereNothingIsStated) {
   EXPECT_EQ(other.groups_used, 4u);
 }
 
-TEST(Routing, HasAScaleOfOneWhereItChangesNothing) {
+TEST(Routing, TreatsAScaleOfZeroAsOne) {
   EXPECT_EQ(ScaleOf({}), 1.0f);
   EXPECT_EQ(ScaleOf({.scale = 0}), 1.0f);
   EXPECT_EQ(ScaleOf({.scale = 1.8}), 1.8f);

@@ -34,7 +34,7 @@ OutputTensor Tensor(const char* to, uint64_t row_values) {
   return tensor;
 }
 
-TEST(RowEncoder, EncodesEveryRowByItself) {
+TEST(RowEncoder, EncodesEveryRowIndependently) {
   const std::vector<float> values = Ramp(64);
   const OutputTensor tensor = Tensor("q8_0", 32);
   std::vector<std::byte> both, first, second;
@@ -69,7 +69,7 @@ TEST(RowEncoder, CountsValuesThatTheTypeCannotHold) {
 }
 
 TEST(RowEncoder, GivesEachExpertItsOwnImportance) {
-  // Two experts of one row each; the importance of the second matters to its row alone.
+  // Two experts of one row each; the importance of the second affects only its row.
   const auto importance = std::make_shared<Importance>();
   importance->row_values = 256;
   importance->values.assign(3 * 256, 1.0f);

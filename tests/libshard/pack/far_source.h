@@ -1,4 +1,4 @@
-// A source that is far and counts what it is asked for.
+// A remote source that counts what is read from it.
 #pragma once
 
 #include <mutex>

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-TEST(IsCheapGap, AGapIsAtMostAMebibyteAndAHundredthOfWhatIsWanted) {
+TEST(IsCheapGap, IsAtMostAMebibyteAndAHundredthOfTheWantedBytes) {
   constexpr uint64_t kMebibyte = 1u << 20;
   EXPECT_TRUE(IsCheapGap(10, 0, 1280));
   EXPECT_FALSE(IsCheapGap(11, 0, 1280));
@@ -35,7 +35,7 @@ TEST(PlanFetches, RangesWithCheapGapsShareARequest) {
   EXPECT_EQ(fetches[2].file, 1u);
 }
 
-TEST(PlanFetches, GapsTogetherStayBelowAHundredth) {
+TEST(PlanFetches, AllGapsTogetherStayBelowAHundredth) {
   std::vector<SourceRange> ranges;
   for (uint64_t i = 0; i < 100; ++i) ranges.push_back({0, i * 110, 100});
   uint64_t wanted = 0, fetched = 0;
@@ -45,7 +45,7 @@ TEST(PlanFetches, GapsTogetherStayBelowAHundredth) {
   EXPECT_LE(fetched, wanted + wanted / 100);
 }
 
-TEST(PlanFetches, RangesThatGoBackAreRequestsOfTheirOwn) {
+TEST(PlanFetches, RangesThatGoBackwardAreSeparateRequests) {
   EXPECT_EQ(PlanFetches(std::vector<SourceRange>{{0, 500, 100}, {0, 400, 100}}).size(), 2u);
   EXPECT_THAT(PlanFetches({}), IsEmpty());
   EXPECT_THAT(PlanFetches(std::vector<SourceRange>{{0, 500, 0}}), IsEmpty());
@@ -61,7 +61,7 @@ std::string TextOf(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-TEST(ReadRanges, GivesTheRangesWithoutTheGapsHoweverTheyAreFetched) {
+TEST(ReadRanges, ReturnsTheRangesWithoutTheGaps) {
   const std::string text = Alphabet(20'000);
   const auto far = std::make_shared<const FarSource>("far", text);
   const std::vector<ByteSourcePtr> sources = {far,
@@ -84,7 +84,7 @@ TEST(ReadRanges, TheErrorOfASourceIsReturned) {
   EXPECT_EQ(read.error().code, Code::kCorrupt);
 }
 
-// An output that copies these ranges, a tensor each.
+// An output that copies these ranges, one tensor per range.
 OutputFile Copies(const std::vector<SourceRange>& ranges) {
   OutputFile file;
   for (const SourceRange& range : ranges) {
@@ -109,7 +109,7 @@ TEST(PackScheduleOfFarSources, TensorsWithACheapGapShareAUnit) {
               ElementsAre(SourceRange{0, 0, 50'000}, SourceRange{0, 50'100, 50'000}));
 }
 
-TEST(EstimateFetch, CountsWhatIsFarAndNothingElse) {
+TEST(EstimateFetch, CountsOnlyRemoteSources) {
   std::vector<SourceFile> sources(2);
   sources[0].far = true;
   const std::vector<OutputFile> outputs = {

@@ -50,18 +50,18 @@ TEST_F(ModelDamage, IsTheSumOverAllMatrices) {
   EXPECT_EQ(Of("Q8_0"), sum);
 }
 
-TEST_F(ModelDamage, FinerTypesDoLess) {
+TEST_F(ModelDamage, IsSmallerForFinerTypes) {
   EXPECT_LT(Of("Q8_0"), Of("Q4_K_M"));
   EXPECT_LT(Of("Q4_K_M"), Of("Q2_K"));
 }
 
-TEST_F(ModelDamage, TypesThatLoseNothingDoNone) { EXPECT_EQ(Of("exact"), 0); }
+TEST_F(ModelDamage, IsZeroForLosslessTypes) { EXPECT_EQ(Of("exact"), 0); }
 
 TEST_F(ModelDamage, IsTheSameForEveryNumberOfThreads) {
   EXPECT_EQ(Of("Q4_K_M", 1), Of("Q4_K_M", 3));
 }
 
-TEST_F(ModelDamage, AConfigAloneHasNothingToMeasure) {
+TEST_F(ModelDamage, CannotBeMeasuredFromAConfigAlone) {
   const fixtures::TempDir directory;
   fs::copy(fs::path(kTinyModel) / "config.json", directory / "config.json");
   const auto source = LocalSource((directory / "config.json").string());

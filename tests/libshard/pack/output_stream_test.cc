@@ -57,7 +57,7 @@ class OutputStreamTest : public testing::Test {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(2);
 };
 
-TEST_F(OutputStreamTest, TensorsWithoutBytesHaveDigestsToo) {
+TEST_F(OutputStreamTest, EmptyTensorsHaveDigestsToo) {
   OutputStream stream = Start();
   EXPECT_EQ(stream.next_tensor(), 1u) << "the first has no bytes to wait for";
   ASSERT_TRUE(Append(stream, 0, 4));
@@ -72,7 +72,7 @@ TEST_F(OutputStreamTest, TensorsWithoutBytesHaveDigestsToo) {
   EXPECT_EQ(Written(), "headabcde");
 }
 
-TEST_F(OutputStreamTest, IsTakenUpAfterTheLastFinishedTensor) {
+TEST_F(OutputStreamTest, ResumesAfterTheLastFinishedTensor) {
   {
     OutputStream stream = Start();
     ASSERT_TRUE(Append(stream, 0, 4));
@@ -86,7 +86,7 @@ TEST_F(OutputStreamTest, IsTakenUpAfterTheLastFinishedTensor) {
   EXPECT_EQ(Written(), "headabcde");
 }
 
-TEST_F(OutputStreamTest, AFinishedOutputIsTakenOverWhole) {
+TEST_F(OutputStreamTest, ResumesAFinishedOutputAtItsEnd) {
   {
     OutputStream stream = Start();
     ASSERT_TRUE(Append(stream, 0, 5));
@@ -96,7 +96,7 @@ TEST_F(OutputStreamTest, AFinishedOutputIsTakenOverWhole) {
   EXPECT_EQ(stream.Finish()->sha256, Sha256Hex(std::string_view("headabcde")));
 }
 
-TEST_F(OutputStreamTest, AnotherHeaderStartsOver) {
+TEST_F(OutputStreamTest, StartsOverWithAnotherHeader) {
   {
     OutputStream stream = Start();
     ASSERT_TRUE(Append(stream, 0, 5));
@@ -107,7 +107,7 @@ TEST_F(OutputStreamTest, AnotherHeaderStartsOver) {
   EXPECT_EQ(Written(), "HEAD");
 }
 
-TEST_F(OutputStreamTest, AJournalOfMoreTensorsThanThereAreIsNotBelieved) {
+TEST_F(OutputStreamTest, IgnoresAJournalWithTooManyTensors) {
   {
     OutputStream stream = Start();
     ASSERT_TRUE(Append(stream, 0, 5));
@@ -116,7 +116,7 @@ TEST_F(OutputStreamTest, AJournalOfMoreTensorsThanThereAreIsNotBelieved) {
   EXPECT_EQ(Start().position(), 4u);
 }
 
-TEST_F(OutputStreamTest, FinishingTooEarlyIsNoticed) {
+TEST_F(OutputStreamTest, RefusesToFinishTooEarly) {
   OutputStream stream = Start();
   ASSERT_TRUE(Append(stream, 0, 3));
   const auto digests = stream.Finish();
@@ -125,7 +125,7 @@ TEST_F(OutputStreamTest, FinishingTooEarlyIsNoticed) {
   EXPECT_THAT(digests.error().message, HasSubstr("expected 9 bytes written, found 7"));
 }
 
-TEST_F(OutputStreamTest, BytesAfterTheEndAreCutOff) {
+TEST_F(OutputStreamTest, TruncatesBytesAfterTheEnd) {
   {
     OutputStream stream = Start();
     ASSERT_TRUE(Append(stream, 0, 5));
@@ -152,7 +152,7 @@ TEST_F(OutputStreamTest, FillsGapsOfTheLayoutWithZeros) {
   EXPECT_EQ(Written(), expected);
 }
 
-TEST_F(OutputStreamTest, ALayoutWithGapsIsTakenUpAgainToo) {
+TEST_F(OutputStreamTest, ResumesALayoutWithGaps) {
   layout_.tensors[3].entry.offset = 12;
   layout_.tensors[4].entry.offset = layout_.size = 14;
   {
@@ -166,7 +166,7 @@ TEST_F(OutputStreamTest, ALayoutWithGapsIsTakenUpAgainToo) {
   EXPECT_EQ(stream.Finish()->sha256, Sha256Hex(Written()));
 }
 
-TEST_F(OutputStreamTest, HashOnlyComesToTheSameDigestsWithoutAFile) {
+TEST_F(OutputStreamTest, HashOnlyGivesTheSameDigestsWithoutAFile) {
   OutputStream written = Start();
   ASSERT_TRUE(Append(written, 0, 5));
   OutputStream hashed = OutputStream::HashOnly(layout_);

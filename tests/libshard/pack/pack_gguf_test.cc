@@ -1,4 +1,4 @@
-// Packing with types that change on the way: conversion, recipe and encoding of the tiny model.
+// Packing with changes of type: conversion, recipe and encoding of the tiny model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,11 +84,11 @@ TEST_F(PackGgufTest, ReadsEverySourceByteOnceThoughTheOverlayRepeatsExperts) {
   const auto result = Run(dir_ / "out", {});
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_GE(result->read_bytes, all);
-  // Routers stand whole in one file and by rows in others.
+  // Routers are whole in one file and split by rows in others.
   EXPECT_LE(result->read_bytes, all + routers);
 }
 
-TEST_F(PackGgufTest, TheFilesAreWhatTheHeadersSay) {
+TEST_F(PackGgufTest, WritesFilesThatMatchTheirHeaders) {
   ASSERT_TRUE(Run(dir_ / "out", {}));
   for (const OutputFile& file : files_) {
     const auto written = InputFile::Open(dir_ / "out" / file.path);
@@ -100,7 +100,7 @@ TEST_F(PackGgufTest, TheFilesAreWhatTheHeadersSay) {
   }
 }
 
-TEST_F(PackGgufTest, DigestsCanBeHadWithoutWriting) {
+TEST_F(PackGgufTest, ComputesDigestsWithoutWriting) {
   const auto written = Run(dir_ / "out", {});
   ASSERT_TRUE(written) << written.error().message;
   const auto hashed = DigestOutputs(sources(), files_, {});
@@ -108,7 +108,7 @@ TEST_F(PackGgufTest, DigestsCanBeHadWithoutWriting) {
   EXPECT_EQ(Sums(*hashed), Sums(written->files));
 }
 
-TEST_F(PackGgufTest, WhatAnInterruptedRunFinishedIsTakenOver) {
+TEST_F(PackGgufTest, ReusesWhatAnInterruptedRunFinished) {
   const auto whole = Run(dir_ / "whole", {});
   ASSERT_TRUE(whole) << whole.error().message;
   {
@@ -130,7 +130,7 @@ TEST_F(PackGgufTest, WhatAnInterruptedRunFinishedIsTakenOver) {
   EXPECT_EQ(Sums(resumed->files), Sums(whole->files));
 }
 
-TEST_F(PackGgufTest, AnotherTypeIsAnotherIdentity) {
+TEST_F(PackGgufTest, AnotherTypeGivesAnotherIdentity) {
   const std::string before = PackIdentity(sources(), files_);
   OutputTensor& tensor = files_.back().tensors.back();
   ASSERT_TRUE(tensor.encoding);

@@ -1,5 +1,5 @@
-// Out of memory while packing: whichever thread and allocation it hits, the run ends, all threads
-// with it, and the caller is told.
+// Out of memory while packing: whichever thread and allocation it hits, the run and all its threads
+// end, and the caller is told.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ class PackMemory : public testing::Test {
   std::vector<OutputFile> files_;
 };
 
-TEST_F(PackMemory, AnyAllocationMayFailInAnyThread) {
+TEST_F(PackMemory, SurvivesAFailedAllocationInAnyThread) {
   size_t thrown = 0;
   for (const size_t jobs : {1u, 4u}) {
     PackOptions options;
@@ -68,7 +68,7 @@ TEST_F(PackMemory, TheOthersDoNotWaitForAThreadThatFailed) {
   }
 }
 
-// A worker that is stuck, as in a read from a network that is gone, does not keep the others from
+// A worker that is stuck, for example in a read from a lost network, does not keep the others from
 // ending.
 TEST_F(PackMemory, AnInterruptEndsWorkersThatWaitForTheirTurn) {
   PackOptions options;

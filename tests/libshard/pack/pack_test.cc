@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// tiny-moe in three groups with an overlay, and what its output files should hold.
+// tiny-moe in three groups with an overlay, and the expected contents of its output files.
 class PackTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -136,7 +136,7 @@ TEST_F(PackTest, ReportsProgressUpToTheTotal) {
   EXPECT_EQ(last.done_bytes, last.total_bytes);
 }
 
-TEST_F(PackTest, AnInterruptedRunIsTakenUpWithTheSameBytes) {
+TEST_F(PackTest, AnInterruptedRunResumesToTheSameBytes) {
   const fixtures::TempDir dir;
   {
     auto staging = Stage(dir / "out");
@@ -163,7 +163,7 @@ TEST_F(PackTest, AnInterruptedRunIsTakenUpWithTheSameBytes) {
   EXPECT_FALSE(fs::exists(dir / "out.partial"));
 }
 
-TEST_F(PackTest, DamageInWhatAnInterruptedRunLeftIsNoticedAndRepaired) {
+TEST_F(PackTest, DetectsAndRepairsDamageLeftByAnInterruptedRun) {
   const fixtures::TempDir dir;
   {
     auto staging = Stage(dir / "out");
@@ -185,7 +185,7 @@ TEST_F(PackTest, DamageInWhatAnInterruptedRunLeftIsNoticedAndRepaired) {
   ExpectWhole(dir / "out");
 }
 
-TEST_F(PackTest, AnotherLayoutStartsFromNothing) {
+TEST_F(PackTest, AnotherLayoutStartsOver) {
   const fixtures::TempDir dir;
   {
     auto staging = Stage(dir / "out");
@@ -203,7 +203,7 @@ TEST_F(PackTest, AnotherLayoutStartsFromNothing) {
   EXPECT_FALSE(fs::exists(dir / "out" / "overlays"));
 }
 
-// Kills a child process with SIGKILL at random points, over and over, until a run gets through.
+// Kills a child process with SIGKILL at random points, over and over, until a run completes.
 TEST_F(PackTest, SurvivesBeingKilledAtRandomPoints) {
   std::mt19937 random(7);
   for (int round = 0; round < 5; ++round) {
@@ -256,7 +256,7 @@ TEST_F(PackTest, AWriteThatFailsNamesTheFileAndLeavesNothing) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST_F(PackTest, KeepsWhatWasWrittenWhenAskedTo) {
+TEST_F(PackTest, KeepsPartialOutputOnRequest) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir / "source"));
   auto model = MoeModel::Open(dir / "source");
@@ -282,7 +282,7 @@ TEST_F(PackTest, KeepsWhatWasWrittenWhenAskedTo) {
   }
 }
 
-TEST_F(PackTest, ASourceThatChangesMeanwhileIsAnError) {
+TEST_F(PackTest, ASourceThatChangesDuringTheRunIsAnError) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir / "source"));
   const auto model = MoeModel::Open(dir / "source");
@@ -306,7 +306,7 @@ TEST_F(PackTest, ASourceThatChangesMeanwhileIsAnError) {
   EXPECT_THAT(result.error().message, HasSubstr("changed while it was read"));
 }
 
-TEST_F(PackTest, RefusesBeforeTheFirstByteWhenTheDiskIsTooSmall) {
+TEST_F(PackTest, RefusesBeforeTheFirstByteIfTheDiskIsTooSmall) {
   const fixtures::TempDir dir;
   files_[0].size = uint64_t{1} << 60;
   auto staging = Stage(dir / "out");

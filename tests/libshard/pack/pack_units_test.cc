@@ -24,7 +24,7 @@ OutputFile File(std::vector<std::vector<SourceRange>> tensors, uint64_t padding 
   return file;
 }
 
-// One tensor of rows that a reader makes.
+// One tensor of rows made by a reader.
 OutputFile FileOfRows(std::vector<RowRange> rows) {
   OutputFile file = File({{}});
   file.tensors[0].rows = std::move(rows);
@@ -74,7 +74,7 @@ TEST(PackSchedule, GivesEveryOutputItsBytesInOrderAndReadsSharedOnesOnce) {
   }
 }
 
-TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
+TEST(PackSchedule, SplitsTheRowsOfAReaderByTheMemoryTheyTake) {
   // 32 values each: 128 bytes read, 128 as F32, 34 as q8_0 and a little for the list of reads.
   OutputFile file = FileOfRows({{0, 10, 0}, {20, 10, 1}});
   file.tensors[0].encoding = std::make_shared<const Encoding>(
@@ -104,7 +104,7 @@ uint64_t BuffersOf(const PackUnit& unit) {
          rows * (encoding.row_values * sizeof(float) + *encoding.to->BytesFor(encoding.row_values));
 }
 
-TEST(PackSchedule, NoUnitOfAReaderTakesMoreThanItsShareOfTheMemory) {
+TEST(PackSchedule, NoUnitOfAReaderExceedsItsShareOfTheMemory) {
   const quant::Format* bf16 = quant::FindFormat("bf16");
   const quant::Format* f32 = quant::FindFormat("f32");
   const RowReaderPtr matrix = PlainRows(bf16, 0, 0, 4096, 512);
@@ -160,7 +160,7 @@ TEST(PackSchedule, ReadsTensorsWithPaddingBetweenThemOneByOne) {
   EXPECT_EQ(schedule.Start(), nullptr);
 }
 
-TEST(PackSchedule, UnitsOfOneOutputAreWrittenInTheirOrder) {
+TEST(PackSchedule, WritesTheUnitsOfAnOutputInOrder) {
   const std::vector<OutputFile> outputs = {File({{{0, 0, 20}}})};
   PackSchedule schedule(outputs, {0}, {10, 10});
   const PackUnit* first = schedule.Start();
@@ -190,7 +190,7 @@ OutputTensor Encoded(std::vector<SourceRange> ranges, ExpertIds ids = {}) {
   return tensor;
 }
 
-TEST(PackSchedule, CutsEncodedTensorsAtRowsAndGathersScatteredOnes) {
+TEST(PackSchedule, SplitsEncodedTensorsAtRowsAndGathersScatteredRows) {
   OutputFile file;
   file.tensors = {Encoded({{0, 0, 40}}), Encoded({{0, 48, 8}, {0, 40, 8}, {0, 56, 8}})};
   // A row is 8 bytes as BF16 and 16 as F32: two rows fit into 39 bytes.
@@ -207,8 +207,8 @@ TEST(PackSchedule, CutsEncodedTensorsAtRowsAndGathersScatteredOnes) {
   EXPECT_EQ(reads, (std::vector<size_t>{1, 1, 1, 2, 1}));
 }
 
-TEST(PackSchedule, EncodesExpertsThatTwoOutputsHoldOnce) {
-  // Experts 1, 2 and 3 lie at 300, 200 and 100: not in the order of their ids.
+TEST(PackSchedule, EncodesExpertsInTwoOutputsOnce) {
+  // Experts 1, 2 and 3 are at 300, 200 and 100: not in the order of their ids.
   const auto at = [](uint32_t id) { return SourceRange{0, 400 - 100 * id, 16, id}; };
   OutputFile group, overlay;
   group.tensors = {Encoded({at(1), at(3)}, {1, 3})};
@@ -222,7 +222,7 @@ TEST(PackSchedule, EncodesExpertsThatTwoOutputsHoldOnce) {
   EXPECT_EQ(seen[1], Bytes(overlay));
 }
 
-TEST(PackSchedule, ATensorOfNoSourceIsAUnitWithoutReads) {
+TEST(PackSchedule, ALiteralTensorIsAUnitWithoutReads) {
   OutputFile file;
   file.tensors.resize(1);
   file.tensors[0].literal = std::make_shared<const std::string>("abcd");
@@ -241,7 +241,7 @@ TEST(PackSchedule, StartsAtTheFirstUnfinishedTensor) {
   EXPECT_EQ(Drain(schedule, 1, read)[0], (std::vector<uint64_t>{50, 51, 52, 53}));
 }
 
-TEST(PackSchedule, OutputsInAnotherOrderDoNotWaitInACircle) {
+TEST(PackSchedule, OutputsWithOppositeReadOrdersDoNotDeadlock) {
   const std::vector<OutputFile> outputs = {File({{{0, 0, 4}, {0, 10, 4}}}),
                                            File({{{0, 10, 4}, {0, 0, 4}}})};
   PackSchedule schedule(outputs, {0, 0}, {100, 100});

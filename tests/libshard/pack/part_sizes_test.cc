@@ -19,7 +19,7 @@ Result<Plan> PlanOfGroups(const MoeModel& model, uint32_t groups, bool uniform) 
   return MakePlan(model, options);
 }
 
-// Of the files themselves, as a node gets them.
+// The sizes of the files themselves, as a node gets them.
 PartSizes SizesOfFiles(const std::vector<OutputFile>& files, size_t groups) {
   PartSizes sizes;
   sizes.groups.resize(groups);
@@ -52,7 +52,7 @@ class SizedLayout : public testing::TestWithParam<std::string> {
   fixtures::TempDir temp_;
 };
 
-TEST_P(SizedLayout, HasTheSizesOfItsBundles) {
+TEST_P(SizedLayout, PredictsTheSizesOfItsBundles) {
   const MoeModel model = Model();
   const SafetensorsSizes sizes(model);
   for (const bool uniform : {true, false}) {
@@ -62,7 +62,7 @@ TEST_P(SizedLayout, HasTheSizesOfItsBundles) {
       if (!plan) continue;  // too few experts
       const auto parts = sizes.Of(*plan);
       const auto files = SliceSafetensors(model, *plan, {});
-      // Some experts are no whole bytes, for both alike.
+      // Some experts are not whole bytes, in both cases.
       ASSERT_EQ(parts.has_value(), files.has_value());
       if (!parts) {
         EXPECT_EQ(parts.error().message, files.error().message);
@@ -74,14 +74,14 @@ TEST_P(SizedLayout, HasTheSizesOfItsBundles) {
   }
 }
 
-TEST_P(SizedLayout, HasTheSizesOfItsFilesByEveryRecipe) {
+TEST_P(SizedLayout, PredictsTheSizesOfItsFilesForEveryRecipe) {
   const MoeModel model = Model();
   QuantizeOptions quantize;
   if (!ToGguf(model, quantize.convert)) return;  // no GGUF form, no files
   for (const char* recipe : {"Q8_0", "Q4_K_M", "exact"}) {
     quantize.recipe.recipe = recipe;
     const auto typed = PrepareGguf(model, quantize);
-    if (!typed) {  // of MXFP4, say, no other type is made
+    if (!typed) {  // MXFP4, for example, is not converted to another type
       EXPECT_NE(quantize.recipe.recipe, "exact") << typed.error().message;
       continue;
     }

@@ -1,5 +1,5 @@
-// What a refit puts into bundles, for every layout of experts that converts: the inverse of the
-// conversion that made the store of the source.
+// The tensors that a refit puts into bundles, for every convertible layout of experts: the inverse
+// of the conversion that made the store from the source.
 #include "libshard/pack/refit_tensors.h"
 
 #include <gmock/gmock.h>
@@ -117,7 +117,7 @@ class RefittedLayout : public testing::TestWithParam<std::string> {
   std::optional<MoeModel> model_;
 };
 
-TEST_P(RefittedLayout, ThatChangesNothingGivesTheSourcesBytes) {
+TEST_P(RefittedLayout, GivesTheSourceBytesIfNothingChanged) {
   for (const bool overlay : {false, true}) {
     const Plan plan = TwoGroups(*model_, overlay);
     const RefitTensors refit = Refit(plan);
@@ -136,7 +136,7 @@ TEST_P(RefittedLayout, ThatChangesNothingGivesTheSourcesBytes) {
   }
 }
 
-TEST_P(RefittedLayout, ThatChangesEverythingChangesGroupsAndNothingElse) {
+TEST_P(RefittedLayout, ChangesOnlyGroupsIfEverythingChanged) {
   const Plan plan = TwoGroups(*model_, true);
   StoreOptions options;
   options.change = Perturb;
@@ -173,7 +173,7 @@ class RefitOfQwen : public RefittedLayout {
   }
 };
 
-TEST_P(RefitOfQwen, NamesAnotherModelAndAnotherPlan) {
+TEST_P(RefitOfQwen, NamesAMismatchOfModelOrPlan) {
   const Plan plan = TwoGroups(*model_, false);
   StoreOptions options;
   options.record = [](RefitRecord& record) { record.model = std::string(16, '0'); };
@@ -198,7 +198,7 @@ TEST_P(RefitOfQwen, NamesALayerThatIsMissing) {
   EXPECT_THAT(error.hint, HasSubstr("run the same command again"));
 }
 
-TEST_P(RefitOfQwen, NamesArraysThatTheModelHasNot) {
+TEST_P(RefitOfQwen, NamesArraysThatTheModelLacks) {
   const Plan plan = TwoGroups(*model_, false);
   StoreOptions options;
   options.change = [](RefittedExperts& experts) {

@@ -17,7 +17,7 @@ class ResidualSharesOf : public ::testing::Test {
     typed_.imatrix.emplace();
     typed_.model.metadata.Set("general.architecture", GgufValue::String("x"));
     typed_.model.metadata.Set("x.expert_used_count", GgufValue::U32(2));
-    Add("token_embd.weight", {2, 2}, {1, 2, 2, 1}, {});  // 5 in the mean
+    Add("token_embd.weight", {2, 2}, {1, 2, 2, 1}, {});  // 5 on average
   }
 
   GgufTensor& Add(const std::string& name, std::vector<uint64_t> shape,
@@ -63,14 +63,14 @@ class ResidualSharesOf : public ::testing::Test {
   std::vector<ByteSourcePtr> sources_;
 };
 
-TEST_F(ResidualSharesOf, EveryBlockAddsToWhatWasThere) {
+TEST_F(ResidualSharesOf, EveryBlockAddsToTheResidualStream) {
   AddAttention("blk.0.");
   AddExperts("blk.0.");
   AddAttention("blk.1.");
   const ResidualShares shares = Measured();
   ASSERT_EQ(shares.size(), 2u);
-  // Rows of the experts have 8, 8, 24, 24, of which three and one tokens take part: 12. Twice that,
-  // by two equal gates: 12.
+  // Rows of the experts have 8, 8, 24, 24, weighted by three and one tokens: 12. Twice that, by two
+  // equal gates: 12.
   EXPECT_DOUBLE_EQ(shares.at(0).attention, 20.0 / 25);
   EXPECT_DOUBLE_EQ(shares.at(0).experts, 12.0 / 37);
   EXPECT_DOUBLE_EQ(shares.at(1).attention, 20.0 / 57);
@@ -84,14 +84,14 @@ TEST_F(ResidualSharesOf, SharedExpertsWriteTogetherWithTheRoutedOnes) {
   EXPECT_DOUBLE_EQ(shares.at(0).shared, 8.0 / 25);
 }
 
-TEST_F(ResidualSharesOf, FactorsOfTheModelCount) {
+TEST_F(ResidualSharesOf, TakeFactorsOfTheModelIntoAccount) {
   AddAttention("blk.0.");
   typed_.model.metadata.Set("x.embedding_scale", GgufValue::F32(2));
   typed_.model.metadata.Set("x.residual_scale", GgufValue::F32(0.5f));
   EXPECT_DOUBLE_EQ(Measured().at(0).attention, 5.0 / 25);
 }
 
-TEST_F(ResidualSharesOf, NothingIsKnownWithoutMomentsOfEveryBlock) {
+TEST_F(ResidualSharesOf, AreUnknownWithoutMomentsOfEveryBlock) {
   AddAttention("blk.0.");
   AddExperts("blk.0.");
   typed_.model.tensors.back().importance = nullptr;
@@ -100,7 +100,7 @@ TEST_F(ResidualSharesOf, NothingIsKnownWithoutMomentsOfEveryBlock) {
   EXPECT_TRUE(Measured().empty());
 }
 
-TEST_F(ResidualSharesOf, EveryMatrixHasTheShareOfItsBlock) {
+TEST_F(ResidualSharesOf, GiveEveryMatrixTheShareOfItsBlock) {
   const ResidualShares shares = {{1, {0.5, 0.25, 0.125}}};
   const auto share = [&](const std::string& name) {
     return ShareOf(shares, Add(name, {1, 2}, {1, 1}, {}));

@@ -74,14 +74,14 @@ TEST(SliceGguf, WritesHeadTrunkRoutersGroupsAndOverlay) {
                                  "overlays/v1/experts.gguf"));
 }
 
-// The model of a file that was laid out at 64, as its head still says.
+// The model of a file that was laid out at 64, as its header still says.
 GgufModel ModelAt64() {
   GgufModel model = SmallModel();
   model.metadata.Set(kGgufAlignmentKey, GgufValue::U32(64));
   return model;
 }
 
-TEST(SliceGguf, EveryFileHasTheDefaultAlignmentAndNoKey) {
+TEST(SliceGguf, EveryFileHasTheDefaultAlignmentWithoutTheKey) {
   for (const OutputFile& file : Slice(ModelAt64())) {
     const GgufHeader header = HeaderOf(file);
     EXPECT_EQ(header.alignment, 32u) << file.path;
@@ -94,7 +94,7 @@ TEST(SliceGguf, EveryFileHasTheDefaultAlignmentAndNoKey) {
   }
 }
 
-TEST(SliceGguf, EveryFileHasTheAlignmentThatIsAskedFor) {
+TEST(SliceGguf, EveryFileHasTheRequestedAlignment) {
   const std::vector<OutputFile> files = Slice(ModelAt64(), {}, 4096);
   ASSERT_EQ(files.size(), 6u);
   for (const OutputFile& file : files) {
@@ -133,7 +133,7 @@ TEST(SliceGguf, AGroupHoldsRowsOfOwnedAndFilledExpertsAscending) {
   EXPECT_EQ(up.encoding->rows_per_slice, 2u);
 }
 
-TEST(SliceGguf, TheOverlayMayHaveATypeOfItsOwn) {
+TEST(SliceGguf, TheOverlayMayHaveItsOwnType) {
   const GgufModel model = SmallModel();
   std::vector<const quant::Format*> types(model.tensors.size(), nullptr);
   types[3] = quant::FindFormat("f16");
@@ -161,7 +161,7 @@ TEST(SliceGguf, ATypeWithoutDecoderIsRefused) {
   EXPECT_THAT(files.error().message, HasSubstr("expected a type that can be decoded"));
 }
 
-TEST(SliceGguf, PartsOfTheTrunkCountOnFromTheHead) {
+TEST(SliceGguf, PartsOfTheTrunkAreNumberedAfterTheHead) {
   GgufModel model = SmallModel();
   GgufTensor second = model.tensors[0];
   second.name = "token_embd.weight";

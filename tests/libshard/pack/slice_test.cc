@@ -37,7 +37,9 @@ TEST(SliceAxis, TakesTheRowsOfAnExpertFromAFoldedAxis) {
   EXPECT_THAT(SliceAxis(Packed({6, 5}), 0, 3, {1}), ElementsAre(SourceRange{0, 1010, 10}));
 }
 
-TEST(SliceAxis, NothingOfNothing) { EXPECT_TRUE(SliceAxis(Packed({0, 3}), 1, 3, {0}).empty()); }
+TEST(SliceAxis, AnEmptySelectionHasNoRanges) {
+  EXPECT_TRUE(SliceAxis(Packed({0, 3}), 1, 3, {0}).empty());
+}
 
 TEST(PartSelection, ReadsPartsAndRefusesOthers) {
   const PartSelection parts = *ParseParts({"trunk", "group:1,assets"}, 3);
@@ -58,9 +60,9 @@ TEST(PartSelection, ReadsPartsAndRefusesOthers) {
 
 class SlicedLayout : public testing::TestWithParam<std::string> {};
 
-// Whatever the layout: trunk and groups hold every source byte once, and each file's tensors fill
-// it without holes.
-TEST_P(SlicedLayout, TrunkAndGroupsHoldEverySourceByteOnce) {
+// Whatever the layout: trunk and groups hold every source byte exactly once, and the tensors of
+// each file fill it without holes.
+TEST_P(SlicedLayout, TrunkAndGroupsHoldEverySourceByteExactlyOnce) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam(), dir.path()));
   const Result<MoeModel> model = MoeModel::Open(dir.path());
@@ -136,7 +138,7 @@ class TinySlice : public testing::Test {
   Plan plan_;
 };
 
-TEST_F(TinySlice, NamesItsFilesAsTheDesignSays) {
+TEST_F(TinySlice, NamesItsFilesAsDocumented) {
   EXPECT_THAT(Paths({}),
               ElementsAre("trunk/trunk.safetensors", "groups/000/experts.safetensors",
                           "groups/001/experts.safetensors", "groups/002/experts.safetensors",
@@ -149,7 +151,7 @@ TEST_F(TinySlice, WritesOnlyTheSelectedParts) {
   EXPECT_THAT(Paths(options), ElementsAre("groups/002/experts.safetensors"));
 }
 
-TEST_F(TinySlice, CutsLargePartsBetweenTensors) {
+TEST_F(TinySlice, SplitsLargePartsBetweenTensors) {
   SliceOptions options;
   options.max_part_size = 1'000'000;
   const auto files = SliceSafetensors(*model_, plan_, options);
@@ -163,7 +165,7 @@ TEST_F(TinySlice, CutsLargePartsBetweenTensors) {
   EXPECT_THAT(files->front().path, HasSubstr("trunk/trunk-00001-of-0000"));
 }
 
-TEST_F(TinySlice, KeepsTheRemainderOnlyWhenAsked) {
+TEST_F(TinySlice, KeepsTheRemainderOnlyOnRequest) {
   for (auto& [layer, ids] : plan_.groups[0].owned) {
     plan_.remainder[layer] = {ids.back()};
     ids.pop_back();

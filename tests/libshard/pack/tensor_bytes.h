@@ -1,4 +1,4 @@
-// What a tensor of a GgufModel holds, made of its sources row by row, straight and simple.
+// The contents of a tensor of a GgufModel, made from its sources row by row in the simplest way.
 #pragma once
 
 #include <cstring>
@@ -35,7 +35,7 @@ inline std::vector<float> Rows(const std::vector<float>& values, size_t width,
   return out;
 }
 
-// The rows as F32; `repacked` gets what the reader makes in `type` itself, where it can.
+// The rows as F32; `repacked` gets what the reader makes directly in `type`, where it can.
 inline std::vector<float> ReadRows(const Checkpoint& checkpoint, const GgufTensor& tensor,
                                    std::string* repacked = nullptr) {
   std::vector<float> values(tensor.elements());

@@ -42,7 +42,7 @@ class TypeBudgets : public ::testing::Test {
   std::optional<MoeModel> model_;
 };
 
-TEST_F(TypeBudgets, TheRulesGiveTheBytesThatWerePlanned) {
+TEST_F(TypeBudgets, TheRulesGiveThePlannedBytes) {
   const uint64_t most = BytesOf(Typed({}));
   for (const uint64_t percent : {45, 60, 80, 100}) {
     const auto budget = Spend(most * percent / 100);
@@ -53,7 +53,7 @@ TEST_F(TypeBudgets, TheRulesGiveTheBytesThatWerePlanned) {
   }
 }
 
-TEST_F(TypeBudgets, MoreBytesDoLessDamage) {
+TEST_F(TypeBudgets, MoreBytesCauseLessDamage) {
   const uint64_t most = BytesOf(Typed({}));
   double before = 1e9;
   for (const uint64_t percent : {45, 60, 80, 100}) {
@@ -64,7 +64,7 @@ TEST_F(TypeBudgets, MoreBytesDoLessDamage) {
   }
 }
 
-TEST_F(TypeBudgets, PartsAreThoseOfEveryLayer) {
+TEST_F(TypeBudgets, ListThePartsOfEveryLayer) {
   const auto budget = Spend(BytesOf(Typed({})));
   ASSERT_TRUE(budget);
   std::vector<std::string> parts;
@@ -84,7 +84,7 @@ TEST_F(TypeBudgets, TheSameInputGivesTheSameRules) {
   EXPECT_EQ(once->tensor_types, again->tensor_types);
 }
 
-TEST_F(TypeBudgets, OfAPlanAreThoseOfItsLargestNode) {
+TEST_F(TypeBudgets, LimitTheLargestNodeOfAPlan) {
   PlanOptions halves;
   halves.groups = 2;
   const auto plan = MakePlan(*model_, halves);
@@ -103,7 +103,7 @@ TEST_F(TypeBudgets, OfAPlanAreThoseOfItsLargestNode) {
   EXPECT_EQ(budget->bytes, bytes);
 }
 
-TEST_F(TypeBudgets, TooFewBytesAreRefusedWithTheLeastThatIsEnough) {
+TEST_F(TypeBudgets, TooFewBytesAreRefusedWithTheRequiredMinimum) {
   const auto refused = Spend(1'000'000);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);

@@ -56,14 +56,14 @@ std::vector<float> Waves(size_t rows) {
 }
 
 TEST_F(TypeDamage, IsTheErrorRelativeToTheValues) {
-  // In bf16 1 + 2^-9 becomes 1: the error is 2^-9 of it. 2 stays 2.
+  // In bf16, 1 + 2^-9 becomes 1: the error is 2^-9 of it. 2 stays 2.
   Set({1, 2}, {1 + 0x1p-9f, 2});
   const double first = (1 + 0x1p-9) * (1 + 0x1p-9);
   EXPECT_DOUBLE_EQ(One("bf16"), 0x1p-18 / (first + 4));
   EXPECT_EQ(One("f32"), 0);
 }
 
-TEST_F(TypeDamage, InputsWeighTheirColumns) {
+TEST_F(TypeDamage, WeightsColumnsByTheirInputs) {
   Set({1, 2}, {1 + 0x1p-9f, 2});
   Weigh({0, 1});
   EXPECT_EQ(One("bf16"), 0);
@@ -71,14 +71,14 @@ TEST_F(TypeDamage, InputsWeighTheirColumns) {
   EXPECT_DOUBLE_EQ(One("bf16"), 0x1p-18 / ((1 + 0x1p-9) * (1 + 0x1p-9)));
 }
 
-TEST_F(TypeDamage, ExpertsWeighByTheirTokens) {
+TEST_F(TypeDamage, WeightsExpertsByTheirTokens) {
   Set({2, 1, 1}, {1 + 0x1p-9f, 2});
   const double first = (1 + 0x1p-9) * (1 + 0x1p-9);
   EXPECT_DOUBLE_EQ(One("bf16", {3, 1}), 3 * 0x1p-18 / (3 * first + 4));
   EXPECT_EQ(One("bf16", {0, 1}), 0);
 }
 
-TEST_F(TypeDamage, MoreBitsDoLess) {
+TEST_F(TypeDamage, IsSmallerWithMoreBits) {
   Set({8, 256}, Waves(8));
   const auto damage = Measure({"q2_K", "q3_K", "q4_K", "q5_K", "q6_K", "q8_0"});
   ASSERT_TRUE(damage);
@@ -86,12 +86,12 @@ TEST_F(TypeDamage, MoreBitsDoLess) {
   for (size_t i = 1; i < damage->size(); ++i) EXPECT_LT((*damage)[i], (*damage)[i - 1] / 2) << i;
 }
 
-TEST_F(TypeDamage, AFewRowsAreEnoughForAnEstimate) {
+TEST_F(TypeDamage, CanBeEstimatedFromAFewRows) {
   Set({4, 100, 256}, Waves(400));
   EXPECT_NEAR(One("q4_K", {}, 16) / One("q4_K", {}, 400), 1, 0.1);
 }
 
-TEST_F(TypeDamage, RowsOfAReaderAreMeasuredAlike) {
+TEST_F(TypeDamage, IsTheSameForRowsOfAReader) {
   Set({8, 256}, Waves(8));
   const double plain = One("q4_K");
   tensor_.reader = PlainRows(quant::FindFormat("f32"), 0, 0, 8, 256);
@@ -99,12 +99,12 @@ TEST_F(TypeDamage, RowsOfAReaderAreMeasuredAlike) {
   EXPECT_NEAR(One("q4_K"), plain, 1e-12);
 }
 
-TEST_F(TypeDamage, AMatrixOfZerosTakesNoHarm) {
+TEST_F(TypeDamage, IsZeroForAMatrixOfZeros) {
   Set({2, 256}, std::vector<float>(512));
   EXPECT_EQ(One("q4_K"), 0);
 }
 
-TEST_F(TypeDamage, ValuesAreFinite) {
+TEST_F(TypeDamage, RefusesValuesThatAreNotFinite) {
   Set({2, 2}, {1, 2, std::numeric_limits<float>::infinity(), 3});
   const auto damage = Measure({"bf16"});
   ASSERT_FALSE(damage);

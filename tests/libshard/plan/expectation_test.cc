@@ -44,7 +44,7 @@ TEST(Expectation, IsMeasuredOnSessionsThatWereHeldOut) {
   EXPECT_LE(expected.overall.p25, expected.overall.mean + 0.05);
 }
 
-TEST(Expectation, SessionsFindMostOfWhatTheyUseWherePlansKnowThem) {
+TEST(Expectation, SessionPlansCaptureMostOfWhatSessionsUse) {
   const PlanExpectation session = Expected("session");
   EXPECT_GE(session.overall.mean, session.oracle.mean - 0.02);
   EXPECT_GE(session.overall.mean, session.same.mean + 0.2);
@@ -56,7 +56,7 @@ TEST(Expectation, SessionsFindMostOfWhatTheyUseWherePlansKnowThem) {
   EXPECT_EQ(contiguous.overall, contiguous.contiguous);
 }
 
-TEST(Expectation, WithoutHeldOutSessionsItIsMeasuredOnTheOthers) {
+TEST(Expectation, IsMeasuredOnTheTrainingSessionsIfNoneAreHeldOut) {
   const PlanExpectation expected = Expected("same", {.sessions = 3});
   EXPECT_EQ(expected.held_out, 0u);
   EXPECT_EQ(expected.overall.sessions, 3u);
@@ -64,7 +64,7 @@ TEST(Expectation, WithoutHeldOutSessionsItIsMeasuredOnTheOthers) {
             "the sessions that the plan was made from");
 }
 
-TEST(Expectation, ConcentrationIsTheShareOfTheBestQuarter) {
+TEST(Expectation, ConcentrationIsTheShareOfTheBestQuarterOfExperts) {
   ModelForTest model;
   model.Layer({5, 8, 2, 10, false});
   PlanOptions options;
@@ -105,8 +105,8 @@ TEST_F(ExpectationJson, ReadsBackWhatItWrote) {
   EXPECT_EQ(Read().value(), expected_);
 }
 
-// distribution.json drops unknown keys of digits: those are layers.
-TEST_F(ExpectationJson, HasNoKeysOfDigits) {
+// distribution.json drops unknown numeric keys, because those are layers.
+TEST_F(ExpectationJson, HasNoNumericKeys) {
   const std::string text = document_.dump();
   for (const char digit : std::string("0123456789"))
     EXPECT_THAT(text, testing::Not(HasSubstr(std::string("{\"") + digit)));

@@ -32,7 +32,7 @@ TEST(SplitSessions, HoldsOutAFifthOfEveryBucket) {
   EXPECT_TRUE(std::is_sorted(split.training.begin(), split.training.end()));
 }
 
-TEST(SplitSessions, NamesDecideAndNotPlaces) {
+TEST(SplitSessions, DependsOnNamesAndNotOnOrder) {
   const ExpertScores scores = Planted{.sessions = 31}.Make();
   ExpertScores reversed = scores;
   std::reverse(reversed.sessions.begin(), reversed.sessions.end());
@@ -46,11 +46,11 @@ TEST(SplitSessions, ASingleSessionIsNeverHeldOut) {
   EXPECT_THAT(SplitSessions(scores, 900).held_out, IsEmpty());
 }
 
-TEST(SplitSessions, NothingIsHeldOutOfNone) {
+TEST(SplitSessions, HoldsOutNothingForAShareOfZero) {
   EXPECT_THAT(SplitSessions(Planted{}.Make(), 0).held_out, IsEmpty());
 }
 
-TEST(SplitSessions, SessionsWithoutAnyScoreAreInNeitherPart) {
+TEST(SplitSessions, LeavesSessionsWithoutScoresOutOfBothParts) {
   const ExpertScores scores = ScoresOf({{0, 2, 1}}, {{0, 0}, {1, 0}, {0, 2}});
   const SessionSplit split = SplitSessions(scores, 500);
   EXPECT_EQ(split.training.size() + split.held_out.size(), 2u);

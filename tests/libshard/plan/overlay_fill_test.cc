@@ -12,7 +12,7 @@
 namespace moepack {
 namespace {
 
-// A stream of numbers that is the same everywhere.
+// A stream of numbers that is the same on every machine.
 class Numbers {
  public:
   explicit Numbers(uint64_t seed) : state_(seed) {}
@@ -54,7 +54,7 @@ ExpertIds FillOfAll(const OverlayPlan& overlay, uint32_t layer) {
   return all;
 }
 
-// The fewest experts from which every group can take the `target` that it lacks, by trying all.
+// The fewest experts from which every group can take the `target` that it lacks, by brute force.
 int FewestExperts(const Plan& plan, const OverlayPlan& overlay, uint32_t layer, size_t target) {
   OverlayPlan bare = overlay;
   bare.fill.clear();
@@ -73,7 +73,7 @@ int FewestExperts(const Plan& plan, const OverlayPlan& overlay, uint32_t layer, 
   return fewest;
 }
 
-TEST(FillOverlay, EveryGroupAndLayerHasEquallyManyFromAsFewExpertsAsPossible) {
+TEST(FillOverlay, GivesEveryGroupEquallyManyWithAsFewExpertsAsPossible) {
   Numbers numbers(1);
   for (int round = 0; round < 300; ++round) {
     const Split split{4 + numbers.Below(7), 2 + numbers.Below(3), 1 + numbers.Below(3)};
@@ -94,7 +94,7 @@ TEST(FillOverlay, EveryGroupAndLayerHasEquallyManyFromAsFewExpertsAsPossible) {
   }
 }
 
-TEST(FillOverlay, TheFillIsTheIdsThatFollowTheOverlayOrTheFirstOfAnOrder) {
+TEST(FillOverlay, FillsWithTheIdsAfterTheOverlayOrTheFirstOfAnOrder) {
   const Plan plan = UniformPlan({16, 2, 1}, "contiguous");
   OverlayPlan overlay;
   overlay.experts = {{0, {3, 5, 8}}};  // group 0 lacks 8 of it, group 1 lacks 3 and 5
@@ -106,7 +106,7 @@ TEST(FillOverlay, TheFillIsTheIdsThatFollowTheOverlayOrTheFirstOfAnOrder) {
   EXPECT_EQ(FormatIds(IdsOf(FillOf(overlay, 0), 0)), "14");
 }
 
-TEST(FillOverlay, ExpertsOfNoGroupAreNoFillUnlessTheOverlayHasThem) {
+TEST(FillOverlay, DoesNotFillWithExpertsOfNoGroupUnlessTheOverlayHasThem) {
   Plan plan = UniformPlan({8, 2, 1}, "contiguous");
   plan.groups[0].owned[0] = {0, 1, 2};
   plan.groups[1].owned[0] = {3, 4, 5};
@@ -119,7 +119,7 @@ TEST(FillOverlay, ExpertsOfNoGroupAreNoFillUnlessTheOverlayHasThem) {
   EXPECT_EQ(FormatIds(Eligible(plan, &overlay, 1, 0)), "0-1,3-5,7");
 }
 
-TEST(FillOverlay, APlanThatIsNotUniformGetsNone) {
+TEST(FillOverlay, LeavesAPlanThatIsNotUniformWithoutFill) {
   Plan plan = UniformPlan({8, 2, 1}, "contiguous");
   plan.uniform = false;
   OverlayPlan overlay;

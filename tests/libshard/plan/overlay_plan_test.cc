@@ -16,7 +16,7 @@ ExpertScores Scores(std::vector<float> scores) {
   return made;
 }
 
-TEST(OverlayPlan, TheOrderIsByTheSumOfScoresAndThenById) {
+TEST(OverlayPlan, OrdersExpertsByTheSumOfScoresAndThenById) {
   const std::vector<ExpertScores> files = {Scores({1, 5, 0, 2, 3, 3, 1}),
                                            Scores({4, 1, 0, 2, 0, 0, 9})};
   const ExpertOrder order = OrderByScore(files);
@@ -25,12 +25,12 @@ TEST(OverlayPlan, TheOrderIsByTheSumOfScoresAndThenById) {
   EXPECT_EQ(order.at(3), (std::vector<uint32_t>{2, 0, 1}));
 }
 
-TEST(OverlayPlan, TheFirstOfALayerAscendAndAreNoMoreThanThereAre) {
+TEST(OverlayPlan, TakesTheFirstExpertsOfALayerInAscendingOrder) {
   const ExpertOrder order = {{0, {2, 0, 1}}, {1, {1, 0}}, {2, {0}}};
   EXPECT_EQ(FirstOf(order, {{0, 2}, {1, 7}, {2, 0}}), (LayerExperts{{0, {0, 2}}, {1, {0, 1}}}));
 }
 
-TEST(OverlayPlan, GroupsAndTheirVersionDoNotDependOnIt) {
+TEST(OverlayPlan, DoesNotAffectTheGroupsAndTheirVersion) {
   const MoeModel model = ModelForTest().Layers(3, 16, 2).Build();
   PlanOptions options;
   options.groups = 3;
@@ -44,7 +44,7 @@ TEST(OverlayPlan, GroupsAndTheirVersionDoNotDependOnIt) {
   EXPECT_NE(first.overlays, second.overlays);
 }
 
-TEST(OverlayPlan, WithoutUniformityNothingIsPromisedWhateverTheCountsAre) {
+TEST(OverlayPlan, PromisesNoUniformityUnlessRequested) {
   PlanOptions options;
   options.groups = 2;
   options.uniform = false;
@@ -54,7 +54,7 @@ TEST(OverlayPlan, WithoutUniformityNothingIsPromisedWhateverTheCountsAre) {
   EXPECT_TRUE(plan.overlays[0].fill.empty());
 }
 
-TEST(OverlayPlan, MergedIntoTheGroupsItLeavesNodesTheirExperts) {
+TEST(OverlayPlan, MergingItIntoTheGroupsKeepsTheExpertsOfEveryNode) {
   const MoeModel model = ModelForTest().Layers(3, 16, 2).Build();
   PlanOptions options;
   options.groups = 3;
@@ -72,7 +72,7 @@ TEST(OverlayPlan, MergedIntoTheGroupsItLeavesNodesTheirExperts) {
   }
 }
 
-TEST(OverlayPlan, MergedExpertsThatNoGroupOwnsAreTheFirstGroups) {
+TEST(OverlayPlan, MergedExpertsThatNoGroupOwnsGoToTheFirstGroup) {
   Plan plan;
   plan.layers = {{0, 6}};
   plan.top_k = {{0, 1}};
@@ -87,7 +87,7 @@ TEST(OverlayPlan, MergedExpertsThatNoGroupOwnsAreTheFirstGroups) {
   EXPECT_EQ(merged.remainder, (LayerExperts{{0, {5}}}));
 }
 
-TEST(OverlayPlan, LayersThatAreNotKeptAreForgottenAndFillOfNoneIsNoFill) {
+TEST(OverlayPlan, DropsLayersThatAreNotKeptAndEmptyFill) {
   OverlayPlan overlay{"v1", "", {{0, {1}}, {4, {2}}}, {{{4, {3}}}, {}}};
   KeepLayers({{0, 8}}, overlay);
   EXPECT_EQ(overlay.experts, (LayerExperts{{0, {1}}}));

@@ -12,11 +12,11 @@ namespace {
 
 using testing::HasSubstr;
 
-// All of them: a message lists them.
+// All of them; a message lists them.
 constexpr const char* kSpellings[] = {"contiguous",   "modulo",  "explicit:FILE", "ranked",
                                       "coactivation", "session", "same"};
 
-TEST(Partitions, HaveOneNameEachAndAreInTheHelp) {
+TEST(Partitions, HaveUniqueNamesAndAppearInTheHelp) {
   std::set<std::string_view> names;
   for (const char* spelling : kSpellings) {
     const auto choice = ParsePartition(spelling);
@@ -30,11 +30,11 @@ TEST(Partitions, HaveOneNameEachAndAreInTheHelp) {
   EXPECT_TRUE(names.contains(PlanOptions().partition)) << "the default is one of them";
 }
 
-TEST(Partitions, KeepEveryColonOfAFilesName) {
+TEST(Partitions, KeepColonsInAFileName) {
   EXPECT_EQ(ParsePartition("explicit:a:b.json")->file, "a:b.json");
 }
 
-TEST(Partitions, AreListedWhereTheTextNamesNone) {
+TEST(Partitions, AreListedInTheErrorForAnUnknownName) {
   for (const char* text : {"", "random", "explicit", "explicit:", "modulo:a", "Modulo"}) {
     const auto choice = ParsePartition(text);
     ASSERT_FALSE(choice) << text;
@@ -68,7 +68,7 @@ TEST(Partitions, GiveEveryExpertOneOwner) {
   }
 }
 
-TEST(Partitions, SayWhetherTheyDecideFromStatistics) {
+TEST(Partitions, SayWhetherTheyNeedStatistics) {
   for (const char* name : {"ranked", "coactivation", "session", "same"})
     EXPECT_TRUE(DecidesFromScores(name)) << name;
   for (const char* name : {"contiguous", "modulo", "explicit", "by-language", ""})

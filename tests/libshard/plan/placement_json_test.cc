@@ -25,7 +25,7 @@ std::string Refusal(const std::function<void(Json&)>& change) {
   return read.error().message;
 }
 
-TEST(PlacementJson, ReadsBackAsItWas) {
+TEST(PlacementJson, ReadsBackWhatItWrote) {
   const std::string text = WriteJson(PlacementToJson(SampleTable()));
   const auto document = ParseJson("d.json", text);
   ASSERT_TRUE(document);
@@ -35,7 +35,7 @@ TEST(PlacementJson, ReadsBackAsItWas) {
   EXPECT_EQ(WriteJson(PlacementToJson(*read)), text);
 }
 
-TEST(PlacementJson, WhatTrainingMakesReadsBack) {
+TEST(PlacementJson, ReadsBackATrainedTable) {
   const auto made = PlacementFor(SamplePlacementPlan(), SampleScores());
   ASSERT_TRUE(made);
   const auto read = Read(PlacementToJson(*made));
@@ -43,7 +43,7 @@ TEST(PlacementJson, WhatTrainingMakesReadsBack) {
   EXPECT_EQ(*read, *made);
 }
 
-// Rows are as they were; what tokens without one score is no longer asked.
+// The rows stay; the score of tokens without a row is no longer read.
 TEST(PlacementJson, ScoresOfTokensWithoutARowAreNotRead) {
   Json document = PlacementToJson(SampleTable());
   document["tokens"]["other"] = {-2, 0, 2};
@@ -64,7 +64,7 @@ TEST(PlacementJson, IsLaidOutAsDocumented) {
             R"("ids":"AwDDAQ==","scores":"CAD4/AAEAQD/"}})");
 }
 
-TEST(PlacementJson, GroupsThatTheDistributionHasNotAreRefused) {
+TEST(PlacementJson, GroupsThatTheDistributionLacksAreRefused) {
   EXPECT_EQ(Refusal([](Json& json) { json["sessions"].push_back(3u); }),
             "d.json: placement: sessions: expected 3 groups, found 4");
   EXPECT_EQ(Refusal([](Json& json) { json["sessions"][0] = 0u; }),

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// Two sessions of one layer with four experts: each wants another half, and has tokens of its own.
+// Two sessions of one layer with four experts: each uses another half, and has its own tokens.
 std::shared_ptr<const ExpertScores> HalvedScores() {
   ExpertScores scores = ScoresOf({{0, 4, 2}}, {{4, 4, 1, 1}, {1, 1, 4, 4}});
   scores.sessions[0].token_counts = {{7, 3}};
@@ -19,7 +19,7 @@ std::shared_ptr<const ExpertScores> HalvedScores() {
 
 MoeModel OneLayer() { return ModelForTest().Layers(1, 4, 2).Build(); }
 
-TEST(PlacementLearning, IsTheTableOfAPlanFromTheSameScores) {
+TEST(PlacementLearning, GivesTheTableOfAPlanFromTheSameScores) {
   PlanOptions options;
   options.groups = 2;
   options.scores = HalvedScores();
@@ -35,7 +35,7 @@ TEST(PlacementLearning, IsTheTableOfAPlanFromTheSameScores) {
   EXPECT_EQ(*learned, with->placement);
 }
 
-TEST(PlacementLearning, OneGroupForAllSessionsGivesNone) {
+TEST(PlacementLearning, GivesNoTableIfOneGroupFitsAllSessions) {
   PlanOptions options;
   options.groups = 2;
   options.scores = HalvedScores();

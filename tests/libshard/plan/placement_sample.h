@@ -1,4 +1,4 @@
-// Sessions with planted groups: those of group g use tokens and experts of their own beside common
+// Sessions with planted groups: those of group g use their own tokens and experts besides common
 // ones.
 #pragma once
 

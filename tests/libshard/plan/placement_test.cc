@@ -19,7 +19,7 @@ PlacementAnswer AnswerFor(const std::vector<uint32_t>& tokens) {
 }
 
 TEST(Placement, AddsUpTheScoresOfTheFirstTokens) {
-  // 70000 stands behind the prefix of four tokens, and 5 has no row.
+  // 70000 comes after the prefix of four tokens, and 5 has no row.
   const PlacementAnswer answer = AnswerFor({3, 3, 200, 5, 70000});
   EXPECT_THAT(answer.scores, ElementsAre(Optional(4.25), Eq(std::nullopt), Optional(-4.25)));
   EXPECT_EQ(answer.best, 0u);
@@ -30,7 +30,7 @@ TEST(Placement, AddsUpTheScoresOfTheFirstTokens) {
   EXPECT_EQ(answer.known_share, 0.75);
 }
 
-TEST(Placement, ALeadBelowTheMarginIsNotSure) {
+TEST(Placement, IsNotSureIfTheLeadIsBelowTheMargin) {
   const PlacementAnswer answer = AnswerFor({200, 200});
   EXPECT_EQ(answer.best, 0u);
   EXPECT_EQ(answer.margin, 1);
@@ -38,7 +38,7 @@ TEST(Placement, ALeadBelowTheMarginIsNotSure) {
   EXPECT_FALSE(AnswerFor({200}).sure);
 }
 
-TEST(Placement, ATieGoesToTheLowestGroupAndIsNotSure) {
+TEST(Placement, ChoosesTheLowestGroupInATieAndIsNotSure) {
   const PlacementAnswer answer = AnswerFor({3, 4, 4});
   EXPECT_EQ(answer.best, 0u);
   EXPECT_EQ(answer.second, 2u);
@@ -46,7 +46,7 @@ TEST(Placement, ATieGoesToTheLowestGroupAndIsNotSure) {
   EXPECT_FALSE(answer.sure);
 }
 
-TEST(Placement, TokensThatHaveNoRowSpeakForNoGroup) {
+TEST(Placement, IgnoresTokensWithoutARow) {
   PlacementTable table = SampleTable();
   table.margin = 0;
   const PlacementAnswer answer = Place(table, std::vector<uint32_t>{5, 6, 1000});
@@ -56,7 +56,7 @@ TEST(Placement, TokensThatHaveNoRowSpeakForNoGroup) {
   EXPECT_FALSE(answer.sure);
 }
 
-TEST(Placement, AnAnswerIsSureOnlyIfHalfOfTheTokensHaveARow) {
+TEST(Placement, IsSureOnlyIfHalfOfTheTokensHaveARow) {
   const PlacementAnswer few = AnswerFor({70000, 5, 6});
   EXPECT_EQ(few.best, 2u);
   EXPECT_EQ(few.margin, 63.5);
@@ -64,7 +64,7 @@ TEST(Placement, AnAnswerIsSureOnlyIfHalfOfTheTokensHaveARow) {
   EXPECT_TRUE(AnswerFor({70000, 5}).sure);
 }
 
-TEST(Placement, WithoutATokenNothingIsSure) {
+TEST(Placement, IsNotSureWithoutTokens) {
   PlacementTable table = SampleTable();
   table.margin = 0;
   const PlacementAnswer answer = Place(table, {});
@@ -73,13 +73,13 @@ TEST(Placement, WithoutATokenNothingIsSure) {
   EXPECT_EQ(answer.known_share, 0);
 }
 
-TEST(Placement, AGroupWithoutSessionsIsNeverChosen) {
+TEST(Placement, NeverChoosesAGroupWithoutSessions) {
   PlacementTable table = SampleTable();
   for (size_t row = 0; row < 4; ++row) table.tokens.scores[row * 3 + 1] = 127;
   EXPECT_NE(Place(table, std::vector<uint32_t>{3, 4}).best, 1u);
 }
 
-TEST(Placement, CentroidsAreComparedByCosine) {
+TEST(Placement, ComparesCentroidsByCosine) {
   const std::vector<float> first = {9, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1};
   const auto cosines = CompareCentroids(SampleTable(), {{0, 6}, {1, 6}}, first);
   ASSERT_TRUE(cosines) << cosines.error().message;
@@ -88,7 +88,7 @@ TEST(Placement, CentroidsAreComparedByCosine) {
   EXPECT_NEAR(*(*cosines)[2], 9 / std::sqrt(255.0 * 255 + 5 * 81), 1e-12);
 }
 
-TEST(Placement, CentroidsThatAreNotThereOrDoNotFitAreRefused) {
+TEST(Placement, RefusesMissingAndMismatchedCentroids) {
   const auto few = CompareCentroids(SampleTable(), {{0, 6}, {1, 6}}, std::vector<float>(7));
   ASSERT_FALSE(few);
   EXPECT_EQ(few.error().message, "placement: scores: expected 12, found 7");
@@ -103,7 +103,7 @@ TEST(Placement, CentroidsThatAreNotThereOrDoNotFitAreRefused) {
   EXPECT_EQ(none.error().message, "placement: centroids: expected some, found none");
 }
 
-TEST(Placement, TheFixedLogarithmIsTheLogarithm) {
+TEST(Placement, TheFixedLogarithmIsAccurate) {
   for (double x = 1e-12; x < 1e12; x *= 1.7) {
     EXPECT_NEAR(FixedLog(x), std::log(x), 1e-15 * std::max(1.0, std::abs(std::log(x)))) << x;
   }

@@ -22,7 +22,7 @@ PlacementTable Trained(const ExpertScores& scores, const PlacementOptions& optio
   return table ? *table : PlacementTable();
 }
 
-TEST(PlacementTraining, ASessionBelongsToTheGroupThatCapturesMostOfIt) {
+TEST(PlacementTraining, AssignsASessionToTheGroupThatCapturesMostOfIt) {
   ExpertScores scores = SampleScores(1);
   scores.sessions.push_back(SampleSession(2, 0));
   std::fill(scores.sessions.back().scores.begin(), scores.sessions.back().scores.end(), 0.0f);
@@ -30,8 +30,8 @@ TEST(PlacementTraining, ASessionBelongsToTheGroupThatCapturesMostOfIt) {
               ElementsAre(Optional(0u), Optional(1u), Optional(2u), Eq(std::nullopt)));
 }
 
-// Otherwise a layer whose outputs are large would decide alone.
-TEST(PlacementTraining, EveryLayerCountsAlike) {
+// Otherwise a layer with large outputs would decide alone.
+TEST(PlacementTraining, WeightsEveryLayerEqually) {
   ExpertScores scores = SampleScores(1);
   SessionScores& session = scores.sessions[0];
   session.scores = {0, 0, 400, 0, 600, 0, 0, 0, 3, 0, 1, 0};
@@ -64,8 +64,8 @@ TEST(PlacementTraining, FindsThePlantedGroups) {
 
 TEST(PlacementTraining, ScoresAreSmoothedLogProbabilitiesInSteps) {
   const PlacementTable table = Trained(SampleScores());
-  // 16 of the 400 tokens of group 0, none of the others; 40 rows and one symbol
-  // for all other tokens.
+  // 16 of the 400 tokens of group 0, none of the others; 40 rows and one symbol for all other
+  // tokens.
   const double own = std::log(16.5 / (400 + 0.5 * 41)), none = std::log(0.5 / (400 + 0.5 * 41));
   const double mean = (own + 2 * none) / 3;
   const PlacementAnswer answer = Place(table, std::vector<uint32_t>{3});
@@ -74,8 +74,8 @@ TEST(PlacementTraining, ScoresAreSmoothedLogProbabilitiesInSteps) {
   EXPECT_EQ(*std::max_element(table.tokens.scores.begin(), table.tokens.scores.end()), 127);
 }
 
-// Else whatever nobody has seen would go to the group with the fewest sessions.
-TEST(PlacementTraining, GroupsWithManySessionsAreNoLikelier) {
+// Otherwise unseen tokens would favor the group with the fewest sessions.
+TEST(PlacementTraining, DoesNotFavorGroupsWithManySessions) {
   ExpertScores scores = SampleScores();
   for (uint32_t number = 4; number < 20; ++number)
     scores.sessions.push_back(SampleSession(0, number));
@@ -85,19 +85,19 @@ TEST(PlacementTraining, GroupsWithManySessionsAreNoLikelier) {
   EXPECT_EQ(Place(table, std::vector<uint32_t>{13}).best, 1u);
 }
 
-TEST(PlacementTraining, ATokenThatIsSeenOnceHasNoRow) {
+TEST(PlacementTraining, GivesNoRowToATokenSeenOnce) {
   ExpertScores scores = SampleScores();
   scores.sessions[1].token_counts.emplace_back(5000, 1);  // of group 1
   const PlacementTable table = Trained(scores);
   EXPECT_FALSE(std::binary_search(table.tokens.ids.begin(), table.tokens.ids.end(), 5000u));
-  // It says nothing about tokens that no session had.
+  // It says nothing about tokens that occur in no session.
   const PlacementAnswer answer = Place(table, std::vector<uint32_t>(32, 9999));
   EXPECT_EQ(answer.margin, 0);
   EXPECT_EQ(answer.known_share, 0);
   EXPECT_FALSE(answer.sure);
 }
 
-TEST(PlacementTraining, WithLittleRoomTheTokensThatSayMostStay) {
+TEST(PlacementTraining, KeepsTheMostInformativeTokensWhenRoomIsShort) {
   PlacementOptions options;
   options.token_bytes = 30 * (4 + kSampleGroups);
   const PlacementTable table = Trained(SampleScores(), options);
@@ -106,7 +106,7 @@ TEST(PlacementTraining, WithLittleRoomTheTokensThatSayMostStay) {
   EXPECT_EQ(table.tokens.ids.back(), 29u);  // the common ones are left out
 }
 
-TEST(PlacementTraining, TheTrialHasNoMoreRowsThanTheTable) {
+TEST(PlacementTraining, LimitsTheTrialToAsManyRowsAsTheTable) {
   PlacementOptions options;
   options.token_bytes = 0;
   const PlacementTable table = Trained(SampleScores(), options);
@@ -116,7 +116,7 @@ TEST(PlacementTraining, TheTrialHasNoMoreRowsThanTheTable) {
   EXPECT_EQ(table.trial.sure, 0u);
 }
 
-TEST(PlacementTraining, CentroidsCoverTheFirstLayersThatHaveRoom) {
+TEST(PlacementTraining, CentroidsCoverAsManyFirstLayersAsFit) {
   const PlacementTable both = Trained(SampleScores());
   ASSERT_TRUE(both.centroids);
   EXPECT_EQ(both.centroids->layers, 2u);
@@ -152,7 +152,7 @@ TEST(PlacementTraining, SessionsWithoutTokenCountsAreRefused) {
   EXPECT_FALSE(PlacementFor(SamplePlacementPlan(), scores));
 }
 
-TEST(PlacementTraining, OneGroupForEverySessionIsNoPlacement) {
+TEST(PlacementTraining, RefusesAPlacementIfEverySessionHasTheSameGroup) {
   ExpertScores scores = SampleScores();
   std::vector<std::optional<uint32_t>> groups(scores.sessions.size(), 2);
   const auto table = MakePlacement(scores, groups, kSampleGroups, {});
@@ -164,16 +164,16 @@ TEST(PlacementTraining, OneGroupForEverySessionIsNoPlacement) {
   EXPECT_TRUE(MakePlacement(scores, groups, kSampleGroups, {}));
 }
 
-TEST(PlacementTraining, EverySessionIsTriedWithATableThatHasNotSeenIt) {
+TEST(PlacementTraining, TriesEverySessionWithATableTrainedWithoutIt) {
   const PlacementTable table = Trained(SampleScores());
   EXPECT_EQ(table.trial, (PlacementTrial{12, 12, 12, 12}));
-  // Sessions alone in their group cannot be tried.
+  // Sessions that are alone in their group cannot be tried.
   EXPECT_EQ(Trained(SampleScores(1)).trial, PlacementTrial());
 }
 
-// The tokens of a session say nothing about another one here, and the trial must see that: with its
-// own counts every session would be right.
-TEST(PlacementTraining, TheTrialDoesNotPeek) {
+// Here the tokens of a session say nothing about other sessions, and the trial must notice: with
+// its own counts, every session would be right.
+TEST(PlacementTraining, TheTrialDoesNotUseTheTokensOfTheSession) {
   ExpertScores scores = SampleScores(8);
   for (uint32_t i = 0; i < scores.sessions.size(); ++i) {
     TokenCounts& counts = scores.sessions[i].token_counts;
@@ -184,7 +184,7 @@ TEST(PlacementTraining, TheTrialDoesNotPeek) {
   EXPECT_EQ(Place(table, std::vector<uint32_t>{1000, 1001}).best, 0u);
   EXPECT_THAT(table.trial.sessions, Ge(24u));
   EXPECT_EQ(table.trial.sure, 0u);
-  // Nor do tokens that nobody has seen speak for anyone.
+  // Unseen tokens do not favor any group either.
   EXPECT_EQ(Place(table, std::vector<uint32_t>{5, 6, 7}).margin, 0);
 }
 

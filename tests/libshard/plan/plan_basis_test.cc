@@ -1,4 +1,4 @@
-// What scores must be before a plan is made from them.
+// Requirements on scores before a plan is made from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(PlanBasis, ScoresOfAnotherModelAreRefused) {
             "a.json, b.json: layer 1: experts: expected 4, found 3");
 }
 
-TEST(PlanBasis, ScoresThatAreNoNumbersAreRefused) {
+TEST(PlanBasis, ScoresThatAreNotNumbersAreRefused) {
   ExpertScores scores = SmallScores();
   scores.sessions[1].scores[6] = std::numeric_limits<float>::quiet_NaN();
   const Error error = ErrorOfSmall(SmallOptions(scores));
@@ -61,7 +61,7 @@ TEST(PlanBasis, ALayerWithoutScoresIsRefused) {
   EXPECT_EQ(error.message, "a.json, b.json: layer 1: scores: expected one above 0, found none");
 }
 
-TEST(PlanBasis, FewerTokensThanExpertsSayTooLittle) {
+TEST(PlanBasis, RefusesFewerTokensThanExperts) {
   ExpertScores scores = SmallScores();
   scores.sessions[0].tokens = 1;
   scores.sessions[1].tokens = 2;
@@ -73,14 +73,14 @@ TEST(PlanBasis, FewerTokensThanExpertsSayTooLittle) {
   EXPECT_TRUE(MakePlan(ModelForTest().Layers(2, 4, 2).Build(), SmallOptions(scores)));
 }
 
-TEST(PlanBasis, SuperExpertsAreExpertsOfTheModel) {
+TEST(PlanBasis, SuperExpertsMustBeExpertsOfTheModel) {
   ExpertScores scores = SmallScores();
   scores.super_experts[1] = {4};
   EXPECT_EQ(ErrorOfSmall(SmallOptions(scores)).message,
             "a.json, b.json: Super Experts: layer 1: expected an expert of the model, found 4");
 }
 
-// Runtimes leave blocks for multi-token prediction out, so statistics do not have them.
+// Runtimes skip blocks for multi-token prediction, so statistics do not have them.
 TEST(PlanBasis, LayersForMultiTokenPredictionNeedNoScores) {
   ExpertScores scores = SmallScores();
   scores.co_selection.assign(2, std::vector<uint64_t>(PairCount(4), 1));
@@ -99,7 +99,7 @@ TEST(PlanBasis, LayersForMultiTokenPredictionNeedNoScores) {
   }
 }
 
-TEST(PlanBasis, AnyPartitionMayBeMeasured) {
+TEST(PlanBasis, CanMeasureAnyPartition) {
   PlanOptions options = SmallOptions(SmallScores());
   options.partition = "contiguous";
   options.eligible = 3;
@@ -111,7 +111,7 @@ TEST(PlanBasis, AnyPartitionMayBeMeasured) {
   EXPECT_EQ(plan.expectation->overall, plan.expectation->contiguous);
 }
 
-TEST(PlanBasis, EveryExpertHasAGroupHoweverFewMayBeEligible) {
+TEST(PlanBasis, RefusesFewerEligibleExpertsThanAGroupOwns) {
   PlanOptions options = SmallOptions(SmallScores());
   options.partition = "modulo";
   options.groups = 1;

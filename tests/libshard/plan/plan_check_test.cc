@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A sound plan of two groups over one layer of eight experts, for the tests to break.
+// A valid plan of two groups over one layer of eight experts, for the tests to break.
 Plan SoundPlan() {
   PlanOptions options;
   options.groups = 2;
@@ -24,9 +24,9 @@ std::string Broken(const Plan& plan) {
   return status.error().message;
 }
 
-TEST(CheckPlan, TakesASoundPlan) { EXPECT_EQ(Broken(SoundPlan()), "accepted"); }
+TEST(CheckPlan, AcceptsAValidPlan) { EXPECT_EQ(Broken(SoundPlan()), "accepted"); }
 
-TEST(CheckPlan, RefusesNoGroupsAndMoreThanExperts) {
+TEST(CheckPlan, RefusesNoGroupsAndMoreGroupsThanExperts) {
   Plan plan = SoundPlan();
   plan.groups.clear();
   EXPECT_THAT(Broken(plan), HasSubstr("groups: expected at least 1"));
@@ -67,7 +67,7 @@ TEST(CheckPlan, RefusesIdsThatDoNotAscend) {
   EXPECT_THAT(Broken(plan), HasSubstr("expected ascending ids"));
 }
 
-TEST(CheckPlan, RefusesAnExpertThatIsNowhereOrInGroupAndRemainder) {
+TEST(CheckPlan, RefusesAnExpertInNoPartOrInAGroupAndTheRemainder) {
   Plan plan = SoundPlan();
   plan.groups[0].owned[0] = {0, 1, 2};
   EXPECT_THAT(Broken(plan), HasSubstr("remainder: expected the experts of no group, \"3\""));
@@ -76,7 +76,7 @@ TEST(CheckPlan, RefusesAnExpertThatIsNowhereOrInGroupAndRemainder) {
   EXPECT_THAT(Broken(plan), HasSubstr("found \"3\""));
 }
 
-TEST(CheckPlan, RefusesFillOfTheGroupsOwnOrOfTheRemainder) {
+TEST(CheckPlan, RefusesFillWithAGroupsOwnExpertsOrTheRemainder) {
   Plan plan = SoundPlan();
   plan.groups[0].fill[0] = {3};
   EXPECT_THAT(Broken(plan), HasSubstr("fill: expected experts of other groups, found 3"));
@@ -106,7 +106,7 @@ TEST(CheckPlan, RefusesABrokenPromiseOfUniformity) {
   EXPECT_EQ(Broken(plan), "accepted");
 }
 
-TEST(CheckPlan, RefusesFewerEligibleThanTopKWhenItIsKnown) {
+TEST(CheckPlan, RefusesFewerEligibleExpertsThanAKnownTopK) {
   Plan plan = SoundPlan();
   plan.top_k[0] = 5;
   EXPECT_THAT(Broken(plan), HasSubstr("group 0: layer 0: eligible experts: expected at least 5"));

@@ -96,7 +96,7 @@ TEST(PlanJson, CarriesThePlacementTable) {
   EXPECT_EQ(PlanToJson(Model(), FullPlan()).contains("placement"), false);
 }
 
-TEST(PlanJson, APlacementOfOtherGroupsIsRefused) {
+TEST(PlanJson, APlacementWithOtherGroupsIsRefused) {
   Plan plan = FullPlan();
   plan.placement = TwoGroupTable();
   plan.placement->sessions_by_group.push_back(1);
@@ -137,14 +137,14 @@ TEST(PlanJson, IgnoresMembersOfLaterMinorVersions) {
   EXPECT_EQ(DocumentOf(*plan), DocumentOf(FullPlan()));
 }
 
-// Sets one value of a sound document, by JSON pointer; the text null erases it.
+// Sets one value of a valid document, by JSON pointer; the text null erases it.
 struct Break {
   const char* pointer;
   const char* value;
   const char* message;
 };
 
-TEST(PlanJson, RefusesDocumentsOfAnotherShape) {
+TEST(PlanJson, RefusesMalformedDocuments) {
   const Break cases[] = {
       {"/partition", "[]", "d.json: partition: expected an object"},
       {"/partition/scheme", "1", "d.json: partition: scheme: expected a string"},
@@ -222,7 +222,7 @@ TEST_F(PlanFile, ReadsBackWhatMakePlanDecided) {
   ExpectEqual(*read, plan);
 }
 
-TEST_F(PlanFile, AnEditedPartitionIsExplicitWhateverItSays) {
+TEST_F(PlanFile, TreatsAnEditedPartitionAsExplicit) {
   PlanOptions options;
   options.groups = 2;
   Plan plan = MakePlan(Model(), options).value();
@@ -235,7 +235,7 @@ TEST_F(PlanFile, AnEditedPartitionIsExplicitWhateverItSays) {
   EXPECT_EQ(edited->scheme, "explicit");
 }
 
-TEST_F(PlanFile, NamesTheModelButNotWhereItLies) {
+TEST_F(PlanFile, NamesTheModelButNotItsLocation) {
   const Json document = PlanToJson(Model(), FullPlan());
   EXPECT_EQ(document["format"], "moepack-plan");
   EXPECT_EQ(document["format_version"], "1.0");
@@ -245,7 +245,7 @@ TEST_F(PlanFile, NamesTheModelButNotWhereItLies) {
   EXPECT_THAT(document.dump(), Not(HasSubstr("secret-user")));
 }
 
-TEST_F(PlanFile, NamesTheDirectoryAlsoWhenThePathEndsInASlashOrADot) {
+TEST_F(PlanFile, NamesTheDirectoryEvenIfThePathEndsInASlashOrADot) {
   for (const char* root : {"/data/Tiny-MoE/", "/data/Tiny-MoE/.", "/data/x/../Tiny-MoE"}) {
     const MoeModel model = ModelForTest().Root(root).Layers(2, 8, 2).Build();
     EXPECT_EQ(PlanToJson(model, FullPlan())["model"]["source"], "Tiny-MoE") << root;

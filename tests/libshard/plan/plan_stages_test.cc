@@ -20,7 +20,7 @@ Plan TwoStages(const MoeModel& model) {
   return plan;
 }
 
-// What reading plan.json says when its stages are `stages`; "" when it is read.
+// The error of reading plan.json with these `stages`; "" if it is read.
 std::string Refusal(const std::string& stages) {
   const MoeModel model = FourLayers();
   Json document = PlanToJson(model, TwoStages(model));
@@ -32,7 +32,7 @@ std::string Refusal(const std::string& stages) {
   return plan ? "" : plan.error().message.substr(path.size());
 }
 
-TEST(PlanStages, ComeBackAsTheyWereWritten) {
+TEST(PlanStages, ReadBackAsTheyWereWritten) {
   const MoeModel model = FourLayers();
   const Plan plan = TwoStages(model);
   EXPECT_EQ(StagesToJson(plan).dump(), R"([{"layers":"0-2"},{"layers":"3"}])");
@@ -45,7 +45,7 @@ TEST(PlanStages, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(read->stages, plan.stages);
 }
 
-TEST(PlanStages, APlanWithoutThemHasNoMember) {
+TEST(PlanStages, AreAbsentFromAPlanWithoutStages) {
   const MoeModel model = FourLayers();
   Plan plan = TwoStages(model);
   plan.stages.clear();
@@ -60,7 +60,7 @@ TEST(PlanStages, MustCoverAllLayersInOrder) {
             ": stages: expected ranges up to layer 3, found ranges up to 2");
 }
 
-TEST(PlanStages, AreObjectsWithOneRangeEach) {
+TEST(PlanStages, MustBeObjectsWithOneRangeEach) {
   EXPECT_EQ(Refusal(R"([{"layers": "0,2-3"}])"),
             ": stage 0: layers: expected one range of layers, such as \"0-15\", found \"0,2-3\"");
   EXPECT_EQ(Refusal(R"([{"layers": ""}])"),

@@ -35,7 +35,7 @@ Error ErrorOfScored(const PlanOptions& options, const Planted& planted = {}) {
   return plan ? Error{Code::kIo, "no error"} : plan.error();
 }
 
-// Pairs that follow from the scores, as experts that are used in the same sessions.
+// Pairs derived from the scores: experts that are used in the same sessions.
 ExpertScores WithPairsOf(ExpertScores scores) {
   for (size_t layer = 0; layer < scores.layers.size(); ++layer) {
     const uint32_t count = scores.layers[layer].expert_count;
@@ -54,7 +54,7 @@ ExpertScores WithPairsOf(ExpertScores scores) {
   return scores;
 }
 
-TEST(PlansByScores, AreSoundAndUniformForEveryStrategy) {
+TEST(PlansByScores, AreValidAndUniformForEveryStrategy) {
   const Planted planted;
   const MoeModel model = PlantedModel(planted);
   for (const char* partition : {"ranked", "coactivation", "session", "same"}) {
@@ -75,8 +75,8 @@ TEST(PlansByScores, AreSoundAndUniformForEveryStrategy) {
   }
 }
 
-TEST(PlansByScores, AnExpertIsOwnedWhereItIsUsedMost) {
-  // Two kinds of sessions; expert 0 is used by both and most by the second.
+TEST(PlansByScores, AssignAnExpertToTheGroupThatUsesItMost) {
+  // Two kinds of sessions; expert 0 is used by both, and most by the second.
   const ExpertScores scores =
       ScoresOf({{0, 6, 1}},
                {{4, 9, 9, 1, 0, 0}, {4, 8, 9, 0, 1, 0}, {9, 0, 1, 9, 8, 0}, {9, 1, 0, 8, 9, 0}});
@@ -91,7 +91,7 @@ TEST(PlansByScores, AnExpertIsOwnedWhereItIsUsedMost) {
   EXPECT_EQ(IdsOf(plan.remainder, 0), (ExpertIds{5}));
 }
 
-TEST(PlansByScores, TheSameSetOnEveryNodeHasOwnersInAllGroups) {
+TEST(PlansByScores, TheSameSetOnEveryNodeIsOwnedByAllGroups) {
   PlanOptions options = ScoredOptions("same", Planted{}.Make());
   const Plan plan = MakePlan(PlantedModel({}), options).value();
   for (const GroupPlan& group : plan.groups) {
@@ -119,7 +119,7 @@ TEST(PlansByScores, SuperExpertsAreOnEveryNodeUnlessRefused) {
   EXPECT_EQ(MakePlan(PlantedModel({}), options)->groups[0].owned, without.groups[0].owned);
 }
 
-TEST(PlansByScores, AFileMayPinMore) {
+TEST(PlansByScores, PinTheExpertsListedInAFile) {
   const fixtures::TempDir directory;
   const std::string path = directory / "pins.json";
   ASSERT_TRUE(WriteTextFile(path, R"({"layers": {"*": "3", "4": "5-6"}})"));
@@ -140,7 +140,7 @@ TEST(PlansByScores, AFileMayPinMore) {
               HasSubstr("pins.json: expected no keys but version, layers, found \"groups\""));
 }
 
-TEST(PlansByScores, TheOverlayCountsAndIsInNoGroup) {
+TEST(PlansByScores, TheOverlayCountsAsHeldAndIsInNoGroup) {
   const fixtures::TempDir directory;
   const std::string path = directory / "overlay.json";
   ASSERT_TRUE(WriteTextFile(path, R"({"version": "v1", "layers": {"0": "3,4", "2": "7"}})"));
@@ -157,7 +157,7 @@ TEST(PlansByScores, TheOverlayCountsAndIsInNoGroup) {
   EXPECT_EQ(Eligible(plan, 1, 2).size(), 10u);
 }
 
-TEST(PlansByScores, RoomsMayDifferBetweenNodes) {
+TEST(PlansByScores, AllowDifferentRoomPerNode) {
   PlanOptions options = ScoredOptions("session", Planted{}.Make());
   options.rooms = {std::vector<uint32_t>(6, 4), std::vector<uint32_t>(6, 8),
                    std::vector<uint32_t>(6, 12)};
@@ -167,7 +167,7 @@ TEST(PlansByScores, RoomsMayDifferBetweenNodes) {
     EXPECT_EQ(Eligible(plan, group, 6).size(), 4 + 4 * group);
 }
 
-TEST(PlansByScores, AGroupHasRoomForTopKAndForThePinned) {
+TEST(PlansByScores, AGroupMustHaveRoomForTopKAndThePinnedExperts) {
   ExpertScores scores = Planted{}.Make();
   scores.super_experts[2] = {1, 2, 3};
   PlanOptions options = ScoredOptions("session", scores);
@@ -184,7 +184,7 @@ TEST(PlansByScores, AGroupHasRoomForTopKAndForThePinned) {
   EXPECT_EQ(few.hint, "raise --eligible, or use fewer groups");
 }
 
-TEST(PlansByScores, TheOverlayTakesRoomBesideThePinned) {
+TEST(PlansByScores, TheOverlayTakesRoomInAdditionToThePinnedExperts) {
   const fixtures::TempDir directory;
   const std::string path = directory / "overlay.json";
   ASSERT_TRUE(WriteTextFile(path, R"({"version": "v1", "layers": {"2": "7"}})"));
@@ -198,7 +198,7 @@ TEST(PlansByScores, TheOverlayTakesRoomBesideThePinned) {
             "overlay), found 3");
 }
 
-TEST(PlansByScores, TokensMayUseThePinnedSoThatNothingElseIsNeeded) {
+TEST(PlansByScores, PinnedExpertsAloneMayServeTheTokens) {
   const MoeModel model = PlantedModel({});
   for (const char* partition : {"ranked", "coactivation", "session", "same"}) {
     ExpertScores scores = WithPairsOf(Planted{}.Make());
@@ -227,7 +227,7 @@ TEST(PlansByScores, ASetLargerThanTheLayerIsRefused) {
             "25");
 }
 
-TEST(PlansByScores, ScoresAreNeeded) {
+TEST(PlansByScores, RequireScores) {
   PlanOptions options;
   options.groups = 2;
   options.partition = "session";

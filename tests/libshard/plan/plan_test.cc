@@ -48,7 +48,7 @@ std::string FillText(const Plan& plan, size_t group, uint32_t layer) {
   return FormatIds(IdsOf(plan.groups[group].fill, layer));
 }
 
-// Every rule of a plan, checked the slow way.
+// Checks every rule of a plan in the slow way.
 void ExpectSound(const Plan& plan) {
   EXPECT_TRUE(CheckPlan("plan", plan));
   for (const auto& [layer, experts] : plan.layers) {
@@ -75,7 +75,7 @@ TEST_F(PlanTest, ContiguousCutsRunsOfNearlyEqualLengthLongerOnesFirst) {
   ExpectSound(plan);
 }
 
-TEST_F(PlanTest, ModuloDealsExpertsOutInTurn) {
+TEST_F(PlanTest, ModuloAssignsExpertsRoundRobin) {
   PlanOptions options = Groups(3, "modulo");
   options.uniform = false;
   const Plan plan = MakePlan(ModelForTest().Layers(1, 8, 2).Build(), options).value();
@@ -85,7 +85,7 @@ TEST_F(PlanTest, ModuloDealsExpertsOutInTurn) {
   ExpectSound(plan);
 }
 
-TEST_F(PlanTest, EveryGroupCountOfEveryRuleGivesASoundUniformPlan) {
+TEST_F(PlanTest, EveryGroupCountOfEveryRuleGivesAValidUniformPlan) {
   const MoeModel model = ModelForTest().Layers(2, 12, 1).Build();
   for (const char* partition : {"contiguous", "modulo"}) {
     for (uint32_t groups = 1; groups <= 12; ++groups) {
@@ -109,7 +109,7 @@ TEST_F(PlanTest, FillTakesTheIdsThatFollowTheGroupsLastOneCyclically) {
   EXPECT_EQ(FillText(modulo, 2, 0), "15");  // 2,5,8,11,14
 }
 
-TEST_F(PlanTest, AnOverlayExpertThatAGroupOwnsCountsOnceAndIsMadeUpFor) {
+TEST_F(PlanTest, AnOverlayExpertThatAGroupOwnsCountsOnceAndAnotherFillsItsPlace) {
   PlanOptions options = Groups(2);
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "0,1,4"}})");
   const Plan plan = MakePlan(ModelForTest().Layers(1, 8, 2).Build(), options).value();
@@ -138,7 +138,7 @@ TEST_F(PlanTest, LayersOfDifferentSizeAreFilledToOneCountWherePossible) {
   ExpectSound(plan);
 }
 
-// --no-uniform and --eligible cannot be used together here, so the hint must not name it.
+// --no-uniform and --eligible cannot be used together here, so the hint must not mention it.
 TEST_F(PlanTest, RefusesMoreEligibleExpertsThanThereAre) {
   const MoeModel model = ModelForTest().Layers(1, 16, 2).Build();
   PlanOptions options = Groups(2);
@@ -181,7 +181,7 @@ TEST_F(PlanTest, ExplicitGroupsComeFromTheFileAndTheRestIsTheRemainder) {
   ExpectSound(plan);
 }
 
-TEST_F(PlanTest, FillNeverBringsTheRemainderBack) {
+TEST_F(PlanTest, FillNeverUsesTheRemainder) {
   PlanOptions options = Groups(2, Explicit(R"({"groups": [{"0": "0-2"}, {"0": "6"}]})"));
   const Plan plan = MakePlan(ModelForTest().Layers(1, 8, 1).Build(), options).value();
   EXPECT_EQ(FillText(plan, 1, 0), "0-1");  // not 7, which is on no node
@@ -208,7 +208,7 @@ TEST_F(PlanTest, RefusesGroupsThatDoNotFitTheModel) {
   EXPECT_THAT(many.message, HasSubstr("found 9"));
 }
 
-// 4 layers of 65,536 experts: with 257 groups the reader of distribution.json would refuse the
+// 4 layers of 65,536 experts: with 257 groups, the reader of distribution.json would refuse the
 // plan.
 TEST_F(PlanTest, RefusesMoreGroupsTimesExpertsThanAPlanMayHave) {
   const MoeModel model = ModelForTest().Layers(4, 1u << 16, 2).Build();
@@ -242,7 +242,7 @@ TEST_F(PlanTest, RefusesFewerEligibleExpertsThanTheRouterPicks) {
   EXPECT_THAT(error.message, HasSubstr("group 0: layer 0: eligible experts: expected at least 6"));
   EXPECT_THAT(error.message, HasSubstr("found 4"));
   EXPECT_THAT(error.hint, HasSubstr("fewer groups or a larger overlay"));
-  // Group 0 owns both of 0 and 1, so it is the overlay's fill that brings it to 6.
+  // Group 0 owns both 0 and 1, so only the overlay's fill brings it to 6.
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "0-1"}})");
   EXPECT_TRUE(MakePlan(model, options));
 }

@@ -52,7 +52,7 @@ TEST_F(PlanWarningsTest, WarnsOfGroupsBelowAQuarterOrEightTimesTopK) {
   EXPECT_THAT(few, Not(Contains(HasSubstr("quarter"))));
 }
 
-TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeButNotOfThoseInTheOverlay) {
+TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeUnlessTheOverlayHasThem) {
   const MoeModel model = ModelForTest().Layers(1, 8, 2).Build();
   PlanOptions options = WarnedGroups(2, Explicit(R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})"));
   EXPECT_THAT(WarningsOf(model, options),
@@ -79,7 +79,7 @@ TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
   EXPECT_THAT(WarningsOf(model, options), Contains(HasSubstr("number of eligible experts")));
 }
 
-TEST_F(PlanWarningsTest, NodesMayDifferAsLongAsTheLayersOfEachDoNot) {
+TEST_F(PlanWarningsTest, DoesNotWarnOfUnequalNodesWithEqualLayers) {
   PlanOptions options = WarnedGroups(3);
   options.uniform = false;  // 6, 5 and 5 experts in every layer
   const auto warnings = WarningsOf(ModelForTest().Layers(3, 16, 2).Build(), options);
@@ -104,7 +104,7 @@ TEST_F(PlanWarningsTest, WarnsOfNodesThatNoSessionWouldChoose) {
   EXPECT_THAT(PlanWarnings(model, plan), IsEmpty());
 }
 
-TEST_F(PlanWarningsTest, FewerSessionsThanNodesLeaveSomeIdleAnyway) {
+TEST_F(PlanWarningsTest, DoesNotWarnOfIdleNodesWithFewerSessionsThanNodes) {
   const MoeModel model = ModelForTest().Layers(2, 64, 2).Build();
   Plan plan = MakePlan(model, WarnedGroups(4)).value();
   plan.expectation.emplace();

@@ -16,7 +16,7 @@ BitPlan MustSpend(const std::vector<BitItem>& items, uint64_t budget) {
   return plan ? *std::move(plan) : BitPlan{};
 }
 
-// The least damage within the budget; none when nothing fits.
+// The least damage within the budget; none if nothing fits.
 std::optional<double> LeastDamage(const std::vector<BitItem>& items, uint64_t budget,
                                   size_t item = 0) {
   if (item == items.size()) return 0;
@@ -29,8 +29,8 @@ std::optional<double> LeastDamage(const std::vector<BitItem>& items, uint64_t bu
   return least;
 }
 
-TEST(BitBudget, BytesGoWhereTheySaveMost) {
-  // Four bytes more for the first save 9, for the second 3.
+TEST(BitBudget, SpendsBytesWhereTheySaveMost) {
+  // Four more bytes for the first save 9, for the second 3.
   const std::vector<BitItem> items = {{{4, 10}, {8, 1}}, {{4, 4}, {8, 1}}};
   EXPECT_THAT(MustSpend(items, 8).chosen, ElementsAre(0, 0));
   EXPECT_THAT(MustSpend(items, 15).chosen, ElementsAre(1, 0));
@@ -41,22 +41,23 @@ TEST(BitBudget, BytesGoWhereTheySaveMost) {
   EXPECT_EQ(plan.bound, 5);
 }
 
-// Steps by damage per byte alone take the first and have no room for the second, which saves more.
-TEST(BitBudget, TheBestStepPerByteNeedNotBeInTheBestPlan) {
+// A greedy choice by damage per byte takes the first and has no room left for the second, which
+// saves more.
+TEST(BitBudget, FindsAPlanWithoutTheBestStepPerByte) {
   const std::vector<BitItem> items = {{{0, 10}, {1, 8}}, {{0, 20}, {10, 2}}};
   const BitPlan plan = MustSpend(items, 10);
   EXPECT_THAT(plan.chosen, ElementsAre(0, 1));
   EXPECT_EQ(plan.damage, 12);
 }
 
-// The middle choice lies above the line between the others, but nothing else fits.
-TEST(BitBudget, AChoiceOffTheHullIsTakenWhereItFits) {
+// The middle choice is above the line between the others, but nothing else fits.
+TEST(BitBudget, TakesAChoiceOffTheHullIfOnlyItFits) {
   const std::vector<BitItem> items = {{{0, 10}, {5, 9}, {10, 0}}};
   EXPECT_THAT(MustSpend(items, 7).chosen, ElementsAre(1));
   EXPECT_THAT(MustSpend(items, 10).chosen, ElementsAre(2));
 }
 
-TEST(BitBudget, ChoicesThatAreLargerAndWorseAreNeverTaken) {
+TEST(BitBudget, NeverTakesALargerAndWorseChoice) {
   const std::vector<BitItem> items = {{{8, 5}, {4, 1}, {4, 2}, {16, 1}}};
   EXPECT_THAT(MustSpend(items, 100).chosen, ElementsAre(1));
 }
@@ -66,7 +67,7 @@ TEST(BitBudget, TiesGoToTheLowerIndex) {
   EXPECT_THAT(MustSpend(items, 2).chosen, ElementsAre(1, 1, 0));
 }
 
-TEST(BitBudget, ATooSmallBudgetIsRefusedWithWhatIsMissing) {
+TEST(BitBudget, RefusesATooSmallBudgetAndSaysWhatIsMissing) {
   const auto plan = SpendBits({{{600, 1}, {900, 0}}, {{1000, 1}}}, 1500);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, Code::kInvalidArgument);
@@ -74,7 +75,7 @@ TEST(BitBudget, ATooSmallBudgetIsRefusedWithWhatIsMissing) {
             "budget: expected at least 1,600 bytes for the smallest types, found 1,500, 100 less");
 }
 
-TEST(BitBudget, NoItemsNeedNothing) { EXPECT_EQ(MustSpend({}, 0).damage, 0); }
+TEST(BitBudget, AcceptsNoItems) { EXPECT_EQ(MustSpend({}, 0).damage, 0); }
 
 class SmallNumbers {
  public:

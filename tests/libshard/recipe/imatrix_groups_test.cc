@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 constexpr const char* kName = "blk.0.ffn_down_exps.weight";
 
-// Four experts, rows of two values; what ApplyImatrix gave is 1 everywhere.
+// Four experts, rows of two values; the importance that ApplyImatrix set is 1 everywhere.
 GgufTensor FourExperts() {
   GgufTensor tensor = RecipeTensor(kName, {4, 2, 2});
   tensor.expert_count = 4;
@@ -32,13 +32,13 @@ Imatrix WithGroupEntry(ImatrixEntry entry) {
   return imatrix;
 }
 
-TEST(ImatrixGroups, NameTheGroupBeforeTheTensor) {
+TEST(ImatrixGroups, PutTheGroupBeforeTheTensorName) {
   EXPECT_EQ(GroupEntryName(1, kName), "group.001.blk.0.ffn_down_exps.weight");
   EXPECT_TRUE(IsGroupEntry(GroupEntryName(12, kName)));
   EXPECT_FALSE(IsGroupEntry(kName));
 }
 
-TEST(ImatrixGroups, GiveTheGroupsExpertsRowsOfTheirOwn) {
+TEST(ImatrixGroups, GiveTheExpertsOfAGroupTheirOwnRows) {
   const Imatrix imatrix = WithGroupEntry({{8, 16, 9, 3}, {4, 3}});
   const auto own = GroupImportance(imatrix, FourExperts(), {1, {0, 3}});
   ASSERT_TRUE(own) << own.error().message;
@@ -46,7 +46,7 @@ TEST(ImatrixGroups, GiveTheGroupsExpertsRowsOfTheirOwn) {
   EXPECT_FALSE((*own)->digest.empty());
 }
 
-TEST(ImatrixGroups, LeaveAnExpertWithoutTokensAndOtherGroupsWithTheModels) {
+TEST(ImatrixGroups, KeepTheModelsRowsForUnusedExpertsAndOtherGroups) {
   const Imatrix imatrix = WithGroupEntry({{0, 0, 9, 3}, {0, 3}});
   const GgufTensor tensor = FourExperts();
   const auto own = GroupImportance(imatrix, tensor, {1, {0, 3}});
@@ -65,7 +65,7 @@ TEST(ImatrixGroups, NameAnEntryOfAnotherLength) {
                         "with 3 counts, found 4 with 2"));
 }
 
-TEST(ImatrixGroups, AreNoEntriesThatNameNoTensor) {
+TEST(ImatrixGroups, AreNotReportedAsUnknownTensors) {
   GgufModel model;
   model.tensors.push_back(RecipeTensor(kName, {4, 2, 2}));
   const auto use = ApplyImatrix(WithGroupEntry({{8, 16, 9, 3}, {4, 3}}), model);

@@ -41,7 +41,7 @@ TEST(LegacyImatrix, ReadsEntriesChunksAndTheNameOfTheText) {
   EXPECT_THAT(imatrix->entries.at("output.weight").counts, ElementsAre(5));
 }
 
-TEST(LegacyImatrix, DoesWithoutWhatMayBeMissingAtTheEnd) {
+TEST(LegacyImatrix, AcceptsAMissingTrailer) {
   const auto bare = ParseLegacy(LegacyImatrix({{"a", {1}, {1}}}));
   ASSERT_TRUE(bare) << bare.error().message;
   EXPECT_EQ(bare->chunks, 0u);
@@ -51,7 +51,7 @@ TEST(LegacyImatrix, DoesWithoutWhatMayBeMissingAtTheEnd) {
   EXPECT_THAT(chunks->datasets, IsEmpty());
 }
 
-TEST(LegacyImatrix, TakesValuesWithoutCallsAsTheyStand) {
+TEST(LegacyImatrix, TakesValuesWithoutCallsAsTheyAre) {
   const auto imatrix = ParseLegacy(LegacyImatrix({{"a", {3, 5}, {0}}}));
   ASSERT_TRUE(imatrix) << imatrix.error().message;
   EXPECT_THAT(imatrix->entries.at("a").counts, ElementsAre(1));

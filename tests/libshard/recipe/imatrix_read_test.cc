@@ -37,7 +37,7 @@ GgufFile Small() {
                       {"blk.0.ffn_up_exps.weight", {1, 2, 3, 4}, {1, 0}}});
 }
 
-TEST(ImatrixRead, ReadsSumsCountsAndWhereTheyCameFrom) {
+TEST(ImatrixRead, ReadsSumsCountsAndTheirOrigin) {
   const auto imatrix = Parse(GgufBytes(Small()));
   ASSERT_TRUE(imatrix) << imatrix.error().message;
   EXPECT_EQ(imatrix->file, "im.gguf");
@@ -74,7 +74,7 @@ TEST(ImatrixRead, RoundsCountsToWholeNumbers) {
   EXPECT_THAT(imatrix->entries.at("a").counts, ElementsAre(3, 0));
 }
 
-TEST(ImatrixRead, PassesOverTensorsOfNewerWriters) {
+TEST(ImatrixRead, SkipsTensorsOfNewerWriters) {
   GgufFile file = Small();
   file.tensors.push_back({"blk.0.attn_q.weight.in_sum", {3}, 0, std::string(12, '\0')});
   const auto imatrix = Parse(GgufBytes(file));
@@ -106,7 +106,7 @@ TEST(ImatrixRead, RefusesAFileWithoutItsKeys) {
   EXPECT_THAT(ImatrixReadErrorOf(file), HasSubstr("found 4294967296"));
 }
 
-TEST(ImatrixRead, RefusesHalfAnEntry) {
+TEST(ImatrixRead, RefusesAnIncompleteEntry) {
   EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {1, 2}, {}}})),
               HasSubstr("entry \"a\": expected sums and counts, found no counts tensor"));
   EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {}, {1}}})),

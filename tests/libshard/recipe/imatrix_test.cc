@@ -97,7 +97,7 @@ TEST(Imatrix, TakesTheSiblingsRowForAnExpertWithoutData) {
   EXPECT_EQ(coverage.filled_from, kGate);
 }
 
-TEST(Imatrix, TakesTheMeanOfTheOtherExpertsWhereTheSiblingHasNothingEither) {
+TEST(Imatrix, TakesTheMeanOfTheOtherExpertsIfTheSiblingHasNoDataEither) {
   const Applied applied =
       Apply(Of({{kGate, {{2, 2, 0, 0, 6, 8}, {1, 0, 1}}}, {kUp, {{1, 3, 0, 0, 3, 5}, {1, 0, 1}}}}));
   EXPECT_THAT(applied.Values(kGate), ElementsAre(2, 2, 4, 5, 6, 8));
@@ -106,7 +106,7 @@ TEST(Imatrix, TakesTheMeanOfTheOtherExpertsWhereTheSiblingHasNothingEither) {
   EXPECT_EQ(applied.use.coverage[0].filled_from, "layer mean");
 }
 
-TEST(Imatrix, TakesBothWhereTheyAreNeeded) {
+TEST(Imatrix, CombinesTheSiblingAndTheMean) {
   const Applied applied =
       Apply(Of({{kGate, {{2, 2, 0, 0, 0, 0}, {1, 0, 0}}}, {kUp, {{0, 0, 4, 8, 0, 0}, {0, 1, 0}}}}));
   EXPECT_THAT(applied.Values(kUp), ElementsAre(2, 2, 4, 8, 3, 5));
@@ -124,7 +124,7 @@ TEST(Imatrix, GivesNoImportanceToATensorWithoutAnyData) {
   EXPECT_EQ(applied.use.coverage[0].filled_from, "none");
 }
 
-TEST(Imatrix, TakesTheOnesOfTheLegacyFormatForMissingExperts) {
+TEST(Imatrix, TreatsOnesInTheLegacyFormatAsMissingExperts) {
   const Applied applied = Apply(Of({{kDown, {{4, 8, 2, 2, 8, 12}, {2}}}}));
   EXPECT_THAT(applied.Values(kDown), ElementsAre(2, 4, 3, 5, 4, 6));
   ASSERT_THAT(applied.use.coverage, SizeIs(1));
@@ -138,7 +138,7 @@ TEST(Imatrix, NamesEntriesThatNoTensorHas) {
   EXPECT_EQ(applied.use.used, 1u);
 }
 
-TEST(Imatrix, PassesOverTensorsThatKeepTheirType) {
+TEST(Imatrix, SkipsTensorsThatKeepTheirType) {
   const Applied applied = Apply(Of({{"blk.0.ffn_gate_inp.weight", {{1, 1}, {1}}}}));
   EXPECT_EQ(TensorOf(applied.model, "blk.0.ffn_gate_inp.weight").importance, nullptr);
   EXPECT_EQ(applied.use.used, 0u);

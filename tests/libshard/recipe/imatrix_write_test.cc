@@ -70,7 +70,7 @@ TEST_F(ImatrixWrite, LaysOutTheTensorsOfLlamaImatrix) {
   EXPECT_THAT(header->tensors[3].shape, ElementsAre(2, 1));
 }
 
-TEST_F(ImatrixWrite, WithoutADigestThereIsNoKeyOfOurs) {
+TEST_F(ImatrixWrite, WritesNoMoepackKeyWithoutADigest) {
   Imatrix imatrix = MeasuredSample();
   imatrix.router_digest.clear();
   ASSERT_TRUE(WriteImatrix(path(), imatrix));
@@ -79,7 +79,7 @@ TEST_F(ImatrixWrite, WithoutADigestThereIsNoKeyOfOurs) {
   EXPECT_THAT(*bytes, testing::Not(HasSubstr("moepack")));
 }
 
-TEST_F(ImatrixWrite, RefusesWhatCannotBeReadAgain) {
+TEST_F(ImatrixWrite, RefusesWhatItsReaderWouldRefuse) {
   Imatrix imatrix = MeasuredSample();
   imatrix.entries["blk.0.ffn_up_exps.weight"].sums[2] = std::numeric_limits<float>::infinity();
   EXPECT_THAT(Refusal(imatrix), HasSubstr("entry \"blk.0.ffn_up_exps.weight\": sum 2: expected a "

@@ -1,5 +1,5 @@
-// ApplyRecipe against the listings of golden/convert: what llama.cpp's converter and llama-quantize
-// made of a checkpoint of each family.
+// ApplyRecipe against the listings of golden/convert: the output of llama.cpp's converter and
+// llama-quantize for a checkpoint of each family.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,8 +34,8 @@ GgufValue ValueOf(const Json& pair) {
   return GgufValue::Bool(true);
 }
 
-// F32 tensors are those that the converter writes so whatever the type asked for, where `converted`
-// says that the listing is of another type.
+// F32 tensors are those that the converter always writes that way, if `converted` says that the
+// listing is of another type.
 GgufModel ModelOf(const Json& listing, bool converted) {
   GgufModel model;
   for (const Json& pair : listing.at("kv")) {

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(RecipeList, HasEveryNameOnceAndATypeThatCanBeWritten) {
+TEST(RecipeList, HasUniqueNamesAndWritableTypes) {
   std::set<std::string> names;
   for (const Recipe& recipe : AllRecipes()) {
     EXPECT_TRUE(names.insert(Lower(recipe.name)).second) << recipe.name;
@@ -40,7 +40,7 @@ TEST(RecipeList, ReadsShortNamesAsLlamaQuantizeDoes) {
   EXPECT_EQ(FindRecipe("Q4"), nullptr);
 }
 
-TEST(RecipeList, SaysThatOtherRecipesOfLlamaQuantizeAreNotInThisVersion) {
+TEST(RecipeList, SaysThatOtherRecipesOfLlamaQuantizeAreUnsupported) {
   for (const char* name : {"q1_0", "Q2_0"}) {
     const auto recipe = RequireRecipe(name);
     ASSERT_FALSE(recipe) << name;

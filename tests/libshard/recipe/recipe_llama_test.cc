@@ -1,5 +1,5 @@
 // Rules that the listings of recipe_golden_test.cc do not reach: real numbers of layers and
-// experts. Expected values are read off docs/quantization.md.
+// experts. Expected values are taken from docs/quantization.md.
 #include "libshard/recipe/recipe_llama.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ std::vector<uint32_t> LayersWith(const GgufModel& model, const std::string& leaf
   return layers;
 }
 
-TEST(LlamaRules, CountTensorsOutsideOfBlocksFirstAndThenByLayerNumber) {
+TEST(LlamaRules, OrderTensorsOutsideBlocksFirstAndThenByLayer) {
   std::vector<GgufTensor> tensors;
   for (const char* name : {"blk.10.a.weight", "token_embd.weight", "blk.2.b.weight",
                            "blk.2.a.weight", "output.weight", "blk.x.weight"}) {
@@ -68,7 +68,7 @@ TEST(LlamaRules, CountValuesInOrderOfTheirLayersWhateverTheOrderInTheFile) {
   EXPECT_EQ(TypeOf(model, "blk.2.attn_v.weight"), "q4_K");
 }
 
-TEST(LlamaRules, TakeFusedMatricesForValues) {
+TEST(LlamaRules, CountFusedMatricesAsValues) {
   GgufModel model = RecipeModel({.layers = 1});
   model.tensors.push_back(RecipeTensor("blk.0.attn_qkv.weight", {768, 512}));
   model.tensors.push_back(RecipeTensor("blk.0.attn_kv_b.weight", {768, 512}));
@@ -88,7 +88,7 @@ TEST(LlamaRules, RaiseTheFirstEighthOfTheSmallMixes) {
   EXPECT_EQ(TypeOf(q3, "blk.0.attn_output.weight"), "q4_K");
 }
 
-TEST(LlamaRules, AskForAnImportanceMatrixWhereItMatters) {
+TEST(LlamaRules, DependOnAnImportanceMatrixWhereItMatters) {
   GgufModel with = RecipeModel();
   GiveImportance(with);
   const std::vector<uint32_t> first = {0, 1, 2, 3}, none;
@@ -121,7 +121,7 @@ TEST(LlamaRules, ReadTheHeadsOfTheFirstLayerFromAnArray) {
   EXPECT_EQ(FactsOf(model).gqa, 1u);
 }
 
-TEST(LlamaRules, TakeEightExpertsForMixtral) {
+TEST(LlamaRules, TreatEightExpertsAsMixtral) {
   const RecipeShape eight = {.experts = 8};
   const GgufModel q4 = RecipeLlamaApplied("Q4_K_M", RecipeModel(eight));
   EXPECT_EQ(TypeOf(q4, "blk.5.attn_v.weight"), "q8_0");
@@ -151,7 +151,7 @@ TEST(LlamaRules, TreatATiedEmbeddingAsTheOutput) {
             "q8_0");
 }
 
-TEST(LlamaRules, GiveAnOutputOfOddRowsEightBits) {
+TEST(LlamaRules, GiveAnOutputWithOddRowsEightBits) {
   EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q4_K_M", RecipeModel({.width = 96})), "output.weight"),
             "q8_0");
   EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q4_0", RecipeModel({.width = 96})), "output.weight"),
@@ -170,7 +170,7 @@ TEST(LlamaRules, GiveMxfp4ToStackedMatricesOnly) {
   EXPECT_EQ(TypeOf(model, "output.weight"), "q8_0");
 }
 
-TEST(LlamaRules, KnowTheLargeLlama) {
+TEST(LlamaRules, RecognizeTheLargeLlama) {
   GgufModel model = RecipeModel({.architecture = "llama", .heads = 64, .kv_heads = 8});
   model.metadata.Set("llama.block_count", GgufValue::U32(80));
   EXPECT_TRUE(FactsOf(model).llama_70b);
@@ -204,7 +204,7 @@ TEST(LlamaRules, RefuseAFeedForwardMatrixWithoutALayer) {
   }
 }
 
-// The rules of the grid recipes; the numbers of layers are those of RecipeModel, 32.
+// The rules of the grid recipes; the number of layers is that of RecipeModel, 32.
 GgufModel GridRecipe(const std::string& recipe, RecipeShape shape = {}) {
   GgufModel model = RecipeModel(shape);
   GiveImportance(model);
@@ -271,7 +271,7 @@ TEST(LlamaRules, GiveTheRecipesBelowTwoBitsTheTypesOfLlamaQuantize) {
   EXPECT_THAT(LayersWith(GridRecipe("IQ1_S"), "ffn_down_exps", "q2_K"), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(LlamaRules, KnowMixtralInTheRecipesBelowTwoBits) {
+TEST(LlamaRules, RecognizeMixtralInTheRecipesBelowTwoBits) {
   const RecipeShape mixtral = {.experts = 8};
   const std::vector<std::string> attention = {"blk.9.attn_v", "blk.9.attn_k", "blk.9.attn_output"};
   EXPECT_THAT(TypesOf(GridRecipe("IQ1_M", mixtral), attention),
@@ -289,7 +289,7 @@ TEST(LlamaRules, GiveTheGridRecipesMoreBitsInTheFirstEighth) {
               ElementsAre(0, 1, 2, 3, 28, 29, 30, 31));
 }
 
-TEST(LlamaRules, KnowMixtralInTheGridRecipes) {
+TEST(LlamaRules, RecognizeMixtralInTheGridRecipes) {
   const RecipeShape mixtral = {.experts = 8};
   EXPECT_THAT(
       TypesOf(GridRecipe("IQ2_XS", mixtral), {"blk.9.attn_v", "blk.9.attn_k", "blk.9.attn_output"}),
@@ -301,7 +301,7 @@ TEST(LlamaRules, KnowMixtralInTheGridRecipes) {
               ElementsAre(0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31));
 }
 
-TEST(LlamaRules, LookAtTheQueriesPerKeyInTheGridRecipes) {
+TEST(LlamaRules, DependOnTheQueriesPerKeyInTheGridRecipes) {
   const auto value = [](const std::string& recipe, RecipeShape shape) {
     return TypeOf(GridRecipe(recipe, shape), "blk.9.attn_v.weight");
   };

@@ -1,4 +1,4 @@
-// GGUF models of names, shapes and types alone, for tests of what recipes choose.
+// GGUF models of names, shapes and types alone, for tests of the choices of recipes.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace moepack {
 
-// A tensor of a model; `shape` slowest dimension first. Names with _exps are experts, blk.N. gives
+// A tensor of a model; `shape` slowest dimension first. Names with _exps are experts; blk.N. gives
 // the layer.
 inline GgufTensor RecipeTensor(const std::string& name, std::vector<uint64_t> shape,
                                const std::string& stored = "bf16") {
@@ -48,7 +48,7 @@ inline GgufModel RecipeModel(const RecipeShape& shape = {}) {
   model.metadata.Set(prefix + "attention.head_count", GgufValue::U32(shape.heads));
   model.metadata.Set(prefix + "attention.head_count_kv", GgufValue::U32(shape.kv_heads));
   const auto add = [&](const std::string& name, std::vector<uint64_t> dims, bool fixed = false) {
-    // Also a quantized source has its norms in F32.
+    // A quantized source has its norms in F32, too.
     const bool plain = fixed && quant::FindFormat(shape.stored)->block_values > 1;
     model.tensors.push_back(RecipeTensor(name, std::move(dims), plain ? "f32" : shape.stored));
     model.tensors.back().fixed = fixed;
@@ -80,7 +80,7 @@ inline std::string TypeOf(const GgufModel& model, const std::string& name) {
   return std::string(TensorOf(model, name).type->name);
 }
 
-// As an importance matrix would leave them.
+// As an importance matrix would set them.
 inline void GiveImportance(GgufModel& model) {
   for (GgufTensor& tensor : model.tensors) tensor.importance = std::make_shared<Importance>();
 }

@@ -49,12 +49,12 @@ TEST(TypeOverrides, ReadsIkLlamaCppsSpellingWithCommentsAndLines) {
       ElementsAre("q8_0", "iq4_xs", "q4_K", "q4_K"));
 }
 
-TEST(TypeOverrides, LeavesCommasOfTheExpressionAlone) {
+TEST(TypeOverrides, DoesNotSplitAtCommasInsideAnExpression) {
   EXPECT_THAT(TypesOf({"blk\\.[0-9]{1,2}\\.x=q8_0,[a,b]=q6_K,\\[c=q5_K"}),
               ElementsAre("q8_0", "q6_K", "q5_K"));
 }
 
-TEST(TypeOverrides, PutsPatternsInLowerCaseButNotClasses) {
+TEST(TypeOverrides, LowersTheCaseOfPatternsButNotOfClasses) {
   GgufModel model = RecipeModel({.layers = 1});
   auto overrides =
       TypeOverrides::Make(Options({"BLK\\.\\d\\.ATTN_Q=q8_0,^\\Doken=q6_K"}, "Q4_K_M"), model)
@@ -73,7 +73,7 @@ TEST(TypeOverrides, LetsTheFirstRuleThatMatchesDecide) {
   EXPECT_EQ(overrides.Find(TensorOf(model, "blk.1.attn_v.weight")).value(), nullptr);
 }
 
-TEST(TypeOverrides, ComesInTheOrderExpressionOutputPart) {
+TEST(TypeOverrides, AppliesExpressionsBeforeOutputAndOutputBeforeParts) {
   GgufModel model = RecipeModel({.layers = 1});
   RecipeOptions options = Options({"attn_q=q5_0"}, "Q4_K_M");
   options.output_type = "q8_0";
@@ -118,7 +118,7 @@ TEST(TypeOverrides, RefusesARuleThatMatchesNothing) {
       HasSubstr("--tensor-type \"ffn_dwon=q6_K\": expected a tensor that may get this type"));
 }
 
-TEST(TypeOverrides, RefusesARuleForTensorsThatKeepTheirTypeUnlessItIsThatType) {
+TEST(TypeOverrides, RefusesARuleForTensorsThatKeepTheirTypeUnlessItNamesThatType) {
   const GgufModel model = RecipeModel({.layers = 1});
   const auto used = [&](const std::string& rule) {
     auto overrides = TypeOverrides::Make(Options({rule}, "Q4_K_M"), model).value();

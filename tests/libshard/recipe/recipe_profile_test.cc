@@ -33,7 +33,7 @@ TEST(RecipeProfile, GivesExpertsTheirOwnTypes) {
   }
 }
 
-TEST(RecipeProfile, TakesLessForACompactModel) {
+TEST(RecipeProfile, UsesSmallerTypesForACompactModel) {
   const GgufModel model = RecipeProfileApplied("compact");
   EXPECT_EQ(TypeOf(model, "blk.0.ffn_gate_exps.weight"), "q3_K");
   EXPECT_EQ(TypeOf(model, "blk.0.ffn_down_exps.weight"), "iq4_xs");
@@ -42,7 +42,7 @@ TEST(RecipeProfile, TakesLessForACompactModel) {
   EXPECT_EQ(TypeOf(model, "blk.0.attn_q.weight"), "q8_0");
 }
 
-TEST(RecipeProfile, CountsSharedExpertsToTheTrunkAndFusedOnesToGate) {
+TEST(RecipeProfile, CountsSharedExpertsAsTrunkAndFusedMatricesAsGate) {
   GgufModel model = RecipeModel();
   model.tensors.push_back(RecipeTensor("blk.0.ffn_down_shexp.weight", {512, 256}));
   model.tensors.back().part = Part::kShared;
@@ -62,7 +62,7 @@ TEST(RecipeProfile, KeepsEveryTypeOfTheSourceForAnExactModel) {
   EXPECT_EQ(TypeOf(half, "token_embd.weight"), "f16");
 }
 
-TEST(RecipeProfile, SaysTheFileTypeThatMostValuesHave) {
+TEST(RecipeProfile, WritesTheFileTypeOfMostValues) {
   const auto file_type = [](const GgufModel& model) {
     return model.metadata.Uint("general.file_type");
   };
@@ -72,7 +72,7 @@ TEST(RecipeProfile, SaysTheFileTypeThatMostValuesHave) {
   EXPECT_EQ(file_type(RecipeProfileApplied("exact")), 32u);
 }
 
-TEST(RecipeProfile, LeavesTheFileTypeOfASourceItDoesNotChange) {
+TEST(RecipeProfile, KeepsTheFileTypeOfAnUnchangedSource) {
   GgufModel model;
   model.metadata.Set("general.architecture", GgufValue::String("qwen3moe"));
   model.metadata.Set("general.file_type", GgufValue::U32(14));
@@ -80,7 +80,7 @@ TEST(RecipeProfile, LeavesTheFileTypeOfASourceItDoesNotChange) {
   EXPECT_EQ(RecipeProfileApplied("exact", model).metadata.Uint("general.file_type"), 14u);
 }
 
-TEST(RecipeProfile, StandsOnTheRowOfItsRecipe) {
+TEST(RecipeProfile, BelongsToItsRecipe) {
   EXPECT_NE(FindRecipe("compact")->profile, nullptr);
   EXPECT_EQ(FindRecipe("Q4_K_M")->profile, nullptr);
 }

@@ -50,7 +50,7 @@ TEST(Recipe, GivesEveryMatrixAFloatingPointType) {
   }
 }
 
-TEST(Recipe, KeepsTensorsOnTheListOfUnchangedOnesAsTheyAreStored) {
+TEST(Recipe, KeepsTensorsOnTheListOfUnchangedOnes) {
   GgufModel model = RecipeModel();
   model.tensors.push_back(RecipeTensor("blk.0.indexer.k_proj.weight", {64, 64}));
   model.tensors.push_back(RecipeTensor("blk.0.attn_q.scale", {64, 64}, "f32"));
@@ -119,7 +119,7 @@ TEST(Recipe, DoesNotCountTensorsThatAnOverrideDecides) {
   EXPECT_EQ(TypeOf(model, "blk.3.attn_v.weight"), "q4_K");
 }
 
-TEST(Recipe, SaysWhichTypeTheOverlayGets) {
+TEST(Recipe, DecidesTheTypeOfTheOverlay) {
   RecipeOptions options = Named("Q4_K_M");
   options.overlay_type = "q8_0";
   options.tensor_types = {"blk\\.1\\.ffn_up_exps=q6_K"};
@@ -161,7 +161,7 @@ TEST(Recipe, RefusesToQuantizeTwiceUnlessAllowed) {
   EXPECT_EQ(TypeOf(model, "token_embd.weight"), "q4_K");
 }
 
-TEST(Recipe, CopiesTensorsThatAreOfTheirTypeAlready) {
+TEST(Recipe, CopiesTensorsThatAlreadyHaveTheirType) {
   const GgufModel model = RecipeApplied(Named("Q8_0"), RecipeModel({.stored = "q8_0"}));
   EXPECT_EQ(TypeOf(model, "blk.0.attn_q.weight"), "q8_0");
 }
@@ -189,7 +189,7 @@ TEST(Recipe, RefusesAStoredTypeItCannotDecode) {
             "found i32");
 }
 
-TEST(Recipe, TakesEitherARecipeOrAPureType) {
+TEST(Recipe, AcceptsARecipeOrAPureTypeButNotBoth) {
   RecipeOptions both = Named("Q4_K_M");
   both.pure = "q8_0";
   EXPECT_EQ(RecipeErrorOf(both).code, Code::kInvalidArgument);
@@ -237,7 +237,7 @@ TEST(Recipe, RefusesTypesOfFewBitsWithoutImportanceAsLlamaQuantizeDoes) {
   for (const char* recipe : {"IQ3_S", "IQ3_M"}) RecipeApplied(Named(recipe));
 }
 
-TEST(Recipe, RefusesAnExpertMatrixThatTheImportanceMatrixDoesNotHave) {
+TEST(Recipe, RefusesAnExpertMatrixThatTheImportanceMatrixLacks) {
   GgufModel model = RecipeModel();
   GiveImportance(model);
   for (GgufTensor& tensor : model.tensors) {

@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-TEST(RecipeText, SaysWhatDecidesTheBytes) {
+TEST(RecipeText, NamesEveryOptionThatAffectsTheBytes) {
   RecipeOptions options;
   EXPECT_EQ(RecipeText(options), "exact");
   options.recipe = "q4_0";
@@ -20,7 +20,7 @@ TEST(RecipeText, SaysWhatDecidesTheBytes) {
   EXPECT_EQ(RecipeText(options), "Q4_0 --experts-type q5_K --no-repack");
 }
 
-TEST(RecipeText, HasTheWordsAndTheOrderOfTheFormatsDocument) {
+TEST(RecipeText, FollowsTheWordingAndOrderOfTheFormatsDocument) {
   RecipeOptions options;
   options.recipe = "BF16";
   options.trunk_type = options.experts_type = options.overlay_type = "q8_0";
@@ -44,7 +44,7 @@ TEST(RecipeText, HasTheWordsAndTheOrderOfTheFormatsDocument) {
   EXPECT_EQ(words, 8u);
 }
 
-TEST(RecipeText, PutsTheRulesOfAFileOnOneLineWithoutItsComments) {
+TEST(RecipeText, PutsTheRulesOfAFileOnOneLineWithoutComments) {
   RecipeOptions options;
   options.recipe = "Q4_0";
   options.tensor_types = {"ffn_down=q6_K, ffn_up=q8_0",
@@ -81,7 +81,7 @@ TEST(ParseRecipeText, ReadsEveryTextThatIsWritten) {
   }
 }
 
-TEST(ParseRecipeText, PermissionToRequantizeIsRecordedWhereItDecides) {
+TEST(ParseRecipeText, RecordsPermissionToRequantizeWhereItMatters) {
   RecipeOptions options;
   options.recipe = "BF16";
   EXPECT_EQ(RecipeText(options), "BF16");
@@ -94,7 +94,7 @@ TEST(ParseRecipeText, PermissionToRequantizeIsRecordedWhereItDecides) {
   EXPECT_TRUE(ParseRecipeText("tool.recipe", "Q4_0")->allow_requantize);
 }
 
-TEST(ParseRecipeText, RefusesWhatIsNotWritten) {
+TEST(ParseRecipeText, RefusesTextThatIsNeverWritten) {
   for (const char* text :
        {"", "--experts-type q5_K", "q4_0", "Q4_0 --output-tensor-type f16 --trunk-type f16",
         "--pure", "--no-repack", "Q4_0 --pure ", "exact --experts-type q5_K --pure q4_0"}) {

@@ -16,7 +16,7 @@ bool Changes(const std::string& name, std::vector<uint64_t> shape = {64, 64}) {
   return MayChange(RecipeTensor(name, std::move(shape)));
 }
 
-TEST(RecipeTypes, LetMatricesOfWeightsChange) {
+TEST(RecipeTypes, ChangeWeightMatrices) {
   for (const char* name :
        {"token_embd.weight", "output.weight", "blk.0.attn_q.weight", "blk.0.ffn_gate_exps.weight",
         "blk.0.ffn_gate_shexp.weight", "blk.0.attn_k_b.weight", "blk.3.nextn.eh_proj.weight"}) {
@@ -24,7 +24,7 @@ TEST(RecipeTypes, LetMatricesOfWeightsChange) {
   }
 }
 
-TEST(RecipeTypes, LeaveVectorsAndNamesOfOtherThingsAlone) {
+TEST(RecipeTypes, LeaveVectorsAndOtherTensorsAlone) {
   EXPECT_FALSE(Changes("blk.0.attn_q.weight", {64}));
   EXPECT_FALSE(Changes("blk.0.ffn_gate_inp_shexp.weight", {1, 64}));
   EXPECT_TRUE(Changes("blk.0.ffn_gate_inp_shexp.weight", {2, 64}));
@@ -118,7 +118,7 @@ TEST(RecipeTypes, HaveTheFileTypeOfLlamaCpp) {
   EXPECT_EQ(FileTypeOf(*KnownType("iq2_xs")), 20);
 }
 
-TEST(RecipeTypes, OfVeryFewBitsNeedImportanceOutsideOfEmbeddingsToo) {
+TEST(RecipeTypes, OfVeryFewBitsNeedImportanceEvenOutsideEmbeddings) {
   const auto required = [](const char* type, bool outside) {
     return RequiresImportance(*KnownType(type), outside);
   };

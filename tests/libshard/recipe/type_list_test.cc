@@ -38,7 +38,7 @@ RecipeOptions TypeListOptions(const std::string& recipe, const std::string& over
   return options;
 }
 
-TEST(TypeList, SaysWhereTheImportanceMatrixHasNothing) {
+TEST(TypeList, ShowsWhereTheImportanceMatrixHasNoData) {
   const auto types = ListTypes(Typed(TypeListOptions("Q4_K_M"), true));
   EXPECT_EQ(Find(types, "blk.0.attn_q.weight").importance, "used");
   EXPECT_EQ(Find(types, "blk.0.attn_k.weight").importance, "none");
@@ -48,13 +48,13 @@ TEST(TypeList, SaysWhereTheImportanceMatrixHasNothing) {
       "");
 }
 
-TEST(TypeList, NamesTheOverlaysTypeWhereItIsAnother) {
+TEST(TypeList, NamesTheOverlayTypeIfItDiffers) {
   const auto types = ListTypes(Typed(TypeListOptions("Q4_K_M", "q8_0"), false));
   EXPECT_EQ(Find(types, "blk.0.ffn_up_exps.weight").overlay_type, "q8_0");
   EXPECT_EQ(Find(types, "blk.0.attn_q.weight").overlay_type, "");
 }
 
-TEST(TypeList, FallbackOfTheOverlayIsNotThatOfTheGroups) {
+TEST(TypeList, ListsFallbacksOfTheOverlayAndTheGroupsSeparately) {
   TypedGguf typed;
   typed.model = RecipeModel({.expert_width = 96});
   auto applied = ApplyRecipe(TypeListOptions("Q8_0", "q4_K"), typed.model);

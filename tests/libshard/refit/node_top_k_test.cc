@@ -6,7 +6,7 @@
 namespace moepack {
 namespace {
 
-TEST(NodeTopK, IsTheModelsUnlessTheRecordSaysOtherwise) {
+TEST(NodeTopK, IsTheModelsOwnUnlessTheRecordChangesIt) {
   RefitRecord record;
   EXPECT_EQ(*NodeTopK("distribution.json", record), 0u);
   record.parameters["top_k"] = "0";
@@ -15,7 +15,7 @@ TEST(NodeTopK, IsTheModelsUnlessTheRecordSaysOtherwise) {
   EXPECT_EQ(*NodeTopK("distribution.json", record), 4u);
 }
 
-TEST(NodeTopK, WhatIsNoNumberIsRefused) {
+TEST(NodeTopK, RefusesTextThatIsNotANumber) {
   for (const char* text : {"many", "-1", "", "70000"}) {
     RefitRecord record;
     record.parameters["top_k"] = text;

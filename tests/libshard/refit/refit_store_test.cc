@@ -67,7 +67,7 @@ class StoreOfOneGroup : public testing::Test {
     const auto read = store->Read(0, 0);
     return read ? Error{Code::kInvalidArgument, "it was read"} : read.error();
   }
-  // Puts another file in the place of layer 0's and its digest into refit.json.
+  // Replaces the file of layer 0, and its digest in refit.json.
   void Replace(const std::map<std::string, std::string>& metadata,
                std::vector<fixtures::RawTensor> tensors) {
     const std::string file = fixtures::SafetensorsBytes(tensors, metadata);
@@ -100,7 +100,7 @@ TEST_F(StoreOfOneGroup, GivesBackWhatWasWritten) {
   EXPECT_EQ(outcome->slot_tokens, (std::vector<uint64_t>{600, 700}));
 }
 
-TEST_F(StoreOfOneGroup, HasNothingOfALayerThatWasNotAccepted) {
+TEST_F(StoreOfOneGroup, HoldsNothingForARejectedLayer) {
   RefitOutcome rejected = Accepted(0);
   rejected.accepted = false;
   ASSERT_TRUE(Writer().Add({rejected}, {}));
@@ -113,7 +113,7 @@ TEST_F(StoreOfOneGroup, HasNothingOfALayerThatWasNotAccepted) {
   EXPECT_FALSE(fs::exists(directory_ / RefittedFileName(0, 0)));
 }
 
-TEST_F(StoreOfOneGroup, GoesOnAfterItsLastLayer) {
+TEST_F(StoreOfOneGroup, ResumesAfterItsLastLayer) {
   Write();
   RefitStoreWriter again = Writer();
   EXPECT_TRUE(again.Has(0));
@@ -125,7 +125,7 @@ TEST_F(StoreOfOneGroup, GoesOnAfterItsLastLayer) {
   EXPECT_TRUE(*store->Read(1, 0));
 }
 
-TEST_F(StoreOfOneGroup, IsNotContinuedByAnotherRefit) {
+TEST_F(StoreOfOneGroup, RefusesToResumeAnotherRefit) {
   Write();
   RefitRecord other = SmallRecord();
   other.parameters["lambda"] = "0.1";
@@ -135,7 +135,7 @@ TEST_F(StoreOfOneGroup, IsNotContinuedByAnotherRefit) {
   EXPECT_THAT(writer.error().message, HasSubstr("parameters: expected those of this refit"));
 }
 
-TEST_F(StoreOfOneGroup, RefusesToWriteWhatItWouldNotRead) {
+TEST_F(StoreOfOneGroup, RefusesToWriteWhatItCouldNotRead) {
   RefittedExperts experts = SmallExperts(0);
   experts.down[3] = std::numeric_limits<float>::quiet_NaN();
   Status added = Writer().Add({Accepted(0)}, {experts});
@@ -170,7 +170,7 @@ TEST_F(StoreOfOneGroup, NamesAFileThatIsMissing) {
   EXPECT_THAT(error.message, HasSubstr("layer-000-group-000.safetensors"));
 }
 
-// A file that is right but for one thing.
+// A file with a single fault.
 std::vector<fixtures::RawTensor> RightTensors() {
   const auto raw = [](const char* name, std::vector<uint64_t> shape, float value) {
     uint64_t count = 1;
@@ -187,7 +187,7 @@ std::vector<fixtures::RawTensor> RightTensors() {
 const std::map<std::string, std::string> kRightMetadata = {
     {"layer", "0"}, {"group", "0"}, {"experts", "1,4"}};
 
-TEST_F(StoreOfOneGroup, NamesTheTensorOfAnotherShape) {
+TEST_F(StoreOfOneGroup, NamesATensorOfTheWrongShape) {
   Write();
   auto tensors = RightTensors();
   tensors[2].shape = {2, 3, 2};
@@ -212,7 +212,7 @@ TEST_F(StoreOfOneGroup, RefusesAFileOfAnotherLayer) {
   EXPECT_THAT(ReadError().message, HasSubstr("layer: expected 0, found \"1\""));
 }
 
-TEST_F(StoreOfOneGroup, RefusesOtherExpertsAndArraysThanTheRecordHas) {
+TEST_F(StoreOfOneGroup, RefusesExpertsAndArraysThatTheRecordLacks) {
   Write();
   Replace({{"layer", "0"}, {"group", "0"}, {"experts", "1,5"}}, RightTensors());
   EXPECT_THAT(ReadError().message, HasSubstr("experts: expected \"1,4\" (refit.json), found"));
@@ -267,7 +267,7 @@ TEST(RefitVersions, ChangeWithMethodAndContent) {
   EXPECT_NE(RefitVersion(other), RefitVersion(record));
 }
 
-TEST(RefitPlans, LeaveTheOverlayAlone) {
+TEST(RefitPlans, DoNotDependOnTheOverlay) {
   Plan plan;
   plan.layers = {{0, 8}};
   plan.groups = {{{{0, {0, 1, 2, 3}}}, {{0, {4}}}}, {{{0, {4, 5, 6, 7}}}, {}}};

@@ -15,7 +15,7 @@
 
 namespace moepack {
 
-// The tensors of a layer in the form of GGUF, as F32: "ffn_gate_exps.weight" -> values.
+// The tensors of a layer in GGUF form, as F32: "ffn_gate_exps.weight" -> values.
 using LayerValues = std::map<std::string, std::vector<float>>;
 
 inline std::map<uint32_t, LayerValues> ExpertValues(const MoeModel& model, const GgufModel& gguf) {
@@ -42,7 +42,7 @@ inline std::vector<float> ExpertRows(const LayerValues& layer, const std::string
   return out;
 }
 
-// What a refit that changed nothing would give.
+// The result of a refit that changed nothing.
 inline RefittedExperts SourceExperts(const LayerValues& layer, uint32_t count, ExpertIds ids) {
   const auto rows = [&](const char* name) { return ExpertRows(layer, name, count, ids); };
   RefittedExperts out;
@@ -72,7 +72,7 @@ inline RefitRecord SampleRecord(const MoeModel& model, const Plan& plan) {
 }
 
 struct StoreOptions {
-  // Changes what the source has; by default nothing changes.
+  // Changes the source's values; by default nothing changes.
   std::function<void(RefittedExperts&)> change = [](RefittedExperts&) {};
   // Whether a layer and group was accepted; by default all were.
   std::function<bool(uint32_t layer, uint32_t group)> accept = [](uint32_t, uint32_t) {
@@ -81,7 +81,7 @@ struct StoreOptions {
   std::function<void(RefitRecord&)> record = [](RefitRecord&) {};
 };
 
-// Writes a store of all layers that the GGUF form of the model has. Throws when it cannot.
+// Writes a store of all layers in the GGUF form of the model. Throws if it cannot.
 inline void WriteStore(const fs::path& directory, const MoeModel& model, const Plan& plan,
                        const StoreOptions& options = {}) {
   auto gguf = ToGguf(model, {});
@@ -115,7 +115,7 @@ inline void WriteStore(const fs::path& directory, const MoeModel& model, const P
   }
 }
 
-// A change that no rounding hides: every value of experts and router.
+// A change that survives rounding: every value of experts and router.
 inline void Perturb(RefittedExperts& experts) {
   for (const RefittedArray& array : RefittedArrays()) {
     float step = 0.0625f;

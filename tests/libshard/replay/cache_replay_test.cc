@@ -37,33 +37,33 @@ std::vector<uint64_t> HitsOf(const std::vector<ReplayRow>& rows) {
   return hits;
 }
 
-// By hand, with two slots: a b a c b a. LRU hits the second a only. LFU keeps a, and the one used
-// last of the others: it hits a twice. {a, b} fixed, and the oracle, which gives c no slot, hit all
-// that comes again.
-TEST(CacheReplay, TwoSlotsByHand) {
+// By hand, with two slots: a b a c b a. LRU hits only the second a. LFU keeps a, and the most
+// recently used of the others: it hits a twice. {a, b} fixed, and the oracle, which gives c no
+// slot, hit every repetition.
+TEST(CacheReplay, MatchesAHandComputedTraceWithTwoSlots) {
   const RouteTrace trace = SmallTrace(3, 0, {{0}, {1}, {0}, {2}, {1}, {0}});
   const auto rows = Replay(trace, OptionsFor(trace, {2}));
   EXPECT_THAT(HitsOf(rows), ElementsAre(1, 2, 3, 3));
   for (const ReplayRow& row : rows) EXPECT_EQ(row.all().lookups, 6u);
 }
 
-// A token asks for all of its experts at once: with two slots that hold {0, 1}, the token {2, 0}
-// hits 0, although reading 2 first would have pushed it out.
-TEST(CacheReplay, ATokenLooksUpBeforeItReads) {
+// A token requests all of its experts at once: with two slots that hold {0, 1}, the token {2, 0}
+// hits 0, although reading 2 first would have evicted it.
+TEST(CacheReplay, ATokenLooksUpAllItsExpertsBeforeReadingAny) {
   const RouteTrace trace = SmallTrace(3, 0, {{1, 0}, {2, 1}, {0, 2}});
   ReplayOptions options = OptionsFor(trace, {2});
   options.policies = {CachePolicy::kLru};
   EXPECT_THAT(HitsOf(Replay(trace, options)), ElementsAre(2));
 }
 
-TEST(CacheReplay, FewerSlotsThanATokenNeedsKeepItsBest) {
+TEST(CacheReplay, KeepsTheBestExpertsIfATokenNeedsMoreThanTheSlots) {
   const RouteTrace trace = SmallTrace(4, 0, {{2, 1, 0}, {2, 1, 0}, {3, 1, 2}});
   ReplayOptions options = OptionsFor(trace, {1});
   options.policies = {CachePolicy::kLru, CachePolicy::kOracle};
   EXPECT_THAT(HitsOf(Replay(trace, options)), ElementsAre(2, 2));
 }
 
-TEST(CacheReplay, PhasesAreCountedApartAndTheCacheStaysWarm) {
+TEST(CacheReplay, CountsPhasesSeparatelyWithAWarmCache) {
   const RouteTrace trace = SmallTrace(3, 2, {{0}, {1}, {1}, {0}});
   ReplayOptions options = OptionsFor(trace, {2});
   options.policies = {CachePolicy::kLru};
@@ -74,7 +74,7 @@ TEST(CacheReplay, PhasesAreCountedApartAndTheCacheStaysWarm) {
   EXPECT_EQ(CountSteps(trace, 1), (std::array<uint64_t, 2>{1, 2}));
 }
 
-TEST(CacheReplay, TokensOfAWarmUpAreNotCounted) {
+TEST(CacheReplay, DoesNotCountTheTokensOfAWarmUp) {
   const RouteTrace trace = SmallTrace(3, 0, {{0}, {1}, {0}, {2}});
   ReplayOptions options = OptionsFor(trace, {2});
   options.first_counted = 2;
@@ -91,7 +91,7 @@ TEST(CacheReplay, APromptMayRunInBatchesThatReadEachExpertOnce) {
   EXPECT_THAT(all.ends, ElementsAre(3, 5));
   const LayerRequests two = RequestsOf(trace, 0, 2, 0);
   EXPECT_THAT(two.ends, ElementsAre(3, 5, 7));
-  // What is counted shares no request with what is not.
+  // Counted and uncounted tokens share no request.
   const LayerRequests cut = RequestsOf(trace, 0, 8, 1);
   EXPECT_THAT(cut.ends, ElementsAre(2, 5, 7));
   EXPECT_EQ(cut.first_counted, 1u);
@@ -104,7 +104,7 @@ TEST(CacheReplay, APromptMayRunInBatchesThatReadEachExpertOnce) {
   EXPECT_EQ(rows[0].phases[1], (CacheCounts{2, 2, {}}));
 }
 
-TEST(CacheReplay, MissesCostWhatTheirExpertsCost) {
+TEST(CacheReplay, ChargesMissesWithTheBytesOfTheirExperts) {
   const RouteTrace trace = SmallTrace(2, 0, {{0}, {1}, {1}, {0}});
   const ExpertLayout layout = {{{10, 4096, 1}, {100, 8192, 3}}};
   ReplayOptions options = OptionsFor(trace, {1, 2});
@@ -115,7 +115,7 @@ TEST(CacheReplay, MissesCostWhatTheirExpertsCost) {
   EXPECT_EQ(rows[1].all(), (CacheCounts{4, 2, {110, 12288, 4}}));
 }
 
-TEST(CacheReplay, LayersHaveCachesOfTheirOwn) {
+TEST(CacheReplay, EveryLayerHasItsOwnCache) {
   RouteTrace trace = SmallTrace(2, 0, {{0}, {0}, {0}});
   AddLayer(trace, 4, 3, {{0}, {1}, {2}});
   ReplayOptions options = OptionsFor(trace, {1});
@@ -126,13 +126,13 @@ TEST(CacheReplay, LayersHaveCachesOfTheirOwn) {
   }
 }
 
-TEST(CacheReplay, TheBestAreThoseChosenMostAndTiesGoToTheLowerId) {
+TEST(CacheReplay, RanksExpertsByChoicesAndTiesByLowerId) {
   const RouteTrace trace = SmallTrace(4, 0, {{3, 1}, {3, 2}, {0, 2}});
   EXPECT_THAT(MostChosen(trace, 3), ElementsAre(ElementsAre(2, 3, 0, 1)));
   EXPECT_THAT(MostChosen(trace, 1), ElementsAre(ElementsAre(1, 3, 0, 2)));
 }
 
-// Plain caches, one size each, that do what the header says and nothing clever.
+// Plain caches, one size each, that follow the header literally.
 class PlainCache {
  public:
   PlainCache(CachePolicy policy, size_t slots) : policy_(policy), slots_(slots) {}
@@ -190,7 +190,7 @@ uint64_t BestHits(const std::vector<std::vector<uint16_t>>& chosen, uint32_t exp
   return most;
 }
 
-TEST(CacheReplay, OnePassGivesWhatACacheOfEachSizeDoes) {
+TEST(CacheReplay, OnePassMatchesACacheOfEachSize) {
   SmallRandom random(1);
   for (int round = 0; round < 200; ++round) {
     const uint32_t expert_count = 2 + random.Below(7);

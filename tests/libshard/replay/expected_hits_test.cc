@@ -24,24 +24,24 @@ TEST(ExpectedHits, AFixedSetHitsItsShare) {
   EXPECT_DOUBLE_EQ(ExpectHits(scores, {9, 9}).lru, 1);
 }
 
-TEST(ExpectedHits, LikelyExpertsAreAllThatAnLruCacheNeeds) {
-  // Two experts of which each token takes both: two slots hold them always.
+TEST(ExpectedHits, AnLruCacheAlwaysHitsExpertsThatEveryTokenUses) {
+  // Two experts that every token uses: two slots always hold them.
   EXPECT_DOUBLE_EQ(ExpectHits(Scores({{0, 4, 2}}, {10, 10, 0, 0}, 10), {2}).lru, 1);
 }
 
-TEST(ExpectedHits, OfEqualExpertsAnLruCacheHitsItsShare) {
-  // Expert by expert the probability of being held is that of all: slots / experts.
+TEST(ExpectedHits, AnLruCacheHitsItsShareOfEquallyLikelyExperts) {
+  // All experts have the same probability of being held: slots / experts.
   EXPECT_NEAR(ExpectHits(Scores({{0, 8, 1}}, std::vector<float>(8, 5), 40), {2}).lru, 0.25, 1e-9);
 }
 
-TEST(ExpectedHits, NothingCountedIsNoHit) {
+TEST(ExpectedHits, AreZeroWithoutCounts) {
   const ExpectedHits hits = ExpectHits(Scores({{0, 2, 1}}, {0, 0}, 0), {1});
   EXPECT_EQ(hits.fixed, 0);
   EXPECT_EQ(hits.lru, 0);
 }
 
-// On a trace whose tokens do not depend on each other, what is expected is what happens.
-TEST(ExpectedHits, AgreesWithATraceWithoutMemory) {
+// On a trace of independent tokens, the expected hits match the actual ones.
+TEST(ExpectedHits, AgreeWithATraceOfIndependentTokens) {
   SmallRandom random(3);
   constexpr uint32_t kTokens = 40'000;
   std::vector<std::vector<uint16_t>> chosen(kTokens);
@@ -59,7 +59,7 @@ TEST(ExpectedHits, AgreesWithATraceWithoutMemory) {
   for (const ReplayRow& row : *rows) {
     const ExpectedHits hits = ExpectHits(scores, options.slots[row.size]);
     const double rate = static_cast<double>(row.all().hits) / kTokens;
-    // Che's approximation is good to a percent or two for so few experts.
+    // Che's approximation is accurate to a percent or two for so few experts.
     EXPECT_NEAR(rate, row.policy == CachePolicy::kLru ? hits.lru : hits.fixed, 0.02);
   }
 }

@@ -18,7 +18,7 @@ TEST(ExpertLayout, RangesAreRoundedOutToBlocks) {
 }
 
 TEST(ExpertLayout, RangesWhoseBlocksTouchAreOneRead) {
-  // Contiguous; in one block; in blocks that follow each other; apart; in another file.
+  // Contiguous; in one block; in consecutive blocks; apart; in another file.
   EXPECT_EQ(ReadsOf({{0, 5000, 3000, 0}, {0, 0, 5000, 0}}), (ExpertReads{8000, 8192, 1}));
   EXPECT_EQ(ReadsOf({{0, 0, 10, 0}, {0, 100, 10, 0}}), (ExpertReads{20, 4096, 1}));
   EXPECT_EQ(ReadsOf({{0, 0, 10, 0}, {0, 5000, 10, 0}}), (ExpertReads{20, 8192, 1}));
@@ -55,7 +55,7 @@ TEST(ExpertLayout, AnotherModelIsRefused) {
   EXPECT_EQ(other.error().message, "t: layer 7: experts: expected 0 as in m, found 2");
 }
 
-TEST(ExpertLayout, AnIndexAloneHasNoPlaces) {
+TEST(ExpertLayout, AnIndexAloneHasNoByteRanges) {
   const MoeModel model =
       ModelForTest().Layers(1, 4, 2).Tensor({.pattern = "x"}, {}, "F32", {4}).NamesOnly().Build();
   const auto ranges = RangesOf(model);

@@ -31,7 +31,7 @@ inline RouteTrace SmallTrace(uint32_t expert_count, uint32_t prompt,
   return trace;
 }
 
-// The same numbers everywhere: those of Knuth's MMIX generator.
+// The same numbers on every machine: those of Knuth's MMIX generator.
 class SmallRandom {
  public:
   explicit SmallRandom(uint64_t seed) : state_(seed) {}

@@ -13,7 +13,7 @@ TEST(CheckRouters, StatisticsOfOtherRoutersAreRefused) {
   EXPECT_EQ(other.error().hint, "statistics belong to one model: profile this one");
 }
 
-TEST(CheckRouters, WhatCannotBeCheckedIsAWarning) {
+TEST(CheckRouters, WarnsIfTheRoutersCannotBeChecked) {
   EXPECT_EQ(CheckRouters("s.json", "aa", "model", "").value(),
             "s.json: whether it was measured on model was not checked, because its routers cannot "
             "be read here");

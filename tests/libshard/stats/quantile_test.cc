@@ -17,7 +17,7 @@ TEST(Quantile, LiesBetweenTheNearestRanks) {
   EXPECT_EQ(Quantile({7}, 0.99), 7);
 }
 
-TEST(Quantile, MeanAndItsErrorAreThoseOfTheSample) {
+TEST(Quantile, ComputesTheMeanAndItsStandardError) {
   const std::vector<double> values = {2, 4, 4, 4, 5, 5, 7, 9};
   EXPECT_DOUBLE_EQ(Mean(values), 5);
   EXPECT_DOUBLE_EQ(StandardError(values), std::sqrt(32.0 / 7 / 8));
@@ -25,7 +25,7 @@ TEST(Quantile, MeanAndItsErrorAreThoseOfTheSample) {
   EXPECT_EQ(StandardError(std::vector<double>{3}), 0);
 }
 
-TEST(RankCorrelation, SeesOrderAndNothingElse) {
+TEST(RankCorrelation, DependsOnlyOnOrder) {
   const std::vector<double> a = {1, 2, 3, 4, 5};
   EXPECT_DOUBLE_EQ(*RankCorrelation(a, std::vector<double>{1, 8, 27, 64, 1000}), 1);
   EXPECT_DOUBLE_EQ(*RankCorrelation(a, std::vector<double>{5, 4, 3, 2, 1}), -1);

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// The binary with its payload changed and the header made to fit again.
+// The binary with its payload changed and the header adjusted to match.
 std::string WithPayload(const std::string& payload, uint32_t version = kStatisticsVersion) {
   std::string file(kStatisticsMagic);
   moepack::AppendLe(file, version);
@@ -47,7 +47,7 @@ moepack::Error JsonError(const std::function<void(Json&)>& change) {
   return result.error();
 }
 
-TEST(StatisticsFile, JsonReadsBackAsItWas) {
+TEST(StatisticsFile, ReadsBackJson) {
   const std::string text = moepack::WriteJson(StatisticsToJson(SampleStatistics()));
   const auto document = moepack::ParseJson("stats.json", text);
   ASSERT_TRUE(document);
@@ -56,7 +56,7 @@ TEST(StatisticsFile, JsonReadsBackAsItWas) {
   EXPECT_EQ(*read, SampleStatistics());
 }
 
-TEST(StatisticsFile, BinaryReadsBackAsItWas) {
+TEST(StatisticsFile, ReadsBackTheBinary) {
   const auto read =
       StatisticsFromBinary("stats.bin", Bytes(StatisticsToBinary(SampleStatistics())));
   ASSERT_TRUE(read) << read.error().message;
@@ -77,7 +77,7 @@ TEST(StatisticsFile, TheBinaryIsLaidOutAsDocumented) {
   EXPECT_EQ(StatisticsToBinary(statistics), WithPayload(payload));
 }
 
-TEST(StatisticsFile, TheNameOfTheFileDecidesTheForm) {
+TEST(StatisticsFile, TheFileNameDecidesTheForm) {
   const fixtures::TempDir dir;
   for (const char* name : {"s.json", "s.bin"}) {
     const std::string path = (dir.path() / name).string();
@@ -91,7 +91,7 @@ TEST(StatisticsFile, TheNameOfTheFileDecidesTheForm) {
   }
 }
 
-TEST(StatisticsFile, EveryShorterBinaryIsRefused) {
+TEST(StatisticsFile, EveryTruncatedBinaryIsRefused) {
   const std::string file = StatisticsToBinary(SampleStatistics());
   for (size_t size = 0; size < file.size(); ++size) {
     EXPECT_EQ(BinaryError(file.substr(0, size)).code, Code::kCorrupt) << size;
@@ -118,13 +118,13 @@ TEST(StatisticsFile, BytesAfterTheBinaryAreRefused) {
               HasSubstr("stats.bin: payload: expected nothing after the pairs"));
 }
 
-TEST(StatisticsFile, ANumberOfMoreThan64BitsIsRefused) {
+TEST(StatisticsFile, RefusesANumberOfMoreThan64Bits) {
   const std::string payload(9, '\xff');
   EXPECT_THAT(BinaryError(WithPayload(payload + "\2")).message,
               HasSubstr("expected a number of at most 64 bits"));
 }
 
-TEST(StatisticsFile, NoTableIsLargerThanItsBytesAllow) {
+TEST(StatisticsFile, RefusesATableLargerThanItsBytesAllow) {
   std::string payload;
   for (int text = 0; text < 5; ++text) payload += '\0';
   payload += '\40' + SampleModel().router_digest;
@@ -143,7 +143,7 @@ TEST(StatisticsFile, AnotherVersionIsUnsupported) {
   EXPECT_EQ(JsonError([](Json& json) { json["version"] = 0u; }).code, Code::kUnsupported);
 }
 
-TEST(StatisticsFile, VersionOneHasNoTokenCountsAndIsStillRead) {
+TEST(StatisticsFile, ReadsVersionOneWithoutTokenCounts) {
   Statistics statistics = SampleStatistics();
   statistics.sessions.pop_back();
   statistics.sessions[0].token_counts.clear();
@@ -161,7 +161,7 @@ TEST(StatisticsFile, VersionOneHasNoTokenCountsAndIsStillRead) {
   EXPECT_EQ(*again, statistics);
 }
 
-TEST(StatisticsFile, TokenCountsThatMakeNoSenseAreRefused) {
+TEST(StatisticsFile, InvalidTokenCountsAreRefused) {
   const std::string where = "session \"a.txt\": token_counts: ";
   const auto json_error = [](const Json& ids, const Json& counts) {
     return JsonError([&](Json& json) {
@@ -169,7 +169,7 @@ TEST(StatisticsFile, TokenCountsThatMakeNoSenseAreRefused) {
            })
         .message;
   };
-  // As a document has them: what is not negative is unsigned.
+  // As in a parsed document: numbers that are not negative are unsigned.
   const auto list = [](const std::vector<int64_t>& values) {
     Json array = Json::array();
     for (const int64_t value : values)
@@ -251,7 +251,7 @@ TEST(StatisticsFile, ASessionNameThatComesTwiceIsRefusedByName) {
   EXPECT_FALSE(CheckStatistics("made", twice));
 }
 
-// The binary has no place for them: pairs follow each other in the order of the layers.
+// The binary cannot represent them: pairs follow each other in the order of the layers.
 TEST(StatisticsFile, PairsOfARepeatedOrUnknownLayerAreRefused) {
   EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1]["layer"] = 1u; }).message,
               HasSubstr("co_selection: layer 3: layer: expected 3, found 1"));
@@ -268,7 +268,7 @@ TEST(StatisticsFile, ModelLayersThatComeTwiceAreRefusedInTheBinaryToo) {
               HasSubstr("model: layers: expected ascending numbers, found 1"));
 }
 
-TEST(StatisticsFile, AModelThatMakesNoSenseIsRefused) {
+TEST(StatisticsFile, AnInvalidModelIsRefused) {
   const auto layer = [](Json& json) -> Json& { return json["model"]["layers"][1]; };
   EXPECT_THAT(JsonError([](Json& j) { j["model"]["router_digest"] = "12"; }).message,
               HasSubstr("router_digest: expected 32 hexadecimal digits"));

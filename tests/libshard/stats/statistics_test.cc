@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Statistics, PairsHaveDistinctPlacesInOrder) {
+TEST(Statistics, PairsHaveDistinctIndexesInOrder) {
   std::vector<uint64_t> places;
   for (uint64_t i = 0; i < 5; ++i) {
     for (uint64_t j = i + 1; j < 5; ++j) places.push_back(PairIndex(i, j, 5));
@@ -56,13 +56,13 @@ TEST(Statistics, MergingNeverOverflows) {
   EXPECT_EQ(all, SampleStatistics());
 }
 
-TEST(Statistics, MergingIntoNothingGivesTheSame) {
+TEST(Statistics, MergingIntoEmptyStatisticsChangesNothing) {
   Statistics all = EmptyStatistics(SampleModel());
   ASSERT_TRUE(MergeStatistics("other", SampleStatistics(), all));
   EXPECT_EQ(all, SampleStatistics());
 }
 
-TEST(Statistics, OtherRoutersAreRefused) {
+TEST(Statistics, RefusesToMergeOtherRouters) {
   Statistics all = SampleStatistics();
   Statistics other = SampleStatistics();
   other.model.router_digest[0] = 'f';
@@ -75,7 +75,7 @@ TEST(Statistics, OtherRoutersAreRefused) {
   EXPECT_EQ(all, SampleStatistics());
 }
 
-TEST(Statistics, OtherLayersAreRefused) {
+TEST(Statistics, RefusesToMergeOtherLayers) {
   Statistics all = SampleStatistics();
   Statistics other = EmptyStatistics(SampleModel());
   other.model.layers[1].top_k = 2;
@@ -85,7 +85,7 @@ TEST(Statistics, OtherLayersAreRefused) {
   EXPECT_THAT(status.error().message, HasSubstr("other.json: MoE layers: expected"));
 }
 
-TEST(Statistics, TotalsAreOfAllSessionsOrOfOneBucket) {
+TEST(Statistics, AddsUpAllSessionsOrOneBucket) {
   Statistics statistics = SampleStatistics();
   statistics.sessions[1].phases[1] = statistics.sessions[0].phases[0];
   const TotalTally all = AddUp(statistics);

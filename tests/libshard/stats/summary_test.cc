@@ -22,7 +22,7 @@ std::vector<LayerTally>& Layers(Statistics& statistics) {
   return statistics.sessions[0].phases[0].layers;
 }
 
-TEST(StatisticsSummary, TellsHowConcentratedALayerIs) {
+TEST(StatisticsSummary, ShowsHowConcentratedALayerIs) {
   Statistics statistics = Flat(1, 5);
   const double masses[] = {1, 6, 0, 2, 1};
   for (size_t i = 0; i < 5; ++i) {
@@ -36,7 +36,7 @@ TEST(StatisticsSummary, TellsHowConcentratedALayerIs) {
   EXPECT_EQ(layer.tokens_per_expert, 3u);
 }
 
-TEST(StatisticsSummary, SplitHalvesThatAgreeAreStable) {
+TEST(StatisticsSummary, IsStableIfTheHalvesAgree) {
   Statistics statistics = Flat(2, 4);
   for (LayerTally& layer : Layers(statistics)) {
     for (uint32_t i = 0; i < 4; ++i) {
@@ -52,7 +52,7 @@ TEST(StatisticsSummary, SplitHalvesThatAgreeAreStable) {
   EXPECT_FALSE(Summarize(statistics).stable());
 }
 
-TEST(StatisticsSummary, NothingSeenIsNotStable) {
+TEST(StatisticsSummary, IsNotStableWithoutData) {
   const StatisticsSummary summary = Summarize(Flat(1, 4));
   EXPECT_FALSE(summary.layers[0].split_half);
   EXPECT_FALSE(summary.stable());
@@ -60,7 +60,7 @@ TEST(StatisticsSummary, NothingSeenIsNotStable) {
   EXPECT_TRUE(summary.super_experts.empty());
 }
 
-TEST(StatisticsSummary, SuperExpertsStandOutInTheFirstThreeQuarters) {
+TEST(StatisticsSummary, FindsSuperExpertsInTheFirstThreeQuartersOfTheLayers) {
   Statistics statistics = Flat(8, 100);  // 800 peaks: the 99.5th percentile is below the fifth
   for (LayerTally& layer : Layers(statistics)) {
     for (ExpertTally& expert : layer) expert.peak = 1;

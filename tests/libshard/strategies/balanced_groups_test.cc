@@ -6,7 +6,7 @@ namespace moepack {
 namespace {
 
 TEST(BalancedGroups, NoGroupGetsManyMoreThanItsPart) {
-  // All would like group 0 best; the first most of all.
+  // All prefer group 0, the first most of all.
   std::vector<double> values;
   for (int session = 0; session < 8; ++session) {
     values.push_back(20 - session);
@@ -18,7 +18,7 @@ TEST(BalancedGroups, NoGroupGetsManyMoreThanItsPart) {
       << "no group stays empty";
 }
 
-TEST(BalancedGroups, ExchangesSessionsWhereThatGains) {
+TEST(BalancedGroups, SwapsSessionsWhereThatHelps) {
   // Session 0 chooses first and takes the place that session 1 needs more together with 2.
   const std::vector<double> values = {9, 5, 8, 0, 7, 6};
   EXPECT_EQ(BalancedGroups(values, 2, 2), (std::vector<uint32_t>{0, 0, 1}));

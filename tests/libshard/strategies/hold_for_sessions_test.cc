@@ -58,7 +58,7 @@ TEST(HoldForSessions, FindsThePlantedKindsOnSessionsItHasNotSeen) {
   }
 }
 
-TEST(HoldForSessions, GroupsShareTheExpertsThatAllSessionsUse) {
+TEST(HoldForSessions, EveryGroupHoldsTheExpertsThatAllSessionsUse) {
   const ExpertScores scores = Planted{}.Make();
   const HeldSets held = HoldForSessions(InputOf(scores, 3, 8)).value();
   const HeldSets same = HoldSame(InputOf(scores, 1, 2)).value();  // the two shared experts
@@ -70,7 +70,7 @@ TEST(HoldForSessions, GroupsShareTheExpertsThatAllSessionsUse) {
   }
 }
 
-TEST(HoldForSessions, DependsNeitherOnTheOrderOfSessionsNorOnChance) {
+TEST(HoldForSessions, DependsNeitherOnTheOrderOfSessionsNorOnRandomness) {
   const ExpertScores scores = Planted{}.Make();
   StrategyInput input = InputOf(scores, 3, 8);
   const HeldSets held = HoldForSessions(input).value();
@@ -82,7 +82,7 @@ TEST(HoldForSessions, DependsNeitherOnTheOrderOfSessionsNorOnChance) {
   EXPECT_EQ(HoldForSessions(InputOf(shuffled, 3, 8)).value(), held);
 }
 
-// The best of all ways to give five sessions to two groups; for each the best sets are known.
+// The best of all ways to assign five sessions to two groups; for each way the best sets are known.
 double BestOfAllGroupings(const ExpertScores& scores, uint32_t room) {
   const size_t sessions = scores.sessions.size();
   double best = 0;
@@ -141,7 +141,7 @@ TEST(HoldForSessions, RefusesFewerSessionsThanGroups) {
   EXPECT_THAT(held.error().hint, HasSubstr("--partition ranked or same"));
 }
 
-TEST(HoldForSessions, EqualSessionsAreStillDivided) {
+TEST(HoldForSessions, IdenticalSessionsAreStillDivided) {
   const std::vector<std::vector<float>> rows(6, {4, 3, 2, 1});
   const ExpertScores scores = ScoresOf({{0, 4, 1}}, rows);
   const HeldSets held = HoldForSessions(InputOf(scores, 2, 2)).value();

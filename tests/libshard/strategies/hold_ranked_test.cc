@@ -29,7 +29,7 @@ TEST(HoldRanked, GivesEveryExpertToOneGroupOfEqualWeight) {
   EXPECT_EQ(Union(held[0][0], held[1][0]).size(), 8u);
 }
 
-// Against every way to deal 8 experts to two groups of 4.
+// Against every way to assign 8 experts to two groups of 4.
 TEST(HoldRanked, ComesCloseToTheBestBalanceOfSmallLayers) {
   SplitMix64 random(3);
   for (int round = 0; round < 200; ++round) {
@@ -55,7 +55,7 @@ TEST(HoldRanked, ComesCloseToTheBestBalanceOfSmallLayers) {
   }
 }
 
-TEST(HoldRanked, FillsGroupsWithTheBestThatTheyLack) {
+TEST(HoldRanked, FillsGroupsWithTheBestExpertsThatTheyLack) {
   const ExpertScores scores = ScoresOf({{0, 6, 2}}, {{60, 50, 40, 30, 20, 10}});
   const HeldSets held = HoldRanked(InputOf(scores, 2, 5)).value();
   for (const auto& group : held) {
@@ -65,7 +65,7 @@ TEST(HoldRanked, FillsGroupsWithTheBestThatTheyLack) {
   EXPECT_EQ(Union(held[0][0], held[1][0]).size(), 6u);
 }
 
-TEST(HoldRanked, LeavesOutTheWorstWhereNoGroupHasRoom) {
+TEST(HoldRanked, LeavesOutTheWorstExpertsIfNoGroupHasRoom) {
   const ExpertScores scores = ScoresOf({{0, 6, 1}}, {{1, 50, 2, 30, 20, 10}});
   const HeldSets held = HoldRanked(InputOf(scores, 2, 2)).value();
   EXPECT_THAT(Union(held[0][0], held[1][0]), ElementsAre(1, 3, 4, 5));

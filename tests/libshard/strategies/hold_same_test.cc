@@ -23,8 +23,8 @@ TEST(HoldSame, GivesEveryGroupTheMostUsedExpertsOfEachLayer) {
   EXPECT_THAT(differing[1], ElementsAre(ElementsAre(0, 2, 3), ElementsAre(2)));
 }
 
-// Sessions weigh the same, however long they are.
-TEST(HoldSame, LongSessionsDoNotOutvoteOthers) {
+// All sessions have the same weight, however long they are.
+TEST(HoldSame, WeightsLongAndShortSessionsEqually) {
   const ExpertScores scores = ScoresOf({{0, 3, 1}}, {{9000, 1000, 0}, {0, 3, 7}, {0, 3, 7}});
   EXPECT_THAT(HoldSame(InputOf(scores, 1, 1)).value()[0][0], ElementsAre(2));
 }

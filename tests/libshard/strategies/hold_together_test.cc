@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// Pairs of a layer of eight: even and odd ids are chosen together.
+// Pairs of a layer of eight: even and odd ids are each chosen together.
 ExpertScores WithPairs() {
   ExpertScores scores = ScoresOf({{0, 8, 2}}, {{8, 7, 6, 5, 4, 3, 2, 1}});
   scores.co_selection = {std::vector<uint64_t>(PairCount(8))};
@@ -27,7 +27,7 @@ TEST(HoldTogether, KeepsExpertsThatAreChosenTogether) {
   EXPECT_EQ(held[1][0], (ExpertIds{1, 3, 5, 7}));
 }
 
-TEST(HoldTogether, FillsWithTheExpertsChosenMostWithItsOwn) {
+TEST(HoldTogether, FillsAGroupWithTheExpertsChosenMostWithItsOwn) {
   ExpertScores scores = WithPairs();
   for (uint32_t even = 0; even < 8; even += 2)
     scores.co_selection[0][PairIndex(std::min(even, 7u), 7, 8)] = 20;
@@ -50,14 +50,14 @@ TEST(HoldTogether, PinsAreInEveryGroupAndBarredExpertsInNone) {
   EXPECT_EQ(Union(held[0][0], held[1][0]).size(), 7u);
 }
 
-TEST(HoldTogether, LeavesOutTheLeastUsedWhereNoGroupHasRoom) {
+TEST(HoldTogether, LeavesOutTheLeastUsedExpertsIfNoGroupHasRoom) {
   const ExpertScores scores = WithPairs();
   const HeldSets held = HoldTogether(InputOf(scores, 2, 2)).value();
   EXPECT_EQ(held[0][0], (ExpertIds{0, 2}));
   EXPECT_EQ(held[1][0], (ExpertIds{1, 3}));
 }
 
-TEST(HoldTogether, NeedsPairs) {
+TEST(HoldTogether, RequiresPairs) {
   ExpertScores scores = WithPairs();
   scores.co_selection.clear();
   const auto none = HoldTogether(InputOf(scores, 2, 4));

@@ -11,7 +11,7 @@ namespace {
 using Parts = std::vector<std::vector<ExpertIds>>;
 
 // Two kinds of sessions: one uses experts 0 and 1 of layer 0 and 2 and 3 of layer 1, the other the
-// others.
+// rest.
 ExpertScores Crossed() {
   return ScoresOf({{0, 4, 1}, {1, 4, 1}}, {{5, 5, 1, 1, 1, 1, 5, 5},
                                            {6, 5, 1, 0, 1, 1, 4, 5},
@@ -19,7 +19,7 @@ ExpertScores Crossed() {
                                            {1, 1, 6, 5, 5, 4, 0, 1}});
 }
 
-TEST(MatchParts, PutsPartsTogetherThatTheSameSessionsUse) {
+TEST(MatchParts, CombinesPartsUsedByTheSameSessions) {
   const ExpertScores scores = Crossed();
   const SessionShares shares(scores, {0, 1, 2, 3});
   Parts parts = {{{0, 1}, {2, 3}}, {{0, 1}, {2, 3}}};
@@ -36,7 +36,7 @@ TEST(MatchParts, LeavesPartsOfDifferentSizeWhereTheyAre) {
   EXPECT_EQ(parts, before);
 }
 
-TEST(MatchParts, KnowsNothingFromFewerSessionsThanGroups) {
+TEST(MatchParts, ChangesNothingWithFewerSessionsThanGroups) {
   const ExpertScores scores = Crossed();
   const SessionShares shares(scores, {0});
   const Parts before = {{{0, 1}, {2, 3}}, {{0, 1}, {2, 3}}};

@@ -24,8 +24,8 @@ inline ExpertScores ScoresOf(const std::vector<MoeLayerShape>& layers,
   return scores;
 }
 
-// `kinds` kinds of sessions. In each layer every kind has experts of its own, drawn anew for each
-// layer, that take most of its score; a few more are used by all; the rest is noise.
+// `kinds` kinds of sessions. In each layer every kind has its own experts, drawn anew for each
+// layer, which take most of its score; a few more are used by all; the rest is noise.
 struct Planted {
   uint32_t layers = 6, experts = 24, kinds = 3, sessions = 60;
   uint32_t own = 6, shared = 2;  // experts of a kind, and of all, in each layer

@@ -14,14 +14,14 @@ SessionGram GramOf(const ExpertScores& scores) {
   return SessionGram::Of(SessionShares(scores, sessions)).value();
 }
 
-TEST(ClusterSessions, FindsPlantedKindsAndNumbersThemByTheirFirstSession) {
+TEST(ClusterSessions, FindsPlantedClustersAndNumbersThemByTheirFirstSession) {
   const ExpertScores scores = Planted{.kinds = 3, .sessions = 30}.Make();
   const auto clusters = ClusterSessions(GramOf(scores), 3, 8, 0).value();
   ASSERT_FALSE(clusters.empty());
   for (uint32_t session = 0; session < 30; ++session) EXPECT_EQ(clusters[0][session], session % 3);
 }
 
-TEST(ClusterSessions, GivesDifferentGroupingsOnceAndTheSameForOneSeed) {
+TEST(ClusterSessions, ReturnsDistinctGroupingsAndTheSameOnesForASeed) {
   const ExpertScores scores = Planted{.kinds = 2, .sessions = 20}.Make();
   const SessionGram gram = GramOf(scores);
   const auto clusters = ClusterSessions(gram, 4, 12, 5).value();

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// The same in doubles, the plain way.
+// The same computed naively in doubles.
 std::vector<double> Cosines(const SessionShares& shares) {
   const size_t sessions = shares.session_count();
   std::vector<std::vector<double>> rows(sessions, std::vector<double>(shares.width()));
@@ -55,7 +55,7 @@ TEST(SessionGram, HoldsTheCosinesOfCentredSessions) {
   }
 }
 
-TEST(SessionGram, ASessionLikeTheMeanHasNoDirection) {
+TEST(SessionGram, IsZeroForASessionEqualToTheMean) {
   const ExpertScores scores = ScoresOf({{0, 2, 1}}, {{1, 3}, {2, 6}});
   const SessionGram gram = SessionGram::Of(SessionShares(scores, {0, 1})).value();
   EXPECT_EQ(gram.At(0, 0), 0);

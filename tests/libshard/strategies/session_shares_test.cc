@@ -44,7 +44,7 @@ TEST(SessionShares, BestExpertsBreakTiesByTheOtherValueAndThenById) {
   EXPECT_THAT(BestExperts(values, other, 9, {3}, {4}), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(SessionShares, TheCanonicalOrderDoesNotDependOnPlaces) {
+TEST(SessionShares, TheCanonicalOrderDoesNotDependOnTheInputOrder) {
   ExpertScores scores = ScoresOf({{0, 1, 1}}, {{3}, {1}, {2}});
   scores.sessions[0].name = scores.sessions[2].name = "same";
   scores.sessions[1].name = "z";

@@ -15,7 +15,7 @@ TEST(SplitMix64, DrawsThePublishedNumbers) {
   EXPECT_EQ(random.Next(), 9817491932198370423u);
 }
 
-TEST(SplitMix64, NumbersBelowAnEndAreAllDrawn) {
+TEST(SplitMix64, DrawsEveryNumberBelowALimit) {
   SplitMix64 random(7);
   std::vector<int> drawn(5);
   for (int i = 0; i < 1000; ++i) ++drawn[random.Below(5)];

@@ -6,7 +6,7 @@
 namespace moepack {
 
 // While it lives, the n-th allocation from now on (0: the next) throws std::bad_alloc in whichever
-// thread makes it, and so do the `more` that follow. One at a time.
+// thread makes it, and so do the `more` allocations that follow. One at a time.
 class FailingNew {
  public:
   explicit FailingNew(size_t n, size_t more = 0);

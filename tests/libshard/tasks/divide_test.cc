@@ -9,7 +9,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// `tensors` tensors of `bytes` bytes each, which follow each other in source file 0 from `first`.
+// `tensors` tensors of `bytes` bytes each, contiguous in source file 0 from `first`.
 OutputFile Copies(uint32_t tensors, uint64_t bytes, uint64_t first = 0) {
   OutputFile file;
   for (uint32_t i = 0; i < tensors; ++i) {
@@ -68,7 +68,7 @@ TEST(WorkDivision, LeavesTasksWithoutWorkWhereThereIsNotEnough) {
   EXPECT_EQ(Imbalance(nothing.loads(), &TaskLoad::work), 1);
 }
 
-TEST(WorkDivision, GivesWhatSeveralOutputsHoldToOneTaskWhichReadsItOnce) {
+TEST(WorkDivision, GivesSharedBytesToOneTaskThatReadsThemOnce) {
   const std::vector<OutputFile> files = {Copies(8, 100'000), Copies(8, 100'000)};
   const WorkDivision division(files, 4);
   uint64_t read = 0, written = 0;
@@ -85,7 +85,7 @@ TEST(WorkDivision, GivesWhatSeveralOutputsHoldToOneTaskWhichReadsItOnce) {
   EXPECT_EQ(written, 1'600'000u);
 }
 
-TEST(WorkDivision, WeighsWhatEncodingTakes) {
+TEST(WorkDivision, WeighsTheCostOfEncoding) {
   OutputFile copied = Copies(1, 64u << 20), encoded = Copies(1, 64u << 20, 1u << 30);
   Encoding encoding;
   encoding.from = quant::FindFormat("bf16");

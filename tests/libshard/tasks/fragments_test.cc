@@ -70,34 +70,34 @@ TEST(Fragments, CoverATensorInTheOrderOfItsBytes) {
                                  SourceRange{1, 4096, 904}));
 }
 
-TEST(Fragments, OfCopiesEndBetweenValues) {
+TEST(Fragments, EndBetweenValuesInCopies) {
   for (const uint64_t size : {1u, 4097u, 9000u}) {
     const std::vector<Fragment> fragments = Cut(Copied({{0, 0, 100000}}), size);
     for (const Fragment& fragment : fragments) EXPECT_EQ(fragment.offset % 4096, 0u) << size;
   }
 }
 
-TEST(Fragments, SmallRangesShareOneUnlessTheyAreOfDifferentExperts) {
+TEST(Fragments, CombineSmallRangesOfTheSameExpert) {
   EXPECT_THAT(Sizes(Cut(Copied({{0, 0, 10}, {0, 50, 10}, {0, 90, 10}}), 4096)), ElementsAre(30));
   EXPECT_THAT(Sizes(Cut(Copied({{0, 0, 10, 1}, {0, 50, 10, 1}, {0, 90, 10, 2}}), 4096)),
               ElementsAre(20, 10));
 }
 
-TEST(Fragments, OfEncodedTensorsAreWholeRows) {
+TEST(Fragments, AreWholeRowsOfEncodedTensors) {
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, false), 40)),
               ElementsAre(34, 34, 34, 34, 34, 34, 34, 34));
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, false), 110)), ElementsAre(102, 102, 68));
 }
 
-TEST(Fragments, WithAnImportanceForEachExpertAreWholeExperts) {
+TEST(Fragments, AreWholeExpertsIfEachHasItsOwnImportance) {
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, true), 40)), ElementsAre(68, 68, 68, 68));
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 512}}, true), 140)), ElementsAre(136, 136));
-  // The rows of an expert may lie apart, as those of gate and up do.
+  // The rows of an expert may be apart, as those of gate and up are.
   EXPECT_THAT(Sizes(Cut(Encoded({{0, 0, 64, 1}, {0, 900, 192, 2}, {0, 2000, 256, 3}}, true), 40)),
               ElementsAre(68, 68, 68, 68));
 }
 
-TEST(Fragments, FindTheImportanceOfTheirOwnExperts) {
+TEST(Fragments, UseTheImportanceOfTheirOwnExperts) {
   OutputTensor tensor = Encoded({{0, 0, 512}}, true);
   const std::vector<Fragment> fragments = Cut(tensor, 68);
   ASSERT_EQ(fragments.size(), 4u);
@@ -106,7 +106,7 @@ TEST(Fragments, FindTheImportanceOfTheirOwnExperts) {
   EXPECT_THAT(FragmentTensor(tensor, fragments[2], 0).expert_ids, ElementsAre(9, 20));
 }
 
-TEST(Fragments, OfLiteralAndEmptyTensorsAreOneAndNone) {
+TEST(Fragments, ALiteralTensorHasOneAndAnEmptyTensorNone) {
   OutputTensor tensor;
   EXPECT_THAT(Cut(tensor, 100), IsEmpty());
   tensor.entry.bytes = 12;

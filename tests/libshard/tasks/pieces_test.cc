@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Two tensors of 10,000 bytes with a gap of 240 between them, behind a header of 300 bytes.
+// Two tensors of 10,000 bytes with a gap of 240 between them, after a header of 300 bytes.
 OutputFile Output() {
   OutputFile file;
   file.path = "groups/000/experts.gguf";
@@ -31,7 +31,7 @@ std::vector<Fragment> Fragments(const OutputFile& file) {
   return fragments;
 }
 
-TEST(CutPieces, TheFirstTaskHasTheHeaders) {
+TEST(CutPieces, GivesTheHeadersToTheFirstTask) {
   const OutputFile file = Output();
   const std::vector<Piece> pieces = CutPieces({file, file}, {}, true);
   ASSERT_EQ(pieces.size(), 2u);
@@ -43,7 +43,7 @@ TEST(CutPieces, TheFirstTaskHasTheHeaders) {
   EXPECT_THAT(CutPieces({file, file}, {}, false), IsEmpty());
 }
 
-TEST(CutPieces, FragmentsThatFollowEachOtherAreOneRun) {
+TEST(CutPieces, MergesAdjacentFragmentsIntoOneRun) {
   const OutputFile file = Output();
   const std::vector<Fragment> all = Fragments(file);
   ASSERT_EQ(all.size(), 6u);
@@ -51,7 +51,7 @@ TEST(CutPieces, FragmentsThatFollowEachOtherAreOneRun) {
   EXPECT_THAT(piece.runs, ElementsAre(PieceRun{300, 300, 10000}, PieceRun{10540, 10540, 10000}));
 }
 
-TEST(CutPieces, BytesStandAtTheSamePlaceOfAPageAsInTheOutput) {
+TEST(CutPieces, KeepsTheOffsetsWithinAPageOfTheOutput) {
   const OutputFile file = Output();
   std::vector<Fragment> some = Fragments(file);
   some.erase(some.begin(), some.begin() + 2);

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 constexpr const char* kFile = "groups/001/experts.safetensors";
 
-// The sample with a map of the right form.
+// The sample with a well-formed map.
 sample::Distribution WithMap(uint64_t cell_bytes) {
   sample::Distribution made = sample::Make();
   BundleRecord& bundle = made.Bundle(kFile);

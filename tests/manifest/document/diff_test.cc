@@ -33,7 +33,7 @@ TEST(DiffTest, FindsNothingBetweenEqualDistributions) {
   EXPECT_EQ(report.changed_bytes, 0u);
 }
 
-TEST(DiffTest, NamesExpertsThatMovedWithTheirLayers) {
+TEST(DiffTest, NamesMovedExpertsByLayer) {
   const Manifest a = sample::Make().manifest;
   Plan plan = sample::MakePlan();
   for (uint32_t layer : {1u, 2u}) {
@@ -60,7 +60,7 @@ TEST(DiffTest, NamesFillAndRemainder) {
   EXPECT_TRUE(Has(report, "partition: layer 2, experts 5: group 2 -> remainder")) << Lines(report);
 }
 
-TEST(DiffTest, NamesAChangedOverlayAndWhatNeedNotBeCopied) {
+TEST(DiffTest, NamesAChangedOverlayAndTheFilesThatStay) {
   const sample::Distribution a = sample::Make();
   Plan plan = sample::MakePlan();
   plan.overlays[0].version = "generalists-2";
@@ -74,7 +74,7 @@ TEST(DiffTest, NamesAChangedOverlayAndWhatNeedNotBeCopied) {
   EXPECT_EQ(report.same_bytes, b.manifest.BytesOf(Role::kTrunk) + b.manifest.BytesOf(Role::kGroup));
 }
 
-TEST(DiffTest, TellsNewGoneAndChangedFilesApart) {
+TEST(DiffTest, DistinguishesNewRemovedAndChangedFiles) {
   sample::Distribution a = sample::Make(), b = sample::Make();
   a.Remove("groups/001/experts.safetensors");
   b.Remove("groups/002/experts.safetensors");
@@ -90,7 +90,7 @@ TEST(DiffTest, TellsNewGoneAndChangedFilesApart) {
   EXPECT_NE(report.changes[2].before, report.changes[2].after);
 }
 
-TEST(DiffTest, NamesTensorsByDigestAndNotByPlace) {
+TEST(DiffTest, MatchesTensorsByDigestAndNotByOffset) {
   const sample::Distribution a = sample::Make();
   sample::Distribution b = sample::Make();
   const std::string file = "groups/001/experts.safetensors";
@@ -112,7 +112,7 @@ TEST(DiffTest, NamesTensorsByDigestAndNotByPlace) {
       << Lines(report);
 }
 
-TEST(DiffTest, NamesAnotherModelAndItsFields) {
+TEST(DiffTest, NamesAnotherModelAndItsChangedFields) {
   const Manifest a = sample::Make().manifest;
   Manifest b = a;
   b.versions.model = "fedcba9876543210";
@@ -128,7 +128,7 @@ TEST(DiffTest, NamesAnotherModelAndItsFields) {
       << Lines(report);
 }
 
-TEST(DiffTest, NamesAnotherPlacementOfSessions) {
+TEST(DiffTest, NamesAChangedPlacementTable) {
   const Manifest a = sample::Make().manifest;
   auto document = nlohmann::ordered_json::parse(WriteManifest(a));
   document["routing"]["placement"] = {{"rule", "race"}};
@@ -173,7 +173,7 @@ TEST(DiffTest, NamesRecipeToolVersionAndImatrix) {
                                        << Lines(report);
 }
 
-TEST(DiffTest, NamesSectionsThatAreCarriedAndThoseOfNewerVersions) {
+TEST(DiffTest, NamesCarriedSectionsAndThoseOfNewerVersions) {
   const Manifest a = sample::Make().manifest;
   auto document = nlohmann::ordered_json::parse(WriteManifest(a));
   document["quality"] = {{"kld", 0.5}};

@@ -13,19 +13,19 @@ std::string Text(const char* expected, const char* found) {
   return difference->thing + ": " + difference->expected + ", " + difference->found;
 }
 
-TEST(FirstDifference, NamesThePlaceAndBothValues) {
+TEST(FirstDifference, NamesThePathAndBothValues) {
   EXPECT_EQ(Text(R"({"a": {"b": [1, {"c": "x"}]}})", R"({"a": {"b": [1, {"c": "y"}]}})"),
             "a.b[1].c: \"x\", \"y\"");
   EXPECT_EQ(Text(R"({"a": 1})", R"({"a": [1]})"), "a: 1, an array of 1 values");
 }
 
-TEST(FirstDifference, NamesWhatOneOfThemLacks) {
+TEST(FirstDifference, NamesWhatOneDocumentLacks) {
   EXPECT_EQ(Text(R"({"a": 1, "b": 2})", R"({"a": 1})"), "b: 2, none");
   EXPECT_EQ(Text(R"({"a": 1})", R"({"b": 2, "a": 1})"), "b: none, 2");
   EXPECT_EQ(Text(R"({"a": [1, 2]})", R"({"a": [1]})"), "a: entries: 2, 1");
 }
 
-TEST(FirstDifference, IsTheFirstOfSeveralAndDoesNotSeeTheOrderOfKeys) {
+TEST(FirstDifference, FindsTheFirstOfSeveralAndIgnoresTheOrderOfKeys) {
   EXPECT_EQ(Text(R"({"a": 1, "b": 2})", R"({"b": 3, "a": 4})"), "a: 1, 4");
   EXPECT_EQ(Text(R"({"a": 1, "b": {"c": 2, "d": 3}})", R"({"b": {"d": 3, "c": 2}, "a": 1})"), "");
 }

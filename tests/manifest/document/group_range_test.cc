@@ -5,12 +5,12 @@
 namespace moepack::manifest {
 namespace {
 
-TEST(CheckGroup, TakesEveryGroupThatThereIs) {
+TEST(CheckGroup, AcceptsEveryExistingGroup) {
   EXPECT_TRUE(CheckGroup("out", 0, 1));
   EXPECT_TRUE(CheckGroup("out", 2, 3));
 }
 
-TEST(CheckGroup, AGroupOutOfRangeIsAnInvalidArgumentInOneSentence) {
+TEST(CheckGroup, AGroupOutOfRangeIsAnInvalidArgument) {
   const auto status = CheckGroup("out", 3, 3);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kInvalidArgument);

@@ -44,7 +44,7 @@ TEST(ParseManifestTest, AcceptsAnyMinorVersionOfItsMajorVersion) {
   EXPECT_EQ(WriteManifest(*later), WriteManifest(*known));
 }
 
-// One broken document each: what is done to the sample, and what the error must say.
+// One broken document each: the change of the sample, and the expected error.
 struct Hostile {
   const char* name;
   std::function<void(ordered_json&)> change;
@@ -77,7 +77,7 @@ const std::vector<Hostile>& HostileDocuments() {
       {"no_moe_layers", Set("/model/moe_layers", ""), "model: experts"},
       {"experts_for_no_layer", Set("/model/experts/7", 6), "\"moe_layers\" as keys"},
       {"absurd_expert_count", Set("/model/experts/*", 1u << 20), "expected at most 65536"},
-      // A bit of 8 flipped; the number of groups that a plan may have is divided by it.
+      // A flipped bit of 8; the limit on the number of groups is divided by it.
       {"no_experts", Set("/model/experts/*", 0), "layer 1: expected at least 1, found 0"},
       {"no_experts_in_one_layer", Set("/model/experts", {{"1", 6}, {"2", 0}}),
        "layer 2: expected at least 1, found 0"},
@@ -194,7 +194,7 @@ const std::vector<Hostile>& HostileDocuments() {
   return list;
 }
 
-TEST(ParseManifestTest, RefusesHostileDocumentsWithTheFieldAtFault) {
+TEST(ParseManifestTest, RefusesHostileDocumentsAndNamesTheField) {
   const ordered_json good = ordered_json::parse(WriteManifest(sample::Make().manifest));
   for (const Hostile& hostile : HostileDocuments()) {
     SCOPED_TRACE(hostile.name);
@@ -240,7 +240,7 @@ TEST(ParseManifestTest, RefusesTextThatIsNotStrictJson) {
   }
 }
 
-TEST(ParseManifestTest, RefusesAPlanThatUnfoldsToMoreThanMemory) {
+TEST(ParseManifestTest, RefusesAPlanThatExpandsBeyondMemory) {
   ordered_json document = ordered_json::parse(WriteManifest(sample::Make().manifest));
   document["model"]["moe_layers"] = "0-3";
   document["model"]["experts"] = {{"*", 65536}};
@@ -256,7 +256,7 @@ TEST(ParseManifestTest, RefusesAPlanThatUnfoldsToMoreThanMemory) {
       << read.error().message;
 }
 
-TEST(ParseManifestTest, RefusesTensorsThatUnfoldToMoreThanMemory) {
+TEST(ParseManifestTest, RefusesTensorsThatExpandBeyondMemory) {
   ordered_json document = ordered_json::parse(WriteManifest(sample::Make().manifest));
   ordered_json& tensors = document["bundles"][0]["tensors"];
   const ordered_json empty = tensors[2];

@@ -45,7 +45,7 @@ TEST(ManifestTest, SaysThatADirectoryHasNoManifest) {
   EXPECT_NE(manifest.error().message.find("distribution.json"), std::string::npos);
 }
 
-TEST(VersionsTest, AreDigestsOfWhatTheyStandFor) {
+TEST(VersionsTest, AreDigestsOfWhatTheyIdentify) {
   const Plan plan = sample::MakePlan();
   const Versions versions = ComputeVersions("0123456789abcdef", plan);
   EXPECT_EQ(versions.model, "0123456789abcdef");
@@ -59,7 +59,7 @@ TEST(VersionsTest, AreDigestsOfWhatTheyStandFor) {
   EXPECT_EQ(versions.replica, Sha256Hex("0123456789abcdef" + overlays).substr(0, 16));
 }
 
-TEST(VersionsTest, ChangeWithWhatTheyStandForAndWithNothingElse) {
+TEST(VersionsTest, ChangeOnlyWithWhatTheyIdentify) {
   const Versions before = ComputeVersions("0123456789abcdef", sample::MakePlan());
   Plan plan = sample::MakePlan();
   plan.overlays[0].experts[1] = {0, 5};
@@ -74,7 +74,7 @@ TEST(VersionsTest, ChangeWithWhatTheyStandForAndWithNothingElse) {
   EXPECT_NE(ComputeVersions("0123456789abcdee", sample::MakePlan()).shard, before.shard);
 }
 
-TEST(VersionsTest, HaveNoReplicaWithoutAnOverlay) {
+TEST(VersionsTest, HaveNoReplicaVersionWithoutAnOverlay) {
   Plan plan = sample::MakePlan();
   plan.overlays.clear();
   EXPECT_EQ(ComputeVersions("0123456789abcdef", plan).replica, "");

@@ -9,7 +9,7 @@ using nlohmann::ordered_json;
 
 ordered_json WrittenSample() { return ordered_json::parse(WriteManifest(sample::Make().manifest)); }
 
-TEST(WriteManifestTest, WritesTheSectionsInTheOrderOfTheDesign) {
+TEST(WriteManifestTest, WritesTheSectionsInTheDocumentedOrder) {
   std::vector<std::string> keys;
   const ordered_json document = WrittenSample();
   for (const auto& [key, value] : document.items()) keys.push_back(key);
@@ -38,7 +38,7 @@ TEST(WriteManifestTest, PutsEachTensorOnOneLine) {
   EXPECT_NE(line.find("\"experts\": \"0-2\"}"), std::string::npos) << line;
 }
 
-TEST(WriteManifestTest, StandsForAllLayersWithAStarAndNamesThemOtherwise) {
+TEST(WriteManifestTest, WritesAStarForEqualLayersAndNamesThemOtherwise) {
   ordered_json document = WrittenSample();
   EXPECT_EQ(document["model"]["moe_layers"].dump(), "\"1-2\"");
   EXPECT_EQ(document["model"]["experts"].dump(), R"({"*":6})");
@@ -77,7 +77,7 @@ TEST(WriteManifestTest, CarriesThePlacementTableInRouting) {
   const auto read = ParseManifest("x", document.dump());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->plan.placement, table);
-  // What a later version adds is kept.
+  // Fields that a later version adds are kept.
   const auto again = nlohmann::ordered_json::parse(WriteManifest(*read));
   EXPECT_EQ(again["routing"]["placement"], document["routing"]["placement"]);
 }

@@ -41,7 +41,7 @@ TEST(NodeRecord, ReadsBackWhatItWrites) {
   EXPECT_EQ(record->FindFile("c.gguf"), nullptr);
 }
 
-TEST(NodeRecord, FilesAreSortedAndLayersInTheOrderOfTheirNumbers) {
+TEST(NodeRecord, SortsFilesByNameAndLayersByNumber) {
   const auto document = ordered_json::parse(WriteNodeRecord(Sample()));
   EXPECT_EQ(document["files"][0]["file"], "a.gguf");
   EXPECT_EQ(document["experts"].items().begin().key(), "2");

@@ -29,7 +29,7 @@ BundleRecord Bundle(Role role, std::optional<uint32_t> group = std::nullopt) {
   return record;
 }
 
-TEST(Parts, AbsentOnesAreNamedByTheWordsThatMakeThem) {
+TEST(Parts, AbsentPartsAreNamedAsOnTheCommandLine) {
   Manifest manifest = PartsSample();
   EXPECT_THAT(AbsentWords(manifest), ElementsAre("trunk", "group:0", "overlay", "assets"));
   manifest.recipe.name = "Q8_0";
@@ -40,7 +40,7 @@ TEST(Parts, AbsentOnesAreNamedByTheWordsThatMakeThem) {
   EXPECT_THAT(AbsentWords(manifest), ElementsAre("group:0", "assets"));
 }
 
-TEST(Parts, ADistributionIsCompleteWithoutAGroupThatHasNoExpertsAndWithoutARemainder) {
+TEST(Parts, ADistributionIsCompleteWithoutEmptyGroupsAndTheRemainder) {
   Manifest manifest = PartsSample();
   manifest.bundles = {Bundle(Role::kTrunk), Bundle(Role::kGroup, 0), Bundle(Role::kOverlay)};
   SetComplete(true, manifest);

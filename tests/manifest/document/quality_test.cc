@@ -38,7 +38,7 @@ std::string ErrorOf(const Json& document, size_t groups = 2) {
   return read ? "" : read.error().message;
 }
 
-TEST(QualityRecords, ComeBackFromJson) {
+TEST(QualityRecords, ReadBackFromJson) {
   const auto read = QualityFromJson("q", QualityToJson(SomeQuality()), 2);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, SomeQuality());
@@ -84,7 +84,7 @@ TEST(QualityRecords, AreKnownInDistributionJson) {
   EXPECT_FALSE(read->original->contains("quality"));
 }
 
-TEST(QualityRecords, KeepWhatElseIsInTheSection) {
+TEST(QualityRecords, KeepOtherFieldsOfTheSection) {
   Manifest manifest = sample::Make().manifest;
   manifest.quality = SomeQuality();
   Json document = Json::parse(WriteManifest(manifest));

@@ -1,4 +1,4 @@
-// fixtures/tiny-moe split in three with an overlay, and refitted by a store that a test made.
+// fixtures/tiny-moe split in three with an overlay, and refitted with a store made by a test.
 #pragma once
 
 #include "libshard/pack/refit_tensors.h"
@@ -26,7 +26,7 @@ inline moepack::Result<moepack::manifest::WriteReport> WriteRefitted(
   return moepack::manifest::WriteDistribution(model, plan, out.string(), options);
 }
 
-// Every expert and router row is another, in all layers but of group 1 in layer 2.
+// Every expert and router row is changed, in all layers except layer 2 of group 1.
 inline moepack::StoreOptions Changed() {
   moepack::StoreOptions options;
   options.change = [](moepack::RefittedExperts& experts) {

@@ -60,7 +60,7 @@ struct Distribution {
   }
 };
 
-// `count` bytes that differ from place to place and from seed to seed.
+// `count` bytes that differ between places and seeds.
 inline std::string Noise(size_t count, uint32_t seed) {
   std::string bytes(count, '\0');
   uint32_t state = seed * 2654435761u + 1;
@@ -103,7 +103,7 @@ inline fixtures::Metadata MetadataOf(const moepack::manifest::Manifest& manifest
   return metadata;
 }
 
-// Adds a bundle of `tensors` to the manifest and its bytes to the files.
+// Adds a bundle of `tensors` to the manifest, and its bytes to the files.
 inline void AddBundle(Distribution& out, Role role, std::optional<uint32_t> group,
                       const std::vector<Tensor>& tensors, const std::string& path = {}) {
   moepack::manifest::BundleRecord bundle;
@@ -160,7 +160,7 @@ inline moepack::Plan MakePlan() {
   return plan;
 }
 
-// Layer 1 stores its experts one by one, layer 2 packs them along the first axis.
+// Layer 1 stores its experts separately, layer 2 packs them along the first axis.
 inline std::vector<Tensor> ExpertTensors(const moepack::Plan& plan, Role role,
                                          std::optional<uint32_t> group) {
   std::vector<Tensor> tensors;

@@ -18,7 +18,7 @@ ModelRecord ReadFrom(const std::vector<std::string>& places) {
   return model;
 }
 
-TEST(SourcePlace, HubNamesAreOwnerAndName) {
+TEST(SourcePlace, AHubNameIsAnOwnerAndAName) {
   for (const char* name : {"Qwen/Qwen3-30B-A3B", "a/b", "o_1/n.2", "0/0"})
     EXPECT_TRUE(IsHubName(name)) << name;
   for (const std::string name :
@@ -29,20 +29,20 @@ TEST(SourcePlace, HubNamesAreOwnerAndName) {
   EXPECT_FALSE(IsHubName("a/" + std::string(95, 'b')));
 }
 
-TEST(SourcePlace, FilesOfOneRepositoryAreThatRepository) {
+TEST(SourcePlace, FilesOfOneRepositoryGiveThatRepository) {
   const std::string place = "hf://owner/name@" + kCommit;
   EXPECT_EQ(HubRepositoryOf(ReadFrom({place, place})), "owner/name");
   EXPECT_EQ(SourceUrlOf(ReadFrom({place, place})),
             "https://huggingface.co/owner/name/tree/" + kCommit);
 }
 
-TEST(SourcePlace, OtherServersAreGivenAsTheyWereRead) {
+TEST(SourcePlace, OtherServersGiveTheAddressThatWasRead) {
   const ModelRecord model = ReadFrom({"https://host/models/a", "https://host/models/a"});
   EXPECT_EQ(HubRepositoryOf(model), "");
   EXPECT_EQ(SourceUrlOf(model), "https://host/models/a");
 }
 
-TEST(SourcePlace, FilesOfSeveralPlacesOrOfThisMachineHaveNone) {
+TEST(SourcePlace, FilesOfSeveralPlacesOrOfThisMachineHaveNoAddress) {
   const std::string place = "hf://owner/name@" + kCommit;
   for (const ModelRecord& model :
        {ReadFrom({}), ReadFrom({""}), ReadFrom({place, ""}), ReadFrom({place, "https://host/a"})}) {
@@ -54,8 +54,8 @@ TEST(SourcePlace, FilesOfSeveralPlacesOrOfThisMachineHaveNone) {
   EXPECT_EQ(SourceUrlOf(other), "");
 }
 
-// The manifest may be hostile: a name that the Hub would not take is no repository.
-TEST(SourcePlace, ARepositoryWithAnotherNameIsNone) {
+// The manifest may be hostile: a name that the Hub would not accept is not a repository.
+TEST(SourcePlace, ANameThatTheHubWouldRefuseIsNotARepository) {
   EXPECT_EQ(HubRepositoryOf(ReadFrom({"hf://owner/na\"me@" + kCommit})), "");
   EXPECT_EQ(HubRepositoryOf(ReadFrom({"hf://owner/name"})), "");
   EXPECT_EQ(HubRepositoryOf(ReadFrom({"hf://owner/name@" + kCommit + "/folder"})), "");

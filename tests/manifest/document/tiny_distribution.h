@@ -1,4 +1,4 @@
-// What the tests of writing and assembling share: fixtures/tiny-moe split in three, with an overlay
+// Shared by the tests of writing and assembling: fixtures/tiny-moe split in three, with an overlay
 // in every layer, and directories as maps of their files.
 #pragma once
 
@@ -41,7 +41,7 @@ inline moepack::Plan Plan(const moepack::MoeModel& model,
   return *std::move(plan);
 }
 
-// Only these parts; all of them when there are none.
+// Only these parts; all of them if there are none.
 inline moepack::manifest::WriteOptions Only(const std::vector<std::string>& parts = {}) {
   moepack::manifest::WriteOptions options;
   options.slice.parts = *moepack::ParseParts(parts, 3);

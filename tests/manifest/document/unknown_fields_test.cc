@@ -24,7 +24,7 @@ ordered_json LaterDocument() {
   return document;
 }
 
-TEST(UnknownFieldsTest, AreWrittenBackWhereTheyStood) {
+TEST(UnknownFieldsTest, AreWrittenBackInTheirPlaces) {
   ordered_json expected = LaterDocument();
   const auto read = ParseManifest("x", expected.dump());
   ASSERT_TRUE(read) << read.error().message;
@@ -43,7 +43,7 @@ TEST(UnknownFieldsTest, DoNotChangeWhenWrittenTwice) {
   EXPECT_EQ(WriteManifest(*second), text);
 }
 
-TEST(UnknownFieldsTest, LeaveTheCarriedSectionsAtTheirPlace) {
+TEST(UnknownFieldsTest, LeaveTheCarriedSectionsInPlace) {
   const auto read = ParseManifest("x", LaterDocument().dump());
   ASSERT_TRUE(read) << read.error().message;
   std::vector<std::string> keys;
@@ -70,7 +70,7 @@ TEST(UnknownFieldsTest, FollowABundleByItsFileAndATensorByItsName) {
   EXPECT_FALSE(bundle["tensors"][3].contains("later"));
 }
 
-TEST(UnknownFieldsTest, AreNoneWhenLayersAreSpelledAnotherWay) {
+TEST(UnknownFieldsTest, DoNotIncludeLayersSpelledAnotherWay) {
   ordered_json document = ordered_json::parse(WriteManifest(sample::Make().manifest));
   document["model"]["experts"] = {{"1", 6}, {"2", 6}};
   document["partition"]["groups"][0]["experts"] = {{"1", "0,1"}, {"2", "0-1"}};
@@ -80,7 +80,7 @@ TEST(UnknownFieldsTest, AreNoneWhenLayersAreSpelledAnotherWay) {
   EXPECT_EQ(WriteManifest(*read), WriteManifest(sample::Make().manifest));
 }
 
-TEST(UnknownFieldsTest, KeepNoKnownFieldThatWasTakenAway) {
+TEST(UnknownFieldsTest, DoNotIncludeRemovedKnownFields) {
   auto read = ParseManifest("x", WriteManifest(sample::Make().manifest));
   ASSERT_TRUE(read) << read.error().message;
   read->model.scale.reset();
@@ -90,7 +90,7 @@ TEST(UnknownFieldsTest, KeepNoKnownFieldThatWasTakenAway) {
   EXPECT_FALSE(written["model"]["source"][1].contains("sha256"));
 }
 
-TEST(UnknownFieldsTest, RecordsWithoutANameAreNotKept) {
+TEST(UnknownFieldsTest, DoNotCarryRecordsWithoutAName) {
   const Json known = {{"list", {{{"a", 1}}}}};
   const Json document = {{"list", {{{"a", 1}, {"b", 2}}}}};
   EXPECT_TRUE(UnknownFields(document, known).empty());

@@ -7,7 +7,7 @@
 namespace moepack::manifest {
 namespace {
 
-// The sample with a second version beside the first.
+// The sample with a second version besides the first.
 Manifest TwoVersions() {
   Manifest manifest = sample::Make().manifest;
   OverlayPlan next{"v2", "generalists-1", {{1, {5}}, {2, {5}}}, {}};
@@ -24,7 +24,7 @@ size_t OverlayFiles(const Manifest& manifest) {
                     [](const auto& bundle) { return bundle.role == Role::kOverlay; }));
 }
 
-TEST(UseOverlay, TheCurrentOneIsTheLast) {
+TEST(UseOverlay, TheLastOverlayIsTheCurrentOne) {
   const Manifest whole = TwoVersions();
   Manifest manifest = whole;
   ASSERT_TRUE(UseOverlay("d", "", manifest));
@@ -35,7 +35,7 @@ TEST(UseOverlay, TheCurrentOneIsTheLast) {
   EXPECT_EQ(manifest.versions.replica, whole.versions.replica);
 }
 
-TEST(UseOverlay, AnOlderOneIsAsItWasWithoutTheOthers) {
+TEST(UseOverlay, AnOlderOverlayIsAsItWasWithoutTheOthers) {
   Manifest manifest = TwoVersions();
   ASSERT_TRUE(UseOverlay("d", "generalists-1", manifest));
   EXPECT_EQ(manifest.plan.overlays, sample::Make().manifest.plan.overlays);
@@ -44,7 +44,7 @@ TEST(UseOverlay, AnOlderOneIsAsItWasWithoutTheOthers) {
   EXPECT_EQ(OverlayFiles(manifest), 1u);
 }
 
-TEST(UseOverlay, RefusesOneThatIsNotThereAndListsThoseThatAre) {
+TEST(UseOverlay, RefusesAMissingOverlayAndListsTheExistingOnes) {
   Manifest manifest = TwoVersions();
   const Status used = UseOverlay("d", "v9", manifest);
   ASSERT_FALSE(used);
@@ -57,7 +57,7 @@ TEST(UseOverlay, RefusesOneThatIsNotThereAndListsThoseThatAre) {
   EXPECT_TRUE(UseOverlay("d", "", manifest));
 }
 
-TEST(UseOverlay, WithoutAnyTheGroupsAreLeft) {
+TEST(UseOverlay, UsingNoOverlayLeavesOnlyTheGroups) {
   Manifest manifest = TwoVersions();
   UseNoOverlay(manifest);
   EXPECT_TRUE(manifest.plan.overlays.empty());

@@ -31,7 +31,7 @@ std::vector<std::string> NotesWith(const std::string& settings) {
   return report ? report->notes : std::vector<std::string>();
 }
 
-TEST(AssembleNotes, SayWhenSettingsNameSingleExperts) {
+TEST(AssembleNotes, WarnOfSettingsThatNameSingleExperts) {
   EXPECT_THAT(
       NotesWith(R"("quantization_config": {"ignore": ["model.layers.0.mlp.experts.4.up_proj"]},)"),
       ElementsAre(HasSubstr("config.json names single experts")));
@@ -39,7 +39,7 @@ TEST(AssembleNotes, SayWhenSettingsNameSingleExperts) {
               ElementsAre(HasSubstr("config.json names single experts")));
 }
 
-TEST(AssembleNotes, AreSilentAboutExpertsInGeneral) {
+TEST(AssembleNotes, IgnoreSettingsAboutAllExperts) {
   EXPECT_THAT(
       NotesWith(R"("quantization_config": {"ignore": ["re:.*mlp.experts.*", "experts.x"]},)"),
       IsEmpty());

@@ -1,4 +1,4 @@
-// A generated checkpoint, its distribution and the node that is assembled from it.
+// A generated checkpoint, its distribution and the node assembled from it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class AssembleNodeTest : public testing::Test {
     EXPECT_EQ(tiny::Tree(dir_.path()), before);
     return report ? Error{Code::kIo, ""} : report.error();
   }
-  // Changes the manifest as `edit` says; files stay.
+  // Changes the manifest with `edit`; files stay unchanged.
   template <class Edit>
   void EditManifest(const Edit& edit) {
     Manifest manifest = *ReadManifest((dir_ / "dist").string());

@@ -36,7 +36,7 @@ TEST_F(AssembleNodeTest, WritesAModelDirectoryWithAnIndexAndANodeFile) {
   EXPECT_EQ(node.max_experts(), 4u);
 }
 
-TEST_F(AssembleNodeTest, TheNodeFileSaysWhichExpertEachIdStandsFor) {
+TEST_F(AssembleNodeTest, TheNodeFileMapsEachIdToAnExpertOfTheModel) {
   Split("qwen3-moe");
   ASSERT_TRUE(Assemble(Group(1)));
   const Manifest manifest = *ReadManifest((dir_ / "dist").string());
@@ -50,7 +50,7 @@ TEST_F(AssembleNodeTest, TheNodeFileSaysWhichExpertEachIdStandsFor) {
   EXPECT_EQ(node["experts"], nlohmann::json({{"*", "1,3-5"}}));
 }
 
-TEST_F(AssembleNodeTest, TheNodeFileHasDigestsRecipeToolVersionAndTheDistributionItIsOf) {
+TEST_F(AssembleNodeTest, TheNodeFileRecordsDigestsRecipeToolVersionAndDistribution) {
   Split("qwen3-moe");
   ASSERT_TRUE(Assemble(Group(1)));
   const auto record = ReadNodeRecord((dir_ / "node").string());
@@ -92,7 +92,7 @@ TEST_F(AssembleNodeTest, ADryRunWritesNothingAndKnowsEverySize) {
   EXPECT_EQ(dry->total_bytes(), total);
 }
 
-TEST_F(AssembleNodeTest, ADryRunDoesNotMindAnExistingOutput) {
+TEST_F(AssembleNodeTest, ADryRunIgnoresAnExistingOutput) {
   Split("qwen3-moe");
   fs::create_directory(dir_ / "node");
   const auto report = Assemble(DryRun());
@@ -124,7 +124,7 @@ TEST_F(AssembleNodeTest, WithoutAConfigThereIsNoModelDirectory) {
   EXPECT_THAT(missing.message, HasSubstr("assets/config.json: expected it in the manifest"));
 }
 
-TEST_F(AssembleNodeTest, AConfigOrTokenizerThatIsNotTheOneOfTheManifestIsAMismatch) {
+TEST_F(AssembleNodeTest, AConfigOrTokenizerThatContradictsTheManifestIsAMismatch) {
   Split("qwen3-moe");
   Damage("assets/tokenizer.json", 3);
   const Error tokenizer = Refusal();
@@ -138,7 +138,7 @@ TEST_F(AssembleNodeTest, AConfigOrTokenizerThatIsNotTheOneOfTheManifestIsAMismat
   EXPECT_THAT(error.message, HasSubstr("assets/config.json: sha256: expected "));
 }
 
-// The node's own weights would be overwritten by it.
+// It would overwrite the node's own weights.
 TEST_F(AssembleNodeTest, AnAssetNamedLikeAWeightFileIsCorrupt) {
   Split("qwen3-moe");
   Manifest manifest = *ReadManifest((dir_ / "dist").string());
@@ -158,13 +158,13 @@ TEST_F(AssembleNodeTest, AnAssetNamedLikeAWeightFileIsCorrupt) {
   }
 }
 
-// Groups may differ from each other: a node is one group.
-TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCopiedWholeIsAMismatch) {
+// Groups may differ from each other: a node is a single group.
+TEST_F(AssembleNodeTest, ADamagedByteInACopiedTensorIsAMismatch) {
   Split("qwen3-moe");
   for (const auto& [file, part_of_name] : {std::pair(kTrunkBundle, "embed_tokens"),
                                            {kGroup0, "experts.2."},
                                            {kOverlayBundle, "experts.1."}}) {
-    // The overlay's expert 1 is group 0's as well and comes from there.
+    // Group 0 also holds the overlay's expert 1, which comes from there.
     const uint32_t group = std::string(file) == kOverlayBundle ? 1 : 0;
     const TensorRecord tensor = Tensor(file, part_of_name);
     Damage(file, tensor.offset + tensor.bytes / 2);
@@ -179,8 +179,8 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCopiedWholeIsAMismatch) {
   EXPECT_TRUE(Assemble());
 }
 
-// Of routers and packed experts a node has only some rows, which have no digest of their own.
-TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCutIsAMismatch) {
+// A node has only some rows of routers and packed experts, and those have no digest of their own.
+TEST_F(AssembleNodeTest, ADamagedByteInACutTensorIsAMismatch) {
   for (const auto& [layout, file, part_of_name] :
        {std::tuple("qwen3-moe", kTrunkBundle, "mlp.gate.weight"),
         {"granite-moe", kGroup0, "input_linear"},
@@ -197,10 +197,11 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCutIsAMismatch) {
   }
 }
 
-// The step that hashes what is cut, and the one that packs; of each the last report says all.
-TEST_F(AssembleNodeTest, ProgressCountsTheBytesThatAreCheckedBeforeTheyAreCut) {
+// The step that hashes the bytes to be cut, and the one that packs; the last report of each covers
+// everything.
+TEST_F(AssembleNodeTest, ProgressCountsTheBytesCheckedBeforeCutting) {
   Split("qwen3-moe");
-  std::map<uint64_t, uint64_t> steps;  // bytes in all -> the most that were done
+  std::map<uint64_t, uint64_t> steps;  // total bytes -> the most that were done
   AssembleOptions options;
   options.pack.progress = [&](const PackProgress& state) {
     steps[state.total_bytes] = std::max(steps[state.total_bytes], state.done_bytes);

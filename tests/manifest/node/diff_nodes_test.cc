@@ -51,7 +51,7 @@ TEST(DiffNodes, NamesVersionsGroupRecipeAndToolInAFixedOrder) {
                   "tool | recipe | Q4_K_M | Q8_0"));
 }
 
-TEST(DiffNodes, TellsNewGoneAndChangedFilesApart) {
+TEST(DiffNodes, DistinguishesNewRemovedAndChangedFiles) {
   NodeRecord other = Sample();
   other.files = {{"b.gguf", 9, std::string(64, 'c')}, {"c.gguf", 5, std::string(64, 'a')}};
   EXPECT_THAT(Lines(Sample(), other),
@@ -64,8 +64,8 @@ TEST(DiffNodes, TellsNewGoneAndChangedFilesApart) {
   EXPECT_EQ(report.changed_bytes, 9u);
 }
 
-// "*" is every layer without a key; a list without it names all layers.
-TEST(DiffNodes, ComparesExpertsLayerByLayerHoweverTheyAreSpelled) {
+// "*" stands for every layer without a key; a list without it names all layers.
+TEST(DiffNodes, ComparesExpertsByLayerHoweverTheyAreWritten) {
   NodeRecord other = Sample();
   other.experts_by_layer = {{"*", "4-7"}};
   EXPECT_THAT(Lines(Sample(), other), ElementsAre("node | experts | 0-3 | 4-7"));
@@ -77,7 +77,7 @@ TEST(DiffNodes, ComparesExpertsLayerByLayerHoweverTheyAreSpelled) {
   EXPECT_THAT(Lines(Sample(), other), ElementsAre("node | other layers, experts | 0-3 | 2-5"));
 }
 
-TEST(DiffNodes, FilesOfANodeWithoutDigestsAreNew) {
+TEST(DiffNodes, TreatsFilesOfANodeWithoutDigestsAsNew) {
   NodeRecord old = Sample();
   old.files.clear();
   EXPECT_EQ(DiffNodes(old, Sample()).changed_bytes, 12u);

@@ -37,7 +37,7 @@ NodeConfig Make(const std::string& text, const Plan& plan, const Family& family 
   return made ? *made : NodeConfig();
 }
 
-TEST(NodeConfig, OnlyTheCountChangesAndFieldsKeepTheirOrder) {
+TEST(NodeConfig, ChangesOnlyTheCountAndKeepsTheOrderOfFields) {
   const NodeConfig made = Make(
       R"({"z": 1, "num_hidden_layers": 1, "num_experts": 6, "num_experts_per_tok": 2,
           "a": {"num_experts": 6, "y": [1, 2.5, null, true, "x"]}, "hidden_size": 8})",
@@ -58,7 +58,7 @@ TEST(NodeConfig, OnlyTheCountChangesAndFieldsKeepTheirOrder) {
 }
 
 // A refit may be made for more experts per token.
-TEST(NodeConfig, ExpertsOfATokenAreThoseOfTheRefit) {
+TEST(NodeConfig, TakesTheExpertsPerTokenFromTheRefit) {
   const NodeConfig made = Make(R"({"text_config": {"num_hidden_layers": 1, "num_experts": 6,
                 "num_experts_per_tok": 2}, "num_experts_per_tok": 2})",
                                PlanWith({0, 2, 5}, 6), {}, 3);
@@ -75,7 +75,7 @@ TEST(NodeConfig, ExpertsOfATokenAreThoseOfTheRefit) {
             "found nothing");
 }
 
-TEST(NodeConfig, ANestedCountIsChangedWhereItIs) {
+TEST(NodeConfig, ChangesANestedCountInPlace) {
   const NodeConfig made = Make(R"({"text_config": {"num_hidden_layers": 1, "num_experts": 6,
                 "num_experts_per_tok": 2}, "vision_config": {"num_experts": 4}})",
                                PlanWith({0, 2, 5}, 6));
@@ -85,7 +85,7 @@ TEST(NodeConfig, ANestedCountIsChangedWhereItIs) {
   EXPECT_FALSE(document.contains("num_experts"));
 }
 
-TEST(NodeConfig, AListKeepsItsLengthAndItsDenseLayers) {
+TEST(NodeConfig, AListOfCountsKeepsItsLengthAndItsDenseLayers) {
   Plan plan = PlanWith({0, 2, 5}, 6);
   plan.layers = {{1, 6}, {2, 6}};
   plan.groups[0].owned = {{1, {0, 2, 5}}, {2, {1, 2, 3}}};
@@ -121,7 +121,7 @@ TEST(NodeConfig, RoutingGroupsWithEqualSharesAreKept) {
   EXPECT_THAT(made.notes, IsEmpty());
 }
 
-TEST(NodeConfig, RoutingGroupsBecomeOneWithANote) {
+TEST(NodeConfig, UnequalRoutingGroupsBecomeOneWithANote) {
   struct Case {
     const char* why;
     uint32_t top_k;
@@ -139,7 +139,7 @@ TEST(NodeConfig, RoutingGroupsBecomeOneWithANote) {
   }
 }
 
-TEST(NodeConfig, OneLayerWithUnequalSharesIsEnoughToGiveGroupsUp) {
+TEST(NodeConfig, OneUnequalLayerIsEnoughToDropRoutingGroups) {
   Plan plan = PlanWith({0, 3, 4, 6}, 8);
   plan.layers[1] = 8;
   plan.groups[0].owned[1] = {0, 1, 2, 4};
@@ -155,8 +155,8 @@ TEST(NodeConfig, RoutingGroupsOutsideTheNestedConfigAreFoundToo) {
   EXPECT_EQ(made.notes.size(), 1u);
 }
 
-// DeepSeek-V3's class fills in eight groups, and would choose among fewer experts by them.
-TEST(NodeConfig, RoutingGroupsThatOnlyTheFamilyHasAreWrittenAsOne) {
+// DeepSeek-V3's class fills in eight groups, and would use them to choose among fewer experts.
+TEST(NodeConfig, RoutingGroupsKnownOnlyFromTheFamilyAreWrittenAsOne) {
   Family family;
   family.routing.groups = 2;
   family.routing.groups_used = 1;
@@ -172,7 +172,7 @@ TEST(NodeConfig, RoutingGroupsThatOnlyTheFamilyHasAreWrittenAsOne) {
   EXPECT_EQ(given_up.notes.size(), 1u);
 }
 
-TEST(NodeConfig, ATextThatIsNotTheOneTheConfigWasReadFromIsCorrupt) {
+TEST(NodeConfig, TextThatContradictsTheParsedConfigIsCorrupt) {
   ModelConfig config;
   for (const char* key : {"num_experts", "text_config.num_experts", "a.b.c"}) {
     config.expert_count_key = key;

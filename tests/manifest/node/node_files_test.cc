@@ -54,7 +54,7 @@ TEST(MergeExperts, ATensorWhoseRecordListsNoExpertsIsAMismatch) {
   }
 }
 
-TEST(MergeExperts, AShapeThatDoesNotHoldTheExpertsOfTheRecordIsAMismatch) {
+TEST(MergeExperts, AShapeThatContradictsTheRecordedExpertsIsAMismatch) {
   for (const std::vector<uint64_t>& shape :
        {std::vector<uint64_t>{}, {0, 2, 4}, {3, 2, 4}, {1, 2, 4}}) {
     Packed group({0, 2});

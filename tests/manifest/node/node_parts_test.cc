@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What CutNode takes and refuses, seen through AssembleNode.
+// What CutNode accepts and refuses, tested through AssembleNode.
 class NodePartsTest : public AssembleNodeTest {};
 
 TEST_F(NodePartsTest, MissingPartsAreNamed) {
@@ -57,7 +57,7 @@ TEST_F(NodePartsTest, LayersWithDifferentCountsAreUnsupported) {
   EXPECT_THAT(error.hint, HasSubstr("--uniform"));
 }
 
-TEST_F(NodePartsTest, GroupsOfDifferentSizesAreFine) {
+TEST_F(NodePartsTest, GroupsMayDifferInSize) {
   Split("qwen3-moe", {}, false);
   const auto small = Assemble(Group(0));
   const auto large = Assemble(Forced(1));
@@ -98,7 +98,7 @@ TEST_F(NodePartsTest, AFileThatIsNotSafetensorsIsCorrupt) {
   EXPECT_EQ(Refusal().code, Code::kCorrupt);
 }
 
-TEST_F(NodePartsTest, APackedTensorWithoutAnExpertOfThePlanIsAMismatch) {
+TEST_F(NodePartsTest, APackedTensorThatLacksAnExpertOfThePlanIsAMismatch) {
   Split("granite-moe");
   EditManifest([](Manifest& manifest) {
     for (BundleRecord& bundle : manifest.bundles) {
@@ -144,7 +144,7 @@ TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {
   EXPECT_THAT(error.message, HasSubstr("expert 2: expected the experts that the plan gives"));
 }
 
-// A file per tensor, of which the manifest lists only some.
+// One file per tensor; the manifest lists only some of them.
 class LostFiles : public NodePartsTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -158,7 +158,7 @@ class LostFiles : public NodePartsTest, public testing::WithParamInterface<const
   }
 };
 
-TEST_P(LostFiles, ATensorOfOneExpertIsMissed) {
+TEST_P(LostFiles, AMissingTensorOfOneExpertIsNoticed) {
   EditManifest([](Manifest& manifest) {
     // The group's last file has expert 2, which the overlay does not hold.
     const auto last = std::find_if(manifest.bundles.rbegin(), manifest.bundles.rend(),
@@ -170,7 +170,7 @@ TEST_P(LostFiles, ATensorOfOneExpertIsMissed) {
   EXPECT_THAT(error.hint, HasSubstr("the distribution is damaged"));
 }
 
-TEST_P(LostFiles, AWholeLayerIsMissed) {
+TEST_P(LostFiles, AMissingLayerIsNoticed) {
   EditManifest([](Manifest& manifest) {
     std::erase_if(manifest.bundles, [](const BundleRecord& bundle) {
       return bundle.role != Role::kTrunk && bundle.tensors[0].layer == 2;
@@ -198,7 +198,7 @@ TEST_F(NodePartsTest, PartsCutIntoSeveralFilesGiveTheSameNode) {
   ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), options));
   ASSERT_FALSE(fs::exists(dir_ / "dist" / kGroup0));
   ASSERT_TRUE(Assemble(Forced()));
-  // Padding of the headers follows where the first tensor lies in its source; tensors do not.
+  // The padding of headers depends on the offset of the first tensor in its source; tensors do not.
   for (const char* file :
        {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
     EXPECT_EQ(DataOf(fixtures::ReadFile(dir_ / "node" / file)), DataOf(whole.at(file))) << file;

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of the sample's layers, layer 1 and 2 with six experts each.
+// For the sample's layers, 1 and 2, with six experts each.
 NamedScores Scores(const std::string& name, std::vector<float> scores) {
   ExpertScores made;
   made.basis = ScoreBasis::kGateMass;
@@ -28,7 +28,7 @@ Error ErrorOf(const OverlayRequest& request, const Plan& plan = sample::MakePlan
   return decided ? Error{Code::kIo, "no error"} : decided.error();
 }
 
-TEST(DecideOverlay, TakesTheBestOfEveryLayerAsManyAsTheParentHas) {
+TEST(DecideOverlay, TakesAsManyBestExpertsPerLayerAsTheParentHas) {
   OverlayRequest request;
   request.scores = {kScores};
   const auto decided = DecideOverlay("dist", sample::MakePlan(), request);
@@ -38,7 +38,7 @@ TEST(DecideOverlay, TakesTheBestOfEveryLayerAsManyAsTheParentHas) {
   EXPECT_EQ(decided->overlay.parent, "generalists-1");
 }
 
-TEST(DecideOverlay, SeveralFilesAreAddedUpAndTheSizeMayBeGiven) {
+TEST(DecideOverlay, AddsUpSeveralFilesAndAcceptsASize) {
   OverlayRequest request;
   request.scores = {kScores, Scores("t.json", {0, 0, 0, 6, 0, 0, 9, 0, 0, 0, 0, 0})};
   request.size = 2;
@@ -49,7 +49,7 @@ TEST(DecideOverlay, SeveralFilesAreAddedUpAndTheSizeMayBeGiven) {
   EXPECT_EQ(decided->overlay.version, "mine");
 }
 
-// Every group holds 1 of layer 1, which is the best there, and 2 besides.
+// Every group holds expert 1 of layer 1, the best one there, and expert 2 as well.
 Plan PlanWithCommonExperts() {
   Plan plan = sample::MakePlan();
   plan.uniform = false;
@@ -60,7 +60,7 @@ Plan PlanWithCommonExperts() {
   return plan;
 }
 
-TEST(DecideOverlay, PassesOverWhatEveryGroupHolds) {
+TEST(DecideOverlay, SkipsExpertsThatEveryGroupHolds) {
   OverlayRequest request;
   request.scores = {kScores};
   const auto decided = DecideOverlay("dist", PlanWithCommonExperts(), request);
@@ -69,7 +69,7 @@ TEST(DecideOverlay, PassesOverWhatEveryGroupHolds) {
   EXPECT_TRUE(decided->notes.empty());
 }
 
-TEST(DecideOverlay, TakesWhatThereIsAndSaysSo) {
+TEST(DecideOverlay, TakesFewerExpertsIfThereAreNoMoreAndSaysSo) {
   OverlayRequest request;
   request.scores = {kScores};
   request.size = 5;
@@ -81,7 +81,7 @@ TEST(DecideOverlay, TakesWhatThereIsAndSaysSo) {
                                       "every group holds the other 2"}));
 }
 
-TEST(DecideOverlay, GroupsThatHoldTheSameNeedNone) {
+TEST(DecideOverlay, RefusesAnOverlayForGroupsThatHoldTheSameExperts) {
   Plan plan = sample::MakePlan();
   plan.uniform = false;
   for (GroupPlan& group : plan.groups)
@@ -94,7 +94,7 @@ TEST(DecideOverlay, GroupsThatHoldTheSameNeedNone) {
             "dist: overlay: expected experts that not every group holds, found none in any layer");
 }
 
-TEST(DecideOverlay, NamesFollowTheParentAndAreNew) {
+TEST(DecideOverlay, CountsUpTheNameOfTheParent) {
   OverlayRequest request;
   request.scores = {kScores};
   Plan plan = sample::MakePlan();
@@ -114,7 +114,7 @@ TEST(DecideOverlay, NamesFollowTheParentAndAreNew) {
   EXPECT_EQ(first->overlay.parent, "");
 }
 
-TEST(DecideOverlay, RefusesWhatIsThereAlreadyOrNot) {
+TEST(DecideOverlay, RefusesExistingVersionsAndMissingFiles) {
   const fixtures::TempDir dir;
   OverlayRequest request;
   request.file = (dir / "o.json").string();
@@ -133,7 +133,7 @@ TEST(DecideOverlay, RefusesWhatIsThereAlreadyOrNot) {
             "--version: expected 1 to 64 of [A-Za-z0-9._-], the first not a dot, found \"../up\"");
 }
 
-TEST(DecideOverlay, RefusesScoresOfAnotherModelOrKindAndSizesThatCannotBe) {
+TEST(DecideOverlay, RefusesScoresOfAnotherModelOrKindAndImpossibleSizes) {
   OverlayRequest request;
   request.scores = {Scores("s.json", {0, 9, 0, 0, 0, 5, 1, 2, 3, 4, 5})};
   request.scores[0].scores.layers[1].expert_count = 5;

@@ -26,12 +26,12 @@ class DistributionRouters : public testing::Test {
   const fixtures::TempDir dir_;
 };
 
-TEST_F(DistributionRouters, HaveTheDigestOfTheModel) {
+TEST_F(DistributionRouters, HaveTheSameDigestAsTheModel) {
   Write(tiny::Only());
   EXPECT_EQ(Digest(), moepack::RouterDigest(tiny::Model()).value());
 }
 
-// Whose types are spelled in another way, and whose routers are in a file of their own.
+// With other spellings of the types, and with routers in a separate file.
 TEST_F(DistributionRouters, HaveTheSameDigestInGguf) {
   WriteOptions options = tiny::Only();
   options.gguf.emplace().recipe.recipe = "Q8_0";
@@ -39,7 +39,7 @@ TEST_F(DistributionRouters, HaveTheSameDigestInGguf) {
   EXPECT_EQ(Digest(), moepack::RouterDigest(tiny::Model()).value());
 }
 
-TEST_F(DistributionRouters, AreUnknownWhereTheirFileIsNotThere) {
+TEST_F(DistributionRouters, AreUnknownIfTheirFileIsMissing) {
   Write(tiny::Only());
   fs::remove(dir_ / "dist/trunk/trunk.safetensors");
   EXPECT_EQ(Digest(), "");

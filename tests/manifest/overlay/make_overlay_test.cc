@@ -1,5 +1,5 @@
 // A new overlay moves alone: whatever the bundles are, the files of trunk, routers and groups stay,
-// and the new file is proven against the source.
+// and the new file is verified against the source.
 #include "manifest/overlay/make_overlay.h"
 
 #include <gmock/gmock.h>
@@ -76,7 +76,7 @@ class MakeOverlayTest : public testing::Test {
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_TRUE(report->passed()) << TextOf(*report);
   }
-  // Files of both have the same bytes, but for the new overlay and what lists it.
+  // Files in both have the same bytes, except for the new overlay and the files that list it.
   void ExpectOnlyTheOverlayIsNew(const std::string& from, const std::string& to) {
     const auto before = tiny::Tree(dir_ / from), after = tiny::Tree(dir_ / to);
     for (const auto& [name, bytes] : after) {
@@ -92,7 +92,7 @@ class MakeOverlayTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(MakeOverlayTest, OnlyTheOverlayIsNewAndAllVersionsAreProven) {
+TEST_F(MakeOverlayTest, WritesOnlyTheOverlayAndVerifiesAllVersions) {
   for (const char* layout : {"qwen3-moe", "granite-moe", "gpt-oss"}) {
     SCOPED_TRACE(layout);
     Split(layout);
@@ -111,7 +111,7 @@ TEST_F(MakeOverlayTest, OnlyTheOverlayIsNewAndAllVersionsAreProven) {
   }
 }
 
-TEST_F(MakeOverlayTest, GgufOverlaysAreWhatABuildWrites) {
+TEST_F(MakeOverlayTest, GgufOverlaysEqualThoseOfABuild) {
   for (const char* recipe : {"Q8_0", "Q4_K_M"}) {
     Split("qwen3-moe", Gguf(recipe));
     Made(Holding("0,3"));
@@ -133,7 +133,7 @@ TEST_F(MakeOverlayTest, GgufOverlaysAreWhatABuildWrites) {
   }
 }
 
-TEST_F(MakeOverlayTest, NodesOfEveryVersionAssembleWithEquallyManyExperts) {
+TEST_F(MakeOverlayTest, NodesOfEveryVersionHaveEquallyManyExperts) {
   Split("qwen3-moe");
   Made(Holding("0,2,3"));
   for (const uint32_t group : {0u, 1u}) {
@@ -152,7 +152,7 @@ TEST_F(MakeOverlayTest, NodesOfEveryVersionAssembleWithEquallyManyExperts) {
     before.group = group;
     ASSERT_TRUE(AssembleNode(Path("dist"), Path(Cat("was-", group)), before));
     auto was = tiny::Tree(dir_ / Cat("was-", group)), now = tiny::Tree(dir_ / Cat("old-", group));
-    was.erase("moepack_node.json");  // it names the distribution.json
+    was.erase("moepack_node.json");  // it names the digest of distribution.json
     now.erase("moepack_node.json");
     EXPECT_TRUE(was == now) << "the node of an older version is what it was";
     EXPECT_GT(current->expert_count, older->expert_count);
@@ -164,7 +164,7 @@ TEST_F(MakeOverlayTest, NodesOfEveryVersionAssembleWithEquallyManyExperts) {
               HasSubstr("overlay \"v9\": expected in the manifest, found only \"one\", \"next\""));
 }
 
-TEST_F(MakeOverlayTest, ExpertsOfNoFileComeFromTheSource) {
+TEST_F(MakeOverlayTest, TakesExpertsThatNoFileHoldsFromTheSource) {
   fixtures::WriteFile(dir_ / "groups.json", R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})");
   const std::string partition = "explicit:" + Path("groups.json");
   for (const bool gguf : {false, true}) {
@@ -190,7 +190,7 @@ TEST_F(MakeOverlayTest, ExpertsOfNoFileComeFromTheSource) {
   }
 }
 
-TEST_F(MakeOverlayTest, OverlaysWithTypesOfTheirOwnDoNotTakeThoseOfGroups) {
+TEST_F(MakeOverlayTest, OverlaysWithTheirOwnTypesAreNotMadeFromGroups) {
   WriteOptions options = Gguf("Q4_0");
   options.gguf->recipe.overlay_type = "q8_0";
   Split("qwen3-moe", options);
@@ -232,7 +232,7 @@ TEST_F(MakeOverlayTest, RefusesASourceThatIsAnotherModel) {
   EXPECT_THAT(refused.message, HasSubstr("other: model version: expected "));
 }
 
-TEST_F(MakeOverlayTest, OlderVersionsAreKeptAsFarAsAskedFor) {
+TEST_F(MakeOverlayTest, KeepsAsManyOlderVersionsAsRequested) {
   Split("qwen3-moe");
   Made(Holding("0", "two"), "dist", "two");
   OverlayOptions options = Holding("2", "three");
@@ -252,7 +252,7 @@ TEST_F(MakeOverlayTest, OlderVersionsAreKeptAsFarAsAskedFor) {
   ExpectProven("four");
 }
 
-TEST_F(MakeOverlayTest, WhatItTakesFromADamagedFileIsRefused) {
+TEST_F(MakeOverlayTest, RefusesBytesFromADamagedFile) {
   Split("qwen3-moe");
   for (const char* file : {"groups/000/experts.safetensors", "groups/001/experts.safetensors"}) {
     std::string bytes = fixtures::ReadFile(dir_ / "dist" / file);
@@ -275,7 +275,7 @@ TEST_F(MakeOverlayTest, RefusesAMissingFileAndAnOutputInside) {
   EXPECT_THAT(refused.message, HasSubstr("trunk.safetensors"));
 }
 
-TEST_F(MakeOverlayTest, ForgetsWhatWasMeasuredWithTheOverlayBefore) {
+TEST_F(MakeOverlayTest, DropsFiguresMeasuredWithThePreviousOverlay) {
   Split("qwen3-moe");
   std::string text = fixtures::ReadFile(dir_ / "dist/distribution.json");
   text.replace(text.find("  \"complete\""), 0, "  \"quality\": {\"kld\": 2.5},\n");

@@ -77,7 +77,7 @@ TEST_F(CopyTest, AViewIsCopiedAlone) {
   EXPECT_TRUE(PullGroups({}, Ref("node", "other")));
 }
 
-TEST_F(CopyTest, SignaturesGoAlongAndNeedNoKey) {
+TEST_F(CopyTest, CopiesSignaturesWithoutAKey) {
   const std::string tag = Sign(digest_);
   const std::string view = Sign(Read("layout/index.json")["manifests"][1]["digest"]);
   const auto report = CopyTo(Ref(), Ref("v2", "other"));
@@ -114,7 +114,7 @@ TEST_F(CopyTest, ADryRunWritesNothingAndCountsTheSameBytes) {
             real->added_bytes());
 }
 
-TEST_F(CopyTest, ADistributionAsFilesIsCopiedAsItWouldBePublished) {
+TEST_F(CopyTest, CopiesADistributionDirectoryAsItWouldBePublished) {
   const Reference files{Reference::Kind::kFiles, Path("dist"), "", ""};
   const auto report = CopyTo(files, Ref("v1", "other"));
   ASSERT_TRUE(report) << report.error().message;
@@ -124,7 +124,7 @@ TEST_F(CopyTest, ADistributionAsFilesIsCopiedAsItWouldBePublished) {
   EXPECT_EQ(Refusal(files, Ref("v1", "dist/layout")).code, Code::kInvalidArgument);
 }
 
-TEST_F(CopyTest, ATagThatNamesSomethingElseIsMovedOnlyOnRequest) {
+TEST_F(CopyTest, MovesATagOnlyOnRequest) {
   ASSERT_TRUE(CopyTo(Ref("v1-g000"), Ref("v1", "other")));
   const Error error = Refusal(Ref(), Ref("v1", "other"));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
@@ -134,7 +134,7 @@ TEST_F(CopyTest, ATagThatNamesSomethingElseIsMovedOnlyOnRequest) {
   EXPECT_EQ(OciLayout::Open(Path("other"))->FindTag("v1")->digest, digest_);
 }
 
-TEST_F(CopyTest, WhatIsNotWholeIsNamedAndNothingIsCopied) {
+TEST_F(CopyTest, NamesAMissingBlobAndCopiesNothing) {
   fs::remove(BlobPath(DigestOfLayer("groups/001/experts.safetensors")));
   const Error error = Refusal(Ref(), Ref("v1", "other"));
   EXPECT_EQ(error.code, Code::kNotFound);
@@ -145,14 +145,14 @@ TEST_F(CopyTest, WhatIsNotWholeIsNamedAndNothingIsCopied) {
   EXPECT_TRUE(CopyTo(Ref("v1-g000"), Ref("v1", "other")));
 }
 
-TEST_F(CopyTest, WhatTheTargetHasNeedNotBeAtTheSource) {
+TEST_F(CopyTest, DoesNotReadBlobsThatTheTargetHas) {
   ASSERT_TRUE(CopyTo(Ref(), Ref("v1", "other")));
   fs::remove(BlobPath(DigestOfLayer("groups/001/experts.safetensors")));
   const auto report = CopyTo(Ref(), Ref("v2", "other"));
   EXPECT_TRUE(report) << report.error().message;
 }
 
-TEST_F(CopyTest, ADamagedBlobEndsTheRunAndNoTagShows) {
+TEST_F(CopyTest, ADamagedBlobEndsTheRunAndNoTagIsSet) {
   const fs::path blob = BlobPath(DigestOfLayer("trunk/trunk.safetensors"));
   std::string bytes = fixtures::ReadFile(blob);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -175,7 +175,7 @@ TEST_F(CopyTest, AnIndexIsRefused) {
   EXPECT_THAT(error.hint, HasSubstr("name one of its manifests by its digest"));
 }
 
-TEST_F(CopyTest, AnImageOfOthersIsCopied) {
+TEST_F(CopyTest, CopiesForeignImages) {
   Json image = {{"schemaVersion", 2}};
   image["config"] = AddBlob("{}");
   image["config"]["mediaType"] = kImageConfigType;
@@ -189,7 +189,7 @@ TEST_F(CopyTest, AnImageOfOthersIsCopied) {
   EXPECT_EQ(Blobs("other").size(), 3u);
 }
 
-TEST_F(CopyTest, WhereToIsSaidClearly) {
+TEST_F(CopyTest, RefusesUnclearTargets) {
   const Reference pinned = Ref().With("", digest_);
   EXPECT_THAT(Refusal(pinned, Ref("", "other")).message, HasSubstr("expected a tag to copy to"));
   EXPECT_EQ(Refusal(Ref(), pinned).code, Code::kInvalidArgument);

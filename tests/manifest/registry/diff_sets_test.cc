@@ -21,7 +21,7 @@ class DiffSetsTest : public LayoutSample {
   }
 };
 
-TEST_F(DiffSetsTest, ASetIsTheSameAsItself) {
+TEST_F(DiffSetsTest, ASetEqualsItself) {
   const SetDiff diff = Diff(Ref(), {Reference::Kind::kFiles, Path("dist"), "", ""});
   EXPECT_TRUE(diff.report.same());
   EXPECT_TRUE(diff.same_base);
@@ -30,7 +30,7 @@ TEST_F(DiffSetsTest, ASetIsTheSameAsItself) {
   for (const SetDiff::Node& node : diff.nodes) EXPECT_EQ(node.fetch_bytes, 0u);
 }
 
-TEST_F(DiffSetsTest, AChangedLayerIsFetchedByItsNodeOnly) {
+TEST_F(DiffSetsTest, OnlyItsNodeFetchesAChangedLayer) {
   const Json before = Manifest();
   const std::string old = digest_;
   Change([&](Json& manifest) {
@@ -65,7 +65,7 @@ TEST_F(DiffSetsTest, ANodeOfAnotherGroupFetchesTheGroup) {
   EXPECT_EQ(diff.removed, 0u);
 }
 
-TEST_F(DiffSetsTest, AGroupThatIsNotThereIsRefused) {
+TEST_F(DiffSetsTest, AMissingGroupIsRefused) {
   const auto diff = DiffSets(Ref(), Ref("v1-g000"), 1, {});
   ASSERT_FALSE(diff);
   EXPECT_EQ(diff.error().code, Code::kInvalidArgument);
@@ -73,8 +73,8 @@ TEST_F(DiffSetsTest, AGroupThatIsNotThereIsRefused) {
   EXPECT_EQ(DiffSets(Ref(), Ref("v9"), {}, {}).error().code, Code::kNotFound);
 }
 
-// Equal facts in another spelling are not the same manifest.
-TEST_F(DiffSetsTest, AnotherSpellingIsNamed) {
+// Equal content spelled differently is a different manifest.
+TEST_F(DiffSetsTest, ReportsManifestsThatDifferOnlyInSpelling) {
   const std::string old = digest_;
   SetManifest(Manifest().dump(2));
   const SetDiff diff = Diff(Ref().With("", old), Ref());

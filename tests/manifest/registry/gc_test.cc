@@ -45,7 +45,7 @@ class GcTest : public LayoutSample {
   }
 };
 
-TEST_F(GcTest, WhatTagsLeadToIsKept) {
+TEST_F(GcTest, KeepsWhatTagsReach) {
   const auto before = tiny::Tree(dir_ / "layout");
   const auto report = Collect();
   ASSERT_TRUE(report) << report.error().message;
@@ -54,7 +54,7 @@ TEST_F(GcTest, WhatTagsLeadToIsKept) {
   EXPECT_TRUE(tiny::Tree(dir_ / "layout") == before);
 }
 
-TEST_F(GcTest, WhatNoTagLeadsToIsRemoved) {
+TEST_F(GcTest, RemovesWhatNoTagReaches) {
   RemoveTag("v1", false);
   const auto without_set = Collect();
   ASSERT_TRUE(without_set) << without_set.error().message;
@@ -83,8 +83,8 @@ TEST_F(GcTest, ADryRunRemovesNothingAndCountsTheSame) {
   EXPECT_GT(real->removed_bytes(), 0u);
 }
 
-// The distribution's own file is another name of the bundles.
-TEST_F(GcTest, ALinkedBlobFreesNothing) {
+// The distribution's own file is another link to the bundle.
+TEST_F(GcTest, RemovingALinkedBlobFreesNothing) {
   RemoveTag("v1");
   const auto report = Collect();
   ASSERT_TRUE(report);
@@ -93,7 +93,7 @@ TEST_F(GcTest, ALinkedBlobFreesNothing) {
   EXPECT_TRUE(fs::exists(dir_ / "dist/trunk/trunk.safetensors"));
 }
 
-TEST_F(GcTest, WhatOthersPutThereIsKept) {
+TEST_F(GcTest, KeepsForeignArtifacts) {
   Json inner = AddBlob("a layer of somebody");
   inner["mediaType"] = "x/layer";
   Json image = AddBlob(Json{{"schemaVersion", 2}, {"future", {{"things", {inner}}}}}.dump());
@@ -132,15 +132,15 @@ TEST_F(GcTest, AManifestWithDigestsOfAnotherKindEndsTheRun) {
   EXPECT_EQ(Refusal().code, Code::kUnsupported);
 }
 
-// What a manifest is about may be in another store.
-TEST_F(GcTest, ASubjectThatIsNotThereIsNoError) {
+// The subject of a manifest may be in another store.
+TEST_F(GcTest, IgnoresAMissingSubject) {
   const Json subject = {
       {"mediaType", kManifestType}, {"digest", "sha256:" + std::string(64, '0')}, {"size", 1}};
   List(AddBlob(Json{{"schemaVersion", 2}, {"subject", subject}}.dump()), kManifestType);
   EXPECT_TRUE(Collect());
 }
 
-TEST_F(GcTest, LinksAndStrangersAreLeftAlone) {
+TEST_F(GcTest, LeavesLinksAndForeignFilesAlone) {
   const std::string digits(64, 'a');
   fs::create_symlink(dir_ / "dist/README.md", dir_ / ("layout/blobs/sha256/" + digits));
   fixtures::WriteFile(dir_ / "layout/blobs/sha256/notes.txt", "mine");
@@ -154,7 +154,7 @@ TEST_F(GcTest, LinksAndStrangersAreLeftAlone) {
   EXPECT_TRUE(fs::exists(dir_ / "layout/blobs/sha512/00"));
 }
 
-TEST_F(GcTest, PartialFilesAreRemovedWhenTheyAreOld) {
+TEST_F(GcTest, RemovesOldPartialFiles) {
   for (const char* file : {"new.part", "new.cells", "old.part", "old.cells", "rest"})
     fixtures::WriteFile(dir_ / "layout/ingest" / file, "half");
   Age("layout/ingest/old.part", 8);
@@ -168,7 +168,7 @@ TEST_F(GcTest, PartialFilesAreRemovedWhenTheyAreOld) {
   EXPECT_TRUE(fs::is_empty(dir_ / "layout/ingest"));
 }
 
-TEST_F(GcTest, ItWaitsForNobodyWhoWrites) {
+TEST_F(GcTest, RefusesToRunWhileAnotherProcessWrites) {
   const auto writing = OciLayout::OpenOrMake(Path("layout"));
   ASSERT_TRUE(writing);
   const auto refused = Collect();
@@ -178,22 +178,22 @@ TEST_F(GcTest, ItWaitsForNobodyWhoWrites) {
   EXPECT_TRUE(Collect({.dry_run = true}));
 }
 
-TEST_F(GcTest, TwoAtOnceAreOneAfterTheOther) {
+TEST_F(GcTest, RefusesToRunTwiceAtOnce) {
   const auto first = OciLayout::OpenLocked(Path("layout"));
   ASSERT_TRUE(first);
   EXPECT_FALSE(OciLayout::OpenLocked(Path("layout")));
   EXPECT_EQ(Collect().error().code, Code::kIo);
 }
 
-TEST_F(GcTest, WhatIsNoLayoutIsNotMadeOne) {
+TEST_F(GcTest, DoesNotTurnOtherDirectoriesIntoALayout) {
   fs::create_directories(dir_ / "empty");
   EXPECT_EQ(CollectGarbage(Path("empty"), {}).error().code, Code::kNotFound);
   EXPECT_TRUE(fs::is_empty(dir_ / "empty"));
   EXPECT_EQ(CollectGarbage(Path("absent"), {}).error().code, Code::kNotFound);
 }
 
-// The worst time: the pull has looked at every blob, and reads none yet.
-TEST_F(GcTest, APullThatLosesItsBlobsSaysSoAndLeavesNothing) {
+// The worst moment: the pull has checked every blob, but read none yet.
+TEST_F(GcTest, APullThatLosesItsBlobsFailsAndLeavesNothing) {
   PullOptions options;
   options.planned = [&](const PullReport&) {
     RemoveTag("v1");

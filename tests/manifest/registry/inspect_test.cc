@@ -21,7 +21,7 @@ class InspectTest : public LayoutSample {
   }
 };
 
-TEST_F(InspectTest, ASetHasPartsNodesTagsAndItsModel) {
+TEST_F(InspectTest, ShowsThePartsNodesTagsAndModelOfASet) {
   ASSERT_TRUE(AddTags(Ref(), {"stable"}, {.views = false}));
   const Inspection page = Page(Ref());
   EXPECT_EQ(page.kind, Inspection::Kind::kSet);
@@ -37,7 +37,7 @@ TEST_F(InspectTest, ASetHasPartsNodesTagsAndItsModel) {
   EXPECT_EQ(files, Manifest()["layers"].size());
 }
 
-TEST_F(InspectTest, ADistributionAsFilesIsTheSamePage) {
+TEST_F(InspectTest, ShowsTheSamePageForADistributionDirectory) {
   const Inspection page = Page(Ref());
   const Inspection files = Page({Reference::Kind::kFiles, Path("dist"), "", ""});
   EXPECT_EQ(files.manifest.text, page.manifest.text);
@@ -45,7 +45,7 @@ TEST_F(InspectTest, ADistributionAsFilesIsTheSamePage) {
   EXPECT_FALSE(files.signatures) << "it answers to every tag";
 }
 
-TEST_F(InspectTest, ANodeIsAsLargeAsWhatIsPulled) {
+TEST_F(InspectTest, ANodeHasTheSizeOfItsPull) {
   for (const Inspection::Node& node : Page(Ref()).nodes) {
     const std::string group = GroupText(node.group);
     const auto pulled = PullGroups({node.group}, Ref(), "out-" + group);
@@ -60,7 +60,7 @@ TEST_F(InspectTest, ANodeIsAsLargeAsWhatIsPulled) {
   }
 }
 
-TEST_F(InspectTest, OnlyManifestAndConfigAreRead) {
+TEST_F(InspectTest, ReadsOnlyTheManifestAndTheConfig) {
   const Json manifest = Manifest();
   for (const Json& layer : manifest["layers"]) std::filesystem::remove(BlobPath(layer["digest"]));
   EXPECT_EQ(Page(Ref()).kind, Inspection::Kind::kSet);
@@ -68,7 +68,7 @@ TEST_F(InspectTest, OnlyManifestAndConfigAreRead) {
   EXPECT_EQ(Inspect(Ref(), {}).error().code, Code::kNotFound);
 }
 
-TEST_F(InspectTest, AnIndexAndAnImageOfOthersAreNamedAsSuch) {
+TEST_F(InspectTest, IdentifiesIndexesAndForeignImages) {
   const Json index = AddBlob(R"({"schemaVersion":2,"manifests":[]})");
   EXPECT_EQ(Page(Ref().With("", index["digest"])).kind, Inspection::Kind::kIndex);
   const std::string zeros = "sha256:" + std::string(64, '0');

@@ -1,4 +1,4 @@
-// A tiny distribution of three groups and an overlay, published to a layout, and ways to spoil it.
+// A tiny distribution of three groups and an overlay, published to a layout, and ways to damage it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ class LayoutSample : public testing::Test {
     fixtures::WriteFile(BlobPath(digest), bytes);
     return {{"digest", digest}, {"size", bytes.size()}};
   }
-  // Makes v1 name these bytes.
+  // Makes v1 point to these bytes.
   void SetManifest(const std::string& bytes) {
     const Json blob = AddBlob(bytes);
     Json index = Read("layout/index.json");
@@ -75,7 +75,7 @@ class LayoutSample : public testing::Test {
     fixtures::WriteFile(dir_ / "layout/index.json", index.dump());
     digest_ = blob["digest"];
   }
-  // Changes the manifest of v1; its config follows.
+  // Changes the manifest of v1 and its config.
   void Change(const std::function<void(Json&)>& change) {
     Json manifest = Manifest();
     change(manifest);
@@ -86,7 +86,7 @@ class LayoutSample : public testing::Test {
     manifest["config"].update(AddBlob(config.dump()));
     SetManifest(manifest.dump());
   }
-  // Makes the published distribution.json other bytes.
+  // Gives the published distribution.json other bytes.
   void ChangeDistribution(const std::string& from, const std::string& to) {
     std::string text = fixtures::ReadFile(dir_ / "dist/distribution.json");
     const size_t at = text.find(from);

@@ -18,7 +18,7 @@ OciManifest Sample(const std::string& groups) {
   return oci;
 }
 
-TEST(NodeGroups, AreThoseThatAreNamedAndHaveLayers) {
+TEST(NodeGroups, AreTheNamedGroupsThatHaveLayers) {
   EXPECT_THAT(*GroupsOf("it", Sample("002,000,002")), ElementsAre(0, 2));
   EXPECT_THAT(*GroupsOf("it", Sample("001,002")), ElementsAre(2));
   EXPECT_TRUE(GroupsOf("it", Sample(""))->empty());
@@ -33,7 +33,7 @@ TEST(NodeGroups, AHostileListIsRefused) {
   }
 }
 
-TEST(NodeGroups, NewLayersAreCountedOnceByTheirDigests) {
+TEST(NodeGroups, CountNewLayersOncePerDigest) {
   const std::vector<BlobRecord> layers = Sample("").layers;
   std::vector<BlobRecord> twice = layers;
   twice.insert(twice.end(), layers.begin(), layers.end());

@@ -61,7 +61,7 @@ TEST_F(PublishFilesTest, LargeFilesAreLinkedAndSmallOnesCopied) {
       fs::equivalent(dir_ / "dist/trunk/trunk.safetensors", dir_ / "out/trunk/trunk.safetensors"));
 }
 
-TEST_F(PublishFilesTest, AReadmeThatPeopleWroteGetsFrontMatter) {
+TEST_F(PublishFilesTest, AddsFrontMatterToAHandWrittenReadme) {
   fixtures::WriteFile(dir_ / "dist/README.md", "# Mine\n");
   ASSERT_TRUE(Lay());
   EXPECT_THAT(Text("out/README.md"),
@@ -69,14 +69,14 @@ TEST_F(PublishFilesTest, AReadmeThatPeopleWroteGetsFrontMatter) {
   EXPECT_EQ(Text("dist/README.md"), "# Mine\n");
 }
 
-TEST_F(PublishFilesTest, AMissingReadmeIsMadeAnew) {
+TEST_F(PublishFilesTest, RecreatesAMissingReadme) {
   const std::string before = Text("dist/README.md");
   fs::remove(dir_ / "dist/README.md");
   ASSERT_TRUE(Lay());
   EXPECT_EQ(Text("out/README.md"), before);
 }
 
-TEST_F(PublishFilesTest, ADamagedFileIsNamedAndNothingIsLeft) {
+TEST_F(PublishFilesTest, NamesADamagedFileAndLeavesNothing) {
   const std::string name = "groups/001/experts.safetensors";
   std::string bytes = Text("dist/" + name);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -93,7 +93,7 @@ TEST_F(PublishFilesTest, ADamagedFileIsNamedAndNothingIsLeft) {
   ExpectRefused(Lay(), Code::kNotFound, ": expected a file of ");
 }
 
-TEST_F(PublishFilesTest, AnOutputIsReplacedOnlyWithForceAndOnlyIfItIsOurs) {
+TEST_F(PublishFilesTest, ReplacesOnlyItsOwnOutputAndOnlyWithForce) {
   ASSERT_TRUE(Lay());
   ExpectRefused(Lay(), Code::kInvalidArgument, "already exists");
   PublishFilesOptions force;
@@ -133,8 +133,8 @@ TEST_F(PublishFilesTest, ADryRunCountsTheSameAndWritesNothing) {
   for (const auto& file : dry->files) EXPECT_EQ(file.how, "");
 }
 
-// `pull` reads the output as the artifact that `publish` makes of the distribution.
-TEST_F(PublishFilesTest, AGroupIsPulledFromTheOutput) {
+// `pull` reads the output as the artifact that `publish` makes from the distribution.
+TEST_F(PublishFilesTest, AGroupCanBePulledFromTheOutput) {
   ASSERT_TRUE(Lay());
   const auto pulled =
       PullGroups({1}, Reference{Reference::Kind::kFiles, Path("out"), "", ""}, "pulled");
@@ -145,7 +145,7 @@ TEST_F(PublishFilesTest, AGroupIsPulledFromTheOutput) {
   EXPECT_FALSE(fs::exists(dir_ / "pulled/.gitattributes"));
 }
 
-TEST(GitAttributesText, WeightsAndLargeFilesAreForLfs) {
+TEST(GitAttributesText, MarksWeightsAndLargeFilesForLfs) {
   const std::string text = GitAttributes({{"trunk/trunk.gguf", 1'000'000'000},
                                           {"assets/tokenizer.json", 10'000'001},
                                           {"assets/vocab.json", 10'000'000},

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class PublishTest : public LayoutSample {
  protected:
-  // The error of a publish that must not show in index.json.
+  // The error of a publish that must not change index.json.
   Error Refusal(const Reference& to, const PublishOptions& options = {}) {
     const std::string before = fixtures::ReadFile(dir_ / "layout/index.json");
     const auto report = PublishTo(to, options);
@@ -41,7 +41,7 @@ TEST_F(PublishTest, EqualDistributionsHaveEqualDigestsInAnyLayoutUnderAnyTag) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(first->tags[i].digest, second->tags[i].digest);
 }
 
-TEST_F(PublishTest, EveryFileIsABlobThatHasItsDigestAsAName) {
+TEST_F(PublishTest, StoresEveryFileAsABlobNamedByItsDigest) {
   PublishOne();
   const std::map<std::string, std::string> blobs = tiny::Tree(dir_ / "layout/blobs/sha256");
   for (const auto& [name, bytes] : blobs) EXPECT_EQ(Sha256Hex(bytes), name);
@@ -59,7 +59,7 @@ TEST_F(PublishTest, ViewsShareTheBlobsOfTheSet) {
   EXPECT_THAT(Tags(*set), ElementsAre("v1"));
   EXPECT_THAT(Tags(*all), ElementsAre("v1", "v1-g000", "v1-g001", "v1-g002"));
   EXPECT_EQ(set->digest(), all->digest());
-  // Three manifests and three configs more.
+  // Three more manifests and three more configs.
   EXPECT_EQ(all->blobs.size(), set->blobs.size() + 6);
 }
 
@@ -98,8 +98,8 @@ TEST_F(PublishTest, ADryRunWritesNothingAndCountsTheSameBytes) {
   EXPECT_EQ(after->added_bytes(), 0u);
 }
 
-// The same size and other bytes: only the digest tells.
-TEST_F(PublishTest, ADamagedFileIsAMismatchAndNothingShows) {
+// Same size, other bytes: only the digest reveals it.
+TEST_F(PublishTest, ADamagedFileIsAMismatchAndNothingIsPublished) {
   for (const char* file : {"groups/001/experts.safetensors", "assets/config.json"}) {
     for (const char* name : {"dist", "layout"}) fs::remove_all(dir_ / name);
     Write("dist");
@@ -113,7 +113,7 @@ TEST_F(PublishTest, ADamagedFileIsAMismatchAndNothingShows) {
   }
 }
 
-TEST_F(PublishTest, AFileOfAnotherSizeOrNoneIsFoundBeforeAnythingIsMade) {
+TEST_F(PublishTest, NoticesMissingFilesAndWrongSizesBeforeWriting) {
   Write("dist");
   const std::string trunk = "dist/trunk/trunk.safetensors";
   fixtures::WriteFile(dir_ / trunk, fixtures::ReadFile(dir_ / trunk) + "x");
@@ -138,15 +138,15 @@ TEST_F(PublishTest, AnIncompleteDistributionIsPublishedOnRequest) {
   EXPECT_THAT(Tags(*report), ElementsAre("v1", "v1-g000", "v1-g002"));
 }
 
-// No node can be made of it, so there is nothing to view.
-TEST_F(PublishTest, WithoutATrunkThereAreNoViews) {
+// No node can be made from it, so there is nothing to view.
+TEST_F(PublishTest, MakesNoViewsWithoutATrunk) {
   Write("dist", {"overlay", "assets", "group:0"});
   const auto report = PublishTo(Ref(), {.allow_incomplete = true});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_THAT(Tags(*report), ElementsAre("v1"));
 }
 
-TEST_F(PublishTest, ATagThatNamesSomethingElseIsMovedOnlyOnRequest) {
+TEST_F(PublishTest, MovesATagOnlyOnRequest) {
   PublishOne();
   fs::remove_all(dir_ / "dist");
   Write("dist", {"trunk", "overlay", "assets", "group:0"});
@@ -163,7 +163,7 @@ TEST_F(PublishTest, ATagThatNamesSomethingElseIsMovedOnlyOnRequest) {
   EXPECT_EQ(Read("layout/index.json")["manifests"][0]["digest"], moved->digest());
 }
 
-TEST_F(PublishTest, ADamagedBlobIsMended) {
+TEST_F(PublishTest, RepairsADamagedBlob) {
   PublishOne();
   const fs::path blob = BlobPath(DigestOfLayer("assets/config.json"));
   fs::remove(blob);
@@ -192,7 +192,7 @@ TEST_F(PublishTest, MovingTagsAreMovedWithoutForce) {
   EXPECT_THAT(Refusal(Ref("v1-o2")).message, HasSubstr("tag \"v1-o2\": expected sha256:"));
 }
 
-TEST_F(PublishTest, APlaceThatCanOnlyBeReadIsRefused) {
+TEST_F(PublishTest, RefusesReadOnlyPlaces) {
   Write("dist");
   const Error files = Refusal({Reference::Kind::kFiles, "models:v1", "", ""});
   EXPECT_EQ(files.code, Code::kInvalidArgument);
@@ -203,7 +203,7 @@ TEST_F(PublishTest, APlaceThatCanOnlyBeReadIsRefused) {
   EXPECT_THAT(web.hint, HasSubstr("can only be read"));
 }
 
-TEST_F(PublishTest, RefusesPlacesThatAreNotApart) {
+TEST_F(PublishTest, RefusesALayoutInsideTheDistribution) {
   Write("dist");
   EXPECT_EQ(Refusal(Ref("v1", "dist")).code, Code::kInvalidArgument);
   EXPECT_EQ(Refusal(Ref("v1", "dist/layout")).code, Code::kInvalidArgument);

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(PublishedParts, AreThoseOfTheDirectory) {
+TEST(PublishedParts, AreReadFromTheDirectory) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(tiny::Write(dir / "dist"));
   const auto parts = ReadPublished((dir / "dist").string());

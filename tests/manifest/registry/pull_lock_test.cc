@@ -11,7 +11,7 @@ PullLock Sample() {
   return {"oci://host.example/team/model:v1", "sha256:" + std::string(64, 'a'), {0, 7}, "v2"};
 }
 
-TEST(PullLock, WhatIsWrittenIsReadBack) {
+TEST(PullLock, ReadsBackWhatItWrites) {
   const auto read = ParseLock("pulled.json", WriteLock(Sample()));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, Sample());
@@ -22,7 +22,7 @@ TEST(PullLock, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(*second, without);
 }
 
-TEST(PullLock, RefusesWhatItDidNotWrite) {
+TEST(PullLock, RefusesInvalidLocks) {
   const struct {
     const char* from;
     const char* to;
@@ -50,7 +50,7 @@ TEST(PullLock, RefusesWhatItDidNotWrite) {
   }
 }
 
-TEST(PullLock, ADirectoryThatIsNotThereHasNone) {
+TEST(PullLock, AMissingDirectoryHasNoLock) {
   const auto read = ReadLock("/nonexistent/directory");
   ASSERT_TRUE(read);
   EXPECT_FALSE(read->has_value());

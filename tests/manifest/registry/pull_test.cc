@@ -30,7 +30,7 @@ class PullTest : public LayoutSample {
     files.erase("pulled.json");
     return files;
   }
-  // Every file of the output is that of the distribution, byte for byte.
+  // Every file of the output equals that of the distribution, byte for byte.
   void ExpectSameFiles(const std::string& out = "out") {
     for (const auto& [name, bytes] : Files(out))
       EXPECT_TRUE(bytes == fixtures::ReadFile(dir_ / "dist" / name)) << name;
@@ -51,7 +51,7 @@ class PullTest : public LayoutSample {
   }
 };
 
-TEST_F(PullTest, HasTheFilesOfOneNodeAndVerifies) {
+TEST_F(PullTest, FetchesTheFilesOfOneNodeAndTheyVerify) {
   Pulls({1}, Ref());
   ExpectSameFiles();
   EXPECT_TRUE(fs::exists(dir_ / "out" / kGroupFile1));
@@ -61,7 +61,7 @@ TEST_F(PullTest, HasTheFilesOfOneNodeAndVerifies) {
   EXPECT_TRUE(Verifies({1}));
 }
 
-TEST_F(PullTest, AllGroupsAreTheWholeDistribution) {
+TEST_F(PullTest, AllGroupsGiveTheWholeDistribution) {
   Pulls({0, 1, 2}, Ref());
   EXPECT_TRUE(Files("out") == Files("dist"));
 }
@@ -78,7 +78,7 @@ TEST_F(PullTest, ASecondPullAddsAGroup) {
   EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
 }
 
-TEST_F(PullTest, AFileThatWasDamagedInTheOutputIsPlacedAnew) {
+TEST_F(PullTest, ReplacesADamagedFileInTheOutput) {
   PullOptions copy;
   copy.link = manifest::LinkKind::kCopy;
   ASSERT_TRUE(PullGroups({1}, Ref(), "out", copy));
@@ -97,29 +97,29 @@ TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
   ASSERT_TRUE(PullGroups({1}, Ref(), "set"));
   EXPECT_TRUE(Files("out") == Files("set"));
   EXPECT_THAT(Refusal(Ref("v1-g001"), {0}).message, HasSubstr("group: expected one of 1, found 0"));
-  // It has its own group, whatever the output has.
+  // It has its own group, whatever else the output has.
   const auto more = PullGroups({}, Ref("v1-g000"));
   ASSERT_TRUE(more) << more.error().message;
   EXPECT_THAT(more->groups, ElementsAre(0));
   EXPECT_EQ(Read("out/pulled.json")["groups"], Json({0, 1}));
 }
 
-TEST_F(PullTest, ADigestIsEnoughAndGoesBeforeTheTag) {
+TEST_F(PullTest, ADigestTakesPrecedenceOverTheTag) {
   Pulls({1}, Ref().With("absent", digest_));
   fs::remove_all(dir_ / "out");
-  // Not even index.json has to know it.
+  // Not even index.json has to list it.
   fixtures::WriteFile(dir_ / "layout/index.json", R"({"schemaVersion":2,"manifests":[]})");
   Pulls({1}, Ref().With("", digest_));
   ExpectSameFiles();
 }
 
-TEST_F(PullTest, WithoutTheOverlayItsFileIsLeftOut) {
+TEST_F(PullTest, LeavesTheOverlayOutOnRequest) {
   PullOptions options;
   options.overlay = false;
   ASSERT_TRUE(PullGroups({1}, Ref(), "out", options));
   EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
   EXPECT_TRUE(Read("out/pulled.json")["overlay"].is_null());
-  // The output stays as it was asked for.
+  // The output stays as requested.
   Pulls({1}, Ref());
   EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
   ASSERT_TRUE(PullGroups({1}, Ref(), "with"));
@@ -156,7 +156,7 @@ TEST_F(PullTest, ADryRunWritesNothing) {
   EXPECT_EQ(PullGroups({1}, Ref(), "out", options)->there_bytes(), real->total_bytes());
 }
 
-TEST_F(PullTest, ThePlanComesBeforeTheFiles) {
+TEST_F(PullTest, ReportsThePlanBeforeWritingFiles) {
   PullOptions options;
   size_t files = 0;
   options.planned = [&](const PullReport& plan) {
@@ -167,7 +167,7 @@ TEST_F(PullTest, ThePlanComesBeforeTheFiles) {
   EXPECT_EQ(files, Files("out").size());
 }
 
-TEST_F(PullTest, RefusesGroupsThatAreNotThere) {
+TEST_F(PullTest, RefusesMissingGroups) {
   EXPECT_EQ(Refusal(Ref(), {}).code, Code::kInvalidArgument);
   EXPECT_THAT(Refusal(Ref(), {3}).message, HasSubstr("group: expected 0 to 2, found 3"));
   const Error tag = Refusal(Ref("v9"), {1});
@@ -176,7 +176,7 @@ TEST_F(PullTest, RefusesGroupsThatAreNotThere) {
   EXPECT_EQ(Refusal(Ref().With("", "sha256:" + std::string(64, '0')), {1}).code, Code::kNotFound);
 }
 
-TEST_F(PullTest, AnIncompleteSetHasTheGroupsThatItHas) {
+TEST_F(PullTest, PullsTheGroupsOfAnIncompleteSet) {
   Write("part", {"trunk", "overlay", "assets", "group:0"});
   ASSERT_TRUE(PublishTo(Ref("part"), {.allow_incomplete = true}, "part"));
   EXPECT_THAT(Refusal(Ref("part"), {1}).message, HasSubstr("group: expected one of 0, found 1"));
@@ -184,7 +184,7 @@ TEST_F(PullTest, AnIncompleteSetHasTheGroupsThatItHas) {
   EXPECT_TRUE(Verifies({0}));
 }
 
-TEST_F(PullTest, AnOutputThatIsSomethingElseIsKept) {
+TEST_F(PullTest, KeepsAnOutputThatIsSomethingElse) {
   fs::create_directories(dir_ / "out");
   fixtures::WriteFile(dir_ / "out/mine.txt", "mine");
   PullOptions force;
@@ -200,7 +200,7 @@ TEST_F(PullTest, AnOutputThatIsSomethingElseIsKept) {
   EXPECT_EQ(PullGroups({1}, Ref(), "layout/out").error().code, Code::kInvalidArgument);
 }
 
-// The distribution without a group, as a later one with other bytes would be.
+// The distribution without one group, as a later one with other bytes would be.
 class UpdateTest : public PullTest {
  protected:
   void SetUp() override {
@@ -219,7 +219,7 @@ class UpdateTest : public PullTest {
   }
 };
 
-TEST_F(UpdateTest, AnOutputKeepsToWhatItWasPulledFrom) {
+TEST_F(UpdateTest, AnOutputStaysAtTheDigestThatWasPulled) {
   Pulls({1}, Ref("now"));
   MoveTag();
   const auto again = PullGroups({0}, Ref("now"));
@@ -236,7 +236,7 @@ TEST_F(UpdateTest, AnOutputKeepsToWhatItWasPulledFrom) {
   EXPECT_EQ(third->there_bytes(), third->total_bytes());
 }
 
-TEST_F(UpdateTest, AnUpdateTakesWhatTheTagNamesAndKeepsEqualFiles) {
+TEST_F(UpdateTest, AnUpdateFollowsTheTagAndKeepsEqualFiles) {
   Pulls({1}, Ref("now"));
   MoveTag();
   const auto report = PullGroups({}, Ref("now"), "out", Updating());
@@ -263,7 +263,7 @@ TEST_F(UpdateTest, AnotherDigestNeedsAnUpdate) {
   EXPECT_TRUE(PullGroups({1}, Ref("v2"), "out", Updating()));
 }
 
-// A pull by digest alone locks no tag that was never named.
+// A pull by digest alone does not lock a tag that was never named.
 TEST_F(UpdateTest, AfterADigestATagNeedsAnUpdate) {
   Pulls({1}, Ref().With("", digest_));
   EXPECT_EQ(Read("out/pulled.json")["reference"], "layout:" + Path("layout"));
@@ -272,7 +272,7 @@ TEST_F(UpdateTest, AfterADigestATagNeedsAnUpdate) {
   EXPECT_TRUE(PullGroups({1}, Ref("now"), "out", Updating()));
 }
 
-TEST_F(UpdateTest, AFileOfTheOldOneThatIsDamagedIsPlacedAnew) {
+TEST_F(UpdateTest, ReplacesADamagedFileOfTheOldVersion) {
   PullOptions copy;
   copy.link = manifest::LinkKind::kCopy;
   ASSERT_TRUE(PullGroups({1}, Ref("now"), "out", copy));
@@ -285,7 +285,7 @@ TEST_F(UpdateTest, AFileOfTheOldOneThatIsDamagedIsPlacedAnew) {
   EXPECT_TRUE(Verifies({1}));
 }
 
-TEST_F(UpdateTest, WhatIsGoneFromTheStoreIsNamed) {
+TEST_F(UpdateTest, NamesWhatTheStoreHasLost) {
   Pulls({1}, Ref("now"));
   MoveTag();
   fs::remove(BlobPath(digest_));
@@ -296,7 +296,7 @@ TEST_F(UpdateTest, WhatIsGoneFromTheStoreIsNamed) {
   EXPECT_THAT(refused.error().hint, HasSubstr("--update takes what the reference names now"));
 }
 
-TEST_F(UpdateTest, ALockThatIsDamagedIsNamed) {
+TEST_F(UpdateTest, NamesADamagedLock) {
   Pulls({1}, Ref("now"));
   fixtures::WriteFile(dir_ / "out/pulled.json", "{}");
   const Error error = Refusal(Ref("now"), {1});
@@ -305,7 +305,7 @@ TEST_F(UpdateTest, ALockThatIsDamagedIsNamed) {
   EXPECT_THAT(error.hint, HasSubstr("remove the file"));
 }
 
-TEST_F(PullTest, TheOverlayThatWasAskedForMustBeTheOne) {
+TEST_F(PullTest, TheRequestedOverlayMustMatch) {
   PullOptions options;
   options.overlay_version = "v9";
   const Error error = Refusal(Ref(), {1}, options);
@@ -313,11 +313,11 @@ TEST_F(PullTest, TheOverlayThatWasAskedForMustBeTheOne) {
   EXPECT_THAT(error.message, HasSubstr("overlay: expected \"v9\", found"));
 }
 
-TEST_F(PullTest, ADirectoryOfADistributionIsPulledFromAsItIs) {
+TEST_F(PullTest, PullsFromADistributionDirectory) {
   const Reference files{Reference::Kind::kFiles, Path("dist"), "", ""};
   const auto report = PullGroups({1}, files);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->digest, digest_);  // that of what publish makes of it
+  EXPECT_EQ(report->digest, digest_);  // the digest of what publish makes of it
   ExpectSameFiles();
   EXPECT_TRUE(Verifies({1}));
   std::string bytes = fixtures::ReadFile(dir_ / "dist" / kGroupFile0);
@@ -330,7 +330,7 @@ TEST_F(PullTest, ADirectoryOfADistributionIsPulledFromAsItIs) {
   EXPECT_THAT(damaged.error().message, HasSubstr(kGroupFile0));
 }
 
-TEST_F(PullTest, WhatIsNeitherReferenceNorDistributionIsRefused) {
+TEST_F(PullTest, RefusesWhatIsNeitherAReferenceNorADistribution) {
   const auto absent = PullGroups({1}, {Reference::Kind::kFiles, Path("absent"), "", ""});
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, Code::kNotFound);
@@ -341,7 +341,7 @@ TEST_F(PullTest, WhatIsNeitherReferenceNorDistributionIsRefused) {
   EXPECT_THAT(layout.error().hint, HasSubstr("name a layout as layout:" + Path("layout")));
 }
 
-TEST_F(PullTest, LayersThatAreNoFilesOfOursAreLeftAlone) {
+TEST_F(PullTest, IgnoresForeignLayers) {
   Change([&](Json& manifest) {
     Json layer = AddBlob("something else");
     layer["mediaType"] = "application/x-other";
@@ -354,7 +354,7 @@ TEST_F(PullTest, LayersThatAreNoFilesOfOursAreLeftAlone) {
   ExpectSameFiles();
 }
 
-TEST_F(PullTest, TheListShowsSetsViewsAndOthers) {
+TEST_F(PullTest, ListsSetsViewsAndOtherManifests) {
   Json index = Read("layout/index.json");
   Json other = AddBlob("{}");
   other["mediaType"] = "application/vnd.oci.image.index.v1+json";

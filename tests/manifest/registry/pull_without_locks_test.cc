@@ -1,4 +1,5 @@
-// Two pulls into one output on a file system that grants every lock, as some on networks do.
+// Two pulls into one output on a file system that grants every lock, as some network file systems
+// do.
 #include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -13,14 +14,14 @@ namespace {
 
 bool every_lock_is_granted = false;
 
-// Between a process's look at a name and what it does to it another one gets its turn.
+// Between a process's check of a name and its use, another process gets a turn.
 void WaitABit() {
   if (every_lock_is_granted) usleep(static_cast<useconds_t>(random() % 1000));
 }
 
 }  // namespace
 
-// In the place of the C library's.
+// Replaces the function of the C library.
 extern "C" int flock(int file, int operation) noexcept {
   return every_lock_is_granted ? 0 : static_cast<int>(syscall(SYS_flock, file, operation));
 }
@@ -43,7 +44,7 @@ namespace {
 class PullWithoutLocksTest : public LayoutSample {
  protected:
   void SetUp() override { PublishOne(); }
-  // Begins to pull a moment later.
+  // Starts the pull a moment later.
   pid_t StartPull(unsigned microseconds, unsigned seed) {
     const pid_t child = fork();
     if (child != 0) return child;
@@ -58,7 +59,7 @@ class PullWithoutLocksTest : public LayoutSample {
   }
 };
 
-TEST_F(PullWithoutLocksTest, WhatOneSaysItPulledIsThere) {
+TEST_F(PullWithoutLocksTest, FilesOfASuccessfulPullExist) {
   constexpr unsigned kRounds = 100;
   ASSERT_TRUE(PullGroups({1}, Ref(), "alone"));
   const auto expected = tiny::Tree(dir_ / "alone");
@@ -69,7 +70,7 @@ TEST_F(PullWithoutLocksTest, WhatOneSaysItPulledIsThere) {
     const pid_t other = StartPull(static_cast<unsigned>(random() % 10'000), 2 * round + 1);
     const bool first = Succeeded(one), second = Succeeded(other);
     succeeded += first || second ? 1U : 0U;
-    // One that failed may have been about to say that it did not.
+    // One that failed may have failed just before it could report success.
     if (!first && !second && !std::filesystem::exists(dir_ / "out")) continue;
     EXPECT_TRUE(tiny::Tree(dir_ / "out") == expected) << "round " << round;
     std::filesystem::remove_all(dir_ / "out");

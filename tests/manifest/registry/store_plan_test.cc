@@ -35,7 +35,7 @@ class StorePlanTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(StorePlanTest, BlobsManifestsAndTagsAreCounted) {
+TEST_F(StorePlanTest, CountsBlobsManifestsAndTags) {
   StorePlan plan = Plan();
   StoreReport report = StartReport(plan);
   EXPECT_FALSE(*OpenTarget(To(), {}));
@@ -57,7 +57,7 @@ TEST_F(StorePlanTest, BlobsManifestsAndTagsAreCounted) {
   EXPECT_EQ(second.tags[1].before, second.digest());
 }
 
-TEST_F(StorePlanTest, WhatCanOnlyBeReadIsNoTargetEvenOfADryRun) {
+TEST_F(StorePlanTest, RefusesReadOnlyTargetsEvenInADryRun) {
   for (const auto kind : {Reference::Kind::kFiles, Reference::Kind::kWebLayout}) {
     const auto target = OpenTarget({kind, "https://host.example/x", "", ""}, {});
     ASSERT_FALSE(target);

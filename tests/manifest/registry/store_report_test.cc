@@ -5,7 +5,7 @@
 namespace moepack::registry {
 namespace {
 
-TEST(StoreReport, SumsBytesByHowTheyCame) {
+TEST(StoreReport, AddsUpBytesByOrigin) {
   StoreReport report;
   report.blobs = {{"a", "", 1, "copy", false},
                   {"b", "", 2, "sent", false},

@@ -43,7 +43,7 @@ TEST_F(StoredManifestTest, AManifestOfAnotherTypeThanListedIsCorrupt) {
               HasSubstr("mediaType: expected \"application/vnd.oci.image.i"));
 }
 
-TEST_F(StoredManifestTest, ViewsAreThoseOfThisSetEachOnceWithItsTags) {
+TEST_F(StoredManifestTest, FindsEachViewOfTheSetOnceWithItsTags) {
   ASSERT_TRUE(AddTags(Ref("v1-g001"), {"node"}, {}));
   const auto views = FindViews(Layout(), digest_);
   ASSERT_TRUE(views) << views.error().message;
@@ -53,7 +53,7 @@ TEST_F(StoredManifestTest, ViewsAreThoseOfThisSetEachOnceWithItsTags) {
   EXPECT_TRUE(FindViews(Layout(), "sha256:" + std::string(64, '0'))->empty());
 }
 
-TEST_F(StoredManifestTest, AViewOfNoGroupIsCorrupt) {
+TEST_F(StoredManifestTest, AViewOfAMalformedGroupIsCorrupt) {
   const std::string set = digest_;
   Change([&](Json& manifest) {
     manifest["annotations"]["org.moepack.view.of"] = set;
@@ -65,8 +65,8 @@ TEST_F(StoredManifestTest, AViewOfNoGroupIsCorrupt) {
   EXPECT_THAT(views.error().message, HasSubstr("view.group: expected a group, found \"1\""));
 }
 
-// A view that was published again, say: the tag tells which of two counts.
-TEST_F(StoredManifestTest, OneViewOfEachGroupIsChosen) {
+// For example, a view that was published again: the tag decides which of the two counts.
+TEST_F(StoredManifestTest, ChoosesOneViewOfEachGroup) {
   const auto view = [](const char* text, uint32_t group, std::vector<std::string> tags) {
     return StoredView{{{}, text}, group, std::move(tags)};
   };
@@ -78,7 +78,7 @@ TEST_F(StoredManifestTest, OneViewOfEachGroupIsChosen) {
   EXPECT_EQ(chosen[1].manifest.text, "one");
 }
 
-TEST_F(StoredManifestTest, WithoutSignaturesThereAreNone) {
+TEST_F(StoredManifestTest, FindsNoSignaturesIfThereAreNone) {
   const auto found = FindStoredSignatures(Layout(), digest_);
   ASSERT_TRUE(found);
   EXPECT_FALSE(*found);

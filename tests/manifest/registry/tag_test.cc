@@ -24,7 +24,7 @@ class TagTest : public LayoutSample {
   }
 };
 
-TEST_F(TagTest, ASetIsTaggedWithItsViews) {
+TEST_F(TagTest, TagsASetWithItsViews) {
   const auto report = AddTags(Ref(), {"stable", "v1.0"}, {});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->tags.size(), 8u);
@@ -35,7 +35,7 @@ TEST_F(TagTest, ASetIsTaggedWithItsViews) {
   EXPECT_TRUE(PullGroups({}, Ref("stable-g001")));
 }
 
-TEST_F(TagTest, ADigestAndAViewAreTaggedAlone) {
+TEST_F(TagTest, TagsADigestAndAViewAlone) {
   const auto layout = OciLayout::Open(Path("layout"));
   const std::string view = layout->FindTag("v1-g001")->digest;
   ASSERT_TRUE(AddTags(Ref().With("", view), {"node"}, {}));
@@ -51,7 +51,7 @@ TEST_F(TagTest, ADryRunChangesNothing) {
   EXPECT_TRUE(tiny::Tree(dir_ / "layout") == before);
 }
 
-TEST_F(TagTest, ATagThatNamesSomethingElseIsMovedOnlyOnRequest) {
+TEST_F(TagTest, MovesATagOnlyOnRequest) {
   ASSERT_TRUE(AddTags(Ref("v1-g000"), {"stable"}, {}));
   const auto refused = AddTags(Ref(), {"stable"}, {});
   ASSERT_FALSE(refused);
@@ -61,14 +61,14 @@ TEST_F(TagTest, ATagThatNamesSomethingElseIsMovedOnlyOnRequest) {
   EXPECT_EQ(OciLayout::Open(Path("layout"))->FindTag("stable")->digest, digest_);
 }
 
-TEST_F(TagTest, ALayoutThatIsNotThereIsNotMade) {
+TEST_F(TagTest, DoesNotCreateAMissingLayout) {
   const auto refused = AddTags(Ref("v1", "absent"), {"stable"}, {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNotFound);
   EXPECT_FALSE(fs::exists(dir_ / "absent"));
 }
 
-TEST_F(TagTest, RemovingATagRemovesThoseOfItsViews) {
+TEST_F(TagTest, RemovingATagRemovesTheTagsOfItsViews) {
   ASSERT_TRUE(AddTags(Ref(), {"stable"}, {}));
   const auto removed = RemoveTags(Ref(), {});
   ASSERT_TRUE(removed) << removed.error().message;
@@ -80,7 +80,7 @@ TEST_F(TagTest, RemovingATagRemovesThoseOfItsViews) {
   EXPECT_THAT(Tags(), UnorderedElementsAre("stable-g000", "stable-g001", "stable-g002"));
 }
 
-TEST_F(TagTest, OnlyATagOfALayoutIsRemoved) {
+TEST_F(TagTest, RemovesOnlyTagsOfALayout) {
   const auto code = [](const Reference& reference) {
     const auto removed = RemoveTags(reference, {});
     return removed ? Code::kInterrupted : removed.error().code;

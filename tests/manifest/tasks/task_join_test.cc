@@ -39,20 +39,20 @@ WriteOptions Gguf(const std::vector<std::string>& parts = {}) {
   return options;
 }
 
-TEST_F(JoinTasksTest, AnyNumberOfTasksGivesTheBytesOfOneMachine) {
+TEST_F(JoinTasksTest, AnyNumberOfTasksGivesTheBytesOfASingleRun) {
   ExpectSameBytes(tiny::Only(), {1, 2, 3, 4, 5, 6, 7, 8});
 }
 
-TEST_F(JoinTasksTest, AnyNumberOfTasksQuantizesToTheBytesOfOneMachine) {
+TEST_F(JoinTasksTest, AnyNumberOfTasksQuantizesToTheBytesOfASingleRun) {
   ExpectSameBytes(Gguf(), {1, 2, 3, 4, 5, 6, 7, 8});
 }
 
-TEST_F(JoinTasksTest, ThereMayBeMoreTasksThanWork) {
+TEST_F(JoinTasksTest, AcceptsMoreTasksThanThereIsWork) {
   ExpectSameBytes(tiny::Only({"overlay"}), {40});
   ExpectSameBytes(Gguf({"overlay"}), {40});
 }
 
-TEST_F(JoinTasksTest, PartsChunkMapsAndAlignmentAreThoseOfOneMachine) {
+TEST_F(JoinTasksTest, PartsChunkMapsAndAlignmentEqualThoseOfASingleRun) {
   WriteOptions options = tiny::Only();
   options.slice.max_part_size = 1u << 20;
   options.pack.cell_bytes = 1u << 18;
@@ -80,7 +80,7 @@ void WriteUnevenImatrix(const std::string& path) {
   ASSERT_TRUE(written) << written.error().message;
 }
 
-TEST_F(JoinTasksTest, TheImportanceOfExpertsIsThatOfOneMachine) {
+TEST_F(JoinTasksTest, TheImportanceOfExpertsEqualsThatOfASingleRun) {
   WriteOptions options = Gguf();
   options.gguf->imatrix_file = (dir_ / "imatrix.gguf").string();
   WriteUnevenImatrix(options.gguf->imatrix_file);
@@ -103,7 +103,7 @@ TEST_F(JoinTasksTest, ADryRunWritesNothingAndPredictsEveryFile) {
     EXPECT_EQ(fs::file_size(dir_ / "out" / file.name), file.bytes) << file.name;
 }
 
-TEST_F(JoinTasksTest, NamesTheTasksThatAreMissing) {
+TEST_F(JoinTasksTest, NamesMissingTasks) {
   AllTasks(12);
   for (const uint32_t task : {0u, 3u, 7u}) fs::remove_all(TaskDirectory({task, 12}));
   const Error error = Refusal();
@@ -122,12 +122,12 @@ TEST_F(JoinTasksTest, NamesTheTasksThatAreMissing) {
   EXPECT_THAT(Refusal().message, HasSubstr("1, 2, 3, 4, 5, 6, 7, 8 and 3 more are missing"));
 }
 
-TEST_F(JoinTasksTest, SaysWhenNoTaskIsDone) {
+TEST_F(JoinTasksTest, SaysThatNoTaskIsDone) {
   fs::create_directories(dir_ / "out.tasks/00001-of-00002.partial");
   EXPECT_THAT(Refusal().message, HasSubstr("out.tasks: expected tasks that are done, found none"));
 }
 
-TEST_F(JoinTasksTest, TasksOfSeveralMachinesMayLieAnywhereAndBeThereTwice) {
+TEST_F(JoinTasksTest, TasksOfSeveralMachinesMayBeAnywhereAndDuplicated) {
   AllTasks(3);
   ASSERT_TRUE(Join("whole"));
   fs::create_directories(dir_ / "a");
@@ -139,7 +139,7 @@ TEST_F(JoinTasksTest, TasksOfSeveralMachinesMayLieAnywhereAndBeThereTwice) {
   EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "whole"));
 }
 
-TEST_F(JoinTasksTest, TasksOfOtherWorkAreRefused) {
+TEST_F(JoinTasksTest, RefusesTasksOfOtherWork) {
   AllTasks(2);
   WriteOptions other = tiny::Only();
   other.model_id = "another/name";
@@ -178,14 +178,14 @@ TEST_F(JoinTasksTest, ADamagedTaskIsNotJoined) {
   EXPECT_TRUE(Join());
 }
 
-TEST_F(JoinTasksTest, AnOutputThatIsThereIsKept) {
+TEST_F(JoinTasksTest, KeepsAnExistingOutput) {
   AllTasks(2);
   ASSERT_TRUE(Join());
   EXPECT_THAT(Join().error().message, HasSubstr("out already exists"));
   EXPECT_THAT(Join("out.tasks/00001-of-00002/x").error().message, HasSubstr("lies inside"));
 }
 
-// Pieces that say what no task may say.
+// Pieces with contents that no task may have.
 TEST_F(JoinTasksTest, ATaskRecordThatWasChangedIsRefused) {
   AllTasks(2);
   const fs::path path = TaskDirectory({1, 2}) / kTaskFile;

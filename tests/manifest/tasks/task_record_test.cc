@@ -30,7 +30,7 @@ Error Refused(const std::string& from, const std::string& to) {
   return record ? Error{Code::kIo, ""} : record.error();
 }
 
-TEST(TaskRecord, ComesBackAsItWasWritten) {
+TEST(TaskRecord, ReadsBackAsItWasWritten) {
   const std::string text = WriteTaskRecord(Sample());
   const auto record = ParseTaskRecord("task.json", text);
   ASSERT_TRUE(record) << record.error().message;
@@ -39,7 +39,7 @@ TEST(TaskRecord, ComesBackAsItWasWritten) {
   EXPECT_EQ(record->pieces[0].runs[1], (PieceRun{50, 60, 50}));
 }
 
-TEST(TaskRecord, RefusesWhatNoTaskWrites) {
+TEST(TaskRecord, RefusesInvalidRecords) {
   EXPECT_THAT(Refused("moepack-task", "other").message, HasSubstr("format: expected moepack-task"));
   EXPECT_EQ(Refused("\"version\": 1", "\"version\": 2").code, Code::kUnsupported);
   EXPECT_THAT(Refused("\"task\": 0", "\"task\": 16").message, HasSubstr("task"));
@@ -59,7 +59,7 @@ TEST(TaskRecord, RefusesRunsThatOverlapOrLeaveTheirPiece) {
     EXPECT_THAT(Refused("50, 60, 50", run).message, HasSubstr("task.json: piece 0")) << run;
 }
 
-TEST(TaskRecord, ATaskHasADirectoryByItsNumber) {
+TEST(TaskRecord, NamesTheDirectoryOfATaskByItsNumber) {
   EXPECT_EQ(TasksDirectory("/data/out//"), "/data/out.tasks");
   EXPECT_EQ(TaskName({3, 16}), "00003-of-00016");
 }

@@ -46,7 +46,7 @@ class TasksTest : public testing::Test {
     if (!tasks) return std::move(tasks).error();
     return JoinTasks(*tasks, (dir_ / out).string(), {});
   }
-  // The error of a join that must leave everything as it was.
+  // The error of a join that must leave everything unchanged.
   Error Refusal(const std::vector<std::string>& inputs = {"out.tasks"}) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = Join("joined", inputs);

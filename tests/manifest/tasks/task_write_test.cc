@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 using WriteTaskTest = TasksTest;
 
-TEST_F(WriteTaskTest, ATaskThatIsDoneIsLeftAsItIs) {
+TEST_F(WriteTaskTest, LeavesAFinishedTaskAlone) {
   const auto first = Task({1, 3});
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_FALSE(first->was_there);
@@ -31,7 +31,7 @@ TEST_F(WriteTaskTest, ATaskThatIsDoneIsLeftAsItIs) {
   EXPECT_TRUE(tiny::Tree(dir_.path()) == before);
 }
 
-TEST_F(WriteTaskTest, ATaskThatIsStartedTwiceAtOnceRunsOnce) {
+TEST_F(WriteTaskTest, ATaskStartedTwiceAtOnceRunsOnlyOnce) {
   const auto other = StagingDirectory::Open(TaskDirectory({1, 3}));
   ASSERT_TRUE(other);
   const auto report = Task({1, 3});
@@ -40,7 +40,7 @@ TEST_F(WriteTaskTest, ATaskThatIsStartedTwiceAtOnceRunsOnce) {
   EXPECT_FALSE(fs::exists(TaskDirectory({1, 3})));
 }
 
-TEST_F(WriteTaskTest, ATaskOfOtherWorkIsNotReplacedUnlessAsked) {
+TEST_F(WriteTaskTest, ReplacesATaskOfOtherWorkOnlyOnRequest) {
   ASSERT_TRUE(Task({0, 2}));
   WriteOptions other = tiny::Only();
   other.revision = "v2";
@@ -76,7 +76,7 @@ TEST_F(WriteTaskTest, ADryRunWritesNothingAndPredictsTheBytes) {
   EXPECT_LT(dry->imbalance, 1.1);
 }
 
-TEST_F(WriteTaskTest, TheSourceIsNeverATask) {
+TEST_F(WriteTaskTest, RefusesTheSourceAsItsOutput) {
   const MoeModel model = tiny::Model();
   const auto draft =
       DraftDistribution(model, tiny::Plan(model), tiny::kSource.string(), tiny::Only());

@@ -1,5 +1,5 @@
-// Forges a distribution: changes what it says or holds, and makes every digest in it right again,
-// as somebody would who wants the change to go unnoticed.
+// Forges a distribution: changes its statements or contents, and corrects every digest in it, as
+// somebody would who wants the change to go unnoticed.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct Forgery {
     throw std::out_of_range(file);
   }
 
-  // Sizes, SHA-256 and XXH3 of everything that is listed, and the versions that are digests too.
+  // Sizes, SHA-256 and XXH3 of everything that is listed, and the versions that are also digests.
   void MakeDigestsRight() {
     for (ordered_json& bundle : manifest["bundles"]) {
       if (!bundle.contains("file") || !bundle.contains("tensors")) continue;
@@ -57,7 +57,7 @@ struct Forgery {
     }
     for (ordered_json& asset : manifest["assets"]) Stat(asset);
     const auto read = moepack::manifest::ParseManifest("forged", manifest.dump());
-    if (!read) return;  // a statement that no reader takes
+    if (!read) return;  // a statement that no reader uses
     const moepack::manifest::Versions versions =
         moepack::manifest::ComputeVersions(read->versions.model, read->plan);
     manifest["versions"]["shard"] = versions.shard;
@@ -82,7 +82,7 @@ struct Forgery {
   }
 };
 
-// Writes the header of a GGUF file anew, with other metadata, and keeps its tensors.
+// Rewrites the header of a GGUF file with other metadata, and keeps its tensors.
 inline void ChangeMetadata(Forgery& forged, const std::string& file,
                            const std::function<void(moepack::GgufMetadata&)>& change) {
   std::string& bytes = forged.files.at(file);

@@ -1,4 +1,4 @@
-// What a distribution says about a source that was read from another machine.
+// The statements of a distribution about a source that was read from another machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ const std::string kCommit(40, 'c');
 
 class WriteFromAfar : public testing::Test {
  protected:
-  // The tiny model on another machine that publishes `published` of its files, "" for their own.
+  // The tiny model on another machine that publishes the digests `published` for its files; ""
+  // stands for the real ones.
   WriteFromAfar() { Serve(); }
   void Serve(const std::map<std::string, std::string>& published = {}) {
     tree_ = std::make_shared<MemoryTree>("hf://owner/tiny");
@@ -45,7 +46,7 @@ class WriteFromAfar : public testing::Test {
   std::shared_ptr<MemoryTree> tree_;
 };
 
-TEST_F(WriteFromAfar, TheManifestNamesAddressCommitAndPublishedDigest) {
+TEST_F(WriteFromAfar, TheManifestRecordsAddressCommitAndPublishedDigest) {
   const auto report = Write("out");
   ASSERT_TRUE(report) << report.error().message;
   const SourceRecord& source = report->manifest.model.source[0];
@@ -62,7 +63,7 @@ TEST_F(WriteFromAfar, TheManifestNamesAddressCommitAndPublishedDigest) {
   EXPECT_THAT(Note("out"), HasSubstr("3 verified by transport only"));
 }
 
-TEST_F(WriteFromAfar, OnlyTheOriginDiffersFromWhatLocalFilesGive) {
+TEST_F(WriteFromAfar, OnlyTheOriginDiffersFromABuildOfLocalFiles) {
   ASSERT_TRUE(Write("far"));
   ASSERT_TRUE(tiny::Write(dir_ / "near"));
   auto far = tiny::Tree(dir_ / "far"), near = tiny::Tree(dir_ / "near");
@@ -70,12 +71,12 @@ TEST_F(WriteFromAfar, OnlyTheOriginDiffersFromWhatLocalFilesGive) {
   Manifest manifest = *ReadManifest((dir_ / "far").string());
   for (SourceRecord& source : manifest.model.source) source.origin.reset();
   far[kManifestFile] = WriteManifest(manifest);
-  for (auto* files : {&far, &near}) files->erase("README.md");  // it says where the source was
+  for (auto* files : {&far, &near}) files->erase("README.md");  // it names the source
   EXPECT_TRUE(far == near);
   EXPECT_EQ(Note("near"), "none");
 }
 
-TEST_F(WriteFromAfar, VerifySourceProvesEveryFileWhole) {
+TEST_F(WriteFromAfar, VerifySourceChecksEveryWholeFile) {
   WriteOptions options = tiny::Only();
   options.verify_source = true;
   const auto report = Write("out", options);
@@ -87,7 +88,7 @@ TEST_F(WriteFromAfar, VerifySourceProvesEveryFileWhole) {
   EXPECT_THAT(Note("out"), HasSubstr("all were read whole and have the published SHA-256"));
 }
 
-TEST_F(WriteFromAfar, AFileThatIsNotThePublishedOneEndsTheRun) {
+TEST_F(WriteFromAfar, AFileThatDiffersFromThePublishedOneEndsTheRun) {
   const std::string file = "model-00002-of-00003.safetensors", other(64, 'a');
   Serve({{file, other}});
   WriteOptions options = tiny::Only();
@@ -103,7 +104,7 @@ TEST_F(WriteFromAfar, AFileThatIsNotThePublishedOneEndsTheRun) {
   }
 }
 
-TEST_F(WriteFromAfar, AnAssetThatIsNotThePublishedOneEndsTheRun) {
+TEST_F(WriteFromAfar, AnAssetThatDiffersFromThePublishedOneEndsTheRun) {
   Serve({{"tokenizer.json", std::string(64, 'a')}});
   const auto report = Write("out");
   ASSERT_FALSE(report);
@@ -111,7 +112,7 @@ TEST_F(WriteFromAfar, AnAssetThatIsNotThePublishedOneEndsTheRun) {
   EXPECT_THAT(report.error().message, HasSubstr("tokenizer.json: SHA-256: expected aaaa"));
 }
 
-TEST_F(WriteFromAfar, VerifySourceIsRefusedWhereNothingIsPublished) {
+TEST_F(WriteFromAfar, VerifySourceIsRefusedWithoutPublishedDigests) {
   WriteOptions options = tiny::Only();
   options.verify_source = true;
   const auto near = tiny::Write(dir_ / "near", options);
@@ -125,7 +126,7 @@ TEST_F(WriteFromAfar, VerifySourceIsRefusedWhereNothingIsPublished) {
   EXPECT_THAT(far.error().message, HasSubstr("model-00003-of-00003.safetensors: expected a publ"));
 }
 
-TEST_F(WriteFromAfar, AProofComparesThePublishedDigests) {
+TEST_F(WriteFromAfar, VerificationComparesThePublishedDigests) {
   ASSERT_TRUE(Write("out"));
   const std::string file = "model-00002-of-00003.safetensors";
   Manifest manifest = *ReadManifest((dir_ / "out").string());
@@ -157,7 +158,7 @@ TEST(MergeSourceRecords, TheResultDoesNotDependOnTheOrder) {
   }
 }
 
-TEST(MergeSourceRecords, PartsOfSourcesThatCannotBeComparedAreRefused) {
+TEST(MergeSourceRecords, RefusesPartsOfIncomparableSources) {
   const std::string a(64, 'a');
   const Origin one{"https://host/f", "", "ETag \"1\"", ""}, changed{one.url, "", "ETag \"2\"", ""},
       other{"https://other/f", "", "ETag \"1\"", ""};
@@ -177,7 +178,7 @@ TEST(MergeSourceRecords, PartsOfSourcesThatCannotBeComparedAreRefused) {
   EXPECT_TRUE(MergeSourceRecords("x", RecordOf(std::nullopt), same));
 }
 
-TEST(MergeSourceRecords, WholeIsOnlyWhatEveryPartHasProved) {
+TEST(MergeSourceRecords, AFileIsVerifiedOnlyIfEveryPartVerifiedIt) {
   const std::string a(64, 'a');
   const Origin hub{"hf://owner/m@c/f", kCommit, "", a};
   std::vector<SourceRecord> both = RecordOf(hub, a, true);
@@ -191,7 +192,7 @@ TEST(MergeSourceRecords, WholeIsOnlyWhatEveryPartHasProved) {
   }
 }
 
-TEST(MergeSourceRecords, OtherPublishedDigestsAreOtherWeights) {
+TEST(MergeSourceRecords, RefusesOtherPublishedDigestsAsOtherWeights) {
   const std::string a(64, 'a'), b(64, 'b');
   std::vector<SourceRecord> merged = RecordOf(Origin{"https://a/f", "", "", a});
   const Status status = MergeSourceRecords("x", RecordOf(Origin{"https://b/f", "", "", b}), merged);

@@ -17,7 +17,7 @@ class SourceReaderTest : public testing::Test {
     ASSERT_TRUE(fixtures::WriteFile(dir_ / "source", bytes_));
     file_.emplace(InputFile::Open(dir_ / "source").value());
   }
-  // Reads the whole tensor in stretches of `step` bytes.
+  // Reads the whole tensor in steps of `step` bytes.
   std::string ReadAll(const SourceSlices& slices, size_t total, size_t step) {
     SourceReader reader;
     std::string out(total, '\0');
@@ -34,7 +34,8 @@ class SourceReaderTest : public testing::Test {
 };
 
 TEST_F(SourceReaderTest, ReadsSlicesOfAnySizeInStepsOfAnySize) {
-  // Row and slice in bytes: an inner axis of two-byte elements up to slices beyond the window.
+  // Row and slice in bytes: an inner axis of two-byte elements with slices up to more than the
+  // window.
   const std::vector<std::pair<uint64_t, uint64_t>> shapes = {
       {16, 2}, {96, 12}, {65536, 8192}, {1u << 20, 131072}};
   for (const auto& [row, slice] : shapes) {

@@ -42,7 +42,8 @@ TEST(VerifyBytesTest, ReportsProgressUpToAllBytes) {
 
 TEST(VerifyBytesTest, HashesTensorsAcrossChunks) {
   sample::Distribution made = sample::Make();
-  // Three mebibytes and a bit: tensors begin and end inside chunks, one covers a whole chunk.
+  // A little more than three mebibytes: tensors begin and end inside chunks, and one covers a whole
+  // chunk.
   const auto big = [](const char* name, size_t bytes, uint32_t seed) {
     return sample::Tensor{{name, "U8", {bytes}, sample::Noise(bytes, seed)}, std::nullopt, {}};
   };
@@ -71,7 +72,7 @@ TEST(VerifyBytesTest, StopsWhenInterrupted) {
   EXPECT_EQ(report.error().code, Code::kInterrupted);
 }
 
-TEST(VerifyBytesTest, ReadsNoDataWhenDigestsAreOff) {
+TEST(VerifyBytesTest, ReadsNoDataWithoutDigests) {
   sample::Distribution made = sample::Make();
   made.files[kTrunk].back() ^= 1;
   VerifyOptions options;

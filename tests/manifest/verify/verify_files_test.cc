@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 TEST(VerifyFilesTest, FindsMetadataThatContradictsTheManifest) {
   sample::Distribution made = sample::Make();
-  // Two groups change places: each file is whole, but says another number.
+  // Two groups change places: each file is intact, but states another number.
   std::swap(made.Bundle(kGroup1).group, made.Bundle("groups/002/experts.safetensors").group);
   const VerifyReport report = VerifySample(made);
   EXPECT_EQ(BrokenRules(report), (Rules{"bundle-holds-its-experts", "container-header"}));

@@ -1,5 +1,5 @@
-// verify --against proves every byte and every claim: one thing is forged, all digests are made
-// right again, and it is found, whatever it was.
+// verify --against checks every byte and every claim: one thing is forged, all digests are
+// corrected, and it is found, whatever it was.
 #include <functional>
 #include <set>
 
@@ -45,7 +45,7 @@ class Original {
   Forgery Copy() const { return Forgery::Of(dir_ / "out"); }
   const fixtures::TempDir& dir() const { return dir_; }
 
-  // What verify --against says; "" when it finds nothing.
+  // The output of verify --against; "" if it finds nothing.
   std::string Problems(Forgery forged) const {
     fs::remove_all(dir_ / "forged");
     forged.WriteTo(dir_ / "forged");
@@ -70,7 +70,7 @@ const Original& Made(Kind kind) {
   return kind == Kind::kGguf ? gguf : safetensors;
 }
 
-TEST(VerifyAgainstAForger, FindsNothingInWhatWasNotForged) {
+TEST(VerifyAgainstAForger, FindsNothingInAnUnforgedDistribution) {
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     EXPECT_EQ(Made(kind).Problems(Made(kind).Copy()), "");
   }
@@ -96,7 +96,7 @@ std::function<void(Forgery&)> Header(const char* file, std::function<void(std::s
   return [=](Forgery& forged) { forger::ChangeHeader(forged, file, change); };
 }
 
-// The place behind the first tensor that does not end at the next one's start.
+// The end of the first tensor that is not directly followed by the next one.
 void FillPadding(Forgery& forged) {
   const std::string file = "trunk/trunk.gguf";
   const ordered_json& tensors = forged.Bundle(file)["tensors"];
@@ -210,7 +210,7 @@ const std::vector<Case>& Cases() {
   return cases;
 }
 
-TEST(VerifyAgainstAForger, FindsWhatWasChangedThoughEveryDigestIsRight) {
+TEST(VerifyAgainstAForger, FindsForgedChangesWithCorrectDigests) {
   for (const Case& one : Cases()) {
     SCOPED_TRACE(one.name);
     Forgery forged = Made(one.kind).Copy();
@@ -221,14 +221,14 @@ TEST(VerifyAgainstAForger, FindsWhatWasChangedThoughEveryDigestIsRight) {
   }
 }
 
-// Fields that are statements of whoever made it (docs/distribution-format.md, "What is proven").
+// Fields that only their author can state (docs/distribution-format.md, "What is proven").
 bool IsFree(const std::string& path) {
   for (const char* free :
        {"/model/id", "/partition/scheme", "/partition/uniform", "/routing/placement", "/tool/name",
         "/tool/version", "/tool/command", "/complete", "/format_version", "/overlays/0/parent"}) {
     if (path.starts_with(free)) return true;
   }
-  // Digests, which the forger makes right again; sizes of files are theirs too.
+  // Digests, which the forger corrects; sizes of files depend on them too.
   for (const char* digest : {"/xxh3", "/versions/shard", "/versions/replica"}) {
     if (path.ends_with(digest)) return true;
   }
@@ -237,7 +237,7 @@ bool IsFree(const std::string& path) {
   return file && !tensor && (path.ends_with("/sha256") || path.ends_with("/size"));
 }
 
-// Scalars of the document; of the tensors of a file, the files of the source and the assets those
+// Scalars of the document; for the tensors of a file, the files of the source and the assets, those
 // of the first.
 void CollectPaths(const ordered_json& value, const std::string& path,
                   std::vector<std::string>& paths) {
@@ -266,7 +266,7 @@ ordered_json Another(const ordered_json& value) {
   return text;
 }
 
-TEST(VerifyAgainstAForger, ProvesEveryFieldThatCanBeProved) {
+TEST(VerifyAgainstAForger, NoticesAChangeOfEveryVerifiableField) {
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     const Forgery original = Made(kind).Copy();
     std::vector<std::string> paths;
@@ -282,7 +282,7 @@ TEST(VerifyAgainstAForger, ProvesEveryFieldThatCanBeProved) {
   }
 }
 
-TEST(VerifyAgainstAForger, ProvesThatNoFieldIsMissing) {
+TEST(VerifyAgainstAForger, NoticesEveryMissingField) {
   size_t fields = 0;
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     const Forgery original = Made(kind).Copy();
@@ -301,7 +301,7 @@ TEST(VerifyAgainstAForger, ProvesThatNoFieldIsMissing) {
   EXPECT_GE(fields, 50u);
 }
 
-TEST(VerifyAgainst, DoesNotCareWhereTheSourceLies) {
+TEST(VerifyAgainst, DoesNotDependOnTheLocationOfTheSource) {
   const fixtures::TempDir dir;
   fs::copy(Made(Kind::kGguf).dir() / "source", dir / "another name", fs::copy_options::recursive);
   VerifyOptions options;

@@ -107,7 +107,7 @@ TEST_F(VerifyNodeTest, AStrayFileThatARuntimeReadsIsAnErrorAndAnotherAWarning) {
   EXPECT_EQ(Broken(), Rules{"no-stray-files"});
 }
 
-TEST_F(VerifyNodeTest, ExpertListsThatAreNotThoseOfTheFilesAreFound) {
+TEST_F(VerifyNodeTest, ExpertListsThatContradictTheFilesAreFound) {
   MakeNode();
   const std::string good = fixtures::ReadFile(dir_ / "node/moepack_node.json");
   for (const char* experts : {R"({"*": "1,3-4"})", R"({"*": "3-5,1"})", R"({"0": "1,3-5"})",
@@ -131,13 +131,13 @@ TEST_F(VerifyNodeTest, AnOldNodeFileWithoutDigestsIsAWarning) {
   EXPECT_THAT(report.findings[0].message, HasSubstr("only its structure is verified"));
 }
 
-TEST_F(VerifyNodeTest, ANodeFileThatCannotBeReadIsAFindingOfItsOwn) {
+TEST_F(VerifyNodeTest, AnInvalidNodeFileIsAFindingOfItsOwn) {
   MakeNode();
   fixtures::WriteFile(dir_ / "node/moepack_node.json", "{}");
   EXPECT_EQ(Broken(), Rules{"node-schema"});
 }
 
-TEST_F(VerifyNodeTest, WhatNeedsADistributionIsRefused) {
+TEST_F(VerifyNodeTest, OptionsThatNeedADistributionAreRefused) {
   MakeNode();
   VerifyOptions against;
   against.against = (dir_ / "source").string();

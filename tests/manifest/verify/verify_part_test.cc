@@ -27,7 +27,7 @@ class VerifyGroup : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(VerifyGroup, ACopyOfTrunkAndOneGroupIsVerified) {
+TEST_F(VerifyGroup, VerifiesACopyOfTheTrunkAndOneGroup) {
   KeepOnly("001");
   EXPECT_FALSE(Verify(dir_.path()).passed()) << "groups 0 and 2 are not there";
   const VerifyReport report = Check({1});
@@ -37,14 +37,14 @@ TEST_F(VerifyGroup, ACopyOfTrunkAndOneGroupIsVerified) {
   EXPECT_FALSE(Check({1, 2}).passed());
 }
 
-TEST_F(VerifyGroup, FilesOfOtherGroupsAreNeitherReadNorStray) {
+TEST_F(VerifyGroup, IgnoresFilesOfOtherGroups) {
   fixtures::WriteFile(dir_ / "groups/000/experts.safetensors", "damaged");
   const VerifyReport report = Check({1});
   EXPECT_TRUE(report.passed()) << TextOf(report);
   EXPECT_EQ(TextOf(report), "");
 }
 
-TEST_F(VerifyGroup, DamageOfWhatEveryNodeHasIsFound) {
+TEST_F(VerifyGroup, FindsDamageInSharedFiles) {
   KeepOnly("001");
   for (const char* file : {"trunk/trunk.safetensors", "groups/001/experts.safetensors",
                            "overlays/generalists-1/experts.safetensors", "assets/config.json"}) {
@@ -59,7 +59,7 @@ TEST_F(VerifyGroup, DamageOfWhatEveryNodeHasIsFound) {
   }
 }
 
-TEST_F(VerifyGroup, AMissingGroupIsAMistakeOfTheCaller) {
+TEST_F(VerifyGroup, AGroupThatDoesNotExistIsAnInvalidArgument) {
   VerifyOptions options;
   options.groups = {3};
   const auto report = VerifyDistribution(dir_.path().string(), options);
@@ -68,7 +68,7 @@ TEST_F(VerifyGroup, AMissingGroupIsAMistakeOfTheCaller) {
   EXPECT_NE(report.error().message.find("group: expected 0 to 2, found 3"), std::string::npos);
 }
 
-TEST_F(VerifyGroup, AGroupThatTheManifestLeavesOutIsNamed) {
+TEST_F(VerifyGroup, NamesAGroupThatTheManifestLeavesOut) {
   sample::Distribution part = sample::Make();
   part.Remove("groups/001/experts.safetensors");
   part.manifest.complete = false;
@@ -79,7 +79,7 @@ TEST_F(VerifyGroup, AGroupThatTheManifestLeavesOutIsNamed) {
             std::string::npos);
 }
 
-TEST(VerifyDigest, OfTheManifestIsToldAndComparedAndBothAreNamed) {
+TEST(VerifyDigest, IsReportedForTheManifestAndComparedWithTheExpectedOne) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
   const std::string digest = Sha256Hex(fixtures::ReadFile(dir / "distribution.json"));
@@ -96,7 +96,7 @@ TEST(VerifyDigest, OfTheManifestIsToldAndComparedAndBothAreNamed) {
             std::string::npos);
 }
 
-// Text that parses to the same manifest is another file.
+// Text that parses to the same manifest is still a different file.
 TEST(VerifyDigest, FindsEveryFlippedBitOfTheManifest) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
@@ -114,8 +114,8 @@ TEST(VerifyDigest, FindsEveryFlippedBitOfTheManifest) {
   }
 }
 
-TEST(VerifyCold, ReadsTheSameBytesAndSaysHowManyCameFromTheDevice) {
-  // Beside the build: /tmp may be memory, which has no device below it.
+TEST(VerifyCold, ReadsTheSameBytesAndCountsThoseFromTheDevice) {
+  // Next to the build: /tmp may be in memory, without a device below it.
   const fs::path directory = fs::path(MOEPACK_BINARY).parent_path() / "verify-cold-test";
   fs::remove_all(directory);
   sample::Make().WriteTo(directory);

@@ -1,4 +1,4 @@
-// What verify says about a distribution whose groups were refitted.
+// The findings of verify for a distribution whose groups were refitted.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ using testing::Not;
 
 constexpr const char* kGroup0 = "groups/000/experts.safetensors";
 
-// Written once, as safetensors and as GGUF, beside the same without a refit.
+// Written once, as safetensors and as GGUF, together with the same without a refit.
 class RefittedTiny : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -60,7 +60,7 @@ class RefittedTiny : public testing::Test {
 };
 std::unique_ptr<fixtures::TempDir> RefittedTiny::directory_;
 
-TEST_F(RefittedTiny, HasTheTrunkOfTheUnrefittedOneByteForByte) {
+TEST_F(RefittedTiny, KeepsTheTrunkAndTheOverlayByteForByte) {
   for (const char* file :
        {"trunk/trunk.safetensors", "overlays/generalists-1/experts.safetensors"}) {
     const std::string trunk = fixtures::ReadFile(fs::path(Dir("plain")) / file);
@@ -69,7 +69,7 @@ TEST_F(RefittedTiny, HasTheTrunkOfTheUnrefittedOneByteForByte) {
   }
 }
 
-TEST_F(RefittedTiny, SaysWhichTensorsAreDerivedAndHowTheyWereMade) {
+TEST_F(RefittedTiny, RecordsDerivedTensorsAndHowTheyWereMade) {
   const Manifest manifest = Read("refit");
   ASSERT_TRUE(manifest.refit);
   EXPECT_EQ(manifest.versions.refit, RefitVersion(*manifest.refit));
@@ -108,8 +108,8 @@ TEST_F(RefittedTiny, ProvesEverythingElseAgainstTheSource) {
   }
 }
 
-TEST_F(RefittedTiny, FindsAChangedByteOfWhatIsNotDerived) {
-  // The last tensor of group 1 is of layer 2, which was not accepted for it.
+TEST_F(RefittedTiny, FindsAChangedByteInATensorThatIsNotDerived) {
+  // The last tensor of group 1 is in layer 2, whose refit was rejected for it.
   const std::string directory = Dir("changed");
   fs::copy(Dir("refit"), directory, fs::copy_options::recursive);
   const fs::path file = fs::path(directory) / "groups/001/experts.safetensors";
@@ -133,8 +133,8 @@ TEST_F(RefittedTiny, RefusesDerivedTensorsWithoutARecord) {
               HasSubstr("derived: expected none without \"refit\" in the manifest, found"));
 }
 
-TEST_F(RefittedTiny, NeverPassesATensorAsDerivedThatTheRecordDoesNotHave) {
-  // In layer 2 of group 1 nothing was accepted.
+TEST_F(RefittedTiny, RefusesADerivedTensorThatTheRecordLacks) {
+  // The refit of layer 2 of group 1 was rejected.
   const std::string directory = With("not-accepted", [](Json& document) {
     for (Json& bundle : document["bundles"]) {
       if (bundle["file"] != "groups/001/experts.safetensors") continue;
@@ -149,7 +149,7 @@ TEST_F(RefittedTiny, NeverPassesATensorAsDerivedThatTheRecordDoesNotHave) {
                                         "layer 2 and group 1"));
 }
 
-TEST_F(RefittedTiny, MissesExpertsThatTheRecordHas) {
+TEST_F(RefittedTiny, NoticesExpertsThatTheTensorLacks) {
   const std::string directory = With("fewer", [](Json& document) {
     for (Json& bundle : document["bundles"]) {
       if (bundle["file"] != kGroup0) continue;
@@ -185,7 +185,7 @@ TEST_F(RefittedTiny, ReadsOnlyDerivedExpertsThatTheTensorHolds) {
               HasSubstr("derived: expected some of the experts that the tensor holds"));
 }
 
-TEST_F(RefittedTiny, DiffersFromThePlainOneInItsRefit) {
+TEST_F(RefittedTiny, DiffersFromThePlainDistributionInItsRefit) {
   const DiffReport report = DiffManifests(Read("plain"), Read("refit"));
   const auto named = [&](const char* what, const std::string& name) {
     return std::any_of(report.changes.begin(), report.changes.end(), [&](const auto& change) {
@@ -197,7 +197,7 @@ TEST_F(RefittedTiny, DiffersFromThePlainOneInItsRefit) {
   EXPECT_FALSE(named("model", "version"));
 }
 
-TEST_F(RefittedTiny, TellsPeopleWhatWasDoneToTheWeights) {
+TEST_F(RefittedTiny, TheCardSaysWhatWasDoneToTheWeights) {
   const std::string card = fixtures::ReadFile(fs::path(Dir("refit")) / "README.md");
   EXPECT_THAT(card, HasSubstr("## What was done to the weights"));
   EXPECT_THAT(card, HasSubstr("- steps: ridge, refill"));

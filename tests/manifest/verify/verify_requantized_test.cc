@@ -1,5 +1,5 @@
-// verify --against the source proves a distribution that was requantized: both steps are recorded,
-// and made again.
+// verify --against the source verifies a requantized distribution: both steps are recorded and
+// recomputed.
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 #include "manifest/document/parents.h"
@@ -59,7 +59,7 @@ class VerifyRequantized : public testing::Test {
     EXPECT_GT(report->source_bytes, 0u);
   }
 
-  // Data for all experts' matrices of `distribution`, other numbers for another `seed`.
+  // Data for all expert matrices of `distribution`; other numbers for another `seed`.
   std::string WriteImatrix(const std::string& name, const std::string& distribution,
                            size_t seed) const {
     const auto manifest = ReadManifest((dir_ / distribution).string());
@@ -81,7 +81,7 @@ class VerifyRequantized : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(VerifyRequantized, IsProvenAgainstItsSourceInTwoSteps) {
+TEST_F(VerifyRequantized, VerifiesAgainstItsSourceInTwoSteps) {
   Build("q8", Recipe("Q8_0"));
   Requantize("q8", "q4", Recipe("Q4_0"));
   ExpectProven("q4");
@@ -96,7 +96,7 @@ TEST_F(VerifyRequantized, IsProvenAgainstItsSourceInTwoSteps) {
             Sha256Hex(fixtures::ReadFile(dir_ / "q8/distribution.json")));
 }
 
-TEST_F(VerifyRequantized, IsProvenInThreeStepsAndFromExactBundles) {
+TEST_F(VerifyRequantized, VerifiesInThreeStepsAndFromExactBundles) {
   Build("exact", Recipe("exact"));
   Requantize("exact", "q8", Recipe("Q8_0"));
   ExpectProven("q8");
@@ -133,7 +133,7 @@ TEST_F(VerifyRequantized, NeedsTheImportanceMatrixOfEachStep) {
   EXPECT_EQ(none.error().code, Code::kInvalidArgument) << none.error().message;
 }
 
-TEST_F(VerifyRequantized, AFalseStepIsFoundThoughEveryDigestIsRight) {
+TEST_F(VerifyRequantized, FindsAFalseStepWithCorrectDigests) {
   Build("q8", Recipe("Q8_0"));
   Requantize("q8", "q4", Recipe("Q4_0"));
   const auto rules_of = [&](const std::function<void(forger::Forgery&)>& change) {

@@ -1,4 +1,4 @@
-// What the tests of verify share: rules that are broken, and all findings as text.
+// Shared by the tests of verify: the broken rules, and all findings as text.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// verify --sample and --resume: a share of the tensors, and a verification that goes on.
+// verify --sample and --resume: a share of the tensors, and a verification that resumes.
 #include <gmock/gmock.h>
 
 #include "fixtures/generator.h"
@@ -38,7 +38,7 @@ VerifyOptions Sample(uint32_t per_mille, uint64_t seed = 0) {
   return options;
 }
 
-TEST(SampledTensors, HaveTheShareOfTheBytesAndAtLeastOneOfThem) {
+TEST(SampledTensors, HoldTheShareOfTheBytesAndAtLeastOneTensor) {
   const BundleRecord bundle = LargeBundle();
   EXPECT_EQ(SampledTensors(bundle, Sample(1)).size(), 1u);
   EXPECT_EQ(SampledTensors(bundle, Sample(100)).size(), 1u);
@@ -47,14 +47,14 @@ TEST(SampledTensors, HaveTheShareOfTheBytesAndAtLeastOneOfThem) {
   EXPECT_EQ(SampledTensors(bundle, Sample(999)).size(), 10u);
 }
 
-TEST(SampledTensors, OfALargerShareHoldThoseOfASmallerOne) {
+TEST(SampledTensors, ALargerShareIncludesASmallerOne) {
   const BundleRecord bundle = LargeBundle();
   const std::vector<size_t> few = SampledTensors(bundle, Sample(300));
   const std::vector<size_t> many = SampledTensors(bundle, Sample(600));
   EXPECT_TRUE(std::includes(many.begin(), many.end(), few.begin(), few.end()));
 }
 
-TEST(SampledTensors, OfManySeedsReachEveryTensor) {
+TEST(SampledTensors, ReachEveryTensorOverManySeeds) {
   const BundleRecord bundle = LargeBundle();
   std::set<size_t> reached;
   for (uint64_t seed = 0; seed < 100; ++seed)
@@ -62,7 +62,7 @@ TEST(SampledTensors, OfManySeedsReachEveryTensor) {
   EXPECT_EQ(reached.size(), 10u);
 }
 
-TEST(SampledTensors, AreNotChosenOfSmallFilesOrFilesWithoutTensors) {
+TEST(SampledTensors, AreNotUsedForSmallFilesOrFilesWithoutTensors) {
   BundleRecord bundle = LargeBundle();
   EXPECT_TRUE(IsSampled(&bundle, bundle.size, Sample(100)));
   EXPECT_FALSE(IsSampled(&bundle, bundle.size, Sample(1000)));
@@ -72,7 +72,7 @@ TEST(SampledTensors, AreNotChosenOfSmallFilesOrFilesWithoutTensors) {
   EXPECT_FALSE(IsSampled(&bundle, bundle.size, Sample(100)));
 }
 
-// tiny-moe in three groups: files of some megabytes.
+// tiny-moe in three groups: files of a few megabytes.
 class VerifySampled : public testing::Test {
  protected:
   void SetUp() override {
@@ -102,7 +102,7 @@ class VerifySampled : public testing::Test {
   BundleRecord trunk_;
 };
 
-TEST_F(VerifySampled, ReadsLessAndSaysWhatItRead) {
+TEST_F(VerifySampled, ReadsLessAndReportsWhatItRead) {
   const VerifyReport whole = Run({}), part = Run(Sample(100));
   EXPECT_TRUE(part.passed()) << TextOf(part);
   EXPECT_THAT(part.bytes, Lt(whole.bytes / 2));
@@ -119,7 +119,7 @@ TEST_F(VerifySampled, FindsDamageInATensorThatItReads) {
   EXPECT_THAT(TextOf(report), HasSubstr(trunk_.tensors[chosen.back()].name));
 }
 
-TEST_F(VerifySampled, DoesNotFindDamageElsewhereButAWholeRunDoes) {
+TEST_F(VerifySampled, MissesDamageElsewhereThatAWholeRunFinds) {
   const std::vector<size_t> chosen = SampledTensors(trunk_, Sample(100));
   size_t other = 0;
   while (std::binary_search(chosen.begin(), chosen.end(), other) ||
@@ -130,11 +130,11 @@ TEST_F(VerifySampled, DoesNotFindDamageElsewhereButAWholeRunDoes) {
   EXPECT_THAT(BrokenRules(Run({})), ElementsAre("file-sha256", "tensor-xxh3"));
 }
 
-TEST_F(VerifySampled, GoesOnWhereARunWasStopped) {
+TEST_F(VerifySampled, ResumesWhereARunWasStopped) {
   VerifyOptions options = Resume();
   options.jobs = 1;
   uint64_t steps = 0;
-  // It stops after half of the bytes.
+  // Stops after half of the bytes.
   options.progress = [&](uint64_t done, uint64_t total) {
     ++steps;
     if (done * 2 > total) InterruptRequested() = true;
@@ -154,18 +154,18 @@ TEST_F(VerifySampled, GoesOnWhereARunWasStopped) {
       << "all is proved: there is nothing to note";
 }
 
-TEST_F(VerifySampled, ReadsAgainWhatWasDamagedAndWhatWasChanged) {
+TEST_F(VerifySampled, RereadsDamagedAndChangedFiles) {
   Damage(0);
   EXPECT_FALSE(Run(Resume()).passed());
   ASSERT_TRUE(std::filesystem::exists(dir_ / "notes"));
   const VerifyReport again = Run(Resume());
   EXPECT_FALSE(again.passed());
   EXPECT_EQ(again.bytes, trunk_.size) << "the trunk alone is read again";
-  Damage(0);  // which mends it
+  Damage(0);  // which repairs it
   EXPECT_TRUE(Run(Resume()).passed());
 }
 
-TEST_F(VerifySampled, RefusesAFileThatHoldsNoNotesAndLeavesItAlone) {
+TEST_F(VerifySampled, RefusesAFileWithoutNotesAndLeavesItAlone) {
   fixtures::WriteFile(dir_ / "notes", "my diary");
   const auto report = VerifyDistribution((dir_ / "d").string(), Resume());
   ASSERT_FALSE(report);
@@ -174,7 +174,7 @@ TEST_F(VerifySampled, RefusesAFileThatHoldsNoNotesAndLeavesItAlone) {
   EXPECT_EQ(fixtures::ReadFile(dir_ / "notes"), "my diary");
 }
 
-TEST_F(VerifySampled, PassesOverANoteThatAKillCut) {
+TEST_F(VerifySampled, IgnoresANoteTruncatedByAKill) {
   {
     auto notes = ProvedFiles::Open(dir_ / "notes");
     ASSERT_TRUE(notes) << notes.error().message;

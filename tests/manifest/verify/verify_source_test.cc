@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The bytes of one tensor of the source, experts `ids` cut out element by element.
+// The bytes of one tensor of the source, with the experts `ids` cut out element by element.
 std::string SliceByHand(const std::string& file, const TensorEntry& entry,
                         std::optional<uint32_t> axis, const ExpertIds& ids, uint32_t experts) {
   const std::string whole = file.substr(entry.offset, entry.bytes);
@@ -27,7 +27,7 @@ std::string SliceByHand(const std::string& file, const TensorEntry& entry,
   return out;
 }
 
-// `begin` is where the bytes of the first tensor begin in its source file.
+// `begin` is the offset of the first tensor's bytes in its source file.
 std::vector<sample::Tensor> TensorsOf(const MoeModel& model, const Plan& plan, Role role,
                                       std::optional<uint32_t> group, uint64_t* begin = nullptr) {
   std::vector<std::string> files;
@@ -84,7 +84,8 @@ Plan PlanFor(const MoeModel& model) {
   return plan;
 }
 
-// The header's blanks that let the data begin at the same place of a page as in the source.
+// The blanks in the header that make the data begin at the same offset within a page as in the
+// source.
 void Pad(sample::Distribution& out, uint64_t begin) {
   BundleRecord& bundle = out.manifest.bundles.back();
   std::string& bytes = out.files[bundle.file];
@@ -119,7 +120,7 @@ sample::Distribution MakeFrom(const MoeModel& model, const Plan& plan) {
   return out;
 }
 
-// A source of one layout and the distribution made of it by hand.
+// A source of one layout and the distribution made from it by hand.
 struct MadeSource {
   explicit MadeSource(const std::string& layout) {
     EXPECT_TRUE(fixtures::MakeCheckpoint(layout, dir / "source"));
@@ -141,7 +142,7 @@ struct MadeSource {
   sample::Distribution distribution;
 };
 
-TEST(VerifySourceTest, ProvesEveryLayoutAgainstItsSource) {
+TEST(VerifySourceTest, VerifiesEveryLayoutAgainstItsSource) {
   size_t checked = 0;
   for (const std::string& layout : fixtures::Layouts()) {
     SCOPED_TRACE(layout);
@@ -186,7 +187,7 @@ TEST(VerifySourceTest, FindsBytesWhoseDigestsWereForged) {
   EXPECT_EQ(report.findings.size(), 1u);
 }
 
-// Changes of a distribution that only the source can show.
+// Changes of a distribution that only the source can reveal.
 struct SourceBreakage {
   const char* rule;
   std::function<void(sample::Distribution&)> change;
@@ -200,7 +201,7 @@ TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
       {"source-model",
        [](D& d) {
          d.manifest.versions.model = "0123456789abcdef";
-         d.manifest.model.revision = "main";  // else the files' own headers disagree as well
+         d.manifest.model.revision = "main";  // otherwise the files' own headers disagree as well
          d.UpdateVersions();
        },
        "model version: expected"},
@@ -279,7 +280,7 @@ TEST(VerifySourceTest, FindsTensorsThatAreMissingOrInTheWrongPart) {
   EXPECT_EQ(report.findings[0].message, "trunk: expected once, found 0 times");
 }
 
-TEST(VerifySourceTest, ProvesAPartOfADistribution) {
+TEST(VerifySourceTest, VerifiesAPartialDistribution) {
   MadeSource made("qwen3-moe");
   made.distribution.Remove("trunk/trunk.safetensors");
   made.distribution.Remove("groups/001/experts.safetensors");
@@ -300,7 +301,7 @@ TEST(VerifySourceTest, ListsTheRulesOfTheSource) {
   EXPECT_FALSE(rules.contains("file-sha256"));
 }
 
-TEST(VerifySourceTest, IsAnErrorWhenThereIsNoSource) {
+TEST(VerifySourceTest, IsAnErrorWithoutTheSource) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
   VerifyOptions options;

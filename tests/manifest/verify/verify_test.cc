@@ -68,7 +68,7 @@ TEST(VerifyTest, FindsAManifestThatCannotBeRead) {
   EXPECT_EQ(report.rules, std::vector<std::string>{"manifest-schema"});
 }
 
-// One change of the sample that breaks one rule, and what its finding says.
+// One change of the sample that breaks one rule, and the text of its finding.
 struct Breakage {
   const char* rule;
   std::function<void(sample::Distribution&)> change;
@@ -215,7 +215,7 @@ TEST(VerifyTest, FindsEachBrokenRuleAndNothingElse) {
   }
 }
 
-TEST(VerifyTest, FindsAFileOfNoVersionOfTheOverlay) {
+TEST(VerifyTest, FindsAnOverlayFileThatBelongsToNoVersion) {
   sample::Distribution made = sample::Make();
   made.Remove("overlays/generalists-1/experts.safetensors");
   sample::AddBundle(made, Role::kOverlay, std::nullopt,
@@ -230,19 +230,19 @@ TEST(VerifyTest, FindsAFileOfNoVersionOfTheOverlay) {
   EXPECT_NE(TextOf(report).find("found none for overlay generalists-1"), std::string::npos);
 }
 
-TEST(VerifyTest, FindsIdsThatTheLayerDoesNotHave) {
+TEST(VerifyTest, FindsIdsThatTheLayerLacks) {
   sample::Distribution made = sample::Make();
   made.Bundle(kGroup1).tensors[0].expert_ids = {6};
   made.Bundle(kGroup1).tensors[1].layer = 0;
   const VerifyReport report = VerifySample(made);
-  // What the file does not hold of its own is missing as well.
+  // What the file does not hold itself is missing as well.
   EXPECT_EQ(BrokenRules(report), (Rules{"expert-ids-in-range", "bundle-holds-its-experts"}));
   EXPECT_NE(TextOf(report).find("expert ids: expected less than 6, found 6"), std::string::npos);
   EXPECT_NE(TextOf(report).find("layer: expected a layer with experts, found 0"),
             std::string::npos);
 }
 
-TEST(VerifyTest, TakesAPartOfADistributionForWhatItIs) {
+TEST(VerifyTest, AcceptsAPartialDistribution) {
   sample::Distribution made = sample::Make();
   made.Remove(kGroup1);
   made.Remove("groups/002/experts.safetensors");

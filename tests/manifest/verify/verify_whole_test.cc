@@ -15,7 +15,7 @@ VerifyReport Verify(const std::filesystem::path& directory, bool whole) {
   return report ? *report : VerifyReport();
 }
 
-TEST(VerifyWhole, APartOfADistributionPassesUnlessAWholeOneIsAskedFor) {
+TEST(VerifyWhole, APartialDistributionPassesUnlessAWholeOneIsRequired) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(tiny::Write(dir / "part", tiny::Only({"trunk"})));
   EXPECT_TRUE(Verify(dir / "part", false).passed());

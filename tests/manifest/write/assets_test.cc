@@ -31,7 +31,7 @@ void Touch(const fs::path& directory, const std::vector<std::string>& names) {
   for (const std::string& name : names) fixtures::WriteFile(directory / name, name);
 }
 
-TEST(ListAssets, TakesWhatRepositoriesKeepBesideTheWeightsSortedByName) {
+TEST(ListAssets, TakesTheFilesBesideTheWeightsSortedByName) {
   const std::vector<std::string> names = {"LICENCE",
                                           "LICENSE",
                                           "LICENSE.txt",
@@ -64,7 +64,7 @@ TEST(ListAssets, TakesWhatRepositoriesKeepBesideTheWeightsSortedByName) {
   for (const Asset& asset : *assets) EXPECT_EQ(asset.size, asset.name.size()) << asset.name;
 }
 
-TEST(ListAssets, LeavesWeightsIndexesAndEverythingElse) {
+TEST(ListAssets, LeavesOutWeightsIndexesAndEverythingElse) {
   const fixtures::TempDir dir;
   Touch(dir.path(), {"model.safetensors", "tokenizer.safetensors", "model.safetensors.index.json",
                      "tokenizer.index.json", "README.md", "training_args.bin", "pytorch_model.bin",
@@ -79,7 +79,7 @@ TEST(ListAssets, DoesNotLookIntoSubdirectories) {
   EXPECT_THAT(AssetNames(dir.path()), ElementsAre("config.json"));
 }
 
-TEST(ListAssets, LeavesFilesThatAreTooLargeToBeAssets) {
+TEST(ListAssets, LeavesOutFilesThatAreTooLargeForAssets) {
   const fixtures::TempDir dir;
   Touch(dir.path(), {"tokenizer.json", "vocab.bin"});
   fs::resize_file(dir / "tokenizer.json", 256u << 20);  // sparse
@@ -133,7 +133,7 @@ TEST(CopyAssets, CopiesByteForByteAndReturnsTheDigest) {
   EXPECT_EQ(fixtures::ReadFile(staging->path() / "assets/LICENSE"), bytes);
 }
 
-TEST(CopyAssets, FailsWhereAFileIsGoneOrHasAnotherSizeThanBefore) {
+TEST(CopyAssets, FailsIfAFileIsGoneOrChangedItsSize) {
   const fixtures::TempDir dir;
   fs::create_directory(dir / "from");
   fixtures::WriteFile(dir / "from/LICENSE", "text");

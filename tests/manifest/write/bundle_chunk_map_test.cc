@@ -1,4 +1,4 @@
-// Distributions that are written with a chunk map, and what verify makes of it.
+// Distributions written with a chunk map, and how verify uses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ WriteOptions WithCells(uint64_t cell_bytes = kCell) {
   return options;
 }
 
-TEST(BundleChunkMapTest, LargeBundlesHaveTheDigestsOfTheirCells) {
+TEST(BundleChunkMapTest, RecordsTheDigestsOfTheCellsOfLargeBundles) {
   const fixtures::TempDir dir;
   const auto report = tiny::Write(dir / "out", WithCells());
   ASSERT_TRUE(report) << report.error().message;
@@ -37,7 +37,7 @@ TEST(BundleChunkMapTest, LargeBundlesHaveTheDigestsOfTheirCells) {
   EXPECT_TRUE(Verify(dir / "out").passed());
 }
 
-TEST(BundleChunkMapTest, WithoutOneNothingChanges) {
+TEST(BundleChunkMapTest, ChangesNothingButTheManifest) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(tiny::Write(dir / "with", WithCells()));
   ASSERT_TRUE(tiny::Write(dir / "without", WithCells(0)));
@@ -51,7 +51,7 @@ TEST(BundleChunkMapTest, WithoutOneNothingChanges) {
   EXPECT_TRUE(with == without);
 }
 
-TEST(BundleChunkMapTest, AWrongDigestOfACellInARightFileIsFound) {
+TEST(BundleChunkMapTest, FindsAWrongCellDigestOfAnIntactFile) {
   sample::Distribution made = sample::Make();
   BundleRecord& bundle = made.Bundle(kGroup1);
   CellSha256 hash(100);
@@ -67,7 +67,7 @@ TEST(BundleChunkMapTest, AWrongDigestOfACellInARightFileIsFound) {
                                         wrong + ", found " + right));
 }
 
-TEST(BundleChunkMapTest, ADamagedFileNamesItsCell) {
+TEST(BundleChunkMapTest, NamesTheDamagedCellOfAFile) {
   sample::Distribution made = sample::Make();
   BundleRecord& bundle = made.Bundle(kGroup1);
   CellSha256 hash(100);

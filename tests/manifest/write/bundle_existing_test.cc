@@ -1,5 +1,5 @@
-// Writing into, and over, directories that are there already: hostile ones, shared ones, and those
-// that a killed run left.
+// Writing into, and over, existing directories: hostile ones, shared ones, and those that a killed
+// run left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ class ExistingOutput : public testing::Test {
     const auto report = tiny::Write(dir_ / name, options);
     ASSERT_TRUE(report) << report.error().message;
   }
-  // The error of a run that must leave everything as it was.
+  // The error of a run that must leave everything unchanged.
   Error Refusal(const std::string& name, const WriteOptions& options) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = tiny::Write(dir_ / name, options);
@@ -46,7 +46,7 @@ class ExistingOutput : public testing::Test {
     EXPECT_EQ(tiny::Tree(dir_.path()), before);
     return report ? Error{Code::kIo, ""} : report.error();
   }
-  // Makes the manifest of `name` say `to` for `from`.
+  // Replaces `from` by `to` in the manifest of `name`.
   void Rewrite(const std::string& name, const std::string& from, const std::string& to) {
     const fs::path path = dir_ / name / kManifestFile;
     std::string text = fixtures::ReadFile(path);
@@ -67,7 +67,7 @@ class ExistingOutput : public testing::Test {
 };
 
 // shard-experts --only group:1 --force -o d, where d/distribution.json names evil/victim.
-TEST_F(ExistingOutput, OnlyRemovesNothingThroughALink) {
+TEST_F(ExistingOutput, OnlyDoesNotRemoveThroughALink) {
   Write("d");
   Rewrite("d", kGroup, "evil/victim");
   fs::create_directory_symlink(dir_ / "outside", dir_ / "d/evil");
@@ -77,7 +77,7 @@ TEST_F(ExistingOutput, OnlyRemovesNothingThroughALink) {
   EXPECT_EQ(fixtures::ReadFile(dir_ / "outside/victim"), "precious");
 }
 
-TEST_F(ExistingOutput, OnlyWritesNothingThroughALink) {
+TEST_F(ExistingOutput, OnlyDoesNotWriteThroughALink) {
   Write("d", tiny::Only({"trunk"}));
   fs::create_directory_symlink(dir_ / "outside", dir_ / "d/groups");
   const Error error = Refusal("d", tiny::Only({"group:1"}));
@@ -85,8 +85,8 @@ TEST_F(ExistingOutput, OnlyWritesNothingThroughALink) {
   EXPECT_TRUE(fs::is_empty(dir_ / "outside/001"));
 }
 
-// The same link, put there at every moment in turn.
-TEST_F(ExistingOutput, ALinkThatIsSwappedInDuringTheRunDoesNotWin) {
+// The same link, created at every moment in turn.
+TEST_F(ExistingOutput, DoesNotFollowALinkSwappedInDuringTheRun) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   Write("whole", tiny::Only({"trunk", "group:1", "assets"}));
   for (int at = 0;; ++at) {
@@ -133,9 +133,9 @@ TEST_F(ExistingOutput, ForceKeepsADistributionThatHoldsSomethingElse) {
   EXPECT_TRUE(IsWhole("d"));
 }
 
-// shard-experts --only was killed when its files were moved in and not listed yet: build --force
-// refuses them as anybody's, and says which command mends it.
-TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandThatListsIt) {
+// shard-experts --only was killed after its files were moved in but before they were listed: build
+// --force refuses them as foreign, and names the command that fixes it.
+TEST_F(ExistingOutput, RefusesAnUnlistedFileOfAKilledRunWithTheCommandThatListsIt) {
   Write("whole");
   struct Case {
     const char *only, *file;
@@ -160,8 +160,8 @@ TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandTha
   EXPECT_THAT(Refusal("d", Forced()).hint, testing::StartsWith("--force replaces only"));
 }
 
-// It was fine when the run began.
-TEST_F(ExistingOutput, WhatSomebodyPutThereDuringTheRunIsNotDeleted) {
+// It was fine when the run started.
+TEST_F(ExistingOutput, KeepsFilesThatAppearDuringTheRun) {
   Write("d");
   WriteOptions options = Forced();
   options.pack.progress = [&](const PackProgress&) {
@@ -187,7 +187,7 @@ TEST_F(ExistingOutput, ReplacingFollowsNoLinks) {
 }
 
 // The manifest is read under the lock.
-TEST_F(ExistingOutput, PartsAreNotAddedWhileAnotherRunAddsSome) {
+TEST_F(ExistingOutput, RefusesToAddPartsWhileAnotherRunDoes) {
   Write("d", tiny::Only({"trunk"}));
   const auto other = StagingDirectory::Open(dir_ / "d");
   ASSERT_TRUE(other);
@@ -198,8 +198,8 @@ TEST_F(ExistingOutput, PartsAreNotAddedWhileAnotherRunAddsSome) {
   EXPECT_FALSE(tiny::Write(dir_ / "link", tiny::Only({"group:1"}))) << "under another name";
 }
 
-// The lost update of runs side by side: what ended well is in the manifest.
-TEST_F(ExistingOutput, NoPartIsLostThatARunSideBySideAdded) {
+// The lost update of concurrent runs: everything that succeeded is in the manifest.
+TEST_F(ExistingOutput, KeepsPartsThatAConcurrentRunAdded) {
   for (int round = 0; round < 10; ++round) {
     const std::string name = "d" + std::to_string(round);
     Write(name, tiny::Only({"trunk"}));
@@ -250,7 +250,7 @@ TEST_F(ExistingOutput, AddingPartsSurvivesBeingKilledBetweenSystemCalls) {
   }
 }
 
-TEST_F(ExistingOutput, TheManifestComesAfterTheDirectoriesOfItsFilesAreOnTheDisk) {
+TEST_F(ExistingOutput, WritesTheManifestAfterFlushingTheDirectoriesOfItsFiles) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   Write("d", tiny::Only({"trunk"}));
   const int status = fixtures::RunInChild([&] {
@@ -297,8 +297,8 @@ TEST_F(ExistingOutput, AConfigOrTokenizerThatIsRewrittenDuringTheRunIsAnError) {
   }
 }
 
-// It was read with the model, before the writing begins.
-TEST_F(ExistingOutput, WhatChangedSinceTheModelWasOpenedIsAnErrorToo) {
+// It was read with the model, before writing starts.
+TEST_F(ExistingOutput, AFileChangedSinceTheModelWasOpenedIsAnError) {
   const fixtures::TempDir source;
   fs::copy(tiny::kSource, source / "tiny");
   WriteOptions options = tiny::Only();

@@ -30,7 +30,7 @@ class WriteDistributionTest : public testing::Test {
     EXPECT_TRUE(report) << report.error().message;
     return report ? *report : WriteReport();
   }
-  // The error of a run that must fail and leave `name` as it was.
+  // The error of a run that must fail and leave `name` unchanged.
   Error Refusal(const std::string& name, const WriteOptions& options = tiny::Only()) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = tiny::Write(dir_ / name, options);
@@ -112,7 +112,7 @@ TEST_F(WriteDistributionTest, TwoRunsGiveTheSameDirectory) {
   EXPECT_EQ(tiny::Tree(dir_ / "a"), tiny::Tree(dir_ / "b"));
 }
 
-TEST_F(WriteDistributionTest, PartsAddedInAnyOrderEndAsOneFullRun) {
+TEST_F(WriteDistributionTest, PartsAddedInAnyOrderEqualOneFullRun) {
   Write("whole");
   const auto whole = tiny::Tree(dir_ / "whole");
   const std::vector<std::vector<std::vector<std::string>>> orders = {
@@ -173,7 +173,7 @@ TEST_F(WriteDistributionTest, PartsAreNotAddedToSomethingElse) {
   EXPECT_EQ(Refusal("empty", tiny::Only({"trunk"})).code, Code::kNotFound);
 }
 
-TEST_F(WriteDistributionTest, APartThatIsThereIsRefusedUnlessForced) {
+TEST_F(WriteDistributionTest, RefusesAnExistingPartUnlessForced) {
   Write("out");
   const auto whole = tiny::Tree(dir_ / "out");
   WriteOptions again = tiny::Only({"group:1"});
@@ -188,8 +188,8 @@ TEST_F(WriteDistributionTest, APartThatIsThereIsRefusedUnlessForced) {
   EXPECT_EQ(tiny::Tree(dir_ / "out"), whole);
 }
 
-// The part would be there twice, under two sets of names.
-TEST_F(WriteDistributionTest, APartInFilesOfAnotherSizeIsThatPartAllTheSame) {
+// The part would exist twice, under two sets of names.
+TEST_F(WriteDistributionTest, APartInFilesOfAnotherSizeIsStillThatPart) {
   Write("out");
   WriteOptions again = tiny::Only({"trunk"});
   again.slice.max_part_size = 1u << 20;
@@ -259,7 +259,7 @@ TEST_F(OutputNearSource, TheSourceIsNeverReplaced) {
   ExpectRefused(dir_ / "link");
 }
 
-TEST_F(OutputNearSource, NorADirectoryAroundIt) {
+TEST_F(OutputNearSource, ADirectoryAroundTheSourceIsRefused) {
   ExpectRefused(dir_ / "deep");
   ExpectRefused(dir_.path());
 }
@@ -271,7 +271,7 @@ TEST_F(OutputNearSource, AFileOfTheSourceIsRefused) {
   }
 }
 
-TEST_F(OutputNearSource, NorADirectoryInItThatHoldsAShard) {
+TEST_F(OutputNearSource, ADirectoryThatHoldsAShardIsRefused) {
   fs::create_directory(source_ / "part");
   for (int i = 1; i <= 3; ++i) {
     const std::string name = Cat("model-0000", i, "-of-00003.safetensors");
@@ -291,14 +291,14 @@ TEST_F(OutputNearSource, NorADirectoryInItThatHoldsAShard) {
   EXPECT_EQ(tiny::Tree(source_), before);
 }
 
-TEST_F(OutputNearSource, ANewDirectoryInsideItIsFine) {
+TEST_F(OutputNearSource, ANewDirectoryInsideTheSourceIsAccepted) {
   const auto report = tiny::Write(source_ / "split", tiny::Only(), source_);
   ASSERT_TRUE(report) << report.error().message;
   Write("apart");
   EXPECT_EQ(tiny::Tree(source_ / "split"), tiny::Tree(dir_ / "apart"));
 }
 
-TEST_F(WriteDistributionTest, SourceDigestsAreWrittenWhenAskedFor) {
+TEST_F(WriteDistributionTest, WritesSourceDigestsOnRequest) {
   WriteOptions options = tiny::Only();
   EXPECT_THAT(Write("without").manifest.model.source[0].sha256, IsEmpty());
   options.hash_source = true;
@@ -340,7 +340,7 @@ TEST_F(WriteDistributionTest, ASelectionOfNothingIsRefused) {
   EXPECT_FALSE(fs::exists(dir_ / "out"));
 }
 
-TEST_F(WriteDistributionTest, TheRemainderIsKeptOnlyWhenAskedFor) {
+TEST_F(WriteDistributionTest, KeepsTheRemainderOnlyOnRequest) {
   fixtures::WriteFile(dir_ / "groups.json",
                       R"({"groups": [{"*": "0-4"}, {"*": "5-9"}, {"*": "10-14"}]})");
   const MoeModel model = tiny::Model();
@@ -364,7 +364,7 @@ TEST_F(WriteDistributionTest, TheRemainderIsKeptOnlyWhenAskedFor) {
   ExpectVerified("with");
 }
 
-TEST_F(WriteDistributionTest, PartsAreCutIntoFilesOfTheSizeAskedFor) {
+TEST_F(WriteDistributionTest, SplitsPartsIntoFilesOfTheRequestedSize) {
   WriteOptions options = tiny::Only();
   options.slice.max_part_size = 1u << 20;
   const WriteReport report = Write("out", options);

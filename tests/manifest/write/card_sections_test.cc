@@ -17,7 +17,7 @@ Manifest Measured(const char* text) {
   return manifest;
 }
 
-TEST(CardSections, WhatWasNotMeasuredIsSaid) {
+TEST(CardSections, SayWhatWasNotMeasured) {
   for (const char* text : {"{}", R"({"quality": {}})", R"({"quality": 3})"}) {
     const std::string measured = MeasuredText(Measured(text));
     EXPECT_THAT(measured, HasSubstr("Not measured. `moepack eval . --text FILE`")) << text;
@@ -25,7 +25,7 @@ TEST(CardSections, WhatWasNotMeasuredIsSaid) {
   }
 }
 
-TEST(CardSections, EveryFigureHasARow) {
+TEST(CardSections, GiveEveryFigureARow) {
   const std::string text = MeasuredText(Measured(
       R"({"quality": {"kld": 0.0125, "groups": [{"group": 0, "top1": 0.5}]},
           "calibration": {"suite": "wiki|pedia", "tokens": 1000}})"));
@@ -36,7 +36,7 @@ TEST(CardSections, EveryFigureHasARow) {
   EXPECT_THAT(text, HasSubstr("\n| tokens | 1000 |\n"));
 }
 
-TEST(CardSections, AManifestWithVeryManyFiguresMakesAShortTable) {
+TEST(CardSections, ShortenTheTableOfVeryManyFigures) {
   Json quality = Json::object();
   for (int i = 0; i < 100; ++i) quality[Cat("figure_", i)] = i;
   const std::string text = MeasuredText(Measured(Json{{"quality", quality}}.dump().c_str()));
@@ -45,7 +45,7 @@ TEST(CardSections, AManifestWithVeryManyFiguresMakesAShortTable) {
   EXPECT_THAT(text, HasSubstr("\n36 more are in `distribution.json`.\n"));
 }
 
-TEST(CardSections, FiguresOfAHostileManifestAreNoMarkup) {
+TEST(CardSections, EscapeMarkupInHostileFigures) {
   const std::string text = MeasuredText(
       Measured(R"({"quality": {"<b>": "x | y\n\n# forged", "k": "<script>\u001b[2J"}})"));
   EXPECT_THAT(text, Not(HasSubstr("<b>")));
@@ -54,7 +54,7 @@ TEST(CardSections, FiguresOfAHostileManifestAreNoMarkup) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
-TEST(CardSections, TheSourceIsNamedWithItsFilesAndDigests) {
+TEST(CardSections, NameTheSourceWithItsFilesAndDigests) {
   Manifest manifest = sample::Make().manifest;
   for (SourceRecord& source : manifest.model.source)
     source.origin = Origin{"hf://owner/name@0123/" + source.file, "0123", "", ""};
@@ -67,13 +67,13 @@ TEST(CardSections, TheSourceIsNamedWithItsFilesAndDigests) {
                                   std::string(64, 'c'), "` |\n")));
 }
 
-TEST(CardSections, ASourceOfVeryManyFilesMakesAShortTable) {
+TEST(CardSections, ShortenTheTableOfVeryManySourceFiles) {
   Manifest manifest = sample::Make().manifest;
   manifest.model.source.assign(300, manifest.model.source[0]);
   EXPECT_THAT(ProvenanceText(manifest), HasSubstr("\n44 more are in `distribution.json`.\n"));
 }
 
-TEST(CardSections, TheDigestOfTheManifestIsThere) {
+TEST(CardSections, ContainTheDigestOfTheManifest) {
   const Manifest manifest = sample::Make().manifest;
   EXPECT_THAT(ProvenanceText(manifest), HasSubstr(Cat("\nmoepack verify . --digest sha256:",
                                                       Sha256Hex(WriteManifest(manifest)), "\n")));

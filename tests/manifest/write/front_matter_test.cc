@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// As a Q4_K_M of this moepack would be, as far as front matter looks.
+// A Q4_K_M distribution of this moepack, as far as front matter is concerned.
 Manifest Quantized() {
   Manifest manifest = sample::Make().manifest;
   manifest.recipe.name = "Q4_K_M";
@@ -22,7 +22,7 @@ Manifest Quantized() {
   return manifest;
 }
 
-TEST(FrontMatter, OfQuantizedBundlesNamesBaseModelRelationAndLibrary) {
+TEST(FrontMatter, NamesBaseModelRelationAndLibraryForQuantizedBundles) {
   EXPECT_EQ(FrontMatter(Quantized()),
             "---\n"
             "base_model: \"example/tiny\"\n"
@@ -47,8 +47,8 @@ TEST(FrontMatter, StatesTheLicenceOfTheBaseModel) {
   EXPECT_THAT(card.at("license"), ElementsAre("other"));
 }
 
-// The Hub has no word for a model whose bytes were cut and not changed.
-TEST(FrontMatter, OfCopiedBytesClaimsNoRelation) {
+// The Hub has no term for a model whose bytes were split but not changed.
+TEST(FrontMatter, ClaimsNoRelationForCopiedBytes) {
   const std::string text = FrontMatter(sample::Make().manifest);
   EXPECT_THAT(text, HasSubstr("base_model: \"example/tiny\"\n"));
   EXPECT_THAT(text, Not(HasSubstr("base_model_relation")));
@@ -60,7 +60,7 @@ TEST(FrontMatter, OfCopiedBytesClaimsNoRelation) {
   EXPECT_THAT(FrontMatter(converted), Not(HasSubstr("base_model_relation")));
 }
 
-TEST(FrontMatter, TheBaseModelIsTheRepositoryThatWasReadIfNoneWasNamed) {
+TEST(FrontMatter, FallsBackToTheSourceRepositoryAsBaseModel) {
   Manifest manifest = Quantized();
   manifest.model.id = "";
   EXPECT_THAT(FrontMatter(manifest), Not(HasSubstr("base_model")));
@@ -69,7 +69,7 @@ TEST(FrontMatter, TheBaseModelIsTheRepositoryThatWasReadIfNoneWasNamed) {
   EXPECT_THAT(FrontMatter(manifest), HasSubstr("base_model: \"owner/name\"\n"));
 }
 
-TEST(FrontMatter, ANameThatIsNotOneOfTheHubIsLeftOut) {
+TEST(FrontMatter, LeavesOutANameThatIsNotAHubName) {
   for (const char* id :
        {"tiny", "a/b/c", "../etc", "a/b\n---\nlicense: mit", "a/b\": x", "[a/b]"}) {
     Manifest manifest = Quantized();
@@ -78,8 +78,8 @@ TEST(FrontMatter, ANameThatIsNotOneOfTheHubIsLeftOut) {
   }
 }
 
-// A family may come from a file of the user's.
-TEST(FrontMatter, HostileTextStaysOneValue) {
+// A family may come from a user's file.
+TEST(FrontMatter, KeepsHostileTextInOneValue) {
   for (const std::string hostile :
        {"x\n---\nlicense: mit", "\"\nlicense: mit", "x\\", "a: b # c", "\x1b[2J", "- y", "\xff\xfe",
         "\xe2\x80\xa8license: mit", "'", "*a", "!!binary x", "{", "null"}) {
@@ -96,14 +96,14 @@ TEST(FrontMatter, HostileTextStaysOneValue) {
   EXPECT_EQ(YamlText("a\"b\\c\n"), "\"a\\\"b\\\\c\\\\x0a\"");
 }
 
-TEST(FrontMatter, ReadsBackAsACard) {
+TEST(FrontMatter, ReadsBackAsAModelCard) {
   const ModelCard card = ParseModelCard(FrontMatter(Quantized()) + "# Title\n");
   EXPECT_THAT(card.at("base_model"), ElementsAre("example/tiny"));
   EXPECT_THAT(card.at("tags"),
               ElementsAre("moe", "mixture-of-experts", "moepack", "gguf", "example-moe"));
 }
 
-TEST(FrontMatter, IsPutBeforeATextThatHasNone) {
+TEST(FrontMatter, IsPutBeforeTextWithoutFrontMatter) {
   const Manifest manifest = Quantized();
   EXPECT_EQ(WithFrontMatter(manifest, "# Mine\n"), FrontMatter(manifest) + "# Mine\n");
   for (const char* own : {"---\nlicense: mit\n---\n# Mine\n", "---\r\nlicense: mit\r\n---\r\n"})

@@ -1,4 +1,4 @@
-// What must agree before parts are joined, and what comes of fields that may differ.
+// What must agree before parts are joined, and the result for fields that may differ.
 #include "manifest/write/join_parts.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 using JoinPartsTest = JoinTest;
 
-TEST_F(JoinPartsTest, APartThatTwoHoldWithOtherBytesIsRefused) {
+TEST_F(JoinPartsTest, APartWithDifferentBytesInTwoInputsIsRefused) {
   WriteThree();
   Write("d", tiny::Only({"group:1"}));
   ChangeDigest("d", "\"bundles\"", "sha256");
@@ -25,7 +25,7 @@ TEST_F(JoinPartsTest, APartThatTwoHoldWithOtherBytesIsRefused) {
   EXPECT_THAT(error.hint, HasSubstr("expected as in " + (dir_ / "b").string()));
 }
 
-TEST_F(JoinPartsTest, APartThatTwoHoldWithOtherTensorsOrFilesIsRefused) {
+TEST_F(JoinPartsTest, APartWithDifferentTensorsOrFilesInTwoInputsIsRefused) {
   WriteThree();
   Write("d", tiny::Only({"group:1"}));
   ChangeDigest("d", "\"bundles\"", "xxh3");
@@ -51,7 +51,7 @@ TEST_F(JoinPartsTest, OtherAssetsAreRefused) {
   EXPECT_THAT(error.hint, HasSubstr("the files beside the source are not the same"));
 }
 
-TEST_F(JoinPartsTest, APartOfAnotherPlanIsRefusedByWhatDiffers) {
+TEST_F(JoinPartsTest, NamesTheDifferenceOfAPartOfAnotherPlan) {
   WriteThree();
   moepack::PlanOptions other = tiny::PlanOptions();
   other.groups = 2;
@@ -101,7 +101,7 @@ TEST_F(JoinPartsTest, APartOfAnotherSourceIsRefused) {
   EXPECT_THAT(Refusal({"a", "c"}).message, HasSubstr(": versions.model: expected "));
 }
 
-TEST_F(JoinPartsTest, OtherWeightsAreRefusedWhereTheirDigestsAreKnown) {
+TEST_F(JoinPartsTest, OtherWeightsAreRefusedIfTheirDigestsAreKnown) {
   const fixtures::TempDir source;
   fs::copy(tiny::kSource, source / "tiny");
   const fs::path file = source / "tiny/model-00001-of-00003.safetensors";
@@ -119,7 +119,7 @@ TEST_F(JoinPartsTest, OtherWeightsAreRefusedWhereTheirDigestsAreKnown) {
   EXPECT_THAT(error.hint, HasSubstr("made from other weights"));
 }
 
-TEST_F(JoinPartsTest, WhatOnlySomeRunsRecordIsAsInOneRunWithAllOfIt) {
+TEST_F(JoinPartsTest, KeepsWhatOnlySomeRunsRecorded) {
   WriteOptions plain = tiny::Only({"trunk", "group:0", "group:1", "overlay"});
   WriteOptions hashed = tiny::Only({"group:2", "assets"});
   hashed.hash_source = true;
@@ -146,7 +146,7 @@ TEST_F(JoinPartsTest, AnotherVersionOfMoepackIsRefused) {
               HasSubstr("tool.version: expected \"" + version + "\", found \"0.0.9\""));
 }
 
-TEST_F(JoinPartsTest, FieldsThatThisVersionDoesNotKnowAreKeptAndMustAgree) {
+TEST_F(JoinPartsTest, UnknownFieldsAreKeptAndMustAgree) {
   WriteThree();
   Write("whole");
   for (const char* name : {"a", "b", "c", "whole"}) {

@@ -23,7 +23,7 @@ class JoinTest : public testing::Test {
     const auto report = tiny::Write(dir_ / name, options, source);
     ASSERT_TRUE(report) << report.error().message;
   }
-  // The three machines of most tests: what they write is a whole distribution.
+  // The three machines of most tests: together they write a whole distribution.
   void WriteThree() {
     Write("a", tiny::Only({"trunk", "group:0"}));
     Write("b", tiny::Only({"group:1", "assets"}));
@@ -34,7 +34,7 @@ class JoinTest : public testing::Test {
     for (std::string& name : names) name = (dir_ / name).string();
     return JoinDistributions(names, (dir_ / out).string(), options);
   }
-  // The error of a join that must leave everything as it was.
+  // The error of a join that must leave everything unchanged.
   Error Refusal(const std::vector<std::string>& names, const std::string& out = "out",
                 const JoinOptions& options = {}) {
     const auto before = tiny::Tree(dir_.path());
@@ -43,7 +43,7 @@ class JoinTest : public testing::Test {
     EXPECT_TRUE(tiny::Tree(dir_.path()) == before);
     return report ? Error{Code::kIo, ""} : report.error();
   }
-  // Makes the manifest of `name` say `to` for the first `from`.
+  // Replaces the first `from` by `to` in the manifest of `name`.
   void Rewrite(const std::string& name, const std::string& from, const std::string& to) {
     const std::filesystem::path path = dir_ / name / kManifestFile;
     std::string text = fixtures::ReadFile(path);

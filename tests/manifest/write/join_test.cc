@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST_F(JoinTest, PartsJoinToTheFilesOfOneRunInEveryOrder) {
+TEST_F(JoinTest, PartsInAnyOrderJoinToTheFilesOfOneRun) {
   WriteThree();
   Write("whole");
   const auto whole = tiny::Tree(dir_ / "whole");
@@ -30,7 +30,7 @@ TEST_F(JoinTest, PartsJoinToTheFilesOfOneRunInEveryOrder) {
   EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
 }
 
-TEST_F(JoinTest, EveryKindOfLinkGivesTheSameFilesAndSaysHow) {
+TEST_F(JoinTest, EveryKindOfLinkGivesTheSameFilesAndIsReported) {
   WriteThree();
   Write("whole");
   for (const LinkKind kind : {LinkKind::kAuto, LinkKind::kHardlink, LinkKind::kCopy}) {
@@ -70,7 +70,7 @@ TEST_F(JoinTest, ADryRunWritesNothingAndPredictsEveryFile) {
   EXPECT_EQ(dry->total_bytes(), total);
 }
 
-TEST_F(JoinTest, WhatIsAbsentIsNamedAndMayBeJoinedOrAddedLater) {
+TEST_F(JoinTest, AbsentPartsAreNamedAndMayBeJoinedOrAddedLater) {
   Write("whole");
   Write("a", tiny::Only({"group:0"}));
   Write("b", tiny::Only({"group:2"}));
@@ -87,7 +87,7 @@ TEST_F(JoinTest, WhatIsAbsentIsNamedAndMayBeJoinedOrAddedLater) {
   EXPECT_TRUE(tiny::Tree(dir_ / "some") == tiny::Tree(dir_ / "whole"));
 }
 
-TEST_F(JoinTest, APartThatSeveralHoldIsTakenOnce) {
+TEST_F(JoinTest, TakesAPartInSeveralInputsOnce) {
   WriteThree();
   Write("whole");
   Write("more", tiny::Only({"trunk", "group:1", "assets"}));
@@ -95,8 +95,8 @@ TEST_F(JoinTest, APartThatSeveralHoldIsTakenOnce) {
   EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "whole"));
 }
 
-// The digests of the source are in the result when one run had them, as are the words of its
-// command line; the time is the latest.
+// The result has the digests of the source if one run had them, and so the words of its command
+// line; the time is the latest one.
 TEST_F(JoinTest, ADamagedPartIsNotJoined) {
   WriteThree();
   for (const LinkKind kind : {LinkKind::kHardlink, LinkKind::kCopy}) {
@@ -123,7 +123,7 @@ TEST_F(JoinTest, ADamagedPartIsNotJoined) {
   EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
 }
 
-TEST_F(JoinTest, AFileThatLeadsOutOfItsInputIsRefused) {
+TEST_F(JoinTest, RefusesAFileThatLeadsOutOfItsInput) {
   WriteThree();
   fs::rename(dir_ / "b" / kGroup1, dir_ / "secret");
   fs::create_symlink(dir_ / "secret", dir_ / "b" / kGroup1);
@@ -154,7 +154,7 @@ TEST_F(JoinTest, AnOutputThatExistsIsReplacedOnlyIfForced) {
   EXPECT_THAT(Refusal({"a", "b", "c"}, "out", force).message, HasSubstr("holds \"notes.txt\""));
 }
 
-TEST_F(JoinTest, TheOutputIsNeverAnInputInsideOneOrAroundOne) {
+TEST_F(JoinTest, TheOutputIsNeverAnInputNorInsideOrAroundOne) {
   WriteThree();
   JoinOptions force;
   force.force = true;

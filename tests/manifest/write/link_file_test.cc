@@ -27,7 +27,7 @@ class LinkFileTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(LinkFileTest, EveryKindHasTheBytesOfTheSource) {
+TEST_F(LinkFileTest, EveryKindOfLinkHasTheBytesOfTheSource) {
   for (const LinkKind kind : {LinkKind::kAuto, LinkKind::kHardlink, LinkKind::kCopy}) {
     const auto used = Link(kind);
     ASSERT_TRUE(used) << used.error().message;
@@ -43,8 +43,8 @@ TEST_F(LinkFileTest, ASymlinkIsRelativeToWhereTheNodeWillBe) {
   EXPECT_EQ(fs::read_symlink(dir_ / "staged/t"), "../trunk");
 }
 
-// A directory that takes the place of the staged one meanwhile gets nothing.
-TEST_F(LinkFileTest, WritesIntoTheDirectoryThatIsHeldOpenAndNowhereElse) {
+// A directory that meanwhile replaces the staged one gets nothing.
+TEST_F(LinkFileTest, WritesOnlyIntoTheDirectoryHeldOpen) {
   for (const LinkKind kind : {LinkKind::kHardlink, LinkKind::kSymlink, LinkKind::kCopy}) {
     const InsideDirectory staged = Staged();
     fs::rename(dir_ / "staged", dir_ / "moved");
@@ -56,7 +56,7 @@ TEST_F(LinkFileTest, WritesIntoTheDirectoryThatIsHeldOpenAndNowhereElse) {
   }
 }
 
-TEST_F(LinkFileTest, NothingIsReplacedAndNoLinkIsFollowed) {
+TEST_F(LinkFileTest, ReplacesNothingAndFollowsNoLinks) {
   fixtures::WriteFile(dir_ / "victim", "precious");
   fs::create_symlink("../victim", dir_ / "staged/t");
   for (const LinkKind kind : {LinkKind::kAuto, LinkKind::kHardlink, LinkKind::kSymlink,
@@ -78,7 +78,7 @@ TEST_F(LinkFileTest, AMissingSourceIsNamedWithTheKind) {
   EXPECT_EQ(used.error().hint, "use --link auto or --link copy");
 }
 
-TEST_F(LinkFileTest, ACopyEndsWhenItIsInterrupted) {
+TEST_F(LinkFileTest, AnInterruptEndsACopy) {
   InterruptRequested() = true;
   const auto used = Link(LinkKind::kCopy);
   InterruptRequested() = false;

@@ -8,7 +8,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-TEST(MergeCommands, TakesTheOptionsThatOneOfTwoRunsHasInTheirOrder) {
+TEST(MergeCommands, MergesOptionsThatOnlyOneRunHas) {
   const Words plain = {"shard-experts", "--max-part-size", "9"};
   const Words kept = {"shard-experts", "--keep-remainder", "--max-part-size", "9"};
   const Words hashed = {"shard-experts", "--max-part-size", "9", "--hash-source"};
@@ -31,7 +31,7 @@ TEST(MergeCommands, RefusesEveryOtherDifference) {
   EXPECT_EQ(MergeCommands({}, {}), Words{});
 }
 
-TEST(ReplaceParts, ReplacesAPartWholeAndSortsAll) {
+TEST(ReplaceParts, ReplacesAWholePartAndSortsTheRest) {
   const auto record = [](Role role, std::optional<uint32_t> group, const char* file) {
     BundleRecord out;
     out.role = role;

@@ -60,7 +60,7 @@ TEST_F(OutputPath, ADirectoryThatHoldsAnInputIsRefused) {
   EXPECT_THAT(Reason("blobs", {dir_ / "in/linked"}), HasSubstr(", which is read"));
 }
 
-TEST_F(OutputPath, OthersAreFineInsideTheInputAndBeside) {
+TEST_F(OutputPath, OtherPathsInsideOrBesideTheInputAreAccepted) {
   for (const char* out : {"out", "in/new", "in/part", "in2", "i"}) {
     const Status status = Check(out, {dir_ / "in/config.json"});
     EXPECT_TRUE(status) << status.error().message;
@@ -124,7 +124,7 @@ TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyItsFiles) {
   }
 }
 
-TEST_F(OutputPath, APathThatCannotBeFollowedIsAnError) {
+TEST_F(OutputPath, AnUnresolvablePathIsAnError) {
   fs::create_symlink("loop", dir_ / "loop");
   const Status status = Check("loop/out");
   ASSERT_FALSE(status);

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-TEST(DistributionReadme, SaysWhatTheModelIsAndWhichVersions) {
+TEST(DistributionReadme, NamesTheModelAndItsVersions) {
   const Manifest manifest = sample::Make().manifest;
   const std::string text = DistributionReadme(manifest);
   EXPECT_THAT(text, StartsWith("---\nbase_model: \"example/tiny\"\n"));
@@ -42,7 +42,7 @@ TEST(DistributionReadme, ListsEveryPartWithItsFilesAndBytes) {
   EXPECT_THAT(text, Not(HasSubstr("| remainder |")));
 }
 
-TEST(DistributionReadme, ANodeIsTrunkOverlayAndGroup) {
+TEST(DistributionReadme, ANodeConsistsOfTrunkOverlayAndGroup) {
   const Manifest manifest = sample::Make().manifest;
   const uint64_t everywhere = manifest.BytesOf(Role::kTrunk) + manifest.BytesOf(Role::kOverlay);
   const std::string text = DistributionReadme(manifest);
@@ -52,7 +52,7 @@ TEST(DistributionReadme, ANodeIsTrunkOverlayAndGroup) {
   }
 }
 
-TEST(DistributionReadme, CountsThatDifferBetweenLayersAreARange) {
+TEST(DistributionReadme, ShowsCountsThatDifferBetweenLayersAsARange) {
   Plan plan = sample::MakePlan();
   plan.groups[0].fill.clear();
   plan.groups[0].fill[1] = {2, 3};
@@ -70,7 +70,7 @@ TEST(DistributionReadme, MissingPartsHaveNoRow) {
   EXPECT_THAT(text, AllOf(HasSubstr("\n| 0 | "), Not(HasSubstr("\n| 1 | "))));
 }
 
-// The lines of the card name a group that is there, and the file that a runtime loads first.
+// The commands of the card name an existing group, and the file that a runtime loads first.
 TEST(DistributionReadme, SaysHowToRunANode) {
   sample::Distribution made = sample::Make();
   made.Remove("groups/000/experts.safetensors");
@@ -84,7 +84,7 @@ TEST(DistributionReadme, SaysHowToRunANode) {
               HasSubstr("--assemble node-1\nllama-server -m node-1/node-00001-of-00003.gguf\n"));
 }
 
-TEST(DistributionReadme, NamesTheLicenseThatTheSourceHas) {
+TEST(DistributionReadme, NamesTheLicenseOfTheSource) {
   sample::Distribution made = sample::Make();
   EXPECT_THAT(DistributionReadme(made.manifest), Not(HasSubstr("license")));
   sample::AddAsset(made, "LICENSE", "Do what you like.\n");
@@ -104,7 +104,7 @@ TEST(DistributionReadme, SeveralFilesOfAPartShareItsRow) {
               HasSubstr("| trunk | `trunk/trunk.safetensors`, `trunk/more.safetensors` | "));
 }
 
-TEST(DistributionReadme, WithoutIdAndOverlayTheFamilyNamesIt) {
+TEST(DistributionReadme, UsesTheFamilyNameWithoutAnIdAndOverlay) {
   Plan plan = sample::MakePlan();
   plan.overlays.clear();
   sample::Distribution made = sample::Make(plan);

@@ -75,7 +75,7 @@ TEST_F(Recording, TheSameFiguresGiveTheSameBytes) {
   EXPECT_EQ(Text("README.md"), card);
 }
 
-TEST_F(Recording, MendsACardThatIsNotOfTheManifest) {
+TEST_F(Recording, RepairsACardThatContradictsTheManifest) {
   ASSERT_TRUE(Record(0.5));
   const std::string card = Text("README.md");
   fixtures::WriteFile(out_ / "README.md", "of a run that was killed\n");
@@ -85,7 +85,7 @@ TEST_F(Recording, MendsACardThatIsNotOfTheManifest) {
   EXPECT_EQ(Text("README.md"), card);
 }
 
-TEST_F(Recording, RefusesADistributionThatHasChangedMeanwhile) {
+TEST_F(Recording, RefusesADistributionThatChangedSinceTheRun) {
   const auto report = RecordQuality(out_.string(), Measured(0.5), std::string(64, '0'));
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, Code::kMismatch);
@@ -112,14 +112,14 @@ TEST_F(Recording, PutsTheCardBackWhenTheManifestCannotBeMoved) {
   ASSERT_TRUE(Record(0.5));
 }
 
-TEST_F(Recording, KilledAnywhereItLeavesADistributionThatCanBeRecordedAgain) {
+TEST_F(Recording, LeavesARecordableDistributionWhereverItIsKilled) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const std::string manifest = Text("distribution.json");
   int number = 0;
   while (fixtures::IsKilledAtCall(temp_.path(), number, [&] { return Record(0.5) ? 0 : 1; })) {
     const auto read = ReadManifest(out_.string());
     ASSERT_TRUE(read) << number << ": " << read.error().message;
-    // The manifest that vouches for figures has its card.
+    // The manifest that states the figures has its card.
     if (read->quality) {
       EXPECT_EQ(Text("README.md"), DistributionReadme(*read)) << number;
     } else {
@@ -134,14 +134,14 @@ TEST_F(Recording, KilledAnywhereItLeavesADistributionThatCanBeRecordedAgain) {
   EXPECT_GT(number, 4);
 }
 
-TEST_F(Recording, SaysThatAPulledDistributionHadSignaturesOfItsOwn) {
+TEST_F(Recording, NotesThatAPulledDistributionHadItsOwnSignatures) {
   fixtures::WriteFile(out_ / "pulled.json", "{}\n");
   const auto report = Record(0.5);
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_TRUE(report->pulled);
 }
 
-TEST_F(Recording, RefusesWhatItsReaderWould) {
+TEST_F(Recording, RefusesWhatItsReaderWouldRefuse) {
   QualityRecord record = Measured(0.5);
   record.groups[0].first = 99;
   const auto report = RecordQuality(out_.string(), record, Sha256Hex(Text("distribution.json")));

@@ -1,5 +1,5 @@
-// The types whose blocks hold points of grids, each with a block worked out by hand from its byte
-// table and the table of points.
+// The types whose blocks hold grid points, each with a block worked out by hand from its byte table
+// and the table of points.
 #include <gtest/gtest.h>
 
 #include "tests/quant/block_builder.h"
@@ -9,9 +9,9 @@ namespace {
 
 // A block has d = 1 (0x3c00); groups that are not mentioned have scale 0, point 0 and no signs.
 
-// Point 1 is 2 = 0b10: the highest level, then seven of the lowest. Signs: value 0, and so that
-// their number is even value 7. Scale 1 is (1 + 1/2) / 4.
-TEST(GridBlocks, Iq2XxsLiesAsItsTableSays) {
+// Point 1 is 2 = 0b10: the highest level, then seven of the lowest. Signs: value 0, and value 7 to
+// make their number even. Scale 1 is (1 + 1/2) / 4.
+TEST(GridBlocks, Iq2XxsIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 32; ++i) expected[i] = 0.375f * 8;
   expected[0] = -0.375f * 43;
@@ -24,7 +24,7 @@ TEST(GridBlocks, Iq2XxsLiesAsItsTableSays) {
 
 // Point 257 is 0x4009: levels 1 2 0 0 0 0 0 1. Signs 0b1000001 are values 0 and 6. Scale 1 of group
 // 0, scale 15 of group 15.
-TEST(GridBlocks, Iq2XsLiesAsItsTableSays) {
+TEST(GridBlocks, Iq2XsIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 16; ++i) expected[i] = 0.375f * 8;
   for (size_t i = 240; i < 256; ++i) expected[i] = 15.5f / 4 * 8;
@@ -37,7 +37,7 @@ TEST(GridBlocks, Iq2XsLiesAsItsTableSays) {
 }
 
 // Point 513 is 0x4141: levels 1 0 0 1 1 0 0 1; its upper bits are 2 in bits 2-3 of byte 66.
-TEST(GridBlocks, Iq2SLiesAsItsTableSays) {
+TEST(GridBlocks, Iq2SIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 16; ++i) expected[i] = 8;
   for (const size_t i : {8, 11, 12}) expected[i] = 25;
@@ -49,9 +49,9 @@ TEST(GridBlocks, Iq2SLiesAsItsTableSays) {
                0.0f, expected);
 }
 
-// Point 3 is 9 = 0b001001: levels 1 1 0 0, which stand for 12 12 4 4. Signs of the first eight are
+// Point 3 is 9 = 0b001001: levels 1 1 0 0, which mean 12 12 4 4. Signs of the first eight are
 // values 4 and 7; scale 2 is (2 + 1/2) / 2.
-TEST(GridBlocks, Iq3XxsLiesAsItsTableSays) {
+TEST(GridBlocks, Iq3XxsIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 0; i < 32; ++i) expected[i] = 1.25f * 4;
   expected[4] = -1.25f * 12;
@@ -61,9 +61,9 @@ TEST(GridBlocks, Iq3XxsLiesAsItsTableSays) {
                expected);
 }
 
-// Point 259 is 0x521: levels 1 4 4 2, which stand for 3 9 9 5; its ninth bit is bit 1 of byte 67.
-// Scale 1 of group 1 is 3.
-TEST(GridBlocks, Iq3SLiesAsItsTableSays) {
+// Point 259 is 0x521: levels 1 4 4 2, which mean 3 9 9 5; its ninth bit is bit 1 of byte 67. Scale
+// 1 of group 1 is 3.
+TEST(GridBlocks, Iq3SIsLaidOutAsInItsTable) {
   std::map<size_t, float> expected;
   for (size_t i = 32; i < 64; ++i) expected[i] = 3;
   expected[36] = 9;
@@ -74,15 +74,15 @@ TEST(GridBlocks, Iq3SLiesAsItsTableSays) {
                1.0f, expected);
 }
 
-TEST(GridBlocks, ABlockOfZerosIsAllZeroBytes) {
+TEST(GridBlocks, EncodeZerosAsZeroBytes) {
   for (const char* name : {"iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s"}) {
     const std::vector<int> block = EncodeBlockOf(name, std::vector<float>(256));
     EXPECT_EQ(block, std::vector<int>(block.size())) << name;
   }
 }
 
-// An odd number of negative values cannot be stored: the cheapest, value 2, loses its sign.
-TEST(GridBlocks, TurnTheSignThatCostsLeastWhereOnlyAnEvenNumberFits) {
+// An odd number of negative values cannot be stored: the cheapest one, value 2, loses its sign.
+TEST(GridBlocks, FlipTheCheapestSignToMakeTheirNumberEven) {
   std::vector<float> values(256, 1.0f), decoded(256);
   for (const size_t i : {0, 1, 2}) values[i] = -1;
   values[2] = -0.25f;

@@ -72,7 +72,7 @@ TEST(Grid, ListsThePointsOfTheNearestRingsInOrder) {
   CheckGrid(Iq3SGrid(), 3);
 }
 
-TEST(Grid, HasLevelsInRangeOnly) {
+TEST(Grid, HasOnlyLevelsInRange) {
   for (const Grid8* grid : {&Iq2XxsGrid(), &Iq2XsGrid(), &Iq2SGrid(), &Iq1Grid()}) {
     for (const uint16_t point : grid->points()) {
       for (const uint8_t level : Grid8::LevelsOf(point)) ASSERT_LT(level, Grid8::kLevels);

@@ -1,4 +1,4 @@
-// Blobs that are sent in chunks, to registries that disagree on how.
+// Blobs that are sent in chunks, to registries that differ in how they accept them.
 #include "manifest/registry/server/chunked_upload.h"
 
 #include "fixtures/temp_dir.h"
@@ -34,7 +34,7 @@ class ChunkedUploads : public UploadTestBase {
   fixtures::TempDir dir_;
 };
 
-TEST_F(ChunkedUploads, ChunksFollowEachOther) {
+TEST_F(ChunkedUploads, SendsChunksInOrder) {
   registry_.Set({.state_in_query = true});
   const std::string bytes = Bytes(250'000);
   EXPECT_EQ(Upload(bytes, InChunks()), "sent");
@@ -45,18 +45,18 @@ TEST_F(ChunkedUploads, ChunksFollowEachOther) {
   EXPECT_TRUE(fs::is_empty(dir_ / "journal"));
 }
 
-TEST_F(ChunkedUploads, NothingIsSentInNoChunks) {
+TEST_F(ChunkedUploads, SendsAnEmptyBlobWithoutChunks) {
   EXPECT_EQ(Upload("", InChunks()), "sent");
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT"));
 }
 
-TEST_F(ChunkedUploads, TheRegistrySaysHowSmallAChunkMayBe) {
+TEST_F(ChunkedUploads, HonorsTheSmallestChunkOfTheRegistry) {
   registry_.Set({.least_chunk = 200'000});
   EXPECT_EQ(Upload(Bytes(250'000), InChunks()), "sent");
   EXPECT_THAT(Ranges(), ElementsAre("0-199999", "200000-249999"));
 }
 
-TEST_F(ChunkedUploads, EachRegistrysAnswersAreUnderstood) {
+TEST_F(ChunkedUploads, UnderstandsTheRepliesOfEveryRegistry) {
   const std::string bytes = Bytes(250'000);
   const FakeRegistry::Quirks quirks[] = {
       {.relative_location = true}, {.range_stays = true}, {.range_off_by_one = true}};
@@ -72,7 +72,7 @@ TEST_F(ChunkedUploads, EachRegistrysAnswersAreUnderstood) {
   }
 }
 
-TEST_F(ChunkedUploads, ARegistryThatKeepsWhatACutRequestBroughtGetsTheRest) {
+TEST_F(ChunkedUploads, SendsTheRestToARegistryThatKeepsPartOfACutRequest) {
   registry_.Set({.keeps_cuts = true, .cuts = {kChunk, 30'000}});
   const std::string bytes = Bytes(250'000);
   EXPECT_EQ(Upload(bytes, InChunks()), "sent");
@@ -82,7 +82,7 @@ TEST_F(ChunkedUploads, ARegistryThatKeepsWhatACutRequestBroughtGetsTheRest) {
   EXPECT_THAT(Ranges(), ElementsAre("0-99999", "100000-199999", "130000-229999", "230000-249999"));
 }
 
-TEST_F(ChunkedUploads, ARegistryThatLosesACutUploadGetsTheBlobAgain) {
+TEST_F(ChunkedUploads, ResendsTheBlobToARegistryThatLosesACutUpload) {
   registry_.Set({.cuts = {kChunk, 30'000}});
   const std::string bytes = Bytes(250'000);
   EXPECT_EQ(Upload(bytes, InChunks()), "sent");
@@ -92,7 +92,7 @@ TEST_F(ChunkedUploads, ARegistryThatLosesACutUploadGetsTheBlobAgain) {
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("sending the blob again, try 2 of 5")));
 }
 
-TEST_F(ChunkedUploads, ABusyRegistryIsAskedWhereToGoOn) {
+TEST_F(ChunkedUploads, AsksABusyRegistryWhereToResume) {
   std::atomic<int> count = 0;
   registry_.SetFault([&](const remote::FakeRequest& request, remote::FakeAnswer& answer) {
     if (request.method == "PATCH" && ++count == 2) answer = remote::Plain(503);
@@ -108,7 +108,7 @@ TEST_F(ChunkedUploads, ARegistryThatStaysBusyEndsTheUpload) {
   EXPECT_EQ(code_, Code::kUnavailable);
 }
 
-TEST_F(ChunkedUploads, CredentialsThatEndInTheMiddleAreRenewed) {
+TEST_F(ChunkedUploads, RenewsCredentialsThatExpireDuringAnUpload) {
   credentials_ =
       std::make_shared<ListedCredentials>(std::vector<std::string>{"Bearer one", "Bearer two"});
   registry_.SetAuthorization("Bearer one");
@@ -123,7 +123,7 @@ TEST_F(ChunkedUploads, CredentialsThatEndInTheMiddleAreRenewed) {
               ElementsAre("POST", "PATCH", "PATCH", "PATCH", "GET", "PATCH", "PUT"));
 }
 
-TEST_F(ChunkedUploads, TooLargeSwitchesToChunksThatGetSmaller) {
+TEST_F(ChunkedUploads, SwitchesToSmallerChunksWhenTheRequestIsTooLarge) {
   registry_.Set({.most_body = 150'000});
   UploadOptions options;
   options.chunk_bytes = 400'000;
@@ -141,27 +141,27 @@ TEST_F(ChunkedUploads, TooLargeSwitchesToChunksThatGetSmaller) {
   registry_.server().Forget();
   EXPECT_EQ(Upload(uploader, Bytes(460'000)), "sent");
   EXPECT_EQ(registry_.Uploads()[1], "PATCH");
-  // A smaller one may.
+  // A smaller one may be.
   registry_.server().Forget();
   EXPECT_EQ(Upload(uploader, Bytes(1000)), "sent");
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT"));
 }
 
-TEST_F(ChunkedUploads, AProxyThatTakesNextToNothingIsAnError) {
+TEST_F(ChunkedUploads, AProxyWithAVerySmallLimitIsAnError) {
   registry_.Set({.most_body = 1000});
   EXPECT_THAT(Upload(Bytes(450'000)), HasSubstr("found status 413 (too large)"));
   EXPECT_EQ(code_, Code::kIo);
   EXPECT_THAT(hint_, HasSubstr("raise the limit"));
 }
 
-TEST_F(ChunkedUploads, ARegistryThatRefusesWholeBlobsGetsChunks) {
+TEST_F(ChunkedUploads, SendsChunksToARegistryThatRefusesWholeBlobs) {
   registry_.Set({.no_put = true});
   const std::string bytes = Bytes(250'000);
   EXPECT_EQ(Upload(bytes), "sent");
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT", "POST", "PATCH", "PUT"));
 }
 
-TEST_F(ChunkedUploads, WhoAsksForOneModeGetsNoOther) {
+TEST_F(ChunkedUploads, UsesOnlyTheRequestedMode) {
   UploadOptions whole;
   whole.mode = UploadMode::kWhole;
   registry_.Set({.no_put = true});
@@ -173,13 +173,13 @@ TEST_F(ChunkedUploads, WhoAsksForOneModeGetsNoOther) {
   EXPECT_THAT(Upload(Bytes(2000), InChunks()), HasSubstr("found status 416, RANGE_INVALID"));
 }
 
-TEST_F(ChunkedUploads, ARegistryThatTakesNeitherIsAskedOnceEach) {
+TEST_F(ChunkedUploads, TriesEachModeOnceIfTheRegistryAcceptsNeither) {
   registry_.Set({.no_patch = true, .no_put = true});
   EXPECT_THAT(Upload(Bytes(1000)), HasSubstr("found status 405"));
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT", "POST", "PATCH"));
 }
 
-TEST_F(ChunkedUploads, ANewProcessGoesOnWhereTheLastOneEnded) {
+TEST_F(ChunkedUploads, ANewProcessResumesWhereTheLastOneStopped) {
   const std::string bytes = Bytes(250'000);
   std::atomic<int> count = 0;
   registry_.SetFault([&](const remote::FakeRequest& request, remote::FakeAnswer&) {
@@ -196,7 +196,7 @@ TEST_F(ChunkedUploads, ANewProcessGoesOnWhereTheLastOneEnded) {
   EXPECT_THAT(Ranges(), ElementsAre("200000-249999"));
 }
 
-TEST_F(ChunkedUploads, ASessionThatTheRegistryLostIsNotGoneOnWith) {
+TEST_F(ChunkedUploads, DoesNotResumeASessionThatTheRegistryLost) {
   const std::string bytes = Bytes(250'000);
   const UploadJournal journal((dir_ / "journal").string(), registry_.host(), "a/b");
   const std::string gone = registry_.server().origin() + "/v2/a/b/blobs/uploads/gone";
@@ -206,7 +206,7 @@ TEST_F(ChunkedUploads, ASessionThatTheRegistryLostIsNotGoneOnWith) {
   EXPECT_THAT(registry_.Uploads(), ElementsAre("GET", "POST", "PATCH", "PATCH", "PATCH", "PUT"));
 }
 
-TEST_F(ChunkedUploads, AJournalThatLeadsElsewhereIsNotFollowed) {
+TEST_F(ChunkedUploads, DoesNotFollowAJournalThatLeadsElsewhere) {
   remote::FaultServer other;
   const std::string bytes = Bytes(250'000);
   const UploadJournal journal((dir_ / "journal").string(), registry_.host(), "a/b");
@@ -215,7 +215,7 @@ TEST_F(ChunkedUploads, AJournalThatLeadsElsewhereIsNotFollowed) {
   EXPECT_EQ(other.requests().size(), 0u);
 }
 
-TEST_F(ChunkedUploads, WhatAnotherProcessSentOfOtherBytesIsSentAgain) {
+TEST_F(ChunkedUploads, ResendsEverythingIfAnotherProcessSentOtherBytes) {
   const std::string bytes = Bytes(250'000), other = Bytes(250'000, 1);
   const RegistryClient client = Client();
   const auto session = client.StartUpload();
@@ -233,7 +233,7 @@ TEST_F(ChunkedUploads, WhatAnotherProcessSentOfOtherBytesIsSentAgain) {
   EXPECT_FALSE(Has(other));
 }
 
-TEST_F(ChunkedUploads, LargeBlobsGoInChunksWhereTheySurviveACut) {
+TEST_F(ChunkedUploads, SendsLargeBlobsInChunksIfUploadsSurviveACut) {
   UploadOptions options;
   options.whole_up_to = 150'000;
   options.chunk_bytes = kChunk;
@@ -244,7 +244,7 @@ TEST_F(ChunkedUploads, LargeBlobsGoInChunksWhereTheySurviveACut) {
   registry_.server().Forget();
   EXPECT_EQ(Upload(uploader, Bytes(150'001)), "sent");
   EXPECT_EQ(Upload(uploader, Bytes(200'000)), "sent");
-  // The registry is asked once.
+  // The registry is asked only once.
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE", "POST", "PATCH",
                                                "PATCH", "PUT", "POST", "PATCH", "PATCH", "PUT"));
   registry_.Set({.state_in_query = true});
@@ -253,7 +253,7 @@ TEST_F(ChunkedUploads, LargeBlobsGoInChunksWhereTheySurviveACut) {
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE", "POST", "PUT"));
 }
 
-TEST_F(ChunkedUploads, TheJournalOfABlobThatIsThereIsRemoved) {
+TEST_F(ChunkedUploads, RemovesTheJournalOfAnExistingBlob) {
   const std::string bytes = Bytes(1000);
   registry_.AddBlob("a/b", bytes);
   const UploadJournal journal((dir_ / "journal").string(), registry_.host(), "a/b");
@@ -262,7 +262,7 @@ TEST_F(ChunkedUploads, TheJournalOfABlobThatIsThereIsRemoved) {
   EXPECT_TRUE(fs::is_empty(dir_ / "journal"));
 }
 
-TEST_F(ChunkedUploads, ARegistryIsAskedWhetherUploadsSurviveACut) {
+TEST_F(ChunkedUploads, TestsWhetherUploadsToARegistrySurviveACut) {
   EXPECT_TRUE(SurvivesCuts(Client()));
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE"));
   EXPECT_EQ(registry_.open_uploads(), 0u);

@@ -1,4 +1,4 @@
-// copy, tag, inspect and diff with real registries: what is sent, and that digests stay.
+// copy, tag, inspect and diff with real registries: what is sent, and that digests stay the same.
 #include <gmock/gmock.h>
 
 #include "tests/remote/support/registry_commands.h"
@@ -29,7 +29,7 @@ class CopyCommands : public RegistryCommands {
   nlohmann::json published_;
 };
 
-TEST_F(CopyCommands, DigestsAndSignaturesStayFromLayoutToRegistryToRegistryToLayout) {
+TEST_F(CopyCommands, CopiesKeepDigestsAndSignaturesAcrossLayoutsAndRegistries) {
   const auto sent = Copy("layout:models:v1", Ref("v1"));
   EXPECT_EQ(sent["digest"], published_["digest"]);
   EXPECT_EQ(sent["tags"].size(), 8u) << "a set, three views, and a signature of each";
@@ -61,13 +61,13 @@ TEST_F(CopyCommands, ASecondCopySendsNothing) {
 
 TEST_F(CopyCommands, ADryRunSendsNothingAndCountsTheSameBytes) {
   const auto dry = workspace_.Json("copy layout:models:v1 " + Ref("v1") + " --dry-run --json");
-  // The log's last lines are written after the answers.
+  // The last lines of the log are written after the replies.
   EXPECT_EQ(workspace_.Moepack("ls oci://" + registry_->host() + "/team/model").status, 5);
   EXPECT_EQ(UploadsBegun(), 0u);
   EXPECT_EQ(dry["bytes_new"], Copy("layout:models:v1", Ref("v1"))["bytes_new"]);
 }
 
-TEST_F(CopyCommands, TagsAreGivenInARegistryAndNotTakenAway) {
+TEST_F(CopyCommands, AddsTagsInARegistryButRemovesNone) {
   Copy("layout:models:v1", Ref("v1"));
   Runs("tag " + Ref("v1") + " stable");
   EXPECT_EQ(workspace_.Json("inspect " + Ref("stable-g001") + " --json")["what"], "node");
@@ -77,7 +77,7 @@ TEST_F(CopyCommands, TagsAreGivenInARegistryAndNotTakenAway) {
   EXPECT_EQ(workspace_.Moepack("tag " + Ref("stable") + " --remove").status, 4);
 }
 
-TEST_F(CopyCommands, ABlobThatTheRegistryDamagedIsNotCopied) {
+TEST_F(CopyCommands, DoesNotCopyADamagedBlob) {
   const auto sent = Copy("layout:models:v1", Ref("v1"));
   const std::filesystem::path blob =
       registry_->BlobPath(DigestsOf(sent)["groups/001/experts.gguf"]);

@@ -1,4 +1,4 @@
-// The page that publishes to a registry, with a docker-registry of this machine.
+// The page that publishes to a registry, run with a local docker-registry.
 #include <cstdlib>
 
 #include "tests/remote/support/docker_registry.h"
@@ -11,13 +11,13 @@ namespace {
 class DocumentedRegistry : public cli::DocumentedPage {
  protected:
   fixtures::TempDir home_;
-  // Nothing of the user's.
+  // Nothing from the user's environment.
   ScopedVariable user_{"HOME", home_.path()}, docker_{"DOCKER_CONFIG", home_ / "none"},
       runtime_{"XDG_RUNTIME_DIR", home_ / "none"}, config_{"XDG_CONFIG_HOME", home_ / "none"},
       state_{"XDG_STATE_HOME", ""}, proxy_{"http_proxy", ""}, all_proxy_{"all_proxy", ""};
 };
 
-TEST_F(DocumentedRegistry, TheWalkthroughIsWhatTheCommandsPrint) {
+TEST_F(DocumentedRegistry, TheWalkthroughMatchesTheOutputOfItsCommands) {
   if (!DockerRegistry::IsInstalled()) GTEST_SKIP() << "docker-registry is not installed";
   DockerRegistry registry(home_ / "registry");
   ASSERT_TRUE(registry.started()) << registry.Log();

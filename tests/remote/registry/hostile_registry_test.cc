@@ -27,7 +27,7 @@ class HostileRegistry : public testing::Test {
     const ToolRun run = workspace_.Moepack(arguments);
     ASSERT_EQ(run.status, 0) << arguments << "\n" << run.err;
   }
-  // What it does to every answer for a large file, and what moepack makes of that.
+  // How it changes every reply for a large file, and how moepack reacts.
   struct Fault {
     const char* words;
     int status;
@@ -71,7 +71,7 @@ TEST_F(HostileRegistry, EveryMisbehaviourHasItsExitStatus) {
        [](const auto& request, FakeAnswer& answer) { answer = LeadTo(307, request.path); }},
       {"redirect: expected https, found http to storage.example", 5,
        [](const auto&, FakeAnswer& answer) { answer = LeadTo(307, "http://storage.example/"); }},
-      // As docker-registry says it: with the length of the blob.
+      // As docker-registry reports it: with the length of the blob.
       {"status 416", 3,
        [](const auto&, FakeAnswer& answer) {
          answer.status = 416;
@@ -95,7 +95,7 @@ TEST_F(HostileRegistry, EveryMisbehaviourHasItsExitStatus) {
        }},
   };
   for (const Fault& fault : faults) ExpectRefused(fault);
-  // What they left is gone on with.
+  // The run resumes from what they left.
   Succeeds("pull " + Ref() + " --group 1 -o pulled");
   Succeeds("verify pulled --group 1");
 }

@@ -1,7 +1,7 @@
-// publish, pull and copy are killed wherever they are: the next run ends with the same digests, and
-// before that nothing half-done is seen. In `make soak` (MOEPACK_SOAK is set) publish and pull are
-// killed a hundred times each, and copy, which is made of the same parts, thirty times in each
-// direction; elsewhere fifteen and five times.
+// publish, pull and copy are killed at any point: the next run ends with the same digests, and
+// before that nothing half-done is visible. In `make soak` (MOEPACK_SOAK is set) publish and pull
+// are killed a hundred times each, and copy, which is made of the same parts, thirty times in each
+// direction; otherwise fifteen and five times.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -30,7 +30,7 @@ class KilledRegistryRuns : public RegistryCommands {
     if (IsSkipped()) return;
     digest_ = Publish("out", Ref("v1"))["digest"];
   }
-  // Starts moepack and kills it at a moment by chance of the time that a whole run takes.
+  // Starts moepack and kills it at a random moment within the duration of a whole run.
   ChildEnd KilledRun(const std::vector<std::string>& arguments) {
     ChildProcess child(workspace_.path(), arguments);
     std::this_thread::sleep_for(
@@ -45,15 +45,15 @@ class KilledRegistryRuns : public RegistryCommands {
     whole_ = std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::steady_clock::now() - start);
   }
-  // What is seen under a tag, that of the set or that of a view, is whole.
+  // Whatever is visible under the tag of the set or of a view is complete.
   void ExpectWholeOrNothing(const std::string& set) {
     const std::string tag = random_() % 2 == 0 ? set : set + "-g001";
     const cli::ToolRun seen = workspace_.Moepack("pull " + tag + " --group 1 -o seen");
     EXPECT_TRUE(seen.status == 0 || seen.status == 5) << tag << "\n" << seen.err;
     fs::remove_all(workspace_ / "seen");
   }
-  // Runs a command that a kill ended, which sends to `repository`: it ends with the same digests,
-  // and sends no blob that got there.
+  // Repeats a killed command that sends to `repository`: it ends with the same digests, and does
+  // not resend any blob that arrived.
   void EndsInRegistry(const std::string& command, const std::string& repository) {
     ExpectWholeOrNothing(Ref("v1", repository));
     const std::set<std::string> there = registry_->BlobsOf(repository);
@@ -65,7 +65,7 @@ class KilledRegistryRuns : public RegistryCommands {
       }
     }
   }
-  // The blobs of a layout, each of which has the bytes that its name promises.
+  // The blobs of a layout, all of which match the digests in their names.
   std::set<std::string> BlobsOfLayout(const std::string& layout) const {
     std::set<std::string> names;
     std::error_code none;
@@ -82,7 +82,7 @@ class KilledRegistryRuns : public RegistryCommands {
   std::chrono::microseconds whole_{1};
 };
 
-TEST_F(KilledRegistryRuns, APublishThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledPublishIsCompletedByTheNext) {
   MeasureWhole({"publish", "out", Ref("v1", "whole/model")});
   int kills = 0;
   for (int i = 0; kills < kKills; ++i) {
@@ -93,13 +93,13 @@ TEST_F(KilledRegistryRuns, APublishThatWasKilledIsDoneByTheNext) {
   }
 }
 
-TEST_F(KilledRegistryRuns, APullThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledPullIsCompletedByTheNext) {
   MeasureWhole({"pull", Ref("v1"), "--group", "1", "-o", "whole"});
   const std::string content = Content("whole");
   int kills = 0;
   while (kills < kKills) {
     if (KilledRun({"pull", Ref("v1"), "--group", "1", "-o", "pulled"}).signal != 0) ++kills;
-    // It may be killed several times before it gets through.
+    // It may be killed several times before it completes.
     if (random_() % 3 == 0) continue;
     const ChildEnd end =
         ChildProcess(workspace_.path(), {"pull", Ref("v1"), "--group", "1", "-o", "pulled"}).Wait();
@@ -110,7 +110,7 @@ TEST_F(KilledRegistryRuns, APullThatWasKilledIsDoneByTheNext) {
   }
 }
 
-TEST_F(KilledRegistryRuns, ACopyToARegistryThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledCopyToARegistryIsCompletedByTheNext) {
   Publish("out", "layout:models:v1");
   MeasureWhole({"copy", "layout:models:v1", Ref("v1", "whole/copy")});
   int kills = 0;
@@ -122,7 +122,7 @@ TEST_F(KilledRegistryRuns, ACopyToARegistryThatWasKilledIsDoneByTheNext) {
   }
 }
 
-TEST_F(KilledRegistryRuns, ACopyFromARegistryThatWasKilledIsDoneByTheNext) {
+TEST_F(KilledRegistryRuns, AKilledCopyFromARegistryIsCompletedByTheNext) {
   MeasureWhole({"copy", Ref("v1"), "layout:whole"});
   const std::set<std::string> blobs = BlobsOfLayout("whole");
   int kills = 0;
@@ -130,7 +130,7 @@ TEST_F(KilledRegistryRuns, ACopyFromARegistryThatWasKilledIsDoneByTheNext) {
     if (KilledRun({"copy", Ref("v1"), "layout:copied"}).signal != 0) ++kills;
     BlobsOfLayout("copied");
     ExpectWholeOrNothing("layout:copied:v1");
-    // It may be killed several times before it gets through.
+    // It may be killed several times before it completes.
     if (random_() % 3 == 0) continue;
     const auto again = workspace_.Json("copy " + Ref("v1") + " layout:copied --json");
     EXPECT_EQ(again["digest"], digest_);

@@ -1,4 +1,5 @@
-// docker-registry with passwords and with TLS: who may publish and read, and who is told why not.
+// docker-registry with passwords and with TLS: who may publish and read, and the message for
+// everybody else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,12 +85,12 @@ class RegistryPasswords : public RegistryLogin {
   }
 };
 
-TEST_F(RegistryPasswords, ThoseOfAFileOfDockerAreTaken) {
+TEST_F(RegistryPasswords, AreReadFromADockerFile) {
   WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":", kStored, "}}"));
   EXPECT_EQ(Publish(), "done");
 }
 
-TEST_F(RegistryPasswords, ThoseOfTheOptionsAreTaken) {
+TEST_F(RegistryPasswords, AreReadFromTheOptions) {
   fixtures::WriteFile(dir_ / "password", "confidential\n");
   RegistryArguments arguments;
   arguments.username = "me";
@@ -97,13 +98,13 @@ TEST_F(RegistryPasswords, ThoseOfTheOptionsAreTaken) {
   EXPECT_EQ(Publish(arguments), "done");
 }
 
-TEST_F(RegistryPasswords, ThoseOfTheEnvironmentAreTaken) {
+TEST_F(RegistryPasswords, AreReadFromTheEnvironment) {
   const ScopedVariable user("MOEPACK_REGISTRY_USERNAME", "me");
   const ScopedVariable password("MOEPACK_REGISTRY_PASSWORD", "confidential");
   EXPECT_EQ(Publish(), "done");
 }
 
-TEST_F(RegistryPasswords, ThoseOfAHelperAreTaken) {
+TEST_F(RegistryPasswords, AreReadFromAHelper) {
   const HelperScripts scripts;
   scripts.Add("docker-credential-test",
               "read server; echo \"$server\" >>" + scripts.Path("asked") +
@@ -113,7 +114,7 @@ TEST_F(RegistryPasswords, ThoseOfAHelperAreTaken) {
   EXPECT_EQ(scripts.Read("asked"), Host() + "\n");  // once
 }
 
-TEST_F(RegistryPasswords, AWrongOneIsNamedWithItsPlace) {
+TEST_F(RegistryPasswords, AWrongPasswordIsReportedWithItsOrigin) {
   WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":{\"auth\":\"bWU6d3Jvbmc=\"}}}"));
   const std::string told = Publish();
   EXPECT_THAT(told, HasSubstr("found status 401"));
@@ -122,14 +123,14 @@ TEST_F(RegistryPasswords, AWrongOneIsNamedWithItsPlace) {
   EXPECT_THAT(told, Not(HasSubstr("wrong")));
 }
 
-TEST_F(RegistryPasswords, WithoutAnyThatIsSaid) {
+TEST_F(RegistryPasswords, AMissingPasswordIsReported) {
   WriteDockerFile(Cat("{\"auths\":{\"other.example\":", kStored, "}}"));
   const std::string told = Publish();
   EXPECT_THAT(told, HasSubstr("found status 401"));
   EXPECT_THAT(told, HasSubstr("no credentials"));
 }
 
-// An authority of the test's own, a certificate of it for "localhost" and one for a client.
+// A separate authority for the test, a certificate of it for "localhost" and one for a client.
 class RegistryTls : public RegistryLogin {
  protected:
   void SetUp() override {
@@ -176,7 +177,7 @@ class RegistryTls : public RegistryLogin {
       directory_{"SSL_CERT_DIR", ""};
 };
 
-TEST_F(RegistryTls, AnAuthorityIsTrustedThatIsNamed) {
+TEST_F(RegistryTls, ANamedAuthorityIsTrusted) {
   StartTls(false);
   EXPECT_THAT(Localhost(), HasSubstr("localhost: SSL certificate problem"));
   EXPECT_EQ(Localhost(Authority()), "done");
@@ -188,7 +189,7 @@ TEST_F(RegistryTls, AnAuthorityIsTrustedThatIsNamed) {
   EXPECT_EQ(Localhost(), "done");
 }
 
-TEST_F(RegistryTls, AnotherNameThanThatOfTheCertificateIsRefused) {
+TEST_F(RegistryTls, ANameThatTheCertificateLacksIsRefused) {
   StartTls(false);
   const std::string told = Publish(Authority(), Host());
   EXPECT_THAT(told, HasSubstr("127.0.0.1: SSL: "));
@@ -200,7 +201,7 @@ TEST_F(RegistryTls, AnotherNameThanThatOfTheCertificateIsRefused) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("--insecure-skip-verify: anybody"));
 }
 
-TEST_F(RegistryTls, AClientShowsItsCertificate) {
+TEST_F(RegistryTls, TheClientPresentsItsCertificate) {
   StartTls(true);
   EXPECT_THAT(Localhost(Authority()), Not(testing::StrEq("done")));
   RegistryArguments arguments = Authority();
@@ -211,7 +212,7 @@ TEST_F(RegistryTls, AClientShowsItsCertificate) {
   EXPECT_THAT(Localhost(arguments), HasSubstr("hint: check the files of the client's certificate"));
 }
 
-TEST_F(RegistryTls, TheCertificatesOfOneHostAreFound) {
+TEST_F(RegistryTls, FindsTheCertificatesOfAHost) {
   StartTls(true);
   Trust("ca.pem", "ca.crt");
   Trust("client.pem", "me.cert");
@@ -219,7 +220,7 @@ TEST_F(RegistryTls, TheCertificatesOfOneHostAreFound) {
   EXPECT_EQ(Localhost(), "done");
 }
 
-TEST_F(RegistryTls, AKeyWithAPasswordIsNotAskedFor) {
+TEST_F(RegistryTls, AnEncryptedKeyIsRefusedWithoutAPrompt) {
   StartTls(true);
   OpenSsl("ec -in client.key -aes256 -passout pass:confidential -out locked.key");
   RegistryArguments arguments = Authority();

@@ -1,4 +1,5 @@
-// A store over the docker-registry of Debian: what is sent is what is read, and nothing twice.
+// A store over Debian's docker-registry: what is read equals what was sent, and nothing is sent
+// twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +41,7 @@ class RealRegistry : public testing::Test {
     if (!store) throw std::runtime_error(store.error().message);
     return *std::move(store);
   }
-  // A file of the temporary directory and what it is as a blob.
+  // A file of the temporary directory, and its record as a blob.
   BlobRecord File(const std::string& name, const std::string& bytes) {
     fixtures::WriteFile(dir_ / name, bytes);
     return {kWeightType, DigestOf(Sha256Hex(bytes)), bytes.size(), {{kPathKey, name}}};
@@ -61,7 +62,7 @@ class RealRegistry : public testing::Test {
     const std::string text = WriteOciManifest(oci);
     return {tag, {kManifestType, DigestOf(Sha256Hex(text)), text.size()}, text};
   }
-  // "PUT 201" and so on of the requests that upload.
+  // "PUT 201" and so on for the requests that upload.
   std::vector<std::string> Uploads() {
     std::vector<std::string> out;
     for (const DockerRegistry::Request& request : registry_->requests()) {
@@ -82,7 +83,7 @@ class RealRegistry : public testing::Test {
   std::optional<DockerRegistry> registry_;
 };
 
-TEST_F(RealRegistry, WhatIsPublishedIsReadBack) {
+TEST_F(RealRegistry, ReadsBackWhatWasPublished) {
   const auto store = Store("team/model");
   const std::string bytes = std::string(5 << 20, 'x') + "the end";
   const BlobRecord large = File("large", bytes), empty = File("empty", "");
@@ -120,7 +121,7 @@ TEST_F(RealRegistry, WhatIsPublishedIsReadBack) {
   EXPECT_EQ(counts.sent.bytes, bytes.size() + Text().size());
 }
 
-TEST_F(RealRegistry, WhatIsThereIsNotSentAgain) {
+TEST_F(RealRegistry, DoesNotResendExistingBlobs) {
   const BlobRecord blob = File("file", std::string(3 << 20, 'x'));
   const auto first = Store("a/b");
   EXPECT_EQ(How(*first, blob), "sent");
@@ -135,7 +136,7 @@ TEST_F(RealRegistry, WhatIsThereIsNotSentAgain) {
   EXPECT_EQ(second->counts().sent.blobs, 0u);
 }
 
-TEST_F(RealRegistry, WhatAnotherRepositoryHasIsMounted) {
+TEST_F(RealRegistry, MountsBlobsFromAnotherRepository) {
   const BlobRecord blob = File("file", std::string(3 << 20, 'x')), more = File("more", "more");
   EXPECT_EQ(How(*Store("a/b"), blob), "sent");
   registry_->Forget();
@@ -148,12 +149,12 @@ TEST_F(RealRegistry, WhatAnotherRepositoryHasIsMounted) {
   registry_->Forget();
   EXPECT_EQ(How(*store, more), "sent");
   (void)store->CheckBlob(blob);
-  // The session that came instead of a mount is used.
+  // The session that was offered instead of a mount is used.
   EXPECT_THAT(Uploads(), ElementsAre("POST 202", "POST 202", "PUT 201"));
   EXPECT_EQ(store->counts().mounted.bytes, blob.size);
 }
 
-TEST_F(RealRegistry, OtherBytesThanPromisedDoNotArrive) {
+TEST_F(RealRegistry, RefusesBytesThatDifferFromThePromisedOnes) {
   const auto store = Store("a/b");
   const BlobRecord blob = File("file", std::string(3 << 20, 'x'));
   fixtures::WriteFile(dir_ / "file", std::string(3 << 20, 'y'));
@@ -169,7 +170,7 @@ TEST_F(RealRegistry, OtherBytesThanPromisedDoNotArrive) {
               HasSubstr("file: size: expected 3145728 bytes, found 5"));
 }
 
-TEST_F(RealRegistry, ACopyOfAnotherSizeIsNotTakenForTheBlob) {
+TEST_F(RealRegistry, DoesNotAcceptACopyOfAnotherSize) {
   const auto store = Store("a/b");
   const BlobRecord blob = File("file", "some bytes");
   EXPECT_EQ(How(*store, blob), "sent");
@@ -184,7 +185,7 @@ TEST_F(RealRegistry, ACopyOfAnotherSizeIsNotTakenForTheBlob) {
   EXPECT_THAT(checked.error().message, HasSubstr("size: expected 10 bytes, found 4"));
 }
 
-TEST_F(RealRegistry, AManifestWhoseBlobsAreNotThereIsRefusedInItsWords) {
+TEST_F(RealRegistry, QuotesTheRefusalOfAManifestWithoutItsBlobs) {
   const auto store = Store("a/b");
   const NewTag tag = Tag("v1", {});
   const auto added = store->AddManifest(tag.manifest, tag.text);
@@ -194,7 +195,7 @@ TEST_F(RealRegistry, AManifestWhoseBlobsAreNotThereIsRefusedInItsWords) {
   EXPECT_THAT(added.error().message, HasSubstr("status 400, MANIFEST_BLOB_UNKNOWN: "));
 }
 
-TEST_F(RealRegistry, WhatIsNotThereIsNotFound) {
+TEST_F(RealRegistry, ReportsMissingThingsAsNotFound) {
   const auto store = Store("a/b");
   const auto tag = store->FindTag("v1");
   ASSERT_FALSE(tag);
@@ -209,7 +210,7 @@ TEST_F(RealRegistry, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(store->ReadManifest(blob).error().code, Code::kNotFound);
 }
 
-TEST_F(RealRegistry, AManifestThatIsDamagedThereIsNoticed) {
+TEST_F(RealRegistry, NoticesADamagedManifest) {
   const auto store = Store("a/b");
   ASSERT_TRUE(store->AddText(Config(), Text()));
   const NewTag tag = Tag("v1", {});
@@ -225,7 +226,7 @@ TEST_F(RealRegistry, AManifestThatIsDamagedThereIsNoticed) {
   ASSERT_FALSE(read);
 }
 
-TEST_F(RealRegistry, AFileOfAFarServerIsSent) {
+TEST_F(RealRegistry, SendsAFileFromAnotherServer) {
   const auto from = Store("a/from");
   const std::string bytes = std::string(20 << 20, 'x') + "the end";
   const BlobRecord blob = File("file", bytes);
@@ -240,7 +241,7 @@ TEST_F(RealRegistry, AFileOfAFarServerIsSent) {
   EXPECT_TRUE(Read(*to, blob) == bytes);
 }
 
-TEST_F(RealRegistry, AServerThatIsNoRegistryIsNamed) {
+TEST_F(RealRegistry, RejectsAServerThatIsNotARegistry) {
   const ServerOptions options{remote::QuickSettings(), std::make_shared<NoCredentials>(), {}};
   remote::FaultServer other;
   const std::string host = other.origin().substr(std::string_view("http://").size());
@@ -258,8 +259,8 @@ TEST_F(RealRegistry, AServerThatIsNoRegistryIsNamed) {
   EXPECT_THAT(misspelt.error().message, HasSubstr("found \"host:5000/a\""));
 }
 
-// An upload of which one process sent the first chunk, and another the rest, with a restart of the
-// registry in between.
+// An upload whose first chunk was sent by one process and the rest by another, with a restart of
+// the registry in between.
 class RealRestart : public RealRegistry {
  protected:
   void SendFirstChunk(const std::string& bytes, const BlobRecord& blob,
@@ -281,7 +282,7 @@ class RealRestart : public RealRegistry {
     ASSERT_TRUE(
         UploadJournal(journal, registry_->host(), "a/b").Note(blob.digest, {next->Text(), kFirst}));
   }
-  // "GET 204" and so on of the process that sends the rest.
+  // "GET 204" and so on for the process that sends the rest.
   std::vector<std::string> UploadsAfterRestart(const std::string& secret) {
     registry_.emplace(dir_ / "other", DockerRegistry::Settings{secret});
     const std::string bytes = std::string(2'500'000, 'x') + "the end";
@@ -304,24 +305,24 @@ class RealRestart : public RealRegistry {
   static constexpr uint64_t kFirst = 1'000'000;
 };
 
-TEST_F(RealRestart, WithASecretTheUploadGoesOn) {
+TEST_F(RealRestart, TheUploadResumesWithASharedSecret) {
   EXPECT_THAT(UploadsAfterRestart("s3cret"),
               ElementsAre("GET 204", "PATCH 202", "PATCH 202", "PUT 201"));
 }
 
-TEST_F(RealRestart, WithoutASecretTheUploadStartsAgain) {
+TEST_F(RealRestart, TheUploadStartsOverWithoutASharedSecret) {
   EXPECT_THAT(UploadsAfterRestart(""),
               ElementsAre("GET 404", "POST 202", "PATCH 202", "PATCH 202", "PATCH 202", "PUT 201"));
 }
 
-TEST_F(RealRestart, ThisRegistryCannotGoOnAfterACut) {
+TEST_F(RealRestart, UploadsDoNotSurviveACut) {
   const RegistryClient client(remote::QuickClient(),
                               ParseRepository(registry_->host() + "/a/b", false).value(),
                               std::make_shared<NoCredentials>());
   EXPECT_FALSE(SurvivesCuts(client));
 }
 
-// nginx in front, which takes requests of a MiB at most.
+// nginx as a proxy that accepts requests of at most one MiB.
 class RealProxy : public RealRegistry {
  protected:
   void SetUp() override {
@@ -341,7 +342,7 @@ class RealProxy : public RealRegistry {
   std::optional<remote::RealServer> nginx_;
 };
 
-TEST_F(RealProxy, WhatIsTooLargeForItGoesInChunks) {
+TEST_F(RealProxy, SendsChunksIfARequestIsTooLarge) {
   ServerOptions options{remote::QuickSettings(), std::make_shared<NoCredentials>(), {}};
   std::vector<std::string> warnings;
   options.http.warn = [&](const std::string& text) { warnings.push_back(text); };

@@ -1,4 +1,4 @@
-// Logging in to a registry whose token server counts what it is asked.
+// Logging in to a registry whose token server counts the requests.
 #include "manifest/registry/server/registry_auth.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,8 @@ class RegistryAuthTest : public testing::Test {
   }
   void SetUp() override { Use(kMe); }
 
-  // As a client asks: with what the authorizer gives, and once more where it has something else.
+  // Sends a request as a client does: with the authorizer's header, and again if it has another
+  // one.
   Result<HttpReply> Ask(const std::string& path, const ScopeList& scopes) {
     for (int tried = 0;; ++tried) {
       remote::HttpRequest request;
@@ -74,7 +75,7 @@ class RegistryAuthTest : public testing::Test {
     return reply.error();
   }
   std::vector<FakeRequest> TokenRequests() { return login_.token_server().requests(); }
-  // Refusals that the registry gave.
+  // Refusals by the registry.
   size_t Asked() { return login_.registry().requests().size(); }
 
   inline static const std::string kBlob = "/v2/team/model/blobs/sha256:1";
@@ -84,7 +85,7 @@ class RegistryAuthTest : public testing::Test {
   int found_ = 0;
 };
 
-TEST_F(RegistryAuthTest, NothingIsLookedForUntilTheRegistryAsks) {
+TEST_F(RegistryAuthTest, LooksForNoCredentialsUntilTheRegistryAsks) {
   EXPECT_EQ(auth_->HeaderFor(kPull).value(), "");
   EXPECT_EQ(auth_->Shown(), "no credentials");
   EXPECT_EQ(found_, 0);
@@ -92,10 +93,10 @@ TEST_F(RegistryAuthTest, NothingIsLookedForUntilTheRegistryAsks) {
   EXPECT_EQ(StatusOf(kBlob), 200);
   EXPECT_EQ(found_, 1);
   EXPECT_EQ(auth_->Shown(), "credentials from ~/.docker/config.json (user me)");
-  EXPECT_EQ(Asked(), 3u);  // of which one was refused
+  EXPECT_EQ(Asked(), 3u);  // one of which was refused
 }
 
-TEST_F(RegistryAuthTest, TheTokenServerIsAskedAsTheProtocolSays) {
+TEST_F(RegistryAuthTest, RequestsTokensAsTheProtocolSays) {
   const ScopeList mount = {"repository:team/other:pull", "repository:team/model:pull,push"};
   EXPECT_EQ(StatusOf("/v2/team/model/blobs/uploads/?mount=sha256:1&from=team/other", mount), 200);
   ASSERT_EQ(TokenRequests().size(), 1u);
@@ -107,20 +108,20 @@ TEST_F(RegistryAuthTest, TheTokenServerIsAskedAsTheProtocolSays) {
   EXPECT_THAT(ParametersOf(request.query, "service"), ElementsAre("the registry"));
   EXPECT_THAT(ParametersOf(request.query, "scope"),
               ElementsAre("repository:team/model:pull,push", "repository:team/other:pull"));
-  // For one repository alone there is another token.
+  // A single repository needs another token.
   EXPECT_EQ(StatusOf(kBlob, kPush), 200);
   EXPECT_EQ(TokenRequests().size(), 2u);
-  // The order of scopes makes no other set.
+  // The order of scopes does not make another set.
   EXPECT_EQ(StatusOf("/v2/team/model/blobs/uploads/?from=team/other", {mount[1], mount[0]}), 200);
   EXPECT_EQ(TokenRequests().size(), 2u);
 }
 
-TEST_F(RegistryAuthTest, WithoutScopesThoseOfTheChallengeAreAskedFor) {
+TEST_F(RegistryAuthTest, RequestsTheScopesOfTheChallengeByDefault) {
   EXPECT_EQ(StatusOf("/v2/", {}), 200);
   EXPECT_THAT(login_.asked_scopes(), ElementsAre("registry:catalog:*"));
 }
 
-TEST_F(RegistryAuthTest, WithoutCredentialsAnonymousTokensAreAskedFor) {
+TEST_F(RegistryAuthTest, RequestsAnonymousTokensWithoutCredentials) {
   Use({});
   login_.anonymous = true;
   EXPECT_EQ(StatusOf(kBlob), 200);
@@ -128,7 +129,7 @@ TEST_F(RegistryAuthTest, WithoutCredentialsAnonymousTokensAreAskedFor) {
   EXPECT_EQ(TokenRequests()[0].Field("authorization"), "");
 }
 
-TEST_F(RegistryAuthTest, OneWhoGivesNoneToStrangersIsQuoted) {
+TEST_F(RegistryAuthTest, QuotesATokenServerThatRefusesAnonymousTokens) {
   Use({});
   const Error error = Failure();
   EXPECT_EQ(error.code, Code::kIo);
@@ -139,7 +140,7 @@ TEST_F(RegistryAuthTest, OneWhoGivesNoneToStrangersIsQuoted) {
   EXPECT_THAT(error.hint, HasSubstr("log in"));
 }
 
-TEST_F(RegistryAuthTest, AWrongPasswordIsNamedWithItsPlaceAndTheScope) {
+TEST_F(RegistryAuthTest, ReportsAWrongPasswordWithItsOriginAndTheScope) {
   login_.password = "another";
   const Error error = Failure(kBlob, kPush);
   EXPECT_EQ(error.code, Code::kIo);
@@ -150,7 +151,7 @@ TEST_F(RegistryAuthTest, AWrongPasswordIsNamedWithItsPlaceAndTheScope) {
   EXPECT_THAT(error.hint, HasSubstr("password"));
 }
 
-TEST_F(RegistryAuthTest, AServerThatRepeatsASecretIsNotQuoted) {
+TEST_F(RegistryAuthTest, DoesNotQuoteAServerThatRepeatsASecret) {
   for (const int status : {401, 400, 503}) {
     for (const char* body : {"wrong password: confidential", "Basic bWU6Y29uZmlkZW50aWFs"}) {
       login_.token_server().SetFault(
@@ -160,8 +161,8 @@ TEST_F(RegistryAuthTest, AServerThatRepeatsASecretIsNotQuoted) {
   }
 }
 
-// A token of two seconds; 20 % of it is a margin.
-TEST_F(RegistryAuthTest, TokensAreRenewedBeforeTheyExpire) {
+// A token of two seconds; the margin is 20 % of it.
+TEST_F(RegistryAuthTest, RenewsTokensBeforeTheyExpire) {
   login_.life = 2;
   login_.answer = "\"token\":\"T\",\"expires_in\":2";
   for (int i = 0; i < 100; ++i) {
@@ -172,7 +173,7 @@ TEST_F(RegistryAuthTest, TokensAreRenewedBeforeTheyExpire) {
   EXPECT_EQ(TokenRequests().size(), 7u);  // 100 requests, one token for 16 of them
 }
 
-TEST_F(RegistryAuthTest, TheMarginIsAFifthAndAMinuteOfLongerLives) {
+TEST_F(RegistryAuthTest, RenewsWithAMarginOfAFifthOrOneMinute) {
   const std::pair<int, int> cases[] = {{60, 48},   {100, 80},  {120, 60},
                                        {200, 140}, {300, 240}, {3600, 2880}};
   for (const auto& [life, good_for] : cases) {
@@ -190,7 +191,7 @@ TEST_F(RegistryAuthTest, TheMarginIsAFifthAndAMinuteOfLongerLives) {
   }
 }
 
-TEST_F(RegistryAuthTest, ATokenWithoutALifeIsGoodForAMinute) {
+TEST_F(RegistryAuthTest, ATokenWithoutALifetimeIsValidForAMinute) {
   login_.life = 60;
   login_.answer = "\"access_token\":\"T\"";
   for (int i = 0; i < 120; ++i) {
@@ -201,7 +202,7 @@ TEST_F(RegistryAuthTest, ATokenWithoutALifeIsGoodForAMinute) {
   EXPECT_EQ(TokenRequests().size(), 3u);
 }
 
-TEST_F(RegistryAuthTest, ATokenThatIsBornDeadIsUsedOnce) {
+TEST_F(RegistryAuthTest, UsesATokenWithALifetimeOfZeroOnce) {
   login_.life = 1;
   login_.answer = "\"token\":\"T\",\"expires_in\":0";
   for (int i = 0; i < 5; ++i) EXPECT_EQ(StatusOf(kBlob), 200);
@@ -209,7 +210,7 @@ TEST_F(RegistryAuthTest, ATokenThatIsBornDeadIsUsedOnce) {
 }
 
 // The server's clock runs faster than it says.
-TEST_F(RegistryAuthTest, ATokenThatDiedEarlyIsReplacedOnce) {
+TEST_F(RegistryAuthTest, ReplacesAnEarlyExpiredTokenOnce) {
   login_.life = 30;
   EXPECT_EQ(StatusOf(kBlob), 200);
   login_.Advance(seconds(100));
@@ -217,11 +218,11 @@ TEST_F(RegistryAuthTest, ATokenThatDiedEarlyIsReplacedOnce) {
   EXPECT_EQ(TokenRequests().size(), 2u);
   login_.Advance(seconds(100));
   login_.life = 0;
-  EXPECT_EQ(StatusOf(kBlob), 401);  // the new one is refused as well: no third
+  EXPECT_EQ(StatusOf(kBlob), 401);  // the new one is refused too: no third one
   EXPECT_EQ(TokenRequests().size(), 3u);
 }
 
-TEST_F(RegistryAuthTest, AFreshTokenThatIsRefusedEndsIt) {
+TEST_F(RegistryAuthTest, GivesUpIfAFreshTokenIsRefused) {
   login_.life = 0;
   EXPECT_EQ(StatusOf(kBlob), 401);
   EXPECT_EQ(TokenRequests().size(), 1u);
@@ -231,14 +232,14 @@ TEST_F(RegistryAuthTest, AFreshTokenThatIsRefusedEndsIt) {
   reply.fields = {{"www-authenticate", login_.Challenge()}};
   reply.url = remote::ParseUrl(login_.registry().origin()).value();
   EXPECT_FALSE(auth_->Refused(reply, kPull, header).value());
-  reply.fields.clear();  // that of before holds
+  reply.fields.clear();  // the previous one stays valid
   EXPECT_FALSE(auth_->Refused(reply, kPull, header).value());
-  // What another thread had before is replaced by what is there now.
+  // A header that another thread had before is replaced by the current one.
   EXPECT_TRUE(auth_->Refused(reply, kPull, "Bearer older").value());
   EXPECT_EQ(auth_->HeaderFor(kPull).value(), header);
 }
 
-TEST_F(RegistryAuthTest, SeveralThreadsAskOnce) {
+TEST_F(RegistryAuthTest, SeveralThreadsRequestOneToken) {
   login_.token_server().SetDelay(milliseconds(50));
   const auto work = [&](size_t) -> Status {
     SHARD_TRY(const HttpReply reply, Ask(kBlob, kPull));
@@ -248,7 +249,7 @@ TEST_F(RegistryAuthTest, SeveralThreadsAskOnce) {
   EXPECT_TRUE(first) << first.error().message;
   EXPECT_EQ(TokenRequests().size(), 1u);
   EXPECT_EQ(found_, 1);
-  // And so they do when it was revoked.
+  // The same happens if it was revoked.
   login_.ForgetTokens();
   login_.Advance(seconds(10));
   const Status second = ParallelFor(16, 8, work);
@@ -256,7 +257,7 @@ TEST_F(RegistryAuthTest, SeveralThreadsAskOnce) {
   EXPECT_EQ(TokenRequests().size(), 2u);
 }
 
-TEST_F(RegistryAuthTest, ThreadsThatWaitGetTheFailureToo) {
+TEST_F(RegistryAuthTest, WaitingThreadsGetTheFailureToo) {
   EXPECT_EQ(StatusOf(kBlob), 200);
   login_.password = "another";
   login_.token_server().SetDelay(milliseconds(50));
@@ -270,7 +271,7 @@ TEST_F(RegistryAuthTest, ThreadsThatWaitGetTheFailureToo) {
   EXPECT_EQ(failed, 4);
 }
 
-TEST_F(RegistryAuthTest, AnIdentityTokenIsTradedForTokens) {
+TEST_F(RegistryAuthTest, ExchangesAnIdentityTokenForTokens) {
   Use({Kind::kIdentityToken, "", "id+ent/ity=", "docker-credential-x"});
   login_.identity_token = "id+ent/ity=";
   EXPECT_EQ(StatusOf("/v2/team/model/blobs/uploads/?from=team/other",
@@ -288,7 +289,7 @@ TEST_F(RegistryAuthTest, AnIdentityTokenIsTradedForTokens) {
               ElementsAre("repository:team/model:pull,push repository:team/other:pull"));
 }
 
-TEST_F(RegistryAuthTest, AnIdentityTokenThatIsRefusedIsNotShown) {
+TEST_F(RegistryAuthTest, DoesNotShowARefusedIdentityToken) {
   Use({Kind::kIdentityToken, "", "confidential", "docker-credential-x"});
   for (const int status : {401, 503}) {
     login_.token_server().SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
@@ -299,24 +300,24 @@ TEST_F(RegistryAuthTest, AnIdentityTokenThatIsRefusedIsNotShown) {
   }
 }
 
-TEST_F(RegistryAuthTest, ATokenOfTheUserIsSentAsItIs) {
+TEST_F(RegistryAuthTest, SendsATokenOfTheUserAsItIs) {
   Use({Kind::kBearer, "", "confidential", "--token-file"});
   EXPECT_EQ(StatusOf(kBlob), 401);
   EXPECT_EQ(login_.registry().requests().back().Field("authorization"), "Bearer confidential");
   EXPECT_THAT(TokenRequests(), IsEmpty());
 }
 
-TEST_F(RegistryAuthTest, AnAnswerThatIsTooLargeIsRefused) {
+TEST_F(RegistryAuthTest, AReplyThatIsTooLargeIsRefused) {
   login_.answer = Cat("\"token\":\"T\",\"x\":\"", std::string(1u << 20, 'x'), "\"");
   EXPECT_THAT(Failure().message, HasSubstr("answer: expected at most 1048576 bytes, found more"));
 }
 
-TEST_F(RegistryAuthTest, AnAnswerWithoutATokenIsRefused) {
+TEST_F(RegistryAuthTest, AReplyWithoutATokenIsRefused) {
   login_.answer = "\"details\":\"confidential\"";
   EXPECT_THAT(Failure().message, HasSubstr("expected JSON with \"token\" or \"access_token\""));
 }
 
-TEST_F(RegistryAuthTest, ATokenServerLeadsNowhereElse) {
+TEST_F(RegistryAuthTest, DoesNotFollowARedirectOfTheTokenServer) {
   FaultServer other;
   login_.token_server().SetFault([&](const FakeRequest&, FakeAnswer& answer) {
     answer = remote::LeadTo(302, other.origin() + "/token");

@@ -1,4 +1,4 @@
-// What an authorizer makes of challenges, without any server.
+// How an authorizer handles challenges, without any server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ remote::HttpReply Unauthorized(const std::string& url, const std::string& challe
 
 class RegistryChallenge : public testing::Test {
  protected:
-  // `resolved` is what every name leads to.
+  // Every name resolves to `resolved`.
   void Use(const Credentials& credentials, const std::vector<std::string>& resolved = {"1.1.1.1"},
            bool plain_http_credentials = false) {
     RegistryAuthOptions options;
@@ -55,7 +55,7 @@ class RegistryChallenge : public testing::Test {
   std::string hint_;
 };
 
-TEST_F(RegistryChallenge, BasicIsAnsweredWithUserAndPassword) {
+TEST_F(RegistryChallenge, AnswersBasicWithUserAndPassword) {
   Use(kUser);
   EXPECT_EQ(Header(), "");
   EXPECT_EQ(Refused("https://registry.example/v2/", "Basic realm=\"x\""), "again");
@@ -64,13 +64,13 @@ TEST_F(RegistryChallenge, BasicIsAnsweredWithUserAndPassword) {
   EXPECT_EQ(Refused("https://registry.example/v2/", "Basic realm=\"x\""), "again");
 }
 
-TEST_F(RegistryChallenge, WithoutCredentialsBasicHasNoAnswer) {
+TEST_F(RegistryChallenge, HasNoAnswerToBasicWithoutCredentials) {
   Use({});
   EXPECT_EQ(Refused("https://registry.example/v2/", "Basic realm=\"x\""), "never");
   EXPECT_EQ(Header(), "");
 }
 
-TEST_F(RegistryChallenge, TokensComeBeforePasswords) {
+TEST_F(RegistryChallenge, PrefersTokensToPasswords) {
   Use(kUser);
   EXPECT_EQ(Refused("https://registry.example/v2/",
                     "Basic realm=\"x\", Bearer realm=\"http://auth.example/token\""),
@@ -78,20 +78,20 @@ TEST_F(RegistryChallenge, TokensComeBeforePasswords) {
             "auth.example");
 }
 
-TEST_F(RegistryChallenge, ARefusalWithoutAChallengeHasNoAnswer) {
+TEST_F(RegistryChallenge, HasNoAnswerToARefusalWithoutAChallenge) {
   Use(kUser);
   EXPECT_EQ(Refused("https://registry.example/v2/", ""), "never");
   EXPECT_EQ(auth_->Shown(), "no credentials");
 }
 
-TEST_F(RegistryChallenge, AnotherSchemeIsNamed) {
+TEST_F(RegistryChallenge, NamesAnUnsupportedScheme) {
   Use(kUser);
   EXPECT_EQ(Refused("https://registry.example/v2/", "Negotiate abc="),
             "registry.example: login: expected Basic or Bearer, found \"Negotiate\"");
   EXPECT_EQ(code_, Code::kUnsupported);
 }
 
-TEST_F(RegistryChallenge, AnIdentityTokenIsNoPassword) {
+TEST_F(RegistryChallenge, DoesNotSendAnIdentityTokenAsAPassword) {
   Use(kIdentity);
   EXPECT_EQ(Refused("https://registry.example/v2/", "Basic realm=\"x\""),
             "registry.example: login: expected a user and a password, found an identity token in "
@@ -99,7 +99,7 @@ TEST_F(RegistryChallenge, AnIdentityTokenIsNoPassword) {
   EXPECT_EQ(code_, Code::kUnsupported);
 }
 
-TEST_F(RegistryChallenge, CredentialsGoOverHttpOnlyWhereTheUserSaysSo) {
+TEST_F(RegistryChallenge, SendsCredentialsOverHttpOnlyOnRequest) {
   for (const Credentials& credentials : {kUser, kIdentity}) {
     Use(credentials);
     EXPECT_EQ(Refused("http://registry.example/v2/", "Bearer realm=\"https://auth.example/token\""),
@@ -120,13 +120,13 @@ TEST_F(RegistryChallenge, CredentialsGoOverHttpOnlyWhereTheUserSaysSo) {
   Use({});
   EXPECT_EQ(Refused("http://registry.example/v2/", "Bearer realm=\"http://auth.example/token\""),
             "again");
-  // A token server elsewhere is no part of this machine.
+  // A remote token server does not count as this machine.
   Use(kUser);
   EXPECT_THAT(Refused("http://localhost:5000/v2/", "Bearer realm=\"http://auth.example/token\""),
               HasSubstr("auth.example: login: expected https for credentials"));
 }
 
-TEST_F(RegistryChallenge, ARealmThatIsNoAddressIsRefused) {
+TEST_F(RegistryChallenge, ARealmThatIsNotAnAddressIsRefused) {
   for (const char* realm : {"", "token", "ftp://auth.example/", "https://", "https://a b/",
                             "//auth.example/token", "file:///etc/passwd"}) {
     Use(kUser);
@@ -138,7 +138,7 @@ TEST_F(RegistryChallenge, ARealmThatIsNoAddressIsRefused) {
   }
 }
 
-TEST_F(RegistryChallenge, APublicRegistryLeadsToNoPrivateTokenServer) {
+TEST_F(RegistryChallenge, APublicRegistryMayNotUseAPrivateTokenServer) {
   for (const char* host : {"127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "[::1]",
                            "[fd00::1]", "2130706433", "192.168.0.1:8080"}) {
     Use(kUser);
@@ -148,7 +148,7 @@ TEST_F(RegistryChallenge, APublicRegistryLeadsToNoPrivateTokenServer) {
         << host;
     EXPECT_EQ(code_, Code::kIo);
   }
-  // By what its name leads to.
+  // By the addresses that its name resolves to.
   Use(kUser, {"1.1.1.1", "10.0.0.1"});
   EXPECT_THAT(Refused("https://registry.example/v2/", "Bearer realm=\"https://auth.example/\""),
               HasSubstr("found auth.example, which only this network or this machine can see"));
@@ -170,7 +170,7 @@ TEST_F(RegistryChallenge, APrivateRegistryMayHaveAPrivateTokenServer) {
             "again");
 }
 
-TEST_F(RegistryChallenge, ARegistryThatNeverAsksTheSameIsGivenUp) {
+TEST_F(RegistryChallenge, GivesUpOnARegistryThatKeepsChangingItsChallenge) {
   Use(kUser);
   int tries = 0;
   while (tries < 100 &&
@@ -180,7 +180,7 @@ TEST_F(RegistryChallenge, ARegistryThatNeverAsksTheSameIsGivenUp) {
   EXPECT_EQ(tries, 4);
 }
 
-TEST_F(RegistryChallenge, AFailureToFindCredentialsIsTold) {
+TEST_F(RegistryChallenge, ReportsAFailureToFindCredentials) {
   RegistryAuthOptions options;
   options.client = remote::QuickClient();
   options.find = []() -> Result<Credentials> {

@@ -1,4 +1,4 @@
-// Reading from a registry that answers rightly, and from one that does not.
+// Reading from a registry that replies correctly, and from one that does not.
 #include "manifest/registry/server/registry_client.h"
 
 #include "manifest/registry/server/server_store.h"
@@ -49,7 +49,7 @@ class RegistryReads : public UploadTestBase {
   const std::string digest_ = DigestOf(Sha256Hex(text_));
 };
 
-TEST_F(RegistryReads, AManifestIsReadByTagAndByDigest) {
+TEST_F(RegistryReads, ReadsAManifestByTagAndByDigest) {
   Put("v1", text_);
   for (const std::string& reference : {std::string("v1"), digest_}) {
     const auto manifest = Client().GetManifest(reference);
@@ -62,18 +62,18 @@ TEST_F(RegistryReads, AManifestIsReadByTagAndByDigest) {
   EXPECT_THAT(registry_.server().requests().back().Field("accept"), HasSubstr(kManifestType));
 }
 
-TEST_F(RegistryReads, OtherBytesThanTheDigestAreNoManifest) {
+TEST_F(RegistryReads, RefusesAManifestThatDiffersFromItsDigest) {
   Put("v1", text_);
   ChangeGets([](FakeAnswer& answer) { answer.body.back() = ' '; });
   const Error by_digest = Wrong(digest_);
   EXPECT_EQ(by_digest.code, Code::kCorrupt);
   EXPECT_THAT(by_digest.message,
               HasSubstr(Cat("/a/b@", digest_, ": expected ", digest_, ", found sha256:")));
-  // By its tag the registry itself said which it is.
+  // For its tag, the registry itself said which manifest it is.
   EXPECT_EQ(Wrong("v1").code, Code::kCorrupt);
 }
 
-TEST_F(RegistryReads, TheMediaTypeOfAManifestIsThatOfTheAnswer) {
+TEST_F(RegistryReads, TheMediaTypeOfAManifestMustMatchTheReply) {
   Put("v1", text_);
   ChangeGets([](FakeAnswer& answer) { answer.Set("Content-Type", kIndexType); });
   const Error error = Wrong("v1");
@@ -84,7 +84,7 @@ TEST_F(RegistryReads, TheMediaTypeOfAManifestIsThatOfTheAnswer) {
                                            kManifestType, "\"")));
 }
 
-TEST_F(RegistryReads, AManifestIsNoWebPageAndNotLong) {
+TEST_F(RegistryReads, RefusesWebPagesAndLongRepliesAsManifests) {
   Put("v1", text_);
   ChangeGets([](FakeAnswer& answer) { answer.body = std::string((4 << 20) + 1, ' '); });
   const Error error = Wrong(digest_);
@@ -95,7 +95,7 @@ TEST_F(RegistryReads, AManifestIsNoWebPageAndNotLong) {
   EXPECT_EQ(Wrong("v2").code, Code::kCorrupt);
 }
 
-TEST_F(RegistryReads, ATagIsFoundByHeadAndElseByGet) {
+TEST_F(RegistryReads, FindsATagByHeadOrElseByGet) {
   Put("v1", text_);
   EXPECT_EQ(Store()->FindTag("v1")->digest, digest_);
   EXPECT_EQ(registry_.server().requests().back().method, "HEAD");
@@ -108,7 +108,7 @@ TEST_F(RegistryReads, ATagIsFoundByHeadAndElseByGet) {
               HasSubstr("/a/b:v2: not found, or no permission (status 404, MANIFEST_UNKNOWN: "));
 }
 
-TEST_F(RegistryReads, AManifestThatIsTakenUnderAnotherDigestIsAnError) {
+TEST_F(RegistryReads, AManifestStoredUnderAnotherDigestIsAnError) {
   registry_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.method == "PUT")
       answer.Set("Docker-Content-Digest", "sha256:" + std::string(64, '0'));
@@ -119,7 +119,7 @@ TEST_F(RegistryReads, AManifestThatIsTakenUnderAnotherDigestIsAnError) {
   EXPECT_THAT(put.error().message, HasSubstr(Cat(":v1: expected ", digest_, ", found sha256:00")));
 }
 
-TEST_F(RegistryReads, TagsAreListedPageByPage) {
+TEST_F(RegistryReads, ListsTagsPageByPage) {
   for (const char* tag : {"a", "b", "c", "d", "e"}) Put(tag, text_);
   EXPECT_THAT(Client().ListTags().value(), ElementsAre("a", "b", "c", "d", "e"));
   const auto listed = Store()->List();
@@ -130,7 +130,7 @@ TEST_F(RegistryReads, TagsAreListedPageByPage) {
   EXPECT_THAT(Client("no/tags").ListTags().value(), ElementsAre());
 }
 
-TEST_F(RegistryReads, AListOfTagsThatIsNoneIsRefused) {
+TEST_F(RegistryReads, RefusesAnInvalidListOfTags) {
   for (const char* body :
        {R"({"tags":["../x"]})", R"({"tags":[7]})", R"({"tags":"x"})", "[", "{]"}) {
     ChangeGets([&](FakeAnswer& answer) { answer = remote::Plain(200, body); });
@@ -141,7 +141,7 @@ TEST_F(RegistryReads, AListOfTagsThatIsNoneIsRefused) {
   }
 }
 
-TEST_F(RegistryReads, TheNextPageIsAtTheSameRegistry) {
+TEST_F(RegistryReads, FollowsTheNextPageOnlyOnTheSameRegistry) {
   ChangeGets([](FakeAnswer& answer) {
     answer = remote::Plain(200, R"({"tags":["a"]})");
     answer.Set("Link", "<https://other.example/v2/>; rel=\"next\"");
@@ -160,7 +160,7 @@ TEST_F(RegistryReads, TheNextPageIsAtTheSameRegistry) {
               HasSubstr("page 2: expected tags that were not listed before, found none"));
 }
 
-TEST_F(RegistryReads, APageOfTagsThatIsDeletedMeanwhileIsNoError) {
+TEST_F(RegistryReads, IgnoresATagDeletedDuringTheListing) {
   for (const char* tag : {"a", "b"}) Put(tag, text_);
   registry_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.path.ends_with("/manifests/a"))
@@ -172,7 +172,7 @@ TEST_F(RegistryReads, APageOfTagsThatIsDeletedMeanwhileIsNoError) {
   EXPECT_EQ(listed->at(0).tag, "b");
 }
 
-TEST_F(RegistryReads, ABlobIsReadFromWhereTheRegistryLeads) {
+TEST_F(RegistryReads, FollowsTheRegistryToTheStorageOfABlob) {
   remote::FaultServer storage;
   const std::string bytes = Bytes(500'000);
   registry_.AddBlob("a/b", bytes);
@@ -184,7 +184,7 @@ TEST_F(RegistryReads, ABlobIsReadFromWhereTheRegistryLeads) {
     if (request.method == "GET")
       answer = remote::LeadTo(307, Cat(storage.origin(), "/bucket/x?sig=", ++signature));
   });
-  // Each address is good for one request.
+  // Each address is valid for one request.
   std::atomic<int> used = 0;
   storage.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.query != Cat("sig=", ++used)) answer = remote::Plain(403);
@@ -194,7 +194,7 @@ TEST_F(RegistryReads, ABlobIsReadFromWhereTheRegistryLeads) {
     EXPECT_EQ(request.Field("authorization"), "");
 }
 
-TEST_F(RegistryReads, CredentialsThatEndBetweenReadsAreRenewed) {
+TEST_F(RegistryReads, RenewsCredentialsThatExpireBetweenReads) {
   const std::string bytes = Bytes(500'000);
   registry_.AddBlob("a/b", bytes);
   credentials_ = std::make_shared<ListedCredentials>(
@@ -221,7 +221,7 @@ TEST_F(RegistryReads, CredentialsThatEndBetweenReadsAreRenewed) {
   EXPECT_THAT(refused.error().message, Not(HasSubstr("three")));
 }
 
-TEST_F(RegistryReads, ABlobOfAnotherSizeIsNotOpened) {
+TEST_F(RegistryReads, DoesNotOpenABlobOfAnotherSize) {
   const std::string bytes = Bytes(1000);
   registry_.AddBlob("a/b", bytes);
   registry_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
@@ -231,7 +231,7 @@ TEST_F(RegistryReads, ABlobOfAnotherSizeIsNotOpened) {
   EXPECT_THAT(Read(*Store(), bytes), HasSubstr("size: expected 1000 bytes"));
 }
 
-TEST_F(RegistryReads, APingTeachesTheChallenge) {
+TEST_F(RegistryReads, APingLearnsTheChallenge) {
   credentials_ = std::make_shared<ListedCredentials>(std::vector<std::string>{"", "Bearer s3cret"});
   registry_.SetAuthorization("Bearer s3cret");
   RegistryClient client = Client();

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-TEST_F(RegistryCommands, EveryBlobIsSentOnceAndASecondPublishSendsNone) {
+TEST_F(RegistryCommands, SendsEveryBlobOnceAndNothingInASecondPublish) {
   const auto first = Publish("out", Ref("v1"));
   EXPECT_GT(first["bytes_sent"], 7'000'000);
   for (const auto& [name, digest] : DigestsOf(first)) {
@@ -31,7 +31,7 @@ TEST_F(RegistryCommands, EveryBlobIsSentOnceAndASecondPublishSendsNone) {
   EXPECT_EQ(Publish("out", "layout:models:v1")["digest"], first["digest"]);
 }
 
-TEST_F(RegistryCommands, AnotherRepositoryMountsAllBlobs) {
+TEST_F(RegistryCommands, MountsAllBlobsInAnotherRepository) {
   Publish("out", Ref("v1"));
   const auto mounted = Publish("out", Ref("v1", "other/copy"), "--mount-from team/model");
   for (const auto& blob : mounted["blobs"]) {
@@ -42,7 +42,7 @@ TEST_F(RegistryCommands, AnotherRepositoryMountsAllBlobs) {
   Runs("pull " + Ref("v1", "other/copy") + " --group 2 -o pulled");
 }
 
-TEST_F(RegistryCommands, APullOfOneGroupFetchesThatNodesBlobsOnly) {
+TEST_F(RegistryCommands, APullOfOneGroupFetchesOnlyTheBlobsOfItsNode) {
   const auto digests = DigestsOf(Publish("out", Ref("v1")));
   Runs("publish out layout:models:v1");
   SettleLog();
@@ -72,7 +72,7 @@ TEST_F(RegistryCommands, PullAssemblesANode) {
   Runs("verify node-0");
 }
 
-TEST_F(RegistryCommands, ANewOverlayIsAllThatIsSentAndFetched) {
+TEST_F(RegistryCommands, SendsAndFetchesOnlyANewOverlay) {
   cli::WriteAll(
       workspace_ / "next.json",
       R"({"version": "generalists-2", "layers": {"0": "2,11", "1": "0,8", "2": "5,13"}})");
@@ -109,7 +109,7 @@ TEST_F(RegistryCommands, ListsTagsGroupsAndSizes) {
   EXPECT_THAT(run.out, HasSubstr("4 manifests"));
 }
 
-TEST_F(RegistryCommands, DamageInTheRegistryIsNamedAndAPullWorksOnceItIsMended) {
+TEST_F(RegistryCommands, ReportsDamageInTheRegistryAndPullsAfterItsRepair) {
   const auto digests = DigestsOf(Publish("out", Ref("v1")));
   const fs::path blob = registry_->BlobPath(digests.at("groups/001/experts.gguf"));
   const std::string good = cli::ReadAll(blob);
@@ -129,7 +129,7 @@ TEST_F(RegistryCommands, DamageInTheRegistryIsNamedAndAPullWorksOnceItIsMended) 
   Runs("pull " + Ref("v1") + " --group 1 -o pulled");
 }
 
-TEST_F(RegistryCommands, ABlobThatTheRegistryLostIsNamed) {
+TEST_F(RegistryCommands, NamesABlobThatTheRegistryLost) {
   const auto digests = DigestsOf(Publish("out", Ref("v1")));
   fs::remove(registry_->BlobPath(digests.at("groups/001/experts.gguf")));
   const auto run = workspace_.Moepack("pull " + Ref("v1") + " --group 1 -o pulled");
@@ -139,7 +139,7 @@ TEST_F(RegistryCommands, ABlobThatTheRegistryLostIsNamed) {
   Runs("pull " + Ref("v1") + " --group 0 -o pulled");
 }
 
-TEST_F(RegistryCommands, WhatIsNotThereIsAnError) {
+TEST_F(RegistryCommands, MissingTagsAndGroupsAreErrors) {
   Publish("out", Ref("v1"));
   const auto tag = workspace_.Moepack("pull " + Ref("v9") + " --group 1 -o pulled");
   EXPECT_EQ(tag.status, 5) << tag.err;
@@ -156,8 +156,8 @@ TEST_F(RegistryCommands, WhatIsNotThereIsAnError) {
   EXPECT_FALSE(fs::exists(workspace_ / "pulled"));
 }
 
-// Others copy what was published: byte by byte, so that digests stay.
-TEST_F(RegistryCommands, SkopeoCopiesFromHereToALayoutAndToAnotherRegistry) {
+// Other tools copy what was published byte by byte, so that digests stay the same.
+TEST_F(RegistryCommands, SkopeoCopiesToALayoutAndToAnotherRegistry) {
   if (FindProgram("skopeo").empty()) GTEST_SKIP() << "skopeo is not installed";
   const auto published = Publish("out", Ref("v1"));
   DockerRegistry other(workspace_ / "other-registry");
@@ -181,7 +181,7 @@ TEST_F(RegistryCommands, SkopeoCopiesFromHereToALayoutAndToAnotherRegistry) {
   const auto pulled =
       workspace_.Json("pull oci://" + other.host() + "/team/model:v1 --group 1 -o pulled --json");
   EXPECT_EQ(pulled["digest"], published["digest"]);
-  // A layout that skopeo wrote is pulled from, and copied to a registry.
+  // A layout written by skopeo can be pulled from, and copied to a registry.
   Runs("pull layout:layout:v1 --group 0 -o from-layout");
   const auto copied =
       workspace_.Json("copy layout:layout:v1 " + Ref("v2", "from/skopeo") + " --json");
@@ -189,8 +189,8 @@ TEST_F(RegistryCommands, SkopeoCopiesFromHereToALayoutAndToAnotherRegistry) {
   Runs("pull " + Ref("v2", "from/skopeo") + " --group 2 -o copied");
 }
 
-// Whoever cleans the registry takes nothing that a later version still names.
-TEST_F(RegistryCommands, ALaterVersionOutlivesTheCollectionOfAnEarlierOne) {
+// Cleaning the registry removes nothing that a later version still refers to.
+TEST_F(RegistryCommands, ALaterVersionSurvivesTheRemovalOfAnEarlierOne) {
   cli::WriteAll(
       workspace_ / "next.json",
       R"({"version": "generalists-2", "layers": {"0": "2,11", "1": "0,8", "2": "5,13"}})");

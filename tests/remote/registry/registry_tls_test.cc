@@ -1,5 +1,5 @@
-// A docker-registry behind nginx, which speaks TLS for it: who is believed, and that passwords and
-// tokens go by TLS only, whatever the two say.
+// A docker-registry behind nginx, which handles TLS for it: which certificates are trusted, and
+// that passwords and tokens are sent only over TLS, whatever the two servers say.
 #include <gmock/gmock.h>
 
 #include "libshard/remote/http_client.h"
@@ -42,14 +42,14 @@ class RegistryBehindTls : public RegistryCommands {
   DockerRegistry::Settings RegistrySettings() const override {
     return DockerRegistry::WithPassword(workspace_ / "users");
   }
-  // What nginx does besides leading to the registry.
+  // nginx's settings in addition to proxying for the registry.
   struct Proxy {
     std::string tells = Cat(kTellsHost, kTellsScheme);
     std::string server = "";  // more directives
     std::string most_body = "0";
     std::string certificate = "server";
   };
-  // `asked` gets a line for every request, with what it says of who asks.
+  // `asked` gets a line for every request, with its credentials.
   std::vector<std::string> Command(uint16_t port, const Proxy& proxy) const {
     const std::string server = Cat(
         "ssl_certificate ", authority_.Path(proxy.certificate + ".pem"), ";\nssl_certificate_key ",
@@ -72,7 +72,7 @@ class RegistryBehindTls : public RegistryCommands {
                    const std::string& repository = "team/model") const {
     return Cat("oci://", host, ":", nginx_->port(), "/", repository);
   }
-  // Of all that reached nginx: what has credentials came by TLS.
+  // Every request with credentials that reached nginx came over TLS.
   void ExpectCredentialsByTlsOnly(const char* kind) const {
     const std::string asked = ReadAll(workspace_ / "asked");
     size_t with = 0;
@@ -120,7 +120,7 @@ TEST_F(RegistryBehindTls, PublishesAndPulls) {
   ExpectCredentialsByTlsOnly("Basic");
 }
 
-TEST_F(RegistryBehindTls, AnUnknownAuthorityIsRefusedBeforeAnythingIsSent) {
+TEST_F(RegistryBehindTls, RefusesAnUnknownAuthorityBeforeSendingAnything) {
   Start({});
   const std::string words = "localhost: SSL certificate problem: ";
   const std::string hint =
@@ -132,8 +132,8 @@ TEST_F(RegistryBehindTls, AnUnknownAuthorityIsRefusedBeforeAnythingIsSent) {
   ExpectUnavailable(Name(), " --cacert other/ca.pem" + kLogin, words, hint);
 }
 
-// An authority that was made anew: OpenSSL then finds one of the right name, and says little.
-TEST_F(RegistryBehindTls, AnAuthorityOfTheSameNameIsAnotherOne) {
+// A newly made authority: OpenSSL then finds one of the right name, and says little.
+TEST_F(RegistryBehindTls, RefusesAnotherAuthorityOfTheSameName) {
   Start({});
   const TestAuthority other(workspace_ / "other");
   HttpSettings settings = QuickSettings();
@@ -154,7 +154,7 @@ TEST_F(RegistryBehindTls, ACertificateForAnotherNameIsRefused) {
                     "127.0.0.1: SSL: ", "check the name in the address; ");
 }
 
-TEST_F(RegistryBehindTls, ACertificateOfAnotherTimeIsRefused) {
+TEST_F(RegistryBehindTls, RefusesExpiredAndFutureCertificates) {
   authority_.Issue("old", "DNS:localhost", TestAuthority::kPast);
   authority_.Issue("young", "DNS:localhost", TestAuthority::kFuture);
   const std::string hint =
@@ -167,7 +167,7 @@ TEST_F(RegistryBehindTls, ACertificateOfAnotherTimeIsRefused) {
                     "localhost: SSL certificate problem: certificate is not yet valid", hint);
 }
 
-TEST_F(RegistryBehindTls, AClientShowsItsCertificate) {
+TEST_F(RegistryBehindTls, TheClientPresentsItsCertificate) {
   authority_.Issue("client", "DNS:client");
   Start({.server = Cat("ssl_verify_client on;\nssl_client_certificate ", authority_.Path("ca.pem"),
                        ";\n")});
@@ -179,8 +179,8 @@ TEST_F(RegistryBehindTls, AClientShowsItsCertificate) {
        kTrust);
 }
 
-// Then docker-registry says where an upload goes on by http.
-TEST_F(RegistryBehindTls, AProxyThatForgetsTheSchemeIsUnderstoodAndNamedOnce) {
+// docker-registry then continues an upload over http.
+TEST_F(RegistryBehindTls, HandlesAProxyThatForgetsTheSchemeAndWarnsOnce) {
   for (const std::string tells : {kTellsHost, "proxy_set_header Host $host;\n"}) {
     Start({.tells = tells});
     const std::string name = Name("localhost", Cat("team/model", nginx_->port()));
@@ -195,7 +195,7 @@ TEST_F(RegistryBehindTls, AProxyThatForgetsTheSchemeIsUnderstoodAndNamedOnce) {
   ExpectCredentialsByTlsOnly("Basic");
 }
 
-TEST_F(RegistryBehindTls, AnUploadGoesToNoOtherHostByHttp) {
+TEST_F(RegistryBehindTls, SendsNoUploadToAnotherHostOverHttp) {
   Start({.tells = "proxy_redirect off;\n"});
   const ToolRun run = workspace_.Moepack("publish out " + Name() + ":v1" + kTrust);
   EXPECT_EQ(run.status, 5);
@@ -205,13 +205,13 @@ TEST_F(RegistryBehindTls, AnUploadGoesToNoOtherHostByHttp) {
                             "hint: anybody in between can read what goes to that address; if it is "
                             "the registry's own, its proxy should send Host and "
                             "X-Forwarded-Proto\n")));
-  EXPECT_EQ(workspace_.Moepack("ls " + Name() + kTrust).status, 5);  // there is nothing
+  EXPECT_EQ(workspace_.Moepack("ls " + Name() + kTrust).status, 5);  // nothing is there
   for (const DockerRegistry::Request& request : registry_->requests())
     EXPECT_THAT(request.method, Not(testing::AnyOf("PUT", "PATCH"))) << request.path;
   ExpectCredentialsByTlsOnly("Basic");
 }
 
-TEST_F(RegistryBehindTls, BlobsThatLieElsewhereAreFetchedThereWithoutCredentials) {
+TEST_F(RegistryBehindTls, FetchesBlobsElsewhereWithoutCredentials) {
   Start({});
   const auto report =
       nlohmann::json::parse(Runs("publish out " + Name() + ":v1 --json" + kTrust).out);
@@ -229,7 +229,7 @@ TEST_F(RegistryBehindTls, BlobsThatLieElsewhereAreFetchedThereWithoutCredentials
   EXPECT_FALSE(storage.requests().empty());
   for (const FakeRequest& request : storage.requests())
     EXPECT_EQ(request.Field("authorization"), "") << request.path;
-  // To a machine that is not this one it is https or nothing.
+  // For a remote machine it must be https.
   lead_to("http://storage.example");
   const ToolRun run = workspace_.Moepack("pull " + Name() + ":v1 --group 0 -o no" + kTrust);
   EXPECT_EQ(run.status, 5);
@@ -237,7 +237,7 @@ TEST_F(RegistryBehindTls, BlobsThatLieElsewhereAreFetchedThereWithoutCredentials
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "no"));
 }
 
-TEST_F(RegistryBehindTls, WhatIsTooLargeForItGoesInChunks) {
+TEST_F(RegistryBehindTls, SendsChunksIfARequestIsTooLarge) {
   Start({.most_body = "1m"});
   const ToolRun whole = workspace_.Moepack("publish out " + Name() + ":v1 --upload whole" + kTrust);
   EXPECT_EQ(whole.status, 5);
@@ -249,7 +249,7 @@ TEST_F(RegistryBehindTls, WhatIsTooLargeForItGoesInChunks) {
   EXPECT_THAT(ReadAll(workspace_ / "asked"), HasSubstr("https PATCH 202 "));
 }
 
-// A second nginx speaks TLS for the token server.
+// A second nginx handles TLS for the token server.
 class TokensBehindTls : public RegistryBehindTls {
  protected:
   void SetUp() override {
@@ -268,7 +268,7 @@ class TokensBehindTls : public RegistryBehindTls {
   std::string realm_;
 };
 
-TEST_F(TokensBehindTls, TheTokenServerIsAskedByTlsToo) {
+TEST_F(TokensBehindTls, UsesTlsForTheTokenServerToo) {
   const RealServer token_server(
       [&](uint16_t port) {
         return NginxCommand(workspace_ / "token-nginx", port, "ssl http2",
@@ -285,7 +285,7 @@ TEST_F(TokensBehindTls, TheTokenServerIsAskedByTlsToo) {
   ExpectCredentialsByTlsOnly("Bearer");
 }
 
-TEST_F(TokensBehindTls, ATokenServerThatIsAskedByHttpGetsNoPassword) {
+TEST_F(TokensBehindTls, SendsNoPasswordToATokenServerOverHttp) {
   StartBoth(issuer_.server().origin() + "/token");
   if (IsSkipped() || HasFatalFailure()) return;
   const ToolRun run = workspace_.Moepack("publish out " + Name() + ":v1" + kTrust);

@@ -1,4 +1,4 @@
-// A docker-registry that believes a token server of the test: who may do what, and tokens that end
+// A docker-registry that trusts a token server of the test: who may do what, and tokens that expire
 // while they are needed.
 #include <gmock/gmock.h>
 
@@ -29,7 +29,7 @@ using testing::StartsWith;
 const std::string kAsMe = " --username me --password-file password";
 const std::string kAsGuest = " --username guest --password-file password";
 
-// "me" may do everything with repositories of two teams. Of those of "open" everybody may read, and
+// "me" may do everything with the repositories of two teams. Everybody may read those of "open";
 // "guest", who has one of their own, may read no others.
 class RegistryTokens : public RegistryCommands {
  protected:
@@ -43,7 +43,7 @@ class RegistryTokens : public RegistryCommands {
   DockerRegistry::Settings RegistrySettings() const override {
     return {.more = issuer_.RegistrySettings()};
   }
-  // Expects status 5 and that what is secret is in no output.
+  // Expects status 5 and no secrets in any output.
   std::string Refused(const std::string& arguments) const {
     const ToolRun run = workspace_.Moepack(arguments);
     EXPECT_EQ(run.status, 5) << arguments << "\n" << run.err;
@@ -52,7 +52,7 @@ class RegistryTokens : public RegistryCommands {
     return run.err;
   }
   size_t TokensAskedFor() const { return issuer_.asked_scopes().size(); }
-  // Of the publish that reported it: how each blob came to the registry.
+  // For the publish that reported it: how each blob came to the registry.
   static std::set<std::string> HowOf(const nlohmann::json& report) {
     std::set<std::string> how;
     for (const auto& blob : report["blobs"]) {
@@ -64,7 +64,7 @@ class RegistryTokens : public RegistryCommands {
   TokenIssuer issuer_{workspace_ / "issuer"};
 };
 
-TEST_F(RegistryTokens, WhoMayPublishDoesAndEverybodyReads) {
+TEST_F(RegistryTokens, AuthorizedUsersPublishAndEverybodyReads) {
   const auto report = Publish("out", Ref("v1", "open/model"), kAsMe);
   EXPECT_GT(report["bytes_sent"], 7'000'000);
   EXPECT_THAT(issuer_.asked_scopes(),
@@ -78,7 +78,7 @@ TEST_F(RegistryTokens, WhoMayPublishDoesAndEverybodyReads) {
               HasSubstr("4 manifests"));
 }
 
-TEST_F(RegistryTokens, AWrongPasswordIsToldWithItsPlace) {
+TEST_F(RegistryTokens, ReportsAWrongPasswordWithItsOrigin) {
   cli::WriteAll(workspace_ / "password", "wrong\n");
   EXPECT_EQ(
       Refused("publish out " + Ref("v1", "open/model") + kAsMe),
@@ -89,7 +89,7 @@ TEST_F(RegistryTokens, AWrongPasswordIsToldWithItsPlace) {
   EXPECT_EQ(TokensAskedFor(), 1u);
 }
 
-TEST_F(RegistryTokens, WhoMayNotPublishIsToldWhatWasAskedFor) {
+TEST_F(RegistryTokens, ReportsTheScopeThatAUserLacks) {
   const std::string words = Cat("/open/model: upload: expected access to ",
                                 "repository:open/model:pull,push, found status 401 from 127.0.0.1");
   EXPECT_THAT(Refused("publish out " + Ref("v1", "open/model")),
@@ -99,7 +99,7 @@ TEST_F(RegistryTokens, WhoMayNotPublishIsToldWhatWasAskedFor) {
                     HasSubstr("; asked with credentials from --password-file (user guest)\n")));
 }
 
-TEST_F(RegistryTokens, WhatIsClosedIsReadByThoseWhoMay) {
+TEST_F(RegistryTokens, OnlyAuthorizedUsersReadAPrivateRepository) {
   Publish("out", Ref("v1", "closed/model"), kAsMe);
   for (const std::string& who : {std::string(), kAsGuest}) {
     EXPECT_THAT(Refused("pull " + Ref("v1", "closed/model") + " --group 1 -o pulled" + who),
@@ -107,7 +107,7 @@ TEST_F(RegistryTokens, WhatIsClosedIsReadByThoseWhoMay) {
                           "found status 401 from 127.0.0.1"));
   }
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "pulled"));
-  // A token that the user has is taken as it is.
+  // A token of the user is used as it is.
   Runs("ls oci://" + registry_->host() + "/closed/model" + kAsMe);
   cli::WriteAll(workspace_ / "token", issuer_.last().substr(std::string("Bearer ").size()) + "\n");
   const size_t before = TokensAskedFor();
@@ -115,7 +115,7 @@ TEST_F(RegistryTokens, WhatIsClosedIsReadByThoseWhoMay) {
   EXPECT_EQ(TokensAskedFor(), before);
 }
 
-TEST_F(RegistryTokens, AMountIsAskedForWithTheScopesOfBothRepositories) {
+TEST_F(RegistryTokens, RequestsTheScopesOfBothRepositoriesForAMount) {
   Publish("out", Ref("v1", "closed/model"), kAsMe);
   const auto report = Publish("out", Ref("v1", "open/copy"), "--mount-from closed/model" + kAsMe);
   EXPECT_THAT(issuer_.asked_scopes(),
@@ -123,7 +123,7 @@ TEST_F(RegistryTokens, AMountIsAskedForWithTheScopesOfBothRepositories) {
   EXPECT_EQ(HowOf(report), std::set<std::string>({"mounted"}));
 }
 
-TEST_F(RegistryTokens, WhatMayNotBeReadThereIsSent) {
+TEST_F(RegistryTokens, SendsBlobsThatItMayNotMount) {
   Publish("out", Ref("v1", "closed/model"), kAsMe);
   const auto report =
       Publish("out", Ref("v1", "guest/copy"), "--mount-from closed/model" + kAsGuest);
@@ -132,7 +132,7 @@ TEST_F(RegistryTokens, WhatMayNotBeReadThereIsSent) {
   EXPECT_EQ(HowOf(report), std::set<std::string>({"sent"}));
 }
 
-TEST_F(RegistryTokens, TokensThatEndAtOnceAreRenewedForEveryRequest) {
+TEST_F(RegistryTokens, RenewsTokensThatExpireAtOnceForEveryRequest) {
   issuer_.told_life = 0;
   for (const char* how : {"whole", "chunked --chunk-size 1MiB"}) {
     const std::string reference = Ref("v1", Cat("closed/", how[0]));
@@ -143,8 +143,8 @@ TEST_F(RegistryTokens, TokensThatEndAtOnceAreRenewedForEveryRequest) {
   }
 }
 
-// The registry ends a token before the client's clock does.
-TEST_F(RegistryTokens, ATokenThatTheRegistryTakesNoLongerIsReplaced) {
+// The registry rejects a token before the client's clock does.
+TEST_F(RegistryTokens, ReplacesATokenThatTheRegistryNoLongerAccepts) {
   std::chrono::steady_clock::time_point now;
   registry::RegistryAuthOptions options;
   options.client = QuickClient();
@@ -180,7 +180,7 @@ TEST_F(RegistryTokens, ATokenThatTheRegistryTakesNoLongerIsReplaced) {
   EXPECT_NE(issuer_.last(), first);
 }
 
-TEST_F(RegistryTokens, ATokenThatTheRegistryDoesNotBelieveEndsIt) {
+TEST_F(RegistryTokens, StopsIfTheRegistryRejectsItsToken) {
   issuer_.for_another_service = true;
   EXPECT_THAT(Refused("publish out " + Ref("v1", "open/model") + kAsMe),
               HasSubstr("expected access to repository:open/model:pull, found status 401 from "

@@ -1,4 +1,4 @@
-// sign, verify and pull --key with a real registry, and skopeo, which carries signatures along.
+// sign, verify and pull --key with a real registry, and skopeo, which copies signatures.
 #include <gmock/gmock.h>
 
 #include "tests/remote/support/registry_commands.h"
@@ -25,7 +25,7 @@ class SignCommands : public RegistryCommands {
   }
 };
 
-TEST_F(SignCommands, ASetInARegistryIsSignedAndVerified) {
+TEST_F(SignCommands, SignsAndVerifiesASetInARegistry) {
   const auto done = workspace_.Json("sign " + Ref("v1") + " --key release.key --json");
   EXPECT_EQ(done["identity"], registry_->host() + "/team/model");
   EXPECT_EQ(done["manifests"].size(), 4u);
@@ -40,7 +40,7 @@ TEST_F(SignCommands, ASetInARegistryIsSignedAndVerified) {
   EXPECT_EQ(again["manifests"][1]["state"], "signed");
 }
 
-TEST_F(SignCommands, NothingIsFetchedOfWhatNobodyKnownSigned) {
+TEST_F(SignCommands, FetchesNothingWithoutAKnownSignature) {
   Runs("sign " + Ref("v1") + " --key release.key");
   SettleLog();
   registry_->Forget();
@@ -48,19 +48,19 @@ TEST_F(SignCommands, NothingIsFetchedOfWhatNobodyKnownSigned) {
   EXPECT_THAT(run.err, HasSubstr(" by stranger.pub (1 signature found, key unknown)"));
   EXPECT_FALSE(fs::exists(workspace_ / "pulled"));
   SettleLog();
-  // The payload of the signature is all.
+  // Only the payload of the signature.
   EXPECT_EQ(BlobsFetched().size(), 1u);
   Runs("pull " + Ref("v1") + " --group 1 -o pulled --key stranger.pub --key release.pub");
   Runs("pull " + Ref("v1-g000") + " -o node --key release.pub");
 }
 
-TEST_F(SignCommands, ARegistryThatDoesNotAnswerIsNoUnsignedOne) {
+TEST_F(SignCommands, DoesNotReportAnUnreachableRegistryAsUnsigned) {
   const cli::ToolRun run =
       workspace_.Moepack("verify oci://127.0.0.1:1/team/model:v1 --key release.pub");
   EXPECT_EQ(run.status, 7) << run.err;
 }
 
-TEST_F(SignCommands, SkopeoCarriesSignaturesAlong) {
+TEST_F(SignCommands, SkopeoCopiesSignatures) {
   if (std::system("command -v skopeo >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "skopeo is not installed";
   Runs("sign " + Ref("v1") + " --key release.key");

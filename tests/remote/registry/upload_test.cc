@@ -1,4 +1,4 @@
-// Blobs that are sent whole, to a registry that does what hosted ones were seen to do.
+// Blobs that are sent whole, to a registry that behaves like known hosted ones.
 #include "manifest/registry/server/upload.h"
 
 #include "tests/remote/support/upload_test_base.h"
@@ -16,7 +16,7 @@ using Quirks = FakeRegistry::Quirks;
 
 class WholeUpload : public UploadTestBase {};
 
-TEST_F(WholeUpload, ABlobIsSentOnceAndFoundLater) {
+TEST_F(WholeUpload, SendsABlobOnceAndFindsItLater) {
   const std::string bytes = Bytes(3 << 20);
   EXPECT_EQ(Upload(bytes), "sent");
   EXPECT_TRUE(Has(bytes));
@@ -29,7 +29,7 @@ TEST_F(WholeUpload, ABlobIsSentOnceAndFoundLater) {
   EXPECT_EQ(registry_.open_uploads(), 0u);
 }
 
-TEST_F(WholeUpload, AnAddressMayBeRelativeAndHaveAQueryOfItsOwn) {
+TEST_F(WholeUpload, AcceptsRelativeAddressesAndAddressesWithAQuery) {
   for (const bool relative : {false, true}) {
     registry_.Set({.relative_location = relative, .state_in_query = true});
     registry_.server().Forget();
@@ -40,7 +40,7 @@ TEST_F(WholeUpload, AnAddressMayBeRelativeAndHaveAQueryOfItsOwn) {
   }
 }
 
-TEST_F(WholeUpload, TransientAnswersAreTriedAgainInNewSessions) {
+TEST_F(WholeUpload, RetriesTransientErrorsInNewSessions) {
   registry_.Set({.put_answers = {503, 500, 429, 404}});
   const std::string bytes = Bytes(100000);
   EXPECT_EQ(Upload(bytes), "sent");
@@ -57,14 +57,14 @@ TEST_F(WholeUpload, ARegistryThatStaysBusyIsUnavailable) {
   EXPECT_EQ(code_, Code::kUnavailable);
 }
 
-TEST_F(WholeUpload, WhatTheRegistryRefusesIsNotRepeated) {
+TEST_F(WholeUpload, DoesNotRetryARefusal) {
   registry_.Set({.put_answers = {400}});
   EXPECT_THAT(Upload(Bytes(1000)), HasSubstr("found status 400, UNKNOWN: \"not now\""));
   EXPECT_EQ(code_, Code::kIo);
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT"));
 }
 
-TEST_F(WholeUpload, ACutConnectionStartsTheBlobAgain) {
+TEST_F(WholeUpload, RestartsTheBlobAfterACutConnection) {
   registry_.Set({.cuts = {100, 700000}});
   const std::string bytes = Bytes(3 << 20);
   EXPECT_EQ(Upload(bytes), "sent");
@@ -72,7 +72,7 @@ TEST_F(WholeUpload, ACutConnectionStartsTheBlobAgain) {
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT", "POST", "PUT", "POST", "PUT"));
 }
 
-TEST_F(WholeUpload, AnAnswerThatIsLostIsNoReasonToSendAgain) {
+TEST_F(WholeUpload, DoesNotResendABlobWhoseReplyWasLost) {
   std::atomic<int> puts = 0;
   registry_.SetFault([&](const remote::FakeRequest& request, remote::FakeAnswer& answer) {
     if (request.method == "PUT" && ++puts == 1) answer = remote::Plain(502);
@@ -81,7 +81,7 @@ TEST_F(WholeUpload, AnAnswerThatIsLostIsNoReasonToSendAgain) {
   EXPECT_EQ(puts, 1);
 }
 
-TEST_F(WholeUpload, ABlobOfAnotherSizeIsDamaged) {
+TEST_F(WholeUpload, ReportsABlobOfAnotherSizeAsDamaged) {
   const std::string bytes = Bytes(1000);
   registry_.AddBlob("a/b", bytes);
   registry_.SetFault([](const remote::FakeRequest& request, remote::FakeAnswer& answer) {
@@ -93,13 +93,13 @@ TEST_F(WholeUpload, ABlobOfAnotherSizeIsDamaged) {
   EXPECT_THAT(registry_.Uploads(), IsEmpty());
 }
 
-TEST_F(WholeUpload, ABlobThatDoesNotStayIsAnError) {
+TEST_F(WholeUpload, ABlobThatTheRegistryLosesIsAnError) {
   registry_.Set({.loses_blobs = true, .states_digest = false});
   EXPECT_THAT(Upload(Bytes(1000)), HasSubstr("expected it to be there now, found nothing"));
   EXPECT_EQ(code_, Code::kIo);
 }
 
-TEST_F(WholeUpload, AnotherDigestThanWasSentIsAnError) {
+TEST_F(WholeUpload, AReplyWithAnotherDigestIsAnError) {
   registry_.SetFault([](const remote::FakeRequest& request, remote::FakeAnswer& answer) {
     if (request.method == "PUT")
       answer.Set("Docker-Content-Digest", "sha256:" + std::string(64, 'a'));
@@ -108,7 +108,7 @@ TEST_F(WholeUpload, AnotherDigestThanWasSentIsAnError) {
   EXPECT_EQ(code_, Code::kCorrupt);
 }
 
-TEST_F(WholeUpload, OtherBytesNeverArrive) {
+TEST_F(WholeUpload, NeverCompletesABlobWithOtherBytes) {
   const RegistryClient client = Client();
   Uploader uploader(client, {});
   const MemorySource source("file", Bytes(100000));
@@ -121,7 +121,7 @@ TEST_F(WholeUpload, OtherBytesNeverArrive) {
   EXPECT_THAT(registry_.Uploads(), AnyOf(ElementsAre("POST"), ElementsAre("POST", "PUT")));
 }
 
-TEST_F(WholeUpload, BlobsAreMountedWhereTheRegistryCan) {
+TEST_F(WholeUpload, MountsBlobsWherePossible) {
   const std::string bytes = Bytes(1000);
   registry_.AddBlob("other/x", bytes);
   UploadOptions options;
@@ -133,7 +133,7 @@ TEST_F(WholeUpload, BlobsAreMountedWhereTheRegistryCan) {
   EXPECT_EQ(registry_.server().received(), 0u);
 }
 
-TEST_F(WholeUpload, ARegistryThatDoesNotMountGetsTheBlobInTheSameSession) {
+TEST_F(WholeUpload, SendsTheBlobInTheSameSessionIfItCannotBeMounted) {
   const std::string bytes = Bytes(1000);
   registry_.AddBlob("other/x", bytes);
   registry_.Set({.mounts = false});
@@ -143,7 +143,7 @@ TEST_F(WholeUpload, ARegistryThatDoesNotMountGetsTheBlobInTheSameSession) {
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT"));
 }
 
-TEST_F(WholeUpload, AMountThatIsForbiddenIsNoError) {
+TEST_F(WholeUpload, AForbiddenMountIsNotAnError) {
   registry_.SetFault([](const remote::FakeRequest& request, remote::FakeAnswer& answer) {
     if (request.query.starts_with("mount="))
       answer = remote::RegistryRefusal(403, "DENIED", "not yours");
@@ -154,7 +154,7 @@ TEST_F(WholeUpload, AMountThatIsForbiddenIsNoError) {
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "POST", "PUT"));
 }
 
-TEST_F(WholeUpload, CredentialsAreRenewedOnceAndTheBlobIsSentAgain) {
+TEST_F(WholeUpload, RenewsCredentialsOnceAndResendsTheBlob) {
   const auto credentials =
       std::make_shared<ListedCredentials>(std::vector<std::string>{"Bearer one", "Bearer two"});
   credentials_ = credentials;
@@ -171,7 +171,7 @@ TEST_F(WholeUpload, CredentialsAreRenewedOnceAndTheBlobIsSentAgain) {
   EXPECT_THAT(credentials->scopes(), testing::Contains("repository:a/b:pull"));
 }
 
-TEST_F(WholeUpload, CredentialsThatAreRefusedAreNamed) {
+TEST_F(WholeUpload, ReportsRefusedCredentials) {
   credentials_ = std::make_shared<ListedCredentials>(std::vector<std::string>{"Bearer s3cret"});
   registry_.SetAuthorization("Bearer other");
   const std::string message = Upload(Bytes(1000));
@@ -182,7 +182,7 @@ TEST_F(WholeUpload, CredentialsThatAreRefusedAreNamed) {
   EXPECT_EQ(code_, Code::kIo);
 }
 
-TEST_F(WholeUpload, ARegistryThatRefusesHeadIsAskedForAByte) {
+TEST_F(WholeUpload, RequestsAByteFromARegistryThatRefusesHead) {
   const std::string bytes = Bytes(1000);
   registry_.AddBlob("a/b", bytes);
   registry_.Set({.refuses_head = true});
@@ -191,7 +191,7 @@ TEST_F(WholeUpload, ARegistryThatRefusesHeadIsAskedForAByte) {
   EXPECT_EQ(Upload(Bytes(1000, 1)), "sent");
 }
 
-TEST_F(WholeUpload, AnotherOriginGetsTheBytesAndNotTheCredentials) {
+TEST_F(WholeUpload, SendsBytesButNotCredentialsToAnotherOrigin) {
   remote::FaultServer other;
   other.SetFault([](const remote::FakeRequest&, remote::FakeAnswer& answer) {
     answer = remote::Plain(201);
@@ -220,7 +220,7 @@ TEST_F(WholeUpload, ASessionWithoutAnAddressIsAnError) {
   EXPECT_THAT(Upload(Bytes(10)), HasSubstr("found what is no address"));
 }
 
-TEST_F(WholeUpload, HttpInTheAnswerOfHttpsIsAProxysMistake) {
+TEST_F(WholeUpload, TreatsHttpInAnHttpsReplyAsAMistakeOfAProxy) {
   const RegistryClient client = Client();
   remote::HttpReply reply;
   reply.url = remote::ParseUrl("https://registry.example:8443/v2/a/b/blobs/uploads/").value();
@@ -238,7 +238,7 @@ TEST_F(WholeUpload, HttpInTheAnswerOfHttpsIsAProxysMistake) {
   EXPECT_EQ(client.LocationOf(reply, "x")->user, "");
 }
 
-TEST_F(WholeUpload, ManyThreadsSendAtOnce) {
+TEST_F(WholeUpload, ManyThreadsSendConcurrently) {
   const RegistryClient client = Client();
   Uploader uploader(client, {});
   std::vector<std::jthread> threads;

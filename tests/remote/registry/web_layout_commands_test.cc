@@ -1,4 +1,4 @@
-// Image layouts on web servers: pulled from by any server that knows ranges.
+// Image layouts on web servers: any server that supports ranges can be pulled from.
 #include <gmock/gmock.h>
 
 #include "libshard/base/text/text.h"
@@ -29,7 +29,7 @@ class WebLayoutCommands : public RemoteCommands {
       if (entry.is_regular_file()) server_.Add(path + name, cli::ReadAll(entry.path()));
     }
   }
-  // What the layout gives on this machine, without the lock.
+  // The files that the layout gives on this machine, without the lock.
   void ExpectAsFromHere(const std::string& out) const {
     ASSERT_EQ(Moepack("pull layout:web/models:v1 --group 1 -o here").status, 0);
     fs::remove(workspace_ / "here/pulled.json");
@@ -49,7 +49,7 @@ class WebLayoutCommands : public RemoteCommands {
   nlohmann::json published_;
 };
 
-TEST_F(WebLayoutCommands, OneGroupIsFetchedAndNothingElse) {
+TEST_F(WebLayoutCommands, FetchesOnlyOneGroup) {
   Serve("/models/", "web/models");
   server_.SetListing(false);
   PullsFrom(server_.origin());
@@ -63,7 +63,7 @@ TEST_F(WebLayoutCommands, OneGroupIsFetchedAndNothingElse) {
               testing::Not(HasSubstr(digests.at("groups/000/experts.safetensors").substr(7))));
 }
 
-TEST_F(WebLayoutCommands, BlobsOfOtherBytesAreRefused) {
+TEST_F(WebLayoutCommands, RefusesBlobsWithOtherBytes) {
   Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.path.find("/blobs/") == std::string::npos || answer.body.size() < 100'000) return;
@@ -76,21 +76,21 @@ TEST_F(WebLayoutCommands, BlobsOfOtherBytesAreRefused) {
   EXPECT_FALSE(IsThere("pulled.partial"));
 }
 
-TEST_F(WebLayoutCommands, AServerWithoutALayoutIsNamed) {
+TEST_F(WebLayoutCommands, ReportsAServerWithoutALayout) {
   const ToolRun run = Moepack("pull " + Layout(server_.origin()) + " --group 1 -o pulled");
   EXPECT_EQ(run.status, 5) << run.err;
   EXPECT_THAT(run.err, HasSubstr("expected an OCI image layout, found no file oci-layout"));
   EXPECT_EQ(Moepack("publish out " + Layout(server_.origin())).status, 2);
 }
 
-TEST_F(WebLayoutCommands, HttpToOtherMachinesIsRefused) {
+TEST_F(WebLayoutCommands, PlainHttpToOtherMachinesIsRefused) {
   const ToolRun run = Moepack("pull " + Layout("http://models.example") + " --group 1 -o pulled");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("expected https, found http to models.example, which is not this "
                                  "machine\nhint: use https, or --plain-http"));
 }
 
-TEST_F(WebLayoutCommands, RcloneServesOne) {
+TEST_F(WebLayoutCommands, PullsFromALayoutServedByRclone) {
   const std::string rclone = FindProgram("rclone");
   if (rclone.empty()) GTEST_SKIP() << "rclone is not installed";
   const std::string web = (workspace_ / "web").string();
@@ -107,7 +107,7 @@ TEST_F(WebLayoutCommands, RcloneServesOne) {
   PullsFrom(Cat("http://127.0.0.1:", server.port()));
 }
 
-TEST_F(WebLayoutCommands, NginxServesOne) {
+TEST_F(WebLayoutCommands, PullsFromALayoutServedByNginx) {
   if (FindProgram("nginx").empty()) GTEST_SKIP() << "nginx is not installed";
   const RealServer server(
       [&](uint16_t port) {
@@ -119,8 +119,8 @@ TEST_F(WebLayoutCommands, NginxServesOne) {
   PullsFrom(Cat("http://127.0.0.1:", server.port()));
 }
 
-// It knows no ranges: what is large is not fetched whole behind the user's back.
-TEST_F(WebLayoutCommands, PythonsServerIsRefusedForLargeBlobs) {
+// It does not support ranges: large files are not silently fetched whole.
+TEST_F(WebLayoutCommands, RefusesPythonsServerForLargeBlobs) {
   const std::string python = FindProgram("python3");
   if (python.empty()) GTEST_SKIP() << "python3 is not installed";
   const std::string web = (workspace_ / "web").string();
@@ -138,8 +138,8 @@ TEST_F(WebLayoutCommands, PythonsServerIsRefusedForLargeBlobs) {
   EXPECT_FALSE(IsThere("pulled"));
 }
 
-// 200 and everything, whatever is asked for.
-TEST_F(WebLayoutCommands, AServerWithoutRangesIsRefusedForLargeBlobs) {
+// 200 and the whole file for every request.
+TEST_F(WebLayoutCommands, RefusesAServerWithoutRangesForLargeBlobs) {
   Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (answer.status != 206) return;
@@ -151,7 +151,7 @@ TEST_F(WebLayoutCommands, AServerWithoutRangesIsRefusedForLargeBlobs) {
   EXPECT_FALSE(IsThere("pulled"));
 }
 
-TEST_F(WebLayoutCommands, ADistributionAsPlainFilesIsPulledFrom) {
+TEST_F(WebLayoutCommands, PullsFromADistributionServedAsFiles) {
   Serve("/dist/", "out");
   const std::string address = server_.origin() + "/dist/";
   const ToolRun run = Moepack("pull " + address + " --group 1 -o pulled");

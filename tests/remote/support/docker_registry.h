@@ -1,4 +1,4 @@
-// docker-registry, as Debian has it (2.8), on 127.0.0.1 for the time of a test.
+// Debian's docker-registry (2.8), on 127.0.0.1 for the duration of a test.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace moepack::remote {
 class DockerRegistry {
  public:
   struct Settings {
-    // With it uploads go on after a restart.
+    // With it, uploads resume after a restart.
     std::string secret = {};
     // More lines of YAML: below `http:` with two blanks in front (`  tls:\n    certificate: ...`),
     // and at the top (`auth:\n  htpasswd: ...`).
@@ -23,7 +23,7 @@ class DockerRegistry {
   };
   // A line of the access log.
   struct Request {
-    std::string method, path;  // with the query
+    std::string method, path;  // including the query
     int status = 0;
   };
 
@@ -31,7 +31,7 @@ class DockerRegistry {
   static Settings WithPassword(const std::filesystem::path& file);
   static bool IsInstalled() { return !FindProgram("docker-registry").empty(); }
 
-  // Keeps everything in `directory`, which is made. started() says whether it runs.
+  // Keeps everything in `directory`, which is created. started() says whether it runs.
   explicit DockerRegistry(const std::filesystem::path& directory)
       : DockerRegistry(directory, Settings()) {}
   DockerRegistry(const std::filesystem::path& directory, Settings settings);
@@ -39,23 +39,23 @@ class DockerRegistry {
   bool started() const { return server_ && server_->started(); }
   uint16_t port() const { return server_->port(); }
   std::string host() const;  // "127.0.0.1:4711"
-  // Everything that it printed.
+  // Everything it printed.
   std::string Log() const;
-  // In the order in which they were answered. A line is written just after the answer went out, so
-  // ask for another thing first when the last one counts.
+  // In the order of the replies. A line is written just after its reply, so make another request
+  // first if the last one counts.
   std::vector<Request> requests() const;
   // From here on.
   void Forget();
   // Kills it and starts it again, with the same port and what it stored.
   void Restart();
   void Stop() { server_.reset(); }
-  // Stops it, removes what no manifest with a tag names, and starts it again. False when its
-  // program failed.
+  // Stops it, removes everything that no tagged manifest refers to, and starts it again. False if
+  // its program failed.
   bool CollectGarbage();
 
   // The digests of the blobs that a repository has, without manifests.
   std::set<std::string> BlobsOf(const std::string& repository) const;
-  // Where it keeps the bytes of a blob.
+  // The file in which it keeps the bytes of a blob.
   std::filesystem::path BlobPath(const std::string& digest) const;
 
  private:

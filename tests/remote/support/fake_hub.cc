@@ -75,7 +75,7 @@ void FakeHub::CheckSignature(const FakeRequest& request, FakeAnswer& answer) {
   if (!right || !request.Field("authorization").empty()) answer = Plain(403, "Request has expired");
 }
 
-// Pages as the Hub has them, with the number of the next in a Link.
+// Pages as on the Hub, with the number of the next one in a Link.
 FakeAnswer FakeHub::List(const FakeRequest& request) {
   const size_t mark = request.query.find("cursor=");
   const size_t first = mark == std::string::npos ? 0 : *ParseUint(request.query.substr(mark + 7));

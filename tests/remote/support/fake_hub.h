@@ -1,5 +1,5 @@
-// The Hugging Face Hub as far as moepack asks it, on a FaultServer: one repository, owner/model,
-// whose large files are at a second server with addresses that are signed.
+// The parts of the Hugging Face Hub that moepack uses, on a FaultServer: one repository,
+// owner/model, whose large files are on a second server with signed addresses.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ class FakeHub {
 
   std::string endpoint() const { return hub_.origin(); }
   void Add(const std::string& file, std::string bytes, bool large);
-  // Large are those that end in .safetensors or .gguf.
+  // Files that end in .safetensors or .gguf are large.
   void AddDirectory(const std::string& directory);
-  // Sees the answer that the Hub would give and may change it.
+  // Sees the reply that the Hub would give and may change it.
   void SetFault(FaultServer::Fault fault);
-  // A signed address is refused after so many requests.
+  // A signed address is refused after that many requests.
   void LetSignaturesServe(int requests);
 
   FaultServer& hub() { return hub_; }
@@ -28,7 +28,7 @@ class FakeHub {
 
   std::string commit = "0123456789abcdef0123456789abcdef01234567";
   std::string id = "owner/model";
-  std::string token;     // that is asked for, "" for none
+  std::string token;     // the required token, "" for none
   size_t page_size = 2;  // of lists of files
 
  private:
@@ -47,7 +47,7 @@ class FakeHub {
   struct Signature {
     int number = 0, left = 0;
   };
-  std::map<std::string, Signature> signatures_;  // by paths at the second server
+  std::map<std::string, Signature> signatures_;  // by path on the second server
   int serve_ = 1 << 30;
   FaultServer hub_, cdn_;
 };

@@ -127,7 +127,7 @@ BodyPlan FakeRegistry::PlanFor(const FakeRequest& request) {
   return {most, std::nullopt, [this](const FakeRequest& cut) { Cut(cut); }};
 }
 
-// distribution 2.8 has the bytes and cannot go on with them.
+// distribution 2.8 has the bytes but cannot continue with them.
 void FakeRegistry::Cut(const FakeRequest& request) {
   const std::lock_guard lock(mutex_);
   const auto upload = uploads_.find(request.path.substr(request.path.rfind('/') + 1));
@@ -252,7 +252,7 @@ FakeAnswer FakeRegistry::AnswerManifest(const FakeRequest& request, const std::s
   return answer;
 }
 
-// In pages, whatever number was asked for.
+// In pages, whatever number was requested.
 FakeAnswer FakeRegistry::AnswerTags(const FakeRequest& request, const std::string& repository) {
   const std::string last = RegistryQueryValue(request.query, "last");
   std::vector<std::string> names;

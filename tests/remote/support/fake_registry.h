@@ -1,5 +1,5 @@
-// A registry server as far as moepack asks it, on a FaultServer: blobs, uploads, manifests and
-// tags, with the peculiarities of those that are not here to be tried.
+// The parts of a registry server that moepack uses, on a FaultServer: blobs, uploads, manifests and
+// tags, with the peculiarities of registries that cannot be tried here.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class FakeRegistry {
  public:
   struct Quirks {
     bool relative_location = false;
-    // The address of an upload is its state: it says how much is there, and one that is wrong is
+    // The address of an upload is its state: it says how much was received, and a wrong one gives
     // 404.
     bool state_in_query = false;
     bool range_stays = false;  // Amazon ECR: PATCH 201, and its Range is that of the first chunk
@@ -28,14 +28,13 @@ class FakeRegistry {
     uint64_t most_body = 0;         // a proxy's 413 with a web page; 0 for no limit
     uint64_t least_chunk = 0;       // OCI-Chunk-Min-Length
     bool mounts = true;
-    bool loses_blobs = false;         // 201, and they are not there
-    bool keeps_cuts = false;          // distribution 3: what came of a cut request counts
+    bool loses_blobs = false;         // 201, but they are not stored
+    bool keeps_cuts = false;          // distribution 3: the received part of a cut request counts
     bool states_digest = true;        // Docker-Content-Digest
     bool refuses_head = false;        // Amazon's public registry: HEAD of blobs is 401
-    std::vector<uint64_t> cuts = {};  // bodies are cut after so many bytes, one after the other
-    int patch_status = 0;             // of every PATCH, which takes nothing; 0 for the right one
-    std::vector<int> put_answers =
-        {};  // of uploads, one after the other, in place of the right one
+    std::vector<uint64_t> cuts = {};  // bodies are cut after that many bytes, one after the other
+    int patch_status = 0;             // of every PATCH, which accepts nothing; 0 for the right one
+    std::vector<int> put_answers = {};  // of uploads, one after the other, instead of the right one
   };
 
   FakeRegistry();
@@ -44,16 +43,16 @@ class FakeRegistry {
   std::string host() const;
   FaultServer& server() { return server_; }
   void Set(Quirks quirks);
-  // Value of Authorization that is asked for from here on; "" for none.
+  // The value of Authorization that is required from now on; "" for none.
   void SetAuthorization(std::string value);
-  // Sees every answer but those to bodies that are refused, and may change it.
+  // Sees every reply except those to refused bodies, and may change it.
   void SetFault(FaultServer::Fault fault);
 
   void AddBlob(const std::string& repository, const std::string& bytes);
   bool HasBlob(const std::string& repository, const std::string& bytes) const;
-  // "POST", "PATCH", "PUT" and so on of requests that upload, in order.
+  // "POST", "PATCH", "PUT" and so on for upload requests, in order.
   std::vector<std::string> Uploads() const;
-  // Requests to uploads since the last Forget of the server.
+  // Upload requests since the last Forget of the server.
   std::vector<FakeRequest> UploadRequests() const;
   size_t open_uploads() const;
 

@@ -1,5 +1,5 @@
-// S3 as far as moepack asks it, on a FaultServer: one bucket, "bucket", whose objects are listed in
-// pages and read by range, with the signature checked.
+// The parts of S3 that moepack uses, on a FaultServer: one bucket, "bucket", whose objects are
+// listed in pages and read by range, with the signature checked.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ class FakeS3 {
   void Add(const std::string& key, std::string bytes);
   // Below `prefix` ("models/x/").
   void AddDirectory(const std::string& prefix, const std::string& directory);
-  // Sees the answer that S3 would give and may change it.
+  // Sees the reply that S3 would give and may change it.
   void SetFault(FaultServer::Fault fault);
   FaultServer& server() { return server_; }
 
   size_t page_size = 2;
   std::string key, secret;  // that requests are signed with; "" for anonymous ones
   std::string session_token;
-  std::string region = "us-east-1";  // of the bucket: who signs for another is told
+  std::string region = "us-east-1";  // of the bucket: requests signed for another are told
 
  private:
   void Answer(const FakeRequest& request, FakeAnswer& answer);
@@ -39,9 +39,9 @@ class FakeS3 {
   FaultServer server_;
 };
 
-// The answer of S3 to an error.
+// S3's reply for an error.
 FakeAnswer S3Error(int status, const std::string& code);
-// The signature, version 4, that `request` should have; its own says which headers are signed.
+// The expected signature, version 4, of `request`, whose own signature lists the signed headers.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 std::string SignatureOf(const FakeRequest& request, const std::string& region,
                         const std::string& secret);

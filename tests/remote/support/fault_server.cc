@@ -42,7 +42,7 @@ void SendPart(int connection, const FakeAnswer::FilePart& part) {
   }
 }
 
-// Up to and with the blank line; "" when the connection ends.
+// Up to and including the blank line; "" if the connection ends.
 std::string ReadHeader(int connection, std::string& buffer) {
   constexpr std::string_view kEnd = "\r\n\r\n";
   while (buffer.find(kEnd) == std::string::npos && buffer.size() < kMostHeader) {
@@ -80,14 +80,14 @@ FakeRequest ParseRequest(const std::string& header) {
   return request;
 }
 
-// Of RFC 9112, 7.1, and the last chunk.
+// As in RFC 9112, 7.1, including the last chunk.
 std::string OneChunk(const std::string& bytes) {
   std::ostringstream size;
   size << std::hex << bytes.size();
   return Cat(size.str(), "\r\n", bytes, "\r\n0\r\n\r\n");
 }
 
-// The header of an answer and what is left of its body; nothing of it may be cut.
+// The header of a reply and the rest of its body; nothing of it may be lost.
 void SendWhole(int connection, FakeAnswer answer) {
   std::string text = Cat("HTTP/1.1 ", answer.status, " Fake\r\n");
   answer.Set("Content-Length", std::to_string(answer.body.size()));
@@ -95,7 +95,7 @@ void SendWhole(int connection, FakeAnswer answer) {
   SendAll(connection, Cat(text, "\r\n", answer.body));
 }
 
-// Reads on so that the client sees the answer: closing over unread bytes would reset the
+// Keeps reading so that the client sees the reply: closing with unread bytes would reset the
 // connection.
 void Drain(int connection) {
   shutdown(connection, SHUT_WR);
@@ -257,12 +257,12 @@ void FaultServer::Serve(int connection) {
       FakeRequest request = ParseRequest(header);
       if (!ReadBody(connection, buffer, request) || !Answer(connection, request)) break;
     }
-  } catch (const std::exception&) {  // the client went away
+  } catch (const std::exception&) {  // the client closed the connection
   }
   shutdown(connection, SHUT_RDWR);
 }
 
-// False when the connection is to be closed.
+// False if the connection is to be closed.
 bool FaultServer::ReadBody(int connection, std::string& buffer, FakeRequest& request) {
   const uint64_t size = ParseUint(request.Field("content-length")).value_or(0);
   if (size == 0) return true;
@@ -309,7 +309,7 @@ std::optional<FakeAnswer> FaultServer::Listing(const std::string& path) const {
   return answer;
 }
 
-// What nginx would answer.
+// nginx's reply.
 FakeAnswer FaultServer::Good(const FakeRequest& request) const {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(request.path);
@@ -347,7 +347,7 @@ void FaultServer::SendBody(int connection, const FakeAnswer& answer) {
   SendAll(connection, std::string_view(answer.body).substr(0, answer.cut_after));
 }
 
-// False when the connection is to be closed.
+// False if the connection is to be closed.
 bool FaultServer::Answer(int connection, const FakeRequest& request) {
   Fault fault;
   {

@@ -1,5 +1,5 @@
-// A web server on this machine for tests: it serves files with ranges, counts what it sends, and
-// misbehaves in every way that a test asks for.
+// A local web server for tests: it serves files with ranges, counts what it sends, and misbehaves
+// in every way that a test requests.
 #pragma once
 
 #include <atomic>
@@ -26,15 +26,15 @@ struct FakeRequest {
   std::string Field(const std::string& name) const;
 };
 
-// What goes out. Content-Length is that of `body` unless `fields` has another.
+// The reply. Content-Length is that of `body` unless `fields` has another one.
 struct FakeAnswer {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> fields;
   std::string body;
   size_t cut_after = SIZE_MAX;            // bytes of the body; then the connection is closed
-  std::chrono::milliseconds per_byte{0};  // drips
+  std::chrono::milliseconds per_byte{0};  // sends byte by byte
   bool no_length = false;                 // the body ends with the connection
-  bool chunked = false;                   // the body says itself where it ends
+  bool chunked = false;                   // the body marks its own end
   // The body is this part of an open file, not `body`.
   struct FilePart {
     int descriptor = -1;
@@ -46,12 +46,12 @@ struct FakeAnswer {
   void Remove(const std::string& name);
 };
 
-// How a body is taken that a request announces.
+// How an announced request body is read.
 struct BodyPlan {
   uint64_t most = UINT64_MAX;  // bytes that are read; then the connection is closed
-  // Sent without reading more; what still comes is dropped.
+  // Sent without reading more; the rest is dropped.
   std::optional<FakeAnswer> answer = std::nullopt;
-  // Told of a body that was not read to its end.
+  // Called with a body that was not read to its end.
   std::function<void(const FakeRequest&)> cut = {};
 };
 
@@ -61,7 +61,7 @@ FakeAnswer LeadTo(int status, const std::string& location);
 
 class FaultServer {
  public:
-  // Sees the answer that a good server would give and may change it. Called by several threads.
+  // Sees the reply that a good server would give and may change it. Called by several threads.
   using Fault = std::function<void(const FakeRequest&, FakeAnswer&)>;
 
   // Sees a request with a body before the body is read.
@@ -76,32 +76,32 @@ class FaultServer {
   std::string origin() const;
   // `path` begins with '/'. Files get an ETag made of their bytes.
   void Add(const std::string& path, std::string bytes);
-  // Every file directly in a directory of this machine, below `path` ("/model/").
+  // Every file directly in a local directory, below `path` ("/model/").
   void AddDirectory(const std::string& path, const std::string& directory);
-  // The same without reading them: they may be large, and have holes. They stay as they are.
+  // The same without reading them: they may be large and sparse. They must not change.
   void ServeDirectory(const std::string& path, const std::string& directory);
   void SetFault(Fault fault);
   void SetBodyFault(BodyFault fault);
-  // Before every answer.
+  // Before every reply.
   void SetDelay(std::chrono::milliseconds delay) { delay_ = delay; }
-  // Pages with links for directories, as nginx has them.
+  // Directory pages with links, like nginx's.
   void SetListing(bool on) { listing_ = on; }
 
   // Since the last Forget().
   std::vector<FakeRequest> requests() const;
-  uint64_t bytes() const { return bytes_; }        // of bodies that were sent
-  uint64_t received() const { return received_; }  // of bodies that were read
+  uint64_t bytes() const { return bytes_; }        // of sent bodies
+  uint64_t received() const { return received_; }  // of read bodies
   size_t connections() const;                      // in all
   void Forget();
 
-  // What Add makes an ETag of.
+  // The basis of the ETag that Add makes.
   static std::string EtagOf(const std::string& bytes);
 
  private:
   struct File {
     std::string bytes, etag;
     uint64_t size = 0;
-    int descriptor = -1;  // of a file that was not read
+    int descriptor = -1;  // for a file that was not read
   };
   void Accept();
   void Serve(int connection);

@@ -1,4 +1,4 @@
-// Nobody in particular.
+// An anonymous user.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// fixtures/tiny-moe on a Hub and on a web server of this machine, for the built moepack.
+// fixtures/tiny-moe on a local Hub and web server, for the built moepack.
 #pragma once
 
 #include "tests/remote/support/fake_hub.h"

@@ -1,4 +1,4 @@
-// Settings with which nothing takes long.
+// Settings with short timeouts.
 #pragma once
 
 #include "libshard/remote/http_client.h"

@@ -47,7 +47,7 @@ bool Accepts(uint16_t port) {
   return accepted;
 }
 
-// Between fork and exec only what a signal handler may do.
+// Between fork and exec, only what is allowed in a signal handler.
 pid_t Launch(const std::vector<std::string>& command, const std::filesystem::path& log) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));

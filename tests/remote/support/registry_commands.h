@@ -1,4 +1,4 @@
-// The built moepack on fixtures/tiny-moe, and a docker-registry of this machine.
+// The built moepack on fixtures/tiny-moe, and a local docker-registry.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,12 +39,12 @@ class RegistryCommands : public testing::Test {
   std::string Ref(const std::string& tag, const std::string& repository = "team/model") const {
     return "oci://" + registry_->host() + "/" + repository + ":" + tag;
   }
-  // Publishes, and returns what it reports.
+  // Publishes, and returns the report.
   nlohmann::json Publish(const std::string& out, const std::string& reference,
                          const std::string& more = "") const {
     return workspace_.Json("publish " + out + " " + reference + " --json " + more);
   }
-  // The digests of blobs that were asked for by GET since Forget().
+  // The digests of blobs that were requested by GET since Forget().
   std::set<std::string> BlobsFetched() const {
     std::set<std::string> digests;
     for (const DockerRegistry::Request& request : registry_->requests()) {
@@ -54,7 +54,7 @@ class RegistryCommands : public testing::Test {
     }
     return digests;
   }
-  // Requests that begin to send a blob, or mount one.
+  // Requests that start to send a blob, or mount one.
   size_t UploadsBegun() const {
     const auto requests = registry_->requests();
     return static_cast<size_t>(
@@ -62,9 +62,9 @@ class RegistryCommands : public testing::Test {
           return request.method == "POST" && request.path.find("/uploads/") != std::string::npos;
         }));
   }
-  // The log's last lines are written after the answers.
+  // The last lines of the log are written after the replies.
   void SettleLog() const { Runs("ls oci://" + registry_->host() + "/team/model"); }
-  // Of every blob of a report: its digest by its name.
+  // For every blob of a report: its digest by name.
   static std::map<std::string, std::string> DigestsOf(const nlohmann::json& report) {
     std::map<std::string, std::string> digests;
     for (const auto& blob : report["blobs"]) digests[blob["blob"]] = blob["digest"];
@@ -76,7 +76,7 @@ class RegistryCommands : public testing::Test {
 
   cli::Workspace workspace_;
   std::optional<DockerRegistry> registry_;
-  // Nothing of the user's.
+  // Nothing from the user's environment.
   ScopedVariable home_{"HOME", workspace_ / "home"}, docker_{"DOCKER_CONFIG", workspace_ / "none"},
       runtime_{"XDG_RUNTIME_DIR", workspace_ / "none"},
       config_{"XDG_CONFIG_HOME", workspace_ / "none"}, state_{"XDG_STATE_HOME", ""},

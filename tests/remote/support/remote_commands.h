@@ -1,4 +1,4 @@
-// The built moepack on fixtures/tiny-moe, here and on a server of this machine.
+// The built moepack on fixtures/tiny-moe, here and on a local server.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ inline std::string WithoutOrigins(std::string text) {
   return text;
 }
 
-// The README.md of a distribution without its lines about where the source was read.
+// The README.md of a distribution without its lines about the source's address.
 inline std::string WithoutReadFrom(const std::string& readme) {
   std::istringstream lines(readme);
   std::string text;
@@ -34,8 +34,8 @@ inline std::string WithoutReadFrom(const std::string& readme) {
   return text;
 }
 
-// Names and bytes of every file of a directory; of distribution.json and README.md
-// without the origin of the source, which says where it was read.
+// Names and bytes of every file of a directory; of distribution.json and README.md without the
+// origin of the source, which says where it was read.
 inline std::string ContentOf(const std::filesystem::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
@@ -68,7 +68,7 @@ class RemoteCommands : public testing::Test {
 
   cli::Workspace workspace_;
   FaultServer server_;
-  // Nothing of the user's.
+  // Nothing from the user's environment.
   ScopedVariable home_{"HF_HOME", workspace_ / "hf"}, http_proxy_{"http_proxy", ""},
       all_proxy_{"all_proxy", ""}, aws_keys_{"AWS_SHARED_CREDENTIALS_FILE", workspace_ / "none"},
       aws_config_{"AWS_CONFIG_FILE", workspace_ / "none"}, aws_profile_{"AWS_PROFILE", ""};

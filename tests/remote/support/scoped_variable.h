@@ -1,4 +1,4 @@
-// A variable of the environment for the time of a test; "" stands for none.
+// An environment variable for the duration of a test; "" stands for none.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// An authority of a test's own, and certificates that it vouches for, as PEM files.
+// A separate authority for a test, and certificates that it issues, as PEM files.
 #pragma once
 
 #include <openssl/types.h>
@@ -24,7 +24,7 @@ class TestAuthority {
   static constexpr Validity kPast{std::chrono::hours(-2), std::chrono::hours(-1)};
   static constexpr Validity kFuture{std::chrono::hours(1), std::chrono::hours(2)};
 
-  // Makes the directory, and in it ca.pem, which anybody may trust.
+  // Creates the directory, and in it ca.pem, which anybody may trust.
   explicit TestAuthority(const std::filesystem::path& directory,
                          std::string name = "authority of a test");
 

@@ -80,7 +80,7 @@ std::string SignEs256(EVP_PKEY* key, const std::string& text) {
   return raw;
 }
 
-// Who asks: "" for a request without a password, none for a wrong one.
+// The user who asks: "" for a request without a password, none for a wrong one.
 std::optional<std::string> UserOf(const FakeRequest& request) {
   const std::string header = request.Field("authorization"), basic = "Basic ";
   if (header.empty()) return "";
@@ -121,7 +121,7 @@ std::string TokenIssuer::last() const {
   return last_;
 }
 
-// Less than was asked for is no error here.
+// Granting less than was requested is not an error here.
 std::string TokenIssuer::Claims(const std::string& user, const std::vector<std::string>& scopes) {
   json access = json::array();
   for (const std::string& scope : scopes) {  // "repository:team/model:pull,push"

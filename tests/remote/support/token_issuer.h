@@ -1,5 +1,5 @@
-// A token server that docker-registry believes: it says who it is talking to, and what they may do,
-// in JSON Web Tokens that it signs.
+// A token server that docker-registry trusts: it states the user and their permissions in JSON Web
+// Tokens that it signs.
 // https://github.com/distribution/distribution/blob/v2.8.2/docs/spec/auth/jwt.md
 #pragma once
 
@@ -17,26 +17,27 @@ namespace moepack::remote {
 
 class TokenIssuer {
  public:
-  // Keeps its key there.
+  // Stores its key there.
   explicit TokenIssuer(const std::filesystem::path& directory);
 
   FaultServer& server() { return server_; }
-  // At the top of docker-registry's YAML. `realm`: another address that leads here, "" for its own.
+  // The top-level part of docker-registry's YAML. `realm`: another address that leads here, "" for
+  // its own.
   std::string RegistrySettings(const std::string& realm = "") const;
-  // Users have this password. `user` "" is who gives none. `repositories` is what their names begin
-  // with. Everything else is granted to nobody.
+  // Users have this password. `user` "" stands for anonymous users. `repositories` is the prefix of
+  // their names. Everything else is granted to nobody.
   static constexpr const char* kPassword = "confidential";
   void Allow(const std::string& user, const std::string& repositories,
              const std::set<std::string>& actions);
-  // The scopes that each token was asked for, in their order: "a b" for two.
+  // The scopes requested for each token, in order: "a b" for two.
   std::vector<std::string> asked_scopes() const;
-  // "Bearer ..." of the last token that it gave.
+  // "Bearer ..." with the last token that it issued.
   std::string last() const;
 
-  // In seconds: what the client is told, and what the registry reads in the token, to which it adds
-  // a minute.
+  // In seconds: the lifetime that the client is told, and the one that the registry reads in the
+  // token, to which it adds a minute.
   std::atomic<int> told_life{300}, signed_life{300};
-  // The registry wants tokens that are for itself.
+  // The registry requires tokens issued for itself.
   std::atomic<bool> for_another_service{false};
 
  private:

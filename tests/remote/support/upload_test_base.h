@@ -22,7 +22,7 @@
 
 namespace moepack::registry {
 
-// Has a value until the registry refuses it, and then the next.
+// Has a value until the registry refuses it, and then the next one.
 class ListedCredentials final : public Authorizer {
  public:
   explicit ListedCredentials(std::vector<std::string> values) : values_(std::move(values)) {}

@@ -1,4 +1,5 @@
-// Products of single tokens straight from blocks, beside products with decoded weights.
+// Products of single tokens computed directly from blocks, compared with products of decoded
+// weights.
 #include "runtime-shim/cpu/block_dots.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ struct Weights {
 
 class BlockDots : public quant::EachInstructionSet {
  protected:
-  // Whether there is a kernel. If so, it gave the bits of MultiplyRows for some of the rows.
+  // Whether there is a kernel. If so, it matched MultiplyRows bit for bit for some of the rows.
   static bool Check(Weights& weights, uint32_t first, uint32_t rows) {
     const std::vector<float> x = Waves(weights.columns, 0.11f);
     std::vector<float> expected(rows), found(rows + 1, 77);
@@ -62,7 +63,7 @@ class BlockDots : public quant::EachInstructionSet {
   }
 };
 
-TEST_P(BlockDots, GiveTheBitsOfDecodedWeights) {
+TEST_P(BlockDots, MatchDecodedWeightsBitForBit) {
   if (GetParam().name == "scalar") GTEST_SKIP() << "no kernels without vectors";
   for (const char* name : {"f32", "f16", "bf16", "q8_0", "q4_K", "q5_K", "q6_K"}) {
     for (const uint32_t columns : {256u, 768u, 2048u, 2304u, 4352u}) {
@@ -75,7 +76,7 @@ TEST_P(BlockDots, GiveTheBitsOfDecodedWeights) {
   }
 }
 
-TEST_P(BlockDots, LeaveOtherTypesAndWidthsAlone) {
+TEST_P(BlockDots, DeclineOtherTypesAndWidths) {
   Weights other(*quant::FindFormat("mxfp4"), 2, 256), odd(*quant::FindFormat("bf16"), 2, 65);
   EXPECT_FALSE(Check(other, 0, 2));
   EXPECT_FALSE(Check(odd, 0, 2));

@@ -20,7 +20,7 @@ TEST(RoundActivations, LeavesInputsOfPlainFloatsAlone) {
   EXPECT_EQ(row, Row(64));
 }
 
-TEST(RoundActivations, SuperBlocksHave255StepsOfOneScale) {
+TEST(RoundActivations, RoundsTo255StepsForSuperBlocks) {
   std::vector<float> row = Row(512);
   row[300] = -254;  // the largest of its block: steps of 2
   RoundAsLlamaCpp(quant::FindFormat("q4_K"), row);
@@ -29,7 +29,7 @@ TEST(RoundActivations, SuperBlocksHave255StepsOfOneScale) {
   for (size_t i = 0; i < 256; ++i) EXPECT_NEAR(row[i], Row(512)[i], 3.0 / 127 / 2 + 1e-6) << i;
 }
 
-TEST(RoundActivations, OtherBlocksGoThroughQ8) {
+TEST(RoundActivations, RoundsThroughQ8ForOtherBlocks) {
   std::vector<float> row = Row(64), expected = row;
   const quant::Format* q8 = quant::FindFormat("q8_0");
   std::vector<std::byte> blocks(68);
@@ -40,13 +40,13 @@ TEST(RoundActivations, OtherBlocksGoThroughQ8) {
   EXPECT_NE(row, Row(64));
 }
 
-TEST(RoundActivations, Bf16KeepsEightBits) {
+TEST(RoundActivations, KeepsEightBitsForBf16) {
   std::vector<float> row = {1.00390625f, 1.01171875f};
   RoundAsLlamaCpp(quant::FindFormat("bf16"), row);
   EXPECT_EQ(row, (std::vector<float>{1.0f, 1.015625f}));
 }
 
-TEST(RoundActivations, ZerosAndInfinitiesStay) {
+TEST(RoundActivations, KeepsZerosAndInfinities) {
   std::vector<float> row(256, 0.0f);
   RoundAsLlamaCpp(quant::FindFormat("q6_K"), row);
   EXPECT_EQ(row, std::vector<float>(256, 0.0f));

@@ -24,7 +24,7 @@ double ProcessSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-TEST(ThreadTeam, EveryItemIsDoneOnce) {
+TEST(ThreadTeam, ProcessesEveryItemOnce) {
   ThreadTeam team(4);
   for (uint64_t items = 0; items < 300; ++items) {
     std::vector<std::atomic<int>> done(items);
@@ -36,7 +36,7 @@ TEST(ThreadTeam, EveryItemIsDoneOnce) {
   }
 }
 
-TEST(ThreadTeam, WorksOnOneThreadAlone) {
+TEST(ThreadTeam, RunsOnASingleThread) {
   ThreadTeam team(1);
   const auto self = std::this_thread::get_id();
   uint64_t sum = 0;
@@ -47,7 +47,7 @@ TEST(ThreadTeam, WorksOnOneThreadAlone) {
   EXPECT_EQ(sum, 45u);
 }
 
-TEST(ThreadTeam, SeveralThreadsTakePart) {
+TEST(ThreadTeam, SharesTheWorkAmongThreads) {
   ThreadTeam team(2);
   std::atomic<int> present{0};
   team.Run(2, [&](SharedItems& items) {
@@ -60,9 +60,9 @@ TEST(ThreadTeam, SeveralThreadsTakePart) {
   EXPECT_EQ(present, 2);
 }
 
-// The issue: on a busy machine OpenMP's threads, which spin while they wait, made eval and check
-// take five to ten times as long.
-TEST(ThreadTeam, ThreadsThatWaitSleep) {
+// The original problem: on a busy machine OpenMP's threads, which spin while they wait, made eval
+// and check five to ten times slower.
+TEST(ThreadTeam, WaitingThreadsSleep) {
   ThreadTeam team(8);
   std::atomic<uint64_t> sum{0};
   team.Run(100, [&](SharedItems& items) {
@@ -74,7 +74,7 @@ TEST(ThreadTeam, ThreadsThatWaitSleep) {
   EXPECT_EQ(sum, 4950u);
 }
 
-TEST(ThreadTeam, WhatTheWorkThrowsReachesTheCaller) {
+TEST(ThreadTeam, PassesExceptionsToTheCaller) {
   ThreadTeam team(3);
   const auto fail = [&](uint64_t at) {
     team.Run(1000, [at](SharedItems& items) {

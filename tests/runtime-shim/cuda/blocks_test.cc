@@ -67,7 +67,7 @@ void ForEachType(const Test& test) {
   test(Named<Iq3S>{"iq3_s"});
 }
 
-// What no part decodes stays a value that no test expects.
+// Values that no part decodes keep a value that no test expects.
 template <class Type>
 std::vector<float> DecodeParts(const std::vector<std::byte>& blocks) {
   const size_t count = blocks.size() / Type::kBytes;
@@ -87,7 +87,7 @@ std::vector<float> DecodeParts(const std::vector<std::byte>& blocks) {
   return values;
 }
 
-// NaN have many forms, all as good.
+// NaN has many encodings, all equally good.
 void ExpectSameBits(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
@@ -104,7 +104,7 @@ void CompareDecoders(const quant::Format& format, const std::vector<std::byte>& 
   ExpectSameBits(DecodeParts<Type>(blocks), expected);
 }
 
-TEST(CudaBlocks, DecodeAnyBytesAsTheFormatsDo) {
+TEST(CudaBlocks, DecodeAnyBytesLikeTheFormats) {
   std::mt19937 random(6);
   ForEachType([&](auto named) {
     using Type = typename decltype(named)::Type;
@@ -117,7 +117,7 @@ TEST(CudaBlocks, DecodeAnyBytesAsTheFormatsDo) {
   });
 }
 
-TEST(CudaBlocks, DecodeEncodedValuesAsTheFormatsDo) {
+TEST(CudaBlocks, DecodeEncodedValuesLikeTheFormats) {
   std::normal_distribution<float> normal(0, 0.5f);
   std::mt19937 random(7);
   size_t compared = 0;
@@ -151,8 +151,8 @@ TEST(CudaBlocks, DecodeTheGoldenBlocks) {
   EXPECT_GE(seen.size(), 10u);
 }
 
-// The kernels for tiles take the parts of the first 128 columns, then those of the next.
-TEST(CudaBlocks, PartsOfOneRunOf128ValuesFollowEachOther) {
+// The tile kernels take the parts of the first 128 columns, then those of the next.
+TEST(CudaBlocks, PartsOf128ValuesAreConsecutive) {
   ForEachType([&](auto named) {
     using Type = typename decltype(named)::Type;
     SCOPED_TRACE(named.format);
@@ -167,7 +167,7 @@ TEST(CudaBlocks, PartsOfOneRunOf128ValuesFollowEachOther) {
   });
 }
 
-TEST(CudaBlocks, BytesBecomeFloatsExactly) {
+TEST(CudaBlocks, ConvertBytesToFloatsExactly) {
   for (uint32_t byte = 0; byte < 256; ++byte) {
     for (uint32_t k = 0; k < 4; ++k) {
       const uint32_t word = (0xa5c3f01e & ~(0xffu << 8 * k)) | byte << 8 * k;

@@ -1,5 +1,5 @@
-// The CUDA executor as this build has it: what it says where it is missing and where there is no
-// GPU. Its operations: executor_conformance_test.cc, and cuda_emulated/ without a GPU.
+// The CUDA executor of this build: its errors if it is missing or if there is no GPU. Its
+// operations are tested in executor_conformance_test.cc, and in cuda_emulated/ without a GPU.
 #include "runtime-shim/cuda/cuda.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ const ExecutorKind& CudaKind() {
   return AllExecutorKinds().front();
 }
 
-TEST(Cuda, SaysWhyABuildIsWithoutIt) {
+TEST(Cuda, SaysWhyABuildLacksIt) {
   if (CudaKind().missing == nullptr) GTEST_SKIP() << "this build has it";
   const auto executor = OpenExecutor("cuda", {});
   ASSERT_FALSE(executor.has_value());
@@ -39,7 +39,7 @@ TEST(Cuda, SaysThatThereIsNoDevice) {
       << executor.error().message;
 }
 
-TEST(Cuda, KnowsHowManyDevicesThereAre) {
+TEST(Cuda, CountsDevices) {
   if (CudaKind().missing != nullptr) GTEST_SKIP() << CudaKind().missing;
   if (CudaDevices().empty()) GTEST_SKIP() << "there is no device";
   const auto executor = OpenExecutor("cuda", {.device = 1000});

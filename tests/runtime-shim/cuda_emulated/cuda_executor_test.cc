@@ -1,5 +1,5 @@
-// What the suite of all executors does not reach: errors of the device, memory, and the ring
-// through which values travel.
+// What the suite of all executors does not cover: errors of the device, memory, and the ring for
+// transfers.
 #include "runtime-shim/cuda/cuda_executor.h"
 
 #include <cuda_runtime.h>
@@ -41,7 +41,7 @@ TEST_F(CudaEmulated, ListsDevicesWithTheirMemoryAndCapability) {
   EXPECT_EQ(Open()->description(), "emulated, compute capability 9.0, 1.07 GB");
 }
 
-TEST_F(CudaEmulated, WithoutADeviceIsUnavailable) {
+TEST_F(CudaEmulated, IsUnavailableWithoutADevice) {
   emulation::TheMachine().devices = 0;
   EXPECT_EQ(CudaDevices(), "");
   const auto executor = OpenCuda({});
@@ -69,7 +69,7 @@ TEST_F(CudaEmulated, ADeviceWithoutCodeForItIsUnavailable) {
             "cuda: device 0: expected compute capability 7.5 or above, found 7.0");
 }
 
-TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatGivesTheBytes) {
+TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatNamesTheBytes) {
   const auto executor = Open();
   const uint64_t before = executor->available();
   const auto buffer = executor->Allocate(5'000'000'000);
@@ -79,13 +79,13 @@ TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatGivesTheBytes) {
             std::string::npos)
       << buffer.error().message;
   EXPECT_FALSE(executor->Load({static_cast<const std::byte*>(nullptr), SIZE_MAX}).has_value());
-  // The executor goes on.
+  // The executor still works.
   EXPECT_EQ(executor->available(), before);
   EXPECT_TRUE(executor->Allocate(1000).has_value());
   EXPECT_TRUE(executor->Finish().has_value());
 }
 
-TEST_F(CudaEmulated, AvailableMemoryFallsAndEverythingIsFreed) {
+TEST_F(CudaEmulated, AvailableMemoryDropsAndEverythingIsFreed) {
   const size_t before = emulation::BytesInUse();
   {
     const auto executor = Open();
@@ -97,7 +97,7 @@ TEST_F(CudaEmulated, AvailableMemoryFallsAndEverythingIsFreed) {
   EXPECT_EQ(emulation::BytesInUse(), before);
 }
 
-TEST_F(CudaEmulated, ALostDeviceShowsAtTheNextReadAndStays) {
+TEST_F(CudaEmulated, ALostDeviceIsReportedFromTheNextReadOn) {
   const auto executor = Open();
   auto buffer = executor->Allocate(64 * sizeof(float));
   ASSERT_TRUE(buffer.has_value());
@@ -119,8 +119,8 @@ TEST_F(CudaEmulated, ALostDeviceShowsAtTheNextReadAndStays) {
   EXPECT_FALSE(executor->Allocate(1).has_value());
 }
 
-// More than the ring holds, so that its parts are used again while the device is behind.
-TEST_F(CudaEmulated, UploadsLongerThanTheRingArrive) {
+// More than the ring holds, so that its parts are reused while the device is behind.
+TEST_F(CudaEmulated, UploadsMoreThanTheRingHolds) {
   const auto executor = Open();
   const std::vector<float> values = Counted(7'000'001);
   const auto bytes = std::as_bytes(std::span(values));
@@ -132,7 +132,7 @@ TEST_F(CudaEmulated, UploadsLongerThanTheRingArrive) {
   EXPECT_TRUE(found == values);
 }
 
-TEST_F(CudaEmulated, WrittenMemoryMayChangeAfterTheCall) {
+TEST_F(CudaEmulated, HostMemoryMayChangeAfterAWrite) {
   const auto executor = Open();
   auto buffer = executor->Allocate(6 * sizeof(float));
   ASSERT_TRUE(buffer.has_value());
@@ -143,7 +143,7 @@ TEST_F(CudaEmulated, WrittenMemoryMayChangeAfterTheCall) {
   EXPECT_EQ(values, Counted(6));
 }
 
-// Row numbers travel as parameters of kernels, 480 at a time.
+// Row numbers are passed as kernel parameters, 480 at a time.
 TEST_F(CudaEmulated, GathersAndScattersMoreRowsThanAKernelTakes) {
   constexpr uint32_t kCount = 1100;
   const auto executor = Open();
@@ -165,8 +165,8 @@ TEST_F(CudaEmulated, GathersAndScattersMoreRowsThanAKernelTakes) {
   }
 }
 
-// A matrix that starts where no kernel can read it is moved first.
-TEST_F(CudaEmulated, WeightsAtAnyAddressAreMultiplied) {
+// A matrix at an address that no kernel can read is moved first.
+TEST_F(CudaEmulated, MultipliesWeightsAtAnyAddress) {
   const auto executor = Open();
   const quant::Format& format = *quant::FindFormat("q4_K");
   constexpr uint32_t kRows = 3, kColumns = 512;
@@ -187,8 +187,8 @@ TEST_F(CudaEmulated, WeightsAtAnyAddressAreMultiplied) {
   EXPECT_EQ(emulation::BytesInUse(), before);
 }
 
-// As many rows as make four of them go to one warp.
-TEST_F(CudaEmulated, ManyRowsAreMultiplied) {
+// Enough rows that four of them share a warp.
+TEST_F(CudaEmulated, MultipliesManyRows) {
   const auto executor = Open();
   const quant::Format& format = *quant::FindFormat("f32");
   constexpr uint32_t kRows = 4 * 8 * 2 + 13, kColumns = 260;

@@ -1,6 +1,6 @@
 // The part of CUDA's runtime that runtime-shim/cuda uses, for tests on machines without a GPU:
-// kernels are compiled for the host and the threads of a block take turns at every barrier and
-// shuffle. What is put into a stream is done when somebody waits for it, as late as a device may.
+// kernels are compiled for the host, and the threads of a block take turns at every barrier and
+// shuffle. Work in a stream is done when somebody waits for it, as late as a device may.
 #pragma once
 
 #include <algorithm>
@@ -37,18 +37,18 @@ using cudaStream_t = EmulatedStream*;
 
 namespace emulation {
 
-// The machine that the next calls find.
+// The machine that the following calls find.
 struct Machine {
   int devices = 1;
   int major = 9, minor = 0;
   size_t memory = size_t{1} << 30;  // of a device
-  bool lost = false;                // what is in the stream fails
+  bool lost = false;                // work in the stream fails
 };
 Machine& TheMachine();
-// Bytes of device and pinned memory that are not freed.
+// Bytes of device and pinned memory that have not been freed.
 size_t BytesInUse();
 
-// Puts work into the stream; a kernel is `body` done by every thread of every block.
+// Puts work into the stream; a kernel is `body` executed by every thread of every block.
 void Enqueue(std::function<void()> work);
 void RunBlocks(dim3 grid, int threads, const std::function<void()>& body);
 template <class Body>

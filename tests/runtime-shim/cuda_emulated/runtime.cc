@@ -36,7 +36,7 @@ std::map<void*, size_t>& Allocations() {
   return allocations;
 }
 
-// Filled with bytes that make NaN of floats that nobody wrote.
+// Filled with bytes that make unwritten floats NaN.
 cudaError_t Allocate(void** memory, size_t bytes) {
   if (bytes > TheMachine().memory - std::min(TheMachine().memory, BytesInUse()))
     return cudaErrorMemoryAllocation;

@@ -1,4 +1,4 @@
-// The threads of a block as contexts that hand over to a scheduler where they wait.
+// The threads of a block as contexts that yield to a scheduler where they wait.
 #include <cuda_runtime.h>
 #include <ucontext.h>
 
@@ -23,7 +23,7 @@ struct Thread {
   ucontext_t start;
   jmp_buf resume;
   State state = State::kDone;
-  float given[2] = {};  // to shuffles, in turns: none can be two ahead of its warp
+  float given[2] = {};  // for shuffles, in turns: none can be two ahead of its warp
   int shuffles = 0;
 };
 
@@ -34,7 +34,7 @@ class Block {
     while (threads_.size() < static_cast<size_t>(count)) threads_.emplace_back();
     count_ = count;
     for (int i = 0; i < count; ++i) Prepare(threads_[i]);
-    // Every other pass goes backwards, so that what lacks a barrier is seen in both orders.
+    // Every second pass goes backwards, so that missing barriers show in both orders.
     for (bool forwards = true; Pass(forwards); forwards = !forwards) Release();
   }
 
@@ -77,7 +77,7 @@ class Block {
     }
   }
 
-  // Runs every thread that can run until it waits. False when all are done.
+  // Runs every thread that can run until it waits. False once all are done.
   bool Pass(bool forwards) {
     bool left = false, ran = false;
     for (int i = 0; i < count_; ++i) {

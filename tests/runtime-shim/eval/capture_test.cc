@@ -34,7 +34,7 @@ struct Tokens {
   }
 };
 
-TEST(Capture, IsTheShareOfTheGatesThatFallsOnEligibleExperts) {
+TEST(Capture, IsTheGateShareOfEligibleExperts) {
   const Selection chosen = {{5, 2, 7}, {0.5f, 0.25f, 0.25f}};
   EXPECT_DOUBLE_EQ(CapturedShare(chosen, {2, 5}), 0.75);
   EXPECT_DOUBLE_EQ(CapturedShare(chosen, {}), 0);
@@ -43,7 +43,7 @@ TEST(Capture, IsTheShareOfTheGatesThatFallsOnEligibleExperts) {
   EXPECT_DOUBLE_EQ(CapturedShare({}, {1}), 0);
 }
 
-TEST(Capture, ATeachersChoiceIsMeasuredForEveryMask) {
+TEST(Capture, MeasuresTheTeachersChoiceForEveryMask) {
   const LayerExperts a = {{2, {0, 3}}}, b = {{2, {1}}};
   const LayerRouters routers = Routers();
   CaptureObserver observer(CaptureObserver::Teacher::kApplied, {&a, &b}, routers, std::nullopt);
@@ -57,7 +57,7 @@ TEST(Capture, ATeachersChoiceIsMeasuredForEveryMask) {
   EXPECT_THAT(observer.Take()[0][0], ElementsAre());
 }
 
-TEST(Capture, OnPolicyTheFullChoiceIsMadeFromUnmaskedLogits) {
+TEST(Capture, ChoosesFromUnmaskedLogitsOnPolicy) {
   const LayerExperts mask = {{2, {0, 2}}};
   const LayerRouters routers = Routers();
   CaptureObserver observer(CaptureObserver::Teacher::kUnmasked, {&mask}, routers, std::nullopt);
@@ -67,7 +67,7 @@ TEST(Capture, OnPolicyTheFullChoiceIsMadeFromUnmaskedLogits) {
   EXPECT_THAT(observer.Take()[0][0], ElementsAre(FloatEq(0.73105858f), FloatEq(0.5f)));
 }
 
-TEST(Capture, AttentionSinksOtherLayersAndGenerationsAreLeftOut) {
+TEST(Capture, IgnoresAttentionSinksOtherLayersAndGeneratedTokens) {
   const LayerExperts mask = {{2, {0, 3}}};
   const LayerRouters routers = Routers();
   CaptureObserver observer(CaptureObserver::Teacher::kApplied, {&mask}, routers, 9);
@@ -75,7 +75,7 @@ TEST(Capture, AttentionSinksOtherLayersAndGenerationsAreLeftOut) {
   observer.Feeding(std::vector<uint32_t>{7, 7, 9});
   observer.Observe(Tokens().At(0));  // position 0 is a sink
   EXPECT_THAT(observer.Take()[0][0], ElementsAre(0.5f));
-  observer.Observe(Tokens().At(1));  // position 2 is the beginning of a sequence
+  observer.Observe(Tokens().At(1));  // position 2 is the start of a sequence
   EXPECT_THAT(observer.Take()[0][0], ElementsAre(0.75f));
   RoutedBatch other = Tokens().At(1);
   other.layer = 1;

@@ -120,7 +120,7 @@ TEST_F(Evaluation, DoesNotDependOnSlicesAndChunks) {
   }
 }
 
-TEST_F(Evaluation, DivergenceIsFromTheUnmaskedRun) {
+TEST_F(Evaluation, MeasuresDivergenceFromTheUnmaskedRun) {
   const auto measures = Run();
   const Comparison& comparison = measures[0].groups[0].from_full;
   ASSERT_THAT(comparison.divergence, SizeIs(4));
@@ -131,7 +131,7 @@ TEST_F(Evaluation, DivergenceIsFromTheUnmaskedRun) {
   EXPECT_TRUE(measures[0].groups[0].from_reference.divergence.empty());
 }
 
-TEST_F(Evaluation, AReferenceTellsQuantizationApart) {
+TEST_F(Evaluation, AReferenceSeparatesTheCostOfQuantization) {
   input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
   const auto measures = Run();
   const auto kl = [](double p, double q) {
@@ -143,7 +143,7 @@ TEST_F(Evaluation, AReferenceTellsQuantizationApart) {
   EXPECT_NEAR(measures[0].reference[0], std::log(0.625), kNear);
 }
 
-TEST_F(Evaluation, WithoutAllExpertsTheReferenceTeaches) {
+TEST_F(Evaluation, TheReferenceIsTheTeacherWithoutAnUnmaskedRun) {
   input_.reference = *std::move(input_.full);
   input_.full.reset();
   const auto measures = Run();
@@ -152,14 +152,14 @@ TEST_F(Evaluation, WithoutAllExpertsTheReferenceTeaches) {
   const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
   EXPECT_FALSE(summary.best_by_capture->split);
   EXPECT_TRUE(summary.best_by_capture->total);
-  // So gates on the split compare with the reference too.
+  // So gates on the split are compared with the reference too.
   const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<0")});
   ASSERT_TRUE(failed) << failed.error().message;
   EXPECT_EQ(FailedGates(summary, std::vector{*ParseGate("total_kld<0")})->size(), failed->size());
   EXPECT_THAT(*failed, SizeIs(1));
 }
 
-TEST_F(Evaluation, AGateOnTheSplitNeedsSomethingToCompareWith) {
+TEST_F(Evaluation, AGateOnTheSplitNeedsABaseline) {
   EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
   for (EvalRow& row : summary.groups) row.split.reset();
   summary.best_by_capture->split.reset();
@@ -181,7 +181,7 @@ TEST_F(Evaluation, CaptureIsMeasuredWithTheTeacherAndOnPolicy) {
   EXPECT_THAT(measures[1].groups[1].on_policy[0], SizeIs(8));
 }
 
-TEST_F(Evaluation, EveryRunContinuesGreedily) {
+TEST_F(Evaluation, EveryRunGeneratesGreedily) {
   const auto measures = Run();
   ASSERT_TRUE(measures[0].full_loop);
   EXPECT_EQ(measures[0].full_loop->tokens, 4u);
@@ -195,14 +195,14 @@ TEST_F(Evaluation, AnEndTokenEndsAContinuation) {
   EXPECT_EQ(measures[0].groups[1].loop->tokens, 0u);
 }
 
-TEST_F(Evaluation, NoLoopTestWhenNothingIsGenerated) {
+TEST_F(Evaluation, RunsNoLoopTestIfNothingIsGenerated) {
   options_.generate = 0;
   const auto measures = Run();
   EXPECT_FALSE(measures[0].full_loop);
   EXPECT_FALSE(SummarizeEvaluation(input_, measures, 4).best_by_capture->loops);
 }
 
-TEST_F(Evaluation, HalfOfEachWindowCanBeScored) {
+TEST_F(Evaluation, CanScoreHalfOfEachWindow) {
   options_.score_half = true;
   sessions_[0].tokens.push_back(0);
   const auto measures = Run();
@@ -211,7 +211,7 @@ TEST_F(Evaluation, HalfOfEachWindowCanBeScored) {
   EXPECT_EQ(SummarizeEvaluation(input_, measures, 4).full->likelihood.tokens, 4u);
 }
 
-TEST_F(Evaluation, ASessionOfWhichNothingWouldBeScoredIsAnError) {
+TEST_F(Evaluation, ASessionWithNothingToScoreIsAnError) {
   const auto error = [&] {
     const auto measures = Evaluate(input_, sessions_, options_);
     return measures ? Error{Code::kInterrupted, "was scored"} : measures.error();
@@ -239,7 +239,7 @@ TEST_F(Evaluation, ProgressEndsWithAllTokensOfAllRuns) {
     total = of;
   };
   Run();
-  // Each run takes all tokens, and for the loop test 4 of each session and the 4 that follow.
+  // Each run processes all tokens, and for the loop test 4 of each session and the 4 that follow.
   EXPECT_EQ(total, 3 * (15 + 2 * 4 + 2 * 4));
   EXPECT_EQ(last, total);
 }
@@ -254,7 +254,7 @@ TEST_F(Evaluation, AnErrorNamesItsSession) {
   EXPECT_EQ(measures.error().message, "session \"zeros\": no room");
 }
 
-TEST_F(Evaluation, TheBestGroupIsTheOneThatCapturesMost) {
+TEST_F(Evaluation, TheBestGroupCapturesMost) {
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
   ASSERT_TRUE(summary.best_by_capture);
   EXPECT_EQ(summary.sessions[0].by_capture, 0u);
@@ -283,7 +283,7 @@ TEST_F(Evaluation, TheRaceMayChooseAnotherGroupThanCapture) {
   EXPECT_NEAR(summary.raced->capture, 8.0 / 12, kNear);
 }
 
-TEST_F(Evaluation, TheGroupsThatCaptureMostAndLoseLeastAreBothNamed) {
+TEST_F(Evaluation, NamesBothTheGroupThatCapturesMostAndTheOneThatDivergesLeast) {
   auto measures = Run();
   for (SessionMeasure& measure : measures) {
     for (double& divergence : measure.groups[1].from_full.divergence) divergence /= 2;
@@ -304,7 +304,7 @@ TEST_F(Evaluation, TheGroupsThatCaptureMostAndLoseLeastAreBothNamed) {
   EXPECT_GT(summary.best_by_capture->capture, summary.best_by_kld->capture);
 }
 
-TEST_F(Evaluation, WithoutTheUnmaskedRunTheLowestDivergenceIsFromTheReference) {
+TEST_F(Evaluation, MeasuresTheLowestDivergenceFromTheReferenceWithoutAnUnmaskedRun) {
   input_.reference = Player("reference", 0.3, {0, 1, 2, 3}, options_);
   input_.full.reset();
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
@@ -314,7 +314,7 @@ TEST_F(Evaluation, WithoutTheUnmaskedRunTheLowestDivergenceIsFromTheReference) {
   EXPECT_FALSE(summary.best_by_kld->split);
 }
 
-TEST_F(Evaluation, AGroupIsMeasuredOnAllSessions) {
+TEST_F(Evaluation, MeasuresEveryGroupOnAllSessions) {
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
   const EvalRow& group = summary.groups[0];
   EXPECT_EQ(group.likelihood.tokens, 12u);
@@ -329,7 +329,7 @@ TEST_F(Evaluation, AGroupIsMeasuredOnAllSessions) {
   EXPECT_EQ(group.loops->rate(), 1);
 }
 
-TEST_F(Evaluation, QuantilesAreOverTokens) {
+TEST_F(Evaluation, ComputesQuantilesOverTokens) {
   auto measures = Run();
   for (SessionMeasure& measure : measures) measure.groups[0].from_full.divergence.clear();
   auto& divergence = measures[1].groups[0].from_full.divergence;
@@ -343,7 +343,7 @@ TEST_F(Evaluation, QuantilesAreOverTokens) {
   EXPECT_DOUBLE_EQ(damage.largest, 1000);
 }
 
-TEST_F(Evaluation, GatesNameWhatFails) {
+TEST_F(Evaluation, FailedGatesNameTheMetric) {
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
   const auto failures = [&](const char* gate) {
     const auto failed = FailedGates(summary, std::vector{*ParseGate(gate)});
@@ -360,7 +360,7 @@ TEST_F(Evaluation, GatesNameWhatFails) {
   EXPECT_THAT(failures("top1>1"), SizeIs(1));
 }
 
-TEST_F(Evaluation, AGateOnWhatWasNotMeasuredIsAnError) {
+TEST_F(Evaluation, AGateOnAnUnmeasuredMetricIsAnError) {
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
   for (const char* gate : {"total_kld<1", "quant_kld<1", "each.total_ppl_ratio<2"}) {
     const auto failed = FailedGates(summary, std::vector{*ParseGate(gate)});
@@ -369,7 +369,7 @@ TEST_F(Evaluation, AGateOnWhatWasNotMeasuredIsAnError) {
   }
 }
 
-TEST_F(Evaluation, WithoutGroupsThereIsOnlyQuantization) {
+TEST_F(Evaluation, MeasuresOnlyQuantizationWithoutGroups) {
   input_.groups.clear();
   input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);

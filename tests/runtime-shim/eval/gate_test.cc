@@ -27,7 +27,7 @@ TEST(Gate, ReadsSpacesAndGroups) {
   EXPECT_EQ(gate->value, 0.9);
 }
 
-TEST(Gate, HoldsAsItsRelationSays) {
+TEST(Gate, FollowsItsRelation) {
   struct Case {
     const char* text;
     bool below, equal, above;
@@ -42,7 +42,7 @@ TEST(Gate, HoldsAsItsRelationSays) {
   }
 }
 
-TEST(Gate, EveryMetricCanBeNamed) {
+TEST(Gate, AcceptsEveryMetric) {
   for (const char* metric : kGateMetrics) {
     const auto gate = ParseGate(std::string(metric) + "<1");
     ASSERT_TRUE(gate) << gate.error().message;
@@ -50,7 +50,7 @@ TEST(Gate, EveryMetricCanBeNamed) {
   }
 }
 
-TEST(Gate, AnythingElseIsRefused) {
+TEST(Gate, RefusesAnythingElse) {
   struct Case {
     const char* text;
     const char* expected;

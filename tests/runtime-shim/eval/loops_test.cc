@@ -21,7 +21,7 @@ TEST(Loops, APeriodAtTheEndFourTimesIsALoop) {
   const std::vector<uint32_t> ids = {9, 8, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3};
   const LoopResult result = FindLoop(ids);
   EXPECT_EQ(result.period, 3u);
-  // The last half is 3 1 2 3 1 2 3: 3 1 2 3 stands in it twice.
+  // The last half is 3 1 2 3 1 2 3: 3 1 2 3 occurs in it twice.
   EXPECT_DOUBLE_EQ(result.repeated_share, 4.0 / 7);
 }
 
@@ -31,17 +31,17 @@ TEST(Loops, ThreeTimesAreNotALoop) {
   EXPECT_EQ(result.repeated_share, 0.5) << "1 2 3 twice in the last six";
 }
 
-TEST(Loops, ALoopThatEndedDoesNotCount) {
+TEST(Loops, IgnoresALoopThatEnded) {
   const LoopResult result = FindLoop(std::vector<uint32_t>{1, 1, 1, 1, 1, 1, 1, 2});
   EXPECT_EQ(result.period, 0u);
   EXPECT_EQ(result.repeated_share, 0.5) << "1 1 twice in 1 1 1 2";
 }
 
-TEST(Loops, TheShortestPeriodIsTold) {
+TEST(Loops, ReportsTheShortestPeriod) {
   EXPECT_EQ(FindLoop(std::vector<uint32_t>(64, 5)).period, 1u);
 }
 
-TEST(Loops, PeriodsOfMoreThanSixteenAreNotLookedFor) {
+TEST(Loops, IgnoresPeriodsOfMoreThanSixteenTokens) {
   std::vector<uint32_t> ids;
   for (int repeat = 0; repeat < 4; ++repeat) {
     for (uint32_t i = 0; i < 16; ++i) ids.push_back(i);
@@ -54,8 +54,8 @@ TEST(Loops, PeriodsOfMoreThanSixteenAreNotLookedFor) {
   EXPECT_FALSE(FindLoop(ids).looping());
 }
 
-TEST(Loops, RepeatsAreCountedInTheLastHalfAlone) {
-  // 1 2 3 stands in both halves; in the last one nothing stands twice.
+TEST(Loops, CountsRepeatsOnlyInTheLastHalf) {
+  // 1 2 3 occurs in both halves; in the last one nothing occurs twice.
   EXPECT_EQ(FindLoop(std::vector<uint32_t>{1, 2, 3, 4, 1, 2, 3, 5}).repeated_share, 0);
   // 7 8 twice in 7 8 9 7 8.
   EXPECT_DOUBLE_EQ(FindLoop(std::vector<uint32_t>{1, 2, 3, 4, 5, 7, 8, 9, 7, 8}).repeated_share,

@@ -65,7 +65,7 @@ TEST(QualityRecordOf, HasFiguresOfEveryGroupAndBucket) {
   EXPECT_NEAR(row.all.split->top1.error, 0.5 / std::sqrt(6.0), 1e-6);
 }
 
-TEST(QualityRecordOf, HasNoBucketsWhereNobodyNamedOne) {
+TEST(QualityRecordOf, HasNoBucketsUnlessSessionsNameThem) {
   const std::vector<SessionMeasure> measures = {Measured("a", "", {-1, -1}, {-2, -2}, 0.25)};
   const manifest::QualityRecord record = RecordOf(TwoGroups(), measures);
   EXPECT_TRUE(record.best.buckets.empty());

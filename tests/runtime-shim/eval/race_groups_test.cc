@@ -25,7 +25,7 @@ class RaceOfGroups : public TinyDistribution {
   std::vector<LayerExperts> groups_;
 };
 
-TEST_F(RaceOfGroups, EveryGroupScoresTheFirstTokens) {
+TEST_F(RaceOfGroups, ScoresTheFirstTokensWithEveryGroup) {
   const auto tokens = (*node_->tokenizer())->Encode("static int main(int argc, char** argv) {", {});
   ASSERT_TRUE(tokens);
   ASSERT_GT(tokens->size(), 9u);
@@ -33,7 +33,7 @@ TEST_F(RaceOfGroups, EveryGroupScoresTheFirstTokens) {
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->tokens, 8u);
   EXPECT_GT(all->margin, 0);
-  // The order of the runners and what follows the first tokens do not matter.
+  // Neither the order of the groups nor the tokens after the first ones matter.
   std::swap(groups_[0], groups_[all->winner]);
   const auto again = RaceGroups(node_->model(), groups_, std::span(*tokens).first(9), 8);
   ASSERT_TRUE(again);
@@ -41,7 +41,7 @@ TEST_F(RaceOfGroups, EveryGroupScoresTheFirstTokens) {
   EXPECT_EQ(again->margin, all->margin);
 }
 
-TEST_F(RaceOfGroups, WhatCannotRaceIsRefused) {
+TEST_F(RaceOfGroups, RefusesInvalidRaces) {
   EXPECT_EQ(Refused(groups_, {5}).message, "race: expected at least 2 tokens, found 1");
   EXPECT_EQ(Refused({}, {5, 6}).message, "race: expected groups, found none");
   EXPECT_EQ(Refused(groups_, {5, 5000}).message,

@@ -20,7 +20,7 @@ TEST(Race, EndsWithTheSession) {
   EXPECT_DOUBLE_EQ(race.margin, 8.0 / 3);
 }
 
-TEST(Race, EqualsGoToTheFirst) {
+TEST(Race, TheFirstGroupWinsATie) {
   const RaceResult race = RunRace(std::vector<std::vector<double>>{{-1}, {-1}}, 1);
   EXPECT_EQ(race.winner, 0u);
   EXPECT_EQ(race.margin, 0);

@@ -6,7 +6,8 @@
 namespace moepack::runtime {
 namespace {
 
-// Three sessions of two groups. Group 1 diverges least in the first, group 0 in the others.
+// Three sessions and two groups. Group 1 diverges least in the first session, group 0 in the
+// others.
 std::vector<SessionChoice> Sessions() {
   std::vector<SessionChoice> sessions(3);
   sessions[0].divergences = {0.5, 0.25};
@@ -43,8 +44,8 @@ TEST(Rules, AreComparedWithTheLeastDivergence) {
   EXPECT_DOUBLE_EQ(rules[3].regret, (0.125 + 1 + 0.0625) / 3);
 }
 
-// A table may name a group whose files are not there.
-TEST(Rules, SessionsOfAGroupThatWasNotRunAreLeftOut) {
+// A table may name a group whose files are absent.
+TEST(Rules, IgnoreSessionsOfAGroupThatWasNotRun) {
   std::vector<SessionChoice> sessions = Sessions();
   sessions[1].by_table.reset();
   const RuleFigures table = SummarizeRules(sessions)[0];

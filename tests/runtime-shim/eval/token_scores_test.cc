@@ -15,7 +15,7 @@ std::vector<float> Logits(const std::vector<double>& probabilities, double shift
   return logits;
 }
 
-TEST(TokenScores, LogProbabilitiesAreThoseOfTheSoftmax) {
+TEST(TokenScores, ComputesLogProbabilitiesOfTheSoftmax) {
   const std::vector<float> logits = Logits({0.5, 0.25, 0.25}, 3);
   const TokenScores scores(logits);
   EXPECT_NEAR(scores.LogProbability(0), std::log(0.5), 1e-6);
@@ -30,7 +30,7 @@ TEST(TokenScores, LargeLogitsDoNotOverflow) {
   EXPECT_EQ(scores.best(), 0u);
 }
 
-TEST(TokenScores, DivergenceIsThatOfTheDefinition) {
+TEST(TokenScores, ComputesTheDivergenceByItsDefinition) {
   const std::vector<float> p = Logits({0.5, 0.25, 0.25}), q = Logits({0.25, 0.25, 0.5}, -7);
   // 0.5 ln 2 + 0.25 ln 1 + 0.25 ln (1/2) = 0.25 ln 2
   EXPECT_NEAR(TokenScores(p).DivergenceTo(TokenScores(q)), 0.25 * std::log(2), 1e-6);

@@ -13,7 +13,7 @@ TEST(Yardstick, NamesTheNearestType) {
   EXPECT_EQ(Yardstick(2.5), "about an IQ1_M");
 }
 
-TEST(Yardstick, SaysSoBeyondItsEnds) {
+TEST(Yardstick, SaysWhenAValueIsBeyondItsRange) {
   EXPECT_EQ(Yardstick(0), "less than a Q8_0");
   EXPECT_EQ(Yardstick(0.0006), "less than a Q8_0");
   EXPECT_EQ(Yardstick(3), "more than an IQ1_M");

@@ -43,7 +43,7 @@ struct AttentionRows {
   Rows out;
 };
 
-// The cache has three rows more than are in use; they hold NaN, which nobody may see.
+// The cache has three more rows than are in use; they hold NaN, which must not be read.
 AttentionRows Prepare(Desk& desk, const AttentionCase& attention) {
   const AttentionShape& shape = attention.shape;
   const uint32_t positions = shape.past + attention.tokens;
@@ -64,7 +64,7 @@ AttentionRows Prepare(Desk& desk, const AttentionCase& attention) {
   return rows;
 }
 
-TEST_P(ExecutorAttention, OfEveryShape) {
+TEST_P(ExecutorAttention, MatchesTheReferenceForEveryShape) {
   for (const AttentionCase& attention : kCases) {
     SCOPED_TRACE(attention.name);
     Check(kAttention, [&](Desk& desk) {
@@ -75,8 +75,8 @@ TEST_P(ExecutorAttention, OfEveryShape) {
   }
 }
 
-// exp of such products overflows unless the largest is taken off first.
-TEST_P(ExecutorAttention, OfLargeProducts) {
+// exp of such products overflows unless the largest one is subtracted first.
+TEST_P(ExecutorAttention, MatchesTheReferenceForLargeProducts) {
   const AttentionCase attention = {"", {2, 2, 16, 16, 4, 0, 0, 90}, 5, true};
   Check(1e-3, [&](Desk& desk) {  // errors of a product of 1000 are 1e-4, and exp keeps them
     const AttentionRows rows = Prepare(desk, attention);
@@ -85,8 +85,8 @@ TEST_P(ExecutorAttention, OfLargeProducts) {
   });
 }
 
-// A NaN in a key reaches the tokens that see it; one in a value its column.
-TEST_P(ExecutorAttention, LetsNanThrough) {
+// A NaN in a key reaches the tokens that attend to it; one in a value reaches its column.
+TEST_P(ExecutorAttention, PropagatesNan) {
   const AttentionCase attention = {"", {4, 2, 16, 16, 2, 3, 0, 0.25f}, 8};
   Check(kAttention, [&](Desk& desk) {
     const AttentionRows rows = Prepare(desk, attention);
@@ -112,7 +112,7 @@ constexpr RotationCase kRotations[] = {
     {{1, 576, 512, 64}, {4, 0}},
 };
 
-TEST_P(ExecutorRotation, OfBothPairings) {
+TEST_P(ExecutorRotation, MatchesTheReferenceForBothPairings) {
   for (const Pairing pairing : {Pairing::kNeighbours, Pairing::kHalves}) {
     for (RotationCase shape : kRotations) {
       shape.rotation.pairing = pairing;

@@ -1,5 +1,5 @@
-// The fixture of the conformance suite: an operation is done by the reference and by an executor on
-// the same desk, and the outcomes are compared.
+// The fixture of the conformance suite: the reference and an executor perform an operation on the
+// same desk, and the results are compared.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,18 +19,18 @@
 
 namespace moepack::runtime {
 
-// Largest error of any value, as a part of the largest magnitude in the exact result. Executors sum
-// in F32 in an order of their own, may fuse multiplication and addition, and have exp and
-// reciprocals that are some units in the last place off (Vulkan allows exp 3 + 2 |x|).
+// Largest error of any value, relative to the largest magnitude in the exact result. Executors sum
+// in F32 in their own order, may fuse multiplication and addition, and have exp and reciprocals
+// that are off by a few units in the last place (Vulkan allows exp 3 + 2 |x|).
 constexpr double kExact = 0;         // values are only moved
 constexpr double kRounded = 5e-7;    // a few operations on a value: 2^-24 each
 constexpr double kFunction = 1e-5;   // exp, tanh: relative errors grow with the argument
 constexpr double kNorm = 5e-6;       // one sum of squares, all of one sign; one root
-constexpr double kProduct = 2e-5;    // sums whose terms cancel, some thousand of them
+constexpr double kProduct = 2e-5;    // sums whose terms cancel, a few thousand of them
 constexpr double kAttention = 2e-5;  // products, exp and sums
 constexpr const char* kSkipped = "SKIPPED executor ";
 
-// Runs an operation and gives the rows it wrote.
+// Runs an operation and returns the rows it wrote.
 using Operation = std::function<Rows(Desk&)>;
 
 inline Outcome OutcomeOn(Executor& executor, const Operation& operation) {
@@ -49,7 +49,7 @@ inline double LargestMagnitude(const std::vector<float>& values) {
   return largest;
 }
 
-// NaN is where it is expected, nowhere else, and numbers are near.
+// NaN is where it is expected and nowhere else, and numbers are close.
 inline void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected,
                        double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
@@ -67,10 +67,10 @@ inline void ExpectNear(const std::vector<float>& found, const std::vector<float>
                                       << ", found " << found[at] << "; largest " << scale;
 }
 
-// Executors that were opened for this suite: devices take long to open.
+// Executors that were opened for this suite, because devices take long to open.
 class OpenExecutors {
  public:
-  // Null when there is none; `why` then says why.
+  // Null if there is none; `why` then gives the reason.
   Executor* Find(const ExecutorKind& kind, std::string& why) {
     if (kind.missing != nullptr) {
       why = kind.missing;
@@ -97,7 +97,7 @@ class OpenExecutors {
   std::map<std::string, Opened> opened_;
 };
 
-// SetUp leaves executor_ null, and skips, when this build or machine does not have the kind.
+// SetUp leaves executor_ null, and skips, if this build or machine lacks the kind.
 class ConformanceFixture : public ::testing::Test {
  public:
   static void TearDownTestSuite() { executors_.Close(); }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// One value, one row, rows with gaps, and rows that are longer than a group of threads.
+// One value, one row, rows with gaps, and rows that are longer than a thread group.
 constexpr Layout kLayouts[] = {
     {1, 1, 0, 0}, {1, 64, 0, 3}, {3, 7, 2, 1}, {5, 96, 0, 0}, {37, 33, 31, 13}, {2, 2050, 6, 5},
 };
@@ -17,7 +17,7 @@ Layout Dense(const Layout& layout) { return {layout.count, layout.width, 0, 0}; 
 
 class ExecutorRows : public EachExecutor {
  protected:
-  // `operation` on every layout, then once more with a NaN in the rows that it works on.
+  // `operation` on every layout, then once more with a NaN in its input rows.
   using OnLayout = std::function<Rows(Desk&, const Layout&)>;
   void CheckLayouts(double tolerance, const OnLayout& operation) {
     for (const Layout& layout : kLayouts) {
@@ -55,7 +55,7 @@ TEST_P(ExecutorRows, AllocateZeroedMemory) {
   EXPECT_EQ(values, std::vector<float>(1000, 0));
 }
 
-TEST_P(ExecutorRows, ReportTheBytesThatCouldNotBeAllocated) {
+TEST_P(ExecutorRows, ReportTheBytesOfAFailedAllocation) {
   auto buffer = executor_->Allocate(uint64_t{1} << 63);
   ASSERT_FALSE(buffer.has_value());
   EXPECT_EQ(buffer.error().code, Code::kUnavailable);
@@ -63,7 +63,7 @@ TEST_P(ExecutorRows, ReportTheBytesThatCouldNotBeAllocated) {
       << buffer.error().message;
 }
 
-TEST_P(ExecutorRows, Copy) {
+TEST_P(ExecutorRows, CopyLikeTheReference) {
   CheckLayouts(kExact, [](Desk& desk, const Layout& layout) {
     const Rows from = WithNan(desk, layout);
     const Rows to = desk.Random({layout.count, layout.width, 4, 2});
@@ -72,7 +72,7 @@ TEST_P(ExecutorRows, Copy) {
   });
 }
 
-TEST_P(ExecutorRows, CopyWithinABuffer) {
+TEST_P(ExecutorRows, CopyWithinABufferLikeTheReference) {
   Check(kExact, [](Desk& desk) {
     const Rows rows = desk.Random({6, 10, 3, 1});
     desk.executor().Copy(rows.Slice(0, 3).Columns(2, 5), rows.Slice(3, 3).Columns(1, 5));
@@ -80,7 +80,7 @@ TEST_P(ExecutorRows, CopyWithinABuffer) {
   });
 }
 
-TEST_P(ExecutorRows, AddABias) {
+TEST_P(ExecutorRows, AddABiasLikeTheReference) {
   CheckLayouts(kRounded, [](Desk& desk, const Layout& layout) {
     const Rows x = WithNan(desk, layout);
     desk.executor().AddBias(x, desk.Vector(layout.width));
@@ -88,7 +88,7 @@ TEST_P(ExecutorRows, AddABias) {
   });
 }
 
-TEST_P(ExecutorRows, Add) {
+TEST_P(ExecutorRows, AddLikeTheReference) {
   CheckLayouts(kRounded, [](Desk& desk, const Layout& layout) {
     const Rows x = desk.Random(layout);
     desk.executor().Add(x, WithNan(desk, Dense(layout)), -0.37f);
@@ -96,7 +96,7 @@ TEST_P(ExecutorRows, Add) {
   });
 }
 
-TEST_P(ExecutorRows, Scale) {
+TEST_P(ExecutorRows, ScaleLikeTheReference) {
   CheckLayouts(kRounded, [](Desk& desk, const Layout& layout) {
     const Rows x = WithNan(desk, layout);
     desk.executor().Scale(x, 0.123f);
@@ -104,7 +104,7 @@ TEST_P(ExecutorRows, Scale) {
   });
 }
 
-TEST_P(ExecutorRows, ScaleRows) {
+TEST_P(ExecutorRows, ScaleEachRowLikeTheReference) {
   CheckLayouts(kRounded, [](Desk& desk, const Layout& layout) {
     const Rows x = WithNan(desk, layout);
     desk.executor().ScaleRows(x, desk.Normal(layout.count));
@@ -112,7 +112,7 @@ TEST_P(ExecutorRows, ScaleRows) {
   });
 }
 
-TEST_P(ExecutorRows, ScaleBySigmoid) {
+TEST_P(ExecutorRows, ScaleBySigmoidsLikeTheReference) {
   CheckLayouts(kFunction, [](Desk& desk, const Layout& layout) {
     const Rows x = WithNan(desk, layout);
     desk.executor().ScaleBySigmoid(x, desk.Random({layout.count, 1, 2, 1}, 4));
@@ -131,7 +131,7 @@ TEST_P(ExecutorRows, ScaleBySigmoidsOfLargeNumbersAndNan) {
   });
 }
 
-TEST_P(ExecutorRows, NormWithoutWeights) {
+TEST_P(ExecutorRows, NormalizeWithoutWeights) {
   CheckLayouts(kNorm, [](Desk& desk, const Layout& layout) {
     const Rows y = desk.Random(layout);
     desk.executor().RmsNorm(WithNan(desk, Dense(layout)), {.eps = 1e-5f}, y);
@@ -139,7 +139,7 @@ TEST_P(ExecutorRows, NormWithoutWeights) {
   });
 }
 
-TEST_P(ExecutorRows, NormInPlace) {
+TEST_P(ExecutorRows, NormalizeInPlace) {
   CheckLayouts(kNorm, [](Desk& desk, const Layout& layout) {
     const Rows x = desk.Random(layout);
     desk.executor().RmsNorm(x, {.weight = desk.Vector(layout.width), .eps = 1e-6f}, x);
@@ -147,7 +147,7 @@ TEST_P(ExecutorRows, NormInPlace) {
   });
 }
 
-TEST_P(ExecutorRows, NormWithWeightAndBias) {
+TEST_P(ExecutorRows, NormalizeWithWeightAndBias) {
   CheckLayouts(kNorm, [](Desk& desk, const Layout& layout) {
     const Rows y = desk.Random(Dense(layout));
     const Matrix weight = desk.Vector(layout.width), bias = desk.Vector(layout.width);
@@ -157,7 +157,7 @@ TEST_P(ExecutorRows, NormWithWeightAndBias) {
 }
 
 // Without eps, a row of zeros would be 0 / 0.
-TEST_P(ExecutorRows, NormOfVerySmallValuesKeepsEps) {
+TEST_P(ExecutorRows, NormalizeVerySmallValuesWithEps) {
   Check(kNorm, [](Desk& desk) {
     const Rows x = desk.Random({3, 48}, 1e-4f);
     desk.executor().Write(std::vector<float>(48, 0), x.Slice(1, 1));
@@ -182,7 +182,7 @@ std::string ActivationName(
 }
 
 // Deviation 5: some values lie beyond the clamps of gpt-oss.
-TEST_P(ExecutorActivations, OnEveryLayout) {
+TEST_P(ExecutorActivations, MatchTheReferenceOnEveryLayout) {
   for (const Layout& layout : kLayouts) {
     Check(kFunction, [&](Desk& desk) {
       const Rows gate = desk.Random(layout, 5);
@@ -193,7 +193,7 @@ TEST_P(ExecutorActivations, OnEveryLayout) {
 }
 
 // Where exp overflows or vanishes, and at the clamps.
-TEST_P(ExecutorActivations, OfExtremeGates) {
+TEST_P(ExecutorActivations, MatchTheReferenceForExtremeGates) {
   Check(kFunction, [&](Desk& desk) {
     const std::vector<float> gates = {-300, -88, -10, -7, 0, 7, 10, 88, 300};
     const Rows gate = desk.Random({1, 9}), up = desk.Random({1, 9}, 5);
@@ -203,7 +203,7 @@ TEST_P(ExecutorActivations, OfExtremeGates) {
   });
 }
 
-TEST_P(ExecutorActivations, LetNanThrough) {
+TEST_P(ExecutorActivations, PropagateNan) {
   Check(kFunction, [&](Desk& desk) {
     const Rows gate = WithNan(desk, {3, 8}), up = desk.Random({3, 8});
     desk.Plant(up, 2, 1, kNotANumber);
@@ -213,7 +213,7 @@ TEST_P(ExecutorActivations, LetNanThrough) {
 }
 
 // Gate and up as the two halves of one row.
-TEST_P(ExecutorActivations, OnHalvesOfARow) {
+TEST_P(ExecutorActivations, MatchTheReferenceOnHalvesOfARow) {
   Check(kFunction, [&](Desk& desk) {
     const Rows both = desk.Random({4, 46});
     desk.executor().Activate(std::get<1>(GetParam()), both.Columns(0, 23), both.Columns(23, 23));
@@ -221,7 +221,7 @@ TEST_P(ExecutorActivations, OnHalvesOfARow) {
   });
 }
 
-TEST_P(ExecutorRows, Gather) {
+TEST_P(ExecutorRows, GatherLikeTheReference) {
   CheckLayouts(kRounded, [](Desk& desk, const Layout& layout) {
     const Rows x = WithNan(desk, layout);
     const uint32_t last = layout.count - 1;
@@ -232,7 +232,7 @@ TEST_P(ExecutorRows, Gather) {
   });
 }
 
-TEST_P(ExecutorRows, GatherWithoutFactors) {
+TEST_P(ExecutorRows, GatherWithoutFactorsLikeTheReference) {
   CheckLayouts(kExact, [](Desk& desk, const Layout& layout) {
     const Rows x = WithNan(desk, layout);
     const Rows y = desk.Random({2, layout.width});
@@ -241,7 +241,7 @@ TEST_P(ExecutorRows, GatherWithoutFactors) {
   });
 }
 
-TEST_P(ExecutorRows, ScatterAdd) {
+TEST_P(ExecutorRows, ScatterAndAddLikeTheReference) {
   CheckLayouts(kRounded, [](Desk& desk, const Layout& layout) {
     const Rows x = desk.Random(layout);
     std::vector<uint32_t> rows;  // every other one, the last first
@@ -253,8 +253,8 @@ TEST_P(ExecutorRows, ScatterAdd) {
   });
 }
 
-// Operations see what those before them wrote, also within one buffer.
-TEST_P(ExecutorRows, AreWorkedOnInTheOrderOfTheCalls) {
+// Operations see the results of those before them, even within one buffer.
+TEST_P(ExecutorRows, AreProcessedInTheOrderOfTheCalls) {
   Check(kFunction, [](Desk& desk) {
     Executor& executor = desk.executor();
     const Rows x = desk.Random({5, 40, 8, 2}), y = desk.Random({5, 40}), z = desk.Random({3, 40});

@@ -1,5 +1,5 @@
-// What the executor on host memory promises beyond the conformance suite: the same bits however the
-// work is cut.
+// Promises of the CPU executor beyond the conformance suite: the same bits however the work is
+// divided.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -44,7 +44,7 @@ class CpuProducts : public ::testing::TestWithParam<const char*> {
     executor_->MatMul(weights_, x_, y_);
     whole_ = desk_.Take(y_).values;
   }
-  // Bits of what MatMul gives for some rows and some tokens, beside those of the whole product.
+  // The bits of MatMul for some rows and some tokens, beside those of the whole product.
   void ExpectSame(const Matrix& weights, uint32_t first_row, uint32_t first_token,
                   uint32_t tokens) {
     const Rows y = desk_.Random({tokens, weights.rows});
@@ -73,7 +73,7 @@ class CpuProducts : public ::testing::TestWithParam<const char*> {
 };
 
 // A bundle has some rows of a router; masking has all of them.
-TEST_P(CpuProducts, RowsDoNotDependOnTheRowsAroundThem) {
+TEST_P(CpuProducts, RowsDoNotDependOnTheirNeighbours) {
   for (uint32_t first = 0; first < kRows; first += 5) {
     for (const uint32_t rows : {1u, 2u, 5u, 6u, 17u}) {
       if (first + rows <= kRows) ExpectSame(Part(first, rows), first, 0, kTokens);
@@ -81,7 +81,7 @@ TEST_P(CpuProducts, RowsDoNotDependOnTheRowsAroundThem) {
   }
 }
 
-TEST_P(CpuProducts, TokensDoNotDependOnTheTokensAroundThem) {
+TEST_P(CpuProducts, TokensDoNotDependOnTheirNeighbours) {
   for (uint32_t first = 0; first < kTokens; ++first) {
     for (const uint32_t tokens : {1u, 2u, 3u, 4u, 7u}) {
       if (first + tokens <= kTokens) ExpectSame(weights_, 0, first, tokens);
@@ -92,7 +92,7 @@ TEST_P(CpuProducts, TokensDoNotDependOnTheTokensAroundThem) {
 INSTANTIATE_TEST_SUITE_P(, CpuProducts,
                          ::testing::Values("f32", "bf16", "q8_0", "q6_K", "q4_K", "q5_0"));
 
-// One token after another gives the bits of all at once.
+// One token after another gives the same bits as all at once.
 TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {
   const auto executor = Cpu(2);
   Desk desk(*executor);
@@ -105,8 +105,8 @@ TEST(CpuExecutor, AttendsTheSameWayInAnyBatch) {
   EXPECT_EQ(desk.Take(at_once).values, desk.Take(one_by_one).values);
 }
 
-// Safetensors files promise no alignment.
-TEST(CpuExecutor, ReadsFloatsAtOddBytes) {
+// Safetensors files guarantee no alignment.
+TEST(CpuExecutor, ReadsFloatsAtOddAddresses) {
   const auto executor = Cpu(1);
   Desk desk(*executor);
   const Floats values = desk.Normal(6 * 33);
@@ -124,7 +124,7 @@ TEST(CpuExecutor, ReadsFloatsAtOddBytes) {
   EXPECT_EQ(FloatsOf({aligned.get(), 0, f32, 6, 33}, 0, 6, scratch).data(), values.data());
 }
 
-TEST(CpuExecutor, SupportsWhatCanBeDecoded) {
+TEST(CpuExecutor, SupportsEveryTypeThatCanBeDecoded) {
   const auto executor = Cpu(1);
   EXPECT_TRUE(executor->Supports(quant::FindFormat("f64")));
   EXPECT_TRUE(executor->Supports(quant::FindFormat("mxfp4")));

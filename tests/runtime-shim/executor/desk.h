@@ -23,7 +23,8 @@ struct Layout {
   uint64_t offset = 0;
 };
 
-// What an operation left in a buffer: the rows it was to write, and all around them.
+// The contents of a buffer after an operation: the rows it had to write, and everything around
+// them.
 struct Outcome {
   std::vector<float> values, around;
 };
@@ -36,7 +37,7 @@ class Desk {
 
   Executor& executor() { return executor_; }
 
-  // Rows of normally distributed values, in a buffer of their own whose gaps hold such values too.
+  // Rows of normally distributed values, in a separate buffer whose gaps hold such values too.
   Rows Random(const Layout& layout, float deviation = 1) {
     const uint32_t stride = layout.width + layout.gap;
     const uint64_t total = layout.offset + uint64_t{layout.count} * stride + 5;
@@ -52,8 +53,8 @@ class Desk {
     executor_.Write(std::span(&value, 1), rows.Slice(row, 1).Columns(column, 1));
   }
 
-  // An encoded matrix of random values behind 32 other bytes and three other rows, as an expert
-  // lies in a file.
+  // An encoded matrix of random values after 32 other bytes and three other rows, like an expert in
+  // a file.
   Matrix Weights(const quant::Format& format, uint32_t rows, uint32_t columns) {
     const uint64_t row_bytes = *format.BytesFor(columns);
     std::vector<std::byte>& bytes = bytes_.emplace_back(32 + (rows + 3) * row_bytes);
@@ -95,8 +96,8 @@ class Desk {
     return {buffer, 0, 1, values, values};
   }
 
-  // Some ten thousand values are encoded and repeated, because types with a search encode slowly. A
-  // prime number of blocks, so that rows that are near each other differ.
+  // About ten thousand values are encoded and repeated, because types with a search encode slowly.
+  // A prime number of blocks, so that neighbouring rows differ.
   void Encode(const quant::Format& format, std::span<std::byte> out) {
     const size_t blocks = format.block_values < 32 ? 16411 : format.block_values < 256 ? 509 : 61;
     const size_t repeated = std::min(out.size(), blocks * format.block_bytes);
@@ -107,7 +108,7 @@ class Desk {
   void EncodeOnce(const quant::Format& format, std::span<std::byte> out) {
     const size_t values = out.size() / format.block_bytes * format.block_values;
     if (format.encode != nullptr) return format.encode(Normal(values, 0.5f), {}, out);
-    // FP8 is only read: any bytes that stand for numbers of ordinary size.
+    // FP8 can only be read: arbitrary bytes that give numbers of ordinary size.
     for (std::byte& byte : out) {
       float value = 0;
       do {

@@ -1,5 +1,5 @@
 // The experts of a layer, on every executor, against the reference, and on the CPU the same bits
-// however the batch is cut.
+// however the batch is divided.
 #include <cstring>
 #include <string_view>
 #include <tuple>
@@ -9,7 +9,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Three products after each other, with an activation between them.
+// Three consecutive products, with an activation between them.
 constexpr double kMlp = 1e-4;
 constexpr uint32_t kTokens = 23, kWidth = 96;
 
@@ -20,7 +20,7 @@ struct ExpertShape {
   Activation activation = Activation::kSilu;
 };
 
-// Six experts and who picked them: one token, all tokens, and some of them.
+// Six experts and the tokens that chose them: one token, all tokens, and some of them.
 class Experts {
  public:
   Experts(Desk& desk, const ExpertShape& shape) : desk_(desk), shape_(shape) {
@@ -28,7 +28,7 @@ class Experts {
     x_ = desk.Random({kTokens, kWidth, 3, 2});
   }
 
-  // What the tokens [first, first + count) get, in rows with garbage in them.
+  // The results of tokens [first, first + count), in rows that held garbage.
   Rows Mix(uint32_t first, uint32_t count, OutputSizes* sizes = nullptr) {
     std::vector<ExpertRows> experts;
     for (uint32_t id = 0; id < mlps_.size(); ++id) {
@@ -90,14 +90,14 @@ class ExecutorExperts : public EachExecutor {
   }
 };
 
-TEST_P(ExecutorExperts, MixInEveryKindOfModel) {
+TEST_P(ExecutorExperts, MatchTheReferenceInEveryKindOfModel) {
   CheckShape({});
   CheckShape({"f32", 70, true, false, Activation::kClampedSilu});
   CheckShape({"bf16", 33, false, true, Activation::kSilu});
   CheckShape({"q4_0", 160, true, true, Activation::kGelu});
 }
 
-TEST_P(ExecutorExperts, MixWithoutTellingSizes) {
+TEST_P(ExecutorExperts, MatchTheReferenceWithoutStatedSizes) {
   Check(kMlp, [](Desk& desk) { return Experts(desk, {}).Mix(0, kTokens); });
 }
 

@@ -49,7 +49,7 @@ class Observed : public testing::Test {
   std::unique_ptr<Desk> desk_;
 };
 
-TEST_F(Observed, ShowsTheRowsThatAMatrixIsMultipliedWith) {
+TEST_F(Observed, ShowsTheInputRowsOfAProduct) {
   const Matrix weights = desk_->Weights(*quant::FindFormat("f32"), 4, 8);
   const Rows x = desk_->Random({3, 8, 5}), y = desk_->Random({3, 4});
   executor_->MatMul(weights, x, y);
@@ -67,7 +67,7 @@ TEST_F(Observed, GivesTheResultsOfTheExecutorInside) {
   EXPECT_EQ(executor_->name(), "cpu");
 }
 
-TEST_F(Observed, ShowsNothingThatNobodyWants) {
+TEST_F(Observed, ShowsNothingThatWasNotRequested) {
   recorder_.wants = false;
   const Matrix weights = desk_->Weights(*quant::FindFormat("f32"), 4, 8);
   const Rows x = desk_->Random({3, 8}), y = desk_->Random({3, 4});

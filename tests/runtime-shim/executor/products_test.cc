@@ -21,7 +21,7 @@ class ExecutorProducts
   }
 
   const quant::Format& format() const { return *quant::FindFormat(std::get<1>(GetParam())); }
-  // About `columns`, in whole blocks; odd where blocks allow it.
+  // About `columns`, in whole blocks; odd if blocks allow it.
   uint32_t WholeBlocks(uint32_t columns) const {
     const uint32_t unit = format().block_values == 1 ? 37 : format().block_values;
     return std::max(1u, columns / unit) * unit;
@@ -32,11 +32,11 @@ struct Product {
   uint32_t rows, columns, tokens;
 };
 
-// A block, an odd number of them, one token and several, more than a tile has of each.
+// One block, an odd number of them, one token and several, more of each than a tile has.
 constexpr Product kProducts[] = {{1, 1, 1},     {7, 96, 1},   {67, 768, 3},  {130, 1024, 1},
                                  {65, 512, 37}, {5, 4096, 2}, {33, 256, 130}};
 
-TEST_P(ExecutorProducts, MatMul) {
+TEST_P(ExecutorProducts, MultiplyLikeTheReference) {
   for (const Product& product : kProducts) {
     const uint32_t columns = WholeBlocks(product.columns);
     SCOPED_TRACE(::testing::Message()
@@ -51,7 +51,7 @@ TEST_P(ExecutorProducts, MatMul) {
   }
 }
 
-TEST_P(ExecutorProducts, MatMulLetsNanThrough) {
+TEST_P(ExecutorProducts, PropagateNan) {
   Check(kProduct, [&](Desk& desk) {
     const uint32_t columns = WholeBlocks(64);
     const Rows x = desk.Random({6, columns});
@@ -62,7 +62,7 @@ TEST_P(ExecutorProducts, MatMulLetsNanThrough) {
   });
 }
 
-TEST_P(ExecutorProducts, Embed) {
+TEST_P(ExecutorProducts, EmbedLikeTheReference) {
   for (const uint32_t columns : {WholeBlocks(1), WholeBlocks(300), WholeBlocks(2048)}) {
     SCOPED_TRACE(columns);
     Check(kRounded, [&](Desk& desk) {
@@ -74,7 +74,7 @@ TEST_P(ExecutorProducts, Embed) {
   }
 }
 
-// F64 is left out: the encoder that the desk uses does not exist, and no model has such weights.
+// F64 is left out: the desk has no encoder for it, and no model has such weights.
 std::vector<std::string_view> Decodable() {
   std::vector<std::string_view> formats;
   for (const quant::Format& format : quant::AllFormats()) {
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(, ExecutorProducts,
                                             ::testing::ValuesIn(Decodable())),
                          ProductName);
 
-TEST(ExecutorFormats, CoverEveryFormatOfTheDesign) {
+TEST(ExecutorFormats, CoverEveryDocumentedFormat) {
   const auto formats = Decodable();
   for (const char* name :
        {"f32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "q8_0", "q6_K", "q5_K", "q4_K", "q3_K", "q2_K",

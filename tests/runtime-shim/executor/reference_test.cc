@@ -1,4 +1,4 @@
-// The reference against numbers worked out by hand: all others are compared with it.
+// The reference against numbers worked out by hand, because all others are compared with it.
 #include "runtime-shim/reference/reference.h"
 
 #include <gmock/gmock.h>
@@ -85,7 +85,7 @@ TEST_F(Reference, AddsAndScales) {
   EXPECT_THAT(Get(x), Pointwise(FloatNear(1e-5f), ReferenceFloats{3.5f, 5.5f, -9.5f, -11.5f}));
 }
 
-TEST_F(Reference, ActivatesAsTheFamiliesDo) {
+TEST_F(Reference, ActivatesLikeTheFamilies) {
   const auto activated = [&](Activation kind, ReferenceFloats gate, const ReferenceFloats& up) {
     const auto width = static_cast<uint32_t>(gate.size());
     const Rows rows = Put(gate, width);
@@ -106,7 +106,7 @@ TEST_F(Reference, ActivatesAsTheFamiliesDo) {
               Pointwise(FloatNear(1e-5f), ReferenceFloats{55.999625f, 1.2015e-5f}));
 }
 
-TEST_F(Reference, NanPassesClamps) {
+TEST_F(Reference, PropagatesNanThroughClamps) {
   const Rows gate = Put({kNan, 1, kNan}, 3);
   executor_.Activate(Activation::kClampedSilu, gate, Put({1, kNan, kNan}, 3));
   const std::vector<float> values = Get(gate);
@@ -114,7 +114,7 @@ TEST_F(Reference, NanPassesClamps) {
   for (const float value : values) EXPECT_TRUE(std::isnan(value)) << value;
 }
 
-TEST_F(Reference, TurnsNeighboursOrHalves) {
+TEST_F(Reference, RotatesNeighboursOrHalves) {
   const Rows turns = Put({0, 2, 1, 0}, 4);  // a quarter turn, and none with a factor of 2
   const Rows neighbours = Put({9, 1, 2, 3, 4, 9}, 6), halves = Put({9, 1, 2, 3, 4, 9}, 6);
   executor_.Rotate(neighbours, {1, 6, 1, 4, Pairing::kNeighbours}, turns);
@@ -123,7 +123,7 @@ TEST_F(Reference, TurnsNeighboursOrHalves) {
   EXPECT_THAT(Get(halves), ElementsAre(9, -3, 4, 1, 8, 9));
 }
 
-// Queries of zero weigh all that they see alike, so the outcome is a mean of positions.
+// Queries of zero weigh everything they see equally, so the result is a mean of positions.
 class ReferenceAttention : public Reference {
  protected:
   ReferenceFloats MeansOfSeen(const AttentionShape& shape, const Matrix& sinks = {}) {
@@ -134,27 +134,27 @@ class ReferenceAttention : public Reference {
   }
 };
 
-TEST_F(ReferenceAttention, SeesWhatIsNotLater) {
+TEST_F(ReferenceAttention, SeesOnlyEarlierPositions) {
   EXPECT_THAT(MeansOfSeen({.heads = 1, .key_heads = 1, .key_width = 1, .value_width = 1}),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{0, 0.5f, 1, 1.5f, 2, 2.5f}));
 }
 
-TEST_F(ReferenceAttention, ComesAfterThePast) {
+TEST_F(ReferenceAttention, StartsAfterPastPositions) {
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 4}), Pointwise(FloatNear(1e-6f), ReferenceFloats{2, 2.5f}));
 }
 
-TEST_F(ReferenceAttention, SeesAWindow) {
+TEST_F(ReferenceAttention, SeesOnlyItsWindow) {
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 0, 2}),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{0, 0.5f, 1.5f, 2.5f, 3.5f, 4.5f}));
 }
 
-TEST_F(ReferenceAttention, SeesItsChunk) {
+TEST_F(ReferenceAttention, SeesOnlyItsChunk) {
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 0, 0, 4}),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{0, 0.5f, 1, 1.5f, 4, 4.5f}));
 }
 
-TEST_F(ReferenceAttention, SinksTakeWeightAndGiveNothing) {
-  const ReferenceFloats sinks = {0};  // as one more position of value 0
+TEST_F(ReferenceAttention, SinksTakeWeightAndAddNothing) {
+  const ReferenceFloats sinks = {0};  // like one more position of value 0
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 4}, Weights(sinks, 1)),
               Pointwise(FloatNear(1e-6f), ReferenceFloats{10.0f / 6, 15.0f / 7}));
 }

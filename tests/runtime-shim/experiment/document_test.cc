@@ -68,7 +68,7 @@ TEST_F(ExperimentDocument, ReadsBackWhatARunNeeds) {
   EXPECT_EQ(ExperimentToJson({{"model", "m"}}, kRule, state), before);
 }
 
-TEST_F(ExperimentDocument, HasEveryFigureUnderEveryChoice) {
+TEST_F(ExperimentDocument, HasEveryFigureForEveryChoice) {
   const Json document = ExperimentToJson(Json::object(), kRule, TwoRows());
   EXPECT_EQ(document["format"], "moepack-experiment");
   EXPECT_EQ(document["version"], 1);
@@ -88,7 +88,7 @@ TEST_F(ExperimentDocument, HasEveryFigureUnderEveryChoice) {
   EXPECT_TRUE(document["rows"][1]["node_bytes"].is_null());
 }
 
-TEST_F(ExperimentDocument, OfSomethingElseIsRefused) {
+TEST_F(ExperimentDocument, OfAnotherKindIsRefused) {
   EXPECT_EQ(Refusal([](Json& document) { document["format"] = "moepack-plan"; }),
             "format: expected \"moepack-experiment\", found another file");
   EXPECT_EQ(Refusal([](Json& document) { document["version"] = 2; }),

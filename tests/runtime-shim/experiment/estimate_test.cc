@@ -8,7 +8,7 @@
 namespace moepack::runtime {
 namespace {
 
-TEST(Estimate, EqualSessionsGiveTheErrorOfTheirMeans) {
+TEST(Estimate, GivesTheErrorOfTheMeanForEqualSessions) {
   const std::vector<Sample> samples = {{1, 10}, {2, 10}, {4, 10}, {5, 10}};
   const Estimate estimate = EstimateMean(samples);
   EXPECT_DOUBLE_EQ(estimate.mean, 3);
@@ -16,7 +16,7 @@ TEST(Estimate, EqualSessionsGiveTheErrorOfTheirMeans) {
   EXPECT_NEAR(estimate.error, std::sqrt(10.0 / 3) / 2, 1e-12);
 }
 
-TEST(Estimate, LongSessionsWeighMore) {
+TEST(Estimate, WeightsSessionsByTheirLength) {
   const std::vector<Sample> samples = {{1, 30}, {3, 10}};
   const Estimate estimate = EstimateMean(samples);
   EXPECT_DOUBLE_EQ(estimate.mean, 1.5);
@@ -24,7 +24,7 @@ TEST(Estimate, LongSessionsWeighMore) {
   EXPECT_NEAR(estimate.error, 0.75, 1e-12);
 }
 
-TEST(Estimate, NothingIsKnownOfTheErrorOfOneSession) {
+TEST(Estimate, HasNoErrorForOneSession) {
   EXPECT_EQ(EstimateMean({}).mean, 0);
   const std::vector<Sample> one = {{7, 3}};
   EXPECT_EQ(EstimateMean(one).mean, 7);

@@ -13,7 +13,7 @@ SessionFigures TwoNodes() {
   return session;
 }
 
-TEST(Under, SendsASessionWhereItsRuleSays) {
+TEST(Under, PicksTheNodeOfTheRule) {
   SessionFigures session = TwoNodes();
   EXPECT_EQ(Under(Choice::kCapture, session).capture, 0.9);
   EXPECT_EQ(Under(Choice::kRace, session).kld, 0.5);
@@ -64,7 +64,7 @@ TEST(FiguresOf, TakeTheGroupsOfARow) {
   EXPECT_EQ(figures.raced, 0u);
 }
 
-TEST(FiguresOf, CompareWithTheReferenceWhereThereIsOne) {
+TEST(FiguresOf, CompareWithTheReferenceIfThereIsOne) {
   EvalInput input = InputOfFour();
   input.reference = Participant{};
   SessionMeasure measure = MeasureOfFour();

@@ -19,7 +19,7 @@ std::vector<SessionName> Sessions(size_t prose, size_t code) {
   return sessions;
 }
 
-TEST(OrderSessions, EveryBeginningHasItsShareOfEachBucket) {
+TEST(OrderSessions, EveryPrefixHasItsShareOfEachBucket) {
   const std::vector<SessionName> sessions = Sessions(30, 10);
   const std::vector<size_t> order = OrderSessions(sessions);
   std::map<std::string, int> seen;
@@ -31,7 +31,7 @@ TEST(OrderSessions, EveryBeginningHasItsShareOfEachBucket) {
   EXPECT_EQ(seen["code"], 10);
 }
 
-TEST(OrderSessions, DependsOnNamesAndNotOnPlaces) {
+TEST(OrderSessions, DependsOnNamesAndNotOnOrder) {
   std::vector<SessionName> sessions = Sessions(7, 5), turned(sessions.rbegin(), sessions.rend());
   const auto named = [](const std::vector<SessionName>& all) {
     std::vector<std::string> names;
@@ -41,13 +41,13 @@ TEST(OrderSessions, DependsOnNamesAndNotOnPlaces) {
   EXPECT_EQ(named(sessions), named(turned));
 }
 
-TEST(PlanLooks, AreAfterEqualParts) {
+TEST(PlanLooks, AreEquallySpaced) {
   EXPECT_THAT(PlanLooks(40, 4), ElementsAre(10, 20, 30, 40));
   EXPECT_THAT(PlanLooks(41, 4), ElementsAre(11, 21, 31, 41));
   EXPECT_THAT(PlanLooks(40, 1), ElementsAre(40));
 }
 
-TEST(PlanLooks, BeginWithEnoughSessions) {
+TEST(PlanLooks, StartWithEnoughSessions) {
   EXPECT_THAT(PlanLooks(11, 4), ElementsAre(6, 9, 11));
   EXPECT_THAT(PlanLooks(3, 4), ElementsAre(3));
 }

@@ -21,7 +21,7 @@ ExperimentRow Row(const std::string& strategy, const std::string& recipe,
   return row;
 }
 
-TEST(ExperimentRow, SaysWhatWasDone) {
+TEST(ExperimentRow, DescribesWhatWasDone) {
   EXPECT_EQ(Row("ranked", "", {}).label(), "split, ranked");
   EXPECT_EQ(Row("", "Q4_K_M", {}).label(), "quantization, Q4_K_M");
   EXPECT_EQ(Row("ranked", "Q4_K_M", {}).label(), "both, ranked, Q4_K_M");
@@ -32,7 +32,7 @@ TEST(ExperimentRow, SaysWhatWasDone) {
   EXPECT_EQ(refitted.label(), "refit, ranked, Q4_K_M");
 }
 
-TEST(ExperimentRow, DifferencesArePaired) {
+TEST(ExperimentRow, ComparesSessionsInPairs) {
   const ExperimentRow a = Row("a", "", {1, 5, 9}), b = Row("b", "", {0.5, 4.5, 8.5});
   EXPECT_GT(EstimateRow(a, Choice::kAny, &NodeFigures::kld).error, 2);
   const Estimate difference = EstimateDifference(a, b, Choice::kAny, &NodeFigures::kld);
@@ -50,7 +50,7 @@ TEST(ExperimentRow, IsComparedWithTheFirstOfItsKindAndRecipe) {
   EXPECT_EQ(BaselineOf(rows[4], rows), &rows[3]);
 }
 
-TEST(ExperimentRow, ARefittedSplitIsComparedWithTheSameSplitAsItWas) {
+TEST(ExperimentRow, ComparesARefittedSplitWithTheSameSplitUnrefitted) {
   std::vector<ExperimentRow> rows = {Row("a", "", {}), Row("b", "", {}),  Row("b", "Q", {}),
                                      Row("b", "", {}), Row("b", "Q", {}), Row("c", "", {})};
   for (size_t i = 3; i < rows.size(); ++i) rows[i].refitted = true;
@@ -60,7 +60,7 @@ TEST(ExperimentRow, ARefittedSplitIsComparedWithTheSameSplitAsItWas) {
   EXPECT_EQ(BaselineOf(rows[5], rows), nullptr);
 }
 
-TEST(ExperimentRow, TheLargestErrorIsThatOfTheFirstSessions) {
+TEST(ExperimentRow, FindsTheLargestErrorOverTheFirstSessions) {
   const std::vector<ExperimentRow> rows = {Row("a", "", {1, 1, 9}), Row("b", "", {1, 2, 1})};
   EXPECT_NEAR(LargestError(rows, 2), 0.5, 1e-12);
   EXPECT_GT(LargestError(rows, 3), 2);

@@ -70,7 +70,7 @@ TEST_F(Experiment, MeasuresEveryRowOnTheSameSessions) {
   EXPECT_TRUE(state_.complete);
   EXPECT_FALSE(state_.stopped);
   EXPECT_EQ(state_.looks_made, 2u);
-  EXPECT_EQ(opened_, 2);  // once a look
+  EXPECT_EQ(opened_, 2);  // once per look
   for (const ExperimentRow& row : state_.rows) ASSERT_EQ(row.sessions.size(), 4u);
   const SessionFigures& zeros = state_.rows[0].sessions[0];
   EXPECT_EQ(zeros.name, "s0");
@@ -91,7 +91,7 @@ TEST_F(Experiment, StopsAtTheFirstLookWithASmallError) {
   for (const ExperimentRow& row : state_.rows) EXPECT_EQ(row.sessions.size(), 2u);
 }
 
-TEST_F(Experiment, GoesOnWhereItWasInterrupted) {
+TEST_F(Experiment, ResumesWhereItWasInterrupted) {
   ExperimentState whole = state_;
   ASSERT_TRUE(RunExperiment({&pass_, 1}, sessions_, rule_, calls_, whole));
   int saves = 0;
@@ -113,9 +113,9 @@ TEST_F(Experiment, GoesOnWhereItWasInterrupted) {
   EXPECT_EQ(ExperimentToJson(setup, rule_, state_), ExperimentToJson(setup, rule_, whole));
 }
 
-TEST_F(Experiment, LooksOnlyAtTheSessionsOfItsLook) {
+TEST_F(Experiment, UsesOnlyTheSessionsOfItsLook) {
   rule_.until_error = 0.01;
-  // As if a run had been interrupted in the second look, whose sessions differ much.
+  // As if a run had been interrupted in the second look, whose sessions differ a lot.
   ASSERT_TRUE(RunExperiment({&pass_, 1}, sessions_, {{2, 4}, 0}, calls_, state_));
   for (ExperimentRow& row : state_.rows) row.sessions[2].nodes[0].kld = 100;
   state_.looks_made = 0;

@@ -29,7 +29,7 @@ class LoadCheckpoint : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(LoadCheckpoint, EveryLayoutThatConvertsLoadsAsItsConversion) {
+TEST_F(LoadCheckpoint, EveryConvertibleLayoutLoadsLikeItsConversion) {
   int loaded = 0;
   for (const fixtures::Layout& layout : fixtures::AllLayouts()) {
     if (FindConverter(layout.family) == nullptr) continue;
@@ -53,7 +53,7 @@ TEST_F(LoadCheckpoint, EveryLayoutThatConvertsLoadsAsItsConversion) {
   EXPECT_GE(loaded, 15);
 }
 
-TEST_F(LoadCheckpoint, TheTinyModelLoadsFromAllItsForms) {
+TEST_F(LoadCheckpoint, TheTinyModelLoadsFromEveryForm) {
   WriteGguf(tiny::kSource, dir_ / "whole", "Q8_0");
   WriteGguf(tiny::kSource, dir_ / "split", "Q8_0", 1u << 20);
   const WeightsPtr whole = Load(dir_ / "whole"), split = Load(dir_ / "split");
@@ -69,7 +69,7 @@ TEST_F(LoadCheckpoint, TheTinyModelLoadsFromAllItsForms) {
   EXPECT_FALSE(whole->plan);
 }
 
-TEST_F(LoadCheckpoint, AGgufIsMappedAndAskedForNothingElse) {
+TEST_F(LoadCheckpoint, AGgufIsMappedWithoutCopies) {
   WriteGguf(tiny::kSource, dir_ / "whole", "Q4_K_M");
   const WeightsPtr weights = Load(dir_ / "whole/m.gguf");
   ASSERT_EQ(weights->parts.size(), 2u);
@@ -81,7 +81,7 @@ TEST_F(LoadCheckpoint, AGgufIsMappedAndAskedForNothingElse) {
   EXPECT_EQ(weights->memory.size(), 1u);
 }
 
-TEST_F(LoadCheckpoint, RowsInPlaceAreMappedAndScatteredExpertsCopied) {
+TEST_F(LoadCheckpoint, MapsRowsInPlaceAndCopiesScatteredExperts) {
   const WeightsPtr weights = Load(tiny::kSource);
   EXPECT_GT(weights->parts[0].mapped, 0u);
   EXPECT_LT(weights->parts[0].mapped, weights->parts[0].bytes);  // norms and routers become F32
@@ -110,14 +110,14 @@ TEST_F(LoadCheckpoint, BlocksForMultiTokenPredictionAreLeftOut) {
   }
 }
 
-TEST_F(LoadCheckpoint, WithoutAPlanEverythingIsEligible) {
+TEST_F(LoadCheckpoint, EveryExpertIsEligibleWithoutAPlan) {
   const WeightsPtr weights = Load(tiny::kSource);
   EXPECT_EQ(EligibleExperts(*weights, std::nullopt, false), weights->sets[0].experts_by_layer);
   EXPECT_EQ(EligibleExperts(*weights, 1, true), weights->sets[0].experts_by_layer);
   EXPECT_EQ(FormatIds(weights->sets[0].experts_by_layer.at(2)), "0-15");
 }
 
-TEST_F(LoadCheckpoint, GroupsOfAModelThatIsNotSplitAreRefused) {
+TEST_F(LoadCheckpoint, GroupsOfAnUnsplitModelAreRefused) {
   EXPECT_EQ(Refusal(tiny::kSource, Groups({0})).code, Code::kInvalidArgument);
   LoadOptions overlay;
   overlay.overlay_version = "one";
@@ -125,7 +125,7 @@ TEST_F(LoadCheckpoint, GroupsOfAModelThatIsNotSplitAreRefused) {
               HasSubstr("found a model that is not split"));
 }
 
-TEST_F(LoadCheckpoint, AnIndexAloneHasNothingToLoad) {
+TEST_F(LoadCheckpoint, AnIndexAloneCannotBeLoaded) {
   fs::copy(tiny::kSource / "model.safetensors.index.json", dir_.path());
   fs::copy(tiny::kSource / "config.json", dir_.path());
   EXPECT_EQ(Refusal(dir_ / "model.safetensors.index.json").code, Code::kNotFound);

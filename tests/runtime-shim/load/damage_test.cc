@@ -1,4 +1,4 @@
-// Distributions that are not what their manifest says, or lack what is asked for.
+// Distributions that contradict their manifest, or lack what is requested.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -67,12 +67,12 @@ TEST_P(LoadDamage, ATamperedPartIsRefusedByName) {
   error = Refusal(split, ByFiles());
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr(file + ": sha256: expected "));
-  EXPECT_EQ(Load(split, Groups({0}))->sets.size(), 2u);  // what is not loaded is not read
+  EXPECT_EQ(Load(split, Groups({0}))->sets.size(), 2u);  // only loaded bytes are read
   EXPECT_EQ(Load(split, Unverified())->sets.size(), 3u);
 }
 
 // The head of a GGUF distribution, and the assets of another, have no tensors.
-TEST_P(LoadDamage, AFileWithoutTensorsIsComparedWhole) {
+TEST_P(LoadDamage, ComparesTheDigestOfAFileWithoutTensors) {
   const fs::path split = Split("split");
   const std::string file = *GetParam() == '\0' ? "assets/tokenizer.json" : "head/head.gguf";
   FlipBit(split / file, fs::file_size(split / file) / 2);
@@ -81,7 +81,7 @@ TEST_P(LoadDamage, AFileWithoutTensorsIsComparedWhole) {
   EXPECT_THAT(error.message, HasSubstr(file + ": sha256: expected "));
 }
 
-TEST_P(LoadDamage, APartOfAnotherSizeIsRefusedBeforeItIsRead) {
+TEST_P(LoadDamage, RefusesAPartOfTheWrongSizeBeforeReadingIt) {
   const fs::path split = Split("split"), file = split / File("overlays/one/experts");
   fixtures::WriteFile(file, fixtures::ReadFile(file) + "more");
   const Error error = Refusal(split);
@@ -89,7 +89,7 @@ TEST_P(LoadDamage, APartOfAnotherSizeIsRefusedBeforeItIsRead) {
   EXPECT_THAT(error.message, AllOf(HasSubstr(File("overlays/one/experts")), HasSubstr("size")));
 }
 
-TEST_P(LoadDamage, VersionsAreThoseOfPartitionAndOverlay) {
+TEST_P(LoadDamage, VersionsMustMatchPartitionAndOverlay) {
   const fs::path split = Split("split");
   EditManifest(split, [](manifest::Manifest& m) { m.versions.shard = "0123456789abcdef"; });
   EXPECT_THAT(Refusal(split).message, HasSubstr("distribution.json: versions: shard"));
@@ -102,7 +102,7 @@ TEST_P(LoadDamage, VersionsAreThoseOfPartitionAndOverlay) {
   EXPECT_THAT(error.message, HasSubstr("versions: replica"));
 }
 
-TEST_P(LoadDamage, APartOfAnotherPartitionIsSeenInItsHeader) {
+TEST_P(LoadDamage, TheHeaderRevealsAPartOfAnotherPartition) {
   const fs::path split = Split("split"), other = Split("other", {.groups = 4});
   fs::copy_file(other / File("groups/001/experts"), split / File("groups/001/experts"),
                 fs::copy_options::overwrite_existing);
@@ -115,8 +115,8 @@ TEST_P(LoadDamage, APartOfAnotherPartitionIsSeenInItsHeader) {
   }
 }
 
-// The same names, types and shapes: only what the file says of its model tells them apart.
-TEST_P(LoadDamage, APartOfAnotherModelIsSeenInItsHeader) {
+// The same names, types and shapes: only the file's statement about its model distinguishes them.
+TEST_P(LoadDamage, TheHeaderRevealsAPartOfAnotherModel) {
   fixtures::Options seed;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "a", seed));
   seed.seed = 2;
@@ -136,7 +136,7 @@ TEST_P(LoadDamage, APartOfAnotherModelIsSeenInItsHeader) {
   }
 }
 
-TEST_P(LoadDamage, AMissingGroupIsAnsweredWithTheExistingOnes) {
+TEST_P(LoadDamage, AnErrorForAMissingGroupListsTheExistingOnes) {
   const fs::path split = Split("split", {.groups = 3});
   Error error = Refusal(split, Groups({7}));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
@@ -153,7 +153,7 @@ TEST_P(LoadDamage, AMissingGroupIsAnsweredWithTheExistingOnes) {
   EXPECT_THAT(weights->notes, testing::Contains("group 1 is not in this distribution"));
 }
 
-TEST_P(LoadDamage, PartsThatWereLeftOutAreNamed) {
+TEST_P(LoadDamage, NamesPartsThatWereLeftOut) {
   const auto refusal = [&](const std::string& name, const std::string& parts) {
     const Error error = Refusal(Split(name, {.parts = {parts}}));
     EXPECT_EQ(error.code, Code::kNotFound);
@@ -167,7 +167,7 @@ TEST_P(LoadDamage, PartsThatWereLeftOutAreNamed) {
   EXPECT_EQ(Load(dir_ / "a", Groups({}, false))->sets.size(), 2u);
 }
 
-TEST_P(LoadDamage, AFileThatIsGoneIsNamed) {
+TEST_P(LoadDamage, NamesAMissingFile) {
   const fs::path split = Split("split");
   fs::remove(split / File("groups/001/experts"));
   for (const bool verify : {true, false}) {
@@ -179,7 +179,7 @@ TEST_P(LoadDamage, AFileThatIsGoneIsNamed) {
   }
 }
 
-TEST_P(LoadDamage, AnOverlayIsTheOneOfTheManifest) {
+TEST_P(LoadDamage, AnOverlayMustBeInTheManifest) {
   const fs::path split = Split("split");
   EXPECT_EQ(Load(split, Overlay("one"))->sets.size(), 3u);
   Error error = Refusal(split, Overlay("two"));
@@ -204,7 +204,7 @@ TEST_P(LoadDamage, ATamperedOverlayIsRefused) {
   EXPECT_EQ(Load(split, Groups({}, false))->sets.size(), 2u);
 }
 
-TEST_P(LoadDamage, ALinkThatLeadsOutIsNotFollowed) {
+TEST_P(LoadDamage, DoesNotFollowALinkOutOfTheDistribution) {
   const fs::path split = Split("split"), file = split / File("trunk/trunk");
   fs::rename(file, dir_ / "outside");
   fs::create_symlink(dir_ / "outside", file);
@@ -221,7 +221,7 @@ class LoadDamagedGguf : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(LoadDamagedGguf, APartOfAnotherRecipeIsSeenInItsHeader) {
+TEST_F(LoadDamagedGguf, TheHeaderRevealsAPartOfAnotherRecipe) {
   WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "Q8_0"});
   WriteSplit(tiny::kSource, dir_ / "b", {.recipe = "Q4_K_M"});
   fs::copy_file(dir_ / "b/groups/001/experts.gguf", dir_ / "a/groups/001/experts.gguf",
@@ -231,8 +231,8 @@ TEST_F(LoadDamagedGguf, APartOfAnotherRecipeIsSeenInItsHeader) {
   EXPECT_THAT(error.message, HasSubstr("groups/001/experts.gguf"));
 }
 
-// Nothing of it gets into memory, so it takes the digest of the file to see it.
-TEST_F(LoadDamagedGguf, WhatLiesBetweenTensorsIsComparedWithTheFileOnly) {
+// None of it is loaded into memory, so only the digest of the file reveals it.
+TEST_F(LoadDamagedGguf, OnlyTheFileDigestCoversBytesBetweenTensors) {
   const fs::path split = dir_ / "split";
   WriteSplit(tiny::kSource, split, {.recipe = "exact"});
   const std::string file = "groups/001/experts.gguf";
@@ -246,7 +246,7 @@ TEST_F(LoadDamagedGguf, WhatLiesBetweenTensorsIsComparedWithTheFileOnly) {
   EXPECT_THAT(Refusal(split, ByFiles()).message, HasSubstr(file + ": sha256: expected "));
 }
 
-TEST_F(LoadDamagedGguf, ExpertsMustBeThoseOfThePlan) {
+TEST_F(LoadDamagedGguf, ExpertsMustMatchThePlan) {
   WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
   manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
   for (manifest::BundleRecord& bundle : manifest.bundles) {
@@ -261,8 +261,8 @@ TEST_F(LoadDamagedGguf, ExpertsMustBeThoseOfThePlan) {
   EXPECT_THAT(error.message, HasSubstr("as the plan says, found \"0,"));
 }
 
-// A file of no tensors that calls itself the routers of this model.
-TEST_F(LoadDamagedGguf, ARouterHasARowForEveryExpertOfThePlan) {
+// A file without tensors that claims to be the routers of this model.
+TEST_F(LoadDamagedGguf, ARouterNeedsARowForEveryExpertOfThePlan) {
   WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
   manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
   GgufMetadata metadata;
@@ -279,7 +279,7 @@ TEST_F(LoadDamagedGguf, ARouterHasARowForEveryExpertOfThePlan) {
                                        "experts, found 0"));
 }
 
-TEST_F(LoadDamagedGguf, ATensorIsInOneFileOfAPart) {
+TEST_F(LoadDamagedGguf, ATensorMayBeInOnlyOneFileOfAPart) {
   WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
   manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
   manifest::BundleRecord again = *FindBundle(manifest, "trunk/trunk.gguf");
@@ -292,7 +292,7 @@ TEST_F(LoadDamagedGguf, ATensorIsInOneFileOfAPart) {
   EXPECT_THAT(error.message, HasSubstr("expected once, found twice"));
 }
 
-TEST_F(LoadDamagedGguf, ANodeWhoseFileMakesNoSenseIsRefused) {
+TEST_F(LoadDamagedGguf, ANodeWithAnInvalidFileIsRefused) {
   WriteGguf(tiny::kSource, dir_ / "gguf", "exact");
   for (const char* text : {"[]", "{}", R"({"group": 1, "versions": []})"}) {
     fixtures::WriteFile(dir_ / "gguf/moepack_node.json", text);
@@ -311,7 +311,7 @@ TEST_F(LoadDamagedSafetensors, ATamperedAssetIsRefused) {
   EXPECT_THAT(Refusal(dir_ / "a").message, HasSubstr("assets/config.json: size"));
 }
 
-TEST_F(LoadDamagedSafetensors, WithoutItsConfigItCannotBeUnderstood) {
+TEST_F(LoadDamagedSafetensors, ADistributionWithoutItsConfigIsRefused) {
   WriteSplit(tiny::kSource, dir_ / "a", {.parts = {"trunk,group:0,group:1,overlay"}});
   const Error error = Refusal(dir_ / "a");
   EXPECT_EQ(error.code, Code::kNotFound);
@@ -321,7 +321,7 @@ TEST_F(LoadDamagedSafetensors, WithoutItsConfigItCannotBeUnderstood) {
   EXPECT_THAT(Refusal(dir_ / "a", options).message, HasSubstr("tokenizer"));
 }
 
-TEST_F(LoadDamagedSafetensors, ExpertsMustBeThoseOfThePlan) {
+TEST_F(LoadDamagedSafetensors, ExpertsMustMatchThePlan) {
   WriteSplit(tiny::kSource, dir_ / "a", {.overlay = ""});
   manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
   std::swap(manifest.plan.groups[0].owned[0], manifest.plan.groups[1].owned[0]);

@@ -1,4 +1,4 @@
-// Distributions of both formats: what is loaded of them is what the checkpoint has.
+// Distributions of both formats: what is loaded from them equals the checkpoint.
 #include <gmock/gmock.h>
 
 #include "libshard/convert/converter.h"
@@ -19,7 +19,7 @@ std::vector<std::string> Labels(const std::vector<LoadedPart>& parts) {
   return labels;
 }
 
-// Every set has what the plan gives it, with the bytes of the whole model.
+// Every set holds what the plan gives it, with the bytes of the whole model.
 void ExpectPartsOf(const Weights& whole, const Weights& parts) {
   ExpectSame(TrunkOf(whole), TrunkOf(parts));
   const Slices all = ExpertsOf(whole.sets[0]);
@@ -47,7 +47,7 @@ class LoadDistribution : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(LoadDistribution, EveryLayoutThatConvertsLoadsFromItsPartsAsWhole) {
+TEST_F(LoadDistribution, EveryConvertibleLayoutLoadsFromItsPartsLikeTheWhole) {
   int loaded = 0;
   for (const fixtures::Layout& layout : fixtures::AllLayouts()) {
     if (FindConverter(layout.family) == nullptr) continue;
@@ -70,8 +70,8 @@ TEST_F(LoadDistribution, EveryLayoutThatConvertsLoadsFromItsPartsAsWhole) {
   EXPECT_GE(loaded, 15);
 }
 
-// Scaled blocks, packed integers, MXFP4, transposed and reordered matrices, as real ones have them.
-TEST_F(LoadDistribution, GoldenCheckpointsLoadFromTheirPartsAsWhole) {
+// Scaled blocks, packed integers, MXFP4, transposed and reordered matrices, as in real checkpoints.
+TEST_F(LoadDistribution, GoldenCheckpointsLoadFromTheirPartsLikeTheWhole) {
   for (const char* family : {"deepseek-v3", "kimi-k2.5", "gpt-oss", "llama-4", "qwen3.5-moe"}) {
     const fs::path source = moepack::golden::Folder(family, "config.json");
     if (source.empty()) GTEST_SKIP() << "no golden checkpoint on this machine";
@@ -86,7 +86,7 @@ TEST_F(LoadDistribution, GoldenCheckpointsLoadFromTheirPartsAsWhole) {
   }
 }
 
-TEST_F(LoadDistribution, TheTinyModelInQ8IsThatOfItsConversion) {
+TEST_F(LoadDistribution, TheTinyModelInQ8EqualsItsConversion) {
   WriteGguf(tiny::kSource, dir_ / "whole", "Q8_0");
   const fs::path split = Split("split", {.recipe = "Q8_0", .groups = 3});
   const WeightsPtr parts = Load(split);
@@ -100,14 +100,14 @@ TEST_F(LoadDistribution, TheTinyModelInQ8IsThatOfItsConversion) {
   EXPECT_EQ(parts->replica_version, manifest.versions.replica);
 }
 
-TEST_F(LoadDistribution, ExpertsThatArePackedAreMappedFromSafetensors) {
+TEST_F(LoadDistribution, MapsPackedExpertsFromSafetensors) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("granite-moe", dir_ / "granite"));
   const WeightsPtr parts = Load(Split("split", {}, dir_ / "granite"));
   ASSERT_EQ(parts->parts[1].label, "group 0");
   EXPECT_GT(parts->parts[1].mapped, 0u);
 }
 
-TEST_F(LoadDistribution, OnlyTheGroupsThatAreAskedForAreLoaded) {
+TEST_F(LoadDistribution, LoadsOnlyTheRequestedGroups) {
   for (const char* recipe : {"", "exact"}) {
     const fs::path split = Split("split" + std::string(recipe), {.recipe = recipe, .groups = 3});
     const WeightsPtr parts = Load(split, Groups({2, 0, 2}, false));
@@ -117,14 +117,14 @@ TEST_F(LoadDistribution, OnlyTheGroupsThatAreAskedForAreLoaded) {
     EXPECT_EQ(parts->FindGroup(1), nullptr);
     EXPECT_EQ(parts->FindOverlay(), nullptr);
     EXPECT_EQ(EligibleExperts(*parts, 2, true), parts->sets[1].experts_by_layer);
-    // Experts of group 1 are not needed: a node pulls its own files only.
+    // Experts of group 1 are not needed: a node pulls only its own files.
     fs::remove_all(split / "groups/001");
     fs::remove_all(split / "overlays");
     EXPECT_EQ(Load(split, Groups({2}, false))->sets.size(), 1u);
   }
 }
 
-TEST_F(LoadDistribution, EligibleExpertsAreThoseOfGroupAndOverlay) {
+TEST_F(LoadDistribution, EligibleExpertsComeFromTheGroupAndTheOverlay) {
   const WeightsPtr parts = Load(Split("split", {.groups = 3, .uniform = false}));
   const Plan& plan = *parts->plan;
   EXPECT_EQ(EligibleExperts(*parts, 2, false), HeldBy(plan.groups[2]));
@@ -132,7 +132,7 @@ TEST_F(LoadDistribution, EligibleExpertsAreThoseOfGroupAndOverlay) {
   EXPECT_EQ(EligibleExperts(*parts, std::nullopt, false).at(1).size(), 16u);
 }
 
-TEST_F(LoadDistribution, PartsInSeveralFilesAreOneSet) {
+TEST_F(LoadDistribution, PartsInSeveralFilesFormOneSet) {
   for (const char* recipe : {"", "exact"}) {
     const fs::path split =
         Split("split" + std::string(recipe), {.recipe = recipe, .max_part_size = 1u << 20});
@@ -141,7 +141,7 @@ TEST_F(LoadDistribution, PartsInSeveralFilesAreOneSet) {
   }
 }
 
-TEST_F(LoadDistribution, BiasesComeWithTheirExpertsAndRoutersAreWhole) {
+TEST_F(LoadDistribution, LoadsBiasesWithTheirExpertsAndWholeRouters) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("gpt-oss", dir_ / "gpt-oss"));
   const WeightsPtr parts = Load(Split("split", {.recipe = "exact"}, dir_ / "gpt-oss"));
   const uint64_t experts = fixtures::FindLayout("gpt-oss")->experts;
@@ -155,7 +155,7 @@ TEST_F(LoadDistribution, BiasesComeWithTheirExpertsAndRoutersAreWhole) {
             fixtures::FindLayout("glm-4.5")->experts);
 }
 
-TEST_F(LoadDistribution, LayersForMultiTokenPredictionLeaveThePlanToo) {
+TEST_F(LoadDistribution, LayersForMultiTokenPredictionAreRemovedFromThePlanToo) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("glm-4.5", dir_ / "glm"));
   for (const char* recipe : {"", "exact"}) {
     const WeightsPtr parts =
@@ -167,7 +167,7 @@ TEST_F(LoadDistribution, LayersForMultiTokenPredictionLeaveThePlanToo) {
   }
 }
 
-TEST_F(LoadDistribution, ANodeThatWasAssembledSaysWhichItIs) {
+TEST_F(LoadDistribution, AnAssembledNodeNamesItsGroup) {
   for (const char* recipe : {"", "exact"}) {
     const fs::path split = Split("split" + std::string(recipe), {.recipe = recipe});
     const fs::path node = dir_ / ("node" + std::string(recipe));
@@ -178,7 +178,7 @@ TEST_F(LoadDistribution, ANodeThatWasAssembledSaysWhichItIs) {
     EXPECT_EQ(weights->sets[0].label, "node of group 1");
     EXPECT_EQ(weights->shard_version, parts->shard_version);
     EXPECT_THAT(weights->notes, Contains(HasSubstr("moepack_node.json")));
-    // Id 0 of the node is the first eligible one, which is that of the overlay.
+    // Id 0 of the node is the first eligible expert, which comes from the overlay.
     const Slices of_node = ExpertsOf(weights->sets[0]), overlay = ExpertsOf(parts->sets[1]);
     EXPECT_EQ(of_node.at({"blk.0.ffn_up_exps.weight", 0}),
               overlay.at({"blk.0.ffn_up_exps.weight", 1}));
@@ -186,7 +186,7 @@ TEST_F(LoadDistribution, ANodeThatWasAssembledSaysWhichItIs) {
   }
 }
 
-TEST_F(LoadDistribution, AnOverlayIsLoadedByItsVersionOrAsTheNewest) {
+TEST_F(LoadDistribution, LoadsAnOverlayByVersionOrTheNewestOne) {
   for (const char* recipe : {"", "exact"}) {
     const fs::path split = Split("split" + std::string(recipe),
                                  {.recipe = recipe,

@@ -15,14 +15,14 @@ GgufMetadata Metadata(uint32_t blocks, uint32_t nextn) {
   return metadata;
 }
 
-TEST(LoadGgufBlocks, NumbersOfBlocksAreReadFromNames) {
+TEST(LoadGgufBlocks, ReadsBlockNumbersFromNames) {
   EXPECT_EQ(BlockOf("blk.12.ffn_up_exps.weight"), 12u);
   EXPECT_EQ(BlockOf("output.weight"), std::nullopt);
   EXPECT_EQ(BlockOf("blk.x.weight"), std::nullopt);
   EXPECT_GT(BlockOf("blk.18446744073709551615.weight"), 4096u);
 }
 
-TEST(LoadGgufBlocks, TheLastBlocksDoNotRun) {
+TEST(LoadGgufBlocks, BlocksForMultiTokenPredictionDoNotRun) {
   const auto blocks = RunningBlocks::Of("m", Metadata(5, 2));
   ASSERT_TRUE(blocks) << blocks.error().message;
   EXPECT_TRUE(blocks->Runs("token_embd.weight"));
@@ -44,7 +44,7 @@ TEST(LoadGgufBlocks, TheLastBlocksDoNotRun) {
   EXPECT_EQ(plan.groups[0].owned.size(), 1u);
 }
 
-TEST(LoadGgufBlocks, MoreSuchBlocksThanThereAreBlocksAreRefused) {
+TEST(LoadGgufBlocks, RefusesMorePredictionBlocksThanBlocks) {
   const auto blocks = RunningBlocks::Of("m", Metadata(2, 2));
   ASSERT_FALSE(blocks);
   EXPECT_EQ(blocks.error().code, Code::kCorrupt);

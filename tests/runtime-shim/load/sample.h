@@ -1,5 +1,5 @@
-// What the tests of loading share: a checkpoint in every form in which it can be loaded, and what
-// was loaded as slices by tensor and expert.
+// Shared by the tests of loading: a checkpoint in every form in which it can be loaded, and the
+// loaded slices by tensor and expert.
 #pragma once
 // Long because only *_test.cc files are compiled here, so what several of them need is a header.
 
@@ -57,7 +57,7 @@ inline Slices ExpertsOf(const ExpertSet& set) {
   return slices;
 }
 
-// Those of `all` that the set should have.
+// The slices of `all` that the set should have.
 inline Slices Held(const Slices& all, const LayerExperts& experts) {
   Slices held;
   for (const auto& [key, slice] : all) {
@@ -68,7 +68,7 @@ inline Slices Held(const Slices& all, const LayerExperts& experts) {
   return held;
 }
 
-// Readable differences instead of megabytes of bytes.
+// Prints readable differences instead of megabytes of bytes.
 inline void ExpectSame(const Slices& expected, const Slices& found) {
   EXPECT_EQ(expected.size(), found.size());
   for (const auto& [key, slice] : expected) {

@@ -22,7 +22,7 @@ std::string Found(const SourceBytes& bytes, uint64_t offset, uint64_t count, siz
   return text;
 }
 
-TEST(LoadSourceBytes, RangesAreFoundAcrossStretches) {
+TEST(LoadSourceBytes, FindsRangesAcrossSeveralStretches) {
   const std::string first = "abcd", second = "efgh";
   SourceBytes bytes;
   bytes.Add(0, 10, View(first));
@@ -33,7 +33,7 @@ TEST(LoadSourceBytes, RangesAreFoundAcrossStretches) {
   EXPECT_EQ(Found(bytes, 17, 0, 0), "");
 }
 
-TEST(LoadSourceBytes, WhatLiesTogetherInMemoryIsOneView) {
+TEST(LoadSourceBytes, AdjacentMemoryIsOneView) {
   const std::string all = "abcdefgh";
   SourceBytes bytes;
   bytes.Add(0, 100, View(all).first(4));
@@ -41,7 +41,7 @@ TEST(LoadSourceBytes, WhatLiesTogetherInMemoryIsOneView) {
   EXPECT_EQ(Found(bytes, 101, 6, 1), "bcdefg");
 }
 
-TEST(LoadSourceBytes, ALaterStretchTakesThePlaceOfAnEarlierOne) {
+TEST(LoadSourceBytes, ALaterStretchReplacesAnEarlierOne) {
   const std::string group = "group", other = "other";
   SourceBytes bytes;
   bytes.Add(0, 0, View(group));

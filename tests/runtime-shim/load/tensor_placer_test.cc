@@ -61,14 +61,14 @@ class LoadTensorPlacer : public testing::Test {
   LoadedPart counts_;
 };
 
-TEST_F(LoadTensorPlacer, BytesThatLieTogetherAreMapped) {
+TEST_F(LoadTensorPlacer, MapsAdjacentBytes) {
   ASSERT_TRUE(Place(Tensor({{10, 20}, {30, 10}})));
   EXPECT_EQ(tensors_[0].bytes.data(), std::as_bytes(std::span(numbers_)).data() + 40);
   EXPECT_EQ(counts_.mapped, 120u);
   EXPECT_TRUE(memory_.empty());
 }
 
-TEST_F(LoadTensorPlacer, OthersAreCopiedInTheirOrder) {
+TEST_F(LoadTensorPlacer, CopiesScatteredBytesInOrder) {
   ASSERT_TRUE(Place(Tensor({{30, 10}, {10, 10}})));
   EXPECT_EQ(Values()[0], 30);
   EXPECT_EQ(Values()[10], 10);
@@ -77,7 +77,7 @@ TEST_F(LoadTensorPlacer, OthersAreCopiedInTheirOrder) {
   EXPECT_EQ(memory_.size(), 1u);
 }
 
-TEST_F(LoadTensorPlacer, BytesAtAnOddPlaceAreCopiedToAnEvenOne) {
+TEST_F(LoadTensorPlacer, CopiesUnalignedBytesToAlignedMemory) {
   OutputTensor tensor = Tensor({{0, 10}});
   tensor.sources[0].offset = 2;
   ASSERT_TRUE(Place(tensor));
@@ -87,7 +87,7 @@ TEST_F(LoadTensorPlacer, BytesAtAnOddPlaceAreCopiedToAnEvenOne) {
       std::memcmp(tensors_[0].bytes.data(), std::as_bytes(std::span(numbers_)).data() + 2, 40), 0);
 }
 
-TEST_F(LoadTensorPlacer, RowsAreEncodedAlsoWhenTheirRangesAreCut) {
+TEST_F(LoadTensorPlacer, EncodesRowsEvenIfTheirRangesAreCut) {
   OutputTensor tensor = Tensor({{100, 30}, {0, 10}, {50, 20}});
   tensor.entry.format = quant::FindFormat("bf16");
   tensor.entry.bytes /= 2;
@@ -102,7 +102,7 @@ TEST_F(LoadTensorPlacer, RowsAreEncodedAlsoWhenTheirRangesAreCut) {
   EXPECT_EQ(decoded[59], 69);
 }
 
-TEST_F(LoadTensorPlacer, RowsOfAReaderAreMadeForTheRangesThatAreAskedFor) {
+TEST_F(LoadTensorPlacer, MakesRowsOfAReaderForTheRequestedRanges) {
   OutputTensor tensor = Tensor({{0, 20}});
   tensor.sources.clear();
   tensor.rows = {{7, 1, 0}, {2, 1, 1}};
@@ -111,11 +111,11 @@ TEST_F(LoadTensorPlacer, RowsOfAReaderAreMadeForTheRangesThatAreAskedFor) {
   encoding.reader = SelectedRows(rows, {2, 1, 0}, 3);
   tensor.encoding = std::make_shared<const Encoding>(encoding);
   ASSERT_TRUE(Place(tensor));
-  EXPECT_EQ(Values()[0], 70);  // of rows 6 to 8 in reverse, the second
-  EXPECT_EQ(Values()[10], 0);  // of rows 0 to 2, the last
+  EXPECT_EQ(Values()[0], 70);  // the second of rows 6 to 8 in reverse
+  EXPECT_EQ(Values()[10], 0);  // the last of rows 0 to 2
 }
 
-TEST_F(LoadTensorPlacer, LiteralsStandInNoSource) {
+TEST_F(LoadTensorPlacer, LiteralsNeedNoSource) {
   OutputTensor tensor = Tensor({});
   tensor.entry.bytes = 4;
   tensor.entry.shape = {1};

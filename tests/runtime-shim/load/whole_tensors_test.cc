@@ -80,7 +80,7 @@ class LoadWholeTensors : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(LoadWholeTensors, PackedTensorsGetTheirAxisBackAndAbsentExpertsAPlace) {
+TEST_F(LoadWholeTensors, RestoresTheExpertAxisAndLeavesPlacesForAbsentExperts) {
   const OpenedPart trunk = Part({{"norm", {2}}}, 'A');
   const OpenedPart group =
       Part({{"layers.0.packed", {2, 3}, {1, 3}}, {"layers.1.experts.2.up", {5}, {2}}}, 'a');
@@ -118,10 +118,10 @@ TEST_F(LoadWholeTensors, ExpertsAlongAnInnerAxisAreRefusedByName) {
 }
 
 TEST_F(LoadWholeTensors, AnAxisThatDoesNotFitItsExpertsIsRefused) {
-  const Stored wrong[] = {{"layers.0.packed", {3, 2}, {0, 1}},  // no multiple
+  const Stored wrong[] = {{"layers.0.packed", {3, 2}, {0, 1}},  // not a multiple
                           {"layers.0.packed", {2, 2}, {0, 4}},  // an id that the layer lacks
-                          {"layers.7.packed", {2, 2}, {0, 1}},  // no layer with experts
-                          {"layers.0.packed", {}, {0}}};        // no axis
+                          {"layers.7.packed", {2, 2}, {0, 1}},  // a layer without experts
+                          {"layers.0.packed", {}, {0}}};        // no such axis
   for (const Stored& stored : wrong)
     EXPECT_EQ(Refusal({Part({stored}, 'a')}).code, Code::kMismatch);
 }

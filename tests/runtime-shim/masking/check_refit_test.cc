@@ -1,4 +1,4 @@
-// Refitted distributions in the runtime: every group has experts and router rows of its own.
+// Refitted distributions in the runtime: every group has its own experts and router rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ class RefittedRuntime : public testing::Test {
 };
 std::unique_ptr<fixtures::TempDir> RefittedRuntime::directory_;
 
-TEST_F(RefittedRuntime, GivesTheMaskedModelsLogitsWhereTheRefitChangedNothing) {
+TEST_F(RefittedRuntime, GivesTheLogitsOfTheMaskedModelIfTheRefitChangedNothing) {
   const Loaded plain = Load("plain"), same = Load("same"), gguf = Load("same-gguf");
   for (const uint32_t group : {0u, 1u, 2u}) {
     const std::vector<float> expected = Logits(plain, group);
@@ -87,7 +87,7 @@ TEST_F(RefittedRuntime, RunsEachGroupWithItsOwnExperts) {
   }
 }
 
-TEST_F(RefittedRuntime, KeepsGroupsApartInOnePass) {
+TEST_F(RefittedRuntime, KeepsGroupsSeparateInOnePass) {
   const Loaded all = Load("changed");
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<Part> parts;
@@ -116,7 +116,7 @@ TEST_F(RefittedRuntime, HasNoWholeModel) {
               HasSubstr("group: expected one, as a refit gave every group"));
 }
 
-TEST_F(RefittedRuntime, ComparesNodesWithThemselvesAssembled) {
+TEST_F(RefittedRuntime, ComparesNodesWithTheirAssembledForms) {
   for (const char* name : {"changed", "changed-gguf"}) {
     CheckOptions options;
     options.device.threads = 1;

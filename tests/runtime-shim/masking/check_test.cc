@@ -36,7 +36,7 @@ class CheckOfTiny : public testing::Test {
 
   static std::string Dir(const std::string& name) { return (*directory_ / name).string(); }
 
-  // One thread: on a busy machine small operations of several wait for each other.
+  // One thread: on a busy machine, the threads of small operations wait for each other.
   static CheckReport Check(const std::string& name, CheckOptions options = {}) {
     options.device.threads = 1;
     auto report = CheckDistribution(Dir(name), options);
@@ -50,7 +50,7 @@ class CheckOfTiny : public testing::Test {
     return report ? Error{Code::kIo, "checked"} : report.error();
   }
 
-  // A copy of the plain distribution in which one expert of group 1 has another first value.
+  // A copy of the plain distribution with another first value in one expert of group 1.
   static std::string Tampered(const std::string& name, const std::string& tensor) {
     fs::copy(Dir("plain"), Dir(name), fs::copy_options::recursive);
     const auto manifest = manifest::ReadManifest(Dir(name));
@@ -85,13 +85,15 @@ void ExpectAllRan(const CheckReport& report) {
   EXPECT_EQ(report.tolerance, 0);
 }
 
-TEST_F(CheckOfTiny, SafetensorsBundlesGiveTheBitsOfTheMaskedModel) { ExpectAllRan(Check("plain")); }
+TEST_F(CheckOfTiny, SafetensorsBundlesMatchTheMaskedModelBitForBit) {
+  ExpectAllRan(Check("plain"));
+}
 
-TEST_F(CheckOfTiny, GgufBundlesGiveTheBitsOfTheMaskedModel) { ExpectAllRan(Check("gguf")); }
+TEST_F(CheckOfTiny, GgufBundlesMatchTheMaskedModelBitForBit) { ExpectAllRan(Check("gguf")); }
 
-TEST_F(CheckOfTiny, QuantizedBundlesGiveTheBitsOfTheMaskedModel) { ExpectAllRan(Check("q4")); }
+TEST_F(CheckOfTiny, QuantizedBundlesMatchTheMaskedModelBitForBit) { ExpectAllRan(Check("q4")); }
 
-TEST_F(CheckOfTiny, TheSourceIsTheModelThatTheyAreComparedWith) {
+TEST_F(CheckOfTiny, ComparesWithTheGivenSource) {
   CheckOptions options;
   options.against = tiny::kSource.string();
   ExpectAllRan(Check("plain", options));
@@ -108,7 +110,7 @@ TEST_F(CheckOfTiny, ReportsEachNodeWhenItIsDone) {
   EXPECT_EQ(seen, (std::vector<uint32_t>{2, 2}));
 }
 
-TEST_F(CheckOfTiny, WithoutTheOverlayNodesRunWithoutIt) {
+TEST_F(CheckOfTiny, RunsNodesWithoutTheOverlayOnRequest) {
   CheckOptions options;
   options.load.overlay = false;
   const CheckReport report = Check("plain", options);
@@ -116,7 +118,7 @@ TEST_F(CheckOfTiny, WithoutTheOverlayNodesRunWithoutIt) {
   for (const CheckedNode& node : report.nodes) EXPECT_FALSE(node.overlay);
 }
 
-TEST_F(CheckOfTiny, AFailingGroupIsNamedWithPositionLayerAndExpert) {
+TEST_F(CheckOfTiny, NamesPositionLayerAndExpertOfAFailingGroup) {
   CheckOptions options;
   options.against = tiny::kSource.string();
   options.load.verify = false;
@@ -135,14 +137,14 @@ TEST_F(CheckOfTiny, AFailingGroupIsNamedWithPositionLayerAndExpert) {
   }
 }
 
-TEST_F(CheckOfTiny, ATamperedPartIsFoundByItsDigestFirst) {
+TEST_F(CheckOfTiny, FindsATamperedPartByItsDigestFirst) {
   const Error error =
       Refusal(Tampered("tampered", "model.layers.1.mlp.experts.8.down_proj.weight"));
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("groups/001/experts.safetensors"));
 }
 
-TEST_F(CheckOfTiny, AQuantizedDistributionIsNotComparedWithItsSource) {
+TEST_F(CheckOfTiny, RefusesToCompareAQuantizedDistributionWithItsSource) {
   CheckOptions options;
   options.against = tiny::kSource.string();
   const Error error = Refusal(Dir("q4"), options);
@@ -158,7 +160,7 @@ TEST_F(CheckOfTiny, RefusesOtherSourcesAndMissingGroups) {
   EXPECT_THAT(Refusal(Dir("plain"), options).message, HasSubstr("expected 0 to 2, found 3"));
 }
 
-TEST_F(CheckOfTiny, RunsTheTokensThatItIsGiven) {
+TEST_F(CheckOfTiny, RunsTheGivenTokens) {
   CheckOptions options;
   options.tokens = {5, 6, 7};
   options.groups = {0};
@@ -171,7 +173,7 @@ TEST_F(CheckOfTiny, RunsTheTokensThatItIsGiven) {
   EXPECT_THAT(error.message, HasSubstr("found 5000"));
 }
 
-TEST_F(CheckOfTiny, AGroupTooSmallToRunWithoutTheOverlayIsSkippedWithTheReason) {
+TEST_F(CheckOfTiny, SkipsAGroupTooSmallToRunWithoutTheOverlay) {
   SplitOptions split = Gguf("BF16");
   split.groups = 16;
   split.overlay = R"({"version": "one", "layers": {"*": "1,2"}})";
@@ -187,7 +189,7 @@ TEST_F(CheckOfTiny, AGroupTooSmallToRunWithoutTheOverlayIsSkippedWithTheReason) 
   EXPECT_EQ(report.failures(), 0u);
 }
 
-TEST(CheckTokens, AreTheSameInEveryRunAndInsideTheVocabulary) {
+TEST(CheckTokens, AreTheSameInEveryRunAndWithinTheVocabulary) {
   EXPECT_EQ(CheckTokens(1000), CheckTokens(1000));
   EXPECT_EQ(CheckTokens(1000).size(), 32u);
   for (const uint32_t token : CheckTokens(7)) EXPECT_LT(token, 7u);

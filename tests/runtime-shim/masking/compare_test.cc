@@ -17,7 +17,7 @@ TEST(CompareLogits, MeasuresTheLargestDifferenceAgainstTheLargestLogit) {
   EXPECT_DOUBLE_EQ(difference.relative, 0.0625);
 }
 
-TEST(CompareLogits, SeesTheSignOfZeroInTheBitsAlone) {
+TEST(CompareLogits, NoticesTheSignOfZeroOnlyInTheBits) {
   const LogitsDifference difference =
       CompareLogits(std::vector<float>{0.0f}, std::vector<float>{-0.0f});
   EXPECT_FALSE(difference.same_bits);
@@ -29,7 +29,7 @@ std::vector<float> Plain(uint32_t position, uint32_t) {
   return {4, static_cast<float>(position), 0, 0};
 }
 
-// As Plain, a little off from position 2 on, and with another favourite at position 5.
+// Like Plain, a little off from position 2 on, and with another top token at position 5.
 std::vector<float> Other(uint32_t position, uint32_t token) {
   std::vector<float> logits = Plain(position, token);
   if (position >= 2) logits[2] += 0.25f;
@@ -39,7 +39,7 @@ std::vector<float> Other(uint32_t position, uint32_t token) {
 
 std::vector<uint32_t> Tokens(size_t count) { return std::vector<uint32_t>(count, 1); }
 
-TEST(SideBySide, EqualSessionsHaveNothingToReport) {
+TEST(SideBySide, ReportsNothingForEqualSessions) {
   FakeSession a(Plain), b(Plain);
   SideBySide both(a, b, 0);
   ASSERT_TRUE(both.Feed(Tokens(40)));
@@ -49,7 +49,7 @@ TEST(SideBySide, EqualSessionsHaveNothingToReport) {
   EXPECT_FALSE(both.findings().greedy);
 }
 
-TEST(SideBySide, NamesTheFirstPositionsAndTheWorst) {
+TEST(SideBySide, NamesTheFirstPositionsAndTheWorstOne) {
   FakeSession a(Plain), b(Other);
   SideBySide both(a, b, 0);
   ASSERT_TRUE(both.Feed(Tokens(3)));
@@ -79,7 +79,7 @@ TEST(SideBySide, GivesTheLogitsAfterTheLastToken) {
   EXPECT_EQ(both.logits()[1], 19);
 }
 
-TEST(SideBySide, OtherVocabulariesAndErrorsOfEitherSideEndIt) {
+TEST(SideBySide, StopsAtDifferentVocabulariesAndErrorsOfEitherSide) {
   FakeSession a(Plain), narrow([](uint32_t, uint32_t) { return std::vector<float>(3); });
   const auto fed = SideBySide(a, narrow, 0).Feed(Tokens(2));
   ASSERT_FALSE(fed);

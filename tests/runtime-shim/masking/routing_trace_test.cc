@@ -52,7 +52,7 @@ TEST(RoutingTrace, NamesPositionLayerAndExpertWhoseOutputDiffers) {
   EXPECT_FALSE(Compare(odd, 0.1));
 }
 
-TEST(RoutingTrace, TellsLogitsChoiceAndGatesApart) {
+TEST(RoutingTrace, DistinguishesLogitsChoiceAndGates) {
   Decision logits, choice, gates;
   logits.logits[0] = 0;
   choice.chosen.ids = {2, 0};
@@ -62,7 +62,7 @@ TEST(RoutingTrace, TellsLogitsChoiceAndGatesApart) {
   EXPECT_THAT(Compare(gates)->what, HasSubstr("gates"));
 }
 
-TEST(RoutingTrace, AnEarlierPositionCountsBeforeAnEarlierLayer) {
+TEST(RoutingTrace, ReportsAnEarlierPositionBeforeAnEarlierLayer) {
   RoutingTrace expected, actual;
   Decision odd;
   odd.norms[0] = 1;
@@ -76,7 +76,7 @@ TEST(RoutingTrace, AnEarlierPositionCountsBeforeAnEarlierLayer) {
   EXPECT_EQ(difference->layer, 1u);
 }
 
-TEST(RoutingTrace, KnowsWhichExpertsTookPart) {
+TEST(RoutingTrace, RecordsWhichExpertsTookPart) {
   RoutingTrace trace;
   ShowRouting(trace, 0, 0, Decision());
   Decision other;

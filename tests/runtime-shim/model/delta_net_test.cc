@@ -14,7 +14,8 @@ using testing::Pointwise;
 
 float SiluOf(float x) { return x / (1 + std::exp(-x)); }
 
-// One key head and one value head of two numbers, a convolution that only sees the latest token.
+// One key head and one value head of two numbers, and a convolution that sees only the latest
+// token.
 struct SmallNet {
   DeltaShape shape{.key_heads = 1, .value_heads = 1, .width = 2, .kernel = 1};
   DeltaConstants constants{{1, 1, 1, 1, 1, 1}, {0}, {-1}, {1, 1}, 1e-6f};
@@ -31,7 +32,7 @@ struct SmallNet {
 };
 
 // A key that is written with full strength reads its value back; the norm makes its mean square 1.
-TEST(DeltaNet, ReadsBackWhatAKeyWrote) {
+TEST(DeltaNet, ReadsBackTheValueOfAKey) {
   SmallNet net;
   const std::vector<float> out = net.Step({5, 0, 5, 0, 3, 4}, /*beta=*/50, /*alpha=*/-50);
   const float v0 = SiluOf(3), v1 = SiluOf(4), root = std::sqrt((v0 * v0 + v1 * v1) / 2);
@@ -40,18 +41,18 @@ TEST(DeltaNet, ReadsBackWhatAKeyWrote) {
   EXPECT_THAT(net.state.memory, Pointwise(FloatNear(1e-4f), std::vector<float>{v0, v1, 0, 0}));
 }
 
-TEST(DeltaNet, WritesOnlyWhatTheMemoryDoesNotHold) {
+TEST(DeltaNet, WritesOnlyWhatTheMemoryLacks) {
   SmallNet net;
   net.Step({5, 0, 5, 0, 3, 4}, 50, -50);
   const std::vector<float> held = net.state.memory;
   net.Step({5, 0, 5, 0, 3, 4}, 50, -50);
   EXPECT_THAT(net.state.memory, Pointwise(FloatNear(1e-5f), held));
-  // Without strength nothing is written.
+  // Nothing is written without strength.
   net.Step({0, 5, 0, 5, 9, 9}, -80, -50);
   EXPECT_THAT(net.state.memory, Pointwise(FloatNear(1e-5f), held));
 }
 
-TEST(DeltaNet, ForgetsByTheDecay) {
+TEST(DeltaNet, DecaysTheMemory) {
   SmallNet net;
   net.Step({5, 0, 5, 0, 3, 4}, 50, -50);
   const std::vector<float> held = net.state.memory;
@@ -60,10 +61,10 @@ TEST(DeltaNet, ForgetsByTheDecay) {
               Pointwise(FloatNear(1e-5f), std::vector<float>{held[0] / 2, held[1] / 2, 0, 0}));
 }
 
-TEST(DeltaNet, ConvolvesOverTheTokensBefore) {
+TEST(DeltaNet, ConvolvesOverPreviousTokens) {
   SmallNet net;
   net.shape.kernel = 2;
-  net.constants.kernel = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};  // the token before, only
+  net.constants.kernel = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};  // only the previous token
   net.state.Clear(net.shape.state());
   net.Step({5, 0, 5, 0, 3, 4}, 50, -50);
   EXPECT_THAT(net.state.memory, ElementsAre(0, 0, 0, 0));
@@ -72,7 +73,7 @@ TEST(DeltaNet, ConvolvesOverTheTokensBefore) {
   EXPECT_NEAR(net.state.memory[0], SiluOf(3), 1e-4f);
 }
 
-TEST(DeltaNet, ValueHeadsBelongToKeyHeadsInRunsOrTiled) {
+TEST(DeltaNet, AssignsValueHeadsToKeyHeadsInRunsOrTiled) {
   const DeltaShape runs{.key_heads = 2, .value_heads = 4, .width = 1, .kernel = 1};
   DeltaShape tiled = runs;
   tiled.tiled = true;

@@ -12,7 +12,7 @@ using testing::Pointwise;
 
 float SiluFor(float x) { return x / (1 + std::exp(-x)); }
 
-// One head of two values with a state of one number each, and a convolution that only sees the
+// One head of two values with a state of one number each, and a convolution that sees only the
 // latest token. The norm divides by the root of the mean square.
 struct SmallMamba {
   MambaShape shape{.heads = 1, .width = 2, .groups = 1, .size = 1, .kernel = 1};
@@ -46,7 +46,7 @@ TEST(Mamba, WritesTheInputTimesTheStepAndReadsItBack) {
   EXPECT_THAT(out, Pointwise(FloatNear(1e-5f), std::vector<float>{30 / root, 40 / root}));
 }
 
-TEST(Mamba, ForgetsByStepTimesDecay) {
+TEST(Mamba, DecaysTheMemoryByStepTimesDecay) {
   SmallMamba mamba;
   mamba.Step({30, 40, 50, 60}, 25);
   mamba.Step({0, 0, 50, 60}, 0);  // softplus(0) is ln 2, and exp(-ln 2) a half
@@ -57,7 +57,7 @@ TEST(Mamba, ForgetsByStepTimesDecay) {
 TEST(Mamba, TheSkipAddsTheInputAndTheGateMultipliesBeforeTheNorm) {
   SmallMamba mamba;
   mamba.constants.skip = {2};
-  mamba.constants.eps = 1;  // makes the norm show the gate
+  mamba.constants.eps = 1;  // makes the norm reveal the gate
   const std::vector<float> out = mamba.Step({30, 40, 0, 60}, 25, 3);
   const float gate = SiluFor(3), one = 60 * gate, other = 80 * gate;
   const float root = std::sqrt((one * one + other * other) / 2 + 1);
@@ -65,7 +65,7 @@ TEST(Mamba, TheSkipAddsTheInputAndTheGateMultipliesBeforeTheNorm) {
 }
 
 // Two groups of two heads of one value.
-TEST(Mamba, HeadsShareTheInputsAndTheNormOfTheirGroup) {
+TEST(Mamba, HeadsOfAGroupShareItsInputsAndNorm) {
   const MambaShape shape{.heads = 4, .width = 1, .groups = 2, .size = 1, .kernel = 1};
   EXPECT_EQ(shape.channels(), 8u);
   EXPECT_EQ(shape.projected(), 16u);

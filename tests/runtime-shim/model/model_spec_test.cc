@@ -38,7 +38,7 @@ std::string MessageOf(const GgufMetadata& keys) {
   return spec ? "no error" : spec.error().message;
 }
 
-TEST(ModelSpec, TakesWidthsFromTheEmbeddingWhereKeysAreAbsent) {
+TEST(ModelSpec, DerivesMissingWidthsFromTheEmbedding) {
   const ModelSpec spec = Read(Keys("qwen3moe"));
   EXPECT_EQ(spec.layers, 8u);
   EXPECT_EQ(spec.key_width, 32u);
@@ -106,7 +106,7 @@ TEST(ModelSpec, GptOssAlternatesWindowAndFullAttention) {
   EXPECT_STREQ(spec.second_norm, "post_attention_norm");
 }
 
-TEST(ModelSpec, Llama4LeavesRotationOutInEveryFourthLayerAndChunksTheOthers) {
+TEST(ModelSpec, Llama4SkipsRotationInEveryFourthLayerAndChunksTheOthers) {
   const ModelSpec spec = Read(Keys("llama4"));
   EXPECT_TRUE(spec.layer[0].rope);
   EXPECT_EQ(spec.layer[0].chunk, 8192u);
@@ -131,7 +131,7 @@ GgufMetadata Hybrid(const std::string& architecture) {
   return keys;
 }
 
-TEST(ModelSpec, QwenHybridsHaveRecurrentLayersByListOrInterval) {
+TEST(ModelSpec, ReadsRecurrentLayersOfQwenHybridsFromAListOrAnInterval) {
   GgufMetadata keys = Hybrid("qwen3next");
   const ModelSpec spec = Read(keys);
   EXPECT_EQ(spec.delta, (DeltaShape{2, 4, 8, 4, false}));
@@ -172,7 +172,7 @@ GgufMetadata Nemotron() {
   return keys;
 }
 
-TEST(ModelSpec, LayersOfNemotronAreOneThingEach) {
+TEST(ModelSpec, EveryNemotronLayerHasASingleKind) {
   GgufMetadata keys = Nemotron();
   const ModelSpec spec = Read(keys);
   EXPECT_EQ(spec.mamba, (MambaShape{4, 8, 2, 8, 4}));
@@ -210,7 +210,7 @@ TEST(ModelSpec, RefusesLayersAndSizesOfMambaThatDoNotFit) {
             "m.gguf: nemotron_h_moe.ssm.state_size: expected a size that fits, found 4194304");
 }
 
-TEST(ModelSpec, MimoAndStepHaveWindowsWithARopeOfTheirOwn) {
+TEST(ModelSpec, WindowsOfMimoAndStepHaveTheirOwnRope) {
   for (const std::string name : {"mimo2", "step35"}) {
     GgufMetadata keys = Keys(name);
     EXPECT_EQ(
@@ -229,7 +229,7 @@ TEST(ModelSpec, MimoAndStepHaveWindowsWithARopeOfTheirOwn) {
     EXPECT_EQ(spec.layer[1].window, 5u);
     EXPECT_EQ(spec.RopeOf(1).base, 100);
     EXPECT_EQ(spec.RopeOf(0).base, 10000);
-    // Step-3.5 rotates half of a head where the whole text is seen.
+    // Step-3.5 rotates half of a head in layers with full attention.
     EXPECT_EQ(spec.RopeOf(0).dims,
               name == "step35" ? spec.RopeOf(1).dims / 2 : spec.RopeOf(1).dims);
   }
@@ -240,7 +240,7 @@ TEST(ModelSpec, StepLimitsActivationsLayerByLayer) {
   keys.Set("step35.attention.sliding_window", GgufValue::U32(5));
   keys.Set("step35.attention.sliding_window_pattern", GgufValue::Bools(std::vector<bool>(8)));
   EXPECT_EQ(Read(keys).layer[0].expert_limit, 0);
-  // llama.cpp takes the second for no limit.
+  // llama.cpp reads the second value as no limit.
   const std::vector<float> limits = {7, 1e-7f, 0, 0, 0, 0, 0, 2};
   keys.Set("step35.swiglu_clamp_exp", GgufValue::F32s(limits));
   keys.Set("step35.swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>(8, 3)));
@@ -273,7 +273,7 @@ TEST(ModelSpec, DeepseekHasOneLatentKeyHead) {
   EXPECT_EQ(spec.rope.pairing, Pairing::kNeighbours);
 }
 
-TEST(ModelSpec, ModelsWithAnIndexerRunAsFarAsItPicksEverything) {
+TEST(ModelSpec, LimitsModelsWithAnIndexerToContextsThatItKeepsWhole) {
   const GgufMetadata latent = Latent();
   for (const std::string name : {"deepseek32", "glm-dsa"}) {
     GgufMetadata keys = Keys(name);
@@ -291,9 +291,9 @@ TEST(ModelSpec, ModelsWithAnIndexerRunAsFarAsItPicksEverything) {
   }
 }
 
-// With YaRN and a logarithmic multiplier m the magnitude 1 + 0.1 m ln(factor) is squared into the
-// attention scale and the rotation has none.
-TEST(ModelSpec, DeepseekPutsYarnsMagnitudeIntoTheAttentionScale) {
+// With YaRN and a logarithmic multiplier m, the magnitude 1 + 0.1 m ln(factor) is squared into the
+// attention scale, and the rotation has none.
+TEST(ModelSpec, DeepseekMovesTheYarnMagnitudeIntoTheAttentionScale) {
   GgufMetadata keys = Latent();
   keys.Set("deepseek2.rope.scaling.type", GgufValue::String("yarn"));
   keys.Set("deepseek2.rope.scaling.factor", GgufValue::F32(40));
@@ -314,7 +314,7 @@ TEST(ModelSpec, YarnWithoutAMultiplierScalesTheRotation) {
   EXPECT_EQ(spec.rope.frequency_scale, 0.25f);
 }
 
-TEST(ModelSpec, RefusesArchitecturesThatDoNotRun) {
+TEST(ModelSpec, RefusesUnsupportedArchitectures) {
   const auto spec = ReadModelSpec("m.gguf", Keys("jamba"));
   ASSERT_FALSE(spec.has_value());
   EXPECT_EQ(spec.error().code, Code::kUnsupported);
@@ -323,7 +323,7 @@ TEST(ModelSpec, RefusesArchitecturesThatDoNotRun) {
   EXPECT_THAT(spec.error().hint, HasSubstr("qwen3moe (Qwen3-MoE)"));
 }
 
-TEST(ModelSpec, NamesTheKeyThatIsMissingOrMakesNoSense) {
+TEST(ModelSpec, NamesAMissingOrInvalidKey) {
   GgufMetadata keys = Keys("qwen3moe");
   keys.Remove("qwen3moe.embedding_length");
   EXPECT_EQ(MessageOf(keys),

@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Recurrence, ConvolvesEachChannelOverTheTokensBeforeAndMovesTheWindow) {
+TEST(Recurrence, ConvolvesEachChannelOverPreviousTokensAndMovesTheWindow) {
   const RecurrentShape shape{.kernel = 3, .channels = 2, .memory = 4};
   const std::vector<float> kernel = {1, 10, 100, 2, 20, 200}, bias = {0, 1};
   RecurrentState state;
@@ -24,7 +24,7 @@ TEST(Recurrence, ConvolvesEachChannelOverTheTokensBeforeAndMovesTheWindow) {
   EXPECT_THAT(state.window, ElementsAre(3, 4, 5, 6));
 }
 
-TEST(Recurrence, WithoutABiasAddsNone) {
+TEST(Recurrence, AddsNothingWithoutABias) {
   const RecurrentShape shape{.kernel = 1, .channels = 1, .memory = 0};
   const std::vector<float> kernel = {2}, token = {50};
   RecurrentState state;
@@ -32,7 +32,7 @@ TEST(Recurrence, WithoutABiasAddsNone) {
   EXPECT_THAT(Convolve(shape, {kernel, {}}, token, state), ElementsAre(100));
 }
 
-TEST(Recurrence, SoftplusIsItsArgumentWhereTheOneIsLost) {
+TEST(Recurrence, SoftplusReturnsLargeArgumentsUnchanged) {
   EXPECT_EQ(Softplus(21), 21);
   EXPECT_NEAR(Softplus(0), 0.6931472f, 1e-6f);
 }

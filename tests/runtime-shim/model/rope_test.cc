@@ -15,7 +15,7 @@ RopeSpec Plain(uint32_t dims, float base) {
   return rope;
 }
 
-TEST(Rope, PairsTurnByPowersOfTheBase) {
+TEST(Rope, RotatesPairsByPowersOfTheBase) {
   const std::vector<double> turns = PairTurns(Plain(8, 10000), {});
   ASSERT_EQ(turns.size(), 4u);
   EXPECT_DOUBLE_EQ(turns[0], 1);
@@ -23,7 +23,7 @@ TEST(Rope, PairsTurnByPowersOfTheBase) {
   EXPECT_NEAR(turns[3], 0.001, 1e-12);
 }
 
-TEST(Rope, LinearScalingSlowsAllPairs) {
+TEST(Rope, LinearScalingSlowsEveryPair) {
   RopeSpec rope = Plain(8, 10000);
   rope.frequency_scale = 0.25f;
   const std::vector<double> turns = PairTurns(rope, {});
@@ -31,7 +31,7 @@ TEST(Rope, LinearScalingSlowsAllPairs) {
   EXPECT_NEAR(turns[3], 0.00025, 1e-12);
 }
 
-TEST(Rope, FactorsDivide) {
+TEST(Rope, DividesByTheFactors) {
   const std::vector<float> factors = {1, 2, 4, 8};
   const std::vector<double> turns = PairTurns(Plain(8, 10000), factors);
   EXPECT_DOUBLE_EQ(turns[0], 1);

@@ -69,8 +69,8 @@ std::string ErrorText(const Routing& spec, const std::vector<float>& logits,
   return chosen.error().message;
 }
 
-// The definition of the project: a node's router is the whole router without the rows of the
-// experts that are not there.
+// The definition of the project: a node's router is the whole router without the rows of the absent
+// experts.
 TEST(SelectExperts, MaskingEqualsRemovingRowsForEveryGate) {
   RandomRouter random(1);
   for (Gating gating : kGatings) {
@@ -114,9 +114,9 @@ TEST(SelectExperts, MaskingEqualsRemovingRowsForWholeRoutingGroups) {
   }
 }
 
-// Weights of the whole router's softmax, taken over by a node as they are: same experts, smaller
-// weights by the probability mass that the node does not hold; normalised, the same again.
-TEST(SelectExperts, RestrictingAfterAFullSoftmaxDiffersUnlessNormalised) {
+// Weights of the whole router's softmax, used unchanged by a node: the same experts, with weights
+// smaller by the probability mass that the node lacks; the same again after normalisation.
+TEST(SelectExperts, MaskingAfterAFullSoftmaxDiffersUnlessNormalised) {
   RandomRouter random(3);
   for (int round = 0; round < 100; ++round) {
     const std::vector<float> logits = random.Values(16);
@@ -164,7 +164,7 @@ TEST(SelectExperts, GivesTheWeightsOfEachGate) {
                           FloatEq(std::sqrt(std::log1p(std::exp(1.0f))))));
 }
 
-TEST(SelectExperts, SurvivesLogitsAtTheEdgeOfFloat) {
+TEST(SelectExperts, HandlesLogitsAtTheLimitsOfFloat) {
   const std::vector<float> logits = {-3e38f, 3e38f, 80, -80};
   for (Gating gating : kGatings) {
     const Selection chosen = SelectExperts(logits, {}, Spec(4, 2, gating, true), All(4)).value();
@@ -183,7 +183,7 @@ TEST(SelectExperts, UsesTheSelectionBiasToChooseButNotToWeigh) {
   EXPECT_THAT(chosen.weights, ElementsAre(FloatEq(0.26894142f), FloatEq(0.880797f)));
 }
 
-TEST(SelectExperts, NeverBringsAMaskedExpertBackByItsBias) {
+TEST(SelectExperts, NeverChoosesAMaskedExpertForItsBias) {
   const std::vector<float> logits = {2, 1, 0, -1};
   const std::vector<float> bias = {1000, -1000, -1000, -1000};
   for (Gating gating : kGatings) {
@@ -232,7 +232,7 @@ TEST(SelectExperts, GivesTiesOfRoutingGroupsToTheLowerGroup) {
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(6)).value().ids, ElementsAre(4));
 }
 
-TEST(SelectExperts, MasksBeforeItScoresRoutingGroups) {
+TEST(SelectExperts, MasksBeforeScoringRoutingGroups) {
   const std::vector<float> logits = {9, 9, 1, 1, 2, 2};
   Routing spec = Spec(6, 2, Gating::kSoftmax, true);
   spec.groups = 3;
@@ -249,7 +249,7 @@ TEST(SelectExperts, RefusesRoutingGroupsThatHoldTooFewEligibleExperts) {
               HasSubstr("in the chosen routing groups: expected at least 2, found 1"));
 }
 
-TEST(SelectExperts, DoesNotDivideByLessThanTheFloor) {
+TEST(SelectExperts, DoesNotDivideByLessThanTheMinimum) {
   const std::vector<float> logits = {-30, -31, -32};
   const Selection chosen =
       SelectExperts(logits, {}, Spec(3, 2, Gating::kSigmoid, true), All(3)).value();
@@ -286,7 +286,7 @@ TEST(SelectExperts, RefusesInputsThatDoNotFit) {
               HasSubstr("finite numbers"));
 }
 
-TEST(SelectExperts, RefusesSpecsThatMakeNoSense) {
+TEST(SelectExperts, RefusesInvalidSpecs) {
   const std::vector<float> logits = {1, 2, 3, 4};
   EXPECT_THAT(ErrorText(Spec(4, 0, Gating::kSoftmax, true), logits, All(4)),
               HasSubstr("at least 1"));

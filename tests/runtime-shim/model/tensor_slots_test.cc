@@ -24,7 +24,7 @@ struct SlotsCase {
 };
 
 // Nothing is uploaded that the executor could not use later.
-TEST(TensorSlots, RefuseATypeThatTheExecutorDoesNotHaveByItsName) {
+TEST(TensorSlots, RefuseATypeThatTheExecutorLacksByName) {
   const auto executor = OpenExecutor("cpu", {.threads = 1});
   ASSERT_TRUE(executor.has_value());
   const std::string path = "model.gguf";

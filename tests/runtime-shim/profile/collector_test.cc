@@ -35,7 +35,7 @@ class Collector : public ::testing::Test {
   StatisticsCollector collector_{SampleModel(), kBos};
 };
 
-TEST_F(Collector, AddsWhatTokensChose) {
+TEST_F(Collector, AddsUpTheChoicesOfTokens) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 8, 9});
   const Batch batch = {{{{3, 1}, {0.75f, 0.25f}}, {{0, 2}, {0.5f, 0.5f}}, {{2, 1}, {1.0f, 0.25f}}},
                        {1, 1, 2, 4, 8, 16},
@@ -50,7 +50,7 @@ TEST_F(Collector, AddsWhatTokensChose) {
   EXPECT_EQ(tally.layers[1], LayerTally(3));
 }
 
-TEST_F(Collector, TheFirstPositionAndBosCountInPeaksAlone) {
+TEST_F(Collector, CountsTheFirstPositionAndBosOnlyInPeaks) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, kBos});
   const Batch batch = {
       {{{3, 1}, {0.5f, 0.5f}}, {{3, 0}, {0.5f, 0.5f}}}, {1, 1, 1, 1}, {90, 1, 1, 3}};
@@ -63,7 +63,7 @@ TEST_F(Collector, TheFirstPositionAndBosCountInPeaksAlone) {
   EXPECT_EQ(collector_.statistics().co_selection[0], std::vector<uint64_t>(6));
 }
 
-TEST_F(Collector, CountsPairsWhateverTheirOrder) {
+TEST_F(Collector, CountsPairsInEitherOrder) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 8, 9});
   const Batch batch = {{{{0, 1}, {1, 1}}, {{3, 1}, {1, 1}}, {{1, 3}, {1, 1}}},
                        {1, 1, 1, 1, 1, 1},
@@ -73,7 +73,7 @@ TEST_F(Collector, CountsPairsWhateverTheirOrder) {
   EXPECT_EQ(collector_.statistics().co_selection[0][PairIndex(0, 1, 4)], 0u);
 }
 
-TEST_F(Collector, KeepsDecodeApart) {
+TEST_F(Collector, CountsDecodeSeparately) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7});
   collector_.Feeding(Phase::kDecode, std::vector<uint32_t>{8});
   const Batch batch = {{{{0, 1}, {0.5f, 0.5f}}}, {1, 1}, {1, 1}};
@@ -83,7 +83,7 @@ TEST_F(Collector, KeepsDecodeApart) {
   EXPECT_EQ(Tally(Phase::kDecode).layers[0][0].count, 1u);
 }
 
-TEST_F(Collector, CountsTheTokensOfThePrefillWithoutSinks) {
+TEST_F(Collector, CountsPrefillTokensWithoutSinks) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 9, 8, kBos, 9});
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{10, 9, 2});
   collector_.Feeding(Phase::kDecode, std::vector<uint32_t>{8, 8});
@@ -94,7 +94,7 @@ TEST_F(Collector, CountsTheTokensOfThePrefillWithoutSinks) {
   EXPECT_EQ(collector_.statistics().sessions.back().token_counts, (TokenCounts{{6, 1}}));
 }
 
-TEST_F(Collector, TheSecondRunOfTokensIsTheOddHalf) {
+TEST_F(Collector, AssignsTheSecondRunOfTokensToTheOddHalf) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>(kRunTokens + 1, 7));
   const Batch batch = {
       {{{0, 1}, {0.5f, 0.25f}}, {{0, 1}, {0.5f, 0.25f}}}, {1, 1, 1, 1}, {1, 1, 1, 1}};
@@ -102,7 +102,7 @@ TEST_F(Collector, TheSecondRunOfTokensIsTheOddHalf) {
   EXPECT_EQ(Tally(Phase::kPrefill).layers[0][0], (ExpertTally{2, 1, 0.5, 1, 1}));
 }
 
-TEST_F(Collector, RunsGoOnThroughWindowsAndSessions) {
+TEST_F(Collector, RunsContinueAcrossWindowsAndSessions) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>(kRunTokens - 1, 7));
   collector_.StartSession("t", "code", "cpu", "f32");
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>(3, 7));
@@ -111,7 +111,7 @@ TEST_F(Collector, RunsGoOnThroughWindowsAndSessions) {
   EXPECT_EQ(Tally(Phase::kPrefill).layers[0][0].odd_gate_mass, 0.5);
 }
 
-TEST_F(Collector, LayersThatTheModelDoesNotHaveAreNotCounted) {
+TEST_F(Collector, IgnoresLayersThatTheModelLacks) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 8});
   const Batch batch = {{{{0, 1}, {0.5f, 0.25f}}}, {1, 1}, {1, 1}};
   collector_.Observe(batch.View(2, 1));

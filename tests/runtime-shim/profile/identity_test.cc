@@ -11,8 +11,8 @@
 namespace moepack::runtime {
 namespace {
 
-// Strings of GGUF are any bytes. Statistics of such a model were refused when they were written.
-TEST(ModelIdentity, ANameThatIsNotUtf8HasEscapesAndCanBeWritten) {
+// GGUF strings may hold any bytes. Writing the statistics of such a model used to fail.
+TEST(ModelIdentity, EscapesANameThatIsNotUtf8SoThatItCanBeWritten) {
   const auto weights = TinyWeights("qwen3moe");
   weights->metadata.Set("general.name", GgufValue::String("tiny \xff"));
   const auto spec = ReadModelSpec("tiny", weights->metadata);

@@ -30,7 +30,7 @@ class Profile : public ::testing::Test {
     model.layers = {{0, 4, 2}};
     collector_ = std::make_unique<StatisticsCollector>(model, std::nullopt);
   }
-  // Runs texts of so many tokens, on so many sessions.
+  // Runs texts of these numbers of tokens, on that many sessions.
   Status Run(const std::vector<uint32_t>& sizes, const ProfileOptions& options,
              size_t sessions = 1) {
     std::vector<uint32_t> ids(1000);
@@ -66,7 +66,7 @@ TEST_F(Profile, EveryWindowHasOneSink) {
   EXPECT_EQ(Tally(Phase::kDecode).tokens, 0u);
 }
 
-TEST_F(Profile, DecodingFollowsTheLikeliestToken) {
+TEST_F(Profile, DecodesTheLikeliestToken) {
   ProfileOptions options;
   options.context = 4;
   options.generate = 3;
@@ -79,7 +79,7 @@ TEST_F(Profile, DecodingFollowsTheLikeliestToken) {
   EXPECT_EQ(Tally(Phase::kDecode).layers[0][1].count, 2u);
 }
 
-TEST_F(Profile, DecodingStopsAtTheEnd) {
+TEST_F(Profile, DecodingStopsAtAnEndToken) {
   ProfileOptions options;
   options.context = 8;
   options.generate = 6;
@@ -88,7 +88,7 @@ TEST_F(Profile, DecodingStopsAtTheEnd) {
   EXPECT_EQ(Tally(Phase::kDecode).tokens, 2u);
 }
 
-// Sums of gates are floating-point numbers: the order of the windows shows in them.
+// Sums of gates are floating-point numbers: they reveal the order of the windows.
 TEST_F(Profile, StatisticsDoNotDependOnHowManyWindowsRunAtOnce) {
   ProfileOptions options;
   options.context = 8;

@@ -37,7 +37,7 @@ Result<Entries> MeasuredOn(const std::string& folder) {
   SHARD_TRY(const std::vector<uint32_t> tokens, tokenizer->Encode(text, Tokenizer::Options()));
   SecondMoments moments;
   ExecutorOptions rounded;
-  rounded.round_activations = true;  // the file was made of BF16 weights
+  rounded.round_activations = true;  // the file was made from BF16 weights
   SHARD_TRY(std::shared_ptr<Executor> cpu, OpenExecutor("cpu", rounded));
   ObservedExecutor executor(std::move(cpu), moments);
   SHARD_TRY(const auto model, Model::Load(weights, executor));
@@ -71,7 +71,7 @@ double DifferenceOf(const ImatrixEntry& ours, const ImatrixEntry& theirs) {
 }
 
 // llama.cpp rounds activations to BF16 and keys and values to F16 on the way, in its own order.
-// Behind the first layer that moves some choices of experts that are nearly a draw.
+// After the first layer, that changes near ties among experts.
 void ExpectNearlySame(const std::string& name, const ImatrixEntry& ours,
                       const ImatrixEntry& theirs) {
   SCOPED_TRACE(name);
@@ -86,7 +86,7 @@ void ExpectNearlySame(const std::string& name, const ImatrixEntry& ours,
   }
 }
 
-TEST(SecondMomentsGolden, AreThoseOfLlamaImatrix) {
+TEST(SecondMomentsGolden, MatchLlamaImatrix) {
   const std::string folder = GoldenFolder();
   if (folder.empty()) GTEST_SKIP() << "0 entries compared: there is no folder golden/convert";
   const auto golden = ReadImatrix(folder + "/gguf/imatrix.gguf");

@@ -23,7 +23,7 @@ using Entries = std::map<std::string, ImatrixEntry, std::less<>>;
 constexpr uint32_t kIds[] = {3, 17, 5, 5, 39, 0, 21, 8, 30, 2, 11};
 constexpr float kTokens = std::size(kIds);
 
-// Runs the tokens on an executor that is observed, `batch` at a time.
+// Runs the tokens on an observed executor, `batch` at a time.
 Result<Entries> MomentsOf(std::shared_ptr<const Weights> weights, uint32_t batch = 128) {
   SecondMoments moments;
   SHARD_TRY(std::shared_ptr<Executor> cpu, OpenExecutor("cpu", {}));
@@ -52,8 +52,9 @@ float SumOf(const std::vector<float>& values) {
 
 class MomentsOfEvery : public testing::TestWithParam<const char*> {};
 
-// Every matrix of a layer has an entry whose length llama-quantize expects: a row for each matrix.
-TEST_P(MomentsOfEvery, MatrixOfALayerHasRowsOfItsOwn) {
+// Every matrix of a layer has an entry of the length that llama-quantize expects: a row for each
+// matrix.
+TEST_P(MomentsOfEvery, MatrixOfALayerHasItsOwnRows) {
   const auto weights = TinyWeights(GetParam());
   const Entries entries = SoundMomentsOf(weights);
   size_t expected = 0;
@@ -94,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(SecondMoments, MomentsOfEvery,
                                          "llama4", "phimoe"),
                          MomentsName);
 
-// What the first layer's attention gets is norm(embedding): a calculation that fits here.
+// The first layer's attention gets norm(embedding), which can be calculated here.
 TEST(SecondMoments, AreSumsOfSquaresOfTheInputs) {
   const auto weights = TinyWeights("qwen3moe");
   constexpr size_t kWidth = 32;
@@ -118,7 +119,7 @@ TEST(SecondMoments, AreSumsOfSquaresOfTheInputs) {
 }
 
 // The inputs of all experts of a layer are those of its router, top-k times.
-TEST(SecondMoments, OfExpertsAddUpToThoseOfTheRouter) {
+TEST(SecondMoments, OfExpertsAddUpToTheRouters) {
   const Entries entries = SoundMomentsOf(TinyWeights("qwen3moe"));
   const ImatrixEntry& router = entries.at("blk.1.ffn_gate_inp.weight");
   for (const char* name : {"blk.1.ffn_gate_exps.weight", "blk.1.ffn_up_exps.weight"}) {
@@ -133,8 +134,8 @@ TEST(SecondMoments, OfExpertsAddUpToThoseOfTheRouter) {
             entries.at("blk.1.ffn_up_exps.weight").counts);
 }
 
-// As in a distribution: the experts of a layer lie in two sets, some of them in both.
-TEST(SecondMoments, OfExpertsAreKeptByTheirIdsWhereverTheyLie) {
+// As in a distribution: the experts of a layer are in two sets, some of them in both.
+TEST(SecondMoments, OfExpertsAreStoredByIdWhereverTheyAre) {
   const auto whole = TinyWeights("qwen3moe");
   const auto first = WithExperts(*whole, {0, 2, 5, 7});
   const auto parts = WithExperts(*whole, {1, 2, 3, 4, 6});
@@ -146,7 +147,7 @@ TEST(SecondMoments, OfExpertsAreKeptByTheirIdsWhereverTheyLie) {
   }
 }
 
-TEST(SecondMoments, LeaveOutEmbeddingOutputAndWhatDoesNotCount) {
+TEST(SecondMoments, LeaveOutEmbeddingOutputAndIgnoredTokens) {
   const Entries entries = SoundMomentsOf(TinyWeights("qwen3moe"));
   EXPECT_THAT(entries, Not(Contains(Key("output.weight"))));
   EXPECT_THAT(entries, Not(Contains(Key("token_embd.weight"))));
@@ -158,9 +159,9 @@ TEST(SecondMoments, LeaveOutEmbeddingOutputAndWhatDoesNotCount) {
   EXPECT_EQ(none.error().message, "importance matrix: expected products, found none");
 }
 
-TEST(SecondMoments, ASumThatNoFloatHoldsIsNamedByItsLayer) {
+TEST(SecondMoments, NameTheLayerOfASumBeyondFloat) {
   const auto weights = TinyWeights("qwen3moe");
-  // The inputs of the second layer's attention: finite, but not their squares.
+  // The inputs of the second layer's attention: they are finite, but their squares are not.
   for (size_t i = 0; i < 32; ++i) ValueOf(*weights, "blk.1.attn_norm.weight", i) = 1e20f;
   const auto entries = MomentsOf(weights);
   ASSERT_FALSE(entries);
@@ -171,7 +172,7 @@ TEST(SecondMoments, ASumThatNoFloatHoldsIsNamedByItsLayer) {
                 "F32 holds, found "));
 }
 
-TEST(SecondMoments, ActivationsThatAreNotNumbersAreNamedByTheirLayer) {
+TEST(SecondMoments, NameTheLayerOfActivationsThatAreNotNumbers) {
   const auto weights = TinyWeights("qwen3moe");
   ValueOf(*weights, "blk.1.ffn_gate_inp.weight", 7) = std::numeric_limits<float>::quiet_NaN();
   const auto entries = MomentsOf(weights);

@@ -30,32 +30,32 @@ CalibrationOptions WithFold(uint32_t fold) {
   return options;
 }
 
-TEST(Calibration, EveryNthWindowOfAFewSessionsIsKeptBack) {
+TEST(Calibration, HoldsOutEveryNthWindowOfFewSessions) {
   const Calibration made = Make({{"a", "x", kTwenty, {}}}, WithFold(2));
   EXPECT_EQ(made.tokens, 20u);
   EXPECT_THAT(KeptBack(made), ElementsAre(false, true, false, true, false));
 }
 
-TEST(Calibration, EveryNthOfManySessionsIsKeptBackAsAWhole) {
+TEST(Calibration, HoldsOutEveryNthOfManySessionsWhole) {
   const Calibration made =
       Make({{"a", "x", kTwenty, {}}, {"b", "x", kTwenty, {}}, {"c", "x", kFour, {}}}, WithFold(2));
   EXPECT_THAT(KeptBack(made),
               ElementsAre(false, false, false, false, false, true, true, true, true, true, false));
 }
 
-TEST(Calibration, OfAShortTextTheLastWindowIsKeptBack) {
+TEST(Calibration, HoldsOutTheLastWindowOfAShortText) {
   EXPECT_THAT(KeptBack(Make({{"a", "", kTwenty, {}}}, WithFold(50))),
               ElementsAre(false, false, false, false, true));
 }
 
-TEST(Calibration, TokensOfEachBucketAreLimited) {
+TEST(Calibration, LimitsTheTokensOfEachBucket) {
   CalibrationOptions options = WithFold(2);
   options.tokens = 8;
   const Calibration made = Make({{"a", "x", kTwenty, {}}, {"b", "y", kTwenty, {}}}, options);
   EXPECT_EQ(made.tokens, 16u);
 }
 
-TEST(Calibration, WeightsAreThoseOfTheSession) {
+TEST(Calibration, TakesTheWeightsOfTheSession) {
   const Calibration made = Make({{"a", "", kFour, {0.5f, 1}}, {"b", "", kFour, {}}}, WithFold(2));
   EXPECT_EQ(made.WeightOf(made.windows[0], 0), 0.5f);
   EXPECT_EQ(made.WeightOf(made.windows[1], 0), 1.0f);

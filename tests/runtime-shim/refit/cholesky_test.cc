@@ -41,7 +41,7 @@ TEST(Cholesky, SolutionSolvesTheSystem) {
   for (size_t i = 0; i < right.size(); ++i) ASSERT_NEAR(right[i], wanted[i], 1e-9) << i;
 }
 
-TEST(Cholesky, DiagonalOfTheInverseIsThatOfSolvedUnitVectors) {
+TEST(Cholesky, DiagonalOfTheInverseMatchesSolvedUnitVectors) {
   constexpr size_t kSize = 100;
   const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize);
   ASSERT_TRUE(factor);

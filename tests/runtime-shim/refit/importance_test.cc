@@ -16,7 +16,7 @@ using testing::UnorderedElementsAre;
 constexpr const char* kUp = "blk.0.ffn_up_exps.weight";
 constexpr const char* kDown = "blk.0.ffn_down_exps.weight";
 
-// The tensors that a layer of the source has; only their names are looked at.
+// The tensors of a layer of the source; only their names are used.
 ExpertSet NamedTensors() {
   ExpertSet set;
   const quant::Format* const f32 = quant::FindFormat("f32");
@@ -33,7 +33,7 @@ ImatrixEntries EntriesOf(MadeNode& made, bool own) {
   return importance.entries();
 }
 
-TEST(RefitImportance, SumsTheSquaresOfWhatGoesIntoEveryExpert) {
+TEST(RefitImportance, SumsTheSquaredInputsOfEveryExpert) {
   MadeNode made;
   made.Run();
   const ImatrixEntries entries = EntriesOf(made, false);
@@ -61,7 +61,7 @@ TEST(RefitImportance, SumsTheSquaresOfWhatGoesIntoEveryExpert) {
   EXPECT_EQ(up.counts[1], 0) << "the node has no expert 1";
 }
 
-TEST(RefitImportance, GivesAGroupWithItsOwnExpertsEntriesOfThoseThatMayChange) {
+TEST(RefitImportance, GivesARefittedGroupEntriesForItsChangeableExperts) {
   MadeNode made;
   made.node.experts.group = 2;
   made.node.fixed[1] = true;
@@ -73,8 +73,8 @@ TEST(RefitImportance, GivesAGroupWithItsOwnExpertsEntriesOfThoseThatMayChange) {
   EXPECT_EQ(own.sums.size(), 3 * made.shape().hidden);
 }
 
-// A token that counts little must not decide where values are kept.
-TEST(RefitImportance, WeighsTokensAsTheirErrorsAre) {
+// A token with little weight must not decide where precision is kept.
+TEST(RefitImportance, WeighsTokensLikeTheirErrors) {
   MadeNode made;
   made.Run();
   NodeLayer& node = made.node;

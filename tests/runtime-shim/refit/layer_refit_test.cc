@@ -19,7 +19,7 @@ LayerOutcome Refit(MadeNode& made, const RefitOptions& options) {
   return outcome ? *std::move(outcome) : LayerOutcome();
 }
 
-TEST(LayerRefit, StepThatHelpsOnTextThatWasKeptBackStays) {
+TEST(LayerRefit, KeepsAStepThatHelpsOnHeldOutText) {
   MadeNode made;
   made.TargetOthers(RandomExperts(made.shape(), 50));
   const LayerOutcome done = Refit(made, Only({kRidgeStep}));
@@ -30,8 +30,8 @@ TEST(LayerRefit, StepThatHelpsOnTextThatWasKeptBackStays) {
   EXPECT_EQ(done.outcome.slot_tokens.size(), 4u);
 }
 
-// The text that was kept back says that nothing is to change; the rest says something else.
-TEST(LayerRefit, StepThatHarmsOnTextThatWasKeptBackIsDropped) {
+// The held-out text says that nothing should change; the rest says otherwise.
+TEST(LayerRefit, DropsAStepThatHarmsOnHeldOutText) {
   MadeNode made;
   made.Run();
   std::vector<float> targets = ValuesOf(made.targets());
@@ -55,7 +55,7 @@ TEST(LayerRefit, StepThatHarmsOnTextThatWasKeptBackIsDropped) {
   EXPECT_EQ(ValuesOf(*made.node.outputs), outputs);
 }
 
-TEST(LayerRefit, NothingIsRefittedWithoutTextThatWasKeptBack) {
+TEST(LayerRefit, RefitsNothingWithoutHeldOutText) {
   MadeNode made;
   made.node.fold_weights.assign(made.node.tokens(), 0);
   const LayerOutcome done = Refit(made, Only({kRidgeStep}));

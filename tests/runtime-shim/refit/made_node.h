@@ -1,5 +1,5 @@
-// A layer of a node with random values, for tests of the steps of a refit; and the same sums as a
-// refit makes, in plain loops.
+// A layer of a node with random values, for tests of the steps of a refit, and the same sums as in
+// a refit, computed with plain loops.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace moepack::runtime {
 
 struct MadeShape {
-  uint32_t whole = 6, hidden = 8, width = 5, top_k = 2;  // experts of the router that was cut
+  uint32_t whole = 6, hidden = 8, width = 5, top_k = 2;  // experts of the router before it was cut
   size_t tokens = 400;
   ExpertIds ids = {0, 2, 3, 5};
 };
@@ -55,7 +55,7 @@ inline std::vector<float> ValuesOf(const RowStore& store) {
   return values;
 }
 
-// Random inputs and targets; every eighth token is kept back.
+// Random inputs and targets; every eighth token is held out.
 class MadeNode {
  public:
   explicit MadeNode(const MadeShape& shape = {}, size_t jobs = 1)
@@ -92,7 +92,7 @@ class MadeNode {
     const Status ran = RunNode(products(), node);
     ASSERT_TRUE(ran) << ran.error().message;
   }
-  // The targets become what other experts would give.
+  // Sets the targets to the outputs of other experts.
   void TargetOthers(const RefittedExperts& others) {
     const RefittedExperts own = node.experts;
     node.experts = others;

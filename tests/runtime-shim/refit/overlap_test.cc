@@ -19,7 +19,7 @@ std::vector<uint32_t> CountFrom(uint32_t first, size_t count) {
 const std::vector<uint32_t> kKnown = CountFrom(0, 100), kOther = CountFrom(500, 100);
 const std::vector<CalibrationSession> kCalibration = {{"known", "", kKnown, {}}};
 
-TEST(Overlap, RunsOfTwelveTokensAreCounted) {
+TEST(Overlap, CountsSharedRunsOfTwelveTokens) {
   std::vector<uint32_t> half = CountFrom(80, 20);
   half.insert(half.end(), kOther.begin(), kOther.begin() + 91);
   const std::vector<CalibrationSession> held_out = {{"half", "", half, {}},
@@ -31,7 +31,7 @@ TEST(Overlap, RunsOfTwelveTokensAreCounted) {
   EXPECT_TRUE(CheckOverlaps(overlaps));
 }
 
-TEST(Overlap, ElevenTokensAreNone) {
+TEST(Overlap, IgnoresRunsOfElevenTokens) {
   const std::vector<uint32_t> few = CountFrom(0, 11);
   const std::vector<CalibrationSession> held_out = {{"few", "", few, {}}};
   EXPECT_TRUE(FindOverlaps(kCalibration, held_out).empty());

@@ -64,8 +64,8 @@ bool HasNeuron(const RefittedExperts& experts, size_t place, const RefittedExper
   return false;
 }
 
-// What every kept expert should give besides its own is a neuron of expert 1, which the node lacks.
-TEST(Refill, NeuronThatExplainsWhatIsMissingMovesIn) {
+// The missing output of every kept expert is a neuron of expert 1, which the node lacks.
+TEST(Refill, MovesInTheNeuronThatExplainsTheMissingOutput) {
   Layer layer;
   NodeLayer& node = layer.made.node;
   layer.made.Run();
@@ -87,7 +87,7 @@ TEST(Refill, NeuronThatExplainsWhatIsMissingMovesIn) {
   EXPECT_EQ(node.experts.gate.size(), 4u * 5 * 8);
 }
 
-TEST(Refill, OutputsThatItLeavesAreThoseOfTheNewExperts) {
+TEST(Refill, LeavesTheOutputsOfTheNewExperts) {
   Layer layer;
   layer.Refill();
   const std::vector<float> left = ValuesOf(*layer.made.node.outputs);
@@ -96,7 +96,7 @@ TEST(Refill, OutputsThatItLeavesAreThoseOfTheNewExperts) {
   for (size_t i = 0; i < left.size(); ++i) ASSERT_NEAR(left[i], made_again[i], 1e-4) << i;
 }
 
-TEST(Refill, NothingIsGivenUpForLess) {
+TEST(Refill, LowersTheError) {
   Layer layer;
   layer.made.Run();
   const double before = layer.made.FitError();
@@ -105,7 +105,7 @@ TEST(Refill, NothingIsGivenUpForLess) {
   EXPECT_LT(layer.made.FitError(), before);
 }
 
-TEST(Refill, ExpertsWithTooFewTokensStay) {
+TEST(Refill, KeepsExpertsWithTooFewTokens) {
   Layer layer;
   layer.made.node.least_tokens = 1000;
   const RefittedExperts before = layer.made.node.experts;
@@ -113,7 +113,7 @@ TEST(Refill, ExpertsWithTooFewTokensStay) {
   EXPECT_EQ(layer.made.node.experts.down, before.down);
 }
 
-TEST(Refill, PoolLimitsWhatMoves) {
+TEST(Refill, ThePoolLimitsHowManyNeuronsMove) {
   Layer layer;
   EXPECT_LE(layer.Refill({0.01, 1, 2500}), 4u);
 }

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(RefitOptions, RecordGivesThemBack) {
+TEST(RefitOptions, ReadBackFromARecord) {
   RefitOptions options;
   options.steps = {"router"};
   options.lambda = 0.125;
@@ -33,7 +33,7 @@ TEST(RefitOptions, UnknownStepsAreRefused) {
   ASSERT_FALSE(CheckSteps({}));
 }
 
-TEST(RefitOptions, ParametersThatAreNoNumbersAreNamed) {
+TEST(RefitOptions, ParametersThatAreNotNumbersAreNamed) {
   for (const char* name : {"lambda", "fold", "memory", "top_k"}) {
     RefitRecord record;
     RecordOptions({}, record);

@@ -41,7 +41,7 @@ class RefitOfCheckpoint : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam(), dir_ / "source")); }
 
-  // Returns the record of a refit of two groups into `store`.
+  // Refits two groups into `store` and returns the record.
   Result<RefitRecord> Refit(const char* store, bool later) {
     SHARD_TRY(const MoeModel source, MoeModel::Open(dir_ / "source"));
     PlanOptions two;

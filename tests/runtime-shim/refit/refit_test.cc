@@ -122,8 +122,8 @@ TEST_P(RefitOfFamily, LowersTheErrorOfEveryLayer) {
   }
 }
 
-// Its target is what its experts give: attention, shared experts and scales of all families are
-// taken out and put back.
+// Its target is the output of its experts: attention, shared experts and scales of all families are
+// removed and added back.
 TEST_P(RefitOfFamily, NodeWithAllExpertsHasNothingToRefit) {
   const fixtures::TempDir directory;
   TinyRefit refit(GetParam());
@@ -155,7 +155,7 @@ TEST(Refit, StoreDoesNotDependOnThreads) {
 
 // The entries of experts are those of their tensors; without an observed executor there are no
 // others.
-TEST(Refit, LeavesAnImportanceMatrixOfTheNodes) {
+TEST(Refit, WritesAnImportanceMatrixOfTheNodes) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   const RefitRecord record = MustRun(refit, directory / "store");
@@ -187,8 +187,8 @@ TEST(Refit, SpilledRowsGiveTheSameValues) {
     EXPECT_LT(spilled.outcomes[i].error_after, spilled.outcomes[i].error_before);
 }
 
-// Stops after the first layer, as a kill would.
-TEST(Refit, RunThatWasInterruptedContinuesToTheSameBytes) {
+// Stops after the first layer, like a kill.
+TEST(Refit, InterruptedRunResumesToTheSameBytes) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   MustRun(refit, directory / "whole");
@@ -208,7 +208,7 @@ TEST(Refit, RunThatWasInterruptedContinuesToTheSameBytes) {
   EXPECT_EQ(FilesOf(directory / "parts"), FilesOf(directory / "whole"));
 }
 
-TEST(Refit, RedoneLayerHasTheBitsOfTheStore) {
+TEST(Refit, RedoneLayerMatchesTheStoreBitForBit) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   MustRun(refit, directory / "store");
@@ -231,7 +231,7 @@ TEST(Refit, RedoneLayerHasTheBitsOfTheStore) {
   EXPECT_THAT(missing.error().message, HasSubstr("layer 9: expected one that was refitted"));
 }
 
-// Two of four experts are chosen in the model, three on the nodes.
+// The model chooses two of four experts, the nodes three.
 TEST(Refit, NodesMayUseMoreExperts) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
@@ -253,7 +253,7 @@ TEST(Refit, NodesMayUseMoreExperts) {
             "--top-k: expected at most 4, the experts of group 0 in layer 0, found 5");
 }
 
-// Such groups are refitted once, and the copy must be what a refit of its own would have given.
+// Such groups are refitted once, and the copy must equal the result of a separate refit.
 TEST(Refit, GroupsWithTheSameExpertsGetTheSameValues) {
   const fixtures::TempDir directory;
   TinyRefit both("qwen3moe"), alone("qwen3moe");
@@ -279,7 +279,7 @@ TEST(Refit, GroupsWithTheSameExpertsGetTheSameValues) {
   }
 }
 
-TEST(Refit, OverlayExpertsStay) {
+TEST(Refit, KeepsOverlayExperts) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   refit.plan = HalvesOf(*refit.weights);
@@ -294,7 +294,7 @@ TEST(Refit, OverlayExpertsStay) {
   EXPECT_EQ((*read)->experts, (ExpertIds{0, 4, 5}));
 }
 
-TEST(Refit, ActivationsThatAreNotFiniteNameTheLayer) {
+TEST(Refit, NamesTheLayerOfActivationsThatAreNotFinite) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   ValueOf(*refit.weights, "blk.1.attn_output.weight", 0) = std::numeric_limits<float>::infinity();
@@ -304,7 +304,7 @@ TEST(Refit, ActivationsThatAreNotFiniteNameTheLayer) {
   EXPECT_THAT(record.error().message, HasSubstr("layer 1: "));
 }
 
-TEST(Refit, ExpertThatIsNotLoadedIsNamed) {
+TEST(Refit, NamesAnExpertThatIsNotLoaded) {
   const fixtures::TempDir directory;
   TinyRefit refit("qwen3moe");
   refit.plan = HalvesOf(*refit.weights);
@@ -315,7 +315,7 @@ TEST(Refit, ExpertThatIsNotLoadedIsNamed) {
   EXPECT_THAT(record.error().hint, HasSubstr("whole model"));
 }
 
-TEST(Refit, ScratchDirectoryThatIsNotThereIsNamed) {
+TEST(Refit, NamesAMissingScratchDirectory) {
   const fixtures::TempDir directory;
   RefitOptions options = SmallOptions();
   options.memory = 1;

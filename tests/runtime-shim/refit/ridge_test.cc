@@ -19,7 +19,7 @@ void Ridge(MadeNode& made, uint64_t memory, uint32_t sweeps = 3, double lambda =
   ASSERT_TRUE(done) << done.error().message;
 }
 
-// phi of every token: [T, n F], in plain loops.
+// phi of every token: [T, n F], computed with plain loops.
 std::vector<std::vector<double>> PlainPhi(const NodeLayer& node) {
   const std::vector<float> inputs = ValuesOf(*node.inputs);
   const size_t width = node.experts.width, hidden = node.experts.hidden;
@@ -37,7 +37,7 @@ std::vector<std::vector<double>> PlainPhi(const NodeLayer& node) {
   return phi;
 }
 
-// The largest part of the gradient phi'(Y - phi W) - r (W - W0), as a part of r |W|.
+// The largest component of the gradient phi'(Y - phi W) - r (W - W0), relative to r |W|.
 double GradientOf(const NodeLayer& node, const RefittedExperts& before) {
   const auto phi = PlainPhi(node);
   const std::vector<float> targets = ValuesOf(*node.targets);
@@ -77,14 +77,14 @@ TEST(Ridge, JointSolutionHasNoGradientLeft) {
   EXPECT_LT(GradientOf(made.node, before), 1e-4);
 }
 
-TEST(Ridge, ExpertsThatTakeTurnsComeToTheJointSolution) {
+TEST(Ridge, ExpertsSolvedInTurnsReachTheJointSolution) {
   MadeNode made;
   const RefittedExperts before = made.node.experts;
   Ridge(made, kNoMemory, 200);
   EXPECT_LT(GradientOf(made.node, before), 1e-3);
 }
 
-TEST(Ridge, TurnsLeaveTheOutputsOfTheNewProjections) {
+TEST(Ridge, LeavesTheOutputsOfTheNewProjections) {
   MadeNode made;
   Ridge(made, kNoMemory, 2);
   const std::vector<float> left = ValuesOf(*made.node.outputs);
@@ -93,7 +93,7 @@ TEST(Ridge, TurnsLeaveTheOutputsOfTheNewProjections) {
   for (size_t i = 0; i < left.size(); ++i) ASSERT_NEAR(left[i], made_again[i], 1e-4) << i;
 }
 
-TEST(Ridge, TokenWeightsCountAsOftenAsTheySay) {
+TEST(Ridge, TokenWeightsCountAsRepetitions) {
   MadeNode twice, once;
   std::fill(twice.node.fit_weights.begin(), twice.node.fit_weights.end(), 2.0f);
   std::fill(once.node.fit_weights.begin(), once.node.fit_weights.end(), 1.0f);
@@ -103,7 +103,7 @@ TEST(Ridge, TokenWeightsCountAsOftenAsTheySay) {
     ASSERT_NEAR(twice.node.experts.down[i], once.node.experts.down[i], 1e-5) << i;
 }
 
-TEST(Ridge, FixedExpertsAndThoseWithTooFewTokensStay) {
+TEST(Ridge, KeepsFixedExpertsAndThoseWithTooFewTokens) {
   MadeNode made;
   made.node.fixed[1] = true;
   made.Run();

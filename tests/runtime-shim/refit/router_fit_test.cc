@@ -15,7 +15,7 @@ RouterOptions ShortFit() {
   return options;
 }
 
-// The targets are what the same experts give behind another router.
+// The targets are the outputs of the same experts with another router.
 void AskForAnotherRouter(MadeNode& made) {
   RefittedExperts others = made.node.experts;
   const std::vector<float> change = RandomFloats(others.router.size(), 77, 0.5);
@@ -31,7 +31,7 @@ void Fit(MadeNode& made) {
 
 class RouterFitOf : public testing::TestWithParam<Gating> {};
 
-TEST_P(RouterFitOf, GatesComesCloserToTheTargets) {
+TEST_P(RouterFitOf, GatesGetsCloserToTheTargets) {
   MadeNode made;
   made.node.routing.gating = GetParam();
   AskForAnotherRouter(made);
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Every, RouterFitOf,
                                          Gating::kSoftmaxAfterTopK, Gating::kSigmoidAfterTopK,
                                          Gating::kSqrtSoftplus));
 
-TEST(RouterFit, RowsOfFixedExpertsStay) {
+TEST(RouterFit, KeepsTheRowsOfFixedExperts) {
   MadeNode made;
   made.node.fixed[2] = true;
   AskForAnotherRouter(made);
@@ -56,7 +56,7 @@ TEST(RouterFit, RowsOfFixedExpertsStay) {
     EXPECT_EQ(made.node.experts.router[i] == before[i], i / made.shape().hidden == 2) << i;
 }
 
-TEST(RouterFit, BiasOfTheLogitsIsFittedToo) {
+TEST(RouterFit, FitsTheBiasOfTheLogits) {
   MadeNode made;
   made.node.experts.router_bias = {0, 0, 0, 0};
   RefittedExperts others = made.node.experts;
@@ -70,7 +70,7 @@ TEST(RouterFit, BiasOfTheLogitsIsFittedToo) {
   EXPECT_GT(made.node.experts.router_bias[0], made.node.experts.router_bias[1]);
 }
 
-TEST(RouterFit, BiasThatOnlyChoosesIsSearched) {
+TEST(RouterFit, SearchesForTheSelectionBias) {
   MadeNode made;
   made.node.routing.gating = Gating::kSigmoid;
   made.node.experts.selection_bias = {0, 0, 0, 0};
@@ -85,7 +85,7 @@ TEST(RouterFit, BiasThatOnlyChoosesIsSearched) {
   EXPECT_NE(made.node.experts.selection_bias, std::vector<float>(4, 0));
 }
 
-TEST(RouterFit, GatesThatWeighInputsStay) {
+TEST(RouterFit, KeepsGatesThatWeighInputs) {
   MadeNode made;
   made.node.form.weigh_inputs = true;
   AskForAnotherRouter(made);

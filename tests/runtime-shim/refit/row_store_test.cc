@@ -50,7 +50,7 @@ TEST_P(RowStoreIn, MemoryOrFileHoldsTheSameRows) {
   EXPECT_THAT(gathered, ElementsAre(13, 24, 30, 40));
 }
 
-TEST_P(RowStoreIn, RoomIsTakenOrSpilled) {
+TEST_P(RowStoreIn, UsesTheMemoryOrSpills) {
   const RowStore store = MakeStore(3, 2, room_);
   EXPECT_EQ(room_.memory, GetParam() ? 976u : 0u);
   EXPECT_EQ(room_.spilled, GetParam() ? 0u : 24u);
@@ -65,7 +65,7 @@ TEST(RowStore, ScratchFilesHaveNoName) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(RowStore, DirectoryThatIsNotThereIsNamed) {
+TEST(RowStore, NamesAMissingDirectory) {
   RowRoom room{0, "/nowhere/scratch", 0};
   const auto store = RowStore::Make(3, 2, room);
   ASSERT_FALSE(store);
@@ -88,7 +88,8 @@ TEST(RowStore, FullDiskIsAnError) {
   EXPECT_THAT(store.error().message, HasSubstr("cannot make room in the scratch file"));
 }
 
-// A small file system, which is full before all rows are written. It has no size to check before.
+// A small file system that fills up before all rows are written. It reports no size to check
+// beforehand.
 enum class Filling : uint8_t { kNoMount, kNothing, kFull, kOther };
 
 Filling WriteUntilFull(const std::filesystem::path& directory) {
@@ -111,7 +112,7 @@ Filling WriteUntilFull(const std::filesystem::path& directory) {
   return Filling::kNothing;
 }
 
-TEST(RowStore, DiskThatBecomesFullLaterIsAnErrorWithAHint) {
+TEST(RowStore, DiskThatFillsUpLaterIsAnErrorWithAHint) {
   const fixtures::TempDir directory;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

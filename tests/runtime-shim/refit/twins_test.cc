@@ -16,7 +16,7 @@ Plan PlanOfGroups(const std::vector<ExpertIds>& groups) {
   return plan;
 }
 
-TEST(Twins, GroupsWithTheSameExpertsAreLikeTheFirst) {
+TEST(Twins, GroupsWithTheSameExpertsAreTwinsOfTheFirst) {
   const Plan plan = PlanOfGroups({{0, 1}, {2, 3}, {0, 1}, {2, 3}, {0, 1}});
   EXPECT_THAT(FirstTwins(plan, {}), ElementsAre(0, 1, 0, 1, 0));
 }
@@ -27,7 +27,7 @@ TEST(Twins, FillMakesATwinOfAnOwnedExpert) {
   EXPECT_THAT(FirstTwins(plan, {}), ElementsAre(0, 0));
 }
 
-TEST(Twins, TextThatCountsDifferentlyMakesThemDiffer) {
+TEST(Twins, GroupsWithDifferentTextWeightsAreNotTwins) {
   const Plan plan = PlanOfGroups({{0, 1}, {0, 1}});
   Calibration text;
   text.weights = {{}, {1, 1}};
@@ -36,8 +36,8 @@ TEST(Twins, TextThatCountsDifferentlyMakesThemDiffer) {
   EXPECT_THAT(FirstTwins(plan, text), ElementsAre(0, 1));
 }
 
-// An expert that the overlay has stays as it is, so what a refit may change differs.
-TEST(Twins, OverlayThatFillsOneGroupMakesThemDiffer) {
+// An expert in the overlay stays unchanged, so the experts that a refit may change differ.
+TEST(Twins, GroupsWithDifferentFillOfAnOverlayAreNotTwins) {
   Plan plan = PlanOfGroups({{0, 1}, {0}});
   OverlayPlan& overlay = plan.overlays.emplace_back();
   overlay.version = "one";

@@ -26,7 +26,7 @@ struct Running {
 
 const std::vector<uint32_t> kPrompt = {0, 1};
 
-TEST(Generation, GoesOnFromThePromptAndRunsATokenWhenTheNextOneIsAskedFor) {
+TEST(Generation, ContinuesThePromptAndRunsATokenWhenTheNextOneIsRequested) {
   Running run;
   ASSERT_TRUE(run.generation->Prefill(kPrompt));
   EXPECT_EQ(run.generation->Decode()->id, 2u);
@@ -35,7 +35,7 @@ TEST(Generation, GoesOnFromThePromptAndRunsATokenWhenTheNextOneIsAskedFor) {
   EXPECT_EQ(run.fake->fed_, (std::vector<uint32_t>{0, 1, 2}));
 }
 
-TEST(Generation, APromptAfterwardsComesBehindWhatWasGenerated) {
+TEST(Generation, ALaterPromptFollowsTheGeneratedTokens) {
   Running run;
   ASSERT_TRUE(run.generation->Prefill(kPrompt));
   ASSERT_TRUE(run.generation->Decode());
@@ -55,7 +55,7 @@ TEST(Generation, FillsTheContextToItsLastPosition) {
   EXPECT_FALSE(run.generation->Decode());
 }
 
-TEST(Generation, WithoutAPromptThereIsNothingToGoOnFrom) {
+TEST(Generation, RefusesToGenerateWithoutAPrompt) {
   Running run;
   const auto next = run.generation->Decode();
   ASSERT_FALSE(next);

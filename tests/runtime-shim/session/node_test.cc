@@ -26,7 +26,7 @@ class NodeOfTiny : public TinyDistribution {
   }
 };
 
-TEST_F(NodeOfTiny, HoldsItsGroupAndTheOverlayAlone) {
+TEST_F(NodeOfTiny, HoldsOnlyItsGroupAndTheOverlay) {
   const auto node = Open(1);
   ASSERT_TRUE(node->weights().plan);
   for (const uint32_t layer : {0u, 1u, 2u})
@@ -46,15 +46,15 @@ TEST_F(NodeOfTiny, ScoresEveryGroupBetweenNoneAndAll) {
   EXPECT_NE(scores[0], scores[1]);
 }
 
-// The mask first bends what comes after the first layer with experts.
-TEST_F(NodeOfTiny, EveryNodeGivesTheSameScoresByTheFirstLayer) {
+// The mask has no effect before the second layer with experts.
+TEST_F(NodeOfTiny, EveryNodeGivesTheSameFirstLayerScores) {
   const std::vector<double> scores = Scores(*Open(0), 1);
   EXPECT_EQ(Scores(*Open(1), 1), scores);
   EXPECT_EQ(Scores(*Open(2), 1), scores);
   EXPECT_NE(Scores(*Open(0), 0), scores);
 }
 
-TEST_F(NodeOfTiny, ScoringLeavesNothingBehindForOtherSessions) {
+TEST_F(NodeOfTiny, ScoringDoesNotAffectOtherSessions) {
   const auto node = Open(0);
   const std::vector<uint32_t> prompt = Prompt(*node);
   const auto generate = [&] {
@@ -91,7 +91,7 @@ TEST_F(NodeOfTiny, AWholeModelRunsWithoutAMaskAndHasNoGroupsToScore) {
   EXPECT_THAT(scores.error().message, HasSubstr("expected a distribution"));
 }
 
-TEST_F(NodeOfTiny, AllGroupsTogetherAreTheWholeModel) {
+TEST_F(NodeOfTiny, AllGroupsTogetherFormTheWholeModel) {
   EXPECT_EQ(Scores(*Open(std::nullopt), 0).size(), 3u);
   EXPECT_EQ(moepack::IdsOf(Open(std::nullopt)->eligible(), 2).size(), 16u);
 }
@@ -138,7 +138,7 @@ TEST_F(NodeOfTiny, RefusesPromptsThatDoNotFit) {
   EXPECT_FALSE(node->ProbeScore({}, 0));
 }
 
-TEST_F(NodeOfTiny, RefusesSamplingThatMakesNoSense) {
+TEST_F(NodeOfTiny, RefusesInvalidSampling) {
   Sampling sampling;
   sampling.top_p = 2;
   const auto generation = Open(0)->OpenGeneration({}, sampling);

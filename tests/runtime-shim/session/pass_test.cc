@@ -1,4 +1,4 @@
-// Passes of several sessions: every part gets the bits that it would get alone.
+// Passes of several sessions: every part gets the same bits as alone.
 #include "runtime-shim/session/pass.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ constexpr uint32_t kVocabularySize = 40;
 const std::vector<uint32_t> kFirst = {3, 17, 5, 5, 39, 0, 21, 8}, kSecond = {30, 2, 11},
                             kThird = {8, 8, 1, 33, 20, 19, 4, 4, 4, 0, 12};
 
-// Sessions of one model with other masks.
+// Sessions of one model with different masks.
 class TogetherOf : public testing::TestWithParam<const char*> {
  protected:
   explicit TogetherOf(const char* architecture) : weights_(TinyWeights(architecture)) {
@@ -54,7 +54,7 @@ class TogetherOf : public testing::TestWithParam<const char*> {
   std::unique_ptr<Model> model_;
 };
 
-// The logits of each part, put together of its slices.
+// The logits of each part, assembled from its slices.
 struct Gathered {
   std::vector<std::vector<float>> parts;
   Status Add(const LogitsSlice& slice) {
@@ -70,10 +70,11 @@ struct Gathered {
   }
 };
 
-TEST_P(TogetherOf, GivesEachPartTheBitsThatItGetsAlone) {
+TEST_P(TogetherOf, GivesEachPartTheSameBitsAsAlone) {
   const auto alone = OpenThree(32), together = OpenThree(32);
   const std::vector<uint32_t>* texts[] = {&kFirst, &kSecond, &kThird};
-  // The second time the sessions go on from different positions, and only the last rows are read.
+  // The second time, the sessions continue from different positions, and only the last rows are
+  // read.
   for (const LogitsOf which : {LogitsOf::kAll, LogitsOf::kLast}) {
     std::vector<Part> parts;
     for (size_t i = 0; i < 3; ++i) parts.push_back({together[i].get(), *texts[i]});
@@ -136,7 +137,7 @@ TEST_F(Together3, LeavesSessionsAsTheyWereWhenOneOfThemCannotRun) {
   EXPECT_EQ(sessions[0]->length(), 0u);
 }
 
-TEST_F(Together3, HandsUpTheErrorOfWhoLooks) {
+TEST_F(Together3, PassesOnTheErrorOfTheCallback) {
   const auto sessions = OpenThree(64);
   const Part parts[] = {{sessions[0].get(), kFirst}, {sessions[1].get(), kSecond}};
   const Status done = sessions[0]->FeedTogether(parts, LogitsOf::kLast, [](const LogitsSlice&) {
@@ -160,7 +161,7 @@ TEST_F(Together3, NamesThePositionOfTheFirstNan) {
   EXPECT_THAT(done.error().message, HasSubstr("for the token at position 4"));
 }
 
-TEST_F(Together3, TellsHowManyTokensHaveRun) {
+TEST_F(Together3, ReportsHowManyTokensHaveRun) {
   std::vector<double> ran;
   SessionOptions options;
   options.context = options.batch = 32;
@@ -174,8 +175,8 @@ TEST_F(Together3, TellsHowManyTokensHaveRun) {
   EXPECT_EQ(ran, (std::vector<double>{5.5, 11}));  // two layers
 }
 
-// Sessions that know of no passes run one after the other.
-TEST(FeedTogether, RunsOtherSessionsOneByOne) {
+// Sessions without support for passes run one after the other.
+TEST(FeedTogether, RunsSessionsWithoutPassesOneByOne) {
   const auto logits = [](uint32_t position, uint32_t token) {
     return std::vector<float>{static_cast<float>(position), static_cast<float>(token)};
   };

@@ -26,14 +26,14 @@ TEST_F(PlacerOfTiny, PlacesTokensByTheTableOfTheDistribution) {
   EXPECT_EQ(placer->groups(), 3u);
   const auto answer = placer->Place(std::vector<uint32_t>{7, 102, 9, 101, 101});
   ASSERT_TRUE(answer) << answer.error().message;
-  EXPECT_EQ(answer->best, 1u);  // the fifth token is behind the prefix
+  EXPECT_EQ(answer->best, 1u);  // the fifth token is after the prefix
   EXPECT_EQ(answer->second, 2u);
   EXPECT_EQ(answer->margin, 0);
   EXPECT_FALSE(answer->sure);
   EXPECT_TRUE(placer->Place(std::vector<uint32_t>{102})->sure);
 }
 
-TEST_F(PlacerOfTiny, ATextIsPlacedAsItsTokensAre) {
+TEST_F(PlacerOfTiny, PlacesATextLikeItsTokens) {
   const auto placer = Opened();
   ASSERT_NE(placer, nullptr);
   const auto tokenizer = placer->tokenizer();
@@ -48,7 +48,7 @@ TEST_F(PlacerOfTiny, ATextIsPlacedAsItsTokensAre) {
 }
 
 // Only the beginning of a text is encoded.
-TEST_F(PlacerOfTiny, ALongTextCostsNoMoreThanItsBeginning) {
+TEST_F(PlacerOfTiny, ReadsOnlyTheBeginningOfALongText) {
   const auto placer = Opened();
   ASSERT_NE(placer, nullptr);
   std::string text(200u << 20, 'x');
@@ -57,14 +57,14 @@ TEST_F(PlacerOfTiny, ALongTextCostsNoMoreThanItsBeginning) {
   EXPECT_EQ(answer->tokens, 4u);
 }
 
-TEST_F(PlacerOfTiny, NoTokensAreRefused) {
+TEST_F(PlacerOfTiny, RefusesAnEmptyListOfTokens) {
   const auto answer = Opened()->Place(std::span<const uint32_t>());
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::kInvalidArgument);
   EXPECT_EQ(answer.error().message, "session: expected at least 1 token, found none");
 }
 
-TEST_F(PlacerOfTiny, IdsNeedNoFilesButTheManifest) {
+TEST_F(PlacerOfTiny, NeedsOnlyTheManifestForIds) {
   const fixtures::TempDir dir;
   std::filesystem::copy(path() + "/distribution.json", dir / "distribution.json");
   const auto placer = Placer::Open(dir.path().string());
@@ -76,7 +76,7 @@ TEST_F(PlacerOfTiny, IdsNeedNoFilesButTheManifest) {
   EXPECT_THAT(text.error().message, HasSubstr("groups: expected the files of one, found none"));
 }
 
-TEST(PlacerRefuses, WhatIsNoDistribution) {
+TEST(PlacerRefuses, APathThatIsNotADistribution) {
   const auto model = Placer::Open(tiny::kSource.string());
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::kInvalidArgument);
@@ -95,7 +95,7 @@ TEST_F(PlacerWithoutTable, IsRefusedWithAHint) {
   EXPECT_THAT(placer.error().hint, HasSubstr("--statistics"));
 }
 
-TEST(Bos, IsLeftOutInFrontAlone) {
+TEST(Bos, IsRemovedOnlyAtTheFront) {
   const std::vector<uint32_t> tokens = {1, 5, 1};
   EXPECT_EQ(WithoutBos(tokens, 1).size(), 2u);
   EXPECT_EQ(WithoutBos(tokens, 5).size(), 3u);

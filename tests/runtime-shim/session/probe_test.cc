@@ -32,12 +32,12 @@ std::vector<double> Shares(const Routing& spec, const std::vector<ExpertIds>& el
   return shares ? *shares : std::vector<double>();
 }
 
-TEST(GateShares, IsOneForANodeThatHoldsWhatTheRouterWants) {
+TEST(GateShares, IsOneForANodeThatHoldsTheChosenExperts) {
   EXPECT_THAT(Shares(Spec(Gating::kSoftmax), {{0, 1}, {0, 1, 2, 3}, {0, 1, 3}}),
               ElementsAre(1, 1, 1));
 }
 
-TEST(GateShares, IsTheMassOfTheBestThatANodeHolds) {
+TEST(GateShares, IsTheGateMassOfTheBestExpertsThatANodeHolds) {
   const std::vector<double> shares = Shares(Spec(Gating::kSoftmax), {{2, 3}, {1, 2, 3}});
   EXPECT_NEAR(shares[0], 0.20 / 0.80, 1e-6);
   EXPECT_NEAR(shares[1], 0.45 / 0.80, 1e-6);
@@ -50,19 +50,19 @@ TEST(GateShares, DoesNotDependOnNormalisationOrScale) {
   EXPECT_EQ(Shares(spec, {{2, 3}}), Shares(Spec(Gating::kSoftmax), {{2, 3}}));
 }
 
-TEST(GateShares, ComparesGatesAfterTopKByTheSoftmaxOverAll) {
+TEST(GateShares, UsesTheSoftmaxOverAllExpertsForGatesAfterTopK) {
   EXPECT_NEAR(Shares(Spec(Gating::kSoftmaxAfterTopK), {{2, 3}})[0], 0.25, 1e-6);
 }
 
-TEST(GateShares, SigmoidGatesAreAddedUpAsTheyAre) {
+TEST(GateShares, AddsUpSigmoidGatesAsTheyAre) {
   const auto sigmoid = [](float x) { return 1 / (1 + std::exp(-x)); };
   const double expected =
       (sigmoid(kLogits[2]) + sigmoid(kLogits[3])) / (sigmoid(kLogits[0]) + sigmoid(kLogits[1]));
   EXPECT_NEAR(Shares(Spec(Gating::kSigmoid), {{2, 3}})[0], expected, 1e-6);
 }
 
-TEST(GateShares, ASelectionBiasDecidesTheChoiceAndNotTheMass) {
-  // Expert 3 is what the router wants, for all its small gate.
+TEST(GateShares, ASelectionBiasAffectsTheChoiceButNotTheMass) {
+  // The router wants expert 3, despite its small gate.
   const std::vector<float> bias = {0, 0, 0, 1};
   const std::vector<double> shares = Shares(Spec(Gating::kSoftmax), {{0, 3}, {1, 2}, {0, 1}}, bias);
   EXPECT_NEAR(shares[0], 1, 1e-6);
@@ -70,7 +70,7 @@ TEST(GateShares, ASelectionBiasDecidesTheChoiceAndNotTheMass) {
   EXPECT_EQ(shares[2], 1) << "0.8 / 0.55 counts as 1";
 }
 
-TEST(GateShares, ANodeWithoutEnoughOfTheChosenRoutingGroupsGetsNothing) {
+TEST(GateShares, ANodeWithTooLittleOfTheChosenRoutingGroupsScoresZero) {
   Routing spec = Spec(Gating::kSigmoid);
   spec.groups = 2;
   spec.groups_used = 1;
@@ -84,7 +84,7 @@ TEST(GateShares, TooFewExpertsAreRefused) {
   EXPECT_THAT(shares.error().message, HasSubstr("expected at least 2, found 1"));
 }
 
-// Layers 1, 2 and 4 of 5 have experts; 5 is a block that is not run.
+// Layers 1, 2 and 4 of 5 have experts; 5 is a block that does not run.
 FakeModel ModelWithExperts() {
   FakeModel model;
   model.spec_.layers = 5;
@@ -111,7 +111,7 @@ void Show(GroupScores& scores, uint32_t layer, uint32_t position, uint32_t token
   scores.Observe(batch);
 }
 
-TEST(GroupScores, IsTheMeanOverPositionsAndLayersWithoutTheFirstPosition) {
+TEST(GroupScores, IsTheMeanOverLayersAndPositionsAfterTheFirst) {
   const FakeModel model = ModelWithExperts();
   GroupScores scores(model, kGroups, 0);
   for (const uint32_t layer : {1u, 2u, 4u}) Show(scores, layer, 0, 3);
@@ -123,7 +123,7 @@ TEST(GroupScores, IsTheMeanOverPositionsAndLayersWithoutTheFirstPosition) {
   EXPECT_EQ(scores.layers(), 5u);
 }
 
-TEST(GroupScores, CountsTheFirstLayersAloneWhenAskedTo) {
+TEST(GroupScores, CountsOnlyTheFirstLayersOnRequest) {
   const FakeModel model = ModelWithExperts();
   GroupScores scores(model, kGroups, 2);
   EXPECT_EQ(scores.layers(), 3u);
@@ -134,7 +134,7 @@ TEST(GroupScores, CountsTheFirstLayersAloneWhenAskedTo) {
   EXPECT_NEAR((*means)[1], 0.25, 1e-6);
 }
 
-TEST(GroupScores, OneTokenSaysNothing) {
+TEST(GroupScores, OneTokenIsTooFew) {
   const FakeModel model = ModelWithExperts();
   GroupScores scores(model, kGroups, 0);
   Show(scores, 1, 0, 1);
@@ -143,7 +143,7 @@ TEST(GroupScores, OneTokenSaysNothing) {
   EXPECT_THAT(means.error().message, HasSubstr("expected at least 2 tokens, found 1"));
 }
 
-TEST(GroupScores, AnErrorWhileWatchingComesOutAtTheEnd) {
+TEST(GroupScores, ReportsAnErrorDuringTheRunAtTheEnd) {
   const FakeModel model = ModelWithExperts();
   GroupScores scores(model, {{{1, {0}}}}, 1);
   Show(scores, 1, 1, 1);

@@ -51,7 +51,7 @@ TEST(Sampler, LogProbabilitiesDoNotOverflow) {
   EXPECT_NEAR(LogProbability(logits, 1), -1 - std::log1p(std::exp(-1.0)), 1e-9);
 }
 
-TEST(Sampler, EachFilterLeavesItsTokens) {
+TEST(Sampler, EachFilterKeepsTheRightTokens) {
   EXPECT_EQ(PickedIds(Warm()), (std::set<uint32_t>{0, 1, 2, 3}));
   Sampling top_k = Warm();
   top_k.top_k = 2;
@@ -64,14 +64,14 @@ TEST(Sampler, EachFilterLeavesItsTokens) {
   EXPECT_EQ(PickedIds(min_p), (std::set<uint32_t>{0, 1, 3}));
 }
 
-TEST(Sampler, FiltersLookAtTheModelsDistributionNotAtTheTemperatures) {
+TEST(Sampler, FiltersUseTheDistributionBeforeTheTemperature) {
   Sampling hot = Warm();
   hot.temperature = 100;
   hot.top_p = 0.75f;
   EXPECT_EQ(PickedIds(hot), (std::set<uint32_t>{1, 3}));
 }
 
-TEST(Sampler, AtLeastOneTokenIsAlwaysLeft) {
+TEST(Sampler, AlwaysKeepsAtLeastOneToken) {
   Sampling narrow = Warm();
   narrow.top_p = 1e-6f;
   narrow.min_p = 1;
@@ -113,7 +113,7 @@ TEST(Sampler, TheGeneratorIsSplitMix64) {
   }
 }
 
-TEST(Sampler, SettingsThatMakeNoSenseAreRefusedByName) {
+TEST(Sampler, InvalidSettingsAreRefusedByName) {
   const auto message = [](auto change) {
     Sampling sampling;
     change(sampling);

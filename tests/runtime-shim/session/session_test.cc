@@ -25,7 +25,7 @@ const char* const kArchitectures[] = {
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
 
-// A model on an executor, and what it needs.
+// A model on an executor, and everything it needs.
 struct Loaded {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<Model> model;
@@ -63,7 +63,7 @@ TEST_P(EveryArchitecture, GivesFiniteLogitsThatDependOnTheTokensBefore) {
   const std::vector<float> logits = Logits(loaded, Both(kAll));
   ASSERT_EQ(logits.size(), std::size(kTokens) * 40);
   for (const float logit : logits) ASSERT_TRUE(std::isfinite(logit));
-  // Tokens 2 and 3 are equal, what came before them is not.
+  // Tokens 2 and 3 are equal, but the tokens before them are not.
   EXPECT_NE(logits[2 * 40], logits[3 * 40]);
 }
 
@@ -78,7 +78,7 @@ TEST_P(EveryArchitecture, GivesTheSameBitsTokenByTokenAndInBatches) {
   EXPECT_EQ(whole, Logits(loaded, Both(kAll), one));
 }
 
-TEST_P(EveryArchitecture, CutExpertsGiveTheBitsOfMaskedOnes) {
+TEST_P(EveryArchitecture, CutExpertsMatchMaskedOnesBitForBit) {
   const ExpertIds ids = {1, 2, 5, 7};
   const auto weights = TinyWeights(GetParam());
   const std::vector<float> masked = Logits(Load(weights), Both(ids));
@@ -106,9 +106,9 @@ std::string NameOf(const testing::TestParamInfo<const char*>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Session, EveryArchitecture, testing::ValuesIn(kArchitectures), NameOf);
 
-// Embeddings of token 3 alone decide what the first position gives, so a model whose attention and
-// experts put out zero is output * norm(embedding): a calculation that fits here.
-TEST(Session, IsTheEmbeddingsProductWhenNothingIsAdded) {
+// If attention and experts output zero, the first position depends only on the embedding of token
+// 3: the model is output * norm(embedding), which can be calculated here.
+TEST(Session, GivesTheProductOfTheEmbeddingIfNothingIsAdded) {
   const auto weights = TinyWeights("qwen3moe");
   for (const HostTensor& tensor : weights->trunk) {
     if (tensor.name.find("attn_output") == std::string::npos) continue;
@@ -184,7 +184,7 @@ TEST(Session, NamesLayerAndOperationOfTheFirstNan) {
       "tiny: layer 1: values: expected finite numbers, found nan for the token at position 0");
 }
 
-TEST(Session, NamesAnExpertsNan) {
+TEST(Session, NamesTheExpertThatGivesNan) {
   const auto weights = TinyWeights("qwen3moe");
   for (size_t i = 0; i < 8 * 32 * 16; ++i)
     ValueOf(*weights, "blk.0.ffn_down_exps.weight", i) = std::numeric_limits<float>::infinity();
@@ -194,7 +194,7 @@ TEST(Session, NamesAnExpertsNan) {
   EXPECT_THAT(logits.error().message, HasSubstr("layer 0: experts: expected finite numbers"));
 }
 
-TEST(Model, NamesTensorsThatAreMissingMisshapenOrLeftOver) {
+TEST(Model, NamesMissingMisshapenAndUnusedTensors) {
   const auto executor = OpenExecutor("cpu", {});
   auto weights = TinyWeights("qwen3moe");
   std::erase_if(weights->trunk,
@@ -271,7 +271,7 @@ class Counter final : public RoutingObserver {
   size_t tokens = 0;
 };
 
-TEST(Session, ShowsObserversWhatRoutersDecide) {
+TEST(Session, ShowsRouterDecisionsToObservers) {
   Counter counter;
   SessionOptions options;
   options.observer = &counter;

@@ -16,7 +16,7 @@ class Fit : public testing::Test {
   FakeModel model_;
 };
 
-TEST_F(Fit, TakesAsManySessionsAsHaveRoom) {
+TEST_F(Fit, TakesAsManySessionsAsFit) {
   const Together three = FitSessions(model_, 8, 3 * 8 * 110 + 50);
   EXPECT_EQ(three.sessions, 3u);
   EXPECT_EQ(three.chunk, 8u);
@@ -30,13 +30,13 @@ TEST_F(Fit, ASessionThatDoesNotFitRunsInChunks) {
   EXPECT_EQ(FitSessions(model_, 8, 1).chunk, 1u);
 }
 
-TEST_F(Fit, MoreTokensThanHelpAreNotTaken) {
+TEST_F(Fit, TakesNoMoreTokensThanHelp) {
   const Together most = FitSessions(model_, 512, UINT64_MAX);
   EXPECT_EQ(most.batch(), kMostTogether);
   EXPECT_EQ(FitChunk(model_, 3, 100'000, UINT64_MAX).chunk, kMostTogether / 3);
 }
 
-TEST_F(Fit, AChunkIsForAllSessionsAndWithinTheContext) {
+TEST_F(Fit, AChunkFitsAllSessionsAndTheContext) {
   EXPECT_EQ(FitChunk(model_, 4, 64, 4 * 64 * 10 + 4 * 20 * 100).chunk, 20u);
   EXPECT_EQ(FitChunk(model_, 4, 64, 1u << 30).chunk, 64u);
   EXPECT_EQ(FitChunk(model_, 4, 64, 0).chunk, 1u);

@@ -15,7 +15,7 @@ constexpr uint32_t kDeltaWidth = 6;
 
 using Memory = std::vector<float>;
 
-// A small generator of the tests' own, so that the numbers are the same everywhere.
+// A small generator for these tests, so that the numbers are the same on every machine.
 class Numbers {
  public:
   // Evenly spread in (-1, 1).
@@ -158,7 +158,7 @@ class Builder {
     Key("rope.freq_base_swa", GgufValue::F32(100));
   }
 
-  // The first layer has a window of two, the second half of the key heads, twice as wide.
+  // The first layer has a window of two; the second has half of the key heads, twice as wide.
   void GemmaKeys() {
     Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
     Key("attention.sliding_window", GgufValue::U32(2));

@@ -1,4 +1,4 @@
-// Models of a few thousand random weights, made in memory: what a loader would give.
+// Models of a few thousand random weights, made in memory as a loader would give them.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@ namespace moepack::runtime {
 // phimoe.
 std::shared_ptr<Weights> TinyWeights(const std::string& architecture);
 
-// The same model with only experts `ids` of each layer in its set.
+// The same model with only the experts `ids` of each layer in its set.
 std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& ids);
 
-// One value of a tensor, to be changed.
+// One value of a tensor, which may be changed.
 float& ValueOf(Weights& weights, const std::string& name, size_t index);
 
 }  // namespace moepack::runtime

@@ -1,4 +1,4 @@
-// The ids of pre-tokenizers that docs/tokenizers.md promises, one list for all tests.
+// The pre-tokenizer ids that docs/tokenizers.md promises, one list for all tests.
 #pragma once
 
 #include <fstream>

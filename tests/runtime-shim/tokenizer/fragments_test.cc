@@ -35,18 +35,18 @@ TEST(FragmentSplitter, CutsAtEveryOccurrence) {
   EXPECT_THAT(Split({{"<c>", TokenType::kControl}}, ""), IsEmpty());
 }
 
-TEST(FragmentSplitter, TheLongestTextGoesFirst) {
+TEST(FragmentSplitter, MatchesTheLongestTextFirst) {
   const std::vector<TestToken> tokens = {{"<c>", TokenType::kControl},
                                          {"a<c>b", TokenType::kUserDefined}};
   EXPECT_THAT(Split(tokens, "a<c>b<c>b"), ElementsAre("#1", "#0", "b"));
 }
 
-TEST(FragmentSplitter, OfEqualLengthTheLowerIdGoesFirst) {
+TEST(FragmentSplitter, MatchesTheLowerIdFirstAmongEqualLengths) {
   EXPECT_THAT(Split({{"bc", TokenType::kControl}, {"ab", TokenType::kControl}}, "abc"),
               ElementsAre("a", "#0"));
 }
 
-TEST(FragmentSplitter, OnlyUserDefinedTokensArePartOfAnyText) {
+TEST(FragmentSplitter, MatchesOnlyUserDefinedTokensInPlainText) {
   const std::vector<TestToken> tokens = {{"<c>", TokenType::kControl},
                                          {"<u>", TokenType::kUnknown},
                                          {"<d>", TokenType::kUserDefined},
@@ -56,7 +56,7 @@ TEST(FragmentSplitter, OnlyUserDefinedTokensArePartOfAnyText) {
   EXPECT_THAT(Split(tokens, "<c><u><d><n>", false), ElementsAre("<c><u>", "#2", "<n>"));
 }
 
-// As the header says it, token by token: what Split must give whatever its way.
+// Token by token, as the header describes: the expected result of Split, however it works.
 std::vector<std::string> SplitOneByOne(std::vector<TestToken> tokens, const std::string& text) {
   std::vector<size_t> order(tokens.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -80,7 +80,7 @@ std::vector<std::string> SplitOneByOne(std::vector<TestToken> tokens, const std:
   return out;
 }
 
-TEST(FragmentSplitter, OverlappingTokensAreTakenInTheirOrder) {
+TEST(FragmentSplitter, MatchesOverlappingTokensInOrder) {
   std::mt19937 random(7);
   const auto letters = [&](size_t count) {
     std::string text;
@@ -99,8 +99,8 @@ TEST(FragmentSplitter, OverlappingTokensAreTakenInTheirOrder) {
   }
 }
 
-// A text was searched once for each of them: hours for a hostile vocabulary and a long text.
-TEST(FragmentSplitter, TimeIsNotTheProductOfSpecialTokensAndTextLength) {
+// A text used to be searched once for each of them: hours for a hostile vocabulary and a long text.
+TEST(FragmentSplitter, TimeDoesNotGrowWithTokensTimesTextLength) {
   std::vector<TestToken> tokens;
   for (int i = 0; i < 200'000; ++i) tokens.push_back({Cat("the ", i), TokenType::kControl});
   std::string text;

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Texts of the symbols of a word; every merge's result is a token.
+// The texts of a word's symbols; the result of every merge is a token.
 class Bpe {
  public:
   explicit Bpe(const std::vector<std::string>& merges) {
@@ -37,21 +37,21 @@ class Bpe {
   std::optional<Merges> merges_;
 };
 
-TEST(Merges, TheLowestRankGoesFirst) {
+TEST(Merges, AppliesTheLowestRankFirst) {
   EXPECT_THAT(Bpe({"b c", "a b"}).Cut("abc"), ElementsAre("a", "bc"));
   EXPECT_THAT(Bpe({"a b", "b c", "ab c"}).Cut("abc"), ElementsAre("abc"));
 }
 
-TEST(Merges, OfEqualRanksTheLeftmostGoesFirst) {
+TEST(Merges, AppliesTheLeftmostOfEqualRanksFirst) {
   EXPECT_THAT(Bpe({"a a"}).Cut("aaaaa"), ElementsAre("aa", "aa", "a"));
 }
 
-TEST(Merges, AWordWithoutMergesIsItsBytes) {
+TEST(Merges, CutsAWordWithoutMergesIntoBytes) {
   EXPECT_THAT(Bpe({"a b"}).Cut("\u00e9 "), ElementsAre("\u00c3", "\u00a9", "\u0120"));
   EXPECT_THAT(Bpe({"a b"}).Cut(""), ElementsAre());
 }
 
-TEST(Merges, EqualsMergingOnePairAfterAnother) {
+TEST(Merges, MatchesMergingOnePairAtATime) {
   std::mt19937 random(7);
   std::vector<std::string> merges;
   std::vector<std::string> pieces = {"a", "b", "c"};
@@ -84,7 +84,7 @@ TEST(Merges, EqualsMergingOnePairAfterAnother) {
   }
 }
 
-TEST(Merges, AMegabyteTakesLittleTime) {
+TEST(Merges, CutsAMegabyteQuickly) {
   const Bpe bpe({"a a", "aa aa", "aaaa aaaa"});
   EXPECT_EQ(bpe.Cut(std::string(1 << 20, 'a')).size(), 1u << 17);
 }
@@ -115,7 +115,7 @@ TEST(Merges, EntriesThatAreNotPairsAreRefused) {
   }
 }
 
-TEST(Merges, TheyMayBeMissingWhereTheModelNeedsNone) {
+TEST(Merges, MayBeMissingIfTheModelNeedsNone) {
   GgufMetadata metadata = TestBpe("gpt-2", {});
   EXPECT_EQ(ErrorOf(metadata), "no error");
   metadata.Remove("tokenizer.ggml.merges");

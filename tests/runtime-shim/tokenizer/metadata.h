@@ -34,7 +34,7 @@ inline GgufMetadata TestMetadata(const std::string& model, const std::string& pr
   return metadata;
 }
 
-// Ids 0 to 255 are the bytes, then come `more`.
+// Ids 0 to 255 are the bytes, followed by `more`.
 inline GgufMetadata TestBpe(const std::string& pre, const std::vector<TestToken>& more,
                             std::vector<std::string> merges = {}) {
   std::vector<TestToken> tokens;
@@ -43,7 +43,7 @@ inline GgufMetadata TestBpe(const std::string& pre, const std::vector<TestToken>
   return TestMetadata("gpt2", pre, tokens, std::move(merges));
 }
 
-// Ids 0 to 2 are <unk>, <s> and </s>, 3 to 258 the bytes, then come `more`.
+// Ids 0 to 2 are <unk>, <s> and </s>, 3 to 258 the bytes, followed by `more`.
 inline GgufMetadata TestSpm(const std::vector<TestToken>& more) {
   using moepack::TokenType;
   constexpr const char* kDigits = "0123456789ABCDEF";

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Pattern, CutsEveryPieceOnItsOwn) {
+TEST(Pattern, CutsEveryPieceSeparately) {
   const auto pattern = Pattern::Compile(R"(\s+(?!\S)|\d+)");
   ASSERT_TRUE(pattern);
   const auto words = pattern->Split({"ab 12", "34  ", "", "  x"});
@@ -17,13 +17,13 @@ TEST(Pattern, CutsEveryPieceOnItsOwn) {
   EXPECT_THAT(*words, ElementsAre("ab ", "12", "34", "  ", " ", " x"));
 }
 
-TEST(Pattern, UnicodePropertiesAreKnown) {
+TEST(Pattern, SupportsUnicodeProperties) {
   const auto pattern = Pattern::Compile(R"(\p{Lu}+)");
   ASSERT_TRUE(pattern);
   EXPECT_THAT(*pattern->Split({"a\u00c4\u0416b"}), ElementsAre("a", "\u00c4\u0416", "b"));
 }
 
-TEST(Pattern, NothingIsFoundByAnExpressionThatMatchesNothing) {
+TEST(Pattern, DoesNotSplitAtEmptyMatches) {
   const auto pattern = Pattern::Compile("x*");
   ASSERT_TRUE(pattern);
   EXPECT_THAT(*pattern->Split({"abx"}), ElementsAre("abx"));
@@ -37,7 +37,7 @@ TEST(Pattern, AnInvalidExpressionIsRefused) {
   EXPECT_THAT(pattern.error().message, HasSubstr("at byte 3"));
 }
 
-TEST(Pattern, AnAttackEndsInAnError) {
+TEST(Pattern, AHostileExpressionIsAnError) {
   const auto pattern = Pattern::Compile("(?:a+)+$");
   ASSERT_TRUE(pattern);
   std::string text(60, 'a');

@@ -20,7 +20,7 @@ std::vector<std::string> Words(std::string_view id, std::string_view text) {
   return {words->begin(), words->end()};
 }
 
-TEST(PreTokenizer, EveryDocumentedIdCompilesAndLosesNothing) {
+TEST(PreTokenizer, EveryDocumentedIdCompilesAndKeepsTheText) {
   const std::string text = "Don't\r\n\r\n  stop: 12345 \u4e2d\u6587ab\u0301 !!\t\u0001~~ \u3000 x ";
   for (const std::string& id : DocumentedIds()) {
     std::string joined;
@@ -40,22 +40,22 @@ TEST(PreTokenizer, UnknownIdsAreRefusedByName) {
   EXPECT_THAT(found.error().hint, HasSubstr("--tokens"));
 }
 
-TEST(PreTokenizer, Gpt2TakesOneSpaceIntoAWordAndNumbersWhole) {
+TEST(PreTokenizer, Gpt2JoinsOneSpaceToAWordAndKeepsNumbersWhole) {
   EXPECT_THAT(Words("gpt-2", "I'm  12345 it'S\n\n x"),
               ElementsAre("I", "'m", " ", " 12345", " it", "'", "S", "\n\n", " x"));
 }
 
-TEST(PreTokenizer, StarcoderTakesDigitsOneByOne) {
+TEST(PreTokenizer, StarcoderSplitsEveryDigit) {
   EXPECT_THAT(Words("starcoder", "a 12b"), ElementsAre("a", " ", "1", "2", "b"));
   EXPECT_THAT(Words("qwen2", "a 12b"), ElementsAre("a", " ", "1", "2", "b"));
 }
 
-TEST(PreTokenizer, Llama3TakesThreeDigitsAndContractionsOfAnyCase) {
+TEST(PreTokenizer, Llama3SplitsThreeDigitsAndContractionsOfAnyCase) {
   EXPECT_THAT(Words("llama-bpe", "IT'S 12345!\r\n x"),
               ElementsAre("IT", "'S", " ", "123", "45", "!\r\n", " x"));
 }
 
-TEST(PreTokenizer, OfThe35thQwenMarksBelongToWords) {
+TEST(PreTokenizer, Qwen35JoinsMarksToWords) {
   EXPECT_THAT(Words("qwen2", "a\u0301b"), ElementsAre("a", "\u0301b"));
   EXPECT_THAT(Words("qwen35", "a\u0301b"), ElementsAre("a\u0301b"));
 }
@@ -66,7 +66,7 @@ TEST(PreTokenizer, Gpt4oCutsWhereCapitalsBegin) {
   EXPECT_THAT(Words("tekken", "it's 12"), ElementsAre("it", "'s", " ", "1", "2"));
 }
 
-TEST(PreTokenizer, KimiTakesHanApart) {
+TEST(PreTokenizer, KimiSeparatesHan) {
   EXPECT_THAT(Words("kimi-k2", "ab\u4e2d\u6587cd's \u3042"),
               ElementsAre("ab", "\u4e2d\u6587", "cd's", " \u3042"));
 }
@@ -90,7 +90,7 @@ TEST(PreTokenizer, TheVowelSeparatorIsNotASpace) {
   EXPECT_THAT(Words("gpt-2", "a\u3000\u3000"), ElementsAre("a", "\u3000\u3000"));
 }
 
-TEST(PreTokenizer, LongRunsOfOneCharacterTakeLittleTime) {
+TEST(PreTokenizer, CutsLongRunsOfOneCharacterQuickly) {
   for (const std::string& id : DocumentedIds()) {
     const auto found = PreTokenizer::Find(id);
     ASSERT_TRUE(found);

@@ -24,7 +24,7 @@ std::string TokenTableErrorOf(const std::string& key, GgufValue value, Code code
   return table.error().message;
 }
 
-TEST(TokenTable, TextsTypesScoresAndIdsAreRead) {
+TEST(TokenTable, ReadsTextsTypesScoresAndIds) {
   GgufMetadata metadata = TestMetadata(
       "llama", "default", {{"a", TokenType::kControl, 1}, {"", TokenType::kByte, -2}, {"c"}});
   metadata.Set("tokenizer.ggml.bos_token_id", GgufValue::U32(2));
@@ -43,14 +43,14 @@ TEST(TokenTable, TextsTypesScoresAndIdsAreRead) {
   EXPECT_FALSE(table->add_eos());
 }
 
-TEST(TokenTable, DefaultsOutsideTheVocabularyAreDropped) {
+TEST(TokenTable, DropsDefaultsOutsideTheVocabulary) {
   const auto table = TokenTable::Read("m.gguf", Three(), {.bos = 11, .eos = 3});
   ASSERT_TRUE(table);
   EXPECT_EQ(table->bos(), std::nullopt);
   EXPECT_EQ(table->eos(), std::nullopt);
 }
 
-TEST(TokenTable, UnknownTypesMeanNothing) {
+TEST(TokenTable, IgnoresUnknownTypes) {
   GgufMetadata metadata = Three();
   const std::vector<int32_t> types = {9, -1, 3};
   metadata.Set("tokenizer.ggml.token_type", GgufValue::I32s(types));
@@ -105,7 +105,7 @@ std::vector<std::string> Ends(const std::vector<std::string>& texts) {
   return ends;
 }
 
-TEST(TokenTable, EndsAreKnownByTheirText) {
+TEST(TokenTable, RecognizesEndTokensByTheirText) {
   using ::testing::ElementsAre;
   EXPECT_THAT(Ends({"a", "<|im_end|>", "<|endoftext|>", "[e~["}),
               ElementsAre("<|im_end|>", "<|endoftext|>", "[e~["));
@@ -117,7 +117,7 @@ TEST(TokenTable, EndsAreKnownByTheirText) {
   EXPECT_THAT(Ends({"</s>", "<|tool_response>"}), ElementsAre("<|tool_response>"));
 }
 
-TEST(TokenTable, EndsAreNamedByKeysToo) {
+TEST(TokenTable, ReadsEndTokensFromKeys) {
   GgufMetadata metadata = Three();
   metadata.Set("tokenizer.ggml.eot_token_id", GgufValue::U32(0));
   metadata.Set("tokenizer.ggml.eom_token_id", GgufValue::U32(1));
@@ -127,7 +127,7 @@ TEST(TokenTable, EndsAreNamedByKeysToo) {
   EXPECT_FALSE(table->IsEnd(3));
 }
 
-TEST(TokenTable, TextsOverruleTypes) {
+TEST(TokenTable, TextsTakePrecedenceOverTypes) {
   const auto table = TokenTable::Read(
       "m", TestMetadata("gpt2", "gpt-2", {{"<|eot_id|>"}, {"<|channel|>", TokenType::kControl}}),
       {});

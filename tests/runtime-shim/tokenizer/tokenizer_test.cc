@@ -72,26 +72,26 @@ TEST(OpenTokenizer, KimiNeedsNoMerges) {
   }
 }
 
-TEST(Tokenizer, BpeMergesWithinWordsOnly) {
+TEST(Tokenizer, BpeMergesOnlyWithinWords) {
   const GgufMetadata metadata =
       TestBpe("gpt-2", {{"ab"}, {"\u0120ab"}, {"b\u0120"}}, {"b \u0120", "a b", "\u0120 ab"});
   EXPECT_THAT(Encode(metadata, "ab ab"), ElementsAre(256, 257));
 }
 
-TEST(Tokenizer, SomeModelsTakeWholeWords) {
+TEST(Tokenizer, SomeModelsMatchWholeWordsFirst) {
   const std::vector<TestToken> more = {{"abc"}};
   EXPECT_THAT(Encode(TestBpe("gpt-2", more), "abc"), ElementsAre('a', 'b', 'c'));
   EXPECT_THAT(Encode(TestBpe("tekken", more), "abc", {.add_special = false}), ElementsAre(256));
 }
 
-TEST(Tokenizer, BpeSymbolsWithoutTokensFallApart) {
-  // The merged "ab" is not a token; the bytes of its spelling are. What has no token is lost.
+TEST(Tokenizer, SplitsBpeSymbolsWithoutTokens) {
+  // The merged "ab" is not a token, but its bytes are. Anything without a token is lost.
   EXPECT_THAT(Encode(TestBpe("gpt-2", {}, {"a b"}), "ab"), ElementsAre('a', 'b'));
   const GgufMetadata small = TestMetadata("gpt2", "gpt-2", {{"a"}, {"b"}});
   EXPECT_THAT(Encode(small, "axb\u00e9a"), ElementsAre(0, 1, 0));
 }
 
-TEST(Tokenizer, TheModelDecidesWhatSurroundsAText) {
+TEST(Tokenizer, TheModelDecidesWhichTokensSurroundAText) {
   GgufMetadata metadata = TestBpe("gpt-2", {{"<b>", TokenType::kControl}, {"<e>"}});
   EXPECT_THAT(Encode(metadata, "a"), ElementsAre('a'));
   metadata.Set("tokenizer.ggml.bos_token_id", GgufValue::U32(256));
@@ -103,14 +103,14 @@ TEST(Tokenizer, TheModelDecidesWhatSurroundsAText) {
   EXPECT_THAT(Encode(metadata, "a", {.add_special = false}), ElementsAre('a'));
 }
 
-TEST(Tokenizer, PreTokenizersHaveDefaultsForTheBeginning) {
+TEST(Tokenizer, PreTokenizersHaveADefaultBeginningToken) {
   EXPECT_THAT(Encode(TestBpe("llama-bpe", {}), ""), ElementsAre(11));
   EXPECT_EQ(Open(TestBpe("gpt-2", {}))->bos(), 11u);
   EXPECT_EQ(Open(TestBpe("glm4", {}))->bos(), std::nullopt);
   EXPECT_EQ(Open(TestBpe("glm4", {}))->eos(), 11u);
 }
 
-TEST(Tokenizer, ControlTokensInTheTextAreParsedOrNot) {
+TEST(Tokenizer, ParsesControlTokensInTheTextOnRequest) {
   const GgufMetadata metadata = TestBpe("gpt-2", {{"<|im_end|>", TokenType::kControl}});
   EXPECT_THAT(Encode(metadata, "a<|im_end|>"), ElementsAre('a', 256));
   EXPECT_EQ(Encode(metadata, "<|im_end|>", {.parse_special = false}).size(), 10u);
@@ -118,7 +118,7 @@ TEST(Tokenizer, ControlTokensInTheTextAreParsedOrNot) {
   EXPECT_FALSE(Open(metadata)->IsEnd(0));
 }
 
-TEST(Tokenizer, BpePiecesAreBytes) {
+TEST(Tokenizer, DecodesBpePiecesToBytes) {
   const auto tokenizer = Open(TestBpe("gpt-2", {{"\u0120a"},
                                                 {"<c>", TokenType::kControl},
                                                 {"<d>\u0120", TokenType::kUserDefined},
@@ -158,22 +158,23 @@ TEST(SentencePiece, MergesByScoreWithASpaceInFront) {
   EXPECT_THAT(Encode(metadata, ""), ElementsAre(1));
 }
 
-TEST(SentencePiece, TheSpaceFollowsEverySpecialTokenOrNone) {
+TEST(SentencePiece, AddsTheSpaceAfterEverySpecialTokenOrNone) {
   GgufMetadata metadata = TestSpm({{"\u2581a"}, {"a"}, {"\u2581"}});
   EXPECT_THAT(Encode(metadata, "a</s>a"), ElementsAre(1, 259, 2, 259));
   metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(false));
   EXPECT_THAT(Encode(metadata, "a</s>a"), ElementsAre(1, 260, 2, 260));
 }
 
-TEST(SentencePiece, WhatHasNoTokenBecomesBytes) {
+TEST(SentencePiece, CharactersWithoutTokensBecomeBytes) {
   const GgufMetadata metadata = TestSpm({{"a"}, {"bc"}});
   const Ids ids = Encode(metadata, "a bc\u00e9", {.add_special = false});
-  // Marks of spaces are bytes too. Two characters without tokens of their own can still be one.
+  // Space marks become bytes too. Two characters without tokens of their own can still merge into
+  // one.
   EXPECT_THAT(ids, ElementsAre(3 + 0xe2, 3 + 0x96, 3 + 0x81, 259, 3 + 0xe2, 3 + 0x96, 3 + 0x81, 260,
                                3 + 0xc3, 3 + 0xa9));
 }
 
-TEST(SentencePiece, TokensOfEveryTypeTakePart) {
+TEST(SentencePiece, MergesUseTokensOfEveryType) {
   const GgufMetadata metadata = TestSpm({{"<", TokenType::kNormal, -1},
                                          {"s", TokenType::kNormal, -1},
                                          {"<s", TokenType::kUnused, -1},
@@ -184,7 +185,7 @@ TEST(SentencePiece, TokensOfEveryTypeTakePart) {
   EXPECT_EQ(ids.back(), 1u);
 }
 
-TEST(SentencePiece, PiecesHaveSpaces) {
+TEST(SentencePiece, DecodesSpacesInPieces) {
   const auto tokenizer = Open(TestSpm({{"\u2581a\u2581b"}, {"x\u2581", TokenType::kUserDefined}}));
   EXPECT_EQ(tokenizer->Piece(259), " a b");
   EXPECT_EQ(tokenizer->Piece(260), "x\u2581");

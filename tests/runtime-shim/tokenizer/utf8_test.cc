@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kBad = "\uFFFD";
 
-TEST(RepairUtf8, ValidTextStays) {
+TEST(RepairUtf8, KeepsValidText) {
   for (const std::string text :
        {"", "plain", "\u00e9\u0800\uffff", "\U00010000\U0010ffff", "\u0080\u07ff\ud7ff\ue000"}) {
     EXPECT_EQ(RepairUtf8(text), text);
@@ -15,7 +15,7 @@ TEST(RepairUtf8, ValidTextStays) {
   EXPECT_EQ(RepairUtf8(std::string(1, '\0')), std::string(1, '\0'));
 }
 
-TEST(RepairUtf8, EveryByteThatBeginsNothingIsReplaced) {
+TEST(RepairUtf8, ReplacesEveryInvalidByte) {
   const std::string bad = kBad;
   EXPECT_EQ(RepairUtf8("a\x80z"), "a" + bad + "z");
   EXPECT_EQ(RepairUtf8("\xc3"), bad);

@@ -1,5 +1,5 @@
-// What only the Vulkan executor has: choice of a device, limits of bindings and dispatches, the
-// validation layer. Operations are tested by the conformance suite.
+// What only the Vulkan executor has: choice of a device, limits of bindings and dispatches, and the
+// validation layer. The conformance suite tests the operations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A variable of the environment, as long as it lives.
+// An environment variable for the duration of a test.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -61,7 +61,7 @@ TEST_F(VulkanDevice, IsListedUnderItsNumber) {
   EXPECT_GT(executor_->available(), 0u);
 }
 
-TEST_F(VulkanDevice, WithAnUnknownNumberIsUnavailable) {
+TEST_F(VulkanDevice, IsUnavailableUnderAnUnknownNumber) {
   const auto executor = OpenVulkan({.device = 99});
   ASSERT_FALSE(executor.has_value());
   EXPECT_EQ(executor.error().code, Code::kUnavailable);
@@ -102,8 +102,8 @@ TEST_F(VulkanDevice, CountsWhatItAllocated) {
   EXPECT_EQ(executor_->available(), before);
 }
 
-TEST_F(VulkanDevice, PassesOnWhatTheValidationLayerSays) {
-  // A wrong type of structure, which drivers do not look at.
+TEST_F(VulkanDevice, PassesOnMessagesOfTheValidationLayer) {
+  // A wrong structure type, which drivers do not check.
   VkFenceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   VkDevice const device = executor_->core().device->handle();
@@ -130,7 +130,7 @@ TEST_F(VulkanDevice, RefusesRowsThatOneBindingCannotHold) {
   EXPECT_TRUE(executor_->Finish().has_value()) << "the error was taken";
 }
 
-TEST_F(VulkanDevice, RunsMoreGroupsThanADimensionOfADispatchHas) {
+TEST_F(VulkanDevice, RunsMoreGroupsThanOneDispatchDimensionAllows) {
   // 128 values in a group, 65,535 groups in a dimension at least.
   constexpr uint32_t total = 128 * 65535 + 1000;
   const BufferPtr buffer = Allocate(total);
@@ -176,7 +176,7 @@ TEST_F(VulkanDevice, SplitsWeightsThatOneBindingCannotHold) {
 }
 
 // Frames end at a number of operations and at the size of their staging memory.
-TEST_F(VulkanDevice, DoesManySmallOperationsInTheirOrder) {
+TEST_F(VulkanDevice, RunsManySmallOperationsInOrder) {
   const BufferPtr buffer = Allocate(40000);
   const Rows x = {buffer.get(), 0, 40000, 1, 1};
   std::vector<float> values(40000, 1.0f);
@@ -190,7 +190,7 @@ TEST_F(VulkanDevice, DoesManySmallOperationsInTheirOrder) {
 }
 
 TEST_F(VulkanDevice, MovesRowsLargerThanItsStagingMemory) {
-  // With gaps between them: many rows, and rows of which one alone is too large.
+  // With gaps between them: many rows, and rows each of which is too large.
   for (const uint32_t width : {1000u, static_cast<uint32_t>(kStagingBytes / 4 + 77)}) {
     const uint32_t count = width == 1000 ? 5000 : 2;
     const BufferPtr buffer = Allocate(uint64_t{count} * (width + 3));

@@ -1,4 +1,4 @@
-// A device cannot be made to get lost here: what its results mean is tested apart.
+// A device cannot be lost on purpose here, so the handling of its results is tested separately.
 #include "runtime-shim/vulkan/status.h"
 
 #include <gtest/gtest.h>

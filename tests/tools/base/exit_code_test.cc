@@ -7,7 +7,7 @@
 namespace moepack::cli {
 namespace {
 
-TEST(ExitCode, EveryKindOfErrorHasTheStatusOfTheDesign) {
+TEST(ExitCode, EveryKindOfErrorHasItsDocumentedStatus) {
   EXPECT_EQ(ExitCode(Code::kInvalidArgument), 2);
   EXPECT_EQ(ExitCode(Code::kCorrupt), 3);
   EXPECT_EQ(ExitCode(Code::kUnsupported), 4);

@@ -9,13 +9,13 @@
 namespace moepack::cli {
 namespace {
 
-TEST(Output, PluralCountsOneAndMany) {
+TEST(Output, PluralDistinguishesOneAndMany) {
   EXPECT_EQ(Plural(1, "file"), "1 file");
   EXPECT_EQ(Plural(0, "file"), "0 files");
   EXPECT_EQ(Plural(1234, "tensor"), "1,234 tensors");
 }
 
-TEST(Output, ExactBytesAddsTheExactNumberWhereItSaysMore) {
+TEST(Output, ExactBytesAddsTheExactNumberOfRoundedSizes) {
   EXPECT_EQ(ExactBytes(512), "512 B");
   EXPECT_EQ(ExactBytes(21567890), "21.6 MB (21,567,890 bytes)");
 }
@@ -33,7 +33,7 @@ TEST(Output, ScientificShowsTheMagnitude) {
   EXPECT_EQ(Scientific(3), "3.00e+00");
 }
 
-TEST(Output, AMessageIsOneLineThatATerminalOnlyShows) {
+TEST(Output, AMessageIsOneLineWithoutTerminalControls) {
   testing::internal::CaptureStderr();
   PrintError({Code::kIo, "a\nerror: b\x1b[2J", "c\u202e"});
   PrintNotes({"d\nnote: e"});
@@ -43,7 +43,7 @@ TEST(Output, AMessageIsOneLineThatATerminalOnlyShows) {
             "warning: \\xc2\\x9b31m\\x0d\n");
 }
 
-TEST(Output, AJsonResultIsTheSameDocumentWithoutControlCharacters) {
+TEST(Output, AJsonResultIsTheSameDocumentWithControlCharactersEscaped) {
   const nlohmann::json document = {{"a\u202e", "\x1b\n\u009b\U000e0041\x7f"}, {"b", "##[error]x"}};
   testing::internal::CaptureStdout();
   EXPECT_TRUE(WriteJsonText(document.dump(2) + "\n"));
@@ -61,7 +61,7 @@ std::string Streamed(ResultStream::Kind kind, const std::vector<std::string>& pi
   return testing::internal::GetCapturedStdout();
 }
 
-TEST(Output, AResultInPiecesIsWrittenAsOneInOnePiece) {
+TEST(Output, AResultInPiecesPrintsLikeTheWhole) {
   const std::string line = "\x1b[2J \u202e " + std::string(1000, 'x') + "\n";
   std::string whole;
   std::vector<std::string> pieces;
@@ -73,7 +73,7 @@ TEST(Output, AResultInPiecesIsWrittenAsOneInOnePiece) {
   EXPECT_EQ(Streamed(ResultStream::Kind::kText, pieces), ShownLines(whole));
 }
 
-TEST(Output, ADocumentInPiecesHasNoControlCharacters) {
+TEST(Output, ADocumentInPiecesEscapesControlCharacters) {
   const std::string item = nlohmann::json("\u009b\u202e##[x" + std::string(1000, 'x')).dump();
   std::vector<std::string> pieces = {"[\n"};
   for (int i = 0; i < 200; ++i) pieces.push_back(item + ",\n");

@@ -5,16 +5,16 @@
 namespace moepack::cli {
 namespace {
 
-TEST(Progress, SaysHowMuchHowFastAndHowLong) {
+TEST(Progress, ShowsAmountRateAndTimeLeft) {
   EXPECT_EQ(ProgressText(250'000'000, 1'000'000'000, 2.0),
             " 25%  250 MB of 1.00 GB  125 MB/s  0:06 left");
 }
 
-TEST(Progress, PromisesNothingBeforeTheFirstByte) {
+TEST(Progress, ShowsNoTimeLeftBeforeTheFirstByte) {
   EXPECT_EQ(ProgressText(0, 1000, 1.0), "  0%  0 B of 1.00 kB  0 B/s");
 }
 
-TEST(Progress, NeverPassesTheEnd) {
+TEST(Progress, NeverExceedsOneHundredPercent) {
   EXPECT_EQ(ProgressText(2000, 1000, 1.0), "100%  1.00 kB of 1.00 kB  1.00 kB/s  0:00 left");
   EXPECT_EQ(ProgressText(0, 0, 0.0), "100%  0 B of 0 B  -");
 }
@@ -26,7 +26,7 @@ TEST(Progress, CountsTokensAsTokens) {
             "  0%  0 of 4,800 tokens  0.0 tokens/s");
 }
 
-TEST(Progress, SlowTokensHaveATenth) {
+TEST(Progress, ShowsTenthsForSlowTokenRates) {
   EXPECT_EQ(FormatTokenRate(3, 2), "1.5 tokens/s");
   EXPECT_EQ(FormatTokenRate(0, 2), "0.0 tokens/s");
   EXPECT_EQ(FormatTokenRate(2'469, 2), "1,234 tokens/s");

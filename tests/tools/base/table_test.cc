@@ -37,7 +37,7 @@ TEST(Table, IsEmptyUntilTheFirstRow) {
   EXPECT_EQ(table.Render(), "a\n7\n");
 }
 
-TEST(TableColumns, LinesMadeOneByOneAreThoseOfTheTable) {
+TEST(TableColumns, MakeTheLinesOfTheTableOneByOne) {
   const std::vector<std::vector<std::string>> rows = {{"a", "5"}, {"long.\x1bname", "12345"}};
   Table table({"name", ">bytes"});
   TableColumns columns({"name", ">bytes"});

@@ -5,14 +5,14 @@
 namespace moepack::cli {
 namespace {
 
-TEST(Utf8Stream, WholeCharactersGoThroughAtOnce) {
+TEST(Utf8Stream, PassesWholeCharactersAtOnce) {
   Utf8Stream stream;
   EXPECT_EQ(stream.Add("abc"), "abc");
   EXPECT_EQ(stream.Add("\xc3\xa9\xe2\x82\xac"), "\xc3\xa9\xe2\x82\xac");
   EXPECT_EQ(stream.Rest(), "");
 }
 
-TEST(Utf8Stream, BytesOfACharacterWaitForItsLast) {
+TEST(Utf8Stream, HoldsBytesUntilTheCharacterIsComplete) {
   Utf8Stream stream;
   EXPECT_EQ(stream.Add("a\xf0"), "a");
   EXPECT_EQ(stream.Add("\x9f\x98"), "");
@@ -22,7 +22,7 @@ TEST(Utf8Stream, BytesOfACharacterWaitForItsLast) {
             "b");
 }
 
-TEST(Utf8Stream, BytesThatAreNotTextAreNotHeldForever) {
+TEST(Utf8Stream, PassesInvalidBytes) {
   Utf8Stream stream;
   EXPECT_EQ(stream.Add("\xff"), "\xff");
   EXPECT_EQ(stream.Add("\x80\x80\x80\x80"), "\x80\x80\x80\x80");
@@ -32,7 +32,7 @@ TEST(Utf8Stream, BytesThatAreNotTextAreNotHeldForever) {
             "abc");
 }
 
-TEST(Utf8Stream, TheEndGivesWhatIsLeft) {
+TEST(Utf8Stream, ReturnsTheRestAtTheEnd) {
   Utf8Stream stream;
   EXPECT_EQ(stream.Add("x\xe2\x82"), "x");
   EXPECT_EQ(stream.Rest(), "\xe2\x82");

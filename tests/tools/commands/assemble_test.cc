@@ -19,7 +19,7 @@ class Assemble : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(Assemble, MakesACheckpointThatOpensAsAModelOfItsOwn) {
+TEST_F(Assemble, MakesACheckpointThatOpensAsAModel) {
   const ToolRun run = workspace_.Moepack("assemble out --group 1 -o node");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("group 1 with 8 experts per layer"));
@@ -42,7 +42,7 @@ TEST_F(Assemble, ADryRunWritesNothingAndPredictsEveryFile) {
 }
 
 // Each links the trunk, which changes the status of the file that the others read.
-TEST_F(Assemble, NodesOfOneDistributionCanBeMadeSideBySide) {
+TEST_F(Assemble, NodesOfOneDistributionCanBeAssembledConcurrently) {
   const std::string build = "build fixtures/tiny-moe --groups 3 --recipe Q8_0 -o shared";
   ASSERT_EQ(workspace_.Moepack(build).status, 0);
   const auto command = [&](int group, int round) {
@@ -59,13 +59,13 @@ TEST_F(Assemble, NodesOfOneDistributionCanBeMadeSideBySide) {
   }
 }
 
-TEST_F(Assemble, AGroupThatIsNotThereIsAUsageError) {
+TEST_F(Assemble, AMissingGroupIsAUsageError) {
   const ToolRun run = workspace_.Moepack("assemble out --group 3 -o node");
   EXPECT_EQ(run.status, 2) << run.err;
   EXPECT_THAT(run.err, HasSubstr("expected 0 to 2, found 3"));
 }
 
-TEST_F(Assemble, TheOutputIsNeverInsideTheInputOrAroundIt) {
+TEST_F(Assemble, RefusesAnOutputInsideOrAroundTheInput) {
   const std::string before = workspace_.Listing();
   for (const char* out : {"out/node", "out/groups/node", "out/a/b/node", ".", "out"}) {
     const ToolRun run = workspace_.Moepack(std::string("assemble out --group 0 --force -o ") + out);
@@ -102,7 +102,7 @@ TEST_F(Assemble, VerifyOfANodeChecksFilesThatAreMissingStrayOrDamaged) {
   EXPECT_THAT(run.out, HasSubstr("failure type=\"files-present\""));
 }
 
-TEST_F(Assemble, AnUnknownOptionIsNamedBeforeAMissingOne) {
+TEST_F(Assemble, ReportsAnUnknownOptionBeforeAMissingOne) {
   const ToolRun run = workspace_.Moepack("assemble out --groups 1 -o node");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("unknown option \"--groups\"\nhint: did you mean --group?"));

@@ -1,4 +1,4 @@
-// A refit on its way into a distribution: refit -o, build --refit, --refit-store.
+// From a refit to a distribution: refit -o, build --refit, --refit-store.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kTexts = " --text fixtures/texts/manual.md --context 128 --least-tokens 20";
-// Where it does not matter what a refit does.
+// For tests where the result of the refit does not matter.
 constexpr const char* kFewSteps =
     " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --steps router";
 
@@ -25,7 +25,7 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   const std::string manifest = ReadAll(workspace / "out/distribution.json");
   EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.2\""));
   EXPECT_THAT(manifest, HasSubstr("\"derived\": "));
-  // It was quantized with what the refit saw, and a verifier needs the same.
+  // It was quantized with the statistics of the refit, and a verifier needs the same.
   EXPECT_TRUE(std::filesystem::exists(workspace / "out.refit/imatrix.gguf"));
   EXPECT_THAT(manifest, HasSubstr("\"imatrix\": "));
   EXPECT_THAT(run.err, HasSubstr("imatrix.gguf: data for "));
@@ -37,7 +37,7 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   const ToolRun check = workspace.Moepack("check out");
   EXPECT_EQ(check.status, 0) << check.err;
   EXPECT_THAT(check.out, HasSubstr("beside the same node loaded from its bundles"));
-  // Other types need no other refit.
+  // Other types do not need another refit.
   const ToolRun plain = workspace.Moepack(
       "build fixtures/tiny-moe --groups 2 --refit-store out.refit --prove -o plain");
   EXPECT_EQ(plain.status, 0) << plain.err << plain.out;
@@ -46,8 +46,8 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   EXPECT_THAT(ReadAll(workspace / "node/moepack_node.json"), HasSubstr("\"refit\": "));
 }
 
-// The nodes are told of it: in GGUF's metadata, in config.json, and by the runtime.
-TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
+// The nodes record it in GGUF's metadata and in config.json, and the runtime uses it.
+TEST(BuildRefit, NodesUseTheExpertsPerTokenOfTheirRefit) {
   const Workspace workspace;
   const std::string refit =
       std::string("build fixtures/tiny-moe --groups 2 --refit --top-k 4 --no-verify") + kFewSteps;
@@ -66,8 +66,8 @@ TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
   EXPECT_EQ(workspace.Moepack("check plain").status, 0);
 }
 
-// A GGUF distribution in the numbers of its source keeps marks and versions when it is quantized.
-TEST(BuildRefit, QuantizesLaterWithTheImportanceOfTheGroups) {
+// A GGUF distribution with the numbers of its source keeps marks and versions when it is quantized.
+TEST(BuildRefit, CanQuantizeLaterWithTheImportanceOfTheGroups) {
   const Workspace workspace;
   const std::string build = "build fixtures/tiny-moe --groups 2 ";
   const ToolRun exact = workspace.Moepack(build + "--format gguf --refit -o exact" + kFewSteps);
@@ -91,7 +91,7 @@ TEST(BuildRefit, QuantizesLaterWithTheImportanceOfTheGroups) {
   EXPECT_EQ(verify.status, 0) << verify.err << verify.out;
 }
 
-TEST(BuildRefit, WritesADistributionFromRefit) {
+TEST(BuildRefit, WritesADistributionWithTheRefitCommand) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
   const ToolRun run =
@@ -103,7 +103,7 @@ TEST(BuildRefit, WritesADistributionFromRefit) {
   EXPECT_THAT(verify.out, HasSubstr("were made by a refit and are not the source's values"));
 }
 
-TEST(BuildRefit, MergesTheOverlayIntoTheGroupsWhereThatIsWanted) {
+TEST(BuildRefit, MergesTheOverlayIntoTheGroupsOnRequest) {
   const Workspace workspace;
   const std::string build =
       "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --steps ridge "
@@ -123,7 +123,7 @@ TEST(BuildRefit, MergesTheOverlayIntoTheGroupsWhereThatIsWanted) {
   EXPECT_EQ(again.status, 0) << again.err;
 }
 
-TEST(BuildRefit, RefusesWhatHasNoEffectOrNoPlaceToGo) {
+TEST(BuildRefit, RefusesOptionsWithoutEffectOrWithoutAStore) {
   const Workspace workspace;
   const ToolRun texts =
       workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kFewSteps);

@@ -9,7 +9,7 @@ using testing::HasSubstr;
 
 constexpr const char* kBuild = "build fixtures/tiny-moe --groups 3 -o out ";
 
-TEST(Build, WritesVerifiesAndSaysWhatToTryNext) {
+TEST(Build, WritesVerifiesAndSuggestsTheNextCommands) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(kBuild);
   EXPECT_EQ(run.status, 0) << run.err;
@@ -19,7 +19,7 @@ TEST(Build, WritesVerifiesAndSaysWhatToTryNext) {
   EXPECT_FALSE(std::filesystem::exists(workspace / "out.partial"));
 }
 
-TEST(Build, ProofReadsTheSourceToo) {
+TEST(Build, ProveReadsTheSourceToo) {
   const Workspace workspace;
   const auto proved = workspace.Json(std::string(kBuild) + "--prove --json");
   EXPECT_EQ(proved["verify"]["passed"], true);
@@ -28,7 +28,7 @@ TEST(Build, ProofReadsTheSourceToo) {
   EXPECT_EQ(plain["verify"]["source_bytes"], 0);
 }
 
-TEST(Build, AChunkMapIsRecordedAndOfDistributionsOnly) {
+TEST(Build, RecordsAChunkMapOnlyForDistributions) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(std::string(kBuild) + "--quantize Q8_0 --chunk-map");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -43,7 +43,7 @@ TEST(Build, AChunkMapIsRecordedAndOfDistributionsOnly) {
   EXPECT_THAT(refused.err, HasSubstr("--chunk-map has no effect: only distributions have one"));
 }
 
-TEST(Build, PrintsTheDigestThatVerifyTakes) {
+TEST(Build, PrintsTheDigestThatVerifyAccepts) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(kBuild);
   const size_t at = run.out.find("distribution.json sha256:");
@@ -61,7 +61,7 @@ TEST(Build, PrintsTheDigestThatVerifyTakes) {
   EXPECT_THAT(wrong.err, HasSubstr("expected sha256: and 64 hexadecimal digits"));
 }
 
-TEST(Build, SaysThatTheCheckMayReadWhatIsStillInMemory) {
+TEST(Build, SaysThatVerificationMayReadFromThePageCache) {
   const Workspace workspace;
   EXPECT_THAT(workspace.Moepack(kBuild).out,
               HasSubstr("what was just written may still be in memory: --cold"));
@@ -70,7 +70,7 @@ TEST(Build, SaysThatTheCheckMayReadWhatIsStillInMemory) {
   EXPECT_EQ(cold.out.find("may still be in memory"), std::string::npos);
 }
 
-TEST(Build, OfTheSameFilesInAnotherDirectoryHasTheSameBytes) {
+TEST(Build, GivesTheSameBytesForTheSameFilesInAnotherDirectory) {
   const Workspace workspace;
   std::filesystem::copy(workspace / "fixtures/tiny-moe", workspace / "renamed");
   const auto first = workspace.Json(std::string(kBuild) + "--quantize Q8_0 --json");
@@ -80,7 +80,7 @@ TEST(Build, OfTheSameFilesInAnotherDirectoryHasTheSameBytes) {
   EXPECT_EQ(workspace.Moepack("verify out --against renamed").status, 0);
 }
 
-TEST(Build, VerificationCanBeLeftOut) {
+TEST(Build, VerificationCanBeSkipped) {
   const auto json = Workspace().Json(std::string(kBuild) + "--no-verify --json");
   EXPECT_EQ(json["verify"], nullptr);
 }

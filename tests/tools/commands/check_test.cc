@@ -19,7 +19,7 @@ class CheckCommand : public testing::Test {
               0);
   }
 
-  // One value of an expert of group 2; it is not verified afterwards.
+  // Changes one value of an expert of group 2; it is not verified afterwards.
   void Damage() {
     const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "out/distribution.json"));
     for (const auto& bundle : manifest["bundles"]) {
@@ -71,14 +71,14 @@ TEST_F(CheckCommand, ADamagedGroupIsNamedAndFailsTheRun) {
             HasSubstr("puts out other values"), HasSubstr("check failed: 2 of 6 nodes")));
 }
 
-TEST_F(CheckCommand, WithoutNoVerifyTheDigestIsWhatFails) {
+TEST_F(CheckCommand, FailsAtTheDigestUnlessToldNotToVerify) {
   Damage();
   const ToolRun run = workspace_.Moepack("check --threads 1 out");
   EXPECT_EQ(run.status, 6);
   EXPECT_THAT(run.err, HasSubstr("groups/002/experts.safetensors"));
 }
 
-TEST_F(CheckCommand, DamageThatAssemblingFindsFailsTheRunToo) {
+TEST_F(CheckCommand, FailsForDamageThatAssemblingFinds) {
   Damage();
   const ToolRun run = workspace_.Moepack("check --threads 1 out --group 2 --no-verify");
   EXPECT_EQ(run.status, 6);
@@ -112,19 +112,19 @@ TEST_F(CheckCommand, FormatsForContinuousIntegrationNameTheNodeThatFails) {
                     HasSubstr("<failure type=\"group 2 with overlay\" message=\"the logits part")));
 }
 
-TEST_F(CheckCommand, HelpPromisesADistributionAndNothingElse) {
+TEST_F(CheckCommand, HelpMentionsOnlyADistributionAsInput) {
   const ToolRun help = workspace_.Moepack("help check");
   EXPECT_THAT(help.out, AllOf(HasSubstr("The directory of a distribution."),
                               Not(HasSubstr("safetensors checkpoint")), Not(HasSubstr("GGUF"))));
 }
 
-TEST_F(CheckCommand, InAPipeThereIsNoProgress) {
+TEST_F(CheckCommand, ShowsNoProgressInAPipe) {
   const ToolRun run = workspace_.Moepack("check --threads 1 out --group 0 --no-assembled");
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.err, "");
 }
 
-TEST_F(CheckCommand, OnATerminalItCountsTokens) {
+TEST_F(CheckCommand, CountsTokensOnATerminal) {
   const ToolRun run = OnATerminal(workspace_, "check --threads 1 out --group 0");
   EXPECT_EQ(run.status, 0) << run.out;
   EXPECT_THAT(
@@ -143,7 +143,7 @@ TEST_F(CheckCommand, FailsWhenNoNodeCanRun) {
   EXPECT_THAT(run.err, HasSubstr("expected at least one that can run, found none"));
 }
 
-TEST_F(CheckCommand, DroppedExpertsAreMentioned) {
+TEST_F(CheckCommand, MentionsDroppedExperts) {
   WriteAll(workspace_ / "parts.json", R"({"groups": [{"*": "0-3"}, {"*": "4-8"}]})");
   const ToolRun built = workspace_.Moepack(
       "build fixtures/tiny-moe --partition explicit:parts.json -o few --no-verify --no-uniform");
@@ -153,7 +153,7 @@ TEST_F(CheckCommand, DroppedExpertsAreMentioned) {
   EXPECT_THAT(run.err, HasSubstr("note: 21 experts are on no node"));
 }
 
-TEST_F(CheckCommand, OneGroupAlone) {
+TEST_F(CheckCommand, ChecksASingleGroup) {
   const auto report = workspace_.Json(
       "check --threads 1 out --group 1 --tokens 3,4,5 --no-assembled --no-overlay --json");
   ASSERT_EQ(report["nodes"].size(), 1u);
@@ -162,7 +162,7 @@ TEST_F(CheckCommand, OneGroupAlone) {
   EXPECT_EQ(report["nodes"][0]["positions"], 3);
 }
 
-TEST_F(CheckCommand, ErrorsHaveTheirStatus) {
+TEST_F(CheckCommand, ErrorsHaveTheirExitStatus) {
   const auto status = [&](const std::string& arguments, const char* text) {
     const ToolRun run = workspace_.Moepack("check " + arguments);
     EXPECT_THAT(run.err, HasSubstr(text));

@@ -17,7 +17,7 @@ class Diff : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(Diff, ADistributionIsTheSameAsItself) {
+TEST_F(Diff, ADistributionEqualsItself) {
   const ToolRun run = workspace_.Moepack("diff a a/distribution.json --exit-code");
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.out, "a and a/distribution.json are the same\n");
@@ -30,7 +30,7 @@ TEST_F(Diff, DifferencesAreAnErrorOnlyWhenAskedFor) {
   EXPECT_EQ(run.err, "");
 }
 
-TEST_F(Diff, TensorsAreCountedAndListedOnlyOnRequest) {
+TEST_F(Diff, CountsTensorsAndListsThemOnRequest) {
   EXPECT_THAT(workspace_.Moepack("diff a b").out, HasSubstr("(--tensors lists them)"));
   EXPECT_EQ(workspace_.Moepack("diff a b").out.find("up_proj"), std::string::npos);
   EXPECT_THAT(workspace_.Moepack("diff a b --tensors").out, HasSubstr("up_proj"));
@@ -46,7 +46,7 @@ TEST_F(Diff, JsonSaysWhatANodeMustFetch) {
   EXPECT_GT(json["changed_bytes"], 3 * 7'000'000);
 }
 
-TEST_F(Diff, WhatIsPublishedIsComparedByItsLayers) {
+TEST_F(Diff, ComparesPublishedSetsByTheirLayers) {
   const auto first = workspace_.Json("publish a layout:models:v1 --json");
   ASSERT_EQ(workspace_.Moepack("publish b layout:models:v2").status, 0);
   EXPECT_EQ(workspace_.Moepack("diff layout:models:v1 a --exit-code").out,
@@ -83,7 +83,7 @@ class DiffOfNodes : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(DiffOfNodes, ANodeIsTheSameAsItself) {
+TEST_F(DiffOfNodes, ANodeEqualsItself) {
   const ToolRun run = workspace_.Moepack("diff a a/moepack_node.json --exit-code");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.out, "a and a/moepack_node.json are the same\n");
@@ -106,7 +106,7 @@ TEST_F(DiffOfNodes, TwoGroupsDifferInExpertsAndFilesAndShareTheTrunk) {
   EXPECT_THAT(run.out, HasSubstr("; of the files of b, "));
 }
 
-TEST_F(DiffOfNodes, TheRecipeIsNamed) {
+TEST_F(DiffOfNodes, NamesAChangedRecipe) {
   const ToolRun run = workspace_.Moepack("diff a c");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, testing::ContainsRegex("tool +recipe +Q8_0 +Q4_0"));
@@ -114,7 +114,7 @@ TEST_F(DiffOfNodes, TheRecipeIsNamed) {
   EXPECT_THAT(run.out, testing::ContainsRegex("file +node-00003-of-00003.gguf "));
 }
 
-TEST_F(DiffOfNodes, ANodeIsNotComparedWithADistribution) {
+TEST_F(DiffOfNodes, RefusesToCompareANodeWithADistribution) {
   const ToolRun run = workspace_.Moepack("diff q8 a");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("q8 is a distribution, but a is a node"));

@@ -20,7 +20,7 @@ class EvalRecord : public ::testing::Test {
   const std::string eval_ = "eval out --text fixtures/texts/header.txt --generate 0";
 };
 
-TEST_F(EvalRecord, TheDistributionSaysWhatEvalMeasured) {
+TEST_F(EvalRecord, TheDistributionRecordsWhatEvalMeasured) {
   const std::string before = ReadAll(workspace_ / "out/distribution.json");
   const nlohmann::json printed = workspace_.Json(eval_ + " --bucket c --record --json");
   const nlohmann::json measured = Manifest()["quality"]["measured"];
@@ -43,19 +43,19 @@ TEST_F(EvalRecord, TheDistributionSaysWhatEvalMeasured) {
   EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"), after);
 }
 
-TEST_F(EvalRecord, WithoutTheFlagNothingIsWritten) {
+TEST_F(EvalRecord, WritesNothingWithoutTheFlag) {
   const std::string before = ReadAll(workspace_ / "out/distribution.json");
   EXPECT_EQ(workspace_.Moepack(eval_).status, 0);
   EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"), before);
 }
 
-TEST_F(EvalRecord, FiguresAreRecordedEvenIfAGateFails) {
+TEST_F(EvalRecord, RecordsFiguresEvenIfAGateFails) {
   const ToolRun run = workspace_.Moepack(eval_ + " --record --gate 'kld<=0.000001'");
   EXPECT_EQ(run.status, 6);
   EXPECT_TRUE(Manifest()["quality"].contains("measured"));
 }
 
-TEST_F(EvalRecord, OnlyADistributionAsNodesGetItIsRecorded) {
+TEST_F(EvalRecord, RecordsOnlyForADistributionAsNodesGetIt) {
   ToolRun run = workspace_.Moepack(
       "eval fixtures/tiny-moe --text fixtures/texts/header.txt --generate 0 --record");
   EXPECT_EQ(run.status, 2);
@@ -65,7 +65,7 @@ TEST_F(EvalRecord, OnlyADistributionAsNodesGetItIsRecorded) {
   EXPECT_THAT(run.err, HasSubstr("--record: expected the distribution as nodes get it"));
 }
 
-TEST_F(EvalRecord, DiffShowsThatFiguresWereRecorded) {
+TEST_F(EvalRecord, DiffShowsRecordedFigures) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o fresh").status, 0);
   ASSERT_EQ(workspace_.Moepack(eval_ + " --record").status, 0);
   const ToolRun changed = workspace_.Moepack("diff fresh out");

@@ -99,7 +99,7 @@ TEST_F(EvalCommand, OneGroupWithAllExpertsCostsNothing) {
   EXPECT_EQ(json["race_agreements"], 1);
 }
 
-TEST_F(EvalCommand, QuantizationIsToldFromTheSplit) {
+TEST_F(EvalCommand, SeparatesQuantizationFromTheSplit) {
   Build("--groups 2 --quantize balanced");
   const ToolRun run = workspace_.Moepack(
       "eval out --against fixtures/tiny-moe --text text.txt --generate 0 --gate 'quant_kld<0.5'");
@@ -114,7 +114,7 @@ TEST_F(EvalCommand, QuantizationIsToldFromTheSplit) {
   EXPECT_LT(json["quantization"]["kld"]["mean"], json["best"]["split"]["kld"]["mean"]);
 }
 
-TEST_F(EvalCommand, WithoutTheSourceItSaysWhatIsMissing) {
+TEST_F(EvalCommand, SaysWhatIsMissingWithoutTheSource) {
   Build("--groups 2");
   const ToolRun run = workspace_.Moepack("eval out --text text.txt --generate 0");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -123,7 +123,7 @@ TEST_F(EvalCommand, WithoutTheSourceItSaysWhatIsMissing) {
   EXPECT_THAT(run.out, HasSubstr("Race and capture choose the same group for "));
 }
 
-TEST_F(EvalCommand, AGateThatFailsIsExitSix) {
+TEST_F(EvalCommand, AFailedGateHasExitStatus6) {
   Build("--groups 2");
   const ToolRun run = workspace_.Moepack(
       "eval out --text text.txt --generate 0 --gate 'kld<=0.01' --gate 'capture>=0.01'");
@@ -134,7 +134,7 @@ TEST_F(EvalCommand, AGateThatFailsIsExitSix) {
   EXPECT_THAT(run.err, Not(HasSubstr("capture: expected")));
 }
 
-TEST_F(EvalCommand, FormatsForContinuousIntegrationHaveACasePerGate) {
+TEST_F(EvalCommand, CiFormatsHaveATestCasePerGate) {
   Build("--groups 2");
   const std::string command =
       "eval out --text text.txt --generate 0 --gate 'kld<=0.01' --gate 'capture>=0.01' --format ";
@@ -155,7 +155,7 @@ TEST_F(EvalCommand, FormatsForContinuousIntegrationHaveACasePerGate) {
               HasSubstr("<testcase classname=\"moepack.eval\" name=\"capture&gt;=0.01\"/>"));
 }
 
-TEST_F(EvalCommand, OnATerminalItCountsTokens) {
+TEST_F(EvalCommand, CountsTokensOnATerminal) {
   Build("--groups 2");
   const ToolRun run = OnATerminal(workspace_, "eval out --text text.txt --generate 8");
   EXPECT_EQ(run.status, 0) << run.out;
@@ -173,7 +173,7 @@ TEST_F(EvalCommand, GatesThatCannotBeMeasuredAreUsageErrors) {
   EXPECT_THAT(run.err, HasSubstr("--gate total_kld<1: expected --against SRC"));
 }
 
-TEST_F(EvalCommand, TheLoopTestHasToFitTheContext) {
+TEST_F(EvalCommand, TheLoopTestMustFitTheContext) {
   Build("--groups 2");
   const ToolRun run = workspace_.Moepack("eval out --text text.txt --context 64");
   EXPECT_EQ(run.status, 2);
@@ -189,7 +189,7 @@ TEST_F(EvalCommand, ASessionOfOneTokenCannotBeScored) {
               HasSubstr("session \"ids\": tokens: expected more than 1 to score any, found 1"));
 }
 
-TEST_F(EvalCommand, AModelWithoutGroupsIsComparedAsAWhole) {
+TEST_F(EvalCommand, ComparesAModelWithoutGroupsAsAWhole) {
   const ToolRun run = workspace_.Moepack(
       "eval fixtures/tiny-moe --against fixtures/tiny-moe --text code.txt --generate 0");
   ASSERT_EQ(run.status, 0) << run.err;

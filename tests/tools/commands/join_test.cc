@@ -40,7 +40,7 @@ class JoinCommand : public testing::Test {
 
 constexpr const char* kShard = "shard-experts fixtures/tiny-moe --groups 3 ";
 
-TEST_F(JoinCommand, ThreeProcessesBuildThreeGroupsAndJoinGivesTheDirectoryOfOneRun) {
+TEST_F(JoinCommand, JoinsThreeGroupsBuiltByThreeProcesses) {
   const std::string overlay = "--overlay-file fixtures/tiny-overlay.json ";
   const std::vector<std::string> parts = {"trunk,group:0", "group:1,assets", "overlay,group:2"};
   for (const std::string& options :
@@ -57,8 +57,8 @@ TEST_F(JoinCommand, ThreeProcessesBuildThreeGroupsAndJoinGivesTheDirectoryOfOneR
   }
 }
 
-// They are in a distribution only if they were asked for, by --keep-remainder or by --only.
-TEST_F(JoinCommand, ExpertsOfNoGroupJoinAsInARunThatKeepsThem) {
+// A distribution holds them only if they were requested by --keep-remainder or by --only.
+TEST_F(JoinCommand, JoinsExpertsOfNoGroupAsInARunThatKeepsThem) {
   WriteAll(workspace_ / "groups.json",
            R"({"groups": [{"*": "0-3"}, {"*": "4-7"}, {"*": "8-11"}]})");
   const std::string shard = "shard-experts fixtures/tiny-moe --partition explicit:groups.json ";
@@ -68,7 +68,7 @@ TEST_F(JoinCommand, ExpertsOfNoGroupJoinAsInARunThatKeepsThem) {
   EXPECT_TRUE(FilesOf(workspace_ / "out") == FilesOf(workspace_ / "whole"));
 }
 
-// A GGUF file has no assets beside it, so that none are absent.
+// A GGUF file has no assets beside it, so none are missing.
 TEST_F(JoinCommand, PartsOfASourceWithoutAssetsAreComplete) {
   ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   const std::string shard = "shard-experts '" + (workspace_ / "a.gguf").string() + "' --groups 3 ";
@@ -80,14 +80,14 @@ TEST_F(JoinCommand, PartsOfASourceWithoutAssetsAreComplete) {
   EXPECT_TRUE(FilesOf(workspace_ / "out") == FilesOf(workspace_ / "whole"));
 }
 
-TEST_F(JoinCommand, OneRunThatMakesEveryPartByNameIsTheSameAsOneThatMakesAll) {
+TEST_F(JoinCommand, ARunThatNamesEveryPartEqualsOneThatMakesAll) {
   ASSERT_EQ(workspace_.Moepack(std::string(kShard) + "-o whole").status, 0);
   const std::string only = "--only trunk,group:0,group:1,group:2,assets -o out";
   ASSERT_EQ(workspace_.Moepack(kShard + only).status, 0);
   EXPECT_TRUE(FilesOf(workspace_ / "out") == FilesOf(workspace_ / "whole"));
 }
 
-TEST_F(JoinCommand, TheReportSaysWhatIsAbsentAndHowToMakeIt) {
+TEST_F(JoinCommand, TheReportNamesAbsentPartsAndHowToMakeThem) {
   BuildSideBySide(kShard, {"group:0", "group:1"});
   const ToolRun run = workspace_.Moepack("join m0 m1 -o out");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -117,7 +117,7 @@ TEST_F(JoinCommand, ADryRunWritesNothingAndPredictsEveryFile) {
   EXPECT_EQ(written["files"][0]["from"], "m0");
 }
 
-TEST_F(JoinCommand, WhatCannotBeJoinedHasAStatusAndAMessage) {
+TEST_F(JoinCommand, RefusesInputsThatCannotBeJoined) {
   BuildSideBySide(kShard, {"trunk,group:0", "group:1"});
   ASSERT_EQ(
       workspace_.Moepack("shard-experts fixtures/tiny-moe --groups 2 --only assets -o two").status,

@@ -33,7 +33,7 @@ TEST(ListTensors, JsonHasTheDocumentedMembers) {
   EXPECT_EQ(tensor["role"], "up");
 }
 
-TEST(ListTensors, FiltersMustAllAccept) {
+TEST(ListTensors, ListsTensorsThatPassEveryFilter) {
   const Workspace workspace;
   const auto count = [&](const std::string& filters) {
     return workspace.Json("list-tensors fixtures/tiny-moe --json " + filters)["tensors"].size();
@@ -45,7 +45,7 @@ TEST(ListTensors, FiltersMustAllAccept) {
   EXPECT_EQ(count("--regex '^lm_head'"), 1u);
 }
 
-TEST(ListTensors, SummaryTellsTheModelAndTheSizeOfANode) {
+TEST(ListTensors, SummaryShowsTheModelAndTheSizeOfANode) {
   const ToolRun run = Workspace().Moepack("list-tensors fixtures/tiny-moe --summary");
   EXPECT_EQ(run.status, 0);
   for (const char* text : {"qwen3-moe, Qwen3MoeForCausalLM", "3 MoE layers", "16 per layer, top-2",
@@ -69,7 +69,7 @@ TEST(ListTensors, SummaryAsJsonAddsUp) {
   EXPECT_LT(source, tensors + (1u << 16));
 }
 
-TEST(ListTensors, AnIndexAloneShowsNamesWithoutSizes) {
+TEST(ListTensors, AnIndexAloneGivesNamesWithoutSizes) {
   const Workspace workspace;
   const auto source = workspace / "fixtures/tiny-moe";
   std::filesystem::create_directories(workspace / "index");
@@ -94,7 +94,7 @@ TEST(ListTensors, BadFiltersAreUsageErrorsThatNameTheOption) {
   }
 }
 
-// Changes fields of the copy of tiny-moe's config.
+// Changes fields in the copy of tiny-moe's config.
 void SetInConfig(const Workspace& workspace, const char* field, const nlohmann::json& value) {
   const auto path = workspace / "fixtures/tiny-moe/config.json";
   std::filesystem::permissions(path, std::filesystem::perms::owner_write,
@@ -104,7 +104,7 @@ void SetInConfig(const Workspace& workspace, const char* field, const nlohmann::
   WriteAll(path, config.dump());
 }
 
-TEST(ListTensors, CheckSaysThatAllIsAsTheConfigPromises) {
+TEST(ListTensors, CheckReportsThatTheTensorsMatchTheConfig) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe --check");
   EXPECT_EQ(run.status, 0);
@@ -162,7 +162,7 @@ TEST(ListTensors, CheckAsJsonHasTheDocumentedMembers) {
   EXPECT_EQ(bad["findings"][0]["expected"], "[1, 256] (vocab_size, hidden_size)");
 }
 
-TEST(ListTensors, CheckStandsAlone) {
+TEST(ListTensors, CheckCannotBeCombinedWithOtherOptions) {
   const Workspace workspace;
   for (const char* other : {"--summary", "--layer 0", "--part router"}) {
     EXPECT_EQ(

@@ -89,7 +89,7 @@ TEST_F(ProfileCommand, ADistributionHasTheStatisticsOfItsSource) {
   EXPECT_EQ(both.sessions, source.sessions);
 }
 
-TEST_F(ProfileCommand, MergingAddsSessionsOfOtherNames) {
+TEST_F(ProfileCommand, MergingAddsSessionsWithOtherNames) {
   WriteAll(workspace_ / "ids", "1 2 3");
   ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
   const std::string merge = "profile fixtures/tiny-moe --merge a.bin -o b.bin ";
@@ -102,7 +102,7 @@ TEST_F(ProfileCommand, MergingAddsSessionsOfOtherNames) {
   EXPECT_EQ(Read("b.bin").sessions.size(), 2u);
 }
 
-TEST_F(ProfileCommand, JsonSaysWhatTheTableSays) {
+TEST_F(ProfileCommand, JsonHasTheFiguresOfTheTable) {
   WriteAll(
       workspace_ / "s.jsonl",
       "{\"tokens\": [1, 2, 3, 4], \"bucket\": \"a\"}\n{\"tokens\": [5, 6], \"bucket\": \"b\"}\n");
@@ -116,7 +116,7 @@ TEST_F(ProfileCommand, JsonSaysWhatTheTableSays) {
   EXPECT_TRUE(json["output"].is_null());
 }
 
-TEST_F(ProfileCommand, ADryRunRunsAndWritesNothing) {
+TEST_F(ProfileCommand, ADryRunRunsButWritesNothing) {
   WriteAll(workspace_ / "ids", "1 2 3");
   const std::string before = workspace_.Listing();
   const ToolRun run =
@@ -128,7 +128,7 @@ TEST_F(ProfileCommand, ADryRunRunsAndWritesNothing) {
             3);
 }
 
-TEST_F(ProfileCommand, OnATerminalItCountsTokens) {
+TEST_F(ProfileCommand, CountsTokensOnATerminal) {
   const auto report = workspace_.Json("profile fixtures/tiny-moe --text text.txt --dry-run --json");
   const uint64_t tokens = report["tokens"].get<uint64_t>() + 8;
   const ToolRun run =
@@ -140,7 +140,7 @@ TEST_F(ProfileCommand, OnATerminalItCountsTokens) {
   EXPECT_THAT(run.out, Not(ContainsRegex("profiling[^\r\n]*B/s")));
 }
 
-TEST_F(ProfileCommand, InAPipeThereIsNoProgress) {
+TEST_F(ProfileCommand, ShowsNoProgressInAPipe) {
   const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --strict");
   EXPECT_THAT(run.err, Not(HasSubstr("tokens/s")));
   EXPECT_THAT(run.err, Not(HasSubstr("\033")));
@@ -158,7 +158,7 @@ TEST_F(ProfileCommand, AnOutputThatExistsIsKeptUnlessForced) {
   EXPECT_EQ(Read("s.json").sessions.size(), 1u);
 }
 
-TEST_F(ProfileCommand, AnInputIsNeverTheOutput) {
+TEST_F(ProfileCommand, RefusesAnInputAsOutput) {
   EXPECT_EQ(
       workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o text.txt --force").status,
       2);
@@ -168,7 +168,7 @@ TEST_F(ProfileCommand, AnInputIsNeverTheOutput) {
   EXPECT_EQ(run.status, 2);
 }
 
-TEST_F(ProfileCommand, NeitherATextNorMergedStatisticsAreReplaced) {
+TEST_F(ProfileCommand, ReplacesNeitherTextsNorMergedStatistics) {
   WriteAll(workspace_ / "ids.json", "[1, 2, 3]");
   const ToolRun tokens =
       workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o ./ids.json --force");
@@ -183,7 +183,7 @@ TEST_F(ProfileCommand, NeitherATextNorMergedStatisticsAreReplaced) {
   EXPECT_EQ(ReadAll(workspace_ / "a.bin"), before);
 }
 
-TEST_F(ProfileCommand, TheNameOfTheOutputSaysItsForm) {
+TEST_F(ProfileCommand, TheOutputNameDecidesTheForm) {
   const std::string command = "profile fixtures/tiny-moe --text text.txt -o ";
   const ToolRun empty = workspace_.Moepack(command + "''");
   EXPECT_EQ(empty.status, 2);
@@ -198,7 +198,7 @@ TEST_F(ProfileCommand, TheNameOfTheOutputSaysItsForm) {
   EXPECT_THAT(standard.err, HasSubstr("top quarter"));
 }
 
-TEST_F(ProfileCommand, ADryRunRefusesTheOutputsThatARunRefuses) {
+TEST_F(ProfileCommand, ADryRunRefusesTheSameOutputsAsARun) {
   WriteAll(workspace_ / "s.json", "mine");
   const std::string command = "profile fixtures/tiny-moe --text text.txt --dry-run -o ";
   EXPECT_THAT(workspace_.Moepack(command + "s.json").err, HasSubstr("s.json already exists"));
@@ -232,7 +232,7 @@ TEST_F(ProfileCommand, FilesOfOtherToolsAreNotMerged) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.bin"));
 }
 
-TEST_F(ProfileCommand, TextsAreNeeded) {
+TEST_F(ProfileCommand, RequiresTexts) {
   const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("--text or --tokens is required"));

@@ -6,7 +6,7 @@
 namespace moepack::cli {
 namespace {
 
-TEST(Quantize, GivesAConvertedModelTheNameOfModelId) {
+TEST(Quantize, NamesAConvertedModelByItsModelId) {
   const Workspace workspace;
   EXPECT_EQ(workspace
                 .Moepack("quantize fixtures/tiny-moe --recipe Q8_0 --model-id own/Some-Name "
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTiny = "quantize fixtures/tiny-moe --recipe Q4_K_M -o ";
 
-TEST(Quantize, WritesOneGgufThatIsASourceAgain) {
+TEST(Quantize, WritesOneGgufThatCanBeASource) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "q4.gguf");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -39,7 +39,7 @@ TEST(Quantize, WritesOneGgufThatIsASourceAgain) {
   EXPECT_EQ(summary["top_k"], 2);
 }
 
-TEST(Quantize, ADryRunWritesNothingAndKnowsTheSize) {
+TEST(Quantize, ADryRunWritesNothingAndPredictsTheSize) {
   const Workspace workspace;
   const std::string before = workspace.Listing();
   const auto dry = workspace.Json(std::string(kTiny) + "q4.gguf --dry-run --json");
@@ -62,7 +62,7 @@ TEST(Quantize, AnyNumberOfThreadsGivesTheSameFile) {
   }
 }
 
-TEST(Quantize, PartsAreASplitSetThatAnyPartOpens) {
+TEST(Quantize, WritesASplitSetThatAnyPartOpens) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "q4.gguf --max-part-size 2M");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -93,7 +93,7 @@ TEST(Quantize, AnInputIsNeverOverwritten) {
   EXPECT_TRUE(ReadAll(workspace / "q4.gguf") == before);
 }
 
-TEST(Quantize, TheOutputsNameMustBeOneThatLoadersRead) {
+TEST(Quantize, TheOutputNameMustBeOneThatLoadersAccept) {
   const Workspace workspace;
   for (const char* name : {"model.bin", ".gguf", "m-00001-of-00002.gguf"}) {
     const ToolRun run = workspace.Moepack(std::string(kTiny) + name);
@@ -129,7 +129,7 @@ TEST(Quantize, ARuleThatMatchesNothingIsAnError) {
   EXPECT_THAT(run.err, HasSubstr("ffn_dwon=q6_K"));
 }
 
-TEST(Quantize, RulesMayStandInAFile) {
+TEST(Quantize, ReadsRulesFromAFile) {
   const Workspace workspace;
   WriteAll(workspace / "rules.txt", "# more bits where it matters\nffn_down_exps=q6_K\n");
   const ToolRun run =
@@ -154,7 +154,7 @@ TEST(Quantize, ValuesThatAreNotFiniteAreCountedByTensor) {
   }
 }
 
-TEST(Quantize, ADistributionIsWrittenAgain) {
+TEST(Quantize, RequantizesADistribution) {
   const Workspace workspace;
   EXPECT_EQ(workspace
                 .Moepack("build fixtures/tiny-moe --groups 3 --format gguf --overlay-file "
@@ -182,7 +182,7 @@ TEST(Quantize, ASafetensorsDistributionIsRefused) {
   EXPECT_THAT(run.err, HasSubstr("expected GGUF bundles, found safetensors bundles"));
 }
 
-TEST(Quantize, NoPartWithSeveralTensorsIsLargerThanAllowed) {
+TEST(Quantize, PartsWithSeveralTensorsStayBelowTheLimit) {
   const Workspace workspace;
   const auto written = workspace.Json(std::string(kTiny) + "q4.gguf --max-part-size 600k --json");
   ASSERT_GT(written["files"].size(), 4u);
@@ -192,13 +192,13 @@ TEST(Quantize, NoPartWithSeveralTensorsIsLargerThanAllowed) {
   }
 }
 
-TEST(Quantize, ExpressionsThatBacktrackingIsLostInEndAtOnce) {
+TEST(Quantize, ExpressionsWithExcessiveBacktrackingFailFast) {
   const ToolRun run = Workspace().Moepack(
       std::string(kTiny) + "q4.gguf --dry-run --tensor-type '(.*)*(.*)*(.*)*x=q8_0'");
   EXPECT_EQ(run.status, 0) << "token_embd and others have an x: " << run.err;
 }
 
-TEST(Quantize, ADirectoryCannotBeTheOutput) {
+TEST(Quantize, RefusesADirectoryAsOutput) {
   const Workspace workspace;
   fs::create_directory(workspace / "d.gguf");
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "d.gguf --force");
@@ -206,7 +206,7 @@ TEST(Quantize, ADirectoryCannotBeTheOutput) {
   EXPECT_THAT(run.err, HasSubstr(" is a directory"));
 }
 
-TEST(Quantize, AConfigWithoutNormTopkProbMeansFalse) {
+TEST(Quantize, TreatsAMissingNormTopkProbAsFalse) {
   const Workspace workspace;
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
   const fs::path path = workspace / "model/config.json";

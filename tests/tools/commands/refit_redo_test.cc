@@ -1,4 +1,4 @@
-// verify --redo: one layer of a refit is computed again.
+// verify --redo recomputes one layer of a refit.
 #include <gmock/gmock.h>
 
 #include "tests/tools/run_moepack.h"
@@ -34,7 +34,7 @@ class VerifyRedo : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(VerifyRedo, ALayerThatIsComputedAgainHasTheSameBits) {
+TEST_F(VerifyRedo, ARecomputedLayerHasTheSameBits) {
   const ToolRun run = Redo(std::string("--redo 1") + kRedoTexts);
   EXPECT_EQ(run.status, 0) << run.out << run.err;
   EXPECT_THAT(run.out, HasSubstr("ok  refit-redo"));
@@ -42,8 +42,8 @@ TEST_F(VerifyRedo, ALayerThatIsComputedAgainHasTheSameBits) {
   EXPECT_THAT(run.out, HasSubstr(" values: the same bits\n"));
 }
 
-// The store's files are what its record says, so a wrong one has to be made by a refit.
-TEST_F(VerifyRedo, BitsThatNoRefitGivesAreFound) {
+// The store's files match its record, so only a refit can make a wrong one.
+TEST_F(VerifyRedo, FindsBitsThatTheRefitDoesNotGive) {
   const ToolRun other = workspace_.Moepack(
       Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge --lambda 0.5");
   ASSERT_EQ(other.status, 0) << other.err;
@@ -70,7 +70,7 @@ TEST_F(VerifyRedo, BitsThatNoRefitGivesAreFound) {
   EXPECT_THAT(run.out, HasSubstr("down: expected the bits of the store, found others in "));
 }
 
-TEST_F(VerifyRedo, WhatTheRefitWasNotMadeOfIsRefused) {
+TEST_F(VerifyRedo, RefusesTextsLayersAndStoresOtherThanThoseOfTheRefit) {
   ExpectRedoRefused("--redo 1 --text fixtures/texts/manual.md", 6,
                     "--text: expected the texts of the refit, found others than manual.md, "
                     "header.txt");
@@ -85,7 +85,7 @@ TEST_F(VerifyRedo, WhatTheRefitWasNotMadeOfIsRefused) {
                     "other.refit: record: expected that of out, found another");
 }
 
-TEST_F(VerifyRedo, OptionsThatNeedEachOtherAreNamed) {
+TEST_F(VerifyRedo, NamesOptionsThatNeedEachOther) {
   const ToolRun alone = workspace_.Moepack("verify out --redo 1");
   EXPECT_EQ(alone.status, 2);
   EXPECT_THAT(alone.err, HasSubstr("--against"));

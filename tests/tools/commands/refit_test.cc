@@ -40,7 +40,7 @@ TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
             ReadAll(workspace_ / "plain/groups/000/experts.safetensors"));
 }
 
-TEST_F(RefitCommand, SecondRunFindsEverythingInTheStore) {
+TEST_F(RefitCommand, ASecondRunFindsEverythingInTheStore) {
   const ToolRun first = Refit(std::string(kFewTexts) + "--store kept");
   ASSERT_EQ(first.status, 0) << first.err;
   EXPECT_THAT(first.err, HasSubstr("warning: few tokens: expected about"));
@@ -55,7 +55,7 @@ TEST_F(RefitCommand, SecondRunFindsEverythingInTheStore) {
   EXPECT_NE(other.status, 0);
 }
 
-TEST_F(RefitCommand, DryRunSaysWhatItTakesAndWritesNothing) {
+TEST_F(RefitCommand, ADryRunShowsItsCostAndWritesNothing) {
   const ToolRun run = Refit(std::string(kFewTexts) + "--dry-run --store kept");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("of about 30,720 that are needed"));
@@ -89,8 +89,8 @@ TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
   EXPECT_THAT(output.err, HasSubstr("-o or --store is required"));
 }
 
-// The statistics say which group a session is for, so a group's own sessions weigh more.
-TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
+// The statistics assign sessions to groups, so a group's own sessions weigh more.
+TEST_F(RefitCommand, StatisticsAssignTextsToGroups) {
   const ToolRun profiled = workspace_.Moepack(
       "profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
   ASSERT_EQ(profiled.status, 0) << profiled.err;
@@ -108,13 +108,13 @@ TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
   EXPECT_NE(ReadAll(workspace_ / "out.refit/layer-000-group-000.safetensors"),
             ReadAll(workspace_ / "alike/layer-000-group-000.safetensors"));
   EXPECT_THAT(ReadAll(workspace_ / "out/distribution.json"), HasSubstr("\"rule\": \"table\""));
-  // Whoever changes the weights makes another refit.
+  // Changed weights give another refit.
   const ToolRun other = Refit(text + "--store out.refit");
   EXPECT_EQ(other.status, 6);
   EXPECT_THAT(other.err, HasSubstr("out.refit: parameters: expected those of this refit"));
 }
 
-TEST_F(RefitCommand, StatisticsOfGroupsThatAreAlikeSayNothing) {
+TEST_F(RefitCommand, StatisticsOfIdenticalGroupsHaveNoEffect) {
   ASSERT_EQ(workspace_
                 .Moepack("profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o "
                          "s.json")

@@ -16,7 +16,7 @@ class ReportCommand : public ::testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(ReportCommand, WritesOnePageOfAllItsInputs) {
+TEST_F(ReportCommand, WritesOnePageFromAllItsInputs) {
   ASSERT_EQ(workspace_
                 .Moepack("eval out --text fixtures/texts/header.txt --generate 0 --json "
                          ">evaluation.json")
@@ -34,7 +34,7 @@ TEST_F(ReportCommand, WritesOnePageOfAllItsInputs) {
   EXPECT_EQ(ReadAll(workspace_ / "again.html"), page);
 }
 
-TEST_F(ReportCommand, RefusesToReplaceOrToStandInTheDistribution) {
+TEST_F(ReportCommand, RefusesToReplaceAFileOrToWriteIntoTheDistribution) {
   WriteAll(workspace_ / "report.html", "mine");
   ToolRun run = workspace_.Moepack("report out");
   EXPECT_EQ(run.status, 2);
@@ -45,7 +45,7 @@ TEST_F(ReportCommand, RefusesToReplaceOrToStandInTheDistribution) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "out/report.html"));
 }
 
-TEST_F(ReportCommand, NamesAnInputThatIsNotOurs) {
+TEST_F(ReportCommand, NamesAForeignInput) {
   const ToolRun run = workspace_.Moepack("report out fixtures/tiny-moe/config.json");
   EXPECT_EQ(run.status, 4);
   EXPECT_THAT(run.err, HasSubstr("fixtures/tiny-moe/config.json: expected a document of moepack"));

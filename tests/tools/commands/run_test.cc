@@ -37,7 +37,7 @@ class Run : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(Run, WritesWhatFollowsThePromptAndSaysWhatItLoaded) {
+TEST_F(Run, ContinuesThePromptAndReportsWhatItLoaded) {
   Split();
   const ToolRun run =
       workspace_.Moepack("run --threads 1 out --group 1 --prompt 'int main(' -n 12");
@@ -78,7 +78,7 @@ TEST_F(Run, JsonHasTokensTextAndWhatWasLoaded) {
   EXPECT_TRUE(run["loaded"]["model_version"].is_string());
 }
 
-TEST_F(Run, TokensTakeThePlaceOfText) {
+TEST_F(Run, AcceptsTokensInsteadOfText) {
   const auto text =
       workspace_.Json("run --threads 1 fixtures/tiny-moe --prompt 'import os' -n 4 --json");
   std::string ids;
@@ -89,7 +89,7 @@ TEST_F(Run, TokensTakeThePlaceOfText) {
   EXPECT_EQ(tokens["group"], nullptr);
 }
 
-TEST_F(Run, EqualSeedsGiveEqualTextAndOthersAnother) {
+TEST_F(Run, EqualSeedsGiveEqualTextAndOtherSeedsDoNot) {
   const std::string start =
       "run --threads 1 fixtures/tiny-moe --prompt 'The ' -n 24 --temperature 1 --top-k 50 --top-p "
       "0.95 --json";
@@ -105,8 +105,8 @@ TEST_F(Run, StopsWhereTheContextEnds) {
   EXPECT_EQ(run["tokens"].size(), 6u);  // the last one needs no position
 }
 
-// So few tokens may be done before there is a rate.
-TEST_F(Run, OnATerminalItCountsTokens) {
+// This few tokens may be done before a rate can be shown.
+TEST_F(Run, CountsTokensOnATerminal) {
   const std::string start = "run --threads 1 fixtures/tiny-moe --tokens 5,6,7 -n 4";
   const auto line = [](const std::string& title, int tokens) {
     return ContainsRegex(title + " +[0-9]+%  [0-9]+ of " + std::to_string(tokens) +
@@ -122,7 +122,7 @@ TEST_F(Run, OnATerminalItCountsTokens) {
   EXPECT_THAT(OnATerminal(workspace_, start + " --quiet").out, Not(HasSubstr("tokens/s")));
 }
 
-TEST_F(Run, OnATerminalNoCountAppearsInTheText) {
+TEST_F(Run, DrawsNoCountIntoTheTextOnATerminal) {
   const std::string start = "run --threads 1 fixtures/tiny-moe --prompt The -n 12";
   const std::string text = workspace_.Moepack(start).out;
   std::string shown = OnATerminal(workspace_, start).out;
@@ -130,7 +130,7 @@ TEST_F(Run, OnATerminalNoCountAppearsInTheText) {
   EXPECT_THAT(shown, HasSubstr("\033[K" + text));
 }
 
-TEST_F(Run, InAPipeThereIsNoProgress) {
+TEST_F(Run, ShowsNoProgressInAPipe) {
   const ToolRun run = workspace_.Moepack("run fixtures/tiny-moe --tokens 5,6,7 -n 4");
   EXPECT_THAT(run.err, Not(HasSubstr("running")));
   EXPECT_THAT(run.err, Not(HasSubstr("\033")));
@@ -158,7 +158,7 @@ TEST_F(Run, ListsDevicesWithoutASource) {
   EXPECT_THAT(run.out, StartsWith("cpu 0: "));
 }
 
-// A file that is not a library stands in the loader's way, so that the program finds none.
+// A file that is not a library comes first in the loader's path, so that the program finds none.
 TEST_F(Run, StartsOnAMachineWithoutTheVulkanLoader) {
   for (const char* name : {"libvulkan.so.1", "libvulkan.so"}) WriteAll(workspace_ / name, "");
   ASSERT_EQ(setenv("LD_LIBRARY_PATH", workspace_.path().c_str(), 1), 0);
@@ -193,7 +193,7 @@ TEST_F(Run, UsageErrorsNameTheOption) {
   EXPECT_THAT(Failure(model + "--prompt a --compare abacus", 2), HasSubstr("abacus"));
 }
 
-TEST_F(Run, MissingThingsHaveTheirOwnStatus) {
+TEST_F(Run, MissingInputsHaveTheirOwnStatus) {
   Split();
   EXPECT_THAT(Failure("out --group 3 --prompt a", 2), HasSubstr("group: expected 0 to 2, found 3"));
   EXPECT_THAT(Failure("fixtures/tiny-moe --group 0 --prompt a", 2), HasSubstr("group"));
@@ -203,7 +203,7 @@ TEST_F(Run, MissingThingsHaveTheirOwnStatus) {
               HasSubstr("context of 2, found 3"));
 }
 
-TEST_F(Run, ATamperedPartIsRefusedUnlessItIsTrusted) {
+TEST_F(Run, ATamperedPartIsRefusedUnlessVerificationIsOff) {
   Split("--format gguf");
   const auto path = workspace_ / "out/groups/001/experts.gguf";
   std::string bytes = ReadAll(path);
@@ -215,7 +215,7 @@ TEST_F(Run, ATamperedPartIsRefusedUnlessItIsTrusted) {
             0);
 }
 
-TEST_F(Run, NotANumberInTheWeightsIsTracedToItsLayerAndOperation) {
+TEST_F(Run, TracesANanInTheWeightsToItsLayerAndOperation) {
   ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe -o m.gguf --recipe F32").status, 0);
   const auto listed = workspace_.Json("list-tensors m.gguf --json");
   for (const auto& tensor : listed["tensors"]) {

@@ -68,7 +68,7 @@ TEST(ShardExperts, JobsAndMemoryDoNotChangeTheBytes) {
   EXPECT_EQ(ReadAll(workspace / "a/distribution.json"), ReadAll(workspace / "b/distribution.json"));
 }
 
-TEST(ShardExperts, PartsAreWrittenOneByOne) {
+TEST(ShardExperts, WritesPartsOneByOne) {
   const Workspace workspace;
   const std::string shard = "shard-experts fixtures/tiny-moe --groups 3 -o out ";
   const auto first = workspace.Json(shard + "--only group:1 --only assets --json");
@@ -92,7 +92,7 @@ TEST(ShardExperts, APlanFileGivesTheSameBundlesAsItsOptions) {
   EXPECT_EQ(versions("a/distribution.json"), versions("b/distribution.json"));
 }
 
-TEST(ShardExperts, PartsAreCutAtTheGivenSize) {
+TEST(ShardExperts, SplitsPartsAtTheGivenSize) {
   const Workspace workspace;
   const auto json = workspace.Json(std::string(kShard) + "--max-part-size 1MB --json");
   EXPECT_GT(json["files"].size(), 20u);
@@ -117,7 +117,7 @@ TEST(ShardExperts, ForceReplacesADistribution) {
   EXPECT_FALSE(std::filesystem::exists(workspace / "out/groups/002"));
 }
 
-TEST(ShardExperts, TheSourceIsNeverTheOutput) {
+TEST(ShardExperts, RefusesTheSourceAsOutput) {
   const Workspace workspace;
   const auto before = SizesOnDisk(workspace / "fixtures");
   for (const char* out : {"fixtures", "fixtures/tiny-moe"}) {

@@ -1,4 +1,4 @@
-// --task of build, shard-experts and quantize, and the joins of what tasks wrote.
+// --task of build, shard-experts and quantize, and joins of the outputs of tasks.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -45,7 +45,7 @@ constexpr const char* kTaskBuild =
     "build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json "
     "--quantize Q4_K_M ";
 
-TEST_F(TaskCommand, TasksOfABuildJoinToTheDirectoryOfOneRun) {
+TEST_F(TaskCommand, TasksOfABuildJoinToTheDirectoryOfASingleRun) {
   ASSERT_EQ(workspace_.Moepack(std::string(kTaskBuild) + "-o whole").status, 0);
   RunTasks(std::string(kTaskBuild) + "-o out", 4);
   const ToolRun run = workspace_.Moepack("join out.tasks -o out");
@@ -92,7 +92,7 @@ TEST_F(TaskCommand, TasksThatQuantizeADistributionJoinToTheNewOne) {
   EXPECT_TRUE(FilesBelow(workspace_ / "out") == FilesBelow(workspace_ / "whole"));
 }
 
-TEST_F(TaskCommand, TheEnvironmentSaysWhichTaskUnlessItIsIgnored) {
+TEST_F(TaskCommand, TakesTheTaskFromTheEnvironmentUnlessToldToIgnoreIt) {
   setenv("JOB_COMPLETION_INDEX", "1", 1);
   setenv("JOB_COMPLETIONS", "2", 1);
   const ToolRun run = workspace_.Moepack(std::string(kTaskBuild) + "-o out");
@@ -107,7 +107,7 @@ TEST_F(TaskCommand, TheEnvironmentSaysWhichTaskUnlessItIsIgnored) {
   EXPECT_TRUE(fs::exists(workspace_ / "out/distribution.json"));
 }
 
-TEST_F(TaskCommand, ATaskThatIsDoneSaysSoAndWhatIsMissingIsNamed) {
+TEST_F(TaskCommand, AFinishedTaskSaysSoAndJoinNamesMissingTasks) {
   const std::string task = std::string(kTaskBuild) + "-o out --task 1/3";
   ToolRun run = workspace_.Moepack(task);
   ASSERT_EQ(run.status, 0) << run.err;
@@ -130,7 +130,7 @@ TEST_F(TaskCommand, ADryRunSaysWhatTheTaskWouldDo) {
   EXPECT_LT(done["imbalance"], 1.1);
 }
 
-TEST_F(TaskCommand, WhatNeedsTheWholeIsRefusedInATask) {
+TEST_F(TaskCommand, RefusesOptionsThatNeedTheWholeInATask) {
   const std::string task = std::string(kTaskBuild) + "-o out --task 0/2 ";
   const std::map<std::string, std::string> options = {{"--prove", "--prove"},
                                                       {"--cold", "--cold"},
@@ -147,7 +147,7 @@ TEST_F(TaskCommand, WhatNeedsTheWholeIsRefusedInATask) {
               HasSubstr("--task: expected a task from 0 to 1 of 2, found 2"));
 }
 
-TEST_F(TaskCommand, AJoinOfTasksTakesNoLinkAndAGgufAName) {
+TEST_F(TaskCommand, AJoinOfTasksRefusesLinksAndNeedsTheNameOfAGguf) {
   RunTasks("quantize fixtures/tiny-moe --recipe Q8_0 -o model.gguf", 1);
   EXPECT_THAT(Fails("join model.gguf.tasks --link copy -o model.gguf", 2).err,
               HasSubstr("--link has no effect on tasks"));
@@ -155,8 +155,8 @@ TEST_F(TaskCommand, AJoinOfTasksTakesNoLinkAndAGgufAName) {
               HasSubstr("expected a file name that ends in .gguf, found \"model\""));
 }
 
-// The only thing that a task leaves when it is killed is what its next run goes on with.
-TEST_F(TaskCommand, ATaskThatIsKilledIsRepeatedAlone) {
+// A killed task leaves only what its next run resumes from.
+TEST_F(TaskCommand, OnlyAKilledTaskIsRepeated) {
   ASSERT_EQ(workspace_.Moepack(std::string(kTaskBuild) + "-o whole").status, 0);
   RunTasks(std::string(kTaskBuild) + "-o out", 2);
   fs::remove_all(workspace_ / "out.tasks/00001-of-00002");

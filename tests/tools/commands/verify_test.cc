@@ -52,7 +52,7 @@ TEST_F(Verify, CopiesCannotClaimToBeARequantization) {
   EXPECT_THAT(run.out, HasSubstr("tool.parents: expected none for safetensors bundles"));
 }
 
-TEST_F(Verify, ACopyOfOneGroupIsCheckedWithGroup) {
+TEST_F(Verify, ChecksACopyOfOneGroup) {
   for (const char* other : {"out/groups/000", "out/groups/002"})
     std::filesystem::remove_all(workspace_ / other);
   EXPECT_EQ(workspace_.Moepack("verify out").status, 6);
@@ -64,8 +64,8 @@ TEST_F(Verify, ACopyOfOneGroupIsCheckedWithGroup) {
   EXPECT_THAT(none.err, HasSubstr("out: group: expected 0 to 2, found 3"));
 }
 
-// One flipped bit of 8 in "experts": {"*": 8} is 0, by which something was divided.
-TEST_F(Verify, AManifestWithoutExpertsEndsNoCommandWithASignal) {
+// One flipped bit of 8 in "experts": {"*": 8} gives 0, which was once used as a divisor.
+TEST_F(Verify, AManifestWithoutExpertsCrashesNoCommand) {
   std::string text = ReadAll(workspace_ / "out/distribution.json");
   const std::string from = "\"experts\": {\"*\": 16}";
   ASSERT_NE(text.find(from), std::string::npos);
@@ -81,14 +81,14 @@ TEST_F(Verify, AManifestWithoutExpertsEndsNoCommandWithASignal) {
   }
 }
 
-TEST_F(Verify, WithoutDigestsNoDataIsRead) {
+TEST_F(Verify, ReadsNoDataWithoutDigests) {
   Tamper("out/groups/001/experts.safetensors");
   const auto json = workspace_.Json("verify out --no-digests --json");
   EXPECT_EQ(json["passed"], true);
   EXPECT_EQ(json["bytes"], 0);
 }
 
-TEST_F(Verify, EveryFormatHasTheSameStatus) {
+TEST_F(Verify, EveryFormatHasTheSameExitStatus) {
   Tamper("out/trunk/trunk.safetensors");
   const ToolRun github = workspace_.Moepack("verify out --format github");
   EXPECT_EQ(github.status, 6);

@@ -20,7 +20,7 @@ class PlanBudget : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(PlanBudget, TheTypesArePinnedAndBuildWritesThem) {
+TEST_F(PlanBudget, PinsTheTypesAndBuildWritesThem) {
   const auto json = workspace_.Json(
       "plan fixtures/tiny-moe --groups 2 --eligible 8 --budget 5MB -o plan.json --json");
   EXPECT_EQ(json["types"]["budget"], 5000000);
@@ -37,7 +37,7 @@ TEST_F(PlanBudget, TheTypesArePinnedAndBuildWritesThem) {
   EXPECT_EQ(json["types"]["bytes"], bytes);
 }
 
-TEST_F(PlanBudget, TheTableSaysWhatWasChosen) {
+TEST_F(PlanBudget, TheTableShowsTheChosenTypes) {
   const ToolRun run =
       workspace_.Moepack("plan fixtures/tiny-moe --groups 2 --budget 5MB --dry-run");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -46,7 +46,7 @@ TEST_F(PlanBudget, TheTableSaysWhatWasChosen) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "plan.json"));
 }
 
-TEST_F(PlanBudget, WhatContradictsItIsRefused) {
+TEST_F(PlanBudget, RefusesContradictoryOptions) {
   const std::string plan = "plan fixtures/tiny-moe --groups 2 --budget 5MB ";
   ExpectBudgetRefused(plan + "--node 6MB", "cannot be used together");
   ExpectBudgetRefused(plan + "--sweep", "cannot be used together");

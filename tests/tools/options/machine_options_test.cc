@@ -10,7 +10,7 @@ std::string NodesRefusal(const std::vector<std::string>& texts) {
   return nodes ? "" : nodes.error().message;
 }
 
-TEST(MachineOptions, ANodeMayStandForSeveral) {
+TEST(MachineOptions, ANodeOptionMayDescribeSeveralMachines) {
   const auto nodes = ParseNodes({"24GB", "16GBx3", "16GiB X2", "512 MB x1"});
   ASSERT_TRUE(nodes) << nodes.error().message;
   const uint64_t small = 16'000'000'000, binary = uint64_t{16} << 30;
@@ -18,7 +18,7 @@ TEST(MachineOptions, ANodeMayStandForSeveral) {
                                            512'000'000}));
 }
 
-TEST(MachineOptions, NodesWithoutMemoryAndTextThatIsNoSizeAreRefused) {
+TEST(MachineOptions, NodesWithoutMemoryAndInvalidSizesAreRefused) {
   EXPECT_EQ(NodesRefusal({"24GB", "0GB"}), "--node: expected a machine with memory, found \"0GB\"");
   EXPECT_EQ(NodesRefusal({"lots"}),
             "--node: expected a size such as 24GB or 16GBx3, found \"lots\"");
@@ -29,7 +29,7 @@ TEST(MachineOptions, NodesWithoutMemoryAndTextThatIsNoSizeAreRefused) {
             "--node: expected 1 to 65536 machines, found \"1GBx65536\"");
 }
 
-TEST(MachineOptions, TokensMayBeCountedInThousandTwentyFours) {
+TEST(MachineOptions, TokenCountsMayHaveBinarySuffixes) {
   EXPECT_EQ(ParseTokens("4096"), 4096u);
   EXPECT_EQ(ParseTokens("32k"), 32768u);
   EXPECT_EQ(ParseTokens("1M"), 1048576u);
@@ -43,7 +43,7 @@ std::string Refusal(const MachineArguments& arguments, uint32_t groups) {
   return checked ? "" : checked.error().message;
 }
 
-TEST(MachineOptions, AsManyMachinesAsGroupsOrStages) {
+TEST(MachineOptions, RequiresAsManyMachinesAsGroupsOrStages) {
   MachineArguments arguments;
   arguments.nodes = {"16GBx3"};
   EXPECT_EQ(Refusal(arguments, 0), "");
@@ -55,7 +55,7 @@ TEST(MachineOptions, AsManyMachinesAsGroupsOrStages) {
   EXPECT_EQ(Refusal(arguments, 4), "--stages 2 and 3 machines of --node contradict each other");
 }
 
-TEST(MachineOptions, WhatHasNoEffectIsRefused) {
+TEST(MachineOptions, OptionsWithoutEffectAreRefused) {
   MachineArguments arguments;
   arguments.reserve = 1;
   EXPECT_EQ(Refusal(arguments, 2), "--reserve has no effect without machines");
@@ -75,7 +75,7 @@ TEST(MachineOptions, WhatHasNoEffectIsRefused) {
   EXPECT_EQ(Refusal(arguments, 0), "");
 }
 
-TEST(MachineOptions, TypesAreThoseOfARecipeOrNone) {
+TEST(MachineOptions, TakesTypesFromARecipeOrNone) {
   MachineArguments arguments;
   const auto none = TypesOf(arguments);
   ASSERT_TRUE(none);
@@ -90,7 +90,7 @@ TEST(MachineOptions, TypesAreThoseOfARecipeOrNone) {
   EXPECT_EQ((*types)->alignment, 4096u);
 }
 
-TEST(MachineOptions, TheCacheIsForOneSessionOf4096TokensUnlessAsked) {
+TEST(MachineOptions, TheCacheDefaultsToOneSessionOf4096Tokens) {
   const auto usual = CacheUseOf({});
   ASSERT_TRUE(usual);
   EXPECT_EQ(usual->context, 4096u);

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The message of the parser, "" when it accepted the words.
+// The message of the parser; "" if it accepted the words.
 std::string ParseProblem(CLI::App& app, std::vector<std::string> words) {
   std::reverse(words.begin(), words.end());
   try {
@@ -45,14 +45,14 @@ TEST(Options, CountsAreDecimalAndInRange) {
   }
 }
 
-TEST(Options, SizesHaveUnits) {
+TEST(Options, SizesAcceptUnits) {
   EXPECT_EQ(ParseOne(AsBytes(1), "64M").number, 64'000'000u);
   EXPECT_EQ(ParseOne(AsBytes(1), "2GiB").number, 2ull << 30);
   EXPECT_THAT(ParseOne(AsBytes(1), "many").problem, HasSubstr("expected a size such as 64M"));
   EXPECT_THAT(ParseOne(AsBytes(4096), "1k").problem, HasSubstr("expected at least 4.10 kB"));
 }
 
-TEST(Options, ChoicesNameWhatTheyAccept) {
+TEST(Options, ChoicesListWhatTheyAccept) {
   std::string value;
   CLI::App app;
   app.add_option("--x", value)->transform(OneOf({"text", "json"}));
@@ -61,7 +61,7 @@ TEST(Options, ChoicesNameWhatTheyAccept) {
   EXPECT_EQ(value, "json");
 }
 
-TEST(Options, PlanOptionsHaveTheDefaultsOfTheLibrary) {
+TEST(Options, PlanOptionsDefaultToThoseOfTheLibrary) {
   PlanOptions options;
   CLI::App app;
   AddPlanOptions(app, options);

@@ -1,5 +1,4 @@
-// Quantized sources through the commands: keeping the source's grid, and scales that cannot be
-// meant.
+// Quantized sources through the commands: keeping the source's grid, and invalid scales.
 #include <gmock/gmock.h>
 
 #include "tests/libshard/convert/golden_listing.h"
@@ -14,12 +13,12 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-// Kimi-K2.5 in small: experts of int4 in groups of 32.
+// A small Kimi-K2.5: int4 experts in groups of 32.
 std::string Int4Checkpoint() {
   return moepack::golden::Folder("kimi-k2.5", "tokenizer_config.json").string();
 }
 
-TEST(Repack, Int4KeepsItsGridAndSaysHowExactly) {
+TEST(Repack, Int4KeepsItsGridAndReportsItsExactness) {
   const std::string source = Int4Checkpoint();
   if (source.empty()) GTEST_SKIP() << "no golden checkpoint kimi-k2.5 on this machine";
   const Workspace workspace;
@@ -38,7 +37,7 @@ TEST(Repack, Int4KeepsItsGridAndSaysHowExactly) {
   EXPECT_NE(made["files"][0]["sha256"], kept["files"][0]["sha256"]);
 }
 
-TEST(Repack, ADistributionIsProvedAsItWasMade) {
+TEST(Repack, VerifiesADistributionAsItWasMade) {
   const std::string source = Int4Checkpoint();
   if (source.empty()) GTEST_SKIP() << "no golden checkpoint kimi-k2.5 on this machine";
   const Workspace workspace;
@@ -85,8 +84,8 @@ ConvertSample Fp8(float scale) {
   return sample;
 }
 
-// No other layer shows that the tensor should be there; the converter knows.
-TEST(Check, AsksTheConverterForWhatTheTensorsDoNotShow) {
+// No other layer shows that the tensor should exist, but the converter knows.
+TEST(Check, AsksTheConverterWhatTheTensorsDoNotShow) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   std::erase_if(sample.tensors, [](const fixtures::RawTensor& tensor) {
     return tensor.name.ends_with("self_attn.q_proj.weight");
@@ -109,7 +108,7 @@ TEST(Pre, MustLookLikeAName) {
   }
 }
 
-TEST(Build, PrintsAVerifyCommandThatMakesTheSameTensors) {
+TEST(Build, PrintsAVerifyCommandWithTheSameOptions) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(
       "build fixtures/tiny-moe --groups 2 --quantize Q8_0 --no-mtp --pre qwen2 -o out");
@@ -117,7 +116,7 @@ TEST(Build, PrintsAVerifyCommandThatMakesTheSameTensors) {
   EXPECT_THAT(run.out, HasSubstr("--against fixtures/tiny-moe --pre qwen2\n"));
 }
 
-TEST(Scales, ThatAreImpossibleEndTheRunAndLeaveNothing) {
+TEST(Scales, EndTheRunAndLeaveNothingIfTheyAreImpossible) {
   for (const float scale : {NAN, INFINITY, 0.0f}) {
     const ConvertSample sample = Fp8(scale);
     ASSERT_TRUE(sample.Open());

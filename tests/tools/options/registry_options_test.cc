@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Standard input from a file, for the time of a test.
+// Standard input from a file, for the duration of a test.
 class InputFrom {
  public:
   explicit InputFrom(const std::string& file) : before_(dup(STDIN_FILENO)) {
@@ -40,7 +40,7 @@ class RegistryOptions : public testing::Test {
  protected:
   RegistryOptions() { AddRegistryOptions(app_, arguments_); }
 
-  // The parser's words, "" when it took them.
+  // The parser's message; "" if it accepted them.
   std::string Parse(std::vector<std::string> words) {
     arguments_ = {};
     std::reverse(words.begin(), words.end());
@@ -61,7 +61,7 @@ class RegistryOptions : public testing::Test {
     EXPECT_THAT(access.error().message, Not(HasSubstr("hunter2")));
     return access.error();
   }
-  // The header after a challenge of Basic.
+  // The header after a Basic challenge.
   std::string Header() const {
     auto access = Open();
     if (!access) return access.error().message;
@@ -95,13 +95,13 @@ TEST_F(RegistryOptions, ATokenComesFromAFile) {
   EXPECT_EQ(Header(), "credentials from --token-file: Bearer abc.def");
 }
 
-TEST_F(RegistryOptions, WithoutOptionsTheFilesOfDockerCount) {
+TEST_F(RegistryOptions, UseTheFilesOfDockerByDefault) {
   home_.Write(".docker/config.json",
               "{\"auths\":{\"registry.example\":{\"auth\":\"bWU6aHVudGVyMg==\"}}}");
   EXPECT_EQ(Header(), "credentials from ~/.docker/config.json (user me): Basic bWU6aHVudGVyMg==");
 }
 
-TEST_F(RegistryOptions, FilesAreReadOnlyOnceTheRegistryAsks) {
+TEST_F(RegistryOptions, ReadFilesOnlyOnceTheRegistryAsks) {
   home_.Write(".docker/config.json", "damaged");
   const auto access = Open();
   ASSERT_TRUE(access) << access.error().message;
@@ -109,7 +109,7 @@ TEST_F(RegistryOptions, FilesAreReadOnlyOnceTheRegistryAsks) {
   EXPECT_THAT(Header(), HasSubstr("~/.docker/config.json: expected a JSON object"));
 }
 
-TEST_F(RegistryOptions, OptionsThatDoNotGoTogetherAreRefused) {
+TEST_F(RegistryOptions, IncompatibleOptionsAreRefused) {
   EXPECT_THAT(Parse({"--password-stdin"}), HasSubstr("--username"));
   EXPECT_THAT(Parse({"--username", "u", "--token-file", "f"}), HasSubstr("excludes"));
   EXPECT_THAT(Parse({"--username", "u", "--password-stdin", "--password-file", "f"}),
@@ -122,7 +122,7 @@ TEST_F(RegistryOptions, OptionsThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(Failure().code, Code::kInvalidArgument);
 }
 
-TEST_F(RegistryOptions, FilesThatLackASecretAreNamed) {
+TEST_F(RegistryOptions, FilesWithoutASecretAreNamed) {
   home_.Write("empty", "\n");
   EXPECT_EQ(Parse({"--token-file", home_.Path("empty")}), "");
   EXPECT_THAT(Failure().message, HasSubstr("empty: expected a secret, found nothing"));
@@ -133,7 +133,7 @@ TEST_F(RegistryOptions, FilesThatLackASecretAreNamed) {
   EXPECT_THAT(Failure().message, HasSubstr("--password-file: "));
 }
 
-TEST_F(RegistryOptions, StandardInputHasAnEnd) {
+TEST_F(RegistryOptions, LimitTheSecretOnStandardInput) {
   home_.Write("long", std::string(70000, 'x'));
   home_.Write("empty", "");
   EXPECT_EQ(Parse({"--username", "u", "--password-stdin"}), "");
@@ -145,7 +145,7 @@ TEST_F(RegistryOptions, StandardInputHasAnEnd) {
   EXPECT_EQ(Failure().message, "--password-stdin: expected a secret, found nothing");
 }
 
-TEST_F(RegistryOptions, CertificatesGoIntoTheSettings) {
+TEST_F(RegistryOptions, PutCertificatesIntoTheSettings) {
   const std::string authority = "-----BEGIN CERTIFICATE-----\nA\n";
   home_.Write("ca.pem", authority);
   home_.Write(".docker/certs.d/registry.example/own.crt", "-----BEGIN CERTIFICATE-----\nB\n");
@@ -164,7 +164,7 @@ TEST_F(RegistryOptions, CertificatesGoIntoTheSettings) {
   EXPECT_THAT(Failure().message, HasSubstr("ca.pem: expected certificates as PEM, found none"));
 }
 
-TEST_F(RegistryOptions, WhereThereIsNoRegistryTheyAreRefused) {
+TEST_F(RegistryOptions, AreRefusedWithoutARegistry) {
   EXPECT_TRUE(CheckRegistryUse(arguments_, "layout:models"));
   EXPECT_EQ(Parse({"--cacert", "x"}), "");
   const Status refused = CheckRegistryUse(arguments_, "layout:models");

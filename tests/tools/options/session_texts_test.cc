@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Bytes as ids.
+// Uses bytes as ids.
 Result<std::vector<uint32_t>> Bytes(std::string_view text) {
   return std::vector<uint32_t>(text.begin(), text.end());
 }
@@ -46,7 +46,7 @@ TEST_F(SessionTexts, ATextFileIsOneSession) {
   EXPECT_THAT((*sessions)[0].tokens, ElementsAre('h', 'i', '\n'));
 }
 
-TEST_F(SessionTexts, ALineOfJsonlIsASession) {
+TEST_F(SessionTexts, EveryLineOfJsonlIsASession) {
   const auto sessions =
       Read({{File("a.jsonl",
                   "{\"text\": \"x\"}\n\n"
@@ -62,7 +62,7 @@ TEST_F(SessionTexts, ALineOfJsonlIsASession) {
   EXPECT_THAT((*sessions)[1].tokens, ElementsAre(3, 4));
 }
 
-TEST_F(SessionTexts, IdsStandBetweenWhiteSpaceOrInArrays) {
+TEST_F(SessionTexts, ReadsIdsSeparatedBySpacesOrInArrays) {
   const auto sessions =
       Read({{}, {File("a.txt", " 1 2\n3\t"), File("b.txt", "[4, 5]\n[6]\n")}, ""});
   ASSERT_TRUE(sessions) << sessions.error().message;
@@ -96,7 +96,7 @@ TEST_F(SessionTexts, LinesThatAreNotSessionsAreRefusedByNumber) {
               HasSubstr("line 1: expected \"text\" or \"tokens\", found both"));
 }
 
-TEST_F(SessionTexts, AByteOrderMarkIsNotText) {
+TEST_F(SessionTexts, SkipsAByteOrderMark) {
   const auto sessions = Read({{File("a.txt", "\xef\xbb\xbfhi"), File("b.jsonl", "\xef\xbb\xbf[7]")},
                               {File("c.txt",
                                     "\xef\xbb\xbf"
@@ -108,7 +108,7 @@ TEST_F(SessionTexts, AByteOrderMarkIsNotText) {
   EXPECT_THAT((*sessions)[2].tokens, ElementsAre(8, 9));
 }
 
-TEST_F(SessionTexts, FilesOfOneNameAreToldApartByTheirPaths) {
+TEST_F(SessionTexts, DistinguishesFilesOfOneNameByTheirPaths) {
   std::filesystem::create_directory(dir_.path() / "b");
   const std::string outer = File("a.txt", "x"), inner = File("b/a.txt", "y");
   const auto sessions = Read({{outer, inner}, {}, ""});
@@ -120,7 +120,7 @@ TEST_F(SessionTexts, FilesOfOneNameAreToldApartByTheirPaths) {
   EXPECT_THAT(twice.error().message, HasSubstr("expected a name of its own"));
 }
 
-TEST_F(SessionTexts, SessionsNeedTokensAndNamesOfTheirOwn) {
+TEST_F(SessionTexts, SessionsNeedTokensAndUniqueNames) {
   EXPECT_THAT(TextError("a.txt", "").message, HasSubstr("expected tokens, found none"));
   EXPECT_THAT(TokensError("[]").message, HasSubstr("line 1: session: expected tokens, found none"));
   const std::string twice = "{\"text\": \"x\", \"session\": \"s\"}\n";
@@ -135,8 +135,9 @@ TEST_F(SessionTexts, TextThatIsNotUtf8IsRefused) {
               HasSubstr("a.txt: text: expected UTF-8, found other bytes"));
 }
 
-// JSON of statistics and reports is UTF-8: known before anything runs, not when they are written.
-TEST_F(SessionTexts, NamesThatAreNotUtf8AreRefusedWhenTheyAreRead) {
+// JSON of statistics and reports is UTF-8: this is checked before anything runs, not when they are
+// written.
+TEST_F(SessionTexts, RefusesNamesThatAreNotUtf8WhenReadingThem) {
   const std::string expected = "session: expected a name in UTF-8 without control characters";
   EXPECT_THAT(TextError("caf\xe9.txt", "x").message, HasSubstr(expected));
   EXPECT_THAT(TextError("caf\xe9.jsonl", "[1, 2]").message, HasSubstr(expected));
@@ -148,7 +149,7 @@ TEST_F(SessionTexts, NamesThatAreNotUtf8AreRefusedWhenTheyAreRead) {
   EXPECT_THAT(bucket.error().message, HasSubstr("bucket: expected a name in UTF-8"));
 }
 
-TEST_F(SessionTexts, TokensAreIdsOrTheNameOfAFileOfIds) {
+TEST_F(SessionTexts, AcceptsTokensAsIdsOrAFileOfIds) {
   const auto sessions = Read({{}, {"1,2", File("ids.txt", "3 4"), "5"}, "chat"});
   ASSERT_TRUE(sessions) << sessions.error().message;
   EXPECT_THAT((*sessions)[0].tokens, ElementsAre(1, 2));
@@ -162,7 +163,7 @@ TEST_F(SessionTexts, TokensAreIdsOrTheNameOfAFileOfIds) {
   EXPECT_THAT(large.error().message, HasSubstr("--tokens: token: expected an id below"));
 }
 
-TEST_F(SessionTexts, SomethingHasToBeNamed) {
+TEST_F(SessionTexts, RequiresTextsOrTokens) {
   const auto sessions = Read({});
   ASSERT_FALSE(sessions);
   EXPECT_EQ(sessions.error().code, Code::kInvalidArgument);

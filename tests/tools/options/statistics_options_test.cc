@@ -52,7 +52,7 @@ TEST(StatisticsOptions, DefaultsAreNotRecorded) {
   EXPECT_THAT(RecordStatisticsOptions({}), IsEmpty());
 }
 
-TEST(StatisticsOptions, WrongValuesSayWhatWasExpected) {
+TEST(StatisticsOptions, ErrorsSayWhatWasExpected) {
   PlanOptions options;
   EXPECT_THAT(ProblemOf(options, {"--statistics", "a", "--score", "mass"}),
               HasSubstr("expected one of count, gate, reap, found \"mass\""));
@@ -63,7 +63,7 @@ TEST(StatisticsOptions, WrongValuesSayWhatWasExpected) {
   EXPECT_THAT(ProblemOf(options, {"--eligible", "0"}), HasSubstr("expected a number from 1"));
 }
 
-TEST(StatisticsOptions, WhatMeasuresStatisticsNeedsThem) {
+TEST(StatisticsOptions, OptionsAboutStatisticsNeedStatistics) {
   for (const char* option : {"--score", "--pin", "--held-out", "--seed"}) {
     PlanOptions options;
     const std::string value = std::string(option) == "--score" ? "gate" : "0";
@@ -88,7 +88,7 @@ TEST(StatisticsOptions, ContradictionsAreRefused) {
             "--eligible and --no-uniform cannot be used together with --partition modulo");
 }
 
-TEST(StatisticsOptions, SeveralNumbersOfGroupsAreRead) {
+TEST(StatisticsOptions, AcceptSeveralGroupCounts) {
   for (const auto& [text, expected] :
        {std::pair<std::string, std::vector<uint32_t>>{"3", {3}}, {"2,4,8", {2, 4, 8}}}) {
     PlanOptions options;
@@ -108,7 +108,7 @@ TEST(StatisticsOptions, SeveralNumbersOfGroupsAreRead) {
   }
 }
 
-TEST(StatisticsOptions, TheSessionsOfAllFilesAreRead) {
+TEST(StatisticsOptions, ReadTheSessionsOfAllFiles) {
   const fixtures::TempDir directory;
   const MoeModel model =
       ModelForTest().Layer({1, 4, 2, 10, false}).Layer({3, 3, 1, 10, false}).Build();

@@ -32,7 +32,7 @@ void ExpectTask(const Variables& variables, uint32_t index, uint32_t count,
   EXPECT_EQ((*found)->variable, variable);
 }
 
-TEST(TaskOption, IsANumberASlashAndTheNumberOfTasks) {
+TEST(TaskOption, ReadsANumberASlashAndTheNumberOfTasks) {
   const auto found = Find({}, {"3/16"});
   ASSERT_TRUE(found && *found);
   EXPECT_EQ((*found)->number, (TaskNumber{3, 16}));
@@ -53,7 +53,7 @@ TEST(TaskOption, IsTakenFromEveryKindOfScheduler) {
   ExpectTask({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, 0, 2, "PMI_RANK");
 }
 
-TEST(TaskOption, CountsAJobArrayFromItsSmallestIdInItsSteps) {
+TEST(TaskOption, CountsAJobArrayFromItsSmallestIdByItsStep) {
   Variables array = {{"SLURM_ARRAY_TASK_ID", "9"},
                      {"SLURM_ARRAY_TASK_COUNT", "4"},
                      {"SLURM_ARRAY_TASK_MIN", "5"},
@@ -66,7 +66,7 @@ TEST(TaskOption, CountsAJobArrayFromItsSmallestIdInItsSteps) {
 }
 
 // `sbatch --array=3,7`: two tasks of an array that was larger.
-TEST(TaskOption, DoesNotTakeSomeTasksOfAnArrayForAllOfThem) {
+TEST(TaskOption, DoesNotMistakeSomeTasksOfAnArrayForAll) {
   Variables array = {{"SLURM_ARRAY_TASK_ID", "7"},
                      {"SLURM_ARRAY_TASK_COUNT", "2"},
                      {"SLURM_ARRAY_TASK_MIN", "3"},
@@ -82,7 +82,7 @@ TEST(TaskOption, DoesNotTakeSomeTasksOfAnArrayForAllOfThem) {
   EXPECT_THAT(TaskRefusal(array), HasSubstr("two or more, found 1"));
 }
 
-TEST(TaskOption, ALauncherOfOneProcessDividesNothing) {
+TEST(TaskOption, IgnoresALauncherWithOneProcess) {
   EXPECT_FALSE(*Find({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
   ExpectTask({{"PMI_RANK", "0"},
               {"PMI_SIZE", "1"},
@@ -92,7 +92,7 @@ TEST(TaskOption, ALauncherOfOneProcessDividesNothing) {
              2, 3, "SLURM_ARRAY_TASK_ID");
 }
 
-TEST(TaskOption, RefusesAnEnvironmentThatDoesNotSayWhichTask) {
+TEST(TaskOption, RefusesAnIncompleteEnvironment) {
   EXPECT_EQ(TaskRefusal({{"JOB_COMPLETION_INDEX", "4"}}),
             "JOB_COMPLETIONS: expected a number, found nothing");
   EXPECT_EQ(TaskRefusal({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}),
@@ -107,7 +107,7 @@ TEST(TaskOption, RefusesAnEnvironmentThatDoesNotSayWhichTask) {
             "by PMI_RANK");
 }
 
-TEST(TaskOption, IsTakenBeforeTheEnvironmentWhichMayBeIgnored) {
+TEST(TaskOption, TakesPrecedenceOverTheEnvironment) {
   const Variables variables = {{"PMI_RANK", "x"}, {"PMI_SIZE", "y"}};
   EXPECT_EQ((**Find(variables, {"1/2"})).number, (TaskNumber{1, 2}));
   EXPECT_FALSE(*Find(variables, {"", true}));

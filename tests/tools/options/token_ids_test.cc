@@ -11,7 +11,7 @@ TEST(TokenIds, AreSeparatedByCommasOrSpaces) {
   EXPECT_EQ(*ids, (std::vector<uint32_t>{12, 7, 9, 0}));
 }
 
-TEST(TokenIds, AnythingElseIsRefusedByName) {
+TEST(TokenIds, InvalidIdsAreRefusedByName) {
   const auto message = [](const char* text) {
     const auto ids = ParseTokenIds("--tokens", text);
     return ids ? "accepted" : ids.error().message;

@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(BytesSectionTest, TableAndBarsAreThoseOfTheManifest) {
+TEST(BytesSectionTest, TableAndBarsMatchTheManifest) {
   const PageInputs inputs = FullInputs();
   const manifest::Manifest& manifest = *inputs.distribution;
   const auto section = BytesSection(inputs);
@@ -27,7 +27,7 @@ TEST(BytesSectionTest, TableAndBarsAreThoseOfTheManifest) {
   }
 }
 
-TEST(BytesSectionTest, GroupsThatAreNotHereHaveNoNode) {
+TEST(BytesSectionTest, MissingGroupsHaveNoNode) {
   PageInputs inputs = FullInputs();
   std::erase_if(inputs.distribution->bundles,
                 [](const auto& bundle) { return bundle.group == std::optional<uint32_t>(1); });

@@ -8,18 +8,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(CaptureSectionTest, BucketsAreMeasuredOnWhatNodesMayPickFrom) {
+TEST(CaptureSectionTest, MeasuresBucketsOnTheEligibleExpertsOfNodes) {
   const auto section = CaptureSection(FullInputs());
   ASSERT_TRUE(section);
-  // Node 0 has 0, 1 and 2 in both layers: 9 of 10 and 10 of 10 of the code session; the others
-  // have 0 of the overlay besides their own.
+  // Node 0 has 0, 1 and 2 in both layers: 9 of 10 and 10 of 10 of the code session; the others have
+  // expert 0 of the overlay in addition to their own.
   EXPECT_THAT(TableOf(section->body, "table-buckets"),
               ElementsAre(ElementsAre("bucket", "sessions", "node 0", "node 1", "node 2"),
                           ElementsAre("code", "1", "95.0 %", "70.0 %", "50.0 %"),
                           ElementsAre("prose", "1", "5.0 %", "20.0 %", "80.0 %")));
 }
 
-TEST(CaptureSectionTest, SessionsAreThoseOfTheEvaluation) {
+TEST(CaptureSectionTest, ListsTheSessionsOfTheEvaluation) {
   const auto section = CaptureSection(FullInputs());
   EXPECT_THAT(
       TableOf(section->body, "table-sessions-1"),
@@ -29,7 +29,7 @@ TEST(CaptureSectionTest, SessionsAreThoseOfTheEvaluation) {
   EXPECT_THAT(section->body, HasSubstr("<title>s1, group 1: 70.0 %</title>"));
 }
 
-TEST(CaptureSectionTest, WhatThePlanExpectsStandsBesideOtherSets) {
+TEST(CaptureSectionTest, ShowsTheExpectationOfThePlanBesideOtherSets) {
   PageInputs inputs = FullInputs();
   PlanExpectation expectation;
   expectation.held_out = 4;

@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(DamageSectionTest, SplitStandsBesideQuantization) {
+TEST(DamageSectionTest, ShowsTheSplitBesideQuantization) {
   const auto section = DamageSection(FullInputs());
   ASSERT_TRUE(section);
   const auto rows = TableOf(section->body, "table-damage-1");
@@ -30,7 +30,7 @@ TEST(DamageSectionTest, SplitStandsBesideQuantization) {
   EXPECT_THAT(section->findings.front(), HasSubstr("quantization alone costs 0.0124"));
 }
 
-TEST(DamageSectionTest, WhatIsRecordedIsDrawnOnce) {
+TEST(DamageSectionTest, DrawsRecordedFiguresOnce) {
   PageInputs inputs = FullInputs();
   inputs.distribution->quality = SomeQuality();
   const auto section = DamageSection(inputs);
@@ -40,7 +40,7 @@ TEST(DamageSectionTest, WhatIsRecordedIsDrawnOnce) {
   EXPECT_THAT(DamageSection(inputs)->body, HasSubstr("table-damage-2"));
 }
 
-TEST(DamageSectionTest, WorseIsLonger) {
+TEST(DamageSectionTest, WorseFiguresHaveLongerBars) {
   const auto section = DamageSection(FullInputs());
   const auto width = [&](const std::string& run) {
     const size_t tip = section->body.find("<title>" + run + ": ");

@@ -28,7 +28,7 @@ PageInputs WithExperiment() {
   return inputs;
 }
 
-TEST(ExperimentSectionTest, TableHasEveryRow) {
+TEST(ExperimentSectionTest, TheTableHasEveryRow) {
   const auto section = ExperimentSection(WithExperiment());
   ASSERT_TRUE(section);
   EXPECT_THAT(TableOf(section->body, "table-experiment-1"),
@@ -43,13 +43,13 @@ TEST(ExperimentSectionTest, TableHasEveryRow) {
   EXPECT_EQ(CountOf(section->body, "class=\"whisker\""), 2u);
 }
 
-TEST(ExperimentSectionTest, SaysWhatTheBestRefitLeaves) {
+TEST(ExperimentSectionTest, SaysHowMuchDamageTheBestRefitLeaves) {
   const auto section = ExperimentSection(WithExperiment());
   ASSERT_EQ(section->findings.size(), 1u);
   EXPECT_THAT(section->findings.front(), HasSubstr("from 1.062 to <b>0.188 nats</b>"));
 }
 
-TEST(ExperimentSectionTest, ThereIsNoneWithoutSessions) {
+TEST(ExperimentSectionTest, IsAbsentWithoutSessions) {
   PageInputs inputs;
   EXPECT_FALSE(ExperimentSection(inputs));
   inputs.experiments = {{"e.json", {}}};

@@ -18,7 +18,7 @@ TEST(PageHtml, TextIsNeverMarkup) {
   EXPECT_EQ(Escaped(std::string_view("a\0\x1b\xff", 4)), "a\\x00\\x1b\\xff");
 }
 
-TEST(PageHtml, NumbersHaveAFixedForm) {
+TEST(PageHtml, FormatsNumbersWithFixedDigits) {
   EXPECT_EQ(Fixed(0.03125, 4), "0.0312");
   EXPECT_EQ(Fixed(-0.00001, 2), "0.00");
   EXPECT_EQ(Fixed(-1.5, 1), "-1.5");
@@ -32,7 +32,7 @@ TEST(PageHtml, NumbersHaveAFixedForm) {
   EXPECT_EQ(Brief(0), "0");
 }
 
-TEST(PageHtml, TablesHaveHeadingsOfRowsAndColumns) {
+TEST(PageHtml, TablesHaveRowAndColumnHeadings) {
   HtmlTable table("t", "What is in it", {"name", ">count"});
   table.Row({"<b>", "3"});
   EXPECT_THAT(table.Render(), HasSubstr("<caption>What is in it</caption>"));
@@ -41,7 +41,7 @@ TEST(PageHtml, TablesHaveHeadingsOfRowsAndColumns) {
               ElementsAre(ElementsAre("name", "count"), ElementsAre("&lt;b&gt;", "3")));
 }
 
-TEST(PageHtml, AFigureHasItsNumbersBehindIt) {
+TEST(PageHtml, AFigureContainsTheTableOfItsNumbers) {
   HtmlTable table("t", "c", {"a"});
   table.Row({"1"});
   const std::string figure = Figure("<svg></svg>", "What it shows.", table);

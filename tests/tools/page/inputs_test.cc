@@ -37,7 +37,7 @@ class PageInputFiles : public ::testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(PageInputFiles, AreKnownByTheirContent) {
+TEST_F(PageInputFiles, AreRecognizedByTheirContent) {
   const auto read = ReadPageInputs({WriteDocument("a", EvalJson(SomeEvaluation())), Path("out"),
                                     WriteDocument("b", ScoresToJson(SomeScores())),
                                     WriteDocument("c", RefitToJson([] {
@@ -57,18 +57,18 @@ TEST_F(PageInputFiles, AreKnownByTheirContent) {
   EXPECT_EQ(read->evaluations[0].name, "a");
   EXPECT_EQ(read->scores->sessions.size(), 2u);
   EXPECT_EQ(read->refits[0].outcomes.size(), 3u);
-  // Its versions are others.
+  // Its versions differ.
   ASSERT_EQ(read->warnings.size(), 1u);
   EXPECT_THAT(read->warnings[0], HasSubstr("a: it measures another split than that of "));
 }
 
-TEST_F(PageInputFiles, TheManifestItselfIsTheDistribution) {
+TEST_F(PageInputFiles, AcceptTheManifestAsTheDistribution) {
   const auto read = ReadPageInputs({Path("out/distribution.json")});
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->distribution_path, Path("out"));
 }
 
-TEST_F(PageInputFiles, WhatIsNotOursIsRefusedByName) {
+TEST_F(PageInputFiles, ForeignFilesAreRefusedByName) {
   for (const auto& [text, found] : std::vector<std::pair<std::string, std::string>>{
            {"{\"format\": \"other\"}", "found \"format\": \"other\""},
            {"{\"a\": 1}", "found a JSON object without a known \"format\""},
@@ -84,14 +84,14 @@ TEST_F(PageInputFiles, WhatIsNotOursIsRefusedByName) {
   EXPECT_EQ(ErrorOf({Write("cut.json", "{\"format\": ")}).code, Code::kCorrupt);
 }
 
-TEST_F(PageInputFiles, TwoOfOneKindAreRefusedWhereThereCanBeOne) {
+TEST_F(PageInputFiles, TwoInputsOfASingleKindAreRefused) {
   EXPECT_THAT(ErrorOf({Path("out"), Path("out/distribution.json")}).message,
               HasSubstr(": expected one distribution, found a second beside "));
   const std::string plan = WriteDocument("plan.json", PlanDocument());
   EXPECT_THAT(ErrorOf({plan, plan}).message, HasSubstr(": expected one plan, found a second"));
 }
 
-TEST_F(PageInputFiles, APlanNeedsSomethingThatKnowsTheLayers) {
+TEST_F(PageInputFiles, APlanNeedsAnInputThatKnowsTheLayers) {
   const std::string plan = WriteDocument("plan.json", PlanDocument());
   EXPECT_THAT(ErrorOf({plan}).message,
               HasSubstr("plan.json: layers: expected statistics or a distribution"));
@@ -116,7 +116,7 @@ TEST_F(PageInputFiles, StatisticsOfAnotherModelAreRefused) {
   EXPECT_THAT(error.message, HasSubstr("layer 7: expected no experts, found 6"));
 }
 
-TEST_F(PageInputFiles, WhatADistributionCarriesOfItsPlanIsShown) {
+TEST_F(PageInputFiles, ReadWhatADistributionCarriesOfItsPlan) {
   sample::Distribution distribution = sample::Make();
   PlanExpectation expectation;
   expectation.scheme = "session";

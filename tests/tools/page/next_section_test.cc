@@ -19,7 +19,7 @@ TEST(NextSectionTest, NamesWhatIsMissing) {
   EXPECT_THAT(body, Not(HasSubstr("--gate")));
 }
 
-TEST(NextSectionTest, AsksForNothingThatIsThere) {
+TEST(NextSectionTest, AsksForNothingThatExists) {
   PageInputs inputs = FullInputs();
   inputs.distribution->quality = SomeQuality();
   const std::string body = NextSection(inputs)->body;
@@ -30,7 +30,7 @@ TEST(NextSectionTest, AsksForNothingThatIsThere) {
   EXPECT_THAT(body, HasSubstr("moepack assemble out --group 0 -o node-0"));
 }
 
-TEST(NextSectionTest, OffersToMendWhatIsBad) {
+TEST(NextSectionTest, SuggestsHowToImproveBadFigures) {
   PageInputs inputs = FullInputs();
   inputs.refits.clear();
   const std::string body = NextSection(inputs)->body;

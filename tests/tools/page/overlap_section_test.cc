@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(OverlapSectionTest, SharesAreThoseOfTheRowsNode) {
+TEST(OverlapSectionTest, SharesRelateToTheNodeOfTheRow) {
   const auto section = OverlapSection(FullInputs());
   ASSERT_TRUE(section);
   // Node 0 has 0, 1, 2; node 1 has 0, 2, 3; node 2 has 0, 4, 5.
@@ -18,7 +18,7 @@ TEST(OverlapSectionTest, SharesAreThoseOfTheRowsNode) {
                           ElementsAre("2", "33.3 %", "33.3 %", "100.0 %")));
 }
 
-TEST(OverlapSectionTest, OneNodeOverlapsWithNothing) {
+TEST(OverlapSectionTest, IsAbsentForASingleNode) {
   PageInputs inputs = FullInputs();
   inputs.plan->groups.resize(1);
   EXPECT_FALSE(OverlapSection(inputs));

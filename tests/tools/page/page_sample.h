@@ -1,4 +1,4 @@
-// Inputs of a report made by hand, and what the tests look for in its HTML.
+// Hand-made inputs of a report, and helpers of the tests for its HTML.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ inline runtime::EvalRow EvalRowOf(const std::string& label) {
   return row;
 }
 
-// Group 0 suits "code", which everybody finds; the race is wrong about "prose".
+// Group 0 suits "code", which every rule finds; the race is wrong about "prose".
 inline EvalReport SomeEvaluation() {
   EvalReport report;
   report.executor = "cpu";
@@ -108,7 +108,7 @@ inline PageInputs FullInputs() {
   return inputs;
 }
 
-// The cells of the table `id`, row by row, the first row being its headings.
+// The cells of the table `id`, row by row; the first row holds its headings.
 inline std::vector<std::vector<std::string>> TableOf(const std::string& html,
                                                      const std::string& id) {
   std::vector<std::vector<std::string>> rows;

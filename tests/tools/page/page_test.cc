@@ -12,7 +12,7 @@ using ::testing::Not;
 
 constexpr const char* kHostile = "</title><script>alert(\"x\")</script><img src=x onerror='y'>";
 
-// Every text that a document can bring.
+// Every text that a document can contain.
 PageInputs HostileInputs() {
   PageInputs inputs = FullInputs();
   inputs.distribution->model.id = kHostile;
@@ -38,7 +38,7 @@ PageInputs HostileInputs() {
   return inputs;
 }
 
-TEST(ReportPageTest, StandsAlone) {
+TEST(ReportPageTest, NeedsNoOtherFiles) {
   const std::string page = ReportPage(FullInputs());
   EXPECT_TRUE(page.starts_with("<!doctype html>\n"));
   for (const char* never : {"<script", "http://", "https://", "src=", "@import", "url(", "onload"})
@@ -65,7 +65,7 @@ TEST(ReportPageTest, EveryPictureHasALabelAndATable) {
   EXPECT_EQ(CountOf(page, "<figure>"), CountOf(page, "<details>"));
 }
 
-TEST(ReportPageTest, TextOfDocumentsIsNeverMarkup) {
+TEST(ReportPageTest, EscapesTextOfDocuments) {
   const std::string page = ReportPage(HostileInputs());
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("<img")));
@@ -88,7 +88,7 @@ TEST(ReportPageTest, SectionsWithoutFiguresAreLeftOut) {
   EXPECT_THAT(page, HasSubstr("moepack plan SRC --groups 2 --statistics statistics.json"));
 }
 
-TEST(ReportPageTest, WarningsStandAtTheTop) {
+TEST(ReportPageTest, ShowsWarningsAtTheTop) {
   PageInputs inputs = FullInputs();
   inputs.warnings = {"old.json: it measures another split"};
   const std::string page = ReportPage(inputs);

@@ -23,7 +23,7 @@ TEST(PlacementSectionTest, CountsSessionsByChosenAndBestNode) {
   EXPECT_THAT(section->body, HasSubstr("lose 0.1500 nats per token"));
 }
 
-TEST(PlacementSectionTest, TheTableIsShownWhereThereIsOne) {
+TEST(PlacementSectionTest, ShowsTheTableIfThereIsOne) {
   PageInputs inputs = FullInputs();
   PlacementTable table;
   table.trial = {24, 19, 15, 14};

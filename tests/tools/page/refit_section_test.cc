@@ -8,7 +8,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(RefitSectionTest, TableHasEveryOutcome) {
+TEST(RefitSectionTest, TheTableHasEveryOutcome) {
   const auto section = RefitSection(FullInputs());
   ASSERT_TRUE(section);
   EXPECT_THAT(TableOf(section->body, "table-refit-1"),
@@ -21,7 +21,7 @@ TEST(RefitSectionTest, TableHasEveryOutcome) {
   EXPECT_THAT(section->body, HasSubstr("<title>layer 2 after: 0.2000</title>"));
 }
 
-TEST(RefitSectionTest, WhatWasNotAcceptedKeepsItsError) {
+TEST(RefitSectionTest, RejectedLayersKeepTheirError) {
   const auto section = RefitSection(FullInputs());
   EXPECT_THAT(section->body, HasSubstr("<title>layer 1: not accepted</title>"));
   // (0.4 + 0.3 + 0.6) / 3 to (0.1 + 0.3 + 0.2) / 3.

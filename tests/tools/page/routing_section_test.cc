@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(RoutingSectionTest, TableHasEveryShareByBucket) {
+TEST(RoutingSectionTest, TheTableHasEveryShareByBucket) {
   const auto section = RoutingSection(FullInputs());
   ASSERT_TRUE(section);
   const auto rows = TableOf(section->body, "table-mass");
@@ -21,14 +21,14 @@ TEST(RoutingSectionTest, TableHasEveryShareByBucket) {
   EXPECT_THAT(rows[5], ElementsAre("1", "5", "2", "30.00 %", "0.00 %", "60.00 %"));
 }
 
-TEST(RoutingSectionTest, CellsOfSmallModelsNameThemselves) {
+TEST(RoutingSectionTest, CellsOfSmallModelsHaveTooltips) {
   const auto section = RoutingSection(FullInputs());
   EXPECT_THAT(section->body, HasSubstr("<title>layer 1, expert 5: 30.0 %, node 2</title>"));
   // Three groups in each of three maps.
   EXPECT_EQ(CountOf(section->body, "class=\"outline\""), 9u);
 }
 
-TEST(RoutingSectionTest, LargeModelsHaveOnePathPerColour) {
+TEST(RoutingSectionTest, LargeModelsUseOnePathPerColour) {
   PageInputs inputs;
   ExpertScores scores;
   scores.layers = {{0, 4096, 8}};
@@ -40,7 +40,7 @@ TEST(RoutingSectionTest, LargeModelsHaveOnePathPerColour) {
   EXPECT_THAT(section->body, Not(HasSubstr("<rect")));
 }
 
-TEST(RoutingSectionTest, AnEvenLayerTakesAQuarterOnAQuarter) {
+TEST(RoutingSectionTest, AQuarterOfAnEvenLayerHasAQuarterOfTheTokens) {
   PageInputs inputs;
   ExpertScores scores = SomeScores();
   scores.layers = {{0, 4, 2}};

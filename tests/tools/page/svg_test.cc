@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(PageSvg, CoordinatesHaveOneDigitAtMost) {
+TEST(PageSvg, CoordinatesHaveAtMostOneDecimal) {
   EXPECT_EQ(Coordinate(12), "12");
   EXPECT_EQ(Coordinate(12.34), "12.3");
   EXPECT_EQ(Coordinate(-0.06), "-0.1");
@@ -28,7 +28,7 @@ TEST(PageSvg, TextsAndTipsAreEscaped) {
   EXPECT_THAT(text, Not(HasSubstr("<script>")));
 }
 
-TEST(PageSvg, TicksAreRoundAndReachTheEnd) {
+TEST(PageSvg, TicksAreRoundNumbersAndReachTheEnd) {
   EXPECT_THAT(RoundTicks(1, 5), ElementsAre(0, 0.2, 0.4, testing::DoubleNear(0.6, 1e-12), 0.8, 1));
   EXPECT_THAT(RoundTicks(4130000, 5), ElementsAre(0, 1e6, 2e6, 3e6, 4e6, 5e6));
   EXPECT_EQ(RoundTicks(7, 4).back(), 8);

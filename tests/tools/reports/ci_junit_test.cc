@@ -42,7 +42,7 @@ TEST(VerifyJunit, EscapesMarkup) {
   EXPECT_THAT(MessageOf("<a b=\"c\">&\n"), HasSubstr("&lt;a b=&quot;c&quot;&gt;&amp;\\x0a"));
 }
 
-TEST(VerifyJunit, EscapesWhatXmlCannotHold) {
+TEST(VerifyJunit, EscapesBytesThatXmlCannotHold) {
   EXPECT_THAT(MessageOf(std::string("x\x01y")), HasSubstr("x\\x01y"));
   // A lone continuation byte, an overlong slash, a surrogate, a character cut short.
   for (const char* broken : {"\x80", "\xC0\xAF", "\xED\xA0\x80", "\xE2\x82", "\xEF\xBF\xBF"}) {

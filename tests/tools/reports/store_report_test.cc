@@ -19,14 +19,14 @@ registry::StoreReport Sample() {
   return report;
 }
 
-TEST(StoreReport, TagsAreNewMovedOrAsTheyWere) {
+TEST(StoreReport, TagsAreNewMovedOrUnchanged) {
   EXPECT_EQ(TagState(Sample().tags[0]), "as it was");
   EXPECT_EQ(TagState(Sample().tags[1]), "moved");
   EXPECT_EQ(TagState(Sample().tags[2]), "new");
   EXPECT_THAT(TagTable(Sample()), HasSubstr("v1-g007  moved      sha256:2\n"));
 }
 
-TEST(StoreReport, TextSaysHowBytesCame) {
+TEST(StoreReport, TextSaysWhereBytesCameFrom) {
   EXPECT_THAT(BlobTable(Sample()), HasSubstr("a\\x1b  1,000  fetched\n"));
   EXPECT_EQ(BytesText(Sample(), false),
             "1.00 kB (1,000 bytes) new, 1.00 kB (1,000 bytes) of them fetched; 2.00 kB (2,000 "
@@ -34,7 +34,7 @@ TEST(StoreReport, TextSaysHowBytesCame) {
   EXPECT_EQ(BytesText(Sample(), true).find("fetched"), std::string::npos);
 }
 
-TEST(StoreReport, JsonHasEverything) {
+TEST(StoreReport, JsonHasEveryField) {
   Json document;
   AddStoreJson(Sample(), document);
   EXPECT_EQ(document["digest"], "sha256:1");

@@ -35,7 +35,7 @@ TEST(VerifyReport, TextHasOneLinePerRuleThenFindingsThenTotals) {
             "out: failed: 1 of 3 rules; 2 files, 5 tensors, 1.50 kB read\n");
 }
 
-TEST(VerifyReport, ACleanReportSaysPassedAndWhatWasCompared) {
+TEST(VerifyReport, ACleanReportSaysThatItPassedAndWhatWasCompared) {
   manifest::VerifyReport report;
   report.rules = {"manifest-schema"};
   report.source_bytes = 2000;
@@ -44,7 +44,7 @@ TEST(VerifyReport, ACleanReportSaysPassedAndWhatWasCompared) {
             "compared with the source\n");
 }
 
-TEST(VerifyReport, SaysWhatWasReadPastThePageCacheAndTheDigestOfTheManifest) {
+TEST(VerifyReport, ShowsBytesReadPastThePageCacheAndTheDigestOfTheManifest) {
   manifest::VerifyReport report;
   report.rules = {"manifest-schema"};
   report.bytes = 2000;

@@ -16,7 +16,7 @@ CellSha256 Hashed(const std::string& text, uint64_t cell_bytes, size_t step) {
   return hash;
 }
 
-TEST(CellSha256, HashesTheWholeAndEachCellHoweverBytesAreCutUp) {
+TEST(CellSha256, HashesTheWholeAndEachCellHoweverBytesAreSplit) {
   std::string text(1000, 'x');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 % 251);
   for (const size_t step : {1, 99, 100, 101, 250, 1000}) {
@@ -33,7 +33,7 @@ TEST(CellSha256, HashesTheWholeAndEachCellHoweverBytesAreCutUp) {
   }
 }
 
-TEST(CellSha256, WithoutCellsIsThatOfTheWhole) {
+TEST(CellSha256, HashesOnlyTheWholeWithoutCells) {
   CellSha256 hash = Hashed("abc", 0, 3);
   EXPECT_EQ(hash.Finish(), Sha256Hex(std::string_view("abc")));
   EXPECT_EQ(hash.TakeCells(), CellDigests());

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-// What `call` says to somebody who has no rights, "" if it cannot be tried.
+// The error of `call` for somebody without any rights; "" if it cannot be tried.
 std::string AsNobody(const fs::path& directory, const std::function<Error()>& call) {
   const fs::path answer = directory / "answer";
   std::ofstream(answer) << "";
@@ -35,7 +35,7 @@ std::string AsNobody(const fs::path& directory, const std::function<Error()>& ca
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-TEST(IoError, NamesTheDirectoryThatMayNotBeEntered) {
+TEST(IoError, NamesADirectoryThatCannotBeEntered) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "closed/deep");
   std::ofstream(dir / "closed/deep/file") << "x";
@@ -47,7 +47,7 @@ TEST(IoError, NamesTheDirectoryThatMayNotBeEntered) {
   fs::permissions(dir / "closed", fs::perms::all);
 }
 
-TEST(IoError, NamesTheFileThatMayNotBeReadAndTheDirectoryThatMayNotBeWritten) {
+TEST(IoError, NamesAnUnreadableFileAndAnUnwritableDirectory) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "secret") << "x";
   fs::permissions(dir / "secret", fs::perms::none);
@@ -59,12 +59,12 @@ TEST(IoError, NamesTheFileThatMayNotBeReadAndTheDirectoryThatMayNotBeWritten) {
               HasSubstr("the directory " + (dir / "fixed").string() + " may not be written"));
 }
 
-TEST(IoError, AFileThatGrowsTooLargeHasAHint) {
+TEST(IoError, AFileSizeLimitErrorHasAHint) {
   EXPECT_THAT(IoError("f", "write", EFBIG).hint, HasSubstr("ulimit -f"));
   EXPECT_THAT(IoError("f", "write", ENOSPC).hint, HasSubstr("free some space"));
 }
 
-TEST(IsThere, TellsAbsentFromUnreadable) {
+TEST(IsThere, DistinguishesAbsentFromUnreadable) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "file") << "x";
   fs::create_symlink("file", dir / "link");

@@ -64,7 +64,7 @@ TEST(InputFile, NoticesThatAFileWasReplacedOrWritten) {
 }
 
 // Nodes that share a trunk come and go while it is read.
-TEST(InputFile, LinksThatComeAndGoDoNotChangeAFile) {
+TEST(InputFile, NewAndRemovedHardLinksDoNotCountAsAChange) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", "one");
   const Result<InputFile> file = InputFile::Open(dir / "f");
@@ -87,7 +87,7 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
   EXPECT_EQ(FilesIn(dir.path()), 1u);
 }
 
-TEST(AtomicFile, RefusesToTakeThePlaceOfADevice) {
+TEST(AtomicFile, RefusesToReplaceADevice) {
   const Result<AtomicFile> file = AtomicFile::Create("/dev/null");
   ASSERT_FALSE(file.has_value());
   EXPECT_EQ(file.error().code, Code::kInvalidArgument);
@@ -95,8 +95,8 @@ TEST(AtomicFile, RefusesToTakeThePlaceOfADevice) {
             "/dev/null is a directory, device or pipe, which is never replaced");
 }
 
-// In a directory that others may write in, somebody can guess the name of the temporary file.
-TEST(AtomicFile, DoesNotWriteThroughALinkInThePlaceOfItsTemporaryFile) {
+// In a directory that others may write to, somebody can guess the name of the temporary file.
+TEST(AtomicFile, DoesNotWriteThroughALinkWithTheNameOfItsTemporaryFile) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "victim", "precious");
   fs::create_symlink(dir / "victim", dir / ("out.tmp-" + std::to_string(getpid())));
@@ -106,7 +106,7 @@ TEST(AtomicFile, DoesNotWriteThroughALinkInThePlaceOfItsTemporaryFile) {
   EXPECT_FALSE(fs::is_symlink(dir / "out"));
 }
 
-TEST(AtomicFile, LeavesNothingWhenItIsNotCommitted) {
+TEST(AtomicFile, LeavesNothingBehindWithoutACommit) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", "old");
   {

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Kind = InsideDirectory::Kind;
 
-// A directory "in" beside a directory "out" that nothing may reach.
+// A directory "in" beside a directory "out" that nothing may touch.
 class InsideDirectoryTest : public testing::Test {
  protected:
   InsideDirectoryTest() {
@@ -34,7 +34,7 @@ class InsideDirectoryTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(InsideDirectoryTest, NamesThatLeadOutAreRefused) {
+TEST_F(InsideDirectoryTest, RefusesNamesThatLeadOutside) {
   const InsideDirectory inside = Inside();
   for (const char* name :
        {"../out/file", "sub/../../out/file", "/etc/passwd", "", ".", "sub//file", "sub/"}) {
@@ -47,7 +47,7 @@ TEST_F(InsideDirectoryTest, NamesThatLeadOutAreRefused) {
   ExpectOutsideUnchanged();
 }
 
-TEST_F(InsideDirectoryTest, NothingIsDoneThroughALinkOnTheWay) {
+TEST_F(InsideDirectoryTest, DoesNothingThroughALinkInThePath) {
   fs::create_directory_symlink(dir_ / "out", dir_ / "in/evil");
   const InsideDirectory inside = Inside();
   const Status removed = inside.Remove("evil/file");
@@ -63,7 +63,7 @@ TEST_F(InsideDirectoryTest, NothingIsDoneThroughALinkOnTheWay) {
   ExpectOutsideUnchanged();
 }
 
-TEST_F(InsideDirectoryTest, ALinkInThePlaceOfAFileIsReplacedOrRemovedItself) {
+TEST_F(InsideDirectoryTest, ReplacesOrRemovesALinkItselfAndNotItsTarget) {
   const InsideDirectory inside = Inside();
   fs::create_symlink(dir_ / "out/file", dir_ / "in/link");
   EXPECT_FALSE(inside.OpenFile("link", O_WRONLY | O_TRUNC));
@@ -75,7 +75,7 @@ TEST_F(InsideDirectoryTest, ALinkInThePlaceOfAFileIsReplacedOrRemovedItself) {
   ExpectOutsideUnchanged();
 }
 
-TEST_F(InsideDirectoryTest, ATreeIsRemovedWithoutFollowingItsLinksAndItsMarkLast) {
+TEST_F(InsideDirectoryTest, RemovesATreeWithoutFollowingLinksAndItsMarkLast) {
   fs::create_directory_symlink(dir_ / "out", dir_ / "in/sub/evil");
   fs::create_directories(dir_ / "in/sub/zone");
   fixtures::WriteFile(dir_ / "in/sub/a-mark", "x");
@@ -104,7 +104,7 @@ TEST_F(InsideDirectoryTest, RemovingSomethingMissingIsFine) {
   EXPECT_EQ(Inside().KindOf("no/thing").value(), Kind::kNothing);
 }
 
-TEST_F(InsideDirectoryTest, AFreeNameIsNotTakenFromAnybody) {
+TEST_F(InsideDirectoryTest, DoesNotMoveOverAnExistingName) {
   fixtures::WriteFile(dir_ / "in/taken", "first");
   const Status refused = Inside().Move("sub/file", Inside(), "taken", false);
   ASSERT_FALSE(refused);
@@ -114,12 +114,12 @@ TEST_F(InsideDirectoryTest, AFreeNameIsNotTakenFromAnybody) {
   EXPECT_EQ(fixtures::ReadFile(dir_ / "in/free/name"), "inside");
 }
 
-TEST_F(InsideDirectoryTest, ListsFilesBelowWithoutEnteringLinks) {
+TEST_F(InsideDirectoryTest, ListsFilesRecursivelyWithoutFollowingLinks) {
   fs::create_directory_symlink(dir_ / "out", dir_ / "in/evil");
   EXPECT_THAT(Inside().ListFiles().value(), ElementsAre("evil", "sub/file"));
 }
 
-TEST_F(InsideDirectoryTest, EveryDirectoryThatIsMadeIsFlushedInTheOneThatHoldsIt) {
+TEST_F(InsideDirectoryTest, FlushesTheParentOfEveryNewDirectory) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const int status = fixtures::RunInChild([&] {
     std::vector<std::string> calls;
@@ -136,7 +136,7 @@ TEST_F(InsideDirectoryTest, EveryDirectoryThatIsMadeIsFlushedInTheOneThatHoldsIt
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(InsideDirectoryTest, ADirectoryIsMadeInTheWorkingDirectoryToo) {
+TEST_F(InsideDirectoryTest, MakesADirectoryInTheWorkingDirectory) {
   const int status = fixtures::RunInChild([&] {
     if (chdir(dir_.path().c_str()) != 0) return 2;
     if (!InsideDirectory::OpenOrMake("one") || !InsideDirectory::OpenOrMake("two/three/")) return 3;
@@ -147,8 +147,9 @@ TEST_F(InsideDirectoryTest, ADirectoryIsMadeInTheWorkingDirectoryToo) {
   EXPECT_TRUE(fs::is_directory(dir_ / "two/three"));
 }
 
-// Whoever may write in the directory swaps a part of the path for a link at the worst moment.
-TEST_F(InsideDirectoryTest, ALinkThatIsSwappedInDuringTheCallDoesNotWin) {
+// Somebody who may write in the directory replaces a part of the path by a link at the worst
+// moment.
+TEST_F(InsideDirectoryTest, DoesNotFollowALinkSwappedInDuringTheCall) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   for (int at = 0;; ++at) {
     fs::remove_all(dir_ / "in");
@@ -181,7 +182,7 @@ TEST_F(InsideDirectoryTest, ALinkThatIsSwappedInDuringTheCallDoesNotWin) {
   }
 }
 
-TEST(TemporaryOf, KnowsWhatAKilledWriteLeaves) {
+TEST(TemporaryOf, RecognizesTheTemporaryFileOfAKilledWrite) {
   EXPECT_EQ(TemporaryOf("a/tokenizer.json.tmp-123"), "a/tokenizer.json");
   for (const char* name : {"a", "a.tmp-", "a.tmp-x", "a.tmp-12x", "a.tmp-1.json"}) {
     EXPECT_EQ(TemporaryOf(name), "") << name;

@@ -13,8 +13,8 @@ TEST(SafePath, IsRelativeAndStaysInside) {
   }
 }
 
-// What a manifest cannot name may still lie in a directory, where the user named it.
-TEST(StaysBelow, MindsOnlyWhereANameLeads) {
+// Names that a manifest cannot use may still occur in a directory, if the user named it.
+TEST(StaysBelow, ChecksOnlyWhereANameLeads) {
   for (const char* path : {"a", "a/b.c", "..a", "a\nb", "a\\b"}) EXPECT_TRUE(StaysBelow(path));
   for (const char* path : {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b"}) {
     EXPECT_FALSE(StaysBelow(path)) << path;

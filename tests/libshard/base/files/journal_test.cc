@@ -42,7 +42,7 @@ TEST(Journal, RemembersWhatWasAdded) {
   EXPECT_THAT(journal->finished(), ElementsAre(ElementsAre(kB), ElementsAre(kA, kC)));
 }
 
-TEST(Journal, ATornLastLineCountsForNothingAndDoesNotSpoilTheNext) {
+TEST(Journal, ATornLastLineIsIgnoredAndDoesNotCorruptTheNextOne) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "j") << "moepack-journal 1 id\n0 0 " + kA + "\n0 1 bbb";
   {
@@ -53,22 +53,22 @@ TEST(Journal, ATornLastLineCountsForNothingAndDoesNotSpoilTheNext) {
   EXPECT_THAT(Open(dir)->finished(), ElementsAre(ElementsAre(kA, kC)));
 }
 
-TEST(Journal, GapsEndTheListOfAnOutput) {
+TEST(Journal, AGapEndsTheListOfAnOutput) {
   EXPECT_THAT(Read("id\n0 0 " + kA + "\n0 2 " + kC + "\n"), ElementsAre(ElementsAre(kA)));
 }
 
-TEST(Journal, AnOutputThatWasStartedAgainForgetsItsLaterTensors) {
+TEST(Journal, ARestartedOutputForgetsItsLaterTensors) {
   EXPECT_THAT(Read("id\n0 0 " + kA + "\n0 1 " + kB + "\n0 0 " + kC + "\n"),
               ElementsAre(ElementsAre(kC)));
 }
 
-TEST(Journal, NonsenseLinesAreSkipped) {
+TEST(Journal, InvalidLinesAreSkipped) {
   const std::string nonsense = "x y z\n0 1 short\n99999999999 0 " + kC + "\n-1 0 " + kC + "\n";
   EXPECT_THAT(Read("id\n0 0 " + kA + "\n" + nonsense + "0 1 " + kB + "\n"),
               ElementsAre(ElementsAre(kA, kB)));
 }
 
-TEST(Journal, WritesThatAreInterruptedOrCutShortAreGoneOnWith) {
+TEST(Journal, InterruptedAndShortWritesAreContinued) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const fixtures::TempDir dir;
   std::ofstream(dir / "j") << "moepack-journal 1 id\n";
@@ -86,7 +86,7 @@ TEST(Journal, WritesThatAreInterruptedOrCutShortAreGoneOnWith) {
   EXPECT_THAT(Open(dir)->finished(), ElementsAre(ElementsAre(kA, kB)));
 }
 
-TEST(Journal, IsNotReachedThroughALink) {
+TEST(Journal, DoesNotOpenThroughALink) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "elsewhere") << "moepack-journal 1 id\n";
   std::filesystem::create_symlink(dir / "elsewhere", dir / "j");

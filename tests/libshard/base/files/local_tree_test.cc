@@ -31,7 +31,7 @@ class LocalTreeTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(LocalTreeTest, OpensWhatIsInsideAndReadsTexts) {
+TEST_F(LocalTreeTest, OpensFilesInsideTheDirectoryAndReadsTexts) {
   Put(dir_ / "a/b", "0123456789");
   const LocalTree tree(dir_.path());
   const auto source = tree.Open("a/b");
@@ -75,7 +75,7 @@ TEST_F(LocalTreeTest, ALinkOutOfTheDirectoryIsRefused) {
   EXPECT_TRUE(LocalTree(dir_ / "tree", LinkRule::kAnywhere).Open("out"));
 }
 
-TEST_F(LocalTreeTest, OnlyPartsOfAGgufMayLeadOutUnderTheirRule) {
+TEST_F(LocalTreeTest, OnlyGgufPartsMayLinkOutsideUnderTheirRule) {
   Put(dir_ / "trunk");
   fs::create_directory(dir_ / "node");
   for (const char* name : {"a.gguf", "config.json"})
@@ -94,7 +94,7 @@ TEST_F(LocalTreeTest, TheBlobsOfAHuggingFaceCacheCountAsInside) {
   EXPECT_EQ(*text, "the blob");
 }
 
-TEST_F(LocalTreeTest, WhatIsNotThereIsNotFoundAndADanglingLinkIsNotAbsent) {
+TEST_F(LocalTreeTest, AMissingFileIsNotFoundAndADanglingLinkIsAnError) {
   const LocalTree tree(dir_.path());
   EXPECT_FALSE(*tree.Has("absent"));
   EXPECT_EQ(Refusal(tree, "absent").code, Code::kNotFound);
@@ -102,7 +102,7 @@ TEST_F(LocalTreeTest, WhatIsNotThereIsNotFoundAndADanglingLinkIsNotAbsent) {
   EXPECT_THAT(tree.Has("link").error().message, HasSubstr("found a link to nothing"));
 }
 
-TEST_F(LocalTreeTest, OnlyFilesOfTheFolderItselfAreListed) {
+TEST_F(LocalTreeTest, ListsOnlyFilesDirectlyInTheFolder) {
   for (const char* name : {"b.safetensors", "a.safetensors", "a.safetensors.index.json",
                            "d.safetensors/c.safetensors"}) {
     Put(dir_ / name);

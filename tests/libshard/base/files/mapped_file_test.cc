@@ -28,13 +28,13 @@ Result<MappedFile> Map(const fs::path& path) {
   return MappedFile::Map(file);
 }
 
-// How many bytes are not zero, which reads every page.
+// Counts the bytes that are not zero, which reads every page.
 size_t CountNonZero(std::span<const std::byte> bytes) {
   return static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(),
                                            [](std::byte byte) { return byte != std::byte{0}; }));
 }
 
-TEST(MappedFile, ShowsTheBytesAndTakesEmptyFiles) {
+TEST(MappedFile, MapsTheBytesAndAcceptsEmptyFiles) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", "abc");
   fixtures::WriteFile(dir / "empty", "");
@@ -47,7 +47,7 @@ TEST(MappedFile, ShowsTheBytesAndTakesEmptyFiles) {
   EXPECT_TRUE(CheckMappedFiles());
 }
 
-TEST(MappedFile, HoldsTheBytesOfASourceThatIsNoFile) {
+TEST(MappedFile, HoldsTheBytesOfASourceThatIsNotAFile) {
   const Result<MappedFile> held = MappedFile::Map(MemorySource("memory", "abc"));
   ASSERT_TRUE(held);
   EXPECT_EQ(held->text(), "abc");
@@ -64,7 +64,7 @@ TEST(MappedFile, KeepsItsBytesWhenTheFileIsReplaced) {
   EXPECT_TRUE(CheckMappedFiles());
 }
 
-TEST(MappedFile, IsZerosAndAnErrorWhereTheFileWasCut) {
+TEST(MappedFile, ReadsZerosAndReportsAnErrorWhereTheFileWasTruncated) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", std::string(16 * kPage, 'a'));
   {
@@ -82,7 +82,7 @@ TEST(MappedFile, IsZerosAndAnErrorWhereTheFileWasCut) {
   EXPECT_TRUE(CheckMappedFiles()) << "a mapping that is gone counts no longer";
 }
 
-TEST(MappedFile, NoticesACutInsideItsLastPage) {
+TEST(MappedFile, NoticesATruncationInsideTheLastPage) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", std::string(kPage, 'a'));
   const Result<MappedFile> mapped = Map(dir / "f");
@@ -91,7 +91,7 @@ TEST(MappedFile, NoticesACutInsideItsLastPage) {
   EXPECT_EQ(CheckMappedFiles().error().code, Code::kCorrupt);
 }
 
-// Cut and grown again, as by a download that starts afresh: the pages were zeros for a while.
+// Truncated and grown again, as by a download that starts over: the pages were zeros for a while.
 TEST(MappedFile, RemembersAPageThatVanished) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", std::string(2 * kPage, 'a'));
@@ -106,7 +106,7 @@ TEST(MappedFile, RemembersAPageThatVanished) {
   EXPECT_THAT(status.error().message, HasSubstr("a page of the file could not be read"));
 }
 
-TEST(MappedFile, MayVanishUnderSeveralThreadsAtOnce) {
+TEST(MappedFile, SurvivesTruncationUnderSeveralThreads) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", std::string(512 * kPage, 'a'));
   const Result<MappedFile> mapped = Map(dir / "f");
@@ -127,7 +127,7 @@ TEST(MappedFile, MayVanishUnderSeveralThreadsAtOnce) {
   EXPECT_FALSE(CheckMappedFiles());
 }
 
-TEST(MappedFile, ReusesWhatItKnewOfClosedMappings) {
+TEST(MappedFile, ReusesTheRecordsOfClosedMappings) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", "abc");
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Map(dir / "f"));

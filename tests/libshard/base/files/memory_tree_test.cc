@@ -24,7 +24,7 @@ TEST(MemorySource, ReadsItsBytesAndNamesItselfPastTheEnd) {
   EXPECT_NE(source.identity(), MemorySource("memory", "other bytes").identity());
 }
 
-TEST(MemoryTree, HasWhatWasAddedAndNothingOutsideOfIt) {
+TEST(MemoryTree, HoldsOnlyWhatWasAdded) {
   MemoryTree tree("model");
   tree.Add("b.json", "{}");
   tree.Add("a.json", "[]");
@@ -40,8 +40,8 @@ TEST(MemoryTree, HasWhatWasAddedAndNothingOutsideOfIt) {
   EXPECT_EQ(tree.LocalPath(""), std::nullopt);
 }
 
-// Messages then say where the bytes really are.
-TEST(MemoryTree, AFileGoesByTheNameOfItsSource) {
+// Messages then name the real place of the bytes.
+TEST(MemoryTree, NamesAFileAfterItsSource) {
   MemoryTree tree("restored");
   tree.Add("config.json", std::make_shared<const MemorySource>("dist/assets/config.json", "{}"));
   EXPECT_EQ(tree.NameOf("config.json"), "dist/assets/config.json");

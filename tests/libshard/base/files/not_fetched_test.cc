@@ -18,7 +18,7 @@ const char kPointer[] =
     "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
     "size 4997741608\n";
 
-TEST(NotFetched, AGitLfsPointerIsNamedWithItsSizeAndWhatFetchesIt) {
+TEST(NotFetched, AGitLfsPointerIsReportedWithItsSizeAndHowToFetchIt) {
   const Status status = CheckNoLfsPointer("a/tokenizer.model", std::string_view(kPointer));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kNotFound);
@@ -28,7 +28,7 @@ TEST(NotFetched, AGitLfsPointerIsNamedWithItsSizeAndWhatFetchesIt) {
   EXPECT_TRUE(CheckNoLfsPointer("a", std::string_view("version 2")));
 }
 
-TEST(NotFetched, EveryReaderOfTextAndOfShardsKnowsAPointer) {
+TEST(NotFetched, EveryReaderOfTextsAndShardsRecognizesAPointer) {
   const fixtures::TempDir dir;
   for (const char* name : {"tokenizer.model", "tokenizer.json", "config.json"}) {
     ASSERT_TRUE(fixtures::WriteFile(dir / name, kPointer));
@@ -44,7 +44,7 @@ TEST(NotFetched, EveryReaderOfTextAndOfShardsKnowsAPointer) {
   }
 }
 
-TEST(NotFetched, AddressesInPlaceOfPathsGetAHint) {
+TEST(NotFetched, AddressesGivenAsPathsGetAHint) {
   const std::string later = "this command reads local files only: ";
   EXPECT_EQ(RemoteSourceHint("hf://Qwen/Qwen3-30B-A3B@main/model.safetensors"),
             later +

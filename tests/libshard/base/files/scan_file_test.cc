@@ -59,7 +59,7 @@ TEST(ScanFile, ReadsTheSameBytesFromCacheAndDisk) {
   }
 }
 
-TEST(ScanFile, PastTheEndIsCorrupt) {
+TEST(ScanFile, AReadPastTheEndIsCorrupt) {
   const fixtures::TempDir dir;
   PutScanned(dir / "f", 5000);
   const InputFile source = InputFile::Open(dir / "f").value();
@@ -70,7 +70,7 @@ TEST(ScanFile, PastTheEndIsCorrupt) {
   EXPECT_EQ(read.error().code, Code::kCorrupt);
 }
 
-TEST(ScanFile, ReadsASourceThatIsNoFile) {
+TEST(ScanFile, ReadsASourceThatIsNotAFile) {
   const MemorySource source("memory", std::string(5000, 'x'));
   ScanFile file(source);
   PageBuffer buffer(kChunk);
@@ -102,7 +102,7 @@ class LongSource : public ByteSource {
   uint64_t bad_;
 };
 
-TEST(Sha256Of, IsTheSameWhetherAThreadReadsAheadOrNot) {
+TEST(Sha256Of, IsTheSameWithAndWithoutReadAhead) {
   for (const uint64_t bytes : {0u, 1u, 8u << 20, (8u << 20) + 1, (13u << 20) + 12345}) {
     const LongSource source(bytes);
     uint64_t told = 0;
@@ -113,7 +113,7 @@ TEST(Sha256Of, IsTheSameWhetherAThreadReadsAheadOrNot) {
   }
 }
 
-TEST(Sha256Of, EndsAtAPieceThatCannotBeRead) {
+TEST(Sha256Of, StopsAtAReadError) {
   for (const uint64_t bad : {0u, 3u << 20, 9u << 20}) {
     const auto sha256 = Sha256Of(LongSource((9u << 20) + 5, bad));
     ASSERT_FALSE(sha256) << bad;
@@ -121,7 +121,7 @@ TEST(Sha256Of, EndsAtAPieceThatCannotBeRead) {
   }
 }
 
-TEST(Sha256Of, EndsAtAnInterruptWhileAThreadReadsAhead) {
+TEST(Sha256Of, StopsAtAnInterruptDuringReadAhead) {
   const LongSource source(9u << 20);
   InterruptRequested() = true;
   const auto sha256 = Sha256Of(source);

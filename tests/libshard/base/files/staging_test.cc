@@ -24,7 +24,7 @@ std::vector<std::string> Names(const fs::path& directory) {
   return InsideDirectory::Open(directory).value().ListFiles().value();
 }
 
-// Here a directory with a file "mark" is ours.
+// In this test, a directory with a file "mark" is ours.
 OwnOutput Own() {
   const auto check = [](const InsideDirectory& directory) -> Status {
     SHARD_TRY(const InsideDirectory::Kind kind, directory.KindOf("mark"));
@@ -46,7 +46,7 @@ TEST(StagingDirectory, BecomesTheTargetWhenPublished) {
   EXPECT_FALSE(fs::exists(dir / "out.partial"));
 }
 
-TEST(StagingDirectory, TakesATargetWithASlashAtTheEnd) {
+TEST(StagingDirectory, AcceptsATargetWithATrailingSlash) {
   const fixtures::TempDir dir;
   auto staging = StagingDirectory::Start(fs::path((dir / "out").string() + "/"), "id");
   ASSERT_TRUE(staging);
@@ -95,7 +95,7 @@ TEST(StagingDirectory, ReplacesATargetOnlyWhenTold) {
   EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 1);
 }
 
-TEST(StagingDirectory, IsGoneAfterAnErrorAndStaysAfterAnInterrupt) {
+TEST(StagingDirectory, IsRemovedAfterAnErrorAndKeptAfterAnInterrupt) {
   const fixtures::TempDir dir;
   { ASSERT_TRUE(StagingDirectory::Start(dir / "out", "id")); }
   EXPECT_FALSE(fs::exists(dir / "out.partial"));
@@ -108,7 +108,7 @@ TEST(StagingDirectory, IsGoneAfterAnErrorAndStaysAfterAnInterrupt) {
   EXPECT_TRUE(fs::exists(dir / "out.partial"));
 }
 
-TEST(StagingDirectory, ResumesTheSameRunOnly) {
+TEST(StagingDirectory, ResumesOnlyTheSameRun) {
   const fixtures::TempDir dir;
   const auto leave = [&](const std::string& identity) {
     auto staging = StagingDirectory::Start(dir / "out", identity);
@@ -123,7 +123,7 @@ TEST(StagingDirectory, ResumesTheSameRunOnly) {
   EXPECT_FALSE(fs::exists(dir / "out.partial/files/one")) << "what another run left is removed";
 }
 
-TEST(StagingDirectory, APlaceThatCannotBeWrittenIsAnInputOutputError) {
+TEST(StagingDirectory, AnUnwritablePlaceIsAnInputOutputError) {
   const auto staging = StagingDirectory::Start("/proc/moepack-test/out", "id");
   ASSERT_FALSE(staging);
   EXPECT_EQ(staging.error().code, Code::kIo);
@@ -131,7 +131,7 @@ TEST(StagingDirectory, APlaceThatCannotBeWrittenIsAnInputOutputError) {
 }
 
 // A kill between flush and rename of `tokenizer.json` leaves this.
-TEST(StagingDirectory, PublishesOnlyWhatThisRunMeantToWrite) {
+TEST(StagingDirectory, PublishesOnlyFilesThatThisRunWrote) {
   const fixtures::TempDir dir;
   {
     auto killed = StagingDirectory::Start(dir / "out", "id");
@@ -149,8 +149,8 @@ TEST(StagingDirectory, PublishesOnlyWhatThisRunMeantToWrite) {
   EXPECT_THAT(Names(dir / "out"), ElementsAre("assets/tokenizer.json"));
 }
 
-// As another run does where the file system grants every lock.
-TEST(StagingDirectory, WhatAnotherRunPublishedIsLeftAlone) {
+// As another run would do on a file system that grants every lock.
+TEST(StagingDirectory, LeavesFilesPublishedByAnotherRunAlone) {
   const fixtures::TempDir dir;
   {
     auto staging = StagingDirectory::Start(dir / "out", "id");
@@ -168,7 +168,7 @@ TEST(StagingDirectory, WhatAnotherRunPublishedIsLeftAlone) {
   EXPECT_EQ(fixtures::ReadFile(dir / "out/f"), "of another run");
 }
 
-TEST(StagingDirectory, WhatAKillDuringCleanUpLeftIsTakenForOurs) {
+TEST(StagingDirectory, RecognizesTheRemainsOfAKilledCleanup) {
   const std::string journal = "moepack-journal 1 id\n";
   using Files = std::vector<std::pair<std::string, std::string>>;
   const std::vector<Files> left = {{},
@@ -192,7 +192,7 @@ TEST(StagingDirectory, WhatAKillDuringCleanUpLeftIsTakenForOurs) {
   }
 }
 
-TEST(StagingDirectory, ALockAloneDoesNotMakeADirectoryOurs) {
+TEST(StagingDirectory, DoesNotClaimADirectoryThatHoldsOnlyALock) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out.partial");
   fixtures::WriteFile(dir / "out.partial/.lock", "");
@@ -217,7 +217,7 @@ TEST(StagingDirectory, NothingIsWrittenOrRemovedThroughALink) {
   EXPECT_EQ(fixtures::ReadFile(dir / "elsewhere/files/precious"), "data");
 }
 
-TEST(StagingDirectory, WhatAKilledReplacementLeftBesideTheNewOneIsRemoved) {
+TEST(StagingDirectory, RemovesTheOldOutputThatAKilledReplacementLeft) {
   const fixtures::TempDir dir;
   for (const char* name : {"out", "out.replaced-77"}) {
     fs::create_directories(dir / name);
@@ -230,7 +230,7 @@ TEST(StagingDirectory, WhatAKilledReplacementLeftBesideTheNewOneIsRemoved) {
   EXPECT_THAT(staging->warnings(), IsEmpty());
 }
 
-TEST(StagingDirectory, WhatWasMovedAsideByAKilledReplacementComesBack) {
+TEST(StagingDirectory, RestoresTheOldOutputThatAKilledReplacementMovedAside) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out.replaced-77");
   fixtures::WriteFile(dir / "out.replaced-77/mark", "old");
@@ -246,7 +246,7 @@ TEST(StagingDirectory, WhatWasMovedAsideByAKilledReplacementComesBack) {
   EXPECT_EQ(fixtures::ReadFile(dir / "out/mark"), "new");
 }
 
-TEST(StagingDirectory, WhatOnlyLooksReplacedIsLeftAloneAndNamed) {
+TEST(StagingDirectory, LeavesUnknownReplacedDirectoriesAloneAndNamesThem) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out");
   fs::create_directories(dir / "out.replaced-77");
@@ -259,7 +259,7 @@ TEST(StagingDirectory, WhatOnlyLooksReplacedIsLeftAloneAndNamed) {
   EXPECT_TRUE(fs::exists(dir / "out.replaced-yesterday"));
 }
 
-TEST(StagingDirectory, ARemovalThatFailsIsReportedAndMadeUpForByTheNextRun) {
+TEST(StagingDirectory, AFailedRemovalIsReportedAndCompletedByTheNextRun) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out");
@@ -288,14 +288,14 @@ TEST(StagingDirectory, ARemovalThatFailsIsReportedAndMadeUpForByTheNextRun) {
   EXPECT_THAT(Names(dir.path()), ElementsAre("out/mark"));
 }
 
-// The files of a run; "old" is what a target that is replaced holds.
+// The files of a run; "old" is the content of the target that is replaced.
 bool WriteAndPublish(const fs::path& target, const std::string& text, bool replace) {
   auto staging = StagingDirectory::Start(target, text, Own());
   return staging && staging->WriteText("mark", text) && staging->WriteText("deep/er/file", text) &&
          staging->Publish(replace);
 }
 
-// Every system call that changes a file is a point at which a run can be killed.
+// A run can be killed at every system call that changes a file.
 TEST(StagingDirectory, SurvivesBeingKilledAtEverySystemCall) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const fixtures::MemoryTemp in_memory;
@@ -319,7 +319,7 @@ TEST(StagingDirectory, SurvivesBeingKilledAtEverySystemCall) {
   EXPECT_GT(calls, 30);
 }
 
-TEST(StagingDirectory, AKilledCleanUpAfterAnErrorIsMadeUpFor) {
+TEST(StagingDirectory, CompletesAKilledCleanupAfterAnError) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const fixtures::MemoryTemp in_memory;
   for (int calls = 0; calls >= 0; ++calls) {
@@ -334,8 +334,8 @@ TEST(StagingDirectory, AKilledCleanUpAfterAnErrorIsMadeUpFor) {
   }
 }
 
-// Two processes that take the lock and clean up over and over never both hold it.
-TEST(StagingDirectory, TheLockIsHeldByOneAlsoWhileAnotherRemovesIt) {
+// Two processes that repeatedly take the lock and clean up never both hold it.
+TEST(StagingDirectory, OnlyOneProcessHoldsTheLockEvenWhileAnotherRemovesIt) {
   const fixtures::MemoryTemp in_memory;
   const fixtures::TempDir dir;
   const auto contend = [&](int rounds) {

@@ -14,7 +14,7 @@ TEST(ByteAlphabet, EveryByteHasACharacterOfItsOwn) {
   EXPECT_EQ(SpellBytes("\xad\xff\x7f"), "\u0143\u00ff\u0121");
 }
 
-TEST(ByteAlphabet, SpellingIsUndone) {
+TEST(ByteAlphabet, UnspellingRestoresTheBytes) {
   std::string bytes;
   for (int byte = 0; byte < 256; ++byte) bytes += static_cast<char>(byte);
   EXPECT_EQ(UnspellBytes(SpellBytes(bytes)), bytes);

@@ -87,7 +87,7 @@ TEST(Sets, UnionDifferenceAndContainsKeepOrder) {
   EXPECT_FALSE(Contains({1, 3, 5}, 4));
 }
 
-TEST(Sets, AbsentAndEmptyLayersMeanTheSame) {
+TEST(Sets, AbsentAndEmptyLayersAreEquivalent) {
   const LayerExperts experts = {{0, {1, 2}}, {4, {}}};
   EXPECT_THAT(IdsOf(experts, 0), ElementsAre(1, 2));
   EXPECT_THAT(IdsOf(experts, 4), IsEmpty());

@@ -64,7 +64,7 @@ TEST(Json, RefusesTextAfterTheDocumentAndEmptyText) {
   EXPECT_NE(ErrorOf("{\"a\": 1"), "");
 }
 
-// nlohmann's parser takes a NUL for the end of the text.
+// nlohmann's parser treats a NUL as the end of the text.
 TEST(Json, RefusesTextAfterANul) {
   for (const std::string_view text :
        {std::string_view("{}\0", 3), std::string_view("{}\0{\"payload\": 1}", 18),
@@ -80,7 +80,7 @@ TEST(Json, RefusesAByteOrderMark) {
   EXPECT_THAT(ErrorOf("\xef\xbb\xbf{}"), HasSubstr("found a byte order mark"));
 }
 
-// Each is refused by Python's json too, except for the words NaN and Infinity.
+// Python's json also refuses each of them, except for the words NaN and Infinity.
 TEST(Json, RefusesWhatPythonRefuses) {
   for (const char* text : {"{} x",
                            "{}{}",

@@ -17,7 +17,7 @@ TEST(JsonValues, CountsScalarsKeysObjectsAndArrays) {
   EXPECT_THAT(status.error().message, HasSubstr("at most 5 values in one document, found"));
 }
 
-TEST(JsonValues, TextThatIsNotJsonDoesNoHarm) {
+TEST(JsonValues, AcceptsTextThatIsNotJson) {
   for (const char* text : {"", "\"", "\"\\", "\\", "]]]", "[[[["}) {
     EXPECT_TRUE(CheckJsonValues("f", text, 100)) << text;
   }

@@ -16,7 +16,7 @@ TEST(PythonJson, InfinityIsKeptThroughReadingAndWriting) {
   EXPECT_EQ(WritePythonJson(*parsed), text);
 }
 
-TEST(PythonJson, WordsInsideStringsAreLeftAlone) {
+TEST(PythonJson, LeavesInfinityAndNanInsideStringsAlone) {
   const Result<Json> parsed = ParsePythonJson("c", R"({"a": "to \"Infinity and NaN"})");
   ASSERT_TRUE(parsed);
   EXPECT_EQ((*parsed)["a"], "to \"Infinity and NaN");
@@ -31,7 +31,7 @@ TEST(PythonJson, InfinityCannotBeAKey) {
   }
 }
 
-TEST(PythonJson, NothingHidesAfterANul) {
+TEST(PythonJson, RefusesTextAfterANul) {
   const Result<Json> parsed = ParsePythonJson("c", std::string_view("{}\0{\"a\": 1}", 11));
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().message, "c: JSON: byte 2: expected text, found a NUL byte");

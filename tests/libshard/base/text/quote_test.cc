@@ -11,7 +11,7 @@
 namespace moepack {
 namespace {
 
-// What /bin/sh makes of a word.
+// How /bin/sh reads a word.
 std::string ReadByShell(const std::string& word) {
   FILE* pipe = popen(("printf %s " + word).c_str(), "r");
   std::array<char, 4096> buffer;
@@ -20,7 +20,7 @@ std::string ReadByShell(const std::string& word) {
   return {buffer.data(), size};
 }
 
-TEST(Quote, ShownEscapesWhatATerminalActsOn) {
+TEST(Quote, ShownEscapesTerminalControls) {
   EXPECT_EQ(Shown("plain größe 日本 \u2070\u00a0"), "plain größe 日本 \u2070\u00a0");
   EXPECT_EQ(Shown("\x1b[31mred\r\n\x7f"), R"(\x1b[31mred\x0d\x0a\x7f)");
   EXPECT_EQ(Shown("a\u009b31m"), R"(a\xc2\x9b31m)");
@@ -43,7 +43,7 @@ TEST(Quote, ShownEscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(Shown("ok \xe6\x97"), R"(ok \xe6\x97)");            // cut off
 }
 
-TEST(Quote, ShownTwiceIsShownOnce) {
+TEST(Quote, ShownIsIdempotent) {
   for (const char* text : {"a\\b", "\x1b", "\\x1b", "::error::x", "##[error]x", "\u202e"}) {
     EXPECT_EQ(Shown(Shown(text)), Shown(text));
   }
@@ -53,7 +53,7 @@ TEST(Quote, ShownLinesKeepsNewlinesAndTabs) {
   EXPECT_EQ(ShownLines("a\n\tb\r\x1b"), "a\n\tb\\x0d\\x1b");
 }
 
-TEST(Quote, ShownBeginsNoWorkflowCommand) {
+TEST(Quote, ShownNeverStartsAWorkflowCommand) {
   EXPECT_EQ(Shown("::error::x"), R"(\x3a:error::x)");
   EXPECT_EQ(Shown("  ::error::x"), R"(  \x3a:error::x)");
   EXPECT_EQ(Shown("std::vector"), "std::vector");
@@ -79,14 +79,14 @@ TEST(Quote, ShellWordsAreReadBackByTheShell) {
   }
 }
 
-TEST(Quote, MarkdownTextHoldsNoMarkup) {
+TEST(Quote, MarkdownTextEscapesMarkup) {
   EXPECT_EQ(MarkdownText("Qwen/Qwen3-30B-A3B"), "Qwen/Qwen3-30B-A3B");
   EXPECT_EQ(MarkdownText("Q4_K_M"), "Q4_K_M");
   EXPECT_EQ(MarkdownText("a\n# b"), R"(a\\x0a\# b)");
   EXPECT_EQ(MarkdownText("[x](http://e) <b> `c` _d_"), R"(\[x\](http\://e) \<b\> \`c\` \_d\_)");
 }
 
-TEST(Quote, MarkdownCodeCannotBeLeft) {
+TEST(Quote, MarkdownCodeCannotBeEndedByItsText) {
   EXPECT_EQ(MarkdownCode("groups/000/experts.gguf"), "`groups/000/experts.gguf`");
   EXPECT_EQ(MarkdownCode("a`b|c``"), R"(``` a`b\|c`` ```)");
 }

@@ -31,7 +31,7 @@ TEST(Regex, FindsALiteralAnywhereInTheName) {
   EXPECT_FALSE(Finds("weights", "blk.3.ffn_down_exps.weight"));
 }
 
-TEST(Regex, HoldsToTheEndsOfTheName) {
+TEST(Regex, AnchorsToTheStartAndEndOfTheName) {
   EXPECT_TRUE(Finds("^output", "output.weight"));
   EXPECT_FALSE(Finds("^output", "blk.0.attn_output.weight"));
   EXPECT_TRUE(Finds("weight$", "output.weight"));
@@ -40,7 +40,7 @@ TEST(Regex, HoldsToTheEndsOfTheName) {
   EXPECT_FALSE(Finds("a^b", "ab"));
 }
 
-TEST(Regex, TakesADotForAnyCharacterAndAnEscapedOneForItself) {
+TEST(Regex, ADotMatchesAnyCharacterAndAnEscapedDotOnlyItself) {
   EXPECT_TRUE(Finds("blk.1.", "blk_10."));
   EXPECT_FALSE(Finds("blk\\.1\\.", "blk.10."));
   EXPECT_TRUE(Finds("blk\\.10\\.", "blk.10."));
@@ -92,7 +92,7 @@ TEST(Regex, CountsRepetitions) {
   EXPECT_TRUE(Finds("^(ab){0}c$", "c"));
 }
 
-TEST(Regex, ReadsWhatPublishedRecipesUseBeside) {
+TEST(Regex, ReadsLookaheadsAndWordBoundaries) {
   EXPECT_TRUE(Finds("^(?!output).*weight", "blk.0.attn_q.weight"));
   EXPECT_FALSE(Finds("^(?!output).*weight", "output.weight"));
   EXPECT_TRUE(Finds("\\bblk\\b", "blk.0.attn_q.weight"));
@@ -105,12 +105,12 @@ TEST(Regex, ReadsWhatStdRegexReadsDifferentlyFromPerl) {
   EXPECT_TRUE(Finds("[[:digit:]]", "blk.7"));
 }
 
-TEST(Regex, TakesACharacterForOneWhateverItsBytes) {
+TEST(Regex, MatchesMultibyteCharactersAsOne) {
   EXPECT_TRUE(Finds("^.$", "\u65e5"));
   EXPECT_TRUE(Finds("^[\u00e4\u00f6]$", "\u00f6"));
 }
 
-TEST(Regex, SaysWhereItStopsMakingSense) {
+TEST(Regex, SaysWhereAnExpressionBecomesInvalid) {
   EXPECT_EQ(RegexErrorOf("(a"),
             "regular expression \"(a\": expected a valid one, found at byte 2: missing closing "
             "parenthesis");
@@ -137,7 +137,7 @@ std::string SearchError(std::string_view pattern, const std::string& text) {
   return found.error().message;
 }
 
-TEST(Regex, AnAttackEndsInAnErrorAndNotInAStackOverflow) {
+TEST(Regex, AHostileExpressionIsAnErrorAndNotAStackOverflow) {
   EXPECT_THAT(SearchError("(?:a+)+$", Cat(std::string(60, 'a'), "b")),
               HasSubstr("expected at most 1000000 steps and 64 MiB for a text of 61 bytes, found: "
                         "match limit exceeded"));
@@ -147,7 +147,7 @@ TEST(Regex, AnAttackEndsInAnErrorAndNotInAStackOverflow) {
               testing::AnyOf("", HasSubstr("limit exceeded")));
 }
 
-TEST(Regex, ATextThatIsNoUtf8IsAnError) {
+TEST(Regex, TextThatIsNotUtf8IsAnError) {
   EXPECT_THAT(SearchError("a", "\xff"), HasSubstr("UTF-8 error"));
 }
 

@@ -7,7 +7,7 @@
 namespace moepack {
 namespace {
 
-TEST(Text, QuotedEscapesWhatATerminalWouldActOn) {
+TEST(Text, QuotedEscapesTerminalControls) {
   EXPECT_EQ(Quoted("a\"b\\c"), R"("a\"b\\c")");
   EXPECT_EQ(Quoted("\x1b[31m\n"), R"("\x1b[31m\x0a")");
   EXPECT_EQ(Quoted("größe"), "\"größe\"");

@@ -19,7 +19,7 @@ TEST(Utf8, ReadsCharactersOfEveryLength) {
   }
 }
 
-TEST(Utf8, RefusesWhatIsNoCharacter) {
+TEST(Utf8, RejectsInvalidUtf8) {
   for (const char* text :
        {"\x80", "\xff", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
         "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xe2\x82z"}) {
@@ -47,7 +47,7 @@ TEST(Utf8, CutsBetweenCharacters) {
   EXPECT_EQ(WholeCharacters("abc", 0), "");
 }
 
-TEST(Utf8, SeesWhatACharacterStillLacks) {
+TEST(Utf8, CountsTheBytesOfAnUnfinishedCharacter) {
   EXPECT_EQ(UnfinishedBytes("a"), 0u);
   EXPECT_EQ(UnfinishedBytes("a\xf0\x9f\x98"), 3u);
   EXPECT_EQ(UnfinishedBytes("\u20ac"), 0u);

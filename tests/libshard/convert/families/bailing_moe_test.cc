@@ -54,7 +54,7 @@ ConvertSample Ling2() {
   return sample;
 }
 
-// What config.json alone gives.
+// The keys from config.json alone.
 Result<GgufModel> BailingKeysOf(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;
@@ -72,7 +72,7 @@ std::vector<float> RowsOfFour(const std::vector<float>& values,
   return taken;
 }
 
-TEST(BailingMoe, TakesQueriesKeysAndValuesApart) {
+TEST(BailingMoe, SplitsQueriesKeysAndValues) {
   ConvertSample sample = Ling();
   const GgufModel model = Converted(sample);
   const std::vector<float> all = sample.Values(kJoined);
@@ -82,7 +82,7 @@ TEST(BailingMoe, TakesQueriesKeysAndValuesApart) {
   EXPECT_EQ(sample.Values(model, "blk.0.attn_v.weight"), RowsOfFour(all, {6, 7}));
 }
 
-TEST(BailingMoe, WritesWeightsOfExpertsAlsoWhenTheyAreNotNormalised) {
+TEST(BailingMoe, WritesThatExpertWeightsAreNotNormalised) {
   ConvertSample sample = Ling();
   sample.config["norm_topk_prob"] = false;
   const GgufMetadata keys = ConvertedKeys(sample);
@@ -162,7 +162,7 @@ TEST(BailingMoeV2, TheWidthOfSharedExpertsIsThatOfOne) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("a multiple of 2 (num_shared_experts)"));
 }
 
-TEST(BailingMoeV2, ASelectionBiasIsDue) {
+TEST(BailingMoeV2, RequiresASelectionBias) {
   ConvertSample sample = Ling2();
   sample.Remove("expert_bias");
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("exp_probs_b"));

@@ -38,7 +38,7 @@ TEST(Dots1, WritesHowExpertsAreScoredAndWhichLayersAreDense) {
   EXPECT_EQ(keys.Uint("dots1.expert_shared_count"), 1u);
 }
 
-TEST(Dots1, ASelectionBiasAndNormsAreDue) {
+TEST(Dots1, RequiresASelectionBiasAndNorms) {
   for (const char* name :
        {"e_score_correction_bias", "q_norm", "k_norm", "shared_experts.up_proj"}) {
     ConvertSample sample = Dots();

@@ -48,7 +48,7 @@ TEST(Ernie45Moe, ABiasOfSeveralRowsIsRefused) {
   EXPECT_EQ(ConversionError(sample).code, Code::kCorrupt);
 }
 
-TEST(Ernie45Moe, SaysWhichLayersHaveExperts) {
+TEST(Ernie45Moe, WritesWhichLayersHaveExperts) {
   ConvertSample sample = Ernie();
   const GgufMetadata keys = ConvertedKeys(sample);
   EXPECT_EQ(keys.Uint("ernie4_5-moe.interleave_moe_layer_step"), 1u);

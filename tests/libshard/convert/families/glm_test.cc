@@ -1,4 +1,4 @@
-// GLM-4.5 and its kin (glm4moe) and GLM-4.7-Flash (deepseek2 with GLM's rules).
+// GLM-4.5 and its relatives (glm4moe), and GLM-4.7-Flash (deepseek2 with GLM's rules).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST(Glm4Moe, FillsInWhatTheConfigClassHas) {
   EXPECT_EQ(*keys.Find("glm4moe.expert_weights_scale"), GgufValue::F32(1));
 }
 
-TEST(Glm4Moe, WritesAlsoThatWeightsAreNotRenormalised) {
+TEST(Glm4Moe, WritesWhetherWeightsAreRenormalised) {
   ConvertSample sample = Glm();
   EXPECT_EQ(*Converted(sample).metadata.Find("glm4moe.expert_weights_norm"), GgufValue::Bool(true));
   sample.config["norm_topk_prob"] = false;
@@ -73,7 +73,7 @@ TEST(Glm4Moe, WritesAlsoThatWeightsAreNotRenormalised) {
             GgufValue::Bool(false));
 }
 
-TEST(Glm4Moe, ItsSecondNormHasAnotherNameThanUsual) {
+TEST(Glm4Moe, NamesItsSecondNormPostAttentionNorm) {
   const std::vector<std::string> names = Names(Converted(Glm()));
   EXPECT_THAT(names, Contains("blk.1.post_attention_norm.weight"));
   EXPECT_THAT(names, Not(Contains("blk.1.ffn_norm.weight")));
@@ -84,7 +84,7 @@ TEST(Glm4Moe, BiasesAndNormsOfQueriesAndKeysMayBeAbsent) {
   EXPECT_THAT(Names(Converted(Glm(/*biases=*/false))), Not(Contains("blk.0.attn_k.bias")));
 }
 
-TEST(Glm4Moe, ASelectionBiasIsDue) {
+TEST(Glm4Moe, RequiresASelectionBias) {
   ConvertSample sample = Glm();
   sample.Remove("e_score_correction_bias");
   const auto model = sample.Convert();
@@ -110,7 +110,7 @@ TEST(Glm4Moe, KnowsItsSpecialTokensByText) {
   EXPECT_EQ(Converted(sample).metadata.Uint("tokenizer.ggml.bos_token_id"), 1u);
 }
 
-TEST(Glm4Moe, BlocksForMultiTokenPredictionAreKeptUnlessTheyAreToBeDropped) {
+TEST(Glm4Moe, KeepsBlocksForMultiTokenPredictionUnlessToldToDropThem) {
   ConvertSample sample = Glm();
   sample.config["num_nextn_predict_layers"] = 1;
   AddAttention(sample, "model.layers.2.", true);
@@ -155,7 +155,7 @@ TEST(Glm47Flash, TakesTheDenseLayersFromTheirList) {
       HasSubstr("missing: layer 0: routed experts: expected some (mlp_layer_types), found none"));
 }
 
-TEST(Glm47Flash, KeepsItsBlockForMultiTokenPredictionAndItsTokens) {
+TEST(Glm47Flash, KeepsItsMultiTokenPredictionBlockAndItsTokens) {
   ConvertSample sample = Flash();
   sample.config["num_nextn_predict_layers"] = 1;
   AddLatentAttention(sample, "model.layers.2.", true);

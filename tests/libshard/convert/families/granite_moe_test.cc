@@ -39,7 +39,7 @@ ConvertSample SharedSample() {
   return sample;
 }
 
-TEST(ConvertGraniteMoe, CutsInputLinearIntoGateAndUpOfEachExpert) {
+TEST(ConvertGraniteMoe, SplitsInputLinearIntoGateAndUpOfEachExpert) {
   ConvertSample sample = GraniteSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -84,7 +84,7 @@ TEST(ConvertGraniteMoe, FillsInTheMultipliersOfTheConfigClass) {
   sample.config["residual_multiplier"] = 0;
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
-  // The runtime's own default would be one over the root of the size of a head.
+  // The runtime's own default would be one over the square root of the head size.
   EXPECT_EQ(*model->metadata.Find("granitemoe.attention.scale"), GgufValue::F32(1));
   EXPECT_EQ(*model->metadata.Find("granitemoe.logit_scale"), GgufValue::F32(1));
   EXPECT_EQ(model->metadata.Find("granitemoe.residual_scale"), nullptr);
@@ -92,7 +92,7 @@ TEST(ConvertGraniteMoe, FillsInTheMultipliersOfTheConfigClass) {
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("logits_scaling: expected a number"));
 }
 
-TEST(ConvertGraniteMoe, CutsTheSharedExpertTheSameWay) {
+TEST(ConvertGraniteMoe, SplitsTheSharedExpertTheSameWay) {
   ConvertSample sample = SharedSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -104,7 +104,7 @@ TEST(ConvertGraniteMoe, CutsTheSharedExpertTheSameWay) {
   EXPECT_EQ(model->metadata.Uint("granitemoe.expert_shared_feed_forward_length"), 3u);
 }
 
-TEST(ConvertGraniteMoe, RefusesSharedExpertsThatTheConfigDoesNotHaveOrNotFind) {
+TEST(ConvertGraniteMoe, RefusesUnannouncedAndMissingSharedExperts) {
   ConvertSample sample = SharedSample();
   sample.config.erase("shared_intermediate_size");
   EXPECT_THAT(sample.Convert().error().message,
@@ -116,7 +116,7 @@ TEST(ConvertGraniteMoe, RefusesSharedExpertsThatTheConfigDoesNotHaveOrNotFind) {
                         "them, found none"));
 }
 
-TEST(ConvertGraniteMoe, RefusesHeadsOfAnotherSize) {
+TEST(ConvertGraniteMoe, RefusesAHeadSizeThatDoesNotFitTheHiddenSize) {
   ConvertSample sample = GraniteSample();
   sample.config["head_dim"] = 2;
   sample.SetHeads(2, 2, 8);

@@ -43,7 +43,7 @@ ConvertSample Hunyuan() {
   return sample;
 }
 
-// What config.json alone gives, and why it gives nothing.
+// The keys from config.json alone, and the error if there are none.
 std::string HunyuanKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;
@@ -65,7 +65,7 @@ TEST(HunyuanMoe, ReadsListsOfEqualNumbers) {
   EXPECT_THAT(HunyuanKeyError(sample), HasSubstr("moe_topk: expected one number for all layers"));
 }
 
-TEST(HunyuanMoe, StretchesTheBaseOfItsRope) {
+TEST(HunyuanMoe, ScalesTheRopeBase) {
   ConvertSample sample = Hunyuan();
   const GgufMetadata keys = ConvertedKeys(sample);
   // 10000 * 1000 ^ (4 / 2)
@@ -78,7 +78,7 @@ TEST(HunyuanMoe, StretchesTheBaseOfItsRope) {
   EXPECT_EQ(*ConvertedKeys(sample).Find("hunyuan-moe.rope.freq_base"), GgufValue::F32(1e4f));
 }
 
-TEST(HunyuanMoe, RefusesWhatTheRuntimeDoesNotHave) {
+TEST(HunyuanMoe, RefusesFeaturesThatTheRuntimeLacks) {
   const std::tuple<const char*, Json, const char*> wrong[] = {
       {"use_cla", true, "use_cla: expected false"},
       {"use_mla", true, "use_mla: expected false"},
@@ -92,7 +92,7 @@ TEST(HunyuanMoe, RefusesWhatTheRuntimeDoesNotHave) {
   }
 }
 
-TEST(HunyuanMoe, BeginsWithTheTokenOfItsText) {
+TEST(HunyuanMoe, TakesTheBeginningTokenByItsText) {
   ConvertSample sample = Hunyuan();
   sample.config["bos_token_id"] = 1;
   EXPECT_EQ(ConvertedKeys(sample).Uint("tokenizer.ggml.bos_token_id"), 1u);

@@ -1,5 +1,5 @@
-// A checkpoint in a few numbers with grouped attention: layer 0 dense, layer 1 with two experts of
-// width 2 and a shared one. Two query heads and one key head of two values, hidden size 4.
+// A tiny checkpoint with grouped attention: layer 0 dense, layer 1 with two experts of width 2 and
+// a shared one. Two query heads and one key head of two values, hidden size 4.
 #pragma once
 
 #include <string>

@@ -39,7 +39,7 @@ ConvertSample Minimax() {
   return sample;
 }
 
-TEST(MinimaxM2, AlwaysSaysHowExpertsAreScored) {
+TEST(MinimaxM2, AlwaysWritesHowExpertsAreScored) {
   ConvertSample sample = Minimax();
   EXPECT_EQ(Converted(sample).metadata.Uint("minimax-m2.expert_gating_func"), 2u);
   sample.config["scoring_func"] = nullptr;
@@ -53,7 +53,7 @@ TEST(MinimaxM2, WritesTheWidthOfExpertsUnderBothKeys) {
   EXPECT_EQ(*keys.Find("minimax-m2.rope.freq_base"), GgufValue::F32(5e6f));
 }
 
-TEST(MinimaxM2, RotatesPartOfAHead) {
+TEST(MinimaxM2, RotatesOnlyPartOfAHead) {
   ConvertSample sample = Minimax();
   const auto rotated = [&] {
     return Converted(sample).metadata.Uint("minimax-m2.rope.dimension_count");
@@ -90,7 +90,7 @@ TEST(MinimaxM2, QueriesAndKeysKeepTheirOrder) {
   }
 }
 
-TEST(MinimaxM2, ASelectionBiasAndNormsAreDue) {
+TEST(MinimaxM2, RequiresASelectionBiasAndNorms) {
   for (const char* name : {"e_score_correction_bias", "q_norm", "k_norm"}) {
     ConvertSample sample = Minimax();
     sample.Remove(name);

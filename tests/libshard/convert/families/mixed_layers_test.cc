@@ -27,7 +27,7 @@ std::string MixedLayersError(const ConvertSample& sample) {
 
 ConvertSample MixedLayersSample() { return LatentSample("DeepseekV3ForCausalLM", "deepseek_v3"); }
 
-TEST(MixedLayers, LeadingDenseOnesAreCountedOrListed) {
+TEST(MixedLayers, ReadsLeadingDenseLayersAsACountOrAList) {
   EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3, "mlp_layer_types": ["dense"]})"), 3u);
   EXPECT_EQ(Dense(R"({"mlp_layer_types": ["dense", "dense", "sparse", "dense"]})"), 2u);
   EXPECT_EQ(Dense("{}"), 0u);
@@ -36,7 +36,7 @@ TEST(MixedLayers, LeadingDenseOnesAreCountedOrListed) {
       HasSubstr("mlp_layer_types: expected a list"));
 }
 
-TEST(MixedLayers, EveryLayerHasTheTensorsOfItsKindOnly) {
+TEST(MixedLayers, EveryLayerMustHaveExactlyTheTensorsOfItsKind) {
   ConvertSample sample = MixedLayersSample();
   sample.config["first_k_dense_replace"] = 0;
   EXPECT_THAT(MixedLayersError(sample), HasSubstr("missing: layer 0: routed experts: expected some "
@@ -50,7 +50,7 @@ TEST(MixedLayers, EveryLayerHasTheTensorsOfItsKindOnly) {
   EXPECT_THAT(MixedLayersError(sample), HasSubstr("expected no tensors for blk.1.ffn_gate.weight"));
 }
 
-TEST(MixedLayers, APartOfALayerThatIsMissingIsNamed) {
+TEST(MixedLayers, NamesAMissingPartOfALayer) {
   for (const auto& [source, target] :
        {std::pair("model.layers.0.mlp.up_proj", "blk.0.ffn_up.weight"),
         std::pair("model.layers.1.mlp.shared_experts.down_proj", "blk.1.ffn_down_shexp.weight")}) {

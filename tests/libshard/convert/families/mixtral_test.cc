@@ -13,7 +13,8 @@ TEST(ConvertMixtral, PermutesQueriesByHeadsAndKeysByKeyHeads) {
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::string at = "model.layers.0.self_attn.";
-  // Two query heads, one key head; with the query's two heads of two rows, keys would stay as is.
+  // Two query heads, one key head; with the query's two heads of two rows, keys would stay
+  // unchanged.
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_q.weight"),
             Rows(sample.Values(at + "q_proj.weight"), 8, {0, 2, 1, 3, 4, 6, 5, 7}));
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_k.weight"),
@@ -52,7 +53,7 @@ TEST(ConvertMixtral, FillsInTheBaseThatTheConfigClassHas) {
   EXPECT_EQ(*sample.Convert()->metadata.Find("llama.rope.freq_base"), GgufValue::F32(1e4f));
 }
 
-TEST(ConvertMixtral, WritesRopeDimensionsAlsoWhereHeadDimIsNull) {
+TEST(ConvertMixtral, WritesRopeDimensionsEvenIfHeadDimIsNull) {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.config["head_dim"] = nullptr;
   const auto model = sample.Convert();
@@ -88,7 +89,7 @@ TEST(ConvertMixtral, TakesTheLayoutOfNewerTransformers) {
             Rows(sample.Values("model.layers.0.mlp.experts.gate_up_proj"), 8, {2, 3, 6, 7}));
 }
 
-TEST(ConvertMixtral, PassesTheSpacePrefixOn) {
+TEST(ConvertMixtral, WritesTheSpacePrefixOfTheTokenizer) {
   ConvertSample sample = ConvertSample::Mixtral();
   EXPECT_EQ(sample.Convert()->metadata.Find("tokenizer.ggml.add_space_prefix"), nullptr);
   sample.tokenizer_config = {{"add_prefix_space", false}};

@@ -67,7 +67,7 @@ TEST(ConvertOlmoe, UsesItsOwnNameOfThePreTokenizer) {
   EXPECT_EQ(OlmoeSample().Convert()->metadata.String("tokenizer.ggml.pre"), "olmo");
 }
 
-TEST(ConvertOlmoe, WritesTheHeadAlsoWhereItIsTied) {
+TEST(ConvertOlmoe, WritesTheHeadEvenIfItIsTied) {
   ConvertSample sample = OlmoeSample();
   sample.config["tie_word_embeddings"] = true;
   const auto model = sample.Convert();
@@ -75,7 +75,7 @@ TEST(ConvertOlmoe, WritesTheHeadAlsoWhereItIsTied) {
   EXPECT_EQ(sample.Values(*model, "output.weight"), sample.Values("model.embed_tokens.weight"));
 }
 
-TEST(ConvertOlmoe, RefusesWhatTheRuntimeDoesNotDo) {
+TEST(ConvertOlmoe, RefusesWhatTheRuntimeDoesNotSupport) {
   struct Case {
     const char* key;
     Json value;

@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Hidden size 8, two query heads and one key head of four values, biases, texts up to 64 tokens of
-// which 16 were trained first.
+// Hidden size 8, two query heads and one key head of four values, biases, texts of up to 64 tokens,
+// 16 of which were trained first.
 ConvertSample PhimoeSample() {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.config.update({{"architectures", {"PhiMoEForCausalLM"}},
@@ -38,7 +38,7 @@ ConvertSample PhimoeSample() {
   return sample;
 }
 
-TEST(ConvertPhimoe, TakesEveryBiasAlong) {
+TEST(ConvertPhimoe, ConvertsEveryBias) {
   ConvertSample sample = PhimoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -128,7 +128,7 @@ TEST(ConvertPhimoe, RefusesAnOriginalLengthOfZero) {
               HasSubstr("original_max_position_embeddings: expected a length over 0"));
 }
 
-TEST(ConvertPhimoe, RefusesHeadsOfAnotherSizeAsPhiTinyHas) {
+TEST(ConvertPhimoe, RefusesHeadsThatDoNotFillTheHiddenSizeAsInPhiTiny) {
   ConvertSample sample = PhimoeSample();
   sample.config["head_dim"] = 2;
   sample.config.erase("rope_scaling");
@@ -158,13 +158,13 @@ TEST(ConvertPhimoe, LooksForAddedTokensInTheTokenizerFileToo) {
             GgufValue::F32s(std::array<float, 5>{0, 0, -1000, -1, -1000}));
 }
 
-TEST(ConvertPhimoe, SaysWhatTheRuntimeComputesOtherwise) {
+TEST(ConvertPhimoe, WarnsOfWhatTheRuntimeComputesDifferently) {
   const auto model = PhimoeSample().Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(model->warnings, testing::ElementsAre(HasSubstr("do not subtract the mean")));
 }
 
-TEST(ConvertPhimoe, TakesTheBaseOfTheConfigClass) {
+TEST(ConvertPhimoe, FillsInTheRopeBaseOfTheConfigClass) {
   ConvertSample sample = PhimoeSample();
   sample.config.erase("rope_theta");
   EXPECT_EQ(*sample.Convert()->metadata.Find("phimoe.rope.freq_base"), GgufValue::F32(1e6f));

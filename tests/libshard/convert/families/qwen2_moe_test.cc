@@ -29,7 +29,7 @@ ConvertSample Qwen2MoeSample() {
   return sample;
 }
 
-TEST(ConvertQwen2Moe, KeepsTheThreeGatesApart) {
+TEST(ConvertQwen2Moe, KeepsTheThreeGatesSeparate) {
   ConvertSample sample = Qwen2MoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -52,7 +52,7 @@ TEST(ConvertQwen2Moe, WritesBothWidths) {
   EXPECT_EQ(model->metadata.Uint("qwen2moe.expert_shared_feed_forward_length"), 3u);
 }
 
-TEST(ConvertQwen2Moe, TakesTheWidthsOfTheConfigClassWhereThereAreNone) {
+TEST(ConvertQwen2Moe, FillsInMissingWidthsFromTheConfigClass) {
   ConvertSample sample = Qwen2MoeSample();
   sample.config.erase("shared_expert_intermediate_size");
   const std::string shared = "model.layers.0.mlp.shared_expert.";
@@ -70,7 +70,7 @@ TEST(ConvertQwen2Moe, TakesTheWidthsOfTheConfigClassWhereThereAreNone) {
                         "expert and hidden size), found [4, 2]"));
 }
 
-TEST(ConvertQwen2Moe, WritesTheHeadAlsoWhereItIsTied) {
+TEST(ConvertQwen2Moe, WritesTheHeadEvenIfItIsTied) {
   ConvertSample sample = Qwen2MoeSample();
   sample.config["tie_word_embeddings"] = true;
   sample.Remove("lm_head");
@@ -85,7 +85,7 @@ TEST(ConvertQwen2Moe, RefusesRenormalisedRouterWeights) {
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("norm_topk_prob: expected false"));
 }
 
-TEST(ConvertQwen2Moe, RefusesHeadsOfAnotherSize) {
+TEST(ConvertQwen2Moe, RefusesHeadsThatDoNotFillTheHiddenSize) {
   ConvertSample sample = Qwen2MoeSample();
   sample.config["head_dim"] = 4;
   sample.SetHeads(2, 4, 4);

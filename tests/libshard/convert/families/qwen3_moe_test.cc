@@ -49,7 +49,7 @@ TEST(ConvertQwen3Moe, RefusesLayersWithoutExperts) {
                                                "runtime's qwen3moe has in every layer"));
 }
 
-TEST(ConvertQwen3Moe, TakesFusedExpertsApartByRows) {
+TEST(ConvertQwen3Moe, SplitsFusedExpertsByRows) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.Remove("experts");
   sample.Add("model.layers.0.mlp.experts.gate_up_proj", {2, 4, 4});

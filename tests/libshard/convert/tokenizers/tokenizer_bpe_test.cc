@@ -30,7 +30,7 @@ TEST(Bpe, PadsTheVocabularyAndTypesItsTokens) {
   EXPECT_EQ(metadata.Find("tokenizer.ggml.scores"), nullptr);
 }
 
-TEST(Bpe, AddedTokensAreControlIfTheyAreSpecialOrLookIt) {
+TEST(Bpe, AddedTokensAreControlTokensIfTheyAreOrLookSpecial) {
   const std::pair<const char*, int32_t> rows[] = {
       {"<think>", 4}, {"<|im_start|>", 3}, {"<\uff5cUser\uff5c>", 3}, {"<unused12>", 3},
       {"<pad>", 3},   {"[@BOS@]", 3},      {"<|not closed", 4},       {"<mask>", 3}};
@@ -55,7 +55,7 @@ TEST(Bpe, TakesTokensThatOnlyTheConfigKnows) {
   EXPECT_EQ(ConvertedKeys(sample).Find("tokenizer.ggml.tokens")->AsStrings()->at(4), "<more>");
 }
 
-TEST(Bpe, MergesComeAsTextsOrPairs) {
+TEST(Bpe, ReadsMergesAsTextsOrPairs) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.tokenizer["model"]["vocab"] = {{"x y", 0}, {"z", 1}, {"x yz", 2}, {"zz", 4}};
   sample.tokenizer["model"]["merges"] = Json::parse(R"(["z z", ["x y", "z"]])");
@@ -91,7 +91,7 @@ TEST(Bpe, RefusesMergesThatTheVocabularyDoesNotHave) {
   }
 }
 
-TEST(Bpe, WhatContinuesAWordLosesItsPrefixInTheResult) {
+TEST(Bpe, DropsTheContinuationPrefixFromMergedTokens) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.tokenizer["model"]["vocab"]["##b"] = 4;
   sample.tokenizer["model"]["continuing_subword_prefix"] = "##";

@@ -32,7 +32,7 @@ class ChatTemplateTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(ChatTemplateTest, IsKeptToTheByte) {
+TEST_F(ChatTemplateTest, IsKeptByteForByte) {
   const std::string text = "{% if x %}\r\n\t'\"\\ \u00e9\u4e2d {{ y }}\n\n";
   Write("tokenizer_config.json", Json{{"chat_template", text}}.dump());
   EXPECT_EQ(Read()->String("tokenizer.chat_template"), text);
@@ -41,7 +41,7 @@ TEST_F(ChatTemplateTest, IsKeptToTheByte) {
   EXPECT_EQ(Read()->String("tokenizer.chat_template"), text);
 }
 
-TEST_F(ChatTemplateTest, TheConfigGoesBeforeTheFilesAndJinjaBeforeJson) {
+TEST_F(ChatTemplateTest, TheConfigTakesPrecedenceOverFilesAndJinjaOverJson) {
   Write("chat_template.json", R"({"chat_template": "json"})");
   Write("tokenizer_config.json", "{}");
   EXPECT_EQ(Read()->String("tokenizer.chat_template"), "json");
@@ -56,7 +56,7 @@ TEST_F(ChatTemplateTest, WithoutATokenizerConfigNothingIsWritten) {
   EXPECT_THAT(Read()->entries(), IsEmpty());
 }
 
-TEST_F(ChatTemplateTest, NamedOnesHaveKeysOfTheirOwn) {
+TEST_F(ChatTemplateTest, NamedTemplatesHaveKeysOfTheirOwn) {
   Write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "d"},
     {"name": "tool use", "template": "t"}, {"name": "rag", "template": "r"}]})");
   const auto metadata = Read();
@@ -67,7 +67,7 @@ TEST_F(ChatTemplateTest, NamedOnesHaveKeysOfTheirOwn) {
               ElementsAre("tool_use", "rag"));
 }
 
-TEST_F(ChatTemplateTest, AdditionalFilesAreNamedAfterThemselves) {
+TEST_F(ChatTemplateTest, AdditionalFilesNameTheirTemplates) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "d");
   Write("additional_chat_templates/b.jinja", "bb");
@@ -78,7 +78,7 @@ TEST_F(ChatTemplateTest, AdditionalFilesAreNamedAfterThemselves) {
   EXPECT_THAT(*metadata->Find("tokenizer.chat_templates")->AsStrings(), ElementsAre("a", "b"));
 }
 
-// A GGUF string that is not UTF-8 is refused by readers.
+// Readers refuse a GGUF string that is not UTF-8.
 TEST_F(ChatTemplateTest, RefusesATemplateThatIsNotUtf8) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "a\xff");

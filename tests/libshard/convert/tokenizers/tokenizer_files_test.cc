@@ -43,7 +43,7 @@ TEST(TokenizerJson, IntegersOfAnyLengthAreAllowed) {
   EXPECT_FALSE(ParseTokenizerJson("f", "{\"a\": 1000000000000000019884624838656"));
 }
 
-TEST_F(TokenizerFilesTest, AllOfThemMayBeAbsent) {
+TEST_F(TokenizerFilesTest, AcceptsThatAllFilesAreAbsent) {
   const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir_.path()));
   ASSERT_TRUE(files) << files.error().message;
   EXPECT_EQ(files->tokenizer(), nullptr);
@@ -76,7 +76,7 @@ TEST_F(TokenizerFilesTest, RefusesFilesOfAnotherForm) {
   EXPECT_THAT(ErrorOf(), HasSubstr("duplicate key \"a\""));
 }
 
-// Two million of them would take 600 MB as a document.
+// Parsed as a document, two million of them would take 600 MB.
 TEST_F(TokenizerFilesTest, RefusesTwoMillionAddedTokens) {
   std::string text = R"({"added_tokens": [)";
   for (int i = 0; i < 2'000'000; ++i) text += R"({"id":1,"content":"a"},)";

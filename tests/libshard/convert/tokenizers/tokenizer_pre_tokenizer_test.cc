@@ -59,8 +59,8 @@ TEST(PreTokenizer, IsRecognisedByItsExpression) {
   }
 }
 
-// Letters with a case stand range by range, and not in the same form in all files.
-TEST(PreTokenizer, KnowsTheSixStepsOfDeepseeksFirstTokenizers) {
+// Cased letters are listed range by range, and not in the same form in all files.
+TEST(PreTokenizer, RecognizesTheSixStepsOfDeepseeksFirstTokenizers) {
   const auto steps = [](const char* letters) {
     return Sequence({SplitBy("[\r\n]"), SplitBy(letters),
                      SplitBy("\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"),
@@ -75,7 +75,7 @@ TEST(PreTokenizer, KnowsTheSixStepsOfDeepseeksFirstTokenizers) {
               HasSubstr("expected one that llama.cpp has a name for"));
 }
 
-TEST(PreTokenizer, KnowsKimisExpressionThatSetsHanApart) {
+TEST(PreTokenizer, RecognizesKimisExpressionThatSeparatesHan) {
   const char* regex = R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
                       R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
                       R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
@@ -115,7 +115,7 @@ TEST(PreTokenizer, ReadsThreeSplitsWithLineBreaksInThem) {
   EXPECT_EQ(NameOf(deepseek), "deepseek-v3");
 }
 
-TEST(PreTokenizer, AnUnknownOneIsNamedWithAWayOut) {
+TEST(PreTokenizer, NamesAnUnknownPreTokenizerAndAWorkaround) {
   const auto unknown = RecognisePreTokenizer(
       "tokenizer.json", Sequence({SplitBy("\\w+|\\W+"), ByteLevel(false)}), "");
   ASSERT_FALSE(unknown);
@@ -125,7 +125,7 @@ TEST(PreTokenizer, AnUnknownOneIsNamedWithAWayOut) {
   EXPECT_THAT(unknown.error().hint, HasSubstr("--pre NAME"));
 }
 
-TEST(PreTokenizer, ThingsOfAnotherFormMatchNothing) {
+TEST(PreTokenizer, InvalidPreTokenizersMatchNothing) {
   for (const Json& pre :
        {Json(), Json(7), Json::array(), Json{{"type", "Sequence"}}, Json{{"type", 3}},
         Sequence({Json("x")}), Json{{"type", "Split"}, {"pattern", {{"String", " "}}}}}) {
@@ -133,7 +133,7 @@ TEST(PreTokenizer, ThingsOfAnotherFormMatchNothing) {
   }
 }
 
-TEST(Normalizer, MayDoNothingOrNfc) {
+TEST(Normalizer, MayBeAbsentOrNfc) {
   const Json nfc = {{"type", "NFC"}};
   const auto sequence = [](std::vector<Json> steps) {
     return Json{{"type", "Sequence"}, {"normalizers", std::move(steps)}};

@@ -39,11 +39,11 @@ TEST(SentencePieces, OtherFieldsAreSkippedWhateverTheirWireType) {
   EXPECT_EQ((*pieces)[0].text, "a");
 }
 
-TEST(SentencePieces, AFieldOfAnotherWireTypeIsNotThePiece) {
+TEST(SentencePieces, DoesNotReadAFieldOfAnotherWireTypeAsAPiece) {
   EXPECT_THAT(ProtoError("\x08\x01"s), HasSubstr("expected pieces, found none"));
 }
 
-TEST(SentencePieces, ACutIsRefusedUnlessItIsBetweenFields) {
+TEST(SentencePieces, RefusesATruncationExceptBetweenFields) {
   const std::string whole = fixtures::TokenizerModel({{"ab", 1.5f, 1}, {"c", 2.5f, 3}});
   size_t read = 0;
   for (size_t length = 0; length < whole.size(); ++length) {
@@ -57,7 +57,7 @@ TEST(SentencePieces, ACutIsRefusedUnlessItIsBetweenFields) {
   EXPECT_LE(read, 3u) << "after the first piece, after the second, and before the normalizer";
 }
 
-TEST(SentencePieces, RefusesLengthsThatLie) {
+TEST(SentencePieces, RefusesWrongLengths) {
   EXPECT_EQ(ProtoError("\x0a\x05zz"s),
             "tokenizer.model: SentencePiece model: byte 2: expected at "
             "most 2 bytes, found 5");

@@ -54,7 +54,7 @@ std::string Template(const std::vector<std::string>& single, const std::vector<s
       .dump();
 }
 
-TEST(SpecialTokens, AFamilysTextsCountWhereNothingElseDoes) {
+TEST(SpecialTokens, FallsBackToTheTextsOfTheFamily) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "tokenizer.json") << "{" << kAdded << "}";
   const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir.path()));
@@ -62,11 +62,11 @@ TEST(SpecialTokens, AFamilysTextsCountWhereNothingElseDoes) {
   special.ids["eos"] = 9;
   SetByText(*files, {{"bos", "<s>"}, {"eos", "</s>"}, {"eot", "<none>"}, {"eom", "<end>"}}, 5,
             special);
-  // <end> has an id that the embedding has no row for.
+  // The embedding has no row for the id of <end>.
   EXPECT_THAT(special.ids, ElementsAre(Pair("bos", 1), Pair("eos", 9)));
 }
 
-TEST(SpecialTokens, ContentGoesBeforeIds) {
+TEST(SpecialTokens, ContentTakesPrecedenceOverIds) {
   const SpecialTokens special =
       ReadSpecial({.tokenizer_config = R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})",
                    .config = R"({"bos_token_id": 7, "eos_token_id": [8, 9], "pad_token_id": 10})"});
@@ -78,13 +78,13 @@ TEST(SpecialTokens, AListOfIdsIsIgnored) {
               IsEmpty());
 }
 
-TEST(SpecialTokens, TheRootGoesBeforeTheTextConfig) {
+TEST(SpecialTokens, TheRootTakesPrecedenceOverTheTextConfig) {
   const SpecialTokens special = ReadSpecial({.config = R"({"bos_token_id": 1,
     "text_config": {"bos_token_id": 2, "eos_token_id": 3}})"});
   EXPECT_THAT(special.ids, ElementsAre(Pair("bos", 1), Pair("eos", 3)));
 }
 
-TEST(SpecialTokens, IdsWithoutARowDoNotCount) {
+TEST(SpecialTokens, IgnoresIdsBeyondTheVocabulary) {
   EXPECT_THAT(
       ReadSpecial({.tokenizer_config = R"({"eos_token": "<end>"})",
                    .config = R"({"bos_token_id": 5, "pad_token_id": -1, "eos_token_id": 4})",
@@ -93,7 +93,7 @@ TEST(SpecialTokens, IdsWithoutARowDoNotCount) {
       ElementsAre(Pair("eos", 4)));
 }
 
-TEST(SpecialTokens, TheTemplateSaysWhatIsAdded) {
+TEST(SpecialTokens, TheTemplateDecidesWhichTokensAreAdded) {
   const std::string config = R"({"bos_token": "<s>", "eos_token": "</s>"})";
   const SpecialTokens both =
       ReadSpecial({.post = Template({"<s>", "A", "</s>"}, {}), .tokenizer_config = config});
@@ -113,14 +113,14 @@ TEST(SpecialTokens, TheTokenizerConfigOverrulesTheTemplate) {
   EXPECT_THAT(special.add, ElementsAre(Pair("bos", false), Pair("eos", true)));
 }
 
-TEST(SpecialTokens, AnotherLastTokenBecomesTheEnd) {
+TEST(SpecialTokens, ADifferentLastTokenBecomesTheEndOfText) {
   const SpecialTokens special = ReadSpecial(
       {.post = Template({"A", "<end>"}, {}), .tokenizer_config = R"({"eos_token": "</s>"})"});
   EXPECT_THAT(special.ids, ElementsAre(Pair("eos", 5), Pair("eot", 2)));
   EXPECT_THAT(special.add, ElementsAre(Pair("eos", true)));
 }
 
-TEST(SpecialTokens, PairsSayWhetherASeparatorIsAdded) {
+TEST(SpecialTokens, TheTemplateForPairsDecidesWhetherASeparatorIsAdded) {
   const std::string config = R"({"bos_token": "<s>", "sep_token": "<sep>"})";
   const auto sep = [&](const std::vector<std::string>& pair) {
     const SpecialTokens special =
@@ -135,14 +135,14 @@ TEST(SpecialTokens, PairsSayWhetherASeparatorIsAdded) {
   EXPECT_EQ(sep({"<s>", "B", "<sep>", "A"}), -1);
 }
 
-TEST(SpecialTokens, ProcessorsMayBeInASequence) {
+TEST(SpecialTokens, ReadsProcessorsInsideASequence) {
   const std::string post = R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, )" +
                            Template({"<s>", "A"}, {}) + "]}";
   EXPECT_THAT(ReadSpecial({.post = post, .tokenizer_config = R"({"bos_token": "<s>"})"}).add,
               ElementsAre(Pair("bos", true)));
 }
 
-TEST(SpecialTokens, ClassificationModelsAddAllThree) {
+TEST(SpecialTokens, ClassificationModelsAddAllThreeTokens) {
   const SpecialTokens special =
       ReadSpecial({.post = R"({"type": "RobertaProcessing"})",
                    .tokenizer_config = R"({"cls_token": "<cls>", "sep_token": "<sep>"})"});
@@ -151,7 +151,7 @@ TEST(SpecialTokens, ClassificationModelsAddAllThree) {
   EXPECT_EQ(special.ids.at("eos"), 3u);
 }
 
-TEST(SpecialTokens, WrittenKeysHaveTheRuntimesNamesAndTypes) {
+TEST(SpecialTokens, WritesKeysWithTheNamesAndTypesOfTheRuntime) {
   SpecialTokens special;
   special.ids = {{"bos", 1}, {"eos", 2}, {"eot", 3}, {"eom", 4}, {"unk", 5},
                  {"sep", 6}, {"pad", 7}, {"cls", 8}, {"mask", 9}};

@@ -37,7 +37,7 @@ TEST(SentencePieceTokenizer, TakesPiecesScoresAndTypes) {
   EXPECT_EQ(metadata.Find("tokenizer.ggml.merges"), nullptr);
 }
 
-TEST(SentencePieceTokenizer, WhatWasAddedLaterOverrides) {
+TEST(SentencePieceTokenizer, AddedTokensOverrideEarlierOnes) {
   ConvertSample sample = Sample();
   sample.Write("added_tokens.json", R"({"<extra>": 4})");
   GgufMetadata metadata = ConvertedKeys(sample);
@@ -86,7 +86,7 @@ ConvertSample Disguised() {
   return sample;
 }
 
-TEST(SentencePieceTokenizer, IsReadFromATokenizerJsonThatIsOneInDisguise) {
+TEST(SentencePieceTokenizer, ReadsASentencePieceModelFromTokenizerJson) {
   const auto model = Disguised().Convert();
   ASSERT_TRUE(model) << model.error().message;
   const GgufMetadata& metadata = model->metadata;
@@ -98,7 +98,7 @@ TEST(SentencePieceTokenizer, IsReadFromATokenizerJsonThatIsOneInDisguise) {
   EXPECT_THAT(model->warnings, ElementsAre(HasSubstr("no tokenizer.model beside it")));
 }
 
-TEST(SentencePieceTokenizer, TheModelFileGoesBeforeTheDisguise) {
+TEST(SentencePieceTokenizer, TheModelFileTakesPrecedenceOverTokenizerJson) {
   ConvertSample sample = Sample();
   sample.tokenizer = Disguised().tokenizer;
   const auto model = sample.Convert();

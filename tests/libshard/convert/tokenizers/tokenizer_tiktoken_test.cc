@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// "a", "b", "ab", a space, "ab ", byte 0xff; then what tokenizer_config.json names.
+// "a", "b", "ab", a space, "ab ", byte 0xff; then the tokens that tokenizer_config.json names.
 constexpr const char* kRanks = "YQ== 0\nYg== 1\nYWI= 2\nIA== 3\nYWIg 4\n/w== 5\n";
 
 struct RankFiles {
@@ -76,16 +76,16 @@ TEST(Tiktoken, IdsBeyondTheReservedOnesArePadding) {
   EXPECT_EQ(vocabulary->types[264], TokenType::kUnused);
 }
 
-TEST(Tiktoken, AGivenPreTokenizerCounts) { EXPECT_EQ(ReadRanks({.pre = "gpt-4o"})->pre, "gpt-4o"); }
+TEST(Tiktoken, UsesTheGivenPreTokenizer) { EXPECT_EQ(ReadRanks({.pre = "gpt-4o"})->pre, "gpt-4o"); }
 
-TEST(Tiktoken, ATokenizerJsonGoesBefore) {
+TEST(Tiktoken, ATokenizerJsonTakesPrecedence) {
   const auto vocabulary = ReadRanks({.tokenizer = R"({"model": {"type": "BPE", "vocab": {"x": 0},
     "merges": []}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}})"});
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->tokens[0], "x");
 }
 
-TEST(Tiktoken, LinesWithoutTokenAndRankAreCorrupt) {
+TEST(Tiktoken, LinesWithoutATokenAndARankAreCorrupt) {
   EXPECT_THAT(RanksError({.ranks = "YQ== 0\nYg==\n"}),
               HasSubstr("line 2: expected a token and a rank"));
   EXPECT_THAT(RanksError({.ranks = "YQ== x\n"}), HasSubstr("line 1: expected a token and a rank"));
@@ -97,19 +97,19 @@ TEST(Tiktoken, LinesWithoutTokenAndRankAreCorrupt) {
   EXPECT_THAT(RanksError({.ranks = "\n"}), HasSubstr("expected tokens, found none"));
 }
 
-TEST(Tiktoken, TokensAndRanksAreDistinct) {
+TEST(Tiktoken, TokensAndRanksMustBeDistinct) {
   EXPECT_THAT(RanksError({.ranks = "YQ== 0\nYQ== 1\n"}),
               HasSubstr("expected one rank, found 0 and 1"));
   EXPECT_THAT(RanksError({.ranks = "YQ== 0\nYg== 0\n"}), HasSubstr("rank 0: expected one token"));
 }
 
-TEST(Tiktoken, ATokenTooLongToBeOneIsRefused) {
+TEST(Tiktoken, RefusesATokenThatIsTooLong) {
   std::string line(1368, 'Y');
   line += " 0\n";
   EXPECT_THAT(RanksError({.ranks = line}), HasSubstr("expected at most 1024 bytes, found 1026"));
 }
 
-TEST(Tiktoken, AnAddedTokenHasAnIdOfItsOwn) {
+TEST(Tiktoken, AnAddedTokenMustHaveItsOwnId) {
   EXPECT_THAT(RanksError({.config = R"({"added_tokens_decoder": {"2": {"content": "[BOS]"}}})"}),
               HasSubstr("\"[BOS]\": expected an id without a rank, found 2"));
   EXPECT_THAT(RanksError({.config = R"({"added_tokens_decoder": {"10": {"content": "[BOS]"}}})"}),
@@ -124,7 +124,7 @@ Result<Vocabulary> ReadHunyuanRanks(const std::string& ranks, uint32_t tokens = 
   return ReadHunyuanRanksOrBpe({read, tokens, "hunyuan", ""});
 }
 
-TEST(HunyuanRanks, CountTheLinesOfDistinctTokens) {
+TEST(HunyuanRanks, NumberDistinctTokensByLine) {
   const auto vocabulary = ReadHunyuanRanks("YQ== 0\nYg== 7\nYQ== 2\nYWI= 9\n");
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->model, "gpt2");
@@ -135,7 +135,7 @@ TEST(HunyuanRanks, CountTheLinesOfDistinctTokens) {
   EXPECT_THAT(vocabulary->merges, ElementsAre("a b"));
 }
 
-TEST(HunyuanRanks, AreFollowedByTheTokensThatItsCodeNames) {
+TEST(HunyuanRanks, AreFollowedByTheSpecialTokensOfItsCode) {
   const auto vocabulary = ReadHunyuanRanks("YQ== 0\n");
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->tokens[210], "<|extra_204|>");

@@ -28,7 +28,7 @@ WeightSample Blocks() {
   return sample;
 }
 
-TEST(ScaledWeight, MultipliesEveryBlockByItsScaleAndCropsTheLast) {
+TEST(ScaledWeight, MultipliesEveryBlockByItsScaleAndCropsTheLastOne) {
   WeightSample sample = Blocks();
   const auto weight = sample.Read();
   ASSERT_TRUE(weight) << weight.error().message;
@@ -96,7 +96,7 @@ TEST(ScaledWeight, TakesBlocksOfCompressedTensors) {
   EXPECT_EQ(sample.Values(*weight)[4], 400);
 }
 
-TEST(ScaledWeight, RoundsTheProductOnlyOnce) {
+TEST(ScaledWeight, RoundsTheProductOnce) {
   WeightSample sample = Blocks();
   const float third = 1.0f / 3;
   sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({third, third, third, 1, 1, 1});
@@ -156,7 +156,7 @@ TEST(ScaledWeight, RefusesImpossibleScalesWithTensorAndPlace) {
   }
 }
 
-TEST(ScaledWeight, AScaleOfZeroIsForZerosOnly) {
+TEST(ScaledWeight, AScaleOfZeroIsAllowedOnlyForZeros) {
   WeightSample sample = Blocks();
   sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({1, 0, 1, 1, 1, 1});
   auto weight = sample.Read();
@@ -173,7 +173,7 @@ TEST(ScaledWeight, AScaleOfZeroIsForZerosOnly) {
   EXPECT_EQ(sample.Values(*weight)[2], 0);
 }
 
-TEST(ScaledWeight, OfOneScalePerTensorThePlaceIsTheOnlyOne) {
+TEST(ScaledWeight, NamesNoPlaceForAScaleOfTheWholeTensor) {
   WeightSample sample = Blocks();
   sample.quantization = R"({"quant_method": "fp8"})";
   sample.Tensor("weight_scale_inv").shape = {};
@@ -183,7 +183,7 @@ TEST(ScaledWeight, OfOneScalePerTensorThePlaceIsTheOnlyOne) {
   EXPECT_THAT(sample.RowError(*weight->reader, 0), HasSubstr("scale at []: expected a finite"));
 }
 
-TEST(ScaledWeight, ABandReadsItsColumnsAndTheirScales) {
+TEST(ScaledWeight, ABandReadsOnlyItsColumnsAndTheirScales) {
   WeightSample sample = Blocks();
   const auto weight = sample.Read();
   ASSERT_TRUE(weight);

@@ -26,7 +26,7 @@ std::string Config(const std::string& symmetric, const std::string& group_size) 
          symmetric + R"(, "group_size": )" + group_size + "}}}}";
 }
 
-// [3, 10] in groups of 4: two words per row, of which the second is mostly padding.
+// [3, 10] in groups of 4: two words per row, the second of which is mostly padding.
 WeightSample Int4Sample() {
   WeightSample sample;
   sample.quantization = Config("true", "4");
@@ -57,7 +57,7 @@ float Code(uint64_t row, uint64_t column) {
 }
 float Scale(uint64_t row, uint64_t group) { return static_cast<float>(row * 3 + group + 1); }
 
-TEST(PackedWeight, UnpacksSymmetricGroupsAndCutsThePadding) {
+TEST(PackedWeight, UnpacksSymmetricGroupsAndDropsThePadding) {
   WeightSample sample = Int4Sample();
   const auto weight = sample.Read();
   ASSERT_TRUE(weight) << weight.error().message;
@@ -105,7 +105,7 @@ TEST(PackedWeight, FollowsGroupIndexesAndCountsBadOnes) {
   EXPECT_TRUE(std::isnan(row[9]));
 }
 
-TEST(PackedWeight, ARowMayBeOneGroup) {
+TEST(PackedWeight, AcceptsOneGroupPerRow) {
   WeightSample sample = Int4Sample();
   sample.quantization = Config("true", "null");
   sample.Tensor("weight_scale").shape = {3, 1};
@@ -127,7 +127,7 @@ TEST(PackedWeight, RefusesImpossibleScalesWithTensorAndPlace) {
   }
 }
 
-TEST(PackedWeight, AScaleOfZeroIsForZerosOnly) {
+TEST(PackedWeight, AScaleOfZeroIsAllowedOnlyForZeros) {
   WeightSample sample = Int4Sample();
   sample.Tensor("weight_scale").bytes = BytesOf<float>({1, 2, 0, 4, 5, 6, 7, 8, 9});
   auto weight = sample.Read();
@@ -242,7 +242,7 @@ TEST(PackedWeight, DoesNotRepackImpossibleScales) {
   EXPECT_EQ(report.exact, 4u);
 }
 
-TEST(PackedWeight, HasNoGridOfQ40WithZeroPointsGroupIndexesOrOddGroups) {
+TEST(PackedWeight, CannotBeRepackedAsQ40WithZeroPointsGroupIndexesOrOddGroups) {
   const quant::Format* q4_0 = quant::FindFormat("q4_0");
   WeightSample sample = Grid({1, 1, 1, 1});
   ASSERT_TRUE(sample.Read()->reader->CanRepack(q4_0));
@@ -257,7 +257,7 @@ TEST(PackedWeight, HasNoGridOfQ40WithZeroPointsGroupIndexesOrOddGroups) {
   EXPECT_FALSE(sample.Read()->reader->CanRepack(q4_0)) << "a block would have two scales";
 }
 
-TEST(PackedWeight, RefusesATripleTornApart) {
+TEST(PackedWeight, RefusesAnIncompleteTriple) {
   for (const std::string part : {"weight_scale", "weight_shape"}) {
     WeightSample sample = Int4Sample();
     sample.Remove(part);

@@ -83,7 +83,7 @@ TEST_F(Layout, TransposesEveryExpert) {
               ElementsAre(RowRange{0, 3, OrderOf(1, 0)}, RowRange{3, 3, OrderOf(1, 1)}));
 }
 
-TEST_F(Layout, CutsGateAndUpOutOfTheColumns) {
+TEST_F(Layout, SplitsGateAndUpOutOfTheColumns) {
   const auto part = [&](ValueRule rule) {
     const auto tensor = LayOut({2, 2, 4}, {.rule = rule, .packed = true});
     EXPECT_THAT(tensor->shape, ElementsAre(2, 2, 2));
@@ -145,7 +145,7 @@ TEST_F(Layout, SqueezesConvolutions) {
   EXPECT_THAT(Values(tensor), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
 }
 
-TEST_F(Layout, MakesColumnsAndGroupsOfVectors) {
+TEST_F(Layout, TurnsVectorsIntoColumnsAndGroups) {
   const auto column = LayOut({3}, {.rule = ValueRule::kColumn});
   EXPECT_THAT(column->shape, ElementsAre(3, 1));
   EXPECT_EQ(column->reader, nullptr);
@@ -177,7 +177,7 @@ TEST_F(Layout, ReordersScaledRows) {
   EXPECT_THAT(Values(tensor), ElementsAre(3, 4, 5, 9, 10, 11));
 }
 
-TEST_F(Layout, AVectorOverExpertsIsARangeEach) {
+TEST_F(Layout, AVectorOverExpertsHasARangePerExpert) {
   const auto tensor = LayOut({3}, {.packed = true});
   EXPECT_THAT(tensor->shape, ElementsAre(3));
   EXPECT_EQ(tensor->expert_count, 3u);

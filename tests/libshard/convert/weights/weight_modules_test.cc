@@ -17,7 +17,7 @@ const WeightModule* Find(const std::vector<WeightModule>& modules, const std::st
   return found == modules.end() ? nullptr : &*found;
 }
 
-TEST(CollectWeights, PutsTensorsOfOneWeightTogether) {
+TEST(CollectWeights, GroupsTheTensorsOfOneWeight) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   const std::string at = "model.layers.0.mlp.experts.";
   for (const char* expert : {"0", "1"}) {
@@ -39,7 +39,7 @@ TEST(CollectWeights, PutsTensorsOfOneWeightTogether) {
   EXPECT_THAT(Find(*modules, "model.embed_tokens")->patterns, ElementsAre("embed_tokens.weight"));
 }
 
-TEST(CollectWeights, KeepsABiasApart) {
+TEST(CollectWeights, KeepsABiasSeparate) {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.Add("model.layers.0.self_attn.v_proj.bias", {4});
   const auto model = sample.Open();
@@ -51,7 +51,7 @@ TEST(CollectWeights, KeepsABiasApart) {
   EXPECT_NE(Find(*modules, "model.layers.0.self_attn.v_proj"), nullptr);
 }
 
-TEST(CollectWeights, ReadsLeavesAfterAnUnderscore) {
+TEST(CollectWeights, RecognizesLeavesAfterAnUnderscore) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.Remove("experts");
   const std::string at = "model.layers.0.mlp.experts.";

@@ -27,7 +27,7 @@ WeightSample Nvfp4Sample(const std::string& codes_leaf, const std::string& tenso
   return sample;
 }
 
-// What code `code` of this scale is before the tensor's.
+// The value of code `code` with this scale, before the tensor's scale.
 float CodeTimes(size_t code, float scale) {
   constexpr float kCodes[] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                               -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};

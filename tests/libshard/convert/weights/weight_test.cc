@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(StoredWeight, HasOnePartOfEachKind) {
+TEST(StoredWeight, HoldsOnePartOfEachKind) {
   TensorEntry entry;
   StoredWeight stored("m");
   EXPECT_TRUE(stored.empty());
@@ -26,7 +26,7 @@ TEST(StoredWeight, HasOnePartOfEachKind) {
   EXPECT_EQ(stored.Find("qweight"), nullptr);
 }
 
-TEST(Weight, PlainNumbersStayWhereTheyAre) {
+TEST(Weight, KeepsPlainNumbersAsRangesOfTheFile) {
   for (const char* dtype : {"F32", "F16", "BF16"}) {
     WeightSample sample;
     sample.Add("weight", dtype, {2, 3}, std::string(dtype[1] == '3' ? 24 : 12, '\0'));
@@ -40,7 +40,7 @@ TEST(Weight, PlainNumbersStayWhereTheyAre) {
   }
 }
 
-TEST(Weight, Fp8WithoutScalesIsTakenWhereNothingIsQuantized) {
+TEST(Weight, AcceptsFp8WithoutScalesInAnUnquantizedModel) {
   WeightSample sample;
   sample.Add("weight", "F8_E4M3", {1, 2}, {0x38, 0x40});
   const auto weight = sample.Read();
@@ -71,7 +71,7 @@ TEST(Weight, RefusesCompanionsOfOtherFormats) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("\"m.weight_shape\": expected the codes of \"m\""));
 }
 
-TEST(Weight, AScaleInAMissingShardIsNamedWithTheShard) {
+TEST(Weight, NamesTheMissingShardOfAScale) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::WriteSafetensors(dir / "a.safetensors",
                                          {{"m.weight", "F8_E4M3", {1, 2}, std::string(2, '\0')}}));

@@ -23,7 +23,7 @@ Error Failure(const std::string& text) {
   return any ? Error{Code::kIo, "no error"} : any.error();
 }
 
-TEST(AnyManifest, NamesConfigAndLayersWhateverTheArtifactIs) {
+TEST(AnyManifest, ReadsConfigAndLayersOfAnyArtifact) {
   const auto any = ParseAnyManifest("it", AnyText(R"("artifactType":"x/y",)"));
   ASSERT_TRUE(any) << any.error().message;
   EXPECT_EQ(any->artifact_type, "x/y");
@@ -33,7 +33,7 @@ TEST(AnyManifest, NamesConfigAndLayersWhateverTheArtifactIs) {
   EXPECT_EQ(any->layers[0].size, 7u);
 }
 
-TEST(AnyManifest, AnIndexIsRefusedWithTheWayOut) {
+TEST(AnyManifest, RefusesAnIndexWithAHint) {
   for (const char* text :
        {R"({"schemaVersion":2,"manifests":[]})",
         R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json"})"}) {
@@ -43,7 +43,7 @@ TEST(AnyManifest, AnIndexIsRefusedWithTheWayOut) {
   }
 }
 
-TEST(AnyManifest, ChecksWhatItReads) {
+TEST(AnyManifest, ValidatesEveryFieldThatItReads) {
   std::string sha512 = AnyText();
   sha512.replace(sha512.find("sha256:a"), 6, "sha512");
   const std::tuple<std::string, Code, const char*> cases[] = {
@@ -60,7 +60,7 @@ TEST(AnyManifest, ChecksWhatItReads) {
   }
 }
 
-TEST(NamedBlobs, EveryDescriptorIsFoundWhereverItStands) {
+TEST(NamedBlobs, FindsEveryDescriptorAtAnyDepth) {
   const std::string text = R"({"manifests":[)" + Descriptor("x/unknown", kOther) +
                            R"(],"subject":)" + Descriptor(kManifestType, kConfig) +
                            R"(,"future":{"deep":[{"more":)" + Descriptor("x/y", kLayer) + "}]}}";
@@ -73,15 +73,15 @@ TEST(NamedBlobs, EveryDescriptorIsFoundWhereverItStands) {
   EXPECT_EQ((*named)[2].blob.digest, kLayer);
 }
 
-// A digest in an annotation names nothing: a node view does not keep its set.
-TEST(NamedBlobs, AnnotationsAreNoDescriptors) {
+// A digest in an annotation is not a reference: a node view does not keep its set.
+TEST(NamedBlobs, DoesNotTreatAnnotationsAsDescriptors) {
   const auto named =
       FindNamedBlobs("it", AnyText(R"("annotations":{"org.moepack.view.of":")" + kOther + "\"},"));
   ASSERT_TRUE(named);
   EXPECT_EQ(named->size(), 2u);
 }
 
-TEST(NamedBlobs, ADigestThatCannotBeFollowedIsAnError) {
+TEST(NamedBlobs, RefusesDigestsOfUnsupportedAlgorithms) {
   const auto named =
       FindNamedBlobs("it", R"({"x":{"digest":"sha512:)" + std::string(128, '0') + "\"}}");
   ASSERT_FALSE(named);

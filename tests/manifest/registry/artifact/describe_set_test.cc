@@ -55,7 +55,7 @@ const BlobRecord& LayerOf(const OciManifest& oci, const std::string& path) {
   return oci.layers.at(oci.layers.size());  // throws: the test names a wrong file
 }
 
-TEST(DescribeSet, LayersAreInTheOrderOfRoleGroupAndPart) {
+TEST(DescribeSet, OrdersLayersByRoleGroupAndPart) {
   EXPECT_THAT(Paths(DescribeSet(ThreeGroups(), kFiles)),
               ElementsAre("distribution.json", "assets/config.json", "assets/LICENSE", "trunk/t",
                           "groups/000/a", "groups/001/a", "groups/001/b", "groups/002/a",
@@ -65,7 +65,7 @@ TEST(DescribeSet, LayersAreInTheOrderOfRoleGroupAndPart) {
                           "groups/001/a", "groups/001/b", "overlays/v2/o", "README.md"));
 }
 
-TEST(DescribeSet, LayersSayWhatTheyAre) {
+TEST(DescribeSet, AnnotatesLayersWithTheirContents) {
   const OciManifest oci = DescribeSet(ThreeGroups(), kFiles);
   const BlobRecord& part = LayerOf(oci, "groups/001/b");
   EXPECT_EQ(part.media_type, kWeightType);
@@ -85,7 +85,7 @@ TEST(DescribeSet, LayersSayWhatTheyAre) {
   EXPECT_EQ(LayerOf(oci, "README.md").media_type, kDocType);
 }
 
-TEST(DescribeSet, ManifestsSayWhatTheyHold) {
+TEST(DescribeSet, AnnotatesManifestsWithTheirContents) {
   const Annotations set = DescribeSet(ThreeGroups(), kFiles).annotations;
   EXPECT_EQ(AnnotationOf(set, kGroupsKey), "000,001,002");
   EXPECT_EQ(AnnotationOf(set, kOverlayVersionKey), "v2");
@@ -101,7 +101,7 @@ TEST(DescribeSet, ManifestsSayWhatTheyHold) {
   EXPECT_EQ(AnnotationOf(view, kSetIdKey), AnnotationOf(set, kSetIdKey));
 }
 
-TEST(DescribeSet, TheSetIdIsThatOfTrunkAndGroups) {
+TEST(DescribeSet, TheSetIdDependsOnTrunkAndGroups) {
   const auto id = [](const Manifest& made) {
     return AnnotationOf(DescribeSet(made, kFiles).annotations, kSetIdKey);
   };
@@ -114,7 +114,7 @@ TEST(DescribeSet, TheSetIdIsThatOfTrunkAndGroups) {
   EXPECT_NE(id(other), id(ThreeGroups()));
 }
 
-TEST(DescribeSet, AGroupWithoutItsFilesIsNotThere) {
+TEST(DescribeSet, AGroupWithoutFilesIsAbsent) {
   Manifest made = ThreeGroups();
   std::erase_if(made.bundles, [](const auto& bundle) { return bundle.group == 1; });
   EXPECT_THAT(GroupsThere(made), ElementsAre(0, 2));
@@ -122,7 +122,7 @@ TEST(DescribeSet, AGroupWithoutItsFilesIsNotThere) {
   EXPECT_THAT(GroupsThere(made), ElementsAre(0, 1, 2));
 }
 
-TEST(DescribeSet, TheConfigIsAClosedSchema) {
+TEST(DescribeSet, TheConfigHasOnlyKeysOfTheSchema) {
   const Manifest made = ThreeGroups();
   const OciManifest oci = DescribeSet(made, kFiles);
   const std::string text = ConfigText(made, oci.layers);
@@ -136,7 +136,7 @@ TEST(DescribeSet, TheConfigIsAClosedSchema) {
   EXPECT_TRUE(CheckConfig("it", text, oci.layers));
 }
 
-TEST(DescribeSet, AConfigOfOtherLayersIsRefused) {
+TEST(DescribeSet, RefusesAConfigThatListsOtherLayers) {
   const Manifest made = ThreeGroups();
   const std::vector<BlobRecord> layers = DescribeSet(made, kFiles).layers;
   const std::string text = ConfigText(made, layers);
@@ -152,7 +152,7 @@ TEST(DescribeSet, AConfigOfOtherLayersIsRefused) {
   EXPECT_FALSE(CheckConfig("it", "[]", layers));
 }
 
-TEST(DescribeSet, TheTimeIsThatOfTheDistribution) {
+TEST(DescribeSet, UsesTheTimeOfTheDistribution) {
   Manifest made = ThreeGroups();
   EXPECT_EQ(CreatedText(made), "");
   made.created = 1700000000;

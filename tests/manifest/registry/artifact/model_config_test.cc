@@ -1,5 +1,5 @@
-// The config against the closed schema of ModelPack, as its repository has it
-// (schema/config-schema.json of modelpack/model-spec): which keys there may be, and of which kind.
+// The config against the closed schema of ModelPack, as in its repository
+// (schema/config-schema.json of modelpack/model-spec): the allowed keys and their types.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -51,7 +51,7 @@ nlohmann::ordered_json ConfigOf(const Manifest& manifest) {
   return config;
 }
 
-// Everything that a manifest can know.
+// Everything that a manifest can state.
 Manifest KnowsAll() {
   Manifest manifest = sample::Make().manifest;
   manifest.created = 1767225600;
@@ -86,7 +86,7 @@ TEST(ModelConfig, HasOnlyKeysOfTheSchema) {
   EXPECT_EQ(config["config"]["quantization"], "Q4_K_M");
 }
 
-TEST(ModelConfig, WhatIsNotKnownIsNotThere) {
+TEST(ModelConfig, OmitsUnknownFields) {
   Manifest manifest = sample::Make().manifest;
   manifest.model.id = manifest.model.revision = manifest.model.architecture = "";
   const auto config = ConfigOf(manifest);
@@ -96,14 +96,14 @@ TEST(ModelConfig, WhatIsNotKnownIsNotThere) {
   EXPECT_FALSE(config["config"].contains("quantization"));
 }
 
-TEST(ModelConfig, TheVersionIsThatOfANode) {
+TEST(ModelConfig, UsesTheVersionOfANode) {
   const Manifest manifest = sample::Make().manifest;
   const manifest::Versions& versions = manifest.versions;
   EXPECT_EQ(ConfigOf(manifest)["descriptor"]["version"],
             versions.model + "-" + versions.shard + "-" + versions.replica);
 }
 
-TEST(ModelConfig, TheRevisionIsTheNamedOneElseTheCommitOfAllFiles) {
+TEST(ModelConfig, UsesTheGivenRevisionOrTheCommitOfAllFiles) {
   Manifest manifest = KnowsAll();
   EXPECT_EQ(ConfigOf(manifest)["descriptor"]["revision"], "main");
   manifest.model.revision = "";
@@ -128,7 +128,7 @@ TEST(ModelConfig, PrecisionIsTheTypeOfMostBytes) {
   }
 }
 
-TEST(ModelConfig, WeightsInBlocksOrPackedHaveNoPrecision) {
+TEST(ModelConfig, HasNoPrecisionForBlockOrPackedWeights) {
   for (const char* dtype : {"q4_K", "I32", "U8", "mxfp4"}) {
     Manifest manifest = sample::Make().manifest;
     for (manifest::BundleRecord& bundle : manifest.bundles)

@@ -27,7 +27,7 @@ std::string ParseFailure(const std::string& text, Code code) {
   return oci.error().message;
 }
 
-TEST(OciManifest, IsOneLineInAFixedOrderOfKeys) {
+TEST(OciManifest, IsOneLineWithKeysInAFixedOrder) {
   EXPECT_EQ(WriteOciManifest(Sample()),
             R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",)"
             R"("artifactType":"application/vnd.cncf.model.manifest.v1+json",)"
@@ -51,8 +51,8 @@ TEST(OciManifest, ReadsWhatItWrote) {
   EXPECT_EQ(read->layer_bytes(), 5u);
 }
 
-// ORAS and CRI-O look at the title, modctl and kit at the path.
-TEST(OciManifest, TitleOrPathAloneIsEnough) {
+// ORAS and CRI-O read the title, modctl and kit the path.
+TEST(OciManifest, AcceptsATitleOrAPathAlone) {
   OciManifest oci = Sample();
   oci.layers[0].annotations = {{kTitleKey, "a/b"}};
   const auto read = ParseOciManifest("it", WriteOciManifest(oci));
@@ -60,7 +60,7 @@ TEST(OciManifest, TitleOrPathAloneIsEnough) {
   EXPECT_EQ(read->layers[0].path(), "a/b");
 }
 
-TEST(OciManifest, LayersThatAreNoFilesAreKept) {
+TEST(OciManifest, KeepsLayersThatAreNotFiles) {
   OciManifest oci = Sample();
   oci.layers.push_back({"application/x-other", kZeros, 1, {{"other", "value"}}});
   const auto read = ParseOciManifest("it", WriteOciManifest(oci));
@@ -69,7 +69,7 @@ TEST(OciManifest, LayersThatAreNoFilesAreKept) {
   EXPECT_EQ(read->layers[1].path(), "");
 }
 
-TEST(OciManifest, NoPathLeavesTheOutput) {
+TEST(OciManifest, RefusesPathsThatLeaveTheOutput) {
   const std::string paths[] = {"../x",
                                "/x",
                                "a//b",
@@ -93,7 +93,7 @@ TEST(OciManifest, NoPathLeavesTheOutput) {
   }
 }
 
-TEST(OciManifest, NoTwoLayersAreTheSameFile) {
+TEST(OciManifest, RefusesTwoLayersForOneFile) {
   for (const char* other : {"a/b", "A/b", "a/b/c", "a", "A"}) {
     OciManifest oci = Sample();
     oci.layers.push_back({kWeightType, kZeros, 5, {{kPathKey, other}}});
@@ -109,7 +109,7 @@ struct BadText {
   const char* message;
 };
 
-TEST(OciManifest, RefusesWhatItIsNot) {
+TEST(OciManifest, RefusesOtherAndInvalidDocuments) {
   const std::string good = WriteOciManifest(Sample());
   const BadText cases[] = {
       {"\"schemaVersion\":2", "\"schemaVersion\":1", Code::kCorrupt, "schemaVersion: expected 2"},
@@ -136,7 +136,7 @@ TEST(OciManifest, RefusesWhatItIsNot) {
   }
 }
 
-TEST(OciManifest, RefusesWhatIsTooLargeOrTooDeep) {
+TEST(OciManifest, RefusesDocumentsThatAreTooLargeOrTooDeep) {
   EXPECT_THAT(ParseFailure(std::string(kMaxOciManifest + 1, ' '), Code::kCorrupt),
               HasSubstr("manifest size: expected at most 4194304 bytes, found 4194305"));
   EXPECT_NE(ParseFailure(std::string(1000, '['), Code::kCorrupt), "no error");

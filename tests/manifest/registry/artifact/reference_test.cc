@@ -25,7 +25,8 @@ TEST(Reference, ReadsPlaceTagAndDigest) {
       {"layout:/a/b:v1-g000", "/a/b", "v1-g000"},
       {"layout:models@", "models", "", true},
       {"layout:models:v1@", "models", "v1", true},
-      // Before the last component ':' and '@' are ordinary, and '/' at the end makes it so.
+      // Before the last component, ':' and '@' are ordinary characters, and a trailing '/' has the
+      // same effect.
       {"layout:a:b@c/models:v1", "a:b@c/models", "v1"},
       {"layout:a:b/", "a:b/", ""},
       {"layout:a@b/:v1", "a@b/", "v1"},
@@ -53,7 +54,7 @@ TEST(Reference, ReadsPlaceTagAndDigest) {
   }
 }
 
-TEST(Reference, WhatIsPrintedIsReadBack) {
+TEST(Reference, ReadsBackWhatItPrints) {
   for (const char* directory : {"models", "a:b/c", "a/b:c", "a@b", "a:b/"}) {
     for (const char* tag : {"", "v1"}) {
       const std::string text = ReferenceText({RefKind::kLayout, directory, tag, kDigest});
@@ -71,7 +72,7 @@ TEST(Reference, WhatIsPrintedIsReadBack) {
             "oci://host:5000/a:v2@" + kDigest);
 }
 
-TEST(Reference, WithoutATagTheTagIsLatest) {
+TEST(Reference, DefaultsToTheTagLatest) {
   EXPECT_EQ(ParseReference("layout:models")->tag_or_default(), "latest");
   EXPECT_EQ(ParseReference("layout:models:v1")->tag_or_default(), "v1");
 }
@@ -82,7 +83,7 @@ struct BadReference {
   const char* message;
 };
 
-TEST(Reference, RefusesWhatItDoesNotUnderstand) {
+TEST(Reference, RefusesInvalidReferences) {
   const BadReference cases[] = {
       {"oci://user:secret@host/x:v1", Code::kInvalidArgument, "found one with a user or password"},
       {"layout+https://u:secret@host/x", Code::kInvalidArgument, "found one with a user"},
@@ -116,14 +117,14 @@ TEST(Reference, RefusesWhatItDoesNotUnderstand) {
   }
 }
 
-TEST(Reference, NothingIsNoReference) {
+TEST(Reference, RefusesAnEmptyReference) {
   const auto read = ParseReference("");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kInvalidArgument);
   EXPECT_THAT(read.error().message, HasSubstr("expected oci://host/repository"));
 }
 
-TEST(Reference, TagsAreThoseOfRegistries) {
+TEST(Reference, AcceptsTagsThatRegistriesAccept) {
   for (const char* good : {"v1", "_x", "0", "A.b-c_d"}) EXPECT_TRUE(IsTag(good)) << good;
   for (const char* bad : {"", ".x", "-x", "a b", "a/b", "a:b", "\xc3\xa4"})
     EXPECT_FALSE(IsTag(bad)) << bad;

@@ -14,7 +14,7 @@ TEST(Spdx, SpellsTheHubsIdentifiersAsSpdxDoes) {
   EXPECT_THAT(SpdxNames({"mit, cc-by-nc-sa-4.0", "", ""}), ElementsAre("MIT", "CC-BY-NC-SA-4.0"));
 }
 
-TEST(Spdx, RefersToLicencesThatItDoesNotList) {
+TEST(Spdx, UsesALicenseRefForUnlistedLicences) {
   EXPECT_THAT(SpdxNames({"llama3.1", "", ""}), ElementsAre("LicenseRef-llama3.1"));
   EXPECT_THAT(SpdxNames({"other", "Kimi K2 (modified MIT)", ""}),
               ElementsAre("LicenseRef-Kimi-K2--modified-MIT-"));
@@ -22,7 +22,7 @@ TEST(Spdx, RefersToLicencesThatItDoesNotList) {
   EXPECT_THAT(SpdxNames({"", "own", ""}), ElementsAre("LicenseRef-own"));
 }
 
-TEST(Spdx, HasNothingForAModelThatStatesNothing) {
+TEST(Spdx, HasNoNameForAModelWithoutALicence) {
   EXPECT_THAT(SpdxNames({}), IsEmpty());
   EXPECT_THAT(SpdxNames({"", "", "https://example.com"}), IsEmpty());
 }

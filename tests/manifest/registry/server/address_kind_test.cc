@@ -11,7 +11,7 @@ Kinds Of(const std::string& host, const std::vector<std::string>& resolved = {})
   return KindsOfHost(host, [&](const std::string&) { return resolved; });
 }
 
-TEST(AddressKindTest, NumbersAreSorted) {
+TEST(AddressKindTest, ClassifiesNumericAddresses) {
   for (const char* host : {"127.0.0.1", "127.255.0.9", "0.0.0.0", "[::1]", "[::]", "localhost",
                            "x.localhost", "localhost.", "[::ffff:127.0.0.1]"})
     EXPECT_EQ(Of(host), Kinds{AddressKind::kLoopback}) << host;
@@ -27,8 +27,8 @@ TEST(AddressKindTest, NumbersAreSorted) {
     EXPECT_EQ(Of(host), Kinds{AddressKind::kPublic}) << host;
 }
 
-// libcurl takes them for addresses too.
-TEST(AddressKindTest, OddSpellingsOfNumbersHideNothing) {
+// libcurl also treats them as addresses.
+TEST(AddressKindTest, RecognizesUnusualSpellingsOfNumericAddresses) {
   for (const char* host : {"127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0x7f000001"})
     EXPECT_EQ(Of(host), Kinds{AddressKind::kLoopback}) << host;
   EXPECT_EQ(Of("0xa9fea9fe"), Kinds{AddressKind::kLinkLocal});
@@ -41,13 +41,13 @@ TEST(AddressKindTest, ANameHasTheKindsOfItsAddresses) {
   EXPECT_EQ(Of("registry.example"), Kinds{});
 }
 
-TEST(AddressKindTest, TheSystemKnowsThisMachine) {
+TEST(AddressKindTest, ResolvesTheNamesOfThisMachine) {
   EXPECT_EQ(KindsOfHost("127.0.0.1", ResolveBySystem), Kinds{AddressKind::kLoopback});
   for (const std::string& number : ResolveBySystem("localhost"))
     EXPECT_TRUE(number == "127.0.0.1" || number == "::1") << number;
 }
 
-TEST(AddressKindTest, APublicServerLeadsToPublicOnesOnly) {
+TEST(AddressKindTest, APublicServerMayOnlyRedirectToPublicOnes) {
   const Kinds open{AddressKind::kPublic}, inside{AddressKind::kPrivate},
       link{AddressKind::kLinkLocal}, here{AddressKind::kLoopback};
   for (const Kinds& from : {open, Kinds{}, Kinds{AddressKind::kPrivate, AddressKind::kPublic}}) {

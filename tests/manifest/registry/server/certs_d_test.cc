@@ -30,7 +30,7 @@ class CertsDTest : public testing::Test {
   CredentialHome home_;
 };
 
-TEST_F(CertsDTest, TheUsersPlacesComeBeforeThoseOfTheMachine) {
+TEST_F(CertsDTest, UserDirectoriesComeBeforeSystemDirectories) {
   EXPECT_EQ(CertificateDirectories(),
             (std::vector<fs::path>{home_.Path(".config/containers/certs.d"),
                                    home_.Path(".docker/certs.d"), "/etc/containers/certs.d",
@@ -39,7 +39,7 @@ TEST_F(CertsDTest, TheUsersPlacesComeBeforeThoseOfTheMachine) {
   EXPECT_EQ(CertificateDirectories()[0], "/xdg/containers/certs.d");
 }
 
-TEST_F(CertsDTest, AllAuthoritiesAndTheClientsPairAreFound) {
+TEST_F(CertsDTest, FindsAllAuthoritiesAndTheClientPair) {
   home_.Write("second/host:5000/b.crt", Pem("B"));
   home_.Write("second/host:5000/a.crt", Pem("A"));
   home_.Write("second/host:5000/client.cert", "c");
@@ -53,19 +53,19 @@ TEST_F(CertsDTest, AllAuthoritiesAndTheClientsPairAreFound) {
   EXPECT_EQ(Of("host")->directory, "");
 }
 
-TEST_F(CertsDTest, TheFirstDirectoryCountsAlone) {
+TEST_F(CertsDTest, UsesOnlyTheFirstDirectory) {
   home_.Write("first/host/a.crt", Pem("A"));
   home_.Write("second/host/b.crt", Pem("B"));
   EXPECT_EQ(Of("host")->authorities, Pem("A") + "\n");
 }
 
-TEST_F(CertsDTest, AHostThatCouldBeAPathHasNone) {
+TEST_F(CertsDTest, IgnoresHostsThatCouldBePaths) {
   home_.Write("b.crt", Pem("B"));
   for (const char* host : {"", ".", "..", "../first", "a/b"})
     EXPECT_EQ(Of(host)->authorities, "") << host;
 }
 
-TEST_F(CertsDTest, HalfOfAPairIsRefused) {
+TEST_F(CertsDTest, AnIncompletePairIsRefused) {
   home_.Write("first/host/client.cert", "c");
   EXPECT_EQ(Failure().message, Cat(home_.Path("first/host/client.cert"),
                                    ": expected client.key beside it, found none"));
@@ -83,7 +83,7 @@ TEST_F(CertsDTest, TwoPairsAreRefused) {
                                            "second"));
 }
 
-TEST_F(CertsDTest, AnAuthorityThatIsNoPemIsNamed) {
+TEST_F(CertsDTest, NamesAnAuthorityThatIsNotPem) {
   home_.Write("first/host/ca.crt", "\x30\x82");
   const Error error = Failure();
   EXPECT_EQ(error.code, Code::kCorrupt);
@@ -92,7 +92,7 @@ TEST_F(CertsDTest, AnAuthorityThatIsNoPemIsNamed) {
   EXPECT_THAT(error.hint, HasSubstr("-inform DER"));
 }
 
-TEST_F(CertsDTest, TheyStandBesideThoseThatTheUserNames) {
+TEST_F(CertsDTest, CombinesWithCertificatesThatTheUserNames) {
   home_.Write("ca.pem", Pem("U"));
   remote::HttpSettings settings;
   settings.ca_file = home_.Path("ca.pem");

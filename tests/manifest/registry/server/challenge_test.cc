@@ -15,7 +15,7 @@ Challenge OnlyOne(std::string_view text) {
   return all.empty() ? Challenge{} : all[0];
 }
 
-TEST(Challenge, ThoseOfRegistriesAreRead) {
+TEST(Challenge, ReadsTheChallengesOfRegistries) {
   const Challenge hub = OnlyOne(
       "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\","
       "scope=\"repository:library/x:pull,push\"");
@@ -28,7 +28,7 @@ TEST(Challenge, ThoseOfRegistriesAreRead) {
   EXPECT_EQ(basic.realm, "Registry Realm");
 }
 
-TEST(Challenge, CaseAndBlanksDoNotMatter) {
+TEST(Challenge, IgnoresCaseAndBlanks) {
   const Challenge one =
       OnlyOne("  ,, bEARer\tREALM = \"https://a/t\" , , Service =x ,scope = \"a b\" ,");
   EXPECT_EQ(one.scheme, Scheme::kBearer);
@@ -38,7 +38,7 @@ TEST(Challenge, CaseAndBlanksDoNotMatter) {
   EXPECT_EQ(one.scope, "a b");
 }
 
-TEST(Challenge, SeveralInOneFieldAreToldApart) {
+TEST(Challenge, SeparatesSeveralChallengesInOneField) {
   const std::vector<Challenge> all = ParseChallenges(
       "Negotiate dG9rZW4=, Newauth realm=\"apps, \\\"quoted\\\"\", type=1, title=\"a\", "
       "Basic realm=simple, NTLM, Bearer realm=https://a/t?x=1,service=s");
@@ -53,7 +53,7 @@ TEST(Challenge, SeveralInOneFieldAreToldApart) {
   EXPECT_EQ(all[4].service, "s");
 }
 
-TEST(Challenge, SeveralFieldsAreReadInTheirOrder) {
+TEST(Challenge, ReadsSeveralFieldsInOrder) {
   const std::vector<Challenge> all = ChallengesOf({{"www-authenticate", "Basic realm=\"a\""},
                                                    {"server", "Bearer realm=\"no\""},
                                                    {"www-authenticate", "Bearer realm=\"b\""}});
@@ -62,11 +62,11 @@ TEST(Challenge, SeveralFieldsAreReadInTheirOrder) {
   EXPECT_EQ(all[1].realm, "b");
 }
 
-TEST(Challenge, OfAParameterThatComesTwiceTheFirstCounts) {
+TEST(Challenge, UsesTheFirstOfARepeatedParameter) {
   EXPECT_EQ(OnlyOne("Bearer realm=\"https://a\",realm=\"https://evil\"").realm, "https://a");
 }
 
-TEST(Challenge, WhatIsNoneEndsTheList) {
+TEST(Challenge, StopsAtInvalidText) {
   for (const char* text : {"", " , ,", "\"", "=x", "\x01\x02", ",=,=,", "\xff\xfe"})
     EXPECT_TRUE(ParseChallenges(text).empty()) << text;
   EXPECT_EQ(OnlyOne("Bearer realm=\"never ends").realm, "");
@@ -75,7 +75,7 @@ TEST(Challenge, WhatIsNoneEndsTheList) {
   EXPECT_EQ(OnlyOne("Bearer realm=\"a\" \x01 service=\"b\"").service, "");
 }
 
-TEST(Challenge, EndlessOnesAreCutOff) {
+TEST(Challenge, LimitsChallengesAndParameters) {
   std::string schemes, parameters = "Bearer realm=\"r\"";
   for (int i = 0; i < 5000; ++i) {
     schemes += Cat("S", i, ", ");
@@ -91,8 +91,8 @@ TEST(Challenge, EndlessOnesAreCutOff) {
   EXPECT_EQ(ChallengesOf(fields).size(), 16u);
 }
 
-// Every prefix, and every prefix with a byte changed, is read to an end.
-TEST(Challenge, DamagedOnesAreReadWithoutHarm) {
+// Every prefix, and every prefix with a changed byte, is read to its end.
+TEST(Challenge, ReadsDamagedChallengesSafely) {
   const std::string good = "Bearer realm=\"https://a/\\\"t\", service=s, Basic abc==, X y=z";
   for (size_t size = 0; size <= good.size(); ++size) {
     for (const char c : {'"', '\\', '=', ',', ' ', '\0', '\x80'}) {

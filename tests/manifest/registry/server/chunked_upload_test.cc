@@ -5,7 +5,7 @@
 namespace moepack::registry {
 namespace {
 
-TEST(ChunkRange, TheEndOfARangeIsRead) {
+TEST(ChunkRange, ReadsTheEndOfARange) {
   EXPECT_EQ(RangeEnd("0-99"), 99u);
   EXPECT_EQ(RangeEnd("bytes=0-99"), 99u);
   EXPECT_EQ(RangeEnd("0-0"), 0u);
@@ -13,27 +13,27 @@ TEST(ChunkRange, TheEndOfARangeIsRead) {
     EXPECT_EQ(RangeEnd(text), std::nullopt) << text;
 }
 
-TEST(ChunkRange, TheOwnCountHoldsWhereTheRegistryAgreesOrIsSilent) {
+TEST(ChunkRange, KeepsItsOwnCountIfTheRegistryAgreesOrIsSilent) {
   EXPECT_EQ(NextOffset(100, 200, "0-199", false), 200u);
   EXPECT_EQ(NextOffset(100, 200, "", false), 200u);
   EXPECT_EQ(NextOffset(0, 1, "0-0", false), 1u);
 }
 
-TEST(ChunkRange, AnEndThatIsOffByOneIsNotBelieved) {
+TEST(ChunkRange, IgnoresAnEndThatIsOffByOne) {
   EXPECT_EQ(NextOffset(100, 200, "0-200", false), 200u);
 }
 
-TEST(ChunkRange, WhatTheRegistryLacksIsSentAgain) {
+TEST(ChunkRange, ResendsWhatTheRegistryLacks) {
   EXPECT_EQ(NextOffset(100, 200, "0-149", false), 150u);
   EXPECT_EQ(NextOffset(100, 200, "0-100", false), 101u);
 }
 
-TEST(ChunkRange, ARangeThatStaysWithTheFirstChunkIsNotBelieved) {
+TEST(ChunkRange, IgnoresARangeThatNeverMovesWhereThatIsKnown) {
   EXPECT_EQ(NextOffset(100, 200, "0-99", true), 200u);
   EXPECT_EQ(NextOffset(100, 200, "0-99", false), std::nullopt);
 }
 
-TEST(ChunkRange, MoreThanWasSentIsNoAnswer) {
+TEST(ChunkRange, RejectsARangeBeyondWhatWasSent) {
   EXPECT_EQ(NextOffset(100, 200, "0-500", false), std::nullopt);
 }
 

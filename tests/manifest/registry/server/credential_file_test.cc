@@ -46,7 +46,7 @@ class CredentialFileTest : public testing::Test {
   HelperScripts scripts_;
 };
 
-TEST_F(CredentialFileTest, APasswordGoesFromTheFirstColonOn) {
+TEST_F(CredentialFileTest, SplitsUserAndPasswordAtTheFirstColon) {
   const Credentials found = Find(Cat("{\"auths\":{\"registry.example\":", Auth("u:a:b:c"), "}}"));
   EXPECT_EQ(found.kind, Kind::kBasic);
   EXPECT_EQ(found.user, "u");
@@ -54,7 +54,7 @@ TEST_F(CredentialFileTest, APasswordGoesFromTheFirstColonOn) {
   EXPECT_EQ(found.Shown(), "credentials from ~/auth.json (user u)");
 }
 
-TEST_F(CredentialFileTest, EveryKindOfEntryIsRead) {
+TEST_F(CredentialFileTest, ReadsEveryKindOfEntry) {
   const auto entry = [](const std::string& text) {
     return Cat("{\"auths\":{\"registry.example\":", text, "},\"HttpHeaders\":{\"a\":\"b\"}}");
   };
@@ -74,7 +74,7 @@ TEST_F(CredentialFileTest, EveryKindOfEntryIsRead) {
   EXPECT_EQ(Find("{}").kind, Kind::kNone);
 }
 
-TEST_F(CredentialFileTest, TheLongestKeyWins) {
+TEST_F(CredentialFileTest, PrefersTheLongestKey) {
   const std::string text = Cat(
       "{\"auths\":{\"registry.example\":", Auth("host:p"),
       ",\"registry.example/team/model\":", Auth("repository:p"),
@@ -88,7 +88,7 @@ TEST_F(CredentialFileTest, TheLongestKeyWins) {
   EXPECT_EQ(User(text, "registry.example:443", "team/model"), "");
 }
 
-TEST_F(CredentialFileTest, SchemeAndPathOfAKeyDoNotMatter) {
+TEST_F(CredentialFileTest, IgnoresSchemeAndPathOfAKey) {
   for (const char* key :
        {"https://registry.example", "https://Registry.Example/v1/", "http://registry.example/v2/",
         "registry.example/v2", "Registry.example/", "https://registry.example/some/path"})
@@ -106,7 +106,7 @@ TEST_F(CredentialFileTest, DockerHubHasItsOwnKey) {
             "me");
 }
 
-TEST_F(CredentialFileTest, HelpersGoBeforeEntries) {
+TEST_F(CredentialFileTest, HelpersTakePrecedenceOverEntries) {
   for (const char* name : {"one", "all"})
     scripts_.Add(Cat("docker-credential-", name), Cat("read s; echo \"{\\\"Username\\\":\\\"", name,
                                                       " $s\\\",\\\"Secret\\\":\\\"hunter2\\\"}\""));
@@ -123,7 +123,7 @@ TEST_F(CredentialFileTest, HelpersGoBeforeEntries) {
   EXPECT_EQ(User("{\"credsStore\":\"all\"}", "docker.io"), "all https://index.docker.io/v1/");
 }
 
-TEST_F(CredentialFileTest, AHelperThatKnowsNothingIsPassedOver) {
+TEST_F(CredentialFileTest, SkipsAHelperWithoutCredentials) {
   scripts_.Add("docker-credential-none", "echo credentials not found in native keychain; exit 1");
   EXPECT_EQ(
       User(Cat("{\"credsStore\":\"none\",\"auths\":{\"registry.example\":", Auth("u:p"), "}}")),
@@ -138,7 +138,7 @@ TEST_F(CredentialFileTest, AHelperMayGiveAnIdentityToken) {
   EXPECT_EQ(found.user, "");
 }
 
-TEST_F(CredentialFileTest, AHelperThatFailsIsAnErrorWithTheFile) {
+TEST_F(CredentialFileTest, AFailingHelperIsAnErrorThatNamesTheFile) {
   EXPECT_THAT(Failure("{\"credsStore\":\"nowhere\"}").message,
               HasSubstr("~/auth.json: docker-credential-nowhere: expected in PATH, found nowhere "
                         "that it may be run"));
@@ -146,7 +146,7 @@ TEST_F(CredentialFileTest, AHelperThatFailsIsAnErrorWithTheFile) {
               HasSubstr("credential helper: expected a name of letters"));
 }
 
-TEST_F(CredentialFileTest, WhatIsNoJsonIsRefusedAndNotShown) {
+TEST_F(CredentialFileTest, RefusesInvalidJsonWithoutShowingIt) {
   for (const char* text : {"{\"auths\":{\"registry.example\":{\"auth\":hunter2", "hunter2", "[]",
                            "{\"hunter2\":1,\"hunter2\":2}", "\"hunter2\""}) {
     const Error error = Failure(text);
@@ -155,7 +155,7 @@ TEST_F(CredentialFileTest, WhatIsNoJsonIsRefusedAndNotShown) {
   }
 }
 
-TEST_F(CredentialFileTest, WhatStandsInTheWrongPlaceIsNamedAndNotShown) {
+TEST_F(CredentialFileTest, NamesMisplacedValuesWithoutShowingThem) {
   const std::pair<const char*, const char*> cases[] = {
       {"{\"auths\":\"hunter2\"}", "auths: expected an object"},
       {"{\"auths\":{\"registry.example\":\"hunter2\"}}",
@@ -182,7 +182,7 @@ TEST_F(CredentialFileTest, WhatStandsInTheWrongPlaceIsNamedAndNotShown) {
   }
 }
 
-TEST_F(CredentialFileTest, OneThatCannotBeReadIsAnError) {
+TEST_F(CredentialFileTest, AnUnreadableFileIsAnError) {
   if (geteuid() == 0) GTEST_SKIP() << "root reads everything";
   home_.Write("auth.json", "{}");
   std::filesystem::permissions(home_.Path("auth.json"), std::filesystem::perms::none);

@@ -25,7 +25,7 @@ class CredentialHelper : public testing::Test {
   HelperScripts scripts_;
 };
 
-TEST_F(CredentialHelper, ItIsAskedForTheServer) {
+TEST_F(CredentialHelper, IsAskedForTheServer) {
   const auto answer =
       Ask("[ \"$1\" = get ] && read server; "
           "echo \"{\\\"ServerURL\\\":\\\"$server\\\",\\\"Username\\\":\\\"me@$server\\\","
@@ -36,7 +36,7 @@ TEST_F(CredentialHelper, ItIsAskedForTheServer) {
   EXPECT_EQ((*answer)->secret, "p:w");
 }
 
-TEST_F(CredentialHelper, OneThatKnowsNothingSaysSo) {
+TEST_F(CredentialHelper, MayHaveNoCredentials) {
   const auto answer = Ask("echo 'credentials not found in native keychain'; exit 1");
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_FALSE(*answer);
@@ -45,7 +45,7 @@ TEST_F(CredentialHelper, OneThatKnowsNothingSaysSo) {
   EXPECT_FALSE(*empty);
 }
 
-TEST_F(CredentialHelper, OneThatFailsIsQuoted) {
+TEST_F(CredentialHelper, AFailureIsQuoted) {
   const Error error = Failure("echo; printf 'no keyring \\033[31m\\nmore\\n' >&2; exit 2");
   EXPECT_EQ(error.code, Code::kIo);
   EXPECT_EQ(error.message,
@@ -55,7 +55,7 @@ TEST_F(CredentialHelper, OneThatFailsIsQuoted) {
   EXPECT_THAT(Failure("echo on stdout; exit 1").message, HasSubstr("found 1: on stdout"));
 }
 
-TEST_F(CredentialHelper, OneThatFailsWithItsAnswerIsNotQuoted) {
+TEST_F(CredentialHelper, AFailureThatContainsTheSecretIsNotQuoted) {
   for (const char* body :
        {"echo '{\"Username\":\"u\",\"Secret\":\"hunter2\"}'; exit 1",
         "echo '{\"Username\":\"u\",\"Secret\":\"hunter2\"}'; echo bad hunter2 >&2; exit 1",
@@ -66,7 +66,7 @@ TEST_F(CredentialHelper, OneThatFailsWithItsAnswerIsNotQuoted) {
   }
 }
 
-TEST_F(CredentialHelper, AnAnswerThatIsNoneIsRefusedAndNotShown) {
+TEST_F(CredentialHelper, AnInvalidAnswerIsRefusedWithoutShowingIt) {
   for (const char* body :
        {"echo hunter2", "echo '{\"Username\":\"u\",\"Secret\":\"hunter2\"'",
         "echo '{\"Username\":\"u\",\"Secret\":[\"hunter2\"]}'", "echo '[\"hunter2\"]'",
@@ -80,7 +80,7 @@ TEST_F(CredentialHelper, AnAnswerThatIsNoneIsRefusedAndNotShown) {
   }
 }
 
-TEST_F(CredentialHelper, OneThatIsNotInstalledIsNamed) {
+TEST_F(CredentialHelper, AMissingHelperIsNamed) {
   const auto answer = AskCredentialHelper("nowhere", "registry.example");
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::kUnavailable);
@@ -88,7 +88,7 @@ TEST_F(CredentialHelper, OneThatIsNotInstalledIsNamed) {
   EXPECT_THAT(answer.error().hint, HasSubstr("install it"));
 }
 
-TEST_F(CredentialHelper, OneThatIsTooSlowIsGivenUp) {
+TEST_F(CredentialHelper, ASlowHelperIsStopped) {
   scripts_.Add("docker-credential-test", "sleep 1000");
   const auto answer = AskCredentialHelper("test", "x", {std::chrono::milliseconds(100), 1024});
   ASSERT_FALSE(answer);

@@ -1,4 +1,4 @@
-// A home directory of a test's own, and no variable of the user's that leads to credentials.
+// A separate home directory for the test, without the user's variables that lead to credentials.
 #pragma once
 
 #include <filesystem>

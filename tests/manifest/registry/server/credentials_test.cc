@@ -38,13 +38,13 @@ class CredentialsTest : public testing::Test {
   CredentialHome home_;
 };
 
-TEST_F(CredentialsTest, WithoutAnyThereAreNone) {
+TEST_F(CredentialsTest, AreNoneWithoutAnyPlace) {
   EXPECT_EQ(Find().kind, Kind::kNone);
   EXPECT_EQ(Find().Shown(), "no credentials");
 }
 
-// Every place is filled, and the first is taken away again and again.
-TEST_F(CredentialsTest, TheFirstPlaceWins) {
+// Every place is filled, and the first one is removed again and again.
+TEST_F(CredentialsTest, UsesTheFirstPlace) {
   home_.Write(".config/containers/auth.json", Entry(kHost, "config"));
   EXPECT_EQ(Find().Shown(), "credentials from ~/.config/containers/auth.json (user config)");
   home_.Write("xdg/containers/auth.json", Entry(kHost, "xdg"));
@@ -71,7 +71,7 @@ TEST_F(CredentialsTest, TheFirstPlaceWins) {
   EXPECT_EQ(given.Shown(), "credentials from --password-stdin (user me)");
 }
 
-TEST_F(CredentialsTest, APlaceThatSaysNothingOfTheHostIsPassedOver) {
+TEST_F(CredentialsTest, SkipsAPlaceWithoutTheHost) {
   home_.Write(".docker/config.json", Entry("registry.example", "other"));
   home_.Write(".config/containers/auth.json", Entry(kHost, "right"));
   const ScopedVariable missing("REGISTRY_AUTH_FILE", home_.Path("missing.json"));
@@ -80,7 +80,7 @@ TEST_F(CredentialsTest, APlaceThatSaysNothingOfTheHostIsPassedOver) {
   EXPECT_EQ(Find().user, "right");
 }
 
-TEST_F(CredentialsTest, ATokenIsTakenAsItIs) {
+TEST_F(CredentialsTest, UsesATokenAsItIs) {
   const Credentials given = Find({"", "", "abc.def", "--token-file"});
   EXPECT_EQ(given.kind, Kind::kBearer);
   EXPECT_EQ(given.Shown(), "credentials from --token-file");
@@ -90,7 +90,7 @@ TEST_F(CredentialsTest, ATokenIsTakenAsItIs) {
   EXPECT_EQ(Find().from, "MOEPACK_REGISTRY_TOKEN");
 }
 
-TEST_F(CredentialsTest, HalfOfAPairIsRefused) {
+TEST_F(CredentialsTest, AnIncompletePairIsRefused) {
   EXPECT_EQ(Failure({"me", "", "", ""}).message,
             "--username: expected --password-stdin or --password-file beside it, found none");
   EXPECT_EQ(Failure({"", "hunter2", "", ""}).message,
@@ -103,7 +103,7 @@ TEST_F(CredentialsTest, HalfOfAPairIsRefused) {
   EXPECT_EQ(Failure().code, Code::kInvalidArgument);
 }
 
-TEST_F(CredentialsTest, WhatNoHeaderCanHoldIsRefused) {
+TEST_F(CredentialsTest, RefusesTextThatNoHeaderCanHold) {
   EXPECT_THAT(Failure({"a:b", "hunter2", "", "--password-stdin"}).message,
               HasSubstr("--password-stdin: expected a user without ':'"));
   EXPECT_THAT(Failure({"a", "hunter2\nX: y", "", "--password-stdin"}).message,
@@ -116,7 +116,7 @@ TEST_F(CredentialsTest, WhatNoHeaderCanHoldIsRefused) {
   }
 }
 
-TEST_F(CredentialsTest, OnlyTheUserIsShown) {
+TEST_F(CredentialsTest, ShowsOnlyTheUser) {
   const Credentials shown = Find({"me\u00e9", "hunter2", "", "--password-file"});
   EXPECT_EQ(shown.Shown(), "credentials from --password-file (user me\u00e9)");
 }

@@ -1,4 +1,4 @@
-// Credential helpers that a test writes: shell scripts in a PATH of their own.
+// Credential helpers written by a test: shell scripts in a separate PATH.
 #pragma once
 
 #include <sys/stat.h>

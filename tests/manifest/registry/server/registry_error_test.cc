@@ -23,7 +23,7 @@ HttpReply RefusingReply(int status, const std::string& body,
   return reply;
 }
 
-TEST(RegistryWords, TheSpecifiedErrorIsCodeAndMessage) {
+TEST(RegistryWords, GiveCodeAndMessageOfASpecifiedError) {
   EXPECT_EQ(RegistryWords(
                 RefusingReply(404, R"({"errors":[{"code":"MANIFEST_UNKNOWN","message":"none"}]})")),
             "MANIFEST_UNKNOWN: \"none\"");
@@ -33,7 +33,7 @@ TEST(RegistryWords, TheSpecifiedErrorIsCodeAndMessage) {
       "A: \"\\x1b[31m\"");
 }
 
-TEST(RegistryWords, OtherTextIsQuotedAndPagesAreNot) {
+TEST(RegistryWords, QuoteOtherTextButNotWebPages) {
   EXPECT_EQ(RegistryWords(RefusingReply(404, "404 page not found\n")),
             "\"404 page not found\\x0a\"");
   EXPECT_EQ(RegistryWords(RefusingReply(413, "<html>...</html>", "text/html")), "a web page");
@@ -44,7 +44,7 @@ TEST(RegistryWords, OtherTextIsQuotedAndPagesAreNot) {
             R"("{\"errors\":[{\"code\":\"<b>\"}]}")");
 }
 
-TEST(RegistryWords, OfAPageTheTitleIsQuoted) {
+TEST(RegistryWords, QuoteTheTitleOfAWebPage) {
   const auto words = [](const std::string& page) {
     return RegistryWords(RefusingReply(502, page, "text/html"));
   };
@@ -57,7 +57,7 @@ TEST(RegistryWords, OfAPageTheTitleIsQuoted) {
   EXPECT_EQ(words("<html><title>502"), "a web page");
 }
 
-TEST(RegistryWords, WhatRepeatsSecretsIsNotShown) {
+TEST(RegistryWords, DoNotShowTextThatRepeatsSecrets) {
   HttpReply reply =
       RefusingReply(400, R"({"errors":[{"code":"DENIED","message":"token s3cret"}]})");
   reply.quotable = false;
@@ -68,7 +68,7 @@ TEST(RegistryWords, WhatRepeatsSecretsIsNotShown) {
   EXPECT_EQ(RegistryWords(reply), "");
 }
 
-TEST(RegistryErrors, ARefusalSaysWhoAskedForWhat) {
+TEST(RegistryErrors, ARefusalNamesTheRequestedAccess) {
   const Error error = RegistryError(kRefusedRequest, RefusingReply(401, ""));
   EXPECT_EQ(error.code, Code::kIo);
   EXPECT_EQ(error.message,
@@ -80,7 +80,7 @@ TEST(RegistryErrors, ARefusalSaysWhoAskedForWhat) {
       HasSubstr("status 403 from h, DENIED; asked with"));
 }
 
-TEST(RegistryErrors, NotFoundMayBeNoPermission) {
+TEST(RegistryErrors, NotFoundMayMeanNoPermission) {
   const Error error = RegistryError(
       kRefusedRequest,
       RefusingReply(404, R"({"errors":[{"code":"MANIFEST_UNKNOWN","message":"m"}]})"));
@@ -89,7 +89,7 @@ TEST(RegistryErrors, NotFoundMayBeNoPermission) {
             "oci://h/x:v1: not found, or no permission (status 404, MANIFEST_UNKNOWN: \"m\")");
 }
 
-TEST(RegistryErrors, TooLargeNamesTheProxy) {
+TEST(RegistryErrors, TooLargeSuggestsAProxy) {
   const Error error = RegistryError(kRefusedRequest, RefusingReply(413, "<html>", "text/html"));
   EXPECT_EQ(error.code, Code::kIo);
   EXPECT_EQ(error.message,

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(RepositoryName, TheSpecificationSaysWhatANameIs) {
+TEST(RepositoryName, FollowsTheSpecification) {
   for (const char* name : {"a", "a/b", "team/model-1.5_x__y--z", "0/1", "a---b"})
     EXPECT_TRUE(IsRepositoryName(name)) << name;
   for (const char* name : {"", "/", "a/", "/a", "a//b", "A", "a/B", "-a", "a-", "a..b", "a___b",
@@ -18,7 +18,7 @@ TEST(RepositoryName, TheSpecificationSaysWhatANameIs) {
     EXPECT_FALSE(IsRepositoryName(name)) << name;
 }
 
-TEST(RepositoryName, AHostIsAskedByHttpsUnlessItIsThisMachine) {
+TEST(RepositoryName, UsesHttpsUnlessTheHostIsThisMachine) {
   const auto far = ParseRepository("Registry.example:5000/team/model", false);
   ASSERT_TRUE(far) << far.error().message;
   EXPECT_EQ(far->origin.Origin(), "https://registry.example:5000");
@@ -34,14 +34,14 @@ TEST(RepositoryName, AHostIsAskedByHttpsUnlessItIsThisMachine) {
             "http://registry.example");
 }
 
-TEST(RepositoryName, DockerHubIsAskedWhereItsRegistryIs) {
+TEST(RepositoryName, UsesTheRegistryHostOfDockerHub) {
   const auto official = ParseRepository("docker.io/model", false);
   EXPECT_EQ(official->origin.Origin(), "https://registry-1.docker.io");
   EXPECT_EQ(official->Text(), "oci://docker.io/library/model");
   EXPECT_EQ(ParseRepository("docker.io/user/model", false)->name, "user/model");
 }
 
-TEST(RepositoryName, WhatIsNoHostIsNotTakenForOne) {
+TEST(RepositoryName, DoesNotMistakeANameForAHost) {
   for (const char* text :
        {"team/model", "model", "", "/model", "a b.c/model", "host.example?x/m"}) {
     const auto repository = ParseRepository(text, false);
@@ -53,7 +53,7 @@ TEST(RepositoryName, WhatIsNoHostIsNotTakenForOne) {
               HasSubstr("host: expected a name, and a port from 1 to 65535"));
 }
 
-TEST(RepositoryName, ABadNameIsNamed) {
+TEST(RepositoryName, ReportsAnInvalidName) {
   const auto upper = ParseRepository("a.example/Team/model", false);
   ASSERT_FALSE(upper);
   EXPECT_THAT(upper.error().message,
@@ -63,7 +63,7 @@ TEST(RepositoryName, ABadNameIsNamed) {
               HasSubstr("host and name: expected at most 255 characters"));
 }
 
-TEST(RepositoryName, AUserInFrontOfTheHostIsRefusedWithoutRepeatingIt) {
+TEST(RepositoryName, RefusesAUserBeforeTheHostWithoutRepeatingIt) {
   const auto repository = ParseRepository("me:s3cret@a.example/m", false);
   ASSERT_FALSE(repository);
   EXPECT_THAT(repository.error().message, HasSubstr("without user and password"));

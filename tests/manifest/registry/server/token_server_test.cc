@@ -1,4 +1,4 @@
-// What token servers answer; tests/remote/registry/registry_auth_test.cc has what they are asked.
+// Replies of token servers; tests/remote/registry/registry_auth_test.cc tests the requests.
 #include "manifest/registry/server/token_server.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ Token Parse(const std::string& text) {
   return token ? *token : Token{};
 }
 
-TEST(TokenServer, BothNamesOfATokenAreRead) {
+TEST(TokenServer, ReadsBothNamesOfAToken) {
   EXPECT_EQ(Parse("{\"token\":\"abc\",\"expires_in\":300}").text, "abc");
   EXPECT_EQ(Parse("{\"token\":\"abc\",\"expires_in\":300}").life, seconds(300));
   EXPECT_EQ(Parse("{\"access_token\":\"xyz\"}").text, "xyz");
@@ -31,7 +31,7 @@ TEST(TokenServer, BothNamesOfATokenAreRead) {
   EXPECT_EQ(Parse("{\"token\":\"abc\",\"access_token\":\"xyz\"}").text, "abc");
 }
 
-TEST(TokenServer, ALifeThatIsNotStatedIsAMinute) {
+TEST(TokenServer, DefaultsToALifetimeOfAMinute) {
   for (const char* life : {"", ",\"expires_in\":null", ",\"expires_in\":\"300\"",
                            ",\"expires_in\":-1", ",\"expires_in\":1e3"})
     EXPECT_EQ(Parse(Cat("{\"token\":\"abc\"", life, "}")).life, seconds(60)) << life;
@@ -39,7 +39,7 @@ TEST(TokenServer, ALifeThatIsNotStatedIsAMinute) {
   EXPECT_EQ(Parse("{\"token\":\"abc\",\"expires_in\":18446744073709551615}").life, seconds(86400));
 }
 
-TEST(TokenServer, ATokenThatWasIssuedEarlierLivesShorter) {
+TEST(TokenServer, ATokenIssuedEarlierHasAShorterLifetime) {
   const auto life = [](const std::string& issued) {
     return Parse(Cat("{\"token\":\"abc\",\"expires_in\":300,\"issued_at\":\"", issued, "\"}")).life;
   };
@@ -50,7 +50,7 @@ TEST(TokenServer, ATokenThatWasIssuedEarlierLivesShorter) {
   EXPECT_EQ(life("2026-11-23T06:00:00Z"), seconds(300));
 }
 
-TEST(TokenServer, AClockThatIsWrongIsNotBelieved) {
+TEST(TokenServer, IgnoresAWrongClock) {
   for (const char* issued :
        {"2026-11-23T05:00:00Z", "2026-11-23T06:00:01Z", "1970-01-01T00:00:00Z",
         "9999-12-31T23:59:59Z", "yesterday", "", "2026-11-23T05:58:20", "2026-11-23T05:58:20+2:00",
@@ -61,7 +61,7 @@ TEST(TokenServer, AClockThatIsWrongIsNotBelieved) {
         << issued;
 }
 
-TEST(TokenServer, WhatIsNoTokenIsRefusedAndNotShown) {
+TEST(TokenServer, RefusesAnInvalidTokenWithoutShowingIt) {
   for (const std::string& text :
        {std::string(), std::string("hunter2"), std::string("[\"hunter2\"]"), std::string("{}"),
         std::string("{\"token\":7,\"note\":\"hunter2\"}"),

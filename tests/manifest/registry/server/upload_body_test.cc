@@ -36,7 +36,7 @@ class UploadBodyTest : public testing::Test {
   uint64_t told_ = 0;
 };
 
-TEST_F(UploadBodyTest, BytesAreGivenInPiecesAndAgain) {
+TEST_F(UploadBodyTest, GivesBytesInPiecesAndRepeatedly) {
   UploadBody body = Body();
   ASSERT_TRUE(body.Restart());
   EXPECT_EQ(Read(body, 0, 4000), Bytes().substr(0, 4000));
@@ -50,14 +50,14 @@ TEST_F(UploadBodyTest, BytesAreGivenInPiecesAndAgain) {
   EXPECT_EQ(told_, 10000u) << "bytes are told once";
 }
 
-TEST_F(UploadBodyTest, WhatAnotherProcessSentIsHashedAllTheSame) {
+TEST_F(UploadBodyTest, HashesBytesThatAnotherProcessSent) {
   UploadBody body = Body();
   ASSERT_TRUE(body.Restart());
   EXPECT_EQ(Read(body, 7000, 3000), Bytes().substr(7000));
   EXPECT_EQ(told_, 10000u);
 }
 
-TEST_F(UploadBodyTest, TheLastBytesOfOtherContentAreNotGiven) {
+TEST_F(UploadBodyTest, WithholdsTheLastBytesOfWrongContent) {
   std::string other = Bytes();
   other[5] ^= 1;
   blob_ = BlobOf(other);
@@ -72,7 +72,7 @@ TEST_F(UploadBodyTest, TheLastBytesOfOtherContentAreNotGiven) {
             Cat("file: sha256: expected ", Sha256Hex(other), ", found ", Sha256Hex(Bytes())));
 }
 
-TEST_F(UploadBodyTest, AnotherSizeIsRefusedAtOnce) {
+TEST_F(UploadBodyTest, RefusesAWrongSizeAtOnce) {
   blob_.size = 9;
   UploadBody body = Body();
   const Status started = body.Restart();
@@ -81,7 +81,7 @@ TEST_F(UploadBodyTest, AnotherSizeIsRefusedAtOnce) {
   EXPECT_EQ(started.error().message, "file: size: expected 9 bytes, found 10000");
 }
 
-TEST_F(UploadBodyTest, NothingHasADigestToo) {
+TEST_F(UploadBodyTest, ChecksTheDigestOfAnEmptyBody) {
   const MemorySource empty("empty", "");
   BlobRecord blob = BlobOf("");
   EXPECT_TRUE(UploadBody(empty, blob, {}).Restart());
@@ -109,7 +109,7 @@ class FarSource final : public ByteSource {
   mutable int reads_ = 0;
 };
 
-TEST_F(UploadBodyTest, AFarSourceIsReadInLongSteps) {
+TEST_F(UploadBodyTest, ReadsARemoteSourceInLongSteps) {
   const FarSource far(source_);
   UploadBody body(far, blob_, {});
   ASSERT_TRUE(body.Restart());

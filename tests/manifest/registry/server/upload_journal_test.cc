@@ -28,7 +28,7 @@ class UploadJournalTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(UploadJournalTest, WhatIsNotedIsFoundUntilItIsForgotten) {
+TEST_F(UploadJournalTest, AnEntryIsFoundUntilItIsForgotten) {
   EXPECT_FALSE(Of().Find(kJournalDigest));
   ASSERT_TRUE(Of().Note(kJournalDigest, {"https://h/v2/a/b/blobs/uploads/1?_state=x", 100}));
   ASSERT_TRUE(Of().Note(kJournalDigest, {"https://h/v2/a/b/blobs/uploads/1?_state=y", 200}));
@@ -40,7 +40,7 @@ TEST_F(UploadJournalTest, WhatIsNotedIsFoundUntilItIsForgotten) {
   EXPECT_FALSE(Of().Find(kJournalDigest));
 }
 
-TEST_F(UploadJournalTest, NobodyElseMayReadIt) {
+TEST_F(UploadJournalTest, OnlyTheUserMayReadIt) {
   const mode_t mask = umask(0);
   ASSERT_TRUE(Of().Note(kJournalDigest, {"https://h/x", 1}));
   umask(mask);
@@ -49,14 +49,14 @@ TEST_F(UploadJournalTest, NobodyElseMayReadIt) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST_F(UploadJournalTest, HostsRepositoriesAndBlobsAreToldApart) {
+TEST_F(UploadJournalTest, DistinguishesHostsRepositoriesAndBlobs) {
   ASSERT_TRUE(Of().Note(kJournalDigest, {"https://h/x", 1}));
   EXPECT_FALSE(Of("other").Find(kJournalDigest));
   EXPECT_FALSE(Of("h", "a/c").Find(kJournalDigest));
   EXPECT_FALSE(Of().Find("sha256:" + std::string(64, 'b')));
 }
 
-TEST_F(UploadJournalTest, WhatIsNoEntryIsNone) {
+TEST_F(UploadJournalTest, IgnoresInvalidEntries) {
   ASSERT_TRUE(Of().Note(kJournalDigest, {"https://h/x", 1}));
   const std::filesystem::path file = TheFile();
   const std::string good = fixtures::ReadFile(file);
@@ -72,14 +72,14 @@ TEST_F(UploadJournalTest, WhatIsNoEntryIsNone) {
   EXPECT_TRUE(Of().Find(kJournalDigest));
 }
 
-TEST_F(UploadJournalTest, WithoutADirectoryNothingIsKept) {
+TEST_F(UploadJournalTest, KeepsNothingWithoutADirectory) {
   const UploadJournal none("", "h", "a/b");
   EXPECT_TRUE(none.Note(kJournalDigest, {"https://h/x", 1}));
   EXPECT_FALSE(none.Find(kJournalDigest));
   none.Forget(kJournalDigest);
 }
 
-TEST_F(UploadJournalTest, ADirectoryThatCannotBeMadeIsAnError) {
+TEST_F(UploadJournalTest, FailureToMakeTheDirectoryIsAnError) {
   fixtures::WriteFile(dir_ / "journal", "a file");
   const Status noted = Of().Note(kJournalDigest, {"https://h/x", 1});
   ASSERT_FALSE(noted);

@@ -32,7 +32,7 @@ class HashingDirectories : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(HashingDirectories, FilesAreOrderedByThePartsOfTheirNames) {
+TEST_F(HashingDirectories, OrdersFilesByTheComponentsOfTheirNames) {
   for (const char* name : {"a-b/x", "a/x", "a/b/c", "a.b", "B", ".hidden", "a/x-y"})
     Write(name, name);
   EXPECT_THAT(Names(), ElementsAre(".hidden", "B", "a/b/c", "a/x", "a/x-y", "a-b/x", "a.b"));
@@ -48,7 +48,7 @@ TEST_F(HashingDirectories, FilesAreOrderedByThePartsOfTheirNames) {
   EXPECT_EQ(total, 29u);
 }
 
-TEST_F(HashingDirectories, WhatIsIgnoredMayBeAnything) {
+TEST_F(HashingDirectories, IgnoredEntriesMayBeAnything) {
   for (const char* name : {"model.sig", "model.sig.txt", ".git/config", ".gitignore", "x"})
     Write(name, "x");
   fs::create_symlink("/", dir_ / "link");
@@ -82,8 +82,8 @@ TEST_F(HashingDirectories, LinksPipesAndStrangeNamesAreRefused) {
   EXPECT_EQ(absent.error().code, Code::kNotFound);
 }
 
-// The digest of the list is made again with programs that every system has.
-TEST_F(HashingDirectories, TheRootDigestIsThatOfAShellLine) {
+// The digest of the list is recomputed with programs that every system has.
+TEST_F(HashingDirectories, TheRootDigestMatchesAShellCommand) {
   for (const char* name : {"a-b/x", "a/x", "a/b/c", "a.b", "B"}) Write(name, name);
   const auto hashed = HashDirectory(dir_.path().string(), {}, {});
   ASSERT_TRUE(hashed) << hashed.error().message;

@@ -22,7 +22,7 @@ class KeyFiles : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(KeyFiles, ThePrivateOneIsItsOwnersOnly) {
+TEST_F(KeyFiles, OnlyTheOwnerMayReadThePrivateKey) {
   const PrivateKey key = NewKey();
   const KeyPaths paths = KeyPathsOf(Path("release"));
   EXPECT_EQ(paths.private_key, Path("release.key"));
@@ -42,7 +42,7 @@ TEST_F(KeyFiles, ThePrivateOneIsItsOwnersOnly) {
   EXPECT_EQ(known->name(), paths.public_key);
 }
 
-TEST_F(KeyFiles, NothingThatIsThereIsReplaced) {
+TEST_F(KeyFiles, NeverReplacesExistingFiles) {
   const KeyPaths paths = KeyPathsOf(Path("release"));
   for (const std::string& there : {paths.private_key, paths.public_key}) {
     WriteFile(there, "mine");
@@ -62,7 +62,7 @@ TEST_F(KeyFiles, NothingThatIsThereIsReplaced) {
   EXPECT_THAT(nowhere.error().message, HasSubstr("none/release.key: create: "));
 }
 
-TEST_F(KeyFiles, APassphraseIsTheFirstLineOfItsFile) {
+TEST_F(KeyFiles, ReadsAPassphraseFromTheFirstLineOfAFile) {
   for (const char* text :
        {"open sesame", "open sesame\n", "open sesame\r\n", "open sesame\nmore"}) {
     WriteFile(dir_ / "words", text);
@@ -79,7 +79,7 @@ TEST_F(KeyFiles, APassphraseIsTheFirstLineOfItsFile) {
   EXPECT_EQ(ReadPassphrase(Path("words")).error().code, Code::kCorrupt);
 }
 
-TEST_F(KeyFiles, APassphraseIsReadFromTheEnvironmentToo) {
+TEST_F(KeyFiles, ReadsAPassphraseFromTheEnvironment) {
   EXPECT_TRUE(ReadPassphrase("")->empty());
   setenv(kPassphraseVariable, "open sesame", 1);
   EXPECT_EQ(ReadPassphrase("")->text(), "open sesame");
@@ -87,7 +87,7 @@ TEST_F(KeyFiles, APassphraseIsReadFromTheEnvironmentToo) {
   EXPECT_EQ(ReadPassphrase(Path("words"))->text(), "another");
 }
 
-TEST_F(KeyFiles, SeveralKeysAreSeveral) {
+TEST_F(KeyFiles, ReadsSeveralPublicKeys) {
   for (const char* name : {"a", "b"})
     ASSERT_TRUE(WriteKeyPair(KeyPathsOf(Path(name)), NewKey(), {}));
   const auto keys = ReadPublicKeys({Path("a.pub"), Path("b.pub")});
@@ -99,7 +99,7 @@ TEST_F(KeyFiles, SeveralKeysAreSeveral) {
   EXPECT_EQ(ReadPublicKeys({Path("a.pub"), Path("c.pub")}).error().code, Code::kNotFound);
 }
 
-TEST_F(KeyFiles, AFileThatIsTooLargeIsNoKey) {
+TEST_F(KeyFiles, RefusesAFileThatIsTooLarge) {
   WriteFile(dir_ / "large", std::string(70000, 'x'));
   EXPECT_EQ(ReadPublicKey(Path("large")).error().code, Code::kCorrupt);
   EXPECT_EQ(ReadPrivateKey(Path("large"), {}).error().code, Code::kCorrupt);

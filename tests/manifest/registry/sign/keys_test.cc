@@ -23,7 +23,7 @@ class Keys : public testing::TestWithParam<KeyType> {
   fixtures::TempDir dir_;
 };
 
-TEST_P(Keys, VerifyWhatTheySignedAndNothingElse) {
+TEST_P(Keys, VerifyOnlyWhatTheySigned) {
   const auto signature = key_.Sign("some bytes");
   ASSERT_TRUE(signature) << signature.error().message;
   const PublicKey& known = key_.public_key();
@@ -40,7 +40,7 @@ TEST_P(Keys, VerifyWhatTheySignedAndNothingElse) {
   }
 }
 
-TEST_P(Keys, AreReadAsTheyWereWritten) {
+TEST_P(Keys, ReadBackAsTheyWereWritten) {
   const auto plain = PrivateKey::Parse("it", Pem(), {});
   ASSERT_TRUE(plain) << plain.error().message;
   EXPECT_EQ(plain->public_key().id(), key_.public_key().id());
@@ -58,7 +58,7 @@ TEST_P(Keys, AreReadAsTheyWereWritten) {
   EXPECT_TRUE(known->Verify("x", *plain->Sign("x")));
 }
 
-TEST_P(Keys, APassphraseIsAskedForAndCompared) {
+TEST_P(Keys, RequireTheCorrectPassphrase) {
   const std::string encrypted = Pem(Words("open sesame"));
   const auto none = PrivateKey::Parse("it", encrypted, {});
   ASSERT_FALSE(none);
@@ -76,7 +76,7 @@ TEST_P(Keys, APassphraseIsAskedForAndCompared) {
             "it: expected an encrypted key, as a passphrase was given, found a plain one");
 }
 
-TEST_P(Keys, AKeyOfTheOtherKindIsNamed) {
+TEST_P(Keys, ReportAKeyOfTheOtherKind) {
   const auto as_public = PublicKey::Parse("it", Pem());
   ASSERT_FALSE(as_public);
   EXPECT_EQ(as_public.error().code, Code::kInvalidArgument);
@@ -88,8 +88,8 @@ TEST_P(Keys, AKeyOfTheOtherKindIsNamed) {
   EXPECT_EQ(as_private.error().message, "it: expected a private key, found a public key");
 }
 
-// What OpenSSL's own program writes is read here, and what is written here is read there.
-TEST_P(Keys, AreThoseOfOpenssl) {
+// We read what OpenSSL's own program writes, and it reads what we write.
+TEST_P(Keys, AreExchangedWithOpenssl) {
   if (!HasOpenssl()) GTEST_SKIP() << "openssl is not installed";
   WriteFile(dir_ / "plain", Pem());
   WriteFile(dir_ / "encrypted", Pem(Words("open sesame")));
@@ -114,7 +114,7 @@ TEST_P(Keys, AreThoseOfOpenssl) {
   }
 }
 
-TEST_P(Keys, SignaturesAreThoseOfOpenssl) {
+TEST_P(Keys, SignaturesAreExchangedWithOpenssl) {
   if (!HasOpenssl()) GTEST_SKIP() << "openssl is not installed";
   WriteFile(dir_ / "data", "some bytes");
   WriteFile(dir_ / "ours", *key_.Sign("some bytes"));
@@ -166,7 +166,7 @@ struct BadKey {
   const char* message;
 };
 
-TEST(KeyTexts, AreNamedForWhatTheyAre) {
+TEST(KeyTexts, InvalidPublicKeysAreIdentified) {
   const std::string good = NewKey().public_key().pem();
   std::string off_curve = DerOf(good);
   off_curve.back() = static_cast<char>(off_curve.back() ^ 1);
@@ -189,7 +189,7 @@ TEST(KeyTexts, AreNamedForWhatTheyAre) {
   }
 }
 
-TEST(KeyTexts, PrivateOnesAreNamedForWhatTheyAre) {
+TEST(KeyTexts, InvalidPrivateKeysAreIdentified) {
   const BadKey cases[] = {
       {PemOf("PRIVATE KEY", "no DER"), Code::kCorrupt, "expected a PKCS#8 key, found other bytes"},
       {PemOf("ENCRYPTED PRIVATE KEY", "no DER"), Code::kCorrupt, "expected an encrypted PKCS#8"},
@@ -213,7 +213,7 @@ TEST(KeyTexts, PrivateOnesAreNamedForWhatTheyAre) {
 }
 
 // The 64 bytes at the end of a P-256 key are the point of its public half.
-TEST(KeyTexts, HalvesOfTwoKeysAreNoPair) {
+TEST(KeyTexts, HalvesOfTwoKeysAreRefused) {
   std::string mixed = DerOf(NewKey().Pem({})->text());
   const std::string other = DerOf(NewKey().Pem({})->text());
   mixed.replace(mixed.size() - 64, 64, other, other.size() - 64, 64);

@@ -1,4 +1,4 @@
-// A store in memory, and ways to spoil what it holds.
+// A store in memory, and ways to damage its contents.
 #pragma once
 
 #include <functional>
@@ -62,7 +62,7 @@ class MemoryStore final : public WritableStore {
     return Ok();
   }
 
-  // Puts a text under a digest, whether or not it is that of the text.
+  // Stores a text under a digest, matching or not.
   void Put(const std::string& digest, const std::string& text) {
     texts[digest] = text;
     tree_.Add(HexOf(digest), text);
@@ -80,7 +80,7 @@ class MemoryStore final : public WritableStore {
   std::map<std::string, std::string> texts;  // by digest
   bool outage = false;
   int writes = 0;                     // of tags
-  std::function<void()> after_write;  // another writer, who comes at the worst time
+  std::function<void()> after_write;  // another writer, who comes at the worst moment
 
  private:
   std::string name_ = "memory";

@@ -42,7 +42,7 @@ class Oms : public testing::Test {
     EXPECT_EQ(report.error().code, code) << report.error().message;
     return report.error().message;
   }
-  // Signs another statement with the key that is known.
+  // Signs another statement with the known key.
   void SignStatement(const std::string& statement) const {
     WriteFile(dir_ / "model/model.sig", *WriteOmsBundle(statement, GoldenKey()));
   }
@@ -58,8 +58,8 @@ TEST_F(Oms, TheGoldenSignatureIsGood) {
   EXPECT_EQ(report->key_id, GoldenKey().public_key().id());
 }
 
-// Signatures differ each time; what they sign does not.
-TEST_F(Oms, TheStatementIsTheGoldenOne) {
+// Signatures differ each time; the signed statements do not.
+TEST_F(Oms, TheStatementMatchesTheGoldenOne) {
   const auto bytes = [&] {
     const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
     return DecodeExactBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();
@@ -79,19 +79,19 @@ TEST_F(Oms, TheStatementIsTheGoldenOne) {
   EXPECT_TRUE(VerifyIt({GoldenKey().public_key()}));
 }
 
-TEST_F(Oms, TheBundleIsWhatTheFormatAsksFor) {
+TEST_F(Oms, TheBundleFollowsTheFormat) {
   const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
   EXPECT_EQ(bundle["mediaType"], "application/vnd.dev.sigstore.bundle.v0.3+json");
   EXPECT_EQ(bundle["dsseEnvelope"]["payloadType"], "application/vnd.in-toto+json");
   EXPECT_EQ(bundle["dsseEnvelope"]["signatures"].size(), 1u);
-  // sigstore-models takes no bundle without the two.
+  // sigstore-models refuses a bundle without the two.
   EXPECT_EQ(bundle["verificationMaterial"]["tlogEntries"], Json::array());
   EXPECT_EQ(bundle["dsseEnvelope"]["signatures"][0]["keyid"], "");
   const std::string pem = ReadFile(kGolden + "/p256-for-tests-only.pub");
   EXPECT_EQ(bundle["verificationMaterial"]["publicKey"]["hint"], Sha256Hex(pem));
 }
 
-// The bytes that are signed are put together by a shell, and verified by OpenSSL's program.
+// A shell assembles the signed bytes, and OpenSSL's program verifies them.
 TEST_F(Oms, OpensslVerifiesTheEnvelope) {
   if (!HasOpenssl()) GTEST_SKIP() << "openssl is not installed";
   ASSERT_TRUE(SignIt(GoldenKey()));
@@ -116,12 +116,12 @@ TEST_F(Oms, EveryChangeOfAFileIsNamed) {
                            "experts/000; no file empty; files that nobody signed: more");
 }
 
-TEST_F(Oms, ManyChangesAreCounted) {
+TEST_F(Oms, CountsManyChanges) {
   for (int i = 0; i < 8; ++i) WriteFile(dir_ / ("model/z" + std::to_string(i)), "");
   EXPECT_THAT(Refusal(), HasSubstr("files that nobody signed: z0, z1, z2, z3, z4, 3 more"));
 }
 
-TEST_F(Oms, WhatGitKeepsIsNotSigned) {
+TEST_F(Oms, DoesNotSignFilesOfGit) {
   for (const char* name : {".git/HEAD", ".github/x/y", ".gitignore", ".gitattributes"}) {
     fs::create_directories((dir_ / "model" / name).parent_path());
     WriteFile(dir_ / "model" / name, "x");
@@ -131,7 +131,7 @@ TEST_F(Oms, WhatGitKeepsIsNotSigned) {
   EXPECT_THAT(Refusal(), HasSubstr("files that nobody signed: .gitother"));
 }
 
-TEST_F(Oms, FilesThatChangeOnTheirOwnMayBeLeftOut) {
+TEST_F(Oms, FilesCanBeIgnored) {
   OmsSignOptions options;
   options.replace = true;
   options.ignored = {"experts"};
@@ -145,7 +145,7 @@ TEST_F(Oms, FilesThatChangeOnTheirOwnMayBeLeftOut) {
   EXPECT_THAT(Refusal(), HasSubstr("no file experts-extra/000"));
 }
 
-TEST_F(Oms, ASignatureMayLieElsewhere) {
+TEST_F(Oms, TheSignatureFileMayBeElsewhere) {
   OmsSignOptions options;
   options.signature_file = Path("elsewhere.sig");
   fs::remove(dir_ / "model/model.sig");
@@ -154,7 +154,7 @@ TEST_F(Oms, ASignatureMayLieElsewhere) {
   EXPECT_EQ(signed_one->name, "model");
   const std::vector<PublicKey> keys = {GoldenKey().public_key()};
   EXPECT_TRUE(VerifyDirectory(Path(), Path("elsewhere.sig"), keys, {}));
-  // It does not ignore model.sig, which was not there.
+  // It does not ignore model.sig, which did not exist.
   WriteFile(dir_ / "model/model.sig", "x");
   EXPECT_FALSE(VerifyDirectory(Path(), Path("elsewhere.sig"), keys, {}));
   options.signature_file = Path("model/deep.sig");
@@ -162,7 +162,7 @@ TEST_F(Oms, ASignatureMayLieElsewhere) {
   EXPECT_TRUE(VerifyDirectory(Path(), Path("model/deep.sig"), keys, {}));
 }
 
-TEST_F(Oms, NothingIsReplacedUnasked) {
+TEST_F(Oms, ReplacesASignatureOnlyOnRequest) {
   const std::string before = ReadFile(dir_ / "model/model.sig");
   const auto again = SignIt(GoldenKey(), false);
   ASSERT_FALSE(again);
@@ -176,7 +176,7 @@ TEST_F(Oms, NothingIsReplacedUnasked) {
   EXPECT_EQ(ReadFile(dir_ / "model/model.sig"), before);
 }
 
-TEST_F(Oms, SomeThingsAreNotSigned) {
+TEST_F(Oms, RefusesToSignWithOtherKeysOrInvalidDirectories) {
   const auto ed25519 = SignIt(NewKey(KeyType::kEd25519));
   ASSERT_FALSE(ed25519);
   EXPECT_EQ(ed25519.error().code, Code::kInvalidArgument);
@@ -189,7 +189,7 @@ TEST_F(Oms, SomeThingsAreNotSigned) {
   EXPECT_EQ(SignDirectory(Path("absent"), GoldenKey(), {}).error().code, Code::kNotFound);
 }
 
-TEST_F(Oms, AnUnknownKeyIsNoProof) {
+TEST_F(Oms, ASignatureByAnUnknownKeyIsRefused) {
   ASSERT_TRUE(SignIt(NewKey()));
   EXPECT_EQ(Refusal(), Path("model/model.sig") + ": no valid signature by " + kGolden +
                            "/p256-for-tests-only.key");
@@ -200,7 +200,7 @@ TEST_F(Oms, AnUnknownKeyIsNoProof) {
   EXPECT_EQ(Refusal(), Path("model/model.sig") + ": expected a signature, found none");
 }
 
-TEST_F(Oms, AChangedBundleIsNoProof) {
+TEST_F(Oms, AChangedBundleIsRefused) {
   const Json good = Json::parse(ReadFile(dir_ / "model/model.sig"));
   const auto refusal = [&](const std::function<void(Json&)>& change) {
     Json bundle = good;
@@ -224,8 +224,8 @@ TEST_F(Oms, AChangedBundleIsNoProof) {
   EXPECT_THAT(refusal([](Json& b) { b.erase("dsseEnvelope"); }), HasSubstr("dsseEnvelope"));
 }
 
-// Signed by the right key, and still not what it should be.
-TEST_F(Oms, StatementsOfOtherKindsAreNamed) {
+// Signed with the right key, and still not what is expected.
+TEST_F(Oms, StatementsOfOtherKindsAreRefused) {
   const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
   const std::string good =
       DecodeExactBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();

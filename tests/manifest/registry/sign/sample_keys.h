@@ -1,4 +1,4 @@
-// Keys that are made once for all tests, and OpenSSL's program to compare with.
+// Keys that are made once for all tests, and OpenSSL's program for comparison.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 namespace moepack::registry {
 namespace {
 
-TEST(Secret, MovesLeaveNothingBehind) {
+TEST(Secret, AMoveLeavesNothingBehind) {
   Secret first("a short one");
   const Secret second(std::move(first));
   EXPECT_EQ(second.text(), "a short one");

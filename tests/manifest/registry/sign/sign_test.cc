@@ -20,8 +20,8 @@ std::vector<std::string> TagsOf(const std::vector<SignedManifest>& all) {
   return tags;
 }
 
-// Views are found by what they say; each is signed once, whatever its tags are.
-TEST_F(Signing, ASetIsSignedWithItsViews) {
+// Views are found by their annotations; each is signed once, whatever its tags are.
+TEST_F(Signing, SignsASetWithItsViews) {
   const auto done = SignIt(key_);
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_THAT(TagsOf(*done), ElementsAre("v1", "stable-g001", "v1-g000"));
@@ -36,22 +36,22 @@ TEST_F(Signing, ASetIsSignedWithItsViews) {
   EXPECT_EQ(store_.writes, 1);
 }
 
-TEST_F(Signing, WithoutViewsTheSetAloneIs) {
+TEST_F(Signing, SignsOnlyTheSetWithoutViews) {
   const auto done = SignIt(key_, false);
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_THAT(TagsOf(*done), ElementsAre("v1"));
   EXPECT_FALSE(VerifySignatures(store_, views_[0], {key_.public_key()}));
 }
 
-TEST_F(Signing, ADigestWithoutATagIsEnough) {
+TEST_F(Signing, SignsADigestWithoutATag) {
   const auto done = Sign(store_, {"", {"", views_[1], 0}}, key_, {"localhost/model", true});
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(done->size(), 1u);
   EXPECT_TRUE(VerifySignatures(store_, views_[1], {key_.public_key()}));
 }
 
-// Signatures of ECDSA are others each time, so that they are compared by verifying them.
-TEST_F(Signing, TheSameKeySignsOnce) {
+// ECDSA signatures differ each time, so they are compared by verifying them.
+TEST_F(Signing, AKeySignsOnlyOnce) {
   for (const KeyType type : {KeyType::kP256, KeyType::kEd25519}) {
     const PrivateKey key = NewKey(type);
     MustSign(key);
@@ -79,7 +79,7 @@ TEST_F(Signing, APlanWritesNothing) {
   EXPECT_EQ(store_.writes, 0);
 }
 
-TEST_F(Signing, WhatIsSignedIsThere) {
+TEST_F(Signing, RefusesToSignDamagedOrMissingManifests) {
   store_.texts[set_] += " ";
   const auto damaged = SignIt(key_);
   ASSERT_FALSE(damaged);
@@ -89,15 +89,15 @@ TEST_F(Signing, WhatIsSignedIsThere) {
   EXPECT_EQ(store_.writes, 0);
 }
 
-TEST_F(Signing, AnIdentityThatIsNoneIsRefused) {
+TEST_F(Signing, RefusesAnInvalidIdentity) {
   const auto done = SignIt(key_, true, "v1");
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Code::kInvalidArgument);
   EXPECT_EQ(store_.writes, 0);
 }
 
-// What nobody can read is not overwritten: it may be somebody's signatures.
-TEST_F(Signing, SignaturesThatCannotBeReadStay) {
+// Unreadable content is not overwritten: it may be somebody's signatures.
+TEST_F(Signing, KeepsUnreadableSignatures) {
   store_.PutManifest(SignatureTag(set_), "{}");
   const auto done = SignIt(key_);
   ASSERT_FALSE(done);
@@ -106,7 +106,7 @@ TEST_F(Signing, SignaturesThatCannotBeReadStay) {
   EXPECT_EQ(SignatureText(), "{}");
 }
 
-TEST_F(Signing, AFullManifestIsLeftAlone) {
+TEST_F(Signing, LeavesAFullManifestAlone) {
   MustSign(NewKey());
   OciManifest oci = Signatures();
   oci.layers.resize(kMaxSignatures, oci.layers[0]);
@@ -116,8 +116,8 @@ TEST_F(Signing, AFullManifestIsLeftAlone) {
   EXPECT_THAT(done.error().message, HasSubstr("signatures: expected room for one more, found 100"));
 }
 
-// Another signer has read the same manifest before we wrote ours, and writes its own after.
-TEST_F(Signing, ASignerWhoCameBetweenLosesNothing) {
+// Another signer read the same manifest before we wrote ours, and writes its own afterwards.
+TEST_F(Signing, KeepsAConcurrentSignature) {
   const PrivateKey theirs = NewKey();
   const std::string payload = WritePayload({"localhost/model", set_});
   const SignatureBlobs blobs = AddSignature(nullptr, payload, *theirs.Sign(payload));
@@ -133,7 +133,7 @@ TEST_F(Signing, ASignerWhoCameBetweenLosesNothing) {
   EXPECT_EQ(Signatures().layers.size(), 2u);
 }
 
-TEST_F(Signing, GivesUpWhereATagNeverStays) {
+TEST_F(Signing, GivesUpIfATagNeverStays) {
   store_.after_write = [&] { store_.tags.erase(SignatureTag(set_)); };
   const auto done = SignIt(key_);
   ASSERT_FALSE(done);

@@ -21,7 +21,7 @@ OciManifest Parsed(const std::string& text) {
   return *std::move(oci);
 }
 
-TEST(SignatureManifest, TagsAreMadeOfDigests) {
+TEST(SignatureManifest, DerivesTagsFromDigests) {
   EXPECT_EQ(SignatureTag("sha256:" + kHex), "sha256-" + kHex + ".sig");
   EXPECT_TRUE(IsTag(SignatureTag("sha256:" + kHex)));
   EXPECT_TRUE(IsSignatureTag("sha256-" + kHex + ".sig"));
@@ -52,7 +52,7 @@ TEST(SignatureManifest, IsAnImageWhoseLayersAreThePayloads) {
   EXPECT_EQ(blobs.manifest.blob.media_type, kManifestType);
 }
 
-TEST(SignatureManifest, ASecondSignatureStandsBehindTheFirst) {
+TEST(SignatureManifest, AppendsASecondSignature) {
   const SignatureBlobs first = AddSignature(nullptr, "payload", "one");
   const OciManifest there = Parsed(first.manifest.text);
   const SignatureBlobs second = AddSignature(&there, "payload", "two");
@@ -65,8 +65,8 @@ TEST(SignatureManifest, ASecondSignatureStandsBehindTheFirst) {
   EXPECT_EQ(config["rootfs"]["diff_ids"].size(), 2u);
 }
 
-// A certificate, an entry of a log, a layer of another kind: cosign keeps such things there.
-TEST(SignatureManifest, WhatOthersWroteIsKept) {
+// A certificate, a log entry, a layer of another kind: cosign keeps such things there.
+TEST(SignatureManifest, KeepsForeignLayersAndAnnotations) {
   OciManifest oci = Parsed(AddSignature(nullptr, "payload", "one").manifest.text);
   oci.layers[0].annotations["dev.sigstore.cosign/bundle"] = "{}";
   oci.layers.push_back({"application/x-other", "sha256:" + kHex, 3, {}});
@@ -81,7 +81,7 @@ TEST(SignatureManifest, WhatOthersWroteIsKept) {
   EXPECT_EQ(SignaturesOf(after).size(), 2u);
 }
 
-TEST(SignatureManifest, ASignatureThatIsNoBase64IsFoundAndHasNoBytes) {
+TEST(SignatureManifest, ASignatureThatIsNotBase64HasNoBytes) {
   OciManifest oci = Parsed(AddSignature(nullptr, "payload", "one").manifest.text);
   for (const char* text : {"b25", "b25l=", "****", " b25l"}) {
     oci.layers[0].annotations[kSignatureKey] = text;
@@ -100,7 +100,7 @@ struct BadManifest {
   const char* message;
 };
 
-TEST(SignatureManifest, RefusesWhatItIsNot) {
+TEST(SignatureManifest, RefusesOtherManifests) {
   const std::string good = AddSignature(nullptr, "payload", "one").manifest.text;
   const BadManifest cases[] = {
       {"oci.image.config", "cncf.model.config", Code::kUnsupported, "it: config: mediaType: "},

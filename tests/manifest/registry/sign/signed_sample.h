@@ -1,4 +1,4 @@
-// A set and its two views in a store in memory, with other manifests beside them.
+// A set and its two views in a store in memory, together with other manifests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class SignedSample : public testing::Test {
     const auto done = SignIt(key);
     ASSERT_TRUE(done) << done.error().message;
   }
-  // The message of a verification that fails as one should.
+  // The message of a verification that is expected to fail.
   std::string Refusal(const std::vector<PublicKey>& keys) { return Refusal(keys, set_); }
   std::string Refusal(const std::vector<PublicKey>& keys, const std::string& digest) {
     const auto report = VerifySignatures(store_, digest, keys);

@@ -9,14 +9,14 @@ using testing::HasSubstr;
 
 const std::string kOnes = "sha256:" + std::string(64, '1');
 
-TEST(SimpleSigning, ThePayloadIsThatOfCosign) {
+TEST(SimpleSigning, WritesThePayloadOfCosign) {
   EXPECT_EQ(WritePayload({"registry.example/team/model", kOnes}),
             R"({"critical":{"identity":{"docker-reference":"registry.example/team/model"},)"
             R"("image":{"docker-manifest-digest":")" +
                 kOnes + R"("},"type":"cosign container image signature"},"optional":null})");
 }
 
-TEST(SimpleSigning, ReadsWhatItWroteAndWhatOthersAdd) {
+TEST(SimpleSigning, ReadsBackItsPayloadsAndAcceptsAddedFields) {
   const SignedClaim claim{"registry.example:5000/team/model", kOnes};
   std::string text = WritePayload(claim);
   const auto read = ParsePayload("it", text);
@@ -34,7 +34,7 @@ struct BadPayload {
   const char* message;
 };
 
-TEST(SimpleSigning, RefusesWhatIsNoSuchPayload) {
+TEST(SimpleSigning, RefusesOtherPayloads) {
   const std::string good = WritePayload({"registry.example/team/model", kOnes});
   const BadPayload cases[] = {
       {"cosign container", "atomic container", Code::kUnsupported,

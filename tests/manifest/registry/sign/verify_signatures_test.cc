@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 class VerifyingSignatures : public SignedSample {
  protected:
-  // Replaces the payload of the first signature, which is signed anew by `key`.
+  // Replaces the payload of the first signature, which `key` signs again.
   void SetPayload(const std::string& payload, const PrivateKey& key) {
     const SignatureBlobs blobs = AddSignature(nullptr, payload, *key.Sign(payload));
     store_.Put(blobs.payload.blob.digest, payload);
@@ -37,13 +37,13 @@ TEST_F(VerifyingSignatures, SaysWhichKeySigned) {
   EXPECT_TRUE(RequireSignature(store_, set_, keys_));
 }
 
-TEST_F(VerifyingSignatures, AMissingOneIsAMismatch) {
+TEST_F(VerifyingSignatures, AMissingSignatureIsAMismatch) {
   EXPECT_EQ(Refusal(keys_),
             "memory: no valid signature for " + set_ + " by any of 2 keys (no signature found)");
   EXPECT_THAT(Refusal({key_.public_key()}), HasSubstr(" by new key (no signature found)"));
 }
 
-TEST_F(VerifyingSignatures, AnUnknownKeyIsNoProof) {
+TEST_F(VerifyingSignatures, RejectsASignatureByAnUnknownKey) {
   MustSign(NewKey());
   EXPECT_EQ(Refusal(keys_), "memory: no valid signature for " + set_ +
                                 " by any of 2 keys (1 signature found, key unknown)");
@@ -53,14 +53,14 @@ TEST_F(VerifyingSignatures, AnUnknownKeyIsNoProof) {
   EXPECT_EQ(Refusal(keys_), "no error");
 }
 
-// The signatures of one manifest are put under the tag of another.
-TEST_F(VerifyingSignatures, ASignatureOfAnotherManifestIsNoProof) {
+// The signatures of one manifest under the tag of another.
+TEST_F(VerifyingSignatures, RejectsASignatureOfAnotherManifest) {
   MustSign(key_);
   store_.tags[SignatureTag(other_)] = store_.tags[SignatureTag(set_)];
   EXPECT_THAT(Refusal(keys_, other_), HasSubstr("(1 signature found, signs " + set_ + ")"));
 }
 
-TEST_F(VerifyingSignatures, AnotherTypeOfPayloadIsNoProof) {
+TEST_F(VerifyingSignatures, RejectsAnotherTypeOfPayload) {
   std::string payload = WritePayload({"localhost/model", set_});
   payload.replace(payload.find("cosign"), 6, "atomic");
   SetPayload(payload, key_);
@@ -69,12 +69,12 @@ TEST_F(VerifyingSignatures, AnotherTypeOfPayloadIsNoProof) {
   EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, signs something else)"));
 }
 
-TEST_F(VerifyingSignatures, AChangedPayloadIsNoProof) {
+TEST_F(VerifyingSignatures, RejectsAChangedPayload) {
   MustSign(key_);
   OciManifest oci = Signatures();
   const std::string digest = oci.layers[0].digest;
   const std::string payload = store_.texts[digest];
-  // Other bytes under the digest that was promised.
+  // Other bytes under the promised digest.
   std::string other = payload;
   other.replace(other.find("localhost"), 9, "remotemac");
   store_.Put(digest, other);
@@ -89,7 +89,7 @@ TEST_F(VerifyingSignatures, AChangedPayloadIsNoProof) {
   EXPECT_THAT(Refusal(keys_), HasSubstr("(1 signature found, key unknown)"));
 }
 
-TEST_F(VerifyingSignatures, ChangedSignaturesAreNoProof) {
+TEST_F(VerifyingSignatures, RejectsChangedSignatures) {
   MustSign(key_);
   const OciManifest good = Signatures();
   const std::string text = good.layers[0].annotations.at(kSignatureKey);
@@ -108,7 +108,7 @@ TEST_F(VerifyingSignatures, ChangedSignaturesAreNoProof) {
   }
 }
 
-TEST_F(VerifyingSignatures, DamageBesideAGoodSignatureIsHarmless) {
+TEST_F(VerifyingSignatures, IgnoresDamageBesideAGoodSignature) {
   MustSign(key_);
   OciManifest oci = Signatures();
   BlobRecord bad = oci.layers[0];
@@ -125,7 +125,7 @@ TEST_F(VerifyingSignatures, DamageBesideAGoodSignatureIsHarmless) {
   EXPECT_EQ(report->good.size(), 1u);
 }
 
-TEST_F(VerifyingSignatures, AManifestThatIsNoneIsAMismatch) {
+TEST_F(VerifyingSignatures, AnInvalidManifestIsAMismatch) {
   for (const char* text : {"", "{}", "[", "7"}) {
     store_.PutManifest(SignatureTag(set_), text);
     EXPECT_THAT(Refusal(keys_), HasSubstr(" by any of 2 keys (memory: manifest sha256-")) << text;
@@ -136,8 +136,8 @@ TEST_F(VerifyingSignatures, AManifestThatIsNoneIsAMismatch) {
   EXPECT_THAT(Refusal(keys_), HasSubstr("(memory: no manifest sha256:9"));
 }
 
-// Nobody knows then whether it is signed.
-TEST_F(VerifyingSignatures, AStoreThatDoesNotAnswerIsSaidToBeThat) {
+// It is then unknown whether it is signed.
+TEST_F(VerifyingSignatures, AnUnavailableStoreIsReportedAsSuch) {
   store_.outage = true;
   const auto report = VerifySignatures(store_, set_, keys_);
   ASSERT_FALSE(report);

@@ -19,7 +19,7 @@ class FileStoreTest : public LayoutSample {
   }
 };
 
-TEST_F(FileStoreTest, IsTheArtifactThatPublishMakes) {
+TEST_F(FileStoreTest, GivesTheArtifactThatPublishMakes) {
   const auto store = Opened();
   ASSERT_TRUE(store) << store.error().message;
   EXPECT_EQ(store->FindTag("latest")->digest, digest_);
@@ -37,7 +37,7 @@ TEST_F(FileStoreTest, HasNoTags) {
   EXPECT_THAT(found.error().message, HasSubstr("a distribution as files, which has no tags"));
 }
 
-TEST_F(FileStoreTest, AnotherDigestIsNotThere) {
+TEST_F(FileStoreTest, AnotherDigestIsNotFound) {
   const auto store = Opened();
   ASSERT_TRUE(store);
   const auto read = store->ReadManifest({"", "sha256:" + std::string(64, '0')});

@@ -1,5 +1,5 @@
-// Layouts that somebody made to do harm, or that lost something: none is pulled from, and nothing
-// is left behind.
+// Layouts that are malicious or have lost something: none can be pulled from, and nothing is left
+// behind.
 #include <gmock/gmock.h>
 
 #include "tests/manifest/registry/layout_sample.h"
@@ -23,7 +23,7 @@ void PrintTo(const HostileCase& one, std::ostream* out) { *out << one.name; }
 
 class HostileLayout : public LayoutSample, public testing::WithParamInterface<HostileCase> {
  public:
-  // What the cases need is public here.
+  // Makes public what the cases need.
   using LayoutSample::AddBlob;
   using LayoutSample::BlobPath;
   using LayoutSample::Change;

@@ -37,7 +37,7 @@ TEST(LayoutIndex, KeepsWhatOtherToolsWrote) {
 
 TEST(LayoutIndex, ATagNamesOneManifest) {
   LayoutIndex index = Parsed(Index(Entry(kFirst, "a") + "," + Entry(kFirst, "b")));
-  index.SetTag("a", {kManifestType, kFirst, 3});  // as it is: nothing changes
+  index.SetTag("a", {kManifestType, kFirst, 3});  // unchanged
   EXPECT_THAT(index.Write(), HasSubstr(Entry(kFirst, "a")));
   index.SetTag("a", {kManifestType, kSecond, 9});
   EXPECT_EQ(index.Find("it", "a")->digest, kSecond);
@@ -46,7 +46,7 @@ TEST(LayoutIndex, ATagNamesOneManifest) {
   EXPECT_EQ(Parsed(index.Write()).Find("it", "a")->digest, kSecond);
 }
 
-TEST(LayoutIndex, ATagIsRemovedFromEverythingThatHasIt) {
+TEST(LayoutIndex, RemovesATagFromEveryEntry) {
   LayoutIndex index =
       Parsed(Index(Entry(kFirst, "a") + "," + Entry(kSecond, "b") + "," + Entry(kSecond, "a")));
   index.RemoveTag("a");
@@ -56,7 +56,7 @@ TEST(LayoutIndex, ATagIsRemovedFromEverythingThatHasIt) {
   EXPECT_EQ(index.entries().size(), 1u);
 }
 
-TEST(LayoutIndex, SaysWhichTagsThereAre) {
+TEST(LayoutIndex, ListsTheTags) {
   const auto missing = Parsed(Index(Entry(kFirst, "a"))).Find("dir", "x");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Code::kNotFound);
@@ -65,14 +65,14 @@ TEST(LayoutIndex, SaysWhichTagsThereAre) {
   EXPECT_THAT(LayoutIndex().Find("dir", "x").error().message, HasSubstr("found no tag"));
 }
 
-TEST(LayoutIndex, RefusesATagOfTwoManifests) {
+TEST(LayoutIndex, RefusesATagOnTwoManifests) {
   const auto found = Parsed(Index(Entry(kFirst, "a") + "," + Entry(kSecond, "a"))).Find("it", "a");
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::kCorrupt);
   EXPECT_THAT(found.error().message, HasSubstr("expected one manifest, found " + kFirst));
 }
 
-TEST(LayoutIndex, RefusesWhatIsNoIndex) {
+TEST(LayoutIndex, RefusesInvalidIndexes) {
   const std::pair<std::string, Code> cases[] = {
       {"[]", Code::kCorrupt},
       {R"({"schemaVersion":1,"manifests":[]})", Code::kCorrupt},

@@ -48,7 +48,7 @@ class OciLayoutTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-TEST_F(OciLayoutTest, AnEmptyOneIsALayout) {
+TEST_F(OciLayoutTest, AnEmptyLayoutIsValid) {
   { const OciLayout layout = Made(); }
   EXPECT_EQ(fixtures::ReadFile(dir_ / "layout/oci-layout"), R"({"imageLayoutVersion":"1.0.0"})");
   EXPECT_EQ(fixtures::ReadFile(dir_ / "layout/index.json"),
@@ -59,7 +59,7 @@ TEST_F(OciLayoutTest, AnEmptyOneIsALayout) {
   EXPECT_TRUE(opened->index().entries().empty());
 }
 
-TEST_F(OciLayoutTest, ACopyIsReadOnlyAndAHardLinkHasTheModeOfItsFile) {
+TEST_F(OciLayoutTest, ACopyIsReadOnlyAndAHardLinkKeepsTheModeOfItsFile) {
   OciLayout layout = Made();
   EXPECT_EQ(Add(layout, LinkKind::kCopy)->how, "copy");
   EXPECT_EQ(ModeOf(BlobPath("some bytes")), 0444u);
@@ -70,7 +70,7 @@ TEST_F(OciLayoutTest, ACopyIsReadOnlyAndAHardLinkHasTheModeOfItsFile) {
   EXPECT_TRUE(fs::is_empty(dir_ / "layout/ingest"));
 }
 
-TEST_F(OciLayoutTest, AFileOfOtherBytesIsNotAdded) {
+TEST_F(OciLayoutTest, DoesNotAddAFileWithOtherBytes) {
   OciLayout layout = Made();
   for (const LinkKind link : {LinkKind::kAuto, LinkKind::kHardlink, LinkKind::kCopy}) {
     const auto added = Add(layout, link, "same bytes");
@@ -84,7 +84,7 @@ TEST_F(OciLayoutTest, AFileOfOtherBytesIsNotAdded) {
   }
 }
 
-TEST_F(OciLayoutTest, OfAFileThatCannotBeWrittenNothingStays) {
+TEST_F(OciLayoutTest, LeavesNothingOfAFailedWrite) {
   OciLayout layout = Made();
   const auto before = signal(SIGXFSZ, SIG_IGN);
   rlimit usual = {};
@@ -100,7 +100,7 @@ TEST_F(OciLayoutTest, OfAFileThatCannotBeWrittenNothingStays) {
   EXPECT_TRUE(Add(layout, LinkKind::kCopy));
 }
 
-TEST_F(OciLayoutTest, WhatIsThereIsHashedAndMendedIfItIsDamaged) {
+TEST_F(OciLayoutTest, HashesExistingBlobsAndRepairsDamagedOnes) {
   OciLayout layout = Made();
   ASSERT_TRUE(Add(layout, LinkKind::kCopy));
   EXPECT_EQ(Add(layout, LinkKind::kCopy)->how, "there");
@@ -118,7 +118,7 @@ TEST_F(OciLayoutTest, WhatIsThereIsHashedAndMendedIfItIsDamaged) {
   }
 }
 
-// What a link leads to is never touched.
+// The target of a link is never touched.
 TEST_F(OciLayoutTest, ALinkAmongTheBlobsIsReplacedAndNeverRead) {
   OciLayout layout = Made();
   fs::create_symlink(dir_ / "file", BlobPath("some bytes"));
@@ -131,7 +131,7 @@ TEST_F(OciLayoutTest, ALinkAmongTheBlobsIsReplacedAndNeverRead) {
   EXPECT_EQ(ModeOf(dir_ / "file"), 0640u);
 }
 
-TEST_F(OciLayoutTest, AFolderOfBlobsThatIsALinkIsRefused) {
+TEST_F(OciLayoutTest, RefusesABlobFolderThatIsALink) {
   { const OciLayout layout = Made(); }
   fs::rename(dir_ / "layout/blobs/sha256", dir_ / "elsewhere");
   fs::create_symlink(dir_ / "elsewhere", dir_ / "layout/blobs/sha256");
@@ -144,7 +144,7 @@ TEST_F(OciLayoutTest, AFolderOfBlobsThatIsALinkIsRefused) {
   EXPECT_FALSE(OciLayout::OpenOrMake(Path()));
 }
 
-TEST_F(OciLayoutTest, BlobsAreReadWholeAndCompared) {
+TEST_F(OciLayoutTest, ReadsBlobsWholeAndComparesTheirDigests) {
   OciLayout layout = Made();
   const BlobRecord blob = Blob("text");
   ASSERT_TRUE(layout.AddText(blob, "text"));
@@ -163,23 +163,23 @@ TEST_F(OciLayoutTest, BlobsAreReadWholeAndCompared) {
   EXPECT_THAT(failure(blob, 100).message, HasSubstr("content: expected " + blob.digest));
 }
 
-TEST_F(OciLayoutTest, OneProcessWritesAtATime) {
+TEST_F(OciLayoutTest, OnlyOneProcessWritesAtATime) {
   OciLayout layout = Made();
   const auto second = OciLayout::OpenOrMake(Path());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kIo);
   EXPECT_THAT(second.error().message, HasSubstr("another process is changing it"));
-  EXPECT_TRUE(OciLayout::Open(Path()));  // reading goes on
+  EXPECT_TRUE(OciLayout::Open(Path()));  // reading still works
 }
 
-TEST_F(OciLayoutTest, WhatAKilledRunLeftIsRemoved) {
+TEST_F(OciLayoutTest, RemovesWhatAKilledRunLeft) {
   { const OciLayout layout = Made(); }
   fixtures::WriteFile(dir_ / "layout/ingest/rest", "half");
   OciLayout layout = Made();
   EXPECT_TRUE(fs::is_empty(dir_ / "layout/ingest"));
 }
 
-TEST_F(OciLayoutTest, PartialFilesStayForTheNextRun) {
+TEST_F(OciLayoutTest, KeepsPartialFilesForTheNextRun) {
   { const OciLayout layout = Made(); }
   for (const char* file : {"a.part", "a.cells", "rest.tmp"})
     fixtures::WriteFile(dir_ / "layout/ingest" / file, "half");
@@ -191,7 +191,7 @@ TEST_F(OciLayoutTest, PartialFilesStayForTheNextRun) {
   EXPECT_FALSE(fs::exists(dir_ / "layout/ingest/b.part")) << "a directory is none";
 }
 
-TEST_F(OciLayoutTest, LockingMakesNothing) {
+TEST_F(OciLayoutTest, LockingCreatesNoLayout) {
   EXPECT_EQ(OciLayout::OpenLocked(Path()).error().code, Code::kNotFound);
   { const OciLayout layout = Made(); }
   const auto locked = OciLayout::OpenLocked(Path());
@@ -199,7 +199,7 @@ TEST_F(OciLayoutTest, LockingMakesNothing) {
   EXPECT_EQ(OciLayout::OpenLocked(Path()).error().code, Code::kIo);
 }
 
-TEST_F(OciLayoutTest, TheIndexSaysOfWhatArtifactAManifestIs) {
+TEST_F(OciLayoutTest, TheIndexRecordsTheArtifactTypeOfAManifest) {
   OciLayout layout = Made();
   const std::string image = R"({"schemaVersion":2})", model = R"({"artifactType":"x/y"})";
   ASSERT_TRUE(layout.SetTags({{"image", Blob(image), image}, {"model", Blob(model), model}}));
@@ -209,7 +209,7 @@ TEST_F(OciLayoutTest, TheIndexSaysOfWhatArtifactAManifestIs) {
   EXPECT_LT(index.find("\"model\""), index.find("\"image\"")) << "what shows all comes first";
 }
 
-TEST_F(OciLayoutTest, OnlyALayoutOrAnEmptyDirectoryIsWritten) {
+TEST_F(OciLayoutTest, WritesOnlyToALayoutOrAnEmptyDirectory) {
   fs::create_directories(dir_ / "layout");
   fixtures::WriteFile(dir_ / "layout/mine.txt", "mine");
   const auto made = OciLayout::OpenOrMake(Path());

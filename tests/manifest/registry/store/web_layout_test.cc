@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A directory stands for the server: the layout knows only the tree.
+// A directory takes the place of the server: the layout only knows the tree.
 class WebLayoutTest : public LayoutSample {
  protected:
   void SetUp() override { PublishOne(); }
@@ -31,7 +31,7 @@ TEST_F(WebLayoutTest, FindsTagsManifestsAndBlobs) {
   EXPECT_EQ(layout->FindTag("v9").error().code, Code::kNotFound);
 }
 
-TEST_F(WebLayoutTest, AManifestThatIsNotListedIsFoundByItsDigest) {
+TEST_F(WebLayoutTest, FindsAnUnlistedManifestByItsDigest) {
   fixtures::WriteFile(dir_ / "layout/index.json", R"({"schemaVersion":2,"manifests":[]})");
   const auto layout = Opened();
   ASSERT_TRUE(layout);
@@ -41,7 +41,7 @@ TEST_F(WebLayoutTest, AManifestThatIsNotListedIsFoundByItsDigest) {
   EXPECT_EQ(absent.error().code, Code::kNotFound);
 }
 
-TEST_F(WebLayoutTest, DamageIsNamed) {
+TEST_F(WebLayoutTest, NamesDamagedFiles) {
   const auto layout = Opened();
   ASSERT_TRUE(layout);
   const BlobRecord found = *layout->FindTag("v1");
@@ -60,7 +60,7 @@ TEST_F(WebLayoutTest, DamageIsNamed) {
   EXPECT_EQ(layout->ReadManifest(found).error().code, Code::kNotFound);
 }
 
-TEST_F(WebLayoutTest, WhatIsNoLayoutIsRefused) {
+TEST_F(WebLayoutTest, RefusesAPlaceWithoutALayout) {
   const auto none = WebLayout::Open(std::make_shared<const LocalTree>(Path("dist")));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::kNotFound);

@@ -12,7 +12,7 @@ const std::string kDigest(64, 'a');
 
 CellMap Map() { return {kDigest, 250, 100}; }
 
-TEST(CellMap, TheLastCellIsWhatIsLeft) {
+TEST(CellMap, TheLastCellHoldsTheRemainder) {
   EXPECT_EQ(Map().count(), 3u);
   EXPECT_EQ(Map().BytesOf(0), 100u);
   EXPECT_EQ(Map().BytesOf(2), 50u);
@@ -32,7 +32,7 @@ TEST(CellMap, ReadsWhatItWrote) {
   EXPECT_EQ(read.Text(), map.Text());
 }
 
-TEST(CellMap, RefusesTheSideFileOfAnythingElse) {
+TEST(CellMap, RefusesTheSideFileOfAnotherDownload) {
   CellMap map = Map();
   map.Set(1, true);
   const auto message = [&](const std::string& from, const std::string& to) {

@@ -1,4 +1,4 @@
-// Sources of another machine as tests want them: they count, break off, lie and kill.
+// Remote sources as tests need them: they count, break off, lie and kill.
 #pragma once
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ class FarSource final : public ByteSource {
  public:
   explicit FarSource(std::string bytes) : bytes_(std::move(bytes)) {}
 
-  // Called before a read, which ends with what it says, and after it, when `out` is filled.
+  // Called before a read, which ends with its result, and after it, when `out` is filled.
   std::function<Status(uint64_t offset, uint64_t bytes)> before = {};
   std::function<void(uint64_t offset, std::span<std::byte> out)> after = {};
   // Another process may count too.
@@ -88,14 +88,14 @@ inline FetchOptions SmallCells(size_t connections = 3) {
   return options;
 }
 
-// Cells that may be lost when a run is stopped.
+// The number of cells that may be lost when a run is stopped.
 inline uint64_t CellsInFlight(const FetchOptions& options) {
   return (options.connections + 1) * options.cell_bytes;
 }
 
 inline Error BrokenOff() { return {Code::kUnavailable, "https://far/blob: connection reset"}; }
 
-// Fails every read once so many bytes were asked for.
+// Fails every read once that many bytes were requested.
 inline std::function<Status(uint64_t, uint64_t)> FailAfter(uint64_t limit) {
   auto asked = std::make_shared<std::atomic<uint64_t>>(0);
   return [asked, limit](uint64_t, uint64_t bytes) -> Status {

@@ -1,4 +1,4 @@
-// What other processes, kills and full disks do to a file that is being fetched.
+// The effect of other processes, kills and full disks on a file that is being fetched.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST_F(FetchFileOthersTest, AKilledRunLosesAtMostTheCellsInFlight) {
     int kills = 0;
     int status = -SIGKILL;
     while (status == -SIGKILL) {
-      // Of 24 cells each life fetches up to 12, so that there are several.
+      // Each run fetches up to 12 of 24 cells, so that there are several.
       auto left = std::make_shared<std::atomic<int64_t>>(random() % (12 * kTestCell));
       from.before = [&](uint64_t, uint64_t bytes) {
         if ((*left -= static_cast<int64_t>(bytes)) < 0) raise(SIGKILL);
@@ -51,7 +51,7 @@ TEST_F(FetchFileOthersTest, AKilledRunLosesAtMostTheCellsInFlight) {
     all_kills += kills;
     ASSERT_EQ(status, 0);
     ASSERT_EQ(Sha256Hex(Get("file")), Sha256Hex(from.bytes())) << "seed " << seed;
-    // A temporary of the side file may be left by its killed writer.
+    // The killed writer of the side file may leave a temporary file.
     for (const std::string& name : Files())
       EXPECT_TRUE(name == "file" || TemporaryOf(name) == "file.cells") << name;
     for (const std::string& name : Files()) std::filesystem::remove(Path(name));
@@ -83,7 +83,7 @@ TEST_F(FetchFileOthersTest, TwoProcessesMayFetchTheSameFileWithoutALock) {
   }
 }
 
-TEST_F(FetchFileOthersTest, AFileThatAnotherProcessBroughtMeanwhileIsTaken) {
+TEST_F(FetchFileOthersTest, UsesAFileThatAnotherProcessFinished) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   from.after = [&](uint64_t offset, std::span<std::byte>) {
     if (offset != 10 * kTestCell) return;
@@ -96,7 +96,7 @@ TEST_F(FetchFileOthersTest, AFileThatAnotherProcessBroughtMeanwhileIsTaken) {
   ExpectWhole(from);
 }
 
-TEST_F(FetchFileOthersTest, APartThatIsRemovedMeanwhileIsBegunAnew) {
+TEST_F(FetchFileOthersTest, RestartsAPartThatWasRemoved) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   int left = 1;
   from.after = [&](uint64_t offset, std::span<std::byte>) {
@@ -107,7 +107,7 @@ TEST_F(FetchFileOthersTest, APartThatIsRemovedMeanwhileIsBegunAnew) {
   EXPECT_EQ(Sha256Hex(Get("file")), Sha256Hex(from.bytes()));
 }
 
-TEST_F(FetchFileOthersTest, APartThatIsRemovedAgainAndAgainIsAnError) {
+TEST_F(FetchFileOthersTest, APartThatKeepsBeingRemovedIsAnError) {
   FarSource from(BytesFromSeed(2 * kTestCell));
   from.after = [&](uint64_t, std::span<std::byte>) { std::filesystem::remove(Path("file.part")); };
   const auto report = Fetch(from, SmallCells(1));
@@ -117,7 +117,7 @@ TEST_F(FetchFileOthersTest, APartThatIsRemovedAgainAndAgainIsAnError) {
               HasSubstr("file.part: expected the file that this run writes, found another"));
 }
 
-TEST_F(FetchFileOthersTest, AFileTooLargeForTheLimitOnFilesIsAnErrorBeforeTheFirstByte) {
+TEST_F(FetchFileOthersTest, AFileAboveTheSizeLimitIsAnErrorBeforeTheFirstByte) {
   const FarSource from(BytesFromSeed(20 * kTestCell));
   const int status = InChild([&] {
     signal(SIGXFSZ, SIG_IGN);
@@ -133,7 +133,7 @@ TEST_F(FetchFileOthersTest, AFileTooLargeForTheLimitOnFilesIsAnErrorBeforeTheFir
   EXPECT_EQ(status, 0);
 }
 
-// In a mount namespace of its own: a disk of 64 KiB, of which something takes the most.
+// In a separate mount namespace: a disk of 64 KiB that is mostly full.
 int FetchToASmallDisk(const std::filesystem::path& place) {
   constexpr int kSkipped = 77;
   if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
@@ -158,7 +158,7 @@ int FetchToASmallDisk(const std::filesystem::path& place) {
   return fetch() && TextOf(*directory, "file") == from.bytes() ? 0 : 5;
 }
 
-TEST_F(FetchFileOthersTest, AFullDiskShowsBeforeTheFirstByteAndLaterTheFileComes) {
+TEST_F(FetchFileOthersTest, NoticesAFullDiskBeforeTheFirstByteAndSucceedsLater) {
   const int status = InChild([&] { return FetchToASmallDisk(dir_.path()); });
   if (status == 77) GTEST_SKIP() << "no file system can be mounted here: that needs root";
   EXPECT_EQ(status, 0);
@@ -191,7 +191,7 @@ class EndlessSource final : public ByteSource {
   uint64_t size_;
 };
 
-TEST_F(FetchFileOthersTest, FourConnectionsTakeLessThanSixtyMebibytes) {
+TEST_F(FetchFileOthersTest, FourConnectionsUseLessThanSixtyMebibytes) {
   constexpr uint64_t kBytes = 128u << 20, kMost = 60u << 10;
   Sha256 sha256;
   const std::vector<std::byte> block(1u << 20, std::byte{7});

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class FetchFileTest : public FetchSample {
  protected:
-  // Spoils the byte at `place` of what is read, the first `times` times.
+  // Changes the byte at `place` in the first `times` reads.
   static void Spoil(FarSource& from, uint64_t place, int times) {
     auto left = std::make_shared<std::atomic<int>>(times);
     from.after = [=](uint64_t offset, std::span<std::byte> out) {
@@ -27,7 +27,7 @@ class FetchFileTest : public FetchSample {
   }
 };
 
-TEST_F(FetchFileTest, BringsFilesOfAnySizeAndReadsEachByteOnce) {
+TEST_F(FetchFileTest, FetchesFilesOfAnySizeAndReadsEachByteOnce) {
   for (const uint64_t size : {uint64_t{0}, uint64_t{1}, kTestPiece, kTestCell - 1, kTestCell,
                               kTestCell + 1, 10 * kTestCell + 3}) {
     for (const size_t connections : {1, 4}) {
@@ -42,7 +42,7 @@ TEST_F(FetchFileTest, BringsFilesOfAnySizeAndReadsEachByteOnce) {
   }
 }
 
-TEST_F(FetchFileTest, ReplacesAFileOfTheNameAndMakesFolders) {
+TEST_F(FetchFileTest, ReplacesAnExistingFileAndMakesFolders) {
   const FarSource from(BytesFromSeed(3 * kTestCell));
   Put("file", "old");
   ASSERT_TRUE(Fetch(from));
@@ -52,7 +52,7 @@ TEST_F(FetchFileTest, ReplacesAFileOfTheNameAndMakesFolders) {
   EXPECT_EQ(Files(), (std::vector<std::string>{"a/b/file", "file"}));
 }
 
-TEST_F(FetchFileTest, GoesOnWithFinishedCellsAfterAnErrorOfTheSource) {
+TEST_F(FetchFileTest, ResumesFromFinishedCellsAfterASourceError) {
   const FetchOptions options = SmallCells();
   FarSource from(BytesFromSeed(40 * kTestCell));
   FetchSome(from, 25 * kTestCell, options);
@@ -66,7 +66,7 @@ TEST_F(FetchFileTest, GoesOnWithFinishedCellsAfterAnErrorOfTheSource) {
   EXPECT_EQ(report->again_bytes, 0u);
 }
 
-TEST_F(FetchFileTest, ASourceThatEndsEarlyEndsWithItsMessageAndKeepsFinishedCells) {
+TEST_F(FetchFileTest, ASourceThatEndsEarlyReportsItAndKeepsFinishedCells) {
   FarSource from(BytesFromSeed(9 * kTestCell));
   from.before = [&](uint64_t offset, uint64_t bytes) -> Status {
     if (offset + bytes > 8 * kTestCell) return EndsEarly("https://far/blob", offset, bytes, 0);
@@ -79,7 +79,7 @@ TEST_F(FetchFileTest, ASourceThatEndsEarlyEndsWithItsMessageAndKeepsFinishedCell
   EXPECT_THAT(Get("file.cells"), HasSubstr("\"done\":\"111111110\""));
 }
 
-TEST_F(FetchFileTest, AnInterruptKeepsWhatIsThere) {
+TEST_F(FetchFileTest, AnInterruptKeepsFinishedCells) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   from.after = [](uint64_t offset, std::span<std::byte>) {
     if (offset >= 12 * kTestCell) InterruptRequested() = true;
@@ -95,7 +95,7 @@ TEST_F(FetchFileTest, AnInterruptKeepsWhatIsThere) {
   EXPECT_GE(report->resumed_bytes, 12 * kTestCell - CellsInFlight(SmallCells()));
 }
 
-TEST_F(FetchFileTest, RefusesASourceOfAnotherSizeBeforeItWritesAnything) {
+TEST_F(FetchFileTest, RefusesASourceOfTheWrongSizeBeforeWriting) {
   const FarSource from(BytesFromSeed(5000));
   Promise promise = from.Promised();
   promise.size = 4999;
@@ -108,7 +108,7 @@ TEST_F(FetchFileTest, RefusesASourceOfAnotherSizeBeforeItWritesAnything) {
   EXPECT_TRUE(Files().empty());
 }
 
-TEST_F(FetchFileTest, RefusesPromisesWithoutForm) {
+TEST_F(FetchFileTest, RefusesMalformedPromises) {
   const FarSource from(BytesFromSeed(3 * kTestCell));
   const auto message = [&](const std::function<void(Promise&, FetchOptions&)>& bend) {
     Promise promise = from.Promised(kTestCell);
@@ -153,7 +153,7 @@ TEST_F(FetchFileTest, WithAChunkMapOnlyWrongCellsAreFetchedAgain) {
   EXPECT_EQ(from.counts->bytes, from.size() + 5);
 }
 
-TEST_F(FetchFileTest, AChunkMapOfOtherCellsIsNotUsed) {
+TEST_F(FetchFileTest, IgnoresAChunkMapWithOtherCells) {
   for (const bool shorter : {false, true}) {
     FarSource from(BytesFromSeed(10 * kTestCell));
     Spoil(from, 7, 1);
@@ -165,7 +165,7 @@ TEST_F(FetchFileTest, AChunkMapOfOtherCellsIsNotUsed) {
   }
 }
 
-TEST_F(FetchFileTest, BytesThatStayWrongLeaveNothing) {
+TEST_F(FetchFileTest, LeavesNothingIfBytesStayWrong) {
   for (const uint64_t map : {uint64_t{0}, kTestCell}) {
     FarSource from(BytesFromSeed(10 * kTestCell));
     Spoil(from, 3, 1000);
@@ -182,12 +182,12 @@ TEST_F(FetchFileTest, BytesThatStayWrongLeaveNothing) {
   }
 }
 
-TEST_F(FetchFileTest, AChunkMapThatContradictsTheDigestIsNotBelieved) {
+TEST_F(FetchFileTest, IgnoresAChunkMapThatContradictsTheDigest) {
   FarSource from(BytesFromSeed(4 * kTestCell));
   FarSource damaged(BytesFromSeed(4 * kTestCell, 2));
   Promise promise = from.Promised();
   promise.cells = damaged.Promised(kTestCell).cells;
-  // The first attempt brings the bytes of the map, which are not those of the digest.
+  // The first attempt brings the bytes of the map, which do not match the digest.
   from.after = [&](uint64_t offset, std::span<std::byte> out) {
     if (from.counts->bytes > 4 * kTestCell) return;
     std::memcpy(out.data(), damaged.bytes().data() + offset, out.size());
@@ -198,7 +198,7 @@ TEST_F(FetchFileTest, AChunkMapThatContradictsTheDigestIsNotBelieved) {
   EXPECT_EQ(report->again_bytes, from.size());
 }
 
-TEST_F(FetchFileTest, APartThatWasDamagedBetweenRunsIsNoticedByTheHash) {
+TEST_F(FetchFileTest, TheHashDetectsAPartDamagedBetweenRuns) {
   for (const uint64_t map : {uint64_t{0}, kTestCell}) {
     FarSource from(BytesFromSeed(20 * kTestCell));
     FetchSome(from, 15 * kTestCell);
@@ -212,7 +212,7 @@ TEST_F(FetchFileTest, APartThatWasDamagedBetweenRunsIsNoticedByTheHash) {
   }
 }
 
-TEST_F(FetchFileTest, APartThatWasCutOrGrewIsFetchedAgain) {
+TEST_F(FetchFileTest, RefetchesAPartOfTheWrongSize) {
   for (const std::string& part : {std::string("short"), BytesFromSeed(30 * kTestCell)}) {
     FarSource from(BytesFromSeed(20 * kTestCell));
     FetchSome(from, 15 * kTestCell);
@@ -229,7 +229,7 @@ TEST_F(FetchFileTest, APartThatWasCutOrGrewIsFetchedAgain) {
   }
 }
 
-TEST_F(FetchFileTest, ForeignOrDamagedSideFilesDiscardWhatIsThere) {
+TEST_F(FetchFileTest, ForeignOrDamagedSideFilesDiscardThePart) {
   const FarSource other(BytesFromSeed(20 * kTestCell, 3));
   FarSource from(BytesFromSeed(20 * kTestCell));
   const std::string right = CellMap(from.Promised().sha256, from.size(), kTestCell).Text();
@@ -255,7 +255,7 @@ TEST_F(FetchFileTest, ForeignOrDamagedSideFilesDiscardWhatIsThere) {
   }
 }
 
-TEST_F(FetchFileTest, WritesThroughNoLinkAndIntoNoSecondName) {
+TEST_F(FetchFileTest, WritesNeitherThroughALinkNorIntoAHardLink) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   Put("other", "other");
   std::filesystem::create_symlink(dir_ / "other", dir_ / "file.part");
@@ -271,7 +271,7 @@ TEST_F(FetchFileTest, WritesThroughNoLinkAndIntoNoSecondName) {
   EXPECT_EQ(Files(), (std::vector<std::string>{"file", "other"}));
 }
 
-TEST_F(FetchFileTest, ReportsProgressAndTheHashingOfWhatWasThere) {
+TEST_F(FetchFileTest, ReportsProgressAndTheRehashingOfExistingCells) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   FetchSome(from, 15 * kTestCell);
   FetchOptions options = SmallCells();
@@ -291,13 +291,13 @@ TEST_F(FetchFileTest, ReportsProgressAndTheHashingOfWhatWasThere) {
   EXPECT_EQ(of, report->resumed_bytes);
 }
 
-TEST_F(FetchFileTest, SmallFilesTakeOneConnectionAndLargeOnesAllOfThem) {
+TEST_F(FetchFileTest, SmallFilesUseOneConnectionAndLargeOnesUseAll) {
   FetchOptions options = SmallCells(4);
   options.parallel_from = 8 * kTestCell;
   FarSource small(BytesFromSeed(8 * kTestCell - 1));
   ASSERT_TRUE(Fetch(small, options));
   EXPECT_EQ(small.counts->most, 1u);
-  // A read ends when four are under way.
+  // A read ends once four are in flight.
   FarSource large(BytesFromSeed(8 * kTestCell));
   std::mutex mutex;
   std::condition_variable all_there;

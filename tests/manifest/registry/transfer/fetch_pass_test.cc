@@ -20,7 +20,7 @@ class FetchPassTest : public FetchSample {
   }
 };
 
-TEST_F(FetchPassTest, FetchesWhatIsMissingAndHashesAll) {
+TEST_F(FetchPassTest, FetchesMissingCellsAndHashesAll) {
   const FarSource from(BytesFromSeed(5 * kTestCell));
   PieceBuffers buffers(2, kTestPiece);
   {
@@ -41,7 +41,7 @@ TEST_F(FetchPassTest, FetchesWhatIsMissingAndHashesAll) {
   EXPECT_EQ(part.cells().done_bytes(), from.size());
 }
 
-TEST_F(FetchPassTest, ReadsPiecesInsideCellsAndNoMoreAtOnceThanThereAreConnections) {
+TEST_F(FetchPassTest, ReadsPiecesWithinCellsAndNoMoreAtOnceThanConnections) {
   FarSource from(BytesFromSeed(5 * kTestCell + 7));
   std::mutex mutex;
   std::vector<std::pair<uint64_t, uint64_t>> reads;
@@ -66,7 +66,7 @@ TEST_F(FetchPassTest, ReadsPiecesInsideCellsAndNoMoreAtOnceThanThereAreConnectio
   EXPECT_EQ(at, from.size());
 }
 
-TEST_F(FetchPassTest, StopsWhenTheBuffersStop) {
+TEST_F(FetchPassTest, StopsWhenTheBuffersAreStopped) {
   FarSource from(BytesFromSeed(20 * kTestCell));
   PieceBuffers buffers(2, kTestPiece);
   from.after = [&](uint64_t offset, std::span<std::byte>) {
@@ -79,8 +79,8 @@ TEST_F(FetchPassTest, StopsWhenTheBuffersStop) {
   EXPECT_GE(part.cells().done_bytes(), 8 * kTestCell);
 }
 
-// On a disk, where noting a cell takes much longer than reading it from memory.
-TEST(FetchPassOnDiskTest, BeginsNoMoreCellsThanMayBeLost) {
+// On a disk, where recording a cell takes much longer than reading it from memory.
+TEST(FetchPassOnDiskTest, StartsNoMoreCellsThanMayBeLost) {
   constexpr size_t kConnections = 2;
   const fixtures::TempDir dir;
   const auto directory = InsideDirectory::Open(dir.path());
@@ -96,7 +96,7 @@ TEST(FetchPassOnDiskTest, BeginsNoMoreCellsThanMayBeLost) {
     if (text) {
       EXPECT_TRUE(noted.Read("file.cells", *text));
     }
-    // A read that waited long may be of a cell before those that are done by now.
+    // A read that waited long may belong to a cell before those that are already done.
     const uint64_t begun = offset / kTestCell + 1, done = noted.done_bytes() / kTestCell;
     if (begun > done) most = std::max<uint64_t>(most, begun - done);
     return Ok();

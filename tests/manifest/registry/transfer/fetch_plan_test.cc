@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 class FetchPlanTest : public FetchSample {
  protected:
-  // Sources of so many bytes each, called "files/0" and so on.
+  // Sources of these sizes, named "files/0" and so on.
   void Make(const std::vector<uint64_t>& sizes) {
     for (const uint64_t size : sizes) {
       sources_.push_back(
@@ -43,7 +43,7 @@ class FetchPlanTest : public FetchSample {
   std::vector<size_t> opened_;
 };
 
-TEST_F(FetchPlanTest, BringsAllFilesOverTheConnectionsThatThereAre) {
+TEST_F(FetchPlanTest, FetchesAllFilesOverTheAvailableConnections) {
   Make({5 * kTestCell, 0, 17, 9 * kTestCell + 1, kTestCell, 3});
   options_.files = 4;
   uint64_t done = 0, total = 0;
@@ -64,14 +64,14 @@ TEST_F(FetchPlanTest, BringsAllFilesOverTheConnectionsThatThereAre) {
   EXPECT_EQ(done, total);
 }
 
-TEST_F(FetchPlanTest, BeginsWithTheLargest) {
+TEST_F(FetchPlanTest, StartsWithTheLargestFile) {
   Make({10, 3000, 200});
   options_.files = 1;
   ASSERT_TRUE(Run());
   EXPECT_THAT(opened_, ElementsAre(1, 2, 0));
 }
 
-TEST_F(FetchPlanTest, TheFirstErrorStopsTheOthersAndIsTheOneToTell) {
+TEST_F(FetchPlanTest, TheFirstErrorStopsTheOthersAndIsReported) {
   Make({30 * kTestCell, 20 * kTestCell});
   options_.files = 2;
   options_.file.connections = 2;
@@ -96,7 +96,7 @@ TEST_F(FetchPlanTest, TheFirstErrorStopsTheOthersAndIsTheOneToTell) {
   EXPECT_EQ(reports.error().message, BrokenOff().message);
 }
 
-TEST_F(FetchPlanTest, GoesOnWithAllFilesAndSaysWhatIsHashedAgain) {
+TEST_F(FetchPlanTest, ResumesAllFilesAndReportsWhatIsRehashed) {
   Make({20 * kTestCell, 30 * kTestCell});
   for (const auto& source : sources_) source->before = FailAfter(15 * kTestCell);
   ASSERT_FALSE(Run());
@@ -114,7 +114,7 @@ TEST_F(FetchPlanTest, GoesOnWithAllFilesAndSaysWhatIsHashedAgain) {
   EXPECT_EQ(total, resumed);
 }
 
-TEST_F(FetchPlanTest, FilesThatDoNotFitAreRefusedBeforeAnyIsOpened) {
+TEST_F(FetchPlanTest, RefusesFilesThatDoNotFitBeforeOpeningAny) {
   Make({10});
   items_[0].promise.size = uint64_t{1} << 60;
   const auto reports = Run();

@@ -32,12 +32,12 @@ class FetchSample : public testing::Test {
     const auto files = directory_->ListFiles();
     return files ? *files : std::vector<std::string>{files.error().message};
   }
-  // The file is there with its bytes, and nothing else is.
+  // The file exists with its bytes, and nothing else does.
   void ExpectWhole(const FarSource& from) const {
     EXPECT_EQ(Files(), std::vector<std::string>{"file"});
     EXPECT_EQ(Sha256Hex(TextOf(*directory_, "file")), Sha256Hex(from.bytes()));
   }
-  // A run that breaks off after so many bytes.
+  // A run that breaks off after that many bytes.
   void FetchSome(FarSource& from, uint64_t bytes, const FetchOptions& options = SmallCells()) {
     from.before = FailAfter(bytes);
     const auto report = Fetch(from, options);

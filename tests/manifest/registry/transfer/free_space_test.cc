@@ -11,12 +11,12 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(FreeSpace, AMountIsFoundFromAPathThatIsNotThereYet) {
+TEST(FreeSpace, FindsTheMountOfAPathThatDoesNotExistYet) {
   EXPECT_EQ(MountOf("/"), "/");
   EXPECT_EQ(MountOf("/proc/self/nothing/here"), "/proc");
 }
 
-TEST(FreeSpace, SaysWhatIsNeededAndFreeAndWhere) {
+TEST(FreeSpace, SaysHowMuchIsNeededAndFreeAndWhere) {
   const Error error = NotEnoughSpace("/proc/out", 212'400'000'000, 180'100'000'000, 35'000'000'000);
   EXPECT_EQ(error.code, Code::kIo);
   EXPECT_EQ(error.message,

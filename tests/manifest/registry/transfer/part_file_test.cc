@@ -23,7 +23,7 @@ class PartFileTest : public FetchSample {
   }
 };
 
-TEST_F(PartFileTest, TakesItsRoomAtOnce) {
+TEST_F(PartFileTest, AllocatesItsSpaceAtOnce) {
   const auto part = Open();
   ASSERT_TRUE(part) << part.error().message;
   EXPECT_EQ(Get("file.part").size(), kSize);
@@ -52,7 +52,7 @@ TEST_F(PartFileTest, IsPublishedUnderItsName) {
   EXPECT_EQ(Get("file"), std::string(kSize, 'x'));
 }
 
-TEST_F(PartFileTest, WritesAndPublishesNothingThatAnotherHasTaken) {
+TEST_F(PartFileTest, WritesAndPublishesNothingAfterLosingItsFile) {
   auto part = Open();
   std::filesystem::rename(dir_ / "file.part", dir_ / "file");
   EXPECT_FALSE(part->IsOurs());

@@ -8,7 +8,7 @@
 namespace moepack::registry {
 namespace {
 
-TEST(PieceBuffers, GivesOutAsManyAsThereAre) {
+TEST(PieceBuffers, LendsOutAllBuffers) {
   PieceBuffers buffers(2, 5000);
   auto first = buffers.Take();
   const auto second = buffers.Take();
@@ -26,7 +26,7 @@ TEST(PieceBuffers, GivesOutAsManyAsThereAre) {
   waiting.join();
 }
 
-TEST(PieceBuffers, NobodyGetsOneOrWaitsAfterTheStop) {
+TEST(PieceBuffers, LendsNoBuffersAndWakesWaitersAfterAStop) {
   PieceBuffers buffers(1, 100);
   const auto lease = buffers.Take();
   std::thread waiting([&] { EXPECT_FALSE(buffers.Take()); });

@@ -27,7 +27,7 @@ class ExperimentCommand : public ::testing::Test {
   Json Document(const std::string& name = "e.json") const {
     return Json::parse(ReadAll(workspace_ / name));
   }
-  // Of a run that is expected to fail.
+  // The error of a run that is expected to fail.
   std::string ErrorOf(const std::string& arguments, int status) const {
     const ToolRun run = workspace_.Moepack("experiment " + arguments);
     EXPECT_EQ(run.status, status) << run.err;
@@ -64,8 +64,8 @@ TEST_F(ExperimentCommand, ComparesStrategiesAtEqualBytesOnTheSameTokens) {
   EXPECT_LE(first["figures"]["best"]["kld"]["mean"], first["figures"]["race"]["kld"]["mean"]);
 }
 
-// The experiment's figures are those of eval on the distribution that the plan gives.
-TEST_F(ExperimentCommand, HasTheFiguresOfEval) {
+// The experiment's figures are those of eval on the distribution of the plan.
+TEST_F(ExperimentCommand, GivesTheFiguresOfEval) {
   ASSERT_EQ(workspace_.Moepack("experiment " + model_ + "--strategies contiguous -o e.json").status,
             0);
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --eligible 8 -o out").status, 0);
@@ -81,7 +81,7 @@ TEST_F(ExperimentCommand, HasTheFiguresOfEval) {
   EXPECT_NEAR(figures["capture"]["loss"]["mean"], lost, 1e-9);
 }
 
-TEST_F(ExperimentCommand, TellsQuantizationFromTheSplit) {
+TEST_F(ExperimentCommand, SeparatesQuantizationFromTheSplit) {
   ASSERT_EQ(
       workspace_
           .Moepack("experiment " + model_ + "--strategies contiguous --recipes Q4_K_M -o e.json")
@@ -101,7 +101,7 @@ TEST_F(ExperimentCommand, TellsQuantizationFromTheSplit) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
 }
 
-TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheSplitAsItWas) {
+TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
   // Every third session is enough.
   std::istringstream all(ReadAll(workspace_ / "fixtures/texts/calibration.jsonl"));
   std::string some, line;
@@ -132,10 +132,10 @@ TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheSplitAsItWas) {
               HasSubstr("held-out session"));
 }
 
-TEST_F(ExperimentCommand, GoesOnAndEndsWithTheSameBytes) {
+TEST_F(ExperimentCommand, ResumesToTheSameBytes) {
   ASSERT_EQ(workspace_.Moepack("experiment " + two_).status, 0);
   const std::string whole = ReadAll(workspace_ / "e.json");
-  // What an interrupted run leaves: some sessions of each row.
+  // The state of an interrupted run: some sessions of each row.
   nlohmann::ordered_json part = nlohmann::ordered_json::parse(whole);
   for (auto& row : part["rows"]) row["sessions"].erase(4), row["sessions"].erase(4);
   part["complete"] = false;
@@ -144,7 +144,7 @@ TEST_F(ExperimentCommand, GoesOnAndEndsWithTheSameBytes) {
   EXPECT_EQ(ReadAll(workspace_ / "e.json"), whole);
 }
 
-TEST_F(ExperimentCommand, DoesNotGoOnWithAnotherRuleOrOtherTexts) {
+TEST_F(ExperimentCommand, RefusesToResumeWithAnotherRuleOrOtherTexts) {
   ASSERT_EQ(workspace_.Moepack("experiment " + two_).status, 0);
   EXPECT_THAT(ErrorOf(two_ + "--until-error 0.5", 6),
               HasSubstr("e.json: setup.looks: expected 1 as it was begun, found 4"));
@@ -179,12 +179,12 @@ TEST_F(ExperimentCommand, ReadsItsPlanFromAFile) {
                "strategies": ["contiguous", "modulo"]})");
   ASSERT_EQ(workspace_.Moepack("experiment plan.json --groups 2 -o e.json").status, 0);
   const Json setup = Document()["setup"];
-  EXPECT_EQ(setup["groups"], 2);  // options win
+  EXPECT_EQ(setup["groups"], 2);  // options take precedence
   EXPECT_EQ(setup["context"], 64);
   EXPECT_EQ(Document()["rows"][0]["eligible"], 8);
 }
 
-TEST_F(ExperimentCommand, DryRunListsWhatWouldRun) {
+TEST_F(ExperimentCommand, ADryRunListsWhatItWouldRun) {
   const std::string before = workspace_.Listing();
   const Json plan = workspace_.Json("experiment " + model_ +
                                     "--strategies contiguous,modulo --recipes Q8_0 -o e.json "
@@ -202,7 +202,7 @@ TEST_F(ExperimentCommand, DryRunListsWhatWouldRun) {
   EXPECT_THAT(text.out, HasSubstr("rows:\n  split, contiguous\n  split, modulo\n"));
 }
 
-TEST_F(ExperimentCommand, MistakesAreNamed) {
+TEST_F(ExperimentCommand, NamesMistakes) {
   EXPECT_THAT(ErrorOf(model_, 2), HasSubstr("--output: expected a file for the results, found"));
   EXPECT_THAT(ErrorOf(model_ + "-o e.json", 2),
               HasSubstr("--partition ranked needs --statistics FILE"));
@@ -224,7 +224,7 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
               HasSubstr("out: expected a model, found a distribution, which is split already"));
 }
 
-TEST_F(ExperimentCommand, AFileThatIsNoExperimentIsRefused) {
+TEST_F(ExperimentCommand, AFileThatIsNotAnExperimentIsRefused) {
   const auto refused = [&](const std::string& text) {
     WriteAll(workspace_ / "plan.json", text);
     return ErrorOf("plan.json -o e.json", 3);

@@ -40,7 +40,7 @@ class OverlayCommand : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(OverlayCommand, SaysWhatCameAndWentAndWritesNothingElse) {
+TEST_F(OverlayCommand, ListsAddedAndRemovedExpertsAndWritesNothingElse) {
   for (const char* bundles : {"", "--quantize Q4_K_M"}) {
     SCOPED_TRACE(bundles);
     Build(bundles);
@@ -89,7 +89,7 @@ TEST_F(OverlayCommand, EveryVersionAssemblesVerifiesAndGivesTheMaskedModel) {
   EXPECT_THAT(Refusal("verify node-1 --overlay v9"), HasSubstr("--overlay has no effect"));
 }
 
-TEST_F(OverlayCommand, PublishedItMovesAlone) {
+TEST_F(OverlayCommand, PublishingSendsOnlyTheNewOverlay) {
   Build("--quantize Q8_0");
   Next();
   Runs("publish out layout:models:v1 --moving-tag live");
@@ -108,7 +108,7 @@ TEST_F(OverlayCommand, PublishedItMovesAlone) {
               HasSubstr("overlay: expected \"v9\", found \"generalists-1\", \"generalists-2\""));
 }
 
-TEST_F(OverlayCommand, StatisticsChooseTheBestOfEveryLayer) {
+TEST_F(OverlayCommand, ChoosesTheBestExpertsOfEveryLayerByStatistics) {
   Build();
   Runs("profile fixtures/tiny-moe --text README.md --context 64 -o s.json");
   const auto report = workspace_.Json("overlay out --statistics s.json -o next --json");
@@ -142,7 +142,7 @@ TEST_F(OverlayCommand, StatisticsOfOtherToolsAreRefused) {
   }
 }
 
-TEST_F(OverlayCommand, StatisticsOfFewTokensAreAWarning) {
+TEST_F(OverlayCommand, WarnsOfStatisticsOfFewTokens) {
   Build();
   WriteAll(workspace_ / "ids", "1 2 3 4");
   Runs("profile fixtures/tiny-moe --tokens ids -o few.json");
@@ -151,8 +151,8 @@ TEST_F(OverlayCommand, StatisticsOfFewTokensAreAWarning) {
                                  "because too little was read\n"));
 }
 
-// With a partition that replicates, what every group holds is no overlay.
-TEST_F(OverlayCommand, StatisticsChooseAmongWhatNotEveryGroupHolds) {
+// With a partition that replicates, experts that every group holds cannot be in the overlay.
+TEST_F(OverlayCommand, ChoosesOnlyExpertsThatNotEveryGroupHolds) {
   const std::string statistics = " --statistics fixtures/statistics/profile.json ";
   Runs("build fixtures/tiny-moe --groups 2 --partition ranked --eligible 12 -o out --no-verify" +
        statistics);
@@ -195,8 +195,8 @@ TEST_F(OverlayCommand, RefusesOptionsThatContradictOrHaveNoEffect) {
               HasSubstr("out"));
 }
 
-// What an older moepack planned and wrote is planned, written, verified and run as it was.
-TEST_F(OverlayCommand, DistributionsOfTheFormatBeforeAreWhatTheyWere) {
+// Plans and distributions of an older moepack are planned, written, verified and run as before.
+TEST_F(OverlayCommand, DistributionsOfThePreviousFormatStayUnchanged) {
   const fs::path plan = MOEPACK_SOURCE_DIR "/fixtures/tiny-plan-1.0.json";
   const ToolRun made =
       Runs("shard-experts fixtures/tiny-moe --plan '" + plan.string() + "' -o out");

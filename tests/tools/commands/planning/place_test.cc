@@ -22,7 +22,7 @@ class PlaceCommand : public ::testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(PlaceCommand, SaysWhichGroupAndHowSure) {
+TEST_F(PlaceCommand, NamesTheGroupAndHowSureItIs) {
   AddTable();
   const ToolRun run = Place("--tokens 102,7 101,102");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -33,7 +33,7 @@ TEST_F(PlaceCommand, SaysWhichGroupAndHowSure) {
   EXPECT_THAT(run.err, HasSubstr("the table is not sure of 1 of 2 sessions: --fallback race"));
 }
 
-TEST_F(PlaceCommand, ReadsTextsAsProfileDoes) {
+TEST_F(PlaceCommand, ReadsTextsLikeProfile) {
   AddTable();
   WriteAll(workspace_ / "a.jsonl", "{\"text\": \"int main\", \"session\": \"first\"}\n[101]\n");
   const Json json = workspace_.Json("place out --text a.jsonl --json");
@@ -59,7 +59,7 @@ TEST_F(PlaceCommand, NeedsNeitherWeightsNorGroupsForTokens) {
   EXPECT_THAT(text.err, HasSubstr("expected the files of one, found none"));
 }
 
-TEST_F(PlaceCommand, AsksTheModelWhereTheTableIsNotSure) {
+TEST_F(PlaceCommand, AsksTheModelIfTheTableIsNotSure) {
   AddTable();
   const std::string tokens = "--tokens 102,102,9,10,11,12 101,102,9,10,11,12 --json";
   const Json race = workspace_.Json("place out --fallback race " + tokens);
@@ -75,8 +75,8 @@ TEST_F(PlaceCommand, AsksTheModelWhereTheTableIsNotSure) {
   EXPECT_EQ(all["sessions"][1], race["sessions"][1]);
 }
 
-// The lead of a few known tokens says nothing about a text of others.
-TEST_F(PlaceCommand, AsksTheModelAboutTextsThatTheTableDoesNotKnow) {
+// The lead of a few known tokens says nothing about a text of unknown ones.
+TEST_F(PlaceCommand, AsksTheModelAboutUnknownTexts) {
   AddTable();
   const std::string tokens = "--tokens 7,8,9,10 102,8,9,10 --json";
   const Json table = workspace_.Json("place out " + tokens);
@@ -89,7 +89,7 @@ TEST_F(PlaceCommand, AsksTheModelAboutTextsThatTheTableDoesNotKnow) {
   EXPECT_EQ(race["sessions"][1]["rule"], "race");
 }
 
-TEST_F(PlaceCommand, WithoutATableTheModelIsAskedOrNobody) {
+TEST_F(PlaceCommand, AsksTheModelWithoutATableOnlyOnRequest) {
   const ToolRun none = Place("--tokens 101,102,103");
   EXPECT_EQ(none.status, 2);
   EXPECT_THAT(none.err, HasSubstr("out: placement: expected a table, found none"));
@@ -99,7 +99,7 @@ TEST_F(PlaceCommand, WithoutATableTheModelIsAskedOrNobody) {
   EXPECT_THAT(race.out, HasSubstr("race\n"));
 }
 
-TEST_F(PlaceCommand, RefusesWhatMakesNoSense) {
+TEST_F(PlaceCommand, RefusesInvalidOptions) {
   AddTable();
   const auto refusal = [&](const std::string& options) {
     const ToolRun run = Place(options);
@@ -120,7 +120,7 @@ TEST_F(PlaceCommand, RefusesWhatMakesNoSense) {
               HasSubstr("session \"tokens 1\": race: expected at least 2 tokens, found 1"));
 }
 
-TEST_F(PlaceCommand, TakesDistributionsAlone) {
+TEST_F(PlaceCommand, AcceptsOnlyDistributions) {
   const ToolRun model = workspace_.Moepack("place fixtures/tiny-moe --tokens 5");
   EXPECT_EQ(model.status, 2);
   EXPECT_THAT(model.err, HasSubstr("expected a distribution, found no distribution.json"));

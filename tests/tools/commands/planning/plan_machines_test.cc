@@ -13,7 +13,7 @@ uint64_t FileBytes(const Workspace& workspace, const std::string& path) {
   return std::filesystem::file_size(workspace / path);
 }
 
-TEST(PlanMachines, MemoryIsThatOfTheAssembledNodeCacheAndBuffers) {
+TEST(PlanMachines, CountsTheMemoryOfTheAssembledNodeCacheAndBuffers) {
   const Workspace workspace;
   const std::string plan =
       "plan fixtures/tiny-moe --node 7MB --node 5MBx2 --reserve 100k "
@@ -44,7 +44,7 @@ TEST(PlanMachines, MemoryIsThatOfTheAssembledNodeCacheAndBuffers) {
   }
 }
 
-TEST(PlanMachines, AMachineThatIsTooSmallIsRefusedWithTheMissingBytes) {
+TEST(PlanMachines, RefusesAMachineThatIsTooSmallAndNamesTheMissingBytes) {
   const ToolRun run = Workspace().Moepack(
       "plan fixtures/tiny-moe --node 6MB --node 2MB --reserve 0 "
       "--recipe Q8_0 --context 256");
@@ -71,7 +71,7 @@ TEST(PlanMachines, ContradictionsAreRefused) {
   EXPECT_THAT(refusal("--groups 2 --recipes Q8_0"), HasSubstr("--sweep"));
 }
 
-TEST(PlanMachines, StagesAreWrittenIntoPlanAndDistribution) {
+TEST(PlanMachines, WritesStagesIntoPlanAndDistribution) {
   const Workspace workspace;
   const auto json = workspace.Json("plan fixtures/tiny-moe --groups 2 --stages 2 --json");
   ASSERT_EQ(json["stages"].size(), 2u);
@@ -84,7 +84,7 @@ TEST(PlanMachines, StagesAreWrittenIntoPlanAndDistribution) {
   EXPECT_EQ(workspace.Moepack("verify out --against fixtures/tiny-moe").status, 0);
 }
 
-TEST(PlanMachines, AConfigAloneTellsSizesAndGetsNoPlan) {
+TEST(PlanMachines, AConfigAloneGivesSizesButNoPlan) {
   const Workspace workspace;
   std::filesystem::create_directories(workspace / "alone");
   std::filesystem::copy(workspace / "fixtures/tiny-moe/config.json", workspace / "alone");
@@ -114,7 +114,7 @@ TEST(PlanMachines, ASweepComparesGroupsAndRecipes) {
   EXPECT_THAT(text.out, HasSubstr("bytes of one node\n"));
 }
 
-TEST(PlanMachines, ASweepRefusesWhatItWouldNotFollow) {
+TEST(PlanMachines, ASweepRefusesOptionsThatItIgnores) {
   const Workspace workspace;
   WriteAll(workspace / "groups.json", R"({"groups": [{"*": "0-7"}, {"*": "8-15"}]})");
   const std::string before = workspace.Listing();
@@ -143,7 +143,7 @@ TEST(PlanMachines, ASweepRefusesWhatItWouldNotFollow) {
   EXPECT_EQ(workspace.Listing(), before);
 }
 
-TEST(PlanMachines, ASweepSaysWhichNumbersItLeavesOut) {
+TEST(PlanMachines, ASweepNamesTheGroupCountsThatItLeavesOut) {
   const ToolRun run =
       Workspace().Moepack("plan fixtures/tiny-moe --sweep --groups 2,20,40 --recipes source,Q8_0");
   EXPECT_EQ(run.status, 0) << run.err;

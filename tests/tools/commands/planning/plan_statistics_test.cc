@@ -44,7 +44,7 @@ class PlanFromStatistics : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(PlanFromStatistics, TellsWhatSessionsWillFindBeforeAByteIsWritten) {
+TEST_F(PlanFromStatistics, ShowsTheExpectedCaptureBeforeWritingAnything) {
   const ToolRun run = workspace_.Moepack(std::string("plan") + kSessionPlan + "-o plan.json");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("3 groups, session, uniform\n"));
@@ -59,7 +59,7 @@ TEST_F(PlanFromStatistics, TellsWhatSessionsWillFindBeforeAByteIsWritten) {
   EXPECT_EQ(plan["expectation"]["calibration"]["digest"].get<std::string>().size(), 32u);
 }
 
-TEST_F(PlanFromStatistics, ADistributionKeepsWhatThePlanExpects) {
+TEST_F(PlanFromStatistics, ADistributionKeepsTheExpectationOfItsPlan) {
   ASSERT_EQ(workspace_.Moepack(std::string("plan") + kSessionPlan + "-o plan.json").status, 0);
   ASSERT_EQ(workspace_.Moepack("shard-experts fixtures/tiny-moe --plan plan.json -o a").status, 0);
   const ToolRun built = workspace_.Moepack(std::string("build") + kSessionPlan + "-o b");
@@ -78,7 +78,7 @@ TEST_F(PlanFromStatistics, ADistributionKeepsWhatThePlanExpects) {
   EXPECT_THAT(command.dump(), HasSubstr(R"("--statistics","s.json","--eligible","8")"));
 }
 
-TEST_F(PlanFromStatistics, EveryPartitionMayBePlannedAndMeasured) {
+TEST_F(PlanFromStatistics, PlansAndMeasuresEveryPartition) {
   for (const std::string partition : {"ranked", "coactivation", "same", "contiguous"}) {
     const Json json = workspace_.Json(
         "plan fixtures/tiny-moe --groups 3 --statistics s.json "
@@ -90,7 +90,7 @@ TEST_F(PlanFromStatistics, EveryPartitionMayBePlannedAndMeasured) {
   }
 }
 
-TEST_F(PlanFromStatistics, SeveralNumbersOfGroupsAreCompared) {
+TEST_F(PlanFromStatistics, ComparesSeveralGroupCounts) {
   const std::string before = workspace_.Listing();
   const ToolRun run = workspace_.Moepack(
       "plan fixtures/tiny-moe --groups 2,3 --statistics s.json --partition session --eligible 8");
@@ -106,7 +106,7 @@ TEST_F(PlanFromStatistics, SeveralNumbersOfGroupsAreCompared) {
                 "-o and several numbers of groups cannot be used together");
 }
 
-TEST_F(PlanFromStatistics, WhatCannotBePlannedIsRefused) {
+TEST_F(PlanFromStatistics, RefusesImpossiblePlans) {
   ExpectRefused("plan fixtures/tiny-moe --groups 3 --partition session",
                 "--partition session needs --statistics FILE");
   ExpectRefused(
@@ -128,7 +128,7 @@ TEST_F(PlanFromStatistics, WhatCannotBePlannedIsRefused) {
                 "s.json is also an input");
 }
 
-TEST_F(PlanFromStatistics, NodesThatNoSessionWouldChooseAreWarnedAbout) {
+TEST_F(PlanFromStatistics, WarnsOfNodesThatNoSessionWouldChoose) {
   const ToolRun run = workspace_.Moepack(
       "plan fixtures/tiny-moe --node 12MB --node 6MBx2 --recipe Q8_0 --context 256 --reserve 0 "
       "--statistics s.json --partition session --dry-run");
@@ -138,8 +138,8 @@ TEST_F(PlanFromStatistics, NodesThatNoSessionWouldChooseAreWarnedAbout) {
                                  "of one size\n"));
 }
 
-// With 16 of 16 pinned there is room for all that a token uses.
-TEST_F(PlanFromStatistics, PinnedExpertsCountForTheTokensToo) {
+// With 16 of 16 pinned, there is room for everything that a token uses.
+TEST_F(PlanFromStatistics, PinnedExpertsAlsoServeTokens) {
   WriteAll(workspace_ / "pins.json", R"({"layers": {"*": "0-15"}})");
   const std::string plan =
       "plan fixtures/tiny-moe --groups 2 --statistics s.json --partition session --dry-run "
@@ -160,8 +160,8 @@ TEST_F(PlanFromStatistics, StatisticsOfAnotherModelAreRefusedByTheirRouters) {
                 6);
 }
 
-// Every way to a model comes to the same digest, whatever its files are.
-TEST_F(PlanFromStatistics, RoutersOfAGgufAreComparedToo) {
+// Every form of a model gives the same digest, whatever its files are.
+TEST_F(PlanFromStatistics, ComparesTheRoutersOfAGgufToo) {
   ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o q8.gguf").status, 0);
   const ToolRun good = workspace_.Moepack("plan q8.gguf --groups 2 --statistics s.json --dry-run");
   EXPECT_EQ(good.status, 0) << good.err;
@@ -194,7 +194,7 @@ TEST_F(PlanFromStatistics, RoutersOfAGgufAreComparedToo) {
   }
 }
 
-TEST_F(PlanFromStatistics, WhatCannotBeCheckedIsAWarning) {
+TEST_F(PlanFromStatistics, WarnsIfRoutersCannotBeChecked) {
   const std::string command = " --groups 2 --statistics s.json --dry-run";
   const ToolRun config = workspace_.Moepack("plan fixtures/tiny-moe/config.json" + command);
   EXPECT_EQ(config.status, 0) << config.err;
@@ -205,7 +205,7 @@ TEST_F(PlanFromStatistics, WhatCannotBeCheckedIsAWarning) {
               Not(HasSubstr("was not checked")));
 }
 
-TEST_F(PlanFromStatistics, CountsOfATraceMayBePlannedWith) {
+TEST_F(PlanFromStatistics, PlansWithTheCountsOfATrace) {
   const std::string command =
       "plan fixtures/tiny-moe --groups 2 --statistics fixtures/statistics/route-trace.csv "
       "--partition ranked --dry-run --score ";

@@ -9,7 +9,7 @@ using testing::HasSubstr;
 
 constexpr const char* kPlan = "plan fixtures/tiny-moe --groups 3 ";
 
-TEST(Plan, WritesPlanJsonWhereItRuns) {
+TEST(Plan, WritesPlanJsonIntoTheWorkingDirectory) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(kPlan);
   EXPECT_EQ(run.status, 0) << run.err;
@@ -45,7 +45,7 @@ TEST(Plan, AnExistingPlanIsKeptUnlessForced) {
   EXPECT_THAT(ReadAll(workspace / "plan.json"), HasSubstr("moepack-plan"));
 }
 
-TEST(Plan, AnInputIsNeverReplaced) {
+TEST(Plan, NeverReplacesAnInput) {
   const Workspace workspace;
   for (const std::string input :
        {"fixtures/tiny-moe/config.json", "fixtures/tiny-moe/model-00001-of-00003.safetensors",
@@ -58,7 +58,7 @@ TEST(Plan, AnInputIsNeverReplaced) {
   }
 }
 
-TEST(Plan, ADryRunWritesNothingAndTellsTheExactSize) {
+TEST(Plan, ADryRunWritesNothingAndGivesTheExactSize) {
   const Workspace workspace;
   const std::string before = workspace.Listing();
   const auto dry = workspace.Json(std::string(kPlan) + "--dry-run --json");
@@ -68,7 +68,7 @@ TEST(Plan, ADryRunWritesNothingAndTellsTheExactSize) {
   EXPECT_EQ(std::filesystem::file_size(workspace / "plan.json"), dry["output"]["bytes"]);
 }
 
-TEST(Plan, ADashPutsThePlanOnStdoutAndTheReportOnStderr) {
+TEST(Plan, ADashWritesThePlanToStdoutAndTheReportToStderr) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(std::string(kPlan) + "-o -");
   EXPECT_EQ(run.status, 0);
@@ -85,14 +85,14 @@ TEST(Plan, ADirectoryWhoseNameIsNotUtf8IsNamedWithEscapes) {
   EXPECT_EQ(plan["model"]["source"], "m\\xff");
 }
 
-TEST(Plan, AnOverlayIsOnEveryNode) {
+TEST(Plan, PutsAnOverlayOnEveryNode) {
   const auto json =
       Workspace().Json(std::string(kPlan) + "--overlay-file fixtures/tiny-overlay.json --json");
   EXPECT_EQ(json["overlay_version"], "generalists-1");
   for (const auto& node : json["nodes"]) EXPECT_EQ(node["overlay"]["most"], 2);
 }
 
-TEST(Plan, AnIndexAloneHasTheSizesThatItsConfigPromises) {
+TEST(Plan, AnIndexAloneGetsTheSizesPromisedByItsConfig) {
   const Workspace workspace;
   std::filesystem::create_directories(workspace / "index");
   for (const char* name : {"model.safetensors.index.json", "config.json"}) {
@@ -105,7 +105,7 @@ TEST(Plan, AnIndexAloneHasTheSizesThatItsConfigPromises) {
   const auto group = [](const auto& plan) {
     return plan["nodes"][0]["bytes"]["group"].template get<uint64_t>();
   };
-  // The same tensors; headers begin elsewhere, by less than a page.
+  // The same tensors; headers end at other offsets, by less than a page.
   EXPECT_LT(group(json) > group(real) ? group(json) - group(real) : group(real) - group(json),
             4096u);
 }

@@ -44,7 +44,7 @@ TEST_F(ReplayCommand, PrintsHitsBySizeAndPolicy) {
             "    4  4.00 kB  oracle  50.0 %    0.0 %  75.0 %       500 B\n");
 }
 
-TEST_F(ReplayCommand, GivesOneDocument) {
+TEST_F(ReplayCommand, PrintsOneJsonDocument) {
   const Json json = workspace_.Json("replay t.csv --slots 2 --warm-up 34 --json");
   EXPECT_EQ(json["tokens"], 6);
   EXPECT_EQ(json["counted"]["decode"], 4);
@@ -56,7 +56,7 @@ TEST_F(ReplayCommand, GivesOneDocument) {
   EXPECT_EQ(json["rows"][2]["prefill"]["hit_rate"], nullptr);
 }
 
-TEST_F(ReplayCommand, BytesChooseTheSlots) {
+TEST_F(ReplayCommand, BytesDetermineTheSlots) {
   const Json json = workspace_.Json("replay t.csv --bytes 2500 --policy lru --json");
   EXPECT_EQ(json["rows"][0]["slots"], 2);
   EXPECT_EQ(json["rows"][0]["cache_bytes"], 2000);
@@ -67,7 +67,7 @@ TEST_F(ReplayCommand, BytesChooseTheSlots) {
                 "--bytes: expected a known size of an expert, found none");
 }
 
-TEST_F(ReplayCommand, ARunOfOursIsReplayedAgainstItsCheckpointAndItsDistribution) {
+TEST_F(ReplayCommand, ReplaysATraceAgainstItsCheckpointAndItsDistribution) {
   ASSERT_EQ(workspace_
                 .Moepack("profile fixtures/tiny-moe --text README.md --context 64 --trace run.csv "
                          "-o stats.json")
@@ -99,7 +99,7 @@ TEST_F(ReplayCommand, ARunOfOursIsReplayedAgainstItsCheckpointAndItsDistribution
               fixed["rows"][0]["all"]["hit_rate"].get<double>(), 0.05);
 }
 
-TEST_F(ReplayCommand, StatisticsSayWhatTheyCannot) {
+TEST_F(ReplayCommand, StatisticsListWhatTheyCannotShow) {
   ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text README.md -o stats.bin").status,
             0);
   const ToolRun run = workspace_.Moepack("replay stats.bin --slots 4");
@@ -119,7 +119,7 @@ TEST_F(ReplayCommand, AnotherModelIsRefused) {
                 "t.csv: layer 0: experts: expected 16, found 4", 6);
 }
 
-TEST_F(ReplayCommand, SizesThatCannotBeAreRefused) {
+TEST_F(ReplayCommand, ImpossibleSizesAreRefused) {
   ExpectRefused("replay t.csv --slots 5",
                 "error: --slots: expected at most 4, all experts of a layer, found 5\n");
   ExpectRefused("replay fixtures/statistics/profile.json --slots 17",
@@ -148,7 +148,7 @@ TEST_F(ReplayCommand, OptionsThatContradictEachOtherAreRefused) {
                 "expected one of lru, lfu, static, oracle, found \"mru\"");
 }
 
-TEST_F(ReplayCommand, ATraceReplacesNothingUnasked) {
+TEST_F(ReplayCommand, ATraceReplacesAFileOnlyOnRequest) {
   const std::string command = "profile fixtures/tiny-moe --tokens 1,2,3 --trace t.csv";
   ExpectRefused(command, "t.csv already exists");
   ExpectRefused("profile fixtures/tiny-moe --tokens 1,2 --trace a.json -o a.json",

@@ -40,7 +40,7 @@ TEST_F(StatisticsCommand, ShowPrintsSessionsAndLayers) {
   EXPECT_EQ(run.err, "");
 }
 
-TEST_F(StatisticsCommand, ShowTellsInJsonWhatIsDoubtful) {
+TEST_F(StatisticsCommand, ShowListsDoubtsInJson) {
   const auto json = workspace_.Json(
       "statistics show fixtures/statistics/mesh-analyzer.csv --model fixtures/tiny-moe --json");
   EXPECT_EQ(json["format"], "mesh-ranking");
@@ -50,7 +50,7 @@ TEST_F(StatisticsCommand, ShowTellsInJsonWhatIsDoubtful) {
   EXPECT_EQ(json["warnings"].size(), 2u);
 }
 
-TEST_F(StatisticsCommand, EveryFormatIsShown) {
+TEST_F(StatisticsCommand, ShowsEveryFormat) {
   for (const char* name :
        {"imatrix.gguf", "hot-cache-runtime.json", "mesh-cache.csv", "reap.json", "reap.safetensors",
         "sglang-steps.json", "expert-list.jsonl", "scores.json"}) {
@@ -61,7 +61,7 @@ TEST_F(StatisticsCommand, EveryFormatIsShown) {
   }
 }
 
-TEST_F(StatisticsCommand, OurStatisticsAreMergedWithAllTheyHold) {
+TEST_F(StatisticsCommand, MergesMoepackStatisticsWithAllTheirData) {
   auto first = ReadStatistics((workspace_ / "fixtures/statistics/profile.json").string());
   ASSERT_TRUE(first);
   Statistics second = *first;
@@ -77,7 +77,7 @@ TEST_F(StatisticsCommand, OurStatisticsAreMergedWithAllTheyHold) {
   EXPECT_TRUE(*both == *first);
 }
 
-TEST_F(StatisticsCommand, FilesOfSeveralToolsAreMergedAsScores) {
+TEST_F(StatisticsCommand, MergesFilesOfSeveralToolsAsScores) {
   ASSERT_EQ(workspace_
                 .Moepack("statistics merge fixtures/statistics/profile.json "
                          "fixtures/statistics/imatrix.gguf --score count -o both.json")
@@ -91,7 +91,7 @@ TEST_F(StatisticsCommand, FilesOfSeveralToolsAreMergedAsScores) {
                 6, "imatrix.gguf: scores: expected reap, found count");
 }
 
-TEST_F(StatisticsCommand, CountsAreConvertedToEveryFormatAndBack) {
+TEST_F(StatisticsCommand, ConvertsCountsToEveryFormatAndBack) {
   for (const char* format : {"hot-cache", "sglang", "ktransformers"}) {
     const std::string out = std::string(format) + ".json";
     const ToolRun run = workspace_.Moepack(
@@ -110,15 +110,15 @@ TEST_F(StatisticsCommand, CountsAreConvertedToEveryFormatAndBack) {
   }
 }
 
-// Of a trace, which has gates as well, formats of counts get the counts.
-TEST_F(StatisticsCommand, CountsOfATraceAreReal) {
+// A trace has gates as well, but formats of counts get its counts.
+TEST_F(StatisticsCommand, UsesTheCountsOfATrace) {
   const std::string command = "statistics convert fixtures/statistics/";
   ASSERT_EQ(workspace_.Moepack(command + "route-trace.csv --to sglang -o t.json").status, 0);
   ASSERT_EQ(workspace_.Moepack(command + "profile.json --to sglang -o p.json").status, 0);
   EXPECT_EQ(ReadAll(workspace_ / "t.json"), ReadAll(workspace_ / "p.json"));
 }
 
-TEST_F(StatisticsCommand, AScoreThatAFileLacksIsTheUsersMistake) {
+TEST_F(StatisticsCommand, AScoreThatAFileLacksIsAUsageError) {
   for (const char* file : {"imatrix.gguf", "sglang.json", "hot-cache-initial.json"}) {
     ExpectRefused(
         std::string("show ") + kFiles + file + " --score reap", 2,
@@ -126,7 +126,7 @@ TEST_F(StatisticsCommand, AScoreThatAFileLacksIsTheUsersMistake) {
   }
 }
 
-TEST_F(StatisticsCommand, StatisticsChangeTheirFormAndNothingElse) {
+TEST_F(StatisticsCommand, ConvertsStatisticsWithoutLoss) {
   ASSERT_EQ(workspace_
                 .Moepack("statistics convert fixtures/statistics/profile.json --to "
                          "moepack-statistics -o s.bin")
@@ -138,7 +138,7 @@ TEST_F(StatisticsCommand, StatisticsChangeTheirFormAndNothingElse) {
                 "expected statistics of `moepack profile` alone");
 }
 
-TEST_F(StatisticsCommand, ABudgetMarksWhatFits) {
+TEST_F(StatisticsCommand, ABudgetMarksTheExpertsThatFit) {
   // An expert of tiny-moe has 393,216 bytes.
   const std::string command =
       "statistics convert fixtures/statistics/imatrix.gguf --to hot-cache --model "
@@ -197,7 +197,7 @@ TEST_F(StatisticsCommand, OptionsOfOtherActionsAreRefused) {
   ExpectRefused("print " + file, 2, "expected one of show, merge, convert");
 }
 
-TEST_F(StatisticsCommand, OutputsAreNeverInputsAndNeverReplacedUnasked) {
+TEST_F(StatisticsCommand, NeverReplacesInputsAndReplacesOutputsOnlyOnRequest) {
   WriteAll(workspace_ / "mine", "mine");
   const std::string convert = "convert fixtures/statistics/profile.json --to sglang ";
   ExpectRefused(convert + "-o mine", 2, "mine already exists");
@@ -214,7 +214,7 @@ TEST_F(StatisticsCommand, OutputsAreNeverInputsAndNeverReplacedUnasked) {
   EXPECT_THAT(ReadAll(workspace_ / "mine"), StartsWith("{"));
 }
 
-TEST_F(StatisticsCommand, JsonSaysWhatWasWritten) {
+TEST_F(StatisticsCommand, JsonListsWhatWasWritten) {
   const auto json = workspace_.Json(
       "statistics convert fixtures/statistics/expert-list.jsonl --to sglang -o x.json --model "
       "fixtures/tiny-moe --json");

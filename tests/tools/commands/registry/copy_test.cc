@@ -46,7 +46,7 @@ TEST_F(CopyCommand, JsonHasEveryBlobAndTag) {
   EXPECT_EQ(alone["tags"].size(), 1u);
 }
 
-TEST_F(CopyCommand, ExitStatusesSayWhatIsWrong) {
+TEST_F(CopyCommand, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("copy layout:models:v9 layout:mirror").status, 5);
   EXPECT_EQ(workspace_.Moepack("copy layout:absent:v1 layout:mirror").status, 5);
   EXPECT_EQ(workspace_.Moepack("copy layout:models:v1 mirror").status, 2);

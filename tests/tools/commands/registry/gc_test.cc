@@ -16,7 +16,7 @@ class GcCommand : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(GcCommand, PrintsWhatItRemovesAndTheSum) {
+TEST_F(GcCommand, PrintsWhatItRemovesAndTheTotal) {
   ASSERT_EQ(workspace_.Moepack("tag layout:models:v1-g001 --remove").status, 0);
   ASSERT_EQ(workspace_.Moepack("tag layout:models:v1 --remove --no-views").status, 0);
   const auto dry = workspace_.Json("gc layout:models --dry-run --json");
@@ -30,7 +30,7 @@ TEST_F(GcCommand, PrintsWhatItRemovesAndTheSum) {
   EXPECT_EQ(workspace_.Moepack("pull layout:models:v1-g000 -o node").status, 0);
 }
 
-TEST_F(GcCommand, StrangersAreNamed) {
+TEST_F(GcCommand, NamesForeignFiles) {
   WriteAll(workspace_ / "models/blobs/sha256/notes.txt", "mine");
   WriteAll(workspace_ / "models/ingest/a.part", "half");
   const ToolRun run = workspace_.Moepack("gc layout:models --older-than 3");
@@ -41,7 +41,7 @@ TEST_F(GcCommand, StrangersAreNamed) {
               HasSubstr("ingest/a.part"));
 }
 
-TEST_F(GcCommand, ExitStatusesSayWhatIsWrong) {
+TEST_F(GcCommand, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("gc layout:absent").status, 5);
   EXPECT_EQ(workspace_.Moepack("gc layout:models:v1").status, 2);
   EXPECT_EQ(workspace_.Moepack("gc models").status, 2);

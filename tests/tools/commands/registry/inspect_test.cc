@@ -48,7 +48,7 @@ TEST_F(InspectCommand, RawIsTheManifestByteForByte) {
   EXPECT_EQ(run.out, ReadAll(workspace_ / ("models/blobs/sha256/" + digest.substr(7))));
 }
 
-TEST_F(InspectCommand, ExitStatusesSayWhatIsWrong) {
+TEST_F(InspectCommand, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("inspect layout:models:v9").status, 5);
   EXPECT_EQ(workspace_.Moepack("inspect layout:absent").status, 5);
   EXPECT_EQ(workspace_.Moepack("inspect layout:models:v1 --raw --json").status, 2);

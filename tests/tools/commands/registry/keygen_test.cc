@@ -19,7 +19,7 @@ class Keygen : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(Keygen, WritesBothHalvesAndSaysTheKeysNumber) {
+TEST_F(Keygen, WritesBothKeysAndPrintsTheKeyNumber) {
   const ToolRun run = workspace_.Moepack("keygen -o release");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("release.key  private key, ECDSA P-256, not encrypted\n"));
@@ -63,7 +63,7 @@ TEST_F(Keygen, NeverReplacesAKey) {
   EXPECT_FALSE(fs::exists(workspace_ / "release.key"));
 }
 
-TEST_F(Keygen, ExitStatusesSayWhatIsWrong) {
+TEST_F(Keygen, ErrorsHaveTheirExitStatus) {
   const std::string before = workspace_.Listing();
   EXPECT_EQ(workspace_.Moepack("keygen").status, 2);
   EXPECT_EQ(workspace_.Moepack("keygen -o release --type rsa").status, 2);

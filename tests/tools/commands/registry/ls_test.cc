@@ -24,7 +24,7 @@ TEST(LsCommand, ListsTagsGroupsAndSizes) {
   EXPECT_EQ(listed["manifests"][2]["what"], "node");
 }
 
-TEST(LsCommand, RefusesWhatIsNoLayout) {
+TEST(LsCommand, RefusesAPlaceWithoutALayout) {
   const Workspace workspace;
   EXPECT_EQ(workspace.Moepack("ls layout:absent").status, 5);
   EXPECT_EQ(workspace.Moepack("ls layout:docs").status, 5);

@@ -18,8 +18,8 @@ class PublishCommand : public testing::Test {
   Workspace workspace_;
 };
 
-// The line that publish prints is run as it stands.
-TEST_F(PublishCommand, PrintsWhatItWroteAndTheLineToPullIt) {
+// The command that publish prints is run unchanged.
+TEST_F(PublishCommand, PrintsWhatItWroteAndTheCommandToPullIt) {
   const ToolRun run = workspace_.Moepack("publish out layout:models:v1");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\ntrunk/trunk.safetensors"));
@@ -60,7 +60,7 @@ TEST_F(PublishCommand, ADryRunPrintsTheSameBytesAndWritesNothing) {
   EXPECT_EQ(dry["digest"], real["digest"]);
 }
 
-TEST_F(PublishCommand, ToADirectoryPrintsFilesAndTheLinesToGoOn) {
+TEST_F(PublishCommand, ToADirectoryPrintsFilesAndTheNextCommands) {
   const ToolRun run = workspace_.Moepack("publish out --to-dir 'up load'");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\ngroups/002/experts.safetensors"));
@@ -84,7 +84,7 @@ TEST_F(PublishCommand, ADryRunToADirectoryPrintsTheSameBytesAndWritesNothing) {
   for (const auto& file : real["files"]) EXPECT_TRUE(file.contains("how")) << file;
 }
 
-TEST_F(PublishCommand, ADirectoryGoesWithoutReferenceTagsAndViews) {
+TEST_F(PublishCommand, ADirectoryAllowsNoReferenceTagsOrViews) {
   const std::string before = workspace_.Listing();
   for (const char* more : {"layout:models", "--no-views", "--moving-tag latest"}) {
     const ToolRun run = workspace_.Moepack(std::string("publish out --to-dir upload ") + more);
@@ -100,7 +100,7 @@ TEST_F(PublishCommand, ADirectoryGoesWithoutReferenceTagsAndViews) {
   EXPECT_EQ(workspace_.Listing(), before);
 }
 
-TEST_F(PublishCommand, ExitStatusesSayWhatIsWrong) {
+TEST_F(PublishCommand, ErrorsHaveTheirExitStatus) {
   const std::string before = workspace_.Listing();
   EXPECT_EQ(workspace_.Moepack("publish out oci://models:v1").status, 2);
   EXPECT_EQ(workspace_.Moepack("publish out layout+https://example.com/models").status, 2);

@@ -18,7 +18,7 @@ class PullCommand : public testing::Test {
     const ToolRun run = workspace_.Moepack("publish out layout:models:v1");
     ASSERT_EQ(run.status, 0) << run.err;
   }
-  // The files of a node that was assembled from `distribution`.
+  // The files of a node assembled from `distribution`.
   std::map<std::string, std::string> Node(const std::string& distribution) {
     const std::string node = "node-of-" + distribution;
     const ToolRun run = workspace_.Moepack("assemble " + distribution + " --group 1 -o " + node);
@@ -31,7 +31,7 @@ class PullCommand : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(PullCommand, WhatIsPulledVerifiesAndMakesTheSameNode) {
+TEST_F(PullCommand, APulledDistributionVerifiesAndMakesTheSameNode) {
   for (const char* options : {"", "--quantize Q4_K_M"}) {
     Publish(options);
     const ToolRun run = workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled");
@@ -60,7 +60,7 @@ TEST_F(PullCommand, GroupsMayBeListedAndAddedLater) {
   EXPECT_EQ(workspace_.Moepack("verify pulled --complete").status, 0);
 }
 
-TEST_F(PullCommand, AssembleGoesOnToTheNode) {
+TEST_F(PullCommand, AssembleAlsoMakesTheNode) {
   Publish("--quantize Q4_K_M");
   const ToolRun run =
       workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled --assemble node");
@@ -91,7 +91,7 @@ TEST_F(PullCommand, ADryRunWritesNothing) {
   EXPECT_EQ(dry["digest"], real["digest"]);
 }
 
-TEST_F(PullCommand, ExitStatusesSayWhatIsWrong) {
+TEST_F(PullCommand, ErrorsHaveTheirExitStatus) {
   Publish("");
   const std::string before = workspace_.Listing();
   const std::pair<const char*, int> cases[] = {

@@ -32,8 +32,8 @@ class SignCommand : public testing::Test {
   Workspace workspace_;
 };
 
-// The line that sign prints is run as it stands.
-TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheLineToVerifyIt) {
+// The command that sign prints is run unchanged.
+TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheCommandToVerifyIt) {
   const ToolRun run = Must("sign layout:models:v1 --key release.key");
   EXPECT_THAT(run.out, HasSubstr("v1       signed  sha256:"));
   EXPECT_THAT(run.out, HasSubstr("v1-g001  signed  sha256:"));
@@ -50,13 +50,13 @@ TEST_F(SignCommand, SignsASetWithItsViewsAndPrintsTheLineToVerifyIt) {
   Must("verify layout:models:v1-g001 --key release.pub");
   EXPECT_THAT(Must("sign layout:models:v1 --key release.key").out,
               HasSubstr("v1       was signed"));
-  // What was published can still be listed, pulled and published again.
+  // A published set can still be listed, pulled and published again.
   EXPECT_THAT(Must("ls layout:models").out, HasSubstr("3 manifests, 3 signatures"));
   Must("pull layout:models:v1 --group 0 -o pulled");
   Must("publish out layout:models:v1");
 }
 
-TEST_F(SignCommand, OneOfSeveralKeysIsEnough) {
+TEST_F(SignCommand, VerifiesWithAnyOfSeveralKeys) {
   Must("sign layout:models:v1 --key release.key --no-views");
   const ToolRun unknown = Must("verify layout:models:v1 --key other.pub", 6);
   EXPECT_THAT(unknown.err, HasSubstr("models: no valid signature for sha256:"));
@@ -112,7 +112,7 @@ TEST_F(SignCommand, ADryRunWritesNothing) {
   EXPECT_EQ(workspace_.Listing(), before);
 }
 
-TEST_F(SignCommand, APassphraseOpensTheKeyAndIsNeverPrinted) {
+TEST_F(SignCommand, APassphraseDecryptsTheKeyAndIsNeverPrinted) {
   WriteAll(workspace_ / "words", "open sesame\n");
   WriteAll(workspace_ / "wrong", "open barley\n");
   Must("keygen -o locked --passphrase-file words");
@@ -125,7 +125,7 @@ TEST_F(SignCommand, APassphraseOpensTheKeyAndIsNeverPrinted) {
   Must("verify layout:models:v1 --key locked.pub");
 }
 
-// Where a signature was found and its payload lies elsewhere or is another, nothing is believed.
+// If a signature was found but its payload is elsewhere or different, nothing is trusted.
 TEST_F(SignCommand, DamageInTheLayoutIsAMismatch) {
   Must("sign layout:models:v1 --key release.key --no-views");
   const auto good = workspace_.Json("verify layout:models:v1 --key release.pub --json");
@@ -136,12 +136,12 @@ TEST_F(SignCommand, DamageInTheLayoutIsAMismatch) {
   WriteAll(payload, text);
   const ToolRun run = Must("verify layout:models:v1 --key release.pub", 6);
   EXPECT_THAT(run.err, HasSubstr("(1 signature found, payload missing or damaged)"));
-  // Signing again mends it.
+  // Signing again repairs it.
   Must("sign layout:models:v1 --key release.key --no-views");
   Must("verify layout:models:v1 --key release.pub");
 }
 
-TEST_F(SignCommand, ADirectoryIsSignedForModelSigning) {
+TEST_F(SignCommand, SignsADirectoryForModelSigning) {
   Must("pull layout:models:v1 --group 1 -o pulled");
   const ToolRun run = Must("sign pulled --oms --key release.key");
   EXPECT_THAT(run.out, HasSubstr(" of pulled in pulled/model.sig with release.key (ECDSA P-256"));
@@ -152,7 +152,7 @@ TEST_F(SignCommand, ADirectoryIsSignedForModelSigning) {
   Must("sign pulled --oms --key release.key --force");
   Must("sign pulled --oms --key release.key -o pulled.sig");
   Must("verify pulled --oms --key other.pub", 6);
-  // Another pull of the same files leaves the signature as good as it was.
+  // Another pull of the same files keeps the signature valid.
   Must("pull layout:models:v1 --group 1 -o pulled");
   Must("verify pulled --oms --key release.pub");
   Must("verify pulled --group 1");
@@ -161,7 +161,7 @@ TEST_F(SignCommand, ADirectoryIsSignedForModelSigning) {
   EXPECT_THAT(changed.err, HasSubstr("found other bytes in README.md"));
 }
 
-TEST_F(SignCommand, RefusesWhatMakesNoSense) {
+TEST_F(SignCommand, RefusesInvalidCommands) {
   const std::string before = workspace_.Listing();
   Must("sign layout:models:v1", 2);
   Must("sign out --key release.key", 2);
@@ -191,7 +191,7 @@ TEST_F(SignCommand, RefusesWhatMakesNoSense) {
   EXPECT_EQ(workspace_.Listing(), before);
 }
 
-// skopeo carries the signatures along when it is asked to by their tag.
+// skopeo copies the signatures if they are requested by their tag.
 TEST_F(SignCommand, SkopeoCopiesSignatures) {
   if (!Shell("command -v skopeo")) GTEST_SKIP() << "skopeo is not installed";
   const auto done = workspace_.Json("sign layout:models:v1 --key release.key --json");

@@ -17,7 +17,7 @@ class TagCommand : public testing::Test {
   nlohmann::json published_;
 };
 
-TEST_F(TagCommand, GivesTagsAndTakesThemAway) {
+TEST_F(TagCommand, AddsAndRemovesTags) {
   const ToolRun run = workspace_.Moepack("tag layout:models:v1 stable best");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\nstable       new"));
@@ -34,7 +34,7 @@ TEST_F(TagCommand, GivesTagsAndTakesThemAway) {
   EXPECT_EQ(workspace_.Json("ls layout:models --json")["manifests"].size(), 6u);
 }
 
-TEST_F(TagCommand, ExitStatusesSayWhatIsWrong) {
+TEST_F(TagCommand, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("tag layout:models:v1").status, 2);
   EXPECT_EQ(workspace_.Moepack("tag layout:models:v1 'no tag'").status, 2);
   EXPECT_EQ(workspace_.Moepack("tag layout:models:v1 stable --remove").status, 2);

@@ -34,7 +34,7 @@ TEST(ExpectationText, ComparesThePlanWithOthersOfItsSize) {
             "if each session had its own        18  100.0 %  100.0 %  100.0 %\n");
 }
 
-TEST(ExpectationText, SaysWhatIsPinnedAndThatNothingWasHeldOut) {
+TEST(ExpectationText, ListsPinnedExpertsAndSaysThatNothingWasHeldOut) {
   PlanExpectation expectation = Sample();
   expectation.held_out = 0;
   expectation.pinned = {{1, {68}}, {3, {2, 3, 82}}};

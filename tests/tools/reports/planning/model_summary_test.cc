@@ -17,7 +17,7 @@ void WriteConfig(const Workspace& workspace, const std::string& layout, const st
   WriteAll(workspace / (folder + "/config.json"), fixtures::DescribeCheckpoint(layout).config);
 }
 
-TEST(ModelSummary, SaysBothCountsOfActiveParametersWhereCardsLeaveTablesOut) {
+TEST(ModelSummary, ShowsActiveParametersWithAndWithoutTables) {
   const Workspace workspace;
   const fixtures::Options options = {.hidden = 128, .vocabulary = 20'000};
   ASSERT_TRUE(fixtures::MakeCheckpoint("deepseek-v3", workspace / "v3", options));
@@ -54,7 +54,7 @@ TEST(ModelSummary, AConfigAloneGivesTheNodesOfItsCheckpoint) {
   const std::string options = " --summary --json --groups 3 --quantize Q4_K_M";
   const auto without = workspace.Json("list-tensors alone" + options);
   EXPECT_THAT(without["node_size_notes"].dump(), HasSubstr("without the tokenizer"));
-  // With the tokenizer beside it the sizes are those of the checkpoint to the byte.
+  // With the tokenizer beside it, the sizes match the checkpoint to the byte.
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
     if (!fs::exists(workspace / "fixtures/tiny-moe" / file)) continue;
     fs::copy(workspace / "fixtures/tiny-moe" / file, workspace / "alone");
@@ -65,7 +65,7 @@ TEST(ModelSummary, AConfigAloneGivesTheNodesOfItsCheckpoint) {
   EXPECT_EQ(alone["parameters"], whole["parameters"]);
 }
 
-TEST(ModelSummary, AConfigAloneListsWhatItDoesNotTellTheSizeOf) {
+TEST(ModelSummary, AConfigAloneListsTensorsOfUnknownSize) {
   const Workspace workspace;
   WriteConfig(workspace, "jamba", "jamba");
   const auto summary = workspace.Json("list-tensors jamba --summary --json");
@@ -74,7 +74,7 @@ TEST(ModelSummary, AConfigAloneListsWhatItDoesNotTellTheSizeOf) {
   EXPECT_THAT(workspace.Moepack("list-tensors jamba --summary").out, HasSubstr("not counted"));
 }
 
-TEST(ModelSummary, AConfigAloneIsEnoughForTheSummaryOnly) {
+TEST(ModelSummary, AConfigAloneIsEnoughOnlyForTheSummary) {
   const Workspace workspace;
   WriteConfig(workspace, "qwen3-moe", "alone");
   for (const char* options : {"", " --check", " --json"}) {

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of the largest node that the dry run of a build plans.
+// The size of the largest node that the dry run of a build plans.
 uint64_t LargestOfDryRun(const Workspace& workspace, const std::string& arguments) {
   const auto plan = workspace.Json("build " + arguments + " --dry-run --json -o out");
   uint64_t largest = 0;
@@ -22,7 +22,7 @@ uint64_t LargestOfDryRun(const Workspace& workspace, const std::string& argument
   return largest;
 }
 
-// Every format of the summary against a dry run each.
+// Compares every format of the summary with a dry run each.
 void ExpectSizesOfDryRuns(const Workspace& workspace, const std::string& source,
                           const std::string& options) {
   const auto summary =
@@ -40,7 +40,7 @@ void ExpectSizesOfDryRuns(const Workspace& workspace, const std::string& source,
   }
 }
 
-TEST(NodeSizes, AreThoseOfBuildDryRunToTheByteForAnyGroupsAndRecipe) {
+TEST(NodeSizes, MatchDryRunsOfBuildToTheByte) {
   ExpectSizesOfDryRuns(Workspace(), "fixtures/tiny-moe", "");
 }
 
@@ -61,13 +61,13 @@ TEST(NodeSizes, LeaveOutWhatTheConversionDrops) {
   EXPECT_LT(size("--no-mtp"), size(""));
 }
 
-TEST(NodeSizes, OfAGgufAreThoseOfItsOwnTypes) {
+TEST(NodeSizes, UseTheTypesOfAGgufSource) {
   const Workspace workspace;
   ASSERT_EQ(workspace.Moepack("quantize fixtures/tiny-moe --recipe BF16 -o t.gguf").status, 0);
   ExpectSizesOfDryRuns(workspace, "t.gguf", "");
 }
 
-TEST(NodeSizes, ByDefaultReachAsFarAsEveryNodeHasEnoughExperts) {
+TEST(NodeSizes, DefaultToGroupCountsThatLeaveEnoughExpertsPerNode) {
   const auto summary = Workspace().Json("list-tensors fixtures/tiny-moe --summary --json");
   std::vector<int> groups, experts;
   for (const auto& row : summary["node_sizes"]) {
@@ -78,7 +78,7 @@ TEST(NodeSizes, ByDefaultReachAsFarAsEveryNodeHasEnoughExperts) {
   EXPECT_THAT(experts, testing::ElementsAre(8, 4, 2));
 }
 
-TEST(NodeSizes, NumbersAndRecipesThatAreNamedMustBePossible) {
+TEST(NodeSizes, RequireThatNamedCountsAndRecipesArePossible) {
   const Workspace workspace;
   const auto run = [&](const std::string& options) {
     return workspace.Moepack("list-tensors fixtures/tiny-moe " + options);
@@ -94,7 +94,7 @@ TEST(NodeSizes, NumbersAndRecipesThatAreNamedMustBePossible) {
   }
 }
 
-TEST(NodeSizes, OfAFamilyWithoutGgufFormAreThoseOfTheSource) {
+TEST(NodeSizes, UseTheTypesOfTheSourceForAFamilyWithoutAGgufForm) {
   const Workspace workspace;
   ASSERT_TRUE(fixtures::MakeCheckpoint("jamba", workspace / "jamba"));
   const auto summary = workspace.Json("list-tensors jamba --summary --json");

@@ -20,7 +20,7 @@ TEST(PlaceReport, TheProbeRanksTheGroupsByTheirShares) {
   EXPECT_FALSE(alone.second);
 }
 
-TEST(PlaceReport, TheRaceIsBetweenTheGroupsThatAreThere) {
+TEST(PlaceReport, TheRaceCoversOnlyExistingGroups) {
   const SessionPlace place = PlaceByRace("s", {0, 4}, {1, 32, 0.5});
   EXPECT_EQ(place.group, 4u);
   EXPECT_EQ(PlaceText({place}),
@@ -28,7 +28,7 @@ TEST(PlaceReport, TheRaceIsBetweenTheGroupsThatAreThere) {
             "s            4       -  0.500 nats/token  -         32      -  race\n");
 }
 
-TEST(PlaceReport, APlanSaysHowItsTableDid) {
+TEST(PlaceReport, APlanShowsTheTrialOfItsTable) {
   PlacementTable table;
   table.tokens.ids = {1, 2};
   EXPECT_EQ(PlacementLine(table), "placement: 2 tokens; no group has two sessions to try it on");

@@ -26,7 +26,7 @@ TEST(ComparisonTable, HasALineForEveryPlan) {
             "     4         2       7.00 kB\n");
 }
 
-TEST(ComparisonTable, SaysWhatIsCapturedWherePlansKnow) {
+TEST(ComparisonTable, ShowsTheCaptureIfPlansKnowIt) {
   ComparedPlan compared = Compared(2, 0);
   compared.bytes.reset();
   PlanExpectation expectation;

@@ -57,7 +57,7 @@ TEST(TypeReport, NamesOverridesByPartAndProfilesAndPureTypes) {
   EXPECT_EQ(pure.at("blk.0.ffn_down_exps.weight")["rule"], "--experts-type");
 }
 
-TEST(TypeReport, SaysWhichRowsForcedAnotherType) {
+TEST(TypeReport, NamesRowsThatForcedAnotherType) {
   const Workspace workspace;
   const fixtures::Options options = {.hidden = 256, .ff = 96};
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", workspace / "odd", options));
@@ -87,7 +87,7 @@ TEST(TypeReport, TheTableHasALinePerTensorAndAddsUp) {
   EXPECT_EQ(bytes, parts);
 }
 
-TEST(TypeReport, BuildHasTheSameListForGgufBundles) {
+TEST(TypeReport, BuildPrintsTheSameListForGgufBundles) {
   const Workspace workspace;
   const std::string build = "build fixtures/tiny-moe --groups 2 --dry-run --tensors -o out ";
   const auto types = workspace.Json(build + "--quantize Q4_K_M --json")["tensors"];
@@ -100,7 +100,7 @@ TEST(TypeReport, BuildHasTheSameListForGgufBundles) {
   EXPECT_THAT(plain.err, HasSubstr("--tensors has no effect on safetensors bundles"));
 }
 
-TEST(TypeReport, IsPartOfADryRunOnly) {
+TEST(TypeReport, IsPartOnlyOfADryRun) {
   const Workspace workspace;
   for (const char* command : {"quantize fixtures/tiny-moe --recipe Q8_0 --tensors -o t.gguf",
                               "build fixtures/tiny-moe --groups 2 --tensors -o out"}) {
@@ -110,8 +110,8 @@ TEST(TypeReport, IsPartOfADryRunOnly) {
   }
 }
 
-// Whoever reads a rule finds it in the document.
-TEST(TypeReport, EveryRuleIsInTheDocumentOfQuantization) {
+// A reader of the rule can find it in the document.
+TEST(TypeReport, EveryRuleIsInTheQuantizationDocument) {
   const Workspace workspace;
   const std::string page = ReadAll(MOEPACK_SOURCE_DIR "/docs/quantization.md");
   std::set<std::string> rules;

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// With everything that a document can have.
+// With every field that a document can have.
 EvalReport FullEvaluation() {
   EvalReport report = SomeEvaluation();
   runtime::EvalSummary& summary = report.summary;
@@ -51,7 +51,7 @@ TEST(EvalFromJsonTest, ReadsAModelWithoutGroups) {
   EXPECT_EQ(EvalJson(*read), document);
 }
 
-TEST(EvalFromJsonTest, ReadsDocumentsFromBeforeThereWasARecord) {
+TEST(EvalFromJsonTest, ReadsDocumentsFromBeforeRecordsExisted) {
   Json document = EvalJson(SomeEvaluation());
   document.erase("quality");
   document.erase("versions");

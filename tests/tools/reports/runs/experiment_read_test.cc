@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two sessions of a split and of the same refitted; a third row has none yet.
+// Two sessions of a split and of the same split refitted; a third row has none yet.
 Json WrittenDocument() {
   runtime::ExperimentState state;
   for (const bool refitted : {false, true}) {
@@ -31,7 +31,7 @@ Error ErrorOf(const Json& document) {
   return read ? Error{Code::kIo, "no error"} : read.error();
 }
 
-TEST(ExperimentRead, RowsWithSessionsComeBack) {
+TEST(ExperimentRead, ReadsBackRowsWithSessions) {
   const auto read = ExperimentFromJson("e.json", WrittenDocument());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_FALSE(read->complete);
@@ -47,7 +47,7 @@ TEST(ExperimentRead, RowsWithSessionsComeBack) {
   EXPECT_EQ(read->rows[1].top1.mean, 0.75);
 }
 
-TEST(ExperimentRead, WhatIsNoExperimentNamesTheField) {
+TEST(ExperimentRead, NamesTheFieldOfAnInvalidExperiment) {
   Json later = WrittenDocument();
   later["version"] = 2u;
   EXPECT_EQ(ErrorOf(later).code, Code::kUnsupported);

@@ -51,7 +51,7 @@ TEST(MaskingReport, AFailureSaysWhere) {
   EXPECT_THAT(CheckedNodeText(unplaced), HasSubstr("\n  the logits part at position 3\n"));
 }
 
-TEST(MaskingReport, TheSummaryCountsWhatRan) {
+TEST(MaskingReport, TheSummaryCountsTheNodesThatRan) {
   runtime::CheckReport report;
   report.nodes = {Passed(), Skipped()};
   EXPECT_EQ(CheckSummary(report),
@@ -63,7 +63,7 @@ TEST(MaskingReport, TheSummaryCountsWhatRan) {
             "1.00e-04), 1 skipped\n");
 }
 
-TEST(MaskingReport, ContinuousIntegrationGetsACasePerNode) {
+TEST(MaskingReport, CiReportsHaveATestCasePerNode) {
   runtime::CheckReport report;
   report.nodes = {Passed(), Skipped(), Failed()};
   report.nodes[2].group = 1;

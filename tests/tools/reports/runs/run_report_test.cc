@@ -31,7 +31,7 @@ TEST(ComparedRuns, TheTextNamesDivergenceAndLargestDifference) {
   EXPECT_THAT(text, Not(HasSubstr("tolerance")));
 }
 
-TEST(ComparedRuns, OnlyAToleranceMakesItACheck) {
+TEST(ComparedRuns, FailsOnlyBeyondAGivenTolerance) {
   ComparedRuns runs = Parted();
   EXPECT_TRUE(runs.passed());
   runs.tolerance = 0.025;
@@ -41,7 +41,7 @@ TEST(ComparedRuns, OnlyAToleranceMakesItACheck) {
   EXPECT_THAT(ComparedText(runs, nullptr), HasSubstr("more than the tolerance of 2.00e-02"));
 }
 
-TEST(ComparedRuns, JsonHasTheSame) {
+TEST(ComparedRuns, JsonHasTheSameFigures) {
   const moepack::Json json = ComparedJson(Parted());
   EXPECT_EQ(json["first_divergence"]["position"], 4);
   EXPECT_EQ(json["relative_difference"], 0.025);
@@ -52,7 +52,7 @@ TEST(ComparedRuns, JsonHasTheSame) {
   EXPECT_EQ(ComparedJson(equal)["same_bits"], true);
 }
 
-TEST(GeneratedText, TheSummarySaysHowFastAndWhyItEnded) {
+TEST(GeneratedText, TheSummaryShowsTheSpeedAndWhyItEnded) {
   GeneratedText generated;
   generated.prompt = {1, 2, 3, 4};
   generated.tokens = {{5, -0.5}};

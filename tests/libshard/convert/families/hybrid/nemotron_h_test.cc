@@ -86,7 +86,7 @@ TEST(NemotronH, WritesTheKindOfEachLayerAsHeadsAndWidths) {
   EXPECT_EQ(*keys.Find("nemotron_h_moe.expert_weights_scale"), GgufValue::F32(2.5f));
 }
 
-TEST(NemotronH, KindsMayBeWords) {
+TEST(NemotronH, ReadsKindsOfLayersAsWords) {
   ConvertSample sample = Nemotron();
   sample.config.erase("hybrid_override_pattern");
   sample.config["layers_block_type"] = {"mamba", "moe", "attention"};
@@ -133,7 +133,7 @@ TEST(NemotronH, ExpertsOfSuperWorkBetweenTwoProjections) {
   EXPECT_THAT(ShapeFor(model, "blk.1.ffn_latent_up.weight"), ElementsAre(4, 3));
 }
 
-TEST(NemotronH, ALayerHasTheTensorsOfItsKind) {
+TEST(NemotronH, RequiresTheTensorsOfEachKindOfLayer) {
   ConvertSample sample = Nemotron();
   sample.config["hybrid_override_pattern"] = "*EM";
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("layer 0: "));
@@ -144,7 +144,7 @@ TEST(NemotronH, ALayerHasTheTensorsOfItsKind) {
                         "blk.0.ssm_d"));
 }
 
-// Why config.json alone gives nothing.
+// The error for config.json alone.
 Error NemotronKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;
@@ -153,7 +153,7 @@ Error NemotronKeyError(const ConvertSample& sample) {
   return keys ? Error{} : keys.error();
 }
 
-TEST(NemotronH, RefusesWhatTheRuntimeDoesOtherwise) {
+TEST(NemotronH, RefusesWhatTheRuntimeDoesDifferently) {
   const struct {
     const char* key;
     Json value;

@@ -22,8 +22,8 @@ QwenHybridSample Qwen35MoeSample() {
   return sample;
 }
 
-// Value heads 0 and 1 belong to key head 0, 2 and 3 to key head 1; tiled they are 0, 2, 1, 3.
-TEST(ConvertQwen35Moe, TilesWhateverHasAPartPerValueHead) {
+// Value heads 0 and 1 belong to key head 0, 2 and 3 to key head 1; tiled, the order is 0, 2, 1, 3.
+TEST(ConvertQwen35Moe, TilesEveryTensorWithAPartPerValueHead) {
   QwenHybridSample sample = Qwen35MoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -59,7 +59,7 @@ TEST(ConvertQwen35Moe, TilesTheColumnsOfTheOutputProjection) {
   EXPECT_EQ(sample.Values(*model, "blk.0.ssm_out.weight"), expected);
 }
 
-TEST(ConvertQwen35Moe, LeavesValueHeadsAloneWhereEachHasItsKeyHead) {
+TEST(ConvertQwen35Moe, DoesNotReorderValueHeadsThatEachHaveAKeyHead) {
   QwenHybridSample sample = Qwen35MoeSample();
   sample.config["linear_num_value_heads"] = 2;
   for (const char* name :
@@ -100,7 +100,7 @@ TEST(ConvertQwen35Moe, TakesExpertsThatAreTensorsOfTheirOwn) {
   EXPECT_EQ(sample.Values(*model, "blk.0.ffn_up_exps.weight"), expected);
 }
 
-TEST(ConvertQwen35Moe, AlwaysWritesFourSections) {
+TEST(ConvertQwen35Moe, AlwaysWritesFourRopeSections) {
   QwenHybridSample sample = Qwen35MoeSample();
   const char* key = "qwen35moe.rope.dimension_sections";
   EXPECT_EQ(*sample.Convert()->metadata.Find(key),
@@ -112,7 +112,7 @@ TEST(ConvertQwen35Moe, AlwaysWritesFourSections) {
   EXPECT_EQ(*model->metadata.Find("qwen35moe.rope.freq_base"), GgufValue::F32(1e6f));
 }
 
-TEST(ConvertQwen35Moe, SaysHowManyTensorsOfTheTowerAreLeftOut) {
+TEST(ConvertQwen35Moe, SaysHowManyVisionTensorsAreLeftOut) {
   QwenHybridSample sample = Qwen35MoeSample();
   sample.Add("model.visual.blocks.0.norm1.weight", {4});
   sample.Add("model.visual.pos_embed.weight", {2, 4});

@@ -21,11 +21,11 @@ QwenHybridSample Qwen3NextSample() {
   return sample;
 }
 
-TEST(ConvertQwen3Next, TakesQueriesKeysValuesAndGatesOutOfTheirGroups) {
+TEST(ConvertQwen3Next, SplitsQueriesKeysValuesAndGatesOutOfTheirGroups) {
   QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
-  // Each of two key heads: 2 rows of q, 2 of k, 4 of v, 4 of z.
+  // Per key head, of which there are two: 2 rows of q, 2 of k, 4 of v, 4 of z.
   const std::vector<float> joined = sample.Values(kQwen3NextLinear + "in_proj_qkvz.weight");
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_qkv.weight"),
             Rows(joined, 4, {0, 1, 12, 13, 2, 3, 14, 15, 4, 5, 6, 7, 16, 17, 18, 19}));
@@ -59,7 +59,7 @@ TEST(ConvertQwen3Next, WritesTheNegativeExponentialOfTheDecayWithoutASuffix) {
               testing::Pointwise(testing::FloatEq(), expected));
 }
 
-TEST(ConvertQwen3Next, AddsOneToEveryNormButThatOfLinearAttention) {
+TEST(ConvertQwen3Next, AddsOneToEveryNormExceptThatOfLinearAttention) {
   QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -105,7 +105,7 @@ TEST(ConvertQwen3Next, WritesTheSizesOfLinearAttention) {
   EXPECT_EQ(model->metadata.Find("qwen3next.rope.dimension_sections"), nullptr);
 }
 
-// The real configs have no layer_types; transformers makes them of the interval, so that
+// The real configs have no layer_types; transformers derives them from the interval, so that
 // llama.cpp's converter always sees them.
 TEST(ConvertQwen3Next, WithoutLayerTypesTheRecurrentLayersFollowTheInterval) {
   QwenHybridSample sample = Qwen3NextSample();

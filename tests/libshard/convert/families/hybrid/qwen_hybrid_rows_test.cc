@@ -1,4 +1,4 @@
-// What Qwen3-Next and Qwen3.5 share, shown with Qwen3-Next.
+// Rules shared by Qwen3-Next and Qwen3.5, tested with Qwen3-Next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST(QwenHybridRows, KeepTheBlockForMultiTokenPredictionAsALayer) {
   EXPECT_EQ(TensorsWith(*model, "blk.2."), 20u);
 }
 
-TEST(QwenHybridRows, LeaveNothingOfTheBlockWithoutMtp) {
+TEST(QwenHybridRows, DropTheWholeBlockWithoutMtp) {
   QwenHybridSample sample = HybridRowsSample();
   const auto model = sample.Convert({.pre = {}, .mtp = false});
   ASSERT_TRUE(model) << model.error().message;
@@ -83,7 +83,7 @@ TEST(QwenHybridRows, NameAMissingTensorOfTheMtpBlock) {
                         "blk.2.attn_v.weight"));
 }
 
-TEST(QwenHybridRows, RefuseAnAttentionOfAnotherKindThanTheConfigs) {
+TEST(QwenHybridRows, RefuseAttentionThatContradictsTheConfig) {
   QwenHybridSample sample = HybridRowsSample();
   sample.config["layer_types"] = {"full_attention", "full_attention"};
   EXPECT_THAT(sample.Convert().error().message,

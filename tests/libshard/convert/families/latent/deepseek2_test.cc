@@ -52,7 +52,7 @@ TEST(Deepseek2, DescribesAttentionAsTheRuntimeSeesIt) {
   }
 }
 
-// The runtime does not ask V2-Lite for the key, and llama.cpp's converter does not write it.
+// The runtime does not require the key for V2-Lite, and llama.cpp's converter does not write it.
 TEST(Deepseek2, V2LiteHasNoKeyForTheRankOfItsQueries) {
   for (const int layers : {26, 27}) {
     ConvertSample sample = V2(/*low_rank=*/false);
@@ -70,7 +70,7 @@ TEST(Deepseek2, V2LiteHasNoKeyForTheRankOfItsQueries) {
   }
 }
 
-TEST(Deepseek2, QueriesWithoutALowRankSayZero) {
+TEST(Deepseek2, WritesARankOfZeroForQueriesWithoutALowRank) {
   ConvertSample sample = V2(/*low_rank=*/false);
   sample.config["q_lora_rank"] = nullptr;
   const GgufModel model = Converted(sample);
@@ -79,7 +79,7 @@ TEST(Deepseek2, QueriesWithoutALowRankSayZero) {
   EXPECT_EQ(Find(model, "blk.0.attn_q_a.weight"), nullptr);
 }
 
-TEST(Deepseek2, ALowRankIsRefusedInAModelThatTheRuntimeTakesForV2Lite) {
+TEST(Deepseek2, RefusesALowRankInAModelThatTheRuntimeMistakesForV2Lite) {
   ConvertSample sample = V2();
   for (int layers = 3; layers <= 27; ++layers) {
     sample.config["num_hidden_layers"] = layers;
@@ -93,7 +93,7 @@ TEST(Deepseek2, ALowRankIsRefusedInAModelThatTheRuntimeTakesForV2Lite) {
   }
 }
 
-TEST(Deepseek2, WritesMscaleAllDimTimesATenth) {
+TEST(Deepseek2, WritesATenthOfMscaleAllDim) {
   ConvertSample sample = V2();
   sample.config["rope_scaling"] = Json::parse(R"({"type": "yarn", "factor": 40, "beta_fast": 32,
     "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.707,
@@ -106,7 +106,7 @@ TEST(Deepseek2, WritesMscaleAllDimTimesATenth) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("mscale: expected 1 or mscale_all_dim"));
 }
 
-TEST(Deepseek2, BetasThatTheRuntimeDoesNotReadAreAWarning) {
+TEST(Deepseek2, WarnsOfBetasThatTheRuntimeDoesNotRead) {
   ConvertSample sample = LatentSample("DeepseekV3ForCausalLM", "kimi_k2");
   sample.config["rope_scaling"] = Json::parse(R"({"type": "yarn", "factor": 32, "beta_fast": 1,
     "beta_slow": 1, "original_max_position_embeddings": 4096})");
@@ -130,7 +130,7 @@ TEST(Deepseek2, RefusesWhatTheRuntimeWouldComputeWrongly) {
   }
 }
 
-TEST(Deepseek2, V3ScoresWithSigmoidAlsoWhereItsConfigDoesNotSay) {
+TEST(Deepseek2, V3ScoresWithSigmoidEvenIfItsConfigDoesNotSaySo) {
   const GgufMetadata keys = Converted(V3()).metadata;
   EXPECT_EQ(keys.Uint("deepseek2.expert_gating_func"), 2u);
   EXPECT_EQ(*keys.Find("deepseek2.expert_weights_scale"), GgufValue::F32(2.5f));
@@ -153,7 +153,7 @@ TEST(Deepseek2, V2DoesNotRenormaliseAndWritesNoKeyForIt) {
   EXPECT_EQ(keys.Find("deepseek2.expert_weights_norm"), nullptr);
 }
 
-TEST(Deepseek2, V2WithGroupsIsAWarningSinceTheRuntimeScoresThemOtherwise) {
+TEST(Deepseek2, WarnsOfV2GroupsThatTheRuntimeScoresDifferently) {
   ConvertSample sample = V2();
   EXPECT_THAT(Converted(sample).warnings, IsEmpty());
   // Two groups of two experts.
@@ -169,14 +169,14 @@ TEST(Deepseek2, V2WithGroupsIsAWarningSinceTheRuntimeScoresThemOtherwise) {
   EXPECT_THAT(Converted(sample).warnings, ElementsAre(HasSubstr("n_group: expected 1, found 2")));
 }
 
-TEST(Deepseek2, KimiGetsNoGroupsThatItsConfigDoesNotName) {
+TEST(Deepseek2, KimiGetsNoGroupsUnlessItsConfigStatesThem) {
   ConvertSample kimi = LatentSample("DeepseekV3ForCausalLM", "kimi_k2"), deepseek = V3();
   for (ConvertSample* sample : {&kimi, &deepseek}) {
     sample->config.erase("n_group");
     sample->config.erase("topk_group");
   }
   EXPECT_EQ(Converted(kimi).metadata.Find("deepseek2.expert_group_count"), nullptr);
-  // DeepSeek's class has eight groups, which two experts are too few for.
+  // DeepSeek's class has eight groups, for which two experts are too few.
   EXPECT_THAT(ConversionError(deepseek).message, HasSubstr("n_group: expected fewer than 2"));
 }
 
@@ -194,7 +194,7 @@ TEST(Deepseek2, BlocksForMultiTokenPredictionAreLeftOutAndCounted) {
     EXPECT_LT(tensor.layer.value_or(0), 2u) << tensor.name;
 }
 
-TEST(Deepseek2, ModelsOfOtherAttentionAreRefusedByName) {
+TEST(Deepseek2, RefusesModelsWithOtherAttentionByName) {
   ConvertSample first = V2();
   first.config["architectures"] = {"DeepseekForCausalLM"};
   first.config["model_type"] = "deepseek";
@@ -239,7 +239,7 @@ TEST(Deepseek32, KeepsBlocksForMultiTokenPrediction) {
             sample.Values("model.layers.2.enorm.weight"));
 }
 
-TEST(Deepseek32, HasAnIndexerBesideTheSameAttention) {
+TEST(Deepseek32, HasAnIndexerInAdditionToTheSameAttention) {
   const ConvertSample sample = V32();
   const GgufModel model = Converted(sample);
   EXPECT_EQ(model.architecture(), "deepseek32");
@@ -252,7 +252,7 @@ TEST(Deepseek32, HasAnIndexerBesideTheSameAttention) {
     EXPECT_FALSE(sample.Values(model, std::string("blk.1.indexer.") + name).empty()) << name;
 }
 
-TEST(Deepseek32, NeedsQueriesOfALowRankAndTheSizesOfItsIndexer) {
+TEST(Deepseek32, NeedsLowRankQueriesAndTheSizesOfItsIndexer) {
   ConvertSample sample = V32();
   sample.config["q_lora_rank"] = nullptr;
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("by which the indexer finds keys"));
@@ -261,7 +261,7 @@ TEST(Deepseek32, NeedsQueriesOfALowRankAndTheSizesOfItsIndexer) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("index_topk"));
 }
 
-TEST(Deepseek2, AQueryProjectionThatTheConfigDoesNotHaveIsRefused) {
+TEST(Deepseek2, RefusesAQueryProjectionThatContradictsTheConfig) {
   ConvertSample sample = V2();
   sample.config["q_lora_rank"] = nullptr;
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("self_attn.q_a_proj.weight"));

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Optional;
 
 // Layer 0 has a window and two key heads of two values, layer 1 full attention and one key head of
-// four, whose keys are the values, too. Two experts of width 2.
+// four, whose keys are also the values. Two experts of width 2.
 ConvertSample Gemma() {
   ConvertSample sample;
   sample.config = Json::parse(R"({"architectures": ["Gemma4ForCausalLM"],
@@ -78,13 +78,13 @@ TEST(Gemma4Moe, WritesHeadsAndRopesOfBothKindsOfLayers) {
   EXPECT_EQ(*keys.Find("gemma4.final_logit_softcapping"), GgufValue::F32(30));
 }
 
-TEST(Gemma4Moe, WhatIsNotRotatedHasAFactorThatLeavesNoAngle) {
+TEST(Gemma4Moe, WritesAHugeRopeFactorForDimensionsThatAreNotRotated) {
   ConvertSample sample = Gemma();
   const GgufModel model = Converted(sample);
   EXPECT_THAT(sample.Values(model, "rope_freqs.weight"), ElementsAre(1, 1e30f));
 }
 
-TEST(Gemma4Moe, ScalesOfExpertsAreTheExperts) {
+TEST(Gemma4Moe, TreatsScalesOfExpertsAsPartsOfTheExperts) {
   ConvertSample sample = Gemma();
   const GgufModel model = Converted(sample);
   for (const GgufTensor& tensor : model.tensors) {
@@ -100,13 +100,13 @@ TEST(Gemma4Moe, ScalesOfExpertsAreTheExperts) {
             sample.Values("model.layers.0.layer_scalar"));
 }
 
-TEST(Gemma4Moe, OnlyLayersWithFullAttentionLackValues) {
+TEST(Gemma4Moe, OnlyLayersWithFullAttentionMayLackValues) {
   ConvertSample sample = Gemma();
   sample.Remove("layers.0.self_attn.v_proj");
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("layer 0: expected blk.0.attn_v.weight"));
 }
 
-TEST(Gemma4Moe, TokensAreCharactersWithMergesAndTheConfigsSpecialOnes) {
+TEST(Gemma4Moe, WritesTheTokenizerWithMergesAndTheSpecialTokensOfTheConfig) {
   const GgufMetadata keys = ConvertedKeys(Gemma());
   EXPECT_EQ(keys.String("tokenizer.ggml.model"), "gemma4");
   EXPECT_EQ(keys.Find("tokenizer.ggml.pre"), nullptr);
@@ -124,7 +124,7 @@ TEST(Gemma4Moe, RefusesATokenizerOfAnotherKind) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("expected BPE with byte fallback"));
 }
 
-// Why config.json alone gives nothing.
+// The error for config.json alone.
 Error GemmaKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;
@@ -133,7 +133,7 @@ Error GemmaKeyError(const ConvertSample& sample) {
   return keys ? Error{} : keys.error();
 }
 
-TEST(Gemma4Moe, RefusesWhatTheRuntimeDoesOtherwise) {
+TEST(Gemma4Moe, RefusesWhatTheRuntimeDoesDifferently) {
   const struct {
     const char* key;
     Json value;

@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Experts as a fine-tune in floating point has them: transposed, [expert, in, out].
+// Experts as in a floating-point fine-tune: transposed, [expert, in, out].
 ConvertSample GptOss() {
   ConvertSample sample;
   sample.config = Json::parse(R"({"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss",
@@ -37,7 +37,7 @@ ConvertSample GptOss() {
   return sample;
 }
 
-TEST(GptOss, GateAndUpAlternateInTransposedExpertsAndInTheirBiases) {
+TEST(GptOss, SplitsAlternatingGateAndUpOfExpertsAndBiases) {
   ConvertSample sample = GptOss();
   const GgufModel model = Converted(sample);
   const std::vector<float> all = sample.Values("model.layers.0.mlp.experts.gate_up_proj");
@@ -57,7 +57,7 @@ TEST(GptOss, GateAndUpAlternateInTransposedExpertsAndInTheirBiases) {
   }
 }
 
-TEST(GptOss, SinksGetAnEndingAndStayF32) {
+TEST(GptOss, SinksGetAWeightSuffixAndStayF32) {
   const GgufModel model = Converted(GptOss());
   const auto sinks = std::find_if(model.tensors.begin(), model.tensors.end(), [](const auto& t) {
     return t.name == "blk.0.attn_sinks.weight";
@@ -78,7 +78,7 @@ TEST(GptOss, FillsInTheYarnOfTheConfigClassAndNoRopeDimensions) {
   EXPECT_EQ(keys.Find("gpt-oss.rope.dimension_count"), nullptr);
 }
 
-TEST(GptOss, EveryBiasAndSinkIsDue) {
+TEST(GptOss, RequiresEveryBiasAndSink) {
   for (const char* name :
        {"self_attn.q_proj.bias", "self_attn.o_proj.bias", "mlp.router.bias", "self_attn.sinks",
         "mlp.experts.gate_up_proj_bias", "mlp.experts.down_proj_bias"}) {

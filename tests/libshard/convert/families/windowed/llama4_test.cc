@@ -41,7 +41,7 @@ ConvertSample Llama4() {
   return sample;
 }
 
-TEST(Llama4, GateAndUpAreHalvesOfTheColumnsTransposed) {
+TEST(Llama4, SplitsGateAndUpFromHalvesOfTheColumnsAndTransposesThem) {
   ConvertSample sample = Llama4();
   const GgufModel model = Converted(sample);
   const std::vector<float> all = sample.Values("model.layers.1.feed_forward.experts.gate_up_proj");
@@ -63,7 +63,7 @@ TEST(Llama4, QueriesAndKeysKeepTheirOrder) {
             sample.Values("model.layers.0.self_attn.q_proj.weight"));
 }
 
-TEST(Llama4, TheWidthsOfBothKindsOfLayersHaveEachOthersNames) {
+TEST(Llama4, SwapsTheFieldsOfTheDenseAndExpertWidths) {
   const GgufMetadata keys = Converted(Llama4()).metadata;
   EXPECT_EQ(keys.Uint("llama4.feed_forward_length"), 2u);
   EXPECT_EQ(keys.Uint("llama4.expert_feed_forward_length"), 3u);
@@ -79,7 +79,7 @@ TEST(Llama4, ASlidingWindowIsNeverWritten) {
   EXPECT_EQ(ConversionError(sample).code, Code::kUnsupported);
 }
 
-TEST(Llama4, TheRuntimeKnowsByTheNumberOfExpertsWhetherQueriesHaveANorm) {
+TEST(Llama4, RefusesAQueryNormSettingThatTheRuntimeWouldGetWrong) {
   ConvertSample sample = Llama4();
   sample.config["use_qk_norm"] = false;
   const Error error = ConversionError(sample);
@@ -87,7 +87,7 @@ TEST(Llama4, TheRuntimeKnowsByTheNumberOfExpertsWhetherQueriesHaveANorm) {
   EXPECT_THAT(error.message, HasSubstr("use_qk_norm: expected true, as the runtime has it for 2 "));
 }
 
-TEST(Llama4, LayersWithExpertsAreThoseThatTheStepSays) {
+TEST(Llama4, RequiresExpertsInTheLayersGivenByTheStep) {
   ConvertSample sample = Llama4();
   sample.config["interleave_moe_layer_step"] = 1;
   EXPECT_THAT(ConversionError(sample).message,
@@ -98,7 +98,7 @@ TEST(Llama4, LayersWithExpertsAreThoseThatTheStepSays) {
               HasSubstr("interleave_moe_layer_step: expected at least 1"));
 }
 
-TEST(Llama4, ExpertsOfTheirOwnAreNotTransposed) {
+TEST(Llama4, DoesNotTransposeSeparateExperts) {
   ConvertSample sample = Llama4();
   sample.Remove("feed_forward.experts.");
   for (const char* expert : {"0", "1"}) {

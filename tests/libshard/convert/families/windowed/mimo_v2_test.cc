@@ -39,7 +39,7 @@ ConvertSample Mimo() {
   return sample;
 }
 
-// What config.json alone gives.
+// The keys from config.json alone.
 Result<GgufModel> MimoKeysOf(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;
@@ -69,7 +69,7 @@ TEST(MimoV2, RefusesSizesThatDifferBetweenLayers) {
   }
 }
 
-TEST(MimoV2, RefusesListsOfAnotherLength) {
+TEST(MimoV2, RefusesListsOfTheWrongLength) {
   for (const char* key : {"hybrid_layer_pattern", "moe_layer_freq"}) {
     ConvertSample sample = Mimo();
     sample.config[key] = {0, 1, 1};
@@ -80,7 +80,7 @@ TEST(MimoV2, RefusesListsOfAnotherLength) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("hybrid_layer_pattern"));
 }
 
-TEST(MimoV2, ASelectionBiasIsDue) {
+TEST(MimoV2, RequiresASelectionBias) {
   ConvertSample sample = Mimo();
   sample.Remove("e_score_correction_bias");
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("exp_probs_b"));

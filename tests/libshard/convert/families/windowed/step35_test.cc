@@ -71,7 +71,8 @@ TEST(Step35, WritesTheLimitsOfActivations) {
   EXPECT_EQ(keys.Find("step35.swiglu_clamp_shexp"), nullptr);
 }
 
-// A dense block behind the last layer, with full attention as layer 0, unless its list says else.
+// A dense block after the last layer, with full attention like layer 0, unless its list says
+// otherwise.
 void AddPrediction(ConvertSample& sample) {
   const std::string at = "model.layers.2.";
   AddLayerNorms(sample, at);
@@ -111,7 +112,7 @@ TEST(Step35, KeepsTheBlocksForMultiTokenPrediction) {
             sample.Values("model.layers.2.transformer.shared_head.output.weight"));
 }
 
-TEST(Step35, LeavesNothingOfThePredictionWithoutMtp) {
+TEST(Step35, DropsThePredictionBlocksWithoutMtp) {
   ConvertSample sample = Step();
   AddPrediction(sample);
   ConvertOptions options;
@@ -122,7 +123,7 @@ TEST(Step35, LeavesNothingOfThePredictionWithoutMtp) {
   for (const GgufTensor& tensor : model.tensors) EXPECT_FALSE(tensor.name.starts_with("blk.2."));
 }
 
-// Why config.json alone gives nothing.
+// The error for config.json alone.
 std::string StepKeyError(const ConvertSample& sample) {
   ConvertOptions options;
   options.part = ConvertOptions::Part::kKeys;
@@ -131,7 +132,7 @@ std::string StepKeyError(const ConvertSample& sample) {
   return keys ? "" : keys.error().message;
 }
 
-TEST(Step35, RefusesWhatTheRuntimeDoesOtherwise) {
+TEST(Step35, RefusesWhatTheRuntimeDoesDifferently) {
   ConvertSample sample = Step();
   sample.config["partial_rotary_factors"] = {0.5, 0.5};
   EXPECT_THAT(StepKeyError(sample),
