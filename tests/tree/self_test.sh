@@ -55,6 +55,13 @@ echo '#include "libshard/model/m.h"' >up.cc && fails include_order.sh libshard/b
 echo '#include "a.h"' >up.cc && fails include_order.sh "found a.h"
 echo '#include <quant/b.h>' >up.cc && fails include_order.sh "found quant/b.h"
 fresh && echo '#include "tests/t.h"' >tools/t.cc && fails include_order.sh "found tests/t.h"
+fresh
+echo '#include "libshard/replay/r.h"' >libshard/fit/f.cc && fails include_order.sh libshard/fit/f.cc:1
+fresh && mkdir -p manifest/document tools/options
+echo '#include "libshard/remote/r.h"' >manifest/document/d.cc
+fails include_order.sh manifest/document/d.cc:1
+fresh && mkdir -p tools/options && echo '#include "libshard/remote/r.h"' >tools/options/o.cc
+passes include_order.sh
 fresh && echo '#include "quant/a.h"' >fixtures/f.cc && fails include_order.sh fixtures/f.cc:1
 fresh && echo >libshard/loose.cc && fails include_order.sh "libshard/loose.cc: expected a folder"
 
