@@ -16,6 +16,13 @@ struct KeyHash {
 // The same for equal keys in one run, another in the next.
 KeyHash HashOf(std::string_view key);
 
+// The same for the containers of the standard library, whose own hash of text is the same in every
+// run.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return HashOf(text).place; }
+};
+
 // Holds small values, not the keys: `Value` is an index of the thing with the key, or the hash
 // itself. One value, `free`, stands for no entry.
 template <class Value>

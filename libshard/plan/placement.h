@@ -30,14 +30,6 @@ struct PlacementAnswer {
 // sure.
 PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tokens);
 
-// For callers that have seen how a session is routed: the cosine between what its scores look like
-// and each group's centroid, the mean over layers; no value for groups that are never chosen.
-// `scores` are as SessionScores::scores, of layers `layers`. kInvalidArgument without centroids,
-// and when the scores have another number.
-Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable& table,
-                                                            const LayerCounts& layers,
-                                                            std::span<const float> scores);
-
 // Per session the group whose eligible experts capture most of its scores: the mean over layers of
 // their share, the lowest group among equals. No value for sessions without scores. REQUIRES: the
 // layers of `scores` are those of the plan.
