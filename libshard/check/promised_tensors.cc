@@ -10,6 +10,7 @@
 #include "libshard/check/promised_attention.h"
 #include "libshard/check/promised_rows.h"
 #include "libshard/check/promised_storage.h"
+#include "libshard/model/layer_fields.h"
 #include "quant/format.h"
 
 namespace moepack {
@@ -172,8 +173,7 @@ class Promiser {
     const std::string at = Cat("layers.", layer, ".");
     AddNorms(at, layer);
     // In families of mixers a layer is either attention or a feed-forward part.
-    const bool mixers =
-        promise_.moe_key == "layers_block_type" || promise_.moe_key == "hybrid_override_pattern";
+    const bool mixers = promise_.mixers;
     const bool moe = kind.moe.value_or(true);
     if (!mixers || !moe) AddAttention(at, kind.attention, layer);
     if (moe) {

@@ -11,6 +11,7 @@
 #include "libshard/convert/tokenizers/chat_template.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
 #include "libshard/model/gguf_config.h"
+#include "libshard/model/config_fields.h"
 
 namespace moepack {
 namespace {
@@ -126,7 +127,7 @@ class Conversion {
   }
 
   Status AddTensors() {
-    SHARD_TRY(const std::optional<bool> tied, config_.FindBool({"tie_word_embeddings"}));
+    SHARD_TRY(const std::optional<bool> tied, config_.FindBool(fields::kTied));
     TensorMapOptions map;
     map.rows = family_.rows;
     map.layers = shape_.layers;

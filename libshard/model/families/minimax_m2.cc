@@ -22,7 +22,7 @@ Family MinimaxM2Family() {
   family.promise = {.complete = true,
                     .f32_router = true,
                     .output_bias = false,
-                    .query_key_norms = {"use_qk_norm", true},
+                    .query_key_norms = {fields::kQueryKeyNorms, true},
                     .whole_norms = true};
   return family;
 }

@@ -21,7 +21,7 @@ Family GptOssFamily() {
   AddExperts(family, "layers.{L}.mlp.");
   family.promise = {.complete = true,
                     .expert_biases = true,
-                    .attention_biases = {"attention_bias", true},
+                    .attention_biases = {fields::kAttentionBias, true},
                     .attention_sinks = true};
   return family;
 }
