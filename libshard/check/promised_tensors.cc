@@ -326,8 +326,11 @@ class Promiser {
     if (!family_.promise.complete) {
       out_.missing.push_back(Cat("what only models of ", family_.name, " have"));
     }
-    const bool indexed = family_.promise.indexer || model_.architecture == "DeepseekV32ForCausalLM";
-    if (indexed && !config_.Has({"index_n_heads"})) out_.missing.emplace_back("indexer");
+    const auto& architectures = family_.promise.indexed;
+    const bool indexed =
+        family_.promise.indexer || std::find(architectures.begin(), architectures.end(),
+                                             model_.architecture) != architectures.end();
+    if (indexed && !config_.Has(fields::kIndexHeads)) out_.missing.emplace_back("indexer");
     for (const char* tower : {"vision", "audio"}) {
       const bool rows = std::any_of(family_.rules.begin(), family_.rules.end(),
                                     [&](const TensorRule& rule) { return rule.role == tower; });

@@ -5,23 +5,14 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/check/promise.h"
+#include "libshard/convert/converter.h"
 #include "libshard/fit/cache_shape.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/gguf_architectures.h"
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
-
-// What llama.cpp has built in for two architectures, whose configs need not say it: every
-// `period`-th layer looks back over everything, the others over `field` or, without it, `window`.
-struct UsualWindow {
-  std::string_view family;
-  uint64_t period;
-  ConfigKeys field;
-  uint32_t window;
-};
-constexpr UsualWindow kUsualWindows[] = {{"llama4", 4, fields::kChunk, 8192},
-                                         {"gpt-oss", 2, fields::kWindow, 128}};
 
 bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -92,12 +83,11 @@ class ConfigCache {
       if (rule.role != "mamba" && rule.pattern.find(".conv.") == std::string::npos) continue;
       return Unknown(layer, "expected the kind of the layer (layer_types), found none");
     }
-    for (const UsualWindow& row : kUsualWindows) {
-      if (row.family == family_.name && (layer + 1) % row.period != 0) {
-        return Windowed(layer, row.field, row.window);
-      }
-    }
-    return Full(layer);
+    const GgufConverter* converter = FindConverter(family_.name);
+    const auto window =
+        converter == nullptr ? std::nullopt : FindArchitecture(converter->architecture)->window;
+    if (!window || (layer + 1) % window->period == 0) return Full(layer);
+    return Windowed(layer, window->reads_key ? fields::kWindow : fields::kChunk, window->tokens);
   }
 
   // llama.cpp computes latent attention in its absorbed form.

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/model/card_convention.h"
+#include "libshard/model/family_facts.h"
 #include "libshard/model/routing.h"
 
 namespace moepack {
@@ -61,6 +63,7 @@ struct Family {
   std::vector<RoutingException> routing_exceptions = {};
   ConfigFacts facts = {};
   PromiseFacts promise = {};
+  CardConvention cards = CardConvention::kAll;
   std::vector<TensorRule> rules;  // the first match wins
 };
 

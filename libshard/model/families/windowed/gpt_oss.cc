@@ -19,6 +19,7 @@ Family GptOssFamily() {
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.router");
   AddExperts(family, "layers.{L}.mlp.");
+  family.cards = CardConvention::kWithoutEmbedding;
   family.promise = {.complete = true,
                     .expert_biases = true,
                     .attention_biases = {fields::kAttentionBias, true},
