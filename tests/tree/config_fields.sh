@@ -25,7 +25,8 @@ found=$(find $folders -name '*.cc' -o -name '*.h' | grep -vE '_fields\.h$' | sor
     print FILENAME ":" FNR ": expected a list of config_fields.h or layer_fields.h, found " $0
     next
   }
-  $0 ~ "(" readers ")\\(([a-z_]+, )?[{]\"[a-z0-9_]+\", *\"" || /ConfigKeys [a-zA-Z]+ = [{]"[a-z0-9_]+", *"/ {
+  $0 ~ "(" readers ")\\(([a-z_]+, )?[{]\"[a-z0-9_]+\", *\"" ||
+  $0 ~ "ConfigKeys [a-zA-Z]+ = [{]\"[a-z0-9_]+\", *\"" {
     print FILENAME ":" FNR ": expected one name, or a list of config_fields.h, found " $0
   }')
 [ -z "$found" ] || { echo "$found"; status=1; }

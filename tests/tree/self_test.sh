@@ -56,7 +56,8 @@ echo '#include "libshard/model/m.h"' >up.cc && fails include_order.sh libshard/b
 echo '#include "a.h"' >up.cc && fails include_order.sh "found a.h"
 echo '#include <quant/b.h>' >up.cc && fails include_order.sh "found quant/b.h"
 fresh
-echo '#include "libshard/replay/r.h"' >libshard/fit/f.cc && fails include_order.sh libshard/fit/f.cc:1
+echo '#include "libshard/replay/r.h"' >libshard/fit/f.cc
+fails include_order.sh libshard/fit/f.cc:1
 fresh && mkdir -p manifest/document tools/options
 echo '#include "libshard/remote/r.h"' >manifest/document/d.cc
 fails include_order.sh manifest/document/d.cc:1
@@ -81,7 +82,8 @@ fresh && printf '// %0100d\n' 0 >tools/wide.cc && fails budgets.sh "tools/wide.c
 fresh && printf 'ConfigKeys k = {"a", "b"};\n' >libshard/model/config_fields.h
 touch libshard/model/layer_fields.h && passes config_fields.sh
 echo '  config.Find({"b"});' >libshard/check/c.cc && fails config_fields.sh libshard/check/c.cc:1
-echo '  config.U32({"c", "d"});' >libshard/check/c.cc && fails config_fields.sh libshard/check/c.cc:1
+echo '  config.U32({"c", "d"});' >libshard/check/c.cc
+fails config_fields.sh libshard/check/c.cc:1
 echo 'ConfigKeys k = {"b"};' >libshard/model/layer_fields.h
 fails config_fields.sh "found twice: b"
 
