@@ -16,8 +16,15 @@ struct KeyHash {
 // The same for equal keys within a run, different in the next run.
 KeyHash HashOf(std::string_view key);
 
-// Holds small values, not the keys: `Value` is the index of the thing with the key, or the hash
-// itself. One value, `free`, means no entry.
+// The same for the containers of the standard library, whose own hash of text is the same in every
+// run.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return HashOf(text).place; }
+};
+
+// Holds small values, not the keys: `Value` is an index of the thing with the key, or the hash
+// itself. One value, `free`, stands for no entry.
 template <class Value>
 class ProbeTable {
  public:

@@ -155,9 +155,8 @@ class Presence {
 
   // Checks that the layers with experts are those that the config names.
   void CheckMoeLayers() {
-    // If the config lists mixers, a layer without experts need not have a feed-forward part.
-    const bool dense_known = (family_ & kDense) != 0 && promise_.moe_key != "layers_block_type" &&
-                             promise_.moe_key != "hybrid_override_pattern";
+    // Where the config lists mixers, a layer without experts need not have a feed-forward part.
+    const bool dense_known = (family_ & kDense) != 0 && !promise_.mixers;
     ExpertIds no_experts, no_dense, experts;
     for (const auto& [number, layer] : layers_) {
       if (number >= decoder() || !promise_.layers[number].moe) continue;

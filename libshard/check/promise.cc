@@ -6,17 +6,16 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
 
-constexpr ConfigKeys kHeadSizeKeys = {"head_dim", "attention_head_dim"};
 // Fields of attention whose heads differ between layers, or between keys and values.
-constexpr ConfigKeys kUnevenHeadKeys = {"global_head_dim",         "num_global_key_value_heads",
-                                        "swa_num_key_value_heads", "swa_head_dim",
-                                        "attention_other_setting", "num_attention_heads_per_layer"};
-constexpr ConfigKeys kSelectionBiasKeys = {"use_routing_bias", "moe_use_aux_free",
-                                           "use_expert_bias", "use_moe_router_bias"};
+constexpr ConfigKeys kHeadsPerLayer = {"num_attention_heads_per_layer"};
+constexpr ConfigKeys kUnevenHeads[] = {fields::kGlobalHeadSize, fields::kGlobalKeyHeads,
+                                       fields::kWindowKeyHeads, fields::kWindowHeadSize,
+                                       fields::kOtherAttention, kHeadsPerLayer};
 
 class PromiseReader {
  public:
@@ -34,7 +33,7 @@ class PromiseReader {
     SHARD_CHECK(ReadHeads(complete));
     SHARD_CHECK(ReadLatent());
     SHARD_CHECK(ReadRouting());
-    SHARD_TRY(out_.tied, config_.FindBool({"tie_word_embeddings"}));
+    SHARD_TRY(out_.tied, config_.FindBool(fields::kTied));
     if (raw_.Has(fields::kMtpLayers)) out_.mtp = model_.mtp_layers;
     SHARD_CHECK(ReadLayerKinds(raw_, config_, out_, findings_));
     return std::move(out_);
@@ -71,20 +70,19 @@ class PromiseReader {
   }
 
   Status ReadWidths(bool complete) {
-    SHARD_TRY(const uint64_t latent, Size({"moe_latent_size"}));
+    SHARD_TRY(const uint64_t latent, Size(fields::kLatentWidth));
     out_.expert_input = latent > 0 ? latent : out_.hidden;
     SHARD_TRY(out_.expert_width, Size(fields::kExpertWidth));
     if (!config_.Has(fields::kExpertWidth) && (out_.facts.plain_width || complete)) {
-      SHARD_TRY(out_.expert_width, Size({"intermediate_size"}));
+      SHARD_TRY(out_.expert_width, Size(fields::kPlainWidth));
     }
     // DBRX has a separate config for its feed-forward part.
     if (model_.expert_count_key.find("ffn_config.") != std::string::npos) {
       out_.expert_width = model_.expert_intermediate_size;
     }
-    SHARD_TRY(const std::optional<bool> wide, config_.FindBool({"use_double_wide_mlp"}));
+    SHARD_TRY(const std::optional<bool> wide, config_.FindBool(fields::kDoubleWidth));
     if (wide.value_or(false)) return Ok();
-    SHARD_TRY(out_.dense_width, Size({"prefix_dense_intermediate_size", "dense_intermediate_size",
-                                      "intermediate_size_mlp", "intermediate_size"}));
+    SHARD_TRY(out_.dense_width, Size(fields::DenseWidth(config_)));
     return Ok();
   }
 
@@ -113,7 +111,7 @@ class PromiseReader {
           Cat(heads.key_heads));
       return Ok();
     }
-    SHARD_TRY(heads.size, Size(kHeadSizeKeys));
+    SHARD_TRY(heads.size, Size(fields::kHeadSize));
     if (heads.size == 0 && out_.facts.square_heads) {
       heads.size = out_.hidden / heads.heads;
       if (out_.hidden % heads.heads != 0) {
@@ -123,20 +121,22 @@ class PromiseReader {
         return Ok();
       }
     }
-    SHARD_TRY(const uint64_t value, Uniform({"v_head_dim"}));
-    if (heads.size > 0 && value == 0 && !config_.Has(kUnevenHeadKeys)) out_.heads = heads;
+    SHARD_TRY(const uint64_t value, Uniform(fields::kValueHeadSize));
+    const bool uneven = std::any_of(std::begin(kUnevenHeads), std::end(kUnevenHeads),
+                                    [&](ConfigKeys keys) { return config_.Has(keys); });
+    if (heads.size > 0 && value == 0 && !uneven) out_.heads = heads;
     return Ok();
   }
 
   Status ReadLatent() {
-    SHARD_TRY(const std::optional<bool> used, config_.FindBool({"use_mla"}));
+    SHARD_TRY(const std::optional<bool> used, config_.FindBool(fields::kUsesLatent));
     LatentPromise latent;
     SHARD_TRY(latent.heads, Uniform(fields::kHeads));
-    SHARD_TRY(latent.query_rank, Uniform({"q_lora_rank"}));
-    SHARD_TRY(latent.rank, Uniform({"kv_lora_rank"}));
-    SHARD_TRY(latent.nope, Uniform({"qk_nope_head_dim"}));
-    SHARD_TRY(latent.rope, Uniform({"qk_rope_head_dim"}));
-    SHARD_TRY(latent.value, Uniform({"v_head_dim"}));
+    SHARD_TRY(latent.query_rank, Uniform(fields::kQueryRank));
+    SHARD_TRY(latent.rank, Uniform(fields::kLatentRank));
+    SHARD_TRY(latent.nope, Uniform(fields::kPlainPart));
+    SHARD_TRY(latent.rope, Uniform(fields::kRopePart));
+    SHARD_TRY(latent.value, Uniform(fields::kValueHeadSize));
     const bool whole = latent.heads > 0 && latent.nope > 0 && latent.rope > 0 && latent.value > 0;
     if (!used.value_or(true) || latent.rank == 0 || !whole) return Ok();
     out_.latent = latent;
@@ -147,9 +147,9 @@ class PromiseReader {
   Status ReadRouting() {
     SHARD_TRY(const std::optional<std::string> method, config_.FindString({"topk_method"}));
     if (method == "noaux_tc") out_.selection_bias_key = config_.Find({"topk_method"})->path;
-    for (const char* key : kSelectionBiasKeys) {
-      SHARD_TRY(const std::optional<bool> biased, config_.FindBool({key}));
-      if (biased.value_or(false)) out_.selection_bias_key = config_.Find({key})->path;
+    SHARD_TRY(const std::optional<bool> biased, config_.FindBool(fields::kSelectionBias));
+    if (biased.value_or(false)) {
+      out_.selection_bias_key = config_.Find(fields::kSelectionBias)->path;
     }
     return CheckGroups();
   }

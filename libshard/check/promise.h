@@ -40,6 +40,7 @@ struct ModelPromise {
   uint64_t expert_width = 0, dense_width = 0, shared_width = 0;
   std::vector<LayerPromise> layers;  // decoder layers
   std::string moe_key;               // the field that says which of them have experts
+  bool mixers = false;               // each layer is attention or a feed-forward part, and not both
   std::string layers_key;            // the field that says how many there are
   std::optional<uint32_t> mtp;       // blocks for multi-token prediction
   std::optional<bool> tied;          // the head is the embedding

@@ -7,25 +7,28 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/check/promise.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
 
 // Lists with one entry per layer whose entries name kinds of attention (and of whole layers).
-constexpr ConfigKeys kAttentionLists = {"layer_types",          "layers_block_type",
-                                        "attn_type_list",       "hybrid_override_pattern",
-                                        "hybrid_layer_pattern", "compress_ratios"};
+constexpr ConfigKeys kAttentionLists[] = {fields::kLayerTypes, fields::kBlockKinds,
+                                          fields::kAttentionTypes, fields::kWindowPattern,
+                                          fields::kCompressRatios};
 constexpr size_t kMaxKindLength = 64;
 
-// A list with an entry per layer, where one word or number marks layers with experts.
+// A list with an entry per layer in which a word, letter or number stands for layers with experts.
 struct MoeList {
-  const char* key;
-  const char* moe;
+  ConfigKeys keys;
+  std::string_view moe;
+  std::string_view letter = {};  // where the list is a string of letters
+  bool mixers = false;           // the entries are all that a layer has
 };
-constexpr MoeList kMoeLists[] = {{"mlp_layer_types", "sparse"},
-                                 {"layers_block_type", "moe"},
-                                 {"hybrid_override_pattern", "E"},
-                                 {"moe_layer_freq", "1"}};
+constexpr MoeList kMoeLists[] = {
+    {fields::kMlpTypes, "sparse"},
+    {.keys = fields::kBlockKinds, .moe = "moe", .letter = "E", .mixers = true},
+    {fields::kMoeFrequency, "1"}};
 
 std::string EntryText(const Json& entry) {
   if (entry.is_string()) return entry.get<std::string>().substr(0, kMaxKindLength);
@@ -56,11 +59,11 @@ class LayerKinds {
   }
 
   // Returns the entries of a list or of a string of letters. Blocks for multi-token prediction may
-  // have entries after those of the layers. The result is empty if the field is absent or not a
-  // list, or if its length is wrong, which is a finding.
-  std::vector<std::string> Entries(const char* key) {
+  // have entries after those of the layers. The result is empty when the field is absent or no
+  // list, and when its length is wrong, which is a finding.
+  std::vector<std::string> Entries(ConfigKeys keys) {
     std::vector<std::string> entries;
-    const std::optional<HfConfig::Field> field = raw_.Find({key});
+    const std::optional<HfConfig::Field> field = raw_.Find(keys);
     if (!field || !(field->value->is_array() || field->value->is_string())) return entries;
     if (field->value->is_string()) {
       for (const char letter : field->value->get_ref<const std::string&>()) {
@@ -78,15 +81,16 @@ class LayerKinds {
   }
 
   Status ReadAttention() {
-    for (const char* key : kAttentionLists) {
-      const std::vector<std::string> entries = Entries(key);
+    for (const ConfigKeys keys : kAttentionLists) {
+      const std::vector<std::string> entries = Entries(keys);
       for (size_t layer = 0; layer < entries.size(); ++layer) {
         std::string& kind = promise_.layers[layer].attention;
         kind += (kind.empty() ? "" : " ") + entries[layer];
       }
     }
-    SHARD_TRY(const auto interval, Step("full_attention_interval"));
-    for (size_t layer = 0; interval && !raw_.Has({"layer_types"}) && layer < layers(); ++layer) {
+    SHARD_TRY(const auto interval, Step(fields::kFullInterval));
+    for (size_t layer = 0; interval && !raw_.Has(fields::kLayerTypes) && layer < layers();
+         ++layer) {
       promise_.layers[layer].attention =
           (layer + 1) % *interval == 0 ? "full_attention" : "linear_attention";
     }
@@ -99,24 +103,33 @@ class LayerKinds {
   }
 
   // Reads the distance, in layers, between two layers of a kind.
-  Result<std::optional<uint32_t>> Step(const char* key) {
-    SHARD_TRY(const std::optional<uint32_t> step, config_.FindU32({key}));
+  Result<std::optional<uint32_t>> Step(ConfigKeys keys) {
+    SHARD_TRY(const std::optional<uint32_t> step, config_.FindU32(keys));
     if (step != 0u) return step;
-    Say(config_.Find({key})->path, "at least 1", "0");
+    Say(config_.Find(keys)->path, "at least 1", "0");
     return std::optional<uint32_t>();
   }
 
+  // Returns the name under which the config has a field, without the configs around it.
+  std::string NameOf(ConfigKeys keys) const {
+    const std::optional<HfConfig::Field> field = config_.Find(keys);
+    return field ? field->path.substr(field->path.rfind('.') + 1) : *keys.begin();
+  }
+
   template <class Rule>
-  void Set(const char* key, Rule rule) {
+  void Set(const std::string& key, Rule rule) {
     promise_.moe_key = key;
     for (size_t layer = 0; layer < layers(); ++layer) promise_.layers[layer].moe = rule(layer);
   }
 
   Result<bool> ReadMoeLists() {
-    for (const auto& [key, moe] : kMoeLists) {
-      const std::vector<std::string> entries = Entries(key);
+    for (const MoeList& list : kMoeLists) {
+      const std::vector<std::string> entries = Entries(list.keys);
       if (entries.empty()) continue;
-      Set(key, [&, word = moe](size_t layer) { return entries[layer] == word; });
+      promise_.mixers = list.mixers;
+      Set(NameOf(list.keys), [&](size_t layer) {
+        return entries[layer] == list.moe || (list.mixers && entries[layer] == list.letter);
+      });
       return true;
     }
     // The numbers of the layers with experts: a list in Llama-4, the text "3,4,5" in Step.
@@ -160,17 +173,15 @@ class LayerKinds {
 
   // Llama-4 and Arctic: the last layer of each run of this many has experts.
   Result<bool> ReadInterleaved() {
-    for (const char* key : {"interleave_moe_layer_step", "moe_layer_frequency"}) {
-      SHARD_TRY(const auto step, Step(key));
-      if (step) Set(key, [&](size_t layer) { return (layer + 1) % *step == 0; });
-      if (step) return true;
-    }
-    return false;
+    SHARD_TRY(const auto step, Step(fields::kInterleaved));
+    if (!step) return false;
+    Set(NameOf(fields::kInterleaved), [&](size_t layer) { return (layer + 1) % *step == 0; });
+    return true;
   }
 
   // Jamba: one layer of each period has experts.
   Result<bool> ReadPeriod() {
-    SHARD_TRY(const auto period, Step("expert_layer_period"));
+    SHARD_TRY(const auto period, Step({"expert_layer_period"}));
     SHARD_TRY(const auto offset, config_.FindU32({"expert_layer_offset"}));
     if (!period || !offset) return false;
     Set("expert_layer_period", [&](size_t layer) { return layer % *period == *offset; });
@@ -179,9 +190,9 @@ class LayerKinds {
 
   // ERNIE: a range of layers; an end of -1 means the last layer.
   Result<bool> ReadRange() {
-    SHARD_TRY(const auto start, config_.FindU32({"moe_layer_start_index"}));
+    SHARD_TRY(const auto start, config_.FindU32(fields::kMoeStart));
     if (!start) return false;
-    SHARD_TRY(const auto interval, Step("moe_layer_interval"));
+    SHARD_TRY(const auto interval, Step(fields::kMoeInterval));
     const auto end = config_.Find({"moe_layer_end_index"});
     const bool open = !end || (end->value->is_number_integer() && *end->value == -1);
     uint64_t last = UINT64_MAX;
@@ -189,7 +200,7 @@ class LayerKinds {
       SHARD_TRY(const auto number, config_.FindU32({"moe_layer_end_index"}));
       last = *number;
     }
-    Set("moe_layer_start_index", [&](size_t layer) {
+    Set(NameOf(fields::kMoeStart), [&](size_t layer) {
       return layer >= *start && layer <= last && (layer + 1) % interval.value_or(1) == 0;
     });
     return true;
@@ -198,25 +209,25 @@ class LayerKinds {
   // DeepSeek and all that adopted its config: the first layers are dense. LFM2 and Hunyuan use
   // other field names.
   Result<bool> ReadLeadingDense() {
-    for (const char* key : {"first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped"}) {
-      SHARD_TRY(const auto dense, config_.FindU32({key}));
-      if (!dense) continue;
-      if (*dense > layers()) Say(config_.Find({key})->path, Cat("at most ", layers()), Cat(*dense));
-      const auto field = config_.Find({"moe_layer_freq"});
-      std::optional<uint32_t> step;
-      if (field && !field->value->is_array()) {
-        SHARD_TRY(step, Step("moe_layer_freq"));
-      }
-      Set(key, [&](size_t layer) { return layer >= *dense && layer % step.value_or(1) == 0; });
-      return true;
+    SHARD_TRY(const auto dense, config_.FindU32(fields::kLeadingDense));
+    if (!dense) return false;
+    if (*dense > layers()) {
+      Say(config_.Find(fields::kLeadingDense)->path, Cat("at most ", layers()), Cat(*dense));
     }
-    return false;
+    const auto field = config_.Find(fields::kMoeFrequency);
+    std::optional<uint32_t> step;
+    if (field && !field->value->is_array()) {
+      SHARD_TRY(step, Step(fields::kMoeFrequency));
+    }
+    Set(NameOf(fields::kLeadingDense),
+        [&](size_t layer) { return layer >= *dense && layer % step.value_or(1) == 0; });
+    return true;
   }
 
   // The Qwen models: every n-th layer has experts, except for listed ones.
   Result<bool> ReadSparseStep() {
     if (!config_.Has({"decoder_sparse_step"}) && !config_.Has({"mlp_only_layers"})) return false;
-    SHARD_TRY(const auto step, Step("decoder_sparse_step"));
+    SHARD_TRY(const auto step, Step({"decoder_sparse_step"}));
     SHARD_TRY(const std::vector<uint32_t> listed, config_.FindU32s({"mlp_only_layers"}));
     const std::set<uint64_t> dense(listed.begin(), listed.end());
     CheckLayerNumbers("mlp_only_layers", dense);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -13,13 +14,12 @@ constexpr std::array<std::string_view, 5> kOrdinary = {"", "full_attention", "sl
                                                        "chunked_attention", "1"};
 
 Result<bool> Holds(const HfConfig& config, const ConfigSwitch& when) {
-  if (*when.key == '\0') return when.otherwise;
-  SHARD_TRY(const std::optional<bool> said, config.FindBool({when.key}));
+  SHARD_TRY(const std::optional<bool> said, config.FindBool(when.keys));
   return said.value_or(when.otherwise);
 }
 
-Result<uint64_t> Size(const HfConfig& config, const char* key) {
-  SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({key}));
+Result<uint64_t> Size(const HfConfig& config, ConfigKeys keys) {
+  SHARD_TRY(const std::optional<uint32_t> size, config.FindU32(keys));
   return uint64_t{size.value_or(0)};
 }
 
@@ -45,14 +45,14 @@ Result<AttentionOutline> AttentionOutline::Read(const HfConfig& config, const Fa
     out.key_norm_ = facts.layer_norms ? "key_layernorm" : "k_norm";
     out.whole_norms_ = facts.whole_norms;
   }
-  SHARD_TRY(out.linear_.key_heads, Size(config, "linear_num_key_heads"));
-  SHARD_TRY(out.linear_.value_heads, Size(config, "linear_num_value_heads"));
-  SHARD_TRY(out.linear_.key, Size(config, "linear_key_head_dim"));
-  SHARD_TRY(out.linear_.value, Size(config, "linear_value_head_dim"));
-  SHARD_TRY(out.linear_.kernel, Size(config, "linear_conv_kernel_dim"));
+  SHARD_TRY(out.linear_.key_heads, Size(config, fields::kLinearKeyHeads));
+  SHARD_TRY(out.linear_.value_heads, Size(config, fields::kLinearValueHeads));
+  SHARD_TRY(out.linear_.key, Size(config, fields::kLinearKeySize));
+  SHARD_TRY(out.linear_.value, Size(config, fields::kLinearValueSize));
+  SHARD_TRY(out.linear_.kernel, Size(config, fields::kLinearKernel));
   out.linear_.fused = facts.joined_linear;
-  SHARD_TRY(out.indexer_.heads, Size(config, "index_n_heads"));
-  SHARD_TRY(out.indexer_.size, Size(config, "index_head_dim"));
+  SHARD_TRY(out.indexer_.heads, Size(config, fields::kIndexHeads));
+  SHARD_TRY(out.indexer_.size, Size(config, fields::kIndexSize));
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/config_fields.h"
 #include "libshard/model/weight_config.h"
 
 namespace moepack {
@@ -24,7 +25,7 @@ std::optional<std::string> DtypeOf(const std::string& word) {
 
 std::vector<std::string> ReadExcluded(const HfConfig& config) {
   std::vector<std::string> excluded;
-  const auto field = config.Find({"quantization_config"});
+  const auto field = config.Find(fields::kQuantization);
   if (!field || !field->value->is_object()) return excluded;
   const auto list = field->value->find("modules_to_not_convert");
   if (list == field->value->end() || !list->is_array()) return excluded;
@@ -40,7 +41,7 @@ std::vector<std::string> ReadExcluded(const HfConfig& config) {
 Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& model,
                                     const Family& family) {
   PromisedStorage storage;
-  SHARD_TRY(const std::optional<std::string> word, config.FindString({"torch_dtype", "dtype"}));
+  SHARD_TRY(const std::optional<std::string> word, config.FindString(fields::kDtype));
   storage.plain = DtypeOf(word.value_or("")).value_or(storage.plain);
   storage.description = storage.plain;
   const Result<WeightConfig> read = ReadWeightConfig(config);

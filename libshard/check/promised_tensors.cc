@@ -10,6 +10,7 @@
 #include "libshard/check/promised_attention.h"
 #include "libshard/check/promised_rows.h"
 #include "libshard/check/promised_storage.h"
+#include "libshard/model/layer_fields.h"
 #include "quant/format.h"
 
 namespace moepack {
@@ -172,8 +173,7 @@ class Promiser {
     const std::string at = Cat("layers.", layer, ".");
     AddNorms(at, layer);
     // In families of mixers a layer is either attention or a feed-forward part.
-    const bool mixers =
-        promise_.moe_key == "layers_block_type" || promise_.moe_key == "hybrid_override_pattern";
+    const bool mixers = promise_.mixers;
     const bool moe = kind.moe.value_or(true);
     if (!mixers || !moe) AddAttention(at, kind.attention, layer);
     if (moe) {
@@ -326,8 +326,11 @@ class Promiser {
     if (!family_.promise.complete) {
       out_.missing.push_back(Cat("what only models of ", family_.name, " have"));
     }
-    const bool indexed = family_.promise.indexer || model_.architecture == "DeepseekV32ForCausalLM";
-    if (indexed && !config_.Has({"index_n_heads"})) out_.missing.emplace_back("indexer");
+    const auto& architectures = family_.promise.indexed;
+    const bool indexed =
+        family_.promise.indexer || std::find(architectures.begin(), architectures.end(),
+                                             model_.architecture) != architectures.end();
+    if (indexed && !config_.Has(fields::kIndexHeads)) out_.missing.emplace_back("indexer");
     for (const char* tower : {"vision", "audio"}) {
       const bool rows = std::any_of(family_.rules.begin(), family_.rules.end(),
                                     [&](const TensorRule& rule) { return rule.role == tower; });

@@ -5,29 +5,25 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
 
 constexpr uint32_t kMaxVocabulary = 1u << 24;
 constexpr uint64_t kMaxExperts = 1024;  // llama.cpp's LLAMA_MAX_EXPERTS
-constexpr ConfigKeys kEpsilon = {"rms_norm_eps", "norm_eps", "layernorm_epsilon"};
 // A key, the fields it comes from, and whether the runtime refuses a file without it.
 struct CountRow {
   const char* key;
   ConfigKeys fields;
   bool required = false;
+  ConfigKeys (*choose)(const HfConfig& config) = nullptr;  // among several fields
 };
 
 const CountRow kCounts[] = {
-    {"context_length",
-     {"max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length",
-      "model_max_length"},
-     true},
+    {"context_length", fields::kContext, true},
     {"embedding_length", fields::kHiddenSize, true},
-    {"feed_forward_length",
-     {"prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner",
-      "hidden_dim"}},
+    {.key = "feed_forward_length", .fields = {}, .choose = fields::DenseWidth},
     {"attention.head_count", fields::kHeads, true},
     {"attention.head_count_kv", fields::kKeyHeads},
     {"expert_count", fields::kExperts},
@@ -35,17 +31,18 @@ const CountRow kCounts[] = {
 };
 // These keys come after those of routing groups, as in the files of llama.cpp's converter.
 const CountRow kHeadSizes[] = {
-    {"attention.key_length", {"head_dim"}},
-    {"attention.value_length", {"head_dim"}},
+    {"attention.key_length", fields::kHeadSize},
+    {"attention.value_length", fields::kHeadSize},
 };
 
 Status AddCounts(const HfConfig& config, std::span<const CountRow> rows, ArchKeys& keys) {
   for (const CountRow& row : rows) {
-    SHARD_TRY(const std::optional<uint32_t> count, config.FindSameU32(row.fields));
+    const ConfigKeys fields = row.choose == nullptr ? row.fields : row.choose(config);
+    SHARD_TRY(const std::optional<uint32_t> count, config.FindSameU32(fields));
     // The runtime refuses a count of zero.
-    if (count == 0u) return config.Wrong(*config.Find(row.fields), "at least 1");
+    if (count == 0u) return config.Wrong(*config.Find(fields), "at least 1");
     if (count) keys.U32(row.key, *count);
-    if (!count && row.required) return config.Missing(row.fields, "a whole number");
+    if (!count && row.required) return config.Missing(fields, "a whole number");
   }
   return Ok();
 }
@@ -72,7 +69,7 @@ Result<HfShape> ReadShape(const HfConfig& config) {
     return config.Wrong(*config.Find(fields::kKeyHeads),
                         Cat("a divisor of the ", shape.heads, " attention heads"));
   }
-  SHARD_TRY(const auto head_size, config.FindU32({"head_dim"}));
+  SHARD_TRY(const auto head_size, config.FindU32(fields::kHeadSize));
   shape.head_size = head_size.value_or(shape.hidden / shape.heads);
   return shape;
 }
@@ -83,9 +80,9 @@ Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32
   SHARD_CHECK(AddCounts(config, kCounts, keys));
   AddGroupKeys(routing, keys);
   SHARD_CHECK(AddCounts(config, kHeadSizes, keys));
-  SHARD_TRY(const float epsilon, config.F32(kEpsilon));
+  SHARD_TRY(const float epsilon, config.F32(fields::kEpsilon));
   if (!(epsilon > 0)) {
-    return config.Wrong(*config.Find(kEpsilon), "a number above 0");
+    return config.Wrong(*config.Find(fields::kEpsilon), "a number above 0");
   }
   keys.F32("attention.layer_norm_rms_epsilon", epsilon);
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
@@ -120,7 +117,7 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
 }
 
 Status CheckFullAttention(const HfConfig& config) {
-  const std::optional<HfConfig::Field> types = config.Find({"layer_types"});
+  const std::optional<HfConfig::Field> types = config.Find(fields::kLayerTypes);
   if (!types) return Ok();
   if (!types->value->is_array()) return config.Wrong(*types, "a list of kinds of attention");
   for (const Json& type : *types->value) {
@@ -136,10 +133,10 @@ Status CheckFullAttention(const HfConfig& config) {
 
 Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size) {
   SHARD_TRY(const HfConfig rope, config.Rope());
-  SHARD_TRY(const std::optional<float> part, rope.FindF32({"partial_rotary_factor"}));
+  SHARD_TRY(const std::optional<float> part, rope.FindF32(fields::kRotatedPart));
   if (!part) return head_size;
   if (*part >= 0 && *part <= 1) return static_cast<uint32_t>(double{*part} * head_size);
-  return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
+  return rope.Wrong(*rope.Find(fields::kRotatedPart), "a number from 0 to 1");
 }
 
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape) {

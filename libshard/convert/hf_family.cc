@@ -7,9 +7,11 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
+#include "libshard/check/promise.h"
 #include "libshard/convert/general_keys.h"
 #include "libshard/convert/tokenizers/chat_template.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
+#include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_config.h"
 
 namespace moepack {
@@ -126,7 +128,7 @@ class Conversion {
   }
 
   Status AddTensors() {
-    SHARD_TRY(const std::optional<bool> tied, config_.FindBool({"tie_word_embeddings"}));
+    SHARD_TRY(const std::optional<bool> tied, config_.FindBool(fields::kTied));
     TensorMapOptions map;
     map.rows = family_.rows;
     map.layers = shape_.layers;
@@ -198,12 +200,38 @@ class Conversion {
                  written.routing.groups_used.value_or(0)},
                 {"hidden size", read.hidden_size, written.hidden_size}};
     for (const auto& row : rows) {
-      if (row.read == 0 || row.written == 0 || row.read == row.written) continue;
-      return Error{Code::kCorrupt,
-                   Cat(config_.where(), ": ", row.what, ": expected ", row.read,
-                       " as in the model, found ", row.written, " in the metadata of its GGUF")};
+      if (row.written != 0) SHARD_CHECK(CompareNumber(row.what, row.read, row.written));
     }
-    return Ok();
+    return CompareWidths(written.expert_intermediate_size);
+  }
+
+  // Compares the sizes that the check promises with those that a runtime makes of the keys. One
+  // that no key gives is a difference, too. Sizes that differ between layers are not compared.
+  Status CompareWidths(uint32_t expert_width) const {
+    std::vector<CheckFinding> findings;  // RequirePromised has refused these already
+    SHARD_TRY(const ModelPromise promise,
+              ReadPromise(config_, family_.defaults, model_.config(), model_.family(), findings));
+    const std::string prefix = Cat(family_.architecture, ".");
+    const auto written = [&](const char* key) { return out_.metadata.Uint(prefix + key); };
+    if (promise.heads) {
+      const uint64_t square = shape_.hidden / shape_.heads;
+      SHARD_CHECK(CompareNumber("size of a head", promise.heads->size,
+                                written("attention.key_length").value_or(square)));
+    }
+    SHARD_CHECK(CompareNumber("width of an expert", promise.expert_width, expert_width));
+    const char* const kDense = "feed_forward_length";
+    const bool listed = out_.metadata.Find(prefix + kDense) != nullptr && !written(kDense);
+    if (listed) return Ok();
+    return CompareNumber("width of a dense feed-forward part", promise.dense_width,
+                         written(kDense).value_or(0));
+  }
+
+  // A number that was not read (0) is equal to any.
+  Status CompareNumber(const char* what, uint64_t read, uint64_t written) const {
+    if (read == 0 || read == written) return Ok();
+    return Error{Code::kCorrupt,
+                 Cat(config_.where(), ": ", what, ": expected ", read, " as in the model, found ",
+                     written == 0 ? "none" : Cat(written), " in the metadata of its GGUF")};
   }
 
   Status AddTokenizer() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -14,7 +15,7 @@ constexpr size_t kSections = 4;  // the runtime reads exactly this many
 constexpr uint32_t kMaxHeadSize = 1u << 16;
 
 Result<std::string> RopeType(const HfConfig& rope) {
-  SHARD_TRY(const std::optional<std::string> type, rope.FindString({"rope_type"}));
+  SHARD_TRY(const std::optional<std::string> type, rope.FindString(fields::kRopeType));
   return type.value_or("default");
 }
 
@@ -22,10 +23,10 @@ Result<std::string> RopeType(const HfConfig& rope) {
 bool IsLongRope(const std::string& type) { return type == "longrope" || type == "su"; }
 
 Status AddSections(const HfConfig& rope, ArchKeys& keys) {
-  SHARD_TRY(const std::vector<uint32_t> sections, rope.FindU32s({"mrope_section"}));
+  SHARD_TRY(const std::vector<uint32_t> sections, rope.FindU32s(fields::kSections));
   if (sections.empty()) return Ok();
   if (sections.size() > kSections) {
-    return rope.Wrong(*rope.Find({"mrope_section"}), Cat("at most ", kSections, " sections"));
+    return rope.Wrong(*rope.Find(fields::kSections), Cat("at most ", kSections, " sections"));
   }
   std::array<int32_t, kSections> padded = {};
   for (size_t i = 0; i < sections.size(); ++i) padded[i] = static_cast<int32_t>(sections[i]);
@@ -49,9 +50,9 @@ Status WarnOfBetas(const HfConfig& rope, std::vector<std::string>& warnings) {
 
 // The runtime expects the value times 0.1, and divides by 0.1 again.
 Status AddLogMultiplier(const HfConfig& rope, ArchKeys& keys) {
-  SHARD_TRY(const std::optional<float> all, rope.FindF32({"mscale_all_dim"}));
+  SHARD_TRY(const std::optional<float> all, rope.FindF32(fields::kMultiplierAll));
   if (!all) return Ok();
-  const double exact = rope.Find({"mscale_all_dim"})->value->get<double>();
+  const double exact = rope.Find(fields::kMultiplierAll)->value->get<double>();
   keys.F32("rope.scaling.yarn_log_multiplier", static_cast<float>(0.1 * exact));
   return Ok();
 }
@@ -59,7 +60,7 @@ Status AddLogMultiplier(const HfConfig& rope, ArchKeys& keys) {
 Status AddYarn(const HfConfig& rope, ArchKeys& keys, std::vector<std::string>& warnings) {
   SHARD_CHECK(WarnOfBetas(rope, warnings));
   SHARD_TRY(const float factor, rope.F32({"factor"}));
-  SHARD_TRY(const uint32_t original, rope.U32({"original_max_position_embeddings"}));
+  SHARD_TRY(const uint32_t original, rope.U32(fields::kOriginalContext));
   keys.String("rope.scaling.type", "yarn");
   keys.F32("rope.scaling.factor", factor);
   keys.U32("rope.scaling.original_context_length", original);
@@ -69,7 +70,7 @@ Status AddYarn(const HfConfig& rope, ArchKeys& keys, std::vector<std::string>& w
     ConfigKeys fields;
   };
   const Row rows[] = {{"rope.scaling.yarn_ext_factor", {"extrapolation_factor"}},
-                      {"rope.scaling.yarn_attn_factor", {"attention_factor", "attn_factor"}},
+                      {"rope.scaling.yarn_attn_factor", fields::kYarnFactor},
                       {"rope.scaling.yarn_beta_fast", {"beta_fast"}},
                       {"rope.scaling.yarn_beta_slow", {"beta_slow"}}};
   for (const Row& row : rows) {
@@ -137,13 +138,13 @@ float FactorOf(const Llama3Scaling& scaling, float frequency) {
 // The bases of layers with full attention and of those with a window, if a list gives both.
 Result<std::vector<float>> Bases(const HfConfig& rope, const RopeSupport& support) {
   std::vector<float> bases;
-  const auto field = rope.Find({"rope_theta"});
+  const auto field = rope.Find(fields::kRopeBase);
   if (support.window_base && field && field->value->is_array()) {
-    SHARD_TRY(bases, rope.FindF32s({"rope_theta"}));
+    SHARD_TRY(bases, rope.FindF32s(fields::kRopeBase));
     if (bases.size() < 2) return rope.Wrong(*field, "a number, or one for each layer");
     return bases;
   }
-  SHARD_TRY(const std::optional<float> theta, rope.FindF32({"rope_theta"}));
+  SHARD_TRY(const std::optional<float> theta, rope.FindF32(fields::kRopeBase));
   if (theta) bases.push_back(*theta);
   return bases;
 }
@@ -196,12 +197,14 @@ Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSu
   SHARD_TRY(const HfConfig rope, config.Rope());
   SHARD_TRY(const std::string type, RopeType(rope));
   if (!support.longrope || !IsLongRope(type)) return tensors;
-  for (const auto& [field, name] : {std::pair("long_factor", "rope_factors_long.weight"),
-                                    std::pair("short_factor", "rope_factors_short.weight")}) {
-    SHARD_TRY(std::vector<float> factors, rope.FindF32s({field}));
+  const ConfigKeys short_factors = {"short_factor"};
+  for (const auto& [field, name] : {std::pair(fields::kLongFactors, "rope_factors_long.weight"),
+                                    std::pair(short_factors, "rope_factors_short.weight")}) {
+    SHARD_TRY(std::vector<float> factors, rope.FindF32s(field));
     if (factors.size() != head_size / 2) {
-      return Error{Code::kCorrupt, Cat(rope.where(), ": ", field, ": expected ", head_size / 2,
-                                       " numbers (half a head), found ", factors.size())};
+      return Error{Code::kCorrupt,
+                   Cat(rope.where(), ": ", *field.begin(), ": expected ", head_size / 2,
+                       " numbers (half a head), found ", factors.size())};
     }
     tensors.push_back({name, std::move(factors)});
   }

@@ -5,23 +5,14 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/check/promise.h"
+#include "libshard/convert/converter.h"
 #include "libshard/fit/cache_shape.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/gguf_architectures.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
-
-constexpr ConfigKeys kHeadSizeFields = {"head_dim", "attention_head_dim"};
-// Built into llama.cpp for two architectures, whose configs need not state it: every `period`-th
-// layer attends to everything, the others to `field` tokens or, without it, `window`.
-struct UsualWindow {
-  std::string_view family;
-  uint64_t period;
-  const char* field;
-  uint32_t window;
-};
-constexpr UsualWindow kUsualWindows[] = {{"llama4", 4, "attention_chunk_size", 8192},
-                                         {"gpt-oss", 2, "sliding_window", 128}};
 
 bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -35,9 +26,9 @@ class ConfigCache {
   Result<CacheShape> Read() {
     std::vector<CheckFinding> ignored;  // reporting contradictions is up to the check
     SHARD_TRY(promise_, ReadPromise(config_, "", model_, family_, ignored));
-    swapped_ = config_.Has({"hybrid_layer_pattern"});  // MiMo: 1 is a window, 0 is none
+    swapped_ = config_.Has(fields::kWindowPattern);  // MiMo: 1 is a window, 0 is none
     CacheShape shape;
-    SHARD_TRY(const auto shared, config_.FindU32({"num_kv_shared_layers"}));
+    SHARD_TRY(const auto shared, config_.FindU32(fields::kSharedCaches));
     const uint32_t own = model_.layers - std::min(model_.layers, shared.value_or(0));
     for (uint32_t layer = 0; layer < model_.layers; ++layer) {
       CacheLayer kept;
@@ -74,9 +65,9 @@ class ConfigCache {
     if (IsOneOf(kind, {"mamba", "M"})) return Mamba(layer);
     if (IsOneOf(kind, {"moe", "E", "mlp", "-"})) return CacheLayer{};
     if (kind == "conv") return ShortConvolution(layer);
-    if (kind == "chunked_attention") return Windowed(layer, {"attention_chunk_size"});
+    if (kind == "chunked_attention") return Windowed(layer, fields::kChunk);
     const bool listed_window = swapped_ && kind == "1";
-    if (listed_window || kind == "sliding_attention") return Windowed(layer, {"sliding_window"});
+    if (listed_window || kind == "sliding_attention") return Windowed(layer, fields::kWindow);
     const bool listed_full = kind == (swapped_ ? "0" : "1");
     if (kind.empty()) return Unnamed(layer);
     if (listed_full || IsOneOf(kind, {"full_attention", "attention", "*"})) return Full(layer);
@@ -92,18 +83,17 @@ class ConfigCache {
       if (rule.role != "mamba" && rule.pattern.find(".conv.") == std::string::npos) continue;
       return Unknown(layer, "expected the kind of the layer (layer_types), found none");
     }
-    for (const UsualWindow& row : kUsualWindows) {
-      if (row.family == family_.name && (layer + 1) % row.period != 0) {
-        return Windowed(layer, {row.field}, row.window);
-      }
-    }
-    return Full(layer);
+    const GgufConverter* converter = FindConverter(family_.name);
+    const auto window =
+        converter == nullptr ? std::nullopt : FindArchitecture(converter->architecture)->window;
+    if (!window || (layer + 1) % window->period == 0) return Full(layer);
+    return Windowed(layer, window->reads_key ? fields::kWindow : fields::kChunk, window->tokens);
   }
 
   // llama.cpp computes latent attention in its absorbed form.
   Result<CacheLayer> Latent() const {
     CacheLayer kept;
-    SHARD_TRY(const uint64_t indexer, Size({"index_head_dim"}));
+    SHARD_TRY(const uint64_t indexer, Size(fields::kIndexSize));
     kept.key = promise_.latent->rank + promise_.latent->rope + indexer;
     return kept;
   }
@@ -122,7 +112,7 @@ class ConfigCache {
   }
 
   Result<uint64_t> HeadSize(uint32_t layer) const {
-    SHARD_TRY(const uint64_t size, Size(kHeadSizeFields));
+    SHARD_TRY(const uint64_t size, Size(fields::kHeadSize));
     if (size > 0) return size;
     SHARD_TRY(const uint64_t hidden, Needed(layer, fields::kHiddenSize));
     SHARD_TRY(const uint64_t heads, Needed(layer, fields::kHeads));
@@ -134,17 +124,17 @@ class ConfigCache {
     if (promise_.latent) return Latent();
     SHARD_TRY(uint64_t heads, KeyHeads(layer));
     SHARD_TRY(uint64_t size, HeadSize(layer));
-    SHARD_TRY(const uint64_t wide_heads, Size({"num_global_key_value_heads"}));
-    SHARD_TRY(const uint64_t wide, Size({"global_head_dim"}));
+    SHARD_TRY(const uint64_t wide_heads, Size(fields::kGlobalKeyHeads));
+    SHARD_TRY(const uint64_t wide, Size(fields::kGlobalHeadSize));
     if (wide_heads > 0) heads = wide_heads;
     if (wide > 0) size = wide;
-    SHARD_TRY(const uint64_t value, Size({"v_head_dim"}));
+    SHARD_TRY(const uint64_t value, Size(fields::kValueHeadSize));
     return CacheLayer{.key = heads * size, .value = heads * (value > 0 ? value : size)};
   }
 
   // A size of layers with a window that is in a separate object (Step-3.5); 0 without it.
   Result<uint64_t> OtherSize(ConfigKeys keys) const {
-    const auto other = config_.Find({"attention_other_setting"});
+    const auto other = config_.Find(fields::kOtherAttention);
     if (!other || !other->value->is_object()) return uint64_t{0};
     SHARD_TRY(const HfConfig own,
               HfConfig::Parse(Cat(config_.where(), ": ", other->path), other->value->dump()));
@@ -157,11 +147,12 @@ class ConfigCache {
   Result<CacheLayer> Windowed(uint32_t layer, ConfigKeys field, uint32_t usual = 0) const {
     SHARD_TRY(uint64_t heads, KeyHeads(layer));
     SHARD_TRY(uint64_t size, HeadSize(layer));
-    SHARD_TRY(uint64_t value, Size({"swa_v_head_dim", "v_head_dim"}));
-    SHARD_TRY(const uint64_t own_heads, Size({"swa_num_key_value_heads"}));
-    SHARD_TRY(const uint64_t own_size, Size({"swa_head_dim"}));
+    SHARD_TRY(uint64_t value, Size(config_.Has(fields::kWindowValueSize) ? fields::kWindowValueSize
+                                                                         : fields::kValueHeadSize));
+    SHARD_TRY(const uint64_t own_heads, Size(fields::kWindowKeyHeads));
+    SHARD_TRY(const uint64_t own_size, Size(fields::kWindowHeadSize));
     SHARD_TRY(const uint64_t other_heads, OtherSize(fields::kKeyHeads));
-    SHARD_TRY(const uint64_t other_size, OtherSize(kHeadSizeFields));
+    SHARD_TRY(const uint64_t other_size, OtherSize(fields::kHeadSize));
     if (own_heads > 0) heads = own_heads;
     if (own_size > 0) size = own_size;
     if (other_heads > 0) heads = other_heads;
@@ -176,26 +167,26 @@ class ConfigCache {
   }
 
   Result<CacheLayer> Linear(uint32_t layer) const {
-    SHARD_TRY(const uint64_t key_heads, Needed(layer, {"linear_num_key_heads"}));
-    SHARD_TRY(const uint64_t value_heads, Needed(layer, {"linear_num_value_heads"}));
-    SHARD_TRY(const uint64_t key, Needed(layer, {"linear_key_head_dim"}));
-    SHARD_TRY(const uint64_t value, Needed(layer, {"linear_value_head_dim"}));
-    SHARD_TRY(const uint64_t kernel, Needed(layer, {"linear_conv_kernel_dim"}));
+    SHARD_TRY(const uint64_t key_heads, Needed(layer, fields::kLinearKeyHeads));
+    SHARD_TRY(const uint64_t value_heads, Needed(layer, fields::kLinearValueHeads));
+    SHARD_TRY(const uint64_t key, Needed(layer, fields::kLinearKeySize));
+    SHARD_TRY(const uint64_t value, Needed(layer, fields::kLinearValueSize));
+    SHARD_TRY(const uint64_t kernel, Needed(layer, fields::kLinearKernel));
     const uint64_t channels = 2 * key_heads * key + value_heads * value;
     return CacheLayer{.state = (kernel - 1) * channels + value_heads * value * key};
   }
 
   // Mamba-2 has heads and groups; Jamba's Mamba-1 is `mamba_expand` times as wide as the model.
   Result<CacheLayer> Mamba(uint32_t layer) const {
-    SHARD_TRY(const uint64_t numbers, Needed(layer, {"ssm_state_size", "mamba_d_state"}));
-    SHARD_TRY(const uint64_t kernel, Needed(layer, {"conv_kernel", "mamba_d_conv"}));
-    SHARD_TRY(const uint64_t heads, Size({"mamba_num_heads", "mamba_n_heads"}));
-    SHARD_TRY(const uint64_t size, Size({"mamba_head_dim", "mamba_d_head"}));
-    SHARD_TRY(const uint64_t groups, Size({"n_groups", "mamba_n_groups"}));
+    SHARD_TRY(const uint64_t numbers, Needed(layer, fields::kMambaState));
+    SHARD_TRY(const uint64_t kernel, Needed(layer, fields::kMambaKernel));
+    SHARD_TRY(const uint64_t heads, Size(fields::kMambaHeads));
+    SHARD_TRY(const uint64_t size, Size(fields::kMambaHeadSize));
+    SHARD_TRY(const uint64_t groups, Size(fields::kMambaGroups));
     uint64_t inner = heads * size;
     if (inner == 0) {
       SHARD_TRY(const uint64_t hidden, Needed(layer, fields::kHiddenSize));
-      SHARD_TRY(const uint64_t times, Needed(layer, {"mamba_expand", "expand"}));
+      SHARD_TRY(const uint64_t times, Needed(layer, fields::kMambaExpand));
       inner = hidden * times;
     }
     return CacheLayer{.state = (kernel - 1) * (inner + 2 * groups * numbers) + inner * numbers};

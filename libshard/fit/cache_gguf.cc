@@ -6,26 +6,18 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "libshard/fit/cache_shape.h"
+#include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_keys.h"
 
 namespace moepack {
 namespace {
 
-// Windows that the code of an architecture has built in: every `period`-th layer has none.
-struct BuiltInWindow {
-  std::string_view architecture;
-  uint64_t period;
-  uint64_t window;  // 0: given by the key attention.sliding_window
-};
-constexpr BuiltInWindow kBuiltInWindows[] = {{"gpt-oss", 2, 0}, {"llama4", 4, 8192}};
-
-// Architectures where three of four layers have linear attention unless a key says otherwise.
-constexpr std::string_view kLinearArchitectures[] = {"qwen3next", "qwen35", "qwen35moe"};
-constexpr uint64_t kUsualInterval = 4;
-
 class GgufCache {
  public:
-  GgufCache(const std::string& where, const GgufMetadata& metadata) : keys_(where, metadata) {}
+  GgufCache(const std::string& where, const GgufMetadata& metadata) : keys_(where, metadata) {
+    const GgufArchitecture* known = FindArchitecture(keys_.architecture());
+    if (known != nullptr) architecture_ = *known;
+  }
 
   Result<CacheShape> Read() {
     SHARD_CHECK(ReadSizes());
@@ -88,10 +80,9 @@ class GgufCache {
     SHARD_TRY(swa_value_, Number("attention.value_length_swa"));
     SHARD_TRY(window_, keys_.Number("attention.sliding_window", kMaxModelWidth));
     uint64_t period = 0;
-    for (const BuiltInWindow& row : kBuiltInWindows) {
-      if (row.architecture != keys_.architecture()) continue;
-      period = row.period;
-      if (row.window > 0) window_ = row.window;
+    if (const auto& built_in = architecture_.window) {
+      period = built_in->period;
+      if (!built_in->reads_key) window_ = built_in->tokens;
     }
     const GgufValue* pattern = keys_.Find("attention.sliding_window_pattern");
     if (window_ > 0 && pattern != nullptr && pattern->type == GgufType::kArray) {
@@ -138,13 +129,10 @@ class GgufCache {
     if (keys_.Find("attention.recurrent_layers") != nullptr) {
       return ReadFlags("attention.recurrent_layers", recurrent_);
     }
-    const bool linear = std::find(std::begin(kLinearArchitectures), std::end(kLinearArchitectures),
-                                  keys_.architecture()) != std::end(kLinearArchitectures);
+    const bool linear = architecture_.full_interval > 0;
     SHARD_TRY(uint64_t interval, Number("full_attention_interval"));
-    if (linear && interval == 0) interval = kUsualInterval;
-    // Each layer of Nemotron-H is only one thing: the recurrent ones are those without a
-    // feed-forward part.
-    const bool single = keys_.architecture().starts_with("nemotron_h");
+    if (linear && interval == 0) interval = architecture_.full_interval;
+    const bool single = architecture_.single_parts;
     SHARD_TRY(const std::vector<uint32_t> forward, PerLayer("feed_forward_length"));
     for (uint32_t layer = 0; layer < layers_; ++layer) {
       const bool other = single && !forward.empty() && forward[layer] != 0;
@@ -167,6 +155,7 @@ class GgufCache {
   }
 
   GgufKeys keys_;
+  GgufArchitecture architecture_;  // nothing is built in for one that is not known
   uint32_t layers_ = 0;
   std::vector<uint32_t> heads_, key_heads_;
   uint64_t key_ = 0, value_ = 0, swa_key_ = 0, swa_value_ = 0;

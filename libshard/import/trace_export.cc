@@ -11,6 +11,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/mapped_file.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/trace_builder.h"
@@ -118,8 +119,7 @@ class TraceExport {
       : source_(source), events_(source.name()), builder_(source.name(), options) {}
 
   Result<RouteTrace> Read() {
-    SHARD_TRY(const MappedFile file, MappedFile::Map(source_));
-    SHARD_CHECK(StreamJson(source_.name(), file.text(), events_));
+    SHARD_CHECK(ReadEvents());
     if (events_.schema != kExportSchema)
       return Error{events_.schema.starts_with("glm52-routing-trace-export/") ? Code::kUnsupported
                                                                              : Code::kCorrupt,
@@ -136,11 +136,21 @@ class TraceExport {
       turns[i] = {Cat("prompt ", i), events_.prompts[i].category};
     SHARD_TRY(RouteTrace trace, builder_.Finish(turns));
     trace.format = std::string(kExportSchema);
-    trace.digest = Xxh3Hex(file.bytes());
+    trace.digest = digest_;
     return trace;
   }
 
  private:
+  // A file that is cut while it is mapped reads as zeros.
+  Status ReadEvents() {
+    SHARD_TRY(const MappedFile file, MappedFile::Map(source_));
+    Status parsed = StreamJson(source_.name(), file.text(), events_);
+    digest_ = Xxh3Hex(file.bytes());
+    SHARD_CHECK(CheckMappedFiles());
+    SHARD_CHECK(std::move(parsed));
+    return source_.CheckUnchanged();
+  }
+
   Error Wrong(const std::string& what) const {
     return {Code::kCorrupt, Cat(source_.name(), ": ", what)};
   }
@@ -192,6 +202,7 @@ class TraceExport {
 
   const ByteSource& source_;
   ExportEvents events_;
+  std::string digest_;
   TraceBuilder builder_;
 };
 

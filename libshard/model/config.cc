@@ -146,10 +146,7 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
   if (field->value->is_array()) config.experts_per_layer = numbers;
   config.expert_count = *std::max_element(numbers.begin(), numbers.end());
   config.expert_count_key = field->path;
-  SHARD_TRY(config.expert_intermediate_size,
-            Largest({"moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size",
-                     "ffn_hidden_size", "intermediate_size"},
-                    kMaxModelWidth));
+  SHARD_TRY(config.expert_intermediate_size, Largest(fields::ExpertWidth(fields_), kMaxModelWidth));
   return Ok();
 }
 
@@ -231,7 +228,7 @@ Status ConfigReader::ReadQuantization(ModelConfig& config) const {
   if (const auto field = Find({"expert_dtype"})) {
     if (*field->value == "fp4") config.quant_bits = 4;
   }
-  const std::optional<Field> field = Find({"quantization_config", "quantization"});
+  const std::optional<Field> field = Find(fields::kQuantization);
   if (!field) return Ok();
   if (!field->value->is_object()) return Wrong(*field, "an object");
   const Json& quantization = *field->value;

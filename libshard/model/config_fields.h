@@ -1,5 +1,8 @@
-// The names that configs use for each field. Model, checks and conversion share this table, so that
-// all of them read the same number. HfConfig::Find determines which name counts.
+// The names under which configs spell each field: sizes, experts, router and storage; those of
+// kinds of layers are in layer_fields.h. Model, checks, conversion and fit share these tables, so
+// that all of them read the same number. HfConfig::Find says which name counts. A field that two
+// files read, or that has several names, is listed here and nowhere else
+// (tests/tree/config_fields.sh).
 #pragma once
 
 #include "libshard/model/hf_config.h"
@@ -12,9 +15,26 @@ inline constexpr ConfigKeys kMtpLayers = {"num_nextn_predict_layers", "mtp_num_h
                                           "num_mtp_modules", "num_mtp_layers"};
 inline constexpr ConfigKeys kHiddenSize = {"hidden_size", "d_model", "n_embd", "dim"};
 inline constexpr ConfigKeys kVocabulary = {"vocab_size"};
+inline constexpr ConfigKeys kContext = {
+    "max_position_embeddings", "n_ctx",           "n_positions", "max_length",
+    "max_sequence_length",     "model_max_length"};
+inline constexpr ConfigKeys kEpsilon = {"rms_norm_eps", "norm_eps", "layernorm_epsilon"};
+inline constexpr ConfigKeys kTied = {"tie_word_embeddings"};
+
+// Attention.
 inline constexpr ConfigKeys kHeads = {"num_attention_heads", "n_head", "n_heads"};
 inline constexpr ConfigKeys kKeyHeads = {"num_key_value_heads", "n_kv_heads",
                                          "num_attention_groups"};
+inline constexpr ConfigKeys kHeadSize = {"head_dim", "attention_head_dim"};
+inline constexpr ConfigKeys kValueHeadSize = {"v_head_dim"};
+
+// Widths of feed-forward parts. A config with one width for all of them has only the plain one;
+// ExpertWidth and DenseWidth below choose.
+inline constexpr ConfigKeys kPlainWidth = {"intermediate_size", "ffn_hidden_size", "n_inner",
+                                           "hidden_dim"};
+inline constexpr ConfigKeys kOwnDenseWidth = {"prefix_dense_intermediate_size",
+                                              "dense_intermediate_size", "intermediate_size_mlp"};
+inline constexpr ConfigKeys kDoubleWidth = {"use_double_wide_mlp"};
 
 // Experts of a layer. "top_k" is not among them: it is a sampling parameter that old configs have
 // beside the model's.
@@ -26,6 +46,7 @@ inline constexpr ConfigKeys kTopK = {"num_experts_per_tok", "num_experts_per_tok
                                      "top_k_experts",       "moe_router_topk"};
 inline constexpr ConfigKeys kExpertWidth = {"moe_intermediate_size", "expert_intermediate_size",
                                             "moe_ffn_hidden_size"};
+inline constexpr ConfigKeys kLatentWidth = {"moe_latent_size"};  // of the experts' input
 inline constexpr ConfigKeys kSharedExperts = {"n_shared_experts", "num_shared_experts",
                                               "num_shared_expert", "moe_num_shared_experts"};
 inline constexpr ConfigKeys kSharedWidth = {"shared_expert_intermediate_size",
@@ -45,5 +66,21 @@ inline constexpr ConfigKeys kNormalize = {"norm_topk_prob", "norm_expert_weight"
                                           "moe_normalize_expert_weights"};
 inline constexpr ConfigKeys kScale = {"routed_scaling_factor", "moe_routed_scaling_factor",
                                       "moe_router_scaling_factor"};
+inline constexpr ConfigKeys kSelectionBias = {"use_routing_bias", "moe_use_aux_free",
+                                              "use_expert_bias", "use_moe_router_bias"};
+
+// Storage.
+inline constexpr ConfigKeys kDtype = {"torch_dtype", "dtype"};
+inline constexpr ConfigKeys kQuantization = {"quantization_config", "compression_config",
+                                             "quantization"};
+
+// Returns the field that gives the width of a routed expert, or of a dense feed-forward part: its
+// own where the config has one, else the plain width.
+inline ConfigKeys ExpertWidth(const HfConfig& config) {
+  return config.Has(kExpertWidth) ? kExpertWidth : kPlainWidth;
+}
+inline ConfigKeys DenseWidth(const HfConfig& config) {
+  return config.Has(kOwnDenseWidth) ? kOwnDenseWidth : kPlainWidth;
+}
 
 }  // namespace moepack::fields

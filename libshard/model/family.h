@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/model/card_convention.h"
+#include "libshard/model/family_facts.h"
 #include "libshard/model/routing.h"
 
 namespace moepack {
@@ -49,43 +51,6 @@ struct RoutingException {
   Routing routing;
 };
 
-// Facts that hold for all models of the family and that config.json does not state. A check relies
-// on a fact only if it is set (libshard/check).
-struct ConfigFacts {
-  bool all_moe = false;        // every decoder layer has experts
-  bool square_heads = false;   // heads are hidden size / heads wide unless head_dim says otherwise
-  bool plain_width = false;    // experts are intermediate_size wide
-  bool gated_queries = false;  // q_proj holds a gate beside each query
-  bool transposed = false;     // packed experts without a leaf are [experts, in, out]
-  bool interleaved = false;    // the rows of a fused gate_up alternate between gate and up
-  bool shared_of_experts = false;  // a shared expert is as wide as this many routed ones
-};
-
-// Whether a family has something: always, never, or depending on a field of the config.
-struct ConfigSwitch {
-  const char* key = "";    // "" if `otherwise` always holds
-  bool otherwise = false;  // if the field is absent
-};
-
-// Facts about tensors that do not follow from the rows. The list of tensors that a config alone
-// promises needs them (libshard/check/promised_tensors.cc).
-struct PromiseFacts {
-  bool complete = false;       // such a list has all tensors; otherwise some may be missing
-  bool packed = false;         // experts are stored packed, although there are rows for single ones
-  bool f32_router = false;     // the router is F32, whatever the config's dtype
-  bool norm_biases = false;    // norms have a bias
-  bool expert_biases = false;  // router and experts have a bias
-  bool always_shared = false;  // every MoE layer has a shared expert, as wide as a routed one
-  bool indexer = false;        // an indexer picks the keys for attention
-  bool joined_linear = false;  // linear attention has two input projections instead of four
-  ConfigSwitch attention_biases = {"attention_bias"};
-  bool output_bias = true;  // if there are biases, the output projection has one, too
-  ConfigSwitch query_key_norms = {};
-  bool whole_norms = false;  // over all heads at once
-  bool layer_norms = false;  // they are called query_layernorm and key_layernorm
-  bool attention_sinks = false;
-};
-
 struct Family {
   std::string name;                        // "qwen3-moe"
   std::vector<std::string> architectures;  // accepted config.json architectures[0]
@@ -98,6 +63,7 @@ struct Family {
   std::vector<RoutingException> routing_exceptions = {};
   ConfigFacts facts = {};
   PromiseFacts promise = {};
+  CardConvention cards = CardConvention::kAll;
   std::vector<TensorRule> rules;  // the first match wins
 };
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "libshard/base/probe_table.h"
 #include "libshard/model/family_pattern.h"
 
 namespace moepack {
@@ -108,11 +109,6 @@ std::optional<ShapeClass> MatchRule(const CompiledRule& compiled,
   }
   return found;
 }
-
-struct TextHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "libshard/base/result.h"
+#include "libshard/model/card_convention.h"
 #include "libshard/model/routing.h"
 
 namespace moepack {
@@ -31,6 +32,13 @@ struct GraphRouting {
   std::span<const ModelShape> sigmoid = {};  // models that use kSigmoid if the key is absent
 };
 
+// Attention over a window that is built in: every layer has it but each `period`-th.
+struct BuiltInWindow {
+  uint64_t period;
+  uint32_t tokens;  // where neither a key nor a config says otherwise
+  bool reads_key;   // attention.sliding_window
+};
+
 struct GgufArchitecture {
   std::string_view name;  // general.architecture
   // No value: the keys decide, with softmax as the default.
@@ -42,6 +50,14 @@ struct GgufArchitecture {
   uint64_t experts_without_norm = 0;
   // Models whose queries are projected directly, whatever q_lora_rank says.
   std::span<const ModelShape> direct_queries = {};
+  std::optional<BuiltInWindow> window = {};
+  // Without attention.recurrent_layers and full_attention_interval, all layers but every such one
+  // have linear attention. 0: none has.
+  uint32_t full_interval = 0;
+  // A layer is attention, a recurrence or a feed-forward part, and only the last has a width in
+  // feed_forward_length.
+  bool single_parts = false;
+  CardConvention cards = CardConvention::kAll;
 };
 
 // Returns null for a general.architecture for which llama.cpp v0.5.0 loads no experts. We do not

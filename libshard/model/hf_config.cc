@@ -9,6 +9,7 @@
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/python_json.h"
 #include "libshard/base/text/text.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -207,10 +208,10 @@ Result<float> HfConfig::F32(ConfigKeys keys) const {
 }
 
 Result<HfConfig> HfConfig::Rope() const {
-  const std::optional<Field> field = Find({"rope_parameters", "rope_scaling"});
+  const std::optional<Field> field = Find(fields::kRope);
   Json flat = Json::object();
-  for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
-    if (const std::optional<Field> outer = Find({key})) flat[key] = *outer->value;
+  for (const ConfigKeys keys : {fields::kRopeBase, fields::kRotatedPart}) {
+    if (const std::optional<Field> outer = Find(keys)) flat[*keys.begin()] = *outer->value;
   }
   if (field) {
     if (!field->value->is_object()) return Wrong(*field, "an object");

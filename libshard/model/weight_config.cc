@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/config_fields.h"
 
 namespace moepack {
 namespace {
@@ -151,7 +152,7 @@ Status ReadAwq(const Object& object, WeightConfig& out) {
 
 Result<WeightConfig> ReadWeightConfig(const HfConfig& config) {
   WeightConfig out;
-  const auto field = config.Find({"quantization_config", "compression_config"});
+  const auto field = config.Find(fields::kQuantization);
   if (!field) return out;
   if (!field->value->is_object()) return config.Wrong(*field, "an object");
   const Object object{config, *field->value, field->path};

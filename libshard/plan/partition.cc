@@ -78,17 +78,17 @@ Status MakeExplicit(const PartitionInput& input, Plan& plan) {
 }
 
 constexpr std::array kPartitions = {
-    Partition{"contiguous", false, false, "0-5, 6-10, ...; the default",
+    Partition{"contiguous", false, false, false, "0-5, 6-10, ...; the default",
               MakeByFormula<ContiguousRun>},
-    Partition{"modulo", false, false, "expert id modulo N", MakeByFormula<EveryNth>},
-    Partition{"explicit", true, false, "ids of every group and layer", MakeExplicit},
-    Partition{"ranked", false, true, "groups of equal weight in what tokens choose",
+    Partition{"modulo", false, false, false, "expert id modulo N", MakeByFormula<EveryNth>},
+    Partition{"explicit", true, false, false, "ids of every group and layer", MakeExplicit},
+    Partition{"ranked", false, true, false, "groups of equal weight in what tokens choose",
               MakeByScores<HoldRanked>},
-    Partition{"coactivation", false, true, "experts that tokens choose together",
-              MakeByScores<HoldTogether>},
-    Partition{"session", false, true, "the experts of sessions that are alike",
+    Partition{"session", false, true, false, "the experts of sessions that are alike",
               MakeByScores<HoldForSessions>},
-    Partition{"same", false, true, "the most used experts, the same on every node",
+    Partition{"coactivation", false, true, true, "experts that tokens choose together",
+              MakeByScores<HoldTogether>},
+    Partition{"same", false, true, false, "the most used experts, the same on every node",
               MakeByScores<HoldSame>},
 };
 
@@ -132,6 +132,19 @@ bool DecidesFromScores(std::string_view scheme) {
   return std::any_of(kPartitions.begin(), kPartitions.end(), [&](const Partition& partition) {
     return partition.by_scores && partition.name == scheme;
   });
+}
+
+bool ReadsPairs(std::string_view choice) {
+  const auto parsed = ParsePartition(choice);
+  return parsed && parsed->partition->reads_pairs;
+}
+
+std::vector<std::string> ComparedPartitions() {
+  std::vector<std::string> names = {std::string(kPartitions.front().name)};
+  for (const Partition& partition : kPartitions) {
+    if (partition.by_scores) names.emplace_back(partition.name);
+  }
+  return names;
 }
 
 uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group) {

@@ -33,7 +33,8 @@ struct Partition {
   std::string_view name;
   bool takes_file;        // spelled name:FILE; the file lists the groups
   bool by_scores;         // decides from statistics
-  std::string_view help;  // a few words that follow the name in brackets
+  bool reads_pairs;       // of them also which experts tokens chose together
+  std::string_view help;  // a few words that stand in brackets after the name
 
   // Sets groups[].owned and remainder, with scores also fill, and scheme if it differs from the
   // name. REQUIRES: plan.layers, top_k and overlay are set, and nothing else but plan.scheme.
@@ -53,5 +54,10 @@ struct PartitionChoice {
 Result<PartitionChoice> ParsePartition(std::string_view text);
 // True for the name of a partition that decides from statistics.
 bool DecidesFromScores(std::string_view scheme);
+// True for a choice (ParsePartition) that reads the pairs of the statistics, which are large.
+bool ReadsPairs(std::string_view choice);
+// The names of the first partition of the table and of those that decide from statistics, which are
+// worth comparing with it.
+std::vector<std::string> ComparedPartitions();
 
 }  // namespace moepack

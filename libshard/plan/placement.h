@@ -30,14 +30,6 @@ struct PlacementAnswer {
 // not sure.
 PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tokens);
 
-// For callers that have seen how a session is routed: the cosine between its scores and each
-// group's centroid, averaged over layers; no value for groups that are never chosen. `scores` are
-// as in SessionScores::scores, for layers `layers`. kInvalidArgument without centroids, or if the
-// number of scores differs.
-Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable& table,
-                                                            const LayerCounts& layers,
-                                                            std::span<const float> scores);
-
 // Per session the group whose eligible experts capture most of its scores: the mean over layers of
 // their share; the lowest group if several are equal. No value for sessions without scores.
 // REQUIRES: the layers of `scores` are those of the plan.

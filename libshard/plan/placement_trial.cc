@@ -3,28 +3,21 @@
 #include <algorithm>
 
 #include "libshard/plan/placement_steps.h"
+#include "libshard/strategies/split_mix.h"
 
 namespace moepack {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): the same numbers everywhere.
-uint64_t NextRandom(uint64_t& state) {
-  uint64_t z = state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-// Draws entries of a session's counts at random with replacement, each as often as it was seen:
-// statistics do not say how the session's text began.
+// Draws entries of a session's counts, as often as they were seen, with replacement: statistics do
+// not say how its text began.
 std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens) {
   std::vector<uint64_t> ends;
   uint64_t sum = 0;
   for (const auto& [id, count] : counts) ends.push_back(sum += count);
   std::vector<size_t> drawn;
-  uint64_t state = 0;
+  SplitMix64 random(0);
   for (uint64_t i = 0; i < std::min<uint64_t>(prefix_tokens, sum); ++i) {
-    const uint64_t place = NextRandom(state) % sum;
+    const uint64_t place = random.Next() % sum;
     drawn.push_back(
         static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), place) - ends.begin()));
   }

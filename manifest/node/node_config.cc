@@ -70,12 +70,16 @@ Status SetTopK(const std::string& where, uint32_t top_k, Json& parent) {
 // Sets n_group and topk_group to 1 wherever they are. If the family has groups but the config lacks
 // the keys, they are added beside the number of experts.
 void SetOneGroup(Json& document, Json& parent) {
-  for (const char* key : {"n_group", "topk_group"}) {
-    const bool somewhere = document.contains(key) || parent.contains(key);
+  for (const ConfigKeys keys : {fields::kExpertGroups, fields::kExpertGroupsUsed}) {
+    bool somewhere = false;
     for (Json* object : {&document, &parent}) {
-      if (object->contains(key)) (*object)[key] = 1;
+      for (const char* key : keys) {
+        if (!object->contains(key)) continue;
+        (*object)[key] = 1;
+        somewhere = true;
+      }
     }
-    if (!somewhere) parent[key] = 1;
+    if (!somewhere) parent[*keys.begin()] = 1;
   }
 }
 

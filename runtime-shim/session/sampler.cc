@@ -75,15 +75,7 @@ double LogProbability(std::span<const float> logits, uint32_t id) {
   return logits[id] - LogSum(logits);
 }
 
-uint64_t RandomBits::Next() {
-  state_ += 0x9e3779b97f4a7c15u;
-  uint64_t bits = state_;
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
-  return bits ^ (bits >> 31);
-}
-
-// A double holds exactly the upper 53 bits, and 2^-53 scales them to [0, 1).
+// The upper 53 bits are the ones that a double holds exactly, and 2^-53 scales them to [0, 1).
 double RandomBits::Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
 
 NextToken Sampler::Pick(std::span<const float> logits) {

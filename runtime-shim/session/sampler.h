@@ -5,6 +5,7 @@
 #include <span>
 
 #include "libshard/base/result.h"
+#include "libshard/strategies/split_mix.h"
 
 namespace moepack::runtime {
 
@@ -35,16 +36,15 @@ uint32_t GreedyToken(std::span<const float> logits);
 // Returns ln softmax(logits)[id], summed in double precision.
 double LogProbability(std::span<const float> logits, uint32_t id);
 
-// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). It has 64
-// bits of state and gives the same numbers on every machine.
+// Gives the same numbers on every machine.
 class RandomBits {
  public:
-  explicit RandomBits(uint64_t seed) : state_(seed) {}
-  uint64_t Next();
+  explicit RandomBits(uint64_t seed) : bits_(seed) {}
+  uint64_t Next() { return bits_.Next(); }
   double Uniform();  // [0, 1), 53 bits
 
  private:
-  uint64_t state_;
+  SplitMix64 bits_;
 };
 
 // Draws one number per token that is not picked greedily, so equal logits and an equal seed give

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Includes follow .ci/layers.txt: a folder includes itself and the folders that its line names.
-# Nothing includes tests, and fixtures/ includes none of our code: the tests must not build their
+# Includes follow .ci/layers.txt: a folder includes itself and the folders that its line names. What
+# is marked (apart) there has to be named itself.
+# Nothing includes tests, and fixtures/ includes nothing of ours: the tests must not build their
 # inputs with the code they test. Every folder with sources has a line.
 # usage: include_order.sh ROOT
 set -eu
@@ -16,12 +17,19 @@ found=$(find $folders \( -name '*.cc' -o -name '*.h' \) | sort | xargs -r awk '
     for (name in may) if (within(path, name) && length(name) > length(best)) best = name
     return best
   }
+  # Whether a line that names `folder` lets files include `path`.
+  function named(path, folder,   name) {
+    if (!within(path, folder)) return 0
+    for (name in apart) if (within(path, name) && !within(folder, name)) return 0
+    return 1
+  }
   FILENAME == ".ci/layers.txt" {
     sub(/#.*/, "")
     if (!/:/) next
     name = $1
     sub(/:.*/, "", name)
     sub(/^[^:]*:/, "")
+    if (sub(/\(apart\)/, "")) apart[name] = 1
     may[name] = $0
     next
   }
@@ -34,7 +42,7 @@ found=$(find $folders \( -name '*.cc' -o -name '*.h' \) | sort | xargs -r awk '
     path = $0; sub(/^[^"<]*["<]/, "", path); sub(/[">].*/, "", path)
     found = quoted ? within(path, own) : layer(path) == ""
     count = quoted ? split(may[own], list, " ") : 0
-    for (i = 1; i <= count; i++) if (within(path, list[i])) found = 1
+    for (i = 1; i <= count; i++) if (named(path, list[i])) found = 1
     if (!found) print FILENAME ":" FNR ": expected a file of " own " " may[own] ", found " path
   }' .ci/layers.txt)
 [ -z "$found" ] || { echo "$found"; exit 1; }

@@ -11,7 +11,8 @@ status=0
 fresh() {
   rm -rf "$work/tree"
   mkdir -p "$work/tree" && cd "$work/tree"
-  mkdir quant libshard libshard/base libshard/model manifest runtime-shim tools tests fixtures \
+  mkdir -p quant libshard/base libshard/model libshard/check libshard/convert libshard/fit \
+    manifest/node runtime-shim tools tests fixtures \
     docs .ci
   cp "$here/../../.ci/layers.txt" .ci
   touch CMakeLists.txt README.md LICENSE Makefile CMakePresets.json .clang-format .clang-tidy \
@@ -54,6 +55,14 @@ echo '#include "manifest/m.h"' >up.cc && fails include_order.sh libshard/base/up
 echo '#include "libshard/model/m.h"' >up.cc && fails include_order.sh libshard/base/up.cc:1
 echo '#include "a.h"' >up.cc && fails include_order.sh "found a.h"
 echo '#include <quant/b.h>' >up.cc && fails include_order.sh "found quant/b.h"
+fresh
+echo '#include "libshard/replay/r.h"' >libshard/fit/f.cc
+fails include_order.sh libshard/fit/f.cc:1
+fresh && mkdir -p manifest/document tools/options
+echo '#include "libshard/remote/r.h"' >manifest/document/d.cc
+fails include_order.sh manifest/document/d.cc:1
+fresh && mkdir -p tools/options && echo '#include "libshard/remote/r.h"' >tools/options/o.cc
+passes include_order.sh
 fresh && echo '#include "tests/t.h"' >tools/t.cc && fails include_order.sh "found tests/t.h"
 fresh && echo '#include "quant/a.h"' >fixtures/f.cc && fails include_order.sh fixtures/f.cc:1
 fresh && echo >libshard/loose.cc && fails include_order.sh "libshard/loose.cc: expected a folder"
@@ -69,6 +78,14 @@ fresh && { echo 'int F() {' && lines 58 '  G();' && echo '}'; } >quant/f.cc && p
 fresh && { echo 'const int kTable[] = {' && lines 90 '  1,' && echo '};'; } >quant/f.cc
 passes budgets.sh
 fresh && printf '// %0100d\n' 0 >tools/wide.cc && fails budgets.sh "tools/wide.cc:1"
+
+fresh && printf 'ConfigKeys k = {"a", "b"};\n' >libshard/model/config_fields.h
+touch libshard/model/layer_fields.h && passes config_fields.sh
+echo '  config.Find({"b"});' >libshard/check/c.cc && fails config_fields.sh libshard/check/c.cc:1
+echo '  config.U32({"c", "d"});' >libshard/check/c.cc
+fails config_fields.sh libshard/check/c.cc:1
+echo 'ConfigKeys k = {"b"};' >libshard/model/layer_fields.h
+fails config_fields.sh "found twice: b"
 
 fresh && echo 'add_compile_options(-march=native)' >quant/CMakeLists.txt
 fails forbidden.sh quant/CMakeLists.txt:1

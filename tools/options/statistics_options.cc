@@ -145,7 +145,7 @@ Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   ImportOptions import;
   import.model = MeasuredLayers(model);
   import.basis = options.score;
-  import.pairs = options.partition == "coactivation";  // they are large, and no other looks at them
+  import.pairs = ReadsPairs(options.partition);
   SHARD_TRY(ExpertScores scores, ReadExpertScores(options.statistics_files, import));
   PrintWarnings(scores.warnings);
   SHARD_CHECK(CheckMeasuredOn(Join(options.statistics_files, ", "), scores.router_digest, model));

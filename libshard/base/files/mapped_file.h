@@ -1,6 +1,6 @@
-// Checks whether mapped files (MappedFile of file.h) are still what was mapped. Only the runtime
-// maps weights; headers and texts are read instead (read_header.h, ReadText), because what a parser
-// has checked must not change afterwards.
+// Says whether mapped files (MappedFile of file.h) are still what was mapped. The runtime maps
+// weights, and the reader of trace exports, which may be large, maps those; headers and other texts
+// are read instead (read_header.h, ReadText): what a parser has checked must not change under it.
 //
 // A file that is truncated while it is mapped would kill the process with SIGBUS. The first mapping
 // of a process installs a handler for this signal. It maps zeros from the vanished page to the end

@@ -17,7 +17,7 @@ constexpr std::string_view kDefaults =
 
 // The total width of the shared experts; the runtime multiplies the key's value by their number.
 Result<uint32_t> SharedWidth(const HfConfig& config, uint32_t width, uint32_t count) {
-  const ConfigKeys key = {"moe_shared_expert_intermediate_size"};
+  const ConfigKeys key = fields::kSharedWidth;
   SHARD_TRY(const std::optional<uint32_t> all, config.FindU32(key));
   if (!all || count == 0) return width;
   if (*all % count == 0) return *all / count;

@@ -8,6 +8,7 @@
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -20,9 +21,9 @@ constexpr uint32_t kUsualShared = 2;  // if there are shared experts and the con
 
 // Which layers have experts, computed as the runtime does.
 Result<std::vector<bool>> LayersWithExperts(const HfConfig& config, const HfShape& shape) {
-  SHARD_TRY(const uint32_t first, config.U32({"moe_layer_start_index"}));
-  SHARD_TRY(const uint32_t interval, config.U32({"moe_layer_interval"}));
-  if (interval == 0) return config.Wrong(*config.Find({"moe_layer_interval"}), "a number over 0");
+  SHARD_TRY(const uint32_t first, config.U32(fields::kMoeStart));
+  SHARD_TRY(const uint32_t interval, config.U32(fields::kMoeInterval));
+  if (interval == 0) return config.Wrong(*config.Find(fields::kMoeInterval), "a number over 0");
   std::vector<bool> moe(shape.layers);
   for (uint32_t i = 0; i < shape.layers; ++i) moe[i] = i >= first && (i + 1) % interval == 0;
   return moe;
@@ -30,9 +31,9 @@ Result<std::vector<bool>> LayersWithExperts(const HfConfig& config, const HfShap
 
 template <bool shared>
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t interval, config.U32({"moe_layer_interval"}));
+  SHARD_TRY(const uint32_t interval, config.U32(fields::kMoeInterval));
   keys.U32("interleave_moe_layer_step", interval);
-  SHARD_TRY(const uint32_t first, config.U32({"moe_layer_start_index"}));
+  SHARD_TRY(const uint32_t first, config.U32(fields::kMoeStart));
   keys.U32("leading_dense_block_count", first);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
@@ -55,7 +56,7 @@ Status Check(const HfConfig& config, const HfShape& shape, const std::vector<Ggu
   MixedLayers layers;
   layers.shared = shared;
   SHARD_TRY(layers.moe, LayersWithExperts(config, shape));
-  SHARD_TRY(const std::optional<bool> bias, config.FindBool({"moe_use_aux_free"}));
+  SHARD_TRY(const std::optional<bool> bias, config.FindBool(fields::kSelectionBias));
   layers.selection_bias = bias.value_or(true);
   return CheckMixedLayers(config, layers, tensors);
 }

@@ -7,6 +7,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -25,17 +26,21 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
 
 Status AddRope(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const HfConfig rope, config.Rope());
-  SHARD_TRY(const std::optional<std::string> type, rope.FindString({"rope_type"}));
+  SHARD_TRY(const std::optional<std::string> type, rope.FindString(fields::kRopeType));
   if (type != "dynamic") return Ok();
   SHARD_TRY(const std::optional<float> alpha, rope.FindF32({"alpha"}));
-  SHARD_TRY(const std::optional<float> theta, rope.FindF32({"rope_theta"}));
+  SHARD_TRY(const std::optional<float> theta, rope.FindF32(fields::kRopeBase));
   if (alpha.value_or(kAlpha) != kAlpha || theta.value_or(kBase) != kBase) {
     return CannotHold(
         config, Cat("rope scaling: expected alpha ", kAlpha, " and rope_theta ", kBase, ", found ",
                     alpha.value_or(kAlpha), " and ", theta.value_or(kBase)));
   }
   const double head = shape.head_size;
-  if (head <= 2) return config.Wrong(*config.Find({"head_dim", "hidden_size"}), "larger heads");
+  if (head <= 2) {
+    const bool own = config.Has(fields::kHeadSize);
+    return config.Wrong(*config.Find(own ? fields::kHeadSize : fields::kHiddenSize),
+                        "larger heads");
+  }
   // "NTK-aware" scaling: base * alpha ^ (d / (d - 2)).
   keys.F32("rope.freq_base",
            static_cast<float>(double{kBase} * std::pow(double{kAlpha}, head / (head - 2))));
@@ -46,21 +51,20 @@ Status AddRope(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-// Checks what the runtime supports in no other form.
-Status CheckShape(const HfConfig& config, const HfShape& shape) {
-  for (const char* flag : {"use_cla", "use_mla"}) {
-    SHARD_TRY(const std::optional<bool> value, config.FindBool({flag}));
-    if (value.value_or(false)) return CannotHold(config, Cat(flag, ": expected false, found true"));
+// What the runtime has in no other form.
+Status CheckShape(const HfConfig& config) {
+  for (const ConfigKeys flag : {ConfigKeys{"use_cla"}, fields::kUsesLatent}) {
+    SHARD_TRY(const std::optional<bool> value, config.FindBool(flag));
+    if (value.value_or(false)) {
+      return CannotHold(config, Cat(*flag.begin(), ": expected false, found true"));
+    }
   }
-  SHARD_TRY(const std::optional<uint32_t> head, config.FindU32({"attention_head_dim"}));
-  if (!head || *head == shape.head_size) return Ok();
-  return CannotHold(config, Cat("attention_head_dim: expected ", shape.head_size,
-                                " (hidden size / heads), found ", *head));
+  return Ok();
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_CHECK(CheckShape(config, shape));
-  SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
+  SHARD_CHECK(CheckShape(config));
+  SHARD_TRY(const uint32_t width, config.U32(fields::kPlainWidth));
   SHARD_TRY(const std::optional<uint32_t> own, config.FindSameU32(fields::kExpertWidth));
   if (own.value_or(width) != width) {
     return CannotHold(config, Cat("moe_intermediate_size: expected intermediate_size (", width,

@@ -2,6 +2,7 @@
 // bias, experts in every layer; w1 is gate, w3 is up, w2 is down.
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
 
 namespace moepack {
 namespace {
@@ -20,8 +21,8 @@ Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const uint32_t rotated, RotatedSize(config, shape));
   keys.U32("rope.dimension_count", rotated);
-  SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
-  // The first gives the experts' size; the second must be present.
+  SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
+  // The first sizes the experts, the second has to be there.
   keys.U32("feed_forward_length", width);
   keys.U32("expert_feed_forward_length", width);
   return Ok();

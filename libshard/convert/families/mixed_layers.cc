@@ -5,6 +5,7 @@
 #include <set>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -63,9 +64,9 @@ void AddNextTokenRows(HfFamily& family) {
 }
 
 Result<uint32_t> LeadingDense(const HfConfig& config) {
-  SHARD_TRY(const std::optional<uint32_t> count, config.FindU32({"first_k_dense_replace"}));
+  SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(fields::kLeadingDense));
   if (count) return *count;
-  const std::optional<HfConfig::Field> types = config.Find({"mlp_layer_types"});
+  const std::optional<HfConfig::Field> types = config.Find(fields::kMlpTypes);
   if (!types) return 0u;
   if (!types->value->is_array()) return config.Wrong(*types, "a list of \"dense\" and \"sparse\"");
   const auto end = std::find_if(types->value->begin(), types->value->end(),

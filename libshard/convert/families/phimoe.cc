@@ -6,6 +6,8 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -17,9 +19,9 @@ constexpr float kAddedScore = -1000;  // score of added tokens, as in llama.cpp'
 
 // The length of texts the model was trained on before its context was extended.
 Result<uint32_t> OriginalLength(const HfConfig& config, const HfConfig& rope, uint32_t length) {
-  SHARD_TRY(std::optional<uint32_t> original, rope.FindU32({"original_max_position_embeddings"}));
+  SHARD_TRY(std::optional<uint32_t> original, rope.FindU32(fields::kOriginalContext));
   if (!original) {
-    SHARD_TRY(original, config.FindU32({"original_max_position_embeddings"}));
+    SHARD_TRY(original, config.FindU32(fields::kOriginalContext));
   }
   if (original == 0u) {
     return Error{Code::kCorrupt, Cat(config.where(), ": original_max_position_embeddings: ",
@@ -38,19 +40,19 @@ float AttentionFactor(uint32_t length, uint32_t original) {
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckSquareHeads(config, shape));
   SHARD_TRY(const HfConfig rope, config.Rope());
-  SHARD_TRY(const uint32_t length, config.U32({"max_position_embeddings"}));
+  SHARD_TRY(const uint32_t length, config.U32(fields::kContext));
   SHARD_TRY(const uint32_t original, OriginalLength(config, rope, length));
   keys.U32("rope.scaling.original_context_length", original);
-  SHARD_TRY(const float rotary, rope.F32({"partial_rotary_factor"}));
+  SHARD_TRY(const float rotary, rope.F32(fields::kRotatedPart));
   if (!(rotary > 0 && rotary <= 1)) {
-    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number over 0 and up to 1");
+    return rope.Wrong(*rope.Find(fields::kRotatedPart), "a number over 0 and up to 1");
   }
   keys.U32("rope.dimension_count",
            static_cast<uint32_t>(double{rotary} * shape.hidden) / shape.heads);
-  if (rope.Has({"long_factor"})) {
+  if (rope.Has(fields::kLongFactors)) {
     keys.F32("rope.scaling.attn_factor", AttentionFactor(length, original));
   }
-  SHARD_TRY(const std::optional<uint32_t> window, config.FindU32({"sliding_window"}));
+  SHARD_TRY(const std::optional<uint32_t> window, config.FindU32(fields::kWindow));
   keys.U32("attention.sliding_window", window.value_or(0));
   return Ok();
 }

@@ -16,7 +16,8 @@ Family BailingMoeV2Family() {
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddBailingRows(family);
   AddMtpExtras(family, "layers.{L}.");
-  family.promise = {.output_bias = false, .query_key_norms = {"use_qk_norm"}, .layer_norms = true};
+  family.promise = {
+      .output_bias = false, .query_key_norms = {fields::kQueryKeyNorms}, .layer_norms = true};
   return family;
 }
 

@@ -17,7 +17,7 @@ Family Dots1Family() {
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
-  family.promise = {.complete = true, .output_bias = false, .query_key_norms = {"", true}};
+  family.promise = {.complete = true, .output_bias = false, .query_key_norms = {{}, true}};
   return family;
 }
 

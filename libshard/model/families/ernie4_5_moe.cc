@@ -29,7 +29,8 @@ Family Ernie45MoeFamily() {
   AddExplicitExperts(family, "ernie.layers.{L}.mlp.experts.", kPaddle);
   AddSharedExpert(family, "ernie.layers.{L}.mlp.shared_experts.", kPaddle);
   AddDenseMlp(family, "ernie.layers.{L}.mlp.", kPaddle);
-  family.promise = {.attention_biases = {"use_bias"}};
+  family.cards = CardConvention::kWithoutEmbedding;
+  family.promise = {.attention_biases = {fields::kBias}};
   return family;
 }
 

@@ -24,7 +24,9 @@ Family Glm4MoeFamily() {
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
   AddMtpExtras(family, "layers.{L}.");
   AddTowers(family);
-  family.promise = {.complete = true, .output_bias = false, .query_key_norms = {"use_qk_norm"}};
+  family.cards = CardConvention::kWithoutTables;
+  family.promise = {
+      .complete = true, .output_bias = false, .query_key_norms = {fields::kQueryKeyNorms}};
   return family;
 }
 

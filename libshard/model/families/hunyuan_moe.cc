@@ -22,7 +22,7 @@ Family HunyuanMoeFamily() {
   family.promise = {.complete = true,
                     .f32_router = true,
                     .output_bias = false,
-                    .query_key_norms = {"use_qk_norm"},
+                    .query_key_norms = {fields::kQueryKeyNorms},
                     .layer_norms = true};
   return family;
 }

@@ -19,10 +19,11 @@ Family MinimaxM2Family() {
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");
   AddSelectionBias(family, "layers.{L}.block_sparse_moe.e_score_correction_bias");
   AddExperts(family, "layers.{L}.block_sparse_moe.", kW123);
+  family.cards = CardConvention::kWithoutEmbedding;
   family.promise = {.complete = true,
                     .f32_router = true,
                     .output_bias = false,
-                    .query_key_norms = {"use_qk_norm", true},
+                    .query_key_norms = {fields::kQueryKeyNorms, true},
                     .whole_norms = true};
   return family;
 }

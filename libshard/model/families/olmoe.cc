@@ -18,7 +18,7 @@ Family OlmoeFamily() {
   AddRouter(family, "layers.{L}.mlp.gate");
   AddExperts(family, "layers.{L}.mlp.");
   family.promise = {
-      .complete = true, .output_bias = false, .query_key_norms = {"", true}, .whole_norms = true};
+      .complete = true, .output_bias = false, .query_key_norms = {{}, true}, .whole_norms = true};
   return family;
 }
 

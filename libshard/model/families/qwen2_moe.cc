@@ -16,7 +16,8 @@ Family Qwen2MoeFamily() {
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddQwenMoe(family, "layers.{L}.");
-  family.promise = {.complete = true, .attention_biases = {"qkv_bias", true}, .output_bias = false};
+  family.promise = {
+      .complete = true, .attention_biases = {fields::kJoinedBias, true}, .output_bias = false};
   return family;
 }
 

@@ -18,7 +18,7 @@ Family Qwen3MoeFamily() {
   AddRouter(family, "layers.{L}.mlp.gate");
   AddExperts(family, "layers.{L}.mlp.");
   AddDenseMlp(family, "layers.{L}.mlp.");
-  family.promise = {.complete = true, .query_key_norms = {"", true}};
+  family.promise = {.complete = true, .query_key_norms = {{}, true}};
   return family;
 }
 

@@ -22,7 +22,7 @@ Family Qwen3OmniMoeFamily() {
   AddDenseMlp(family, "layers.{L}.mlp.");
   AddTowers(family);
   AddTrunk(family, "audio", {"talker.{**}", "code2wav.{**}"});
-  family.promise = {.complete = true, .query_key_norms = {"", true}};
+  family.promise = {.complete = true, .query_key_norms = {{}, true}};
   return family;
 }
 

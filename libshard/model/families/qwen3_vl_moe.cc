@@ -20,7 +20,7 @@ Family Qwen3VlMoeFamily() {
   AddExperts(family, "layers.{L}.mlp.");
   AddDenseMlp(family, "layers.{L}.mlp.");
   AddTowers(family);
-  family.promise = {.complete = true, .query_key_norms = {"", true}};
+  family.promise = {.complete = true, .query_key_norms = {{}, true}};
   return family;
 }
 

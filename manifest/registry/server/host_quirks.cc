@@ -32,8 +32,6 @@ bool Matches(std::string_view pattern, std::string_view text) {
 
 }  // namespace
 
-std::span<const HostQuirks> AllHostQuirks() { return kHostQuirks; }
-
 HostQuirks QuirksOf(std::string_view host) {
   for (const HostQuirks& quirks : kHostQuirks) {
     if (Matches(quirks.host, host)) return quirks;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace moepack::registry {
@@ -16,8 +15,7 @@ struct HostQuirks {
   bool range_stays = false;
 };
 
-std::span<const HostQuirks> AllHostQuirks();
-// `host` without a port. A registry that is not in the table has no quirks.
+// `host` without a port. A registry that the table does not have has none.
 HostQuirks QuirksOf(std::string_view host);
 
 }  // namespace moepack::registry

@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include "libshard/base/files/file.h"
+#include "libshard/base/text/text.h"
+#include "libshard/import/trace_builder.h"
 #include "tests/libshard/import/trace_files.h"
 
 namespace moepack {
@@ -45,6 +48,32 @@ TEST_F(TraceExport, AllRowsAreOneTurnWithoutPrompts) {
   EXPECT_EQ(trace.turns.size(), 1u);
   EXPECT_EQ(trace.steps.size(), 2u);
   EXPECT_EQ(trace.warnings.size(), 1u);
+}
+
+// The source still has the size that it was opened with.
+TEST_F(TraceExport, OfAFileThatIsCutIsRefused) {
+  const auto path = dir_ / "t";
+  const std::string padding(1u << 20, ' ');
+  ASSERT_TRUE(fixtures::WriteFile(path, Cat(kExport, padding)));
+  const auto file = InputFile::Open(path);
+  ASSERT_TRUE(file);
+  std::filesystem::resize_file(path, kExport.size());
+  const auto trace = ReadTraceExport(*file, {});
+  ASSERT_FALSE(trace);
+  EXPECT_EQ(trace.error().code, Code::kCorrupt);
+  EXPECT_THAT(trace.error().message, testing::HasSubstr("t: "));
+}
+
+TEST_F(TraceExport, OfAFileThatIsWrittenMeanwhileIsRefused) {
+  const auto path = dir_ / "t";
+  ASSERT_TRUE(fixtures::WriteFile(path, Cat(kExport, " ")));
+  const auto file = InputFile::Open(path);
+  ASSERT_TRUE(file);
+  std::filesystem::resize_file(path, kExport.size());
+  std::filesystem::resize_file(path, kExport.size() + 1);
+  const auto trace = ReadTraceExport(*file, {});
+  ASSERT_FALSE(trace);
+  EXPECT_EQ(trace.error().code, Code::kCorrupt);
 }
 
 struct BadExport {

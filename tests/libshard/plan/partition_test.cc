@@ -40,7 +40,7 @@ TEST(Partitions, AreListedInTheErrorForAnUnknownName) {
     ASSERT_FALSE(choice) << text;
     EXPECT_EQ(choice.error().code, Code::kInvalidArgument);
     EXPECT_EQ(choice.error().message,
-              Cat("expected contiguous, modulo, explicit:FILE, ranked, coactivation, session or "
+              Cat("expected contiguous, modulo, explicit:FILE, ranked, session, coactivation or "
                   "same, found ",
                   Quoted(text)));
   }
@@ -73,6 +73,18 @@ TEST(Partitions, SayWhetherTheyNeedStatistics) {
     EXPECT_TRUE(DecidesFromScores(name)) << name;
   for (const char* name : {"contiguous", "modulo", "explicit", "by-language", ""})
     EXPECT_FALSE(DecidesFromScores(name)) << name;
+}
+
+TEST(Partitions, SayWhetherTheyReadPairs) {
+  EXPECT_TRUE(ReadsPairs("coactivation"));
+  for (const char* name : {"contiguous", "explicit:coactivation", "ranked", "session", "nothing"})
+    EXPECT_FALSE(ReadsPairs(name)) << name;
+}
+
+TEST(Partitions, AreComparedWithTheDefault) {
+  EXPECT_THAT(ComparedPartitions(),
+              testing::ElementsAre("contiguous", "ranked", "session", "coactivation", "same"));
+  EXPECT_EQ(ComparedPartitions().front(), PlanOptions().partition);
 }
 
 }  // namespace

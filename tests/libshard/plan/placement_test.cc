@@ -79,31 +79,7 @@ TEST(Placement, NeverChoosesAGroupWithoutSessions) {
   EXPECT_NE(Place(table, std::vector<uint32_t>{3, 4}).best, 1u);
 }
 
-TEST(Placement, ComparesCentroidsByCosine) {
-  const std::vector<float> first = {9, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1};
-  const auto cosines = CompareCentroids(SampleTable(), {{0, 6}, {1, 6}}, first);
-  ASSERT_TRUE(cosines) << cosines.error().message;
-  EXPECT_NEAR(*(*cosines)[0], 255 / std::sqrt(255.0 * 255 + 5 * 81), 1e-12);
-  EXPECT_EQ((*cosines)[1], std::nullopt);
-  EXPECT_NEAR(*(*cosines)[2], 9 / std::sqrt(255.0 * 255 + 5 * 81), 1e-12);
-}
-
-TEST(Placement, RefusesMissingAndMismatchedCentroids) {
-  const auto few = CompareCentroids(SampleTable(), {{0, 6}, {1, 6}}, std::vector<float>(7));
-  ASSERT_FALSE(few);
-  EXPECT_EQ(few.error().message, "placement: scores: expected 12, found 7");
-  const auto other = CompareCentroids(SampleTable(), {{0, 7}, {1, 5}}, std::vector<float>(12));
-  ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().message, "placement: layer 0: expected 6 experts or fewer, found 7");
-  PlacementTable without = SampleTable();
-  without.centroids.reset();
-  const auto none = CompareCentroids(without, {{0, 6}}, std::vector<float>(6));
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(none.error().message, "placement: centroids: expected some, found none");
-}
-
-TEST(Placement, TheFixedLogarithmIsAccurate) {
+TEST(Placement, TheFixedLogarithmIsTheLogarithm) {
   for (double x = 1e-12; x < 1e12; x *= 1.7) {
     EXPECT_NEAR(FixedLog(x), std::log(x), 1e-15 * std::max(1.0, std::abs(std::log(x)))) << x;
   }

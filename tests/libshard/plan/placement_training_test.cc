@@ -122,11 +122,12 @@ TEST(PlacementTraining, CentroidsCoverAsManyFirstLayersAsFit) {
   EXPECT_EQ(both.centroids->layers, 2u);
   EXPECT_EQ(both.centroids->values.size(), 2 * kSampleExperts * kSampleGroups);
   const ExpertScores scores = SampleScores();
-  const LayerCounts layers = SamplePlacementPlan().layers;
-  const auto cosines = CompareCentroids(both, layers, scores.sessions[1].scores);
-  ASSERT_TRUE(cosines);
-  EXPECT_GT(*(*cosines)[1], *(*cosines)[0]);
-  EXPECT_GT(*(*cosines)[1], 0.99);
+  // The second session is of the second group: what it chose most stands out there.
+  const std::vector<float>& chosen = scores.sessions[1].scores;
+  const size_t most =
+      static_cast<size_t>(std::max_element(chosen.begin(), chosen.end()) - chosen.begin());
+  const size_t of_group = both.centroids->values.size() / kSampleGroups;
+  EXPECT_GT(both.centroids->values[of_group + most], both.centroids->values[most]);
   PlacementOptions options;
   options.centroid_bytes = 35;
   EXPECT_EQ(Trained(scores, options).centroids->layers, 1u);

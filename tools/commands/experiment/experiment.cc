@@ -7,6 +7,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/scan_file.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/first_difference.h"
 #include "runtime-shim/experiment/document.h"
@@ -75,8 +76,7 @@ Result<std::string> FileDigest(const std::string& path) {
   if (path.empty()) return std::string();
   SHARD_TRY(const moepack::Source source, LocalSource(path));
   SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
-  SHARD_TRY(const MappedFile mapped, MappedFile::Map(*file));
-  return Sha256Hex(mapped.bytes());
+  return Sha256Of(*file);
 }
 
 // Everything that determines the figures, and the rule that may stop the experiment.

@@ -233,8 +233,7 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
   if (arguments.runtime.source.ends_with(".json")) SHARD_CHECK(ReadPlan(app, arguments));
   if (arguments.plan.groups == 0) arguments.plan.groups = 2;
   if (arguments.runtime.context == 0) arguments.runtime.context = 512;
-  if (arguments.strategies.empty())
-    arguments.strategies = {"contiguous", "ranked", "session", "coactivation", "same"};
+  if (arguments.strategies.empty()) arguments.strategies = ComparedPartitions();
   if (arguments.looks > 1 && arguments.until_error == 0)
     return Error{Code::kInvalidArgument, "--looks has no effect without --until-error",
                  "without a rule that may stop it there is one look, at the end"};

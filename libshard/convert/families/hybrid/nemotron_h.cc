@@ -12,6 +12,7 @@
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -33,7 +34,7 @@ const char* NameOf(Kind kind) {
 
 // hybrid_override_pattern, a letter for each layer, or layers_block_type, a word for each.
 Result<std::vector<Kind>> ReadKinds(const HfConfig& config, const HfShape& shape) {
-  const ConfigKeys names = {"hybrid_override_pattern", "layers_block_type"};
+  const ConfigKeys names = fields::kBlockKinds;
   const std::optional<HfConfig::Field> field = config.Find(names);
   if (!field) return config.Missing(names, Cat("a kind for each of ", shape.layers, " layers"));
   std::vector<std::string> words;
@@ -91,16 +92,16 @@ Status CheckTimeStep(const HfConfig& config) {
 }
 
 Status AddMambaKeys(const HfConfig& config, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t kernel, config.U32({"conv_kernel"}));
-  SHARD_TRY(const uint32_t size, config.U32({"ssm_state_size"}));
-  SHARD_TRY(const uint32_t groups, config.U32({"n_groups"}));
-  SHARD_TRY(const uint32_t heads, config.U32({"mamba_num_heads"}));
-  SHARD_TRY(const uint32_t width, config.U32({"mamba_head_dim"}));
+  SHARD_TRY(const uint32_t kernel, config.U32(fields::kMambaKernel));
+  SHARD_TRY(const uint32_t size, config.U32(fields::kMambaState));
+  SHARD_TRY(const uint32_t groups, config.U32(fields::kMambaGroups));
+  SHARD_TRY(const uint32_t heads, config.U32(fields::kMambaHeads));
+  SHARD_TRY(const uint32_t width, config.U32(fields::kMambaHeadSize));
   uint32_t inner = 0;
   if (__builtin_mul_overflow(heads, width, &inner))
-    return config.Wrong(*config.Find({"mamba_head_dim"}), "a size of a head");
+    return config.Wrong(*config.Find(fields::kMambaHeadSize), "a size of a head");
   if (heads == 0 || groups == 0 || heads % groups != 0) {
-    return config.Wrong(*config.Find({"mamba_num_heads"}), Cat("a multiple of n_groups, ", groups));
+    return config.Wrong(*config.Find(fields::kMambaHeads), Cat("a multiple of n_groups, ", groups));
   }
   keys.U32("ssm.conv_kernel", kernel);
   keys.U32("ssm.state_size", size);
@@ -121,7 +122,7 @@ Status AddExpertKeys(const HfConfig& config, const std::vector<Kind>& kinds, Arc
   keys.U32("expert_feed_forward_length", width);
   keys.U32("expert_shared_feed_forward_length", shared);
   keys.U32("expert_shared_count", count);
-  SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32({"moe_latent_size"}));
+  SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32(fields::kLatentWidth));
   if (latent.value_or(0) > 0) keys.U32("moe_latent_size", *latent);
   return Ok();
 }
@@ -181,7 +182,7 @@ Status CheckLayer(const std::string& where, const std::set<std::string_view>& na
 Status CheckTensors(const HfConfig& config, const HfShape& shape,
                     const std::vector<GgufTensor>& tensors) {
   SHARD_TRY(const std::vector<Kind> kinds, ReadKinds(config, shape));
-  SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32({"moe_latent_size"}));
+  SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32(fields::kLatentWidth));
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : tensors) names.insert(tensor.name);
   for (size_t layer = 0; layer < kinds.size(); ++layer)
@@ -190,7 +191,7 @@ Status CheckTensors(const HfConfig& config, const HfShape& shape,
 }
 
 Status ReadGroups(const HfConfig& config, HeadShape& shape) {
-  SHARD_TRY(shape.norm_groups, config.U32({"n_groups"}));
+  SHARD_TRY(shape.norm_groups, config.U32(fields::kMambaGroups));
   return Ok();
 }
 

@@ -5,6 +5,7 @@
 
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/qwen_rows.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::array<int32_t, 4> kSections = {11, 11, 10, 0};
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const HfConfig rope, config.Rope());
-  if (!rope.Has({"mrope_section"})) keys.I32s("rope.dimension_sections", kSections);
+  if (!rope.Has(fields::kSections)) keys.I32s("rope.dimension_sections", kSections);
   return AddQwenHybridKeys(config, shape, keys);
 }
 

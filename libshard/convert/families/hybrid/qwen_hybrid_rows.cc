@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/qwen_rows.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -53,11 +54,10 @@ void AddMtpRows(HfFamily& family) {
 // decides; without it, every full_attention_interval-th layer has full attention.
 Result<std::vector<bool>> LinearBlocks(const HfConfig& config, const HfShape& shape) {
   std::vector<bool> linear(shape.layers + shape.mtp_layers, false);
-  const auto field = config.Find({"layer_types"});
+  const auto field = config.Find(fields::kLayerTypes);
   if (!field) {
-    SHARD_TRY(const uint32_t interval, config.U32({"full_attention_interval"}));
-    if (interval == 0)
-      return config.Wrong(*config.Find({"full_attention_interval"}), "a number over 0");
+    SHARD_TRY(const uint32_t interval, config.U32(fields::kFullInterval));
+    if (interval == 0) return config.Wrong(*config.Find(fields::kFullInterval), "a number over 0");
     for (uint32_t i = 0; i < shape.layers; ++i) linear[i] = (i + 1) % interval != 0;
     return linear;
   }
@@ -115,10 +115,10 @@ void AddQwenHybridRows(HfFamily& family) {
 }
 
 Status ReadQwenHybridHeads(const HfConfig& config, HeadShape& shape) {
-  SHARD_TRY(shape.linear_key_heads, config.U32({"linear_num_key_heads"}));
-  SHARD_TRY(shape.linear_value_heads, config.U32({"linear_num_value_heads"}));
-  SHARD_TRY(shape.linear_key_size, config.U32({"linear_key_head_dim"}));
-  SHARD_TRY(shape.linear_value_size, config.U32({"linear_value_head_dim"}));
+  SHARD_TRY(shape.linear_key_heads, config.U32(fields::kLinearKeyHeads));
+  SHARD_TRY(shape.linear_value_heads, config.U32(fields::kLinearValueHeads));
+  SHARD_TRY(shape.linear_key_size, config.U32(fields::kLinearKeySize));
+  SHARD_TRY(shape.linear_value_size, config.U32(fields::kLinearValueSize));
   if (shape.linear_key_heads == 0 || shape.linear_value_heads == 0 ||
       shape.linear_value_heads % shape.linear_key_heads != 0) {
     return Error{
@@ -138,10 +138,10 @@ Status AddQwenHybridKeys(const HfConfig& config, const HfShape& shape, ArchKeys&
   SHARD_CHECK(AddQwenMoeKeys(config, keys));
   HeadShape heads;
   SHARD_CHECK(ReadQwenHybridHeads(config, heads));
-  SHARD_TRY(const uint32_t kernel, config.U32({"linear_conv_kernel_dim"}));
+  SHARD_TRY(const uint32_t kernel, config.U32(fields::kLinearKernel));
   uint32_t inner = 0;
   if (__builtin_mul_overflow(heads.linear_value_heads, heads.linear_value_size, &inner)) {
-    return config.Wrong(*config.Find({"linear_value_head_dim"}), "a size of a head");
+    return config.Wrong(*config.Find(fields::kLinearValueSize), "a size of a head");
   }
   keys.U32("ssm.conv_kernel", kernel);
   keys.U32("ssm.state_size", heads.linear_key_size);
@@ -152,12 +152,12 @@ Status AddQwenHybridKeys(const HfConfig& config, const HfShape& shape, ArchKeys&
   // layer_types from the interval.
   SHARD_TRY(const std::vector<bool> linear, LinearBlocks(config, shape));
   keys.Bools("attention.recurrent_layers", linear);
-  SHARD_TRY(const uint32_t interval, config.U32({"full_attention_interval"}));
+  SHARD_TRY(const uint32_t interval, config.U32(fields::kFullInterval));
   keys.U32("full_attention_interval", interval);
   SHARD_TRY(const HfConfig rope, config.Rope());
-  SHARD_TRY(const float rotary, rope.F32({"partial_rotary_factor"}));
+  SHARD_TRY(const float rotary, rope.F32(fields::kRotatedPart));
   if (!(rotary > 0 && rotary <= 1)) {
-    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number over 0 and up to 1");
+    return rope.Wrong(*rope.Find(fields::kRotatedPart), "a number over 0 and up to 1");
   }
   keys.U32("rope.dimension_count",
            static_cast<uint32_t>(static_cast<double>(shape.head_size) * double{rotary}));

@@ -6,6 +6,7 @@
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -21,11 +22,11 @@ struct Mla {
 
 Result<Mla> ReadMla(const HfConfig& config) {
   Mla mla;
-  SHARD_TRY(mla.nope, config.U32({"qk_nope_head_dim"}));
-  SHARD_TRY(mla.rope, config.U32({"qk_rope_head_dim"}));
-  SHARD_TRY(mla.value, config.U32({"v_head_dim"}));
-  SHARD_TRY(const std::optional<uint32_t> rank, config.FindU32({"kv_lora_rank"}));
-  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32({"q_lora_rank"}));
+  SHARD_TRY(mla.nope, config.U32(fields::kPlainPart));
+  SHARD_TRY(mla.rope, config.U32(fields::kRopePart));
+  SHARD_TRY(mla.value, config.U32(fields::kValueHeadSize));
+  SHARD_TRY(const std::optional<uint32_t> rank, config.FindU32(fields::kLatentRank));
+  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32(fields::kQueryRank));
   mla.rank = rank.value_or(kDefaultRank);
   mla.query_rank = query_rank.value_or(0);
   return mla;
@@ -47,7 +48,7 @@ Status CheckRope(const HfConfig& config) {
     return CannotHold(config, "rope_interleave: expected true, found false");
   }
   SHARD_TRY(const HfConfig rope, config.Rope());
-  SHARD_TRY(const std::optional<float> all, rope.FindF32({"mscale_all_dim"}));
+  SHARD_TRY(const std::optional<float> all, rope.FindF32(fields::kMultiplierAll));
   SHARD_TRY(const std::optional<float> scale, rope.FindF32({"mscale"}));
   if (!all || !scale || *scale == *all || *scale == 1) return Ok();
   return CannotHold(config, Cat("rope scaling: mscale: expected 1 or mscale_all_dim (", *all,
@@ -95,7 +96,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("vocab_size", shape.vocabulary);
   SHARD_TRY(const uint32_t dense, LeadingDense(config));
   keys.U32("leading_dense_block_count", dense);
-  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size", "intermediate_size"}));
+  SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   keys.U32("expert_feed_forward_length", width);
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
   keys.U32("expert_shared_count", shared);
@@ -104,8 +105,8 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 
 Status AddKeysWithIndexer(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(AddKeys(config, shape, keys));
-  SHARD_TRY(const uint32_t heads, config.U32({"index_n_heads"}));
-  SHARD_TRY(const uint32_t size, config.U32({"index_head_dim"}));
+  SHARD_TRY(const uint32_t heads, config.U32(fields::kIndexHeads));
+  SHARD_TRY(const uint32_t size, config.U32(fields::kIndexSize));
   SHARD_TRY(const uint32_t top, config.U32({"index_topk"}));
   keys.U32("attention.indexer.head_count", heads);
   keys.U32("attention.indexer.key_length", size);
@@ -165,7 +166,7 @@ Status Check(const HfConfig& config, const HfShape& shape, const std::vector<Ggu
 Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) {
   SHARD_TRY(const HfConfig config,
             HfConfig::Parse(model.config_path().string(), model.config_text()));
-  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32({"q_lora_rank"}));
+  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32(fields::kQueryRank));
   HfFamily family;
   family.architecture = variant.architecture;
   family.rope.log_multiplier = true;

@@ -11,6 +11,7 @@
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -29,8 +30,8 @@ constexpr float kNoTurn = 1e30f;
 
 // rope_parameters has an object for each kind of layer.
 Result<HfConfig> RopeOfKind(const HfConfig& config, const char* kind) {
-  const std::optional<HfConfig::Field> field = config.Find({"rope_parameters"});
-  if (!field) return config.Missing({"rope_parameters"}, "an object for each kind of layer");
+  const std::optional<HfConfig::Field> field = config.Find(fields::kRope);
+  if (!field) return config.Missing(fields::kRope, "an object for each kind of layer");
   if (!field->value->is_object() || !field->value->contains(kind) ||
       !(*field->value)[kind].is_object()) {
     return config.Wrong(*field, Cat("an object with one for ", kind));
@@ -49,16 +50,16 @@ Error OtherRope(const HfConfig& rope, const char* key, const std::string& expect
 // runtime.
 Result<std::vector<RopeTensor>> FactorsOfFullLayers(const HfConfig& config) {
   SHARD_TRY(const HfConfig rope, RopeOfKind(config, kFullKind));
-  SHARD_TRY(const std::optional<std::string> type, rope.FindString({"rope_type"}));
+  SHARD_TRY(const std::optional<std::string> type, rope.FindString(fields::kRopeType));
   if (type.value_or("default") != "proportional")
     return OtherRope(rope, "rope_type", "proportional", type.value_or("none"));
-  SHARD_TRY(const uint32_t size, config.U32({"global_head_dim"}));
-  SHARD_TRY(const float part, rope.F32({"partial_rotary_factor"}));
+  SHARD_TRY(const uint32_t size, config.U32(fields::kGlobalHeadSize));
+  SHARD_TRY(const float part, rope.F32(fields::kRotatedPart));
   if (size == 0 || size % 2 != 0 || size > 1u << 16) {
-    return config.Wrong(*config.Find({"global_head_dim"}), "an even number up to 65536");
+    return config.Wrong(*config.Find(fields::kGlobalHeadSize), "an even number up to 65536");
   }
   if (!(part >= 0 && part <= 1))
-    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
+    return rope.Wrong(*rope.Find(fields::kRotatedPart), "a number from 0 to 1");
   const auto turned = static_cast<uint32_t>(double{part} * size / 2);
   std::vector<float> factors(size / 2, kNoTurn);
   std::fill(factors.begin(), factors.begin() + turned, 1.0f);
@@ -68,22 +69,22 @@ Result<std::vector<RopeTensor>> FactorsOfFullLayers(const HfConfig& config) {
 Status AddRopes(const HfConfig& config, ArchKeys& keys) {
   SHARD_TRY(const HfConfig full, RopeOfKind(config, kFullKind));
   SHARD_TRY(const HfConfig window, RopeOfKind(config, kWindowKind));
-  SHARD_TRY(const std::optional<std::string> type, window.FindString({"rope_type"}));
+  SHARD_TRY(const std::optional<std::string> type, window.FindString(fields::kRopeType));
   if (type.value_or("default") != "default")
     return OtherRope(window, "rope_type", "default", *type);
-  SHARD_TRY(const std::optional<float> part, window.FindF32({"partial_rotary_factor"}));
+  SHARD_TRY(const std::optional<float> part, window.FindF32(fields::kRotatedPart));
   if (part.value_or(1) != 1) return OtherRope(window, "partial_rotary_factor", "1", Cat(*part));
-  SHARD_TRY(const float base, full.F32({"rope_theta"}));
-  SHARD_TRY(const float window_base, window.F32({"rope_theta"}));
+  SHARD_TRY(const float base, full.F32(fields::kRopeBase));
+  SHARD_TRY(const float window_base, window.F32(fields::kRopeBase));
   keys.F32("rope.freq_base", base);
   keys.F32("rope.freq_base_swa", window_base);
   return Ok();
 }
 
 Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
-  const std::optional<HfConfig::Field> field = config.Find({"layer_types"});
+  const std::optional<HfConfig::Field> field = config.Find(fields::kLayerTypes);
   const std::string expected = Cat("a kind of attention for each of ", shape.layers, " layers");
-  if (!field) return config.Missing({"layer_types"}, expected);
+  if (!field) return config.Missing(fields::kLayerTypes, expected);
   if (!field->value->is_array() || field->value->size() != shape.layers)
     return config.Wrong(*field, expected);
   std::vector<bool> windowed;
@@ -97,11 +98,12 @@ Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& 
 
 // Refuses what the models with experts do not have.
 Status CheckPlain(const HfConfig& config) {
-  for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
-    SHARD_TRY(const uint32_t count, config.U32({key}));
-    if (count != 0) return OtherRope(config, key, "0, as in models with experts", Cat(count));
+  for (const ConfigKeys key : {fields::kSharedCaches, ConfigKeys{"hidden_size_per_layer_input"}}) {
+    SHARD_TRY(const uint32_t count, config.U32(key));
+    if (count != 0)
+      return OtherRope(config, *key.begin(), "0, as in models with experts", Cat(count));
   }
-  SHARD_TRY(const std::optional<bool> wide, config.FindBool({"use_double_wide_mlp"}));
+  SHARD_TRY(const std::optional<bool> wide, config.FindBool(fields::kDoubleWidth));
   if (wide.value_or(false)) return OtherRope(config, "use_double_wide_mlp", "false", "true");
   SHARD_TRY(const std::optional<std::string> activation, config.FindString({"hidden_activation"}));
   if (*activation == "gelu_pytorch_tanh") return Ok();
@@ -110,11 +112,11 @@ Status CheckPlain(const HfConfig& config) {
 
 Status AddHeads(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
-  SHARD_TRY(const uint32_t full_size, config.U32({"global_head_dim"}));
-  SHARD_TRY(const std::optional<uint32_t> full, config.FindU32({"num_global_key_value_heads"}));
+  SHARD_TRY(const uint32_t full_size, config.U32(fields::kGlobalHeadSize));
+  SHARD_TRY(const std::optional<uint32_t> full, config.FindU32(fields::kGlobalKeyHeads));
   const uint32_t full_heads = full.value_or(shape.kv_heads);
   if (full_heads == 0 || shape.heads % full_heads != 0) {
-    return config.Wrong(*config.Find({"num_global_key_value_heads"}),
+    return config.Wrong(*config.Find(fields::kGlobalKeyHeads),
                         Cat("a divisor of the ", shape.heads, " attention heads"));
   }
   std::vector<int32_t> heads;
@@ -137,7 +139,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckPlain(config));
   SHARD_CHECK(AddHeads(config, shape, keys));
   SHARD_CHECK(AddRopes(config, keys));
-  SHARD_TRY(const uint32_t window, config.U32({"sliding_window"}));
+  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
   keys.U32("attention.sliding_window", window);
   keys.U32("attention.shared_kv_layers", 0);
   keys.U32("embedding_length_per_layer_input", 0);

@@ -5,6 +5,8 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -17,9 +19,9 @@ constexpr std::string_view kDefaults =
 
 // The runtime derives head sizes if rope.dimension_count is absent, so that key is not written.
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t window, config.U32({"sliding_window"}));
+  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
   keys.U32("attention.sliding_window", window);
-  SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
+  SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   keys.U32("expert_feed_forward_length", width);
   return Ok();
 }

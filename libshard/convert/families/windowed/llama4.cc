@@ -9,6 +9,7 @@
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -26,14 +27,14 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
 // The runtime reads no key for either.
 Status CheckAttention(const HfConfig& config) {
   SHARD_TRY(const uint32_t experts, config.U32(fields::kExperts));
-  SHARD_TRY(const std::optional<bool> norm, config.FindBool({"use_qk_norm"}));
+  SHARD_TRY(const std::optional<bool> norm, config.FindBool(fields::kQueryKeyNorms));
   const bool runtime = experts != FindArchitecture(kArchitecture)->experts_without_norm;
   if (norm.value_or(true) != runtime) {
     return CannotHold(config, Cat("use_qk_norm: expected ", runtime ? "true" : "false",
                                   ", as the runtime has it for ", experts, " experts, found ",
                                   runtime ? "false" : "true"));
   }
-  const std::optional<HfConfig::Field> types = config.Find({"layer_types"});
+  const std::optional<HfConfig::Field> types = config.Find(fields::kLayerTypes);
   if (!types || !types->value->is_array() || types->value->empty()) return Ok();
   const bool chunked = std::any_of(types->value->begin(), types->value->end(),
                                    [](const Json& type) { return type != "full_attention"; });
@@ -44,11 +45,11 @@ Status CheckAttention(const HfConfig& config) {
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t dense, config.U32({"intermediate_size_mlp", "intermediate_size"}));
+  SHARD_TRY(const uint32_t dense, config.U32(fields::DenseWidth(config)));
   keys.U32("feed_forward_length", dense);
-  SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
+  SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   keys.U32("expert_feed_forward_length", width);
-  SHARD_TRY(const uint32_t step, config.U32({"interleave_moe_layer_step"}));
+  SHARD_TRY(const uint32_t step, config.U32(fields::kInterleaved));
   keys.U32("interleave_moe_layer_step", step);
   keys.U32("vocab_size", shape.vocabulary);
   keys.U32("rope.dimension_count", shape.head_size);
@@ -62,9 +63,9 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 Status CheckHeads(const HfConfig& config, HeadShape&) { return CheckAttention(config); }
 
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
-  SHARD_TRY(const uint32_t step, config.U32({"interleave_moe_layer_step"}));
+  SHARD_TRY(const uint32_t step, config.U32(fields::kInterleaved));
   if (step == 0) {
-    return config.Wrong(*config.Find({"interleave_moe_layer_step"}), "at least 1");
+    return config.Wrong(*config.Find(fields::kInterleaved), "at least 1");
   }
   MixedLayers layers;
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {

@@ -9,6 +9,7 @@
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -17,12 +18,12 @@ namespace {
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 5000000, "swa_rope_theta": 10000, "layernorm_epsilon": 1e-5})";
 
-// Reads a list with one number per layer: 0 or not.
-Result<std::vector<bool>> PerLayer(const HfConfig& config, const HfShape& shape, const char* key) {
-  SHARD_TRY(const std::vector<uint32_t> numbers, config.FindU32s({key}));
+// One number for each layer, 0 or another.
+Result<std::vector<bool>> PerLayer(const HfConfig& config, const HfShape& shape, ConfigKeys key) {
+  SHARD_TRY(const std::vector<uint32_t> numbers, config.FindU32s(key));
   if (numbers.size() != shape.layers) {
-    const auto field = config.Find({key});
-    if (!field) return config.Missing({key}, Cat("a list of ", shape.layers, " numbers"));
+    const auto field = config.Find(key);
+    if (!field) return config.Missing(key, Cat("a list of ", shape.layers, " numbers"));
     return config.Wrong(*field, Cat("a list of ", shape.layers, " numbers"));
   }
   std::vector<bool> flags;
@@ -31,25 +32,27 @@ Result<std::vector<bool>> PerLayer(const HfConfig& config, const HfShape& shape,
 }
 
 // The runtime has one size for both kinds of layers.
-Status CheckSame(const HfConfig& config, const char* key, uint32_t expected) {
-  SHARD_TRY(const std::optional<uint32_t> found, config.FindU32({key}));
+Status CheckSame(const HfConfig& config, ConfigKeys key, uint32_t expected) {
+  SHARD_TRY(const std::optional<uint32_t> found, config.FindU32(key));
   if (found.value_or(expected) == expected) return Ok();
   return Error{Code::kUnsupported,
-               Cat(config.where(), ": ", key, ": expected ", expected,
+               Cat(config.where(), ": ", *key.begin(), ": expected ", expected,
                    " as in layers with full attention, found ", *found),
                kNoGgufHint};
 }
 
 Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<bool>& windowed,
                 ArchKeys& keys) {
-  SHARD_TRY(const uint32_t value, config.U32({"v_head_dim", "head_dim"}));
-  SHARD_CHECK(CheckSame(config, "swa_head_dim", shape.head_size));
-  SHARD_CHECK(CheckSame(config, "swa_num_attention_heads", shape.heads));
-  SHARD_CHECK(CheckSame(config, "swa_v_head_dim", value));
-  SHARD_TRY(const std::optional<uint32_t> own, config.FindU32({"swa_num_key_value_heads"}));
+  SHARD_TRY(
+      const uint32_t value,
+      config.U32(config.Has(fields::kValueHeadSize) ? fields::kValueHeadSize : fields::kHeadSize));
+  SHARD_CHECK(CheckSame(config, fields::kWindowHeadSize, shape.head_size));
+  SHARD_CHECK(CheckSame(config, {"swa_num_attention_heads"}, shape.heads));
+  SHARD_CHECK(CheckSame(config, fields::kWindowValueSize, value));
+  SHARD_TRY(const std::optional<uint32_t> own, config.FindU32(fields::kWindowKeyHeads));
   const uint32_t narrow = own.value_or(shape.kv_heads);
   if (narrow == 0 || shape.heads % narrow != 0) {
-    return config.Wrong(*config.Find({"swa_num_key_value_heads"}),
+    return config.Wrong(*config.Find(fields::kWindowKeyHeads),
                         Cat("a divisor of the ", shape.heads, " attention heads"));
   }
   std::vector<int32_t> counts, pattern;
@@ -65,9 +68,9 @@ Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const std::vector<bool> windowed, PerLayer(config, shape, "hybrid_layer_pattern"));
+  SHARD_TRY(const std::vector<bool> windowed, PerLayer(config, shape, fields::kWindowPattern));
   SHARD_CHECK(AddHeads(config, shape, windowed, keys));
-  SHARD_TRY(const uint32_t window, config.U32({"sliding_window"}));
+  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
   keys.U32("attention.sliding_window", window);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
@@ -82,7 +85,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
   MixedLayers layers;
-  SHARD_TRY(layers.moe, PerLayer(config, shape, "moe_layer_freq"));
+  SHARD_TRY(layers.moe, PerLayer(config, shape, fields::kMoeFrequency));
   layers.selection_bias = true;
   layers.shared = false;
   return CheckMixedLayers(config, layers, tensors);

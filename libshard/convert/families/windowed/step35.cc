@@ -10,6 +10,7 @@
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
@@ -25,8 +26,8 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
 // Which blocks have a window. The config's lists may continue with the blocks for multi-token
 // prediction; if they do not, those have full attention, as in llama.cpp's converter.
 Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
-  const auto field = config.Find({"layer_types"});
-  if (!field) return config.Missing({"layer_types"}, "a list of kinds of attention");
+  const auto field = config.Find(fields::kLayerTypes);
+  if (!field) return config.Missing(fields::kLayerTypes, "a list of kinds of attention");
   if (!field->value->is_array() || field->value->size() < shape.layers) {
     return config.Wrong(*field, Cat("a list of at least ", shape.layers, " kinds of attention"));
   }
@@ -53,11 +54,11 @@ struct HeadCounts {
 };
 
 Result<HeadCounts> WindowHeads(const HfConfig& config, const HeadCounts& full) {
-  const auto other = config.Find({"attention_other_setting"});
+  const auto other = config.Find(fields::kOtherAttention);
   if (!other) return full;
   SHARD_TRY(const HfConfig own,
             HfConfig::Parse(Cat(config.where(), ": ", other->path), other->value->dump()));
-  SHARD_TRY(const std::optional<uint32_t> query, own.FindU32({"num_attention_heads"}));
+  SHARD_TRY(const std::optional<uint32_t> query, own.FindU32(fields::kHeads));
   SHARD_TRY(const std::optional<uint32_t> key, own.FindU32(fields::kKeyHeads));
   const HeadCounts heads{query.value_or(full.query), key.value_or(full.key)};
   if (heads.key > 0 && heads.query % heads.key == 0) return heads;
@@ -103,7 +104,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
   SHARD_CHECK(CheckRotation(config, windowed));
   SHARD_CHECK(AddHeads(config, shape, windowed, keys));
-  SHARD_TRY(const uint32_t window, config.U32({"sliding_window"}));
+  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
   keys.U32("attention.sliding_window", window);
   keys.Bools("attention.sliding_window_pattern", windowed);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));

@@ -22,7 +22,7 @@ Family Qwen35MoeFamily() {
   }
   AddTrunk(family, "attention", {"layers.{L}.linear_attn.{**}"});
   AddTowers(family);
-  family.promise = {.complete = true, .packed = true, .query_key_norms = {"", true}};
+  family.promise = {.complete = true, .packed = true, .query_key_norms = {{}, true}};
   return family;
 }
 

@@ -21,7 +21,7 @@ Family Qwen3NextFamily() {
     AddQwenMoe(family, at);
   }
   AddTrunk(family, "attention", {"layers.{L}.linear_attn.{**}"});
-  family.promise = {.complete = true, .joined_linear = true, .query_key_norms = {"", true}};
+  family.promise = {.complete = true, .joined_linear = true, .query_key_norms = {{}, true}};
   return family;
 }
 

@@ -17,6 +17,7 @@ Family DeepseekV2Family() {
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");
+  family.cards = CardConvention::kWithoutEmbedding;
   family.promise = {.complete = true};
   return family;
 }

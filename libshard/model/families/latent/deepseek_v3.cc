@@ -31,7 +31,8 @@ Family DeepseekV3Family() {
   AddDeepseekMoe(family, "layers.{L}.");
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
   AddMtpExtras(family, "layers.{L}.");
-  family.promise = {.complete = true};
+  family.cards = CardConvention::kWithoutEmbedding;
+  family.promise = {.complete = true, .indexed = {"DeepseekV32ForCausalLM"}};
   return family;
 }
 

@@ -23,6 +23,7 @@ Family Glm4MoeLiteFamily() {
   AddDeepseekMoe(family, "layers.{L}.");
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
   AddMtpExtras(family, "layers.{L}.");
+  family.cards = CardConvention::kWithoutTables;
   family.promise = {.complete = true};
   return family;
 }

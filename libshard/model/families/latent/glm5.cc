@@ -18,6 +18,7 @@ Family Glm5Family() {
   AddDeepseekMoe(family, "layers.{L}.");
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
   AddMtpExtras(family, "layers.{L}.");
+  family.cards = CardConvention::kWithoutTables;
   family.promise = {.complete = true, .indexer = true};
   return family;
 }

@@ -21,6 +21,7 @@ Family KimiK25Family() {
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
   AddMtpExtras(family, "layers.{L}.");
   AddTowers(family);
+  family.cards = CardConvention::kWithoutEmbedding;
   family.promise = {.complete = true};
   return family;
 }

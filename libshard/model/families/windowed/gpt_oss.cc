@@ -19,9 +19,10 @@ Family GptOssFamily() {
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.router");
   AddExperts(family, "layers.{L}.mlp.");
+  family.cards = CardConvention::kWithoutEmbedding;
   family.promise = {.complete = true,
                     .expert_biases = true,
-                    .attention_biases = {"attention_bias", true},
+                    .attention_biases = {fields::kAttentionBias, true},
                     .attention_sinks = true};
   return family;
 }

@@ -1,0 +1,76 @@
+// The names under which configs say what kind each layer is, and spell the sizes of attention with
+// a window, of latent and linear attention, of Mamba layers, and of rotary angles (config_fields.h
+// has the rest).
+#pragma once
+
+#include "libshard/model/hf_config.h"
+
+namespace moepack::fields {
+
+// Kinds of layers. The first lists have an entry per layer, each with words of its own.
+inline constexpr ConfigKeys kLayerTypes = {"layer_types"};
+// The mixer or feed-forward part that a layer consists of, as words or letters.
+inline constexpr ConfigKeys kBlockKinds = {"hybrid_override_pattern", "layers_block_type"};
+inline constexpr ConfigKeys kAttentionTypes = {"attn_type_list"};
+inline constexpr ConfigKeys kWindowPattern = {"hybrid_layer_pattern"};  // 1 is a window
+inline constexpr ConfigKeys kCompressRatios = {"compress_ratios"};
+inline constexpr ConfigKeys kMlpTypes = {"mlp_layer_types"};     // "dense" or "sparse"
+inline constexpr ConfigKeys kMoeFrequency = {"moe_layer_freq"};  // 0 or 1 per layer, or a distance
+inline constexpr ConfigKeys kFullInterval = {"full_attention_interval"};
+inline constexpr ConfigKeys kMoeInterval = {"moe_layer_interval"};
+inline constexpr ConfigKeys kMoeStart = {"moe_layer_start_index"};
+inline constexpr ConfigKeys kInterleaved = {"interleave_moe_layer_step", "moe_layer_frequency"};
+inline constexpr ConfigKeys kLeadingDense = {"first_k_dense_replace", "num_dense_layers",
+                                             "moe_layer_num_skipped"};
+
+// Attention: biases and norms, and what differs between layers.
+inline constexpr ConfigKeys kAttentionBias = {"attention_bias"};
+inline constexpr ConfigKeys kBias = {"use_bias"};
+inline constexpr ConfigKeys kJoinedBias = {"qkv_bias"};  // of queries, keys and values
+inline constexpr ConfigKeys kQueryKeyNorms = {"use_qk_norm"};
+inline constexpr ConfigKeys kWindow = {"sliding_window"};
+inline constexpr ConfigKeys kChunk = {"attention_chunk_size"};
+inline constexpr ConfigKeys kWindowHeadSize = {"swa_head_dim"};
+inline constexpr ConfigKeys kWindowValueSize = {"swa_v_head_dim"};
+inline constexpr ConfigKeys kWindowKeyHeads = {"swa_num_key_value_heads"};
+inline constexpr ConfigKeys kOtherAttention = {"attention_other_setting"};
+inline constexpr ConfigKeys kGlobalHeadSize = {"global_head_dim"};
+inline constexpr ConfigKeys kGlobalKeyHeads = {"num_global_key_value_heads"};
+inline constexpr ConfigKeys kSharedCaches = {"num_kv_shared_layers"};
+
+// Latent attention, and its indexer.
+inline constexpr ConfigKeys kUsesLatent = {"use_mla"};
+inline constexpr ConfigKeys kQueryRank = {"q_lora_rank"};
+inline constexpr ConfigKeys kLatentRank = {"kv_lora_rank"};
+inline constexpr ConfigKeys kPlainPart = {"qk_nope_head_dim"};  // of a key, without positions
+inline constexpr ConfigKeys kRopePart = {"qk_rope_head_dim"};
+inline constexpr ConfigKeys kIndexHeads = {"index_n_heads"};
+inline constexpr ConfigKeys kIndexSize = {"index_head_dim"};
+
+// Linear attention.
+inline constexpr ConfigKeys kLinearKeyHeads = {"linear_num_key_heads"};
+inline constexpr ConfigKeys kLinearValueHeads = {"linear_num_value_heads"};
+inline constexpr ConfigKeys kLinearKeySize = {"linear_key_head_dim"};
+inline constexpr ConfigKeys kLinearValueSize = {"linear_value_head_dim"};
+inline constexpr ConfigKeys kLinearKernel = {"linear_conv_kernel_dim"};
+
+// Mamba layers.
+inline constexpr ConfigKeys kMambaState = {"ssm_state_size", "mamba_d_state"};
+inline constexpr ConfigKeys kMambaKernel = {"conv_kernel", "mamba_d_conv"};
+inline constexpr ConfigKeys kMambaHeads = {"mamba_num_heads", "mamba_n_heads"};
+inline constexpr ConfigKeys kMambaHeadSize = {"mamba_head_dim", "mamba_d_head"};
+inline constexpr ConfigKeys kMambaGroups = {"n_groups", "mamba_n_groups"};
+inline constexpr ConfigKeys kMambaExpand = {"mamba_expand", "expand"};
+
+// Rotary angles. HfConfig::Rope makes one object of them.
+inline constexpr ConfigKeys kRope = {"rope_parameters", "rope_scaling"};
+inline constexpr ConfigKeys kRopeType = {"rope_type"};
+inline constexpr ConfigKeys kRopeBase = {"rope_theta"};
+inline constexpr ConfigKeys kRotatedPart = {"partial_rotary_factor"};
+inline constexpr ConfigKeys kOriginalContext = {"original_max_position_embeddings"};
+inline constexpr ConfigKeys kLongFactors = {"long_factor"};
+inline constexpr ConfigKeys kMultiplierAll = {"mscale_all_dim"};
+inline constexpr ConfigKeys kSections = {"mrope_section"};
+inline constexpr ConfigKeys kYarnFactor = {"attention_factor", "attn_factor"};
+
+}  // namespace moepack::fields

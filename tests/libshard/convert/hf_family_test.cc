@@ -1,0 +1,93 @@
+// A converter's keys are compared with the model before anything is written.
+#include "libshard/convert/hf_family.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
+#include "libshard/base/text/text.h"
+
+namespace moepack {
+namespace {
+
+using testing::EndsWith;
+
+// Converts a small Qwen3 model with keys that a family writes after all others.
+class WrittenKeys : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_.path()));
+    auto model = MoeModel::Open(dir_.path());
+    ASSERT_TRUE(model) << model.error().message;
+    model_.emplace(*std::move(model));
+  }
+
+  Result<GgufModel> Convert(Status (*keys)(const HfConfig&, const HfShape&, ArchKeys&)) const {
+    HfFamily family;
+    family.architecture = "qwen3moe";
+    family.keys = keys;
+    AddModelRows(family);
+    AddAttentionRows(family);
+    AddQueryKeyNormRows(family);
+    family.rows.push_back(
+        {"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+    family.rows.push_back({"layers.{L}.mlp.gate.weight", "blk.{L}.ffn_gate_inp.weight"});
+    AddExpertRows(family, "layers.{L}.mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
+    ConvertOptions options;
+    options.part = ConvertOptions::Part::kNoTokenizer;
+    return ConvertHf(*model_, family, options);
+  }
+
+  fixtures::TempDir dir_;
+  std::optional<MoeModel> model_;
+};
+
+Status ExpertWidth(uint32_t off, const HfConfig& config, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size"}));
+  keys.U32("expert_feed_forward_length", width + off);
+  return Ok();
+}
+
+TEST_F(WrittenKeys, ThatAgreeWithTheModelAreKept) {
+  const auto gguf = Convert([](const HfConfig& config, const HfShape&, ArchKeys& keys) {
+    return ExpertWidth(0, config, keys);
+  });
+  EXPECT_TRUE(gguf) << gguf.error().message;
+}
+
+TEST_F(WrittenKeys, OfAnotherWidthOfExpertsAreRefused) {
+  const auto gguf = Convert([](const HfConfig& config, const HfShape&, ArchKeys& keys) {
+    return ExpertWidth(1, config, keys);
+  });
+  ASSERT_FALSE(gguf);
+  EXPECT_EQ(gguf.error().code, Code::kCorrupt);
+  const uint32_t width = model_->config().expert_intermediate_size;
+  EXPECT_THAT(gguf.error().message,
+              EndsWith(Cat("config.json: width of an expert: expected ", width,
+                           " as in the model, found ", width + 1, " in the metadata of its GGUF")));
+}
+
+TEST_F(WrittenKeys, OfAnotherDenseWidthAreRefused) {
+  const auto gguf = Convert([](const HfConfig& config, const HfShape&, ArchKeys& keys) {
+    keys.U32("feed_forward_length", 1);
+    return ExpertWidth(0, config, keys);
+  });
+  ASSERT_FALSE(gguf);
+  EXPECT_THAT(gguf.error().message, EndsWith(" as in the model, found 1 in the metadata of its "
+                                             "GGUF"));
+  EXPECT_NE(gguf.error().message.find("width of a dense feed-forward part"), std::string::npos);
+}
+
+TEST_F(WrittenKeys, OfAnotherSizeOfHeadsAreRefused) {
+  const auto gguf = Convert([](const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+    keys.U32("attention.key_length", shape.head_size * 2);
+    return ExpertWidth(0, config, keys);
+  });
+  ASSERT_FALSE(gguf);
+  EXPECT_NE(gguf.error().message.find("size of a head: expected "), std::string::npos)
+      << gguf.error().message;
+}
+
+}  // namespace
+}  // namespace moepack
