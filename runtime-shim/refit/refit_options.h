@@ -16,6 +16,9 @@ inline constexpr const char* kRidgeStep = "ridge";
 inline constexpr const char* kRefillStep = "refill";
 inline constexpr const char* kRouterStep = "router";
 
+// The executor that a record means when it names none.
+inline constexpr const char* kRefitExecutor = "cpu";
+
 struct RefitOptions {
   std::vector<std::string> steps = {kRidgeStep, kRefillStep, kRouterStep, kRidgeStep};
   double lambda = 0.01;
@@ -28,6 +31,8 @@ struct RefitOptions {
   uint32_t top_k = 0;            // experts that a token uses on the nodes; 0: as in the model
   double foreign_weight = 0.1;   // of text that other groups are for
   uint64_t memory = 4ull << 30;  // bytes, about; decides whether ridge regression is joint
+  // Where products are computed; executors round differently. The run opens it.
+  std::string executor = kRefitExecutor;
 
   // What follows does not decide the values.
   std::string scratch = "";  // directory for what does not fit into memory

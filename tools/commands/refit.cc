@@ -170,6 +170,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddJson(app, arguments->json);
   return [arguments] {
     arguments->refit.options.jobs = arguments->runtime.jobs;
+    arguments->refit.options.executor = arguments->runtime.executor;
     return Run(*arguments);
   };
 }

@@ -135,6 +135,15 @@ TEST_F(RefitCommand, StatisticsOfGroupsThatAreAlikeSayNothing) {
   EXPECT_EQ(first.substr(first.size() / 2), second.substr(second.size() / 2));
 }
 
+TEST_F(RefitCommand, StoreOfOneExecutorIsNotContinuedByAnother) {
+  const std::string few = std::string(kFewTexts) + "--most-tokens 300 --store kept";
+  ASSERT_EQ(Refit(few).status, 0);
+  const ToolRun other = Refit(few + " --executor vulkan");
+  if (other.status == 7 || other.status == 4) GTEST_SKIP() << other.err;
+  EXPECT_EQ(other.status, 6);
+  EXPECT_THAT(other.err, HasSubstr("kept: parameters: expected those of this refit"));
+}
+
 TEST_F(RefitCommand, TooLittleTextIsRefused) {
   const ToolRun run = Refit("--tokens 1,2,3 --store kept");
   EXPECT_EQ(run.status, 2);
