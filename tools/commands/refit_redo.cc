@@ -87,6 +87,7 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
   runtime.source = options.against;
   runtime.load.model.family_file = options.family_file;
   runtime.load.model.config_file = options.config_file;
+  runtime.load.experts_later = true;
   runtime.jobs = static_cast<uint32_t>(options.jobs);
   runtime.executor = inputs.options.executor;
   inputs.options.jobs = runtime.jobs;
