@@ -48,8 +48,7 @@ TEST(Partitions, TheDefaultDependsOnTheStatistics) {
   EXPECT_EQ(DefaultPartition(options).why, "");
   options.scores = ScoresOf(3);
   EXPECT_EQ(DefaultPartition(options).name, "session");
-  EXPECT_EQ(DefaultPartition(options).why,
-            "because the statistics have 3 sessions to plan from");
+  EXPECT_EQ(DefaultPartition(options).why, "because the statistics have 3 sessions to plan from");
   options.groups = 4;
   EXPECT_EQ(DefaultPartition(options).name, "same");
   EXPECT_EQ(DefaultPartition(options).why,

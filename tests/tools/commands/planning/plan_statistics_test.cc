@@ -91,9 +91,9 @@ TEST_F(PlanFromStatistics, ChooseAPartitionThatIsNotNamed) {
   EXPECT_THAT(named.err, Not(HasSubstr("partition: ")));
   const ToolRun few = workspace_.Moepack(plan + "--groups 8 --eligible 4 --held-out 0.7");
   EXPECT_THAT(few.out, HasSubstr("8 groups, same, uniform\n")) << few.err;
-  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 --statistics s.json -o chosen")
-                .status,
-            0);
+  ASSERT_EQ(
+      workspace_.Moepack("build fixtures/tiny-moe --groups 3 --statistics s.json -o chosen").status,
+      0);
   const Json built = Json::parse(ReadAll(workspace_ / "chosen/distribution.json"));
   EXPECT_EQ(built["partition"]["scheme"], "session");
   EXPECT_THAT(built["tool"]["command"].dump(), HasSubstr(R"("--partition","session")"));
