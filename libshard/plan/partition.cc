@@ -142,8 +142,9 @@ PartitionDefault DefaultPartition(const PlanOptions& options) {
   const size_t sessions = SplitSessions(scores, options.held_out).training.size();
   if (sessions >= std::max<size_t>(2, options.groups))
     return {"session", Cat("because the statistics have ", sessions, " sessions to plan from")};
-  return {"same", Cat("because the statistics have ", sessions, sessions == 1 ? " session" : " sessions",
-                      " to plan from, fewer than \"session\" needs")};
+  return {"same",
+          Cat("because the statistics have ", sessions, sessions == 1 ? " session" : " sessions",
+              " to plan from, fewer than \"session\" needs")};
 }
 
 std::string PartitionOf(const PlanOptions& options) {

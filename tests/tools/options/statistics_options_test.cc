@@ -131,7 +131,7 @@ TEST(StatisticsOptions, TheSessionsOfAllFilesAreRead) {
 }
 
 TEST(StatisticsOptions, ThePartitionIsChosenOnceTheyAreRead) {
-  PlanOptions options{.groups = 2, .statistics_files = {"s.json"}, .eligible = 4, .uniform = false};
+  PlanOptions options{.groups = 2, .uniform = false, .statistics_files = {"s.json"}, .eligible = 4};
   EXPECT_TRUE(CheckPlanOptions(options)) << "what is in the file decides";
   auto scores = std::make_shared<ExpertScores>();
   scores->layers = {{0, 2, 1}};

@@ -299,7 +299,8 @@ constinit const Command kPlan = {
     "Decides which experts each node holds and writes plan.json",
     "Every expert belongs to one group; an overlay replicates some of them on every node. With "
     "--statistics a partition decides from what the model's routers choose (session unless "
-    "--partition names one), groups may share experts, and the report tells what new sessions will find on their node. The plan is plain "
+    "--partition names one), groups may share experts, and the report tells what new sessions will "
+    "find on their node. The plan is plain "
     "JSON: build --plan and shard-experts --plan take it as it is or edited. Nothing is read but "
     "headers; the routers too with --statistics, to see that both are of one model, and some rows "
     "of every matrix with --budget.",
