@@ -53,6 +53,8 @@ Result<std::string> ParameterText(const std::string& where, const RefitRecord& r
   return found->second;
 }
 
+constexpr const char* kExecutorParameter = "executor";
+
 // Windows and folds are small numbers; memory and tokens are not.
 constexpr uint64_t kMostSmall = 1u << 24;
 
@@ -75,6 +77,8 @@ void RecordOptions(const RefitOptions& options, RefitRecord& record) {
   for (const CountParameter& count : kCounts)
     record.parameters[count.name] = Cat(count.get(options));
   for (const RealParameter& real : kReals) record.parameters[real.name] = Cat(options.*real.value);
+  // Records of the default do not name it, so that they stay as they were before it was recorded.
+  if (options.executor != kRefitExecutor) record.parameters[kExecutorParameter] = options.executor;
 }
 
 Result<RefitOptions> OptionsOf(const std::string& where, const RefitRecord& record) {
@@ -95,6 +99,8 @@ Result<RefitOptions> OptionsOf(const std::string& where, const RefitRecord& reco
       return BadParameter(where, real.name, Quoted(text));
     options.*real.value = value;
   }
+  const auto executor = record.parameters.find(kExecutorParameter);
+  if (executor != record.parameters.end()) options.executor = executor->second;
   SHARD_CHECK(NodeTopK(where, record));
   if (options.context < 2 || options.context > kMostSmall || options.fold < 2)
     return BadParameter(where, "context, fold", Cat(options.context, ", ", options.fold));

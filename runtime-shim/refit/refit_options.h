@@ -16,6 +16,9 @@ inline constexpr const char* kRidgeStep = "ridge";
 inline constexpr const char* kRefillStep = "refill";
 inline constexpr const char* kRouterStep = "router";
 
+// The executor that a record means when it names none.
+inline constexpr const char* kRefitExecutor = "cpu";
+
 struct RefitOptions {
   std::vector<std::string> steps = {kRidgeStep, kRefillStep, kRouterStep, kRidgeStep};
   double lambda = 0.01;
@@ -26,8 +29,10 @@ struct RefitOptions {
   uint32_t sweeps = 3;           // of ridge regression expert by expert
   uint64_t least_tokens = 600;   // an expert with fewer stays as it is
   uint32_t top_k = 0;            // experts that a token uses on the nodes; 0: as in the model
-  double foreign_weight = 0.1;   // weight of text that is for other groups
-  uint64_t memory = 4ull << 30;  // bytes, approximately; decides whether ridge regression is joint
+  double foreign_weight = 0.1;   // of text that other groups are for
+  uint64_t memory = 4ull << 30;  // bytes, about; decides whether ridge regression is joint
+  // Where products are computed; executors round differently. The run opens it.
+  std::string executor = kRefitExecutor;
 
   // The following options do not affect the values.
   std::string scratch = "";  // directory for what does not fit in memory

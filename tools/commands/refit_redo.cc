@@ -72,13 +72,24 @@ Status CheckTexts(const RefitRecord& record, const std::vector<TokenSession>& te
       "distribution.json has their digests under refit.calibration"};
 }
 
+// Another executor would round differently.
+Result<std::shared_ptr<runtime::Executor>> OpenRecorded(const RuntimeArguments& arguments,
+                                                        const std::string& store) {
+  auto opened = OpenExecutor(arguments);
+  if (opened) return opened;
+  return std::move(opened).error().Within(
+      Cat(Shown(store), ": the refit was computed by executor ", Quoted(arguments.executor)));
+}
+
 Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& arguments,
                  RedoInputs& inputs) {
   RuntimeArguments runtime;
   runtime.source = options.against;
   runtime.load.model.family_file = options.family_file;
   runtime.load.model.config_file = options.config_file;
+  runtime.load.experts_later = true;
   runtime.jobs = static_cast<uint32_t>(options.jobs);
+  runtime.executor = inputs.options.executor;
   inputs.options.jobs = runtime.jobs;
   SHARD_TRY(const moepack::Source source, OpenSource(runtime.source));
   SHARD_TRY(const MoeModel model, MoeModel::Open(source, runtime.load.model));
@@ -86,7 +97,7 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
   if (model.Version("") != expected)
     return Error{Code::kMismatch, Cat(WithoutSecrets(runtime.source), ": model version: expected ",
                                       expected, " as in the refit, found ", model.Version(""))};
-  SHARD_TRY(auto executor, OpenExecutor(runtime));
+  SHARD_TRY(auto executor, OpenRecorded(runtime, inputs.store->directory().string()));
   SHARD_TRY(inputs.whole, LoadModel(runtime.source, runtime, std::move(executor)));
   SHARD_TRY(inputs.texts, ReadSessions(arguments.texts, inputs.whole.model->vocabulary(),
                                        TokenizeAs(inputs.whole.weights)));

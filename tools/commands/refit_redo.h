@@ -26,6 +26,7 @@ void AddRedo(CLI::App& app, RedoArguments& arguments);
 //   kInvalidArgument  a distribution without a refit, or a layer that was not refitted
 //   kMismatch         a store, texts or a source that are not those of the refit
 //   kNotFound         no store
+//   kUnavailable      the executor of the refit is not available here
 // REQUIRES: arguments.layer.
 Status RedoRefit(const std::string& directory, const manifest::VerifyOptions& options,
                  const RedoArguments& arguments, manifest::VerifyReport& report);

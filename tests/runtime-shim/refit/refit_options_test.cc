@@ -26,6 +26,19 @@ TEST(RefitOptions, ReadBackFromARecord) {
   EXPECT_EQ(read->top_k, 4u);
 }
 
+// Records of cpu have the bytes that they had before executors were recorded.
+TEST(RefitOptions, TheCpuIsTheExecutorOfARecordThatNamesNone) {
+  RefitOptions options;
+  RefitRecord record;
+  RecordOptions(options, record);
+  EXPECT_EQ(record.parameters.count("executor"), 0u);
+  EXPECT_EQ(OptionsOf("refit.json", record)->executor, "cpu");
+  options.executor = "vulkan";
+  RecordOptions(options, record);
+  EXPECT_EQ(record.parameters.at("executor"), "vulkan");
+  EXPECT_EQ(OptionsOf("refit.json", record)->executor, "vulkan");
+}
+
 TEST(RefitOptions, UnknownStepsAreRefused) {
   const Status checked = CheckSteps({"ridge", "bake"});
   ASSERT_FALSE(checked);

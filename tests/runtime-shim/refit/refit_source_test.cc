@@ -72,7 +72,21 @@ class RefitOfCheckpoint : public testing::TestWithParam<const char*> {
     SHARD_TRY(RefitStoreWriter writer, RefitStoreWriter::Open(dir_ / store, record));
     const RefitInput input = {*model, plan, sessions, std::nullopt, &moments};
     SHARD_CHECK(RefitModel(input, options, {}, writer, dir_ / store));
+    SHARD_CHECK(CheckRedone(input, options, dir_ / store));
     return writer.record();
+  }
+
+  // The last layer, computed again, is that of the store.
+  static Status CheckRedone(const RefitInput& input, const RefitOptions& options,
+                            const fs::path& directory) {
+    SHARD_TRY(const RefitStore store, RefitStore::Open(directory));
+    const uint32_t layer = store.record().outcomes.back().layer;
+    SHARD_TRY(const RefittedLayer again, RedoLayer(input, options, store, layer));
+    for (const RefittedExperts& experts : again.accepted) {
+      SHARD_TRY(const auto stored, store.Read(layer, experts.group));
+      EXPECT_TRUE(stored && stored->down == experts.down && stored->router == experts.router);
+    }
+    return Ok();
   }
 
   fixtures::TempDir dir_;

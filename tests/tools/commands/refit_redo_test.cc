@@ -85,7 +85,22 @@ TEST_F(VerifyRedo, RefusesTextsLayersAndStoresOtherThanThoseOfTheRefit) {
                     "other.refit: record: expected that of out, found another");
 }
 
-TEST_F(VerifyRedo, NamesOptionsThatNeedEachOther) {
+// No record of another executor is continued or checked by the cpu.
+TEST_F(VerifyRedo, OpensTheExecutorOfTheRefit) {
+  for (const char* file : {"out/distribution.json", "out.refit/refit.json"}) {
+    std::string record = ReadAll(workspace_ / file);
+    const std::string before = "\"fold\":";
+    const size_t at = record.find(before);
+    ASSERT_NE(at, std::string::npos) << file;
+    record.replace(at, before.size(), "\"executor\": \"abacus\",\n    " + before);
+    WriteAll(workspace_ / file, record);
+  }
+  ExpectRedoRefused(std::string("--redo 1") + kRedoTexts, 2,
+                    "out.refit: the refit was computed by executor \"abacus\": executor: expected "
+                    "one of cpu, vulkan, cuda, found \"abacus\"");
+}
+
+TEST_F(VerifyRedo, OptionsThatNeedEachOtherAreNamed) {
   const ToolRun alone = workspace_.Moepack("verify out --redo 1");
   EXPECT_EQ(alone.status, 2);
   EXPECT_THAT(alone.err, HasSubstr("--against"));

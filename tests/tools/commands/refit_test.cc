@@ -89,8 +89,78 @@ TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
   EXPECT_THAT(output.err, HasSubstr("-o or --store is required"));
 }
 
-// The statistics assign sessions to groups, so a group's own sessions weigh more.
-TEST_F(RefitCommand, StatisticsAssignTextsToGroups) {
+// A distribution stands for its plan: experts come from the model.
+TEST_F(RefitCommand, DistributionIsRefittedFromItsSource) {
+  const ToolRun built = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --quantize "
+      "Q8_0 -o dist --no-verify");
+  ASSERT_EQ(built.status, 0) << built.err;
+  const std::string few = std::string(kFewTexts) + "--most-tokens 300 ";
+  const ToolRun run =
+      workspace_.Moepack("refit dist --against fixtures/tiny-moe " + few + "-o by-dist");
+  ASSERT_EQ(run.status, 0) << run.err;
+  ASSERT_EQ(workspace_
+                .Moepack("plan fixtures/tiny-moe --groups 2 --overlay-file "
+                         "fixtures/tiny-overlay.json -o plan.json --force")
+                .status,
+            0);
+  ASSERT_EQ(Refit(few + "-o by-plan").status, 0);
+  for (const char* file :
+       {".refit/refit.json", "/distribution.json", "/groups/001/experts.safetensors"})
+    EXPECT_EQ(ReadAll(workspace_ / (std::string("by-dist") + file)),
+              ReadAll(workspace_ / (std::string("by-plan") + file)))
+        << file;
+}
+
+TEST_F(RefitCommand, WhatMakesNoSenseWithADistributionIsRefused) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o dist --no-verify").status, 0);
+  const auto refused = [&](const std::string& arguments, int status, const std::string& message) {
+    const ToolRun run = workspace_.Moepack("refit " + arguments + " --tokens 1,2 --store kept");
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(message));
+  };
+  refused("dist", 2, "dist: --against is required: a refit changes the experts of the model");
+  refused("dist --against fixtures/tiny-moe --plan plan.json", 2,
+          "--plan cannot be used with a distribution: dist has its own");
+  refused("fixtures/tiny-moe --plan plan.json --against fixtures/tiny-moe", 2,
+          "--against has no effect: fixtures/tiny-moe is not a distribution");
+  std::string other = ReadAll(workspace_ / "dist/distribution.json");
+  const std::string key = "\"versions\": {\n    \"model\": \"";
+  const size_t at = other.find(key);
+  ASSERT_NE(at, std::string::npos);
+  other.replace(at + key.size(), 16, "0123456789abcdef");
+  WriteAll(workspace_ / "dist/distribution.json", other);
+  refused("dist --against fixtures/tiny-moe", 6,
+          "fixtures/tiny-moe: model version: expected 0123456789abcdef, of which dist was made");
+}
+
+TEST_F(RefitCommand, PlanOfAnotherModelIsRefused) {
+  std::string plan = ReadAll(workspace_ / "plan.json");
+  const std::string key = "\"version\": \"";
+  const size_t at = plan.find(key);
+  ASSERT_NE(at, std::string::npos);
+  plan.replace(at + key.size(), 16, "0123456789abcdef");
+  WriteAll(workspace_ / "plan.json", plan);
+  const ToolRun run = Refit(std::string(kFewTexts) + "--store kept");
+  EXPECT_NE(run.status, 0);
+  EXPECT_THAT(run.err, HasSubstr("plan.json"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "kept"));
+}
+
+TEST_F(RefitCommand, QuantizedSourceIsWarnedAbout) {
+  ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o q8.gguf").status, 0);
+  ASSERT_EQ(workspace_.Moepack("plan q8.gguf --groups 2 -o q8.json").status, 0);
+  const std::string dry = std::string(kFewTexts) + "--dry-run --store kept";
+  const ToolRun run = workspace_.Moepack("refit q8.gguf --plan q8.json " + dry);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err,
+              HasSubstr("warning: quantized source: experts are refitted to what the quantized "
+                        "model does, and lose again when they are quantized anew"));
+  EXPECT_THAT(Refit(dry).err, testing::Not(HasSubstr("quantized source")));
+}
+
+// The statistics say which group a session is for, so a group's own sessions weigh more.
+TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
   const ToolRun profiled = workspace_.Moepack(
       "profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
   ASSERT_EQ(profiled.status, 0) << profiled.err;
@@ -133,6 +203,15 @@ TEST_F(RefitCommand, StatisticsOfIdenticalGroupsHaveNoEffect) {
               second = ReadAll(workspace_ / "kept/layer-000-group-001.safetensors");
   ASSERT_EQ(first.size(), second.size());
   EXPECT_EQ(first.substr(first.size() / 2), second.substr(second.size() / 2));
+}
+
+TEST_F(RefitCommand, StoreOfOneExecutorIsNotContinuedByAnother) {
+  const std::string few = std::string(kFewTexts) + "--most-tokens 300 --store kept";
+  ASSERT_EQ(Refit(few).status, 0);
+  const ToolRun other = Refit(few + " --executor vulkan");
+  if (other.status == 7 || other.status == 4) GTEST_SKIP() << other.err;
+  EXPECT_EQ(other.status, 6);
+  EXPECT_THAT(other.err, HasSubstr("kept: parameters: expected those of this refit"));
 }
 
 TEST_F(RefitCommand, TooLittleTextIsRefused) {

@@ -16,10 +16,9 @@ std::vector<std::filesystem::path> RefitPaths(const ExperimentModels& models,
                                               const ExperimentSplit& split);
 
 // Refits the split on the experiment's calibration texts and writes its distribution in the types
-// of the recipe; "" for the source's. What an earlier run finished is reused. Returns the
-// distribution's directory. `whole` is the model. Errors are those of RunRefit and
-// WriteDistribution.
+// of the recipe, "" for the source's. What an earlier run finished is taken. Returns the
+// distribution's directory. Errors are those of LoadForRefit, RunRefit and WriteDistribution.
 Result<std::string> MakeRefitted(const ExperimentModels& models, const ExperimentSplit& split,
-                                 const std::string& recipe, const LoadedModel& whole);
+                                 const std::string& recipe);
 
 }  // namespace moepack::cli
