@@ -24,6 +24,7 @@ class Descriptor {
   ~Descriptor();
 
   int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
   bool valid() const { return fd_ >= 0; }
 
  private:
@@ -32,7 +33,7 @@ class Descriptor {
 
 // "<path>: <action>: <reason>" with a hint where there is one: kNotFound for a file that is not
 // there, kIo for everything else. A missing permission is named with the file or directory that
-// lacks it.
+// lacks it. ENOMEM is thrown as std::bad_alloc.
 Error IoError(const std::filesystem::path& path, std::string_view action, int error);
 
 // Says whether there is something to read under this name. A link to nothing, or a name that cannot

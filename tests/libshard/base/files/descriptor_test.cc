@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <new>
 
 #include "fixtures/system_calls.h"
 #include "fixtures/temp_dir.h"
@@ -33,6 +34,10 @@ std::string AsNobody(const fs::path& directory, const std::function<Error()>& ca
   EXPECT_NE(status, 2) << "a missing permission is an input/output error";
   std::ifstream in(answer);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(IoError, ThrowsWhereTheSystemLacksMemory) {
+  EXPECT_THROW((void)IoError("some/file", "list", ENOMEM), std::bad_alloc);
 }
 
 TEST(IoError, NamesTheDirectoryThatMayNotBeEntered) {
