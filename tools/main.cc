@@ -63,8 +63,20 @@ void OnNoMemory() {
   throw std::bad_alloc();
 }
 
+// ENOMEM of a system call is thrown as std::bad_alloc without the handler above.
+bool IsBadAlloc(const std::exception_ptr& thrown) {
+  if (thrown == nullptr) return false;
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 [[noreturn]] void OnTerminate() {
-  if (!memory_ran_out) std::abort();
+  if (!memory_ran_out && !IsBadAlloc(std::current_exception())) std::abort();
   (void)!write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size());
   _exit(moepack::cli::kExitInternal);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "manifest/verify/verify_rules.h"
 
@@ -64,7 +65,7 @@ void CheckNames(const fs::path& root, const DirectoryScope& scope,
   }
   if (!error) return;
   RuleFindings("files-present", findings)
-      .Error(Cat("directory: cannot be listed: ", error.message()));
+      .Error(Cat("directory: cannot be listed: ", ErrnoText(error.value())));
 }
 
 }  // namespace

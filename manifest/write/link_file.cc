@@ -36,7 +36,7 @@ Status Hardlink(const fs::path& from, const Target& to) {
   std::error_code error;
   // Links are resolved, because a node must not contain a link to a link.
   const fs::path whole = fs::canonical(from, error);
-  if (error) return CannotLink(to, LinkKind::kHardlink, error.message());
+  if (error) return CannotLink(to, LinkKind::kHardlink, ErrnoText(error.value()));
   if (linkat(AT_FDCWD, whole.c_str(), to.directory.descriptor(), to.name.c_str(), 0) == 0)
     return Ok();
   return CannotLink(to, LinkKind::kHardlink, ErrnoText(errno));
@@ -46,7 +46,7 @@ Status Symlink(const fs::path& from, const Target& to, const fs::path& home) {
   std::error_code error;
   const fs::path target = fs::canonical(from, error);
   const fs::path directory = error ? fs::path() : fs::weakly_canonical(home, error);
-  if (error) return CannotLink(to, LinkKind::kSymlink, error.message());
+  if (error) return CannotLink(to, LinkKind::kSymlink, ErrnoText(error.value()));
   const fs::path relative = target.lexically_relative(directory);
   if (symlinkat(relative.c_str(), to.directory.descriptor(), to.name.c_str()) == 0) return Ok();
   return CannotLink(to, LinkKind::kSymlink, ErrnoText(errno));

@@ -18,7 +18,7 @@ Result<ScratchDirectory> ScratchDirectory::Make() {
   if (error || mkdtemp(name.data()) == nullptr) {
     return Error{
         Code::kIo,
-        Cat("temporary directory ", name, ": ", error ? error.message() : ErrnoText(errno)),
+        Cat("temporary directory ", name, ": ", ErrnoText(error ? error.value() : errno)),
         "set TMPDIR to a directory that can be written"};
   }
   ScratchDirectory made;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "tests/faults/support/writing_commands.h"
 
 namespace faults {
@@ -11,8 +13,8 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// Of about ten thousand allocations of a run.
-constexpr PointCounts kAllocations = {6, 200}, kRows = {2, 50};
+// Of some ten thousand allocations of a run.
+constexpr PointCounts kAllocations = {6, 200}, kRows = {2, 50}, kCalls = {4, 200};
 
 std::string AllocationName(const testing::TestParamInfo<WritingCommand>& info) {
   return info.param.name;
@@ -68,6 +70,11 @@ TEST_P(AllocationFaults, RefusedThreadsDoNotChangeTheResult) {
                                     {.kinds = "thread", .at = 0, .count = 1000});
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "");
+}
+
+// The kernel's own memory, and what the C library allocates inside a call such as opendir.
+TEST_P(AllocationFaults, SystemCallsThatLackMemoryEndInASentence) {
+  RefuseEach({.kinds = "open,read,write,stat,mkdir,mmap", .error = ENOMEM}, kCalls);
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, AllocationFaults, testing::ValuesIn(WritingCommands()),

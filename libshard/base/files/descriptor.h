@@ -24,14 +24,16 @@ class Descriptor {
   ~Descriptor();
 
   int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
   bool valid() const { return fd_ >= 0; }
 
  private:
   int fd_ = -1;
 };
 
-// "<path>: <action>: <reason>" with a hint if there is one: kNotFound for a missing file, kIo for
-// everything else. A missing permission is named with the file or directory that lacks it.
+// "<path>: <action>: <reason>" with a hint where there is one: kNotFound for a file that is not
+// there, kIo for everything else. A missing permission is named with the file or directory that
+// lacks it. ENOMEM is thrown as std::bad_alloc.
 Error IoError(const std::filesystem::path& path, std::string_view action, int error);
 
 // Returns whether something can be read under this name. A dangling link, or a name that cannot be

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #include "libshard/base/files/descriptor.h"
@@ -24,7 +25,10 @@ std::string IdentityOf(const struct stat& info) {
 
 }  // namespace
 
-std::string ErrnoText(int error) { return std::generic_category().message(error); }
+std::string ErrnoText(int error) {
+  if (error == ENOMEM) throw std::bad_alloc();
+  return std::generic_category().message(error);
+}
 
 // ---- InputFile
 

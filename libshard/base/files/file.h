@@ -96,7 +96,8 @@ Status FlushDirectory(const fs::path& path);
 // Bytes that an unprivileged process may still write on the file system of `path` (or of its
 // nearest existing parent).
 Result<uint64_t> FreeBytes(const fs::path& path);
-// The operating system's reason: "No space left on device".
+// The operating system's reason: "No space left on device". For ENOMEM it throws std::bad_alloc:
+// memory that runs out ends in the same way wherever it does.
 std::string ErrnoText(int error);
 
 }  // namespace moepack

@@ -204,10 +204,12 @@ bool InsideDirectory::IsStill(const InsideDirectory& parent, const std::string& 
 }
 
 Result<std::vector<InsideDirectory::Entry>> InsideDirectory::List() const {
-  // Uses its own descriptor, because reading moves the position.
-  const int fd = openat(descriptor(), ".", kDirectoryFlags);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
+  // A descriptor of its own: reading moves its position.
+  Descriptor fd(openat(descriptor(), ".", kDirectoryFlags));
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd.valid() ? fdopendir(fd.get()) : nullptr,
+                                                   closedir);
   if (stream == nullptr) return IoError(path_, "list", errno);
+  (void)fd.Release();  // the stream's now
   std::vector<Entry> entries;
   errno = 0;
   while (const dirent* entry = readdir(stream.get())) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "libshard/base/files/file.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
@@ -35,7 +36,7 @@ Status CheckInside(const fs::path& directory, const std::string& name) {
   const fs::path file = directory / name;
   const fs::path real_directory = fs::canonical(directory, error);
   const fs::path real = fs::canonical(file, error);
-  if (error) return Error{Code::kNotFound, Cat(file.string(), ": ", error.message())};
+  if (error) return Error{Code::kNotFound, Cat(file.string(), ": ", ErrnoText(error.value()))};
   if (HoldsPath(real_directory, real)) return Ok();
   // models--owner--name/snapshots/<revision>/file -> ../../blobs/<digest>: the cache of
   // huggingface_hub.

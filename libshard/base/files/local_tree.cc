@@ -36,7 +36,7 @@ Result<std::vector<std::string>> LocalTree::List(const std::string& folder,
     std::error_code status_error;
     if (name.ends_with(suffix) && !it->is_directory(status_error)) names.push_back(std::move(name));
   }
-  if (error) return Error{Code::kIo, Cat(path.string(), ": list: ", error.message())};
+  if (error) return Error{Code::kIo, Cat(path.string(), ": list: ", ErrnoText(error.value()))};
   std::sort(names.begin(), names.end());
   return names;
 }

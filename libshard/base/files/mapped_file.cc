@@ -151,7 +151,6 @@ Result<void*> MapMemory(const ByteSource& source) {
       fd ? mmap(nullptr, source.size(), PROT_READ, MAP_PRIVATE, *fd, 0)
          : mmap(nullptr, source.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address != MAP_FAILED) return address;
-  if (errno == ENOMEM) throw std::bad_alloc();
   return Error{Code::kIo, Cat(source.name(), ": map: ", ErrnoText(errno))};
 }
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <new>
 
 #include "fixtures/system_calls.h"
 #include "fixtures/temp_dir.h"
@@ -35,7 +36,11 @@ std::string AsNobody(const fs::path& directory, const std::function<Error()>& ca
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-TEST(IoError, NamesADirectoryThatCannotBeEntered) {
+TEST(IoError, ThrowsWhereTheSystemLacksMemory) {
+  EXPECT_THROW((void)IoError("some/file", "list", ENOMEM), std::bad_alloc);
+}
+
+TEST(IoError, NamesTheDirectoryThatMayNotBeEntered) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "closed/deep");
   std::ofstream(dir / "closed/deep/file") << "x";
