@@ -11,7 +11,7 @@
 namespace moepack::cli {
 
 struct LinkHelp {
-  std::string what;  // "how the trunk comes into a split set"
+  std::string what;  // "how the trunk gets into a split set"
   // By manifest::LinkName, those that the command takes; the first is auto.
   std::vector<std::string> kinds;
 };

@@ -118,7 +118,7 @@ TEST_F(RegistryOptions, OptionsThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(Parse({"--plain-http-credentials"}), HasSubstr("--plain-http"));
   EXPECT_EQ(Parse({"--username", "u"}), "");
   EXPECT_EQ(Failure().message,
-            "--username: expected --password-stdin or --password-file beside it, found neither");
+            "--username needs --password-stdin or --password-file, and they need --username");
   EXPECT_EQ(Failure().code, Code::kInvalidArgument);
 }
 

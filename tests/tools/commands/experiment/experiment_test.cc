@@ -221,7 +221,7 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
               HasSubstr("--output: expected a name that ends in .json"));
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out").status, 0);
   EXPECT_THAT(ErrorOf("out --text texts.jsonl --strategies modulo -o e.json", 2),
-              HasSubstr("out: expected a model, found a distribution, which is split already"));
+              HasSubstr("out is a distribution, which is already split; experiment needs a model"));
 }
 
 TEST_F(ExperimentCommand, AFileThatIsNoExperimentIsRefused) {
