@@ -139,7 +139,8 @@ TEST_F(RegistryOptions, StandardInputHasAnEnd) {
   EXPECT_EQ(Parse({"--username", "u", "--password-stdin"}), "");
   {
     const InputFrom input(home_.Path("long"));
-    EXPECT_EQ(Failure().message, "--password-stdin: expected at most 65536 bytes, found more");
+    EXPECT_EQ(Failure().message,
+              "--password-stdin: the password on standard input is longer than 65536 bytes");
   }
   const InputFrom input(home_.Path("empty"));
   EXPECT_EQ(Failure().message, "--password-stdin: expected a secret, found nothing");
