@@ -256,7 +256,7 @@ Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<Outp
   if (!result && result.error().code == Code::kInterrupted) {
     Error error = std::move(result).error();
     error.hint = Cat("what was written is kept in ", staging.target().string(),
-                     ".partial; run the same command again to go on from there");
+                     ".partial; run the same command again to resume");
     return error;
   }
   return result;

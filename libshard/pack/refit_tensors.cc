@@ -43,7 +43,7 @@ Status CheckWhole(const RefitStore& store, const MoeModel& model, const Plan& pl
       return Error{Code::kCorrupt,
                    Cat(RefitFileOf(store), ": layer ", layer, ", group ", group,
                        ": expected what became of it, found none"),
-                   "the refit was stopped: run the same command again to go on from there"};
+                   "the refit was stopped: run the same command again to resume it"};
     }
   }
   return Ok();

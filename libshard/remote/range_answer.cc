@@ -72,7 +72,7 @@ Status CheckPlainBody(const std::string& name, const HttpReply& head) {
   }
   if (IsPage(head, name)) {
     return Error{Code::kIo, Cat(name, ": Content-Type: expected a file, found a web page"),
-                 "check the address: log-in pages and previews are no files"};
+                 "check the address: login pages and previews are not files"};
   }
   return Ok();
 }

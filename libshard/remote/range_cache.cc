@@ -29,7 +29,7 @@ std::shared_ptr<RangeCache> RangeCache::Open(const fs::path& path, uint64_t limi
   auto directory = CacheDirectory::OpenOrMake(path);
   if (!directory) {
     const Error& error = directory.error();
-    warn(Cat(error.message, ": goes on without the cache", error.hint.empty() ? "" : ": ",
+    warn(Cat(error.message, ": continuing without the cache", error.hint.empty() ? "" : ": ",
              error.hint));
     return nullptr;
   }
@@ -120,7 +120,7 @@ bool RangeCache::Store(const std::string& folder, const CachedRange& range,
     being_written_ -= size;
   }
   if (!status && writes_.exchange(false))
-    warn_(Cat(status.error().message, ": goes on, but keeps nothing more in the cache"));
+    warn_(Cat(status.error().message, ": continuing, but nothing more is kept in the cache"));
   return status.has_value();
 }
 

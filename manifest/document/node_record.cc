@@ -27,7 +27,7 @@ constexpr uint64_t kMaxNodeFileBytes = 64u << 20;  // one list of ids per layer,
 
 std::string DamagedNodeHint(const std::string& directory) {
   return Cat("the node is damaged: ", VerifyCommand(directory),
-             " says where; assemble it again to mend it");
+             " says where; assemble it again to fix it");
 }
 
 Json ExpertsToJson(const NodeRecord& record) {

@@ -56,7 +56,7 @@ Status ReadBackHead(const Manifest& manifest) {
   // had been replaced.
   if (HeadToJson(*read) == HeadToJson(manifest) && TailToJson(*read) == TailToJson(manifest))
     return Ok();
-  return Refused("text that is no UTF-8 would be lost");
+  return Refused("text that is not UTF-8 would be lost");
 }
 
 // Reads back the tensors of one bundle, a few at a time.

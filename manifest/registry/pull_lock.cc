@@ -56,7 +56,7 @@ Result<PullLock> ParseLock(const std::string& where, std::string_view text) {
       document ? LockFrom(JsonFields(*document, where)) : Result<PullLock>(document.error());
   if (lock) return lock;
   Error error = std::move(lock).error();
-  error.hint = "remove the file: the next pull writes it anew";
+  error.hint = "remove the file: the next pull writes it again";
   return error;
 }
 

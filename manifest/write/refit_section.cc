@@ -77,7 +77,7 @@ std::string RefitText(const Manifest& manifest) {
       " tensors, marked `derived` in `distribution.json`). All other "
       "tensors are the model's. The refit has version ",
       MarkdownCode(manifest.versions.refit), ".\n\n", MethodLine(record), TextTable(record),
-      "\nThe error is that of what the layer adds on text that was kept back, relative to "
+      "\nThe error is that of what the layer adds on held-out text, relative to "
       "what the whole model adds.\n",
       LayerTable(record));
 }

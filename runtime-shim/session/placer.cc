@@ -63,8 +63,7 @@ Result<const Tokenizer*> Placer::tokenizer() const {
 }
 
 Result<PlacementAnswer> Placer::Place(std::span<const uint32_t> tokens) const {
-  if (tokens.empty())
-    return Error{Code::kInvalidArgument, "session: expected at least 1 token, found none"};
+  if (tokens.empty()) return Error{Code::kInvalidArgument, "session: give at least one token"};
   return moepack::Place(table_, WithoutBos(tokens, bos_));
 }
 

@@ -196,7 +196,7 @@ TEST_F(CachedCommands, ACacheThatCannotBeWrittenIsAWarning) {
   cli::WriteAll(workspace_ / "cache", "a file in the way");
   Cached();
   EXPECT_THAT(run_.err, HasSubstr("warning: cache: "));
-  EXPECT_THAT(run_.err, HasSubstr("goes on without the cache"));
+  EXPECT_THAT(run_.err, HasSubstr("continuing without the cache"));
   fs::remove(workspace_ / "cache");
   // /dev/full is not a directory, and not even root may write to /proc.
   run_ = Build(address(), "far", "--cache /proc/cache");

@@ -157,7 +157,7 @@ TEST_F(RemoteCommands, CommandsThatNeedLocalFilesSayHowToGetThem) {
     EXPECT_NE(run.status, 0) << command;
     if (run.status == 2) continue;  // it needs more than a source
     EXPECT_EQ(run.status, 4) << command << "\n" << run.err;
-    EXPECT_THAT(run.err, HasSubstr("expected a path of this machine, found an address"));
+    EXPECT_THAT(run.err, HasSubstr("is an address; give a path on this machine"));
     EXPECT_THAT(run.err, HasSubstr("hf download owner/model"));
   }
 }

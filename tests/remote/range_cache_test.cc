@@ -237,7 +237,7 @@ TEST_F(RemoteRangeCache, WarnsOnceIfItCannotWrite) {
   EXPECT_EQ(Open(), nullptr);
   ASSERT_THAT(warnings_, SizeIs(1));
   EXPECT_THAT(warnings_[0], HasSubstr("/cache: "));
-  EXPECT_THAT(warnings_[0], HasSubstr("goes on without the cache"));
+  EXPECT_THAT(warnings_[0], HasSubstr("continuing without the cache"));
   warnings_.clear();
   fs::remove(path_);
   CachedFile file = File();
@@ -249,7 +249,7 @@ TEST_F(RemoteRangeCache, WarnsOnceIfItCannotWrite) {
   Take(file, 0, 100);
   EXPECT_THAT(missing_, SizeIs(1));
   ASSERT_THAT(warnings_, SizeIs(1));
-  EXPECT_THAT(warnings_[0], HasSubstr("keeps nothing more in the cache"));
+  EXPECT_THAT(warnings_[0], HasSubstr("nothing more is kept in the cache"));
 }
 
 TEST_F(RemoteRangeCache, RefusesADirectoryThatOthersCanWrite) {

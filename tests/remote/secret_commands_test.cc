@@ -67,7 +67,7 @@ TEST_F(SecretCommands, DoesNotRepeatPasswordsInInvalidAddresses) {
   }
   const ToolRun join = workspace_.Moepack("join http://user:confidential@host/x b -o c");
   EXPECT_EQ(join.status, 4);
-  EXPECT_THAT(join.err, HasSubstr("expected a path of this machine, found an address"));
+  EXPECT_THAT(join.err, HasSubstr("is an address; give a path on this machine"));
   EXPECT_THAT(join.err, Not(HasSubstr("confidential")));
 }
 

@@ -138,7 +138,7 @@ void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
       ->transform(CLI::Transformer(layouts).description(""))
       ->transform(OneOf({"split", "single"}));
   AddLink(app, options.link,
-          {"GGUF: how the trunk comes into a split set",
+          {"GGUF: how the trunk gets into a split set",
            {"auto", "hardlink", "reflink", "symlink", "copy"}});
   app.add_option(
          "--max-part-size", options.max_part_size,
@@ -147,7 +147,7 @@ void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastPartSize));
   AddAlignment(app, options.alignment);
-  app.add_option("--name", options.name, "GGUF: what the file names begin with. Default: node.")
+  app.add_option("--name", options.name, "GGUF: prefix of the file names. Default: node.")
       ->type_name("NAME")
       ->check(NameProblem);
 }

@@ -218,11 +218,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddPlanOrFile(app, *arguments);
   AddWriteOptions(app, *arguments);
   StartSection(app, Section::kOutput);
-  CLI::Option* refit = app.add_flag(
+  app.add_flag(
       "--refit", arguments->refits,
-      "First refit the experts of every group on calibration text, as `moepack refit` does. They "
-      "go "
-      "to --refit-store, by default the output's name with .refit behind it, and stay there.");
+      "First refit the experts of every group on calibration text, as `moepack refit` "
+      "does. They go to --refit-store, by default the output's name plus .refit, and stay there.");
   AddRefitMethod(app, arguments->refitting);
   AddRefitResources(app, "refit-", arguments->refitting);
   for (const char* name : {"--refit-memory", "--refit-scratch"}) app.get_option(name)->needs(refit);
@@ -247,8 +246,8 @@ constinit const Command kBuild = {
     "Plans, writes and verifies a distribution in one run",
     "The main job: plan, shard-experts and verify in one run, with conversion and quantization "
     "on the way if wanted. The result is read back once to check structure "
-    "and digests; --prove compares it with the source byte by byte as well. What was just written "
-    "is mostly still in the page cache; with --cold it is read from the device.",
+    "and digests; --prove compares it with the source byte by byte as well. The output is then "
+    "mostly still in the page cache; with --cold it is read from the device.",
     {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",
      "moepack build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out-q4"},
     build_command::Bind};

@@ -104,7 +104,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option(
          "--tolerance", arguments->tolerance,
          "How far logits may differ, as a share of the largest logit. With 0 every bit must "
-         "be the same. Default: 0 on cpu, 1e-4 elsewhere.")
+         "be the same. Default: 0 on cpu, 1e-4 on other executors.")
       ->type_name("X")
       ->check(AsTolerance());
   app.add_flag("--no-assembled", arguments->no_assembled,
@@ -124,8 +124,8 @@ constinit const Command kCheck = {
     "Loads each group as its node would, runs a few tokens with and without the overlay, and "
     "compares the logits with those of the whole model whose routers are masked to the same "
     "experts: on cpu they must be the same bits. Nodes of the same group, assembled for a stock "
-    "runtime, are compared too. A node that differs is named with the position and, where it can "
-    "be told, the layer and the expert. Exit status 6 when one does.",
+    "runtime, are compared too. A node that differs is named with the position and, if possible, "
+    "the layer and the expert. The exit status is then 6.",
     {"moepack check out", "moepack check out --against fixtures/tiny-moe --format junit"},
     check_command::Bind};
 

@@ -169,8 +169,8 @@ Json SetsJson(const Arguments& arguments, const registry::SetDiff& diff) {
 Result<int> RunPublished(Arguments& arguments) {
   if (arguments.tensors) {
     return Error{Code::kInvalidArgument,
-                 "--tensors: expected two distributions, found a reference: manifests of what is "
-                 "published name files, not tensors"};
+                 "--tensors works with distributions, not with references: published manifests "
+                 "name files, not tensors"};
   }
   // Options for registries have an effect if one of them is a registry.
   const auto second = registry::ParseReference(arguments.b);
@@ -196,7 +196,7 @@ Result<int> Run(Arguments& arguments) {
   if (IsPublished(arguments.a) || IsPublished(arguments.b)) return RunPublished(arguments);
   if (arguments.group) {
     return Error{Code::kInvalidArgument,
-                 "--group: expected a reference to what is published, found two directories"};
+                 "--group works with published references, not with directories"};
   }
   if (!IsAddress(arguments.a) && !IsAddress(arguments.b))
     SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.a));
@@ -225,8 +225,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_flag("--tensors", arguments->tensors,
                "List every changed tensor too, not only their number. --json always does.");
   app.add_flag("--exit-code", arguments->exit_code, "Exit with status 6 when they differ.");
-  app.add_option("--group", arguments->group,
-                 "Of what is published: how much a node of this group must fetch. Default: all.")
+  app.add_option(
+         "--group", arguments->group,
+         "For published references: show how much a node of this group must fetch. Default: all.")
       ->type_name("G")
       ->transform(AsCount(0, kMaxGroups - 1));
   AddRemoteOptions(app, arguments->remote);

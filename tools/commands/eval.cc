@@ -237,8 +237,7 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.runtime.context > 0) arguments.eval.context = arguments.runtime.context;
   if (arguments.eval.generate >= arguments.eval.context)
     return Error{Code::kInvalidArgument,
-                 Cat("--generate: expected less than the context of ", arguments.eval.context,
-                     ", found ", arguments.eval.generate)};
+                 Cat("--generate must be less than the context (", arguments.eval.context, ")")};
   SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, arguments.against));
   SHARD_CHECK(CheckRace(arguments));
   SHARD_TRY(const auto begun, BeginRecording(arguments.record, arguments.runtime));
@@ -265,15 +264,15 @@ Result<int> Run(Arguments& arguments) {
 void AddEvalOptions(CLI::App& app, Arguments& arguments) {
   StartSection(app, Section::kInput);
   app.add_option("--against", arguments.against,
-                 "The model before it was quantized: it tells the damage of quantization from that "
-                 "of the split.")
+                 "The model before it was quantized: this separates the damage of quantization "
+                 "from that of the split.")
       ->type_name("SRC");
   StartSection(app, Section::kChecks);
   app.add_option(
          "--gate", arguments.gates,
          "Exit with status 6 unless this holds where each session runs on the group that captures "
          "most of it: kld<=0.15. Also total_kld, quant_kld, ppl_ratio, total_ppl_ratio, top1, "
-         "capture, loops; each.kld<=0.3 asks it of every group. May be repeated.")
+         "capture, loops; each.kld<=0.3 requires it of every group. May be repeated.")
       ->type_name("EXPR")
       ->allow_extra_args(false);
   app.add_flag(

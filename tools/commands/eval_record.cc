@@ -12,13 +12,15 @@ Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArgu
   SHARD_TRY(const bool distribution,
             moepack::IsThere(fs::path(arguments.source) / manifest::kManifestFile));
   if (!distribution) {
-    return Error{Code::kInvalidArgument,
-                 Cat("--record: expected a distribution, found ", Quoted(arguments.source)),
-                 "--record writes into distribution.json: give the directory that has one"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat("--record needs a distribution, and ", Quoted(arguments.source), " is not one"),
+        "--record writes into distribution.json: give the directory that has one"};
   }
   if (arguments.no_overlay || !arguments.load.overlay_version.empty()) {
     return Error{Code::kInvalidArgument,
-                 "--record: expected the distribution as nodes get it, found another overlay",
+                 "--record cannot be combined with --overlay or --no-overlay: it records the "
+                 "distribution as nodes get it",
                  "leave out --overlay and --no-overlay"};
   }
   SHARD_TRY(std::string digest, manifest::ManifestFileDigest(arguments.source));

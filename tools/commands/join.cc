@@ -168,7 +168,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("DIR")
       ->required();
   AddLink(app, arguments->link,
-          {"How bundles come into the output", {"auto", "hardlink", "reflink", "copy"}});
+          {"How bundles get into the output", {"auto", "hardlink", "reflink", "copy"}});
   AddForce(app, arguments->join.force);
   AddJobs(app, arguments->join.pack.jobs);
   AddDryRun(app, arguments->join.dry_run);
@@ -187,7 +187,7 @@ constinit const Command kJoin = {
     "Anything that does not agree is an error that names both values; a part that several hold "
     "must be the same in all of them. Every file is compared with its digest before the output "
     "appears. "
-    "Parts that nobody made may be added later. "
+    "Missing parts may be added later. "
     "Of tasks that build, shard-experts and quantize did with --task, it makes the output that "
     "one run makes, and names the tasks that are missing.",
     {"moepack join part-0 part-1 -o joined", "moepack join part-1 part-0 -o copied --link copy"},

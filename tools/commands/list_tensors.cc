@@ -236,7 +236,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, Section::kSummary);
   CLI::Option* summary = app.add_flag(
       "--summary", arguments->summary,
-      "Print family, layers, experts, parameters in all and active, bytes by part, and the size of "
+      "Print family, layers, experts, total and active parameters, bytes by part, and the size of "
       "one node for several numbers of groups, instead of tensors.");
   const auto size = [&](const char* name, auto& value, const char* type, const char* text) {
     return app.add_option(name, value, text)
@@ -276,7 +276,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   filter("--expert", arguments->filter.expert_ids, "IDS",
          "Only these experts, and packed tensors that hold one of them.");
   filter("--regex", arguments->filter.regex, "REGEX",
-         "Only names in which this ECMAScript regular expression matches somewhere.");
+         "Only names in which this ECMAScript regular expression has a match.");
   AddJson(app, arguments->json);
   return [arguments] { return Run(*arguments); };
 }

@@ -238,10 +238,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Write every choice here, token by token, as a route_trace v1 CSV "
                  "(docs/replay.md): 30 bytes for each expert, layer and token.")
       ->type_name("FILE");
-  app.add_option("--imatrix", arguments->imatrix,
-                 "Write an importance matrix here, as llama-imatrix does: what went into every "
-                 "weight matrix while the texts were read. For --imatrix of quantize, build and "
-                 "plan, and for llama-quantize.")
+  app.add_option(
+         "--imatrix", arguments->imatrix,
+         "Write an importance matrix here, as llama-imatrix does: it describes the inputs of every "
+         "weight matrix while the texts were read. For --imatrix of quantize, build and "
+         "plan, and for llama-quantize.")
       ->type_name("FILE");
   app.add_option(
          "--merge", arguments->merge,
@@ -249,8 +250,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "names. Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
   StartSection(app, Section::kGeneration);
-  app.add_option("--generate", arguments->generate,
-                 "After each session, decode N tokens greedily and count them apart. Default: 0.")
+  app.add_option(
+         "--generate", arguments->generate,
+         "After each session, decode N tokens greedily and count them separately. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxGenerate));
   AddForce(app, arguments->force);

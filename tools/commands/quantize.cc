@@ -278,10 +278,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSource(app, arguments->source,
             " Or the directory of a distribution with GGUF bundles, to requantize it.");
   StartSection(app, Section::kOutput);
-  app.add_option("-o,--output", arguments->out,
-                 "The GGUF file to write. With --max-part-size the parts lie beside each other: "
-                 "model-00001-of-00003.gguf. If SRC is a distribution: the directory of the new "
-                 "one.")
+  app.add_option(
+         "-o,--output", arguments->out,
+         "The GGUF file to write. With --max-part-size the parts are in the same directory: "
+         "model-00001-of-00003.gguf. If SRC is a distribution: the directory of the new "
+         "one.")
       ->type_name("OUT")
       ->required();
   AddQuantizeOptions(app, arguments->quantize);
@@ -314,11 +315,10 @@ constinit const Command kQuantize = {
     "quantize",
     "Writes a checkpoint or GGUF as one GGUF, or a distribution again, with other types if wanted",
     "Converts a Hugging Face checkpoint to GGUF and quantizes on the way, in one pass: --recipe "
-    "BF16 is the plain converter. The bytes are those that llama.cpp's converter and "
-    "llama-quantize "
-    "come to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
-    "distribution with GGUF bundles becomes a new distribution, in which every part has the types "
-    "that were chosen.",
+    "BF16 is the plain converter. The bytes are those of llama.cpp's converter and llama-quantize. "
+    "Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
+    "distribution with GGUF bundles becomes a new distribution, in which every part has the chosen "
+    "types.",
     {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
      "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
      "--dry-run -o tiny.gguf"},

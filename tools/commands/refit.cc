@@ -204,10 +204,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddRefitMethod(app, arguments->refit);
   AddRefitResources(app, "", arguments->refit);
   StartSection(app, Section::kText);
-  app.add_option("--statistics", arguments->statistics,
-                 "What the model's routers choose, as `moepack profile` measured it: it tells "
-                 "which group a text is for, where the plan has no placement table or another one. "
-                 "The distribution gets the table.")
+  app.add_option(
+         "--statistics", arguments->statistics,
+         "What the model's routers choose, as `moepack profile` measured it: it shows which group "
+         "a text belongs to, if the plan has no placement table or another one. "
+         "The distribution gets the table.")
       ->type_name("FILE");
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
@@ -215,8 +216,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "writes others.")
       ->type_name("DIR");
   app.add_option("--store", arguments->store,
-                 "Where refitted experts go, layer by layer. A run that was interrupted continues "
-                 "there. Default: the distribution's directory with .refit behind its name.")
+                 "Where refitted experts go, layer by layer. An interrupted run resumes there. "
+                 "Default: the distribution's directory name plus .refit.")
       ->type_name("DIR");
   AddForce(app, arguments->force);
   AddExecutor(app, arguments->runtime);
@@ -235,9 +236,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kRefit = {
     "refit",
     "Refits the experts that each group keeps, on calibration text",
-    "Changes kept experts and their router rows, layer by layer, so that a node answers nearly as "
-    "the whole model does; the trunk stays as it is. A part of the text is kept back, and a step "
-    "stays only if it helps there. docs/refit.md explains the method.",
+    "Changes kept experts and their router rows, layer by layer, so that a node's answers are "
+    "close to those of the whole model; the trunk stays as it is. Part of the text is held out, "
+    "and a step is kept only if it helps there. docs/refit.md explains the method.",
     {"moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "
      "--dry-run -o refitted --force",
      "moepack refit fixtures/tiny-moe --plan plan.json --text fixtures/texts/calibration.jsonl "

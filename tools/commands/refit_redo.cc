@@ -54,7 +54,7 @@ Status ReadRecords(const std::string& directory, const RedoArguments& arguments,
         "--refit-store names the store that the distribution was made with"};
   if (inputs.store->record().Find(*arguments.layer, 0) == nullptr)
     return Error{Code::kInvalidArgument,
-                 Cat("--redo: expected a layer that was refitted, found ", *arguments.layer)};
+                 Cat("--redo: layer ", *arguments.layer, " was not refitted")};
   SHARD_TRY(inputs.options, runtime::OptionsOf(where, inputs.store->record()));
   return Ok();
 }
@@ -184,9 +184,9 @@ void AddRedo(CLI::App& app, RedoArguments& arguments) {
           ->type_name("LAYER")
           ->transform(AsCount(0, kMostLayers - 1))
           ->needs(app.get_option("--against"));
-  app.add_option("--refit-store", arguments.store,
-                 "The refit store of --redo. Default: the distribution's directory with .refit "
-                 "behind its name.")
+  app.add_option(
+         "--refit-store", arguments.store,
+         "The refit store of --redo. Default: the distribution's directory name plus .refit.")
       ->type_name("DIR")
       ->needs(redo);
   AddTexts(app, arguments.texts);

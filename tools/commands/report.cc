@@ -45,9 +45,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, Section::kInput);
   app.add_option(
          "INPUT", arguments->inputs,
-         "Documents of moepack, known by their content: a distribution (its directory or "
-         "distribution.json), plan.json, statistics, what eval --json printed, refit.json, the "
-         "results of experiment.")
+         "Documents of moepack, recognized by their content: a distribution (its directory or "
+         "distribution.json), plan.json, statistics, what eval --json printed, refit.json.")
       ->required()
       ->type_name("DIST|JSON");
   StartSection(app, Section::kOutput);
@@ -64,8 +63,9 @@ constinit const Command kReport = {
     "report",
     "Makes one page of HTML of a distribution and what was measured of it",
     "Draws what the documents say: bytes per node, what the routers use, what sessions find on "
-    "their node, what the split costs beside quantization, what refit mended, where sessions are "
-    "sent, and what to run next. The page stands alone: it loads nothing and runs no script, so "
+    "their node, what the split costs beside quantization, what refit fixed, where sessions are "
+    "sent, and what to run next. The page is self-contained: it loads nothing and runs no script, "
+    "so "
     "that it can be mailed, archived and opened from a file. Every picture has its numbers in a "
     "table. Equal inputs give equal bytes. docs/report.md shows one.",
     {"moepack report out -o report.html",

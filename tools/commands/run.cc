@@ -221,7 +221,7 @@ Result<int> Run(const Arguments& arguments) {
 void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
   app.add_option(
          "--temperature", sampling.temperature,
-         "Pick tokens at random; the higher T is, the more evenly. Default: 0, which always "
+         "Pick tokens at random; a higher T makes the choice more even. Default: 0, which always "
          "picks the most likely token, whatever the next four options say.")
       ->type_name("T");
   app.add_option("--top-k", sampling.top_k, "Pick among the K most likely tokens. Default: all.")
@@ -246,9 +246,9 @@ void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
 void AddListDevices(CLI::App& app, bool& list_devices) {
   const std::vector<CLI::Option*> others = app.get_options({});
   StartSection(app, Section::kResources);
-  CLI::Option* list = app.add_flag("--list-devices", list_devices,
-                                   "Print the devices of every executor, and do nothing else: only "
-                                   "--json goes with it.");
+  CLI::Option* list =
+      app.add_flag("--list-devices", list_devices,
+                   "Only print the devices of every executor. Can be combined with --json only.");
   for (CLI::Option* other : others) {
     if (other != app.get_help_ptr()) list->excludes(other);
   }
@@ -257,7 +257,7 @@ void AddListDevices(CLI::App& app, bool& list_devices) {
 void AddCompare(CLI::App& app, Arguments& arguments) {
   StartSection(app, Section::kChecks);
   app.add_option("--compare", arguments.compare,
-                 "Also run this executor on the same tokens, and report where the two part.")
+                 "Also run this executor on the same tokens, and report where the two diverge.")
       ->type_name("EXECUTOR");
   app.add_option("--tolerance", arguments.tolerance,
                  "With --compare: exit with status 6 when logits differ by more than this share of "
@@ -275,10 +275,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
            arguments->group);
   StartSection(app, Section::kText);
   CLI::Option* prompt =
-      app.add_option("--prompt", arguments->prompt, "The text to go on with.")->type_name("TEXT");
+      app.add_option("--prompt", arguments->prompt, "The text to continue.")->type_name("TEXT");
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
                                        "The prompt as token ids, such as 12,7,9, or the name of a "
-                                       "file of ids. Nothing is put in front of them.")
+                                       "file of ids. Nothing is added before them.")
                             ->type_name("IDS|FILE")
                             ->excludes(prompt);
   StartSection(app, Section::kGeneration);
@@ -307,9 +307,9 @@ constinit const Command kRun = {
     "Loads what a node would load, masks the routers to it, and writes what the model makes of "
     "the prompt, token by token. What was loaded goes to standard error. It is for looking at a "
     "bundle, not for serving: one sequence, no batching. With --compare it steps two executors "
-    "side by side and says where they part. Control characters of the text are shown as \\x1b, "
-    "but its lines are the model's own: one may begin with ::, which a GitHub runner takes for a "
-    "command. Use --json in a workflow.",
+    "side by side and says where they diverge. Control characters of the text are shown as \\x1b, "
+    "but its lines are the model's own: one may begin with ::, which a GitHub runner would treat "
+    "as a command. Use --json in a workflow.",
     {"moepack run out --group 1 --prompt \"int main(\" -n 16",
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
     run_command::Bind};

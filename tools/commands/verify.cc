@@ -101,18 +101,18 @@ void AddPartial(CLI::App& app, manifest::VerifyOptions& options) {
       app.add_option("--sample", options.sample,
                      "Read only this share of the tensors of every file above 1 MiB, at least one, "
                      "and compare their XXH3-128; the SHA-256 of these files is not compared. "
-                     "Small files are read whole. For a quick look between full verifications.")
+                     "Small files are read whole. For a quick check between full verifications.")
           ->type_name("SHARE")
           ->transform(CLI::Validator(SampleProblem, ""));
   app.add_option("--seed", options.seed,
-                 "With --sample: another number chooses other tensors. Default: 0.")
+                 "With --sample: a different number selects different tensors. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, UINT32_MAX))
       ->needs(sample);
   app.add_option("--resume", options.resume_file,
-                 "Note in this file which files have proved right. A run that was stopped goes on "
-                 "there, and reads again only what has not proved right or was changed since. It "
-                 "is removed when everything has.")
+                 "Record in this file which files have passed. An interrupted run resumes from it "
+                 "and reads only files that have not passed or were changed since. It is removed "
+                 "when everything has passed.")
       ->type_name("FILE")
       ->excludes(sample);
 }
@@ -179,12 +179,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       "Also fail if the distribution lacks parts on purpose (it was written with --only).");
   app.add_option("--group", arguments->verify.groups,
                  "Check only this group and what every node has (trunk, head, routers, overlay, "
-                 "assets); the other groups and the remainder need not be there. May be repeated.")
+                 "assets); the other groups and the remainder may be absent. May be repeated.")
       ->type_name("G")
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
   AddOverlay(app,
-             "Of the overlays check only this version, or none; the others need not be there. "
+             "Check only this version of the overlay, or none; the others may be absent. "
              "Default: all; with --group the current one.",
              arguments->overlay);
   app.add_option("--digest", arguments->verify.digest,

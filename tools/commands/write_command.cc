@@ -124,7 +124,7 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments.out,
                  "The distribution's directory. It is written as DIR.partial and renamed at the "
-                 "end; a run that was killed continues there when it is started again.")
+                 "end; a killed run resumes there when it is started again.")
       ->type_name("DIR")
       ->required();
   app.add_option("--format", arguments.container,
@@ -143,19 +143,18 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
       ->type_name("TYPE");
   StartSection(app, Section::kOutput);
   app.add_option("--refit-store", arguments.refit_store,
-                 "Write these refitted experts and router rows (from `moepack refit`) in the place "
-                 "of the source's, for the same source and plan.")
+                 "Write these refitted experts and router rows (from `moepack refit`) instead of "
+                 "the source's, for the same source and plan.")
       ->type_name("DIR");
   StartSection(app, Section::kTypes);
-  app.add_flag(
-      "--no-refit-imatrix", arguments.no_refit_imatrix,
-      "Quantize refitted experts without the importance matrix that the refit made. Without "
-      "this it stands in for --imatrix where none is named.");
+  app.add_flag("--no-refit-imatrix", arguments.no_refit_imatrix,
+               "Quantize refitted experts without the importance matrix that the refit made. By "
+               "default that matrix is used unless --imatrix names another.");
   StartSection(app, Section::kOutput);
   AddLayoutOptions(app, arguments);
   AddRecordOptions(app, arguments.write);
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
-               "Keep what was written when an error ends the run, to continue from there.");
+               "Keep the partial output when an error ends the run, to resume from there.");
   AddRunOptions(app, arguments);
   AddTask(app, arguments.task);
 }

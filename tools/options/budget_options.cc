@@ -26,8 +26,8 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments) {
       app.add_option("--budget", arguments.bytes,
                      "Choose the types of every layer's experts and trunk so that the tensors of "
                      "the largest node have at most this size, headers not counted, and "
-                     "quantization does least damage, measured on some rows of every matrix, and "
-                     "with --imatrix by what goes through them. The plan pins the types.")
+                     "quantization does the least damage, measured on some rows of every matrix "
+                     "and, with --imatrix, weighted by their inputs. The plan pins the types.")
           ->type_name("SIZE")
           ->transform(AsBytes(1));
   for (const char* name : {"--node", "--context", "--stages", "--sweep"})
@@ -40,10 +40,9 @@ void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments) {
 Status TakePinnedTypes(const std::string& plan_file, const TypePlan& types,
                        QuantizeArguments& quantize) {
   if (ChoosesTypes(quantize))
-    return Error{
-        Code::kInvalidArgument,
-        Cat(plan_file, ": expected no options that choose types, because the plan pins the types"),
-        "leave them out, or remove \"types\" from the plan"};
+    return Error{Code::kInvalidArgument,
+                 Cat(plan_file, " pins the types, so options that choose types cannot be given"),
+                 "leave them out, or remove \"types\" from the plan"};
   const auto rules = ParseTensorTypes(types.tensor_types);
   if (!rules) {
     // In a file this has the role that an option has elsewhere.

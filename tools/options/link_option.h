@@ -12,7 +12,7 @@ namespace moepack::cli {
 
 struct LinkHelp {
   std::string what;  // "how the trunk gets into a split set"
-  // By manifest::LinkName, those that the command accepts; the first is auto.
+  // By manifest::LinkName, those that the command takes; the first is auto.
   std::vector<std::string> kinds;
 };
 void AddLink(CLI::App& app, std::optional<manifest::LinkKind>& link, const LinkHelp& help);

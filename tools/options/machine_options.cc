@@ -68,7 +68,7 @@ void AddCacheOptions(CLI::App& app, MachineArguments& arguments) {
       ->type_name("TYPE")
       ->check(CLI::Validator(CacheTypeProblem, ""));
   app.add_option("--reserve", arguments.reserve,
-                 "Keep this much of every machine free for the runtime's buffers and for others. "
+                 "Keep this much of every machine free for the runtime's buffers and other uses. "
                  "Default: an estimate of the buffers (docs/machines.md).")
       ->type_name("SIZE")
       ->transform(AsBytes(0));
@@ -88,8 +88,8 @@ void AddSweepOptions(CLI::App& app, MachineArguments& arguments) {
       ->allow_extra_args(false)
       ->needs(sweep);
   app.add_flag("--damage", arguments.damage,
-               "With --sweep: measure on some rows of every matrix how much noise each recipe adds "
-               "to what it computes; reads them.")
+               "With --sweep: read some rows of every matrix and measure how much noise each "
+               "recipe adds to the result.")
       ->needs(sweep);
 }
 

@@ -167,8 +167,8 @@ void AddMemory(CLI::App& app, uint64_t& memory) {
 void AddChunkMap(CLI::App& app, uint64_t& cell_bytes) {
   app.add_flag_callback(
       "--chunk-map", [&cell_bytes] { cell_bytes = kMapCellBytes; },
-      "Record the SHA-256 of every 64 MiB of large bundles in distribution.json, so that of a "
-      "damaged download only what is wrong is fetched again. Hashes every byte twice.");
+      "Record the SHA-256 of every 64 MiB of large bundles in distribution.json, so that only the "
+      "damaged pieces of a download are fetched again. Hashes every byte twice.");
 }
 
 void AddJson(CLI::App& app, bool& json) {

@@ -73,9 +73,9 @@ void AddImatrices(CLI::App& app, std::vector<std::string>& files) {
 }
 
 void AddPre(CLI::App& app, std::string& name) {
-  app.add_option("--pre", name,
-                 "The pre-tokenizer's name in llama.cpp, where it is not recognised from "
-                 "tokenizer.json.")
+  app.add_option(
+         "--pre", name,
+         "The pre-tokenizer's name in llama.cpp, if it is not recognised from tokenizer.json.")
       ->type_name("NAME")
       ->check(CLI::Validator(CheckName, ""));
 }
@@ -118,7 +118,7 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
   AddType(app, "--output-tensor-type", recipe.output_type, "Type of output.weight.");
   AddType(app, "--token-embedding-type", recipe.embedding_type, "Type of token_embd.weight.");
   app.add_option("--tensor-type,--custom-q", recipe.tensor_types,
-                 "Type of the tensors whose GGUF name the regular expression finds, such as "
+                 "Type of the tensors whose GGUF name matches the regular expression, such as "
                  "ffn_down_exps=q6_K. May be repeated or joined by commas; the first match wins.")
       ->type_name("REGEX=TYPE")
       ->allow_extra_args(false);
@@ -127,7 +127,7 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
       ->type_name("FILE")
       ->allow_extra_args(false);
   app.add_flag("--allow-requantize", recipe.allow_requantize,
-               "Let tensors that are quantized already get another type. Loses quality.");
+               "Let tensors that are already quantized get another type. This loses quality.");
   app.add_flag("--repack,!--no-repack", recipe.repack,
                "Where the source's numbers fit into the type unchanged (int4 in q4_0, MXFP4 in "
                "mxfp4), keep them; with --no-repack they are decoded and encoded as by ggml.");

@@ -30,7 +30,7 @@ void AddReference(CLI::App& app, const std::string& name, std::string& text,
                   const std::string& help) {
   app.add_option(
          name, text,
-         Cat(help, " A DIR whose own name holds ':' or '@' is written with '/' at its end."))
+         Cat(help, " If the name of DIR contains ':' or '@', write it with '/' at its end."))
       ->required();
 }
 

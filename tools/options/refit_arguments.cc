@@ -28,7 +28,7 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
       ->type_name("LIST")
       ->delimiter(',');
   app.add_option("--lambda", options.lambda,
-                 "How strongly ridge regression holds on to what was there. Default: 0.01.")
+                 "How strongly ridge regression pulls towards the original weights. Default: 0.01.")
       ->type_name("X")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--pool", options.pool,
@@ -37,13 +37,13 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
       ->type_name("N")
       ->transform(AsCount(1, kMostOfRefit));
   app.add_option("--top-k", options.top_k,
-                 "Experts that a token uses on the nodes, which are told so. More of them cost "
-                 "time in every token. Default: as many as in the model.")
+                 "Experts that a token uses on the nodes, which record it. More experts cost time "
+                 "for every token. Default: as many as in the model.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxExpertsPerLayer));
   app.add_option("--sweeps", options.sweeps,
-                 "How often experts take turns where ridge regression of all of them at once does "
-                 "not fit into the memory. Default: 3.")
+                 "How often experts take turns if joint ridge regression of all of them does not "
+                 "fit into memory. Default: 3.")
       ->type_name("N")
       ->transform(AsCount(1, 1000));
 }
@@ -51,24 +51,24 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
 void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
   StartSection(app, Section::kText);
   app.add_option("--most-tokens", options.tokens,
-                 "Take at most about so many tokens of each bucket. Default: all.")
+                 "Take at most about this many tokens of each bucket. Default: all.")
       ->type_name("N")
       ->transform(AsCount(1, kMostOfRefit));
   app.add_option("--context", options.context, "Tokens of a window. Default: 512.")
       ->type_name("N")
       ->transform(AsCount(2, 1u << 24));
   app.add_option("--foreign-weight", options.foreign_weight,
-                 "What the errors on texts count that the plan gives to other groups. Default: "
+                 "Weight of the errors on texts that the plan sends to other groups. Default: "
                  "0.1.")
       ->type_name("X")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--keep-back", options.fold,
-                 "Keep every N-th session, or window, back to see whether a step helps. Default: "
+                 "Hold out every N-th session, or window, to see whether a step helps. Default: "
                  "8.")
       ->type_name("N")
       ->transform(AsCount(2, 1u << 20));
   app.add_option("--least-tokens", options.least_tokens,
-                 "An expert that fewer tokens chose stays as it is. Default: 600.")
+                 "An expert that fewer tokens chose is not changed. Default: 600.")
       ->type_name("N")
       ->transform(AsCount(1, kMostOfRefit));
 }
@@ -80,15 +80,16 @@ void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   AddCalibration(app, arguments.options);
   StartSection(app, Section::kChecks);
   app.add_option("--held-out-text", arguments.held_out,
-                 "Texts that are to measure the result, as --text has them: refused where they are "
-                 "calibration text too.")
+                 "Texts for measuring the result, in the form of --text; refused if they are also "
+                 "calibration text.")
       ->type_name("FILE");
   app.add_flag("--force-overlap", arguments.force_overlap,
-               "Only warn of held-out text that is calibration text too.");
+               "Only warn of held-out text that is also calibration text.");
   AddMethod(app, arguments.options);
-  app.add_flag("--merge-overlay", arguments.merge_overlay,
-               "Make the overlay's experts part of every group first, so that each group gets "
-               "refitted ones of its own. Without it they stay as they are, and count as fixed.");
+  app.add_flag(
+      "--merge-overlay", arguments.merge_overlay,
+      "Make the overlay's experts part of every group first, so that each group gets "
+      "refitted ones of its own. Without it they stay as they are and are treated as fixed.");
 }
 
 Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan) {

@@ -36,7 +36,8 @@ Result<std::string> ReadStandardInput() {
     text.append(bytes, static_cast<size_t>(got));
   }
   return Error{Code::kInvalidArgument,
-               Cat("--password-stdin: expected at most ", kMostSecret, " bytes, found more")};
+               Cat("--password-stdin: the password on standard input is longer than ", kMostSecret,
+                   " bytes")};
 }
 
 // A secret ends before the newline that an editor or `echo` appends.
@@ -119,7 +120,7 @@ void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments) {
                           ->needs(user)
                           ->excludes(input);
   app.add_option("--token-file", arguments.token_file,
-                 "Read a bearer token from this file, which the registry takes as it is.")
+                 "Read a bearer token from this file; it is sent to the registry unchanged.")
       ->type_name("FILE")
       ->excludes(user)
       ->excludes(input)
@@ -130,17 +131,18 @@ void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments) {
                "between can read them.")
       ->needs(app.get_option("--plain-http"));
   app.add_option("--cacert", arguments.ca_file,
-                 "Trust servers that the authorities in this file (PEM) vouch for. Default: "
+                 "Trust servers that are certified by the authorities in this file (PEM). Default: "
                  "SSL_CERT_FILE.")
       ->type_name("FILE");
-  CLI::Option* certificate = app.add_option("--client-cert", arguments.client_cert,
-                                            "Show the registry this certificate (PEM).")
-                                 ->type_name("FILE");
+  CLI::Option* certificate =
+      app.add_option("--client-cert", arguments.client_cert,
+                     "Present this client certificate (PEM) to the registry.")
+          ->type_name("FILE");
   app.add_option("--client-key", arguments.client_key, "The key of --client-cert (PEM).")
       ->type_name("FILE")
       ->needs(certificate);
   app.add_flag("--insecure-skip-verify", arguments.insecure,
-               "Believe any server, whatever its certificate says: for tests only.");
+               "Trust any server, whatever its certificate says: for tests only.");
 }
 
 Status CheckRegistryUse(const RegistryArguments& arguments, const std::string& reference) {
@@ -166,8 +168,7 @@ Result<RegistryAccess> OpenRegistryAccess(const RegistryArguments& arguments,
                                           const std::string& host, const std::string& repository) {
   if (arguments.username.empty() == (arguments.password_stdin || !arguments.password_file.empty()))
     return Error{Code::kInvalidArgument,
-                 "--username: expected --password-stdin or --password-file "
-                 "beside it, found neither"};
+                 "--username needs --password-stdin or --password-file, and they need --username"};
   SHARD_TRY(const GivenCredentials given, ReadGiven(arguments));
   RegistryAccess access;
   SHARD_TRY(access.settings, SettingsFor(arguments, host));

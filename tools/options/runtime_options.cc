@@ -45,7 +45,7 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
       ->excludes(unverified);
   StartSection(app, Section::kInput);
   CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
-                                   "Leave the overlay of a distribution out, if it has one.");
+                                   "Run without the overlay of a distribution, if it has one.");
   app.add_option(
          "--overlay", arguments.load.overlay_version,
          "Load this version of the overlay. Default: the current one, which is the last that "
@@ -117,9 +117,10 @@ void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments
 
 void AddRunMemory(CLI::App& app, uint64_t& memory) {
   StartSection(app, Section::kResources);
-  app.add_option("--memory", memory,
-                 "Upper bound for caches and activations, about: 512M, 4GiB. The more, the more "
-                 "tokens run at once. Default: 1GiB; executors other than cpu take at most 128MiB.")
+  app.add_option(
+         "--memory", memory,
+         "Upper bound for caches and activations, about: 512M, 4GiB. With more memory, more tokens "
+         "run at once. Default: 1GiB; executors other than cpu take at most 128MiB.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastRunMemory));
 }

@@ -193,14 +193,14 @@ void AddTexts(CLI::App& app, TextArguments& arguments) {
                  "{\"text\": ...} or {\"tokens\": [...]}, with \"session\" and \"bucket\" if you "
                  "like. Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
-  app.add_option(
-         "--tokens", arguments.tokens,
-         "Token ids, such as 12,7,9, or the name of a file of ids. The ids of a file are one "
-         "session if white space is between them; JSON arrays are one session per line. Several "
-         "may follow, as with --text.")
+  app.add_option("--tokens", arguments.tokens,
+                 "Token ids, such as 12,7,9, or the name of a file of ids. The ids of a file are "
+                 "one session if they are separated by white space; JSON arrays are one session "
+                 "per line. Several "
+                 "may follow, as with --text.")
       ->type_name("IDS|FILE");
   app.add_option("--bucket", arguments.bucket,
-                 "What kind of text it is (code, chat, math, ...), for sessions that do not say.")
+                 "The kind of text (code, chat, math, ...), for sessions that do not state it.")
       ->type_name("NAME")
       ->check(AsUtf8());
 }

@@ -19,27 +19,26 @@ constexpr uint64_t kLeastCache = 1'000'000;
 
 void AddPlainHttp(CLI::App& app, bool& plain_http) {
   if (app.get_option_no_throw("--plain-http") != nullptr) return;
-  app.add_flag("--plain-http", plain_http,
-               "Allow http:// to other machines, where anybody in between can read and change "
-               "what is fetched.");
+  app.add_flag(
+      "--plain-http", plain_http,
+      "Allow http:// to other machines, where anybody in between can read and change the data.");
 }
 
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
   StartSection(app, Section::kInput);
   AddPlainHttp(app, arguments.plain_http);
   app.add_option("--endpoint", arguments.endpoint,
-                 "The server that s3:// is asked of. Default: AWS_ENDPOINT_URL, or Amazon's.")
+                 "The S3 endpoint for s3:// addresses. Default: AWS_ENDPOINT_URL, or Amazon's.")
       ->type_name("URL");
   app.add_flag("--allow-full-download", arguments.full_download,
-               "Read a file whole, and keep it in memory, where a server ignores ranges: up to "
-               "1 GiB of files in all.");
-  CLI::Option* cache =
-      app.add_option("--cache", arguments.cache,
-                     "Keep what is fetched in this directory, and fetch nothing that is there. It "
-                     "may be deleted at any time.")
-          ->type_name("DIR");
+               "If a server ignores ranges, read files whole and keep them in memory: up to 1 GiB "
+               "in total.");
+  CLI::Option* cache = app.add_option("--cache", arguments.cache,
+                                      "Keep fetched data in this directory, and do not fetch it "
+                                      "again. The directory may be deleted at any time.")
+                           ->type_name("DIR");
   app.add_option("--cache-size", arguments.cache_size,
-                 "Upper bound for the files of --cache: what was used least lately makes room. "
+                 "Upper bound for the files of --cache; the least recently used files are evicted. "
                  "Default: 20GB.")
       ->type_name("SIZE")
       ->needs(cache)
@@ -82,7 +81,7 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
 Status CheckIsLocal(const std::string& source) {
   if (!IsAddress(source)) return Ok();
   return Error{Code::kUnsupported,
-               Cat(WithoutSecrets(source), ": expected a path of this machine, found an address"),
+               Cat(WithoutSecrets(source), " is an address; give a path on this machine"),
                RemoteSourceHint(source)};
 }
 

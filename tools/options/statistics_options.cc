@@ -42,13 +42,12 @@ ScoreBasis ScoreNamed(const std::string& name) {
 
 void AddMeasuringOptions(CLI::App& app, CLI::Option* statistics, PlanOptions& options) {
   app.add_flag("--pin-super,!--no-pin-super", options.pin_super,
-               "Put the experts whose outputs stand out (Super Experts), where the statistics know "
+               "Put the experts with outstanding outputs (Super Experts), if the statistics have "
                "them, on every node. On unless --no-pin-super is given.")
       ->needs(statistics);
-  app.add_option(
-         "--held-out", options.held_out,
-         "The share of the sessions, the same of every bucket, that is kept apart to measure "
-         "what new sessions will find. Default: 0.2.")
+  app.add_option("--held-out", options.held_out,
+                 "The share of the sessions, the same in every bucket, that is held out to measure "
+                 "what new sessions will find. Default: 0.2.")
       ->type_name("SHARE")
       ->transform(AsPerMille())
       ->needs(statistics);
@@ -67,15 +66,14 @@ void AddStatisticsOptions(CLI::App& app, PlanOptions& options) {
   CLI::Option* statistics =
       app.add_option(
              "--statistics", options.statistics_files,
-             "What the model's routers choose, as `moepack profile` measured it. A partition "
-             "may decide from it, and any plan tells what sessions will find. Several files "
+             "What the model's routers choose, as `moepack profile` measured it. Some partitions "
+             "use it, and the report of any plan then says what sessions will find. Several files "
              "of one model may follow, and the option may be repeated.")
           ->type_name("FILE");
   app.add_option_function<std::string>(
          "--score", [&options](const std::string& name) { options.score = ScoreNamed(name); },
-         "What counts: how often experts are chosen (count), their gates (gate), or gate times "
-         "norm "
-         "of output (reap). Default: the last of them that the statistics have.")
+         "How experts are scored: by how often they are chosen (count), their gates (gate), or "
+         "gate times norm of output (reap). Default: the last of these that the statistics have.")
       ->type_name("KIND")
       ->transform(OneOf(ScoreNames()))
       ->needs(statistics);

@@ -104,12 +104,12 @@ Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
 void AddTask(CLI::App& app, TaskArguments& arguments) {
   StartSection(app, Section::kMachines);
   CLI::Option* task =
-      app.add_option(
-             "--task", arguments.text,
-             "Do one of N equal shares of the work, the one with number I, from 0 to N-1, "
-             "and write it to OUT.tasks. `moepack join OUT.tasks -o OUT` makes the output "
-             "of all. By default what a Slurm job array, an Indexed Job of Kubernetes (with "
-             "JOB_COMPLETIONS), Open MPI or PMI says in the environment.")
+      app.add_option("--task", arguments.text,
+                     "Do one of N equal shares of the work, the one with number I, from 0 to N-1, "
+                     "and write it to OUT.tasks. `moepack join OUT.tasks -o OUT` makes the output "
+                     "of all. By default the number comes from what a Slurm job array, an Indexed "
+                     "Job of Kubernetes (with "
+                     "JOB_COMPLETIONS), Open MPI or PMI says in the environment.")
           ->type_name("I/N");
   app.add_flag("--no-task", arguments.no_task, "Do all the work, whatever the environment says.")
       ->excludes(task);

@@ -41,8 +41,7 @@ Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::stri
                    Cat(option, ": expected token ids like 12,7,9, found ", Quoted(word))};
     ids.push_back(static_cast<uint32_t>(*id));
   }
-  if (ids.empty())
-    return Error{Code::kInvalidArgument, Cat(option, ": expected at least 1 token, found none")};
+  if (ids.empty()) return Error{Code::kInvalidArgument, Cat(option, ": give at least one token")};
   return ids;
 }
 

@@ -30,12 +30,12 @@ void AddUploadOptions(CLI::App& app, registry::UploadOptions& upload) {
   upload.journal_directory = JournalDirectory();
   app.add_option_function<std::string>(
          "--upload", [&upload](const std::string& word) { upload.mode = kModes.at(word); },
-         "How a registry gets a blob: whole (one request), chunked (many, which go on after a "
-         "cut), or auto, the default: whole, and chunked where that is refused.")
+         "How a registry gets a blob: whole (one request), chunked (many, which resume after a "
+         "broken connection), or auto, the default: whole, and chunked where that is refused.")
       ->type_name("MODE")
       ->transform(OneOf({"auto", "whole", "chunked"}));
   app.add_option("--chunk-size", upload.chunk_bytes,
-                 "The size of a chunk; the registry may want longer ones. Default: 64MiB.")
+                 "The size of a chunk; the registry may require larger ones. Default: 64MiB.")
       ->type_name("SIZE")
       ->transform(AsBytes(1u << 20));
   app.add_option("--mount-from", upload.mount_from,

@@ -141,7 +141,7 @@ std::string ByExpectation(const PlanExpectation& expectation, std::vector<std::s
   }
   const CaptureAxis axis(lowest);
   axis.Draw(height, svg);
-  HtmlTable table("table-expected", "Capture that statistics let expect",
+  HtmlTable table("table-expected", "Capture that the statistics predict",
                   {"sets of experts", ">sessions", ">mean", ">5th percentile", ">25th percentile"});
   for (size_t i = 0; i < rows.size(); ++i) {
     const CaptureSummary& summary = rows[i].summary;

@@ -134,7 +134,7 @@ std::string OfRecord(const RefitRecord& record, size_t number) {
                         {"k3 round", "not accepted: the source's weights stay"}}) +
                     SideBySide(pictures),
                 "Squared error of what the node adds to its stream, as a share of what the whole "
-                "model adds, on text that was kept back from the refit.",
+                "model adds, on text that was held out from the refit.",
                 RefitTable(record, number));
 }
 

@@ -257,7 +257,7 @@ Status StagingDirectory::SayWhatIsKept(Status status) {
   Error error = std::move(status).error();
   if (!error.hint.empty()) error.hint += "; ";
   error.hint += Cat("what was written is kept in ", (parent_->path() / RootName()).string(),
-                    ": the same command goes on from there");
+                    ": the same command resumes from there");
   return error;
 }
 

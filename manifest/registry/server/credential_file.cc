@@ -186,7 +186,7 @@ Result<std::optional<Credentials>> CredentialsOfFile(const fs::path& file, const
   const Result<Json> document = ParseJson(name, text);
   if (!document || !document->is_object()) {
     return Error{Code::kCorrupt, Cat(name, ": expected a JSON object, found something else"),
-                 "mend it, or remove it and log in again with docker, podman or skopeo"};
+                 "fix it, or remove it and log in again with docker, podman or skopeo"};
   }
   return CredentialFile(name, *document, host, repository).Find();
 }

@@ -54,16 +54,14 @@ Result<std::optional<Credentials>> Choose(const GivenCredentials& given, const c
   if (given.empty()) return std::optional<Credentials>();
   const bool basic = !given.user.empty() || !given.password.empty();
   if (basic && !given.token.empty()) {
-    return Error{
-        Code::kInvalidArgument,
-        Cat(token_name, ": expected it or ", user_name, " with ", password_name, ", found both"),
-        "leave one of them out"};
+    return Error{Code::kInvalidArgument,
+                 Cat("give ", token_name, " or ", user_name, " with ", password_name, ", not both"),
+                 "leave one of them out"};
   }
   if (basic && (given.user.empty() || given.password.empty())) {
     const bool lacks_user = given.user.empty();
-    return Error{Code::kInvalidArgument,
-                 Cat(lacks_user ? password_name : user_name, ": expected ",
-                     lacks_user ? user_name : password_name, " beside it, found none")};
+    return Error{Code::kInvalidArgument, Cat(lacks_user ? password_name : user_name, " needs ",
+                                             lacks_user ? user_name : password_name)};
   }
   Credentials credentials{basic ? Credentials::Kind::kBasic : Credentials::Kind::kBearer,
                           given.user, basic ? given.password : given.token, given.from};

@@ -26,7 +26,7 @@ Error NotEnoughSpace(const fs::path& path, uint64_t needed, uint64_t free, uint6
                             ", found ", FormatBytes(free), " on ", Shown(MountOf(path)));
   if (there > 0) message += Cat("; ", FormatBytes(there), " are already there");
   return {Code::kIo, std::move(message),
-          "free some space and run the command again: it goes on with what is there"};
+          "free some space and run the command again: it resumes from what is there"};
 }
 
 Status CheckFreeSpace(const fs::path& path, uint64_t needed, uint64_t there) {

@@ -61,7 +61,7 @@ TEST_F(PlacerOfTiny, RefusesAnEmptyListOfTokens) {
   const auto answer = Opened()->Place(std::span<const uint32_t>());
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(answer.error().message, "session: expected at least 1 token, found none");
+  EXPECT_EQ(answer.error().message, "session: give at least one token");
 }
 
 TEST_F(PlacerOfTiny, NeedsOnlyTheManifestForIds) {

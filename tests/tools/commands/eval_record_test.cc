@@ -59,10 +59,11 @@ TEST_F(EvalRecord, RecordsOnlyForADistributionAsNodesGetIt) {
   ToolRun run = workspace_.Moepack(
       "eval fixtures/tiny-moe --text fixtures/texts/header.txt --generate 0 --record");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("--record: expected a distribution, found \"fixtures/tiny-moe\""));
+  EXPECT_THAT(run.err,
+              HasSubstr("--record needs a distribution, and \"fixtures/tiny-moe\" is not one"));
   run = workspace_.Moepack(eval_ + " --record --no-overlay");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("--record: expected the distribution as nodes get it"));
+  EXPECT_THAT(run.err, HasSubstr("it records the distribution as nodes get it"));
 }
 
 TEST_F(EvalRecord, DiffShowsRecordedFigures) {

@@ -177,7 +177,7 @@ TEST_F(EvalCommand, TheLoopTestMustFitTheContext) {
   Build("--groups 2");
   const ToolRun run = workspace_.Moepack("eval out --text text.txt --context 64");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("--generate: expected less than the context of 64, found 64"));
+  EXPECT_THAT(run.err, HasSubstr("--generate must be less than the context (64)"));
 }
 
 TEST_F(EvalCommand, ASessionOfOneTokenCannotBeScored) {

@@ -74,8 +74,7 @@ TEST_F(VerifyRedo, RefusesTextsLayersAndStoresOtherThanThoseOfTheRefit) {
   ExpectRedoRefused("--redo 1 --text fixtures/texts/manual.md", 6,
                     "--text: expected the texts of the refit, found others than manual.md, "
                     "header.txt");
-  ExpectRedoRefused(std::string("--redo 7") + kRedoTexts, 2,
-                    "--redo: expected a layer that was refitted, found 7");
+  ExpectRedoRefused(std::string("--redo 7") + kRedoTexts, 2, "--redo: layer 7 was not refitted");
   ExpectRedoRefused(std::string("--redo 1 --refit-store nothing") + kRedoTexts, 5,
                     "nothing/refit.json");
   const ToolRun other = workspace_.Moepack(

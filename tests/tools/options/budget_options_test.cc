@@ -60,7 +60,7 @@ TEST_F(PlanBudget, RefusesContradictoryOptions) {
   ASSERT_EQ(workspace_.Moepack(plan + "-o plan.json").status, 0);
   const std::string build = "build fixtures/tiny-moe --plan plan.json -o out ";
   ExpectBudgetRefused(build + "--recipe Q4_K_M",
-                      "plan.json: expected no options that choose types");
+                      "plan.json pins the types, so options that choose types");
   ExpectBudgetRefused(build + "--format safetensors",
                       "--format safetensors cannot be used with options that choose types");
   std::string text = ReadAll(workspace_ / "plan.json");

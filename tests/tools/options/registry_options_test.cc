@@ -118,7 +118,7 @@ TEST_F(RegistryOptions, IncompatibleOptionsAreRefused) {
   EXPECT_THAT(Parse({"--plain-http-credentials"}), HasSubstr("--plain-http"));
   EXPECT_EQ(Parse({"--username", "u"}), "");
   EXPECT_EQ(Failure().message,
-            "--username: expected --password-stdin or --password-file beside it, found neither");
+            "--username needs --password-stdin or --password-file, and they need --username");
   EXPECT_EQ(Failure().code, Code::kInvalidArgument);
 }
 
@@ -139,7 +139,8 @@ TEST_F(RegistryOptions, LimitTheSecretOnStandardInput) {
   EXPECT_EQ(Parse({"--username", "u", "--password-stdin"}), "");
   {
     const InputFrom input(home_.Path("long"));
-    EXPECT_EQ(Failure().message, "--password-stdin: expected at most 65536 bytes, found more");
+    EXPECT_EQ(Failure().message,
+              "--password-stdin: the password on standard input is longer than 65536 bytes");
   }
   const InputFrom input(home_.Path("empty"));
   EXPECT_EQ(Failure().message, "--password-stdin: expected a secret, found nothing");

@@ -20,7 +20,7 @@ TEST(TokenIds, InvalidIdsAreRefusedByName) {
   EXPECT_EQ(message("-1"), "--tokens: expected token ids like 12,7,9, found \"-1\"");
   EXPECT_EQ(message("4294967296"),
             "--tokens: expected token ids like 12,7,9, found \"4294967296\"");
-  EXPECT_EQ(message(" ,"), "--tokens: expected at least 1 token, found none");
+  EXPECT_EQ(message(" ,"), "--tokens: give at least one token");
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ Status GoOn(const ExperimentArguments& arguments, const Json& setup,
     return Error{Code::kMismatch,
                  Cat(arguments.out, ": ", difference->thing, ": expected ", difference->expected,
                      " as it was begun, found ", difference->found),
-                 "-o names another file, and --force begins anew"};
+                 "-o names another file, and --force starts over"};
   return runtime::Resume(arguments.out, std::move(finished), sessions, nodes, state);
 }
 
@@ -277,7 +277,7 @@ constinit const Command kExperiment = {
     "costs: captured gate mass, KL divergence and lost log-probability against the whole model; "
     "with --recipes also what quantization costs alone and together with each split. All rows run "
     "over the same tokens, and every figure has its standard error over sessions. Everything goes "
-    "into one JSON, from which a run that was interrupted goes on. docs/experiment.md says how "
+    "into one JSON, from which an interrupted run resumes. docs/experiment.md says how "
     "each figure is made, and why the rule that may stop early is sound.",
     {"moepack experiment fixtures/tiny-moe --strategies contiguous --eligible 8 --text "
      "fixtures/tiny-moe/NOTE.md -o experiment.json",

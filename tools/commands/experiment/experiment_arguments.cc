@@ -150,7 +150,7 @@ Status CheckModel(const ExperimentArguments& arguments) {
   SHARD_TRY(const bool distribution, IsThere(fs::path(source) / manifest::kManifestFile));
   if (!distribution) return CheckRuntimeOptions(arguments.runtime, "");
   return Error{Code::kInvalidArgument,
-               Cat(source, ": expected a model, found a distribution, which is split already"),
+               Cat(source, " is a distribution, which is already split; experiment needs a model"),
                "name the model that it was made from, or use `moepack eval`"};
 }
 
@@ -160,9 +160,8 @@ Status CheckStrategies(ExperimentArguments& arguments) {
     arguments.plan.partition = strategy;
     SHARD_TRY(const PartitionChoice choice, ParsePartition(strategy));
     if (choice.partition->takes_file)
-      return Error{
-          Code::kInvalidArgument,
-          Cat("--strategies: expected one that decides by itself, found ", Quoted(strategy))};
+      return Error{Code::kInvalidArgument,
+                   Cat("--strategies: ", Quoted(strategy), " needs a file and cannot be compared")};
     SHARD_CHECK(CheckPlanOptions(arguments.plan));
   }
   return Ok();
@@ -174,7 +173,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
   AddRuntimeSource(app, "SRC",
                    "The model: a GGUF or a safetensors checkpoint. Or the file of an experiment, "
                    "NAME.json (docs/experiment.md), which names the model and may set everything "
-                   "below; options that are given here win.",
+                   "below; options on the command line take precedence.",
                    arguments.runtime);
   AddTexts(app, arguments.texts);
   StartSection(app, Section::kSplit);
@@ -214,12 +213,12 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
       ->transform(AsPositive());
   app.add_option("--looks", arguments.looks,
                  "How many looks --until-error may take, after equal parts of the sessions. "
-                 "Intervals are as much wider as that many looks need. Default: 4.")
+                 "More looks make the intervals wider. Default: 4.")
       ->type_name("N")
       ->transform(AsCount(1, kMostLooks));
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments.out,
-                 "Write everything here, NAME.json, and go on from there when it exists.")
+                 "Write everything here, NAME.json; resume from it if it exists.")
       ->type_name("FILE");
   AddForce(app, arguments.force);
   AddDryRun(app, arguments.dry_run);
@@ -244,12 +243,12 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
   for (const std::string& recipe : arguments.recipes) {
     if (FindRecipe(recipe) == nullptr)
       return Error{Code::kInvalidArgument,
-                   Cat("--recipes: expected a recipe of quantize, found ", Quoted(recipe)),
+                   Cat("--recipes: ", Quoted(recipe), " is not a recipe of quantize"),
                    "`moepack quantize --help` lists them"};
   }
   SHARD_CHECK(CheckModel(arguments));
   if (!arguments.out.empty() || arguments.dry_run) return CheckStrategies(arguments);
-  return Error{Code::kInvalidArgument, "--output: expected a file for the results, found none",
+  return Error{Code::kInvalidArgument, "give a file for the results with --output",
                "-o results.json; --dry-run lists the runs"};
 }
 

@@ -166,12 +166,12 @@ void AddWhatItHolds(CLI::App& app, Arguments& arguments) {
       app.add_option("--statistics", arguments.statistics,
                      "Statistics of `moepack profile`: the overlay holds the experts of every "
                      "layer that they rank first among those that not every group holds. Several "
-                     "files are added up.")
+                     "files are combined.")
           ->type_name("FILE")
           ->excludes(file);
   app.add_option("--size", request.size,
-                 "With --statistics: experts of every layer, or all that not every group holds "
-                 "where these are fewer. Default: as many as the overlay that this one is made "
+                 "With --statistics: experts of every layer; if fewer than that are not in every "
+                 "group, all of these. Default: as many as the overlay that this one is made "
                  "from.")
       ->type_name("N")
       ->transform(AsCount(1, kMostVersions))
@@ -180,9 +180,10 @@ void AddWhatItHolds(CLI::App& app, Arguments& arguments) {
                  "Its name. Default: that of the overlay file; with --statistics that of the "
                  "parent with its last number raised by one.")
       ->type_name("VERSION");
-  app.add_option("--parent", request.parent,
-                 "The version that it is made from, for the record and as the default of --size. "
-                 "Default: the current overlay.")
+  app.add_option(
+         "--parent", request.parent,
+         "The version that it is made from, which is recorded and gives the default of --size. "
+         "Default: the current overlay.")
       ->type_name("VERSION");
 }
 
@@ -190,8 +191,8 @@ void AddExpertsFrom(CLI::App& app, Arguments& arguments) {
   manifest::OverlaySource& source = arguments.overlay.source;
   StartSection(app, Section::kInput);
   app.add_option("--source", arguments.source,
-                 "The model that the distribution was made of, for experts that no file of it "
-                 "holds: a directory, a GGUF, or an address.")
+                 "The model that the distribution was made from, for experts that none of its "
+                 "files holds: a directory, a GGUF, or an address.")
       ->type_name("SRC");
   AddModelOptions(app, source.model);
   AddRemoteOptions(app, arguments.remote);
@@ -215,7 +216,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("N")
       ->transform(AsCount(0, kMostVersions));
   AddLink(app, arguments->link,
-          {"How bundles come into the output", {"auto", "hardlink", "reflink", "copy"}});
+          {"How bundles get into the output", {"auto", "hardlink", "reflink", "copy"}});
   AddForce(app, arguments->overlay.force);
   AddMemory(app, arguments->overlay.pack.memory);
   AddJobs(app, arguments->overlay.pack.jobs);

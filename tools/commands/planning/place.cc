@@ -194,20 +194,21 @@ void AddSessions(CLI::App& app, Arguments& arguments) {
 void AddRules(CLI::App& app, Arguments& arguments) {
   StartSection(app, Section::kScoring);
   app.add_option("--rule", arguments.rule,
-                 "Who chooses: table (default), which needs no model; probe, the gates of the "
+                 "How to choose: table (default), which needs no model; probe, the gates of the "
                  "routers that each group could serve; or race, the group that finds the first "
                  "tokens likeliest.")
       ->type_name("RULE")
       ->transform(OneOf({kTable, kProbe, kRace}));
   app.add_option("--fallback", arguments.fallback,
-                 "Ask probe or race where the table is missing or not sure. Loads the model then.")
+                 "Use probe or race if the table is missing or not sure. This loads the model.")
       ->type_name("RULE")
       ->transform(OneOf({kProbe, kRace}));
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "DIST", "The distribution whose group is asked for.", arguments->runtime);
+  AddRuntimeSource(app, "DIST", "The distribution for which to choose a group.",
+                   arguments->runtime);
   AddSessions(app, *arguments);
   AddRules(app, *arguments);
   AddExecutor(app, arguments->runtime);

@@ -191,8 +191,7 @@ Status CheckWritable(const PlannedModel& model, const Arguments& arguments) {
   if (!model.config_alone || arguments.dry_run) return Ok();
   return Error{Code::kInvalidArgument,
                Cat(arguments.source.shown(),
-                   ": expected a checkpoint to write a plan for, found "
-                   "its config alone"),
+                   " is only a config; a plan file needs the checkpoint"),
                "--dry-run prints what the plan would be"};
 }
 

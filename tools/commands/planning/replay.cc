@@ -91,8 +91,7 @@ template <class T>
 Status CheckOnce(const char* option, const std::vector<T>& values) {
   for (auto value = values.begin(); value != values.end(); ++value) {
     if (std::find(values.begin(), value, *value) == value) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(option, ": expected every number once, found ", *value, " twice")};
+    return Error{Code::kInvalidArgument, Cat(option, ": ", *value, " is given twice")};
   }
   return Ok();
 }
@@ -103,8 +102,8 @@ Status CheckSizes(const Arguments& arguments, const std::vector<MoeLayerShape>& 
   const uint32_t most = MostExperts(layers);
   for (const uint32_t slots : arguments.slots) {
     if (slots <= most) continue;
-    return Error{Code::kInvalidArgument, Cat("--slots: expected at most ", most,
-                                             ", all experts of a layer, found ", slots)};
+    return Error{Code::kInvalidArgument,
+                 Cat("--slots: ", slots, " is more than the ", most, " experts of a layer")};
   }
   return Ok();
 }
@@ -117,14 +116,13 @@ Result<std::vector<ReplaySize>> SizesFor(const Arguments& arguments,
   std::vector<uint32_t> slots = arguments.slots;
   for (const uint64_t bytes : arguments.bytes) {
     if (layout == nullptr)
-      return Error{Code::kInvalidArgument,
-                   "--bytes: expected a known size of an expert, found none",
+      return Error{Code::kInvalidArgument, "--bytes needs the size of an expert",
                    "name the model with --model, or use --slots"};
     const std::optional<uint32_t> fit = SlotsWithin(bytes, *layout);
     if (!fit)
       return Error{Code::kInvalidArgument,
-                   Cat("--bytes: expected at least ", FormatCount(BytesOfSlots(1, *layout)),
-                       " bytes, one expert of each layer, found ", FormatCount(bytes))};
+                   Cat("--bytes must be at least ", FormatCount(BytesOfSlots(1, *layout)),
+                       " (one expert of each layer), not ", FormatCount(bytes))};
     slots.push_back(*fit);
   }
   if (slots.empty()) {
@@ -219,7 +217,7 @@ Status SetStart(const Arguments& arguments, const RouteTrace& trace,
   if (from_trace) {
     if (options.first_counted == 0)
       return Error{Code::kInvalidArgument,
-                   "--policy static: expected steps that choose its experts, found none",
+                   "--policy static has no steps from which to choose its experts",
                    "name --statistics, a larger --warm-up, or other policies"};
     options.best_first = MostChosen(trace, options.first_counted);
     fixed_from = Cat("the first ", percent, " % of the trace");
@@ -276,7 +274,7 @@ Result<int> RunStatistics(const Arguments& arguments, const std::optional<Placed
   if (!arguments.statistics.empty()) return NoEffect("--statistics", arguments.file);
   if (!arguments.policies.empty()) {
     return Error{Code::kInvalidArgument,
-                 Cat("--policy: ", Shown(arguments.file), ": expected a trace, found statistics"),
+                 Cat("--policy needs a trace, and ", Shown(arguments.file), " has statistics"),
                  "statistics have no order; without --policy what they allow is printed"};
   }
   SHARD_TRY(const ExpertScores scores, ReadCounts(arguments.file));

@@ -174,8 +174,7 @@ Result<bool> StaysStatistics(const Arguments& arguments) {
   SHARD_TRY(const bool all, AllAreStatistics(arguments.files));
   if (all || !wanted) return all;
   return Error{Code::kUnsupported,
-               "--to moepack-statistics: expected statistics of `moepack profile` alone, found "
-               "files of other tools",
+               "--to moepack-statistics works only with statistics of `moepack profile`",
                "they have no gates, norms or peaks: --to moepack-scores keeps what they have"};
 }
 
@@ -198,8 +197,8 @@ void AddInput(CLI::App& app, Arguments& arguments) {
       ->required()
       ->check(OneOf({kShow, kMerge, kConvert}));
   app.add_option("FILE", arguments.files,
-                 "Statistics of `moepack profile` or of other tools, whose format is told by their "
-                 "content.")
+                 "Statistics of `moepack profile` or of other tools, whose format is recognized by "
+                 "their content.")
       ->required();
   StartSection(app, Section::kInput);
   app.add_option("--model", arguments.model.source,

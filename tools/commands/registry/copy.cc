@@ -54,9 +54,9 @@ Status CheckOneLogin(const Arguments& arguments) {
   const bool both = arguments.from.kind == Reference::Kind::kServer &&
                     arguments.to.kind == Reference::Kind::kServer;
   if (!given || !both || HostOf(arguments.from) == HostOf(arguments.to)) return Ok();
-  return Error{Code::kInvalidArgument,
-               "login options: expected one registry, found two, and they would go to both",
-               "leave them out: logins of the two registries are read from ~/.docker/config.json"};
+  return Error{
+      Code::kInvalidArgument, "login options apply to one registry, but FROM and TO name two",
+      "leave them out: the credentials of both registries are read from ~/.docker/config.json"};
 }
 
 Status ParseReferences(Arguments& arguments) {
@@ -140,7 +140,8 @@ constinit const Command kCopy = {
     "copy",
     "Copies a set between registries and layouts",
     "Copies a manifest and every blob that it names, with the node views of a set and with "
-    "signatures, between any two places, without unpacking anything. Digests stay. Every byte is "
+    "signatures, between any two places, without unpacking anything. Digests stay the same. Every "
+    "byte is "
     "compared with its digest on the way, blobs that are there are not sent again, and tags are "
     "set last. Other OCI artifacts and images are copied, too, one manifest at a time.",
     {"moepack copy layout:models:v1 layout:mirror",

@@ -37,15 +37,16 @@ Result<std::string> DirectoryOf(const std::string& text) {
   SHARD_TRY(const Reference reference, registry::ParseReference(text));
   if (reference.kind == Reference::Kind::kServer || reference.kind == Reference::Kind::kWebLayout) {
     return Error{Code::kUnsupported,
-                 Cat(Shown(text), ": expected a layout:DIR, found another place"),
-                 "a registry has a garbage collection of its own, which its operator runs"};
+                 Cat(Shown(text), ": gc works on layouts only; give layout:DIR"),
+                 "a registry has its own garbage collection, which its operator runs"};
   }
   const bool whole = reference.tag.empty() && reference.digest.empty();
   if (reference.kind == Reference::Kind::kLayout && whole) return reference.place;
-  return Error{Code::kInvalidArgument,
-               Cat(Shown(text), ": expected layout:DIR, found ",
-                   whole ? "another place" : "one with a tag or a digest"),
-               whole ? "" : Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
+  return Error{
+      Code::kInvalidArgument,
+      Cat(Shown(text), whole ? ": gc works on layouts only; give layout:DIR"
+                             : ": gc cleans the whole layout; leave out the tag or digest"),
+      whole ? "" : Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
 }
 
 std::string ReportText(const Arguments& arguments, const GcReport& report) {
@@ -82,7 +83,8 @@ Result<int> Run(Arguments& arguments) {
   arguments.gc.older_than = arguments.days * kDay;
   SHARD_TRY(const GcReport report, registry::CollectGarbage(directory, arguments.gc));
   for (const std::string& file : report.left_alone)
-    PrintWarnings({Cat(Shown(directory), "/", Shown(file), ": it is no blob, and was left alone")});
+    PrintWarnings(
+        {Cat(Shown(directory), "/", Shown(file), ": it is not a blob, and was left alone")});
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, report))
                              : WriteResult(ReportText(arguments, report)));
   return kExitDone;
@@ -93,7 +95,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddReference(app, "REF", arguments->place, "layout:DIR, a layout of this machine.");
   StartSection(app, Section::kOutput);
   app.add_option("--older-than", arguments->days,
-                 "Remove partial files, with which an interrupted run could go on, from this age. "
+                 "Remove partial files, from which an interrupted run could resume, once they "
+                 "reach this age. "
                  "Default: 7.")
       ->type_name("DAYS")
       ->transform(AsCount(0, kMaxDays));
@@ -108,10 +111,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kGc = {
     "gc",
     "Removes from a layout what no tag leads to",
-    "Follows every manifest of index.json, and removes the blobs that none of them leads to, what "
-    "killed runs left, and old partial files. If a manifest cannot be read, nothing is removed. "
-    "The layout is locked meanwhile against publishing. A pull takes no lock: one that reads a "
-    "blob that is removed fails, and leaves nothing behind.",
+    "Follows every manifest of index.json, and removes the blobs that none of them leads to, "
+    "leftovers of killed runs, and old partial files. If a manifest cannot be read, nothing is "
+    "removed. "
+    "Meanwhile a lock prevents publishing to the layout. A pull takes no lock: if it reads a blob "
+    "that is being removed, it fails and leaves nothing behind.",
     {"moepack gc layout:models --dry-run", "moepack gc layout:mirror --older-than 1"},
     gc_command::Bind};
 

@@ -165,7 +165,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "web server, or a distribution as files. Default tag: latest.");
   CLI::Option* raw = app.add_flag(
       "--raw", arguments->raw,
-      "Print the bytes of the manifest and nothing else. What a terminal acts on is escaped.");
+      "Print only the bytes of the manifest. Terminal control characters are escaped.");
   AddJson(app, arguments->json);
   raw->excludes("--json");
   AddRegistryOptions(app, arguments->registry);

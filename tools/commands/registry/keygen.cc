@@ -56,13 +56,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
-                 "Write KEY.key, which only its owner can read, and KEY.pub. Files that are there "
-                 "are never replaced.")
+                 "Write KEY.key, which only its owner can read, and KEY.pub. Existing files are "
+                 "never replaced.")
       ->type_name("KEY")
       ->required();
   app.add_option(
          "--type", arguments->type,
-         "p256 (default): ECDSA on P-256 with SHA-256, which every verifier knows. ed25519: "
+         "p256 (default): ECDSA on P-256 with SHA-256, which every verifier supports. ed25519: "
          "for moepack, cosign and OpenSSL, not for OpenSSF Model Signing.")
       ->type_name("TYPE")
       ->transform(OneOf({"p256", "ed25519"}));
@@ -82,7 +82,7 @@ constinit const Command kKeygen = {
     "keygen",
     "Makes a key pair for signing",
     "Writes a private key (PKCS#8) and its public key (SPKI), both as PEM, which OpenSSL reads and "
-    "`cosign import-key-pair` takes. Whoever has the private key signs; give away the public one. "
+    "`cosign import-key-pair` takes. Keep the private key secret and give away the public one. "
     "The key's number is the SHA-256 of its public half.",
     {"moepack keygen -o release", "moepack keygen -o ci --type ed25519"},
     keygen_command::Bind};

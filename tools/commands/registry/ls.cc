@@ -66,7 +66,7 @@ Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all
 Status CheckWholePlace(const std::string& text, const registry::Reference& reference) {
   if (reference.tag.empty() && reference.digest.empty()) return Ok();
   return Error{Code::kInvalidArgument,
-               Cat(Shown(text), ": expected a place without tag and digest, found one with"),
+               Cat(Shown(text), ": ls lists the whole place; leave out the tag or digest"),
                Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
 }
 

@@ -123,7 +123,7 @@ Result<int> Run(Arguments& arguments) {
     return RunToDirectory(arguments);
   }
   if (arguments.target.empty()) {
-    return Error{Code::kInvalidArgument, "publish: expected REF or --to-dir, found neither",
+    return Error{Code::kInvalidArgument, "give REF or --to-dir",
                  "name where to publish, such as layout:models:v1"};
   }
   SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
@@ -143,15 +143,15 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
   AddReference(app, "REF", arguments->target,
                "Where to publish: oci://host[:port]/repository[:tag], a registry, or "
-               "layout:DIR[:tag], an OCI image layout directory of this machine, which is made if "
-               "it is not there. Default tag: latest.");
+               "layout:DIR[:tag], a local OCI image layout directory, which is created if "
+               "necessary. Default tag: latest.");
   app.get_option("REF")->required(false);
   StartSection(app, Section::kInput);
   app.add_flag("--allow-incomplete", options.allow_incomplete,
-               "Publish a distribution that lacks parts: with the parts that it has.");
+               "Publish a distribution that lacks parts, with the parts that it has.");
   StartSection(app, Section::kOutput);
   app.add_option("--to-dir", arguments->directory,
-                 "Instead of REF: lay the distribution out here as plain files, with "
+                 "Instead of REF: write the distribution here as plain files, with "
                  ".gitattributes for Git LFS, to upload them to the Hugging Face Hub.")
       ->type_name("DIR")
       ->check([](const std::string& directory) {
@@ -161,9 +161,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "Publish the set only. Default: also a manifest for each group, tagged <tag>-g000 "
                "and so on, with which any OCI client fetches one node's files.");
   AddLink(app, arguments->link,
-          {"How bundles come into the layout", {"auto", "hardlink", "reflink", "copy"}});
+          {"How bundles get into the layout", {"auto", "hardlink", "reflink", "copy"}});
   app.add_option("--moving-tag", options.moving_tags,
-                 "Also give this tag, and move it if it names something else. Repeatable.")
+                 "Also set this tag, and move it if it names something else. Repeatable.")
       ->type_name("TAG")
       ->allow_extra_args(false)
       ->check([](const std::string& tag) {
@@ -188,7 +188,7 @@ constinit const Command kPublish = {
     "Writes each file as a blob, and a ModelPack manifest that names them, into a registry or an "
     "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
     "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
-    "which make all of it visible, are set last. The line to pull one group is printed. With "
+    "which make all of it visible, are set last. The command to pull one group is printed. With "
     "--to-dir it writes plain files for `hf upload` instead.",
     {"moepack publish out layout:models:v1",
      "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},

@@ -131,14 +131,15 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
 Status CheckNode(const Arguments& arguments) {
   if (arguments.node.empty()) return Ok();
   if (arguments.pull.groups.size() > 1) {
-    return Error{Code::kInvalidArgument,
-                 Cat("--assemble: expected one --group, found ", arguments.pull.groups.size()),
-                 "pull several groups without --assemble, then run assemble for each"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat("--assemble works with one group, and --group names ", arguments.pull.groups.size()),
+        "pull several groups without --assemble, then run assemble for each"};
   }
   if (!arguments.pull.overlay) {
     return Error{Code::kInvalidArgument,
-                 "--assemble: expected --overlay auto, found none: a node needs the overlay of its "
-                 "distribution"};
+                 "--assemble cannot be combined with --overlay none: a node needs the overlay of "
+                 "its distribution"};
   }
   std::error_code error;
   if (!fs::exists(fs::symlink_status(arguments.node, error))) return Ok();
@@ -181,49 +182,50 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   registry::PullOptions& options = arguments->pull;
-  AddReference(app, "REF", arguments->source,
-               "What to pull: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
-               "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
-               "web server, or a distribution as files: a directory, hf://owner/repo[@rev], "
-               "https://... or s3://... A digest goes before the tag; default tag: latest.");
+  AddReference(
+      app, "REF", arguments->source,
+      "What to pull: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
+      "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
+      "web server, or a distribution as files: a directory, hf://owner/repo[@rev], "
+      "https://... or s3://... A digest takes precedence over the tag; default tag: latest.");
   StartSection(app, Section::kInput);
   app.add_option("--group", options.groups,
-                 "The groups whose files to pull, counted from 0: 1, or 0,2. A node view has one "
-                 "group and needs none; an output that was pulled before has those that it has.")
+                 "The groups whose files to pull, counted from 0: 1, or 0,2. Not needed for a node "
+                 "view, which has one group, or for an existing output, which keeps its groups.")
       ->type_name("G")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
-  app.add_option("--overlay", arguments->overlay,
-                 "auto: with the overlay that an output has which was pulled before, else the "
-                 "current one of the set (the default); none: without; a version: with this one, "
-                 "which the set must have.")
+  app.add_option(
+         "--overlay", arguments->overlay,
+         "auto (the default): the overlay of an output that was pulled before, else the current "
+         "one of the set; none: no overlay; a version: this one, which the set must have.")
       ->type_name("WHICH");
   StartSection(app, Section::kChecks);
   CLI::Option* key =
       app.add_option("--key", arguments->key_files,
                      "Pull only what this public key (PEM) signed. Repeatable: one of the keys is "
-                     "enough. It is looked at before the first file is fetched.")
+                     "enough. This is checked before the first file is fetched.")
           ->type_name("KEY")
           ->allow_extra_args(false);
   app.add_flag("--require-signature", arguments->require_signature,
-               "Refuse what is not signed by one of the --key. Goes without saying with --key; "
-               "without one it is a usage error, so that a script that lost its key pulls nothing.")
+               "Refuse what is not signed by one of the --key. Implied by --key; without --key it "
+               "is a usage error, so that a script that lost its key pulls nothing.")
       ->needs(key);
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
-                 "The directory of the distribution. One that was pulled of the same distribution "
-                 "gets the files that it lacks.")
+                 "The directory of the distribution. If the same distribution was pulled there "
+                 "before, the missing files are added.")
       ->type_name("DIR")
       ->required();
   app.add_option("--assemble", arguments->node,
                  "Then also make the node's directory for a stock runtime here, as assemble does.")
       ->type_name("DIR");
   AddLink(app, arguments->link,
-          {"How bundles come out of the layout", {"auto", "hardlink", "reflink", "copy"}});
+          {"How bundles get out of the layout", {"auto", "hardlink", "reflink", "copy"}});
   app.add_flag("--update", options.update,
-               "Take what the tag names now, though the output was pulled before, and fetch only "
-               "what differs. Default: what pulled.json in the output names.");
+               "Get what the tag names now, even if the output was pulled before, and fetch only "
+               "the differences. Default: what pulled.json in the output names.");
   AddForce(app, options.force);
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
@@ -240,8 +242,8 @@ constinit const Command kPull = {
     "Gets one node's files out of a registry, a layout or a distribution",
     "Checks the manifest's digest, then that it agrees with the distribution.json it names, then "
     "every byte of the files, before the output appears. The output is a distribution with the "
-    "trunk, the overlay, the small files and the groups that were asked for, which verify --group "
-    "and assemble take; a second pull adds other groups to it.",
+    "trunk, the overlay, the small files and the requested groups, which verify --group and "
+    "assemble accept; a second pull adds other groups to it.",
     {"moepack pull layout:models:v1 --group 1 -o pulled-1",
      "moepack pull oci://registry.example/team/model:v1 --group 0 -o pulled --assemble node-0"},
     pull_command::Bind};

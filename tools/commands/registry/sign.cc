@@ -95,11 +95,10 @@ Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey
   Reference reference = target.reference;
   if (reference.digest.empty()) reference.tag = reference.tag_or_default();
   if (reference.kind == Reference::Kind::kWebLayout)
-    return Error{Code::kInvalidArgument,
-                 Cat(Shown(arguments.place),
-                     ": expected layout:DIR or oci://host/repository, "
-                     "found what can only be read"),
-                 "sign the layout where it is written, and have it served again"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat(Shown(arguments.place), " is read-only; sign layout:DIR or oci://host/repository"),
+        "sign the layout where it is written, and have it served again"};
   const registry::SignOptions options{IdentityOf(arguments, reference), !arguments.no_views};
   // A missing layout is not created.
   SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, target.access));
@@ -148,13 +147,13 @@ Result<int> Run(const Arguments& arguments) {
   const bool is_reference = IsReference(arguments.place);
   if (is_reference && arguments.oms)
     return Error{Code::kInvalidArgument,
-                 Cat("--oms: expected a directory, found ", Shown(arguments.place)),
+                 Cat("--oms works with directories, not with references: ", Shown(arguments.place)),
                  "pull what it names, or leave out --oms to sign what is published"};
   if (!is_reference && !arguments.oms)
-    return Error{Code::kInvalidArgument,
-                 Cat(Shown(WithoutSecrets(arguments.place)),
-                     ": expected a reference like layout:DIR:tag, found another path or address"),
-                 "--oms signs the files of a directory"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat(Shown(WithoutSecrets(arguments.place)), " is not a reference such as layout:DIR:tag"),
+        "--oms signs the files of a directory"};
   if (arguments.oms) SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.place));
   SHARD_TRY(const registry::Secret passphrase, registry::ReadPassphrase(arguments.passphrase_file));
   SHARD_TRY(const registry::PrivateKey key,
@@ -182,9 +181,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   CLI::Option* oms = app.add_flag("--oms", arguments->oms,
                                   "Sign every file of a directory in the form of OpenSSF Model "
                                   "Signing v1.0. Needs a P-256 key.");
-  app.add_option("--identity", arguments->identity,
-                 "Where the signature says that the manifest lives: host/repository. Default: that "
-                 "of a registry's reference; of a layout moepack.local/layout.")
+  app.add_option(
+         "--identity", arguments->identity,
+         "Where the signature says that the manifest is stored: host/repository. Default: that "
+         "of a registry's reference; of a layout moepack.local/layout.")
       ->type_name("NAME")
       ->excludes(oms);
   app.add_flag("--no-views", arguments->no_views,
@@ -194,7 +194,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "With --oms: write the signature here. Default: model.sig in the directory.")
       ->type_name("FILE")
       ->needs(oms);
-  app.add_flag("--force", arguments->force, "With --oms: replace a signature that is there.")
+  app.add_flag("--force", arguments->force, "With --oms: replace an existing signature.")
       ->needs(oms);
   AddJobs(app, arguments->jobs);
   AddDryRun(app, arguments->dry_run);

@@ -145,7 +145,7 @@ void AddSignatureOptions(CLI::App& app, SignatureArguments& arguments) {
                                   "OpenSSF Model Signing: check that, and nothing else.")
                          ->needs(key);
   app.add_option("--signature", arguments.signature_file,
-                 "With --oms: where the signature lies. Default: model.sig in the directory.")
+                 "With --oms: where the signature is. Default: model.sig in the directory.")
       ->type_name("FILE")
       ->needs(oms);
   AddRegistryOptions(app, arguments.registry);
@@ -156,15 +156,17 @@ Result<int> VerifySigned(const std::string& place, const SignatureArguments& arg
   const bool is_reference = IsReference(place);
   if (arguments.keys.empty())
     return Error{Code::kInvalidArgument,
-                 Cat(Shown(place), ": expected --key with a reference, found none"),
+                 Cat(Shown(place), ": a reference is verified with --key, and none was given"),
                  "--key KEY.pub checks its signatures; pull it to check the files"};
   if (is_reference && arguments.oms)
-    return Error{Code::kInvalidArgument, Cat("--oms: expected a directory, found ", Shown(place)),
+    return Error{Code::kInvalidArgument,
+                 Cat("--oms works with directories, not with references: ", Shown(place)),
                  "leave it out, or pull what the reference names"};
   if (!is_reference && !arguments.oms)
     return Error{Code::kInvalidArgument,
-                 Cat("--key: expected a reference or --oms, found ", Shown(WithoutSecrets(place))),
-                 "signatures stand beside what is published: name layout:DIR:tag; --oms checks "
+                 Cat("--key needs a published reference, or --oms: ", Shown(WithoutSecrets(place)),
+                     " is not a reference"),
+                 "signatures are published beside a manifest: name layout:DIR:tag; --oms checks "
                  "model.sig of a directory"};
   if (is_reference && jobs != 0)
     return Error{Code::kInvalidArgument, "--jobs has no effect: no files are read",

@@ -33,11 +33,11 @@ struct Arguments {
 Status CheckTagWords(const Arguments& arguments) {
   if (arguments.remove == arguments.tags.empty()) return Ok();
   if (arguments.remove) {
-    return Error{Code::kInvalidArgument, "--remove: expected one REF, found new tags",
-                 "run it once for each tag that is to go"};
+    return Error{Code::kInvalidArgument, "--remove takes one REF and no new tags",
+                 "run it once for each tag to remove"};
   }
-  return Error{Code::kInvalidArgument, "TAG: expected at least one new tag, found none",
-               "--remove takes the tag of REF away"};
+  return Error{Code::kInvalidArgument, "give at least one new tag",
+               "--remove removes the tag of REF"};
 }
 
 Json Begun(const Arguments& arguments) {
@@ -92,17 +92,17 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddReference(app, "REF", arguments->place,
                "What is tagged: oci://host[:port]/repository[:tag][@sha256:...] or "
                "layout:DIR[:tag][@sha256:...]. Default tag: latest.");
-  app.add_option("TAG", arguments->tags, "The tags that it gets, too.")
-      ->check([](const std::string& tag) {
-        return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
-      });
+  app.add_option("TAG", arguments->tags, "The tags to add.")->check([](const std::string& tag) {
+    return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
+  });
   StartSection(app, Section::kOutput);
   app.add_flag("--no-views", arguments->no_views,
                "Leave the node views of a set as they are. Default: they get <TAG>-g000 and so "
                "on, and lose theirs with --remove.");
   app.add_flag("--force", arguments->tag.force, "Move tags that name something else.");
-  app.add_flag("--remove", arguments->remove,
-               "Take the tag of REF away. Of layouts only: registries have no portable way.");
+  app.add_flag(
+      "--remove", arguments->remove,
+      "Remove the tag of REF. For layouts only: registries have no portable way to do it.");
   AddDryRun(app, arguments->tag.dry_run);
   AddJson(app, arguments->json);
   AddRegistryOptions(app, arguments->registry);
@@ -114,10 +114,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kTag = {
     "tag",
-    "Gives a published set more tags, or takes one away",
+    "Adds tags to a published set, or removes one",
     "The manifest that REF names gets more tags in the same registry or layout, and so do the node "
-    "views of a set. Nothing is copied. --remove takes a tag of a layout away; its blobs stay "
-    "until gc.",
+    "views of a set. Nothing is copied. --remove removes a tag of a layout; its blobs stay until "
+    "gc.",
     {"moepack tag layout:models:v1 stable", "moepack tag layout:models:stable --remove"},
     tag_command::Bind};
 

@@ -52,7 +52,7 @@ std::string ComparedText(const ComparedRuns& runs, const runtime::Tokenizer* tok
                 " goes on with ", TokenText(tokenizer, found.greedy->expected), ", ", runs.actual,
                 " with ", TokenText(tokenizer, found.greedy->actual), "\n");
   } else {
-    text += "first divergence: none, both go on alike everywhere\n";
+    text += "first divergence: none; both continue identically\n";
   }
   if (found.worst.same_bits) return text + "logits: the same bits\n";
   text += Cat("largest logit difference: ", Scientific(found.worst.largest), " at position ",

@@ -92,14 +92,13 @@ TEST_F(CredentialsTest, UsesATokenAsItIs) {
 
 TEST_F(CredentialsTest, AnIncompletePairIsRefused) {
   EXPECT_EQ(Failure({"me", "", "", ""}).message,
-            "--username: expected --password-stdin or --password-file beside it, found none");
+            "--username needs --password-stdin or --password-file");
   EXPECT_EQ(Failure({"", "hunter2", "", ""}).message,
-            "--password-stdin or --password-file: expected --username beside it, found none");
+            "--password-stdin or --password-file needs --username");
   EXPECT_THAT(Failure({"me", "hunter2", "hunter2", ""}).message,
-              HasSubstr("--token-file: expected it or --username"));
+              HasSubstr("give --token-file or --username"));
   const ScopedVariable user("MOEPACK_REGISTRY_USERNAME", "me");
-  EXPECT_EQ(Failure().message,
-            "MOEPACK_REGISTRY_USERNAME: expected MOEPACK_REGISTRY_PASSWORD beside it, found none");
+  EXPECT_EQ(Failure().message, "MOEPACK_REGISTRY_USERNAME needs MOEPACK_REGISTRY_PASSWORD");
   EXPECT_EQ(Failure().code, Code::kInvalidArgument);
 }
 

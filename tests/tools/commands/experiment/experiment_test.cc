@@ -211,18 +211,18 @@ TEST_F(ExperimentCommand, ADryRunListsWhatItWouldRun) {
   EXPECT_THAT(text.out, HasSubstr("rows:\n  split, contiguous\n  split, modulo\n"));
 }
 
-TEST_F(ExperimentCommand, NamesMistakes) {
-  EXPECT_THAT(ErrorOf(model_, 2), HasSubstr("--output: expected a file for the results, found"));
+TEST_F(ExperimentCommand, MistakesAreNamed) {
+  EXPECT_THAT(ErrorOf(model_, 2), HasSubstr("give a file for the results with --output"));
   EXPECT_THAT(ErrorOf(model_ + "-o e.json", 2),
               HasSubstr("--partition ranked needs --statistics FILE"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies modulo,modulo -o e.json", 2),
               HasSubstr("--strategies: \"modulo\" comes twice"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies explicit:x.json -o e.json", 2),
-              HasSubstr("--strategies: expected one that decides by itself, found "));
+              HasSubstr("needs a file and cannot be compared"));
   EXPECT_THAT(ErrorOf(two_ + "--looks 3", 2),
               HasSubstr("--looks has no effect without --until-error"));
   EXPECT_THAT(ErrorOf(two_ + "--recipes Q9", 2),
-              HasSubstr("--recipes: expected a recipe of quantize, found \"Q9\""));
+              HasSubstr("--recipes: \"Q9\" is not a recipe of quantize"));
   EXPECT_THAT(ErrorOf(two_ + "--imatrix x.gguf", 2),
               HasSubstr("--imatrix has no effect without --recipes"));
   EXPECT_THAT(ErrorOf(two_ + "--until-error 0", 2), HasSubstr("expected a number above 0"));
@@ -230,7 +230,7 @@ TEST_F(ExperimentCommand, NamesMistakes) {
               HasSubstr("--output: expected a name that ends in .json"));
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out").status, 0);
   EXPECT_THAT(ErrorOf("out --text texts.jsonl --strategies modulo -o e.json", 2),
-              HasSubstr("out: expected a model, found a distribution, which is split already"));
+              HasSubstr("out is a distribution, which is already split; experiment needs a model"));
 }
 
 TEST_F(ExperimentCommand, AFileThatIsNotAnExperimentIsRefused) {

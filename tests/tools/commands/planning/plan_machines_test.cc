@@ -90,8 +90,7 @@ TEST(PlanMachines, AConfigAloneGivesSizesButNoPlan) {
   std::filesystem::copy(workspace / "fixtures/tiny-moe/config.json", workspace / "alone");
   const ToolRun refused = workspace.Moepack("plan alone --groups 2");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.err, HasSubstr("alone: expected a checkpoint to write a plan for, found its "
-                                     "config alone"));
+  EXPECT_THAT(refused.err, HasSubstr("alone is only a config; a plan file needs the checkpoint"));
   const std::string options = " --groups 2 --recipe Q8_0 --context 1k --dry-run --json";
   const auto promised = workspace.Json("plan alone" + options);
   const auto real = workspace.Json("plan fixtures/tiny-moe" + options);

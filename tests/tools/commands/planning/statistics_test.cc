@@ -135,7 +135,7 @@ TEST_F(StatisticsCommand, ConvertsStatisticsWithoutLoss) {
   EXPECT_EQ(*ReadStatistics((workspace_ / "s.bin").string()),
             *ReadStatistics((workspace_ / "fixtures/statistics/profile.json").string()));
   ExpectRefused("convert fixtures/statistics/imatrix.gguf --to moepack-statistics -o s.json", 4,
-                "expected statistics of `moepack profile` alone");
+                "works only with statistics of `moepack profile`");
 }
 
 TEST_F(StatisticsCommand, ABudgetMarksTheExpertsThatFit) {

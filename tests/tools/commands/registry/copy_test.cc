@@ -55,7 +55,7 @@ TEST_F(CopyCommand, ErrorsHaveTheirExitStatus) {
   const ToolRun login = workspace_.Moepack(
       "copy oci://a.example/m:v1 oci://b.example/m:v1 --username me --password-stdin </dev/null");
   EXPECT_EQ(login.status, 2);
-  EXPECT_THAT(login.err, HasSubstr("expected one registry, found two"));
+  EXPECT_THAT(login.err, HasSubstr("apply to one registry, but FROM and TO name two"));
   ASSERT_EQ(workspace_.Moepack("tag layout:models:v1-g000 taken").status, 0);
   const ToolRun moved = workspace_.Moepack("copy out layout:models:taken");
   EXPECT_EQ(moved.status, 2);

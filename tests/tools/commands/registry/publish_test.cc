@@ -93,7 +93,7 @@ TEST_F(PublishCommand, ADirectoryAllowsNoReferenceTagsOrViews) {
   }
   const ToolRun neither = workspace_.Moepack("publish out");
   EXPECT_EQ(neither.status, 2);
-  EXPECT_THAT(neither.err, HasSubstr("expected REF or --to-dir, found neither"));
+  EXPECT_THAT(neither.err, HasSubstr("give REF or --to-dir"));
   EXPECT_EQ(workspace_.Moepack("publish out --to-dir ''").status, 2);
   EXPECT_EQ(workspace_.Moepack("publish absent --to-dir upload").status, 5);
   EXPECT_EQ(workspace_.Moepack("publish hf://owner/name --to-dir upload").status, 4);
