@@ -25,7 +25,7 @@ TEST(HostQuirksTable, UnknownHostsHaveNoQuirks) {
 TEST(HostQuirksTable, EveryRowHasAnEffect) {
   for (const HostQuirks& row : AllHostQuirks()) {
     EXPECT_TRUE(row.whole_only || row.most_chunk > 0 || row.range_stays) << row.host;
-    EXPECT_STREQ(QuirksOf(row.host).host, row.host) << "an earlier row hides it";
+    EXPECT_STREQ(QuirksOf(row.host).host, row.host) << "an earlier row matches the same host";
   }
 }
 
