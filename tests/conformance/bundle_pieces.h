@@ -67,10 +67,10 @@ inline void ExpectSamePieces(const Pieces& expected, const Pieces& found) {
     const auto other = found.find(name);
     ASSERT_NE(other, found.end()) << PieceText(name) << ": missing";
     ASSERT_EQ(other->second.dtype, piece.dtype) << PieceText(name);
-    ASSERT_TRUE(other->second.bytes == piece.bytes) << PieceText(name) << ": other bytes";
+    ASSERT_TRUE(other->second.bytes == piece.bytes) << PieceText(name) << ": the bytes differ";
   }
   for (const auto& [name, piece] : found) {
-    ASSERT_TRUE(expected.contains(name)) << PieceText(name) << ": not expected";
+    ASSERT_TRUE(expected.contains(name)) << PieceText(name) << ": not expected here";
   }
 }
 

@@ -112,7 +112,7 @@ TEST(PromisedTensors, MatchTheCheckpointOfEveryLayoutOrSayWhatIsMissing) {
           Differences(TableOf(*promised), TableOf(spec, promised->model.family()));
       exact += differences.empty() ? 1 : 0;
       if (IsException(layout)) {
-        EXPECT_NE(differences, "") << layout << " needs no exception";
+        EXPECT_NE(differences, "") << layout << " no longer needs an exception";
       } else if (!SaysMore(*promised)) {
         EXPECT_EQ(differences, "") << layout;
       }

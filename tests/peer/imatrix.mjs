@@ -55,7 +55,7 @@ moepack('profile', tiny, '--text', inRoot('fixtures/texts/calibration.jsonl'), '
 const plain = at('tiny-bf16.gguf');
 moepack('quantize', tiny, '--recipe', 'BF16', '-o', plain);
 for (const [recipe, type] of Object.entries(TYPES)) {
-  await check(`llama-quantize reads it and makes of it the ${recipe} that we make`, async () => {
+  await check(`llama-quantize reads it and makes the same ${recipe} as we do`, async () => {
     const theirs = at(`theirs-${recipe}.gguf`), ours = at(`ours-${recipe}.gguf`);
     stock('quantize', calibration, plain, theirs, type);
     moepack('quantize', tiny, '--recipe', recipe, '--imatrix', calibration, '-o', ours);

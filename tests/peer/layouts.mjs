@@ -31,7 +31,7 @@ for (const layout of makeFixtures('--list').trim().split('\n')) {
   await checkFamily({source, work: join(work, `${layout}-out`), recipe: 'BF16', prompt});
 }
 
-await check('of the families with a converter two layouts are refused', () => {
+await check('two layouts of families with a converter are refused', () => {
   assert.deepEqual(refused, ['qwen3-moe-mlx', 'step-3.7']);
 });
 

@@ -68,7 +68,7 @@ async function checkDistribution(name, words, moreRoles = []) {
     assert.equal(files.head.length, 1);
     assertHeadIsModel(files.head[0], manifest);
   });
-  await check(`${name}: trunk and routers together with a group are a model`, () => {
+  await check(`${name}: trunk, routers and a group together form a model`, () => {
     const names = (role) => files[role].flatMap((file) => file.tensors.map(({name}) => name));
     const all = [...names('trunk'), ...new Set([...names('routers'), ...names('group')])];
     assert.deepEqual(all.sort(), full.flatMap((file) => file.tensors.map(({name}) => name)).sort());

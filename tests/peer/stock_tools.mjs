@@ -91,7 +91,7 @@ await check('a node of three files merges into the file that --layout single wri
   assert.equal(valueOf(await readGguf(merged), 'general.alignment'), undefined);
 });
 
-await check('a node requantized is the node of the requantized distribution', async () => {
+await check('a requantized node equals the node of the requantized distribution', async () => {
   const node = firstOf(assemble(exact, 'exact'));
   await assertSameModel(single, requantize(node, 'node-q4.gguf'));
   const file = join(assemble(exact, 'exact-single', '--layout', 'single'), 'node.gguf');
@@ -105,7 +105,7 @@ await check('a merged node can be requantized', async () => {
   await assertSameModel(single, requantize(merged, 'merged-q4.gguf'));
 });
 
-await check('a whole model requantized has the loss of the one that we quantize', async () => {
+await check('a requantized whole model has the same loss as one that we quantize', async () => {
   const requantized = requantize(fullExact, 'full-q4.gguf');
   await assertSameModel(full, requantized);
   await assertLosses(full, requantized, 3.7);
@@ -118,13 +118,13 @@ await check('a model of several files can be requantized and merged', async () =
   await assertSameModel(fullExact, merge(first, 'cut-merged.gguf'));
 });
 
-await check('a model split again, whole or merged of a node, generates the same', async () => {
+await check('a model that is split again generates the same', async () => {
   assertSame(await tokens(full), await tokens(split(full, 'again', 7)));
   assertSame(await tokens(single), await tokens(split(at('merged.gguf'), 'node-again', 10)));
   assertSame(await tokens(single), await tokens(split(single, 'single-again', 10)));
 });
 
-await check('a model that was split by llama.cpp is a source of ours', async () => {
+await check('a model that llama.cpp has split can be quantized', async () => {
   const first = split(fullExact, 'theirs', 9);
   assertSame(await tokens(full), await tokens(whole(first, 'Q4_K_M', 'ours.gguf')));
 });
@@ -144,7 +144,7 @@ await check('a model at 4096 generates the same, and is broken when requantized'
   await assertBroken(requantize(file, 'paged-q4.gguf'));
 });
 
-await check('of a distribution at 4096 a node is written at 32, and merges', async () => {
+await check('a node of a distribution at 4096 is written at 32, and merges', async () => {
   const node = firstOf(assemble(paged, 'mended-set'));
   assertSame(await tokens(set), await tokens(node));
   await assertSameModel(single, merge(node, 'mended.gguf'));

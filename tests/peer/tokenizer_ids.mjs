@@ -51,7 +51,7 @@ async function checkFile(name, path, texts) {
       const eos = bare.shouldAppendEosToken() ? [bare.tokenEos()] : [];
       assert.deepEqual(found.added, [...bos, ...eos]);
     });
-    await check(`${name}: tokens stand for the same text`, () => {
+    await check(`${name}: tokens decode to the same text`, () => {
       // After another token, because the space at the start of a text is dropped.
       const before = found.pieces.findIndex((piece) => String(piece) === '65');
       for (const [id, piece] of found.pieces.entries()) {

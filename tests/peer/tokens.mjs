@@ -23,10 +23,10 @@ export async function checkTokens(source, file) {
     await check(`${samples.length} samples give the tokens of tokenizer.json`, () => {
       for (const text of samples) assertSameTokens(theirs, ours, text);
     });
-    await check('so does all of them in one text', () => {
+    await check('all samples joined into one text give the same tokens too', () => {
       assertSameTokens(theirs, ours, samples.join('\n'));
     });
-    await check('text from tokens is the text again', () => {
+    await check('decoding the tokens gives the text again', () => {
       for (const text of samples) {
         assert.equal(ours.detokenize(ours.tokenize(text)).trimStart(), text.trimStart());
       }

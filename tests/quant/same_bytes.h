@@ -68,7 +68,7 @@ inline testing::AssertionResult SameBytes(const Format& format, const Rows& rows
   if (std::any_of(found.begin() + static_cast<ptrdiff_t>(bytes), found.end(),
                   [=](std::byte byte) { return byte != other; })) {
     return testing::AssertionFailure()
-           << Where(format, rows, 0) << ": written behind the " << bytes << " bytes of its output";
+           << Where(format, rows, 0) << ": wrote after the " << bytes << " bytes of its output";
   }
   const auto end = expected.begin() + static_cast<ptrdiff_t>(bytes);
   const auto at = std::mismatch(expected.begin(), end, found.begin());

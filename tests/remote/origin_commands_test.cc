@@ -103,7 +103,8 @@ TEST_F(OriginCommands, ADryRunSaysWhatItWouldFetch) {
   const auto [bytes, count] = requests();
   const auto expected = fetch["bytes"].get<uint64_t>();
   EXPECT_LE(bytes, expected);
-  EXPECT_GE(bytes, expected - 3 * 131072) << "less is fetched only where headers brought it";
+  EXPECT_GE(bytes, expected - 3 * 131072)
+      << "less is fetched only where the headers already had the bytes";
   EXPECT_LE(count, fetch["requests"].get<uint64_t>());
   const nlohmann::json hashed =
       workspace_.Json(shard + "2 --hash-source --dry-run --json")["fetch"];

@@ -84,7 +84,7 @@ class KilledRuns : public testing::Test {
         if (!request.path.ends_with(place.file)) continue;
         EXPECT_FALSE(range->first <= place.last && place.first <= range->second)
             << request.path << " " << range->first << "-" << range->second
-            << " was finished: " << place.first << "-" << place.last;
+            << " was fetched again: " << place.first << "-" << place.last;
       }
     }
   }

@@ -167,7 +167,7 @@ TEST_F(CInterface, ReadsOptionsOfOtherVersionsUpToTheirSize) {
   auto* options = reinterpret_cast<moepack_node_options*>(bytes);
   constexpr size_t kOld = offsetof(moepack_node_options, executor);
   moepack_node_options_init(options, kOld);
-  EXPECT_EQ(bytes[kOld], 0xee) << "written past the caller's struct";
+  EXPECT_EQ(bytes[kOld], 0xee) << "wrote past the end of the caller's struct";
   options->group = 2;
   ASSERT_EQ(moepack_node_open(path().c_str(), options, &node_), MOEPACK_OK) << moepack_last_error();
   moepack_node_close(node_);

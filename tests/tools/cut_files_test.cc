@@ -32,7 +32,7 @@ class CutFiles : public testing::Test {
   ChildEnd CutWhileMapped(const std::vector<std::string>& arguments, const std::string& file,
                           uintmax_t bytes) {
     ChildProcess child(workspace_.path(), arguments);
-    EXPECT_TRUE(child.WaitUntilMapped(file)) << "it ended before";
+    EXPECT_TRUE(child.WaitUntilMapped(file)) << "the process ended before it mapped the file";
     child.Kill(SIGSTOP);
     fs::resize_file(workspace_ / file, bytes);
     child.Kill(SIGCONT);

@@ -140,7 +140,8 @@ TEST_F(Gguf, DoesNotFollowALinkOfAnUnlistedFile) {
   const ToolRun run = workspace_.Moepack("list-tensors s");
   EXPECT_EQ(run.status, 3) << run.out;
   EXPECT_THAT(run.err, HasSubstr("expected a file inside s, found a link to "));
-  EXPECT_EQ(workspace_.Moepack("list-tensors s/other.gguf").status, 0) << "the user named it";
+  EXPECT_EQ(workspace_.Moepack("list-tensors s/other.gguf").status, 0)
+      << "a link that the user names is followed";
 }
 
 TEST_F(Gguf, ASingleFileHoldsTheSameAsTheSet) {

@@ -299,7 +299,7 @@ TEST_F(HostileText, IsShownOnOneLineByDiff) {
   const ToolRun run = RunWell("diff other out --tensors");
   EXPECT_THAT(run.out, HasSubstr("\\x0aok       forged"));
   const json report = json::parse(RunWell("diff other out --json").out);
-  EXPECT_EQ(report["changes"][0]["after"], kHostile) << "JSON says it in full";
+  EXPECT_EQ(report["changes"][0]["after"], kHostile) << "JSON has the text unchanged";
 }
 
 TEST_F(HostileText, IsShownAsTextInTheReadmeOfADistribution) {

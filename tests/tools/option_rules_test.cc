@@ -117,7 +117,7 @@ TEST_F(OptionRules, FilesWhoseRecordedNameIsNotUtf8AreRefused) {
   }
   EXPECT_EQ(
       workspace_.Moepack("plan fixtures/tiny-moe --groups 2 --overlay-file o\xff.json").status, 0)
-      << "a plan does not name its files";
+      << "a plan does not contain the names of its files";
 }
 
 TEST_F(OptionRules, TypeRulesThatAreNotUtf8AreRefused) {
@@ -345,7 +345,7 @@ TEST_F(OptionRules, StrictMakesWarningsFailWithStatus6) {
   EXPECT_EQ(strict.status, 6);
   EXPECT_THAT(strict.err,
               HasSubstr("error: build: finished with 2 warnings, which --strict does not allow"));
-  EXPECT_TRUE(fs::exists(workspace_ / "strict/distribution.json")) << "what was written stays";
+  EXPECT_TRUE(fs::exists(workspace_ / "strict/distribution.json")) << "the output stays";
   EXPECT_EQ(workspace_.Moepack(build + "silent --strict --quiet").status, 6);
   EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --strict").status, 0);
 }

@@ -54,7 +54,7 @@ TEST(LayerNames, ComparesOnlyLayersOfTheSameKind) {
 
 TEST(LayerNames, TheConfigDistinguishesKindsEvenWhenTensorNamesAreAlike) {
   BentCheckpoint checkpoint("gemma-4", {.layers = 8});
-  EXPECT_THAT(checkpoint.Findings(), IsEmpty()) << "every other layer lacks the values' weights";
+  EXPECT_THAT(checkpoint.Findings(), IsEmpty()) << "every second layer has no value projection";
   checkpoint.Remove("layers.2.self_attn.v_proj");
   EXPECT_EQ(checkpoint.Findings().size(), 1u);
   const char* sliding = "sliding_attention";

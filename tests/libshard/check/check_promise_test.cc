@@ -137,7 +137,8 @@ TEST(Promise, HeadCountsMustDivide) {
   EXPECT_THAT(Read(text).findings,
               ElementsAre("config: hidden_size: expected a multiple of 4 heads, as there is no "
                           "head_dim, found 66"));
-  EXPECT_THAT(Read(text, "llama4").findings, IsEmpty()) << "its heads have a size of their own";
+  EXPECT_THAT(Read(text, "llama4").findings, IsEmpty())
+      << "the size of llama4's heads does not depend on hidden_size";
 }
 
 TEST(Promise, RoutingGroupsMustDivideTheExperts) {
@@ -207,7 +208,7 @@ TEST(Promise, ReadsTheKeysOfAGgufModel) {
   EXPECT_EQ(promise.layers_key, "deepseek2.block_count");
   EXPECT_EQ(promise.expert_width, 48u);
   EXPECT_EQ(promise.expert_input, 64u);
-  EXPECT_EQ(promise.dense_width, 0u) << "a list is not one width";
+  EXPECT_EQ(promise.dense_width, 0u) << "a list of widths gives no single width";
   ASSERT_EQ(promise.layers.size(), 2u);
   EXPECT_EQ(promise.layers[1].moe, std::optional(false));
 }

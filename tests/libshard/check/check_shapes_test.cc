@@ -95,7 +95,7 @@ TEST(CheckShapes, QueriesMayHaveGates) {
   checkpoint.config["text_config"]["head_dim"] = 16;
   EXPECT_THAT(checkpoint.Findings(), IsEmpty());
   checkpoint.config["text_config"]["head_dim"] = 8;
-  EXPECT_EQ(checkpoint.Findings().size(), 8u) << "q, k, v, o, of the MTP block too";
+  EXPECT_EQ(checkpoint.Findings().size(), 8u) << "q, k, v and o, also of the MTP block";
 }
 
 TEST(CheckShapes, LatentAttentionIsCheckedWhereItsSizesAreGiven) {

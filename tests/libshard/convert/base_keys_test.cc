@@ -121,7 +121,7 @@ TEST(HfShapeOf, TakesTheHeadSizeFromTheConfigElseFromTheWidth) {
   EXPECT_EQ(ReadShape(Config(R"(, "head_dim": 64)"))->head_size, 64u);
   const auto without = HfConfig::Parse("c", R"({"num_hidden_layers": 1, "hidden_size": 8,
     "num_attention_heads": 4, "vocab_size": 3})");
-  EXPECT_EQ(ReadShape(*without)->kv_heads, 4u) << "as many as query heads";
+  EXPECT_EQ(ReadShape(*without)->kv_heads, 4u) << "by default as many as query heads";
 }
 
 TEST(HfShapeOf, RefusesAnImpossibleVocabulary) {

@@ -46,7 +46,7 @@ TEST(GeneralKeys, NameTheModelButNeverItsFolder) {
     EXPECT_EQ(metadata.String("general.architecture"), "arch");
     EXPECT_EQ(metadata.String("general.type"), "model");
     EXPECT_EQ(metadata.String("general.name"), "A Family");
-    EXPECT_EQ(metadata.entries().size(), 3u) << "nothing is made up";
+    EXPECT_EQ(metadata.entries().size(), 3u) << "no other keys are written";
   }
 }
 

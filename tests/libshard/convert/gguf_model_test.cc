@@ -69,7 +69,7 @@ TEST(GgufModel, KeepsTheTensorsAndKeysOfAGgufSource) {
   EXPECT_EQ(embedding.type, embedding.stored);
   EXPECT_EQ(embedding.bytes(), 4u * 68);
   EXPECT_EQ(embedding.expert_count, 0u);
-  EXPECT_FALSE(model->tensors[1].fixed) << "what a GGUF has is not forced to be another type";
+  EXPECT_FALSE(model->tensors[1].fixed) << "a tensor of a GGUF keeps its type";
   EXPECT_EQ(model->tensors[1].part, Part::kRouter);
   const GgufTensor& up = model->tensors[2];
   EXPECT_THAT(up.shape, ElementsAre(3, 2, 64));

@@ -116,7 +116,8 @@ TEST(HfConfig, FallsBackToDefaultsWhereNoNameIsPresent) {
       ParsedConfig(R"({"n_heads": 3, "text_config": {"width": null}})")
           .WithDefaults(R"({"heads": 1, "width": 7, "rope_theta": 5, "rope_scaling": null})")
           .value();
-  EXPECT_EQ(config.U32({"heads", "n_heads"}).value(), 3u) << "a default under a better name";
+  EXPECT_EQ(config.U32({"heads", "n_heads"}).value(), 3u)
+      << "the value of the file comes before a default under another name";
   EXPECT_EQ(config.U32({"width"}).value(), 7u) << "null is absent";
   EXPECT_EQ(config.Rope()->F32({"rope_theta"}).value(), 5.0f);
   EXPECT_FALSE(config.FindAtRoot({"width"})) << "ids of tokens have no defaults";

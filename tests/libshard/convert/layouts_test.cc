@@ -61,7 +61,7 @@ class ConvertedLayout : public testing::TestWithParam<std::string> {
 
 // The runtime refuses a file with one tensor too many, or with one tensor under two names.
 TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
-  EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
+  EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "two tensors have the same name";
   const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
   const bool mamba = gguf_.architecture() == "nemotron_h_moe";
   const bool joined = gguf_.architecture() == "bailingmoe2";

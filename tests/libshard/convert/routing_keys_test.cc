@@ -41,7 +41,7 @@ TEST(RoutingKeys, AreWrittenIfTheGraphReadsThemOrTheConfigStatesThem) {
               ElementsAre("minimax-m2.expert_gating_func"));
   EXPECT_THAT(Names(RoutingKeysOf("deepseek2", {{.normalize = false}, {}})),
               ElementsAre("deepseek2.expert_weights_scale"))
-      << "softmax is what the graph takes without the key";
+      << "the graph uses softmax if the key is missing";
   EXPECT_THAT(Names(RoutingKeysOf("qwen3moe", {{}, {}})), IsEmpty());
   StatedRouting stated;
   stated.gating = Gating::kSoftmax;
@@ -51,7 +51,7 @@ TEST(RoutingKeys, AreWrittenIfTheGraphReadsThemOrTheConfigStatesThem) {
   const Routing llama4 = {.gating = Gating::kSigmoidAfterTopK};
   EXPECT_THAT(Names(RoutingKeysOf("llama4", {llama4, stated})),
               ElementsAre("llama4.expert_group_count"))
-      << "llama.cpp has no number for its function";
+      << "llama.cpp has no number for the gating function of llama4";
 }
 
 TEST(RoutingKeys, HaveTheNumbersOfTheModel) {

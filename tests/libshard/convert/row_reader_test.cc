@@ -211,11 +211,11 @@ TEST_F(RowReaders, RepackThroughStacksAndSelections) {
   ASSERT_TRUE(reader->CanRepack(mxfp4));
   EXPECT_FALSE(reader->CanRepack(quant::FindFormat("q4_0")));
   EXPECT_FALSE(StackedRows({Matrix(4, 32)})->CanRepack(mxfp4));
-  EXPECT_FALSE(SelectedColumns(one, {0})->CanRepack(mxfp4)) << "blocks would be torn apart";
+  EXPECT_FALSE(SelectedColumns(one, {0})->CanRepack(mxfp4)) << "the columns would split blocks";
   std::vector<std::byte> out(4 * 17);
   GridReport report;
   ASSERT_TRUE(reader->Repack(mxfp4, {0, 4, Bytes(*reader, 0, 4)}, out, report));
-  EXPECT_EQ(report.weights, 4u * 32) << "rows between two that are taken do not count";
+  EXPECT_EQ(report.weights, 4u * 32) << "rows that are skipped do not count";
   EXPECT_EQ(report.exact, 4u);
   std::vector<int> first;
   for (size_t i = 0; i < 4; ++i) first.push_back(std::to_integer<int>(out[i * 17]));

@@ -25,11 +25,11 @@ Error TensorMapErrorOf(const ConvertSample& sample) {
 
 TEST(ForcedF32, HoldsForVectorsNormsRoutersAndNonWeights) {
   EXPECT_TRUE(IsForcedF32("blk.0.attn_norm.weight", 1));
-  EXPECT_TRUE(IsForcedF32("blk.0.attn_q_norm.weight", 2)) << "norms of any shape";
+  EXPECT_TRUE(IsForcedF32("blk.0.attn_q_norm.weight", 2)) << "norms of any shape are F32";
   EXPECT_TRUE(IsForcedF32("blk.0.ffn_gate_inp.weight", 2));
   EXPECT_TRUE(IsForcedF32("blk.0.ffn_gate_inp_shexp.weight", 2));
   EXPECT_TRUE(IsForcedF32("blk.0.ssm_conv1d.weight", 2));
-  EXPECT_TRUE(IsForcedF32("blk.0.ffn_down_exps.bias", 2)) << "biases of two dimensions";
+  EXPECT_TRUE(IsForcedF32("blk.0.ffn_down_exps.bias", 2)) << "biases of two dimensions are F32";
   EXPECT_TRUE(IsForcedF32("blk.0.ssm_a", 2));
   EXPECT_FALSE(IsForcedF32("blk.0.ffn_gate_exps.weight", 3));
   EXPECT_FALSE(IsForcedF32("token_embd.weight", 2));
@@ -174,7 +174,8 @@ TEST(TensorMap, ReadsScaledWeightsAndStacksThemAsBf16) {
   EXPECT_EQ(up.rows[1], (RowRange{2, 2, up.rows[0].order + 1}));
   EXPECT_EQ(sample.Values(*model, up.name), std::vector<float>(16, 2.0f));
   EXPECT_NE(Find(*model, "blk.0.attn_q.weight").reader, nullptr);
-  EXPECT_EQ(Find(*model, "blk.0.attn_k.weight").reader, nullptr) << "a plain weight stays ranges";
+  EXPECT_EQ(Find(*model, "blk.0.attn_k.weight").reader, nullptr)
+      << "a plain weight is copied as ranges";
 }
 
 TEST(TensorMap, RefusesAScaleThatIsMissingOrStandsAlone) {
@@ -228,7 +229,7 @@ TEST(TensorMap, KeepsBlocksForMultiTokenPredictionOnRequest) {
   EXPECT_EQ(tensors->back().name, "blk.1.attn_norm.weight");
   EXPECT_EQ(tensors->back().layer, 1);
   options.rows[0].mtp = true;
-  EXPECT_FALSE(MapTensors(*model, options)) << "no row takes that of layer 0";
+  EXPECT_FALSE(MapTensors(*model, options)) << "no row matches the tensor of layer 0";
   options.rows.push_back({"layers.{L}.input_layernorm.weight", "blk.{L}.norm.weight"});
   const auto missing = MapTensors(*model, options);
   ASSERT_TRUE(missing) << missing.error().message;
@@ -267,7 +268,7 @@ TEST(TensorMap, ATiedHeadIsNotWritten) {
   sample.Remove("lm_head");
   EXPECT_TRUE(sample.Convert());
   sample.config.erase("tie_word_embeddings");
-  EXPECT_TRUE(sample.Convert()) << "no head, and nothing said: tied";
+  EXPECT_TRUE(sample.Convert()) << "without a head and without the key, the head is tied";
   sample.config["tie_word_embeddings"] = false;
   EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("missing: head: expected a tensor like \"lm_head.{W}\", as "

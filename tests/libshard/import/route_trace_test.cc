@@ -27,7 +27,7 @@ TEST_F(RouteTraces, ScoresAreGatesBySession) {
   EXPECT_EQ(scores.format, "route_trace v1");
   ASSERT_EQ(scores.sessions.size(), 2u);
   EXPECT_EQ(scores.sessions[0].name, "turn 0");
-  EXPECT_EQ(scores.sessions[0].tokens, 2u) << "the first is a sink";
+  EXPECT_EQ(scores.sessions[0].tokens, 2u) << "the first token is an attention sink";
   EXPECT_THAT(scores.sessions[0].scores, ElementsAre(0.5f, 0.25f, 1.25f));
   EXPECT_EQ(scores.sessions[1].name, "b");
   EXPECT_EQ(scores.sessions[1].bucket, "prose");

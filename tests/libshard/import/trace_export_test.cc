@@ -39,7 +39,7 @@ TEST_F(TraceExport, PromptsBecomeTurns) {
   EXPECT_EQ(trace.layers[0].shape, (MoeLayerShape{3, 4, 2}));
   EXPECT_EQ(trace.layers[1].shape.layer, 12u);
   EXPECT_THAT(trace.layers[1].expert_ids, ElementsAre(0, 1, 1, 0, 2, 3, 3, 2));
-  EXPECT_FALSE(trace.weighted()) << "selection scores are no gates";
+  EXPECT_FALSE(trace.weighted()) << "selection scores are not gates";
 }
 
 TEST_F(TraceExport, AllRowsAreOneTurnWithoutPrompts) {

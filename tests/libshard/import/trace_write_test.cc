@@ -34,7 +34,7 @@ TEST_F(TraceWriting, ReadsBackWhatWasWritten) {
   writer->Add({0, Phase::kDecode, 1}, 1, first, gates);
   writer->Add({1, Phase::kPrefill, 0}, 3, second, gates);
   EXPECT_EQ(writer->choices(), 8u);
-  EXPECT_FALSE(std::filesystem::exists(path())) << "it appears whole";
+  EXPECT_FALSE(std::filesystem::exists(path())) << "the file appears only when it is complete";
   ASSERT_TRUE(writer->Finish());
 
   const auto trace = ReadRouteTrace(path(), {});

@@ -59,7 +59,7 @@ TEST(GgufConfig, ReadsTheSizesOfAModel) {
   EXPECT_EQ(read.config.shared_experts, 1u);
   EXPECT_EQ(read.config.routing.groups, 4u);
   EXPECT_EQ(read.config.routing.groups_used, 2u);
-  EXPECT_EQ(read.config.vocab_size, 3u) << "the tokens count, not the key";
+  EXPECT_EQ(read.config.vocab_size, 3u) << "the number of tokens decides, not the key";
   EXPECT_EQ(read.config.expert_count_key, "glm4moe.expert_count");
   EXPECT_THAT(read.warnings, IsEmpty());
 }

@@ -31,7 +31,7 @@ class LayerExpertsTest : public testing::Test {
   void ExpectError(const std::vector<fixtures::RawTensor>& tensors, Code code,
                    const std::string& message) {
     const auto model = Open(tensors);
-    ASSERT_FALSE(model) << "opened without complaint";
+    ASSERT_FALSE(model) << "the model was opened without an error";
     EXPECT_EQ(model.error().code, code) << model.error().message;
     EXPECT_THAT(model.error().message, HasSubstr("m.safetensors"));
     EXPECT_THAT(model.error().message, HasSubstr(message));
@@ -63,7 +63,7 @@ TEST_F(LayerExpertsTest, PackedAndExplicitExpertsOfALayerMustAgree) {
   const auto model = Open(tensors);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->layers()[0].expert_count, 2u);
-  EXPECT_EQ(model->layers()[0].expert_bytes, 3u + 4u) << "that of the largest";
+  EXPECT_EQ(model->layers()[0].expert_bytes, 3u + 4u) << "the size of the largest expert";
   tensors = two;
   tensors.push_back({"l.0.packed", "U8", {3, 1}, "123"});
   ExpectError(tensors, Code::kCorrupt, "expected 2 experts as layer 0 has, found 3");

@@ -88,8 +88,8 @@ TEST(RowEncoder, GivesEachExpertItsOwnImportance) {
   };
   EXPECT_EQ(encode({0, 2}, 0), encode({0, 1}, 1)) << "0 and 1 have the same weights";
   EXPECT_NE(encode({0, 2}, 0), encode({0, 2}, 1));
-  EXPECT_EQ(encode({2}, 0), encode({0, 2}, 1)) << "by id, not by position";
-  EXPECT_EQ(encode({}, 2), encode({2}, 0)) << "without experts by position";
+  EXPECT_EQ(encode({2}, 0), encode({0, 2}, 1)) << "experts are found by id, not by position";
+  EXPECT_EQ(encode({}, 2), encode({2}, 0)) << "without a list of experts, by position";
 }
 
 }  // namespace

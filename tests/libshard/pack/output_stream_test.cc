@@ -59,7 +59,7 @@ class OutputStreamTest : public testing::Test {
 
 TEST_F(OutputStreamTest, EmptyTensorsHaveDigestsToo) {
   OutputStream stream = Start();
-  EXPECT_EQ(stream.next_tensor(), 1u) << "the first has no bytes to wait for";
+  EXPECT_EQ(stream.next_tensor(), 1u) << "the first tensor is empty, so it is already finished";
   ASSERT_TRUE(Append(stream, 0, 4));
   EXPECT_EQ(stream.next_tensor(), 3u);
   ASSERT_TRUE(Append(stream, 4, 1));
@@ -78,7 +78,7 @@ TEST_F(OutputStreamTest, ResumesAfterTheLastFinishedTensor) {
     ASSERT_TRUE(Append(stream, 0, 4));
   }
   OutputStream stream = Start();
-  EXPECT_EQ(stream.position(), 7u) << "of \"de\" only a part had come";
+  EXPECT_EQ(stream.position(), 7u) << "only a part of \"de\" had arrived";
   ASSERT_TRUE(Append(stream, 3, 2));
   const auto digests = stream.Finish();
   ASSERT_TRUE(digests) << digests.error().message;

@@ -89,7 +89,7 @@ TEST(PackSchedule, SplitsTheRowsOfAReaderByTheMemoryTheyTake) {
   PackSchedule schedule(outputs, {0}, {640, 640});
   std::vector<uint64_t> counts;
   while (const PackUnit* unit = schedule.Start()) {
-    EXPECT_TRUE(unit->reads.empty()) << "the reader knows what to read";
+    EXPECT_TRUE(unit->reads.empty()) << "the reader chooses what to read itself";
     counts.push_back(unit->rows.count);
     schedule.Done(*unit);
   }
@@ -136,7 +136,7 @@ TEST(PackSchedule, NoUnitOfAReaderExceedsItsShareOfTheMemory) {
     EXPECT_EQ(rows, reader->rows());
     EXPECT_LE(most, 2 * kChunk) << reader->Describe();
     if (rows > 100) {
-      EXPECT_GT(most, kChunk / 2) << "but uses it: " << reader->Describe();
+      EXPECT_GT(most, kChunk / 2) << "the limit is hardly used: " << reader->Describe();
     }
   }
 }
@@ -148,7 +148,7 @@ TEST(PackSchedule, ReadsContiguousSmallTensorsTogether) {
   const PackUnit* first = schedule.Start();
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->bytes, 12u);
-  ASSERT_EQ(first->reads.size(), 1u) << "one read";
+  ASSERT_EQ(first->reads.size(), 1u) << "expected a single read";
   EXPECT_EQ(schedule.Start()->reads[0].file, 1u);
 }
 
@@ -165,7 +165,7 @@ TEST(PackSchedule, WritesTheUnitsOfAnOutputInOrder) {
   PackSchedule schedule(outputs, {0}, {10, 10});
   const PackUnit* first = schedule.Start();
   const PackUnit* second = schedule.Start();
-  ASSERT_NE(second, nullptr) << "the second may be under way while the first is";
+  ASSERT_NE(second, nullptr) << "two units may run at the same time";
   EXPECT_TRUE(schedule.IsTurn(*first));
   EXPECT_FALSE(schedule.IsTurn(*second));
   schedule.Done(*first);

@@ -37,7 +37,7 @@ TEST(RecipeText, FollowsTheWordingAndOrderOfTheFormatsDocument) {
   for (const std::string& word : Split(text, ' ')) {
     if (!word.starts_with("--")) continue;
     const size_t at = page.find("`" + word + "`", from);
-    ASSERT_NE(at, page.npos) << word << " is not there, or before another word";
+    ASSERT_NE(at, page.npos) << word << " is missing, or comes before an earlier word";
     from = at;
     ++words;
   }

@@ -91,7 +91,7 @@ TEST(StatisticsSummary, FewExpertsHaveNoSuperExperts) {
 TEST(StatisticsSummary, ALayerFullOfLargeOutputsHasNoSuperExperts) {
   Statistics statistics = Flat(4, 100);
   Layers(statistics)[0][7].peak = 50;
-  EXPECT_EQ(Summarize(statistics).super_experts.size(), 1u) << "one alone stands out";
+  EXPECT_EQ(Summarize(statistics).super_experts.size(), 1u) << "a single large output stands out";
   for (ExpertTally& expert : Layers(statistics)[0]) expert.peak = 50;
   EXPECT_TRUE(Summarize(statistics).super_experts.empty());
 }

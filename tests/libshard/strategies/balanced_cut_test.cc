@@ -18,7 +18,7 @@ TEST(CutBalanced, KeepsHeavyPairsTogether) {
     for (size_t b = 0; b < a; ++b) weights.Set(a, b, a == b + 3 ? 100 : 1);
   }
   const auto part = CutBalanced(weights, {2, 2, 2}, 4, 0);
-  EXPECT_THAT(part, ElementsAre(0, 1, 2, 0, 1, 2)) << "numbered by the lowest node";
+  EXPECT_THAT(part, ElementsAre(0, 1, 2, 0, 1, 2)) << "parts are numbered by their lowest node";
   EXPECT_EQ(WeightInside(weights, part), 300);
 }
 

@@ -169,7 +169,7 @@ TEST(DiffTest, NamesRecipeToolVersionAndImatrix) {
   const DiffReport report = DiffManifests(a, b);
   EXPECT_TRUE(Has(report, "tool: version: " + a.tool_version + " -> 9.9.9")) << Lines(report);
   EXPECT_TRUE(Has(report, "tool: recipe:  -> Q4_K_M")) << Lines(report);
-  EXPECT_EQ(report.changes.size(), 3u) << "imatrix too; not the command and the time\n"
+  EXPECT_EQ(report.changes.size(), 3u) << "imatrix counts too; the command and the time do not\n"
                                        << Lines(report);
 }
 

@@ -45,7 +45,7 @@ TEST_F(DistributionRouters, AreUnknownIfTheirFileIsMissing) {
   EXPECT_EQ(Digest(), "");
   fs::remove_all(dir_ / "dist");
   Write(tiny::Only({"group:1"}));
-  EXPECT_EQ(Digest(), "") << "no asset says the family";
+  EXPECT_EQ(Digest(), "") << "no asset states the family";
 }
 
 }  // namespace

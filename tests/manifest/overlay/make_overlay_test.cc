@@ -154,7 +154,7 @@ TEST_F(MakeOverlayTest, NodesOfEveryVersionHaveEquallyManyExperts) {
     auto was = tiny::Tree(dir_ / Cat("was-", group)), now = tiny::Tree(dir_ / Cat("old-", group));
     was.erase("moepack_node.json");  // it names the digest of distribution.json
     now.erase("moepack_node.json");
-    EXPECT_TRUE(was == now) << "the node of an older version is what it was";
+    EXPECT_TRUE(was == now) << "the node of an older version is unchanged";
     EXPECT_GT(current->expert_count, older->expert_count);
     EXPECT_GT(older->expert_count, alone->expert_count);
   }

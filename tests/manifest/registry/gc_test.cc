@@ -58,7 +58,8 @@ TEST_F(GcTest, RemovesWhatNoTagReaches) {
   RemoveTag("v1", false);
   const auto without_set = Collect();
   ASSERT_TRUE(without_set) << without_set.error().message;
-  EXPECT_EQ(without_set->removed.size(), 2u) << "its manifest and config; views have the files";
+  EXPECT_EQ(without_set->removed.size(), 2u)
+      << "only its manifest and config; the views use the files";
   EXPECT_TRUE(PullGroups({}, Ref("v1-g001")));
   RemoveTag("v1-g001");
   ASSERT_TRUE(Collect());

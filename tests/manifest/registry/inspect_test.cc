@@ -42,7 +42,7 @@ TEST_F(InspectTest, ShowsTheSamePageForADistributionDirectory) {
   const Inspection files = Page({Reference::Kind::kFiles, Path("dist"), "", ""});
   EXPECT_EQ(files.manifest.text, page.manifest.text);
   EXPECT_EQ(files.config, page.config);
-  EXPECT_FALSE(files.signatures) << "it answers to every tag";
+  EXPECT_FALSE(files.signatures) << "a directory has no signatures";
 }
 
 TEST_F(InspectTest, ANodeHasTheSizeOfItsPull) {

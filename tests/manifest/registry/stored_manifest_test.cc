@@ -29,7 +29,7 @@ TEST_F(StoredManifestTest, ATagAndADigestGiveTheSameRecord) {
   EXPECT_EQ(by_tag->text, by_digest->text);
   EXPECT_EQ(by_digest->blob.media_type, kManifestType);
   EXPECT_EQ(by_digest->blob.size, by_digest->text.size());
-  EXPECT_TRUE(by_tag->blob.annotations.empty()) << "its tag is not what it is";
+  EXPECT_TRUE(by_tag->blob.annotations.empty()) << "the tag must not become part of the manifest";
 }
 
 TEST_F(StoredManifestTest, AManifestOfAnotherTypeThanListedIsCorrupt) {

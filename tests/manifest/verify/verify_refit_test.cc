@@ -84,10 +84,10 @@ TEST_F(RefittedTiny, RecordsDerivedTensorsAndHowTheyWereMade) {
       ++derived;
       routers += tensor.name.ends_with("mlp.gate.weight") ? 1 : 0;
       EXPECT_EQ(bundle.role, Role::kGroup) << tensor.name;
-      EXPECT_FALSE(bundle.group == 1 && tensor.layer == 2) << "that was not accepted";
+      EXPECT_FALSE(bundle.group == 1 && tensor.layer == 2) << "this pair was not accepted";
     }
   }
-  EXPECT_EQ(routers, 8u) << "three groups and three layers but one pair";
+  EXPECT_EQ(routers, 8u) << "three groups times three layers, less one pair";
   EXPECT_GT(derived, routers);
 }
 

@@ -151,7 +151,7 @@ TEST_F(VerifySampled, ResumesWhereARunWasStopped) {
   EXPECT_THAT(rest.bytes, Lt(whole.bytes));
   EXPECT_THAT(TextOf(rest), HasSubstr("proved right in an earlier run"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "notes"))
-      << "all is proved: there is nothing to note";
+      << "everything is proved, so no notes are kept";
 }
 
 TEST_F(VerifySampled, RereadsDamagedAndChangedFiles) {
@@ -160,7 +160,7 @@ TEST_F(VerifySampled, RereadsDamagedAndChangedFiles) {
   ASSERT_TRUE(std::filesystem::exists(dir_ / "notes"));
   const VerifyReport again = Run(Resume());
   EXPECT_FALSE(again.passed());
-  EXPECT_EQ(again.bytes, trunk_.size) << "the trunk alone is read again";
+  EXPECT_EQ(again.bytes, trunk_.size) << "only the trunk is read again";
   Damage(0);  // which repairs it
   EXPECT_TRUE(Run(Resume()).passed());
 }

@@ -195,7 +195,8 @@ TEST_F(ExistingOutput, RefusesToAddPartsWhileAnotherRunDoes) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("another process is writing it"));
   fs::create_directory_symlink(dir_ / "d", dir_ / "link");
-  EXPECT_FALSE(tiny::Write(dir_ / "link", tiny::Only({"group:1"}))) << "under another name";
+  EXPECT_FALSE(tiny::Write(dir_ / "link", tiny::Only({"group:1"})))
+      << "the same directory under another name";
 }
 
 // The lost update of concurrent runs: everything that succeeded is in the manifest.
@@ -234,7 +235,8 @@ TEST_F(ExistingOutput, AddingPartsSurvivesBeingKilledBetweenSystemCalls) {
     const auto manifest = ReadManifest((dir / "d").string());
     ASSERT_TRUE(manifest) << calls;
     for (const AssetRecord& asset : manifest->assets) {
-      EXPECT_TRUE(fs::exists(dir / "d" / asset.file)) << calls << ": it names what is not there";
+      EXPECT_TRUE(fs::exists(dir / "d" / asset.file))
+          << calls << ": the manifest names a file that is missing";
     }
     if (!killed || !manifest->assets.empty()) {
       EXPECT_TRUE(tiny::Write(dir / "d", Forced({"assets"})));

@@ -89,7 +89,7 @@ TEST_F(OutputPath, ForceReplacesOnlyWhatMoepackWrote) {
   for (const char* mark : {"distribution.json", "moepack_node.json"}) {
     std::ofstream(dir_ / "home" / mark) << "{}";
     EXPECT_FALSE(CheckReplaceable((dir_ / "home").string(), true))
-        << "a name does not make it ours";
+        << "the name alone does not make it a directory of moepack";
     fs::remove(dir_ / "home" / mark);
   }
   fs::create_directory_symlink(dir_ / "home", dir_ / "link");

@@ -32,7 +32,7 @@ class CopyCommands : public RegistryCommands {
 TEST_F(CopyCommands, CopiesKeepDigestsAndSignaturesAcrossLayoutsAndRegistries) {
   const auto sent = Copy("layout:models:v1", Ref("v1"));
   EXPECT_EQ(sent["digest"], published_["digest"]);
-  EXPECT_EQ(sent["tags"].size(), 8u) << "a set, three views, and a signature of each";
+  EXPECT_EQ(sent["tags"].size(), 8u) << "a set and three views, each with a signature";
   EXPECT_GT(sent["bytes_sent"], 7'000'000);
   const auto on = Copy(Ref("v1"), OtherRef("stable"));
   EXPECT_EQ(on["bytes_sent"], sent["bytes_sent"]);

@@ -20,7 +20,7 @@ const ExecutorKind& CudaKind() {
 }
 
 TEST(Cuda, SaysWhyABuildLacksIt) {
-  if (CudaKind().missing == nullptr) GTEST_SKIP() << "this build has it";
+  if (CudaKind().missing == nullptr) GTEST_SKIP() << "this build has CUDA";
   const auto executor = OpenExecutor("cuda", {});
   ASSERT_FALSE(executor.has_value());
   EXPECT_EQ(executor.error().code, Code::kUnsupported);

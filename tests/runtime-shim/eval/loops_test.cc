@@ -28,7 +28,7 @@ TEST(Loops, APeriodAtTheEndFourTimesIsALoop) {
 TEST(Loops, ThreeTimesAreNotALoop) {
   const LoopResult result = FindLoop(std::vector<uint32_t>{9, 9, 7, 1, 2, 3, 1, 2, 3, 1, 2, 3});
   EXPECT_EQ(result.period, 0u);
-  EXPECT_EQ(result.repeated_share, 0.5) << "1 2 3 twice in the last six";
+  EXPECT_EQ(result.repeated_share, 0.5) << "the last six are 1 2 3 twice";
 }
 
 TEST(Loops, IgnoresALoopThatEnded) {

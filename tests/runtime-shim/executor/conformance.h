@@ -113,7 +113,7 @@ class ConformanceFixture : public ::testing::Test {
     const Outcome expected = OutcomeOn(reference_, operation);
     const Outcome found = OutcomeOn(*executor_, operation);
     ExpectNear(found.values, expected.values, tolerance);
-    EXPECT_EQ(found.around, expected.around) << "values that are not the operation's were changed";
+    EXPECT_EQ(found.around, expected.around) << "the operation changed values that are not its own";
   }
 
   Executor* executor_ = nullptr;

@@ -114,7 +114,7 @@ TEST_F(VulkanDevice, PassesOnMessagesOfTheValidationLayer) {
   ASSERT_FALSE(status.has_value());
   EXPECT_THAT(status.error().message, StartsWith("vulkan: validation layer: "));
   EXPECT_THAT(status.error().message, HasSubstr("VUID-VkFenceCreateInfo-sType"));
-  EXPECT_TRUE(executor_->Finish().has_value()) << "the error was taken";
+  EXPECT_TRUE(executor_->Finish().has_value()) << "the error was reported twice";
 }
 
 TEST_F(VulkanDevice, RefusesRowsThatOneBindingCannotHold) {
@@ -127,7 +127,7 @@ TEST_F(VulkanDevice, RefusesRowsThatOneBindingCannotHold) {
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, Code::kUnsupported);
   EXPECT_THAT(status.error().message, HasSubstr("in one binding"));
-  EXPECT_TRUE(executor_->Finish().has_value()) << "the error was taken";
+  EXPECT_TRUE(executor_->Finish().has_value()) << "the error was reported twice";
 }
 
 TEST_F(VulkanDevice, RunsMoreGroupsThanOneDispatchDimensionAllows) {
@@ -202,7 +202,7 @@ TEST_F(VulkanDevice, MovesRowsLargerThanItsStagingMemory) {
     EXPECT_TRUE(found == values) << "rows of " << width;
     found.resize(3);
     ASSERT_TRUE(executor_->Read({buffer.get(), 1 + width, 1, 3, 3}, found).has_value());
-    EXPECT_EQ(found, std::vector<float>(3, 0.0f)) << "behind a row of " << width;
+    EXPECT_EQ(found, std::vector<float>(3, 0.0f)) << "after a row of " << width;
   }
 }
 

@@ -53,7 +53,7 @@ TEST(Build, PrintsTheDigestThatVerifyAccepts) {
   const auto again = workspace.Json("shard-experts fixtures/tiny-moe --groups 3 -o out-2 --json");
   EXPECT_EQ(again["manifest_sha256"].get<std::string>().size(), 64u);
   const ToolRun other = workspace.Moepack("verify out-2 --no-digests --digest " + digest);
-  EXPECT_EQ(other.status, 6) << "another command line is another manifest";
+  EXPECT_EQ(other.status, 6) << "another command line gives another manifest";
   EXPECT_THAT(other.out, HasSubstr(digest.substr(7)));
   EXPECT_THAT(other.out, HasSubstr(again["manifest_sha256"].get<std::string>()));
   const ToolRun wrong = workspace.Moepack("verify out --digest " + digest.substr(0, 20));

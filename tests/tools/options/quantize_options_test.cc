@@ -26,7 +26,8 @@ TEST(Repack, Int4KeepsItsGridAndReportsItsExactness) {
   const auto kept = workspace.Json(command + "kept.gguf --json");
   EXPECT_GT(kept["grid"]["weights"], 0);
   EXPECT_EQ(kept["grid"]["weights"], 32 * kept["grid"]["scales"].get<uint64_t>());
-  EXPECT_EQ(kept["grid"]["exact_scales"], kept["grid"]["scales"]) << "BF16 of usual size";
+  EXPECT_EQ(kept["grid"]["exact_scales"], kept["grid"]["scales"])
+      << "all scales are BF16 numbers of usual size";
   EXPECT_EQ(kept["grid"]["largest_rounding"], 0.0);
   const ToolRun run = workspace.Moepack(command + "again.gguf");
   EXPECT_THAT(run.err, HasSubstr(" weights keep the grid of their source: of "));
@@ -128,7 +129,7 @@ TEST(Scales, EndTheRunAndLeaveNothingIfTheyAreImpossible) {
     EXPECT_THAT(run.err, AllOf(HasSubstr("model.safetensors: tensor \"model.layers.0.mlp.experts.1"
                                          ".gate_proj.weight_scale_inv\": scale at [0, 0]: "),
                                Not(HasSubstr("internal"))));
-    EXPECT_EQ(workspace.Listing(), before) << "nothing half-written is left";
+    EXPECT_EQ(workspace.Listing(), before) << "no partial output is left";
   }
   const ConvertSample sample = Fp8(0.5f);
   ASSERT_TRUE(sample.Open());

@@ -79,7 +79,7 @@ TEST(MappedFile, ReadsZerosAndReportsAnErrorWhereTheFileWasTruncated) {
     EXPECT_EQ(status.error().message,
               (dir / "f").string() + ": the file was cut while it was read");
   }
-  EXPECT_TRUE(CheckMappedFiles()) << "a mapping that is gone counts no longer";
+  EXPECT_TRUE(CheckMappedFiles()) << "a closed mapping no longer counts";
 }
 
 TEST(MappedFile, NoticesATruncationInsideTheLastPage) {

@@ -238,7 +238,7 @@ TEST(StagingDirectory, RestoresTheOldOutputThatAKilledReplacementMovedAside) {
     auto staging = StagingDirectory::Start(dir / "out", "id", Own());
     ASSERT_TRUE(staging);
     EXPECT_EQ(fixtures::ReadFile(dir / "out/mark"), "old");
-    EXPECT_FALSE(staging->Publish(false)) << "it is there again, and needs --force";
+    EXPECT_FALSE(staging->Publish(false)) << "the output exists again, so --force is needed";
     ASSERT_TRUE(staging->WriteText("mark", "new"));
     ASSERT_TRUE(staging->Publish(true));
   }

@@ -73,7 +73,7 @@ TEST(Json, RefusesTextAfterANul) {
     EXPECT_THAT(ErrorOf(text), HasSubstr("found a NUL byte")) << text.size();
   }
   EXPECT_THAT(ErrorOf(std::string_view("{} \0", 4)), HasSubstr("byte 3: expected text"));
-  EXPECT_EQ(ErrorOf(R"(["\u0000"])"), "") << "one that is written out is text like any other";
+  EXPECT_EQ(ErrorOf(R"(["\u0000"])"), "") << "an escaped NUL is ordinary text";
 }
 
 TEST(Json, RefusesAByteOrderMark) {

@@ -75,7 +75,8 @@ TEST(Quote, ShellWordsAreReadBackByTheShell) {
        {"it's", "a\"b", "$HOME `id` \\ !", "~", "*", "a\nb", "\x1b[31m'%s\\n", "größe", "a\xff",
         "\u202e", "##[x", "-n", "a;b&c|d>e", "#"}) {
     EXPECT_EQ(ReadByShell(ShellWord(text)), text);
-    EXPECT_EQ(Shown(ShellWord(text)), ShellWord(text)) << "a terminal acts on it";
+    EXPECT_EQ(Shown(ShellWord(text)), ShellWord(text))
+        << "the word has characters that a terminal acts on";
   }
 }
 

@@ -61,7 +61,7 @@ TEST(Bpe, ReadsMergesAsTextsOrPairs) {
   sample.tokenizer["model"]["merges"] = Json::parse(R"(["z z", ["x y", "z"]])");
   EXPECT_THAT(*ConvertedKeys(sample).Find("tokenizer.ggml.merges")->AsStrings(),
               ElementsAre("z z", "x\u0120y z"))
-      << "a space inside a piece would be taken for the one between";
+      << "a space inside a piece would look like the separator";
 }
 
 TEST(Bpe, FallsBackToMergesTxt) {
@@ -117,7 +117,7 @@ TEST(Bpe, RefusesANormalizerThatTheRuntimeLacks) {
               HasSubstr("tokenizer.json: normalizer: expected none or NFC, found \"Lowercase\""));
   ConvertOptions options;
   options.pre = "qwen2";
-  EXPECT_TRUE(sample.Convert(options)) << "who names the pre-tokenizer decides";
+  EXPECT_TRUE(sample.Convert(options)) << "a pre-tokenizer that the user names is accepted";
 }
 
 TEST(Bpe, RefusesMergesOfAnotherForm) {

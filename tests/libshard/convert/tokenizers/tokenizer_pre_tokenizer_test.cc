@@ -87,7 +87,7 @@ TEST(PreTokenizer, RecognizesKimisExpressionThatSeparatesHan) {
 TEST(PreTokenizer, TheFamilyDecidesWhereNamesShareAnExpression) {
   const Json llama3 = Sequence({SplitBy(kLlama3), ByteLevel(false)});
   EXPECT_EQ(NameOf(llama3, "glm4"), "glm4");
-  EXPECT_EQ(NameOf(llama3, "qwen2"), "llama-bpe") << "not one of its names";
+  EXPECT_EQ(NameOf(llama3, "qwen2"), "llama-bpe") << "the family does not use this name";
   const Json gpt4o = Sequence({SplitBy(kGpt4o), ByteLevel(false)});
   EXPECT_EQ(NameOf(gpt4o, "llama4"), "llama4");
   EXPECT_EQ(NameOf(gpt4o, "minimax-m2"), "minimax-m2");

@@ -129,7 +129,8 @@ TEST(SpecialTokens, TheTemplateForPairsDecidesWhetherASeparatorIsAdded) {
     return found == special.add.end() ? -1 : int(found->second);
   };
   EXPECT_EQ(sep({"<s>", "A", "<sep>", "B"}), 1);
-  EXPECT_EQ(sep({"<s>", "A", "<s>", "B"}), 0) << "Mixtral's: another begin is no separator";
+  EXPECT_EQ(sep({"<s>", "A", "<s>", "B"}), 0)
+      << "as in Mixtral: a second BOS token is not a separator";
   EXPECT_EQ(sep({"<s>", "A", "<s>", "<sep>", "B"}), 1);
   EXPECT_EQ(sep({"<s>", "A", "B"}), -1);
   EXPECT_EQ(sep({"<s>", "B", "<sep>", "A"}), -1);
@@ -166,7 +167,7 @@ TEST(SpecialTokens, WritesKeysWithTheNamesAndTypesOfTheRuntime) {
   EXPECT_EQ(*metadata.Find("tokenizer.ggml.mask_token_id"), GgufValue::U32(9));
   EXPECT_EQ(*metadata.Find("tokenizer.ggml.add_eos_token"), GgufValue::Bool(false));
   EXPECT_EQ(*metadata.Find("tokenizer.ggml.add_bos_token"), GgufValue::Bool(false))
-      << "what a family set before stays";
+      << "a value that the family has set stays";
   EXPECT_EQ(metadata.entries().size(), 11u) << "cls and add_pad_token have no keys";
 }
 

@@ -165,7 +165,7 @@ TEST(ScaledWeight, AScaleOfZeroIsAllowedOnlyForZeros) {
       sample.RowError(*weight->reader, 1),
       HasSubstr(
           "scale at [0, 1]: expected another number than zero for codes that are not all zero"));
-  EXPECT_EQ(sample.RowError(*weight->reader, 2), "") << "another block";
+  EXPECT_EQ(sample.RowError(*weight->reader, 2), "") << "row 2 is in another block";
   // Rows 0 and 1, columns 2 and 3; zeros have signs.
   for (const size_t at : {2u, 3u, 7u, 8u}) sample.Tensor("weight").bytes[at] = '\x80';
   weight = sample.Read();

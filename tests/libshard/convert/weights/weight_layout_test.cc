@@ -168,7 +168,7 @@ TEST_F(Layout, TakesEveryOtherEntryOfPackedBiases) {
   EXPECT_THAT(tensor->shape, ElementsAre(2, 2));
   EXPECT_THAT(Values(tensor), ElementsAre(1, 3, 5, 7));
   EXPECT_THAT(tensor->rows, ElementsAre(RowRange{0, 1, 0}, RowRange{1, 1, 1}))
-      << "not a range for every value";
+      << "expected one range for each row, not for each value";
 }
 
 TEST_F(Layout, ReordersScaledRows) {

@@ -16,7 +16,8 @@ TEST(StoredWeight, HoldsOnePartOfEachKind) {
   TensorEntry entry;
   StoredWeight stored("m");
   EXPECT_TRUE(stored.empty());
-  EXPECT_TRUE(stored.Add("input_scale", entry)) << "says nothing about the weight";
+  EXPECT_TRUE(stored.Add("input_scale", entry))
+      << "input_scale is accepted, but says nothing about the weight";
   EXPECT_TRUE(stored.empty());
   EXPECT_TRUE(stored.Add("weight_scale", entry));
   EXPECT_EQ(stored.main(), nullptr);

@@ -29,7 +29,7 @@ const std::map<std::string, Kind> kModelFs = {{"type", Kind::string}, {"diffIds"
 
 void ExpectKeys(const nlohmann::ordered_json& object, const std::map<std::string, Kind>& allowed) {
   for (const auto& [key, value] : object.items()) {
-    ASSERT_TRUE(allowed.contains(key)) << key << " is no key of the schema";
+    ASSERT_TRUE(allowed.contains(key)) << key << " is not a key of the schema";
     EXPECT_EQ(value.type(), allowed.at(key)) << key;
     if (value.is_string()) {
       EXPECT_NE(value, "") << key;

@@ -47,7 +47,7 @@ TEST_F(UploadBodyTest, GivesBytesInPiecesAndRepeatedly) {
   EXPECT_EQ(told_, 10000u);
   ASSERT_TRUE(body.Restart());
   EXPECT_EQ(Read(body, 0, 10000), Bytes());
-  EXPECT_EQ(told_, 10000u) << "bytes are told once";
+  EXPECT_EQ(told_, 10000u) << "bytes sent again are not reported again";
 }
 
 TEST_F(UploadBodyTest, HashesBytesThatAnotherProcessSent) {

@@ -19,7 +19,7 @@ class UploadJournalTest : public testing::Test {
   std::filesystem::path TheFile() const {
     std::filesystem::path only;
     for (const auto& entry : std::filesystem::directory_iterator(dir_ / "journal")) {
-      EXPECT_TRUE(only.empty()) << "two files";
+      EXPECT_TRUE(only.empty()) << "expected a single file in the journal";
       only = entry.path();
     }
     return only;

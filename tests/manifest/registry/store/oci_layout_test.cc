@@ -188,7 +188,7 @@ TEST_F(OciLayoutTest, KeepsPartialFilesForTheNextRun) {
   EXPECT_TRUE(fs::exists(dir_ / "layout/ingest/a.part"));
   EXPECT_TRUE(fs::exists(dir_ / "layout/ingest/a.cells"));
   EXPECT_FALSE(fs::exists(dir_ / "layout/ingest/rest.tmp"));
-  EXPECT_FALSE(fs::exists(dir_ / "layout/ingest/b.part")) << "a directory is none";
+  EXPECT_FALSE(fs::exists(dir_ / "layout/ingest/b.part")) << "a directory is not a partial file";
 }
 
 TEST_F(OciLayoutTest, LockingCreatesNoLayout) {
@@ -206,7 +206,7 @@ TEST_F(OciLayoutTest, TheIndexRecordsTheArtifactTypeOfAManifest) {
   const std::string index = fixtures::ReadFile(dir_ / "layout/index.json");
   EXPECT_THAT(index, HasSubstr(R"("model"},"artifactType":"x/y"})"));
   EXPECT_THAT(index, HasSubstr(R"("image"}})"));
-  EXPECT_LT(index.find("\"model\""), index.find("\"image\"")) << "what shows all comes first";
+  EXPECT_LT(index.find("\"model\""), index.find("\"image\"")) << "model comes before image";
 }
 
 TEST_F(OciLayoutTest, WritesOnlyToALayoutOrAnEmptyDirectory) {
