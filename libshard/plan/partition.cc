@@ -135,6 +135,7 @@ bool DecidesFromScores(std::string_view scheme) {
 }
 
 uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group) {
+  // The first expert_count % groups runs are one expert longer.
   return group * (expert_count / groups) + std::min(group, expert_count % groups);
 }
 

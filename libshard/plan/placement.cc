@@ -21,6 +21,7 @@ void RankPlaces(PlacementAnswer& answer) {
   for (uint32_t group = 0; group < answer.scores.size(); ++group) {
     if (answer.scores[group]) order.push_back(group);
   }
+  // Stable, so the lowest group wins a tie.
   std::stable_sort(order.begin(), order.end(),
                    [&](uint32_t a, uint32_t b) { return *answer.scores[a] > *answer.scores[b]; });
   answer.best = order.empty() ? 0 : order[0];
@@ -89,6 +90,8 @@ Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable
                    Cat("placement: layer ", layer, ": expected ", of_group - at,
                        " experts or fewer, found ", expert_count)};
     ++counted;
+    // The centroids are averages of square roots of shares, so the scores are compared in the same
+    // way.
     std::vector<double> roots;
     for (const float score : scores.subspan(at, expert_count)) roots.push_back(std::sqrt(score));
     for (size_t group = 0; group < sums.size(); ++group)
@@ -105,6 +108,7 @@ Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable
 double FixedLog(double x) {
   int exponent = 0;
   double fraction = std::frexp(x, &exponent);
+  // With the fraction in [sqrt(1/2), sqrt(2)), z is small and the series short.
   constexpr double kHalfRoot = 0.70710678118654752;
   if (fraction < kHalfRoot) {
     fraction *= 2;
