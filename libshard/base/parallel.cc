@@ -12,6 +12,7 @@
 namespace moepack {
 
 size_t CoreCount() {
+  // A container or taskset may allow fewer cores than the machine has.
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) > 0) {
     return static_cast<size_t>(CPU_COUNT(&cores));
@@ -64,6 +65,7 @@ Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)
 
   const auto run = [&] {
     while (!failed.load(std::memory_order_relaxed)) {
+      // Indexes are taken in ascending order, so the lowest one that fails has always been started.
       const size_t index = next.fetch_add(1);
       if (index >= count) return;
       Status status = work(index);

@@ -27,6 +27,8 @@ std::optional<uint64_t> Product(std::initializer_list<uint64_t> factors) {
 
 uint64_t CellsOf(const CacheLayer& layer, uint64_t context) {
   const uint64_t all = AlignUp(context, kCellMultiple);
+  // A layer with a sliding window keeps the window and one batch on top of it
+  // (llama-kv-cache-iswa.cpp).
   if (layer.window == 0) return all;
   return std::min(all, AlignUp(std::min(context, layer.window + kBatchTokens), kCellMultiple));
 }

@@ -42,6 +42,7 @@ class NeedTable {
   // REQUIRES: `least` experts fit.
   Result<NodeNeed> Largest(uint64_t budget, uint32_t least, uint32_t most) {
     uint32_t fits = least, over = most + 1;
+    // By bisection, as more experts never take fewer bytes.
     while (over - fits > 1) {
       const uint32_t middle = fits + (over - fits) / 2;
       SHARD_TRY(const NodeNeed need, Of(middle));

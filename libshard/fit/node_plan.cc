@@ -19,6 +19,7 @@ ExpertIds RunOf(const std::vector<uint32_t>& room, size_t node, uint32_t expert_
     before += i < node ? room[i] : 0;
     total += room[i];
   }
+  // Neighbours round the same boundary, so the runs cover all experts without a gap.
   const uint64_t first = expert_count * before / total;
   const uint64_t end = expert_count * (before + room[node]) / total;
   ExpertIds ids(end - first);

@@ -99,6 +99,8 @@ class StageDivider {
             low = middle + 1;
           }
         }
+        // One curve falls and the other rises with the begin, so the least maximum is on either
+        // side of where they cross.
         for (const size_t begin : {std::max<size_t>(stage, low - 1), low}) {
           const double load = std::max(best[begin], Load(stage, begin, end));
           if (load >= next[end]) continue;

@@ -12,6 +12,7 @@ constexpr uint32_t kVersion = 3;
 void AppendTensor(std::string& out, const TensorEntry& tensor, uint64_t offset) {
   AppendGgufString(out, tensor.name);
   AppendLe<uint32_t>(out, static_cast<uint32_t>(tensor.shape.size()));
+  // GGUF lists the dimension that is contiguous in memory first.
   for (auto at = tensor.shape.rbegin(); at != tensor.shape.rend(); ++at)
     AppendLe<uint64_t>(out, *at);
   AppendLe<uint32_t>(out, static_cast<uint32_t>(tensor.format->ggml_type));
@@ -21,6 +22,7 @@ void AppendTensor(std::string& out, const TensorEntry& tensor, uint64_t offset) 
 // The text before the tensors' entries.
 std::string GgufHeaderStart(GgufMetadata metadata, uint64_t tensors, uint64_t alignment) {
   if (alignment == kGgufDefaultAlignment) {
+    // A file without the key has the default alignment, so the key would say nothing.
     metadata.Remove(kGgufAlignmentKey);
   } else {
     metadata.Set(kGgufAlignmentKey, GgufValue::U32(static_cast<uint32_t>(alignment)));

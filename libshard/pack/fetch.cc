@@ -7,6 +7,7 @@ namespace moepack {
 namespace {
 
 constexpr uint64_t kMostGap = 1u << 20;
+// Gaps cost at most a 128th more bytes than wanted.
 constexpr uint64_t kGapsPerWanted = 128;
 
 uint64_t BytesOf(std::span<const SourceRange> ranges) {

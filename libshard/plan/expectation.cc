@@ -15,6 +15,7 @@
 namespace moepack {
 namespace {
 
+// Machines may differ in the last bits of a sum; six digits give the same text on all of them.
 double Rounded(double value) { return std::round(value * 1e6) / 1e6; }
 
 CaptureSummary SummaryOf(std::vector<double> captures) {
@@ -131,6 +132,7 @@ std::vector<LayerConcentration> ConcentrationOf(const ExpertScores& scores,
     const auto part = std::span(sums).subspan(shares.offset(layer), shares.expert_count(layer));
     std::vector<double> best(part.begin(), part.end());
     std::sort(best.begin(), best.end(), std::greater<>());
+    // A quarter of the experts, rounded up.
     const auto quarter = best.begin() + static_cast<std::ptrdiff_t>((best.size() + 3) / 4);
     const double all = std::accumulate(best.begin(), best.end(), 0.0);
     const double top = std::accumulate(best.begin(), quarter, 0.0);

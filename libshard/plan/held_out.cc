@@ -37,6 +37,8 @@ SessionSplit SplitSessions(const ExpertScores& scores, uint32_t per_mille) {
   std::sort(order.begin(), order.end(), Precedes);
   SessionSplit split;
   for (uint64_t i = 0; i < order.size(); ++i) {
+    // True where the running share passes a whole number, which spreads the sessions that are held
+    // out evenly over the sorted order and so over the buckets.
     const bool taken = (i + 1) * per_mille / 1000 > i * per_mille / 1000;
     (taken ? split.held_out : split.training).push_back(order[i].place);
   }

@@ -55,6 +55,7 @@ class LayerFill {
       uint32_t best = 0;
       for (const uint32_t id : order) {
         const size_t use = UseOf(id);
+        // Of equal experts, the first in `order` wins.
         if (use <= best_use) continue;
         best_use = use;
         best = id;
@@ -82,6 +83,7 @@ class LayerFill {
 
   size_t UseOf(uint32_t id) const {
     size_t use = 0;
+    // A group counts by how many it still needs, so groups that lag behind decide.
     for (const Group& group : groups_) use += group.lacks[id] ? group.needs : 0;
     return use;
   }

@@ -171,6 +171,7 @@ std::vector<std::string> ComparedPartitions() {
 }
 
 uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group) {
+  // The first expert_count % groups runs are one expert longer.
   return group * (expert_count / groups) + std::min(group, expert_count % groups);
 }
 

@@ -41,6 +41,7 @@ GroupTokens AddUpTokens(const std::vector<Lesson>& lessons, size_t groups) {
     }
   }
   for (size_t row = 0; row < tokens.ids.size(); ++row) {
+    // Each frequent token is a symbol of its own; all others together are one more.
     if (tokens.Total(row) >= kLeastTokenCount) ++tokens.symbols;
   }
   const uint64_t all = std::accumulate(tokens.totals.begin(), tokens.totals.end(), uint64_t{0});
@@ -101,6 +102,7 @@ std::vector<size_t> ChooseRows(const GroupTokens& tokens, const ShareScores& sha
   std::vector<std::pair<double, size_t>> ranked;
   for (size_t row = 0; row < tokens.ids.size(); ++row) {
     if (tokens.Total(row) < kLeastTokenCount) continue;
+    // Negative, so that sorting puts the most informative first and the lower row wins a tie.
     ranked.emplace_back(-shares.Information(tokens.CountsOf(row)), row);
   }
   const size_t room = token_bytes / (kIdBytes + tokens.groups);
@@ -128,6 +130,7 @@ TokenScoreTable TokenScoresOf(const GroupTokens& tokens, const ShareScores& shar
       largest = std::max(largest, std::abs(score));
     }
   }
+  // The largest score becomes 127, so that an int8 loses as little as it can.
   table.scale = largest > 0 ? largest / kLargestStep : 1;
   for (const double score : scores)
     table.scores.push_back(static_cast<int8_t>(std::nearbyint(score / table.scale)));
@@ -170,6 +173,7 @@ std::optional<PlacementCentroids> CentroidsOf(
       const double sum = SumOf(scores);
       if (sum <= 0) continue;
       for (size_t e = 0; e < scores.size(); ++e)
+        // Square roots keep a few dominant experts from deciding the cosine alone.
         to[offsets[layer] + e] += std::sqrt(scores[e] / sum);
     }
   }

@@ -15,7 +15,8 @@ std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens
   uint64_t sum = 0;
   for (const auto& [id, count] : counts) ends.push_back(sum += count);
   std::vector<size_t> drawn;
-  SplitMix64 random(0);
+  // Every session starts at the same state, so its draw does not depend on the other sessions.
+  uint64_t state = 0;
   for (uint64_t i = 0; i < std::min<uint64_t>(prefix_tokens, sum); ++i) {
     const uint64_t place = random.Next() % sum;
     drawn.push_back(
@@ -62,6 +63,7 @@ PlacementTrial TryPlacement(const std::vector<Lesson>& lessons, const GroupToken
                             const PlacementOptions& options) {
   PlacementTrial trial;
   for (const Lesson& lesson : lessons) {
+    // Without its only session the group would have no counts to be recognised by.
     if (sessions_by_group[lesson.group] < 2) continue;
     const WithoutSession rest(tokens, rows, lesson);
     std::vector<double> scores(tokens.groups);

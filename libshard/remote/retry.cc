@@ -65,6 +65,7 @@ Seconds PauseAfter(const RetryRule& rule, int tried, const HttpFields& fields) {
 }
 
 Status Pause(Seconds pause) {
+  // Short steps, so that an interrupt is noticed at once.
   constexpr Seconds kStep{0.05};
   const auto end = std::chrono::steady_clock::now() + pause;
   while (true) {

@@ -45,6 +45,7 @@ void FrequencyOrder::Use(std::span<const uint16_t> ids) {
     }
     ++uses.count;
     uses.last = requests_;
+    // Counts only grow, so an id that is used can only move forward.
     while (uses.place > 0 && Before(id, order_[uses.place - 1])) {
       const uint16_t other = order_[uses.place - 1];
       order_[uses.place] = other;
@@ -61,6 +62,7 @@ FixedOrder::FixedOrder(const std::vector<uint32_t>& best_first)
 }
 
 std::optional<uint32_t> FixedOrder::PlaceOf(uint16_t id) const {
+  // The cache starts empty, so the first use of an expert is a miss even if it is a chosen one.
   if (!used_[id]) return std::nullopt;
   return places_[id];
 }

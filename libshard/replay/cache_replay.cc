@@ -86,11 +86,15 @@ class LayerReplay {
         for (const uint16_t id : requests_.At(request)) {
           const std::optional<uint32_t> place = order.PlaceOf(id);
           for (size_t size = 0; size < options_.slots.size(); ++size) {
+            // A smaller cache holds the first of what a larger one holds, so one order answers for
+            // all sizes (stack algorithms: Mattson et al. 1970).
             const bool hit = place && *place < options_.slots[size][layer_];
             costs_.Add(id, hit, counts[size][PhaseOf(request)]);
           }
         }
       }
+      // All experts of a request are looked up before any is used: a request does not hit what it
+      // brings in itself.
       order.Use(requests_.At(request));
     }
     return Ok();

@@ -11,6 +11,7 @@ namespace {
 // The probability that one of the last `tokens` tokens chose an expert that each of them chooses
 // with probability `q`.
 double HeldAfter(double tokens, double q) {
+  // 1 - (1 - q)^tokens; log1p and expm1 keep its digits when q is small.
   return q >= 1 ? 1 : -std::expm1(tokens * std::log1p(-q));
 }
 
@@ -23,6 +24,7 @@ double ExpertsAfter(double tokens, const std::vector<double>& q) {
 // than `slots` experts have a probability.
 double TokensThatFill(double slots, const std::vector<double>& q) {
   double low = 0, high = 1;
+  // Experts of tiny probability may never fill the slots within what doubles can count.
   while (ExpertsAfter(high, q) < slots && high < 1e15) high *= 2;
   for (int i = 0; i < 200 && low < high; ++i) {
     const double middle = low + (high - low) / 2;

@@ -18,6 +18,7 @@ uint64_t LargestOf(const std::vector<ExpertReads>& experts) {
 }  // namespace
 
 ExpertReads ReadsOf(std::vector<SourceRange> ranges) {
+  // After sorting, ranges that share a block are neighbours.
   std::sort(ranges.begin(), ranges.end(), [](const SourceRange& a, const SourceRange& b) {
     return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
   });
@@ -83,6 +84,7 @@ Result<ExpertLayout> LayoutFor(const std::string& where, const std::string& sour
 }
 
 std::optional<uint32_t> SlotsWithin(uint64_t bytes, const ExpertLayout& layout) {
+  // By bisection, as more slots never take fewer bytes.
   uint32_t low = 0, high = 0;
   for (const auto& layer : layout) high = std::max(high, static_cast<uint32_t>(layer.size()));
   while (low < high) {

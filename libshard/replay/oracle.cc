@@ -34,11 +34,14 @@ void ReplayOracle(const LayerRequests& requests, uint32_t expert_count, uint32_t
   size_t i = 0;
   for (size_t request = 0; request < requests.size(); ++request) {
     const auto ids = requests.At(request);
+    // A held expert of this request is filed under this request, as that is its next use.
     for (const uint16_t id : ids) count(request, id, held.erase({request, id}) > 0);
     for (const uint16_t id : ids) {
+      // An expert that is never used again would only take a slot.
       if (next[i] != kNever) held.emplace(next[i], id);
       ++i;
     }
+    // Belady's rule: the expert whose next use is farthest away leaves.
     while (held.size() > slots) held.erase(std::prev(held.end()));
   }
 }

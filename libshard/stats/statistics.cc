@@ -77,6 +77,7 @@ Status MergeStatistics(const std::string& where, const Statistics& other, Statis
   if (!present || !sum || !AddTokens(*present, *sum))
     return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
                                      " with those of the other statistics, found more")};
+  // All checks are done by now, so a merge that fails leaves `into` as it was.
   into.sessions.insert(into.sessions.end(), other.sessions.begin(), other.sessions.end());
   for (size_t layer = 0; layer < other.co_selection.size(); ++layer) {
     for (size_t pair = 0; pair < other.co_selection[layer].size(); ++pair) {

@@ -21,6 +21,8 @@ class Cut {
         part_(weights.size(), kNoPart),
         to_part_(weights.size() * sizes.size()) {}
 
+  // Starts every part at a node far from the parts so far, since parts that start in one cluster
+  // would divide it between them.
   void Grow(SplitMix64& random) {
     std::vector<size_t> left = sizes_;
     for (uint32_t part = 0; part < sizes_.size(); ++part) {
@@ -39,6 +41,7 @@ class Cut {
   void Deal(SplitMix64& random) {
     std::vector<size_t> order(part_.size());
     std::iota(order.begin(), order.end(), size_t{0});
+    // Fisher-Yates, as the draws of std::shuffle differ between standard libraries.
     for (size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.Below(i + 1)]);
     auto next = order.begin();
     for (uint32_t part = 0; part < sizes_.size(); ++part) {
@@ -123,6 +126,8 @@ class Cut {
     for (size_t other = 0; other < part_.size(); ++other) {
       const size_t theirs = part_[other];
       if (theirs == own) continue;
+      // Both sums to the other's part count the weight between the two nodes, which stays between
+      // the parts after the swap: hence minus twice that weight.
       const int64_t gain = ToPart(node, theirs) - ToPart(node, own) + ToPart(other, own) -
                            ToPart(other, theirs) - 2 * weights_.At(node, other);
       if (gain <= most) continue;
@@ -161,6 +166,7 @@ std::vector<uint32_t> CutBalanced(const PairWeights& weights, const std::vector<
   int64_t most = -1;
   for (size_t restart = 0; restart < restarts && weights.size() > 0; ++restart) {
     Cut cut(weights, sizes);
+    // Swaps only reach the optimum nearest to the start, so two kinds of start alternate.
     restart % 2 == 0 ? cut.Grow(random) : cut.Deal(random);
     cut.Trade();
     cut.Number();

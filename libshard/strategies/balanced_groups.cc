@@ -89,6 +89,7 @@ class Assignment {
     bool changed = false;
     for (size_t a = 0; a < group_.size(); ++a) {
       for (uint32_t group = 0; group < groups_; ++group) {
+        // A move must not empty the group it leaves.
         if (sizes_[group] >= most_ || sizes_[group_[a]] < 2) continue;
         if (Value(a, group) <= Value(a, group_[a])) continue;
         --sizes_[group_[a]];
@@ -115,6 +116,7 @@ class Assignment {
 }  // namespace
 
 size_t MostSessions(size_t sessions, size_t groups) {
+  // 1.5 times the average size, rounded up in whole numbers.
   return (3 * sessions + 2 * groups - 1) / (2 * groups);
 }
 

@@ -39,6 +39,8 @@ class SessionPlanner {
       SHARD_TRY(HeldSets held, SetsFor(group_of_session));
       SHARD_TRY(const std::vector<double> captures, CaptureBySessionAndGroup(shares_, held));
       const double captured = Captured(captures, group_of_session);
+      // The limit on group sizes can cost capture, so a turn may be worse than the one before; the
+      // best one counts.
       if (captured <= best.captured) break;
       best = {captured, std::move(held)};
       std::vector<uint32_t> next =
@@ -63,6 +65,8 @@ class SessionPlanner {
 
   Result<HeldSets> SetsFor(const std::vector<uint32_t>& group_of_session) const {
     SHARD_TRY(const auto sums, SumShares(shares_, group_of_session, groups()));
+    // Experts that a group does not use are all worth 0 to it. Of those, the ones that all sessions
+    // use most come first.
     std::vector<double> all(shares_.width());
     for (const std::vector<double>& sum : sums)
       std::transform(all.begin(), all.end(), sum.begin(), all.begin(), std::plus<>());
@@ -82,6 +86,7 @@ class SessionPlanner {
 
   // If groups differ in room, clusters are swapped as long as that captures more.
   Status MatchRooms(std::vector<uint32_t>& group_of_session) const {
+    // With equal rooms the order of the clusters makes no difference.
     const bool equal = std::all_of(input_.rooms.begin(), input_.rooms.end(),
                                    [&](const auto& rooms) { return rooms == input_.rooms[0]; });
     if (equal) return Ok();

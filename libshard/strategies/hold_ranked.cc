@@ -52,6 +52,7 @@ class Deal {
     const auto high = static_cast<size_t>(most - sums_.begin());
     const double difference = sums_[high] - sums_[low];
     const Step best = BestStep(high, low, difference);
+    // The margin keeps rounding errors from counting as progress.
     if (!(best.difference < difference * (1 - 1e-9))) return false;
     ExpertIds &from = hands_[high], &to = hands_[low];
     if (best.to == to.size()) {
@@ -60,6 +61,7 @@ class Deal {
     } else {
       std::swap(from[best.from], to[best.to]);
     }
+    // Sums made anew do not gather the rounding errors of all steps.
     sums_[high] = SumOf(from);
     sums_[low] = SumOf(to);
     return true;
@@ -72,6 +74,7 @@ class Deal {
     for (size_t i = 0; i < from.size(); ++i) {
       for (size_t j = 0; j < places; ++j) {
         const double moved = values_[from[i]] - (j < to.size() ? values_[to[j]] : 0);
+        // One sum loses what the other gains, so the difference changes by twice the moved value.
         const double left = std::abs(difference - 2 * moved);
         if (left < best.difference) best = {left, i, j};
       }

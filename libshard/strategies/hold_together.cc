@@ -64,6 +64,8 @@ class Layer {
       for (size_t b = 0; b < a; ++b) weights.Set(a, b, Weight(ids[a], ids[b]));
     }
     const size_t restarts = ids.size() <= kSmallLayer ? kManyCuts : kCuts;
+    // The seed depends on the layer alone, so the order in which threads take layers does not
+    // matter.
     const std::vector<uint32_t> part =
         CutBalanced(weights, PartSizes(rooms, ids.size()), restarts, input_.seed + layer_);
     std::vector<ExpertIds> parts(rooms.size());

@@ -42,6 +42,8 @@ class Matching {
   Used Centred(const Used& used, size_t layers) const {
     Used centred(used.size());
     for (size_t i = 0; i < used.size(); ++i)
+      // Where the parts cover a layer, its shares add up to 1, so layers / groups is the average
+      // use.
       centred[i] = used[i] - static_cast<double>(layers) / static_cast<double>(groups_);
     return centred;
   }
@@ -91,6 +93,7 @@ class Matching {
           if (parts[a].size() != parts[b].size()) continue;
           const double now = value[part_of[a] * groups_ + a] + value[part_of[b] * groups_ + b];
           const double then = value[part_of[b] * groups_ + a] + value[part_of[a] * groups_ + b];
+          // Without the margin, rounding errors could swap the same two parts back and forth.
           if (then <= now + 1e-9) continue;
           std::swap(part_of[a], part_of[b]);
           std::swap(parts[a], parts[b]);

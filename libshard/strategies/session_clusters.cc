@@ -57,6 +57,7 @@ class KMeans {
   }
 
   uint64_t SquaredDistance(size_t a, size_t b) const {
+    // |a - b|^2 = |a|^2 + |b|^2 - 2ab, so the matrix of products is all that is needed.
     const int64_t squared =
         int64_t{gram_.At(a, a)} + int64_t{gram_.At(b, b)} - 2 * int64_t{gram_.At(a, b)};
     return static_cast<uint64_t>(std::max<int64_t>(squared, 0));
@@ -119,6 +120,7 @@ Result<std::vector<std::vector<uint32_t>>> ClusterSessions(const SessionGram& gr
                                                            size_t restarts, uint64_t seed) {
   SplitMix64 seeds(seed);
   std::vector<uint64_t> seed_of(restarts);
+  // Every run gets its seed before the threads start, so their order does not matter.
   for (uint64_t& one : seed_of) one = seeds.Next();
   std::vector<Clustering> found(restarts);
   const KMeans k_means(gram, groups);
@@ -133,6 +135,7 @@ Result<std::vector<std::vector<uint32_t>>> ClusterSessions(const SessionGram& gr
   });
   std::vector<std::vector<uint32_t>> different;
   for (Clustering& one : found) {
+    // Equal clusterings lead to equal sets, so each is tried once.
     if (std::find(different.begin(), different.end(), one.cluster) == different.end())
       different.push_back(std::move(one.cluster));
   }

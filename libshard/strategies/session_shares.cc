@@ -54,6 +54,8 @@ size_t SessionShares::LayersSeen(size_t session) const {
 }
 
 std::vector<size_t> InCanonicalOrder(const ExpertScores& scores, std::vector<size_t> sessions) {
+  // Sums of floats and ties depend on the order of sessions, and the order in the file must not
+  // decide them.
   std::sort(sessions.begin(), sessions.end(), [&](size_t a, size_t b) {
     const SessionScores &one = scores.sessions[a], &other = scores.sessions[b];
     return std::tie(one.name, one.bucket, one.scores) <
@@ -66,6 +68,7 @@ Result<std::vector<std::vector<double>>> SumShares(const SessionShares& shares,
                                                    const std::vector<uint32_t>& group_of_session,
                                                    size_t groups) {
   std::vector<std::vector<double>> sums(groups, std::vector<double>(shares.width()));
+  // Threads share out layers, not sessions, so every sum adds the sessions in one order.
   const auto add_layer = [&](size_t layer) -> Status {
     for (size_t session = 0; session < shares.session_count(); ++session) {
       double* const sum = sums[group_of_session[session]].data() + shares.offset(layer);
@@ -99,6 +102,7 @@ ExpertIds BestExperts(std::span<const double> values, std::span<const double> ot
   }
   const size_t wanted = std::min(room - std::min(room, pinned.size()), free.size());
   const auto better = [&](uint32_t a, uint32_t b) {
+    // The values are crossed over and the ids are not: values descend while ids ascend.
     return std::tuple(values[b], otherwise[b], a) < std::tuple(values[a], otherwise[a], b);
   };
   std::partial_sort(free.begin(), free.begin() + static_cast<std::ptrdiff_t>(wanted), free.end(),

@@ -34,6 +34,7 @@ Json ExpertsToJson(const NodeRecord& record) {
   // Layers are sorted by number, whereas the map has "10" before "2".
   std::vector<std::pair<std::string, std::string>> layers(record.experts_by_layer.begin(),
                                                           record.experts_by_layer.end());
+  // Numbers without leading zeros are in order once shorter ones come first.
   std::stable_sort(layers.begin(), layers.end(),
                    [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
   Json out = Json::object();

@@ -151,6 +151,7 @@ Status ReadSetting(const JsonFields& fields, QualityRecord& record) {
 double SixDigits(double value) {
   if (!std::isfinite(value) || value == 0) return value == 0 ? 0 : value;
   char text[40];
+  // to_chars and from_chars depend on no locale, so every machine writes the same digits.
   const auto end =
       std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific, 5);
   double rounded = 0;

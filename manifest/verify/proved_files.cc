@@ -29,6 +29,8 @@ Status Append(int fd, const std::string& path, std::string_view text) {
 }  // namespace
 
 std::string ProvedFiles::KeyOf(const File& file) {
+  // The name may hold any byte, so it comes last and with its length: different files never give
+  // the same text.
   const std::string text = Cat(file.sha256, " ", file.cold ? "cold " : "", file.identity, " ",
                                file.name.size(), " ", file.name);
   return Xxh3Hex(std::as_bytes(std::span(text)));
@@ -53,6 +55,7 @@ Result<ProvedFiles> ProvedFiles::Open(const std::string& path) {
   notes.path_ = path;
   notes.fd_ = Descriptor(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
   if (!notes.fd_.valid()) return IoError(path, "open", errno);
+  // An interrupted run may have left part of a line, which must not swallow the next one.
   if (!text.ends_with('\n')) SHARD_CHECK(Append(notes.fd_.get(), path, "\n"));
   for (const std::string& line : Split(text.substr(kHeading.size()), '\n'))
     if (IsXxh3Hex(line)) notes.keys_.insert(line);

@@ -12,6 +12,7 @@ namespace moepack::manifest {
 namespace {
 
 std::string Lot(const BundleRecord& bundle, const TensorRecord& tensor, uint64_t seed) {
+  // The lot depends on seed and names, so the choice does not change with the manifest's order.
   const std::string text = Cat(seed, " ", bundle.file, " ", tensor.name);
   return Xxh3Hex(std::as_bytes(std::span(text)));
 }
@@ -39,6 +40,7 @@ std::vector<size_t> SampledTensors(const BundleRecord& bundle, const VerifyOptio
   std::vector<std::pair<std::string, size_t>> lots;
   for (size_t i = 0; i < bundle.tensors.size(); ++i)
     lots.emplace_back(Lot(bundle, bundle.tensors[i], options.seed), i);
+  // In the order of lots, a larger share adds tensors to those of a smaller one.
   std::sort(lots.begin(), lots.end());
   const uint64_t wanted = ShareOf(BytesOf(bundle), options.sample);
   std::vector<size_t> chosen;

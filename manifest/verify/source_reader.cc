@@ -23,6 +23,7 @@ Stretch StretchAt(const SourceSlices& slices, uint64_t position) {
   const uint64_t offset =
       slices.offset + position / held * slices.row + slices.ids[index] * slices.slice + in_slice;
   uint64_t bytes = slices.slice - in_slice;
+  // Neighbouring ids lie side by side in the source and become one read.
   for (; index + 1 < slices.ids.size() && slices.ids[index + 1] == slices.ids[index] + 1; ++index) {
     bytes += slices.slice;
   }

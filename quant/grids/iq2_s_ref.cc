@@ -18,6 +18,8 @@ BlockIq2S EncodeBlock(Values values, Values importance) {
 void DecodeBlock(const BlockIq2S& block, std::span<float> out) {
   for (size_t k = 0; k < kPoints; ++k) {
     const float level = static_cast<float>(HalfByteOf(block.scales, k / 2));
+    // The products are taken in the order of dequantize_row_iq2_s (ggml-quants.c), so that each
+    // float has the same bits.
     const float scale = HalfToFloat(block.d) * (0.5f + level) * 0.25f;
     const unsigned number = block.qs[k] | (block.qh[k / 4] >> k % 4 * 2 & 3u) << 8;
     DecodeGridPoint<Grid8>(kIq2SPoints[number], kIq2Values, block.signs[k], scale,

@@ -16,6 +16,8 @@ BlockIq2Xs EncodeBlock(Values values, Values importance) {
 void DecodeBlock(const BlockIq2Xs& block, std::span<float> out) {
   for (size_t k = 0; k < kSuperBlock / 8; ++k) {
     const float level = static_cast<float>(HalfByteOf(block.scales, k / 2));
+    // The products are taken in the order of dequantize_row_iq2_xs (ggml-quants.c), so that each
+    // float has the same bits.
     const float scale = HalfToFloat(block.d) * (0.5f + level) * 0.25f;
     const unsigned number = block.qs[k] & ((1u << kNumberBits) - 1);
     DecodeGridPoint<Grid8>(kIq2XsPoints[number], kIq2Values, EightSigns(block.qs[k] >> kNumberBits),
@@ -27,9 +29,12 @@ void DecodeBlock(const BlockIq2Xs& block, std::span<float> out) {
 
 BlockIq2Xs PackIq2Xs(const GridBlock& fit) {
   BlockIq2Xs block{};
+  // ggml clears a block before it searches a scale, so one without a scale stays all zero.
   if (fit.empty) return block;
   block.d = fit.d;
   for (size_t k = 0; k < kSuperBlock / 8; ++k) {
+    // Seven signs are enough: the search keeps the number of negative values even, so the eighth
+    // sign follows from the others.
     block.qs[k] = static_cast<uint16_t>(fit.numbers[k] | SevenSigns(fit.signs[k]) << kNumberBits);
   }
   PackHalfBytes(fit.scales, block.scales);

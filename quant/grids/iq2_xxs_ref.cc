@@ -19,6 +19,8 @@ void DecodeBlock(const BlockIq2Xxs& block, std::span<float> out) {
   for (size_t j = 0; j < kGroups; ++j) {
     const uint8_t* numbers = block.qs + kGroupBytes * j;
     const uint32_t word = SignWord::Load(numbers + kGroupPoints);
+    // The products are taken in the order of dequantize_row_iq2_xxs (ggml-quants.c), so that each
+    // float has the same bits.
     const float scale = HalfToFloat(block.d) * (0.5f + static_cast<float>(SignWord::Scale(word)));
     for (size_t k = 0; k < kGroupPoints; ++k) {
       DecodeGridPoint<Grid8>(kIq2XxsPoints[numbers[k]], kIq2Values, SignWord::Signs(word, k),

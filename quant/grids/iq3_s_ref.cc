@@ -19,6 +19,8 @@ BlockIq3S EncodeBlock(Values values, Values importance) {
 void DecodeBlock(const BlockIq3S& block, std::span<float> out) {
   for (size_t k = 0; k < kPoints; ++k) {
     const unsigned level = HalfByteOf(block.scales, k / kGroupPoints);
+    // The products are taken in the order of dequantize_row_iq3_s (ggml-quants.c), so that each
+    // float has the same bits.
     const float scale = HalfToFloat(block.d) * static_cast<float>(1 + 2 * level);
     const unsigned number = block.qs[k] | (block.qh[k / 8] >> k % 8 & 1u) << 8;
     DecodeGridPoint<Grid4>(kIq3SPoints[number], kIq3SValues,

@@ -18,6 +18,8 @@ void DecodeBlock(const BlockIq3Xxs& block, std::span<float> out) {
   for (size_t j = 0; j < kGroups; ++j) {
     const uint32_t word = SignWord::Load(block.words + 4 * j);
     const float level = static_cast<float>(SignWord::Scale(word));
+    // The products are taken in the order of dequantize_row_iq3_xxs (ggml-quants.c), so that each
+    // float has the same bits.
     const float scale = HalfToFloat(block.d) * (0.5f + level) * 0.5f;
     for (size_t k = 0; k < kGroupPoints; ++k) {
       const size_t at = kGroupPoints * j + k;

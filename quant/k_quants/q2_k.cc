@@ -14,6 +14,8 @@ namespace HWY_NAMESPACE {
 
 using Fits = RangeFits<BlockQ2K::kGroups>;
 
+// Without importance ggml only rounds the group scales; with importance it searches levels for them
+// too. q2_k_ref.cc has the same two ways.
 void RoundScales(const Fits& fits, size_t count, BlockQ2K* out) {
   for (size_t lane = 0; lane < count; ++lane) {
     out[lane] = RoundQ2KToLargest(OfLane<BlockQ2K::kGroups>(fits.scale, lane),
@@ -41,6 +43,7 @@ void EncodeLanes(const LaneBlocks& blocks, std::span<BlockQ2K> out) {
     RoundScales(fits, blocks.count, out.data());
   }
   for (size_t lane = 0; lane < blocks.count; ++lane) {
+    // A lane with NaN, or with a product outside the range of nearest_int, goes to the reference.
     if (!fits.exact[lane]) {
       EncodeByReference(blocks, lane, EncodeQ2KRef, out[lane]);
       continue;

@@ -52,6 +52,8 @@ BlockQ2K FitPlain(Values values, Levels& q) {
 }
 
 BlockQ2K FitWithImportance(Values values, Values importance, Levels& q) {
+  // quantize_row_q2_K_impl takes the plain mean square here; those of q3_K, q4_K and q5_K take
+  // twice that.
   const float spread = SumOfSquares(values) / static_cast<float>(kSuperBlock);
   FloatsQ2K scales, mins, weight_sums;
   for (size_t j = 0; j < kGroups; ++j) {
@@ -77,6 +79,7 @@ BlockQ2K EncodeBlock(Values values, Values importance) {
   BlockQ2K block =
       importance.empty() ? FitPlain(values, q) : FitWithImportance(values, importance, q);
   for (size_t j = 0; j < kGroups; ++j) {
+    // Rounding the scales moved every grid point, so the integers are chosen again.
     RequantizeWithMin(GroupOf<kGroupValues>(values, j), block.Group(j), kQ2KTop,
                       GroupOf<kGroupValues>(q, j));
   }

@@ -33,6 +33,8 @@ uint16_t RoundToLargest(const FloatsQ3K& scales, LevelsQ3K& levels) {
   if (largest == 0) return 0;
   const float inverse = -static_cast<float>(kScaleLevels) / largest;
   for (size_t j = 0; j < kGroups; ++j) {
+    // The detour through int8_t is ggml's: a level that overflows a byte wraps before it is
+    // clamped.
     const int level = static_cast<int8_t>(NearestInt(inverse * scales[j]));
     levels[j] =
         static_cast<uint8_t>(kScaleLevels + std::clamp(level, -kScaleLevels, kScaleLevels - 1));
@@ -92,6 +94,7 @@ void FitPlain(Values values, BlockQ3K& block, Levels& q) {
 }
 
 void FitWithImportance(Values values, Values importance, BlockQ3K& block, Levels& q) {
+  // Twice the mean square, as sigma2 in quantize_row_q3_K_impl of ggml-quants.c.
   const float spread = 2 * SumOfSquares(values) / static_cast<float>(kSuperBlock);
   FloatsQ3K scales, weight_sums;
   for (size_t j = 0; j < kGroups; ++j) {
@@ -115,6 +118,7 @@ BlockQ3K EncodeBlock(Values values, Values importance) {
     FitWithImportance(values, importance, block, q);
   }
   for (size_t j = 0; j < kGroups; ++j) {
+    // Rounding the scales moved every grid point, so the integers are chosen again.
     RequantizeSigned(GroupOf<kGroupValues>(values, j), block.GroupScale(j), kLevels,
                      GroupOf<kGroupValues>(q, j));
   }

@@ -31,6 +31,7 @@ BlockQ6K EncodeBlock(Values values, Values importance) {
   }
   if (!RoundScalesQ6K(scales, block)) return block;
   for (size_t j = 0; j < kGroups; ++j) {
+    // Rounding the scales moved every grid point, so the integers are chosen again.
     RequantizeSigned(GroupOf<kGroupValues>(values, j), block.GroupScale(j), kLevels,
                      GroupOf<kGroupValues>(q, j));
   }
@@ -53,6 +54,8 @@ void DecodeBlock(const BlockQ6K& block, std::span<float> out) {
 bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block) {
   const float largest = LargestByMagnitude(scales);
   if (std::abs(largest) < kZeroGroup) return false;
+  // A signed byte reaches one further below zero than above it, so the largest scale gets -128 and
+  // d takes the opposite sign.
   const float inverse = -128.0f / largest;
   block.d = ScaleToHalf(1 / inverse);
   for (size_t j = 0; j < kGroups; ++j) {

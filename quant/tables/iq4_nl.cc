@@ -13,6 +13,7 @@ namespace HWY_NAMESPACE {
 
 BlockIq4Nl FinishLane(const float* values, float scale) {
   uint8_t q[kGroup32];
+  // As in the reference, the codes are chosen with the scale as it was before rounding to F16.
   NearestIq4Codes(values, scale != 0 ? 1 / scale : 0.0f, q);
   BlockIq4Nl block;
   block.d = ScaleToHalf(scale);

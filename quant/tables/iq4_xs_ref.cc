@@ -54,6 +54,8 @@ float BlockIq4Xs::GroupScale(size_t group) const {
 }
 
 FloatsIq4Xs RoundScalesIq4Xs(const FloatsIq4Xs& scales, BlockIq4Xs& block) {
+  // The levels reach one further below zero than above it, so the largest scale gets -32 and d
+  // takes the opposite sign.
   const float d = -LargestByMagnitude(scales) / static_cast<float>(kIq4XsScaleLevels);
   const float inverse = d != 0 ? 1 / d : 0.0f;
   block.d = ScaleToHalf(d);
@@ -61,6 +63,7 @@ FloatsIq4Xs RoundScalesIq4Xs(const FloatsIq4Xs& scales, BlockIq4Xs& block) {
   for (size_t j = 0; j < kGroups; ++j) {
     const int level = NearestLevel(inverse * scales[j], -kIq4XsScaleLevels, kIq4XsScaleLevels - 1);
     SetScale(block, j, level);
+    // As in ggml, the codes are chosen with d as it was before it was rounded to F16.
     const float scale = d * static_cast<float>(level);
     inverses[j] = scale != 0 ? 1 / scale : 0.0f;
   }

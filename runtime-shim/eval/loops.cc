@@ -12,6 +12,7 @@ uint32_t LongestRepeat(std::span<const uint32_t> ids) {
   std::vector<uint32_t> row(ids.size() + 1), above(ids.size() + 1);
   uint32_t longest = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
+    // A run counts only if it comes again later, so j starts after i.
     for (size_t j = i + 1; j < ids.size(); ++j) {
       row[j + 1] = ids[i] == ids[j] ? above[j] + 1 : 0;
       longest = std::max(longest, row[j + 1]);
@@ -24,6 +25,7 @@ uint32_t LongestRepeat(std::span<const uint32_t> ids) {
 bool EndsInPeriod(std::span<const uint32_t> ids, size_t period) {
   if (ids.size() < period * kLoopRepeats) return false;
   const auto tail = ids.last(period * kLoopRepeats);
+  // A tail that equals itself shifted by the period repeats with that period.
   return std::equal(tail.begin() + static_cast<ptrdiff_t>(period), tail.end(), tail.begin());
 }
 

@@ -90,6 +90,7 @@ std::string TokensDigest(std::span<const EvalTokens> sessions) {
     hash.Update(bytes);
   };
   const auto text = [&](const std::string& value) {
+    // The length comes first, so that no two lists of sessions hash the same bytes.
     number(value.size());
     hash.Update(std::as_bytes(std::span(value)));
   };

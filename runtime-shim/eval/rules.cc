@@ -10,6 +10,7 @@ namespace {
 using Choice = std::function<std::optional<uint32_t>(const SessionChoice& session)>;
 
 double RegretOf(const SessionChoice& session, uint32_t group) {
+  // The best group of the session is the measure, so that hard texts do not count as bad choices.
   return session.divergences[group] - session.divergences[session.by_kld];
 }
 

@@ -11,6 +11,7 @@ TokenScores::TokenScores(std::span<const float> logits) : logits_(logits) {
   best_ = static_cast<uint32_t>(largest - logits.begin());
   largest_ = *largest;
   double sum = 0;
+  // Relative to the largest logit, so that exp does not overflow.
   for (const float logit : logits) sum += std::exp(double{logit} - largest_);
   log_sum_ = std::log(sum);
 }
@@ -22,6 +23,7 @@ double TokenScores::DivergenceTo(const TokenScores& other) const {
     const double log_probability = LogProbability(id);
     sum += std::exp(log_probability) * (log_probability - other.LogProbability(id));
   }
+  // A divergence is never negative except through rounding.
   return std::max(sum, 0.0);
 }
 

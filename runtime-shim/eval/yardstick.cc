@@ -26,6 +26,7 @@ std::string Yardstick(double mean_divergence) {
   if (mean_divergence > last.divergence * kBeyond) return Cat("more than ", last.name);
   const Mark* nearest = &first;
   const auto distance = [&](const Mark& mark) {
+    // By ratio, since the marks span three orders of magnitude.
     return std::abs(std::log(mean_divergence / mark.divergence));
   };
   for (const Mark& mark : kMarks) {

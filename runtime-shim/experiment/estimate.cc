@@ -43,6 +43,8 @@ Estimate EstimateMean(std::span<const Sample> samples) {
     squares += off * off;
   }
   const auto count = static_cast<double>(samples.size());
+  // The error of a ratio estimate, with whole sessions as samples: tokens of one session are not
+  // independent.
   estimate.error = std::sqrt(count / (count - 1) * squares) / tokens;
   return estimate;
 }
@@ -50,9 +52,11 @@ Estimate EstimateMean(std::span<const Sample> samples) {
 double IntervalFactor(uint32_t looks, uint64_t sessions) {
   if (sessions < 2) return std::numeric_limits<double>::infinity();
   const uint64_t freedom = sessions - 1 < kMostFreedom ? sessions - 1 : kMostFreedom;
+  // The chance of an error is shared equally between the looks (Bonferroni).
   const double wanted = 1 - 0.05 / looks;
   double low = 0, high = 1;
   while (ShareWithin(high, freedom) < wanted) high *= 2;
+  // 60 halvings use up the 53 bits of a double.
   for (int step = 0; step < 60; ++step) {
     const double middle = (low + high) / 2;
     (ShareWithin(middle, freedom) < wanted ? low : high) = middle;

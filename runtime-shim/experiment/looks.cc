@@ -13,6 +13,7 @@ std::vector<size_t> OrderSessions(std::span<const SessionName> sessions) {
   std::vector<std::string> digests;
   std::map<std::string, std::vector<size_t>> buckets;
   for (size_t i = 0; i < sessions.size(); ++i) {
+    // Digests of names order the sessions, so that the order in a file does not matter.
     digests.push_back(Sha256Hex(sessions[i].name));
     buckets[sessions[i].bucket].push_back(i);
   }
@@ -22,6 +23,8 @@ std::vector<size_t> OrderSessions(std::span<const SessionName> sessions) {
       return digests[a] != digests[b] ? digests[a] < digests[b] : a < b;
     });
     for (size_t i = 0; i < places.size(); ++i) {
+      // Spreads each bucket evenly over the order, whatever its size, so that every look sees all
+      // buckets in proportion.
       turns[places[i]] = (static_cast<double>(i) + 0.5) / static_cast<double>(places.size());
     }
   }

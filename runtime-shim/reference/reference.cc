@@ -24,6 +24,7 @@ void ReferenceExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows&
   for (uint32_t r = 0; r < weights.rows; ++r) {
     const auto row = FloatsOf(weights, r, 1, scratch);
     for (uint32_t t = 0; t < x.count; ++t)
+      // Dot adds in double precision, so a value is rounded only once.
       RowOf(y, t)[r] = static_cast<float>(Dot(row, RowOf(x, t)));
   }
 }

@@ -24,6 +24,7 @@ double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 // Gradients of a softmax with respect to its logits, from those with respect to its values.
 std::vector<double> ThroughSoftmax(std::span<const double> values,
                                    std::span<const double> gradient) {
+  // With p = softmax(z): dL/dz_i = p_i (g_i - sum of p_j g_j), where g is dL/dp.
   double mean = 0;
   for (size_t i = 0; i < values.size(); ++i) mean += values[i] * gradient[i];
   std::vector<double> out;
@@ -38,7 +39,9 @@ struct ValueAndSlope {
 ValueAndSlope ApplyGate(Gating gating, double logit) {
   const double sigmoid = SigmoidOf(logit);
   if (gating != Gating::kSqrtSoftplus) return {sigmoid, sigmoid * (1 - sigmoid)};
+  // softplus(x) = max(x, 0) + log(1 + exp(-|x|)), the form in which exp does not overflow.
   const double value = std::sqrt(std::max(logit, 0.0) + std::log1p(std::exp(-std::abs(logit))));
+  // The slope of softplus is the sigmoid, and that of a square root is 1 / (2 * root).
   return {value, value > 0 ? sigmoid / (2 * value) : 0};
 }
 
@@ -83,6 +86,8 @@ std::vector<double> ThroughNormalising(const Routing& routing, std::span<const d
     for (const double gradient : by_weight) out.push_back(scale * gradient);
     return out;
   }
+  // dL/du_i = scale / S * (g_i - sum of g_j u_j / S) with S the sum of u: raising one value lowers
+  // the weights of all others.
   for (size_t i = 0; i < raw.size(); ++i) mean += by_weight[i] * raw[i] / sum;
   for (const double gradient : by_weight) out.push_back(scale * (gradient - mean) / sum);
   return out;

@@ -77,6 +77,7 @@ Status LayerPass::Watched(std::span<float> stream, const Run& run) {
   if (done && AllRowsFinite(stream)) return Ok();
   if (!done && done.error().code != Code::kCorrupt && done.error().code != Code::kInvalidArgument)
     return done;
+  // The first run overwrote its input, so the traced run gets it back.
   model_.executor().Write(before, scratch.hidden.Slice(0, count));
   SHARD_CHECK(run(/*trace=*/true));
   if (!done) return done;

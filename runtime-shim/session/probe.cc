@@ -32,6 +32,8 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
   std::vector<double> shares;
   for (const ExpertIds& ids : eligible) {
     Result<Selection> choice = SelectExperts(logits, selection_bias, spec, ids);
+    // A router that first chooses groups of experts may choose only groups with too few eligible
+    // experts. The node then captures nothing, and that is not an error.
     const bool cut_groups =
         spec.groups > 1 && ids.size() >= spec.top_k && ids.back() < spec.expert_count;
     if (!choice && !cut_groups) return std::move(choice).error();

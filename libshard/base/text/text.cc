@@ -14,6 +14,7 @@ constexpr const char* kHexDigits = "0123456789abcdef";
 // Three significant digits and a unit: 1.23, 12.3, 123.
 std::string ThreeDigits(double value) {
   std::array<char, 32> text;
+  // These bounds are where rounding would add a digit: 9.995 would give 10.00.
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
   return text.data();

@@ -10,6 +10,7 @@ namespace {
 size_t LengthOf(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   if (byte < 0x80) return 1;
+  // 0xc0 and 0xc1 only start overlong forms, and bytes above 0xf4 only code points above U+10FFFF.
   if (byte < 0xc2 || byte > 0xf4) return 0;
   return byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
 }
@@ -44,6 +45,7 @@ Character FirstCharacter(std::string_view text) {
     if (!IsContinuation(text[i])) return {};
     code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3f);
   }
+  // The least code point of each length: a smaller one is an overlong form.
   constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
   if (code < kLeast[length] || code > 0x10ffff || surrogate) return {};

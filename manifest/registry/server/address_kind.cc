@@ -32,6 +32,8 @@ struct Network {
 };
 
 AddressKind KindOfIpv4(uint32_t address) {
+  // Linux takes 0.0.0.0/8 to this host. 100.64.0.0/10 is for carriers' NAT, 224.0.0.0/3 is
+  // multicast and reserved; no public server has such an address.
   constexpr Network kNetworks[] = {
       {0x7f000000, 8, AddressKind::kLoopback},   {0x00000000, 8, AddressKind::kLoopback},
       {0xa9fe0000, 16, AddressKind::kLinkLocal}, {0x0a000000, 8, AddressKind::kPrivate},
@@ -56,6 +58,7 @@ AddressKind KindOfIpv6(const uint8_t* bytes) {
   if (zero(0, 15) && bytes[15] <= 1) return AddressKind::kLoopback;
   const bool mapped = zero(0, 10) && bytes[10] == 0xff && bytes[11] == 0xff;
   const bool translated = BigEndian(bytes) == 0x0064ff9b && zero(4, 12);  // RFC 6052
+  // An IPv4 address inside an IPv6 one reaches the same host, so the same rules apply to it.
   if (mapped || translated || zero(0, 12)) return KindOfIpv4(BigEndian(bytes + 12));
   if (bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80) return AddressKind::kLinkLocal;
   if ((bytes[0] & 0xfe) == 0xfc || bytes[0] == 0xff) return AddressKind::kPrivate;

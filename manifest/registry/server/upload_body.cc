@@ -34,6 +34,8 @@ Status UploadBody::Hash(std::span<const std::byte> bytes) {
     if (read_) read_(hashed_ - told_);
     told_ = hashed_;
   }
+  // Compares before the last bytes are handed out, so the registry never gets a complete wrong
+  // blob.
   return hashed_ == blob_.size ? Compare() : Ok();
 }
 
