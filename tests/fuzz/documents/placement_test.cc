@@ -32,10 +32,8 @@ std::string Check(std::string_view input) {
     return "a group that there is not";
   if (table->sessions_by_group[answer.best] == 0) return "a group without sessions was chosen";
   if (table->centroids) {
-    size_t expected = 0;
-    for (uint32_t layer = 0; layer < table->centroids->layers; ++layer) {
-      expected += moepack::kSampleGroups * moepack::kSampleExperts;
-    }
+    const size_t expected =
+        table->centroids->layers * moepack::kSampleGroups * moepack::kSampleExperts;
     if (table->centroids->values.size() != expected) return "centroids that do not fit";
   }
   const Json written = moepack::PlacementToJson(*table);

@@ -223,7 +223,7 @@ TEST_F(PlanTest, RefusesAnUnknownPartitionAndListsTheKnownOnes) {
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(
       error.message,
-      HasSubstr("expected contiguous, modulo, explicit:FILE, ranked, coactivation, session or "
+      HasSubstr("expected contiguous, modulo, explicit:FILE, ranked, session, coactivation or "
                 "same, found \"random\""));
 }
 

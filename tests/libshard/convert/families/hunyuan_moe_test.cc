@@ -82,7 +82,6 @@ TEST(HunyuanMoe, RefusesFeaturesThatTheRuntimeLacks) {
   const std::tuple<const char*, Json, const char*> wrong[] = {
       {"use_cla", true, "use_cla: expected false"},
       {"use_mla", true, "use_mla: expected false"},
-      {"attention_head_dim", 8, "attention_head_dim: expected 4"},
       {"moe_intermediate_size", Json{3}, "moe_intermediate_size: expected intermediate_size (2)"},
       {"num_shared_expert", Json{2}, "num_shared_expert: expected 1, found 2"}};
   for (const auto& [key, value, message] : wrong) {
@@ -92,7 +91,17 @@ TEST(HunyuanMoe, RefusesFeaturesThatTheRuntimeLacks) {
   }
 }
 
-TEST(HunyuanMoe, TakesTheBeginningTokenByItsText) {
+TEST(HunyuanMoe, WritesTheSizeOfHeadsUnderEitherName) {
+  for (const char* name : {"head_dim", "attention_head_dim"}) {
+    ConvertSample sample = Hunyuan();
+    sample.config[name] = 4;
+    const GgufMetadata keys = ConvertedKeys(sample);
+    EXPECT_EQ(keys.Uint("hunyuan-moe.attention.key_length"), 4u) << name;
+    EXPECT_EQ(keys.Uint("hunyuan-moe.attention.value_length"), 4u) << name;
+  }
+}
+
+TEST(HunyuanMoe, BeginsWithTheTokenOfItsText) {
   ConvertSample sample = Hunyuan();
   sample.config["bos_token_id"] = 1;
   EXPECT_EQ(ConvertedKeys(sample).Uint("tokenizer.ggml.bos_token_id"), 1u);
