@@ -87,8 +87,9 @@ Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
                           const std::vector<uint32_t>& eligible) {
   PlanOptions by_number = options;
   by_number.groups = static_cast<uint32_t>(eligible.size());
-  if (DecidesFromScores(options.partition)) return PlanFromScores(model, by_number, eligible);
-  if (options.partition != kContiguous) return MakePlan(model, by_number);
+  by_number.partition = PartitionOf(by_number);
+  if (DecidesFromScores(*by_number.partition)) return PlanFromScores(model, by_number, eligible);
+  if (by_number.partition != kContiguous) return MakePlan(model, by_number);
   const LayerCounts layers = LayerCountsOf(model);
   SHARD_CHECK(CheckRoom(layers, eligible));
   by_number.uniform = false;

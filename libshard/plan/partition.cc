@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "libshard/base/text/text.h"
+#include "libshard/plan/held_out.h"
 #include "libshard/plan/plan_steps.h"
 #include "libshard/plan/plan_strategies.h"
 
@@ -78,7 +79,7 @@ Status MakeExplicit(const PartitionInput& input, Plan& plan) {
 }
 
 constexpr std::array kPartitions = {
-    Partition{"contiguous", false, false, "0-5, 6-10, ...; the default",
+    Partition{"contiguous", false, false, "0-5, 6-10, ...; the default without statistics",
               MakeByFormula<ContiguousRun>},
     Partition{"modulo", false, false, "expert id modulo N", MakeByFormula<EveryNth>},
     Partition{"explicit", true, false, "ids of every group and layer", MakeExplicit},
@@ -86,9 +87,13 @@ constexpr std::array kPartitions = {
               MakeByScores<HoldRanked>},
     Partition{"coactivation", false, true, "experts that tokens choose together",
               MakeByScores<HoldTogether>},
-    Partition{"session", false, true, "the experts of sessions that are alike",
+    Partition{"session", false, true,
+              "the experts of sessions that are alike; the default with statistics of at least one "
+              "session per group",
               MakeByScores<HoldForSessions>},
-    Partition{"same", false, true, "the most used experts, the same on every node",
+    Partition{"same", false, true,
+              "the most used experts, the same on every node; the default with statistics of fewer "
+              "sessions",
               MakeByScores<HoldSame>},
 };
 
@@ -128,6 +133,24 @@ Result<PartitionChoice> ParsePartition(std::string_view text) {
                Cat("expected ", Listed(Spelling), ", found ", Quoted(text))};
 }
 
+PartitionDefault DefaultPartition(const PlanOptions& options) {
+  if (!options.scores) return {"contiguous", ""};
+  const ExpertScores& scores = *options.scores;
+  if (scores.layer_agnostic)
+    return {"contiguous",
+            "because the statistics rank experts over all layers together, which says little"};
+  const size_t sessions = SplitSessions(scores, options.held_out).training.size();
+  if (sessions >= std::max<size_t>(2, options.groups))
+    return {"session", Cat("because the statistics have ", sessions, " sessions to plan from")};
+  return {"same",
+          Cat("because the statistics have ", sessions, sessions == 1 ? " session" : " sessions",
+              " to plan from, fewer than \"session\" needs")};
+}
+
+std::string PartitionOf(const PlanOptions& options) {
+  return options.partition ? *options.partition : std::string(DefaultPartition(options).name);
+}
+
 bool DecidesFromScores(std::string_view scheme) {
   return std::any_of(kPartitions.begin(), kPartitions.end(), [&](const Partition& partition) {
     return partition.by_scores && partition.name == scheme;
@@ -139,7 +162,7 @@ uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group) {
 }
 
 Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan& plan) {
-  auto choice = ParsePartition(options.partition);
+  auto choice = ParsePartition(PartitionOf(options));
   if (!choice) return std::move(choice).error().Within("plan: partition");
   const Partition& partition = *choice->partition;
   plan.scheme = partition.name;

@@ -40,8 +40,8 @@ struct Partition {
   Status (*make)(const PartitionInput& input, Plan& plan);
 };
 
-// The text of the help: "contiguous (0-5, 6-10, ...; the default), modulo (...) or explicit:FILE
-// (...)".
+// The text of the help: "contiguous (0-5, 6-10, ...; the default without statistics), modulo (...)
+// or explicit:FILE (...)".
 std::string PartitionHelp();
 
 struct PartitionChoice {
@@ -51,6 +51,17 @@ struct PartitionChoice {
 // Parses the user's choice: "modulo", "explicit:groups.json". kInvalidArgument lists the
 // partitions.
 Result<PartitionChoice> ParsePartition(std::string_view text);
+
+// The partition of options that name none. `why` continues the sentence "partition: <name>, ...";
+// "" without statistics.
+struct PartitionDefault {
+  std::string_view name;
+  std::string why;
+};
+PartitionDefault DefaultPartition(const PlanOptions& options);
+// options.partition, or the default's name.
+std::string PartitionOf(const PlanOptions& options);
+
 // True for the name of a partition that decides from statistics.
 bool DecidesFromScores(std::string_view scheme);
 

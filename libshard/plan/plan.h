@@ -82,9 +82,10 @@ ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, u
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
 
 struct PlanOptions {
-  uint32_t groups = 0;                   // 0 where the partition's file lists them
-  std::string partition = "contiguous";  // see ParsePartition in partition.h
-  std::string overlay_file = "";         // "" for none
+  uint32_t groups = 0;  // 0 where the partition's file lists them
+  // See ParsePartition in partition.h; without a value DefaultPartition decides.
+  std::optional<std::string> partition = std::nullopt;
+  std::string overlay_file = "";  // "" for none
   bool uniform = true;
 
   // What routers chose, and the files that it is from (for messages and records).

@@ -13,9 +13,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr const char* kBuild =
-    "build fixtures/tiny-moe --groups 2 --partition same --statistics s.json --quantize Q4_K_M ";
+    "build fixtures/tiny-moe --groups 2 --statistics s.json --quantize Q4_K_M ";
 constexpr const char* kGate =
-    " --against fixtures/tiny-moe --text held-out.jsonl --generate 0 --gate 'each.kld<=0.25'";
+    " --against fixtures/tiny-moe --text held-out.jsonl --generate 0 --gate 'kld<=0.25' --gate "
+    "'each.kld<=0.25'";
 
 class RefitGate : public testing::Test {
  protected:

@@ -115,7 +115,7 @@ Status CheckPlanOrFile(const WriteArguments& arguments) {
   return arguments.plan_file.empty() ? CheckPlanOptions(arguments.plan) : Ok();
 }
 
-Result<Plan> FindPlan(const MoeModel& model, const WriteArguments& arguments) {
+Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments) {
   if (!arguments.plan_file.empty()) return ReadPlanFile(arguments.plan_file, model);
   return PlanFromOptions(model, arguments.plan);
 }

@@ -34,7 +34,8 @@ struct WriteArguments {
 void AddPlanOrFile(CLI::App& app, WriteArguments& arguments);
 // Refuses options that make no plan, before the source is opened.
 Status CheckPlanOrFile(const WriteArguments& arguments);
-Result<Plan> FindPlan(const MoeModel& model, const WriteArguments& arguments);
+// Sets arguments.plan.partition where none was named.
+Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments);
 
 // Adds -o and the options that say how to write.
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);

@@ -222,8 +222,8 @@ void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& 
 }
 
 Status CheckPlanOptions(const PlanOptions& options) {
-  SHARD_TRY(const PartitionChoice choice, ParsePartition(options.partition));
   SHARD_CHECK(CheckStatisticsOptions(options));
+  SHARD_TRY(const PartitionChoice choice, ParsePartition(PartitionOf(options)));
   if (options.groups > 0 || choice.partition->takes_file) return Ok();
   return Error{Code::kInvalidArgument, "--groups is required",
                "one group per node: try --groups 2"};
@@ -241,8 +241,9 @@ Status CheckRecorded(const std::vector<std::string>& words) {
 
 std::vector<std::string> RecordPlanOptions(const PlanOptions& options) {
   std::vector<std::string> words = {"--groups", std::to_string(options.groups), "--partition"};
-  const auto choice = ParsePartition(options.partition).value();  // checked as it was read
-  words.push_back(choice.file.empty() ? options.partition
+  const std::string partition = PartitionOf(options);
+  const auto choice = ParsePartition(partition).value();  // checked as it was read
+  words.push_back(choice.file.empty() ? partition
                                       : Cat(choice.partition->name, ":", FileName(choice.file)));
   if (!options.overlay_file.empty()) {
     words.insert(words.end(), {"--overlay-file", FileName(options.overlay_file)});

@@ -94,7 +94,9 @@ void AddStatisticsOptions(CLI::App& app, PlanOptions& options) {
 }
 
 Status CheckStatisticsOptions(const PlanOptions& options) {
-  SHARD_TRY(const PartitionChoice choice, ParsePartition(options.partition));
+  // The default depends on what is in the statistics; ChoosePartition checks it then.
+  if (!options.partition && !options.statistics_files.empty() && !options.scores) return Ok();
+  SHARD_TRY(const PartitionChoice choice, ParsePartition(PartitionOf(options)));
   const Partition& partition = *choice.partition;
   if (partition.by_scores && options.statistics_files.empty() && !options.scores)
     return Error{Code::kInvalidArgument,
@@ -153,8 +155,18 @@ Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   return options;
 }
 
-Result<Plan> PlanFromOptions(const MoeModel& model, const PlanOptions& options) {
-  SHARD_TRY(const PlanOptions with_scores, WithScores(model, options));
+Status ChoosePartition(PlanOptions& options) {
+  if (options.partition) return Ok();
+  const PartitionDefault chosen = DefaultPartition(options);
+  options.partition = std::string(chosen.name);
+  if (!chosen.why.empty()) PrintMessage(Cat("partition: ", chosen.name, ", ", chosen.why));
+  return CheckStatisticsOptions(options);
+}
+
+Result<Plan> PlanFromOptions(const MoeModel& model, PlanOptions& options) {
+  SHARD_TRY(PlanOptions with_scores, WithScores(model, options));
+  SHARD_CHECK(ChoosePartition(with_scores));
+  options.partition = with_scores.partition;
   return MakePlan(model, with_scores);
 }
 

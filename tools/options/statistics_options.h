@@ -26,9 +26,13 @@ std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options);
 Status CheckMeasuredOn(const std::string& where, const std::string& measured,
                        const MoeModel& model);
 
-// Reads the statistics that the options name, prints their warnings, and makes the plan.
-Result<Plan> PlanFromOptions(const MoeModel& model, const PlanOptions& options);
+// Reads the statistics that the options name, prints their warnings, chooses the partition if they
+// name none, and makes the plan.
+Result<Plan> PlanFromOptions(const MoeModel& model, PlanOptions& options);
 // The options with scores read; several plans may be made from them.
 Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options);
+// Sets the partition of options that name none, and says which it is and why where statistics
+// decide. REQUIRES: scores are read.
+Status ChoosePartition(PlanOptions& options);
 
 }  // namespace moepack::cli

@@ -67,7 +67,7 @@ TEST(Options, PlanOptionsHaveTheDefaultsOfTheLibrary) {
   AddPlanOptions(app, options);
   EXPECT_EQ(ParseProblem(app, {"--groups", "3", "--no-uniform"}), "");
   EXPECT_EQ(options.groups, 3u);
-  EXPECT_EQ(options.partition, "contiguous");
+  EXPECT_FALSE(options.partition);
   EXPECT_FALSE(options.uniform);
 }
 
@@ -99,6 +99,8 @@ TEST(Options, TheRecordedCommandHasNoPaths) {
   EXPECT_THAT(RecordPlanOptions(options),
               ElementsAre("--groups", "3", "--partition", "explicit:groups.json", "--overlay-file",
                           "overlay.json", "--uniform"));
+  EXPECT_THAT(RecordPlanOptions({.groups = 3}),
+              ElementsAre("--groups", "3", "--partition", "contiguous", "--uniform"));
 }
 
 }  // namespace

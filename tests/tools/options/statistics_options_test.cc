@@ -130,5 +130,24 @@ TEST(StatisticsOptions, TheSessionsOfAllFilesAreRead) {
   EXPECT_EQ(WithScores(model, options)->scores, nullptr);
 }
 
+TEST(StatisticsOptions, ThePartitionIsChosenOnceTheyAreRead) {
+  PlanOptions options{.groups = 2, .uniform = false, .statistics_files = {"s.json"}, .eligible = 4};
+  EXPECT_TRUE(CheckPlanOptions(options)) << "what is in the file decides";
+  auto scores = std::make_shared<ExpertScores>();
+  scores->layers = {{0, 2, 1}};
+  scores->sessions = {{"a", "", 10, {1, 2}, {}}};
+  options.scores = scores;
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(ChoosePartition(options));
+  EXPECT_EQ(options.partition, "same");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "partition: same, because the statistics have 1 session to plan from, fewer than "
+            "\"session\" needs\n");
+  options.partition.reset();
+  scores->layer_agnostic = true;
+  EXPECT_EQ(ChoosePartition(options).error().message,
+            "--eligible and --no-uniform cannot be used together with --partition contiguous");
+}
+
 }  // namespace
 }  // namespace moepack::cli

@@ -1,6 +1,7 @@
 #include "libshard/plan/plan.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -67,8 +68,9 @@ std::vector<std::string> InputsOf(const Arguments& arguments) {
                                      arguments.machines.quantize.options.imatrix_file};
   inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
                 arguments.plan.statistics_files.end());
-  const size_t colon = arguments.plan.partition.find(':');
-  if (colon != std::string::npos) inputs.push_back(arguments.plan.partition.substr(colon + 1));
+  const std::string partition = arguments.plan.partition.value_or("");
+  const size_t colon = partition.find(':');
+  if (colon != std::string::npos) inputs.push_back(partition.substr(colon + 1));
   return inputs;
 }
 
@@ -166,6 +168,8 @@ Result<int> Compare(const Arguments& arguments) {
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   SHARD_TRY(const auto sizer, MakeSizer(opened, arguments));
   SHARD_TRY(PlanOptions options, WithScores(model, arguments.plan));
+  options.groups = *std::max_element(arguments.groups.begin(), arguments.groups.end());
+  SHARD_CHECK(ChoosePartition(options));
   std::vector<ComparedPlan> plans;
   for (const uint32_t groups : arguments.groups) {
     options.groups = groups;
@@ -250,7 +254,8 @@ Result<int> Run(Arguments& arguments) {
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   const auto root = model.checkpoint().tree()->LocalPath("");
   SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
-  SHARD_TRY(const PlanOptions options, WithScores(model, arguments.plan));
+  SHARD_TRY(PlanOptions options, WithScores(model, arguments.plan));
+  SHARD_CHECK(ChoosePartition(options));
   SHARD_TRY(const Planned planned, MakePlanned(opened, options, arguments));
   const MachinePlan& made = planned.made;
   SHARD_TRY(const auto bytes, Sizes(planned.sizer, made.plan));
@@ -293,8 +298,9 @@ constinit const Command kPlan = {
     "plan",
     "Decides which experts each node holds and writes plan.json",
     "Every expert belongs to one group; an overlay replicates some of them on every node. With "
-    "--statistics a partition decides from what the model's routers choose, groups may share "
-    "experts, and the report tells what new sessions will find on their node. The plan is plain "
+    "--statistics a partition decides from what the model's routers choose (session unless "
+    "--partition names one), groups may share experts, and the report tells what new sessions will "
+    "find on their node. The plan is plain "
     "JSON: build --plan and shard-experts --plan take it as it is or edited. Nothing is read but "
     "headers; the routers too with --statistics, to see that both are of one model, and some rows "
     "of every matrix with --budget.",

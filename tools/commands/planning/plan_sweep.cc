@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
@@ -51,7 +52,7 @@ std::vector<std::string> SweptRecipes(const std::vector<std::string>& named) {
 }
 
 Status CheckSweptPlan(const PlanOptions& plan) {
-  SHARD_TRY(const PartitionChoice choice, ParsePartition(plan.partition));
+  SHARD_TRY(const PartitionChoice choice, ParsePartition(PartitionOf(plan)));
   const std::string with = choice.partition->takes_file
                                ? Cat("--partition ", choice.partition->name)
                            : plan.uniform ? ""
@@ -68,10 +69,13 @@ Result<int> RunSweep(const SourceArguments& source, const MachineArguments& argu
   SHARD_CHECK(CheckSweptPlan(plan));
   SHARD_TRY(const PlannedModel model, OpenPlanned(source));
   if (arguments.damage) SHARD_CHECK(OpenWeights(model.planned()));  // before anything is laid out
-  SHARD_TRY(const PlanOptions with_scores, WithScores(model.planned(), plan));
+  SHARD_TRY(PlanOptions with_scores, WithScores(model.planned(), plan));
+  const std::vector<uint32_t>& swept = groups.empty() ? kSweptGroups : groups;
+  with_scores.groups = *std::max_element(swept.begin(), swept.end());
+  SHARD_CHECK(ChoosePartition(with_scores));
   SHARD_TRY(const Machines machines, PrepareMachines(model.sized(), arguments));
   SweepOptions options;
-  options.groups = groups.empty() ? kSweptGroups : groups;
+  options.groups = swept;
   options.recipes = SweptRecipes(arguments.recipes);
   options.all_recipes_named = !arguments.recipes.empty();
   if (!machines.budgets.empty()) options.budget = machines.budgets.front();

@@ -78,6 +78,27 @@ TEST_F(PlanFromStatistics, ADistributionKeepsWhatThePlanExpects) {
   EXPECT_THAT(command.dump(), HasSubstr(R"("--statistics","s.json","--eligible","8")"));
 }
 
+// Sessions are what statistics are for; a partition that is named is taken without a word.
+TEST_F(PlanFromStatistics, ChooseAPartitionThatIsNotNamed) {
+  const std::string plan = "plan fixtures/tiny-moe --statistics s.json --dry-run ";
+  const ToolRun chosen = workspace_.Moepack(plan + "--groups 3");
+  ASSERT_EQ(chosen.status, 0) << chosen.err;
+  EXPECT_THAT(chosen.out, HasSubstr("3 groups, session, uniform\n"));
+  EXPECT_THAT(chosen.err, HasSubstr("partition: session, because the statistics have 16 sessions "
+                                    "to plan from\n"));
+  const ToolRun named = workspace_.Moepack(plan + "--groups 3 --partition contiguous");
+  EXPECT_THAT(named.out, HasSubstr("3 groups, contiguous, uniform\n"));
+  EXPECT_THAT(named.err, Not(HasSubstr("partition: ")));
+  const ToolRun few = workspace_.Moepack(plan + "--groups 8 --eligible 4 --held-out 0.7");
+  EXPECT_THAT(few.out, HasSubstr("8 groups, same, uniform\n")) << few.err;
+  ASSERT_EQ(
+      workspace_.Moepack("build fixtures/tiny-moe --groups 3 --statistics s.json -o chosen").status,
+      0);
+  const Json built = Json::parse(ReadAll(workspace_ / "chosen/distribution.json"));
+  EXPECT_EQ(built["partition"]["scheme"], "session");
+  EXPECT_THAT(built["tool"]["command"].dump(), HasSubstr(R"("--partition","session")"));
+}
+
 TEST_F(PlanFromStatistics, EveryPartitionMayBePlannedAndMeasured) {
   for (const std::string partition : {"ranked", "coactivation", "same", "contiguous"}) {
     const Json json = workspace_.Json(
