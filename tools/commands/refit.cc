@@ -3,9 +3,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
 #include "libshard/plan/placement_learning.h"
+#include "manifest/document/manifest.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
@@ -29,7 +32,7 @@ namespace {
 struct Arguments {
   RuntimeArguments runtime;
   RefitArguments refit;
-  std::string plan, store, out;
+  std::string plan, against, store, out;
   std::vector<std::string> statistics;
   bool force = false;
   bool dry_run = false, json = false;
@@ -42,13 +45,56 @@ struct Inputs {
   Plan plan;
 };
 
-Result<Plan> PlanOf(const Arguments& arguments, const MoeModel& model,
-                    const runtime::Weights& weights) {
-  if (!arguments.plan.empty()) return ReadPlanFile(arguments.plan, model);
-  if (weights.plan) return *weights.plan;
-  return Error{Code::kInvalidArgument,
-               Cat("--plan is required: ", arguments.runtime.source, " is not a distribution"),
-               "`moepack plan SRC -o plan.json` makes one"};
+// The plan of a distribution, whose source `model` must be.
+Result<Plan> PlanOfDistribution(const std::string& directory, const std::string& source,
+                                const MoeModel& model) {
+  SHARD_TRY(manifest::Manifest read, manifest::ReadManifest(directory));
+  const std::string found = model.Version(read.model.revision);
+  if (found == read.versions.model) return std::move(read.plan);
+  return Error{Code::kMismatch,
+               Cat(WithoutSecrets(source), ": model version: expected ", read.versions.model,
+                   ", of which ", Shown(directory), " was made, found ", found)};
+}
+
+// What is refitted, and whose plan it is: a distribution's own, or that of --plan.
+struct Refitted {
+  RuntimeArguments whole;    // names the model
+  std::string distribution;  // "" for a plan's file
+};
+
+// The experts of a distribution may be quantized, refitted or not all there, so that its source is
+// refitted by its plan.
+Result<Refitted> FindRefitted(const Arguments& arguments) {
+  Refitted found{arguments.runtime, ""};
+  const std::string& source = arguments.runtime.source;
+  SHARD_TRY(const bool distribution, IsThere(fs::path(source) / manifest::kManifestFile));
+  if (!distribution) {
+    if (!arguments.against.empty())
+      return Error{Code::kInvalidArgument, Cat("--against has no effect: ", WithoutSecrets(source),
+                                               " is not a distribution")};
+    if (!arguments.plan.empty()) return found;
+    return Error{Code::kInvalidArgument,
+                 Cat("--plan is required: ", WithoutSecrets(source), " is not a distribution"),
+                 "`moepack plan SRC -o plan.json` makes one"};
+  }
+  if (!arguments.plan.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat("--plan cannot be used with a distribution: ", Shown(source), " has its own"),
+                 "name the model in its place"};
+  if (arguments.against.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat(Shown(source),
+                     ": --against is required: a refit changes the experts of the "
+                     "model that the distribution was made from"),
+                 "--against SRC names it"};
+  found.whole.source = arguments.against;
+  found.distribution = source;
+  return found;
+}
+
+Result<Plan> PlanOf(const Arguments& arguments, const Refitted& refitted, const MoeModel& model) {
+  if (refitted.distribution.empty()) return ReadPlanFile(arguments.plan, model);
+  return PlanOfDistribution(refitted.distribution, refitted.whole.source, model);
 }
 
 // Learns which group a session is for, in the place of what the plan says.
@@ -66,10 +112,12 @@ Status ReadPlacement(const Arguments& arguments, const MoeModel& model, Plan& pl
 
 Result<Inputs> ReadInputs(const Arguments& arguments) {
   Inputs inputs;
-  SHARD_TRY(inputs.source, LoadForRefit(arguments.runtime));
-  SHARD_TRY(const moepack::Source source, OpenSource(arguments.runtime.source));
-  SHARD_TRY(inputs.model, MoeModel::Open(source, arguments.runtime.load.model));
-  SHARD_TRY(inputs.plan, PlanOf(arguments, *inputs.model, *inputs.source.loaded.weights));
+  SHARD_TRY(const Refitted refitted, FindRefitted(arguments));
+  SHARD_CHECK(CheckRuntimeOptions(refitted.whole, ""));
+  SHARD_TRY(const moepack::Source source, OpenSource(refitted.whole.source));
+  SHARD_TRY(inputs.model, MoeModel::Open(source, refitted.whole.load.model));
+  SHARD_TRY(inputs.plan, PlanOf(arguments, refitted, *inputs.model));
+  SHARD_TRY(inputs.source, LoadForRefit(refitted.whole));
   SHARD_CHECK(MergeOverlayOf(arguments.refit, inputs.plan));
   SHARD_CHECK(ReadPlacement(arguments, *inputs.model, inputs.plan));
   return inputs;
@@ -113,7 +161,6 @@ Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs i
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, ""));
   SHARD_CHECK(runtime::CheckSteps(arguments.refit.options.steps));
   SHARD_CHECK(CheckOutputs(arguments));
   SHARD_TRY(Inputs inputs, ReadInputs(arguments));
@@ -143,11 +190,17 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
+  AddRuntimeSource(app, "SRC",
+                   "The model: a GGUF (file, split set, directory) or a safetensors checkpoint. Or "
+                   "a distribution of it, whose plan is refitted then, with --against.",
+                   arguments->runtime);
   app.add_option("--plan", arguments->plan,
                  "The plan that says what each group holds, as `moepack plan -o` writes it. A "
                  "distribution has its own.")
       ->type_name("FILE");
+  app.add_option("--against", arguments->against,
+                 "The model that the distribution SRC was made from: its experts are refitted.")
+      ->type_name("SRC");
   AddRefitOptions(app, arguments->refit);
   StartSection(app, Section::kText);
   app.add_option("--statistics", arguments->statistics,

@@ -89,6 +89,51 @@ TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
   EXPECT_THAT(output.err, HasSubstr("-o or --store is required"));
 }
 
+// A distribution stands for its plan: experts come from the model.
+TEST_F(RefitCommand, DistributionIsRefittedFromItsSource) {
+  const ToolRun built = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 2 --overlay-file fixtures/tiny-overlay.json --quantize "
+      "Q8_0 -o dist --no-verify");
+  ASSERT_EQ(built.status, 0) << built.err;
+  const std::string few = std::string(kFewTexts) + "--most-tokens 300 ";
+  const ToolRun run =
+      workspace_.Moepack("refit dist --against fixtures/tiny-moe " + few + "-o by-dist");
+  ASSERT_EQ(run.status, 0) << run.err;
+  ASSERT_EQ(workspace_
+                .Moepack("plan fixtures/tiny-moe --groups 2 --overlay-file "
+                         "fixtures/tiny-overlay.json -o plan.json --force")
+                .status,
+            0);
+  ASSERT_EQ(Refit(few + "-o by-plan").status, 0);
+  for (const char* file :
+       {".refit/refit.json", "/distribution.json", "/groups/001/experts.safetensors"})
+    EXPECT_EQ(ReadAll(workspace_ / (std::string("by-dist") + file)),
+              ReadAll(workspace_ / (std::string("by-plan") + file)))
+        << file;
+}
+
+TEST_F(RefitCommand, WhatMakesNoSenseWithADistributionIsRefused) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o dist --no-verify").status, 0);
+  const auto refused = [&](const std::string& arguments, int status, const std::string& message) {
+    const ToolRun run = workspace_.Moepack("refit " + arguments + " --tokens 1,2 --store kept");
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(message));
+  };
+  refused("dist", 2, "dist: --against is required: a refit changes the experts of the model");
+  refused("dist --against fixtures/tiny-moe --plan plan.json", 2,
+          "--plan cannot be used with a distribution: dist has its own");
+  refused("fixtures/tiny-moe --plan plan.json --against fixtures/tiny-moe", 2,
+          "--against has no effect: fixtures/tiny-moe is not a distribution");
+  std::string other = ReadAll(workspace_ / "dist/distribution.json");
+  const std::string key = "\"versions\": {\n    \"model\": \"";
+  const size_t at = other.find(key);
+  ASSERT_NE(at, std::string::npos);
+  other.replace(at + key.size(), 16, "0123456789abcdef");
+  WriteAll(workspace_ / "dist/distribution.json", other);
+  refused("dist --against fixtures/tiny-moe", 6,
+          "fixtures/tiny-moe: model version: expected 0123456789abcdef, of which dist was made");
+}
+
 // The statistics say which group a session is for, so a group's own sessions weigh more.
 TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
   const ToolRun profiled = workspace_.Moepack(
