@@ -201,7 +201,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("--against", arguments->against,
                  "The model that the distribution SRC was made from: its experts are refitted.")
       ->type_name("SRC");
-  AddRefitOptions(app, arguments->refit);
+  AddRefitMethod(app, arguments->refit);
+  AddRefitResources(app, "", arguments->refit);
   StartSection(app, Section::kText);
   app.add_option("--statistics", arguments->statistics,
                  "What the model's routers choose, as `moepack profile` measured it: it tells "

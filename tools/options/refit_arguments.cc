@@ -100,16 +100,18 @@ Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan) {
   return Ok();
 }
 
-void AddRefitOptions(CLI::App& app, RefitArguments& arguments) {
-  AddRefitMethod(app, arguments);
+void AddRefitResources(CLI::App& app, const std::string& prefix, RefitArguments& arguments) {
   StartSection(app, Section::kResources);
-  app.add_option("--memory", arguments.options.memory,
-                 "Upper bound for activations and matrices, about, without the weights: 512M, "
-                 "24GiB. Activations that do not fit go to disk. Default: 4GiB.")
+  app.add_option(
+         Cat("--", prefix, "memory"), arguments.options.memory,
+         Cat("Upper bound for activations and matrices", prefix.empty() ? "" : " of a refit",
+             ", about, without the weights: 512M, 24GiB. Activations that do not fit go to "
+             "disk. Default: 4GiB."))
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastRefitMemory));
-  app.add_option("--scratch", arguments.options.scratch,
-                 "Directory for activations that do not fit into memory. Default: TMPDIR or /tmp.")
+  app.add_option(Cat("--", prefix, "scratch"), arguments.options.scratch,
+                 Cat("Directory for activations", prefix.empty() ? "" : " of a refit",
+                     " that do not fit into memory. Default: TMPDIR or /tmp."))
       ->type_name("DIR");
 }
 

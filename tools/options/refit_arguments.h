@@ -25,8 +25,8 @@ struct RefitArguments {
 // --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap,
 // --merge-overlay.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
-// The same, --memory and --scratch.
-void AddRefitOptions(CLI::App& app, RefitArguments& arguments);
+// --memory and --scratch; with the prefix "refit-", --refit-memory and --refit-scratch.
+void AddRefitResources(CLI::App& app, const std::string& prefix, RefitArguments& arguments);
 
 // Merges the current overlay of a plan into its groups if --merge-overlay asks for it.
 // kInvalidArgument for a plan without overlays.

@@ -46,6 +46,24 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   EXPECT_THAT(ReadAll(workspace / "node/moepack_node.json"), HasSubstr("\"refit\": "));
 }
 
+TEST(BuildRefit, TakesMemoryAndScratchOfTheRefit) {
+  const Workspace workspace;
+  const std::string build = "build fixtures/tiny-moe --groups 2 --no-verify -o out ";
+  const ToolRun run = workspace.Moepack(build + "--refit --refit-memory 64MiB" + kFewSteps);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(ReadAll(workspace / "out.refit/refit.json"), HasSubstr("\"memory\": \"67108864\""));
+  // The rows of all calibration text do not fit into half of it.
+  const ToolRun spilled = workspace.Moepack(
+      build +
+      "--force --refit --refit-store other --refit-memory 16MiB --refit-scratch nowhere "
+      "--text fixtures/texts/calibration.jsonl");
+  EXPECT_EQ(spilled.status, 5);
+  EXPECT_THAT(spilled.err, HasSubstr("nowhere: cannot make a scratch file"));
+  const ToolRun alone = workspace.Moepack(build + "--force --refit-scratch nowhere");
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_THAT(alone.err, HasSubstr("--refit"));
+}
+
 // The nodes are told of it: in GGUF's metadata, in config.json, and by the runtime.
 TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
   const Workspace workspace;
