@@ -51,6 +51,34 @@ double RouterProducts(const LayerShape& shape) {
          2.0 * router.steps * router.batch * shape.kept * shape.hidden;
 }
 
+// What ridge regression and refill have of a layer of one node besides the rows of all tokens:
+// matrices in doubles; and of an expert's tokens, evenly spread, inputs, residuals and activations.
+uint64_t RidgeBytes(const LayerShape& shape, bool joint, uint64_t memory) {
+  const auto width = static_cast<uint64_t>(shape.width), kept = static_cast<uint64_t>(shape.kept),
+             hidden = static_cast<uint64_t>(shape.hidden);
+  const uint64_t changes = kept * width * hidden * kDouble;
+  if (joint) {
+    const uint64_t activations =
+        static_cast<uint64_t>(shape.tokens * shape.chosen) * width * sizeof(float);
+    return kept * width * kept * width * kDouble + changes + activations;
+  }
+  // The one of the turn besides those that are kept.
+  return changes + (FactorsHeld(kept, width, hidden, memory) + 1) * width * width * kDouble;
+}
+
+uint64_t RefillBytes(const LayerShape& shape, uint64_t pool) {
+  const auto width = static_cast<uint64_t>(shape.width),
+             hidden = static_cast<uint64_t>(shape.hidden);
+  const uint64_t joined = width + (pool > 0 ? pool : width);
+  const uint64_t neurons = 2 * joined * hidden * sizeof(float);
+  return joined * (2 * joined + 2 * hidden) * kDouble + neurons;
+}
+
+uint64_t SampleBytes(const LayerShape& shape) {
+  const double tokens = shape.tokens * shape.chosen / shape.kept;
+  return static_cast<uint64_t>(tokens * (2 * shape.hidden + 2 * shape.width)) * sizeof(float);
+}
+
 // Groups that are refitted; the others are like one of them.
 std::vector<size_t> DistinctNodes(const Plan& plan) {
   const std::vector<uint32_t> twins = FirstTwins(plan, {});
@@ -117,13 +145,13 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
           std::max(estimate.tokens_needed, kTokensPerNeuron * width * kept / chosen);
       const bool joint = RidgeIsJoint(kept, width, tokens * chosen, options.memory / 4);
       estimate.joint = estimate.joint && joint;
-      const uint64_t ridge = joint ? kept * width * (kept * width + hidden) * kDouble
-                                   : kept * width * (width + hidden) * kDouble;
-      const uint64_t refill = 2 * width * (4 * width + 2 * hidden) * kDouble;
-      estimate.matrix_bytes = std::max({estimate.matrix_bytes, ridge, refill});
       const LayerShape shape = {static_cast<double>(tokens), static_cast<double>(hidden),
                                 static_cast<double>(width),  static_cast<double>(chosen),
                                 static_cast<double>(kept),   static_cast<double>(count)};
+      estimate.matrix_bytes =
+          std::max(estimate.matrix_bytes,
+                   SampleBytes(shape) + std::max(RidgeBytes(shape, joint, options.memory / 4),
+                                                 RefillBytes(shape, options.pool)));
       for (const std::string& step : options.steps) {
         estimate.products += shape.tokens * shape.chosen * shape.expert();
         estimate.products += step == kRidgeStep    ? RidgeProducts(shape, joint, options.sweeps)

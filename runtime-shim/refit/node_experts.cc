@@ -32,14 +32,19 @@ const HostTensor* FindTensor(std::span<const HostTensor> tensors, const std::str
   return found == tensors.end() ? nullptr : &*found;
 }
 
-// Entry `index` along the slowest axis.
-std::vector<float> DecodeEntry(const HostTensor& tensor, uint64_t index) {
-  uint64_t values = 1;
-  for (size_t axis = 1; axis < tensor.shape.size(); ++axis) values *= tensor.shape[axis];
+// Part `index` of the tensor, of as many values each.
+std::vector<float> DecodePart(const HostTensor& tensor, uint64_t values, uint64_t index) {
   const uint64_t bytes = *tensor.format->BytesFor(values);
   std::vector<float> decoded(values);
   tensor.format->decode(tensor.bytes.subspan(index * bytes, bytes), decoded);
   return decoded;
+}
+
+// Entry `index` along the slowest axis.
+std::vector<float> DecodeEntry(const HostTensor& tensor, uint64_t index) {
+  uint64_t values = 1;
+  for (size_t axis = 1; axis < tensor.shape.size(); ++axis) values *= tensor.shape[axis];
+  return DecodePart(tensor, values, index);
 }
 
 void Append(std::span<const float> values, std::vector<float>& to) {
@@ -93,6 +98,49 @@ class ExpertReader {
   RefittedExperts& out_;
 };
 
+// Rows of an expert's gate and up, which may be halves of one tensor.
+class NeuronReader {
+ public:
+  NeuronReader(const ExpertPlace& place, uint32_t layer, std::span<const uint32_t> neurons)
+      : place_(place), layer_(layer), neurons_(neurons) {}
+
+  void Read(RefittedExperts& out) const {
+    if (const HostTensor* fused = Find("ffn_gate_up_exps.weight")) {
+      out.hidden = fused->shape[2];
+      Take(fused, out.hidden, 2, 0, out.gate);
+      Take(fused, out.hidden, 2, 1, out.up);
+      const HostTensor* const bias = Find("ffn_gate_up_exps.bias");
+      Take(bias, 1, 2, 0, out.gate_bias);
+      Take(bias, 1, 2, 1, out.up_bias);
+      return;
+    }
+    const HostTensor* const up = Find("ffn_up_exps.weight");
+    if (up != nullptr) out.hidden = up->shape[2];
+    Take(up, out.hidden, 1, 0, out.up);
+    Take(Find("ffn_gate_exps.weight"), out.hidden, 1, 0, out.gate);
+    Take(Find("ffn_up_exps.bias"), 1, 1, 0, out.up_bias);
+    Take(Find("ffn_gate_exps.bias"), 1, 1, 0, out.gate_bias);
+  }
+
+ private:
+  const HostTensor* Find(const char* name) const {
+    return FindTensor(place_.set->tensors, Cat("blk.", layer_, ".", name));
+  }
+  // Rows of `columns` values from part `part` of `parts` of the expert's rows.
+  void Take(const HostTensor* tensor, uint64_t columns, uint64_t parts, uint64_t part,
+            std::vector<float>& to) const {
+    if (tensor == nullptr) return;
+    const uint64_t rows = tensor->shape[1];
+    for (const uint32_t neuron : neurons_)
+      Append(DecodePart(*tensor, columns, place_.index * rows + part * (rows / parts) + neuron),
+             to);
+  }
+
+  const ExpertPlace& place_;
+  uint32_t layer_;
+  std::span<const uint32_t> neurons_;
+};
+
 // Takes row `id` of a tensor of the trunk, or its value of a vector.
 void TakeRow(const Weights& weights, const std::string& name, uint32_t id, std::vector<float>& to) {
   const HostTensor* const tensor = weights.FindTrunk(name);
@@ -118,19 +166,25 @@ class MatrixLoader {
   MatrixLoader(Executor& executor, NodeMatrices& out) : executor_(executor), out_(out) {}
 
   // Empty for no values.
-  Result<Matrix> Load(const std::vector<float>& values, uint64_t rows, uint64_t columns) {
+  Result<Matrix> Load(std::span<const float> values, uint64_t rows, uint64_t columns) {
     if (values.empty()) return Matrix{};
-    SHARD_TRY(BufferPtr buffer, executor_.Load(std::as_bytes(std::span(values))));
+    SHARD_TRY(BufferPtr buffer, executor_.Load(std::as_bytes(values)));
     out_.buffers.push_back(std::move(buffer));
     return Matrix{out_.buffers.back().get(), 0, quant::FindFormat("f32"),
                   static_cast<uint32_t>(rows), static_cast<uint32_t>(columns)};
   }
-  Result<Linear> LoadStacked(const std::vector<float>& weights, const std::vector<float>& bias,
+  Result<Linear> LoadStacked(std::span<const float> weights, std::span<const float> bias,
                              uint64_t count, uint64_t rows, uint64_t columns) {
     Linear stacked;
     SHARD_TRY(stacked.weight, Load(weights, count * rows, columns));
     SHARD_TRY(stacked.bias, Load(bias, count, rows));
     return stacked;
+  }
+  Status LoadRouter(const RefittedExperts& values) {
+    const uint64_t count = values.experts.size();
+    SHARD_TRY(out_.router.weight, Load(values.router, count, values.hidden));
+    SHARD_TRY(out_.router.bias, Load(values.router_bias, 1, count));
+    return Ok();
   }
 
  private:
@@ -161,6 +215,18 @@ Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<cons
     TakeRow(weights, block + "ffn_gate_inp.bias", id, out.router_bias);
     TakeRow(weights, block + "exp_probs_b.bias", id, out.selection_bias);
   }
+  return out;
+}
+
+Result<RefittedExperts> ReadNeurons(const Weights& weights, std::span<const ExpertSet> sets,
+                                    uint32_t layer, uint32_t id,
+                                    std::span<const uint32_t> neurons) {
+  SHARD_TRY(const ExpertPlace place, FindExpert(weights, sets, layer, id));
+  RefittedExperts out;
+  out.layer = layer;
+  out.experts = {id};
+  out.width = neurons.size();
+  NeuronReader(place, layer, neurons).Read(out);
   return out;
 }
 
@@ -205,11 +271,33 @@ Result<NodeMatrices> LoadMatrices(const RefittedExperts& values, Executor& execu
   SHARD_TRY(const Linear up, loader.LoadStacked(values.up, values.up_bias, count, width, hidden));
   SHARD_TRY(const Linear down,
             loader.LoadStacked(values.down, values.down_bias, count, hidden, width));
-  SHARD_TRY(out.router.weight, loader.Load(values.router, count, hidden));
-  SHARD_TRY(out.router.bias, loader.Load(values.router_bias, 1, count));
+  SHARD_CHECK(loader.LoadRouter(values));
   for (uint32_t index = 0; index < count; ++index)
     out.experts.push_back(
         {PartOf(gate, index, width), PartOf(up, index, width), PartOf(down, index, hidden)});
+  return out;
+}
+
+Result<NodeMatrices> LoadExpert(const RefittedExperts& values, size_t place, Executor& executor) {
+  NodeMatrices out;
+  MatrixLoader loader(executor, out);
+  const uint64_t hidden = values.hidden, width = values.width;
+  const auto own = [&](const std::vector<float>& all, uint64_t one) {
+    return all.empty() ? std::span<const float>() : std::span(all).subspan(place * one, one);
+  };
+  MlpWeights& expert = out.experts.emplace_back();
+  SHARD_TRY(expert.gate, loader.LoadStacked(own(values.gate, width * hidden),
+                                            own(values.gate_bias, width), 1, width, hidden));
+  SHARD_TRY(expert.up, loader.LoadStacked(own(values.up, width * hidden),
+                                          own(values.up_bias, width), 1, width, hidden));
+  SHARD_TRY(expert.down, loader.LoadStacked(own(values.down, hidden * width),
+                                            own(values.down_bias, hidden), 1, hidden, width));
+  return out;
+}
+
+Result<NodeMatrices> LoadRouter(const RefittedExperts& values, Executor& executor) {
+  NodeMatrices out;
+  SHARD_CHECK(MatrixLoader(executor, out).LoadRouter(values));
   return out;
 }
 

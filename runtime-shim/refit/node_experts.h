@@ -18,6 +18,11 @@ namespace moepack::runtime {
 Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<const ExpertSet> sets,
                                           uint32_t layer, const ExpertIds& ids);
 
+// Decodes gate and up of these neurons of one expert, with their biases, in the order given: an
+// expert of that width without anything else. Errors are those of ReadSourceExperts.
+Result<RefittedExperts> ReadNeurons(const Weights& weights, std::span<const ExpertSet> sets,
+                                    uint32_t layer, uint32_t id, std::span<const uint32_t> neurons);
+
 // Leaves only the experts at these places, ascending.
 RefittedExperts TakeExperts(const RefittedExperts& from, std::span<const size_t> places);
 // Puts the experts of `from`, which `to` has too, in their places. Arrays that `from` lacks stay.
@@ -30,5 +35,9 @@ struct NodeMatrices {
   std::vector<BufferPtr> buffers;
 };
 Result<NodeMatrices> LoadMatrices(const RefittedExperts& values, Executor& executor);
+// Of one expert alone, at this place: `experts` has one entry, and there is no router.
+Result<NodeMatrices> LoadExpert(const RefittedExperts& values, size_t place, Executor& executor);
+// Of the router alone.
+Result<NodeMatrices> LoadRouter(const RefittedExperts& values, Executor& executor);
 
 }  // namespace moepack::runtime

@@ -103,24 +103,25 @@ class Refiller {
     joined.down.clear();
     joined.down_bias.clear();
     joined.router.clear();
-    const uint64_t hidden = joined.hidden;
+    std::map<uint32_t, std::vector<uint32_t>> wanted;
+    for (const Neuron& neuron : pool) wanted[neuron.expert].push_back(neuron.index);
     std::map<uint32_t, RefittedExperts> sources;
+    for (const auto& [id, neurons] : wanted) {
+      SHARD_TRY(sources[id],
+                ReadNeurons(*source_.weights, source_.sets, node_.experts.layer, id, neurons));
+    }
+    std::map<uint32_t, size_t> taken;
     for (const Neuron& neuron : pool) {
-      auto found = sources.find(neuron.expert);
-      if (found == sources.end()) {
-        SHARD_TRY(RefittedExperts read, ReadSourceExperts(*source_.weights, source_.sets,
-                                                          node_.experts.layer, {neuron.expert}));
-        found = sources.emplace(neuron.expert, std::move(read)).first;
-      }
-      const RefittedExperts& other = found->second;
+      const RefittedExperts& other = sources[neuron.expert];
+      const size_t row = taken[neuron.expert]++;
       const auto add = [&](std::vector<float> RefittedExperts::*array, uint64_t columns) {
-        const auto first = (other.*array).begin() + static_cast<ptrdiff_t>(neuron.index * columns);
         if ((other.*array).empty()) return;
+        const auto first = (other.*array).begin() + static_cast<ptrdiff_t>(row * columns);
         (joined.*array)
             .insert((joined.*array).end(), first, first + static_cast<ptrdiff_t>(columns));
       };
-      add(&RefittedExperts::gate, hidden);
-      add(&RefittedExperts::up, hidden);
+      add(&RefittedExperts::gate, joined.hidden);
+      add(&RefittedExperts::up, joined.hidden);
       add(&RefittedExperts::gate_bias, 1);
       add(&RefittedExperts::up_bias, 1);
     }

@@ -101,12 +101,13 @@ class JointRidge {
 
   Status AddOwn(std::vector<double>& right) {
     const size_t hidden = node_.experts.hidden;
-    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
     for (size_t i = 0; i < places_.size(); ++i) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_TRY(const ExpertSample sample, SampleOf(node_, tokens_[places_[i]]));
+      SHARD_TRY(const NodeMatrices matrices,
+                LoadExpert(node_.experts, places_[i], products_.executor()));
       SHARD_TRY(std::vector<float> scaled,
-                ScaledActivations(products_, node_, matrices.experts[places_[i]], sample));
+                ScaledActivations(products_, node_, matrices.experts[0], sample));
       const FloatTable own{scaled, width_};
       SHARD_CHECK(products_.AddProduct(own, own, BlockAt(i, i)));
       SHARD_CHECK(products_.AddProduct(own, {sample.residuals, hidden},
@@ -138,7 +139,9 @@ class JointRidge {
   std::vector<std::vector<float>> scaled_;  // activations of the experts that change
 };
 
-// A normal matrix for each expert; an expert sees what the ones before it left.
+// A normal matrix for each expert; an expert sees what the ones before it left. Factors that the
+// memory has no room for are made again at each turn: activations do not change, so that these have
+// the same bits.
 class TurnRidge {
  public:
   TurnRidge(Products& products, NodeLayer& node)
@@ -148,62 +151,85 @@ class TurnRidge {
         fit_(TokensOfExperts(node, true)),
         places_(ChangingExperts(node, fit_)) {}
 
-  Status Run(double lambda, uint32_t sweeps) {
-    SHARD_TRY(const double ridge, Factor(lambda));
-    if (factors_.empty()) return Ok();
+  Status Run(const RidgeOptions& options) {
+    SHARD_CHECK(MakeFactors(options));
+    if (!active_) return Ok();
     const size_t one = node_.experts.width * node_.experts.hidden;
     changes_.assign(places_.size(), std::vector<double>(one, 0));
-    for (uint32_t sweep = 0; sweep < sweeps; ++sweep) {
+    for (uint32_t sweep = 0; sweep < options.sweeps; ++sweep) {
       for (size_t i = 0; i < places_.size(); ++i) {
         SHARD_CHECK(CheckInterrupt());
-        SHARD_CHECK(Turn(i, ridge));
+        SHARD_CHECK(Turn(i));
       }
     }
     return Ok();
   }
 
  private:
-  // Returns r, and leaves the factors, none where there is nothing to fit.
-  Result<double> Factor(double lambda) {
+  // phi'phi of an expert with these activations.
+  Result<std::vector<double>> NormalOf(std::span<const float> scaled) {
     const size_t width = node_.experts.width;
-    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
+    std::vector<double> matrix(width * width, 0);
+    SHARD_CHECK(products_.AddProduct({scaled, width}, {scaled, width}, {matrix.data(), width}));
+    return matrix;
+  }
+
+  Result<Cholesky> FactorOf(std::vector<double> normal) const {
+    AddToDiagonal(normal, node_.experts.width, ridge_);
+    auto factor = Cholesky::Of(std::move(normal), node_.experts.width);
+    if (!factor) return NotDefinite(node_);
+    return std::move(*factor);
+  }
+
+  // Sets r, and the factors of the first experts, as many as are held.
+  Status MakeFactors(const RidgeOptions& options) {
+    const size_t width = node_.experts.width;
+    const uint64_t held = FactorsHeld(places_.size(), width, node_.experts.hidden, options.memory);
     std::vector<std::vector<double>> normal;
     double mean = 0;
     for (const size_t place : places_) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
+      SHARD_TRY(const NodeMatrices matrices,
+                LoadExpert(node_.experts, place, products_.executor()));
       SHARD_TRY(const std::vector<float> scaled,
-                ScaledActivations(products_, node_, matrices.experts[place], sample));
-      std::vector<double>& matrix = normal.emplace_back(width * width, 0);
-      SHARD_CHECK(products_.AddProduct({scaled, width}, {scaled, width}, {matrix.data(), width}));
+                ScaledActivations(products_, node_, matrices.experts[0], sample));
+      SHARD_TRY(std::vector<double> matrix, NormalOf(scaled));
       mean += MeanDiagonal(matrix, width) / static_cast<double>(places_.size());
+      if (normal.size() < held) normal.push_back(std::move(matrix));
     }
-    if (mean == 0) return 0;
+    active_ = mean != 0;
+    if (!active_) return Ok();
+    ridge_ = options.lambda * mean;
     std::vector<std::optional<Cholesky>> made(normal.size());
     SHARD_CHECK(ParallelFor(normal.size(), products_.jobs(), [&](size_t i) -> Status {
-      AddToDiagonal(normal[i], width, lambda * mean);
-      made[i] = Cholesky::Of(std::move(normal[i]), width);
-      return made[i] ? Ok() : Status(NotDefinite(node_));
+      SHARD_TRY(made[i], FactorOf(std::move(normal[i])));
+      return Ok();
     }));
     for (std::optional<Cholesky>& factor : made) factors_.push_back(std::move(*factor));
-    return lambda * mean;
+    return Ok();
   }
 
   // (phi'phi + r I) dW = phi'(Y - y) - r (W - W0), and then y += phi dW.
-  Status Turn(size_t i, double ridge) {
+  Status Turn(size_t i) {
     const size_t width = node_.experts.width, hidden = node_.experts.hidden, place = places_[i];
-    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
-    const MlpWeights& expert = matrices.experts[place];
+    SHARD_TRY(const NodeMatrices matrices, LoadExpert(node_.experts, place, products_.executor()));
+    const MlpWeights& expert = matrices.experts[0];
     std::vector<double> right = changes_[i];
-    for (double& value : right) value *= -ridge;
+    for (double& value : right) value *= -ridge_;
+    std::optional<Cholesky> own;
     {
       SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
       SHARD_TRY(const std::vector<float> scaled,
                 ScaledActivations(products_, node_, expert, sample));
       SHARD_CHECK(products_.AddProduct({scaled, width}, {sample.residuals, hidden},
                                        {right.data(), hidden}));
+      if (i >= factors_.size()) {
+        SHARD_TRY(std::vector<double> normal, NormalOf(scaled));
+        SHARD_TRY(own, FactorOf(std::move(normal)));
+      }
     }
-    factors_[i].Solve(right, hidden, products_.jobs());
+    (own ? *own : factors_[i]).Solve(right, hidden, products_.jobs());
     for (size_t k = 0; k < right.size(); ++k) changes_[i][k] += right[k];
     AddTransposed(right, hidden, width, DownOf(node_, place));
     return AddOutputs(expert, all_[place], right);
@@ -231,6 +257,8 @@ class TurnRidge {
   NodeLayer& node_;
   const std::vector<ExpertTokens> all_, fit_;
   const std::vector<size_t> places_;
+  bool active_ = false;  // something is to be fitted
+  double ridge_ = 0;     // r
   std::vector<Cholesky> factors_;
   std::vector<std::vector<double>> changes_;  // W - W0, [F, H] each
 };
@@ -249,11 +277,17 @@ bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint
   return size * size * sizeof(double) + chosen_tokens * width * sizeof(float) <= memory;
 }
 
+uint64_t FactorsHeld(uint64_t experts, uint64_t width, uint64_t hidden, uint64_t memory) {
+  const uint64_t changes = experts * width * hidden * sizeof(double);
+  const uint64_t one = std::max<uint64_t>(1, width * width * sizeof(double));
+  return memory > changes ? std::min(experts, (memory - changes) / one) : 0;
+}
+
 Status RidgeDown(Products& products, const RidgeOptions& options, NodeLayer& node) {
   const uint64_t experts = node.experts.experts.size();
   if (RidgeIsJoint(experts, node.experts.width, ChosenTokens(node), options.memory))
     return JointRidge(products, node).Run(options.lambda);
-  return TurnRidge(products, node).Run(options.lambda, options.sweeps);
+  return TurnRidge(products, node).Run(options);
 }
 
 }  // namespace moepack::runtime

@@ -22,7 +22,8 @@ struct RidgeOptions {
   double lambda = 0.01;
   uint32_t sweeps = 3;
   // Bytes for the normal matrix of all experts together and their activations. With less, each
-  // expert has one of its own, and the experts take turns (Gauss-Seidel), `sweeps` times.
+  // expert has one of its own, and the experts take turns (Gauss-Seidel), `sweeps` times. Then the
+  // factors of these matrices take what the changes of the projections leave of it.
   uint64_t memory = UINT64_MAX;
 };
 
@@ -33,5 +34,7 @@ Status RidgeDown(Products& products, const RidgeOptions& options, NodeLayer& nod
 
 // Whether RidgeDown solves for all experts together.
 bool RidgeIsJoint(uint64_t experts, uint64_t width, uint64_t chosen_tokens, uint64_t memory);
+// How many factors it keeps where the experts take turns; the others are made again at each turn.
+uint64_t FactorsHeld(uint64_t experts, uint64_t width, uint64_t hidden, uint64_t memory);
 
 }  // namespace moepack::runtime

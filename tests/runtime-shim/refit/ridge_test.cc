@@ -84,6 +84,21 @@ TEST(Ridge, ExpertsThatTakeTurnsComeToTheJointSolution) {
   EXPECT_LT(GradientOf(made.node, before), 1e-3);
 }
 
+// Those that the memory does not hold are made again at each turn.
+TEST(Ridge, BitsDoNotDependOnHowManyFactorsAreKept) {
+  const MadeShape shape;
+  const uint64_t changes = shape.ids.size() * shape.width * shape.hidden * sizeof(double),
+                 one = shape.width * shape.width * sizeof(double);
+  EXPECT_EQ(FactorsHeld(4, shape.width, shape.hidden, changes), 0u);
+  EXPECT_EQ(FactorsHeld(4, shape.width, shape.hidden, changes + 2 * one), 2u);
+  EXPECT_EQ(FactorsHeld(4, shape.width, shape.hidden, UINT64_MAX), 4u);
+  MadeNode none, two;
+  Ridge(none, kNoMemory);
+  ASSERT_FALSE(RidgeIsJoint(4, shape.width, 700, changes + 2 * one));
+  Ridge(two, changes + 2 * one);
+  EXPECT_EQ(none.node.experts.down, two.node.experts.down);
+}
+
 TEST(Ridge, TurnsLeaveTheOutputsOfTheNewProjections) {
   MadeNode made;
   Ridge(made, kNoMemory, 2);
