@@ -124,10 +124,10 @@ Result<std::unique_ptr<OpenedPass>> OpenRefitted(const ExperimentModels& models,
                                                  const ExperimentSplit& split,
                                                  const std::string& recipe) {
   const RuntimeArguments& runtime = models.arguments.runtime;
+  SHARD_TRY(const std::string distribution, MakeRefitted(models, split, recipe));
   SHARD_TRY(const auto executor, OpenExecutor(runtime));
   SHARD_TRY(LoadedModel whole, LoadModel(runtime.source, runtime, executor));
   const auto against = std::make_shared<LoadedModel>(std::move(whole));
-  SHARD_TRY(const std::string distribution, MakeRefitted(models, split, recipe, *against));
   SHARD_TRY(LoadedModel loaded, LoadModel(distribution, RuntimeArguments(), executor));
   const auto own = std::make_shared<LoadedModel>(std::move(loaded));
   const auto runs = static_cast<uint32_t>(split.plan.groups.size());

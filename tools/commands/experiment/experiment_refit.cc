@@ -20,18 +20,34 @@ fs::path RefittedPath(const ExperimentModels& models, const ExperimentSplit& spl
   return models.work / (recipe.empty() ? split.strategy : Cat(split.strategy, "-", recipe));
 }
 
-// Layers that the store has already are not refitted again.
-Status RefitSplit(const ExperimentModels& models, const ExperimentSplit& split,
-                  const LoadedModel& whole) {
+// Layers that the store has already are not refitted again. The model is loaded as `build --refit`
+// loads it, so that the importance matrix is the same.
+Status RefitSplit(const ExperimentModels& models, const ExperimentSplit& split) {
+  SHARD_TRY(const RefitModelLoad whole, LoadForRefit(models.arguments.runtime));
   RefitArguments refit;
   refit.texts.texts = models.arguments.refit_texts;
   refit.held_out = models.arguments.texts.texts;
   refit.options.context = models.arguments.runtime.context;
   refit.options.jobs = models.arguments.runtime.jobs;
-  const RefitRun run{whole, split.plan, models.model.Version(""), refit,
-                     ExperimentStore(models, split).string()};
+  refit.options.executor = models.arguments.runtime.executor;
+  const RefitRun run{whole.loaded,
+                     split.plan,
+                     models.model.Version(""),
+                     refit,
+                     ExperimentStore(models, split).string(),
+                     whole.moments.get()};
   SHARD_CHECK(RunRefit(run));
   return Ok();
+}
+
+// Of the recipe for refitted experts: with what the refit saw, unless the user named something
+// else.
+QuantizeOptions RefittedRecipe(const ExperimentModels& models, const ExperimentSplit& split,
+                               const std::string& recipe) {
+  QuantizeOptions options = RecipeFor(models.arguments, recipe);
+  if (options.imatrix_file.empty())
+    options.imatrix_file = (ExperimentStore(models, split) / kRefitImatrix).string();
+  return options;
 }
 
 }  // namespace
@@ -44,16 +60,16 @@ std::vector<fs::path> RefitPaths(const ExperimentModels& models, const Experimen
 }
 
 Result<std::string> MakeRefitted(const ExperimentModels& models, const ExperimentSplit& split,
-                                 const std::string& recipe, const LoadedModel& whole) {
+                                 const std::string& recipe) {
   const fs::path out = RefittedPath(models, split, recipe);
   SHARD_TRY(const bool there, IsThere(out));
   if (there) return out.string();
-  SHARD_CHECK(RefitSplit(models, split, whole));
+  SHARD_CHECK(RefitSplit(models, split));
   SHARD_TRY(const RefitStore store, RefitStore::Open(ExperimentStore(models, split)));
   SHARD_TRY(const RefitTensors refit, RefitTensors::Of(store, models.model, split.plan));
   manifest::WriteOptions options;
   options.slice.refit = &refit;
-  if (!recipe.empty()) options.gguf = RecipeFor(models.arguments, recipe);
+  if (!recipe.empty()) options.gguf = RefittedRecipe(models, split, recipe);
   if (recipe.empty() && models.model.checkpoint().is_gguf()) options.gguf.emplace();
   Progress progress("writing");
   options.pack.progress = [&](const PackProgress& state) {

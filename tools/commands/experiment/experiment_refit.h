@@ -17,9 +17,8 @@ std::vector<std::filesystem::path> RefitPaths(const ExperimentModels& models,
 
 // Refits the split on the experiment's calibration texts and writes its distribution in the types
 // of the recipe, "" for the source's. What an earlier run finished is taken. Returns the
-// distribution's directory. `whole` is the model. Errors are those of RunRefit and
-// WriteDistribution.
+// distribution's directory. Errors are those of LoadForRefit, RunRefit and WriteDistribution.
 Result<std::string> MakeRefitted(const ExperimentModels& models, const ExperimentSplit& split,
-                                 const std::string& recipe, const LoadedModel& whole);
+                                 const std::string& recipe);
 
 }  // namespace moepack::cli

@@ -108,7 +108,7 @@ TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheSplitAsItWas) {
   for (int i = 0; std::getline(all, line); ++i) some += i % 3 == 0 ? line + "\n" : "";
   WriteAll(workspace_ / "some.jsonl", some);
   const std::string with_refit =
-      model_ + "--strategies contiguous --recipes Q8_0 --refit-text some.jsonl -o e.json";
+      model_ + "--strategies contiguous --recipes Q4_K_M --refit-text some.jsonl -o e.json";
   const ToolRun run = workspace_.Moepack("experiment " + with_refit);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("layer 0, group 1: error "));
@@ -122,10 +122,19 @@ TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheSplitAsItWas) {
   EXPECT_EQ(refit["node_bytes"], plain["node_bytes"]);
   EXPECT_EQ(refit["difference"]["from"], "split, contiguous");
   EXPECT_LT(refit["difference"]["kld"]["mean"].get<double>(), -0.3);
-  EXPECT_EQ(both["row"], "refit, contiguous, Q8_0");
-  EXPECT_EQ(both["difference"]["from"], "both, contiguous, Q8_0");
+  EXPECT_EQ(both["row"], "refit, contiguous, Q4_K_M");
+  EXPECT_EQ(both["difference"]["from"], "both, contiguous, Q4_K_M");
   EXPECT_NEAR(both["figures"]["any"]["kld"]["mean"].get<double>(),
               refit["figures"]["any"]["kld"]["mean"].get<double>(), 0.1);
+  // It is quantized with what the refit saw, as build does.
+  const ToolRun built = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 2 --eligible 8 --quantize Q4_K_M --refit --text some.jsonl "
+      "--no-verify -o out");
+  ASSERT_EQ(built.status, 0) << built.err;
+  const Json eval = workspace_.Json(
+      "eval out --against fixtures/tiny-moe --text texts.jsonl --generate 0 --json");
+  EXPECT_NEAR(both["figures"]["capture"]["kld"]["mean"].get<double>(),
+              eval["best"]["total"]["kld"]["mean"].get<double>(), 1e-9);
   EXPECT_EQ(document["setup"]["refit"][0]["text"], "some.jsonl");
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous --refit-text texts.jsonl -o f.json", 2),
