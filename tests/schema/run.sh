@@ -38,3 +38,19 @@ cp "$root/tests/schema/check.mjs" .
 node check.mjs "$root/manifest/document/distribution.schema.json" "$work/tiny-3/distribution.json"
 "$moepack" assemble "$work/tiny-3" --group 1 -o "$work/node" --force >/dev/null
 node check.mjs "$root/manifest/document/node.schema.json" "$work/node/moepack_node.json"
+
+# Refitted, with what eval measured.
+"$moepack" build "$root/fixtures/tiny-moe" --groups 2 --refit \
+  --text "$root/fixtures/texts/manual.md" --context 64 --least-tokens 20 --steps ridge \
+  -o "$work/refitted" --force >/dev/null 2>&1
+"$moepack" eval "$work/refitted" --against "$root/fixtures/tiny-moe" \
+  --text "$root/fixtures/tiny-moe/NOTE.md" --generate 0 --record >/dev/null
+for key in refit derived quality; do
+  grep -q "\"$key\": " "$work/refitted/distribution.json" || {
+    echo "refitted/distribution.json: expected $key, found none"
+    exit 1
+  }
+done
+node check.mjs "$root/manifest/document/distribution.schema.json" "$work/refitted/distribution.json"
+"$moepack" assemble "$work/refitted" --group 1 -o "$work/refitted-node" --force >/dev/null
+node check.mjs "$root/manifest/document/node.schema.json" "$work/refitted-node/moepack_node.json"

@@ -113,6 +113,20 @@ TEST(Refill, ExpertsWithTooFewTokensStay) {
   EXPECT_EQ(layer.made.node.experts.down, before.down);
 }
 
+TEST(Refill, SingularMatrixIsNamed) {
+  Layer layer;
+  std::fill(layer.made.node.experts.gate.begin(), layer.made.node.experts.gate.begin() + 8, 0.0f);
+  layer.made.Run();
+  RefillOptions options;
+  options.lambda = 0;
+  const auto moved = RefillExperts(layer.made.products(), options, layer.source(), layer.made.node);
+  ASSERT_FALSE(moved);
+  EXPECT_EQ(moved.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(moved.error().message,
+            "layer 0: expert 0: normal matrix: expected a positive definite one, found a singular "
+            "one");
+}
+
 TEST(Refill, PoolLimitsWhatMoves) {
   Layer layer;
   EXPECT_LE(layer.Refill({0.01, 1, 2500}), 4u);

@@ -134,6 +134,31 @@ TEST_F(RefitCommand, WhatMakesNoSenseWithADistributionIsRefused) {
           "fixtures/tiny-moe: model version: expected 0123456789abcdef, of which dist was made");
 }
 
+TEST_F(RefitCommand, PlanOfAnotherModelIsRefused) {
+  std::string plan = ReadAll(workspace_ / "plan.json");
+  const std::string key = "\"version\": \"";
+  const size_t at = plan.find(key);
+  ASSERT_NE(at, std::string::npos);
+  plan.replace(at + key.size(), 16, "0123456789abcdef");
+  WriteAll(workspace_ / "plan.json", plan);
+  const ToolRun run = Refit(std::string(kFewTexts) + "--store kept");
+  EXPECT_NE(run.status, 0);
+  EXPECT_THAT(run.err, HasSubstr("plan.json"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "kept"));
+}
+
+TEST_F(RefitCommand, QuantizedSourceIsWarnedAbout) {
+  ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o q8.gguf").status, 0);
+  ASSERT_EQ(workspace_.Moepack("plan q8.gguf --groups 2 -o q8.json").status, 0);
+  const std::string dry = std::string(kFewTexts) + "--dry-run --store kept";
+  const ToolRun run = workspace_.Moepack("refit q8.gguf --plan q8.json " + dry);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err,
+              HasSubstr("warning: quantized source: experts are refitted to what the quantized "
+                        "model does, and lose again when they are quantized anew"));
+  EXPECT_THAT(Refit(dry).err, testing::Not(HasSubstr("quantized source")));
+}
+
 // The statistics say which group a session is for, so a group's own sessions weigh more.
 TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
   const ToolRun profiled = workspace_.Moepack(
