@@ -43,9 +43,11 @@ Result<int> Run(const Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   StartSection(app, Section::kInput);
-  app.add_option("INPUT", arguments->inputs,
-                 "Documents of moepack, known by their content: a distribution (its directory or "
-                 "distribution.json), plan.json, statistics, what eval --json printed, refit.json.")
+  app.add_option(
+         "INPUT", arguments->inputs,
+         "Documents of moepack, known by their content: a distribution (its directory or "
+         "distribution.json), plan.json, statistics, what eval --json printed, refit.json, the "
+         "results of experiment.")
       ->required()
       ->type_name("DIST|JSON");
   StartSection(app, Section::kOutput);

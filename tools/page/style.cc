@@ -99,6 +99,7 @@ code{font-family:ui-monospace,"SF Mono",Consolas,"DejaVu Sans Mono",monospace}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
 @media print{body{max-width:none;padding:0;font-size:11px}nav,summary{display:none}
 h2{break-after:avoid}figure{break-inside:avoid}.picture,.scroll{overflow:visible;max-height:none}
+details::details-content{content-visibility:visible}
 svg.wide{min-width:0}*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 @media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 )";
