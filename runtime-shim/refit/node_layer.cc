@@ -116,7 +116,7 @@ class BlockRunner {
 }  // namespace
 
 Status RouteNode(Products& products, NodeLayer& node) {
-  SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node.experts, products.executor()));
+  SHARD_TRY(const NodeMatrices matrices, LoadRouter(node.experts, products.executor()));
   const size_t hidden = node.experts.hidden, slots = node.experts.experts.size();
   node.routes.top_k = node.routing.top_k;
   node.routes.places.assign(node.tokens() * node.routes.top_k, 0);

@@ -76,7 +76,7 @@ class RouterFitter {
     for (size_t i = 0; i < batch.size(); ++i)
       std::copy_n(sample_.inputs().begin() + static_cast<ptrdiff_t>(batch[i] * hidden), hidden,
                   inputs.begin() + static_cast<ptrdiff_t>(i * hidden));
-    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
+    SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
     SHARD_CHECK(products_.Project(matrices.router, inputs, logits));
     std::vector<float> by_logit(logits.size());
     SHARD_CHECK(ThroughGates(batch, logits, by_logit));

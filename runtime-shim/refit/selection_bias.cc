@@ -50,7 +50,7 @@ class BiasSearch {
   Status MakeLogits() {
     const size_t hidden = node_.experts.hidden;
     logits_.resize(size_ * node_.experts.experts.size());
-    SHARD_TRY(const NodeMatrices matrices, LoadMatrices(node_.experts, products_.executor()));
+    SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
     return products_.Project(matrices.router, std::span(sample_.inputs()).first(size_ * hidden),
                              logits_);
   }
