@@ -40,8 +40,9 @@ node check.mjs "$root/manifest/document/distribution.schema.json" "$work/tiny-3/
 node check.mjs "$root/manifest/document/node.schema.json" "$work/node/moepack_node.json"
 
 # Refitted, with what eval measured.
-"$moepack" build "$root/fixtures/tiny-moe" --groups 2 --refit --text "$root/fixtures/texts/manual.md" \
-  --context 64 --least-tokens 20 --steps ridge -o "$work/refitted" --force >/dev/null 2>&1
+"$moepack" build "$root/fixtures/tiny-moe" --groups 2 --refit \
+  --text "$root/fixtures/texts/manual.md" --context 64 --least-tokens 20 --steps ridge \
+  -o "$work/refitted" --force >/dev/null 2>&1
 "$moepack" eval "$work/refitted" --against "$root/fixtures/tiny-moe" \
   --text "$root/fixtures/tiny-moe/NOTE.md" --generate 0 --record >/dev/null
 for key in refit derived quality; do

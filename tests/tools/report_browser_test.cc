@@ -129,7 +129,7 @@ TEST_F(ReportInABrowser, TablesOfRefitAndExperimentAreTheFiguresOfTheirJson) {
   }
 }
 
-// The heat map of all sessions: experts' shares of what the tokens of a layer were worth.
+// The heat map of all sessions: experts' shares of the gates of a layer.
 TEST_F(ReportInABrowser, HeatMapHasTheSharesOfTheStatistics) {
   const auto table = TableOf(Browse("--dump-dom"), "table-mass");
   const nlohmann::json statistics = Document("fixtures/statistics/profile.json");
@@ -142,8 +142,8 @@ TEST_F(ReportInABrowser, HeatMapHasTheSharesOfTheStatistics) {
         for (const nlohmann::json& tally : session[phase]["layers"]) {
           if (tally["layer"] != layer) continue;
           for (size_t e = 0; e < 16; ++e) {
-            all += tally["weighted_norm"][e].get<double>();
-            own += e == expert ? tally["weighted_norm"][e].get<double>() : 0;
+            all += tally["gate_mass"][e].get<double>();
+            own += e == expert ? tally["gate_mass"][e].get<double>() : 0;
           }
         }
       }

@@ -218,10 +218,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddPlanOrFile(app, *arguments);
   AddWriteOptions(app, *arguments);
   StartSection(app, Section::kOutput);
-  app.add_flag(
+  CLI::Option* refit = app.add_flag(
       "--refit", arguments->refits,
-      "First refit the experts of every group on calibration text, as `moepack refit` "
-      "does. They go to --refit-store, by default the output's name plus .refit, and stay there.");
+      "First refit the experts of every group on calibration text, as `moepack refit` does. They "
+      "go "
+      "to --refit-store, by default the output's name with .refit behind it, and stay there.");
   AddRefitMethod(app, arguments->refitting);
   AddRefitResources(app, "refit-", arguments->refitting);
   for (const char* name : {"--refit-memory", "--refit-scratch"}) app.get_option(name)->needs(refit);

@@ -45,8 +45,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, Section::kInput);
   app.add_option(
          "INPUT", arguments->inputs,
-         "Documents of moepack, recognized by their content: a distribution (its directory or "
-         "distribution.json), plan.json, statistics, what eval --json printed, refit.json.")
+         "Documents of moepack, known by their content: a distribution (its directory or "
+         "distribution.json), plan.json, statistics, what eval --json printed, refit.json, the "
+         "results of experiment.")
       ->required()
       ->type_name("DIST|JSON");
   StartSection(app, Section::kOutput);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kTokens = 1200, kWidth = 16, kHidden = 32, kKept = 4, kChosen = 2;
 
-class Estimate : public testing::Test {
+class RefitNeeds : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(refit_.Open()); }
   RefitEstimate Of(const RefitOptions& options) const {
@@ -21,7 +21,7 @@ class Estimate : public testing::Test {
 // Inputs, residuals and activations of the tokens of one expert.
 constexpr uint64_t kSample = kTokens * kChosen / kKept * 2 * (kHidden + kWidth) * sizeof(float);
 
-TEST_F(Estimate, CountsTheJointMatrixAndItsActivations) {
+TEST_F(RefitNeeds, CountsTheJointMatrixAndItsActivations) {
   const RefitEstimate estimate = Of(SmallOptions());
   EXPECT_TRUE(estimate.joint);
   constexpr uint64_t kSize = kKept * kWidth;
@@ -29,7 +29,7 @@ TEST_F(Estimate, CountsTheJointMatrixAndItsActivations) {
                                        kTokens * kChosen * kWidth * sizeof(float));
 }
 
-TEST_F(Estimate, CountsTheNeuronsThatMayJoin) {
+TEST_F(RefitNeeds, CountsTheNeuronsThatMayJoin) {
   RefitOptions options = SmallOptions();
   options.pool = 1000;
   constexpr uint64_t kJoined = kWidth + 1000;
