@@ -1,7 +1,7 @@
 #!/bin/sh
 # make coverage: which lines and branches of quant, libshard and manifest their own tests and the
 # fuzz targets run, as short tests do. Prints a table of folders, and one of the files below 90 % of
-# lines; docs/reliability.md has the last ones with reasons.
+# lines.
 # usage: coverage.sh [JOBS]   (from the repository root, after `cmake --preset coverage`)
 # What the whole commands and the servers of tests/remote reach is not counted.
 set -eu
@@ -23,13 +23,16 @@ for program in $programs; do
   objects="$objects -object $build/tests/$program"
 done
 llvm-profdata merge -sparse -failure-mode=all "$profiles"/*.profraw -o "$profiles/all.profdata"
-# A line for each file: its name, then groups of three columns, of which lines and branches are last.
+# A line for each file: its name, then groups of three columns; lines and branches are the last.
 # shellcheck disable=SC2086
 llvm-cov report -instr-profile "$profiles/all.profdata" -show-branch-summary $objects \
-  -ignore-filename-regex '/(tests|fixtures|tools|runtime-shim|build)/' >"$profiles/report" 2>/dev/null
+  -ignore-filename-regex '/(tests|fixtures|tools|runtime-shim|build)/' \
+  >"$profiles/report" 2>"$profiles/report.log"
 
 awk -v least=$least -v root="$PWD/" '
-  function percent(all, missed) { return all == 0 ? "-" : sprintf("%.1f", 100 * (all - missed) / all) }
+  function percent(all, missed) {
+    return all == 0 ? "-" : sprintf("%.1f", 100 * (all - missed) / all)
+  }
   function row(name, l, lm, b, bm) {
     return sprintf("| %s | %d | %s | %d | %s |", name, l, percent(l, lm), b, percent(b, bm))
   }
@@ -50,11 +53,12 @@ awk -v least=$least -v root="$PWD/" '
   }
   END {
     sorter = "sort"
-    print "| folder | lines | % run | branches | % taken |\n|---|---|---|---|---|"
+    columns = " | lines | % run | branches | % taken |\n|---|---|---|---|---|"
+    print "| folder" columns
     fflush()
     for (key in l) print row(key, l[key], lm[key], b[key], bm[key]) | sorter
     close(sorter)
-    print "\n| file below " least " % of lines | lines | % run | branches | % taken |\n|---|---|---|---|---|"
+    print "\n| file below " least " % of lines" columns
     fflush()
     for (name in low) print low[name] | sorter
     close(sorter)

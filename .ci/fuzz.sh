@@ -31,5 +31,6 @@ status=0
 # shellcheck disable=SC2086
 printf '%s\n' $targets | xargs -n 1 -P "$jobs" .ci/fuzz_target.sh "$build" "$seconds" || status=1
 awk -F '|' 'FNR == 1 { executions += $3; seconds += $4; findings += $6 }
-            END { printf "| all | %d | %d | | %d |\n", executions, seconds, findings }' "$logs"/*.row
+            END { printf "| all | %d | %d | | %d |\n", executions, seconds, findings }' \
+  "$logs"/*.row
 exit $status
