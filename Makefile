@@ -1,5 +1,5 @@
 # A thin front for CMake and CTest; docs/contributing.md explains the targets.
-#   make demo|test|packages|soak|fuzz|bench|docs [PRESET=release] [JOBS=2]
+#   make demo|test|packages|soak|fuzz|coverage|bench|docs [PRESET=release] [JOBS=2]
 PRESET ?= release
 JOBS   ?= $(shell nproc)
 BUILD  := build/$(PRESET)
@@ -7,7 +7,7 @@ FOLDERS = $(shell sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u | 
 SOURCES = $(shell find $(subst |, ,$(FOLDERS)) -name '*.cc' -o -name '*.h')
 
 .NOTPARALLEL:
-.PHONY: build product packages demo test soak fuzz bench docs check format tidy deps test-deps clean
+.PHONY: build product packages demo test soak fuzz coverage bench docs check format tidy deps test-deps clean
 
 build: deps $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -37,6 +37,11 @@ soak: test-deps build
 fuzz:
 	@.ci/install-deps.sh build check
 	@.ci/fuzz.sh 60
+
+coverage:
+	@.ci/install-deps.sh build check
+	@cmake --preset coverage >/dev/null
+	@.ci/coverage.sh $(JOBS)
 
 bench: build
 	@tests/bench/run.sh $(BUILD)

@@ -7,7 +7,8 @@
 set -eu
 build=$1
 shift
-rows='faults full-disk dead-device interrupts kills registry-kills power allocations limits'
+rows='faults full-disk dead-device interrupts kills registry-kills power allocations'
+rows="$rows every-allocation locks verify-resume limits"
 rows="$rows trillion fresh-root two-builds fuzz"
 wanted=${*:-$rows}
 export MOEPACK_SOAK=${MOEPACK_SOAK:-1}
@@ -60,6 +61,9 @@ row kills test-faults '*KilledCommands*'
 row registry-kills test-remote '*KilledRegistryRuns*'
 row power test-faults '*PowerCut*'
 row allocations test-faults '*AllocationFaults*'
+row every-allocation test-faults 'EveryAllocation.*'
+row locks test-faults 'Locks.*'
+row verify-resume test-faults 'ResumedVerification.*'
 row limits test-faults '*Limits*'
 row trillion test-tools 'Trillion.*'
 script fresh-root tests/install/fresh_root.sh

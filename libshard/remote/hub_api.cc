@@ -1,11 +1,7 @@
 #include "libshard/remote/hub_api.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <optional>
 
-#include "libshard/base/files/inside_path.h"
-#include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::remote {
@@ -19,27 +15,7 @@ std::string Spelled(const HubName& name) {
   return Cat("hf://", name.Id(), name.revision == "main" ? "" : Cat("@", name.revision));
 }
 
-Result<HubFile> ReadEntry(const JsonFields& entry) {
-  HubFile file;
-  SHARD_TRY(file.size, entry.Unsigned("size"));
-  SHARD_TRY(file.id, entry.String("oid"));
-  if (!entry.Has("lfs")) return file;
-  SHARD_TRY(const Json* lfs, entry.Object("lfs"));
-  SHARD_TRY(file.sha256, JsonFields(*lfs, entry.where()).String("oid"));
-  file.sha256 = Lower(file.sha256);
-  constexpr size_t kDigits = 64;
-  if (file.sha256.size() != kDigits ||
-      file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    return Error{Code::kCorrupt,
-                 Cat(entry.where(), ": lfs.oid: expected 64 hexadecimal digits, found ",
-                     Quoted(file.sha256)),
-                 "this is not a Hub, or a proxy in between is broken: check HF_ENDPOINT"};
-  }
-  file.id = file.sha256;
-  return file;
-}
-
-// What the Hub reports for a failure, and what to do about it.
+// What the Hub says of a failure, and what to do about it.
 struct HubFailure {
   std::string_view code;  // X-Error-Code
   const char* expected;
@@ -59,12 +35,6 @@ constexpr HubFailure kFailures[] = {
 };
 
 }  // namespace
-
-bool IsCommit(std::string_view text) {
-  constexpr size_t kDigits = 40;
-  return text.size() == kDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
 
 HttpRequest HubApi::Ask(const std::string& path, const std::string& name) const {
   HttpRequest request;
@@ -96,16 +66,7 @@ Result<HubRevision> HubApi::Pin() {
       Ask(Cat("/api/models/", name_.Id(), "/revision/", EncodeComponent(name_.revision)), source);
   SHARD_TRY(const HttpReply reply, client_->Fetch(request, kMostAnswer));
   if (reply.status != 200) return Refusal(reply, source);
-  SHARD_TRY(const Json document, ParseJson(Cat(source, ": answer of the Hub"), reply.body));
-  HubRevision revision;
-  revision.commit = TextMember(document, "sha");
-  revision.id = TextMember(document, "id");
-  if (!IsCommit(revision.commit)) {
-    return Error{Code::kIo,
-                 Cat(source, ": ", settings_.endpoint.host,
-                     ": expected the commit that the revision stands for, found none"),
-                 "this is not a Hub, or a proxy in between is broken: check HF_ENDPOINT"};
-  }
+  SHARD_TRY(HubRevision revision, ParseHubRevision(source, settings_.endpoint.host, reply.body));
   if (revision.id.empty()) revision.id = name_.Id();
   const Result<HubName> now = ParseHubName(revision.id);
   id_ = now ? revision.id : name_.Id();
@@ -118,15 +79,7 @@ Result<HubRevision> HubApi::Pin() {
 Result<std::string> HubApi::ListPage(HttpRequest& request, HubFiles& files) const {
   SHARD_TRY(const HttpReply reply, client_->Fetch(request, kMostAnswer));
   if (reply.status != 200) return Refusal(reply, request.name);
-  const std::string where = Cat(request.name, ": list of files");
-  SHARD_TRY(const Json entries, ParseJson(where, reply.body));
-  if (!entries.is_array())
-    return Error{Code::kCorrupt, Cat(where, ": expected an array, found ", DescribeJson(entries))};
-  for (const Json& entry : entries) {
-    const std::string path = TextMember(entry, "path");
-    if (TextMember(entry, "type") != "file" || !IsSafeRelativePath(path)) continue;
-    SHARD_TRY(files[path], ReadEntry(JsonFields(entry, Cat(where, ": ", Quoted(path)))));
-  }
+  SHARD_CHECK(ParseHubFiles(Cat(request.name, ": list of files"), reply.body, files));
   const auto next = NextPage(reply.Field("link"));
   if (!next) return std::string();
   SHARD_TRY(Url url, ResolveLocation(request.url, *next));

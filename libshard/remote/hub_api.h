@@ -1,31 +1,17 @@
 // The questions that the Hugging Face Hub answers: which commit, which files, where a file is.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
 
 #include "libshard/base/result.h"
 #include "libshard/remote/http_client.h"
+#include "libshard/remote/hub_answers.h"
 #include "libshard/remote/hub_settings.h"
 
 namespace moepack::remote {
 
-struct HubFile {
-  uint64_t size = 0;
-  std::string id;      // of the blob: git's SHA-1, or for large files SHA-256
-  std::string sha256;  // published for large files; "" for others
-};
-using HubFiles = std::map<std::string, HubFile>;
-
-// A repository at one commit.
-struct HubRevision {
-  std::string id;      // "owner/name" as the Hub has it now
-  std::string commit;  // 40 digits
-};
-
-// Asks about one repository. Errors name it and say what to do: it is missing, private or gated, or
-// has no such revision or file. Safe to use from several threads at once.
+// Asks one repository. Errors name it and say what to do: it is missing, private, gated, has no
+// such revision or file. Used by several threads at once.
 class HubApi {
  public:
   HubApi(HttpClientPtr client, HubSettings settings, HubName name)
@@ -51,8 +37,5 @@ class HubApi {
   HubName name_;
   std::string id_, commit_;
 };
-
-// True for 40 hexadecimal digits.
-bool IsCommit(std::string_view text);
 
 }  // namespace moepack::remote

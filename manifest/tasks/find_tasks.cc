@@ -35,10 +35,9 @@ Result<Found> FindIn(const std::string& input) {
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());
   for (const InsideDirectory::Entry& entry : entries) {
     if (entry.kind != InsideDirectory::Kind::kDirectory) continue;
-    constexpr std::string_view kPartial = ".partial";
-    std::string_view name = entry.name;
-    if (name.ends_with(kPartial)) name.remove_suffix(kPartial.size());
-    if (!IsTaskName(name)) continue;
+    // ".partial", or ".partial-<process>" where there are no locks.
+    const std::string_view name = entry.name;
+    if (!IsTaskName(name.substr(0, name.find(".partial")))) continue;
     found.holds_tasks = true;
     SHARD_TRY(const bool done, IsThere(directory / entry.name / kTaskFile));
     if (done) found.done.push_back((directory / entry.name).string());
@@ -64,7 +63,7 @@ Result<std::vector<std::string>> FindTasks(const std::vector<std::string>& input
   }
   if (!tasks.empty()) return tasks;
   return Error{Code::kNotFound, Cat(with, ": expected tasks that are done, found none"),
-               "what a task writes is in a directory that ends in .partial until it is done"};
+               "what a task writes is in a directory with .partial in its name until it is done"};
 }
 
 }  // namespace moepack::manifest

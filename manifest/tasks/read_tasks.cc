@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <system_error>
 
 #include "libshard/base/files/local_tree.h"
@@ -65,17 +66,29 @@ std::string NumbersText(const std::vector<uint32_t>& numbers) {
   return Cat(moepack::Join(words, ", "), " and ", last);
 }
 
+// The names of tasks that a process has begun; it may have a directory of its own
+// (".partial-<process>").
+std::set<std::string> BegunIn(const fs::path& directory) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename();
+    const size_t partial = name.find(".partial");
+    if (partial != name.npos) names.insert(name.substr(0, partial));
+  }
+  return names;
+}
+
 Status CheckAllThere(const std::map<uint32_t, ReadTask>& tasks) {
   const ReadTask& first = tasks.begin()->second;
   const TaskNumber& number = first.record.number;
   std::vector<uint32_t> missing, begun;
   const fs::path beside = fs::path(first.directory).lexically_normal().parent_path();
+  const std::set<std::string> begun_names = BegunIn(beside.empty() ? fs::path(".") : beside);
   for (uint32_t i = 0; i < number.count; ++i) {
     if (tasks.contains(i)) continue;
     missing.push_back(i);
-    std::error_code error;
-    const fs::path partial = beside / (TaskName({i, number.count}) + ".partial");
-    if (fs::exists(partial, error)) begun.push_back(i);
+    if (begun_names.contains(TaskName({i, number.count}))) begun.push_back(i);
   }
   if (missing.empty()) return Ok();
   std::string message =

@@ -137,6 +137,21 @@ Result<PackResult> PackPieces(const Draft& draft, std::vector<Piece> pieces,
   return packed;
 }
 
+// Writes all of the task and publishes it.
+Status WriteAll(Draft draft, std::vector<Piece> pieces, const TaskOptions& options,
+                const std::string& work, StagingDirectory& staging, TaskReport& report) {
+  SHARD_CHECK(staging.Begin(StagingIdentityOf(draft, options, work)));
+  TaskRecord record = StartRecord(draft, options, work);
+  std::optional<Manifest> planned;
+  if (options.number.index == 0 && draft.manifest) planned = Planned(draft);
+  draft.files.files = {};  // as large as all names of tensors
+  SHARD_TRY(report.pack, PackPieces(draft, std::move(pieces), options, staging, record));
+  if (planned) SHARD_CHECK(WriteWhole(draft, *std::move(planned), staging));
+  if (draft.noted) SHARD_CHECK(draft.noted->CheckUnchanged());
+  SHARD_CHECK(staging.WriteText(kTaskFile, WriteTaskRecord(record)));
+  return staging.Publish(options.force);
+}
+
 }  // namespace
 
 Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOptions& options) {
@@ -148,8 +163,8 @@ Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOpti
   report.number = number;
   report.load = division.loads()[number.index];
   report.imbalance = Imbalance(division.loads(), &TaskLoad::work);
-  const bool first = number.index == 0;
-  std::vector<Piece> pieces = CutPieces(draft.files.files, division.Of(number.index), first);
+  std::vector<Piece> pieces =
+      CutPieces(draft.files.files, division.Of(number.index), number.index == 0);
   for (const Piece& piece : pieces) report.bytes += piece.file.size;
   if (options.dry_run) return report;
 
@@ -159,16 +174,15 @@ Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOpti
     SHARD_TRY(report.was_there, IsDone(target, number, work));
     if (report.was_there) return report;
   }
-  SHARD_CHECK(staging.Begin(StagingIdentityOf(draft, options, work)));
-  TaskRecord record = StartRecord(draft, options, work);
-  std::optional<Manifest> planned;
-  if (first && draft.manifest) planned = Planned(draft);
-  draft.files.files = {};  // as large as the names of all tensors
-  SHARD_TRY(report.pack, PackPieces(draft, std::move(pieces), options, staging, record));
-  if (planned) SHARD_CHECK(WriteWhole(draft, *std::move(planned), staging));
-  if (draft.noted) SHARD_CHECK(draft.noted->CheckUnchanged());
-  SHARD_CHECK(staging.WriteText(kTaskFile, WriteTaskRecord(record)));
-  SHARD_CHECK(staging.Publish(options.force));
+  Status written = WriteAll(std::move(draft), std::move(pieces), options, work, staging, report);
+  if (!written) {
+    // Only where there are no locks may somebody else have done the same meanwhile.
+    const bool may_be_there = !options.force && !staging.renamed();
+    const auto done = may_be_there ? IsDone(target, number, work) : Result<bool>(false);
+    if (!done || !*done) return std::move(written).error();
+    (void)staging.Discard().has_value();
+    report.outrun = true;
+  }
   report.warnings = staging.warnings();
   return report;
 }

@@ -26,15 +26,17 @@ struct TaskReport {
   TaskLoad load;
   double imbalance = 1;    // the most work of any task, relative to the mean
   uint64_t bytes = 0;      // of the task's files
-  bool was_there = false;  // an earlier run had already done this task
+  bool was_there = false;  // an earlier run had done this task
+  bool outrun = false;     // another process did it while this one did
   PackResult pack;
   std::vector<std::string> warnings;  // about what was left on disk
 };
 
-// Writes to a directory in TasksDirectory(out), which appears when it is complete. A killed task
-// resumes where it stopped. One that is already done is left as it is; one of different work
-// (another plan, recipe, source) is refused without `force`. All tasks together do the work of one
-// run that writes `draft`.
+// Writes to a directory of TasksDirectory(out), which appears when it is whole. A task that was
+// killed goes on where it stopped. One that another process ends first, which takes a file system
+// without locks, is given up in favour of the other's. One that is done already is left as it is;
+// one of other work (another plan, recipe, source) is refused without `force`. The work of all
+// tasks together is that of one run that writes `draft`.
 Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOptions& options);
 
 }  // namespace moepack::manifest

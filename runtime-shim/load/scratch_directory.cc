@@ -16,10 +16,9 @@ Result<ScratchDirectory> ScratchDirectory::Make() {
   std::error_code error;
   std::string name = (fs::temp_directory_path(error) / "moepack-load-XXXXXX").string();
   if (error || mkdtemp(name.data()) == nullptr) {
-    return Error{
-        Code::kIo,
-        Cat("temporary directory ", name, ": ", ErrnoText(error ? error.value() : errno)),
-        "set TMPDIR to a directory that can be written"};
+    return Error{Code::kIo,
+                 Cat("temporary directory ", name, ": ", ErrnoText(error ? error.value() : errno)),
+                 "set TMPDIR to a directory that can be written"};
   }
   ScratchDirectory made;
   made.path_ = name;

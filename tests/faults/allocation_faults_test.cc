@@ -20,24 +20,26 @@ std::string AllocationName(const testing::TestParamInfo<WritingCommand>& info) {
   return info.param.name;
 }
 
+void ExpectRightOrOutOfMemory(const WritingCommand& command, const std::filesystem::path& workspace,
+                              const Fault& fault) {
+  FaultRun run = RunWithFault(workspace, command.arguments, fault);
+  const std::string moment = command.name + ": " + fault.kinds + " " + std::to_string(fault.at) +
+                             ", " + run.call + " of " + run.path + ": status " +
+                             std::to_string(run.status) + "\n" + run.err;
+  run.path.clear();  // memory has no place that a message could name
+  EXPECT_EQ(ProblemOfRun(command, workspace, run), "") << moment;
+  // Where a device has too little memory, status 7 says how much is needed.
+  if (run.status != 0) {
+    EXPECT_THAT(run.status, AnyOf(1, 7)) << moment;
+    EXPECT_THAT(run.err, HasSubstr("memory")) << moment;
+  }
+}
+
 class AllocationFaults : public testing::TestWithParam<WritingCommand> {
  protected:
   void SetUp() override {
     if (!CanFault()) GTEST_SKIP() << kNoFaults;
     ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
-  }
-  void Expect(const Fault& fault) {
-    const auto workspace = SharedInputs().Copy();
-    const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, fault);
-    const std::string moment = GetParam().name + ": " + fault.kinds + " " +
-                               std::to_string(fault.at) + ": status " + std::to_string(run.status) +
-                               "\n" + run.err;
-    EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "") << moment;
-    // Where a device has too little memory, status 7 says how much is needed.
-    if (run.status != 0) {
-      EXPECT_THAT(run.status, AnyOf(1, 7)) << moment;
-      EXPECT_THAT(run.err, HasSubstr("memory")) << moment;
-    }
   }
   uint64_t CallsOf(const std::string& kinds) {
     const auto workspace = SharedInputs().Copy();
@@ -47,7 +49,7 @@ class AllocationFaults : public testing::TestWithParam<WritingCommand> {
     const uint64_t calls = CallsOf(fault.kinds);
     for (const int64_t point : PointsOf(calls, counts, GetParam().name + fault.kinds)) {
       fault.at = point;
-      Expect(fault);
+      ExpectRightOrOutOfMemory(GetParam(), SharedInputs().Copy()->path(), fault);
       ++tried_;
     }
     RecordProperty("points", tried_);
@@ -75,6 +77,24 @@ TEST_P(AllocationFaults, RefusedThreadsDoNotChangeTheResult) {
 // The kernel's own memory, and what the C library allocates inside a call such as opendir.
 TEST_P(AllocationFaults, SystemCallsThatLackMemoryEndInASentence) {
   RefuseEach({.kinds = "open,read,write,stat,mkdir,mmap", .error = ENOMEM}, kCalls);
+}
+
+// Whole where the rest is a sample: the cheapest command, every allocation.
+TEST(EveryAllocation, OfAPlanIsRefusedOnceInASoak) {
+  if (!CanFault()) GTEST_SKIP() << kNoFaults;
+  if (!IsSoak()) GTEST_SKIP() << "only in a soak: it takes minutes";
+  const WritingCommand& command = CommandOf("Plan");
+  ASSERT_EQ(SharedInputs().ProblemOf(command), "");
+  const auto counted = SharedInputs().Copy();
+  Fault fault{.kinds = "alloc"};
+  const uint64_t calls = RunWithFault(counted->path(), command.arguments, fault).calls;
+  ASSERT_GT(calls, 1000u);
+  RecordProperty("points", static_cast<int>(calls));
+  const auto workspace = SharedInputs().Copy();
+  for (fault.at = 0; fault.at < static_cast<int64_t>(calls); ++fault.at) {
+    ExpectRightOrOutOfMemory(command, workspace->path(), fault);
+    std::filesystem::remove(workspace->path() / command.output);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, AllocationFaults, testing::ValuesIn(WritingCommands()),

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr unsigned kNobody = 65534;
+constexpr int kCannotMount = 125;
 
 std::string LimitName(const testing::TestParamInfo<WritingCommand>& info) {
   return info.param.name;
@@ -37,13 +40,16 @@ class Limits : public testing::TestWithParam<WritingCommand> {
     run.err = end.err;
     EXPECT_EQ(ProblemOfRun(GetParam(), workspace_->path(), run), "") << moment << "\n" << end.err;
   }
-  void RunUnder(int resource, rlim_t limit, const std::string& moment) {
-    workspace_ = SharedInputs().Copy();
+  ChildEnd RunLimited(int resource, rlim_t limit) {
     ChildProcess child(workspace_->path(), GetParam().arguments, [&] {
       const rlimit both = {limit, limit};
       setrlimit(static_cast<__rlimit_resource>(resource), &both);
     });
-    Judge(child.Wait(), moment + " " + std::to_string(limit));
+    return child.Wait();
+  }
+  void RunUnder(int resource, rlim_t limit, const std::string& moment) {
+    workspace_ = SharedInputs().Copy();
+    Judge(RunLimited(resource, limit), moment + " " + std::to_string(limit));
   }
   // Runs as a user who owns nothing, like root on a file server that squashes it.
   ChildEnd RunAsNobody() {
@@ -68,7 +74,41 @@ TEST_P(Limits, AFileSizeLimitEndsInAnError) {
   for (const rlim_t bytes : {3'000u, 20'000u, 60'000u}) RunUnder(RLIMIT_FSIZE, bytes, "file size");
 }
 
-TEST_P(Limits, NamesAnUnwritablePlaceAndChangesNothing) {
+// The program and its libraries are mapped before main, and take part of it; then the threads.
+TEST_P(Limits, AnAddressSpaceThatIsTooSmallIsEnoughOrNamedInAnError) {
+  if (!CanFault()) GTEST_SKIP() << "a sanitizer maps terabytes";
+  for (const rlim_t mebibytes : {32u, 64u, 160u}) {
+    workspace_ = SharedInputs().Copy();
+    const ChildEnd end = RunLimited(RLIMIT_AS, mebibytes << 20);
+    if (end.status == 127) continue;  // the loader itself had too little
+    Judge(end, "MiB of address space " + std::to_string(mebibytes));
+    if (end.status == 1) {
+      EXPECT_THAT(end.err, HasSubstr("out of memory")) << mebibytes;
+    }
+  }
+}
+
+TEST_P(Limits, AFileSystemThatIsReadOnlyIsNamed) {
+  const Tree before = ReadTree(workspace_->path());
+  ChildProcess child(workspace_->path(), GetParam().arguments, [&] {
+    const char* const place = workspace_->path().c_str();
+    const auto mounts = [](const char* from, const char* to, unsigned long flags) {
+      return mount(from, to, nullptr, flags, nullptr) == 0;
+    };
+    const bool mounted = unshare(CLONE_NEWNS) == 0 && mounts("none", "/", MS_REC | MS_PRIVATE) &&
+                         mounts(place, place, MS_BIND) &&
+                         mounts("none", place, MS_BIND | MS_REMOUNT | MS_RDONLY);
+    if (!mounted || chdir(place) != 0) _exit(kCannotMount);
+  });
+  const ChildEnd end = child.Wait();
+  if (end.status == kCannotMount) GTEST_SKIP() << "nothing may be mounted here";
+  EXPECT_EQ(end.signal, 0);
+  EXPECT_EQ(end.status, 5) << end.out << end.err;
+  EXPECT_THAT(end.err, HasSubstr("Read-only file system"));
+  EXPECT_EQ(ReadTree(workspace_->path()), before);
+}
+
+TEST_P(Limits, APlaceThatMayNotBeWrittenIsNamedAndNothingChanges) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   // Others may read it, but only root may write it.
   fs::permissions(workspace_->path(), fs::perms::owner_all | fs::perms::group_read |

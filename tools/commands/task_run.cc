@@ -23,6 +23,7 @@ std::string JoinCommandText(const std::string& out) {
 std::string DoneText(const TaskRun& run, const manifest::TaskReport& report, double seconds) {
   const std::string where = Shown(report.directory);
   if (report.was_there) return Cat("nothing to do: ", where, " is there already");
+  if (report.outrun) return Cat("another process has written ", where, " meanwhile: it is kept");
   if (run.task.dry_run) return Cat("would write ", ExactBytes(report.bytes), " to ", where);
   return Cat("wrote ", ExactBytes(report.bytes), " to ", where, " in ", FormatElapsed(seconds),
              " (", FormatRate(report.pack.read_bytes, seconds), " read)");
@@ -42,7 +43,7 @@ Json TaskJson(const TaskRun& run, const manifest::TaskReport& report, double sec
           {"output", run.out},
           {"directory", report.directory},
           {"dry_run", run.task.dry_run},
-          {"was_there", report.was_there},
+          {"was_there", report.was_there || report.outrun},
           {"bytes", report.bytes},
           {"share", {{"read_bytes", report.load.read}, {"written_bytes", report.load.written}}},
           {"imbalance", report.imbalance},

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
@@ -122,9 +123,11 @@ Status ReadScores(const std::string& path, const std::string& text, const std::s
 }
 
 Status ReadOne(const std::string& path, PageInputs& inputs) {
-  std::error_code ignored;
+  std::error_code error;
   Document document{path, "", Json()};
-  if (fs::is_directory(path, ignored)) document.path = path + "/" + manifest::kManifestFile;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none) return IoError(path, "look it up", error.value());
+  if (type == fs::file_type::directory) document.path = path + "/" + manifest::kManifestFile;
   SHARD_TRY(document.text, ReadTextFile(document.path, kMaxDocumentBytes));
   std::optional<Json> json;
   if (MayBeObject(document.text)) {

@@ -40,7 +40,8 @@ Result<InputFile> InputFile::Open(const fs::path& path) {
   file.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.fd_ < 0) return IoError(path, "open", errno);
   struct stat info;
-  if (fstat(file.fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (fstat(file.fd_, &info) != 0) return IoError(path, "look it up", errno);
+  if (!S_ISREG(info.st_mode)) {
     return Error{Code::kInvalidArgument, Cat(file.name_, ": expected a regular file")};
   }
   file.size_ = static_cast<uint64_t>(info.st_size);

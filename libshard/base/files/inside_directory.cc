@@ -133,8 +133,9 @@ Result<Descriptor> InsideDirectory::OpenFile(const std::string& name, int flags)
   if (!fd.valid() && errno != ELOOP) {
     return Failed(name, (flags & O_CREAT) != 0 ? "create" : "open", errno);
   }
-  struct stat info;
-  if (fd.valid() && fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  struct stat info = {};
+  if (fd.valid() && fstat(fd.get(), &info) != 0) return Failed(name, "look it up", errno);
+  if (fd.valid() && S_ISREG(info.st_mode)) return fd;
   return Error{Code::kInvalidArgument,
                Cat((path_ / name).string(), ": expected a regular file, found ",
                    fd.valid() ? "something else" : "a link")};

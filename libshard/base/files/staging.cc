@@ -1,12 +1,12 @@
 #include "libshard/base/files/staging.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "libshard/base/files/file_lock.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 
@@ -19,6 +19,7 @@ constexpr const char* kLockName = ".lock";
 constexpr const char* kJournalName = ".journal";
 constexpr const char* kFilesName = "files";
 constexpr std::string_view kJournalFormat = "moepack-journal 1 ";
+constexpr const char* kPartialMark = ".partial";
 constexpr std::string_view kReplacedMark = ".replaced-";
 constexpr std::string_view kRemovedMark = ".removed-";
 constexpr int kLockAttempts = 1000;
@@ -84,7 +85,9 @@ Status RemoveContent(const InsideDirectory& root) {
 // ---- The lock
 
 std::string StagingDirectory::Name() const { return target_.filename().string(); }
-std::string StagingDirectory::RootName() const { return Name() + ".partial"; }
+std::string StagingDirectory::RootName() const {
+  return own_root_.empty() ? Name() + kPartialMark : own_root_;
+}
 
 Result<StagingDirectory> StagingDirectory::Open(const fs::path& target,
                                                 std::optional<OwnOutput> own) {
@@ -139,17 +142,42 @@ Result<bool> StagingDirectory::TryLock() {
     if (kind == Kind::kNothing) (void)parent_->RemoveEmptyDirectory(RootName()).has_value();
     return std::move(lock).error();
   }
-  if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return IoError(root / kLockName, "lock", errno);
+  const auto taken = TakeLock(*opened, kLockName, *lock);
+  if (!taken && taken.error().code == Code::kNotFound) return false;
+  if (!taken) return taken.error();
+  if (*taken == FileLock::kHeld) {
     return Error{Code::kIo, Cat(target_.string(), ": another process is writing it"),
                  "wait for it, or choose another output"};
   }
-  // Its last owner may have removed the lock, or the whole directory, between open and flock.
+  if (*taken == FileLock::kNone && own_root_.empty()) {
+    SHARD_CHECK(UseOwnRoot(*opened));
+    return false;
+  }
+  // Its last owner may have removed the lock, or all of the directory, between open and flock.
   SHARD_TRY(const Kind still, opened->KindOf(kLockName));
   if (still != Kind::kFile || !opened->IsStill(*parent_, RootName())) return false;
   root_ = std::move(opened).value();
   lock_ = std::move(lock).value();
   return true;
+}
+
+// Where there are no locks each process has a directory of its own, so that two runs for one output
+// cannot disturb each other. It goes on with what a process of this machine left when it ended.
+Status StagingDirectory::UseOwnRoot(const InsideDirectory& shared) {
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, shared.List());
+  if (entries.size() == 1 && entries[0].name == kLockName) {  // made by us, or by another like us
+    SHARD_CHECK(shared.Remove(kLockName));
+    (void)parent_->RemoveEmptyDirectory(RootName()).has_value();
+  }
+  const std::string prefix = Cat(Name(), kPartialMark, "-");
+  own_root_ = prefix + ProcessName();
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> beside, parent_->List());
+  for (const InsideDirectory::Entry& entry : beside) {
+    const bool left = entry.kind == Kind::kDirectory && entry.name.starts_with(prefix) &&
+                      IsEndedProcess(entry.name.substr(prefix.size()));
+    if (left && parent_->Move(entry.name, *parent_, own_root_, false)) break;
+  }
+  return Ok();
 }
 
 // ---- A run
@@ -221,6 +249,7 @@ Status StagingDirectory::RenameToTarget(bool replace, std::string& aside) {
     SHARD_CHECK(parent_->Move(Name(), *parent_, aside, false));
   }
   const Status status = root_->Move(kFilesName, *parent_, Name(), false);
+  renamed_ = status || files_->IsStill(*parent_, Name());
   if (!status && !aside.empty()) {
     (void)parent_->Move(aside, *parent_, Name(), false).has_value();
   }

@@ -65,8 +65,10 @@ class StagingDirectory {
   // replaced if it is ours; it is moved aside first and deleted last. Otherwise an existing target
   // is an error. After an error here the directory is kept.
   Status Publish(bool replace);
-  // The same for staged files that go side by side into the target's directory under their own
-  // names: a single file, or the parts of a split set, whose first part is moved last.
+  // Whether Publish came as far as the rename, also when it failed behind it.
+  bool renamed() const { return renamed_; }
+  // The same for staged files that go beside each other into the target's directory, under their
+  // own names: a single file, or the parts of a split set, of which the first comes last.
   Status PublishFiles(const std::vector<std::string>& names, bool replace);
   // The same for files that go into an existing directory; the caller then publishes the file that
   // lists them and calls Discard.
@@ -82,6 +84,7 @@ class StagingDirectory {
   std::string RootName() const;  // of this directory in parent_
   Status Lock();
   Result<bool> TryLock();
+  Status UseOwnRoot(const InsideDirectory& shared);
   void MendReplaced();
   void MendReplaced(const std::string& name);
   Status RemoveUnexpected();
@@ -96,9 +99,10 @@ class StagingDirectory {
   std::optional<OwnOutput> own_;
   std::optional<InsideDirectory> parent_, root_, files_;
   Descriptor lock_;
+  std::string own_root_;  // the name of this directory where there are no locks
   std::set<std::string> expected_;
   std::vector<std::string> warnings_;
-  bool begun_ = false, keep_ = false, published_ = false, resumed_ = false;
+  bool begun_ = false, keep_ = false, published_ = false, resumed_ = false, renamed_ = false;
 };
 
 }  // namespace moepack

@@ -11,6 +11,7 @@
 #include "libshard/remote/range_answer.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/server/registry_error.h"
+#include "manifest/registry/server/tag_list.h"
 
 namespace moepack::registry {
 namespace {
@@ -307,17 +308,9 @@ Result<std::vector<std::string>> RegistryClient::ListTags() const {
     SHARD_TRY(const HttpReply reply, Fetch(request, PullScopes(), kMostTagPage));
     if (reply.status != 200) return Refusal(what, reply, PullScopes());
     const size_t before = seen.size();
-    SHARD_CHECK(CheckJsonValues(what, reply.body, kMostManifestValues));
-    SHARD_TRY(const Json document, ParseJson(what, reply.body));
-    const JsonFields fields(document, what);
-    if (document.is_object() && fields.Has("tags")) {  // null for none
-      SHARD_TRY(const Json* listed, fields.Array("tags"));
-      for (const Json& tag : *listed) {
-        if (!tag.is_string() || !IsTag(tag.get_ref<const std::string&>()))
-          return fields.Wrong("tags", "tags as the specification has them");
-        if (seen.insert(tag.get<std::string>()).second) tags.push_back(tag.get<std::string>());
-      }
-    }
+    SHARD_TRY(std::vector<std::string> listed, ParseTagList(what, reply.body));
+    for (std::string& tag : listed)
+      if (seen.insert(tag).second) tags.push_back(std::move(tag));
     const auto next = remote::NextPage(reply.Field("link"));
     if (!next) return tags;
     if (seen.size() == before) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -293,6 +294,12 @@ long syscall(long number, ...) noexcept {
   const Names names = {static_cast<int>(a[0]), reinterpret_cast<const char*>(a[1]),
                        static_cast<int>(a[2]), reinterpret_cast<const char*>(a[3])};
   return OnNames(kRename, "rename", names, [&] { return static_cast<int>(call()); });
+}
+int flock(int fd, int operation) noexcept {
+  NEXT(flock);
+  const Fate fate = Watches(kLock) ? DecideFor(kLock, "flock", PathOf(fd)) : Fate::kHappens;
+  if (fate == Fate::kHappens) return next(fd, operation);
+  return fate == Fate::kFails ? -1 : 0;
 }
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
                    void* argument) {

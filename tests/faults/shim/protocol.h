@@ -35,6 +35,7 @@ enum Kind : uint32_t {
   kStat = 1u << 11,   // queries about a file, a directory or a file system
   kThread = 1u << 12,
   kAlloc = 1u << 13,
+  kLock = 1u << 14,  // flock; "short" grants it without a lock
 };
 struct KindName {
   const char* name;
@@ -44,7 +45,7 @@ inline constexpr KindName kKinds[] = {
     {"open", kOpen},         {"read", kRead},   {"write", kWrite},   {"fsync", kFlush},
     {"rename", kRename},     {"link", kLink},   {"unlink", kUnlink}, {"mkdir", kMakeDirectory},
     {"truncate", kTruncate}, {"mmap", kMap},    {"clone", kClone},   {"stat", kStat},
-    {"thread", kThread},     {"alloc", kAlloc},
+    {"thread", kThread},     {"alloc", kAlloc}, {"lock", kLock},
 };
 
 // In the file of kReportVariable, which both sides map.

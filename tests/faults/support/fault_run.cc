@@ -34,6 +34,19 @@ std::string WholePath(const fs::path& path) {
 
 bool CanFault() { return kShim[0] != '\0'; }
 
+void PrepareFault(const Fault& fault, const std::string& below, const std::string& report) {
+  alarm(kHangSeconds);
+  Set(kKindsVariable, fault.kinds);
+  Set(kAtVariable, std::to_string(fault.at));
+  Set(kCountVariable, std::to_string(fault.count));
+  Set(kEveryVariable, std::to_string(fault.every));
+  Set(kHowVariable, fault.how);
+  Set(kErrnoVariable, std::to_string(fault.error));
+  Set(kBelowVariable, below);
+  if (!report.empty()) Set(kReportVariable, report);
+  Set("LD_PRELOAD", kShim);
+}
+
 FaultRun RunWithFault(const fs::path& directory, const std::vector<std::string>& arguments,
                       const Fault& fault, const fs::path& log) {
   const fixtures::TempDir dir;
@@ -43,17 +56,8 @@ FaultRun RunWithFault(const fs::path& directory, const std::vector<std::string>&
       .write(reinterpret_cast<const char*>(&report), sizeof(report));
   const std::string below = fs::canonical(directory), log_path = log.empty() ? "" : WholePath(log);
   moepack::cli::ChildProcess child(directory, arguments, [&] {
-    alarm(kHangSeconds);
-    Set(kKindsVariable, fault.kinds);
-    Set(kAtVariable, std::to_string(fault.at));
-    Set(kCountVariable, std::to_string(fault.count));
-    Set(kEveryVariable, std::to_string(fault.every));
-    Set(kHowVariable, fault.how);
-    Set(kErrnoVariable, std::to_string(fault.error));
-    Set(kBelowVariable, below);
-    Set(kReportVariable, report_path);
+    PrepareFault(fault, below, report_path);
     if (!log_path.empty()) Set(kLogVariable, log_path);
-    Set("LD_PRELOAD", kShim);
   });
   const moepack::cli::ChildEnd end = child.Wait();
   const std::string bytes = fixtures::ReadFile(report_path);

@@ -41,7 +41,11 @@ FaultRun RunWithFault(const std::filesystem::path& directory,
                       const std::vector<std::string>& arguments, const Fault& fault,
                       const std::filesystem::path& log = {});
 
-// True in `make soak` (MOEPACK_SOAK is set): many points are tried instead of few.
+// For the child that becomes moepack: preloads the library and tells it the fault. `report` is a
+// file for a Report, or "".
+void PrepareFault(const Fault& fault, const std::string& below, const std::string& report);
+
+// True in `make soak` (MOEPACK_SOAK is set): many points are tried, not few.
 bool IsSoak();
 // Which of `calls` points are tried: `few` of them, in a soak `many`, or all if MOEPACK_SOAK is
 // "all". They are spread evenly, starting at a point that depends on `name`.

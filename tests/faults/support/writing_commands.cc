@@ -111,6 +111,13 @@ std::vector<WritingCommand> PackingCommands() {
              "1", "--force", "-o", "dist"},
             "dist"),
       Makes("Join", {"join", "part-0", "part-1", "-j", "1", "-o", "made"}, "made"),
+      Makes("BuildTask",
+            {"build", "src", "--plan", "plan.json", "--task", "0/2", "-j", "1", "-o", "made"},
+            "made.tasks/00000-of-00002"),
+      Makes("QuantizeTask",
+            {"quantize", "src", "--pure", "Q8_0", "--task", "1/2", "-j", "1", "-o", "made.gguf"},
+            "made.gguf.tasks/00001-of-00002"),
+      Makes("JoinTasks", {"join", "share.tasks", "-j", "1", "-o", "made"}, "made"),
       Makes("Overlay",
             {"overlay", "dist", "--overlay-file", "overlay.json", "-j", "1", "-o", "made"}, "made"),
       Makes("Assemble", {"assemble", "dist", "--group", "1", "-j", "1", "-o", "made"}, "made"),
@@ -200,6 +207,8 @@ Inputs::Inputs() {
   for (const std::string part : {"0", "1"})
     Make({"shard-experts", "src", "--plan", "plan.json", "--format", "gguf", "--only",
           part == "0" ? "trunk,group:0" : "assets,group:1", "-o", "part-" + part});
+  for (const std::string task : {"0/2", "1/2"})
+    Make({"build", "src", "--plan", "plan.json", "--task", task, "-o", "share"});
   Make({"publish", "dist", "layout:models:v1", "--link", "copy"});
   Make({"quantize", "dist", "--pure", "Q8_0", "-o", "other"});
   Make({"publish", "other", "layout:models:v2", "--link", "copy"});

@@ -116,6 +116,9 @@ TEST_F(JoinTasksTest, NamesMissingTasks) {
   fs::create_directories(TaskDirectory({7, 12}).string() + ".partial");
   EXPECT_THAT(Refusal().message, HasSubstr("found 11: 7 is missing (begun and not finished: 7)"));
   fs::remove_all(TaskDirectory({7, 12}).string() + ".partial");
+  // As where there are no locks.
+  fs::create_directories(TaskDirectory({7, 12}).string() + ".partial-node7-4026531836-12");
+  EXPECT_THAT(Refusal().message, HasSubstr("found 11: 7 is missing (begun and not finished: 7)"));
   ASSERT_TRUE(Task({7, 12}));
   EXPECT_TRUE(Join());
   for (uint32_t task = 1; task < 12; ++task) fs::remove_all(TaskDirectory({task, 12}));

@@ -237,7 +237,8 @@ Status MakeWork(const ExperimentModels& models, const Json& setup) {
   RemoveWork(models);
   std::error_code error;
   fs::create_directories(models.work, error);
-  if (error) return Error{Code::kIo, Cat(models.work.string(), ": create: ", ErrnoText(error.value()))};
+  if (error)
+    return Error{Code::kIo, Cat(models.work.string(), ": create: ", ErrnoText(error.value()))};
   return WriteTextFile(mark, text);
 }
 
