@@ -20,7 +20,7 @@ const char* const kArchitectures[] = {
     "llama",        "qwen2moe",    "qwen3moe",   "olmoe",          "deepseek2", "glm4moe",
     "gpt-oss",      "llama4",      "minimax-m2", "granitemoe",     "phimoe",    "dots1",
     "ernie4_5-moe", "hunyuan-moe", "bailingmoe", "bailingmoe2",    "qwen3next", "qwen35moe",
-    "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4"};
+    "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",    "step35"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -96,6 +96,13 @@ TEST_P(EveryArchitecture, RunsAgainAfterARewind) {
   const auto again = session->Feed(std::span(kTokens).subspan(4), LogitsOf::kLast);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*first, *again);
+}
+
+TEST(EveryArchitecture, IsOneThatRuns) {
+  std::vector<std::string> names, run;
+  for (const char* name : kArchitectures) names.emplace_back(name);
+  for (const RuntimeFamily& family : AllRuntimeFamilies()) run.emplace_back(family.architecture);
+  EXPECT_THAT(names, testing::UnorderedElementsAreArray(run));
 }
 
 std::string NameOf(const testing::TestParamInfo<const char*>& info) {
