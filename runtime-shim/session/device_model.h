@@ -55,6 +55,7 @@ class DeviceModel final : public Model {
                                   std::optional<uint32_t> group) const;
 
  private:
+  Status CheckTypes() const;
   Status CheckRoom(uint64_t bytes, const std::string& what) const;
   LayerExpertTable LoadedExperts(const std::vector<const DeviceSet*>& sets, uint32_t layer) const;
   Result<std::vector<const DeviceSet*>> SetsFor(std::optional<uint32_t> group) const;

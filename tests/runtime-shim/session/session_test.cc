@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime-shim/devices/executors.h"
+#include "runtime-shim/reference/reference.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
 namespace moepack::runtime {
@@ -227,6 +228,29 @@ TEST(Model, NamesTensorsThatAreMissingMisshapenOrLeftOver) {
   const auto model = Model::Load(weights, **executor);
   EXPECT_EQ(model.error().code, Code::kUnsupported);
   EXPECT_THAT(model.error().message, HasSubstr("\"blk.0.surprise.weight\": expected only tensors"));
+}
+
+// Counts what is uploaded.
+class CountingExecutor final : public ReferenceExecutor {
+ public:
+  Result<BufferPtr> Load(std::span<const std::byte> bytes) override {
+    ++loads;
+    return ReferenceExecutor::Load(bytes);
+  }
+  int loads = 0;
+};
+
+TEST(Model, RefusesATypeWithoutADecoderBeforeAnythingIsUploaded) {
+  CountingExecutor executor;
+  const auto weights = TinyWeights("qwen3moe");
+  HostTensor& last = weights->sets.back().tensors.back();
+  last.format = quant::FindFormat("q1_0");
+  const auto model = Model::Load(weights, executor);
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().code, Code::kUnsupported);
+  EXPECT_EQ(model.error().message,
+            "tiny: \"blk.1.ffn_down_exps.weight\": executor reference has no q1_0");
+  EXPECT_EQ(executor.loads, 0);
 }
 
 TEST(Model, RefusesATopKAboveTheExperts) {
