@@ -38,6 +38,7 @@ class DeviceModel final : public Model {
   uint32_t vocabulary() const override { return trunk_.embedding.rows; }
   uint64_t bytes_per_token() const override { return BytesOfRow(*this).scratch; }
   uint64_t bytes_per_position() const override { return BytesOfRow(*this).cache; }
+  uint64_t bytes_per_session() const override { return BytesOfRow(*this).session; }
 
   const DeviceTrunk& trunk() const { return trunk_; }
   uint64_t widest_expert() const;

@@ -302,6 +302,14 @@ class Counter final : public RoutingObserver {
   size_t tokens = 0;
 };
 
+// A delta net of 4 value heads keeps a matrix of 6 x 6 for each, and 3 tokens before a convolution
+// over 48 channels; only the first layer of the two has one.
+TEST(Model, CountsTheStatesThatASessionHas) {
+  EXPECT_EQ(Load(TinyWeights("qwen3next")).model->bytes_per_session(),
+            (4 * 6 * 6 + 3 * 48) * sizeof(float));
+  EXPECT_EQ(Load(TinyWeights("qwen3moe")).model->bytes_per_session(), 0u);
+}
+
 TEST(Session, ShowsObserversWhatRoutersDecide) {
   Counter counter;
   SessionOptions options;

@@ -3,11 +3,11 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/plan/plan.h"
-#include "runtime-shim/session/together.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
 
@@ -25,7 +25,7 @@ struct ExperimentArguments {
   uint32_t race_tokens = 32;
   double until_error = 0;  // 0: all sessions run
   uint32_t looks = 0;      // 0: kUsualLooks with until_error, else 1
-  uint64_t memory = runtime::kRunMemory;
+  std::optional<uint64_t> memory;
   std::string out;
   bool force = false, dry_run = false, json = false;
 };
