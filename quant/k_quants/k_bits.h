@@ -2,10 +2,10 @@
 // so that a mask and a shift unpack a vector of bytes.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 namespace quant {
@@ -42,15 +42,19 @@ inline unsigned TwoBitsOf(std::span<const uint8_t, 64> packed, size_t i) {
   return packed[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u;
 }
 
-// Packs bit `shift` of each value. That of value i is in bit i / 32 of byte i % 32.
+// Packs bit `shift` of each value. That of value i is in bit i / 32 of byte i % 32. Eight bytes are
+// shifted as one word, and the mask drops what comes from the next byte.
 inline void PackOneBit(const Levels& q, unsigned shift, std::span<uint8_t, 32> out) {
-  std::array<uint8_t, 32> packed{};
-  for (unsigned k = 0; k < 8; ++k) {
-    for (size_t l = 0; l < 32; ++l) {
-      packed[l] = static_cast<uint8_t>(packed[l] | (q[32 * k + l] >> shift & 1u) << k);
+  constexpr uint64_t kLowest = 0x0101010101010101;
+  for (size_t l = 0; l < 32; l += sizeof(uint64_t)) {
+    uint64_t packed = 0;
+    for (unsigned k = 0; k < 8; ++k) {
+      uint64_t word;
+      std::memcpy(&word, q.data() + 32 * k + l, sizeof(word));
+      packed |= (word >> shift & kLowest) << k;
     }
+    std::memcpy(out.data() + l, &packed, sizeof(packed));
   }
-  std::copy(packed.begin(), packed.end(), out.begin());
 }
 
 inline unsigned OneBitOf(std::span<const uint8_t, 32> packed, size_t i) {

@@ -2,223 +2,183 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
-#include "runtime-shim/eval/token_scores.h"
+#include "runtime-shim/eval/continuations.h"
+#include "runtime-shim/eval/runs.h"
+#include "runtime-shim/eval/window_scores.h"
 #include "runtime-shim/profile/windows.h"
 #include "runtime-shim/session/placer.h"
 
 namespace moepack::runtime {
 namespace {
 
-// One run: a session and its observer.
-struct Run {
-  std::unique_ptr<CaptureObserver> observer;  // null if nothing is measured
-  std::unique_ptr<Session> session;
+// What is told of the tokens of all passes.
+struct Work {
+  uint64_t done = 0, total = 0;
 };
 
-using Scores = std::vector<TokenScores>;  // of rows; they borrow the logits
-
-// Tokens of a window that run together, and which of their rows are scored.
-struct Chunk {
-  std::span<const uint32_t> tokens;
-  uint32_t first_row = 0, end_row = 0;
-  std::span<const uint32_t> targets;  // of the rows
+// A window and the session that it is of.
+struct EvalWindow {
+  size_t session;
+  Window window;
 };
 
-Chunk CutChunk(const Window& window, uint32_t first, uint32_t most) {
-  const auto size = static_cast<uint32_t>(window.tokens.size());
-  const uint32_t end = std::min(size, first + most);
-  Chunk chunk;
-  chunk.tokens = std::span(window.tokens).subspan(first, end - first);
-  // Row t predicts the token at t + 1.
-  const uint32_t from = std::max(first, window.first_scored - 1);
-  const uint32_t to = std::min(end, size - 1);
-  if (from >= to) return chunk;
-  chunk.first_row = from - first;
-  chunk.end_row = to - first;
-  chunk.targets = std::span(window.tokens).subspan(from + 1, to - from);
-  return chunk;
-}
-
-// Rows of logits of a chunk.
-struct ChunkRows {
-  const Chunk& chunk;
-  uint32_t first, end;  // those that are scored
-};
-
-// The scores of `rows`; `logits` begins with row `start` of the chunk.
-Scores ScoresOf(const ChunkRows& rows, uint32_t start, std::span<const float> logits,
-                size_t vocabulary) {
-  Scores scores;
-  for (uint32_t row = rows.first; row < rows.end; ++row)
-    scores.emplace_back(logits.subspan((row - start) * vocabulary, vocabulary));
-  return scores;
-}
-
-void Compare(const Scores& from, const Scores& to, Comparison& comparison) {
-  for (size_t row = 0; row < from.size(); ++row) {
-    comparison.divergence.push_back(from[row].DivergenceTo(to[row]));
-    comparison.agreements += from[row].best() == to[row].best();
-  }
-}
-
-void AddScores(const ChunkRows& rows, const Scores& scores,
-               std::vector<double>& log_probabilities) {
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const uint32_t target = rows.chunk.targets[rows.first + i - rows.chunk.first_row];
-    log_probabilities.push_back(scores[i].LogProbability(target));
-  }
-}
-
+// Runs one pass. One that repeats an earlier one with other groups only measures these.
 class Evaluator {
  public:
-  Evaluator(const EvalInput& input, const EvalOptions& options)
-      : input_(input), options_(options) {}
+  Evaluator(const EvalInput& input, std::span<const EvalTokens> sessions,
+            const EvalOptions& options, bool repeats, Work& work)
+      : input_(input), sessions_(sessions), options_(options), repeats_(repeats), work_(work) {}
 
-  Status Open() {
-    // The unmasked run of the groups' own weights is the teacher for captures; without it, the
-    // reference is.
-    if (input_.reference) SHARD_CHECK(OpenTeacher(*input_.reference, !input_.full, reference_));
-    if (input_.full) SHARD_CHECK(OpenTeacher(*input_.full, true, full_));
-    for (const Participant& group : input_.groups) {
-      auto observer = std::make_unique<CaptureObserver>(
-          CaptureObserver::Teacher::kUnmasked, std::vector<const LayerExperts*>{&group.eligible},
-          input_.routers, input_.bos);
-      SHARD_CHECK(OpenRun(group, std::move(observer), groups_.emplace_back()));
-    }
-    return Ok();
-  }
-
-  uint64_t Work(const EvalTokens& session) const {
+  // Tokens of all runs.
+  uint64_t WorkOf(const EvalTokens& session) const {
+    const uint64_t teachers = (input_.reference ? 1 : 0) + (input_.full ? 1 : 0);
+    const uint64_t groups = input_.groups.size();
     const uint64_t loop = options_.generate > 0 ? Prompt(session).size() + options_.generate : 0;
-    return (session.tokens.size() + loop) * Runs();
+    return session.tokens.size() * (groups + teachers) +
+           loop * (groups + (repeats_ ? 0 : teachers));
   }
-  void ExpectWork(uint64_t total) { total_ = total; }
 
-  Result<SessionMeasure> Measure(const EvalTokens& session) {
-    SessionMeasure measure;
-    measure.name = session.name;
-    measure.bucket = session.bucket;
-    measure.groups.resize(groups_.size());
-    if (input_.placement)
-      measure.placed = Place(*input_.placement, WithoutBos(session.tokens, input_.bos));
-    const std::vector<Window> windows =
-        SplitWindows(session.tokens, options_.context, input_.bos, options_.score_half);
-    for (const Window& window : windows) SHARD_CHECK(Score(window, measure));
-    TakeCaptures(measure);
-    if (options_.generate > 0) SHARD_CHECK(TestLoops(session, measure));
-    return measure;
+  // Windows of all sessions, several at a time, and then the loop test.
+  Result<std::vector<SessionMeasure>> MeasureAll() {
+    const std::vector<EvalWindow> windows = AllWindows();
+    const size_t most = std::min<size_t>(std::max(1u, options_.windows), windows.size());
+    for (size_t i = 0; i < most; ++i) {
+      SHARD_TRY(RunSet runs, OpenRuns(input_));
+      slots_.push_back(std::move(runs));
+    }
+    for (const EvalTokens& session : sessions_) measures_.push_back(Begin(session));
+    for (size_t first = 0; first < windows.size(); first += most) {
+      const auto some = std::span(windows).subspan(first, std::min(most, windows.size() - first));
+      SHARD_CHECK(Named(RunWindows(some), some.front().session, some.back().session));
+    }
+    for (size_t first = 0; first < sessions_.size() && options_.generate > 0; first += most) {
+      const size_t count = std::min(most, sessions_.size() - first);
+      SHARD_CHECK(Named(TestLoops(first, count), first, first + count - 1));
+    }
+    return std::move(measures_);
   }
 
  private:
-  uint64_t Runs() const {
-    return groups_.size() + (input_.reference ? 1 : 0) + (input_.full ? 1 : 0);
+  std::vector<EvalWindow> AllWindows() const {
+    std::vector<EvalWindow> windows;
+    for (size_t i = 0; i < sessions_.size(); ++i) {
+      for (Window& window :
+           SplitWindows(sessions_[i].tokens, options_.context, input_.bos, options_.score_half))
+        windows.push_back({i, std::move(window)});
+    }
+    return windows;
   }
 
-  static Status OpenRun(const Participant& participant, std::unique_ptr<CaptureObserver> observer,
-                        Run& run) {
-    run.observer = std::move(observer);
-    SHARD_TRY(run.session, participant.open(run.observer.get()));
+  SessionMeasure Begin(const EvalTokens& session) const {
+    SessionMeasure measure;
+    measure.name = session.name;
+    measure.bucket = session.bucket;
+    measure.groups.resize(input_.groups.size());
+    if (input_.placement)
+      measure.placed = Place(*input_.placement, WithoutBos(session.tokens, input_.bos));
+    return measure;
+  }
+
+  Status Named(Status status, size_t first, size_t last) const {
+    if (status) return status;
+    const std::string to = first == last ? "" : Cat(" to ", Quoted(sessions_[last].name));
+    return std::move(status).error().Within(Cat("session ", Quoted(sessions_[first].name), to));
+  }
+
+  // Each window in a slot of its own. What is measured of a window is appended to its session's in
+  // the order of the windows, so that it does not depend on how many run at once.
+  Status RunWindows(std::span<const EvalWindow> windows) {
+    std::vector<SessionMeasure> parts(windows.size());
+    size_t longest = 0;
+    for (size_t i = 0; i < windows.size(); ++i) {
+      slots_[i].StartWindow();
+      parts[i].groups.resize(input_.groups.size());
+      longest = std::max(longest, windows[i].window.tokens.size());
+    }
+    for (size_t first = 0; first < longest; first += options_.chunk) {
+      std::vector<SlotChunk> chunks;
+      for (size_t i = 0; i < windows.size(); ++i) {
+        const Window& window = windows[i].window;
+        if (first >= window.tokens.size()) continue;
+        const Chunk chunk = CutChunk(window, static_cast<uint32_t>(first), options_.chunk);
+        chunks.push_back({&slots_[i], &parts[i], chunk});
+      }
+      SHARD_CHECK(RunChunks(chunks));
+    }
+    for (size_t i = 0; i < windows.size(); ++i) {
+      slots_[i].TakeCaptures(parts[i]);
+      Append(std::move(parts[i]), measures_[windows[i].session]);
+    }
     return Ok();
   }
 
-  Status OpenTeacher(const Participant& participant, bool teaches, Run& run) {
-    std::unique_ptr<CaptureObserver> observer;
-    if (teaches) {
-      std::vector<const LayerExperts*> masks;
-      for (const Participant& group : input_.groups) masks.push_back(&group.eligible);
-      observer = std::make_unique<CaptureObserver>(CaptureObserver::Teacher::kApplied,
-                                                   std::move(masks), input_.routers, input_.bos);
-    }
-    return OpenRun(participant, std::move(observer), run);
-  }
+  // A chunk, the runs that take it, and where its figures go.
+  struct SlotChunk {
+    RunSet* runs;
+    SessionMeasure* measure;
+    Chunk chunk;
+    std::vector<float> reference = {};  // the reference's logits of the chunk
+  };
 
-  // All runs process a chunk before any starts the next: those of the distribution in one pass, so
-  // that their weights are decoded once. Their logits are in memory one slice at a time, those of
-  // the reference for a whole chunk.
-  Status Score(const Window& window, SessionMeasure& measure) {
-    ForEachRun([](Run& run) {
-      run.session->Rewind(0);
-      if (run.observer) run.observer->StartWindow();
-    });
-    for (uint32_t first = 0; first < window.tokens.size(); first += options_.chunk) {
-      const Chunk chunk = CutChunk(window, first, options_.chunk);
-      SHARD_CHECK(ScoreChunk(chunk, measure));
-    }
-    return Ok();
-  }
-
-  // The runs of the distribution: the unmasked one first, if there is one.
-  std::vector<Run*> OwnRuns() {
-    std::vector<Run*> runs;
-    if (full_.session) runs.push_back(&full_);
-    for (Run& group : groups_) runs.push_back(&group);
-    return runs;
-  }
-
-  Status ScoreChunk(const Chunk& chunk, SessionMeasure& measure) {
+  // All runs take a chunk before any takes the next: those of the distribution in one pass, so
+  // that their weights are decoded once. Their logits are in memory a slice at a time, those of the
+  // reference for all chunks.
+  Status RunChunks(std::span<SlotChunk> chunks) {
     SHARD_CHECK(CheckInterrupt());
-    ForEachRun([&](Run& run) {
-      if (run.observer) run.observer->Feeding(chunk.tokens);
-    });
-    const bool scored = chunk.end_row > chunk.first_row;
-    const LogitsOf which = scored ? LogitsOf::kAll : LogitsOf::kLast;
-    std::vector<float> reference;
-    if (reference_.session) {
-      SHARD_TRY(reference, reference_.session->Feed(chunk.tokens, which));
-      Advance(chunk.tokens.size());
+    bool scored = false;
+    for (SlotChunk& slot : chunks) {
+      slot.runs->Feeding(slot.chunk.tokens);
+      scored = scored || slot.chunk.scored();
     }
+    const LogitsOf which = scored ? LogitsOf::kAll : LogitsOf::kLast;
+    if (input_.reference) SHARD_CHECK(RunReference(chunks, which));
     std::vector<Part> parts;
-    for (Run* run : OwnRuns()) parts.push_back({run->session.get(), chunk.tokens});
+    for (SlotChunk& slot : chunks) {
+      for (Run* run : slot.runs->own()) parts.push_back({run->session.get(), slot.chunk.tokens});
+    }
     if (parts.empty()) {
-      // The reference's own logits count as a slice of all rows.
-      const auto width = static_cast<uint32_t>(reference.size() / chunk.tokens.size());
-      if (scored) AddSlice(chunk, {0, width, {reference}}, reference, measure);
+      for (SlotChunk& slot : chunks) {
+        const auto width = static_cast<uint32_t>(slot.reference.size() / slot.chunk.tokens.size());
+        if (scored) AddScores(slot.chunk, {0, width, {}, false, slot.reference}, *slot.measure);
+      }
       return Ok();
     }
-    SHARD_CHECK(parts.front().session->FeedTogether(parts, which, [&](const LogitsSlice& slice) {
-      if (scored) AddSlice(chunk, slice, reference, measure);
+    const size_t own = parts.size() / chunks.size();
+    SHARD_CHECK(Feed(parts, which, [&](const LogitsSlice& slice) {
+      for (size_t i = 0; i < chunks.size() && scored; ++i) {
+        const auto logits = std::span(slice.parts).subspan(i * own, own);
+        AddScores(chunks[i].chunk,
+                  {slice.first, slice.width, logits, input_.full.has_value(), chunks[i].reference},
+                  *chunks[i].measure);
+      }
       return Ok();
     }));
-    Advance(chunk.tokens.size() * parts.size());
     return Ok();
   }
 
-  // Scores the rows of a slice. `reference` has the logits of the whole chunk, or none.
-  void AddSlice(const Chunk& chunk, const LogitsSlice& slice, std::span<const float> reference,
-                SessionMeasure& measure) {
-    const auto count = static_cast<uint32_t>(slice.parts.front().size() / slice.width);
-    const ChunkRows rows = {chunk, std::max(slice.first, chunk.first_row),
-                            std::min(slice.first + count, chunk.end_row)};
-    if (rows.first >= rows.end) return;
-    Scores from_reference, full;
-    if (reference_.session) {
-      from_reference = ScoresOf(rows, 0, reference, slice.width);
-      AddScores(rows, from_reference, measure.reference);
-    }
-    auto part = slice.parts.begin();
-    if (full_.session) {
-      full = ScoresOf(rows, slice.first, *part++, slice.width);
-      AddScores(rows, full, measure.full);
-      Compare(from_reference, full, measure.quantization);
-    }
-    for (GroupMeasure& group : measure.groups) {
-      const Scores masked = ScoresOf(rows, slice.first, *part++, slice.width);
-      AddScores(rows, masked, group.log_probability);
-      Compare(full, masked, group.from_full);
-      Compare(from_reference, masked, group.from_reference);
-    }
+  Status RunReference(std::span<SlotChunk> chunks, LogitsOf which) {
+    std::vector<Part> parts;
+    for (SlotChunk& slot : chunks)
+      parts.push_back({slot.runs->reference.session.get(), slot.chunk.tokens});
+    return Feed(parts, which, [&](const LogitsSlice& slice) {
+      for (size_t i = 0; i < chunks.size(); ++i) {
+        const std::span<const float> rows = slice.parts[i];
+        chunks[i].reference.insert(chunks[i].reference.end(), rows.begin(), rows.end());
+      }
+      return Ok();
+    });
   }
 
-  void TakeCaptures(SessionMeasure& measure) {
-    Run& teacher = full_.session ? full_ : reference_;
-    std::vector<LayerCapture> captures = teacher.observer->Take();
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      measure.groups[i].teacher = std::move(captures[i]);
-      measure.groups[i].on_policy = std::move(groups_[i].observer->Take().front());
-    }
+  Status Feed(std::span<const Part> parts, LogitsOf which, const SeeLogits& see) {
+    SHARD_CHECK(parts.front().session->FeedTogether(parts, which, see));
+    uint64_t tokens = 0;
+    for (const Part& part : parts) tokens += part.tokens.size();
+    Advance(tokens);
+    return Ok();
   }
 
   // Returns the beginning of a session, which the loop test continues.
@@ -227,102 +187,49 @@ class Evaluator {
     return std::span(session.tokens).first(std::min(session.tokens.size(), longest));
   }
 
-  Status TestLoops(const EvalTokens& session, SessionMeasure& measure) {
-    const std::span<const uint32_t> prompt = Prompt(session);
-    if (reference_.session) {
-      Run* const only = &reference_;
-      SHARD_TRY(const std::vector<LoopResult> loop, TestLoop(prompt, std::span(&only, 1)));
-      measure.reference_loop = loop.front();
+  // Of `count` sessions, each in a slot of its own.
+  Status TestLoops(size_t first, size_t count) {
+    std::vector<Continuation> reference, own;
+    std::vector<std::optional<LoopResult>*> results, reference_results;
+    for (size_t i = 0; i < count; ++i) {
+      const auto prompt = Prompt(sessions_[first + i]);
+      RunSet& runs = slots_[i];
+      SessionMeasure& measure = measures_[first + i];
+      const auto add = [&](Run& run, std::optional<LoopResult>& result, bool of_reference) {
+        (of_reference ? reference : own).push_back({&run, prompt});
+        (of_reference ? reference_results : results).push_back(&result);
+      };
+      if (runs.reference.session && !repeats_) add(runs.reference, measure.reference_loop, true);
+      if (runs.full.session && !repeats_) add(runs.full, measure.full_loop, false);
+      for (size_t group = 0; group < runs.groups.size(); ++group)
+        add(runs.groups[group], measure.groups[group].loop, false);
     }
-    const std::vector<Run*> runs = OwnRuns();
-    if (runs.empty()) return Ok();
-    SHARD_TRY(const std::vector<LoopResult> loops, TestLoop(prompt, runs));
-    auto loop = loops.begin();
-    if (full_.session) measure.full_loop = *loop++;
-    for (GroupMeasure& group : measure.groups) group.loop = *loop++;
+    SHARD_CHECK(TestLoop(reference, reference_results));
+    return TestLoop(own, results);
+  }
+
+  Status TestLoop(std::vector<Continuation>& all,
+                  std::span<std::optional<LoopResult>* const> results) {
+    SHARD_CHECK(ContinueAll(all, {options_.chunk, options_.generate, input_.is_end}));
+    for (size_t i = 0; i < all.size(); ++i) {
+      *results[i] = FindLoop(all[i].generated);
+      Advance(all[i].prompt.size() + options_.generate);
+    }
     return Ok();
   }
 
-  // A continuation that grows by its likeliest token.
-  struct Continuation {
-    Run* run;
-    std::vector<uint32_t> generated = {};
-    uint32_t next = 0;
-    bool ended = false;
-  };
-
-  // Runs of one model continue the prompt side by side.
-  Result<std::vector<LoopResult>> TestLoop(std::span<const uint32_t> prompt,
-                                           std::span<Run* const> runs) {
-    std::vector<Continuation> all;
-    for (Run* run : runs) {
-      if (run->observer) run->observer->Rest(true);
-      run->session->Rewind(0);
-      all.push_back({run});
-    }
-    for (size_t first = 0; first < prompt.size(); first += options_.chunk) {
-      const auto some =
-          prompt.subspan(first, std::min<size_t>(options_.chunk, prompt.size() - first));
-      SHARD_CHECK(Continue(all, [&](const Continuation&) { return some; }));
-    }
-    while (true) {
-      for (Continuation& one : all) {
-        if (one.ended) continue;
-        one.ended = input_.is_end && input_.is_end(one.next);
-        if (one.ended) continue;
-        one.generated.push_back(one.next);
-        one.ended = one.generated.size() == options_.generate;
-      }
-      if (std::all_of(all.begin(), all.end(), [](const Continuation& one) { return one.ended; }))
-        break;
-      SHARD_CHECK(Continue(
-          all, [](const Continuation& one) { return std::span(&one.generated.back(), 1); }));
-    }
-    std::vector<LoopResult> loops;
-    for (const Continuation& one : all) {
-      if (one.run->observer) one.run->observer->Rest(false);
-      loops.push_back(FindLoop(one.generated));
-    }
-    Advance((prompt.size() + options_.generate) * runs.size());
-    return loops;
-  }
-
-  // Runs the tokens of each continuation that has not ended.
-  template <class TokensOf>
-  Status Continue(std::vector<Continuation>& all, const TokensOf& tokens_of) {
-    SHARD_CHECK(CheckInterrupt());
-    std::vector<Continuation*> going;
-    std::vector<Part> parts;
-    for (Continuation& one : all) {
-      if (one.ended) continue;
-      going.push_back(&one);
-      parts.push_back({one.run->session.get(), tokens_of(one)});
-    }
-    return parts.front().session->FeedTogether(
-        parts, LogitsOf::kLast, [&](const LogitsSlice& slice) {
-          for (size_t i = 0; i < going.size(); ++i)
-            going[i]->next = TokenScores(slice.parts[i]).best();
-          return Ok();
-        });
-  }
-
-  template <class F>
-  void ForEachRun(const F& act) {
-    if (reference_.session) act(reference_);
-    if (full_.session) act(full_);
-    for (Run& run : groups_) act(run);
-  }
-
   void Advance(uint64_t tokens) {
-    done_ += tokens;
-    if (options_.progress) options_.progress(std::min(done_, total_), total_);
+    work_.done += tokens;
+    if (options_.progress) options_.progress(std::min(work_.done, work_.total), work_.total);
   }
 
   const EvalInput& input_;
+  const std::span<const EvalTokens> sessions_;
   const EvalOptions& options_;
-  Run reference_, full_;
-  std::vector<Run> groups_;
-  uint64_t done_ = 0, total_ = 0;
+  const bool repeats_;
+  Work& work_;
+  std::vector<RunSet> slots_;
+  std::vector<SessionMeasure> measures_;
 };
 
 // No window is longer than the first, so checking that one is enough.
@@ -341,6 +248,34 @@ Status CheckScored(const EvalTokens& session, const EvalOptions& options) {
                                   : "use longer texts"};
 }
 
+// The input with some of its groups.
+EvalInput WithGroups(const EvalInput& input, size_t first, size_t count) {
+  EvalInput part = input;
+  const auto begin = input.groups.begin() + static_cast<std::ptrdiff_t>(first);
+  part.groups.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  return part;
+}
+
+// The passes in which the groups run, one after the other.
+std::vector<EvalInput> PassesOf(const EvalInput& input, uint32_t at_once) {
+  const size_t all = input.groups.size(), most = at_once == 0 ? all : at_once;
+  std::vector<EvalInput> passes;
+  size_t first = 0;
+  do {
+    const size_t count = std::min(most, all - first);
+    passes.push_back(WithGroups(input, first, count));
+    first += count;
+  } while (first < all);
+  return passes;
+}
+
+// Adds the groups of a later pass.
+void AddGroups(std::vector<SessionMeasure>&& pass, std::vector<SessionMeasure>& measures) {
+  for (size_t i = 0; i < pass.size(); ++i) {
+    std::move(pass[i].groups.begin(), pass[i].groups.end(), std::back_inserter(measures[i].groups));
+  }
+}
+
 }  // namespace
 
 Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
@@ -349,16 +284,22 @@ Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
   assert(input.reference || input.full);
   assert(options.generate < options.context && options.chunk > 0);
   for (const EvalTokens& session : sessions) SHARD_CHECK(CheckScored(session, options));
-  Evaluator evaluator(input, options);
-  SHARD_CHECK(evaluator.Open());
-  uint64_t work = 0;
-  for (const EvalTokens& session : sessions) work += evaluator.Work(session);
-  evaluator.ExpectWork(work);
+  const std::vector<EvalInput> passes = PassesOf(input, options.groups_at_once);
+  Work work;
+  for (const EvalInput& pass : passes) {
+    const Evaluator evaluator(pass, sessions, options, &pass != &passes.front(), work);
+    for (const EvalTokens& session : sessions) work.total += evaluator.WorkOf(session);
+  }
   std::vector<SessionMeasure> measures;
-  for (const EvalTokens& session : sessions) {
-    auto measure = evaluator.Measure(session);
-    if (!measure) return std::move(measure).error().Within("session \"" + session.name + "\"");
-    measures.push_back(*std::move(measure));
+  for (const EvalInput& pass : passes) {
+    const bool first = &pass == &passes.front();
+    Evaluator evaluator(pass, sessions, options, !first, work);
+    SHARD_TRY(std::vector<SessionMeasure> found, evaluator.MeasureAll());
+    if (first) {
+      measures = std::move(found);
+    } else {
+      AddGroups(std::move(found), measures);
+    }
   }
   return measures;
 }

@@ -43,9 +43,17 @@ struct EvalTokens {
 
 struct EvalOptions {
   uint32_t context = 512;
-  // Tokens of each run that run at once. The reference's logits [chunk, vocabulary] are held in
-  // memory.
+  // Tokens of each run and window that run at once. Logits [chunk, vocabulary] of the reference are
+  // held for each window.
   uint32_t chunk = 128;
+  // Windows, of any sessions, that run side by side.
+  uint32_t windows = 1;
+  // For Participant::open: tokens of all runs of the distribution, and of the reference, that run
+  // at once, and SessionOptions::logit_bytes.
+  uint32_t own_batch = 128, reference_batch = 128;
+  uint64_t logit_bytes = 64u << 20;
+  // Groups that run in one pass; 0: all. More passes repeat the runs that groups are compared with.
+  uint32_t groups_at_once = 0;
   bool score_half = false;
   // tokens to generate greedily for the loop test; 0: no loop test. Must be below `context`.
   uint32_t generate = 64;

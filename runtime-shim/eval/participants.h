@@ -7,17 +7,23 @@
 
 #include "runtime-shim/eval/evaluate.h"
 #include "runtime-shim/session/device_model.h"
+#include "runtime-shim/session/together.h"
 
 namespace moepack::runtime {
 
-// One of `together` participants of the model, which run in one pass. Borrows model and options.
+// A participant of an evaluation whose options FitEvaluation set. Borrows model and options.
 Participant Participate(const std::string& label, const Model& model, LayerExperts eligible,
-                        const EvalOptions& options, uint32_t together,
-                        std::optional<uint32_t> group = std::nullopt);
+                        const EvalOptions& options, std::optional<uint32_t> group = std::nullopt);
+// The same for EvalInput::reference.
+Participant ParticipateAsReference(const Model& model, LayerExperts eligible,
+                                   const EvalOptions& options);
 
-// How many tokens of each of `runs` runs of `own` run at once within `memory`. The logits of a
-// reference are held for all of them; null without one.
-uint32_t FitEvalChunk(const Model& own, uint32_t runs, const Model* reference, uint32_t context,
-                      uint64_t memory);
+// Sets how many groups of `own` run in a pass, beside the unmasked run, how many windows side by
+// side, how many tokens of each at once, and the slices of logits, so that the bound is kept. The
+// logits of a reference are held for all tokens that run at once; null without one.
+// kInvalidArgument, with the bytes, where the bound does not hold one group and what it is compared
+// with.
+Status FitEvaluation(const Model& own, uint32_t groups, const Model* reference,
+                     const MemoryBound& bound, EvalOptions& options);
 
 }  // namespace moepack::runtime

@@ -2,6 +2,7 @@
 // over the last tokens, and their activations, in plain floats.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,8 @@ struct RecurrentShape {
   uint32_t kernel = 0;    // tokens that the convolution sees
   uint32_t channels = 0;  // that it runs over
   uint64_t memory = 0;    // numbers of the matrices of all heads
+  // Of the whole state.
+  uint64_t values() const { return uint64_t{std::max(kernel, 1u) - 1} * channels + memory; }
 };
 
 // What a session stores of a layer's past: the last kernel - 1 tokens before the convolution, the

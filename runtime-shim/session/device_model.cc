@@ -51,7 +51,26 @@ Status DeviceModel::CheckRoom(uint64_t bytes, const std::string& what) const {
                "load one group only, or use --executor cpu"};
 }
 
+// Asked of all tensors before any of them is uploaded, which may take minutes.
+Status DeviceModel::CheckTypes() const {
+  const auto check = [this](const std::vector<HostTensor>& tensors) -> Status {
+    for (const HostTensor& tensor : tensors) {
+      if (executor_.Supports(tensor.format)) continue;
+      return Error{Code::kUnsupported, Cat(weights_->path, ": ", Quoted(tensor.name), ": executor ",
+                                           executor_.name(), " has no ", tensor.format->name)};
+    }
+    return Ok();
+  };
+  SHARD_CHECK(check(weights_->trunk));
+  for (const ExpertSet& set : weights_->sets) {
+    SHARD_CHECK(check(set.tensors));
+    SHARD_CHECK(check(set.routers));
+  }
+  return weights_->later != nullptr ? check(weights_->later->tensors) : Ok();
+}
+
 Status DeviceModel::Upload() {
+  SHARD_CHECK(CheckTypes());
   uint64_t bytes = TrunkBytes(*weights_);
   for (const ExpertSet& set : weights_->sets) bytes += set.bytes();
   SHARD_CHECK(CheckRoom(bytes, "weights"));

@@ -38,6 +38,7 @@ class DeviceModel final : public Model {
   uint32_t vocabulary() const override { return trunk_.embedding.rows; }
   uint64_t bytes_per_token() const override { return BytesOfRow(*this).scratch; }
   uint64_t bytes_per_position() const override { return BytesOfRow(*this).cache; }
+  uint64_t bytes_per_session() const override { return BytesOfRow(*this).session; }
 
   const DeviceTrunk& trunk() const { return trunk_; }
   uint64_t widest_expert() const;
@@ -55,6 +56,7 @@ class DeviceModel final : public Model {
                                   std::optional<uint32_t> group) const;
 
  private:
+  Status CheckTypes() const;
   Status CheckRoom(uint64_t bytes, const std::string& what) const;
   LayerExpertTable LoadedExperts(const std::vector<const DeviceSet*>& sets, uint32_t layer) const;
   Result<std::vector<const DeviceSet*>> SetsFor(std::optional<uint32_t> group) const;

@@ -72,6 +72,14 @@ uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t Laye
   return widest;
 }
 
+// What goes into a recurrence, and what comes out of it.
+uint64_t RecurrentIn(const ModelSpec& spec) {
+  return std::max(spec.delta.channels(), spec.mamba.projected());
+}
+uint64_t RecurrentOut(const ModelSpec& spec) {
+  return std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner()});
+}
+
 void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Allocation& all) {
   const ModelSpec& spec = model.spec();
   const uint64_t heads = spec.heads;
@@ -83,9 +91,8 @@ void AddAttention(const DeviceModel& model, uint32_t batch, Scratch& scratch, Al
       all.Add(scratch.query_wide, batch, 2 * heads * spec.key_width);
       all.Add(scratch.gates, batch, heads * spec.key_width);
     }
-    all.Add(scratch.recurrent_in, batch, std::max(spec.delta.channels(), spec.mamba.projected()));
-    all.Add(scratch.recurrent_out, batch,
-            std::max({spec.delta.values(), 2 * spec.delta.value_heads, spec.mamba.inner()}));
+    all.Add(scratch.recurrent_in, batch, RecurrentIn(spec));
+    all.Add(scratch.recurrent_out, batch, RecurrentOut(spec));
     return;
   }
   uint64_t low = 0;
@@ -151,6 +158,15 @@ void AddCaches(const ModelSpec& spec, const RowCounts& counts, Caches& caches, A
   }
 }
 
+// What the layers of a recurrence have on the host: a session's states.
+uint64_t StateBytes(const ModelSpec& spec) {
+  uint64_t bytes = 0;
+  for (const LayerSpec& layer : spec.layer) {
+    if (layer.recurrent) bytes += spec.recurrence().values() * sizeof(float);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 RowBytes BytesOfRow(const DeviceModel& model) {
@@ -166,7 +182,12 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   for (const LayerSpec& layer : model.spec().layer)
     top_k = std::max<uint64_t>(top_k, layer.router.top_k);
   const uint64_t experts = top_k * (model.spec().width + model.widest_expert()) * sizeof(float);
-  return {row.bytes() - logits + experts, position.bytes()};
+  // What goes into a recurrence is read back whole, and what comes out of it is made on the host
+  // (forward_delta.cc, forward_mamba.cc).
+  const uint64_t read =
+      model.spec().is_latent() ? 0 : RecurrentIn(model.spec()) + 3 * RecurrentOut(model.spec());
+  return {row.bytes() - logits + experts + read * sizeof(float), position.bytes(),
+          StateBytes(model.spec())};
 }
 
 Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, Scratch& scratch) {

@@ -55,9 +55,10 @@ struct Caches {
   std::vector<BufferPtr> buffers;
 };
 
-// The bytes of one more row of a batch, and of one more position of a cache.
+// The bytes of one more row of a batch, of one more position of a cache, and of the states of
+// recurrent layers, which a session has once.
 struct RowBytes {
-  uint64_t scratch = 0, cache = 0;
+  uint64_t scratch = 0, cache = 0, session = 0;
 };
 RowBytes BytesOfRow(const DeviceModel& model);
 

@@ -34,10 +34,11 @@ class Model {
   virtual Executor& executor() const = 0;
   virtual uint64_t device_bytes() const = 0;
   virtual uint32_t vocabulary() const = 0;
-  // The bytes that sessions take on the executor: for each token that runs at once, shared by all
-  // sessions, and for each position of a session.
+  // Bytes that sessions take: for each token that runs at once, shared by all sessions, for each
+  // position of a session, and for a session whatever its length.
   virtual uint64_t bytes_per_token() const = 0;
   virtual uint64_t bytes_per_position() const = 0;
+  virtual uint64_t bytes_per_session() const = 0;
 };
 
 // What one MoE layer chose and computed for a batch of tokens.

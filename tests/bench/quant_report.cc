@@ -29,7 +29,11 @@ constexpr std::array kTargets = {
     QuantTarget{"q6_K", 5, 5},      QuantTarget{"q3_K", 5, 5},      QuantTarget{"iq4_xs", 5, 5},
     QuantTarget{"iq4_nl", 5, 5},    QuantTarget{"q4_0", 1, 5},      QuantTarget{"q4_1", 1, 5},
     QuantTarget{"q5_0", 1, 5},      QuantTarget{"q5_1", 1, 5},      QuantTarget{"q8_0", 1, 1},
-    QuantTarget{"f16", 1, 1},       QuantTarget{"bf16", 1, 1},      QuantTarget{"mxfp4", 1, 1}};
+    QuantTarget{"f16", 1, 1},       QuantTarget{"bf16", 1, 1},      QuantTarget{"mxfp4", 1, 1},
+    QuantTarget{"iq2_xxs", 5, 5},   QuantTarget{"iq2_xs", 5, 5},    QuantTarget{"iq2_s", 5, 5},
+    QuantTarget{"iq3_xxs", 5, 5},   QuantTarget{"iq3_s", 5, 5},     QuantTarget{"iq1_s", 5, 5},
+    QuantTarget{"iq1_m", 5, 5},     QuantTarget{"tq1_0", 5, 5},     QuantTarget{"tq2_0", 5, 5},
+    QuantTarget{"nvfp4", 5, 5}};
 
 // encode/q4_K/importance/AVX-512
 struct Name {

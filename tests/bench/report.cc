@@ -149,6 +149,13 @@ every token (9 % more multiplications than `profile` does), and with those of th
 `llama-bench` does ([what bounds it](runtime-internals.md#what-bounds-it)).
 )";
 
+// The report has no figures of GPUs, and says why.
+const char* CudaText() {
+  return fs::exists("/dev/nvidiactl")
+             ? "CUDA: this report runs nothing on the GPU; `bench-cuda` does.\n"
+             : "CUDA: no figures, as no GPU was at hand (`bench-cuda` measures one).\n";
+}
+
 }  // namespace
 
 void PrintTable(const std::vector<Row>& rows) {
@@ -166,7 +173,7 @@ void PrintTable(const std::vector<Row>& rows) {
 
 Status WriteMarkdown(const Report& report, const fs::path& path) {
   std::ofstream out(path, std::ios::trunc);
-  out << "# Benchmarks\n\n" << kMethod << '\n';
+  out << "# Benchmarks\n\n" << kMethod << '\n' << CudaText() << '\n';
   if (report.quick) out << "Made with MOEPACK_BENCH_QUICK: small sizes, not to be quoted.\n\n";
   const Json machine = Machine(report);
   for (const auto& [key, value] : machine.items()) {

@@ -91,6 +91,11 @@ struct Rates {
   std::vector<double> peer_prompt, peer_without_logits, peer_decode;
 };
 
+Command Eval(const fs::path& moepack, const fs::path& distribution, const fs::path& text) {
+  return {moepack.string(), "eval",        distribution.string(), "--no-verify",
+          "--text",         text.string(), "--generate",          "0"};
+}
+
 }  // namespace
 
 // Tokens per second of processor time, from the difference between a run of few tokens and one of
@@ -132,10 +137,7 @@ Status Run::ThroughputOf(const std::string& recipe, uint32_t sessions, int repet
     command.insert(command.end(), more.begin(), more.end());
     return command;
   };
-  const auto eval = [&](const fs::path& text) {
-    return Command{options_.moepack, "eval",        out.string(), "--no-verify",
-                   "--text",         text.string(), "--generate", "0"};
-  };
+  const auto eval = [&](const fs::path& text) { return Eval(options_.moepack, out, text); };
   Rates rates;
   const auto tokens = static_cast<double>(sessions * kWindow - 16);
   for (int i = 0; i < repetitions; ++i) {
@@ -164,13 +166,15 @@ Status Run::ThroughputOf(const std::string& recipe, uint32_t sessions, int repet
   }
   const std::string type = Cat(", ", recipe, ", tokens per second of CPU time");
   const std::string llama = "llama.cpp";
-  AddThroughput("profile" + type, rates.profile, {llama, rates.peer_prompt, kOfPrompt});
-  AddThroughput(Cat("profile", type, "; beside a prompt of which only the last logits are asked"),
-                rates.profile, {llama, rates.peer_without_logits, 0});
+  const auto add_prompts = [&](const std::string& work, const std::vector<double>& own) {
+    AddThroughput(work + type, own, {llama, rates.peer_prompt, kOfPrompt});
+    AddThroughput(Cat(work, type, "; beside a prompt of which only the last logits are asked"), own,
+                  {llama, rates.peer_without_logits, 0});
+  };
+  add_prompts("profile", rates.profile);
   AddThroughput(Cat("profile", type, ", while another process uses a core"), rates.shared,
                 {"the rate without it", rates.profile, kOfQuiet});
-  AddThroughput(Cat("eval of ", kGroups, " groups and the whole", type), rates.eval,
-                {llama, rates.peer_prompt, kOfPrompt});
+  add_prompts(Cat("eval of ", kGroups, " groups and the whole"), rates.eval);
   AddThroughput("one token at a time" + type, rates.decode,
                 {llama, rates.peer_decode, kOfDecoding});
   for (const fs::path& path : {model, out, statistics, few, texts}) fs::remove_all(path);

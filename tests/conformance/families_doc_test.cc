@@ -13,6 +13,7 @@
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
 #include "libshard/model/family_find.h"
+#include "libshard/model/gguf_architectures.h"
 #include "tests/conformance/real_files.h"
 
 namespace moepack {
@@ -137,10 +138,17 @@ TEST_F(FamiliesDoc, SaysHowTheRouterWeighsExperts) {
   });
 }
 
-TEST_F(FamiliesDoc, NamesTheGgufArchitectureOrSaysNone) {
+TEST_F(FamiliesDoc, NamesTheArchitectureOfTheGgufOrSaysWhatIsMissing) {
   ForEach([](const Family& family, const Row& row) {
-    const GgufConverter* converter = FindConverter(family.name);
-    EXPECT_EQ(row.gguf, converter == nullptr ? "none" : Cat("`", converter->architecture, "`"));
+    if (const GgufConverter* converter = FindConverter(family.name)) {
+      EXPECT_EQ(row.gguf, Cat("`", converter->architecture, "`"));
+      return;
+    }
+    if (row.gguf == "unknown") return;
+    const std::set<std::string> named = Quotations(row.gguf);
+    ASSERT_EQ(named.size(), 1u) << row.gguf;
+    EXPECT_EQ(row.gguf, Cat("no converter (`", *named.begin(), "`)"));
+    EXPECT_NE(FindArchitecture(*named.begin()), nullptr) << row.gguf;
   });
 }
 

@@ -14,7 +14,11 @@ import {inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
 const work = workDirectory('imatrix');
 const libraries = inRoot('build/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64');
 const CHUNK = 64, CHUNKS = 3;
-const TYPES = {Q2_K: 10, Q2_K_S: 21, Q4_K_M: 15, IQ4_XS: 30};  // llama_ftype
+// llama_ftype
+const TYPES = {
+  Q2_K: 10, Q2_K_S: 21, Q4_K_M: 15, IQ4_XS: 30, IQ3_XXS: 23, IQ3_XS: 22, IQ3_S: 26, IQ3_M: 27,
+  IQ2_XXS: 19, IQ2_XS: 20, IQ2_S: 28, IQ2_M: 29, IQ1_S: 24, IQ1_M: 31, TQ1_0: 36, TQ2_0: 37,
+};
 const at = (name) => join(work, name);
 
 function stock(...words) {
@@ -65,6 +69,28 @@ for (const [recipe, type] of Object.entries(TYPES)) {
     assertSame(await generate(theirs, 'You may copy and ', 12),
       await generate(ours, 'You may copy and ', 12));
   });
+}
+
+function done(act) {
+  try {
+    act();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+for (const [recipe, type] of Object.entries(TYPES)) {
+  const theirs = at(`theirs-alone-${recipe}.gguf`), ours = at(`ours-alone-${recipe}.gguf`);
+  const stockMakes = done(() => stock('quantize', 'none', plain, theirs, type));
+  const verb = stockMakes ? 'makes' : 'refuses';
+  await check(`without an importance matrix llama-quantize ${verb} ${recipe}, and so do we`,
+    async () => {
+      assert.equal(done(() => moepack('quantize', tiny, '--recipe', recipe, '-o', ours)),
+        stockMakes);
+      if (!stockMakes) return;
+      assert.deepEqual(tensorDigests(await readGguf(theirs)), tensorDigests(await readGguf(ours)));
+    });
 }
 
 finish();

@@ -24,7 +24,10 @@ const generated = [
   'step-3.5', 'deepseek-v3.2', 'glm-5', 'nemotron-3', 'nemotron-3-super',
   'gemma-4', 'gemma-4-int4',
 ];
-// llama.cpp looks up GELU in a table of halves.
+const fewBits = [
+  'IQ3_S', 'IQ3_XXS', 'IQ2_S', 'IQ2_XS', 'IQ2_XXS', 'IQ1_M', 'IQ1_S', 'TQ2_0', 'TQ1_0',
+];
+// llama.cpp looks GELU up in a table of halves.
 const roughActivation = ['gemma-4', 'gemma-4-int4'];
 // llama.cpp rounds activations to eight bits before it multiplies them with quantized weights, and
 // to bf16 for bf16; cpu-rounded does so too.
@@ -136,6 +139,13 @@ for (const [name, source] of sources) {
   for (const recipe of ['F32', 'BF16', 'Q8_0', 'Q4_K_M']) {
     await compare(name, source, work, recipe, words);
   }
+}
+// Types that an importance matrix is for, and the ternary ones.
+const tiny = inRoot('fixtures/tiny-moe'), importance = join(work, 'tiny-moe.imatrix');
+moepack('profile', tiny, '--text', inRoot('fixtures/texts/calibration.jsonl'), '--imatrix',
+  importance);
+for (const recipe of fewBits) {
+  await compare('tiny-moe', tiny, work, recipe, ['--imatrix', importance]);
 }
 await compareRefitted(work, 'F32', 'cpu', 1e-4);
 await compareRefitted(work, 'Q4_K_M', 'cpu-rounded', 1e-2);

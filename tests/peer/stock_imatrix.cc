@@ -5,8 +5,8 @@
 // libllama-common and the quantizer of libllama.
 // usage: stock-imatrix LIBRARIES compare MODEL IMATRIX CHUNK IDS
 //        stock-imatrix LIBRARIES quantize IMATRIX IN OUT FTYPE
-// IDS is a file of token ids, of which whole chunks are evaluated. "compare" prints one JSON
-// object. Exit status 1 when llama.cpp says no.
+// IMATRIX is "none" to quantize without one. IDS is a file of token ids, of which whole chunks are
+// evaluated. "compare" prints one JSON object. Exit status 1 when llama.cpp says no.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -294,7 +294,8 @@ std::vector<float> MeansOf(const common_imatrix_entry& entry) {
 }
 
 void Quantize(const Stock& stock, const std::vector<std::string>& words) {
-  const common_imatrix imatrix = Read(stock, words.at(0));
+  const bool none = words.at(0) == "none";
+  const common_imatrix imatrix = none ? common_imatrix() : Read(stock, words.at(0));
   std::vector<std::vector<float>> means;
   std::vector<ImatrixData> data;
   for (const auto& [name, entry] : imatrix.entries) {
@@ -304,7 +305,7 @@ void Quantize(const Stock& stock, const std::vector<std::string>& words) {
   data.push_back({});
   peer::QuantizeParams params = peer::CheckedParams(stock.quantize_params());
   params.type = std::atoi(words.at(3).c_str());
-  params.imatrix = data.data();
+  if (!none) params.imatrix = data.data();
   if (stock.quantize(words.at(1).c_str(), words.at(2).c_str(), &params) != 0)
     Fail(words.at(1) + ": llama.cpp does not quantize it");
 }

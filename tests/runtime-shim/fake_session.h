@@ -18,10 +18,11 @@ class FakeModel : public Model {
   uint32_t vocabulary() const override { return 4; }
   uint64_t bytes_per_token() const override { return bytes_per_token_; }
   uint64_t bytes_per_position() const override { return bytes_per_position_; }
+  uint64_t bytes_per_session() const override { return bytes_per_session_; }
 
   ModelSpec spec_;
   Weights weights_;
-  uint64_t bytes_per_token_ = 1, bytes_per_position_ = 1;
+  uint64_t bytes_per_token_ = 1, bytes_per_position_ = 1, bytes_per_session_ = 0;
 };
 
 // The logits of position p, which holds token t, are logits(p, t).

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/text/text.h"
@@ -11,7 +12,6 @@
 #include "runtime-shim/eval/quality.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
-#include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -41,13 +41,12 @@ struct Arguments {
   EvalOptions eval;
   uint32_t race_tokens = 32;
   bool race_given = false, record = false;
-  uint64_t memory = runtime::kRunMemory;
+  std::optional<uint64_t> memory;
   ReportArguments report;
 };
 
-// The number of runs of the distribution's own weights: the unmasked one and one per group.
-uint32_t RunsOf(const LoadedModel& own) {
-  return static_cast<uint32_t>(own.weights->plan ? own.weights->plan->groups.size() : 0) + 1;
+uint32_t GroupsOf(const LoadedModel& own) {
+  return static_cast<uint32_t>(own.weights->plan ? own.weights->plan->groups.size() : 0);
 }
 
 bool HoldsAll(const runtime::Weights& weights, const LayerExperts& loaded) {
@@ -70,21 +69,18 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
   LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
   // A refit gave every group its own experts, so the whole model exists only in the source.
   if (weights.refit_version.empty() && HoldsAll(weights, all)) {
-    input.full =
-        runtime::Participate("unmasked", *loaded.model, std::move(all), options, RunsOf(loaded));
+    input.full = runtime::Participate("unmasked", *loaded.model, std::move(all), options);
   }
   if (against) {
-    input.reference = runtime::Participate(
-        "reference", *against->model,
-        runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
+    input.reference = runtime::ParticipateAsReference(
+        *against->model, runtime::EligibleExperts(*against->weights, std::nullopt, true), options);
   }
   if (weights.plan) input.placement = weights.plan->placement;
-  const size_t groups = weights.plan ? weights.plan->groups.size() : 0;
-  for (uint32_t group = 0; group < groups; ++group) {
+  for (uint32_t group = 0; group < GroupsOf(loaded); ++group) {
     if (!weights.FindGroup(group)) continue;
     input.groups.push_back(runtime::Participate(Cat("group ", group), *loaded.model,
                                                 runtime::EligibleExperts(weights, group, true),
-                                                options, RunsOf(loaded), group));
+                                                options, group));
   }
   return input;
 }
@@ -162,9 +158,9 @@ void Describe(const Arguments& arguments, const Models& models,
 Status RunEvaluation(const Arguments& arguments, const Models& models, EvalReport& report) {
   EvalOptions options = arguments.eval;
   const LoadedModel* const against = models.against ? &*models.against : nullptr;
-  options.chunk = runtime::FitEvalChunk(*models.own.model, RunsOf(models.own),
-                                        against ? against->model.get() : nullptr, options.context,
-                                        RunMemory(arguments.runtime, arguments.memory));
+  SHARD_CHECK(runtime::FitEvaluation(*models.own.model, GroupsOf(models.own),
+                                     against ? against->model.get() : nullptr,
+                                     RunMemory(arguments.runtime, arguments.memory), options));
   SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
   const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)

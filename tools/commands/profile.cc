@@ -44,7 +44,7 @@ struct Arguments {
   std::string trace, imatrix;  // "" for none
   std::vector<std::string> merge;
   uint32_t generate = 0;
-  uint64_t memory = runtime::kRunMemory;
+  std::optional<uint64_t> memory;
   bool force = false, dry_run = false, json = false;
 };
 
@@ -118,11 +118,12 @@ Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded
     collector.TraceTo(*trace);
   }
   // A trace lists choices in the order of the text.
-  runtime::Together together = {1, std::min(kTraceChunk, options.context)};
   const uint32_t positions = options.context + options.generate;
-  if (!trace)
-    together =
-        runtime::FitSessions(model, positions, RunMemory(arguments.runtime, arguments.memory));
+  SHARD_TRY(runtime::Together together,
+            runtime::FitSessions(model, positions, RunMemory(arguments.runtime, arguments.memory)));
+  if (trace)
+    together = {1, std::min({kTraceChunk, options.context, together.batch()}),
+                together.logit_bytes};
   options.chunk = together.chunk;
   if (!arguments.imatrix.empty()) collector.MomentsTo(moments);
   Progress progress("profiling", ProgressUnit::kTokens);
@@ -135,7 +136,8 @@ Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded
   std::vector<std::unique_ptr<runtime::Session>> opened;
   std::vector<runtime::Session*> slots;
   for (uint32_t slot = 0; slot < together.sessions; ++slot) {
-    runtime::SessionOptions opening{positions, together.batch(), &collector.ObserverOf(slot)};
+    runtime::SessionOptions opening{positions, together.batch(), &collector.ObserverOf(slot),
+                                    together.logit_bytes};
     opening.ran = [&](double tokens) {
       progress.Update(std::min(done + static_cast<uint64_t>(tokens), total), total);
     };

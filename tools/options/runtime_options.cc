@@ -115,18 +115,22 @@ void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments
       ->transform(AsCount(2, kMaxContext));
 }
 
-void AddRunMemory(CLI::App& app, uint64_t& memory) {
+void AddRunMemory(CLI::App& app, std::optional<uint64_t>& memory) {
   StartSection(app, Section::kResources);
-  app.add_option(
-         "--memory", memory,
-         "Upper bound for caches and activations, about: 512M, 4GiB. With more memory, more tokens "
-         "run at once. Default: 1GiB; executors other than cpu take at most 128MiB.")
+  app.add_option("--memory", memory,
+                 "Upper bound for caches, activations and logits: 512M, 4GiB. The more, the more "
+                 "tokens run at once; too little for one pass is an error. Default: 1GiB, or what "
+                 "one pass needs; executors other than cpu take 128MiB where that is enough.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastRunMemory));
 }
 
-uint64_t RunMemory(const RuntimeArguments& arguments, uint64_t memory) {
-  return arguments.executor == "cpu" ? memory : std::min(memory, kMostDeviceMemory);
+runtime::MemoryBound RunMemory(const RuntimeArguments& arguments,
+                               const std::optional<uint64_t>& memory) {
+  runtime::MemoryBound bound;
+  if (memory) bound = {*memory, *memory};
+  if (arguments.executor != "cpu") bound.wanted = std::min(bound.wanted, kMostDeviceMemory);
+  return bound;
 }
 
 Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments) {

@@ -11,6 +11,7 @@
 #include "runtime-shim/devices/executors.h"
 #include "runtime-shim/model/weights.h"
 #include "runtime-shim/session/session.h"
+#include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 
 namespace moepack::cli {
@@ -47,10 +48,10 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments);
 
 // --memory of the commands that run many texts.
-void AddRunMemory(CLI::App& app, uint64_t& memory);
-// How much of it sessions may take: devices can only bind a limited amount of memory to one
-// operation.
-uint64_t RunMemory(const RuntimeArguments& arguments, uint64_t memory);
+void AddRunMemory(CLI::App& app, std::optional<uint64_t>& memory);
+// What sessions may take of it: devices bind no more than some memory to an operation at once.
+runtime::MemoryBound RunMemory(const RuntimeArguments& arguments,
+                               const std::optional<uint64_t>& memory);
 
 // Members are destroyed in the order that borrowing requires: the model before its executor.
 struct LoadedModel {

@@ -61,6 +61,9 @@ const std::vector<Row>& Table() {
        R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
        R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
        {"kimi-k2"}},
+      {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
+       R"(|\s*[\r\n]|\s+(?!\S)|\s+)",
+       {"bailingmoe", "bailingmoe2", "llada-moe"}},
       {"<GPT-2>", {"gpt-2", "olmo"}},
       {"<digits>\n<GPT-2>", {"refact", "starcoder"}},
   };

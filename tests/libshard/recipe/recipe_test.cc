@@ -223,7 +223,7 @@ TEST(Recipe, RefusesOverridesThatChangeNothing) {
 
 TEST(Recipe, RefusesTypesOfFewBitsWithoutImportanceAsLlamaQuantizeDoes) {
   for (const char* recipe :
-       {"IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS", "Q2_K_S"}) {
+       {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS", "Q2_K_S"}) {
     const Error error = RecipeErrorOf(Named(recipe));
     EXPECT_EQ(error.code, Code::kInvalidArgument) << recipe;
     EXPECT_THAT(error.message,

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime-shim/devices/executors.h"
+#include "runtime-shim/reference/reference.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
 namespace moepack::runtime {
@@ -20,7 +21,7 @@ const char* const kArchitectures[] = {
     "llama",        "qwen2moe",    "qwen3moe",   "olmoe",          "deepseek2", "glm4moe",
     "gpt-oss",      "llama4",      "minimax-m2", "granitemoe",     "phimoe",    "dots1",
     "ernie4_5-moe", "hunyuan-moe", "bailingmoe", "bailingmoe2",    "qwen3next", "qwen35moe",
-    "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4"};
+    "mimo2",        "deepseek32",  "glm-dsa",    "nemotron_h_moe", "gemma4",    "step35"};
 
 LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
 const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -96,6 +97,13 @@ TEST_P(EveryArchitecture, RunsAgainAfterARewind) {
   const auto again = session->Feed(std::span(kTokens).subspan(4), LogitsOf::kLast);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*first, *again);
+}
+
+TEST(EveryArchitecture, IsOneThatRuns) {
+  std::vector<std::string> names, run;
+  for (const char* name : kArchitectures) names.emplace_back(name);
+  for (const RuntimeFamily& family : AllRuntimeFamilies()) run.emplace_back(family.architecture);
+  EXPECT_THAT(names, testing::UnorderedElementsAreArray(run));
 }
 
 std::string NameOf(const testing::TestParamInfo<const char*>& info) {
@@ -222,6 +230,29 @@ TEST(Model, NamesMissingMisshapenAndUnusedTensors) {
   EXPECT_THAT(model.error().message, HasSubstr("\"blk.0.surprise.weight\": expected only tensors"));
 }
 
+// Counts what is uploaded.
+class CountingExecutor final : public ReferenceExecutor {
+ public:
+  Result<BufferPtr> Load(std::span<const std::byte> bytes) override {
+    ++loads;
+    return ReferenceExecutor::Load(bytes);
+  }
+  int loads = 0;
+};
+
+TEST(Model, RefusesATypeWithoutADecoderBeforeAnythingIsUploaded) {
+  CountingExecutor executor;
+  const auto weights = TinyWeights("qwen3moe");
+  HostTensor& last = weights->sets.back().tensors.back();
+  last.format = quant::FindFormat("q1_0");
+  const auto model = Model::Load(weights, executor);
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().code, Code::kUnsupported);
+  EXPECT_EQ(model.error().message,
+            "tiny: \"blk.1.ffn_down_exps.weight\": executor reference has no q1_0");
+  EXPECT_EQ(executor.loads, 0);
+}
+
 TEST(Model, RefusesATopKAboveTheExperts) {
   const auto executor = OpenExecutor("cpu", {});
   const auto weights = TinyWeights("qwen3moe");
@@ -271,7 +302,15 @@ class Counter final : public RoutingObserver {
   size_t tokens = 0;
 };
 
-TEST(Session, ShowsRouterDecisionsToObservers) {
+// A delta net of 4 value heads keeps a matrix of 6 x 6 for each, and 3 tokens before a convolution
+// over 48 channels; only the first layer of the two has one.
+TEST(Model, CountsTheStatesThatASessionHas) {
+  EXPECT_EQ(Load(TinyWeights("qwen3next")).model->bytes_per_session(),
+            (4 * 6 * 6 + 3 * 48) * sizeof(float));
+  EXPECT_EQ(Load(TinyWeights("qwen3moe")).model->bytes_per_session(), 0u);
+}
+
+TEST(Session, ShowsObserversWhatRoutersDecide) {
   Counter counter;
   SessionOptions options;
   options.observer = &counter;

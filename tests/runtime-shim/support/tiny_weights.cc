@@ -122,10 +122,12 @@ class Builder {
     if (Is("granitemoe")) Key("logit_scale", GgufValue::F32(2));
     if (Is("granitemoe")) Key("residual_scale", GgufValue::F32(0.5f));
     if (Is("gpt-oss")) Key("attention.sliding_window", GgufValue::U32(3));
-    const bool gating = Is("minimax-m2") || Is("dots1") || Is("bailingmoe2") || latent_;
+    const bool gating =
+        Is("minimax-m2") || Is("dots1") || Is("bailingmoe2") || Is("step35") || latent_;
     if (gating) Key("expert_gating_func", GgufValue::U32(2));
     if (hybrid_) HybridKeys();
     if (Is("mimo2")) MimoKeys();
+    if (Is("step35")) StepKeys();
     if (Is("nemotron_h_moe")) NemotronKeys();
     if (Is("gemma4")) GemmaKeys();
     if (sparse_) Key("attention.indexer.top_k", GgufValue::U32(64));
@@ -158,7 +160,19 @@ class Builder {
     Key("rope.freq_base_swa", GgufValue::F32(100));
   }
 
-  // The first layer has a window of two; the second has half of the key heads, twice as wide.
+  // The second layer has a window of two, half of the key heads, and limits.
+  void StepKeys() {
+    Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
+    Key("attention.sliding_window", GgufValue::U32(2));
+    Key("attention.sliding_window_pattern", GgufValue::Bools({false, true}));
+    Key("attention.key_length", GgufValue::U32(kHeadWidth));
+    Key("attention.value_length", GgufValue::U32(kHeadWidth));
+    Key("rope.freq_base_swa", GgufValue::F32(100));
+    Key("swiglu_clamp_exp", GgufValue::F32s(std::vector<float>{0, 0.3f}));
+    Key("swiglu_clamp_shexp", GgufValue::F32s(std::vector<float>{0, 0.2f}));
+  }
+
+  // The first layer has a window of two, the second half of the key heads, twice as wide.
   void GemmaKeys() {
     Key("attention.head_count_kv", GgufValue::I32s(std::vector<int32_t>{kKeyHeads, 1}));
     Key("attention.sliding_window", GgufValue::U32(2));
@@ -215,7 +229,7 @@ class Builder {
   void Heads() {
     const bool first = prefix_ == "blk.0.";
     if (Is("gemma4")) return GemmaHeads(first ? kKeyHeads : 1, first ? kHeadWidth : 2 * kHeadWidth);
-    const bool windowed = Is("mimo2") && prefix_ == "blk.1.";
+    const bool windowed = (Is("mimo2") || Is("step35")) && prefix_ == "blk.1.";
     const uint64_t keys = windowed ? 1 : kKeyHeads, value = Is("mimo2") ? kValueWidth : kHeadWidth;
     if (Is("bailingmoe2")) {
       Own("attn_qkv.weight", {(kHeads + 2 * kKeyHeads) * kHeadWidth, kWidth});
@@ -230,8 +244,10 @@ class Builder {
       Own("attn_k.bias", {kKeyHeads * kHeadWidth});
       Own("attn_v.bias", {kKeyHeads * kHeadWidth});
     }
-    if (Is("gpt-oss") || windowed) Own("attn_sinks.weight", {kHeads});
-    const bool normed = Is("qwen3moe") || Is("dots1") || Is("hunyuan-moe") || Is("bailingmoe2");
+    if (Is("gpt-oss") || (Is("mimo2") && windowed)) Own("attn_sinks.weight", {kHeads});
+    if (Is("step35")) Own("attn_gate.weight", {kHeads, kWidth});
+    const bool normed =
+        Is("qwen3moe") || Is("dots1") || Is("hunyuan-moe") || Is("bailingmoe2") || Is("step35");
     if (normed || hybrid_) Norm("attn_q_norm", kHeadWidth);
     if (normed || hybrid_) Norm("attn_k_norm", kHeadWidth);
     if (Is("olmoe") || Is("minimax-m2")) Norm("attn_q_norm", kHeads * kHeadWidth);
@@ -279,10 +295,10 @@ class Builder {
     if (Is("gpt-oss")) Own("ffn_gate_inp.bias", {kExperts});
     const bool ungated = Is("nemotron_h_moe");
     const bool v3 = Is("glm4moe") || Is("dots1") || Is("bailingmoe2") || latent_ || ungated;
-    if (v3 || Is("minimax-m2") || Is("ernie4_5-moe") || Is("mimo2"))
+    if (v3 || Is("minimax-m2") || Is("ernie4_5-moe") || Is("mimo2") || Is("step35"))
       Own("exp_probs_b.bias", {kExperts});
     const bool shared = Is("qwen2moe") || Is("llama4") || Is("ernie4_5-moe") || Is("hunyuan-moe") ||
-                        Is("bailingmoe") || hybrid_;
+                        Is("bailingmoe") || Is("step35") || hybrid_;
     if (v3 || shared) Shared();
     weights_->moe_layers[layer] = kExperts;
     for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);

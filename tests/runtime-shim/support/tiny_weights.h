@@ -9,8 +9,7 @@
 namespace moepack::runtime {
 
 // Two layers, width 32, vocabulary 40, 8 experts per layer, 2 per token; F32. `architecture` is one
-// of llama, qwen2moe, qwen3moe, olmoe, deepseek2, glm4moe, gpt-oss, llama4, minimax-m2, granitemoe,
-// phimoe.
+// of AllRuntimeFamilies.
 std::shared_ptr<Weights> TinyWeights(const std::string& architecture);
 
 // The same model with only the experts `ids` of each layer in its set.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/libshard/convert/tokenizers/family_pre_tokenizers.h"
 #include "tests/runtime-shim/tokenizer/documented_ids.h"
 
 namespace moepack::runtime {
@@ -58,6 +59,19 @@ TEST(PreTokenizer, Llama3SplitsThreeDigitsAndContractionsOfAnyCase) {
 TEST(PreTokenizer, Qwen35JoinsMarksToWords) {
   EXPECT_THAT(Words("qwen2", "a\u0301b"), ElementsAre("a", "\u0301b"));
   EXPECT_THAT(Words("qwen35", "a\u0301b"), ElementsAre("a\u0301b"));
+}
+
+TEST(PreTokenizer, BailingCutsAsQwen2Does) {
+  EXPECT_THAT(Words("bailingmoe", "IT'LL 12b \n\n\n x!?\n\n"),
+              ElementsAre("IT", "'LL", " ", "1", "2", "b", " \n\n\n", " x", "!?\n\n"));
+  EXPECT_THAT(Words("bailingmoe2", "a\r\n  \n b"), ElementsAre("a", "\r\n  \n", " b"));
+}
+
+// The names that the converter writes (libshard/convert/families).
+TEST(PreTokenizer, TheNameOfEveryFamilyIsKnown) {
+  const std::vector<std::string> names = FamilyPreTokenizers();
+  EXPECT_GT(names.size(), 10u);
+  for (const std::string& name : names) EXPECT_TRUE(PreTokenizer::Find(name)) << name;
 }
 
 TEST(PreTokenizer, Gpt4oCutsWhereCapitalsBegin) {

@@ -180,6 +180,30 @@ TEST_F(EvalCommand, TheLoopTestMustFitTheContext) {
   EXPECT_THAT(run.err, HasSubstr("--generate must be less than the context (64)"));
 }
 
+// A session of 1024 positions takes 3 MiB.
+TEST_F(EvalCommand, GroupsRunInSeveralPassesWhereTheMemoryDoesNotHoldThemAll) {
+  Build("--groups 4");
+  const std::string options =
+      "eval out --against fixtures/tiny-moe --text text.txt code.txt "
+      "README.md --context 1024 --generate 8 --json";
+  const Json whole = workspace_.Json(options);
+  EXPECT_EQ(whole["groups"].size(), 4u);
+  for (const char* memory : {"12M", "24M", "100M"})
+    EXPECT_EQ(workspace_.Json(options + " --memory " + memory), whole) << memory;
+}
+
+TEST_F(EvalCommand, TooLittleMemoryForOneGroupIsAUsageError) {
+  Build("--groups 4");
+  const ToolRun run =
+      workspace_.Moepack("eval out --text text.txt --context 1024 --generate 0 --memory 4M");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("--memory: expected at least 6"));
+  EXPECT_THAT(run.err, HasSubstr("bytes for what runs side by side in a context of 1024, found "
+                                 "4000000"));
+  EXPECT_THAT(run.err, HasSubstr("give more, or a smaller --context"));
+  EXPECT_EQ(run.out, "");
+}
+
 TEST_F(EvalCommand, ASessionOfOneTokenCannotBeScored) {
   Build("--groups 2");
   WriteAll(workspace_ / "ids", "7");

@@ -146,6 +146,27 @@ TEST_F(ProfileCommand, ShowsNoProgressInAPipe) {
   EXPECT_THAT(run.err, Not(HasSubstr("\033")));
 }
 
+// A session of 1024 positions takes 3 MiB.
+TEST_F(ProfileCommand, StatisticsDoNotDependOnTheMemory) {
+  const std::string options =
+      "profile fixtures/tiny-moe --text fixtures/texts/held-out.jsonl --context 1024 -o ";
+  for (const char* memory : {"4M", "20M", "200M"}) {
+    const std::string name = std::string(memory) + ".json";
+    const ToolRun run = workspace_.Moepack(options + name + " --memory " + memory);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(ReadAll(workspace_ / name), ReadAll(workspace_ / "4M.json")) << memory;
+  }
+}
+
+TEST_F(ProfileCommand, TooLittleMemoryForOneSessionIsAUsageError) {
+  const ToolRun run = workspace_.Moepack(
+      "profile fixtures/tiny-moe --text text.txt --context 1024 --memory 2M -o s.json");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("--memory: expected at least 3"));
+  EXPECT_THAT(run.err, HasSubstr(", found 2000000"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.json"));
+}
+
 TEST_F(ProfileCommand, AnOutputThatExistsIsKeptUnlessForced) {
   WriteAll(workspace_ / "s.json", "mine");
   WriteAll(workspace_ / "ids", "1 2 3");

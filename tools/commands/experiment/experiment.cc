@@ -13,6 +13,7 @@
 #include "runtime-shim/experiment/document.h"
 #include "runtime-shim/experiment/looks.h"
 #include "runtime-shim/profile/identity.h"
+#include "runtime-shim/session/together.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -217,7 +218,7 @@ Result<int> DryRun(const ExperimentModels& models, const Prepared& prepared) {
   report.sessions = prepared.sessions.size();
   report.tokens = TokensOf(prepared.sessions);
   SHARD_TRY(const ProbedSpeed speed, ProbeSpeed(models.arguments, prepared.sessions.front()));
-  report.memory = models.arguments.memory;
+  report.memory = models.arguments.memory.value_or(runtime::MemoryBound().wanted);
   const auto passes = ExperimentPasses(models);
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     const size_t done = prepared.state.rows[passes[pass].parts.front().row].sessions.size();

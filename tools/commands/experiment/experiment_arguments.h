@@ -3,11 +3,11 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/plan/plan.h"
-#include "runtime-shim/session/together.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
 
@@ -24,8 +24,8 @@ struct ExperimentArguments {
   std::vector<std::string> refit_texts;  // on which splits are refitted; empty: no refit
   uint32_t race_tokens = 32;
   double until_error = 0;  // 0: all sessions run
-  uint32_t looks = 0;      // 0: kUsualLooks with until_error, otherwise 1
-  uint64_t memory = runtime::kRunMemory;
+  uint32_t looks = 0;      // 0: kUsualLooks with until_error, else 1
+  std::optional<uint64_t> memory;
   std::string out;
   bool force = false, dry_run = false, json = false;
 };

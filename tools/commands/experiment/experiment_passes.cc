@@ -61,27 +61,26 @@ uint32_t CountGroups(const ExperimentModels& models) {
   return static_cast<uint32_t>(groups);
 }
 
-// What all passes evaluate in the same way. `runs` of the pass's own weights run side by side.
-std::unique_ptr<OpenedPass> BeginPass(const ExperimentModels& models,
-                                      std::shared_ptr<LoadedModel> own,
-                                      std::shared_ptr<LoadedModel> against, uint32_t runs) {
+// What every pass evaluates alike, for so many groups of the pass's own weights.
+Result<std::unique_ptr<OpenedPass>> BeginPass(const ExperimentModels& models,
+                                              std::shared_ptr<LoadedModel> own,
+                                              std::shared_ptr<LoadedModel> against,
+                                              uint32_t groups) {
   const RuntimeArguments& runtime = models.arguments.runtime;
   auto pass = std::make_unique<OpenedPass>();
   runtime::EvalOptions& options = pass->options;
   options.context = runtime.context;
   options.generate = 0;
   options.progress = models.progress;
-  options.chunk =
-      runtime::FitEvalChunk(*own->model, runs, against ? against->model.get() : nullptr,
-                            options.context, RunMemory(runtime, models.arguments.memory));
+  SHARD_CHECK(runtime::FitEvaluation(*own->model, groups, against ? against->model.get() : nullptr,
+                                     RunMemory(runtime, models.arguments.memory), options));
   runtime::EvalInput& input = pass->input;
   for (const auto& [layer, expert_count] : own->weights->moe_layers)
     input.routers[layer] = own->model->spec().layer[layer].router;
   input.bos = runtime::BosToken(own->weights->metadata);
   if (against) {
-    input.reference = runtime::Participate(
-        "reference", *against->model,
-        runtime::EligibleExperts(*against->weights, std::nullopt, true), options, 1);
+    input.reference = runtime::ParticipateAsReference(
+        *against->model, runtime::EligibleExperts(*against->weights, std::nullopt, true), options);
   }
   pass->models = {std::move(own), std::move(against)};
   return pass;
@@ -100,19 +99,16 @@ Result<std::unique_ptr<OpenedPass>> OpenModels(const ExperimentModels& models,
     SHARD_TRY(LoadedModel whole, LoadModel(*reference, runtime, executor));
     against = std::make_shared<LoadedModel>(std::move(whole));
   }
-  const uint32_t runs = CountGroups(models) + 1;
-  auto pass = BeginPass(models, own, against, runs);
+  SHARD_TRY(std::unique_ptr<OpenedPass> pass, BeginPass(models, own, against, CountGroups(models)));
   const runtime::EvalOptions& options = pass->options;
   runtime::EvalInput& input = pass->input;
   const runtime::Weights& weights = *own->weights;
-  input.full =
-      runtime::Participate("unmasked", *own->model,
-                           runtime::EligibleExperts(weights, std::nullopt, true), options, runs);
+  input.full = runtime::Participate("unmasked", *own->model,
+                                    runtime::EligibleExperts(weights, std::nullopt, true), options);
   for (const ExperimentSplit& split : models.splits) {
     for (size_t group = 0; group < split.plan.groups.size(); ++group) {
       input.groups.push_back(runtime::Participate(Cat(split.strategy, " ", group), *own->model,
-                                                  MaskOf(split.plan, group, weights), options,
-                                                  runs));
+                                                  MaskOf(split.plan, group, weights), options));
     }
   }
   return pass;
@@ -130,12 +126,12 @@ Result<std::unique_ptr<OpenedPass>> OpenRefitted(const ExperimentModels& models,
   const auto against = std::make_shared<LoadedModel>(std::move(whole));
   SHARD_TRY(LoadedModel loaded, LoadModel(distribution, RuntimeArguments(), executor));
   const auto own = std::make_shared<LoadedModel>(std::move(loaded));
-  const auto runs = static_cast<uint32_t>(split.plan.groups.size());
-  auto pass = BeginPass(models, own, against, runs);
-  for (uint32_t group = 0; group < runs; ++group) {
+  const auto groups = static_cast<uint32_t>(split.plan.groups.size());
+  SHARD_TRY(std::unique_ptr<OpenedPass> pass, BeginPass(models, own, against, groups));
+  for (uint32_t group = 0; group < groups; ++group) {
     pass->input.groups.push_back(runtime::Participate(
         Cat(split.strategy, " ", group), *own->model,
-        runtime::EligibleExperts(*own->weights, group, true), pass->options, runs, group));
+        runtime::EligibleExperts(*own->weights, group, true), pass->options, group));
   }
   return pass;
 }

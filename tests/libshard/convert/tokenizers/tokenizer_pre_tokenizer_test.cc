@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libshard/convert/tokenizers/pre_tokenizer.h"
+#include "tests/libshard/convert/tokenizers/family_pre_tokenizers.h"
 
 namespace moepack {
 namespace {
@@ -29,6 +31,16 @@ constexpr const char* kTekken =
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
     R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+constexpr const char* kBailing =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
+    R"(|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr const char* kKimi =
+    R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 Json ByteLevel(bool use_regex, bool prefix = false) {
   return {{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"use_regex", use_regex}};
 }
@@ -48,46 +60,70 @@ std::string NameOf(const Json& pre, std::string_view family = "") {
 }
 
 TEST(PreTokenizer, IsRecognisedByItsExpression) {
-  const std::pair<const char*, const char*> rows[] = {{kQwen2, "qwen2"},
-                                                      {kQwen35, "qwen35"},
-                                                      {kLlama3, "llama-bpe"},
-                                                      {kGpt4o, "gpt-4o"},
-                                                      {kTekken, "tekken"}};
+  const std::pair<const char*, const char*> rows[] = {
+      {kQwen2, "qwen2"},   {kQwen35, "qwen35"}, {kLlama3, "llama-bpe"},  {kGpt4o, "gpt-4o"},
+      {kTekken, "tekken"}, {kKimi, "kimi-k2"},  {kBailing, "bailingmoe"}};
   for (const auto& [regex, name] : rows) {
     EXPECT_EQ(NameOf(Sequence({SplitBy(regex), ByteLevel(false)})), name);
     EXPECT_EQ(NameOf(Sequence({SplitBy(regex, "Removed", true), ByteLevel(false)})), name);
   }
 }
 
-// Cased letters are listed range by range, and not in the same form in all files.
-TEST(PreTokenizer, RecognizesTheSixStepsOfDeepseeksFirstTokenizers) {
-  const auto steps = [](const char* letters) {
-    return Sequence({SplitBy("[\r\n]"), SplitBy(letters),
-                     SplitBy("\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"),
-                     SplitBy("\\s+$"), SplitBy("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
-                     Json{{"type", "Digits"}, {"individual_digits", true}}, ByteLevel(false)});
-  };
-  EXPECT_EQ(NameOf(steps("\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u1f51-\u1f7d]+")),
+// Letters with a case stand range by range, and not in the same form in all files.
+Json DeepseekLlm(const char* letters) {
+  return Sequence({SplitBy("[\r\n]"), SplitBy(letters),
+                   SplitBy("\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"),
+                   SplitBy("\\s+$"), SplitBy("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
+                   Json{{"type", "Digits"}, {"individual_digits", true}}, ByteLevel(false)});
+}
+
+// Three splits with line breaks in them.
+Json DeepseekV3() {
+  return Sequence(
+      {SplitBy(R"(\p{N}{1,3})"), SplitBy("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+       SplitBy("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+               "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"),
+       ByteLevel(false)});
+}
+
+TEST(PreTokenizer, KnowsTheSixStepsOfDeepseeksFirstTokenizers) {
+  EXPECT_EQ(NameOf(DeepseekLlm("\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u1f51-\u1f7d]+")),
             "deepseek-llm");
-  EXPECT_EQ(NameOf(steps("\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u1f51-\u03ce]+")),
+  EXPECT_EQ(NameOf(DeepseekLlm("\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u1f51-\u03ce]+")),
             "deepseek-llm");
-  EXPECT_THAT(NameOf(steps("\\s?\\p{L}+")),
+  EXPECT_THAT(NameOf(DeepseekLlm("\\s?\\p{L}+")),
               HasSubstr("expected one that llama.cpp has a name for"));
 }
 
-TEST(PreTokenizer, RecognizesKimisExpressionThatSeparatesHan) {
-  const char* regex = R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
-                      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-                      R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
-                      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-                      R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  EXPECT_EQ(NameOf(Sequence({SplitBy(regex), ByteLevel(false)})), "kimi-k2");
+// A name that no expression of the family's models stands for would never be written.
+TEST(PreTokenizer, TheNameOfEveryFamilyIsOneOfAnExpression) {
+  const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  const Json known[] = {Sequence({SplitBy(kQwen2), ByteLevel(false)}),
+                        Sequence({SplitBy(kQwen35), ByteLevel(false)}),
+                        Sequence({SplitBy(kLlama3), ByteLevel(false)}),
+                        Sequence({SplitBy(kGpt4o), ByteLevel(false)}),
+                        Sequence({SplitBy(kTekken), ByteLevel(false)}),
+                        Sequence({SplitBy(kKimi), ByteLevel(false)}),
+                        Sequence({SplitBy(kBailing), ByteLevel(false)}),
+                        DeepseekLlm("\\s?[A-Za-z\u00b5\u00c0-\u00d6]+"),
+                        DeepseekV3(),
+                        ByteLevel(true),
+                        Sequence({digits, ByteLevel(true)})};
+  const std::vector<std::string> names = FamilyPreTokenizers();
+  EXPECT_GT(names.size(), 10u);
+  for (const std::string& name : names) {
+    EXPECT_TRUE(std::any_of(std::begin(known), std::end(known), [&](const Json& pre) {
+      return NameOf(pre, name) == name;
+    })) << name;
+  }
 }
 
 TEST(PreTokenizer, TheFamilyDecidesWhereNamesShareAnExpression) {
   const Json llama3 = Sequence({SplitBy(kLlama3), ByteLevel(false)});
   EXPECT_EQ(NameOf(llama3, "glm4"), "glm4");
-  EXPECT_EQ(NameOf(llama3, "qwen2"), "llama-bpe") << "the family does not use this name";
+  EXPECT_EQ(NameOf(llama3, "qwen2"), "llama-bpe") << "not one of its names";
+  const Json bailing = Sequence({SplitBy(kBailing), ByteLevel(false)});
+  EXPECT_EQ(NameOf(bailing, "bailingmoe2"), "bailingmoe2");
   const Json gpt4o = Sequence({SplitBy(kGpt4o), ByteLevel(false)});
   EXPECT_EQ(NameOf(gpt4o, "llama4"), "llama4");
   EXPECT_EQ(NameOf(gpt4o, "minimax-m2"), "minimax-m2");
@@ -107,12 +143,7 @@ TEST(PreTokenizer, SettingsCountAsMuchAsExpressions) {
 }
 
 TEST(PreTokenizer, ReadsThreeSplitsWithLineBreaksInThem) {
-  const Json deepseek = Sequence(
-      {SplitBy(R"(\p{N}{1,3})"), SplitBy("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
-       SplitBy("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
-               "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"),
-       ByteLevel(false)});
-  EXPECT_EQ(NameOf(deepseek), "deepseek-v3");
+  EXPECT_EQ(NameOf(DeepseekV3()), "deepseek-v3");
 }
 
 TEST(PreTokenizer, NamesAnUnknownPreTokenizerAndAWorkaround) {
