@@ -184,7 +184,7 @@ TEST_F(RemoteClient, ARedirectToNowhereIsRefused) {
   EXPECT_THAT(Refused("/x").message, HasSubstr("expected a Location to go on to, found none"));
   server_.SetFault(
       [](const FakeRequest&, FakeAnswer& answer) { answer = LeadTo(302, "file:///etc/passwd"); });
-  EXPECT_THAT(Refused("/x").message, HasSubstr("found what is no address"));
+  EXPECT_THAT(Refused("/x").message, HasSubstr("found an invalid address"));
 }
 
 TEST_F(RemoteClient, SecretsDoNotGoToAnotherOrigin) {
