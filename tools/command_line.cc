@@ -61,7 +61,7 @@ Error UnexpectedArgument(const Command& command, const CLI::App& app, const std:
   }
   const std::string option = argument.substr(0, argument.find('='));
   if (const char* instead = InsteadOf(command.name, option); instead != nullptr)
-    return {Code::kInvalidArgument, Cat("option ", option, " is no longer there"), instead};
+    return {Code::kInvalidArgument, Cat("option ", option, " has been removed"), instead};
   const std::string closest = ClosestWord(option, known);
   return {Code::kInvalidArgument, Cat("unknown option ", Quoted(argument)),
           closest.empty() ? "" : Cat("did you mean ", closest, "?")};

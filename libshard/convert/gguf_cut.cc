@@ -121,7 +121,7 @@ Status KeyCutter::CheckKeys() const {
     if (name == "hash_layer_count" && set) {
       return Unsupported(name,
                          "expected routing by scores, found layers that look expert ids up "
-                         "in a table, which would have to be written anew");
+                         "in a table, which would have to be rewritten");
     }
     if (name.starts_with("experts_per_group") || name.starts_with("expert_chunk_")) {
       return Unsupported(name,

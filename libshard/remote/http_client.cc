@@ -217,8 +217,8 @@ std::optional<Error> HttpClient::Follow(const HttpReply& reply, HttpRequest& req
   Result<Url> target = ResolveLocation(request.url, location);
   if (location.empty() || !target) {
     return Error{Code::kIo, Cat(request.name, ": status ", reply.status,
-                                ": expected a Location to go on to, found ",
-                                location.empty() ? std::string("none") : "what is no address")};
+                                ": expected a Location to follow, found ",
+                                location.empty() ? std::string("none") : "an invalid address")};
   }
   if (const Status allowed = CheckScheme(*target, request.name); !allowed) {
     return Error{Code::kIo,

@@ -23,7 +23,7 @@ constexpr S3Failure kS3Failures[] = {
      "check AWS_ACCESS_KEY_ID and --endpoint"},
     {"SignatureDoesNotMatch", Code::kIo, "the signature of this key, found another",
      "check AWS_SECRET_ACCESS_KEY and AWS_REGION"},
-    {"ExpiredToken", Code::kIo, "a session that goes on, found an expired one",
+    {"ExpiredToken", Code::kIo, "a valid session, found an expired one",
      "log in again for a new AWS_SESSION_TOKEN"},
     {"InvalidToken", Code::kIo, "a session of this key, found another",
      "set AWS_SESSION_TOKEN to the one that came with the key, or unset it"},

@@ -184,7 +184,7 @@ Status WriteStatistics(const std::string& path, const Statistics& statistics) {
     return Error{Code::kUnsupported,
                  Cat(path,
                      ": expected statistics that read as they were written, found text that "
-                     "is no UTF-8")};
+                     "is not UTF-8")};
   }
   return WriteTextFile(path, bytes);
 }

@@ -172,7 +172,7 @@ Status Check::CheckForRefit() {
                    " leaves nothing to "
                    "compare: ",
                    distribution_,
-                   " was refitted, and its nodes are no part of the "
+                   " was refitted, and its nodes are not part of the "
                    "source"),
                "moepack eval --against SRC measures how far its nodes are from the source"};
 }

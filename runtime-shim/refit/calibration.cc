@@ -46,7 +46,7 @@ Result<Calibration> MakeCalibration(std::span<const CalibrationSession> sessions
     return Error{Code::kInvalidArgument,
                  Cat("calibration text: expected at least 2 windows of ", options.context,
                      " tokens, found ", made.windows.size()),
-                 "one part of the text is kept back to see whether the refit helps"};
+                 "part of the text is held out to see whether the refit helps"};
   const bool any = std::any_of(made.windows.begin(), made.windows.end(),
                                [](const CalibrationWindow& window) { return window.kept_back; });
   if (!any) made.windows.back().kept_back = true;

@@ -146,7 +146,7 @@ Peak memory is `ru_maxrss`, which counts mapped files as well.
 llama.cpp runs the experts of the last layer only for tokens whose logits are asked for, which of a
 model of two layers is almost half of the work. Prompts are therefore measured with the logits of
 every token (9 % more multiplications than `profile` does), and with those of the last token, as
-`llama-bench` does ([what bounds it](runtime-internals.md#what-bounds-it)).
+`llama-bench` does ([what limits the speed](runtime-internals.md#what-limits-the-speed)).
 )";
 
 // The report has no figures of GPUs, and says why.

@@ -181,10 +181,10 @@ TEST_F(RemoteClient, ARedirectToHttpElsewhereIsRefused) {
 
 TEST_F(RemoteClient, ARedirectWithoutAValidLocationIsRefused) {
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(302); });
-  EXPECT_THAT(Refused("/x").message, HasSubstr("expected a Location to go on to, found none"));
+  EXPECT_THAT(Refused("/x").message, HasSubstr("expected a Location to follow, found none"));
   server_.SetFault(
       [](const FakeRequest&, FakeAnswer& answer) { answer = LeadTo(302, "file:///etc/passwd"); });
-  EXPECT_THAT(Refused("/x").message, HasSubstr("found what is no address"));
+  EXPECT_THAT(Refused("/x").message, HasSubstr("found an invalid address"));
 }
 
 TEST_F(RemoteClient, DoesNotSendSecretsToAnotherOrigin) {

@@ -258,7 +258,7 @@ TEST_F(OptionRules, NodeSizesNeedTensorsWithSizes) {
 
 TEST_F(OptionRules, ARemovedOptionIsRefusedWithItsReplacement) {
   ExpectRefused("verify out --against fixtures/tiny-moe --no-mtp",
-                "option --no-mtp is no longer there\nhint: leave it out: verify reads in "
+                "option --no-mtp has been removed\nhint: leave it out: verify reads in "
                 "distribution.json whether");
 }
 

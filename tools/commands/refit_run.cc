@@ -81,7 +81,7 @@ std::vector<std::string> WarningsOf(const RefitRun& run,
   if (IsQuantized(*run.loaded.weights))
     warnings.push_back(
         "quantized source: experts are refitted to what the quantized model does, "
-        "and lose again when they are quantized anew");
+        "and lose again when they are quantized once more");
   return warnings;
 }
 

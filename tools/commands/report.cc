@@ -64,7 +64,7 @@ constinit const Command kReport = {
     "report",
     "Makes one page of HTML of a distribution and what was measured of it",
     "Draws what the documents say: bytes per node, what the routers use, what sessions find on "
-    "their node, what the split costs beside quantization, what refit fixed, where sessions are "
+    "their node, what the split costs beside quantization, what refit improved, where sessions are "
     "sent, and what to run next. The page is self-contained: it loads nothing and runs no script, "
     "so "
     "that it can be mailed, archived and opened from a file. Every picture has its numbers in a "

@@ -158,7 +158,7 @@ Status CheckRegistryUse(const RegistryArguments& arguments, const std::string& r
   for (const auto& [option, is_given] : given) {
     if (!is_given) continue;
     return Error{Code::kInvalidArgument,
-                 Cat(option, " has no effect: ", Shown(reference), " is no registry"),
+                 Cat(option, " has no effect: ", Shown(reference), " is not a registry"),
                  "leave it out: it is for oci://host/repository"};
   }
   return Ok();

@@ -190,8 +190,8 @@ void AddTexts(CLI::App& app, TextArguments& arguments) {
   StartSection(app, Section::kText);
   app.add_option("--text", arguments.texts,
                  "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
-                 "{\"text\": ...} or {\"tokens\": [...]}, with \"session\" and \"bucket\" if you "
-                 "like. Several files may follow, and the option may be repeated.")
+                 "{\"text\": ...} or {\"tokens\": [...]}, optionally with \"session\" and "
+                 "\"bucket\". Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
   app.add_option("--tokens", arguments.tokens,
                  "Token ids, such as 12,7,9, or the name of a file of ids. The ids of a file are "

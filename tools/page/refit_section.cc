@@ -141,7 +141,7 @@ std::string OfRecord(const RefitRecord& record, size_t number) {
 }  // namespace
 
 std::optional<PageSection> RefitSection(const PageInputs& inputs) {
-  PageSection section{"refit", "What refit mended", ""};
+  PageSection section{"refit", "What refit improved", ""};
   size_t number = 0;
   for (const RefitRecord& record : inputs.refits) {
     if (record.outcomes.empty()) continue;

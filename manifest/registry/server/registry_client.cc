@@ -333,8 +333,8 @@ Result<Url> RegistryClient::LocationOf(const HttpReply& reply, const std::string
   const std::string_view location = reply.Field("location");
   Result<Url> url = remote::ResolveLocation(reply.url, location);
   if (location.empty() || !url) {
-    return Error{Code::kIo, Cat(what, ": Location: expected where the upload goes on, found ",
-                                location.empty() ? "none" : "what is no address")};
+    return Error{Code::kIo, Cat(what, ": Location: expected where to resume the upload, found ",
+                                location.empty() ? "none" : "an invalid address")};
   }
   url->user.clear();
   url->password.clear();

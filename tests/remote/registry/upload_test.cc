@@ -213,11 +213,11 @@ TEST_F(WholeUpload, ASessionWithoutAnAddressIsAnError) {
     if (request.method == "POST") answer.Remove("Location");
   });
   EXPECT_THAT(Upload(Bytes(10)),
-              HasSubstr("upload: Location: expected where the upload goes on, found none"));
+              HasSubstr("upload: Location: expected where to resume the upload, found none"));
   registry_.SetFault([](const remote::FakeRequest& request, remote::FakeAnswer& answer) {
     if (request.method == "POST") answer.Set("Location", "file:///etc/passwd");
   });
-  EXPECT_THAT(Upload(Bytes(10)), HasSubstr("found what is no address"));
+  EXPECT_THAT(Upload(Bytes(10)), HasSubstr("found an invalid address"));
 }
 
 TEST_F(WholeUpload, TreatsHttpInAnHttpsReplyAsAMistakeOfAProxy) {

@@ -171,7 +171,7 @@ TEST_F(RegistryOptions, AreRefusedWithoutARegistry) {
   const Status refused = CheckRegistryUse(arguments_, "layout:models");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(refused.error().message, "--cacert has no effect: layout:models is no registry");
+  EXPECT_EQ(refused.error().message, "--cacert has no effect: layout:models is not a registry");
 }
 
 }  // namespace

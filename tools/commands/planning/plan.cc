@@ -190,8 +190,7 @@ Result<int> Compare(const Arguments& arguments) {
 Status CheckWritable(const PlannedModel& model, const Arguments& arguments) {
   if (!model.config_alone || arguments.dry_run) return Ok();
   return Error{Code::kInvalidArgument,
-               Cat(arguments.source.shown(),
-                   " is only a config; a plan file needs the checkpoint"),
+               Cat(arguments.source.shown(), " is only a config; a plan file needs the checkpoint"),
                "--dry-run prints what the plan would be"};
 }
 

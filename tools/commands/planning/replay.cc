@@ -77,7 +77,7 @@ Result<std::optional<Placed>> OpenPlaced(const Arguments& arguments) {
 }
 
 Error NoEffect(const char* option, const std::string& file) {
-  return {Code::kInvalidArgument, Cat(option, " has no effect: ", Shown(file), " is no trace"),
+  return {Code::kInvalidArgument, Cat(option, " has no effect: ", Shown(file), " is not a trace"),
           "leave it out, or replay a trace (profile --trace)"};
 }
 

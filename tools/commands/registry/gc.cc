@@ -62,7 +62,7 @@ std::string ReportText(const Arguments& arguments, const GcReport& report) {
                 " free: the others have more names on the disk");
   text += Cat("; kept ", Plural(report.kept_blobs, "blob"), ", ", ExactBytes(report.kept_bytes));
   if (report.kept_partial > 0)
-    text += Cat(", and ", Plural(report.kept_partial, "partial file"), " to go on with");
+    text += Cat(", and ", Plural(report.kept_partial, "partial file"), " to resume from");
   return text + "\n";
 }
 

@@ -167,7 +167,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("TAG")
       ->allow_extra_args(false)
       ->check([](const std::string& tag) {
-        return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
+        return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is not a tag");
       });
   app.add_flag("--force", options.force,
                "Move tags that name something else. With --to-dir: replace the output.");

@@ -93,7 +93,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "What is tagged: oci://host[:port]/repository[:tag][@sha256:...] or "
                "layout:DIR[:tag][@sha256:...]. Default tag: latest.");
   app.add_option("TAG", arguments->tags, "The tags to add.")->check([](const std::string& tag) {
-    return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
+    return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is not a tag");
   });
   StartSection(app, Section::kOutput);
   app.add_flag("--no-views", arguments->no_views,

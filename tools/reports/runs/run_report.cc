@@ -25,7 +25,7 @@ std::string GeneratedSummary(const GeneratedText& generated) {
   const std::string stop = generated.stop;
   const char* why = stop == "end"       ? "the model ended the text"
                     : stop == "context" ? "the context is full"
-                                        : "as many as were asked for";
+                                        : "as many as requested";
   return Cat("prompt: ", Speed(generated.prompt.size(), generated.prompt_seconds),
              "; generated: ", Speed(generated.tokens.size(), generated.seconds), ", ", why);
 }
@@ -49,7 +49,7 @@ std::string ComparedText(const ComparedRuns& runs, const runtime::Tokenizer* tok
           runs.prompt, " of them the prompt, the others what ", runs.expected, " generates\n");
   if (found.greedy) {
     text += Cat("first divergence: after position ", found.greedy->position, " ", runs.expected,
-                " goes on with ", TokenText(tokenizer, found.greedy->expected), ", ", runs.actual,
+                " continues with ", TokenText(tokenizer, found.greedy->expected), ", ", runs.actual,
                 " with ", TokenText(tokenizer, found.greedy->actual), "\n");
   } else {
     text += "first divergence: none; both continue identically\n";

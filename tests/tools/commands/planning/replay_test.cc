@@ -107,7 +107,7 @@ TEST_F(ReplayCommand, StatisticsListWhatTheyCannotShow) {
                                   "1 session\nStatistics have no order."));
   for (const char* option : {"--warm-up 5", "--top-k 2", "--prefill-batch 2"}) {
     ExpectRefused(std::string("replay stats.bin ") + option,
-                  "has no effect: stats.bin is no trace");
+                  "has no effect: stats.bin is not a trace");
   }
   ExpectRefused("replay stats.bin --policy lru",
                 "--policy needs a trace, and stats.bin has statistics");

@@ -36,7 +36,7 @@ TEST_F(GcCommand, NamesForeignFiles) {
   const ToolRun run = workspace_.Moepack("gc layout:models --older-than 3");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("models/blobs/sha256/notes.txt: it is not a blob"));
-  EXPECT_THAT(run.out, HasSubstr("and 1 partial file to go on with"));
+  EXPECT_THAT(run.out, HasSubstr("and 1 partial file to resume from"));
   EXPECT_THAT(workspace_.Moepack("gc layout:models --older-than 0").out,
               HasSubstr("ingest/a.part"));
 }

@@ -26,7 +26,7 @@ ComparedRuns Parted() {
 TEST(ComparedRuns, TheTextNamesDivergenceAndLargestDifference) {
   const std::string text = ComparedText(Parted(), nullptr);
   EXPECT_THAT(text, HasSubstr("cpu and vulkan: 10 positions, 3 of them the prompt"));
-  EXPECT_THAT(text, HasSubstr("after position 4 cpu goes on with 12, vulkan with 13"));
+  EXPECT_THAT(text, HasSubstr("after position 4 cpu continues with 12, vulkan with 13"));
   EXPECT_THAT(text, HasSubstr("5.00e-01 at position 7, 2.50e-02 of the largest"));
   EXPECT_THAT(text, Not(HasSubstr("tolerance")));
 }
@@ -61,7 +61,7 @@ TEST(GeneratedText, TheSummaryShowsTheSpeedAndWhyItEnded) {
   generated.stop = "length";
   EXPECT_EQ(GeneratedSummary(generated),
             "prompt: 4 tokens in 2.00 s (2.00 per second); generated: 1 token in 0.50 s (2.00 per "
-            "second), as many as were asked for");
+            "second), as many as requested");
   generated.stop = "end";
   EXPECT_THAT(GeneratedSummary(generated), HasSubstr("the model ended the text"));
   generated.stop = "context";
