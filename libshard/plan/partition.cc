@@ -79,19 +79,19 @@ Status MakeExplicit(const PartitionInput& input, Plan& plan) {
 }
 
 constexpr std::array kPartitions = {
-    Partition{"contiguous", false, false, "0-5, 6-10, ...; the default without statistics",
+    Partition{"contiguous", false, false, false, "0-5, 6-10, ...; the default without statistics",
               MakeByFormula<ContiguousRun>},
     Partition{"modulo", false, false, false, "expert id modulo N", MakeByFormula<EveryNth>},
     Partition{"explicit", true, false, false, "ids of every group and layer", MakeExplicit},
     Partition{"ranked", false, true, false, "groups of equal weight in what tokens choose",
               MakeByScores<HoldRanked>},
-    Partition{"coactivation", false, true, "experts that tokens choose together",
-              MakeByScores<HoldTogether>},
-    Partition{"session", false, true,
+    Partition{"session", false, true, false,
               "the experts of sessions that are alike; the default with statistics of at least one "
               "session per group",
               MakeByScores<HoldForSessions>},
-    Partition{"same", false, true,
+    Partition{"coactivation", false, true, true, "experts that tokens choose together",
+              MakeByScores<HoldTogether>},
+    Partition{"same", false, true, false,
               "the most used experts, the same on every node; the default with statistics of fewer "
               "sessions",
               MakeByScores<HoldSame>},

@@ -145,7 +145,7 @@ Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   ImportOptions import;
   import.model = MeasuredLayers(model);
   import.basis = options.score;
-  import.pairs = ReadsPairs(options.partition);
+  import.pairs = options.partition && ReadsPairs(*options.partition);
   SHARD_TRY(ExpertScores scores, ReadExpertScores(options.statistics_files, import));
   PrintWarnings(scores.warnings);
   SHARD_CHECK(CheckMeasuredOn(Join(options.statistics_files, ", "), scores.router_digest, model));
