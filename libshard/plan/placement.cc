@@ -57,42 +57,6 @@ PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tok
   return answer;
 }
 
-Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable& table,
-                                                            const LayerCounts& layers,
-                                                            std::span<const float> scores) {
-  if (!table.centroids)
-    return Error{Code::kInvalidArgument, "placement: centroids: expected some, found none"};
-  uint64_t expected = 0;
-  for (const auto& [layer, expert_count] : layers) expected += expert_count;
-  if (scores.size() != expected)
-    return Error{Code::kInvalidArgument,
-                 Cat("placement: scores: expected ", expected, ", found ", scores.size())};
-  const size_t of_group = table.centroids->values.size() / std::max<size_t>(table.groups(), 1);
-  std::vector<double> sums(table.groups());
-  size_t at = 0;
-  uint32_t counted = 0;
-  for (const auto& [layer, expert_count] : layers) {
-    if (counted == table.centroids->layers) break;
-    if (at + expert_count > of_group)
-      return Error{Code::kInvalidArgument,
-                   Cat("placement: layer ", layer, ": expected ", of_group - at,
-                       " experts or fewer, found ", expert_count)};
-    ++counted;
-    // The centroids are averages of square roots of shares, so the scores are compared in the same
-    // way.
-    std::vector<double> roots;
-    for (const float score : scores.subspan(at, expert_count)) roots.push_back(std::sqrt(score));
-    for (size_t group = 0; group < sums.size(); ++group)
-      sums[group] += CosineOf(roots, table.centroids->values.data() + group * of_group + at);
-    at += expert_count;
-  }
-  std::vector<std::optional<double>> cosines(table.groups());
-  for (size_t group = 0; group < sums.size(); ++group) {
-    if (table.sessions_by_group[group] > 0 && counted > 0) cosines[group] = sums[group] / counted;
-  }
-  return cosines;
-}
-
 double FixedLog(double x) {
   int exponent = 0;
   double fraction = std::frexp(x, &exponent);

@@ -15,8 +15,7 @@ std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens
   uint64_t sum = 0;
   for (const auto& [id, count] : counts) ends.push_back(sum += count);
   std::vector<size_t> drawn;
-  // Every session starts at the same state, so its draw does not depend on the other sessions.
-  uint64_t state = 0;
+  SplitMix64 random(0);
   for (uint64_t i = 0; i < std::min<uint64_t>(prefix_tokens, sum); ++i) {
     const uint64_t place = random.Next() % sum;
     drawn.push_back(

@@ -17,7 +17,6 @@
 namespace moepack::cli {
 namespace {
 
-constexpr uint64_t kMaxStatisticsBytes = uint64_t{4} << 30;
 constexpr uint64_t kMaxSeed = (uint64_t{1} << 53) - 1;  // what any reader of JSON keeps
 
 // 0.2 -> 200 per mille.
