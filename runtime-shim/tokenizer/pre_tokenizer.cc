@@ -75,8 +75,8 @@ const std::vector<Row>& Table() {
       {{"glm4", "chatglm-bpe"}, {kLlama3}, {.default_bos = false}},
       {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open"}, {kQwen2}},
       {{"qwen35"}, {kQwen35}},
-      // llama.cpp spells theirs with \s*[\r\n], which matches what \s*[\r\n]+ does: \s has line
-      // ends.
+      // llama.cpp spells theirs with \s*[\r\n], which matches what \s*[\r\n]+ does, because \s has
+      // line ends.
       {{"bailingmoe", "bailingmoe2", "llada-moe"}, {kQwen2}},
       {{"gpt-4o", "llama4", "minimax-m2", "kanana2"}, {kGpt4o}},
       {{"tekken"}, {kTekken}, {.whole_words = true, .add_bos = true}},

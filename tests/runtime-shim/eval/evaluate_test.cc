@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "runtime-shim/eval/summary.h"
-#include "tests/runtime-shim/routed_session.h"
+#include "tests/runtime-shim/eval/evaluation_sample.h"
 
 namespace moepack::runtime {
 namespace {
@@ -14,51 +14,6 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-// Vocabulary of two: after any token, 0 has this probability.
-RoutedSession::LogitsAfter Coin(double zero) {
-  return [zero](uint32_t) {
-    return std::vector<float>{static_cast<float>(std::log(zero)),
-                              static_cast<float>(std::log(1 - zero))};
-  };
-}
-
-// Token 0 uses experts 0 and 1, token 1 uses 2 and 3.
-Selection Halves(uint32_t token) { return {{2 * token, 2 * token + 1}, {0.75f, 0.25f}}; }
-
-Participant Player(const std::string& label, double zero, ExpertIds eligible,
-                   const EvalOptions& options) {
-  return {label, {{0, std::move(eligible)}}, [zero, &options](RoutingObserver* observer) {
-            return Result<std::unique_ptr<Session>>(
-                std::make_unique<RoutedSession>(Coin(zero), Halves, options.context, observer));
-          }};
-}
-
-class Evaluation : public ::testing::Test {
- protected:
-  Evaluation() {
-    options_.context = 8;
-    options_.chunk = 3;
-    options_.generate = 4;
-    Routing router;
-    router.expert_count = 4;
-    router.top_k = 2;
-    input_.routers = {{0, router}};
-    input_.full = Player("unmasked", 0.5, {0, 1, 2, 3}, options_);
-    input_.groups = {Player("group 0", 0.75, {0, 1}, options_),
-                     Player("group 1", 0.25, {2, 3}, options_)};
-    sessions_ = {{"zeros", "code", {0, 0, 0, 0, 0}}, {"ones", "", {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}};
-  }
-  std::vector<SessionMeasure> Run() {
-    auto measures = Evaluate(input_, sessions_, options_);
-    EXPECT_TRUE(measures) << (measures ? "" : measures.error().message);
-    return measures ? *measures : std::vector<SessionMeasure>{};
-  }
-
-  EvalOptions options_;
-  EvalInput input_;
-  std::vector<EvalTokens> sessions_;
-};
 
 constexpr double kNear = 1e-6;
 
@@ -116,60 +71,6 @@ TEST_F(Evaluation, DoesNotDependOnSlicesAndChunks) {
               other[0].groups[1].from_reference.divergence);
     if (!half) {
       EXPECT_EQ(one[0].full, whole[1].full);
-    }
-  }
-}
-
-void ExpectSame(const Comparison& found, const Comparison& expected) {
-  EXPECT_EQ(found.divergence, expected.divergence);
-  EXPECT_EQ(found.agreements, expected.agreements);
-}
-
-void ExpectSame(const SessionMeasure& found, const SessionMeasure& expected) {
-  EXPECT_EQ(found.name, expected.name);
-  EXPECT_EQ(found.reference, expected.reference);
-  EXPECT_EQ(found.full, expected.full);
-  ExpectSame(found.quantization, expected.quantization);
-  EXPECT_EQ(found.full_loop->tokens, expected.full_loop->tokens);
-  EXPECT_EQ(found.reference_loop->tokens, expected.reference_loop->tokens);
-  ASSERT_EQ(found.groups.size(), expected.groups.size());
-  for (size_t i = 0; i < found.groups.size(); ++i) {
-    const GroupMeasure &group = found.groups[i], &other = expected.groups[i];
-    EXPECT_EQ(group.log_probability, other.log_probability);
-    ExpectSame(group.from_full, other.from_full);
-    ExpectSame(group.from_reference, other.from_reference);
-    EXPECT_EQ(group.teacher, other.teacher);
-    EXPECT_EQ(group.on_policy, other.on_policy);
-    EXPECT_EQ(group.loop->tokens, other.loop->tokens);
-    EXPECT_EQ(group.loop->period, other.loop->period);
-  }
-}
-
-// Windows of one session and of several, of different lengths, side by side; and groups in passes
-// of their own.
-TEST_F(Evaluation, DoesNotDependOnWindowsAndGroupsThatRunAtOnce) {
-  input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
-  input_.groups.push_back(Player("group 2", 0.4, {1, 2}, options_));
-  sessions_.push_back({"mixed", "", {0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0}});
-  for (const bool half : {false, true}) {
-    options_.score_half = half;
-    if (half) sessions_.erase(sessions_.begin());
-    options_.windows = 1;
-    options_.groups_at_once = 0;
-    options_.chunk = 3;
-    const auto expected = Run();
-    for (const uint32_t windows : {1u, 2u, 3u, 100u}) {
-      for (const uint32_t groups : {0u, 1u, 2u, 3u}) {
-        for (const uint32_t chunk : {3u, 8u}) {
-          SCOPED_TRACE(testing::Message() << windows << " windows, " << groups << " groups");
-          options_.windows = windows;
-          options_.groups_at_once = groups;
-          options_.chunk = chunk;
-          const auto found = Run();
-          ASSERT_EQ(found.size(), expected.size());
-          for (size_t i = 0; i < found.size(); ++i) ExpectSame(found[i], expected[i]);
-        }
-      }
     }
   }
 }
