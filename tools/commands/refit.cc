@@ -97,47 +97,6 @@ Result<Plan> PlanOf(const Arguments& arguments, const Refitted& refitted, const 
   return PlanOfDistribution(refitted.distribution, refitted.whole.source, model);
 }
 
-// What is refitted, and whose plan it is: a distribution's own, or that of --plan.
-struct Refitted {
-  RuntimeArguments whole;    // names the model
-  std::string distribution;  // "" for a plan's file
-};
-
-// The experts of a distribution may be quantized, refitted or not all there, so that its source is
-// refitted by its plan.
-Result<Refitted> FindRefitted(const Arguments& arguments) {
-  Refitted found{arguments.runtime, ""};
-  const std::string& source = arguments.runtime.source;
-  SHARD_TRY(const bool distribution, IsThere(fs::path(source) / manifest::kManifestFile));
-  if (!distribution) {
-    if (!arguments.against.empty())
-      return Error{Code::kInvalidArgument, Cat("--against has no effect: ", WithoutSecrets(source),
-                                               " is not a distribution")};
-    if (!arguments.plan.empty()) return found;
-    return Error{Code::kInvalidArgument,
-                 Cat("--plan is required: ", WithoutSecrets(source), " is not a distribution"),
-                 "`moepack plan SRC -o plan.json` makes one"};
-  }
-  if (!arguments.plan.empty())
-    return Error{Code::kInvalidArgument,
-                 Cat("--plan cannot be used with a distribution: ", Shown(source), " has its own"),
-                 "name the model in its place"};
-  if (arguments.against.empty())
-    return Error{Code::kInvalidArgument,
-                 Cat(Shown(source),
-                     ": --against is required: a refit changes the experts of the "
-                     "model that the distribution was made from"),
-                 "--against SRC names it"};
-  found.whole.source = arguments.against;
-  found.distribution = source;
-  return found;
-}
-
-Result<Plan> PlanOf(const Arguments& arguments, const Refitted& refitted, const MoeModel& model) {
-  if (refitted.distribution.empty()) return ReadPlanFile(arguments.plan, model);
-  return PlanOfDistribution(refitted.distribution, refitted.whole.source, model);
-}
-
 // Learns which group a session is for, instead of using what the plan says.
 Status ReadPlacement(const Arguments& arguments, const MoeModel& model, Plan& plan) {
   if (arguments.statistics.empty()) return Ok();

@@ -66,42 +66,6 @@ TEST(Partitions, TheDefaultDependsOnTheStatistics) {
   EXPECT_EQ(PartitionOf(options), "modulo");
 }
 
-// Sessions without any score count as none.
-std::shared_ptr<const ExpertScores> ScoresOf(size_t sessions) {
-  auto scores = std::make_shared<ExpertScores>();
-  scores->layers = {{0, 2, 1}};
-  for (size_t i = 0; i < sessions; ++i)
-    scores->sessions.push_back({Cat("session ", i), "", 10, {1, 2}, {}});
-  scores->sessions.push_back({"empty", "", 0, {0, 0}, {}});
-  return scores;
-}
-
-TEST(Partitions, TheDefaultDependsOnTheStatistics) {
-  PlanOptions options;
-  options.groups = 3;
-  options.held_out = 0;
-  EXPECT_EQ(DefaultPartition(options).name, "contiguous");
-  EXPECT_EQ(DefaultPartition(options).why, "");
-  options.scores = ScoresOf(3);
-  EXPECT_EQ(DefaultPartition(options).name, "session");
-  EXPECT_EQ(DefaultPartition(options).why, "because the statistics have 3 sessions to plan from");
-  options.groups = 4;
-  EXPECT_EQ(DefaultPartition(options).name, "same");
-  EXPECT_EQ(DefaultPartition(options).why,
-            "because the statistics have 3 sessions to plan from, fewer than \"session\" needs");
-  options.groups = 1;
-  options.scores = ScoresOf(1);
-  EXPECT_EQ(DefaultPartition(options).name, "same") << "all that is known is one sum";
-  auto agnostic = std::make_shared<ExpertScores>(*options.scores);
-  agnostic->layer_agnostic = true;
-  options.scores = agnostic;
-  EXPECT_EQ(DefaultPartition(options).name, "contiguous");
-  EXPECT_THAT(DefaultPartition(options).why, HasSubstr("over all layers together"));
-  EXPECT_EQ(PartitionOf(options), "contiguous");
-  options.partition = "modulo";
-  EXPECT_EQ(PartitionOf(options), "modulo");
-}
-
 TEST(Partitions, KeepColonsInAFileName) {
   EXPECT_EQ(ParsePartition("explicit:a:b.json")->file, "a:b.json");
 }

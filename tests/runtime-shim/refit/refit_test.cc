@@ -114,23 +114,6 @@ TEST(Refit, FormsWithoutALeastSquaresFitAreRefused) {
   }
 }
 
-// Where a norm or a projection stands between the experts' sum and the stream, their down
-// projections are not what a least-squares fit finds.
-TEST(Refit, FormsWithoutALeastSquaresFitAreRefused) {
-  const fixtures::TempDir directory;
-  for (const auto& [family, between] :
-       {std::pair("gemma4", "norm"), std::pair("nemotron_h_moe", "projection")}) {
-    TinyRefit refit(family);
-    const auto record = refit.Run(directory / family, SmallOptions());
-    ASSERT_FALSE(record) << family;
-    EXPECT_EQ(record.error().code, Code::kUnsupported);
-    EXPECT_EQ(record.error().message,
-              Cat("tiny: architecture ", family,
-                  ": expected experts whose sum goes into the stream as it is, found a ", between,
-                  " in between"));
-  }
-}
-
 // Stops after the first layer, like a kill.
 TEST(Refit, InterruptedRunResumesToTheSameBytes) {
   const fixtures::TempDir directory;
