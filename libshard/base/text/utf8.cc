@@ -15,6 +15,13 @@ size_t LengthOf(char lead) {
   return byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
 }
 
+// Almost all names are printable ASCII, and a model has a hundred thousand of them.
+size_t PlainBytes(std::string_view text) {
+  const auto end = std::find_if_not(text.begin(), text.end(),
+                                    [](char c) { return c >= 0x20 && c < 0x7f; });
+  return static_cast<size_t>(end - text.begin());
+}
+
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 }  // namespace
@@ -62,6 +69,7 @@ bool IsUtf8(std::string_view text) {
 }
 
 bool HasControlCharacter(std::string_view text) {
+  text.remove_prefix(PlainBytes(text));
   while (!text.empty()) {
     const Character character = FirstCharacter(text);
     if (character.IsControl()) return true;
@@ -71,8 +79,8 @@ bool HasControlCharacter(std::string_view text) {
 }
 
 size_t CountCharacters(std::string_view text) {
-  size_t count = 0;
-  for (size_t i = 0; i < text.size(); ++count) i += FirstCharacter(text.substr(i)).bytes;
+  size_t count = PlainBytes(text);
+  for (size_t i = count; i < text.size(); ++count) i += FirstCharacter(text.substr(i)).bytes;
   return count;
 }
 
