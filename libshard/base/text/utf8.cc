@@ -17,8 +17,8 @@ size_t LengthOf(char lead) {
 
 // Almost all names are printable ASCII, and a model has a hundred thousand of them.
 size_t PlainBytes(std::string_view text) {
-  const auto end = std::find_if_not(text.begin(), text.end(),
-                                    [](char c) { return c >= 0x20 && c < 0x7f; });
+  const auto end =
+      std::find_if_not(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
   return static_cast<size_t>(end - text.begin());
 }
 
