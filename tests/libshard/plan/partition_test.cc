@@ -120,7 +120,7 @@ TEST(Partitions, SayWhetherTheyReadPairs) {
 TEST(Partitions, AreComparedWithTheDefault) {
   EXPECT_THAT(ComparedPartitions(),
               testing::ElementsAre("contiguous", "ranked", "session", "coactivation", "same"));
-  EXPECT_EQ(ComparedPartitions().front(), PlanOptions().partition);
+  EXPECT_EQ(ComparedPartitions().front(), DefaultPartition(PlanOptions()).name);
 }
 
 }  // namespace
