@@ -253,7 +253,7 @@ TEST_F(CPlacer, ErrorsHaveAStatusAndAText) {
   EXPECT_STREQ(moepack_last_error(), "scores: expected a pointer, found NULL");
   EXPECT_EQ(moepack_place_tokens(placer_, nullptr, 0, &placement_, scores_, 3, &count_),
             MOEPACK_INVALID_ARGUMENT);
-  EXPECT_THAT(moepack_last_error(), HasSubstr("at least 1 token"));
+  EXPECT_THAT(moepack_last_error(), HasSubstr("at least one token"));
   EXPECT_EQ(moepack_place_text(placer_, nullptr, 3, &placement_, scores_, 3, &count_),
             MOEPACK_INVALID_ARGUMENT);
   placement_.struct_size = 0;
