@@ -155,7 +155,7 @@ TEST_F(RefitCommand, QuantizedSourceIsWarnedAbout) {
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err,
               HasSubstr("warning: quantized source: experts are refitted to what the quantized "
-                        "model does, and lose again when they are quantized anew"));
+                        "model does, and lose again when they are quantized once more"));
   EXPECT_THAT(Refit(dry).err, testing::Not(HasSubstr("quantized source")));
 }
 
