@@ -100,7 +100,7 @@ HWY_INLINE void DecodeGroups(const uint8_t* block, const Scales& scales, float* 
 
 #if HWY_TARGET <= HWY_AVX2
 // The words of a ScalePairs, a byte of which is a level or some bits of one.
-HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {
+HWY_INLINE hn::Vec<hn::Full128<uint8_t>> ScalesThenMins(const uint8_t* pairs) {
   const hn::Full128<uint8_t> bytes;
   const hn::Full128<uint32_t> words;
   // words 1 to 3: scales, minimums, lower bits of both
@@ -117,7 +117,10 @@ HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {
   const auto levels = hn::Or(hn::And(lower, hn::Load(words, kLowerMask)),
                              hn::And(hn::ShiftRight<4>(lower), hn::Load(words, kShiftedMask)));
   const auto rest = hn::And(hn::ShiftRight<2>(upper), hn::Load(words, kUpperMask));
-  hn::StoreU(hn::BitCast(bytes, hn::Or(levels, rest)), bytes, scales_then_mins);
+  return hn::BitCast(bytes, hn::Or(levels, rest));
+}
+HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {
+  hn::StoreU(ScalesThenMins(pairs), hn::Full128<uint8_t>(), scales_then_mins);
 }
 #else
 HWY_INLINE void UnpackPairs(const uint8_t* pairs, uint8_t* scales_then_mins) {

@@ -39,7 +39,13 @@ constexpr size_t kVectorLanes = HWY_LANES(float);
 template <class Values, size_t kRows>
 using ScaleRows = typename Values::Scales[kRows][kColumnsAtOnce / Values::kValues];
 
-HWY_INLINE FloatVector SplatFloat(float value) { return hn::Set(FloatTag(), value); }
+// As an integer, because Zen 4 spends a shuffle on vbroadcastss with 512 bits, but only a load on
+// vpbroadcastd.
+HWY_INLINE FloatVector SplatFloat(const float& value) {
+  int32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return hn::BitCast(FloatTag(), hn::Set(hn::RebindToSigned<FloatTag>(), bits));
+}
 
 // Types whose values are numbers of their own. A block is kRun of them.
 template <class Number, size_t kRowCount, class Convert>

@@ -6,38 +6,16 @@
 #define MOEPACK_CPU_BLOCK_VALUES_K_INL_H_
 #endif
 
-#include "quant/k_quants/k_decode-inl.h"
 #include "quant/k_quants/q4_k.h"
 #include "quant/k_quants/q5_k.h"
 #include "quant/k_quants/q6_k.h"
-#include "runtime-shim/cpu/block_bytes-inl.h"
+#include "runtime-shim/cpu/block_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moepack::runtime {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-
-// d * scale * q - dmin * min.
-template <class Block>
-struct PairedValues {
-  static constexpr size_t kValues = Block::kValues, kBytes = sizeof(Block), kRows = 4;
-  static constexpr size_t kGroup = kGroup32;
-  using Scales = quant_lanes::GroupRanges<quant::ScalePairs::kGroups>;
-  using Byte = uint8_t;
-
-  template <size_t kRowsNow>
-  static HWY_INLINE void PrepareRows(const uint8_t* const (&blocks)[kRowsNow], size_t count,
-                                     ScaleRows<PairedValues, kRowsNow>& scales) {
-    for (size_t r = 0; r < kRowsNow; ++r) {
-      const uint8_t* pairs = blocks[r] + offsetof(Block, pairs);
-      for (size_t i = 0; i < count; ++i) quant_lanes::LoadPairs(pairs + i * kBytes, scales[r][i]);
-    }
-  }
-  static HWY_INLINE FloatVector ValueOf(const Scales& scales, size_t group, FloatVector level) {
-    return hn::Sub(hn::Mul(SplatFloat(scales.scale[group]), level), SplatFloat(scales.min[group]));
-  }
-};
 
 struct Q4KValues : PairedValues<quant::BlockQ4K> {
 #if HWY_TARGET <= HWY_AVX3
