@@ -1,5 +1,4 @@
-// Code shared by the decoders of the k-quants: the scales of all groups of a block at once, and the
-// integers of one group after another.
+// Code shared by the decoders of the k-quants: the scales of a block, the integers of each group.
 #if defined(QUANT_K_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_K_DECODE_INL_H_
 #undef QUANT_K_DECODE_INL_H_
