@@ -20,12 +20,14 @@ class TableColumns {
   size_t size() const { return widths_.size(); }
   // One cell per heading, in order. The text may come from anywhere: it is shown on one line
   // (Shown).
-  void Measure(std::span<const std::string> cells);
+  void Measure(std::span<const std::string_view> cells);
   // Columns two spaces apart, no space at the end of the line.
-  std::string HeadingLine(size_t indent = 0) const { return Line(headings_, indent); }
-  std::string Line(std::span<const std::string> cells, size_t indent = 0) const;
+  std::string HeadingLine(size_t indent = 0) const { return Line(Headings(), indent); }
+  std::string Line(std::span<const std::string_view> cells, size_t indent = 0) const;
 
  private:
+  std::vector<std::string_view> Headings() const { return {headings_.begin(), headings_.end()}; }
+
   std::vector<std::string> headings_;
   std::vector<bool> right_;
   std::vector<size_t> widths_;

@@ -1,10 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "libshard/base/text/plain_text.h"
 #include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
@@ -35,49 +36,62 @@ struct Arguments {
 
 using Selection = std::vector<const moepack::ModelTensor*>;
 
-std::string FileOf(const MoeModel& model, const TensorEntry& entry) {
+std::string_view FileOf(const MoeModel& model, const TensorEntry& entry) {
   const auto& files = model.checkpoint().files();
-  return entry.file < files.size() ? files[entry.file].name : "-";
+  return entry.file < files.size() ? std::string_view(files[entry.file].name) : "-";
 }
 
 std::string NumberOrDash(std::optional<uint32_t> number) {
   return number ? std::to_string(*number) : "-";
 }
 
-// Packed tensors hold every expert of their layer.
-std::string ExpertText(const ModelTensor& tensor) {
-  return tensor.packed_expert() ? "all" : NumberOrDash(tensor.expert);
-}
+// Makes one row of the table after the other. The row of a model with a hundred thousand tensors
+// borrows what it can.
+class RowMaker {
+ public:
+  explicit RowMaker(const MoeModel& model) : model_(model) {}
 
-using TensorCells = std::array<std::string, 9>;
+  // The cells are valid until the next call.
+  std::span<const std::string_view> CellsOf(const ModelTensor& tensor) {
+    const TensorEntry& entry = model_.entry(tensor);
+    const bool known = !model_.checkpoint().names_only();
+    shape_ = known ? FormatShape(entry.shape) : "-";
+    bytes_ = known ? std::to_string(entry.bytes) : "-";
+    layer_ = NumberOrDash(tensor.layer);
+    // Packed tensors hold every expert of their layer.
+    expert_ = tensor.packed_expert() ? "all" : NumberOrDash(tensor.expert);
+    cells_ = {entry.name,
+              known ? std::string_view(entry.dtype) : "-",
+              shape_,
+              bytes_,
+              FileOf(model_, entry),
+              PartName(tensor.part),
+              layer_,
+              expert_,
+              tensor.rule->role};
+    return cells_;
+  }
 
-TensorCells CellsOf(const MoeModel& model, const ModelTensor& tensor) {
-  const bool known = !model.checkpoint().names_only();
-  const TensorEntry& entry = model.entry(tensor);
-  return {entry.name,
-          known ? entry.dtype : "-",
-          known ? FormatShape(entry.shape) : "-",
-          known ? std::to_string(entry.bytes) : "-",
-          FileOf(model, entry),
-          std::string(PartName(tensor.part)),
-          NumberOrDash(tensor.layer),
-          ExpertText(tensor),
-          std::string(tensor.rule->role)};
-}
+ private:
+  const MoeModel& model_;
+  std::string shape_, bytes_, layer_, expert_;
+  std::array<std::string_view, 9> cells_;
+};
 
 // The table of a large model is never in memory as a whole.
 Status WriteTable(const MoeModel& model, const Selection& selection) {
   TableColumns columns(
       {"name", "dtype", "shape", ">bytes", "file", "part", ">layer", ">expert", "role"});
+  RowMaker rows(model);
   uint64_t bytes = 0;
   for (const ModelTensor* tensor : selection) {
     bytes += model.entry(*tensor).bytes;
-    columns.Measure(CellsOf(model, *tensor));
+    columns.Measure(rows.CellsOf(*tensor));
   }
   ResultStream out(ResultStream::Kind::kText);
   out.Append(columns.HeadingLine());
   for (const ModelTensor* tensor : selection) {
-    out.Append(columns.Line(CellsOf(model, *tensor)));
+    out.Append(columns.Line(rows.CellsOf(*tensor)));
   }
   out.Append("\n" + Plural(selection.size(), "tensor"));
   if (!model.checkpoint().names_only()) out.Append(", " + ExactBytes(bytes));
@@ -92,10 +106,7 @@ std::string Dumped(const std::string& text) {
 // For a document of a hundred thousand tensors most of the time is spent here: nothing is allocated
 // for text that needs no escapes.
 void AppendText(std::string_view text, std::string& out) {
-  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
-  });
-  if (plain) {
+  if (IsPlainText(text)) {
     out.append("\"").append(text).append("\"");
   } else {
     out += Dumped(std::string(text));
@@ -134,9 +145,8 @@ void AppendTensor(const MoeModel& model, const ModelTensor& tensor, std::string&
     out += ",\"offset\":";
     AppendNumber(entry.offset, out);
   }
-  const auto& files = model.checkpoint().files();
   out += ",\"file\":";
-  AppendText(entry.file < files.size() ? std::string_view(files[entry.file].name) : "-", out);
+  AppendText(FileOf(model, entry), out);
   out += ",\"part\":";
   AppendText(PartName(tensor.part), out);
   AppendNumberOrNull(",\"layer\":", tensor.layer, out);

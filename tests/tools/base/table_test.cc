@@ -38,11 +38,12 @@ TEST(Table, IsEmptyUntilTheFirstRow) {
 }
 
 TEST(TableColumns, MakeTheLinesOfTheTableOneByOne) {
-  const std::vector<std::vector<std::string>> rows = {{"a", "5"}, {"long.\x1bname", "12345"}};
+  const std::vector<std::vector<std::string_view>> rows = {
+      {"a", "5"}, {"long.\x1bname", "12345"}, {"::error::x", "##[x"}};
   Table table({"name", ">bytes"});
   TableColumns columns({"name", ">bytes"});
   for (const auto& row : rows) {
-    for (const std::string& cell : row) table.Cell(cell);
+    for (const std::string_view cell : row) table.Cell(cell);
     columns.Measure(row);
   }
   std::string text = columns.HeadingLine(1);
