@@ -10,6 +10,7 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/json.h"
+#include "libshard/base/text/plain_text.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 #include "libshard/format/file_size.h"
@@ -22,6 +23,7 @@ constexpr uint64_t kHeaderAlignment = 8;
 constexpr uint64_t kPage = 4096;
 constexpr size_t kMaxDtypeLength = 32;
 constexpr size_t kMaxName = 1024;
+constexpr size_t kUsualNumbers = 2;  // of a matrix's shape, and of data_offsets
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 // One entry of the header as it is read. Offsets count from the start of the tensor data.
@@ -61,7 +63,7 @@ class SafetensorsHeaderReader : public JsonEvents {
     const bool misplaced = depth_ != 2 || numbers_ != nullptr;
     if (misplaced || in_metadata_ || field_ == "dtype") return Wrong("an array");
     auto& numbers = field_ == "shape" ? entries_.back().shape : entries_.back().offsets;
-    numbers.emplace();
+    numbers.emplace().reserve(kUsualNumbers);
     numbers_ = &*numbers;
     return Ok();
   }
@@ -168,29 +170,32 @@ Result<TensorEntry> CheckEntry(const std::string& where, RawEntry& raw) {
                                      ": expected fewer than 2^64 elements, found more")};
   }
   TensorEntry entry;
-  entry.name = raw.name;
   entry.dtype = *std::move(raw.dtype);
   entry.shape = *std::move(raw.shape);
   entry.format = quant::FindSafetensorsFormat(entry.dtype);
   entry.offset = offsets[0];
   entry.bytes = offsets[1] - offsets[0];
-  if (entry.format == nullptr) return entry;
-  const auto expected = entry.format->BytesFor(*elements);
+  const auto expected = entry.format == nullptr ? entry.bytes : entry.format->BytesFor(*elements);
   if (!expected || *expected != entry.bytes) {
     return Error{
         Code::kCorrupt,
         Cat(place(), ": ", entry.dtype, " of shape ", FormatShape(entry.shape), ": expected ",
             expected ? Cat(*expected) : "whole", " bytes, found ", entry.bytes)};
   }
+  entry.name = std::move(raw.name);
   return entry;
 }
 
 // Sorts by offset; the ranges must follow each other from 0 to `data_bytes`.
 Status CheckRanges(const std::string& where, uint64_t data_bytes,
                    std::vector<TensorEntry>& tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
+  const auto before = [](const TensorEntry& a, const TensorEntry& b) {
     return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
-  });
+  };
+  // Most headers are in this order already.
+  if (!std::is_sorted(tensors.begin(), tensors.end(), before)) {
+    std::sort(tensors.begin(), tensors.end(), before);
+  }
   uint64_t next = 0;
   for (const TensorEntry& tensor : tensors) {
     const auto place = [&] {
@@ -237,11 +242,7 @@ Result<uint64_t> HeaderLength(const std::string& path, std::span<const std::byte
 }
 
 void AppendQuoted(const std::string& text, std::string& out) {
-  // Almost all names are plain, and headers have a hundred thousand of them.
-  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
-  });
-  if (plain) {
+  if (IsPlainText(text)) {
     out.append("\"").append(text).append("\"");
   } else {
     out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
