@@ -3,6 +3,8 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
@@ -100,15 +102,16 @@ class CheckpointBuilder {
     return IsAsIn(index) ? Ok() : FindDifference(index);
   }
 
-  // Adds tensors by name only, from an index whose shards are not here.
-  void AddNames(const CheckpointIndex& index) {
+  // Adds tensors by name only, sorted, from an index whose shards are not here.
+  void AddNames(CheckpointIndex index) {
     out_.names_only_ = true;
     for (const std::string& name : index.shards) {
       AddNamed(name);
     }
-    for (const auto& [tensor, file] : index.file_of) {
+    std::sort(index.file_of.begin(), index.file_of.end());
+    for (auto& [tensor, file] : index.file_of) {
       TensorEntry entry;
-      entry.name = tensor;
+      entry.name = std::move(tensor);
       entry.file = file;
       out_.tensors_.push_back(std::move(entry));
     }
@@ -177,9 +180,12 @@ class CheckpointBuilder {
 
   // REQUIRES: !IsAsIn(index).
   Error FindDifference(const CheckpointIndex& index) const {
+    const std::unordered_map<std::string_view, uint32_t, TextHash> listed(index.file_of.begin(),
+                                                                          index.file_of.end());
     for (const TensorEntry& tensor : out_.tensors_) {
       const std::string& file = out_.files_[tensor.file].name;
-      const std::string* found = index.FileOf(tensor.name);
+      const auto entry = listed.find(tensor.name);
+      const std::string* found = entry == listed.end() ? nullptr : &index.shards[entry->second];
       if (found != nullptr && *found == file) continue;
       return {Code::kCorrupt,
               Cat(index.path.string(), ": weight_map: tensor ", Quoted(tensor.name), ": expected ",
@@ -309,7 +315,7 @@ Result<Checkpoint> OpenTree(const Source& source) {
 // An index with all its shards beside it represents their tree. Without any of them, it only
 // provides names.
 Result<Checkpoint> OpenIndexFile(const Source& source) {
-  SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(*source.tree, source.file));
+  SHARD_TRY(CheckpointIndex index, ReadCheckpointIndex(*source.tree, source.file));
   bool any = false;
   for (const std::string& shard : index.shards) {
     SHARD_TRY(const bool there, source.tree->Has(shard));
@@ -317,7 +323,7 @@ Result<Checkpoint> OpenIndexFile(const Source& source) {
   }
   if (any) return OpenIndexed(source, index);
   CheckpointBuilder builder(source);
-  builder.AddNames(index);
+  builder.AddNames(std::move(index));
   SHARD_CHECK(builder.IndexNames());
   return std::move(builder).Take();
 }

@@ -32,10 +32,6 @@ class IndexReader : public JsonEvents {
       index_.shards.push_back(name);
     }
     for (auto& [tensor, file] : index_.file_of) file = sorted[file];
-    // Most indexes list their tensors in this order already.
-    if (!std::is_sorted(index_.file_of.begin(), index_.file_of.end())) {
-      std::sort(index_.file_of.begin(), index_.file_of.end());
-    }
     return std::move(index_);
   }
 
@@ -112,13 +108,6 @@ class IndexReader : public JsonEvents {
 };
 
 }  // namespace
-
-const std::string* CheckpointIndex::FileOf(const std::string& tensor) const {
-  const auto found =
-      std::lower_bound(file_of.begin(), file_of.end(), tensor,
-                       [](const auto& entry, const auto& name) { return entry.first < name; });
-  return found == file_of.end() || found->first != tensor ? nullptr : &shards[found->second];
-}
 
 Result<CheckpointIndex> ReadCheckpointIndex(const SourceTree& tree, const std::string& file) {
   SHARD_TRY(const std::string text, tree.ReadText(file, kMaxIndexBytes));

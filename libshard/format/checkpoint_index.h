@@ -15,11 +15,9 @@ namespace moepack {
 struct CheckpointIndex {
   fs::path path;                    // what messages call it
   std::vector<std::string> shards;  // distinct, sorted
-  // Tensor and index into shards; names are distinct, sorted.
+  // Tensor and index into shards, in the order of the file; names are distinct.
   std::vector<std::pair<std::string, uint32_t>> file_of;
   std::optional<uint64_t> total_size;  // metadata.total_size
-
-  const std::string* FileOf(const std::string& tensor) const;  // null: no entry
 };
 
 // Parses the index `file` of a tree. Shard names must be relative paths without "." or ".." parts.
