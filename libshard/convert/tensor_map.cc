@@ -131,7 +131,7 @@ class Mapper {
                                            ", found ", *tensor.layer)};
     }
     bool mapped = false;
-    for (const std::string& pattern : module.patterns) {
+    for (const std::string& pattern : PatternsOf(model_, module)) {
       if (mapped) break;
       const auto [first, last] = by_source_.equal_range(pattern);
       for (auto row = first; row != last; ++row) {
@@ -209,6 +209,7 @@ class Mapper {
                                            uint32_t{*first.axis})};
     }
     std::vector<Weight> weights;
+    weights.reserve(sources.size());
     TensorEntry flattened;  // of the one source that a flattened target has
     for (const WeightModule* module : sources) {
       SHARD_TRY(Weight weight, ReadWeight(source_, module->weight));

@@ -21,10 +21,10 @@ using Leaves = std::span<const std::string_view>;
 
 // The tensors of one weight by the last part of their names ("weight", "weight_scale_inv",
 // "blocks"; "" for a name that is all module: "experts.gate_up_proj"). They may be in different
-// files. Borrows the entries.
+// files. Borrows the name and the entries.
 class StoredWeight {
  public:
-  explicit StoredWeight(std::string name) : name_(std::move(name)) {}
+  explicit StoredWeight(std::string_view name) : name_(name) {}
 
   // False if there already is one with this leaf. Leaves that do not affect the weight's numbers
   // (scales of inputs and of the key/value cache) are accepted and ignored.
@@ -37,14 +37,14 @@ class StoredWeight {
   // Any tensor of it. REQUIRES: one was added and not ignored.
   const TensorEntry& any() const { return *parts_.front().entry; }
   bool empty() const { return parts_.empty(); }
-  const std::string& name() const { return name_; }  // without the leaf
+  std::string_view name() const { return name_; }  // without the leaf
 
  private:
   struct Part {
     std::string_view leaf;
     const TensorEntry* entry;
   };
-  std::string name_;
+  std::string_view name_;
   std::vector<Part> parts_;
 };
 

@@ -1,9 +1,9 @@
 #include "libshard/convert/weights/weight_modules.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
+#include "libshard/base/probe_table.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -33,6 +33,7 @@ std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Fa
   }
   const char* token = tensor.layer ? "{L}" : tensor.expert ? "{E}" : nullptr;
   std::string pattern;
+  pattern.reserve(name.size());
   for (std::string_view rest = name.substr(prefix);;) {
     const size_t end = std::min(rest.find('.'), rest.size());
     const std::string_view part = rest.substr(0, end);
@@ -48,42 +49,48 @@ std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Fa
   }
 }
 
-std::vector<std::string> PatternsOf(const SplitName& name, const ModelTensor& tensor,
-                                    const Family& family) {
-  std::string plain = PatternOf(name.module, tensor, family);
-  if (!name.dotted) return {std::move(plain)};
-  std::string weight = plain;
-  weight += kWeight;
-  if (name.leaf == "weight") return {std::move(weight)};
-  return {std::move(weight), std::move(plain)};
-}
-
 }  // namespace
 
 Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model) {
+  constexpr uint32_t kNone = UINT32_MAX;
+  const size_t tensor_count = model.tensors().size();
   std::vector<WeightModule> out;
-  std::unordered_map<std::string, size_t> by_name;
-  by_name.reserve(model.tensors().size());
+  std::vector<std::string_view> keys;
+  out.reserve(tensor_count);
+  keys.reserve(tensor_count);
+  ProbeTable<uint32_t> by_key(kNone, tensor_count);
   for (const ModelTensor& tensor : model.tensors()) {
     const TensorEntry& entry = model.entry(tensor);
     const SplitName name = SplitLeaf(entry.name, tensor.leaf);
     // "x" and "x.weight" are two weights, "x" and "x_blocks" are not.
-    std::string key(name.module);
-    if (name.dotted) key += '.';
-    const auto [at, added] = by_name.emplace(std::move(key), out.size());
-    if (added) out.push_back({StoredWeight(std::string(name.module)), &tensor, {}});
-    WeightModule& module = out[at->second];
+    const std::string_view key =
+        std::string_view(entry.name).substr(0, name.module.size() + (name.dotted ? 1 : 0));
+    uint32_t& slot = by_key.Slot(HashOf(key), [&](uint32_t at) { return keys[at] == key; });
+    if (by_key.IsFree(slot)) {
+      slot = static_cast<uint32_t>(out.size());
+      keys.push_back(key);
+      out.push_back({StoredWeight(name.module), &tensor});
+    }
+    WeightModule& module = out[slot];
     if (!module.weight.Add(name.leaf, entry)) {
       return Error{Code::kCorrupt, Cat(model.checkpoint().files()[entry.file].path.string(),
                                        ": tensor ", Quoted(entry.name), ": expected one ",
                                        name.leaf, " of ", Quoted(name.module), ", found two")};
     }
-    if (!added && module.weight.main() != &entry) continue;
-    module.tensor = &tensor;
-    module.patterns = PatternsOf(name, tensor, model.family());
+    if (module.weight.main() == &entry) module.tensor = &tensor;
   }
   std::erase_if(out, [](const WeightModule& module) { return module.weight.empty(); });
   return out;
+}
+
+std::vector<std::string> PatternsOf(const MoeModel& model, const WeightModule& module) {
+  const ModelTensor& tensor = *module.tensor;
+  const SplitName name = SplitLeaf(model.entry(tensor).name, tensor.leaf);
+  std::string plain = PatternOf(name.module, tensor, model.family());
+  std::vector<std::string> patterns;
+  if (name.dotted) patterns.push_back(Cat(plain, kWeight));
+  if (!name.dotted || name.leaf != "weight") patterns.push_back(std::move(plain));
+  return patterns;
 }
 
 }  // namespace moepack

@@ -34,9 +34,11 @@ TEST(CollectWeights, GroupsTheTensorsOfOneWeight) {
   EXPECT_EQ(up->weight.main()->name, at + "1.up_proj.weight_packed");
   EXPECT_EQ(model->entry(*up->tensor).name, at + "1.up_proj.weight_packed");
   EXPECT_NE(up->weight.Find("weight_scale"), nullptr);
-  EXPECT_THAT(up->patterns, ElementsAre("layers.{L}.mlp.experts.{E}.up_proj.weight",
-                                        "layers.{L}.mlp.experts.{E}.up_proj"));
-  EXPECT_THAT(Find(*modules, "model.embed_tokens")->patterns, ElementsAre("embed_tokens.weight"));
+  EXPECT_THAT(PatternsOf(*model, *up), ElementsAre("layers.{L}.mlp.experts.{E}.up_proj.weight",
+                                                   "layers.{L}.mlp.experts.{E}.up_proj"));
+  const WeightModule* embedding = Find(*modules, "model.embed_tokens");
+  ASSERT_NE(embedding, nullptr);
+  EXPECT_THAT(PatternsOf(*model, *embedding), ElementsAre("embed_tokens.weight"));
 }
 
 TEST(CollectWeights, KeepsABiasSeparate) {
@@ -47,7 +49,7 @@ TEST(CollectWeights, KeepsABiasSeparate) {
   const auto modules = CollectWeights(*model);
   const WeightModule* bias = Find(*modules, "model.layers.0.self_attn.v_proj.bias");
   ASSERT_NE(bias, nullptr);
-  EXPECT_THAT(bias->patterns, ElementsAre("layers.{L}.self_attn.v_proj.bias"));
+  EXPECT_THAT(PatternsOf(*model, *bias), ElementsAre("layers.{L}.self_attn.v_proj.bias"));
   EXPECT_NE(Find(*modules, "model.layers.0.self_attn.v_proj"), nullptr);
 }
 
@@ -65,7 +67,7 @@ TEST(CollectWeights, RecognizesLeavesAfterAnUnderscore) {
   ASSERT_TRUE(modules);
   const WeightModule* down = Find(*modules, at + "down_proj");
   ASSERT_NE(down, nullptr);
-  EXPECT_THAT(down->patterns, ElementsAre("layers.{L}.mlp.experts.down_proj"));
+  EXPECT_THAT(PatternsOf(*model, *down), ElementsAre("layers.{L}.mlp.experts.down_proj"));
   EXPECT_NE(down->weight.Find("scales"), nullptr);
   EXPECT_EQ(down->weight.main()->name, at + "down_proj_blocks");
 }
