@@ -144,7 +144,10 @@ Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view te
   SHARD_TRY(record.work, HexField(fields, "work", kDigits));
   SHARD_TRY(record.distribution, fields.Bool("distribution"));
   SHARD_TRY(record.stem, fields.StringOr("stem", ""));
-  SHARD_TRY(record.cell_bytes, fields.UnsignedOr("cell_bytes", 0));
+  if (fields.Has("cell_bytes")) {
+    SHARD_TRY(record.cell_bytes, NumberField(fields, "cell_bytes", kMaxFileBytes));
+    if (record.cell_bytes == 0) return fields.Wrong("cell_bytes", "a number of bytes above 0");
+  }
   SHARD_TRY(const Json* pieces, fields.Array("pieces"));
   for (const Json& value : *pieces) {
     SHARD_TRY(PieceRecord piece,

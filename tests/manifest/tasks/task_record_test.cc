@@ -48,6 +48,13 @@ TEST(TaskRecord, RefusesInvalidRecords) {
   EXPECT_THAT(Refused("trunk.gguf\"", "/trunk\"").message, HasSubstr("/trunk"));
   EXPECT_THAT(Refused(std::string(64, 'b'), "b").message, HasSubstr("sha256"));
   EXPECT_THAT(Refused("\"header\": 10", "\"header\": 1001").message, HasSubstr("header"));
+  EXPECT_EQ(Refused("\"cell_bytes\": 64", "\"cell_bytes\": 9223372036854775808").message,
+            "task.json: cell_bytes: expected at most 9223372036854775807, found "
+            "9223372036854775808");
+  EXPECT_THAT(Refused("\"cell_bytes\": 64", "\"cell_bytes\": 0").message,
+              HasSubstr("cell_bytes: expected a number of bytes above 0, found 0"));
+  EXPECT_THAT(Refused("\"cell_bytes\": 64", "\"cell_bytes\": -1").message,
+              HasSubstr("cell_bytes: expected a whole number"));
   EXPECT_THAT(Refused("\"payload\": 900", "\"payload\": 991").message, HasSubstr("payload"));
 }
 
