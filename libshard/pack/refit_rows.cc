@@ -36,7 +36,7 @@ ExpertIds Intersection(const ExpertIds& a, const ExpertIds& b) {
 std::pair<uint64_t, uint64_t> SizeOf(const RefittedFile& file, std::string_view array) {
   if (array == "gate" || array == "up") return {file.width, file.hidden};
   if (array == "down") return {file.hidden, file.width};
-  if (array == "router") return {1, file.hidden};
+  if (array == "router") return {1, file.router_width};
   if (array == "gate_bias" || array == "up_bias") return {file.width, 1};
   return {array == "down_bias" ? file.hidden : 1, 1};
 }

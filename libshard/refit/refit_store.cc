@@ -23,6 +23,7 @@ constexpr const char* kLayerKey = "layer";
 constexpr const char* kGroupKey = "group";
 constexpr const char* kExpertsKey = "experts";
 constexpr const char* kUp = "up";
+constexpr const char* kRouter = "router";
 
 using Shape = std::vector<uint64_t>;
 
@@ -57,7 +58,8 @@ Status CheckNames(const std::string& where, const SafetensorsHeader& header) {
   return Ok();
 }
 
-// Notes where an array is. The shapes follow from those of `up`, which comes first.
+// Notes where an array is. The shapes follow from those of `up`, which comes first, and of
+// `router`.
 Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFile& out) {
   const std::string place = Cat(where, ": tensor ", Quoted(tensor.name));
   const RefittedArray* array = FindArray(tensor.name);
@@ -67,7 +69,8 @@ Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFil
     out.width = tensor.shape[1];
     out.hidden = tensor.shape[2];
   }
-  const Shape expected = array->shape(out.experts.size(), out.hidden, out.width);
+  if (tensor.name == kRouter && tensor.shape.size() == 2) out.router_width = tensor.shape[1];
+  const Shape expected = array->ShapeOf(out.experts.size(), out);
   if (tensor.shape != expected)
     return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(expected), ", found ",
                                      FormatShape(tensor.shape))};
@@ -159,12 +162,12 @@ Result<RefittedExperts> ReadValues(const ByteSource& source, const RefittedFile&
   out.experts = file.experts;
   out.hidden = file.hidden;
   out.width = file.width;
+  out.router_width = file.router_width;
   for (const RefittedArray& array : RefittedArrays()) {
     const auto offset = file.offsets.find(array.name);
     if (offset == file.offsets.end()) continue;
     uint64_t count = 1;
-    for (const uint64_t size : array.shape(file.experts.size(), file.hidden, file.width))
-      count *= size;
+    for (const uint64_t size : array.ShapeOf(file.experts.size(), file)) count *= size;
     std::vector<float>& values = out.*array.values;
     values.resize(count);
     SHARD_CHECK(source.ReadAt(offset->second, std::as_writable_bytes(std::span(values))));
@@ -187,7 +190,7 @@ std::string HeaderOf(const RefittedExperts& refitted) {
     TensorEntry& tensor = tensors.emplace_back();
     tensor.name = array.name;
     tensor.dtype = "F32";
-    tensor.shape = array.shape(refitted.experts.size(), refitted.hidden, refitted.width);
+    tensor.shape = array.ShapeOf(refitted.experts.size(), refitted);
     tensor.bytes = values.size() * sizeof(float);
   }
   return BuildSafetensorsHeader(tensors, {{kExpertsKey, FormatIds(refitted.experts)},

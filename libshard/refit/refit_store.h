@@ -26,15 +26,16 @@ inline constexpr const char* kRefitImatrix = "imatrix.gguf";
 std::string RefittedFileName(uint32_t layer, uint32_t group);
 
 // The result of refitting one layer for one group. All matrices are row-major, one expert after
-// another in the order of `experts`; n is their number, H the hidden size, F the width of an
-// expert.
+// another in the order of `experts`; n is their number, H the width of their inputs and outputs, F
+// that of an expert, and R that of the router's inputs, which is H unless the experts work in a
+// space of their own.
 struct RefittedExperts {
   uint32_t layer = 0, group = 0;
   // Ascending. Some or all of RefitSlots(); missing ones keep the source's weights.
   ExpertIds experts;
-  uint64_t hidden = 0, width = 0;       // H and F
-  std::vector<float> gate;              // [n, F, H]; empty without a gate
-  std::vector<float> up, down, router;  // [n, F, H], [n, H, F], [n, H]
+  uint64_t hidden = 0, width = 0, router_width = 0;  // H, F and R
+  std::vector<float> gate;                           // [n, F, H]; empty without a gate
+  std::vector<float> up, down, router;               // [n, F, H], [n, H, F], [n, R]
   // Each is empty if the model has none, or if the source's values stay.
   std::vector<float> router_bias, selection_bias;    // [n]
   std::vector<float> gate_bias, up_bias, down_bias;  // [n, F], [n, F], [n, H]
@@ -45,7 +46,13 @@ struct RefittedArray {
   const char* name;
   std::vector<float> RefittedExperts::*values;
   bool required;
-  std::vector<uint64_t> (*shape)(uint64_t experts, uint64_t hidden, uint64_t width);
+  std::vector<uint64_t> (*shape)(uint64_t experts, uint64_t hidden, uint64_t width,
+                                 uint64_t router_width);
+  // Of `experts` experts with the sizes of RefittedExperts or RefittedFile.
+  template <class Sizes>
+  std::vector<uint64_t> ShapeOf(uint64_t experts, const Sizes& sizes) const {
+    return shape(experts, sizes.hidden, sizes.width, sizes.router_width);
+  }
 };
 const std::vector<RefittedArray>& RefittedArrays();
 
@@ -64,7 +71,7 @@ std::string RefitPlanDigest(const Plan& plan);
 // Where a file of a store has its arrays.
 struct RefittedFile {
   ExpertIds experts;
-  uint64_t hidden = 0, width = 0;
+  uint64_t hidden = 0, width = 0, router_width = 0;
   std::map<std::string, uint64_t, std::less<>> offsets;  // of each array, by its name
   uint64_t size = 0, data_start = 0;
 };

@@ -17,7 +17,7 @@ Status CheckArray(const std::string& where, const RefittedExperts& refitted,
   const std::vector<float>& values = refitted.*array.values;
   const std::string place = Cat(where, ": tensor ", Quoted(array.name));
   if (values.empty() && !array.required) return Ok();
-  const ArrayShape shape = array.shape(refitted.experts.size(), refitted.hidden, refitted.width);
+  const ArrayShape shape = array.ShapeOf(refitted.experts.size(), refitted);
   uint64_t expected = 1;
   for (uint64_t dimension : shape) expected *= dimension;
   if (values.empty() || values.size() != expected)
@@ -35,15 +35,13 @@ Status CheckArray(const std::string& where, const RefittedExperts& refitted,
 
 const std::vector<RefittedArray>& RefittedArrays() {
   using R = RefittedExperts;
-  static const auto of_gate = [](uint64_t n, uint64_t h, uint64_t f) {
-    return ArrayShape{n, f, h};
-  };
-  static const auto of_down = [](uint64_t n, uint64_t h, uint64_t f) {
-    return ArrayShape{n, h, f};
-  };
-  static const auto of_router = [](uint64_t n, uint64_t h, uint64_t) { return ArrayShape{n, h}; };
-  static const auto of_width = [](uint64_t n, uint64_t, uint64_t f) { return ArrayShape{n, f}; };
-  static const auto of_experts = [](uint64_t n, uint64_t, uint64_t) { return ArrayShape{n}; };
+  using Size = uint64_t;
+  static const auto of_gate = [](Size n, Size h, Size f, Size) { return ArrayShape{n, f, h}; };
+  static const auto of_down = [](Size n, Size h, Size f, Size) { return ArrayShape{n, h, f}; };
+  static const auto of_router = [](Size n, Size, Size, Size r) { return ArrayShape{n, r}; };
+  static const auto of_hidden = [](Size n, Size h, Size, Size) { return ArrayShape{n, h}; };
+  static const auto of_width = [](Size n, Size, Size f, Size) { return ArrayShape{n, f}; };
+  static const auto of_experts = [](Size n, Size, Size, Size) { return ArrayShape{n}; };
   static const std::vector<RefittedArray> arrays = {
       {"gate", &R::gate, false, of_gate},
       {"up", &R::up, true, of_gate},
@@ -53,7 +51,7 @@ const std::vector<RefittedArray>& RefittedArrays() {
       {"selection_bias", &R::selection_bias, false, of_experts},
       {"gate_bias", &R::gate_bias, false, of_width},
       {"up_bias", &R::up_bias, false, of_width},
-      {"down_bias", &R::down_bias, false, of_router},
+      {"down_bias", &R::down_bias, false, of_hidden},
   };
   return arrays;
 }

@@ -10,6 +10,7 @@
 #include "runtime-shim/refit/router_fit.h"
 #include "runtime-shim/refit/twins.h"
 #include "runtime-shim/session/device_model.h"
+#include "runtime-shim/session/layer_pass.h"
 
 namespace moepack::runtime {
 namespace {
@@ -49,6 +50,12 @@ double RouterProducts(const LayerShape& shape) {
   const double sample = std::min(static_cast<double>(router.tokens), shape.tokens);
   return sample * shape.kept * (shape.expert() + shape.kept * shape.hidden / 2) +
          2.0 * router.steps * router.batch * shape.kept * shape.hidden;
+}
+
+// Per token: about four square matrices.
+double AttentionProducts(const ModelSpec& spec) {
+  const double width = spec.width;
+  return 4 * width * width;
 }
 
 // What ridge regression and refill have of a layer of one node besides the rows of all tokens:
@@ -109,7 +116,7 @@ uint64_t LargestLayer(const LaterExperts& later) {
 uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
   const ModelSpec& spec = model.spec();
   const uint64_t matrices = spec.gated_mlps ? 3 : 2;
-  const uint64_t one = matrices * spec.width * model.widest_expert() * sizeof(float);
+  const uint64_t one = matrices * spec.expert_width() * model.widest_expert() * sizeof(float);
   uint64_t most = 0;
   for (const auto& [layer, count] : plan.layers) {
     uint64_t largest = 0, all = 0;
@@ -130,11 +137,12 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                             uint64_t tokens) {
   const auto& device = static_cast<const DeviceModel&>(model);
   const ModelSpec& spec = device.spec();
-  const uint64_t hidden = spec.width, width = device.widest_expert();
+  const uint64_t hidden = spec.expert_width(), width = device.widest_expert();
+  const uint64_t stream = spec.width, router = SetsExpertsApart(spec) ? stream : 0;
   RefitEstimate estimate;
   const std::vector<size_t> nodes = DistinctNodes(plan);
   estimate.weight_bytes = WeightBytes(device, plan);
-  estimate.row_bytes = (4 + nodes.size()) * tokens * hidden * sizeof(float);
+  estimate.row_bytes = tokens * (3 * hidden + router + (1 + nodes.size()) * stream) * sizeof(float);
   estimate.joint = true;
   for (const auto& [layer, count] : plan.layers) {
     const uint64_t used = std::max(1u, spec.layer[layer].router.top_k);
@@ -158,13 +166,12 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                              : step == kRefillStep ? RefillProducts(shape)
                                                    : RouterProducts(shape);
       }
-      // The stream up to the experts; attention is about four square matrices.
-      estimate.products +=
-          shape.tokens * (4 * shape.hidden * shape.hidden + shape.chosen * shape.expert());
+      // The stream up to the experts.
+      estimate.products += shape.tokens * (AttentionProducts(spec) + shape.chosen * shape.expert());
     }
     estimate.products +=
-        static_cast<double>(tokens) * (4.0 * static_cast<double>(hidden * hidden) +
-                                       3.0 * static_cast<double>(used * hidden * width));
+        static_cast<double>(tokens) *
+        (AttentionProducts(spec) + 3.0 * static_cast<double>(used * hidden * width));
   }
   return estimate;
 }

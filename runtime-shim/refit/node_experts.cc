@@ -155,8 +155,7 @@ void TakeRow(const Weights& weights, const std::string& name, uint32_t id, std::
 
 size_t ValuesOfOne(const RefittedArray& array, const RefittedExperts& experts) {
   size_t values = 1;
-  for (const uint64_t dimension : array.shape(1, experts.hidden, experts.width))
-    values *= dimension;
+  for (const uint64_t dimension : array.ShapeOf(1, experts)) values *= dimension;
   return values;
 }
 
@@ -182,7 +181,7 @@ class MatrixLoader {
   }
   Status LoadRouter(const RefittedExperts& values) {
     const uint64_t count = values.experts.size();
-    SHARD_TRY(out_.router.weight, Load(values.router, count, values.hidden));
+    SHARD_TRY(out_.router.weight, Load(values.router, count, values.router_width));
     SHARD_TRY(out_.router.bias, Load(values.router_bias, 1, count));
     return Ok();
   }
@@ -215,6 +214,7 @@ Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<cons
     TakeRow(weights, block + "ffn_gate_inp.bias", id, out.router_bias);
     TakeRow(weights, block + "exp_probs_b.bias", id, out.selection_bias);
   }
+  if (!ids.empty()) out.router_width = out.router.size() / ids.size();
   return out;
 }
 
@@ -236,6 +236,7 @@ RefittedExperts TakeExperts(const RefittedExperts& from, std::span<const size_t>
   out.group = from.group;
   out.hidden = from.hidden;
   out.width = from.width;
+  out.router_width = from.router_width;
   for (const size_t place : places) out.experts.push_back(from.experts[place]);
   for (const RefittedArray& array : RefittedArrays()) {
     const std::vector<float>& values = from.*array.values;

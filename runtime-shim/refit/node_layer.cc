@@ -35,8 +35,9 @@ Status ChooseBlock(const NodeLayer& node, std::span<const float> logits, size_t 
       SHARD_TRY(const Selection chosen, SelectExperts(row, bias, node.routing, ids));
       const size_t at = (first + token) * routes.top_k;
       for (size_t rank = 0; rank < routes.top_k; ++rank) {
-        routes.places[at + rank] = place_of[chosen.ids[rank]];
-        routes.gates[at + rank] = chosen.weights[rank];
+        const uint32_t place = place_of[chosen.ids[rank]];
+        routes.places[at + rank] = place;
+        routes.gates[at + rank] = chosen.weights[rank] * node.scale(place);
       }
     }
     return Ok();
@@ -117,16 +118,16 @@ class BlockRunner {
 
 Status RouteNode(Products& products, NodeLayer& node) {
   SHARD_TRY(const NodeMatrices matrices, LoadRouter(node.experts, products.executor()));
-  const size_t hidden = node.experts.hidden, slots = node.experts.experts.size();
+  const size_t width = node.experts.router_width, slots = node.experts.experts.size();
   node.routes.top_k = node.routing.top_k;
   node.routes.places.assign(node.tokens() * node.routes.top_k, 0);
   node.routes.gates.assign(node.routes.places.size(), 0);
   std::vector<float> rows, logits;
   for (size_t first = 0; first < node.tokens(); first += kTokensOfBlock) {
     const size_t count = std::min(kTokensOfBlock, node.tokens() - first);
-    rows.resize(count * hidden);
+    rows.resize(count * width);
     logits.resize(count * slots);
-    SHARD_CHECK(node.inputs->Read(first, rows));
+    SHARD_CHECK(node.router_inputs->Read(first, rows));
     SHARD_CHECK(products.Project(matrices.router, rows, logits));
     SHARD_CHECK(ChooseBlock(node, logits, first, products.jobs(), node.routes));
   }

@@ -33,17 +33,20 @@ struct ExpertTokens {
 struct NodeLayer {
   Routing routing;  // like the model's: expert_count and ids are those of the source
   ExpertForm form;
-  RefittedExperts experts;            // all that the node's router may pick, ascending
-  std::vector<bool> fixed;            // which of these stay as they are
-  const RowStore* inputs = nullptr;   // [T, H], the inputs of router and experts
-  const RowStore* targets = nullptr;  // [T, H], what the experts should produce together
-  RowStore* outputs = nullptr;        // [T, H], what they produce
+  RefittedExperts experts;                  // all that the node's router may pick, ascending
+  std::vector<bool> fixed;                  // which of these stay as they are
+  std::vector<float> scales;                // what multiplies each expert's gates; empty: nothing
+  const RowStore* router_inputs = nullptr;  // [T, R]
+  const RowStore* inputs = nullptr;         // [T, H], of the experts; often the same
+  const RowStore* targets = nullptr;        // [T, H], what the experts should produce together
+  RowStore* outputs = nullptr;              // [T, H], what they produce
   // The weight of each token's squared error. A token counts in one of the two, or in neither.
   std::vector<float> fit_weights, fold_weights;
   uint64_t least_tokens = 0;  // an expert with fewer tokens in the fit stays as it is
   Routes routes;
 
   size_t tokens() const { return fit_weights.size(); }
+  float scale(size_t place) const { return scales.empty() ? 1 : scales[place]; }
 };
 
 // Lets the router choose for all tokens. Errors are those of SelectExperts.

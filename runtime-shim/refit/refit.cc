@@ -21,26 +21,33 @@ constexpr uint64_t kShareOfRows = 2;
 // for the first token of a text and the like, which alone would determine a least-squares fit.
 constexpr float kMostOfToken = 64;
 
-// Weights that limit every token to kMostOfToken times the median.
-std::vector<float> TamingWeights(const std::vector<float>& squares) {
+// Weights that limit every token to kMostOfToken times the median; or make all tokens equal, where
+// a norm of the experts' sum does.
+std::vector<float> TamingWeights(const std::vector<float>& squares, bool equal) {
   std::vector<float> sorted = squares;
   const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
-  const float most = kMostOfToken * *middle;
+  const float most = equal ? *middle : kMostOfToken * *middle;
   std::vector<float> weights;
   for (const float square : squares)
-    weights.push_back(square > most && most > 0 ? most / square : 1);
+    weights.push_back((equal && square > 0) || (square > most && most > 0) ? most / square : 1);
   return weights;
 }
 
-// A least-squares fit needs experts whose sum goes into the stream unchanged.
-Status CheckForm(const DeviceModel& model) {
-  const ModelSpec& spec = model.spec();
-  if (!spec.parallel_experts && spec.expert_space == 0) return Ok();
-  return Error{Code::kUnsupported,
-               Cat(model.weights().path, ": architecture ", spec.architecture,
-                   ": expected experts whose sum goes into the stream as it is, found a ",
-                   spec.parallel_experts ? "norm" : "projection", " in between")};
+// A store may be damaged, or another's.
+Status CheckSizes(const RefitStore& store, const RefittedExperts& values,
+                  const RefittedExperts& node) {
+  const bool known = Difference(values.experts, node.experts).empty();
+  if (known && values.hidden == node.hidden && values.width == node.width &&
+      values.router_width == node.router_width)
+    return Ok();
+  const auto show = [](const RefittedExperts& one) {
+    return Cat(one.width, " by ", one.hidden, ", routers of ", one.router_width);
+  };
+  return Error{Code::kMismatch,
+               Cat((store.directory() / RefittedFileName(node.layer, node.group)).string(),
+                   ": experts: expected some of ", Quoted(FormatIds(node.experts)), ", ",
+                   show(node), ", found ", Quoted(FormatIds(values.experts)), ", ", show(values))};
 }
 
 Status CheckTopK(const Plan& plan, uint32_t top_k) {
@@ -64,7 +71,6 @@ class RefitRun {
     auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
     if (input.moments != nullptr) input.moments->Count(false);
     SHARD_CHECK(CheckSteps(options.steps));
-    SHARD_CHECK(CheckForm(run->model_));
     SHARD_CHECK(CheckTopK(input.plan, options.top_k));
     SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
                                                            options.fold, input.bos}));
@@ -153,7 +159,7 @@ class RefitRun {
       if (twins_[twin] == group)
         SHARD_CHECK(importance_.Add(products_, source_->sets(), node, outcome.outcome.accepted));
     }
-    SHARD_CHECK(streams_->AddOutputs(stream));
+    SHARD_CHECK(Observed([&] { return streams_->AddOutputs(stream); }));
     return outcome;
   }
 
@@ -193,8 +199,11 @@ class RefitRun {
     const ExpertIds slots = RefitSlots(input_.plan, group, layer);
     SHARD_TRY(node.experts, ReadSourceExperts(model_.weights(), source_->sets(), layer, ids));
     node.experts.group = group;
-    for (const uint32_t id : ids)
+    for (const uint32_t id : ids) {
       node.fixed.push_back(!std::binary_search(slots.begin(), slots.end(), id));
+      node.scales.push_back(source_->table()[id]->output_scale);
+    }
+    node.router_inputs = &streams_->rows().inputs_of_router();
     node.inputs = &streams_->rows().inputs;
     node.targets = &streams_->rows().targets;
     node.outputs = &streams_->rows().outputs;
@@ -204,7 +213,8 @@ class RefitRun {
   }
 
   void SetTokenWeights(uint32_t group, NodeLayer& node) const {
-    const std::vector<float> taming = TamingWeights(streams_->target_squares());
+    const std::vector<float> taming =
+        TamingWeights(streams_->target_squares(), model_.spec().parallel_experts);
     node.fit_weights.assign(text_.tokens, 0);
     node.fold_weights.assign(text_.tokens, 0);
     size_t token = 0;
@@ -228,7 +238,10 @@ class RefitRun {
     if (found != nullptr) outcome.outcome = *found;
     SHARD_TRY(const std::optional<RefittedExperts> values,
               stored.Read(node.experts.layer, node.experts.group));
-    if (values) PutExperts(*values, node.experts);
+    if (values) {
+      SHARD_CHECK(CheckSizes(stored, *values, node.experts));
+      PutExperts(*values, node.experts);
+    }
     SHARD_CHECK(RouteNode(products_, node));
     SHARD_CHECK(RunNode(products_, node));
     Advance(text_.tokens * options_.steps.size());

@@ -4,7 +4,8 @@
 // For each layer in order, the stream x_full of the whole model and that of every node are run
 // through the layer. A node's target is what moves its stream to the whole model's, Y =
 // x_full,after - x_mid, where x_mid is the node's stream after attention; so a layer also corrects
-// what earlier ones got wrong. Then the node's stream continues with the refitted experts.
+// what earlier ones got wrong. Then the node's stream continues with the refitted experts. Where a
+// norm or a projection follows the sum of the experts, the target is the whole model's sum.
 #pragma once
 
 #include <cstdint>

@@ -68,25 +68,25 @@ class RouterFitter {
  private:
   // The gradient of rows and biases, for a batch drawn using the number of the step.
   Status MakeGradient(uint32_t step) {
-    const size_t hidden = node_.experts.hidden, n = node_.experts.experts.size();
+    const size_t width = node_.experts.router_width, n = node_.experts.experts.size();
     SplitMix64 random(step);
     std::vector<uint32_t> batch(options_.batch);
     for (uint32_t& row : batch) row = static_cast<uint32_t>(random.Below(sample_.size()));
-    std::vector<float> inputs(batch.size() * hidden), logits(batch.size() * n);
+    std::vector<float> inputs(batch.size() * width), logits(batch.size() * n);
     for (size_t i = 0; i < batch.size(); ++i)
-      std::copy_n(sample_.inputs().begin() + static_cast<ptrdiff_t>(batch[i] * hidden), hidden,
-                  inputs.begin() + static_cast<ptrdiff_t>(i * hidden));
+      std::copy_n(sample_.inputs().begin() + static_cast<ptrdiff_t>(batch[i] * width), width,
+                  inputs.begin() + static_cast<ptrdiff_t>(i * width));
     SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
     SHARD_CHECK(products_.Project(matrices.router, inputs, logits));
     std::vector<float> by_logit(logits.size());
     SHARD_CHECK(ThroughGates(batch, logits, by_logit));
     by_row_.assign(rows_.size(), 0);
-    SHARD_CHECK(products_.AddProduct({by_logit, n}, {inputs, hidden}, {by_row_.data(), hidden}));
+    SHARD_CHECK(products_.AddProduct({by_logit, n}, {inputs, width}, {by_row_.data(), width}));
     by_bias_.assign(bias_.size(), 0);
     for (size_t i = 0; i < by_logit.size() && !bias_.empty(); ++i) by_bias_[i % n] += by_logit[i];
     for (size_t place = 0; place < n; ++place) {
       if (!node_.fixed[place]) continue;
-      std::fill_n(by_row_.begin() + static_cast<ptrdiff_t>(place * hidden), hidden, 0.0);
+      std::fill_n(by_row_.begin() + static_cast<ptrdiff_t>(place * width), width, 0.0);
       if (!bias_.empty()) by_bias_[place] = 0;
     }
     return Ok();

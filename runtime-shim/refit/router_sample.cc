@@ -34,18 +34,18 @@ Result<RouterSample> RouterSample::Make(Products& products, const RouterOptions&
                                         const NodeLayer& node) {
   RouterSample sample;
   sample.experts_ = node.experts.experts.size();
-  const size_t hidden = node.experts.hidden;
+  const size_t width = node.experts.router_width;
   std::vector<uint32_t> tokens;
   for (uint32_t token = 0; token < node.tokens(); ++token) {
     if (node.fit_weights[token] != 0) tokens.push_back(token);
   }
   const uint64_t bytes =
-      (sample.experts_ + 1) * sample.experts_ * sizeof(float) + hidden * sizeof(float);
+      (sample.experts_ + 1) * sample.experts_ * sizeof(float) + width * sizeof(float);
   sample.tokens_ =
       Draw(std::move(tokens), std::clamp<uint64_t>(options.memory / bytes, 1, options.tokens));
   for (const uint32_t token : sample.tokens_) sample.weights_.push_back(node.fit_weights[token]);
-  sample.inputs_.resize(sample.size() * hidden);
-  SHARD_CHECK(node.inputs->Gather(sample.tokens_, sample.inputs_));
+  sample.inputs_.resize(sample.size() * width);
+  SHARD_CHECK(node.router_inputs->Gather(sample.tokens_, sample.inputs_));
   sample.targets_.resize(sample.size());
   sample.with_target_.resize(sample.size() * sample.experts_);
   sample.between_.resize(sample.with_target_.size() * sample.experts_);
@@ -61,12 +61,18 @@ Result<RouterSample> RouterSample::Make(Products& products, const RouterOptions&
 Status RouterSample::AddOutputs(Products& products, const NodeLayer& node,
                                 const NodeMatrices& matrices, size_t first, size_t count) {
   const size_t hidden = node.experts.hidden, n = experts_;
-  const auto inputs = std::span(inputs_).subspan(first * hidden, count * hidden);
+  const auto tokens = std::span(tokens_).subspan(first, count);
+  std::vector<float> inputs(count * hidden);
+  SHARD_CHECK(node.inputs->Gather(tokens, inputs));
   std::vector<std::vector<float>> outputs(n, std::vector<float>(count * hidden));
-  for (size_t place = 0; place < n; ++place)
+  for (size_t place = 0; place < n; ++place) {
     SHARD_CHECK(products.Output(matrices.experts[place], node.form, inputs, outputs[place]));
+    const float scale = node.scale(place);
+    if (scale == 1) continue;
+    for (float& value : outputs[place]) value *= scale;
+  }
   std::vector<float> targets(count * hidden);
-  SHARD_CHECK(node.targets->Gather(std::span(tokens_).subspan(first, count), targets));
+  SHARD_CHECK(node.targets->Gather(tokens, targets));
   return ParallelFor(count, products.jobs(), [&](size_t i) -> Status {
     const auto row = [&](const std::vector<float>& rows) {
       return std::span(rows).subspan(i * hidden, hidden);

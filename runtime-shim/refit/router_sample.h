@@ -26,7 +26,7 @@ class RouterSample {
                                    const NodeLayer& node);
 
   size_t size() const { return tokens_.size(); }
-  const std::vector<float>& inputs() const { return inputs_; }  // [size, H]
+  const std::vector<float>& inputs() const { return inputs_; }  // of the router, [size, R]
   // The weight times |Y|^2.
   double target(size_t row) const { return targets_[row]; }
   // Lets the router choose by these logits [n] and this selection bias [n, or empty].

@@ -48,10 +48,10 @@ class BiasSearch {
 
  private:
   Status MakeLogits() {
-    const size_t hidden = node_.experts.hidden;
+    const size_t width = node_.experts.router_width;
     logits_.resize(size_ * node_.experts.experts.size());
     SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
-    return products_.Project(matrices.router, std::span(sample_.inputs()).first(size_ * hidden),
+    return products_.Project(matrices.router, std::span(sample_.inputs()).first(size_ * width),
                              logits_);
   }
 

@@ -21,13 +21,16 @@ float SquaresOfRow(std::span<const float> row) {
 
 Result<Streams> Streams::Make(const DeviceModel& model, const Calibration& text, size_t nodes,
                               uint64_t memory, RowRoom& room) {
-  const uint32_t width = model.spec().width;
+  const uint32_t width = model.spec().width, own = model.spec().expert_width();
+  const uint64_t apart = SetsExpertsApart(model.spec()) ? text.tokens : 0;
   // Rows that are read in random order come first, so that they are the first to be in memory.
-  SHARD_TRY(RowStore outputs, RowStore::Make(text.tokens, width, room));
-  SHARD_TRY(RowStore targets, RowStore::Make(text.tokens, width, room));
-  SHARD_TRY(RowStore inputs, RowStore::Make(text.tokens, width, room));
+  SHARD_TRY(RowStore outputs, RowStore::Make(text.tokens, own, room));
+  SHARD_TRY(RowStore targets, RowStore::Make(text.tokens, own, room));
+  SHARD_TRY(RowStore inputs, RowStore::Make(text.tokens, own, room));
+  SHARD_TRY(RowStore router, RowStore::Make(apart, width, room));
   SHARD_TRY(RowStore whole, RowStore::Make(text.tokens, width, room));
-  Streams made(model, {std::move(inputs), std::move(targets), std::move(outputs)},
+  Streams made(model,
+               {std::move(inputs), std::move(router), std::move(targets), std::move(outputs)},
                std::move(whole));
   for (size_t node = 0; node < nodes; ++node) {
     SHARD_TRY(RowStore stream, RowStore::Make(text.tokens, width, room));
@@ -88,9 +91,20 @@ Status Streams::Open(uint32_t layer) {
   return Ok();
 }
 
+Status Streams::SetTargets(uint64_t first, std::span<const float> targets) {
+  const size_t width = rows_.targets.width();
+  for (size_t row = 0; row < targets.size() / width; ++row)
+    squares_[first + row] = SquaresOfRow(targets.subspan(row * width, width));
+  return rows_.targets.Write(first, targets);
+}
+
 Status Streams::RunWhole(const LayerExpertTable& experts) {
-  return ForEachBatch(whole_, [&](const Batch& batch, std::span<float> stream) {
-    return pass_[0].RunLayer(batch.windows, experts, stream);
+  const bool apart = SetsExpertsApart(model_->spec()) && !experts.empty();
+  std::vector<float> sums;
+  return ForEachBatch(whole_, [&](const Batch& batch, std::span<float> stream) -> Status {
+    if (apart) sums.resize(batch.tokens * rows_.targets.width());
+    SHARD_CHECK(pass_[0].RunLayer(batch.windows, experts, stream, sums));
+    return apart ? SetTargets(batch.first, sums) : Ok();
   });
 }
 
@@ -101,33 +115,41 @@ Status Streams::RunDense(size_t node) {
 }
 
 Status Streams::RunToExperts(size_t node) {
-  const float scale = model_->spec().residual_scale;
-  const size_t width = model_->spec().width;
-  std::vector<float> inputs, shared, target;
-  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) -> Status {
-    inputs.resize(stream.size());
-    shared.resize(stream.size());
-    target.resize(stream.size());
-    SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, shared}));
-    SHARD_CHECK(whole_.Read(batch.first, target));
-    for (size_t i = 0; i < target.size(); ++i) {
-      target[i] = (target[i] - stream[i]) / scale - shared[i];
-      stream[i] += scale * shared[i];
-    }
-    for (size_t row = 0; row < batch.tokens; ++row)
-      squares_[batch.first + row] = SquaresOfRow(std::span(target).subspan(row * width, width));
-    SHARD_CHECK(rows_.inputs.Write(batch.first, inputs));
-    return rows_.targets.Write(batch.first, target);
+  const bool apart = SetsExpertsApart(model_->spec());
+  return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) {
+    return apart ? RunToOwnSpace(batch, stream) : RunToStream(batch, stream);
   });
 }
 
-Status Streams::AddOutputs(size_t node) {
+// The targets are there already: they do not depend on the node.
+Status Streams::RunToOwnSpace(const Batch& batch, std::span<float> stream) {
+  std::vector<float> inputs(batch.tokens * rows_.inputs.width()), router(stream.size());
+  SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, router, {}}));
+  SHARD_CHECK(rows_.router_inputs.Write(batch.first, router));
+  return rows_.inputs.Write(batch.first, inputs);
+}
+
+Status Streams::RunToStream(const Batch& batch, std::span<float> stream) {
   const float scale = model_->spec().residual_scale;
+  std::vector<float> inputs(stream.size()), shared(stream.size()), target(stream.size());
+  SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, {}, shared}));
+  SHARD_CHECK(whole_.Read(batch.first, target));
+  for (size_t i = 0; i < target.size(); ++i) {
+    target[i] = (target[i] - stream[i]) / scale - shared[i];
+    stream[i] += scale * shared[i];
+  }
+  SHARD_CHECK(rows_.inputs.Write(batch.first, inputs));
+  return SetTargets(batch.first, target);
+}
+
+Status Streams::AddOutputs(size_t node) {
+  const ModelSpec& spec = model_->spec();
   std::vector<float> outputs;
   return ForEachBatch(nodes_[node], [&](const Batch& batch, std::span<float> stream) -> Status {
-    outputs.resize(stream.size());
+    outputs.resize(batch.tokens * rows_.outputs.width());
     SHARD_CHECK(rows_.outputs.Read(batch.first, outputs));
-    for (size_t i = 0; i < stream.size(); ++i) stream[i] += scale * outputs[i];
+    if (SetsExpertsApart(spec)) return pass_[0].AddExperts(batch.windows, outputs, stream);
+    for (size_t i = 0; i < stream.size(); ++i) stream[i] += spec.residual_scale * outputs[i];
     return Ok();
   });
 }

@@ -15,9 +15,14 @@ namespace moepack::runtime {
 
 // The data from which a node's experts of a layer are refitted. Row t is token t of the text.
 struct NodeRowsOfLayer {
-  RowStore inputs;   // [T, H], the inputs of router and experts
-  RowStore targets;  // [T, H], what the experts should produce together
-  RowStore outputs;  // [T, H], room for what they produce
+  RowStore inputs;         // [T, H], the inputs of the experts
+  RowStore router_inputs;  // [T, R], if they are others; otherwise without rows
+  RowStore targets;        // [T, H], what the experts should produce together
+  RowStore outputs;        // [T, H], room for what they produce
+
+  const RowStore& inputs_of_router() const {
+    return router_inputs.count() > 0 ? router_inputs : inputs;
+  }
 };
 
 class Streams {
@@ -36,9 +41,10 @@ class Streams {
   // Runs a node's stream through a layer without experts.
   Status RunDense(size_t node);
   // Runs a node's stream up to its experts, after RunWhole, and sets inputs and targets: Y =
-  // (x_full,after - x_mid) / residual_scale - shared experts.
+  // (x_full,after - x_mid) / residual_scale - shared experts. Where a norm or a projection follows
+  // the sum of the experts, Y is the whole model's sum.
   Status RunToExperts(size_t node);
-  // Adds the outputs to the stream of that node.
+  // Adds the outputs to the stream of that node: runs the rest of the layer.
   Status AddOutputs(size_t node);
 
   NodeRowsOfLayer& rows() { return rows_; }
@@ -55,6 +61,10 @@ class Streams {
 
   Streams(const DeviceModel& model, NodeRowsOfLayer rows, RowStore whole)
       : model_(&model), rows_(std::move(rows)), whole_(std::move(whole)) {}
+  // Sets rows of the targets, and their squares.
+  Status SetTargets(uint64_t first, std::span<const float> targets);
+  Status RunToOwnSpace(const Batch& batch, std::span<float> stream);
+  Status RunToStream(const Batch& batch, std::span<float> stream);
   void MakeBatches(const Calibration& text, uint64_t memory);
   Status Embed();
   using RunBatch = std::function<Status(const Batch& batch, std::span<float> stream)>;

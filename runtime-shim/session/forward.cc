@@ -61,9 +61,13 @@ void Forward::Norm(const Linear& norm, const Rows& x, const Rows& y) {
   executor_.RmsNorm(x, {norm.weight, norm.bias, spec_.norm_eps}, y);
 }
 
-Status Forward::RunAttentionOf(uint32_t layer) {
+void Forward::EnterLayer(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
+}
+
+Status Forward::RunAttentionOf(uint32_t layer) {
+  EnterLayer(layer);
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   if (!spec_.layer[layer].feeds || FeedsInParallel()) return Ok();
   const Rows normed = Now(scratch_.normed);
@@ -87,16 +91,15 @@ bool Forward::FeedsInParallel() const { return spec_.parallel_experts && weights
 
 Status Forward::RunMlp() {
   if (!spec_.layer[layer_].feeds) return Ok();
-  if (FeedsInParallel()) return FeedInParallel();
-  const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
   if (weights_->moe()) {
-    SHARD_CHECK(MixExperts());
-  } else {
-    executor_.RunMlp(weights_->dense, MlpActivation(), normed,
-                     {Now(scratch_.gate), Now(scratch_.up), Now(scratch_.branch)});
-    SHARD_CHECK(Mark("MLP", Now(scratch_.branch)));
+    SHARD_CHECK(SumExperts());
+    return AddExperts();
   }
-  executor_.Add(hidden, Now(scratch_.branch), spec_.residual_scale);
+  const Rows branch = Now(scratch_.branch);
+  executor_.RunMlp(weights_->dense, MlpActivation(), Now(scratch_.normed),
+                   {Now(scratch_.gate), Now(scratch_.up), branch});
+  SHARD_CHECK(Mark("MLP", branch));
+  executor_.Add(Now(scratch_.hidden), branch, spec_.residual_scale);
   return Ok();
 }
 
@@ -179,6 +182,13 @@ Status Forward::RunAttention(std::vector<Segment>& segments, uint32_t layer, boo
   WriteTurns();
   trace_ = trace;
   return RunAttentionOf(layer);
+}
+
+void Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
+  Place(segments);
+  trace_ = trace;
+  EnterLayer(layer);
+  if (!FeedsInParallel()) Norm(weights_->mlp_norm, Now(scratch_.hidden), Now(scratch_.normed));
 }
 
 Status Forward::RunSegments(std::span<Segment> segments, uint32_t layers) {

@@ -39,6 +39,17 @@ class Forward {
   // The second half, after the first: adds the outputs of the MLP, or of the experts in the
   // segments' tables, and of the shared experts.
   Status RunMlp();
+  // RunMlp of a layer with experts in two halves. The first leaves the weighted sum of the experts'
+  // outputs in ExpertSums(); the second takes it from there to the end of the layer.
+  Status SumExperts();
+  Status AddExperts();
+  Rows ExpertSums() const;
+  // Instead of the first half: puts the router's inputs into scratch.normed, and after that the
+  // experts' inputs into the rows that are returned.
+  Status PutRouterInputs();
+  Result<Rows> PutExpertInputs();
+  // For AddExperts without a first half: scratch.hidden holds the stream after attention.
+  void ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
   // Instead of RunMlp: puts the shared experts' output for scratch.normed, zero if there are none,
   // into scratch.branch.
   void RunShared();
@@ -55,6 +66,7 @@ class Forward {
   // Makes the segments' rows those of the pass; returns their tokens.
   std::vector<uint32_t> Place(std::span<Segment> segments);
   Status EmbedTokens(std::span<const uint32_t> tokens);
+  void EnterLayer(uint32_t layer);
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
   bool FeedsInParallel() const;
@@ -88,16 +100,17 @@ class Forward {
   void StepDeltas(const Segment& segment);
 
   // forward_parallel.cc
-  Status FeedInParallel();
+  Status RouterInputsInParallel();
+  Status ExpertInputsInParallel();
+  Status AddInParallel();
 
   // forward_experts.cc
-  Status MixExperts();
   // Puts the logits of the segments' routers into `logits`.
   void ProjectRouters(const Rows& logits);
   std::span<const float> SelectionBiasOf(const Segment& segment) const;
   Result<std::vector<Selection>> Route();
   bool WantsOutputs() const;
-  Status RunExperts(std::span<const Selection> chosen);
+  Status RunExperts(std::span<const Selection> chosen, const Rows& in);
   void Observe(std::span<const Selection> chosen);
   void AddShared();
 

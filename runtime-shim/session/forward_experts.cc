@@ -105,19 +105,29 @@ bool Forward::WantsOutputs() const {
   });
 }
 
-Status Forward::RunExperts(std::span<const Selection> chosen) {
+Status Forward::PutRouterInputs() { return FeedsInParallel() ? RouterInputsInParallel() : Ok(); }
+
+Result<Rows> Forward::PutExpertInputs() {
+  if (FeedsInParallel()) SHARD_CHECK(ExpertInputsInParallel());
+  const Rows normed = Now(scratch_.normed);
+  if (!weights_->space_down) return normed;
+  const Rows in = Now(scratch_.space_in);
+  executor_.MatMul(weights_->space_down, normed, in);
+  return in;
+}
+
+Rows Forward::ExpertSums() const {
+  return Now(weights_->space_up ? scratch_.space_out : scratch_.branch);
+}
+
+Status Forward::RunExperts(std::span<const Selection> chosen, const Rows& in) {
   const Picked picked = PickedOf(segments_, layer_, chosen);
   const uint32_t width = spec_.expert_width();
   const float limit = spec_.layer[layer_].expert_limit;
   const Activation limited(Activation::kLimitedSilu, limit);
-  Rows in = Now(scratch_.normed), sum = Now(scratch_.branch);
-  if (weights_->space_down) {
-    in = Now(scratch_.space_in), sum = Now(scratch_.space_out);
-    executor_.MatMul(weights_->space_down, Now(scratch_.normed), in);
-  }
   const ExpertBatch batch = {picked.experts,
                              in,
-                             sum,
+                             ExpertSums(),
                              limit > 0 ? limited : spec_.expert_activation,
                              spec_.weigh_inputs,
                              Dense(scratch_.expert_in, width),
@@ -128,7 +138,6 @@ Status Forward::RunExperts(std::span<const Selection> chosen) {
   const bool outputs = WantsOutputs();
   OutputSizes sizes;
   SHARD_CHECK(executor_.MixExperts(batch, outputs || trace_ ? &sizes : nullptr));
-  if (weights_->space_up) executor_.MatMul(weights_->space_up, sum, Now(scratch_.branch));
   const size_t top_k = spec_.layer[layer_].router.top_k;
   norms_.assign(outputs ? chosen.size() * top_k : 0, 0);
   peaks_.assign(norms_.size(), 0);
@@ -187,12 +196,23 @@ void Forward::RunShared() {
   AddShared();
 }
 
-Status Forward::MixExperts() {
+Status Forward::SumExperts() {
+  SHARD_CHECK(PutRouterInputs());
   SHARD_TRY(const std::vector<Selection> chosen, Route());
-  SHARD_CHECK(RunExperts(chosen));
+  SHARD_TRY(const Rows in, PutExpertInputs());
+  SHARD_CHECK(RunExperts(chosen, in));
   if (!trace_) Observe(chosen);
+  return Ok();
+}
+
+Status Forward::AddExperts() {
+  if (FeedsInParallel()) return AddInParallel();
+  const Rows branch = Now(scratch_.branch);
+  if (weights_->space_up) executor_.MatMul(weights_->space_up, ExpertSums(), branch);
   AddShared();
-  return Mark("sum of experts", Now(scratch_.branch));
+  SHARD_CHECK(Mark("sum of experts", branch));
+  executor_.Add(Now(scratch_.hidden), branch, spec_.residual_scale);
+  return Ok();
 }
 
 }  // namespace moepack::runtime

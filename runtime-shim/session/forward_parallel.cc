@@ -6,32 +6,34 @@
 
 namespace moepack::runtime {
 
-Status Forward::FeedInParallel() {
+Status Forward::RouterInputsInParallel() {
+  const Rows normed = Now(scratch_.normed);
+  Norm({weights_->parallel.router, {}}, Now(scratch_.hidden), normed);
+  executor_.Scale(normed, 1 / std::sqrt(static_cast<float>(spec_.width)));
+  return Mark("norm before the router", normed);
+}
+
+Status Forward::ExpertInputsInParallel() {
+  const Rows normed = Now(scratch_.normed);
+  Norm({weights_->parallel.experts_in, {}}, Now(scratch_.hidden), normed);
+  return Mark("norm before the experts", normed);
+}
+
+Status Forward::AddInParallel() {
   const ParallelWeights& weights = weights_->parallel;
   const Rows hidden = Now(scratch_.hidden), normed = Now(scratch_.normed);
   const Rows beside = Now(scratch_.beside), branch = Now(scratch_.branch);
-  const auto norm = [&](const Rows& x, const Matrix& weight, const Rows& y) {
-    executor_.RmsNorm(x, {weight, {}, spec_.norm_eps}, y);
-  };
   Norm(weights_->mlp_norm, hidden, normed);
   SHARD_CHECK(Mark("norm before the MLP", normed));
   executor_.RunMlp(weights_->dense, spec_.activation, normed,
                    {Now(scratch_.gate), Now(scratch_.up), beside});
   SHARD_CHECK(Mark("MLP", beside));
-  norm(beside, weights.mlp_out, beside);
-
-  norm(hidden, weights.router, normed);
-  executor_.Scale(normed, 1 / std::sqrt(static_cast<float>(spec_.width)));
-  SHARD_TRY(const std::vector<Selection> chosen, Route());
-  norm(hidden, weights.experts_in, normed);
-  SHARD_CHECK(Mark("norm before the experts", normed));
-  SHARD_CHECK(RunExperts(chosen));
-  if (!trace_) Observe(chosen);
-  norm(branch, weights.experts_out, branch);
+  Norm({weights.mlp_out, {}}, beside, beside);
+  Norm({weights.experts_out, {}}, branch, branch);
   SHARD_CHECK(Mark("sum of experts", branch));
 
   executor_.Add(branch, beside, 1);
-  norm(branch, weights.out, branch);
+  Norm({weights.out, {}}, branch, branch);
   executor_.Add(hidden, branch, spec_.residual_scale);
   if (weights.scale != 1) executor_.Scale(hidden, weights.scale);
   return Mark("scaled output", hidden);

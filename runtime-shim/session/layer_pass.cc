@@ -54,7 +54,7 @@ std::vector<Segment> LayerPass::SegmentsOf(WindowTokenSpans windows,
 }
 
 Status LayerPass::ReadRows(const Rows& rows, std::span<float> values) const {
-  const auto count = static_cast<uint32_t>(values.size() / model_.spec().width);
+  const auto count = static_cast<uint32_t>(values.size() / rows.width);
   return model_.executor().Read(rows.Slice(0, count), values);
 }
 
@@ -87,13 +87,16 @@ Status LayerPass::Watched(std::span<float> stream, const Run& run) {
 }
 
 Status LayerPass::RunLayer(WindowTokenSpans windows, const LayerExpertTable& experts,
-                           std::span<float> stream) {
+                           std::span<float> stream, std::span<float> sums) {
   const EligibleTables eligible = AllOf(model_, layer_, experts);
   return Watched(stream, [&](bool trace) -> Status {
     Forward forward(model_);
     std::vector<Segment> segments = SegmentsOf(windows, &eligible);
     SHARD_CHECK(forward.RunAttention(segments, layer_, trace));
-    return forward.RunMlp();
+    if (sums.empty()) return forward.RunMlp();
+    SHARD_CHECK(forward.SumExperts());
+    SHARD_CHECK(ReadRows(forward.ExpertSums(), sums));
+    return forward.AddExperts();
   });
 }
 
@@ -102,9 +105,25 @@ Status LayerPass::RunToExperts(WindowTokenSpans windows, const NodeRows& rows) {
     Forward forward(model_);
     std::vector<Segment> segments = SegmentsOf(windows, nullptr);
     SHARD_CHECK(forward.RunAttention(segments, layer_, trace));
-    SHARD_CHECK(ReadRows(model_.scratch().normed, rows.inputs));
+    SHARD_CHECK(forward.PutRouterInputs());
+    if (!rows.router.empty()) SHARD_CHECK(ReadRows(model_.scratch().normed, rows.router));
+    SHARD_TRY(const Rows inputs, forward.PutExpertInputs());
+    SHARD_CHECK(ReadRows(inputs, rows.inputs));
+    if (rows.shared.empty()) return Ok();
     forward.RunShared();
     return ReadRows(model_.scratch().branch, rows.shared);
+  });
+}
+
+Status LayerPass::AddExperts(WindowTokenSpans windows, std::span<const float> sums,
+                             std::span<float> stream) {
+  return Watched(stream, [&](bool trace) -> Status {
+    Forward forward(model_);
+    std::vector<Segment> segments = SegmentsOf(windows, nullptr);
+    forward.ResumeAfterAttention(segments, layer_, trace);
+    const Rows rows = forward.ExpertSums();
+    model_.executor().Write(sums, rows);
+    return forward.AddExperts();
   });
 }
 

@@ -14,6 +14,11 @@ namespace moepack::runtime {
 // The tokens of windows that run side by side, each from position 0.
 using WindowTokenSpans = std::span<const std::span<const uint32_t>>;
 
+// Whether the experts' inputs are not the router's, and a norm or a projection follows their sum.
+inline bool SetsExpertsApart(const ModelSpec& spec) {
+  return spec.parallel_experts || spec.expert_space > 0;
+}
+
 class LayerPass {
  public:
   struct Room {
@@ -23,22 +28,25 @@ class LayerPass {
   // Borrows the model, whose scratch it enlarges as needed. kUnavailable if there is no room.
   static Result<LayerPass> Open(const DeviceModel& model, uint32_t layer, const Room& room);
 
-  // All rows are [tokens of all windows, width], one window after another. Numerical errors are
+  // All rows are those of the tokens of all windows, one window after another. Numerical errors are
   // kCorrupt, with the layer and the operation where the first value that is not finite appeared.
 
   // Sets the stream before the first layer.
   Status Embed(WindowTokenSpans windows, std::span<float> stream);
   // Runs the layer; its routers pick among `experts`, by id, which is empty for a layer without
-  // experts.
+  // experts. `sums`, if not empty, gets the weighted sums of the experts' outputs.
   Status RunLayer(WindowTokenSpans windows, const LayerExpertTable& experts,
-                  std::span<float> stream);
+                  std::span<float> stream, std::span<float> sums = {});
   // Runs the layer up to its experts.
   struct NodeRows {
     std::span<float> stream;  // in: before the layer; out: after attention
-    std::span<float> inputs;  // out: the inputs of router and experts
-    std::span<float> shared;  // out: output of shared experts; 0 without any
+    std::span<float> inputs;  // out: the inputs of the experts, and of the router
+    std::span<float> router;  // out, if not empty: the inputs of the router if they are others
+    std::span<float> shared;  // out, if not empty: output of shared experts; 0 without any
   };
   Status RunToExperts(WindowTokenSpans windows, const NodeRows& rows);
+  // Runs the rest of the layer. `stream` is in: after attention; out: after the layer.
+  Status AddExperts(WindowTokenSpans windows, std::span<const float> sums, std::span<float> stream);
 
  private:
   LayerPass(const DeviceModel& model, uint32_t layer) : model_(model), layer_(layer) {}

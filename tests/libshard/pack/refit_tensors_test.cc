@@ -47,7 +47,6 @@ std::vector<std::string> PlainConvertibleLayouts() {
   std::vector<std::string> layouts;
   for (const std::string& layout : fixtures::Layouts()) {
     if (layout == "qwen3-moe-mlx" || layout == "step-3.7") continue;  // these do not convert
-    if (layout == "nemotron-3-super") continue;  // a refit refuses its projected experts
     if (FindConverter(fixtures::DescribeCheckpoint(layout).family) == nullptr) continue;
     const fixtures::TempDir dir;
     if (!fixtures::MakeCheckpoint(layout, dir.path())) continue;

@@ -31,7 +31,7 @@ RefittedExperts SmallExperts(uint32_t layer) {
   RefittedExperts experts;
   experts.layer = layer;
   experts.experts = {1, 4};
-  experts.hidden = 2;
+  experts.hidden = experts.router_width = 2;
   experts.width = 3;
   experts.up = std::vector<float>(12, 0.5f);
   experts.gate = std::vector<float>(12, 0.25f);

@@ -42,8 +42,17 @@ inline std::vector<float> ExpertRows(const LayerValues& layer, const std::string
   return out;
 }
 
+// The width of the inputs of a layer's experts.
+inline uint64_t InputsOfExperts(const GgufModel& gguf, uint32_t layer) {
+  for (const GgufTensor& tensor : gguf.tensors) {
+    if (tensor.name == Cat("blk.", layer, ".ffn_up_exps.weight")) return tensor.shape.back();
+  }
+  throw std::runtime_error("no expert has a matrix up");
+}
+
 // The result of a refit that changed nothing.
-inline RefittedExperts SourceExperts(const LayerValues& layer, uint32_t count, ExpertIds ids) {
+inline RefittedExperts SourceExperts(const LayerValues& layer, uint32_t count, ExpertIds ids,
+                                     uint64_t hidden) {
   const auto rows = [&](const char* name) { return ExpertRows(layer, name, count, ids); };
   RefittedExperts out;
   out.gate = rows("ffn_gate_exps.weight");
@@ -55,7 +64,8 @@ inline RefittedExperts SourceExperts(const LayerValues& layer, uint32_t count, E
   out.gate_bias = rows("ffn_gate_exps.bias");
   out.up_bias = rows("ffn_up_exps.bias");
   out.down_bias = rows("ffn_down_exps.bias");
-  out.hidden = out.router.size() / ids.size();
+  out.hidden = hidden;
+  out.router_width = out.router.size() / ids.size();
   out.width = out.up.size() / ids.size() / out.hidden;
   out.experts = std::move(ids);
   return out;
@@ -104,7 +114,8 @@ inline void WriteStore(const fs::path& directory, const MoeModel& model, const P
       const ExpertIds slots = RefitSlots(plan, group, layer);
       outcome.accepted = !slots.empty() && options.accept(layer, group);
       if (!outcome.accepted) continue;
-      RefittedExperts experts = SourceExperts(values, model.FindLayer(layer)->expert_count, slots);
+      RefittedExperts experts = SourceExperts(values, model.FindLayer(layer)->expert_count, slots,
+                                              InputsOfExperts(*gguf, layer));
       experts.layer = layer;
       experts.group = group;
       options.change(experts);

@@ -31,7 +31,7 @@ inline std::vector<float> RandomFloats(size_t count, uint64_t seed, double size 
 inline RefittedExperts RandomExperts(const MadeShape& shape, uint64_t seed) {
   RefittedExperts experts;
   experts.experts = shape.ids;
-  experts.hidden = shape.hidden;
+  experts.hidden = experts.router_width = shape.hidden;
   experts.width = shape.width;
   const size_t matrix = shape.ids.size() * shape.hidden * shape.width;
   experts.gate = RandomFloats(matrix, seed);
@@ -73,7 +73,7 @@ class MadeNode {
     node.routing.top_k = shape.top_k;
     node.experts = RandomExperts(shape, 10);
     node.fixed.assign(shape.ids.size(), false);
-    node.inputs = &inputs_;
+    node.inputs = node.router_inputs = &inputs_;
     node.targets = &targets_;
     node.outputs = &outputs_;
     for (size_t token = 0; token < shape.tokens; ++token) {

@@ -112,9 +112,11 @@ TEST_P(RefitOfCheckpoint, IsTheSameWithExpertsLeftInTheSource) {
   EXPECT_TRUE(trunk) << "the nodes' attention is in the importance matrix too";
 }
 
-// nemotron-3: experts without a gate. deepseek-v3: FP8. step-3.5: some layers limit activations.
+// nemotron-3: experts without a gate. deepseek-v3: FP8. step-3.5: some layers limit activations. A
+// projection or a norm follows the sum of the experts in the last two.
 INSTANTIATE_TEST_SUITE_P(Layouts, RefitOfCheckpoint,
-                         testing::Values("qwen3-moe", "nemotron-3", "deepseek-v3", "step-3.5"),
+                         testing::Values("qwen3-moe", "nemotron-3", "deepseek-v3", "step-3.5",
+                                         "nemotron-3-super", "gemma-4"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace_if(

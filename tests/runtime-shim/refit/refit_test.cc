@@ -47,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
                                          "glm4moe", "gpt-oss", "llama4", "minimax-m2", "granitemoe",
                                          "phimoe", "dots1", "ernie4_5-moe", "hunyuan-moe",
                                          "bailingmoe", "bailingmoe2", "qwen3next", "qwen35moe",
-                                         "mimo2", "deepseek32", "glm-dsa"),
+                                         "mimo2", "deepseek32", "glm-dsa", "gemma4",
+                                         "nemotron_h_moe"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::erase(name, '-');
@@ -56,10 +57,42 @@ INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
 
 TEST(Refit, StoreDoesNotDependOnThreads) {
   const fixtures::TempDir directory;
-  TinyRefit one("glm4moe", 1), three("glm4moe", 3);
-  MustRun(one, directory / "one");
-  MustRun(three, directory / "three");
-  EXPECT_EQ(FilesOf(directory / "one"), FilesOf(directory / "three"));
+  for (const char* family : {"glm4moe", "gemma4", "nemotron_h_moe"}) {
+    TinyRefit one(family, 1), three(family, 3);
+    const auto first = directory / Cat(family, "-1"), second = directory / Cat(family, "-3");
+    MustRun(one, first);
+    MustRun(three, second);
+    EXPECT_EQ(FilesOf(first), FilesOf(second));
+  }
+}
+
+// Their target is the whole model's sum of experts, in the experts' space.
+TEST(Refit, ExpertsOfASpaceOfTheirOwnKeepRoutersOfTheStream) {
+  const fixtures::TempDir directory;
+  TinyRefit refit("nemotron_h_moe");
+  MustRun(refit, directory / "store");
+  const auto store = RefitStore::Open(directory / "store");
+  ASSERT_TRUE(store);
+  const RefitOutcome& first = store->record().outcomes.front();
+  const auto read = store->Read(first.layer, first.group);
+  ASSERT_TRUE(read && *read) << read.error().message;
+  EXPECT_LT((*read)->hidden, (*read)->router_width);
+  EXPECT_EQ((*read)->down.size(), 4 * (*read)->hidden * (*read)->width);
+  EXPECT_EQ((*read)->router.size(), 4 * (*read)->router_width);
+}
+
+// A store may be of the same model and plan by its record, but hold other arrays.
+TEST(Refit, StoreWithExpertsOfAnotherSizeIsRefused) {
+  const fixtures::TempDir directory;
+  TinyRefit refit("qwen3moe"), other("nemotron_h_moe");
+  MustRun(other, directory / "other");
+  const auto store = RefitStore::Open(directory / "other");
+  ASSERT_TRUE(store && refit.Open());
+  const uint32_t layer = store->record().outcomes.front().layer;
+  const auto redone = RedoLayer(refit.input(), SmallOptions(), *store, layer + 1);
+  ASSERT_FALSE(redone);
+  EXPECT_EQ(redone.error().code, Code::kMismatch);
+  EXPECT_THAT(redone.error().message, HasSubstr(": experts: expected some of \"0-1,4-5\", "));
 }
 
 // The entries of experts are those of their tensors; without an observed executor there are no
@@ -95,23 +128,6 @@ TEST(Refit, SpilledRowsGiveTheSameValues) {
   EXPECT_EQ(spilled.outcomes, held.outcomes) << "figures, and digests of the values";
   EXPECT_EQ(held.outcomes.size(), 4u);
   EXPECT_TRUE(held.outcomes[0].accepted);
-}
-
-// Where a norm or a projection stands between the experts' sum and the stream, their down
-// projections are not what a least-squares fit finds.
-TEST(Refit, FormsWithoutALeastSquaresFitAreRefused) {
-  const fixtures::TempDir directory;
-  for (const auto& [family, between] :
-       {std::pair("gemma4", "norm"), std::pair("nemotron_h_moe", "projection")}) {
-    TinyRefit refit(family);
-    const auto record = refit.Run(directory / family, SmallOptions());
-    ASSERT_FALSE(record) << family;
-    EXPECT_EQ(record.error().code, Code::kUnsupported);
-    EXPECT_EQ(record.error().message,
-              Cat("tiny: architecture ", family,
-                  ": expected experts whose sum goes into the stream as it is, found a ", between,
-                  " in between"));
-  }
 }
 
 // Stops after the first layer, like a kill.
