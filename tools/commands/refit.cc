@@ -49,6 +49,7 @@ struct Inputs {
 Result<Plan> PlanOfDistribution(const std::string& directory, const std::string& source,
                                 const MoeModel& model) {
   SHARD_TRY(manifest::Manifest read, manifest::ReadManifest(directory));
+  // The revision is part of the version and only the manifest knows it.
   const std::string found = model.Version(read.model.revision);
   if (found == read.versions.model) return std::move(read.plan);
   return Error{Code::kMismatch,
@@ -132,9 +133,7 @@ Status CheckOutputs(const Arguments& arguments) {
   if (arguments.store.empty() && arguments.out.empty())
     return Error{Code::kInvalidArgument, "-o or --store is required: nothing says where to write",
                  "-o writes a distribution, --store the refitted experts alone"};
-  std::error_code error;
-  const bool there = fs::exists(fs::symlink_status(arguments.out, error));
-  return there ? manifest::CheckReplaceable(arguments.out, arguments.force) : Ok();
+  return manifest::CheckReplaceable(arguments.out, arguments.force);
 }
 
 // Writes the distribution with the refitted experts; types and names are the source's.

@@ -1,10 +1,10 @@
 #include "libshard/convert/weights/weight_modules.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 
 namespace moepack {
 namespace {
@@ -62,7 +62,7 @@ std::vector<std::string> PatternsOf(const SplitName& name, const ModelTensor& te
 
 Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model) {
   std::vector<WeightModule> out;
-  std::unordered_map<std::string, size_t> by_name;
+  TextMap<std::string, size_t> by_name;
   by_name.reserve(model.tensors().size());
   for (const ModelTensor& tensor : model.tensors()) {
     const TensorEntry& entry = model.entry(tensor);
