@@ -7,9 +7,9 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "libshard/base/text_map.h"
 #include "libshard/check/finding.h"
 #include "libshard/check/promise.h"
 #include "libshard/model/model.h"
@@ -61,7 +61,7 @@ class LayerNames {
   const MoeModel& model_;
   const ModelPromise& promise_;
   std::vector<Name> names_;
-  std::unordered_map<std::string, uint32_t> numbers_;  // normalized name -> index into names_
+  TextMap<std::string, uint32_t> numbers_;  // normalized name -> index into names_
   std::map<uint32_t, Layer> layers_;
 };
 

@@ -1,12 +1,12 @@
 #include "libshard/check/module.h"
 
-#include <unordered_map>
+#include "libshard/base/text_map.h"
 
 namespace moepack {
 namespace {
 
-const std::unordered_map<std::string_view, Module>& Modules() {
-  static const auto* const kModules = new std::unordered_map<std::string_view, Module>{
+const TextMap<std::string_view, Module>& Modules() {
+  static const auto* const kModules = new TextMap<std::string_view, Module>{
       {"gate_proj", Module::kGate},
       {"up_proj", Module::kUp},
       {"w1", Module::kGate},

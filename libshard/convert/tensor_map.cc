@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/convert/row_order.h"
 #include "libshard/convert/weights/weight_layout.h"
 #include "libshard/convert/weights/weight_modules.h"
@@ -82,7 +82,7 @@ class Mapper {
         options_(options),
         source_{model.checkpoint(), options.weights},
         rows_(WriteOut(options.rows)) {
-    for (const PlainRow& row : rows_) by_source_.emplace(row.row.source, &row);
+    for (const PlainRow& row : rows_) by_source_[row.row.source].push_back(&row);
   }
 
   Result<std::vector<GgufTensor>> Map() {
@@ -133,9 +133,10 @@ class Mapper {
     bool mapped = false;
     for (const std::string& pattern : PatternsOf(model_, module)) {
       if (mapped) break;
-      const auto [first, last] = by_source_.equal_range(pattern);
-      for (auto row = first; row != last; ++row) {
-        SHARD_TRY(const bool taken, AddTo(*row->second, module));
+      const auto rows = by_source_.find(pattern);
+      if (rows == by_source_.end()) continue;
+      for (const PlainRow* row : rows->second) {
+        SHARD_TRY(const bool taken, AddTo(*row, module));
         mapped = mapped || taken;
       }
     }
@@ -259,7 +260,7 @@ class Mapper {
   const WeightSource source_;
   std::vector<WeightModule> modules_;
   std::vector<PlainRow> rows_;
-  std::unordered_multimap<std::string, const PlainRow*> by_source_;
+  TextMap<std::string, std::vector<const PlainRow*>> by_source_;
   std::map<std::pair<std::optional<uint32_t>, size_t>, Target> targets_;  // by layer and rank
 };
 

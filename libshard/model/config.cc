@@ -155,6 +155,7 @@ Status ConfigReader::ReadTopK(ModelConfig& config) const {
   const std::optional<Field> field = Find(fields::kTopK);
   if (!field) return Ok();
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxModelCount));
+  // The one number for the whole model must cover every layer.
   config.top_k = *std::max_element(numbers.begin(), numbers.end());
   if (config.top_k > config.expert_count) {
     return Wrong(*field, Cat("at most the number of experts (", config.expert_count, ")"));
@@ -169,6 +170,7 @@ Status ConfigReader::ReadTopK(ModelConfig& config) const {
 
 Status ConfigReader::ReadShared(ModelConfig& config) const {
   SHARD_TRY(config.shared_experts, Largest(fields::kSharedExperts, kMaxModelCount));
+  // Qwen2-MoE gives only the width of its one shared expert.
   if (Find(fields::kSharedExperts)) return Ok();
   SHARD_TRY(const uint32_t width, Largest(fields::kSharedWidth, kMaxModelWidth));
   config.shared_experts = width > 0 ? 1 : 0;

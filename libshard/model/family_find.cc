@@ -23,6 +23,7 @@ struct DenseKind {
   const char* word;
   const char* sentence;
 };
+// Longer words stand before the words that they contain.
 constexpr DenseKind kDenseKinds[] = {
     {"rwkv", "RWKV is a recurrent model that passes every token through all of its weights"},
     {"mamba", "Mamba is a state-space model that passes every token through all of its weights"},
@@ -101,6 +102,8 @@ Error UnknownNames(const std::string& where, std::span<const std::string_view> n
   names = names.first(std::min(names.size(), kEnoughNames));
   for (const Family& family : AllFamilies()) {
     const NameMatch match = MatchNames(family, names, false);
+    // Of equally close families the first of the list is named, so that the message does not
+    // change.
     if (closest != nullptr && match.matched <= best.matched) continue;
     closest = &family;
     best = match;

@@ -6,10 +6,9 @@
 // usually costs writing its shape into a buffer and one hash look-up.
 #include <cassert>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
-#include "libshard/base/probe_table.h"
+#include "libshard/base/text_map.h"
 #include "libshard/model/family_pattern.h"
 
 namespace moepack {
@@ -116,7 +115,7 @@ struct FamilyMatcher::Impl {
   const Family* family = nullptr;
   uint32_t decoder_layers = 0;
   std::vector<CompiledRule> rules;
-  std::unordered_map<std::string, ShapeClass, TextHash, std::equal_to<>> shapes;
+  TextMap<std::string, ShapeClass> shapes;
   // The name being classified: reused, so that a known shape needs no allocation.
   std::string shape;
   std::vector<std::string_view> numbers;
@@ -157,10 +156,12 @@ bool FamilyMatcher::Impl::SetShape(std::string_view name) {
 ShapeClass FamilyMatcher::Impl::MatchShape() const {
   std::string_view prefix;
   for (const std::string& candidate : family->prefixes) {
+    // The longest prefix counts: "model.language_model." must not be taken for "model.".
     if (candidate.size() > prefix.size() && shape.starts_with(candidate)) prefix = candidate;
   }
   const std::vector<std::string_view> parts =
       Components(std::string_view(shape).substr(prefix.size()));
+  // Rows are tried in the order of the table, so special names stand above general ones.
   for (const CompiledRule& rule : rules) {
     if (const std::optional<ShapeClass> found = MatchRule(rule, parts, 0)) return *found;
   }
@@ -197,6 +198,8 @@ TensorClass FamilyMatcher::Classify(std::string_view name) {
   const uint32_t layers = impl_->decoder_layers;
   const bool mtp = shape.rule != nullptr && shape.rule->role == kMtpRole;
   TensorClass result{shape.rule, number(shape.layer), number(shape.expert), mtp, shape.leaf};
+  // A number that cannot be an index makes the whole name unknown; without it the tensor would
+  // count as one outside layers.
   if (shape.layer && !result.layer) return {};
   if (shape.expert && !result.expert) return {};
   if (shape.mtp) {

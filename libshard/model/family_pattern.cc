@@ -64,6 +64,7 @@ std::string_view TokenProblem(const Token& token, bool last) {
   switch (token.kind) {
     case Token::Kind::kLiteral:
       if (token.before.empty()) return "an empty component";
+      // Shapes have "#" for every number, so a literal one would never match.
       return IsNumber(token.before) ? "a literal number (write {N})" : "";
     case Token::Kind::kStar:
       return "";

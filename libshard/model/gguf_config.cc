@@ -39,6 +39,7 @@ Status GgufConfigReader::ReadSizes() {
   if (out_.mtp_layers >= blocks) {
     return keys_.Wrong("nextn_predict_layers", Cat("fewer than the ", blocks, " blocks"));
   }
+  // llama.cpp counts the blocks for multi-token prediction in block_count, config.json does not.
   out_.layers = blocks - out_.mtp_layers;
   SHARD_TRY(out_.hidden_size, keys_.Number("embedding_length", kMaxModelWidth));
   SHARD_TRY(out_.vocab_size, keys_.Vocabulary());

@@ -45,6 +45,7 @@ Result<uint32_t> GgufKeys::Largest(std::string_view name, uint64_t limit) const 
 Result<uint32_t> GgufKeys::Vocabulary() const {
   SHARD_TRY(const uint32_t stated, Number("vocab_size", kMaxModelWidth));
   const GgufValue* tokens = metadata_.Find("tokenizer.ggml.tokens");
+  // Not all files have vocab_size, and token ids are indexes of the list.
   if (tokens == nullptr || tokens->type != GgufType::kArray) return stated;
   return static_cast<uint32_t>(tokens->Count());  // at most 2^30
 }

@@ -70,6 +70,7 @@ Status ReadWeights(const GgufKeys& keys, StatedRouting& out) {
     if (!number || !(*number >= 0 && *number < kMaxScale)) {
       return keys.Wrong(kScaleKey, "a number from 0 to 10^9");
     }
+    // llama.cpp takes 0 for "not scaled".
     if (*number != 0) out.scale = number;
   }
   return Ok();
@@ -93,6 +94,7 @@ Result<StatedRouting> ReadGgufRouting(const std::string& where, const GgufMetada
     out.normalize = graph->normalize;
   }
   if (graph == nullptr || graph->reads_weights) SHARD_CHECK(ReadWeights(keys, out));
+  // Such a graph uses its own function, whatever the file says.
   if (graph != nullptr && !graph->reads_gating) return out;
   if (gating) {
     out.gating = gating;

@@ -14,6 +14,7 @@
 namespace moepack {
 namespace {
 
+// No config nests deeper; the bound ends a hostile chain.
 constexpr int kMaxNesting = 4;
 constexpr size_t kMaxListed = 1u << 20;
 constexpr std::array kTextConfigs = {"text_config", "llm_config", "language_config",
@@ -84,6 +85,7 @@ std::optional<HfConfig::Field> HfConfig::Find(ConfigKeys keys) const {
   return std::nullopt;
 }
 
+// The outermost scope first: a wrapper's name and its special tokens are those of the whole model.
 std::optional<HfConfig::Field> HfConfig::FindAtRoot(ConfigKeys keys) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     for (const char* key : keys) {

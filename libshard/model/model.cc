@@ -233,6 +233,7 @@ class ModelBuilder {
     RouterBias bias = RouterBias::kNone;
     for (const ModelTensor& tensor : parts_.tensors) {
       if (tensor.part != Part::kRouter) continue;
+      // With both kinds, the one that decides who is chosen is the one to know about.
       if (tensor.rule->role == "selection_bias") return RouterBias::kSelection;
       if (tensor.rule->pattern.ends_with(".bias")) bias = RouterBias::kLogits;
     }
@@ -286,6 +287,7 @@ class ModelBuilder {
       const SourceFile& file = files[i / kSamples];
       const uint64_t data = file.size - file.data_start;
       pages[i].resize(std::min(kSampleBytes, data));
+      // The first page is at the start of the data, the last at most a few bytes before its end.
       const uint64_t at = (data - pages[i].size()) / (kSamples - 1) * (i % kSamples);
       return sources[i / kSamples]->ReadAt(file.data_start + at, pages[i]);
     }));

@@ -7,6 +7,7 @@
 namespace moepack {
 namespace {
 
+// What nearly all packed checkpoints have, for a config that does not say.
 constexpr uint64_t kDefaultPackedBits = 4;
 
 // Counts integers of `bits` bits that are packed into words (GPTQ, AWQ, compressed-tensors, MLX).
@@ -83,6 +84,7 @@ ParameterCount CountParameters(const MoeModel& model) {
   if (count.head == 0) std::swap(count.head, count.input_embedding);
   for (const MoeLayer& layer : model.layers()) {
     if (layer.mtp) continue;
+    // One layer of unknown top-k makes the count of active weights unknown, so it is left at 0.
     if (layer.top_k == 0) {
       count.active = 0;
       break;

@@ -29,6 +29,7 @@ bool IsRouterMatrix(const TensorRule& rule, std::string_view leaf) {
 
 Result<std::string> RouterDigest(const RouterTensors& routers) {
   for (const auto& [layer, router] : routers) {
+    // A digest that would need requests over the network is left out: it is a check, not a need.
     if (!StandsAlone(router.entry) || router.file.far) return std::string();
   }
   RouterHash digest;
@@ -46,10 +47,12 @@ Result<std::string> RouterDigest(const MoeModel& model) {
   if (checkpoint.names_only() || checkpoint.promised()) return std::string();
   RouterTensors routers;
   for (const ModelTensor& tensor : model.tensors()) {
+    // Blocks for multi-token prediction are left out, since conversions may drop them.
     if (tensor.mtp || !tensor.layer || !IsRouterMatrix(*tensor.rule, tensor.leaf)) continue;
     const TensorEntry& entry = model.entry(tensor);
     const bool first =
         routers.emplace(*tensor.layer, RouterTensor{checkpoint.files()[entry.file], entry}).second;
+    // With two routers in a layer it is not clear which of them a digest would be of.
     if (!first) return std::string();
   }
   for (const MoeLayer& layer : model.layers()) {

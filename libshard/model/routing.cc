@@ -72,6 +72,7 @@ Routing Overlay(Routing usual, const StatedRouting& stated) {
 
 float ScaleOf(const Routing& routing) {
   const double scale = routing.scale.value_or(1);
+  // llama.cpp takes a scale of 0 for none (build_moe_ffn).
   return scale == 0 ? 1.0f : static_cast<float>(scale);
 }
 

@@ -133,6 +133,7 @@ Status ReadGptq(const Object& object, WeightConfig& out) {
   if (!format.empty() && format != "gptq" && format != "gptq_v2") {
     return object.Unsupported("checkpoint_format", "gptq or gptq_v2");
   }
+  // AutoGPTQ stored zero points minus one; GPTQModel's second format stores them as they are.
   out.zeros_less_one = format != "gptq_v2";
   out.symmetric = false;  // zero points are stored nevertheless
   return Ok();
@@ -143,6 +144,7 @@ Status ReadAwq(const Object& object, WeightConfig& out) {
   SHARD_CHECK(ReadGroupSize(object, out));
   SHARD_TRY(const std::string version, Text(object, "version"));
   if (!version.empty() && Lower(version) != "gemm") return object.Unsupported("version", "gemm");
+  // The order in which AWQ interleaves values in a word is defined for eight of them alone.
   if (out.bits != 4) return object.Unsupported("bits", "4");
   out.symmetric = false;
   return Ok();

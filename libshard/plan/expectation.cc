@@ -20,6 +20,7 @@ double Rounded(double value) { return std::round(value * 1e6) / 1e6; }
 
 CaptureSummary SummaryOf(std::vector<double> captures) {
   std::sort(captures.begin(), captures.end());
+  // The low quantiles are the sessions that a split hurts; a mean hides them.
   return {captures.size(), Rounded(Mean(captures)), Rounded(SortedQuantile(captures, 0.05)),
           Rounded(SortedQuantile(captures, 0.25))};
 }
@@ -89,6 +90,7 @@ Result<Found> BestOf(const SessionShares& shares, const HeldSets& sets) {
     const double* const row = all.data() + session * sets.size();
     size_t best = 0;
     for (size_t group = 1; group < sets.size(); ++group) {
+      // Otherwise all sessions would go to group 0 wherever nodes hold the same.
       if (row[group] > row[best] || (row[group] == row[best] && counts[group] < counts[best]))
         best = group;
     }
@@ -175,6 +177,7 @@ Result<PlanExpectation> ExpectCapture(const Plan& plan, const PlanBasis& basis) 
     sums = std::move(all[0]);
     out.concentration = ConcentrationOf(scores, training, sums);
   }
+  // Without sessions kept apart, the plan is measured on its own; PlanWarnings says so.
   const bool none_left = basis.split.held_out.empty();
   const SessionShares measured(
       scores, InCanonicalOrder(scores, none_left ? basis.split.training : basis.split.held_out));
@@ -189,6 +192,8 @@ Result<PlanExpectation> ExpectCapture(const Plan& plan, const PlanBasis& basis) 
     }
     out.groups.push_back(SummaryOf(std::move(own)));
   }
+  // Two baselines of the same sizes, without any planning and without any placement, and a bound
+  // that no split can exceed.
   SHARD_TRY(const Found contiguous, BestOf(measured, ContiguousSets(plan, sizes)));
   out.contiguous = SummaryOf(contiguous.captures);
   SHARD_TRY(const Found same, BestOf(measured, SameSets(measured, sums, sizes)));

@@ -32,6 +32,8 @@ SessionSplit SplitSessions(const ExpertScores& scores, uint32_t per_mille) {
   for (size_t place = 0; place < scores.sessions.size(); ++place) {
     const SessionScores& session = scores.sessions[place];
     if (HasScore(session))
+      // The digest mixes the sessions of a bucket without a random number: names often ascend by
+      // time or topic.
       order.push_back({&session, Xxh3Hex(std::as_bytes(std::span(session.name))), place});
   }
   std::sort(order.begin(), order.end(), Precedes);

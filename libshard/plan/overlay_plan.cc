@@ -40,6 +40,7 @@ ExpertOrder OrderByScore(std::span<const ExpertScores> scores) {
     const std::vector<double> own = SumOfScores(file);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += own[i];
   }
+  // Only ids of one layer are compared; a score of another layer has another scale.
   ExpertOrder order;
   for (size_t i = 0; i < scores.front().layers.size(); ++i) {
     const MoeLayerShape& layer = scores.front().layers[i];
@@ -59,6 +60,8 @@ Plan MergeOverlay(Plan plan) {
   for (const auto& [layer, ids] : overlay.experts) {
     const ExpertIds unowned = Difference(ids, Difference(ids, IdsOf(plan.remainder, layer)));
     if (unowned.empty()) continue;
+    // Every expert has one owner. Where an overlay alone shipped it, any group may be that, so the
+    // first is.
     ExpertIds& first = plan.groups[0].owned[layer];
     first = Union(first, unowned);
     ExpertIds& left = plan.remainder[layer];

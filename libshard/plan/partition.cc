@@ -140,6 +140,7 @@ PartitionDefault DefaultPartition(const PlanOptions& options) {
     return {"contiguous",
             "because the statistics rank experts over all layers together, which says little"};
   const size_t sessions = SplitSessions(scores, options.held_out).training.size();
+  // A cluster needs at least one session, and one session alone shows no kinds to tell apart.
   if (sessions >= std::max<size_t>(2, options.groups))
     return {"session", Cat("because the statistics have ", sessions, " sessions to plan from")};
   return {"same",

@@ -49,6 +49,7 @@ PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tok
     answer.known_share = static_cast<double>(known) / static_cast<double>(tokens.size());
   answer.scores.resize(groups);
   for (size_t group = 0; group < groups; ++group) {
+    // Nothing was learned about this group, and 0 would rank it above groups that are unlikely.
     if (table.sessions_by_group[group] == 0) continue;
     answer.scores[group] = static_cast<double>(steps[group]) * table.tokens.scale;
   }
@@ -57,6 +58,8 @@ PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tok
   return answer;
 }
 
+// std::log may differ in the last bit between C libraries, and the table is part of a distribution
+// whose digest must not.
 double FixedLog(double x) {
   int exponent = 0;
   double fraction = std::frexp(x, &exponent);

@@ -11,6 +11,7 @@
 namespace moepack {
 namespace {
 
+// Symmetric, so that a score and its negative lose alike.
 constexpr double kLargestStep = 127;  // of an int8
 
 std::vector<uint32_t> AllTokenIds(const std::vector<Lesson>& lessons) {
@@ -70,6 +71,8 @@ class ShareScores {
       scores[group] = FixedLog(SmoothedShare(counts[group], tokens_.totals[group], tokens_));
       sum += scores[group];
     }
+    // Only differences between groups matter, and centred scores make better use of the steps of an
+    // int8.
     for (const size_t group : used_) scores[group] -= sum / static_cast<double>(used_.size());
     return scores;
   }
@@ -157,6 +160,8 @@ std::optional<PlacementCentroids> CentroidsOf(
   const std::vector<size_t> offsets = LayerOffsets(training);
   PlacementCentroids centroids;
   while (centroids.layers < training.layers.size() &&
+         // The first layers, because a router sees their choices before the rest of the prompt is
+         // computed.
          offsets[centroids.layers + 1] * groups <= room)
     ++centroids.layers;
   if (centroids.layers == 0) return std::nullopt;
@@ -243,6 +248,7 @@ Result<PlacementTable> MakePlacement(const ExpertScores& training,
                  "statistics that this version of profile writes have them"};
   const auto used = std::count_if(table.sessions_by_group.begin(), table.sessions_by_group.end(),
                                   [](uint32_t sessions) { return sessions > 0; });
+  // With one group to choose from, there is nothing to place.
   if (used < 2)
     return Error{Code::kInvalidArgument,
                  Cat("placement: groups: expected sessions that suit at least 2, found that group ",

@@ -15,6 +15,7 @@ std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens
   uint64_t sum = 0;
   for (const auto& [id, count] : counts) ends.push_back(sum += count);
   std::vector<size_t> drawn;
+  // A fixed seed, so that the same statistics give the same trial and the same bytes.
   SplitMix64 random(0);
   for (uint64_t i = 0; i < std::min<uint64_t>(prefix_tokens, sum); ++i) {
     const uint64_t place = random.Next() % sum;

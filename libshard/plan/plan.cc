@@ -124,6 +124,8 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   SHARD_CHECK(PartitionExperts(options, basis, plan));
   // Not more than was asked for, so that the groups' version does not depend on the overlay.
   plan.uniform = options.uniform && options.rooms.empty();
+  // Groups are filled before the overlay: their bundles must not change when an overlay is
+  // replaced.
   if (plan.uniform) SHARD_CHECK(FillUniformly(plan, LeastHeld(options, plan)));
   if (!plan.overlays.empty())
     SHARD_CHECK(FillOverlay(plan, PreferenceOf(basis), plan.overlays.front()));

@@ -69,6 +69,7 @@ Status CheckEnoughTokens(const std::string& where, const ExpertScores& scores) {
   const auto largest = std::max_element(
       scores.layers.begin(), scores.layers.end(),
       [](const auto& a, const auto& b) { return a.expert_count < b.expert_count; });
+  // With fewer tokens than experts most scores are 0, and a plan would follow the ids.
   if (tokens == 0 || tokens >= largest->expert_count) return Ok();
   return Error{Code::kInvalidArgument,
                Cat(where, ": tokens: expected at least ", largest->expert_count,
@@ -112,6 +113,7 @@ Result<LayerExperts> PinnedExperts(const PlanOptions& options, const Plan& plan)
       pinned[layer] = Union(pinned[layer], ids);
     }
   }
+  // The overlay is on every node already; pinned again it would take room twice.
   for (auto& [layer, ids] : pinned) ids = Difference(ids, IdsOf(OverlayExperts(plan), layer));
   std::erase_if(pinned, [](const auto& entry) { return entry.second.empty(); });
   return pinned;
@@ -127,6 +129,7 @@ uint32_t RoomOf(const PlanOptions& options, const Plan& plan, uint32_t layer) {
   const auto overlay = static_cast<uint32_t>(RoomOfOverlay(options, plan, layer));
   uint32_t part = EqualPart(expert_count, options.groups);
   for (const auto& [other, count] : plan.layers) {
+    // A runtime with one expert_count for all layers needs the room of the largest layer in each.
     if (options.uniform) part = std::max(part, EqualPart(count, options.groups));
   }
   const uint32_t eligible = std::min(options.eligible.value_or(part + overlay), expert_count);

@@ -59,6 +59,7 @@ ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, 
 
 Status FillUniformly(Plan& plan, size_t least) {
   const size_t largest = LargestCount(plan);
+  // The largest count wins, since no group may lose an expert that it owns.
   const size_t target = std::max(largest, least);
   SHARD_CHECK(CheckReachable(plan, target,
                              least > largest ? "lower --eligible"

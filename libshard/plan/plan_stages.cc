@@ -37,6 +37,7 @@ Status CheckStages(const std::string& where, const Plan& plan) {
   uint32_t next = 0;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const StageRange& stage = plan.stages[i];
+    // A gap or an overlap would leave a layer on no stage, or on two.
     if (stage.first_layer == next && stage.last_layer >= stage.first_layer) {
       next = stage.last_layer + 1;
       continue;

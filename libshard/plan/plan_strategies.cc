@@ -16,6 +16,7 @@ Status CheckRoom(const PartitionInput& input, const Plan& plan, size_t group) {
   for (const auto& [layer, expert_count] : plan.layers) {
     const size_t pinned = IdsOf(input.pinned, layer).size();
     const size_t overlay = IdsOf(OverlayExperts(plan), layer).size();
+    // Stock llama.cpp refuses a model with fewer experts than a token uses.
     const size_t top_k = plan.top_k.at(layer);
     const size_t found = input.rooms[group][index++] + overlay;
     // Tokens may use experts that are on every node like any other.
@@ -75,6 +76,7 @@ std::optional<size_t> OwnerOf(uint32_t id, size_t layer, const HeldSets& held, c
   for (size_t group = 0; group < held.size(); ++group) {
     if (!Contains(held[group][layer], id)) continue;
     if (owner && use(group) < use(*owner)) continue;
+    // Of groups that use it alike, the one that owns fewer, so that bundles stay about equal.
     if (owner && use(group) == use(*owner) && owned[group] >= owned[*owner]) continue;
     owner = group;
   }

@@ -121,6 +121,7 @@ void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
         "expectation: measured on the sessions that the plan was made from, so new ones will find "
         "less; --held-out keeps some apart, if there are several");
   WarnIdle(plan, out);
+  // With the same experts everywhere no session needs to be placed, which is worth a small loss.
   if (plan.groups.size() < 2 || plan.scheme == "same" || !DecidesFromScores(plan.scheme)) return;
   if (expected.overall.mean - expected.same.mean >= kLeastGain) return;
   out.push_back(Cat("small gain: sessions find ", FormatShare(expected.overall.mean),
@@ -160,6 +161,7 @@ bool CutsRoutingGroup(const ExpertIds& ids, uint32_t size) {
   for (size_t i = 0; i < ids.size();) {
     const uint32_t group = ids[i] / size;
     const size_t first = i;
+    // Routing groups are runs of consecutive ids, as DeepSeek-V3's router takes them.
     while (i < ids.size() && ids[i] / size == group) ++i;
     if (i - first != size) return true;
   }

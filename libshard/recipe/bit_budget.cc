@@ -8,6 +8,8 @@
 namespace moepack {
 namespace {
 
+// Bounds the search. One that ends here keeps the best plan so far, and `bound` says how far that
+// may be from the optimum.
 constexpr uint64_t kMaxBitSteps = 2'000'000;
 
 // From one corner of an item's hull to the next.
@@ -31,6 +33,7 @@ std::vector<size_t> HullOf(const BitItem& item) {
   };
   std::vector<size_t> hull;
   for (const size_t next : order) {
+    // A choice that is larger and no better is never taken.
     if (!hull.empty() && item[next].damage >= item[hull.back()].damage) continue;
     while (hull.size() >= 2 &&
            slope(hull[hull.size() - 2], hull.back()) <= slope(hull.back(), next))
@@ -98,6 +101,7 @@ class BitSpending {
       if (blocked[step.item]) continue;
       if (step.bytes > budget_ - used_) {
         if (price_ == 0) price_ = step.per_byte();
+        // Later steps of the item build on this one; steps of other items may still fit.
         blocked[step.item] = true;
         continue;
       }
@@ -126,6 +130,8 @@ class BitSpending {
     for (size_t i = 0; i < items_.size(); ++i) order_.push_back(i);
     std::stable_sort(order_.begin(), order_.end(),
                      [&](size_t a, size_t b) { return SecondExcess(a) > SecondExcess(b); });
+    // What the items after a position take at least, so that a search turns back as soon as no
+    // choice of the rest can fit.
     smallest_.assign(items_.size() + 1, 0);
     for (size_t k = items_.size(); k-- > 0;) {
       uint64_t bytes = UINT64_MAX;

@@ -1,12 +1,11 @@
 #include "libshard/recipe/imatrix.h"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
+#include "libshard/base/text_map.h"
 #include "libshard/recipe/imatrix_groups.h"
 #include "libshard/recipe/recipe_types.h"
 
@@ -81,7 +80,7 @@ class Applier {
 
  private:
   void FindUnknown() {
-    std::unordered_set<std::string_view> names;
+    TextSet<std::string_view> names;
     for (const GgufTensor& tensor : model_.tensors) names.insert(tensor.name);
     for (const auto& [name, entry] : imatrix_.entries) {
       if (!names.contains(name) && !IsGroupEntry(name)) use_.unknown.push_back(name);
@@ -136,6 +135,7 @@ class Applier {
 
   // Returns whether a row was taken. Only measured rows of the sibling are taken, not those it was
   // given itself.
+  // Gate and up have the same inputs, so the sibling's row is not an estimate but the same data.
   bool TakeSibling(Means& means, std::vector<bool>& have) {
     const auto found = index_.find(SiblingOf(means.tensor->name));
     if (found == index_.end()) return false;
@@ -184,8 +184,8 @@ class Applier {
 
   const Imatrix& imatrix_;
   GgufModel& model_;
-  std::vector<Means> means_;                       // in the order of the tensors
-  std::unordered_map<std::string, size_t> index_;  // into means_
+  std::vector<Means> means_;            // in the order of the tensors
+  TextMap<std::string, size_t> index_;  // into means_
   ImatrixUse use_;
 };
 

@@ -41,6 +41,7 @@ Result<std::shared_ptr<const Importance>> GroupImportance(const Imatrix& imatrix
     return WrongLength(imatrix, name, entry, count, row);
   auto own = std::make_shared<Importance>();
   own->row_values = row;
+  // Experts that the group did not refit keep the rows of the whole matrix.
   for (uint64_t id = 0; id < tensor.expert_count; ++id) {
     const std::span<const float> all = tensor.importance->Row(id);
     own->values.insert(own->values.end(), all.begin(), all.end());

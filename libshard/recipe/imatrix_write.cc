@@ -54,6 +54,7 @@ Status WriteImatrix(const std::string& path, const Imatrix& imatrix) {
       size += AlignUp(values->size() * sizeof(float), kGgufDefaultAlignment);
   }
   const std::string header = HeaderOf(imatrix);
+  // What our own reader would refuse is not written.
   SHARD_TRY(const GgufHeader read,
             ParseGguf(path, std::as_bytes(std::span(header)), header.size() + size));
   SHARD_CHECK(ImatrixRouters(path, read.metadata));

@@ -66,6 +66,7 @@ Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
   if (!options.imatrix_file.empty()) {
     SHARD_TRY(typed.imatrix, ReadImatrix(options.imatrix_file));
     if (!options.imatrix_name.empty()) typed.imatrix->file = options.imatrix_name;
+    // Before the recipe, because some of llama-quantize's rules ask whether there is importance.
     SHARD_TRY(typed.imatrix_use, ApplyImatrix(*typed.imatrix, typed.model));
     NoteImatrix(*typed.imatrix, typed.model.metadata);
   }

@@ -61,6 +61,7 @@ std::optional<uint64_t> LayerOf(std::string_view name) {
 // Whether a rule applies to matrix `i` of `n`.
 bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
   const bool first_eighth = i < n / 8, last_eighth = i >= 7 * n / 8;
+  // use_more_bits of llama.cpp's src/llama-quant.cpp.
   const bool ends_and_every_third = first_eighth || last_eighth || (i - n / 8) % 3 == 2;
   switch (where) {
     case RuleCase::kNowhere:
@@ -106,6 +107,8 @@ std::optional<uint64_t> FirstOf(const GgufModel& model, std::string_view key) {
 
 }  // namespace
 
+// The rules count matrices as they come, so the order is that of llama.cpp's loader: by block, then
+// by name.
 std::vector<size_t> LlamaOrder(const std::vector<GgufTensor>& tensors) {
   std::vector<std::optional<uint64_t>> layers;
   layers.reserve(tensors.size());
@@ -139,6 +142,8 @@ LlamaFacts FactsOf(const GgufModel& model) {
   const uint64_t heads = FirstOf(model, "attention.head_count").value_or(0);
   const uint64_t kv_heads = FirstOf(model, "attention.head_count_kv").value_or(heads);
   facts.gqa = kv_heads == 0 ? 0 : heads / kv_heads;
+  // llama-quantize recognises LLaMA 2 70B by this; its value matrices are small because eight
+  // queries share each.
   facts.llama_70b = model.architecture() == "llama" && facts.layers == 80 && heads != kv_heads;
   facts.tied = IsTied(model);
   for (const GgufTensor& tensor : model.tensors) {
@@ -196,6 +201,7 @@ std::string_view LlamaRules::TypeInside(const GgufTensor& tensor, Category categ
 
 const quant::Format* LlamaRules::OutputType(const GgufTensor& tensor) const {
   if (!recipe_.not_stacked.empty()) return KnownType(recipe_.not_stacked);
+  // As in llama-quantize, the output matrix gets 8 bits here, not the usual substitute.
   if (tensor.row_values() % base_->block_values != 0) return KnownType("q8_0");
   return base_->name == "q8_0" ? base_ : KnownType(recipe_.output);
 }

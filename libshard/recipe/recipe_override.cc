@@ -42,12 +42,14 @@ std::string LowerPattern(std::string_view pattern) {
 Result<TypeOverride> ParseRule(std::string_view rule) {
   TypeOverride parsed{.option = "--tensor-type", .expression = std::string(rule)};
   const std::string label = parsed.Label();
+  // The last one: an expression may contain "=".
   const size_t equals = rule.rfind('=');
   if (equals == std::string_view::npos || equals == 0) {
     return Error{Code::kInvalidArgument, Cat(label, ": expected REGEX=TYPE, found ",
                                              equals == 0 ? "no expression" : "no =")};
   }
   SHARD_TRY(parsed.type, ParseTargetType(label, rule.substr(equals + 1)));
+  // llama-quantize lowers the whole option, so an expression in capital letters works there, too.
   auto regex = Regex::Compile(LowerPattern(rule.substr(0, equals)));
   if (!regex) return std::move(regex).error().Within(label);
   parsed.regex = *std::move(regex);

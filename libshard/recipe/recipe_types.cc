@@ -70,6 +70,7 @@ constexpr std::array kSubstitutes = {
 // matrices.
 constexpr std::array<std::string_view, 3> kNeedImportance = {"iq1_m", "iq2_s", "iq3_xxs"};
 
+// ggml_n_dims does not count leading axes of length 1 (the last ones in ggml's order).
 size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {
   const auto first = std::find_if(shape.begin(), shape.end(), [](uint64_t n) { return n > 1; });
   return static_cast<size_t>(shape.end() - first);

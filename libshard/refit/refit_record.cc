@@ -14,6 +14,7 @@ namespace moepack {
 namespace {
 
 constexpr size_t kVersionDigits = 16, kSha256Digits = 64;
+// The limits are far above what a refit writes; they keep a hostile record from taking memory.
 constexpr size_t kMaxText = 256;          // of a name, bucket, step or parameter
 constexpr size_t kMaxEntries = 1u << 16;  // steps, parameters, texts
 
@@ -155,6 +156,7 @@ Status ReadOutcomes(const JsonFields& fields, RefitRecord& record) {
     SHARD_TRY(RefitOutcome outcome, ReadOutcome(where, entry));
     if (!record.outcomes.empty()) {
       const RefitOutcome& last = record.outcomes.back();
+      // Find() searches by halves, and a pair that came twice would have two outcomes.
       if (std::pair(outcome.layer, outcome.group) <= std::pair(last.layer, last.group))
         return Error{
             Code::kCorrupt,
@@ -240,6 +242,7 @@ Result<RefitRecord> RefitFromJson(const std::string& where, const Json& document
   return record;
 }
 
+// The record holds the digest of every accepted file, so its own digest stands for all the bytes.
 std::string RefitVersion(const RefitRecord& record) {
   return Sha256Hex(WriteJson(RefitToJson(record))).substr(0, kVersionDigits);
 }

@@ -101,11 +101,13 @@ Result<RefittedFile> ReadHeader(const ByteSource& file, const RefitOutcome& outc
   RefittedFile out;
   out.size = file.size();
   out.data_start = header.data_start;
+  // CheckContent walks the file in steps of whole floats.
   if (out.data_start % sizeof(float) != 0)
     return Error{Code::kCorrupt, Cat(file.name(), ": start of the data: expected a multiple of ",
                                      sizeof(float), ", found ", out.data_start)};
   SHARD_TRY(out.experts, ReadExperts(file.name(), header, outcome.layer, outcome.group));
   SHARD_CHECK(CheckNames(file.name(), header));
+  // `up` goes first in any order of the file, because the other shapes follow from its own.
   for (const bool up : {true, false}) {
     for (const TensorEntry& tensor : header.tensors)
       if ((tensor.name == kUp) == up) SHARD_CHECK(AddArray(file.name(), tensor, out));
@@ -149,6 +151,8 @@ Status CheckContent(const ByteSource& source, const RefittedFile& file,
     }
   }
   const std::string sha256 = digest.Finish();
+  // The values are checked before the digest: a file whose digest is right may still hold a NaN,
+  // and the message should name the tensor.
   if (sha256 == outcome.sha256) return source.CheckUnchanged();
   return Error{Code::kCorrupt, Cat(source.name(), ": sha256: expected ", outcome.sha256,
                                    " (refit.json), found ", sha256)};
@@ -193,6 +197,7 @@ std::string HeaderOf(const RefittedExperts& refitted) {
     tensor.shape = array.ShapeOf(refitted.experts.size(), refitted);
     tensor.bytes = values.size() * sizeof(float);
   }
+  // The metadata repeats what the name says, so that a file that was renamed is recognised.
   return BuildSafetensorsHeader(tensors, {{kExpertsKey, FormatIds(refitted.experts)},
                                           {kGroupKey, Cat(refitted.group)},
                                           {kLayerKey, Cat(refitted.layer)}});
@@ -239,6 +244,8 @@ Error OtherRefit(const fs::path& directory, const char* what) {
 }
 
 Status CheckSameRefit(const fs::path& directory, const RefitRecord& a, const RefitRecord& b) {
+  // Layers of two refits never share a store: each was fitted to the output of the layers before
+  // it.
   if (a.model != b.model) return OtherRefit(directory, "model");
   if (a.plan != b.plan) return OtherRefit(directory, "plan");
   if (a.steps != b.steps) return OtherRefit(directory, "steps");
@@ -318,6 +325,8 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
     outcome.arrays = NamesOf(*experts);
     SHARD_TRY(outcome.sha256, WriteRefitted(files, *experts));
   }
+  // The record follows the files that it names: a run that is killed between them writes the layer
+  // again. `record_` changes only once the new record is on disk.
   RefitRecord record = record_;
   std::move(outcomes.begin(), outcomes.end(), std::back_inserter(record.outcomes));
   SHARD_CHECK(WriteRecord(files, record));

@@ -72,12 +72,14 @@ Status CheckRefitted(const std::string& where, const RefittedExperts& refitted) 
 ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer) {
   ExpertIds slots = IdsOf(HeldBy(plan.groups[group]), layer);
   const OverlayPlan* overlay = plan.current_overlay();
+  // One expert of an overlay serves all groups, so no single group may change it.
   if (overlay == nullptr) return slots;
   slots = Difference(slots, IdsOf(overlay->experts, layer));
   return Difference(slots, IdsOf(FillOf(*overlay, group), layer));
 }
 
 std::string RefitPlanDigest(const Plan& plan) {
+  // The expectation, the stages and older overlays of a plan change nothing in a refit.
   Json groups = Json::array();
   for (const GroupPlan& group : plan.groups)
     groups.push_back(LayerExpertsToJson(HeldBy(group), plan.layers));

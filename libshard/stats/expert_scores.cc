@@ -72,6 +72,7 @@ SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& s
   scores.name = session.name;
   scores.bucket = session.bucket;
   scores.token_counts = session.token_counts;
+  // Added in doubles and rounded once, so that the order of phases does not show in a float.
   std::vector<double> sums(shape.Offset(shape.layers.size()));
   for (const PhaseTally& phase : session.phases) {
     scores.tokens += phase.tokens;
@@ -91,6 +92,8 @@ ExpertScores ScoresFromStatistics(const Statistics& statistics, std::optional<Sc
   scores.format = "moepack-statistics";
   scores.router_digest = statistics.model.router_digest;
   scores.basis =
+      // REAP's sum (arXiv 2510.13999) predicts the damage of a missing expert better than its gates
+      // alone, but statistics of other executors may lack the norms.
       basis.value_or(HasNorms(statistics) ? ScoreBasis::kWeightedNorm : ScoreBasis::kGateMass);
   scores.layers = statistics.model.layers;
   for (const SessionTally& session : statistics.sessions)
@@ -149,6 +152,8 @@ Status CheckScoresFit(const std::string& where, const ExpertScores& scores,
 Result<std::string> CheckRouters(const std::string& where, const std::string& measured,
                                  const std::string& model, const std::string& expected) {
   if (measured.empty() || measured == expected) return std::string();
+  // Without the model's routers nothing contradicts the statistics: that is worth a warning, not a
+  // refusal.
   if (expected.empty())
     return Cat(where, ": whether it was measured on ", Shown(model),
                " was not checked, because its routers cannot be read here");

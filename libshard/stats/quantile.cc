@@ -16,6 +16,7 @@ std::vector<double> Ranks(std::span<const double> values) {
   for (size_t first = 0; first < order.size();) {
     size_t end = first;
     while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    // Equal values share the mean of their ranks, as Spearman's coefficient wants it.
     const double shared = static_cast<double>(first + end - 1) / 2;
     for (; first < end; ++first) ranks[order[first]] = shared;
   }
@@ -26,6 +27,8 @@ std::vector<double> Ranks(std::span<const double> values) {
 
 double SortedQuantile(std::span<const double> ascending, double p) {
   if (ascending.empty()) return 0;
+  // Linear interpolation between the neighbours, as numpy's default does (Hyndman and Fan 1996,
+  // type 7).
   const double place = p * static_cast<double>(ascending.size() - 1);
   const size_t low = static_cast<size_t>(place);
   const size_t high = std::min(low + 1, ascending.size() - 1);
@@ -66,6 +69,7 @@ std::optional<double> RankCorrelation(std::span<const double> a, std::span<const
     xx += (x[i] - mean) * (x[i] - mean);
     yy += (y[i] - mean) * (y[i] - mean);
   }
+  // Constant values have no order to agree with.
   if (xx == 0 || yy == 0) return std::nullopt;
   return xy / std::sqrt(xx * yy);
 }

@@ -14,6 +14,7 @@ void Add(const ExpertTally& from, ExpertTally& to) {
   to.gate_mass += from.gate_mass;
   to.odd_gate_mass += from.odd_gate_mass;
   to.weighted_norm += from.weighted_norm;
+  // A peak is a largest magnitude, not a sum.
   to.peak = std::max(to.peak, from.peak);
 }
 

@@ -66,6 +66,7 @@ class Reader {
     for (int i = 0; i < kMaxNumberBytes; ++i) {
       const std::span<const std::byte> taken = Take(1);
       const uint64_t byte = taken.empty() ? 0 : static_cast<uint64_t>(taken[0]);
+      // Nine bytes hold 63 bits, so the tenth has room for one.
       if (i == kMaxNumberBytes - 1 && byte > 1) break;  // more than 64 bits
       value |= (byte & 0x7f) << (7 * i);
       if (byte < 0x80) return value;
@@ -108,6 +109,8 @@ class Reader {
       Fail("more bytes");
       return false;
     }
+    // What is left of the window moves to the front of the next one, since a field may cross the
+    // border.
     const size_t kept = bytes_.size();
     std::vector<std::byte> window(kept + std::min<uint64_t>(source_.size() - next_, kWindow));
     std::copy(bytes_.begin(), bytes_.end(), window.begin());

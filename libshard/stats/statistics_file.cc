@@ -52,6 +52,7 @@ Status CheckPhase(const std::string& where, const ModelIdentity& model, const Ph
       if (const char* problem = Problem(expert, phase)) return wrong(i, problem);
       choices += expert.count;
     }
+    // Every counted token chooses top-k different experts in every layer.
     if (choices != phase.tokens * model.layers[i].top_k)
       return wrong(
           i, Cat("counts that add up to ", phase.tokens, " tokens x top-", model.layers[i].top_k));
@@ -179,6 +180,7 @@ std::string StatisticsBytes(const std::string& path, const Statistics& statistic
 
 Status WriteStatistics(const std::string& path, const Statistics& statistics) {
   const std::string bytes = StatisticsBytes(path, statistics);
+  // A long profile must not end in a file that no reader accepts.
   SHARD_TRY(const Statistics read, ParseStatistics(path, bytes));
   if (!(read == statistics)) {
     return Error{Code::kUnsupported,

@@ -11,6 +11,7 @@ namespace moepack {
 namespace {
 
 constexpr uint32_t kNoPart = std::numeric_limits<uint32_t>::max();
+// Every swap moves weight inside, so the sweeps end by themselves; the bound is for the worst case.
 constexpr size_t kMostTrades = 64;  // sweeps over all pairs
 
 class Cut {
@@ -58,6 +59,7 @@ class Cut {
   }
 
   // Parts of equal size swap numbers, so that the one with the lowest node comes first.
+  // Equal cuts of different starts must give the same plan, whatever part a start numbered first.
   void Number() {
     std::vector<size_t> lowest(sizes_.size(), part_.size());
     for (size_t node = part_.size(); node-- > 0;) lowest[part_[node]] = node;

@@ -7,6 +7,7 @@
 namespace moepack {
 namespace {
 
+// A sweep compares all pairs of sessions; the bound ends those for gains that hardly count.
 constexpr size_t kMostSweeps = 8;
 
 class Assignment {
@@ -23,6 +24,7 @@ class Assignment {
     std::iota(order.begin(), order.end(), size_t{0});
     std::vector<double> lead(group_.size());
     for (size_t session = 0; session < lead.size(); ++session) lead[session] = LeadOf(session);
+    // Who loses most by the next best group chooses while its best one still has room.
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return lead[a] > lead[b]; });
     for (const size_t session : order) Put(session, BestWithRoom(session));

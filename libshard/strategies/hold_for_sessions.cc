@@ -16,7 +16,9 @@
 namespace moepack {
 namespace {
 
+// k-means finds the optimum nearest to its start, so it starts from several places.
 constexpr size_t kRestarts = 24;
+// Turns end when capture no longer grows; this bounds those that gain next to nothing.
 constexpr size_t kMostTurns = 30;
 // From how many of the clusterings sets are made: from all of them if that costs little.
 constexpr size_t kFewStarts = 3;

@@ -18,6 +18,7 @@ class Deal {
 
   // False if no group has room.
   bool Give(uint32_t id) {
+    // The group with the smallest sum so far; of equal ones the first.
     std::optional<size_t> to;
     for (size_t group = 0; group < room_.size(); ++group) {
       if (hands_[group].size() >= room_[group]) continue;
@@ -118,12 +119,15 @@ Result<HeldSets> HoldRanked(const StrategyInput& input) {
     std::vector<size_t> room;
     for (const auto& rooms : input.rooms) room.push_back(rooms[layer] - pinned.size());
     Deal deal(values, std::move(room));
+    // Pinned experts are on every node and weigh the same there, so they take part in no
+    // comparison.
     for (const uint32_t id : BestFirst(values, pinned, barred)) {
       if (!deal.Give(id)) break;
     }
     deal.Balance();
     for (size_t group = 0; group < held.size(); ++group) {
       ExpertIds own = deal.hand(group);
+      // Room that is left once every expert has an owner goes to the best experts of other groups.
       std::sort(own.begin(), own.end());
       held[group][layer] =
           BestExperts(values, values, input.rooms[group][layer], Union(own, pinned), barred);

@@ -6,6 +6,7 @@ namespace moepack {
 
 Result<HeldSets> HoldSame(const StrategyInput& input) {
   const SessionShares shares(*input.scores, InCanonicalOrder(*input.scores, input.sessions));
+  // Shares, not scores: a long session must not decide what the others find.
   const std::vector<uint32_t> one_group(shares.session_count());
   SHARD_TRY(const auto sums, SumShares(shares, one_group, 1));
   HeldSets held(input.rooms.size(), std::vector<ExpertIds>(shares.layer_count()));

@@ -12,9 +12,11 @@
 namespace moepack {
 namespace {
 
+// A sweep of swaps compares all pairs of experts, so only small layers can afford many starts.
 constexpr size_t kCuts = 4;       // starts for each layer
 constexpr size_t kManyCuts = 24;  // if a layer is small
 constexpr size_t kSmallLayer = 64;
+// 4,096 experts have fewer than 2^23 pairs, so the sum over all of them stays below 2^63.
 constexpr int64_t kMostWeight = int64_t{1} << 40;
 
 Status CheckPairs(const ExpertScores& scores) {
@@ -118,6 +120,7 @@ Result<HeldSets> HoldTogether(const StrategyInput& input) {
     return CheckInterrupt();
   };
   SHARD_CHECK(ParallelFor(shares.layer_count(), 0, cut));
+  // Every layer was cut by itself, so which part is called group 0 is arbitrary until here.
   SHARD_CHECK(MatchParts(shares, parts));
   HeldSets held(input.rooms.size(), std::vector<ExpertIds>(shares.layer_count()));
   for (size_t layer = 0; layer < shares.layer_count(); ++layer) {

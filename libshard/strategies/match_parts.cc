@@ -30,6 +30,8 @@ class Matching {
   Status LayerByLayer() {
     Used before(shares_.session_count() * groups_);
     for (size_t layer = 0; layer < parts_.size(); ++layer) {
+      // The first layer names the groups; each later one joins the names that its sessions already
+      // have.
       if (layer > 0) MatchLayer(layer, Centred(before, layer));
       const Used here = UsedIn(layer);
       std::transform(before.begin(), before.end(), here.begin(), before.begin(), std::plus<>());
@@ -90,6 +92,7 @@ class Matching {
       traded = false;
       for (size_t a = 0; a < groups_; ++a) {
         for (size_t b = 0; b < a; ++b) {
+          // A part of another size would not fit the room of the group.
           if (parts[a].size() != parts[b].size()) continue;
           const double now = value[part_of[a] * groups_ + a] + value[part_of[b] * groups_ + b];
           const double then = value[part_of[b] * groups_ + a] + value[part_of[a] * groups_ + b];

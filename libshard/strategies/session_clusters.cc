@@ -11,6 +11,7 @@
 namespace moepack {
 namespace {
 
+// Lloyd's rounds end when nothing moves; the limit on sizes can make them go in circles.
 constexpr size_t kMostRounds = 40;
 
 struct Clustering {
@@ -73,6 +74,7 @@ class KMeans {
   std::vector<double> CosinesToSeeds(const std::vector<size_t>& seeds) const {
     std::vector<double> cosines;
     for (size_t session = 0; session < gram_.size(); ++session) {
+      // All vectors have the same length, so products order the seeds as cosines do.
       for (const size_t seed : seeds) cosines.push_back(gram_.At(session, seed));
     }
     return cosines;
@@ -97,6 +99,7 @@ class KMeans {
   }
 
   std::vector<uint32_t> Assign(const std::vector<double>& cosines) const {
+    // A cluster is a node's load, so none may have far more sessions than the others.
     return BalancedGroups(cosines, groups_, MostSessions(gram_.size(), groups_));
   }
 

@@ -30,6 +30,8 @@ Result<std::vector<double>> MeanRoots(const SessionShares& shares) {
       const std::span<const float> scores = shares.Scores(session, layer);
       const double per_score = shares.PerScore(session, layer);
       seen += per_score > 0;
+      // Square roots of shares make the product the Bhattacharyya coefficient of two distributions:
+      // a few dominant experts no longer decide it alone.
       for (size_t id = 0; id < scores.size(); ++id) sum[id] += std::sqrt(scores[id] * per_score);
     }
     for (size_t id = 0; id < shares.expert_count(layer); ++id)
@@ -51,6 +53,7 @@ void WriteRow(const SessionShares& shares, const std::vector<double>& mean, size
     const std::span<const float> scores = shares.Scores(session, layer);
     const size_t offset = shares.offset(layer);
     for (size_t id = 0; id < scores.size(); ++id) {
+      // What all sessions have in common would make every pair look alike.
       const double value = std::sqrt(scores[id] * per_score) - mean[offset + id];
       centred[offset + id] = value;
       squares += value * value;
@@ -60,6 +63,7 @@ void WriteRow(const SessionShares& shares, const std::vector<double>& mean, size
   const double scale = kGramUnit / std::sqrt(squares);
   for (size_t i = 0; i < centred.size(); ++i) {
     const double value = centred[i] * scale;
+    // Half away from zero without a library call, whose rounding mode could differ.
     row[i] = static_cast<int16_t>(value + (value < 0 ? -0.5 : 0.5));
   }
 }
@@ -108,6 +112,7 @@ Result<SessionGram> SessionGram::Of(const SessionShares& shares) {
     return CheckInterrupt();
   };
   SHARD_CHECK(ParallelFor((size + kTile - 1) / kTile, 0, multiply));
+  // Only one triangle was multiplied.
   for (size_t a = 0; a < size; ++a) {
     for (size_t b = 0; b < a; ++b) gram.products_[b * size + a] = gram.products_[a * size + b];
   }

@@ -24,6 +24,7 @@ double CaptureOfSession(const SessionShares& shares, size_t session,
     captured += sum * shares.PerScore(session, layer);
   }
   const size_t seen = shares.LayersSeen(session);
+  // Layers count equally, because a token passes through all of them.
   return seen == 0 ? 0 : captured / static_cast<double>(seen);
 }
 

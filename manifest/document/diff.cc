@@ -6,11 +6,10 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "manifest/document/diff_steps.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
@@ -160,7 +159,7 @@ std::string TensorText(const TensorRecord& tensor) {
 
 // Compares tensors. One that only moved within the file has not changed.
 void CompareTensors(const BundleRecord& a, const BundleRecord& b, Changes& changes) {
-  std::unordered_map<std::string_view, const TensorRecord*> before;
+  TextMap<std::string_view, const TensorRecord*> before;
   for (const TensorRecord& tensor : a.tensors) before[tensor.name] = &tensor;
   for (const TensorRecord& tensor : b.tensors) {
     const auto found = before.find(tensor.name);
@@ -176,7 +175,7 @@ void CompareTensors(const BundleRecord& a, const BundleRecord& b, Changes& chang
 }
 
 void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
-  std::unordered_map<std::string_view, const BundleRecord*> before;
+  TextMap<std::string_view, const BundleRecord*> before;
   for (const BundleRecord& bundle : a.bundles) before[bundle.file] = &bundle;
   for (const BundleRecord& bundle : b.bundles) {
     const auto found = before.find(bundle.file);
@@ -247,7 +246,7 @@ DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
   CompareFiles("asset", a.assets, b.assets, report.changes);
   CompareTools(a, b, report.changes);
   CompareFields("other", OtherSections(a), OtherSections(b), {}, report.changes);
-  std::unordered_set<std::string_view> digests;
+  TextSet<std::string_view> digests;
   for (const BundleRecord& bundle : a.bundles) digests.insert(bundle.sha256);
   for (const BundleRecord& bundle : b.bundles) {
     (digests.contains(bundle.sha256) ? report.same_bytes : report.changed_bytes) += bundle.size;

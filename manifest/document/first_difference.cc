@@ -2,16 +2,16 @@
 
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <unordered_map>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 
 namespace moepack::manifest {
 namespace {
 
 // Objects keep their order, and looking up a key compares it with all keys before it.
-std::unordered_map<std::string_view, const Json*> IndexFields(const Json& object) {
-  std::unordered_map<std::string_view, const Json*> index;
+TextMap<std::string_view, const Json*> IndexFields(const Json& object) {
+  TextMap<std::string_view, const Json*> index;
   for (const auto& [key, value] : object.get_ref<const Json::object_t&>()) index[key] = &value;
   return index;
 }

@@ -1,10 +1,10 @@
 // The sections "bundles" and "assets".
 #include <algorithm>
 #include <array>
-#include <unordered_set>
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "manifest/document/asset_names.h"
 #include "manifest/document/manifest_json.h"
 
@@ -108,7 +108,7 @@ Status CheckAssetPath(const std::string& where, const std::string& file) {
 // Checks that tensors are inside the file, do not overlap, and have different names.
 Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
   std::vector<const TensorRecord*> order;
-  std::unordered_set<std::string_view> names;
+  TextSet<std::string_view> names;
   for (const TensorRecord& tensor : bundle.tensors) {
     order.push_back(&tensor);
     if (names.insert(tensor.name).second) continue;

@@ -1,8 +1,8 @@
 // Reads a manifest. The text may be hostile: every number is bounded, every path checked, and
 // nothing much larger than the text is allocated.
-#include <unordered_set>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/plan/placement.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
@@ -69,7 +69,7 @@ Status ReadBundles(const JsonFields& fields, Manifest& manifest) {
 }
 
 Status CheckPathsDiffer(const std::string& where, const Manifest& manifest) {
-  std::unordered_set<std::string_view> paths;
+  TextSet<std::string_view> paths;
   std::vector<std::string_view> all;
   for (const BundleRecord& bundle : manifest.bundles) all.push_back(bundle.file);
   for (const AssetRecord& asset : manifest.assets) all.push_back(asset.file);

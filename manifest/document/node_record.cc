@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <unordered_set>
 
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
@@ -13,6 +12,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/format/checkpoint_index.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/describe_model.h"
@@ -77,7 +77,7 @@ Result<NodeFileRecord> FileFromJson(const std::string& where, const Json& value)
 
 Status ReadFiles(const JsonFields& fields, NodeRecord& record) {
   SHARD_TRY(const Json* files, fields.Array("files"));
-  std::unordered_set<std::string> names;
+  TextSet<std::string> names;
   for (const Json& value : *files) {
     SHARD_TRY(NodeFileRecord file, FileFromJson(Cat(fields.where(), ": files"), value));
     if (!names.insert(file.file).second) {

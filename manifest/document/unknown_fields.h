@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unordered_map>
 
 #include "libshard/base/text/json.h"
+#include "libshard/base/text_map.h"
 
 namespace moepack::manifest {
 
@@ -24,7 +24,7 @@ void KeepUnknown(const Json& unknown, Json& target);
 const char* RecordKey(const Json& record);
 
 // Indexes `records` by name. Borrows; a value that is absent or not an array gives an empty index.
-using RecordIndex = std::unordered_map<std::string, const Json*>;
+using RecordIndex = TextMap<std::string, const Json*>;
 RecordIndex IndexRecords(const Json& parent, const char* key);
 
 }  // namespace moepack::manifest

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
@@ -227,10 +226,7 @@ Result<AssembleReport> AssembleCheckpoint(const SourceTreePtr& tree, Manifest ma
   if (const auto directory = tree->LocalPath("")) {
     SHARD_CHECK(CheckOutsideDistribution(out, directory->string(), InputsOf(node, *directory)));
   }
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(out, error))) {
-    SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
-  }
+  SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
   AssembleReport report;
   report.files = ListFiles(node);
   report.expert_count = node.parts.expert_count;

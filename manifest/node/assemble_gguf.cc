@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <system_error>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
@@ -238,10 +237,7 @@ Result<AssembleReport> AssembleGgufNode(const SourceTreePtr& distribution, const
   for (const SourceFile& file : node.sources.sources) inputs.push_back(file.path);
   if (const auto directory = distribution->LocalPath(""))
     SHARD_CHECK(CheckOutsideDistribution(out, directory->string(), inputs));
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(out, error))) {
-    SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
-  }
+  SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
   AssembleReport report = Describe(node);
   const std::vector<AssembleReport::File> files = report.files;
   SHARD_TRY(const std::string planned, NodeText(record, files, {}));

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <unordered_set>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "manifest/document/diff_steps.h"
 #include "manifest/document/node_record.h"
 
@@ -67,7 +67,7 @@ DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b) {
   CompareExperts(a, b, report.changes);
   CompareFiles("file", a.files, b.files, report.changes);
   CompareFields("tool", NodeToolToJson(a), NodeToolToJson(b), {}, report.changes);
-  std::unordered_set<std::string_view> digests;
+  TextSet<std::string_view> digests;
   for (const NodeFileRecord& file : a.files) digests.insert(file.sha256);
   for (const NodeFileRecord& file : b.files) {
     (digests.contains(file.sha256) ? report.same_bytes : report.changed_bytes) += file.size;

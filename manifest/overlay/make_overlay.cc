@@ -5,7 +5,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <system_error>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
@@ -81,10 +80,7 @@ class OverlayMaker {
     SHARD_CHECK(OpenFiles());
     SHARD_CHECK(FindMissing());
     SHARD_CHECK(ListCarried());
-    std::error_code error;
-    if (fs::exists(fs::symlink_status(out_, error))) {
-      SHARD_CHECK(CheckReplaceable(out_, options_.force || options_.dry_run));
-    }
+    SHARD_CHECK(CheckReplaceable(out_, options_.force || options_.dry_run));
     return options_.dry_run ? Plan() : Write();
   }
 

@@ -152,13 +152,11 @@ Result<PublishFilesReport> PublishFiles(const std::string& distribution, const s
   }
   report.files = FilesOf(items);
   if (options.dry_run) {
-    SHARD_CHECK(manifest::CheckDryOutput(out));
+    SHARD_CHECK(manifest::CheckReplaceable(out, true));
     return report;
   }
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(out, manifest::OwnOutput()));
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(out, error)))
-    SHARD_CHECK(manifest::CheckReplaceable(out, options.force));
+  SHARD_CHECK(manifest::CheckReplaceable(out, options.force));
   SHARD_CHECK(staging.Begin(Sha256Hex(Cat("files ", Sha256Hex(parts.text)))));
   SHARD_CHECK(PlaceItems(parts, items, options, staging, report));
   SHARD_CHECK(staging.Publish(options.force));

@@ -154,10 +154,7 @@ Status CheckOut(const std::string& out, const Joining& joining, const JoinOption
     SHARD_CHECK(CheckOutsideDistribution(out, task.directory));
   std::error_code error;
   const bool force = options.force || options.dry_run;
-  if (joining.manifest) {
-    if (!fs::exists(fs::symlink_status(out, error))) return Ok();
-    return CheckReplaceable(out, force);
-  }
+  if (joining.manifest) return CheckReplaceable(out, force);
   const fs::path directory = fs::absolute(out).lexically_normal().parent_path();
   for (const OutputFile& file : joining.outputs.files) {
     const fs::path path = directory / file.path;

@@ -47,6 +47,7 @@ Result<ProvedFiles> ProvedFiles::Open(const std::string& path) {
                  Cat(path, ": expected notes of a verification, found something else"),
                  "name a file that is not there yet: verify makes it"};
   }
+  // A run may have been killed while it wrote the heading.
   if (text.size() < kHeading.size()) {
     text = kHeading;
     SHARD_CHECK(WriteTextFile(path, text));

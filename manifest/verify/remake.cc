@@ -30,6 +30,7 @@ Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions&
   std::string others;
   for (const std::string& file : options.imatrix_files) {
     SHARD_TRY(const Imatrix imatrix, ReadImatrix(file));
+    // By digest, because names are of the machine that wrote the distribution.
     if (imatrix.sha256 == recipe.imatrix_sha256) return file;
     others += Cat(others.empty() ? "" : ", ", file, " with ", imatrix.sha256);
   }
@@ -234,6 +235,7 @@ Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
   write.slice.keep_remainder = HasRemainder(manifest);
   if (manifest.is_gguf()) write.gguf = steps.front();
   Plan plan = manifest.plan;
+  // The source decides which layers there are; the caller compares them with the plan's.
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
   std::optional<RefitTensors> refit;
@@ -243,6 +245,7 @@ Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
   }
   SHARD_TRY(WritePlan made, PlanDistribution(model, plan, write));
   SHARD_CHECK(DivideAll(manifest, write.gguf ? write.gguf->alignment : 0, made.files));
+  // Quantizing twice is not quantizing once, so every step is made again in its order.
   for (size_t i = 1; i < steps.size(); ++i) {
     write.gguf = steps[i];
     SHARD_TRY(WritePlan next, RequantizeInMemory(manifest, made.files, write));

@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <system_error>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
@@ -107,6 +106,7 @@ void CollectModel(Requantized& out) {
     if (out.manifest.bundles[i].role == Role::kHead) out.typed.model.metadata = bundle.metadata;
     for (const PartTensor& part : bundle.tensors) {
       const size_t next = out.typed.model.tensors.size();
+      // Every group has a piece of the same tensor; rules and types are chosen for the whole.
       if (!out.index.emplace(part.entry.name, next).second) continue;
       out.typed.model.tensors.push_back(WholeOf(part, out.manifest, matcher));
     }
@@ -279,10 +279,7 @@ Result<WriteReport> Requantize(const std::string& distribution, const std::strin
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
   SHARD_TRY(Requantized model, Prepare(distribution, options));
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(out, OwnOutput()));
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(out, error))) {
-    SHARD_CHECK(CheckReplaceable(out, options.force));
-  }
+  SHARD_CHECK(CheckReplaceable(out, options.force));
   SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
   if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
   std::vector<OutputFile>& files = model.plan.files;

@@ -46,6 +46,7 @@ std::vector<size_t> SampledTensors(const BundleRecord& bundle, const VerifyOptio
   std::vector<size_t> chosen;
   uint64_t bytes = 0;
   for (const auto& [lot, index] : lots) {
+    // At least one tensor of every large file is read, however small the share.
     if (!chosen.empty() && bytes >= wanted) break;
     bytes += bundle.tensors[index].bytes;
     chosen.push_back(index);

@@ -6,6 +6,7 @@
 namespace moepack::manifest {
 namespace {
 
+// Slices of a few values lie close together in the source, so one read serves many of them.
 constexpr uint64_t kWindow = 1u << 20;
 constexpr uint64_t kSmall = 4096;  // shorter stretches go through the window
 

@@ -163,6 +163,8 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
   report.rules.push_back(kSchemaRule);
   auto manifest = ParseUncheckedPlan(kManifestFile, text);
   if (!manifest) {
+    // A manifest that breaks the schema is a finding; one of a later version, or that cannot be
+    // read, is an error.
     if (manifest.error().code != Code::kCorrupt) {
       return std::move(manifest).error().Within(directory);
     }
@@ -176,6 +178,7 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
         .Error("tool.parents: expected none for safetensors bundles, which are copies, found some",
                kManifestFile);
   }
+  // Structure before bytes: it takes no time, and it is checked even where files are missing.
   CheckStructure(*manifest, report);
   CheckRefit(*manifest, report);
   NoteOrigin(*manifest, report);

@@ -34,6 +34,8 @@ class AgainstSource {
     RuleFindings facts("source-model", report_.findings);
     SHARD_CHECK(CheckSourceModel(manifest_, model, options_.jobs, facts));
     SHARD_TRY(const std::optional<WritePlan> expected, MakeAgain(model, facts));
+    // Records are only compared if the source files match: with another source every tensor would
+    // be a finding.
     const size_t before = report_.findings.size();
     SHARD_TRY(const SourceFiles sources, MatchSources(manifest_, model, files_, report_.findings));
     if (expected) {

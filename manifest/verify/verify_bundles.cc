@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <unordered_set>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {
@@ -91,8 +91,8 @@ struct Holdings {
 
 // Router rows of a refitted group have the name of the trunk's router. The rule refit-derived
 // checks them.
-std::unordered_set<std::string_view> NamesInTrunk(const Manifest& manifest) {
-  std::unordered_set<std::string_view> names;
+TextSet<std::string_view> NamesInTrunk(const Manifest& manifest) {
+  TextSet<std::string_view> names;
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role != Role::kTrunk || !manifest.refit) continue;
     for (const TensorRecord& tensor : bundle.tensors) names.insert(tensor.name);
@@ -102,7 +102,7 @@ std::unordered_set<std::string_view> NamesInTrunk(const Manifest& manifest) {
 
 Holdings CollectHoldings(const Manifest& manifest) {
   Holdings out;
-  const std::unordered_set<std::string_view> trunk = NamesInTrunk(manifest);
+  const TextSet<std::string_view> trunk = NamesInTrunk(manifest);
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role < Role::kGroup) continue;
     const PartKey part = PartOf(bundle);

@@ -188,6 +188,7 @@ class FileCheck {
 
   Status TakePiece(const Piece& piece, uint64_t position, Bytes bytes) {
     if (pass_.options.digests && piece.tensor != nullptr) xxh3_.Update(bytes);
+    // One difference per tensor is enough, and the rest of the source need not be read for it.
     if (piece.source == nullptr || differs_at_) return Ok();
     const std::span<std::byte> expected(compare_.data(), bytes.size());
     SHARD_CHECK(reader_.Read(*piece.source, position, expected));
@@ -295,6 +296,7 @@ Status ReadAll(const std::vector<CheckedFile>& files, ProvedFiles* notes, Pass& 
   const auto check = [&](size_t i) -> Status {
     const size_t file = reading.order[i];
     SHARD_CHECK(FileCheck(pass, files[file], found[file]).Run());
+    // Only a file without findings is noted, so that a repaired one is read again.
     if (notes == nullptr || !found[file].empty()) return Ok();
     return notes->Add(reading.names[file]);
   };
@@ -304,6 +306,7 @@ Status ReadAll(const std::vector<CheckedFile>& files, ProvedFiles* notes, Pass& 
     all_proved = all_proved && findings.empty();
     std::move(findings.begin(), findings.end(), std::back_inserter(report.findings));
   }
+  // The notes have served their purpose; left there, they would spare a later run its work.
   if (all_proved) notes->Remove();
   if (reading.proved > 0) {
     report.rules.push_back("files-proved-before");

@@ -3,9 +3,9 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/format/read_header.h"
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/open_bundle.h"
@@ -25,7 +25,7 @@ std::string TensorText(const std::string& dtype, const std::vector<uint64_t>& sh
 
 void CompareTensors(const BundleRecord& bundle, const std::vector<TensorEntry>& tensors,
                     RuleFindings& findings) {
-  std::unordered_map<std::string_view, const TensorEntry*> entries;
+  TextMap<std::string_view, const TensorEntry*> entries;
   for (const TensorEntry& entry : tensors) entries[entry.name] = &entry;
   for (const TensorRecord& tensor : bundle.tensors) {
     const auto found = entries.find(tensor.name);

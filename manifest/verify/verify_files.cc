@@ -1,10 +1,10 @@
 // Rules about the files themselves: they exist inside the directory, have the right size, and have
 // the header that the manifest describes. No tensor data is read.
 #include <algorithm>
-#include <unordered_set>
 
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {
@@ -46,7 +46,7 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
 // manifest.
 void CheckNames(const fs::path& root, const DirectoryScope& scope,
                 const std::vector<CheckedFile>& files, Findings& findings) {
-  std::unordered_set<std::string> listed(scope.own.begin(), scope.own.end());
+  TextSet<std::string> listed(scope.own.begin(), scope.own.end());
   for (const CheckedFile& file : files) listed.insert(file.file);
   std::error_code error;
   fs::recursive_directory_iterator it(root, fs::directory_options::skip_permission_denied, error);

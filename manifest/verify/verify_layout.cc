@@ -69,6 +69,7 @@ class LayoutCheck {
             Cat(PartText(PartOf(*expected)), ": expected this file, found none in the manifest"),
             expected->path);
       }
+      // Each part is reported once, however many files of it are there.
       parts_.erase(part);
     }
   }
@@ -100,6 +101,7 @@ class LayoutCheck {
     std::string found(std::min<uint64_t>(expected.prefix.size(), file->size()), '\0');
     SHARD_CHECK(file->ReadAt(0, std::as_writable_bytes(std::span(found))));
     if (found == expected.prefix) return Ok();
+    // The name of a key helps more than the place of a byte.
     if (expected.path.ends_with(".gguf") && CompareMetadata(*file, expected)) {
       return Ok();
     }

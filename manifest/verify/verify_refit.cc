@@ -38,6 +38,8 @@ class RefitCheck {
         if (!tensor.derived.empty()) {
           CheckTensor(bundle, tensor);
         } else if (part && trunk.contains(tensor.name)) {
+          // A router row that the trunk has too is a copy for a refit; without one it has no reason
+          // to be there.
           findings_.Error(
               "derived: expected some experts, as the trunk has the tensor too, found none",
               bundle.file, tensor.name);

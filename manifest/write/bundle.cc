@@ -49,13 +49,12 @@ Status CheckSameRecipe(const std::string& out, const Manifest& existing, const M
 // does not exist.
 Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
                                              const WriteOptions& options) {
-  std::error_code error;
-  const bool taken = fs::exists(fs::symlink_status(out, error));
-  if (!taken) return std::optional<Manifest>();
   if (options.slice.parts.all) {
     SHARD_CHECK(CheckReplaceable(out, options.force));
     return std::optional<Manifest>();
   }
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(out, error))) return std::optional<Manifest>();
   SHARD_TRY(Manifest existing, ReadManifest(out));
   const Versions& a = existing.versions;
   const Versions& b = fresh.versions;
@@ -214,6 +213,7 @@ Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest exi
   }
   manifest.created = std::max(manifest.created, fresh.created);
   SHARD_CHECK(NoteAbsentParts(*model.checkpoint().tree(), manifest));
+  // What the old manifest named and the new one does not is left of a part that was written again.
   for (const std::string& file : ListedFiles(manifest)) merged.unused.erase(file);
   return merged;
 }
@@ -325,6 +325,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   }
   SHARD_TRY(fresh.assets, CopyAssets({*model.checkpoint().tree(), ""}, staging, files.assets));
   for (const AssetRecord& asset : fresh.assets) written.push_back(asset.file);
+  // Last, so that a side file that changed at any time during the run is noticed.
   SHARD_CHECK(noted.CheckUnchanged());
 
   if (existing) {

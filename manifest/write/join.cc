@@ -1,7 +1,5 @@
 #include "manifest/write/join.h"
 
-#include <system_error>
-
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_write.h"
@@ -50,10 +48,7 @@ Result<JoinReport> JoinDistributions(const std::vector<std::string>& inputs, con
   SHARD_CHECK(CheckOutsideInputs(inputs, parts.files, out));
   SHARD_CHECK(CheckSizes(parts.files));
   SHARD_CHECK(ReadBackManifest(parts.manifest));
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(out, error))) {
-    SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
-  }
+  SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
   JoinReport report = Describe(parts);
   if (options.dry_run) return report;
 

@@ -193,6 +193,7 @@ class PartsJoiner {
       const BundleRecord& a = bundles_[there[i]];
       const BundleRecord& b = *files[i];
       auto found = FirstDifference("", BundleToJson(a), BundleToJson(b));
+      // A record without its tensors is short, so the usual difference is found soon.
       if (!found) found = DifferenceOfTensors(a, b);
       if (!found) continue;
       found->thing = Cat(part, ": file ", Quoted(b.file), ": ", found->thing);
@@ -210,9 +211,11 @@ class PartsJoiner {
       return Ok();
     }
     if (manifest_.assets.empty()) {
-      for (const AssetRecord& asset : assets) SHARD_CHECK(TakeName(added, asset.file));
-      for (const auto& [name, record] : IndexRecords(*manifest.original, "assets")) {
-        unknown_assets_.push_back(*record);
+      const RecordIndex unknown = IndexRecords(*manifest.original, "assets");
+      for (const AssetRecord& asset : assets) {
+        SHARD_CHECK(TakeName(added, asset.file));
+        const auto kept = unknown.find(asset.file);
+        if (kept != unknown.end()) unknown_assets_.push_back(*kept->second);
       }
       manifest_.assets = assets;
       return Ok();

@@ -47,6 +47,7 @@ Status Symlink(const fs::path& from, const Target& to, const fs::path& home) {
   const fs::path target = fs::canonical(from, error);
   const fs::path directory = error ? fs::path() : fs::weakly_canonical(home, error);
   if (error) return CannotLink(to, LinkKind::kSymlink, ErrnoText(error.value()));
+  // A relative link survives if both directories are moved together.
   const fs::path relative = target.lexically_relative(directory);
   if (symlinkat(relative.c_str(), to.directory.descriptor(), to.name.c_str()) == 0) return Ok();
   return CannotLink(to, LinkKind::kSymlink, ErrnoText(errno));
@@ -63,6 +64,7 @@ Status Reflink(const fs::path& from, const Target& to) {
     return FlushToDisk(fd.get(), to.path());
   }
   const int error = errno;
+  // Auto goes on with a copy, which must not find the empty file.
   SHARD_CHECK(to.directory.Remove(to.name));
   return CannotLink(to, LinkKind::kReflink, ErrnoText(error));
 }
@@ -119,6 +121,7 @@ Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory
   const Target to{directory, name};
   LinkKind kind = options.kind;
   if (kind == LinkKind::kAuto) {
+    // Symbolic links are not among them: they break when the distribution is moved.
     for (const LinkKind cheap : {LinkKind::kHardlink, LinkKind::kReflink}) {
       if (LinkAs(from, to, options, cheap)) return cheap;
     }

@@ -48,6 +48,7 @@ Status CheckSameContent(const std::string& where, const SourceRecord& fresh,
 // Adopts the origin. If there are two, the one whose address comes first is named, so that the
 // order of parts does not matter.
 Status MergeOrigin(const std::string& where, const SourceRecord& fresh, SourceRecord& known) {
+  // One run that read the file only in ranges leaves the rest of it unproved.
   known.whole = known.whole && fresh.whole;
   if (!fresh.origin) return Ok();
   if (!known.origin) {
@@ -74,6 +75,7 @@ void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& re
   });
   std::move(fresh.begin(), fresh.end(), std::back_inserter(records));
   std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    // Parts may be written in any order, and the manifest must come out the same.
     return std::tie(a.role, a.group, a.file) < std::tie(b.role, b.group, b.file);
   });
 }

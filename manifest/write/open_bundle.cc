@@ -56,6 +56,7 @@ Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleR
   for (TensorEntry& entry : header.tensors) {
     const auto found = records.find(entry.name);
     const TensorRecord* record = found == records.end() ? nullptr : found->second;
+    // What follows reads by the manifest's offsets, so the file must have its tensors there.
     if (!SameAsRecord(record, entry) || header.tensors.size() != records.size()) {
       return Error{Code::kMismatch,
                    Cat(opened->name(), ": tensor ", Quoted(entry.name),

@@ -179,6 +179,8 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
 }
 
 Status CheckReplaceable(const std::string& out, bool force) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(out, error))) return Ok();
   if (!force) {
     return Error{Code::kInvalidArgument, Cat(out, " already exists"),
                  "--force replaces what moepack wrote there; or choose another output"};
@@ -195,12 +197,6 @@ Status CheckReplaceable(const std::string& out, bool force) {
   }
   SHARD_TRY(const auto directory, parent.OpenDirectory(path.filename().string()));
   return CheckOwn(directory);
-}
-
-Status CheckDryOutput(const std::string& out) {
-  std::error_code error;
-  const bool taken = fs::exists(fs::symlink_status(out, error));
-  return taken ? CheckReplaceable(out, true) : Ok();
 }
 
 }  // namespace moepack::manifest

@@ -22,12 +22,9 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
                                 const std::vector<fs::path>& files = {});
 
 // For an output that exists, returns kInvalidArgument unless `force` is set and it is an empty
-// directory or one that moepack wrote.
+// directory or one that moepack wrote. A dry run replaces nothing, so it sets `force`. A check
+// before long work saves the user's time; the check that counts is the one under the staging lock.
 Status CheckReplaceable(const std::string& out, bool force);
-
-// For a dry run, which needs no --force: refuses only what CheckReplaceable refuses with `force`
-// set.
-Status CheckDryOutput(const std::string& out);
 
 // Recognises directories that moepack wrote: a distribution with the files that its manifest lists,
 // or a node with its files, and nothing else.

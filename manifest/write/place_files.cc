@@ -58,6 +58,7 @@ Result<std::vector<LinkKind>> PlaceFiles(const std::vector<JoinedFile>& files, L
   std::vector<LinkKind> links;
   for (const JoinedFile& file : files) {
     SHARD_CHECK(CheckInterrupt());
+    // Assets are small, so nothing is gained by sharing them with the input.
     const LinkKind kind = file.asset ? LinkKind::kCopy : link;
     SHARD_TRY(const LinkKind used, PlaceFile(file, staging, {kind, {}, copied}));
     if (used != LinkKind::kCopy) progress.Add(file.size);

@@ -20,6 +20,7 @@ Status PlanGguf(const MoeModel& model, const Plan& plan, const WriteOptions& opt
   if (options.list_types) out.types = ListTypes(typed);
   out.recipe = DescribeRecipe(*options.gguf, typed);
   if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
+  // The conversion may leave out blocks for multi-token prediction; the plan follows it.
   out.plan = moepack::PlanFor(typed.model, plan);
   const GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types,
                             options.gguf->alignment, typed.imatrix ? &*typed.imatrix : nullptr};

@@ -74,6 +74,7 @@ Result<RecordReport> RecordQuality(const std::string& distribution, const Qualit
   SHARD_TRY(const std::string before, ReadManifestText(LocalTree(target.string())));
   RecordReport report;
   report.digest_before = Sha256Hex(before);
+  // Under the lock, so that the figures are of the distribution that gets them.
   SHARD_CHECK(CheckDigest(distribution, expected, report.digest_before));
   SHARD_TRY(report.manifest, ParseManifest(Cat(distribution, "/", kManifestFile), before));
   report.manifest.quality = quality;

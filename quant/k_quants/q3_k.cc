@@ -118,6 +118,8 @@ void RoundToLargest(const SignedFits& fits, RoundedScales& out) {
   for (size_t j = 0; j < kSignedGroups; ++j) {
     const size_t at = j * LaneCount();
     const VI nearest = NearestIntOf(hn::Mul(inverse, hn::Load(d, fits.scale + at)));
+    // The two shifts keep the lowest byte with its sign, as the cast to int8_t in the reference
+    // does.
     const VI byte = hn::ShiftRight<24>(hn::ShiftLeft<24>(nearest));
     const VI level = ClampLevel(byte, -kQ3KScaleLevels, kQ3KScaleLevels - 1);
     const VI shifted = hn::Add(level, hn::Set(di, kQ3KScaleLevels));
@@ -127,6 +129,8 @@ void RoundToLargest(const SignedFits& fits, RoundedScales& out) {
     lost = hn::Or(lost, hn::And(no_level, hn::Eq(hn::Load(d, fits.zero + at), hn::Zero(d))));
   }
   const V scale = hn::Div(Splat(1.0f), inverse);
+  // A scale that is stored as 0 keeps the integers of the search, which the lanes do not have; such
+  // blocks go to the reference.
   const M no_half = hn::Le(hn::Abs(scale), Splat(0x1p-25f));  // these are 0 as F16
   hn::Store(hn::IfThenZeroElse(zero, scale), d, out.d);
   StoreMask(hn::Or(lost, hn::And(no_half, hn::Not(zero))), out.lost);
@@ -226,6 +230,7 @@ HWY_INLINE void LoadScalesQ3K(const uint8_t* block, float* scale) {
   // Eight levels at a time, one in each byte of a word.
   const auto lower = LoadNumber<uint64_t>(packed);
   const uint64_t upper = LoadNumber<uint32_t>(packed + 8);
+  // Byte 8 + j has the upper bits of the levels j, j + 4, j + 8 and j + 12, two for each.
   const uint64_t first = upper | upper >> 2 << 32, last = upper >> 4 | upper >> 6 << 32;
   constexpr uint64_t kLow = 0x0f0f0f0f0f0f0f0f, kHigh = 0x0303030303030303;
   const float d = LoadHalf(block + offsetof(BlockQ3K, d));

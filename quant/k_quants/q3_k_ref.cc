@@ -79,6 +79,7 @@ float FitGroup(Values group, std::span<uint8_t> q) {
     levels[i] = NearestLevel(inverse * group[i], -kLevels, kLevels - 1);
     fit.Add(group[i] * group[i], group[i], levels[i]);
   }
+  // Five rounds, as ggml has them: the bytes depend on where it stops.
   for (int round = 0; round < 5 && MoveSingleLevels(group, fit, levels); ++round) continue;
   for (size_t i = 0; i < kGroupValues; ++i) q[i] = static_cast<uint8_t>(levels[i] + kLevels);
   return fit.Scale();

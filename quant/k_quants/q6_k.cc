@@ -30,6 +30,7 @@ void FitGroups(const LaneBlocks& blocks, SignedFits& fits) {
 
 BlockQ6K FinishLane(const LaneBlocks& blocks, size_t lane, const SignedFits& fits) {
   BlockQ6K block{};
+  // A block of zeros has no integers to choose.
   if (!RoundScalesQ6K(OfLane<kSignedGroups>(fits.scale, lane), block)) return block;
   Levels q;
   const auto scale_of = [&](size_t j) { return block.GroupScale(j); };

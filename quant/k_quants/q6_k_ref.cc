@@ -59,6 +59,8 @@ bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block) {
   const float inverse = -128.0f / largest;
   block.d = ScaleToHalf(1 / inverse);
   for (size_t j = 0; j < kGroups; ++j) {
+    // A scale as large as the largest but of the other sign would get 128; none gets less than
+    // -128.
     block.scales[j] = static_cast<int8_t>(std::min(127, NearestInt(inverse * scales[j])));
   }
   return true;

@@ -16,6 +16,8 @@ constexpr int kTop = kPairTop;
 
 void Pack(const PairLevels& scales, const PairLevels& mins, uint8_t (&packed)[12]) {
   for (size_t j = 0; j < 4; ++j) {
+    // Eight six-bit numbers fill twelve bytes only if four of them lend the top bits of theirs to
+    // the others.
     packed[j] = static_cast<uint8_t>(scales[j] | scales[j + 4] >> 4 << 6);
     packed[j + 4] = static_cast<uint8_t>(mins[j] | mins[j + 4] >> 4 << 6);
     packed[j + 8] = static_cast<uint8_t>((scales[j + 4] & 15) | (mins[j + 4] & 15) << 4);
@@ -72,6 +74,8 @@ ScalePairs FitWithImportance(Values values, Values importance, const PairSearch&
     std::array<float, kGroupValues> weights;
     WeighByImportance(GroupOf<kGroupValues>(values, j), GroupOf<kGroupValues>(importance, j),
                       spread, weights);
+    // A group of important values wants its own scale exact, so the scales are fitted with these
+    // sums.
     weight_sums[j] = Sum(weights);
     const ScaleAndMin fit = FitScaleAndMin({GroupOf<kGroupValues>(values, j), weights},
                                            search.with_importance, GroupOf<kGroupValues>(q, j));
@@ -100,6 +104,7 @@ ScalePairs FitPairs(Values values, Values importance, const PairSearch& search, 
   const ScalePairs pairs = importance.empty() ? FitPlain(values, search.plain, q)
                                               : FitWithImportance(values, importance, search, q);
   for (size_t j = 0; j < kGroups; ++j) {
+    // Rounding the scales moved every grid point, so the integers are chosen again.
     RequantizeWithMin(GroupOf<kGroupValues>(values, j), pairs.Group(j), search.plain.levels,
                       GroupOf<kGroupValues>(q, j));
   }

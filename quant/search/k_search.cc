@@ -74,6 +74,7 @@ float FitSigned(const WeightedGroup& group, int levels, std::span<uint8_t> q) {
   float best = scale * first.xl;
   // xl^2 / ll is compared as xl^2 * ll' > best' * ll, without a division: `best` is scale * xl =
   // xl^2 / ll.
+  // Tenths of a level around the scale that reaches the largest value, as in make_qx_quants.
   for (int step = -9; step <= 9; ++step) {
     if (step == 0) continue;
     inverse = -(top + 0.1f * static_cast<float>(step)) / largest;
@@ -112,6 +113,7 @@ float BestInverseScale(const WeightedGroup& group, int levels, float max) {
   const float top = static_cast<float>(levels);
   float best_inverse = top / max;
   float best_error = ErrorAtScale(group, levels, best_inverse, WrappedLevel);
+  // The same idea with nine scales, as in make_qp_quants.
   for (int step = -4; step <= 4; ++step) {
     if (step == 0) continue;
     const float inverse = (0.1f * static_cast<float>(step) + top) / max;
@@ -159,6 +161,7 @@ float FitPositive(const WeightedGroup& group, int levels, std::span<uint8_t> q) 
     q[i] = static_cast<uint8_t>(level);
     fit.Add(group.weights[i], group.values[i], level);
   }
+  // Five rounds, as ggml has them: the bytes depend on where it stops.
   for (int round = 0; round < 5 && MoveSingleLevels(group, levels, fit, q); ++round) continue;
   return fit.Scale();
 }
@@ -218,6 +221,7 @@ bool Regress(const WeightedGroup& group, std::span<const uint8_t> q, const Exten
   if (!(determinant > 0)) return false;
   fit.scale = (extent.sum_w * sum_xl - extent.sum_wx * sum_l) / determinant;
   fit.min = (sum_ll * extent.sum_wx - sum_l * sum_xl) / determinant;
+  // Without a minimum the regression has one unknown left: xl / ll.
   if (fit.min > 0) fit = {sum_xl / sum_ll, 0};
   return true;
 }
@@ -238,6 +242,7 @@ ScaleAndMin SearchGrid(const WeightedGroup& group, const ScaleGrid& grid, const 
     const float next_inverse = divisor / (extent.max - best.min);
     QuantizeAbove(group.values, best.min, next_inverse, candidate, grid.levels);
     ScaleAndMin fit;
+    // The comparison below is false for NaN, so a fit that went wrong never wins.
     if (!Regress(group, candidate, extent, fit)) continue;
     const float error = ErrorOf(group, candidate, fit, grid.absolute_error);
     if (!(error < best_error)) continue;

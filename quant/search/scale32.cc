@@ -42,6 +42,7 @@ ScaleAndMin ScaleByRange(Values values, int levels, Levels32 q) {
     if (x < min) min = x;
     if (x > max) max = x;
   }
+  // The extremes get the first and the last level (quantize_row_q4_1_ref of ggml-quants.c).
   const float scale = (max - min) / static_cast<float>(levels);
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
   for (size_t i = 0; i < kGroup32; ++i) {

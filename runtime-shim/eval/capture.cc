@@ -11,6 +11,7 @@ double CapturedShare(const Selection& chosen, const ExpertIds& eligible) {
     all += chosen.weights[i];
     if (Contains(eligible, chosen.ids[i])) captured += chosen.weights[i];
   }
+  // By gates, not by choices: an expert with a small gate is hardly missed.
   return all > 0 ? captured / all : 0;
 }
 
@@ -35,6 +36,7 @@ void CaptureObserver::Observe(const RoutedBatch& batch) {
   if (resting_ || router == routers_.end()) return;
   const size_t layer = static_cast<size_t>(std::distance(routers_.begin(), router));
   for (uint32_t token = 0; token < batch.tokens; ++token) {
+    // Attention sinks are routed unlike the text, and every session has them.
     if (!window_.IsSink(batch.first_position + token)) ObserveToken(batch, token, layer);
   }
 }

@@ -34,6 +34,7 @@ bool EndsInPeriod(std::span<const uint32_t> ids, size_t period) {
 LoopResult FindLoop(std::span<const uint32_t> generated) {
   LoopResult result;
   result.tokens = static_cast<uint32_t>(generated.size());
+  // A text that loops still does so at its end; its beginning may take up the prompt.
   const auto half = generated.last(generated.size() - generated.size() / 2);
   if (!half.empty()) {
     result.repeated_share =

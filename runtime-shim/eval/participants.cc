@@ -49,6 +49,7 @@ Status FitEvaluation(const Model& own, uint32_t groups, const Model* reference,
   std::optional<SessionCosts> held;
   if (reference != nullptr) {
     held = CostsOf(*reference);
+    // The reference's logits of a chunk stay until all groups are compared with them.
     held->token += held->logits;
   }
   const uint64_t least_own = LeastBytes(costs, 1 + std::min(groups, 1u), context);
@@ -56,6 +57,7 @@ Status FitEvaluation(const Model& own, uint32_t groups, const Model* reference,
   const uint64_t least = least_own + least_held;
   SHARD_CHECK(CheckBound(own, least, context, bound));
   const uint64_t bytes = std::max(least, std::min(bound.wanted, bound.limit));
+  // The reference and the model under test get half each, unless one of them needs more.
   const uint64_t for_held = held ? std::clamp(bytes / 2, least_held, bytes - least_own) : 0;
   options.groups_at_once = GroupsThatFit(costs, groups, context, bytes - for_held);
   const uint32_t runs = options.groups_at_once + 1;

@@ -16,6 +16,7 @@ RaceResult RunRace(std::span<const std::vector<double>> log_probabilities, uint3
     sums.push_back(
         std::accumulate(group.begin(), group.begin() + static_cast<ptrdiff_t>(raced), 0.0));
   }
+  // The first of equal groups wins, so that the answer does not depend on anything else.
   const auto best = std::max_element(sums.begin(), sums.end());
   result.winner = static_cast<uint32_t>(best - sums.begin());
   if (sums.size() < 2 || raced == 0) return result;

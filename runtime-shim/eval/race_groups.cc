@@ -45,6 +45,7 @@ Result<RaceResult> RaceGroups(const Model& model, std::span<const LayerExperts> 
       return Error{Code::kInvalidArgument,
                    Cat("race: token: expected an id below ", vocabulary, ", found ", token)};
   }
+  // One more than is raced, because a token is scored by the logits of the one before it.
   tokens = tokens.first(std::min<size_t>(tokens.size(), size_t{race_tokens} + 1));
   std::vector<std::vector<double>> runners;
   for (const LayerExperts& eligible : groups) {

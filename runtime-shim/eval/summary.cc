@@ -34,6 +34,7 @@ Likelihood SummarizeLikelihood(const std::vector<double>& log_probabilities) {
 Damage SummarizeDamage(Comparison comparison, const std::vector<double>& from,
                        const std::vector<double>& to) {
   std::vector<double>& values = comparison.divergence;
+  // The mean of divergences hides that a few tokens carry most of it, hence the quantiles.
   std::sort(values.begin(), values.end());
   Damage damage;
   damage.mean = Mean(values);
@@ -69,6 +70,7 @@ std::vector<CaptureSpread> SummarizeCapture(const std::vector<const LayerCapture
 
 double MeanOfLayers(const std::vector<CaptureSpread>& layers) {
   std::vector<double> means;
+  // Layers count equally: one that has lost its experts hurts, however many the others find.
   for (const CaptureSpread& layer : layers) means.push_back(layer.mean);
   return Mean(means);
 }
@@ -126,6 +128,8 @@ SessionChoice Choose(const EvalInput& input, const SessionMeasure& measure, uint
     choice.captures.push_back(MeanOfLayers(SummarizeCapture({&group.teacher})));
     runners.push_back(group.log_probability);
     choice.divergences.push_back(
+        // From the unmasked model of the same weights if it ran: then quantization, which all
+        // groups share, does not decide between them.
         Mean((measure.full.empty() ? group.from_reference : group.from_full).divergence));
   }
   choice.tokens = runners.front().size();

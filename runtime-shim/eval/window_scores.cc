@@ -61,6 +61,7 @@ Chunk CutChunk(const Window& window, uint32_t first, uint32_t most) {
   chunk.tokens = std::span(window.tokens).subspan(first, end - first);
   // Row t predicts the token at t + 1.
   const uint32_t from = std::max(first, window.first_scored - 1);
+  // The last row of a window predicts a token that is not there.
   const uint32_t to = std::min(end, size - 1);
   if (from >= to) return chunk;
   chunk.first_row = from - first;

@@ -13,6 +13,7 @@ using Mark = YardstickMark;
 constexpr Mark kMarks[] = {{"a Q8_0", 0.0014},  {"a Q6_K", 0.0055},  {"a Q5_K_M", 0.011},
                            {"a Q4_K_M", 0.028}, {"a Q3_K_M", 0.084}, {"an IQ2_M", 0.33},
                            {"an IQ1_M", 1.39}};
+// Within a factor of two of the outermost mark, the mark still describes it.
 constexpr double kBeyond = 2;
 
 }  // namespace

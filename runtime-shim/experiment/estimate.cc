@@ -39,6 +39,7 @@ Estimate EstimateMean(std::span<const Sample> samples) {
   if (samples.size() < 2) return estimate;
   double squares = 0;
   for (const Sample& sample : samples) {
+    // Cochran 1977, chapter 6: the variance of a ratio estimate from the residuals of the totals.
     const double off = static_cast<double>(sample.tokens) * (sample.value - estimate.mean);
     squares += off * off;
   }

@@ -17,6 +17,7 @@ std::vector<T> Cut(const std::vector<T>& all, GroupRange range) {
 
 // The model stays, as the teacher of the split or as the reference.
 NodeFigures FiguresOfNode(const EvalSummary& summary, const EvalRow& row) {
+  // Against the reference if there is one: then quantization and split count together.
   const Damage& damage = row.total ? *row.total : *row.split;
   const Likelihood& model =
       summary.reference ? summary.reference->likelihood : summary.full->likelihood;

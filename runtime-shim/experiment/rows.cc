@@ -34,6 +34,7 @@ Estimate EstimateDifference(const ExperimentRow& a, const ExperimentRow& b, Choi
   std::vector<Sample> samples;
   for (size_t i = 0; i < a.sessions.size(); ++i) {
     assert(a.sessions[i].name == b.sessions[i].name);
+    // Paired by session: what makes a text hard for both rows falls out of the difference.
     samples.push_back({Under(choice, a.sessions[i]).*figure - Under(choice, b.sessions[i]).*figure,
                        a.sessions[i].tokens});
   }

@@ -26,6 +26,7 @@ class Experimenter {
       SHARD_TRY(const std::vector<SessionMeasure> measures,
                 Evaluate(opened->input, one, opened->options));
       Add(pass, opened->input, measures.front());
+      // A killed run goes on after its last whole session.
       if (calls_.save) SHARD_CHECK(calls_.save(state_));
     }
     return Ok();
@@ -58,6 +59,7 @@ Status RunExperiment(std::span<const ExperimentPass> passes, std::span<const Eva
                      ExperimentState& state) {
   assert(!rule.looks.empty() && rule.looks.back() == sessions.size());
   Experimenter experimenter(sessions, calls, state);
+  // All rows reach a look before the next begins, so every comparison is of the same sessions.
   for (size_t look = state.looks_made; look < rule.looks.size() && !state.complete; ++look) {
     for (const ExperimentPass& pass : passes) {
       Status advanced = experimenter.Advance(pass, rule.looks[look]);

@@ -18,7 +18,10 @@ struct BucketCount {
 };
 
 bool IsKeptBack(const BucketCount& bucket, uint32_t fold) {
+  // Whole sessions are the better test, because windows of one text resemble each other; a bucket
+  // of few sessions has nothing else to divide.
   const uint64_t number = bucket.sessions >= fold ? bucket.seen : bucket.windows;
+  // By position, not drawn: a refit that is run again must hold the same text out.
   return number % fold == 0;  // numbers count from 1
 }
 
@@ -49,6 +52,7 @@ Result<Calibration> MakeCalibration(std::span<const CalibrationSession> sessions
                  "part of the text is held out to see whether the refit helps"};
   const bool any = std::any_of(made.windows.begin(), made.windows.end(),
                                [](const CalibrationWindow& window) { return window.kept_back; });
+  // A refit that could not be measured could not be refused either.
   if (!any) made.windows.back().kept_back = true;
   return made;
 }

@@ -14,6 +14,7 @@ namespace {
 using MatrixMap = Eigen::Map<Eigen::MatrixXd>;
 using ConstMatrixMap = Eigen::Map<const Eigen::MatrixXd>;
 
+// A fixed width, so that the number of threads does not change how a sum is divided.
 constexpr size_t kColumnsOfBlock = 64;
 
 // Eigen divides products into blocks that fit the caches, and so would add in a different order on
@@ -43,6 +44,7 @@ std::optional<Cholesky> Cholesky::Of(std::vector<double> matrix, size_t size) {
   const Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>, Eigen::Lower> factor(in_place);
   if (factor.info() != Eigen::Success) return std::nullopt;
   for (Eigen::Index i = 0; i < rows; ++i) {
+    // Eigen reports a negative pivot, but lets a NaN pass.
     if (!std::isfinite(in_place(i, i)) || in_place(i, i) <= 0) return std::nullopt;
   }
   return made;

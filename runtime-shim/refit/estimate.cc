@@ -21,7 +21,8 @@ constexpr uint64_t kDouble = sizeof(double);
 struct LayerShape {
   double tokens = 0, hidden = 0, width = 0, chosen = 0;  // T, H, F, k
   double kept = 0, all = 0;                              // experts of the node, of the layer
-  double expert() const { return 3 * hidden * width; }   // multiplications per token
+  // Gate, up and down.
+  double expert() const { return 3 * hidden * width; }  // multiplications per token
 };
 
 double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
@@ -31,6 +32,8 @@ double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
   if (joint) {
     const double size = shape.kept * shape.width;
     return choices * (per_choice + own + shape.chosen * shape.width * shape.width / 2) +
+           // A Cholesky factorization takes n^3 / 6 multiplications, and n^2 for each column that
+           // is solved.
            size * size * (size / 6 + shape.hidden);
   }
   return choices * (per_choice + shape.width * shape.width +
@@ -39,6 +42,7 @@ double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
 
 double RefillProducts(const LayerShape& shape) {
   const double scored = static_cast<double>(RefillOptions().scored_tokens);
+  // The own neurons and, by default, as many that join.
   const double joined = 2 * shape.width;
   return shape.kept * shape.all * std::min(scored, shape.tokens) * shape.expert() +
          shape.tokens * shape.chosen * joined * (2 * shape.hidden + joined + shape.hidden) +
@@ -142,6 +146,8 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
   RefitEstimate estimate;
   const std::vector<size_t> nodes = DistinctNodes(plan);
   estimate.weight_bytes = WeightBytes(device, plan);
+  // Inputs, targets, outputs and the inputs of the router; the whole model's stream, and one for
+  // each node.
   estimate.row_bytes = tokens * (3 * hidden + router + (1 + nodes.size()) * stream) * sizeof(float);
   estimate.joint = true;
   for (const auto& [layer, count] : plan.layers) {

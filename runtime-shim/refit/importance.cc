@@ -100,6 +100,8 @@ Status AddRow(const std::string& name, const std::vector<double>& sums,
   entry.sums.resize(count * sums.size());
   entry.counts.resize(count);
   if (moments.weight <= 0) return Ok();
+  // llama.cpp divides a sum by its count of tokens, so weighted sums are scaled to what that
+  // division expects.
   const double scale = static_cast<double>(moments.tokens) / moments.weight;
   for (size_t column = 0; column < sums.size(); ++column) {
     float& sum = entry.sums[row * sums.size() + column];
@@ -130,8 +132,10 @@ Status RefitImportance::Add(Products& products, std::span<const ExpertSet> sets,
               MomentsOf(products, node, loaded.experts[place], CountedOf(node, tokens[place])));
     for (const auto& [name, down] : matrices) {
       const std::vector<double>& sums = down ? moments.activations : moments.inputs;
+      // One entry for all nodes together serves readers that know no groups.
       SHARD_CHECK(
           AddRow(name, sums, moments, ids[place], node.routing.expert_count, entries_[name]));
+      // Only refitted experts differ from group to group.
       if (!own || node.fixed[place]) continue;
       const std::string mine = GroupEntryName(node.experts.group, name);
       SHARD_CHECK(AddRow(mine, sums, moments, slot, changed, entries_[mine]));

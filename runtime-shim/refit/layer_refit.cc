@@ -29,6 +29,8 @@ class LayerRefitter {
       const Routes routes = node_.routes;
       SHARD_TRY(const uint64_t moved, Take(step));
       SHARD_TRY(const double error, Measure());
+      // The error is measured on text that no step has seen, so a step that only fits its own text
+      // is dropped.
       const bool better = std::isfinite(error) && error < best;
       done.steps.push_back({step, error, better});
       if (better) {
@@ -38,6 +40,7 @@ class LayerRefitter {
       }
       node_.experts = before;
       node_.routes = routes;
+      // The next step starts from the outputs of what was put back.
       SHARD_CHECK(RunNode(products_, node_));
     }
     done.outcome.error_after = best;

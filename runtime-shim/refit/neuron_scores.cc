@@ -39,6 +39,8 @@ void AddScores(std::span<const double> products, std::span<const double> squares
   const double mean =
       std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(squares.size());
   for (size_t neuron = 0; neuron < squares.size(); ++neuron) {
+    // What the best multiple of the neuron's activation would take from the residual: |phi'r|^2 /
+    // phi'phi (matching pursuit, Mallat and Zhang 1993).
     double explained = 0;
     for (const double product : products.subspan(neuron * hidden, hidden))
       explained += product * product;

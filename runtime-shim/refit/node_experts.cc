@@ -58,6 +58,7 @@ class ExpertReader {
 
   void Read() {
     if (const HostTensor* fused = Find("ffn_gate_up_exps.weight")) {
+      // Gate comes first in a fused tensor, as llama.cpp's converter writes it.
       out_.width = fused->shape[1] / 2;
       out_.hidden = fused->shape[2];
       Halves(*fused, out_.gate, out_.up);

@@ -24,6 +24,7 @@ Status ChooseBlock(const NodeLayer& node, std::span<const float> logits, size_t 
     bias.assign(wide, 0);
     for (size_t i = 0; i < ids.size(); ++i) bias[ids[i]] = node.experts.selection_bias[i];
   }
+  // Experts are chosen by their ids in the whole model, because routing groups are ranges of ids.
   std::vector<uint32_t> place_of(wide, 0);
   for (size_t i = 0; i < ids.size(); ++i) place_of[ids[i]] = static_cast<uint32_t>(i);
   const size_t pieces = (count + kChoicesOfPiece - 1) / kChoicesOfPiece;
@@ -162,6 +163,7 @@ Result<double> FoldError(const NodeLayer& node) {
     missed += weight * errors;
     all += weight * squares;
   }
+  // The share of the target that is missed, so that layers with large outputs compare with others.
   return all > 0 ? missed / all : 0;
 }
 
@@ -201,6 +203,7 @@ Result<ExpertSample> SampleOf(const NodeLayer& node, const ExpertTokens& tokens)
   std::vector<float> output(hidden);
   for (size_t i = 0; i < count; ++i) {
     SHARD_CHECK(node.outputs->Read(tokens.tokens[i], output));
+    // A weight w of a squared error is a factor sqrt(w) on both sides of the equation.
     sample.roots.push_back(std::sqrt(node.fit_weights[tokens.tokens[i]]));
     for (size_t column = 0; column < hidden; ++column) {
       float& residual = sample.residuals[i * hidden + column];

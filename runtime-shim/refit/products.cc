@@ -111,6 +111,8 @@ Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const Doub
     Transpose(a, first, some, jobs_, left_);
     if (!same) Transpose(b, first, some, jobs_, right_);
     const std::vector<float>& right = same ? left_ : right_;
+    // The executor multiplies by transposed matrices, hence the transposed tables. It adds in
+    // floats, so only blocks of tokens do; blocks are added in doubles.
     SHARD_TRY(const BufferPtr weights, executor_.Load(std::as_bytes(std::span(right))));
     SHARD_TRY(const Rows x, Take(Use::kIn, a.columns, some));
     SHARD_TRY(const Rows y, Take(Use::kOut, a.columns, b.columns));

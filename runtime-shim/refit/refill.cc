@@ -13,6 +13,7 @@
 namespace moepack::runtime {
 namespace {
 
+// Costs change once neurons are gone, so half of them go first, and the others by new costs.
 constexpr uint32_t kRounds = 2;
 
 // Selected rows and columns of a symmetric matrix, or rows of a matrix of `columns`.
@@ -61,6 +62,8 @@ std::optional<Selected> SelectNeurons(const Normal& normal, size_t count, size_t
       double squares = 0;
       for (const double value : std::span(selected.down).subspan(i * normal.hidden, normal.hidden))
         squares += value * value;
+      // By how much the error grows without neuron i: |W_i|^2 / (A^-1)_ii (optimal brain surgeon,
+      // Hassibi and Stork 1993).
       costs.push_back(squares / inverse[i]);
     }
     std::vector<size_t> order(costs.size());
@@ -68,6 +71,7 @@ std::optional<Selected> SelectNeurons(const Normal& normal, size_t count, size_t
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return costs[a] > costs[b]; });
     order.resize(count + extra * (kRounds - 1 - round) / kRounds);
+    // In the order of the neurons, so that an expert whose own neurons all stay keeps its rows.
     std::sort(order.begin(), order.end());
     for (size_t& place : order) place = selected.kept[place];
     selected.kept = std::move(order);
@@ -179,6 +183,8 @@ class Refiller {
                    Cat("layer ", node_.experts.layer, ": expert ", node_.experts.experts[place],
                        ": normal matrix: expected a positive definite one, found a singular one"),
                    "a larger --lambda, or more text, makes it regular"};
+    // The expert's old part leaves the node's output before the new one enters, so that the experts
+    // after it see the residual that is left to them.
     SHARD_CHECK(AddOutputs(place, -1));
     Take(place, joined, *selected);
     SHARD_CHECK(AddOutputs(place, 1));

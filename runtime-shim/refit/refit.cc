@@ -154,11 +154,14 @@ class RefitRun {
     SHARD_TRY(NodeLayer node, MakeNode(layer, group));
     SHARD_TRY(LayerOutcome outcome, stored ? Replay(*stored, node) : Refit(node));
     if (outcome.outcome.accepted) done.accepted.push_back(Changed(node));
+    // Every twin has rows of its own in the matrix, since each is quantized as a bundle of its own.
     for (uint32_t twin = group; twin < twins_.size(); ++twin) {
       node.experts.group = twin;
       if (twins_[twin] == group)
         SHARD_CHECK(importance_.Add(products_, source_->sets(), node, outcome.outcome.accepted));
     }
+    // The node's stream goes on with the refitted experts, so later layers correct what is still
+    // wrong.
     SHARD_CHECK(Observed([&] { return streams_->AddOutputs(stream); }));
     return outcome;
   }
@@ -308,6 +311,7 @@ Result<RefittedLayer> RedoLayer(const RefitInput& input, const RefitOptions& opt
                                       ": expected one that was refitted, found none")};
   const RefitEvents nobody;
   SHARD_TRY(const auto run, RefitRun::Open(input, options, nobody));
+  // A layer's inputs depend on all refitted layers before it; these come from the store.
   for (uint32_t earlier = 0; earlier < layer; ++earlier)
     SHARD_CHECK(run->RunLayer(earlier, run->HasExperts(earlier) ? &store : nullptr));
   return run->RunLayer(layer, nullptr);

@@ -79,10 +79,14 @@ class JointRidge {
     SHARD_CHECK(AddOwn(right));
     for (size_t i = 0; i < places_.size(); ++i) {
       SHARD_CHECK(CheckInterrupt());
+      // The matrix is symmetric, and the factorization reads one triangle.
       for (size_t j = 0; j < i; ++j) SHARD_CHECK(AddPair(i, j));
     }
+    // Relative to the mean of the diagonal, lambda means the same in layers with large and small
+    // inputs.
     const double mean = MeanDiagonal(matrix_, size_);
     if (mean == 0) return Ok();
+    // The right side has residuals, Y - phi W0, so the ridge pulls the change of W to 0, not W.
     AddToDiagonal(matrix_, size_, lambda * mean);
     const auto factor = Cholesky::Of(std::move(matrix_), size_);
     if (!factor) return NotDefinite(node_);
@@ -216,6 +220,8 @@ class TurnRidge {
     SHARD_TRY(const NodeMatrices matrices, LoadExpert(node_.experts, place, products_.executor()));
     const MlpWeights& expert = matrices.experts[0];
     std::vector<double> right = changes_[i];
+    // The ridge holds each expert to the source's weights in all sweeps, not to those of the last
+    // one.
     for (double& value : right) value *= -ridge_;
     std::optional<Cholesky> own;
     {

@@ -14,6 +14,8 @@
 namespace moepack::runtime {
 namespace {
 
+// Adam (Kingma and Ba 2014). Its usual 0.999 would average over ten times as many steps as there
+// are.
 constexpr double kFirstMoment = 0.9, kSecondMoment = 0.99, kStepFloor = 1e-9;
 // Tokens of a batch whose gradients a thread computes at a time.
 constexpr size_t kTokensOfGradient = 64;
@@ -57,6 +59,7 @@ class RouterFitter {
     for (uint32_t step = 0; step < options_.steps; ++step) {
       SHARD_CHECK(CheckInterrupt());
       SHARD_CHECK(MakeGradient(step));
+      // The rate falls to 0, so that the noise of the last batches does not stay in the rows.
       const double rate = options_.rate * (1 - static_cast<double>(step) / options_.steps);
       rows.Step(step, rate, by_row_, rows_);
       bias.Step(step, rate, by_bias_, bias_);
@@ -69,6 +72,7 @@ class RouterFitter {
   // The gradient of rows and biases, for a batch drawn using the number of the step.
   Status MakeGradient(uint32_t step) {
     const size_t width = node_.experts.router_width, n = node_.experts.experts.size();
+    // Seeded by the step alone: a layer that is run again draws the same batches.
     SplitMix64 random(step);
     std::vector<uint32_t> batch(options_.batch);
     for (uint32_t& row : batch) row = static_cast<uint32_t>(random.Below(sample_.size()));
@@ -85,6 +89,7 @@ class RouterFitter {
     by_bias_.assign(bias_.size(), 0);
     for (size_t i = 0; i < by_logit.size() && !bias_.empty(); ++i) by_bias_[i % n] += by_logit[i];
     for (size_t place = 0; place < n; ++place) {
+      // Rows of experts that other nodes share must not move.
       if (!node_.fixed[place]) continue;
       std::fill_n(by_row_.begin() + static_cast<ptrdiff_t>(place * width), width, 0.0);
       if (!bias_.empty()) by_bias_[place] = 0;
@@ -132,6 +137,7 @@ class RouterFitter {
 }  // namespace
 
 Status FitRouter(Products& products, const RouterOptions& options, NodeLayer& node) {
+  // Outputs are not linear in such gates, and the sample's products of outputs would be wrong.
   if (node.form.weigh_inputs) return Ok();
   SHARD_TRY(const RouterSample sample, RouterSample::Make(products, options, node));
   if (sample.size() == 0) return Ok();

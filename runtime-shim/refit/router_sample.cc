@@ -39,6 +39,8 @@ Result<RouterSample> RouterSample::Make(Products& products, const RouterOptions&
   for (uint32_t token = 0; token < node.tokens(); ++token) {
     if (node.fit_weights[token] != 0) tokens.push_back(token);
   }
+  // With the products of all pairs of outputs, the error of any choice and weights needs no more
+  // passes: |Y - sum of w_e o_e|^2 = Y'Y - 2 w'(o'Y) + w'(o'o)w.
   const uint64_t bytes =
       (sample.experts_ + 1) * sample.experts_ * sizeof(float) + width * sizeof(float);
   sample.tokens_ =

@@ -25,6 +25,7 @@ Result<ScratchFile> MakeScratchFile(const std::filesystem::path& directory) {
   made.file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
   made.path = name;
   if (!made.file.valid()) return IoError(directory, "cannot make a scratch file", errno);
+  // A killed run leaves no scratch file.
   ::unlink(name.c_str());
   return made;
 }

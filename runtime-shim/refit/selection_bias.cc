@@ -27,10 +27,13 @@ class BiasSearch {
     SHARD_CHECK(MakeLogits());
     std::vector<float>& bias = node_.experts.selection_bias;
     SHARD_TRY(double best, ErrorOf(bias));
+    // A step of this size can move an expert across the whole range of those chosen.
     double step = Spread();
     for (uint32_t round = 0; round < kSearchRounds; ++round, step /= 2) {
       for (size_t place = 0; place < bias.size(); ++place) {
         if (node_.fixed[place]) continue;
+        // This bias only decides which experts are chosen, so the error has no slope in it and is
+        // compared.
         for (const double sign : {1.0, -1.0}) {
           SHARD_CHECK(CheckInterrupt());
           std::vector<float> tried = bias;
@@ -61,6 +64,7 @@ class BiasSearch {
   }
 
   Result<double> ErrorOf(const std::vector<float>& bias) const {
+    // One sum for each piece, added up in their order: threads must not change the bits.
     std::vector<double> sums((size_ + kTokensOfSearch - 1) / kTokensOfSearch, 0);
     SHARD_CHECK(ParallelFor(sums.size(), products_.jobs(), [&](size_t piece) -> Status {
       const size_t end = std::min((piece + 1) * kTokensOfSearch, size_);

@@ -135,6 +135,8 @@ Status Streams::RunToStream(const Batch& batch, std::span<float> stream) {
   SHARD_CHECK(pass_[0].RunToExperts(batch.windows, {stream, inputs, {}, shared}));
   SHARD_CHECK(whole_.Read(batch.first, target));
   for (size_t i = 0; i < target.size(); ++i) {
+    // What the routed experts must add so that this stream equals the whole model's after the
+    // layer.
     target[i] = (target[i] - stream[i]) / scale - shared[i];
     stream[i] += scale * shared[i];
   }

@@ -25,6 +25,7 @@ bool SameWeights(const Calibration& text, uint32_t a, uint32_t b) {
 std::vector<uint32_t> FirstTwins(const Plan& plan, const Calibration& text) {
   std::vector<uint32_t> twins;
   for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+    // Groups that hold the same experts and weigh the text alike would get the same refit.
     uint32_t twin = 0;
     while (twin < group && !(SameExperts(plan, twin, group) && SameWeights(text, twin, group)))
       ++twin;

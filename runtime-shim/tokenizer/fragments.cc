@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <unordered_map>
+
+#include "libshard/base/text_map.h"
 
 namespace moepack::runtime {
 namespace {
@@ -45,7 +46,7 @@ class TokenFinder {
   }
 
  private:
-  using Starts = std::unordered_map<std::string_view, std::vector<uint32_t>>;
+  using Starts = TextMap<std::string_view, std::vector<uint32_t>>;
 
   std::vector<Occurrence> Find(size_t length, const Starts& starts) const {
     std::array<bool, 256> first{};  // usually few bytes begin a token

@@ -146,7 +146,7 @@ std::vector<uint32_t> Merges::Apply(std::span<const uint32_t> symbols) const {
 
 std::optional<uint32_t> Merges::Find(const TokenTable& table, std::string_view piece) const {
   if (const std::optional<uint32_t> token = table.Find(piece)) return token;
-  const auto found = symbols_.find(std::string(piece));
+  const auto found = symbols_.find(piece);
   return found == symbols_.end() ? std::nullopt : std::optional(found->second);
 }
 

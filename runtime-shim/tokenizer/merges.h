@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/base/text_map.h"
 #include "libshard/format/gguf_metadata.h"
 #include "runtime-shim/tokenizer/token_table.h"
 
@@ -49,9 +49,9 @@ class Merges {
 
   uint32_t tokens_ = 0;
   std::vector<std::string> texts_;
-  std::unordered_map<std::string, uint32_t> symbols_;  // of texts_
-  std::vector<uint32_t> bytes_;                        // the symbol of each byte
-  std::vector<Rule> rules_;                            // sorted by pair
+  TextMap<std::string, uint32_t> symbols_;  // of texts_
+  std::vector<uint32_t> bytes_;             // the symbol of each byte
+  std::vector<Rule> rules_;                 // sorted by pair
 };
 
 }  // namespace moepack::runtime

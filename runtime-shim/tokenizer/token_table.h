@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/base/text_map.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 #include "libshard/format/gguf_metadata.h"
 
@@ -58,7 +58,7 @@ class TokenTable {
   bool HasEnd(std::string_view text) const;
 
   std::vector<std::string> texts_;
-  std::unordered_map<std::string_view, uint32_t> ids_;
+  TextMap<std::string_view, uint32_t> ids_;
   std::vector<TokenType> types_;
   std::vector<float> scores_;
   std::vector<bool> ends_;

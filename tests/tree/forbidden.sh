@@ -1,6 +1,7 @@
 #!/bin/sh
 # What must not occur anywhere in the code: flags that make bytes depend on the machine, std::regex
-# (it recurses on hostile names), notes to self, and catch-all folders.
+# (it recurses on hostile names), hash tables that hostile names slow down, notes to self, and
+# catch-all folders.
 # usage: forbidden.sh ROOT
 set -eu
 cd "$1"
@@ -34,6 +35,8 @@ forbid "PCRE2 is reached through libshard/base/text/regex.h" '# *include *<pcre2
 forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard manifest runtime-shim \
   tools \( -name '*.cc' -o -name '*.h' \) ! -path 'libshard/base/*' ! -name side_files.cc \
   ! -name link_file.cc ! -name promised_file.cc)
+forbid "use TextMap or TextSet of libshard/base/text_map.h: names may be chosen to collide" \
+  'unordered_(multi)?(map|set) *< *(std::)?string' quant libshard manifest runtime-shim tools
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
   quant libshard manifest runtime-shim
 forbid "libraries do not print" '\<std::(cout|cerr|clog)\>|\<f?printf\(' \

@@ -92,6 +92,8 @@ fails forbidden.sh quant/CMakeLists.txt:1
 fresh && echo '# never -ffast-math' >CMakeLists.txt && passes forbidden.sh
 fresh && echo '// TODO: later' >tools/later.cc && fails forbidden.sh tools/later.cc:1
 fresh && echo '#include <regex>' >libshard/r.cc && fails forbidden.sh libshard/r.cc:1
+fresh && echo 'std::unordered_set<std::string_view> names;' >tools/t.cc
+fails forbidden.sh tools/t.cc:1
 fresh && echo '  std::exit(1);' >manifest/e.cc && fails forbidden.sh manifest/e.cc:1
 fresh && echo "  InputFile::Open(root / name);" >manifest/o.cc &&
   fails forbidden.sh "through its SourceTree"

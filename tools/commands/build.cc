@@ -55,6 +55,7 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
   if (arguments.no_verify) return std::optional<manifest::VerifyReport>();
   manifest::VerifyOptions options;
   options.jobs = arguments.write.pack.jobs;
+  // What is verified is what this run wrote, and not what another one put there since.
   options.digest = ManifestDigest(written);
   options.cold = arguments.cold;
   if (arguments.prove) {
@@ -163,9 +164,7 @@ Status CheckRefit(const Arguments& arguments) {
                  "`moepack refit --dry-run` says what a refit takes, and without --refit this says "
                  "what is written"};
   SHARD_CHECK(runtime::CheckSteps(arguments.refitting.options.steps));
-  std::error_code error;
-  const bool there = fs::exists(fs::symlink_status(arguments.out, error));
-  return there ? manifest::CheckReplaceable(arguments.out, arguments.write.force) : Ok();
+  return manifest::CheckReplaceable(arguments.out, arguments.write.force);
 }
 
 // What is checked at the end needs all tasks: `join` compares what they wrote with its digests.
@@ -184,6 +183,7 @@ Result<int> Run(Arguments& arguments) {
   if (task) SHARD_CHECK(CheckTask(arguments));
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
+  if (!task) SHARD_CHECK(CheckOutput(*source.tree, arguments));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
@@ -194,6 +194,7 @@ Result<int> Run(Arguments& arguments) {
   PrintWarnings(PlanWarnings(model, plan));
   SHARD_CHECK(CheckRefit(arguments));
   SHARD_CHECK(Refit(model, plan, arguments));
+  // After the refit, which makes what is chosen here.
   SHARD_CHECK(ChooseRefit(model, plan, arguments));
   arguments.write.command = RecordCommand("build", arguments);
   if (arguments.refitting.merge_overlay) arguments.write.command.push_back("--merge-overlay");

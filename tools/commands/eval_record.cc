@@ -23,6 +23,7 @@ Result<std::optional<std::string>> BeginRecording(bool record, const RuntimeArgu
                  "distribution as nodes get it",
                  "leave out --overlay and --no-overlay"};
   }
+  // Taken before the evaluation, which may last hours, and compared after it.
   SHARD_TRY(std::string digest, manifest::ManifestFileDigest(arguments.source));
   return std::optional(std::move(digest));
 }

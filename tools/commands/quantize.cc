@@ -242,6 +242,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   const std::string stem = name.substr(0, name.size() - kExtension.size());
   const WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
   SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, whole));
+  // With --max-part-size the names of the files are known only when the types are.
   SHARD_CHECK(CheckOutput(arguments, model, files));
   if (task) return WriteTaskOf(model, noted, *task, std::move(files), typed, arguments);
   PrintNotes(GgufNotes(typed));

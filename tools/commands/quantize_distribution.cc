@@ -48,7 +48,7 @@ Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options
   SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(run.source.source));
   if (!run.out.empty()) {
     SHARD_CHECK(manifest::CheckOutsideDistribution(run.out, run.source.source));
-    SHARD_CHECK(manifest::CheckDryOutput(run.out));
+    SHARD_CHECK(manifest::CheckReplaceable(run.out, true));
   }
   SHARD_TRY(const manifest::WritePlan files, manifest::PlanRequantized(run.source.source, options));
   PrintNotes(files.notes);

@@ -122,9 +122,7 @@ Status CheckOutputs(const Arguments& arguments) {
   if (arguments.store.empty() && arguments.out.empty())
     return Error{Code::kInvalidArgument, "-o or --store is required: nothing says where to write",
                  "-o writes a distribution, --store the refitted experts alone"};
-  std::error_code error;
-  const bool there = fs::exists(fs::symlink_status(arguments.out, error));
-  return there ? manifest::CheckReplaceable(arguments.out, arguments.force) : Ok();
+  return manifest::CheckReplaceable(arguments.out, arguments.force);
 }
 
 // Writes the distribution with the refitted experts; types and names are the source's.

@@ -108,6 +108,7 @@ Result<RefitModelLoad> LoadForRefit(const RuntimeArguments& arguments) {
   SHARD_TRY(std::shared_ptr<runtime::Executor> executor, OpenExecutor(arguments));
   executor = std::make_shared<runtime::ObservedExecutor>(std::move(executor), *load.moments);
   RuntimeArguments layers = arguments;
+  // A refit goes through the model once, so it never needs the experts of two layers.
   layers.load.experts_later = true;
   SHARD_TRY(load.loaded, LoadModel(arguments.source, layers, std::move(executor)));
   load.moments->SetWeights(*load.loaded.weights);

@@ -20,6 +20,7 @@ Result<int> Run(WriteArguments& arguments) {
   SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
+  if (!task) SHARD_CHECK(CheckOutput(*source.tree, arguments));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());

@@ -162,6 +162,15 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   AddTask(app, arguments.task);
 }
 
+Status CheckOutput(const SourceTree& source, const WriteArguments& arguments) {
+  if (arguments.out.empty() && arguments.dry_run) return Ok();
+  // An output that is also the source is not told to use --force.
+  if (const auto directory = source.LocalPath(""))
+    SHARD_CHECK(manifest::CheckOutputApart(arguments.out, *directory));
+  if (!arguments.only.empty()) return Ok();
+  return manifest::CheckReplaceable(arguments.out, arguments.write.force || arguments.dry_run);
+}
+
 Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
   SHARD_TRY(arguments.write.slice.parts, ParseParts(arguments.only, plan.groups.size()));
   return Ok();
@@ -229,10 +238,7 @@ Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
 }
 
 Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArguments& arguments) {
-  if (!arguments.out.empty()) {
-    SHARD_CHECK(manifest::CheckTarget(model, arguments.out));
-    if (arguments.write.slice.parts.all) SHARD_CHECK(manifest::CheckDryOutput(arguments.out));
-  }
+  if (!arguments.out.empty()) SHARD_CHECK(manifest::CheckTarget(model, arguments.out));
   SHARD_TRY(const manifest::WritePlan files,
             manifest::PlanDistribution(model, plan, arguments.write));
   PrintNotes(files.notes);

@@ -40,6 +40,10 @@ Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments);
 // Adds -o and the options that control writing.
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
+// Refuses an output that exists before any warning and any long work. With --only it may exist. No
+// task writes to it.
+Status CheckOutput(const SourceTree& source, const WriteArguments& arguments);
+
 // Sets arguments.write.slice.parts from --only.
 Status ChooseParts(const Plan& plan, WriteArguments& arguments);
 

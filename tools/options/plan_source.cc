@@ -10,6 +10,7 @@ namespace moepack::cli {
 Result<Plan> PlanOfDistribution(const std::string& directory, const std::string& source,
                                 const MoeModel& model) {
   SHARD_TRY(manifest::Manifest read, manifest::ReadManifest(directory));
+  // The revision is part of the version and only the manifest knows it.
   const std::string found = model.Version(read.model.revision);
   if (found == read.versions.model) return std::move(read.plan);
   return Error{Code::kMismatch,

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "libshard/base/files/space_mark.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 
 namespace moepack {
 namespace {
@@ -95,7 +95,7 @@ size_t CountPadding(const Vocabulary& vocabulary) {
 }
 
 Status CheckDistinct(const std::string& where, const Vocabulary& vocabulary) {
-  std::unordered_map<std::string_view, size_t> seen;
+  TextMap<std::string_view, size_t> seen;
   seen.reserve(vocabulary.tokens.size());
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const std::string& text = vocabulary.tokens[id];

@@ -1,8 +1,8 @@
 // Byte-level BPE: from tokenizer.json; merges may also come from merges.txt.
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/convert/tokenizers/pre_tokenizer.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
@@ -91,7 +91,7 @@ class MergeList {
 
  private:
   std::string where_, prefix_;
-  std::unordered_set<std::string> known_;
+  TextSet<std::string> known_;
   std::vector<std::string> merges_;
 };
 

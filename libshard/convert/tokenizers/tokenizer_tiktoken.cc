@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "libshard/base/text/base64.h"
 #include "libshard/base/text/byte_alphabet.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
 namespace moepack {
@@ -29,7 +28,7 @@ constexpr const char* kHunyuanSpecial[] = {"<|endoftext|>", "<|startoftext|>", "
                                            "<|pad|>"};
 constexpr uint32_t kHunyuanExtra = 205;
 
-using Ranks = std::unordered_map<std::string_view, uint32_t>;
+using Ranks = TextMap<std::string_view, uint32_t>;
 
 struct RankedToken {
   std::string bytes;
@@ -74,7 +73,7 @@ Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, const char* n
 
 // Hunyuan's tokenizer numbers tokens by line, ignoring the ranks in the file, and skips duplicates.
 void RankByLine(std::vector<RankedToken>& ranked) {
-  std::unordered_set<std::string> seen;
+  TextSet<std::string> seen;
   std::erase_if(ranked, [&](const RankedToken& token) { return !seen.insert(token.bytes).second; });
   for (size_t i = 0; i < ranked.size(); ++i) ranked[i].rank = static_cast<uint32_t>(i);
 }

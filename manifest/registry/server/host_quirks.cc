@@ -1,5 +1,7 @@
 #include "manifest/registry/server/host_quirks.h"
 
+#include <iterator>
+
 namespace moepack::registry {
 namespace {
 
@@ -19,7 +21,7 @@ constexpr HostQuirks kHostQuirks[] = {
 };
 
 // '*' matches any characters, including none.
-bool Matches(std::string_view pattern, std::string_view text) {
+constexpr bool Matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
   if (star == pattern.npos) return pattern == text;
   if (!text.starts_with(pattern.substr(0, star))) return false;
@@ -29,6 +31,17 @@ bool Matches(std::string_view pattern, std::string_view text) {
   }
   return false;
 }
+
+// The first row that matches counts, so a row is hidden if the pattern of an earlier one matches
+// its own.
+constexpr bool EveryRowIsFound() {
+  for (const HostQuirks* row = std::begin(kHostQuirks); row != std::end(kHostQuirks); ++row) {
+    for (const HostQuirks* earlier = std::begin(kHostQuirks); earlier != row; ++earlier)
+      if (Matches(earlier->host, row->host)) return false;
+  }
+  return true;
+}
+static_assert(EveryRowIsFound());
 
 }  // namespace
 

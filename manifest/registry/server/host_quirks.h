@@ -15,7 +15,8 @@ struct HostQuirks {
   bool range_stays = false;
 };
 
-// `host` without a port. A registry that the table does not have has none.
+// The first row that matches `host`, a name without a port. A registry that the table does not have
+// has no quirks.
 HostQuirks QuirksOf(std::string_view host);
 
 }  // namespace moepack::registry

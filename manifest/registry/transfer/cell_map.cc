@@ -57,6 +57,7 @@ Status CellMap::Read(const std::string& where, std::string_view text) {
   const JsonFields fields(json, where);
   SHARD_CHECK(CheckNumber(fields, "version", kCellMapVersion));
   SHARD_TRY(const std::string sha256, fields.String("sha256"));
+  // A map of other content would mark wrong bytes as done.
   if (sha256 != sha256_) return NotThisFile(where, "sha256", sha256_, Quoted(sha256));
   SHARD_CHECK(CheckNumber(fields, "size", size_));
   SHARD_CHECK(CheckNumber(fields, "cell_bytes", cell_bytes_));

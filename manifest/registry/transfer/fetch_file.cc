@@ -15,6 +15,7 @@
 namespace moepack::registry {
 namespace {
 
+// Wrong bytes of a transfer are right the second time; those of a damaged copy never are.
 constexpr int kMostAttempts = 2;  // after wrong bytes
 // How often the file is restarted because another process took it away.
 constexpr int kMostTakenAway = 3;
@@ -156,6 +157,7 @@ Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
     Fetching fetching(from, promise, options, buffers, std::move(part));
     Result<FetchReport> report = fetching.Run();
     if (report || report.error().code == Code::kInterrupted || !fetching.TakenAway()) return report;
+    // The other process may have taken the partial file because it had finished it.
     if (IsBrought(directory, name, promise)) {
       SHARD_CHECK(fetching.RemoveRest());
       if (options.progress) options.progress(promise.size);

@@ -67,6 +67,11 @@ TEST_F(OutputPath, OtherPathsInsideOrBesideTheInputAreAccepted) {
   }
 }
 
+TEST_F(OutputPath, NothingIsInTheWayOfANewOutput) {
+  EXPECT_TRUE(CheckReplaceable((dir_ / "new").string(), false));
+  EXPECT_TRUE(CheckReplaceable((dir_ / "new/below").string(), true));
+}
+
 TEST_F(OutputPath, AnExistingOutputIsReplacedOnlyWithForce) {
   fs::create_directories(dir_ / "empty");
   const Status refused = CheckReplaceable((dir_ / "empty").string(), false);

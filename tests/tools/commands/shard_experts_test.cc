@@ -8,6 +8,7 @@ namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr const char* kShard =
     "shard-experts fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out ";
@@ -106,6 +107,20 @@ TEST(ShardExperts, AnExistingOutputIsKeptUnlessForced) {
   EXPECT_EQ(refused.status, 2) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("hint: "));
   EXPECT_EQ(ReadAll(workspace / "out/mine.txt"), "mine");
+}
+
+TEST(ShardExperts, AnExistingOutputIsRefusedBeforeAnyWarning) {
+  const Workspace workspace;
+  WriteAll(workspace / "out/mine.txt", "mine");
+  EXPECT_THAT(workspace.Moepack(std::string(kShard) + "--dry-run --force").err,
+              HasSubstr("holds something that moepack did not write"));
+  for (const std::string command : {"shard-experts", "build"}) {
+    const std::string make = command + " fixtures/tiny-moe --groups 3 -o ";
+    EXPECT_THAT(workspace.Moepack(make + "new --dry-run").err, HasSubstr("warning: ")) << command;
+    const ToolRun refused = workspace.Moepack(make + "out");
+    EXPECT_EQ(refused.status, 2) << command;
+    EXPECT_THAT(refused.err, StartsWith("error: out already exists\n")) << command;
+  }
 }
 
 TEST(ShardExperts, ForceReplacesADistribution) {

@@ -38,6 +38,7 @@ constexpr auto kBetweenSaves = std::chrono::seconds(10);
 // The held-out sessions, in the order in which they run.
 Result<std::vector<EvalTokens>> ReadHeldOut(const ExperimentArguments& arguments) {
   RuntimeArguments headers = arguments.runtime;
+  // Only the tokenizer and the vocabulary are needed here; the passes verify what they load.
   headers.no_verify = true;
   SHARD_TRY(const auto weights, LoadSource(headers.source, headers));
   SHARD_TRY(std::vector<TokenSession> sessions,
@@ -56,6 +57,7 @@ Result<std::vector<EvalTokens>> ReadHeldOut(const ExperimentArguments& arguments
 std::string DigestOf(const std::vector<EvalTokens>& sessions) {
   Sha256 digest;
   for (const EvalTokens& session : sessions) {
+    // Lengths before texts, so that no two lists of sessions hash the same bytes.
     const std::string head = Cat(session.name.size(), ":", session.name, session.bucket.size(), ":",
                                  session.bucket, session.tokens.size(), ":");
     digest.Update(std::as_bytes(std::span(head)));

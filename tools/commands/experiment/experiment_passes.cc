@@ -228,6 +228,7 @@ Status MakeWork(const ExperimentModels& models, const Json& setup) {
   SHARD_TRY(const bool there, IsThere(mark));
   if (there) {
     SHARD_TRY(const std::string before, ReadTextFile(mark, kMostSetup));
+    // What an earlier run of the same setup has made is used again; anything else is stale.
     if (before == text) return Ok();
   }
   RemoveWork(models);

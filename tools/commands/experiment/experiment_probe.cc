@@ -6,6 +6,7 @@
 namespace moepack::cli {
 namespace {
 
+// Enough for a batch like those of an evaluation, and done in seconds.
 constexpr size_t kProbedTokens = 256;
 
 uint64_t BytesOf(const runtime::Weights& weights) {

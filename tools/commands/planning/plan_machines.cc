@@ -46,6 +46,7 @@ uint32_t MostEverywhere(const Plan& plan) {
 
 Result<Plan> PlanForMachines(const PlannedModel& model, const NodeSizer& sizer,
                              const Machines& machines, const PlanOptions& options) {
+  // A plan of one group is enough to learn what every node holds in any case: the overlay.
   PlanOptions one = options;
   one.groups = 1;
   one.partition = "contiguous";

@@ -71,6 +71,7 @@ Result<int> RunSweep(const SourceArguments& source, const MachineArguments& argu
   if (arguments.damage) SHARD_CHECK(OpenWeights(model.planned()));  // before anything is laid out
   SHARD_TRY(PlanOptions with_scores, WithScores(model.planned(), plan));
   const std::vector<uint32_t>& swept = groups.empty() ? kSweptGroups : groups;
+  // One partition for the whole table; the most groups need the most sessions.
   with_scores.groups = *std::max_element(swept.begin(), swept.end());
   SHARD_CHECK(ChoosePartition(with_scores));
   SHARD_TRY(const Machines machines, PrepareMachines(model.sized(), arguments));

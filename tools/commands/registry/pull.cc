@@ -141,8 +141,6 @@ Status CheckNode(const Arguments& arguments) {
                  "--assemble cannot be combined with --overlay none: a node needs the overlay of "
                  "its distribution"};
   }
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(arguments.node, error))) return Ok();
   return manifest::CheckReplaceable(arguments.node, arguments.pull.force || arguments.pull.dry_run);
 }
 

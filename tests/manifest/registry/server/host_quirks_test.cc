@@ -22,10 +22,17 @@ TEST(HostQuirksTable, UnknownHostsHaveNoQuirks) {
   }
 }
 
-TEST(HostQuirksTable, KnownHostsWantWholeUploads) {
-  for (const char* host :
-       {"ghcr.io", "1.dkr.ecr.eu-west-1.amazonaws.com", "1.dkr.ecr.cn-north-1.amazonaws.com.cn",
-        "public.ecr.aws", "europe-docker.pkg.dev", "gcr.io", "eu.gcr.io"}) {
+TEST(HostQuirksTable, EveryHostGetsTheRowThatIsForIt) {
+  struct Case {
+    const char *host, *row;
+  };
+  for (const auto& [host, row] :
+       {Case{"ghcr.io", "ghcr.io"},
+        Case{"1.dkr.ecr.eu-west-1.amazonaws.com", "*.dkr.ecr.*.amazonaws.com"},
+        Case{"1.dkr.ecr.cn-north-1.amazonaws.com.cn", "*.dkr.ecr.*.amazonaws.com.cn"},
+        Case{"public.ecr.aws", "public.ecr.aws"}, Case{"europe-docker.pkg.dev", "*.pkg.dev"},
+        Case{"gcr.io", "gcr.io"}, Case{"eu.gcr.io", "*.gcr.io"}}) {
+    EXPECT_STREQ(QuirksOf(host).host, row) << host;
     EXPECT_TRUE(QuirksOf(host).whole_only) << host;
   }
   EXPECT_EQ(QuirksOf("ghcr.io").most_chunk, 4u << 20);
