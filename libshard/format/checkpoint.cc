@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "libshard/base/files/inside_path.h"
@@ -11,6 +10,7 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/read_header.h"
@@ -180,8 +180,7 @@ class CheckpointBuilder {
 
   // REQUIRES: !IsAsIn(index).
   Error FindDifference(const CheckpointIndex& index) const {
-    const std::unordered_map<std::string_view, uint32_t, TextHash> listed(index.file_of.begin(),
-                                                                          index.file_of.end());
+    const TextMap<std::string_view, uint32_t> listed(index.file_of.begin(), index.file_of.end());
     for (const TensorEntry& tensor : out_.tensors_) {
       const std::string& file = out_.files_[tensor.file].name;
       const auto entry = listed.find(tensor.name);
