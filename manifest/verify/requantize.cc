@@ -7,6 +7,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
 #include "libshard/model/gguf_experts.h"
@@ -38,14 +39,28 @@ struct Requantized {
   WritePlan plan;
 };
 
-Status CheckWhole(const std::string& distribution, const Manifest& manifest) {
+// What writes a safetensors distribution with these types.
+std::string BuildHint(std::string directory, const Manifest& manifest,
+                      const RecipeOptions& recipe) {
+  while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
+  const std::string plan = ShellWord(directory), store = ShellWord(directory + ".refit");
+  const std::string types = recipe.recipe.empty() ? "RECIPE" : recipe.recipe;
+  const std::string build = Cat("`moepack build SRC --plan ", plan);
+  const std::string rest = Cat(" --recipe ", types, " -o OUT` makes GGUF bundles of ");
+  if (!manifest.refit) return Cat(build, rest, "the checkpoint SRC");
+  return Cat(build, " --refit-store ", store, rest, "the checkpoint SRC and what `moepack refit` ",
+             "left beside this distribution; `moepack refit ", plan,
+             " --against SRC --text FILES... --store ", store, "` makes that again");
+}
+
+Status CheckWhole(const std::string& distribution, const Manifest& manifest,
+                  const WriteOptions& options) {
   if (!manifest.is_gguf()) {
     return Error{Code::kUnsupported,
                  Cat(distribution,
                      ": expected GGUF bundles, found safetensors bundles, which keep "
                      "their source's bytes"),
-                 manifest.refit ? "use build --recipe on the checkpoint, with --refit-store"
-                                : "use build --recipe on the checkpoint"};
+                 BuildHint(distribution, manifest, options.gguf->recipe)};
   }
   if (manifest.complete) return Ok();
   return Error{Code::kUnsupported,
@@ -163,7 +178,7 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
   const auto tree = std::make_shared<const LocalTree>(distribution);
   SHARD_TRY(const std::string text, ReadManifestText(*tree));
   SHARD_TRY(out.manifest, ParseManifest(tree->NameOf(kManifestFile), text));
-  SHARD_CHECK(CheckWhole(distribution, out.manifest));
+  SHARD_CHECK(CheckWhole(distribution, out.manifest, options));
   for (const BundleRecord& record : out.manifest.bundles) {
     SHARD_TRY(OpenedBundle opened,
               OpenBundle(tree, record, static_cast<uint32_t>(out.bundles.size())));

@@ -19,6 +19,7 @@
 #include "tools/base/sections.h"
 #include "tools/commands/refit_run.h"
 #include "tools/options/options.h"
+#include "tools/options/plan_source.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
 #include "tools/reports/planning/place_report.h"
@@ -44,17 +45,6 @@ struct Inputs {
   std::optional<MoeModel> model;
   Plan plan;
 };
-
-// The plan of a distribution, whose source `model` must be.
-Result<Plan> PlanOfDistribution(const std::string& directory, const std::string& source,
-                                const MoeModel& model) {
-  SHARD_TRY(manifest::Manifest read, manifest::ReadManifest(directory));
-  const std::string found = model.Version(read.model.revision);
-  if (found == read.versions.model) return std::move(read.plan);
-  return Error{Code::kMismatch,
-               Cat(WithoutSecrets(source), ": model version: expected ", read.versions.model,
-                   ", of which ", Shown(directory), " was made, found ", found)};
-}
 
 // What is refitted, and whose plan it is: a distribution's own, or that of --plan.
 struct Refitted {

@@ -12,6 +12,7 @@
 #include "tools/base/sections.h"
 #include "tools/commands/task_run.h"
 #include "tools/options/budget_options.h"
+#include "tools/options/plan_source.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
 #include "tools/reports/write_report.h"
@@ -104,7 +105,8 @@ void AddPlanOrFile(CLI::App& app, WriteArguments& arguments) {
   CLI::Option* plan = app.add_option("--plan", arguments.plan_file,
                                      "Use this plan (from `moepack plan`) instead of --groups, "
                                      "--partition, --overlay-file, --uniform, --statistics and "
-                                     "--eligible.")
+                                     "--eligible. The directory of a distribution of the same "
+                                     "model stands for its plan.")
                           ->type_name("FILE");
   for (const char* name :
        {"--groups", "--partition", "--overlay-file", "--uniform", "--statistics", "--eligible"})
@@ -116,7 +118,8 @@ Status CheckPlanOrFile(const WriteArguments& arguments) {
 }
 
 Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments) {
-  if (!arguments.plan_file.empty()) return ReadPlanFile(arguments.plan_file, model);
+  if (!arguments.plan_file.empty())
+    return ReadPlan(arguments.plan_file, arguments.source.source, model);
   return PlanFromOptions(model, arguments.plan);
 }
 

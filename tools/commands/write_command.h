@@ -17,7 +17,7 @@ namespace moepack::cli {
 struct WriteArguments {
   SourceArguments source;
   PlanOptions plan;
-  std::string plan_file;  // instead of `plan`; "" for none
+  std::string plan_file;  // or a distribution, instead of `plan`; "" for none
   std::string out;
   manifest::WriteOptions write;
   std::string container;  // --format; "" until ChooseContainer

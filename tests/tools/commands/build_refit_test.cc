@@ -119,6 +119,15 @@ TEST(BuildRefit, WritesADistributionWithTheRefitCommand) {
   const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(verify.status, 0) << verify.out;
   EXPECT_THAT(verify.out, HasSubstr("were made by a refit and are not the source's values"));
+  // Such a distribution is not quantized, but the command that is named makes one of its plan.
+  const ToolRun refused = workspace.Moepack("quantize out --recipe Q4_K_M -o q4");
+  EXPECT_EQ(refused.status, 4);
+  EXPECT_THAT(refused.err, HasSubstr("`moepack build SRC --plan out --refit-store out.refit "
+                                     "--recipe Q4_K_M -o OUT`"));
+  const ToolRun named = workspace.Moepack(
+      "build fixtures/tiny-moe --plan out --refit-store out.refit --recipe Q4_K_M -o q4");
+  EXPECT_EQ(named.status, 0) << named.err;
+  EXPECT_THAT(ReadAll(workspace / "q4/distribution.json"), HasSubstr("\"derived\": "));
 }
 
 TEST(BuildRefit, MergesTheOverlayIntoTheGroupsOnRequest) {

@@ -180,6 +180,10 @@ TEST(Quantize, ASafetensorsDistributionIsRefused) {
   const ToolRun run = workspace.Moepack("quantize out --recipe Q4_K_M -o q4");
   EXPECT_EQ(run.status, 4);
   EXPECT_THAT(run.err, HasSubstr("expected GGUF bundles, found safetensors bundles"));
+  EXPECT_THAT(run.err, HasSubstr("`moepack build SRC --plan out --recipe Q4_K_M -o OUT`"));
+  const ToolRun named =
+      workspace.Moepack("build fixtures/tiny-moe --plan out --recipe Q4_K_M -o q4 --no-verify");
+  EXPECT_EQ(named.status, 0) << named.err;
 }
 
 TEST(Quantize, PartsWithSeveralTensorsStayBelowTheLimit) {
