@@ -130,15 +130,6 @@ TEST(BuildRefit, WritesADistributionWithTheRefitCommand) {
   EXPECT_THAT(ReadAll(workspace / "q4/distribution.json"), HasSubstr("\"derived\": "));
 }
 
-TEST(BuildRefit, PlanOfAnotherModelsDistributionIsRefused) {
-  const Workspace workspace;
-  ASSERT_EQ(workspace.Moepack("build fixtures/tiny-sigmoid --groups 2 --no-verify -o out").status,
-            0);
-  const ToolRun run = workspace.Moepack("build fixtures/tiny-moe --plan out -o other");
-  EXPECT_EQ(run.status, 6);
-  EXPECT_THAT(run.err, HasSubstr("fixtures/tiny-moe: model version: expected "));
-}
-
 TEST(BuildRefit, MergesTheOverlayIntoTheGroupsOnRequest) {
   const Workspace workspace;
   const std::string build =

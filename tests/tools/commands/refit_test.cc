@@ -132,6 +132,9 @@ TEST_F(RefitCommand, WhatMakesNoSenseWithADistributionIsRefused) {
   WriteAll(workspace_ / "dist/distribution.json", other);
   refused("dist --against fixtures/tiny-moe", 6,
           "fixtures/tiny-moe: model version: expected 0123456789abcdef, of which dist was made");
+  const ToolRun build = workspace_.Moepack("build fixtures/tiny-moe --plan dist -o other");
+  EXPECT_EQ(build.status, 6);
+  EXPECT_THAT(build.err, HasSubstr("model version: expected 0123456789abcdef, of which dist was"));
 }
 
 TEST_F(RefitCommand, PlanOfAnotherModelIsRefused) {
