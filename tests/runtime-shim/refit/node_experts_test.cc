@@ -10,9 +10,10 @@ namespace {
 std::vector<float> RowsOf(const std::vector<float>& values, size_t columns,
                           const std::vector<uint32_t>& rows) {
   std::vector<float> some;
+  if (values.empty()) return some;
   for (const uint32_t row : rows) {
     const auto first = values.begin() + static_cast<ptrdiff_t>(row * columns);
-    if (!values.empty()) some.insert(some.end(), first, first + static_cast<ptrdiff_t>(columns));
+    some.insert(some.end(), first, first + static_cast<ptrdiff_t>(columns));
   }
   return some;
 }
