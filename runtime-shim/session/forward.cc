@@ -61,13 +61,9 @@ void Forward::Norm(const Linear& norm, const Rows& x, const Rows& y) {
   executor_.RmsNorm(x, {norm.weight, norm.bias, spec_.norm_eps}, y);
 }
 
-void Forward::EnterLayer(uint32_t layer) {
+Status Forward::RunAttentionOf(uint32_t layer) {
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
-}
-
-Status Forward::RunAttentionOf(uint32_t layer) {
-  EnterLayer(layer);
   if (spec_.layer[layer].mixes) SHARD_CHECK(MixLayer());
   if (!spec_.layer[layer].feeds || FeedsInParallel()) return Ok();
   const Rows normed = Now(scratch_.normed);
@@ -187,7 +183,8 @@ Status Forward::RunAttention(std::vector<Segment>& segments, uint32_t layer, boo
 void Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace) {
   Place(segments);
   trace_ = trace;
-  EnterLayer(layer);
+  layer_ = layer;
+  weights_ = &model_.trunk().layers[layer];
   if (!FeedsInParallel()) Norm(weights_->mlp_norm, Now(scratch_.hidden), Now(scratch_.normed));
 }
 

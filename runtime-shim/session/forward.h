@@ -50,8 +50,7 @@ class Forward {
   Result<Rows> PutExpertInputs();
   // For AddExperts without a first half: scratch.hidden holds the stream after attention.
   void ResumeAfterAttention(std::vector<Segment>& segments, uint32_t layer, bool trace);
-  // Instead of RunMlp: puts the shared experts' output for scratch.normed, zero if there are none,
-  // into scratch.branch.
+  // Instead of RunMlp: puts the shared experts' output, zero without any, into scratch.branch.
   void RunShared();
 
   // Puts the logits of these rows of the last pass into the first rows of scratch.logits. REQUIRES:
@@ -66,7 +65,6 @@ class Forward {
   // Makes the segments' rows those of the pass; returns their tokens.
   std::vector<uint32_t> Place(std::span<Segment> segments);
   Status EmbedTokens(std::span<const uint32_t> tokens);
-  void EnterLayer(uint32_t layer);
   Status RunAttentionOf(uint32_t layer);
   Status MixLayer();
   bool FeedsInParallel() const;
@@ -100,8 +98,6 @@ class Forward {
   void StepDeltas(const Segment& segment);
 
   // forward_parallel.cc
-  Status RouterInputsInParallel();
-  Status ExpertInputsInParallel();
   Status AddInParallel();
 
   // forward_experts.cc

@@ -105,11 +105,10 @@ bool Forward::WantsOutputs() const {
   });
 }
 
-Status Forward::PutRouterInputs() { return FeedsInParallel() ? RouterInputsInParallel() : Ok(); }
-
 Result<Rows> Forward::PutExpertInputs() {
-  if (FeedsInParallel()) SHARD_CHECK(ExpertInputsInParallel());
   const Rows normed = Now(scratch_.normed);
+  if (FeedsInParallel()) Norm({weights_->parallel.experts_in, {}}, Now(scratch_.hidden), normed);
+  SHARD_CHECK(Mark("norm before the experts", normed));
   if (!weights_->space_down) return normed;
   const Rows in = Now(scratch_.space_in);
   executor_.MatMul(weights_->space_down, normed, in);

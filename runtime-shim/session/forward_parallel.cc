@@ -6,17 +6,12 @@
 
 namespace moepack::runtime {
 
-Status Forward::RouterInputsInParallel() {
+Status Forward::PutRouterInputs() {
+  if (!FeedsInParallel()) return Ok();
   const Rows normed = Now(scratch_.normed);
   Norm({weights_->parallel.router, {}}, Now(scratch_.hidden), normed);
   executor_.Scale(normed, 1 / std::sqrt(static_cast<float>(spec_.width)));
   return Mark("norm before the router", normed);
-}
-
-Status Forward::ExpertInputsInParallel() {
-  const Rows normed = Now(scratch_.normed);
-  Norm({weights_->parallel.experts_in, {}}, Now(scratch_.hidden), normed);
-  return Mark("norm before the experts", normed);
 }
 
 Status Forward::AddInParallel() {
