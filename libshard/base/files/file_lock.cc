@@ -41,9 +41,9 @@ Result<FileLock> TakeLock(const InsideDirectory& directory, const std::string& n
   // A second opening is refused what the first one has.
   SHARD_TRY(const Descriptor again, directory.OpenFile(name, O_RDWR));
   struct stat first, second;
-  const bool same = fstat(file.get(), &first) == 0 && fstat(again.get(), &second) == 0 &&
-                    first.st_ino == second.st_ino;
-  return same && take(again) ? FileLock::kNone : FileLock::kTaken;
+  if (fstat(file.get(), &first) != 0 || fstat(again.get(), &second) != 0)
+    return IoError(directory.path() / name, "look it up", errno);
+  return first.st_ino == second.st_ino && take(again) ? FileLock::kNone : FileLock::kTaken;
 }
 
 std::string ProcessName() { return Cat(NamePrefix(), getpid()); }

@@ -196,12 +196,16 @@ Result<InsideDirectory::Kind> InsideDirectory::KindOf(const std::string& name) c
   return Failed(name, "look it up", errno);
 }
 
-bool InsideDirectory::IsStill(const InsideDirectory& parent, const std::string& name) const {
+Result<bool> InsideDirectory::IsStill(const InsideDirectory& parent,
+                                      const std::string& name) const {
   struct stat by_name;
   struct stat open;
-  return fstatat(parent.descriptor(), name.c_str(), &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
-         fstat(descriptor(), &open) == 0 && by_name.st_ino == open.st_ino &&
-         by_name.st_dev == open.st_dev;
+  if (fstatat(parent.descriptor(), name.c_str(), &by_name, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno == ENOENT) return false;
+    return parent.Failed(name, "look it up", errno);
+  }
+  if (fstat(descriptor(), &open) != 0) return IoError(path_, "look it up", errno);
+  return by_name.st_ino == open.st_ino && by_name.st_dev == open.st_dev;
 }
 
 Result<std::vector<InsideDirectory::Entry>> InsideDirectory::List() const {

@@ -54,8 +54,8 @@ class InsideDirectory {
 
   // Returns what is under this name.
   Result<Kind> KindOf(const std::string& name) const;
-  // Returns whether `name` in `parent` is still this directory.
-  bool IsStill(const InsideDirectory& parent, const std::string& name) const;
+  // Returns whether `name` in `parent` is still this directory; an error if that cannot be known.
+  Result<bool> IsStill(const InsideDirectory& parent, const std::string& name) const;
   // Lists what is directly in this directory, sorted by name.
   Result<std::vector<Entry>> List() const;
   // Lists the names of everything but directories, here and in all subdirectories.

@@ -155,7 +155,8 @@ Result<bool> StagingDirectory::TryLock() {
   }
   // Its last owner may have removed the lock, or all of the directory, between open and flock.
   SHARD_TRY(const Kind still, opened->KindOf(kLockName));
-  if (still != Kind::kFile || !opened->IsStill(*parent_, RootName())) return false;
+  SHARD_TRY(const bool same, opened->IsStill(*parent_, RootName()));
+  if (still != Kind::kFile || !same) return false;
   root_ = std::move(opened).value();
   lock_ = std::move(lock).value();
   return true;
@@ -249,13 +250,14 @@ Status StagingDirectory::RenameToTarget(bool replace, std::string& aside) {
     SHARD_CHECK(parent_->Move(Name(), *parent_, aside, false));
   }
   const Status status = root_->Move(kFilesName, *parent_, Name(), false);
-  renamed_ = status || files_->IsStill(*parent_, Name());
+  const Result<bool> there = files_->IsStill(*parent_, Name());
+  renamed_ = status || (there && *there);
   if (!status && !aside.empty()) {
     (void)parent_->Move(aside, *parent_, Name(), false).has_value();
   }
-  if (status && !files_->IsStill(*parent_, Name()))
-    return OtherRun("the directory that this run wrote", "another");
-  return status;
+  if (!status) return status;
+  if (!there) return there.error();
+  return *there ? Ok() : Status(OtherRun("the directory that this run wrote", "another"));
 }
 
 Status StagingDirectory::PublishDirectory(bool replace) {
@@ -296,7 +298,9 @@ Error StagingDirectory::OtherRun(std::string_view expected, std::string_view fou
 }
 
 Status StagingDirectory::Publish(bool replace) {
-  if (files_->IsStill(*root_, kFilesName)) return SayWhatIsKept(PublishDirectory(replace));
+  const Result<bool> ours = files_->IsStill(*root_, kFilesName);
+  if (!ours) return SayWhatIsKept(ours.error());
+  if (*ours) return SayWhatIsKept(PublishDirectory(replace));
   keep_ = true;  // what is there now belongs to another run
   return OtherRun("the directory that this run writes", "another or none");
 }

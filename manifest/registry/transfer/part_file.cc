@@ -23,7 +23,9 @@ constexpr uint64_t kBytesPerBlock = 512;  // of st_blocks, stat(2)
 
 std::optional<struct stat> StatOf(int fd) {
   struct stat info;
-  return fstat(fd, &info) == 0 ? std::optional(info) : std::nullopt;
+  if (fstat(fd, &info) == 0) return info;
+  (void)ErrnoText(errno);  // throws where memory was lacking, which says nothing about the file
+  return std::nullopt;
 }
 
 }  // namespace
