@@ -2,6 +2,7 @@
 #include <system_error>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/text/text.h"
 #include "manifest/tasks/task_join.h"
@@ -30,7 +31,10 @@ Result<Found> FindIn(const std::string& input) {
   if (task) return Found{true, {input}};
   SHARD_TRY(const bool distribution, IsThere(directory / kManifestFile));
   std::error_code error;
-  if (distribution || !fs::is_directory(directory, error)) return found;
+  const bool is_directory = fs::is_directory(directory, error);
+  // It throws where memory was lacking, which says nothing about the directory.
+  if (error) (void)ErrnoText(error.value());
+  if (distribution || !is_directory) return found;
   SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());
   for (const InsideDirectory::Entry& entry : entries) {

@@ -26,6 +26,8 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
   std::error_code error;
   const fs::path path = root / file.file;
   const bool regular = fs::is_regular_file(path, error);
+  // It throws where memory was lacking, which says nothing about the file.
+  if (error) (void)ErrnoText(error.value());
   file.readable = regular && (may_be_link || StaysInside(root, path));
   if (!regular) {
     const bool there = fs::exists(fs::symlink_status(path, error));
@@ -36,6 +38,7 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
     return;
   }
   const uint64_t size = fs::file_size(path, error);
+  if (error) (void)ErrnoText(error.value());
   if (!file.readable || (!error && size == file.size)) return;
   file.readable = false;
   RuleFindings("file-size", findings)

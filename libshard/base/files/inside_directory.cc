@@ -35,6 +35,7 @@ int RenameToFreeName(int from, const char* name, int to, const char* new_name) {
     errno = EEXIST;
     return -1;
   }
+  if (errno != ENOENT) return -1;
   return renameat(from, name, to, new_name);
 }
 
@@ -285,9 +286,9 @@ Status InsideDirectory::RemoveChild(const std::string& part,
   if (unlinkat(descriptor(), part.c_str(), 0) == 0 || errno == ENOENT) return Ok();
   const int error = errno;
   struct stat info;
-  const bool directory =
-      fstatat(descriptor(), part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
-  if (!directory) return Failed(part, "remove", error);
+  if (fstatat(descriptor(), part.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno == ENOENT ? Ok() : Status(Failed(part, "look it up", errno));
+  if (!S_ISDIR(info.st_mode)) return Failed(part, "remove", error);
   SHARD_TRY(const InsideDirectory child, Child(part));
   SHARD_TRY(const std::vector<Entry> entries, child.List());
   const auto is_last = [&](const Entry& entry) {

@@ -74,7 +74,9 @@ Result<Source> LocalSource(const fs::path& path, LinkRule links) {
                  RemoteSourceHint(path.string())};
   }
   std::error_code error;
-  if (fs::is_directory(path, error)) {
+  const bool directory_given = fs::is_directory(path, error);
+  if (error) return IoError(path, "look it up", error.value());
+  if (directory_given) {
     return Source{path, std::make_shared<const LocalTree>(path, links), ""};
   }
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
