@@ -180,7 +180,9 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
 
 Status CheckReplaceable(const std::string& out, bool force) {
   std::error_code error;
-  if (!fs::exists(fs::symlink_status(out, error))) return Ok();
+  const fs::file_status status = fs::symlink_status(out, error);
+  if (!fs::status_known(status)) return IoError(out, "look it up", error.value());
+  if (!fs::exists(status)) return Ok();
   if (!force) {
     return Error{Code::kInvalidArgument, Cat(out, " already exists"),
                  "--force replaces what moepack wrote there; or choose another output"};
