@@ -29,6 +29,7 @@ class ConfigCache {
     swapped_ = config_.Has(fields::kWindowPattern);  // MiMo: 1 is a window, 0 is none
     CacheShape shape;
     SHARD_TRY(const auto shared, config_.FindU32(fields::kSharedCaches));
+    // The last layers use the keys and values of earlier ones, and so have no cache of their own.
     const uint32_t own = model_.layers - std::min(model_.layers, shared.value_or(0));
     for (uint32_t layer = 0; layer < model_.layers; ++layer) {
       CacheLayer kept;
@@ -74,7 +75,9 @@ class ConfigCache {
     return Unknown(layer, Cat("expected a known kind of attention, found ", Quoted(kind)));
   }
 
-  // Layers of configs that name no kinds: attention, except in three families.
+  // Layers of configs that name no kinds. Jamba has a period instead, families with other recurrent
+  // layers must name them, and where llama.cpp builds a window into its graph, a converted file has
+  // it. All others are full attention.
   Result<CacheLayer> Unnamed(uint32_t layer) const {
     SHARD_TRY(const uint64_t period, Size({"attn_layer_period"}));
     SHARD_TRY(const uint64_t offset, Size({"attn_layer_offset"}));
@@ -172,11 +175,15 @@ class ConfigCache {
     SHARD_TRY(const uint64_t key, Needed(layer, fields::kLinearKeySize));
     SHARD_TRY(const uint64_t value, Needed(layer, fields::kLinearValueSize));
     SHARD_TRY(const uint64_t kernel, Needed(layer, fields::kLinearKernel));
+    // The convolution runs over queries, keys and values, and keeps all tokens that it sees but the
+    // current one. Each value head has a matrix of its key by its value size.
     const uint64_t channels = 2 * key_heads * key + value_heads * value;
     return CacheLayer{.state = (kernel - 1) * channels + value_heads * value * key};
   }
 
-  // Mamba-2 has heads and groups; Jamba's Mamba-1 is `mamba_expand` times as wide as the model.
+  // Mamba-2 has heads and groups; Jamba's Mamba-1 is `mamba_expand` times as wide as the model. The
+  // convolution runs over the inner values and each group's B and C (n_embd_r in
+  // llama-hparams.cpp).
   Result<CacheLayer> Mamba(uint32_t layer) const {
     SHARD_TRY(const uint64_t numbers, Needed(layer, fields::kMambaState));
     SHARD_TRY(const uint64_t kernel, Needed(layer, fields::kMambaKernel));

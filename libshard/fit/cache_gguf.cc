@@ -91,6 +91,7 @@ class GgufCache {
     if (pattern != nullptr) {
       SHARD_TRY(period, Number("attention.sliding_window_pattern"));
     }
+    // As llama.cpp's set_swa_pattern: the last layer of each period sees everything.
     for (uint32_t layer = 0; window_ > 0 && period > 0 && layer < layers_; ++layer) {
       windowed_[layer] = layer % period + 1 < period;
     }
@@ -134,6 +135,8 @@ class GgufCache {
     if (linear && interval == 0) interval = architecture_.full_interval;
     const bool single = architecture_.single_parts;
     SHARD_TRY(const std::vector<uint32_t> forward, PerLayer("feed_forward_length"));
+    // Linear attention has a full layer at the end of each interval. Elsewhere layers without key
+    // heads are recurrent, unless they are feed-forward parts (GgufArchitecture::single_parts).
     for (uint32_t layer = 0; layer < layers_; ++layer) {
       const bool other = single && !forward.empty() && forward[layer] != 0;
       recurrent_[layer] =

@@ -102,6 +102,7 @@ Result<std::vector<NodeFit>> MeasureNodes(const NodeSizer& sizer, const Plan& pl
                                           const std::vector<uint64_t>& budgets,
                                           const NodeExtras& extras) {
   const Plan there = sizer.PlanOf(plan);
+  // Any layer shows the count of all, because Node refuses plans in which they differ.
   const uint32_t layer = there.layers.begin()->first;
   std::vector<NodeFit> fits;
   for (size_t group = 0; group < plan.groups.size(); ++group) {

@@ -8,6 +8,7 @@
 namespace moepack {
 namespace {
 
+// Head, trunk and experts, as `assemble` writes them.
 constexpr uint64_t kNodeFiles = 3;
 
 // What the runtime needs from the node's own file: the experts, and their rows and bias in the

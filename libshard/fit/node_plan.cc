@@ -19,7 +19,8 @@ ExpertIds RunOf(const std::vector<uint32_t>& room, size_t node, uint32_t expert_
     before += i < node ? room[i] : 0;
     total += room[i];
   }
-  // Neighbours round the same boundary, so the runs cover all experts without a gap.
+  // Neighbours round the same boundary, so the runs cover all experts without a gap. As all nodes
+  // together have room for them (CheckRoom), no run is longer than the room of its node.
   const uint64_t first = expert_count * before / total;
   const uint64_t end = expert_count * (before + room[node]) / total;
   ExpertIds ids(end - first);
@@ -60,11 +61,14 @@ Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
   const uint32_t least = *std::min_element(eligible.begin(), eligible.end());
   const uint32_t most = *std::max_element(eligible.begin(), eligible.end());
   const LayerCounts layers = LayerCountsOf(model);
+  // In a smaller layer a node cannot pick from that many, so such plans state the room of every
+  // layer.
   const auto has_more = [&](const auto& layer) { return layer.second >= most; };
   if (least == most && std::all_of(layers.begin(), layers.end(), has_more)) {
     options.eligible = most;
     return MakePlan(model, options);
   }
+  // A plan of one group is enough to learn what every node has in any case: the overlay.
   PlanOptions whole = options;
   whole.groups = 1;
   whole.partition = kContiguous;
@@ -92,6 +96,7 @@ Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
   if (by_number.partition != kContiguous) return MakePlan(model, by_number);
   const LayerCounts layers = LayerCountsOf(model);
   SHARD_CHECK(CheckRoom(layers, eligible));
+  // Groups are filled below, each to the count of its node.
   by_number.uniform = false;
   SHARD_TRY(Plan plan, MakePlan(model, by_number));
   const bool alike = std::all_of(eligible.begin(), eligible.end(),

@@ -79,8 +79,10 @@ class StageDivider {
   }
 
   // best[end]: the load of the fullest of the first stages, which cover the layers before `end`.
-  // Over `begin`, best[begin] grows and the load of the next stage shrinks, so the larger of them
-  // is smallest next to the point where they cross.
+  // The further back the next stage begins, the smaller is its load and the larger best[begin], so
+  // the larger of them is smallest next to the point where they cross. best[begin] is sure to grow
+  // only if all budgets are equal; otherwise one layer more may put a large layer on a larger
+  // machine.
   void FillTable() {
     const size_t count = layers_.size();
     constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -99,8 +101,7 @@ class StageDivider {
             low = middle + 1;
           }
         }
-        // One curve falls and the other rises with the begin, so the least maximum is on either
-        // side of where they cross.
+        // The least maximum is on either side of the crossing.
         for (const size_t begin : {std::max<size_t>(stage, low - 1), low}) {
           const double load = std::max(best[begin], Load(stage, begin, end));
           if (load >= next[end]) continue;

@@ -63,8 +63,11 @@ class Sweeper {
     std::optional<NodeNeed> fitting;
     if (options_.budget) {
       const auto fits = FitNodes(model_, sizer, {*options_.budget}, options_.extras, 0);
+      // Usually an error says that not even top-k experts fit, and the rows show that. Any other
+      // one is met again by Row.
       if (fits) fitting = fits->front().need;
     }
+    // Kept apart until all are made, so that a recipe that fails leaves none behind.
     std::vector<SweepRow> rows;
     for (const uint32_t groups : options_.groups) {
       const uint32_t share = (extent.experts + groups - 1) / groups;
@@ -95,6 +98,7 @@ class Sweeper {
   std::string WhyNot(uint32_t groups, uint32_t share, const Extent& extent) const {
     if (groups > extent.experts)
       return Cat("there are ", extent.experts, " experts in the smallest layer");
+    // With a budget a node holds as many experts as fit, and at least top-k of them.
     if (options_.budget || share >= extent.top_k) return "";
     return Cat("each would hold ", share, " of ", extent.experts,
                " experts per layer, and a token uses ", extent.top_k);
@@ -130,6 +134,7 @@ class Sweeper {
 
   void Order() {
     if (!options_.budget && !options_.capture && !options_.damage) return;
+    // Where more is better, values are negated; the total is unsigned and is counted down instead.
     const auto key = [](const SweepRow& row) {
       return std::make_tuple(!row.fits, -row.capture.value_or(0), row.damage.value_or(0),
                              -int64_t{row.need.eligible}, UINT64_MAX - row.need.weights.total(),

@@ -74,7 +74,7 @@ Extremes ExtremesOf(std::span<const float> values) {
 
 // Counts the values of a tile that are not finite before or after encoding. Block scales are F16,
 // so a value above the largest F16 may make one infinite. Only tiles with such a value are decoded
-// again to check.
+// again to check. Infinity and NaN are above it too, when compared by their bits.
 uint64_t CountNotFinite(const Encoding& encoding, const Tile& tile) {
   constexpr uint32_t kLargestHalf = 0x477fe000;                            // 65504
   if (quant::LargestMagnitudeBits(tile.values) <= kLargestHalf) return 0;  // nearly always
@@ -82,6 +82,7 @@ uint64_t CountNotFinite(const Encoding& encoding, const Tile& tile) {
   if (source.largest <= kLargestHalf || encoding.to->decode == nullptr) return source.not_finite;
   std::vector<float> decoded(tile.values.size());
   encoding.to->decode(tile.out, decoded);
+  // The larger number, because a value that is not finite before and after must count once.
   return std::max(source.not_finite, ExtremesOf(decoded).not_finite);
 }
 

@@ -65,6 +65,7 @@ Status ReadRanges(std::span<const ByteSourcePtr> sources, std::span<const Source
     const auto parts = ranges.subspan(fetch.first, fetch.count);
     const uint64_t wanted = BytesOf(parts);
     if (fetch.bytes == wanted || source.far()) {
+      // The gaps need room until they are closed.
       out.resize(std::max<uint64_t>(out.size(), at + fetch.bytes));
       SHARD_CHECK(source.ReadAt(fetch.offset, std::span(out).subspan(at, fetch.bytes)));
       CloseGaps(fetch, ranges, out.data() + at);

@@ -20,7 +20,7 @@ struct Fetch {
 };
 
 // Whether fetching `gap` useless bytes is cheaper than another request: if it is at most 1 MiB and,
-// together with the `gaps` bytes accepted before, less than a hundredth of the `wanted` bytes.
+// together with the `gaps` bytes accepted before, at most a 128th of the `wanted` bytes.
 bool IsCheapGap(uint64_t gap, uint64_t gaps, uint64_t wanted);
 
 // The requests for `ranges`, in their order. Ranges of one file share a request if the gaps between

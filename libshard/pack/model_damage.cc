@@ -57,6 +57,7 @@ Result<double> DamageOfTypes(const MoeModel& model, const TypedGguf& typed, uint
     return Ok();
   };
   SHARD_CHECK(ParallelFor(tensors.size(), jobs, measure));
+  // In the order of the tensors, so that threads do not change the rounding.
   return std::accumulate(damages.begin(), damages.end(), 0.0);
 }
 

@@ -15,6 +15,8 @@
 namespace moepack {
 namespace {
 
+// The blocks of file systems that can share them. Where they are larger, the call to share fails
+// and the bytes are written.
 constexpr uint64_t kBlock = 4096;
 // The kernel is asked to start writing back after this many bytes, while later ones are still read
 // and hashed, so that little is left for the final flush. docs/quant-kernels.md compares other
@@ -30,6 +32,7 @@ std::span<const std::byte> BytesOf(const std::string& text) {
 Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
                                         const InsideDirectory& directory, Journal& journal) {
   OutputStream stream(layout, index, directory.path() / layout.path, &journal);
+  // Without O_TRUNC: Resume reads what an earlier run wrote.
   SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT));
   struct stat info;
   if (fstat(stream.fd_.get(), &info) != 0) return IoError(stream.path_, "create", errno);
@@ -68,6 +71,7 @@ Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
   if (prefix != layout_.prefix) return false;
   sha256_.Update(BytesOf(prefix));
   position_ = prefix.size();
+  // The journal has these tensors already. Padding is written again, so it need not be compared.
   SHARD_CHECK(FinishTensors(false));
   while (position_ < end) {
     const TensorEntry& tensor = layout_.tensors[digests_.size()].entry;
@@ -76,6 +80,7 @@ Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
     SHARD_CHECK(ReadAt(fd_.get(), path_, position_, piece));
     SHARD_CHECK(Hash(piece, false));
   }
+  // Empty tensors after the last listed one were closed together with it.
   digests_.Truncate(expected.size());
   flushed_ = position_;
   if (digests_.size() != expected.size()) return false;
@@ -211,6 +216,7 @@ Result<FileDigests> OutputStream::Finish() {
                                       " bytes written, found ", position_)};
   }
   if (!fd_.valid()) return Digests();
+  // A file that was resumed may be longer than its layout.
   if (ftruncate(fd_.get(), static_cast<off_t>(layout_.size)) != 0) {
     return IoError(path_, "truncate", errno);
   }

@@ -52,8 +52,8 @@ class OutputStream {
       : layout_(layout), index_(index), path_(std::move(path)), journal_(journal) {}
   Result<bool> ReadBack(const std::vector<std::string>& expected, std::span<std::byte> buffer);
   Status StartOver();
-  // Adds `bytes` to the digests of file and tensors; `note` writes finished tensors to the journal.
   FileDigests Digests();
+  // Adds `bytes` to the digests of file and tensors; `note` writes finished tensors to the journal.
   Status Hash(std::span<const std::byte> bytes, bool note);
   Status FinishTensors(bool note);
   Status FinishTensor(bool note);

@@ -149,7 +149,8 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr
     SHARD_TRY(result.files[i], streams[i].Finish());
     return Ok();
   }));
-  // Sources are checked last, so that a change at any time during the run is noticed.
+  // Sources are checked last, so that a change at any time during the run is noticed. For a far one
+  // this is a request, so several are checked at once.
   SHARD_CHECK(ParallelFor(files.size(), AreFar(files) ? kRequests : 1,
                           [&](size_t i) { return files[i]->CheckUnchanged(); }));
   return std::move(result);
@@ -165,6 +166,7 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<O
   for (const OutputFile& output : outputs) staging.Expect(output.path);
   SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.files(), journal));
   SHARD_TRY(StartedRun run, StartRun(outputs, streams, options, AreFar(files)));
+  // clear() would keep the memory.
   for (OutputFile& output : outputs) std::string().swap(output.prefix);
   return FinishRun(std::move(run), files, outputs, streams, options);
 }

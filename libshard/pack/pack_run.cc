@@ -9,7 +9,8 @@
 namespace moepack {
 namespace {
 
-// How long a waiting worker sleeps before it checks for an interrupt.
+// How long a waiting worker sleeps before it checks for an interrupt: a signal handler sets a flag,
+// and cannot wake anybody.
 constexpr std::chrono::milliseconds kLookAround{200};
 
 }  // namespace
@@ -19,6 +20,7 @@ Status PackRun::Run(size_t jobs, PackProgress progress) {
   RunOnThreads(
       jobs, [this] { Work(); }, [this] { Stop(); });
   if (failure_) return *std::move(failure_);
+  // Without an error only an interrupt leaves units undone.
   return schedule_.finished() ? Ok() : CheckInterrupt();
 }
 
@@ -95,6 +97,7 @@ std::span<const std::byte> PackRun::Made(const PackUnit& unit, const Worker& wor
 Status PackRun::Append(const PackUnit& unit, const Worker& worker) {
   for (const uint32_t target : unit.targets) {
     OutputStream& stream = streams_[target];
+    // AppendCopy can share the blocks of one range only.
     if (unit.tensor != nullptr || unit.reads.size() > 1) {
       SHARD_CHECK(stream.Append(Made(unit, worker)));
       continue;
@@ -111,6 +114,7 @@ void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& w
     stopped_ = true;
     if (!failure_) failure_ = status.error();
   }
+  // After a stop the unit may not have been written (Process), so it does not count.
   if (!stopped_) {
     schedule_.Done(unit);
     read_bytes_ += worker.read.size();

@@ -154,6 +154,7 @@ class UnitBuilder {
     const uint64_t row_bytes =
         item.tensor != nullptr && item.tensor->encoding ? RowSize(*item.tensor->encoding) : 0;
     uint64_t at = 0;
+    // A literal has no bytes to read, but is a unit all the same.
     do {
       const SourceRange piece = range.Part(at, std::min(step, range.bytes - at));
       PackUnit unit{{}, {}, piece.bytes, item.tensor, item.row, item.copied, item.Targets()};
@@ -227,6 +228,7 @@ void CollectItems(const std::vector<OutputFile>& outputs, const std::vector<size
     AddItems(outputs[output], first_tensor[output], output, out.items);
     if (!Ascend(std::span(out.items).subspan(begin))) continue;
     for (size_t i = begin; i < out.items.size(); ++i) {
+      // Literals have an empty range, so all of them would count as the same.
       if (!IsEmpty(out.items[i])) shareable.push_back(static_cast<uint32_t>(i));
     }
   }

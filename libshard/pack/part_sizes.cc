@@ -24,9 +24,10 @@ class HoldersOfExperts {
     }
     ForEach(parts, [&](size_t slot, uint32_t) { ++ends_[slot]; });
     uint32_t sum = 0;
+    // A counting sort: counts become the starts of the lists, and filling a list moves its start to
+    // its end.
     for (uint32_t& end : ends_) end = std::exchange(sum, sum + end);
     holders_.resize(sum);
-    // Counts up from the start of each list to its end.
     ForEach(parts, [&](size_t slot, uint32_t part) { holders_[ends_[slot]++] = part; });
   }
 
@@ -57,6 +58,7 @@ class SafetensorsPart {
   explicit SafetensorsPart(const std::map<std::string, std::string>& metadata) : size_(metadata) {}
 
   void Add(uint64_t entry_bytes, uint64_t bytes, uint64_t source_offset) {
+    // The size of the header depends on it (LayOutSafetensors).
     if (!start_) start_ = source_offset;
     size_.Add(entry_bytes, bytes);
   }

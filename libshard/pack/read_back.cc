@@ -39,6 +39,7 @@ Status ReadBackHeaders(const std::vector<OutputFile>& files) {
   for (const OutputFile& file : files) {
     const auto bytes = std::as_bytes(std::span(file.prefix.data(), file.prefix.size()));
     if (file.prefix.starts_with(kGgufMagic)) {
+      // The parser itself has no limit; reading a file stops at this one (ReadGgufHeader).
       if (bytes.size() > kMaxGgufHeader) {
         return Refused(file,
                        Cat("expected at most ", kMaxGgufHeader, " bytes, found ", bytes.size()));

@@ -53,6 +53,7 @@ class RecodedRows : public RowReader {
   }
 
   Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    // Several threads may use a reader at once, so the scratch rows belong to the call.
     RowEncoder encoder;
     std::vector<std::byte> encoded;
     std::span<const std::byte> in = rows.bytes;
@@ -122,6 +123,7 @@ std::shared_ptr<const Importance> ImportanceOf(const OutputTensor& tensor) {
 }  // namespace
 
 Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uint64_t number) {
+  // If a step only copies, the other one alone makes the values.
   if (!second.encoding || (!first.encoding && !first.literal)) {
     second.sources = first.sources;
     second.rows = first.rows;

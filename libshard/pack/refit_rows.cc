@@ -15,8 +15,9 @@
 namespace moepack {
 namespace {
 
-// Ranges of rows are distinguished by their order (pack_units.cc); those of a refit come after all
-// others.
+// Ranges of rows are distinguished by their order (pack_units.cc). Bit 62 sets those of a refit
+// apart from those of a conversion (OrderOf); recoded ones have bit 63 (recode_rows.cc). Layers and
+// experts have 12 and 16 bits, as many as limits.h allows.
 uint64_t RefitOrder(uint32_t group, uint32_t layer, std::string_view array, uint32_t expert) {
   const auto& arrays = RefittedArrays();
   const auto at = std::find_if(arrays.begin(), arrays.end(),
@@ -139,6 +140,7 @@ RefitTensors::ArrayNames RefitTensors::NamesOf(std::string_view role, std::strin
   if (role == "down") return {weight ? "down" : "down_bias"};
   if (role == "router") return {weight ? "router" : "router_bias"};
   if (role == "selection_bias") return {"selection_bias"};
+  // In a fused tensor gate's rows come first; Interleaved changes that where the family does.
   if (role != "gate_up") return {};
   return weight ? ArrayNames{"gate", "up"} : ArrayNames{"gate_bias", "up_bias"};
 }
@@ -189,6 +191,7 @@ Result<RowReaderPtr> RefitTensors::TensorRows(const MoeModel& model, const Model
   std::vector<RowReaderPtr> parts;
   for (const uint32_t id : ids) {
     const bool refitted = Contains(place.file.experts, id);
+    // Where the source stays, these rows only have the shape, and are replaced below.
     RowReaderPtr rows = ExpertRows(place, names, refitted ? id : place.file.experts[0]);
     if (names.size() == 2 && facts.interleaved) rows = Interleaved(std::move(rows));
     if (transposed) rows = Transposed(std::move(rows));
@@ -259,6 +262,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
     std::vector<RowReaderPtr> parts;
     for (uint32_t id = 0; id < tensor.expert_count; ++id) {
       const bool refitted = Contains(place->file.experts, id);
+      // As in TensorRows, rows that are not refitted only have the shape.
       RowReaderPtr rows = ExpertRows(*place, names, refitted ? id : place->file.experts[0]);
       if (rows->rows() * rows->row_values() * tensor.expert_count != tensor.elements())
         return Error{Code::kMismatch,
@@ -270,6 +274,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
     }
     made.sources.clear();
     made.rows.clear();
+    // Refitted values are not on the source's grid.
     made.repack = false;
     made.stored = quant::FindFormat("f32");
     const uint64_t each = parts[0]->rows();

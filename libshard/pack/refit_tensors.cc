@@ -37,6 +37,7 @@ Status CheckOutcome(const RefitStore& store, const Plan& plan, const RefitOutcom
 Status CheckWhole(const RefitStore& store, const MoeModel& model, const Plan& plan) {
   for (const auto& [layer, count] : plan.layers) {
     const MoeLayer* known = model.FindLayer(layer);
+    // Blocks for multi-token prediction are not run, so no refit has them.
     if (known == nullptr || known->mtp) continue;
     for (uint32_t group = 0; group < plan.groups.size(); ++group) {
       if (store.record().Find(layer, group) != nullptr) continue;
@@ -78,6 +79,7 @@ Status RefitTensors::AddPlaces(const RefitStore& store, uint32_t first_file) {
   const auto tree = std::make_shared<const LocalTree>(store.directory());
   std::vector<Place> places(accepted.size());
   files_.resize(accepted.size());
+  // Check reads every file whole.
   SHARD_CHECK(ParallelFor(accepted.size(), ThreadsForFiles(0), [&](size_t i) -> Status {
     const RefitOutcome& outcome = *accepted[i];
     SHARD_TRY(std::optional<RefittedFile> checked, store.Check(outcome.layer, outcome.group));
@@ -108,7 +110,8 @@ Status RefitTensors::CheckArrays(const MoeModel& model) const {
   }
   for (const auto& [key, place] : places_) {
     for (const auto& [name, offset] : place.file.offsets) {
-      // Packed codes of a quantized source have leaves of their own.
+      // Every model has the other weights, if not by these names: packed codes of a quantized
+      // source have leaves of their own. The gate is absent in some families.
       const bool weight = !name.ends_with("bias") && name != "gate";
       if (weight || taken[key.first].contains(name)) continue;
       return Error{Code::kMismatch, Cat(place.path, ": tensor ", Quoted(name),

@@ -65,7 +65,8 @@ class SharesOfLayers {
   }
 
  private:
-  // Attention writes first, then everything that takes the place of an MLP.
+  // Attention writes first, then everything that takes the place of an MLP at once, so shared and
+  // routed experts are shares of the same stream.
   static ResidualShares Shares(double stream,
                                const std::map<uint32_t, std::array<double, 3>>& energies) {
     ResidualShares shares;
@@ -88,10 +89,12 @@ class SharesOfLayers {
 
   Result<double> OutputEnergy(const GgufTensor& tensor) const {
     SHARD_TRY(double energy, RowEnergy(tensor));
+    // The energy of one output, times their number.
     energy *= static_cast<double>(tensor.shape[tensor.shape.size() - 2]);
     energy *= Squared("residual_scale");
     if (tensor.part != Part::kExpert) return energy;
     const auto top_k = typed_.model.metadata.Uint(Key("expert_used_count"));
+    // k uncorrelated outputs with gates of 1 / k have k (1 / k)^2 = 1 / k of the energy of one.
     return energy * Squared("expert_weights_scale") /
            static_cast<double>(std::max<uint64_t>(top_k.value_or(1), 1));
   }

@@ -36,7 +36,7 @@ struct SliceOptions {
   // What groups hold in place of the source's tensors; null: nothing. Its files follow the model's
   // among the sources.
   const RefitTensors* refit = nullptr;
-  // if all parts are written; a selection names the remainder itself
+  // Whether all parts include the remainder; a selection names it itself.
   bool keep_remainder = false;
   uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.
 };

@@ -57,6 +57,8 @@ Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTe
     return CannotEncode(tensor, type, "expected a type that can be decoded, found another");
   if (type->encode == nullptr)
     return CannotEncode(tensor, type, "expected a type that can be encoded, found another");
+  // A type that ignores importance gets none: its bytes, and so the identity of the run, do not
+  // depend on the matrix.
   const bool weighted = type->uses_importance && tensor.importance != nullptr;
   out.encoding = std::make_shared<const Encoding>(
       Encoding{.from = tensor.stored,
@@ -309,6 +311,7 @@ Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgu
   for (size_t i = 0; i < count; ++i) {
     files[i].path = PartFileName({"", options.stem, kExtension}, i + 1, count);
     files[i].tensors = std::move(lists[i]);
+    // Only the first file has the model's keys, as llama-gguf-split writes a set.
     GgufMetadata metadata = i == 0 ? model.metadata : GgufMetadata();
     if (i > 0) metadata.Set("general.architecture", GgufValue::String(model.architecture()));
     if (count > 1) SetSplitKeys(i, count, model.tensors.size(), metadata);

@@ -10,7 +10,8 @@ namespace moepack {
 
 namespace {
 
-// Sorted by their directories, because parts made by several runs are also listed this way.
+// Sorted like the paths of their files, because parts made by several runs are listed that way: '/'
+// follows the directory, and '-' and '.' come before '/'.
 void AddOverlays(const Plan& plan, std::vector<ExpertPart>& parts) {
   const size_t first = parts.size();
   for (const OverlayPlan& overlay : plan.overlays) {
@@ -82,6 +83,7 @@ std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tenso
 std::string PartFileName(const PartFile& part, size_t number, size_t count) {
   const std::string stem = Cat(part.directory, part.directory.empty() ? "" : "/", part.stem);
   if (count == 1) return Cat(stem, part.extension);
+  // As the files of a set are numbered on the Hugging Face Hub and by llama-gguf-split.
   return Cat(stem, "-", ZeroPadded(number, 5), "-of-", ZeroPadded(count, 5), part.extension);
 }
 

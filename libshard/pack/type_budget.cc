@@ -98,6 +98,7 @@ class TypeSpending {
     for (const GgufTensor& tensor : base_.model.tensors) {
       if (!MayChange(tensor)) kept += BytesAs(tensor, tensor.type);
     }
+    // Before measuring, which reads and encodes rows of every matrix.
     SHARD_CHECK(CheckSmallest(kept));
     SHARD_TRY(shares_, MeasureResidualShares(base_, sources_, options_.sample_rows));
     SHARD_CHECK(Measure());

@@ -74,7 +74,7 @@ class SampledRows {
   std::vector<std::byte> bytes_;
 };
 
-// One row under all types.
+// Sums the energy of rows, and the noise that each type adds to them.
 class RowDamage {
  public:
   RowDamage(const GgufTensor& tensor, std::span<const quant::Format* const> types)
@@ -126,7 +126,7 @@ Status AddSample(const GgufTensor& tensor, const DamageSample& sample, RowDamage
   const uint64_t count = std::min<uint64_t>(rows, sample.rows);
   SampledRows reader(tensor, sample.sources);
   for (uint64_t i = 0; i < count; ++i) {
-    // The middle of each of `count` equal parts.
+    // The middle of each of `count` equal parts: spread over the matrix, and the same in every run.
     const uint64_t row = (2 * i + 1) * rows / (2 * count);
     const uint64_t slice = row / (rows / slices);
     const double weight = sample.slice_weights.empty() ? 1 : sample.slice_weights[slice];

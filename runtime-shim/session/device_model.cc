@@ -15,7 +15,7 @@ uint64_t TrunkBytes(const Weights& weights) {
   return bytes;
 }
 
-// Sets layers and experts to those that the tensors have.
+// Takes the number of experts from each layer's router, because GGUF has one key for all layers.
 Status SetExperts(const Weights& weights, ModelSpec& spec) {
   for (const auto& [layer, expert_count] : weights.moe_layers) {
     if (layer >= spec.layers) {
@@ -80,6 +80,7 @@ Status DeviceModel::Upload() {
     sets_.push_back(std::move(device));
   }
   SHARD_CHECK(executor_.Finish());
+  // A file that was truncated during the upload was read as zeros (mapped_file.h).
   return CheckMappedFiles();
 }
 
@@ -93,6 +94,7 @@ uint64_t DeviceModel::widest_expert() const {
   uint64_t widest = weights_->later != nullptr ? weights_->later->widest() : 0;
   for (const DeviceSet& set : sets_) {
     for (const std::vector<MlpWeights>& layer : set.layers) {
+      // The experts of a layer are slices of one tensor, and so equally wide.
       if (!layer.empty()) widest = std::max<uint64_t>(widest, layer[0].inner());
     }
   }

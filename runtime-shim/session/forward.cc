@@ -20,6 +20,8 @@ Forward::Forward(const DeviceModel& model)
 Turns Forward::TurnsOf(const DeviceModel& model, uint32_t context) {
   const RopeSpec& rope = model.spec().rope;
   const DeviceTrunk& trunk = model.trunk();
+  // LongRoPE (Phi-3.5-MoE). The room of the session decides and not its length, as in llama.cpp's
+  // get_rope_factors: keys in the cache are rotated already.
   const std::vector<float>& stretched =
       context > rope.original_context ? trunk.rope_long : trunk.rope_short;
   // llama.cpp's graphs use no factors for layers with a window.
@@ -114,8 +116,8 @@ void Forward::WriteTurns() {
   if (local.dims > 0) executor_.Write(locals, Now(scratch_.local_turns));
 }
 
-// Such a state cannot go back: it is recomputed from the first token. Keys and values come out with
-// the same bits.
+// A recurrent state cannot go back, so it is recomputed from the first token. The keys and values
+// of other layers are written again, with the same bits.
 Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
   bool holds = true;
   for (uint32_t layer = 0; layer < layers; ++layer) {
@@ -130,6 +132,7 @@ Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
     Segment part = segment;
     part.tokens = segment.before.subspan(first, std::min(scratch_.batch, segment.past - first));
     part.past = first;
+    // The observer has seen these tokens.
     part.observer = nullptr;
     SHARD_CHECK(RunSegments({&part, 1}, layers));
     first += part.count();
@@ -140,6 +143,7 @@ Status Forward::CatchUp(const Segment& segment, uint32_t layers) {
 Status Forward::Run(std::vector<Segment>& segments, uint32_t layers, bool trace) {
   if (layers == 0) layers = spec_.layers;
   trace_ = false;
+  // Tokens that are run again are no progress.
   const auto ran = std::exchange(ran_, nullptr);
   for (const Segment& segment : segments) SHARD_CHECK(CatchUp(segment, layers));
   ran_ = ran;
@@ -185,6 +189,7 @@ void Forward::ResumeAfterAttention(std::vector<Segment>& segments, uint32_t laye
   trace_ = trace;
   layer_ = layer;
   weights_ = &model_.trunk().layers[layer];
+  // AddShared reads the normed rows.
   if (!FeedsInParallel()) Norm(weights_->mlp_norm, Now(scratch_.hidden), Now(scratch_.normed));
 }
 

@@ -196,6 +196,8 @@ Status Forward::MixHeads() {
   }
   if (!latent) return Mark("attention", mixed);
   const uint32_t rank = spec_.latent.rank, width = spec_.latent.value_width;
+  // Attention is linear in the values, so their up-projection is applied to its result, and not to
+  // every position of the cache.
   for (uint32_t head = 0; head < spec_.heads; ++head) {
     executor_.MatMul(weights_->attention.value_up.Slice(head * width, width),
                      HeadOf(mixed, head, rank), HeadOf(Now(scratch_.attended), head, width));

@@ -30,6 +30,7 @@ Status Forward::ProjectDelta() {
     out.resize(result.values());
     return executor_.Read(result, out);
   };
+  // Each result is read back at once, so the next one may use the same rows.
   SHARD_CHECK(project(weights.mixed, scratch_.recurrent_in, delta_mixed_));
   SHARD_CHECK(project(weights.gate, scratch_.recurrent_out, delta_gate_));
   SHARD_CHECK(project(weights.strengths, scratch_.recurrent_out, delta_strengths_));

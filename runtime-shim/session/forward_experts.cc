@@ -62,6 +62,7 @@ void Forward::ProjectRouters(const Rows& logits) {
   const auto own_router = [&](const Segment& segment) {
     return segment.eligible->RouterOf(layer_) != nullptr;
   };
+  // One product for all segments decodes the weights once.
   if (std::none_of(segments_.begin(), segments_.end(), own_router))
     return executor_.Project(weights_->router, Now(scratch_.normed), logits);
   for (const Segment& segment : segments_) {
@@ -136,6 +137,7 @@ Status Forward::RunExperts(std::span<const Selection> chosen, const Rows& in) {
                              Dense(scratch_.zeros, width)};
   const bool outputs = WantsOutputs();
   OutputSizes sizes;
+  // The norm of an output shows whether all its values are finite.
   SHARD_CHECK(executor_.MixExperts(batch, outputs || trace_ ? &sizes : nullptr));
   const size_t top_k = spec_.layer[layer_].router.top_k;
   norms_.assign(outputs ? chosen.size() * top_k : 0, 0);
@@ -200,6 +202,7 @@ Status Forward::SumExperts() {
   SHARD_TRY(const std::vector<Selection> chosen, Route());
   SHARD_TRY(const Rows in, PutExpertInputs());
   SHARD_CHECK(RunExperts(chosen, in));
+  // A traced pass repeats one that the observer has seen.
   if (!trace_) Observe(chosen);
   return Ok();
 }

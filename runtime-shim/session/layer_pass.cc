@@ -46,6 +46,7 @@ std::vector<Segment> LayerPass::SegmentsOf(WindowTokenSpans windows,
   std::vector<Segment> segments;
   for (size_t i = 0; i < windows.size(); ++i) {
     Caches& caches = caches_[i];
+    // Every run starts from no tokens, also the second one of Watched.
     if (model_.spec().layer[layer_].recurrent)
       caches.layers[layer_].state.Clear(model_.spec().recurrence());
     segments.push_back({windows[i], 0, &caches.layers, eligible, nullptr, &turns_});
@@ -75,6 +76,7 @@ Status LayerPass::Watched(std::span<float> stream, const Run& run) {
   if (done) done = ReadRows(scratch.hidden, stream);
   SHARD_CHECK(CheckMappedFiles());
   if (done && AllRowsFinite(stream)) return Ok();
+  // A router that finds NaN among its logits refuses to choose, which is kInvalidArgument.
   if (!done && done.error().code != Code::kCorrupt && done.error().code != Code::kInvalidArgument)
     return done;
   // The first run overwrote its input, so the traced run gets it back.

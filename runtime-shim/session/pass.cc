@@ -26,6 +26,7 @@ bool IsFinal(const Status& status) {
 // writes the same rows of the caches again.
 Status Pass::Run(uint32_t layers) {
   Status done = forward_.Run(segments_, layers, /*trace=*/false);
+  // Errors of the device come with the next Read or Finish, and a pass for routers reads no logits.
   if (done && layers != 0) done = model_.executor().Finish();
   SHARD_CHECK(CheckMappedFiles());  // weights in a file that was truncated meanwhile read as zeros
   if (done || IsFinal(done)) return done;
@@ -53,6 +54,7 @@ Status Pass::Read(std::span<const uint32_t> rows, std::span<float> logits) {
     const auto some = rows.subspan(first, std::min(most, rows.size() - first));
     SHARD_CHECK(ReadSome(some, logits.subspan(first * width, some.size() * width)));
   }
+  // On the host, because executors have no such operation, and the logits are here.
   const float cap = model_.spec().logit_cap;
   for (float& logit : logits.first(cap == 0 ? 0 : logits.size()))
     logit = std::tanh(logit / cap) * cap;

@@ -28,6 +28,7 @@ double LogSum(std::span<const float> logits) {
 std::vector<uint32_t> Best(std::span<const float> logits, size_t count) {
   std::vector<uint32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0u);
+  // The lower id wins a tie, as in GreedyToken.
   const auto better = [&](uint32_t a, uint32_t b) {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
   };

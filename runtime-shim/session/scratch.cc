@@ -21,7 +21,7 @@ class Allocation {
     bytes_ = sum.value_or(UINT64_MAX);
     fits_ = fits_ && sum && width <= INT32_MAX;
   }
-  // False if a row is wider than 32 bits can count, or the bytes exceed 64 bits.
+  // False if a row has more than INT32_MAX values, or the bytes exceed 64 bits.
   bool fits() const { return fits_; }
   uint64_t bytes() const { return bytes_; }
 
@@ -72,7 +72,8 @@ uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t Laye
   return widest;
 }
 
-// What goes into a recurrence, and what comes out of it.
+// What goes into a recurrence, and what comes out of it. The results of a delta net's smaller
+// projections use the second rows too; beta and alpha may be in one row (DeltaWeights).
 uint64_t RecurrentIn(const ModelSpec& spec) {
   return std::max(spec.delta.channels(), spec.mamba.projected());
 }
@@ -175,15 +176,15 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   Allocation row, position;
   AddScratch(model, {}, scratch, row);
   AddCaches(model.spec(), {}, caches, position);
-  // The logits of a batch are read in slices. The CPU keeps the values between the steps of all
-  // experts of a token (cpu/experts.h).
+  // Without the one row of logits, as those of a batch are read in slices. With the values between
+  // the steps of all experts of a token, which the CPU keeps (cpu/experts.h).
   const uint64_t logits = sizeof(float) * uint64_t{model.vocabulary()};
   uint64_t top_k = 0;
   for (const LayerSpec& layer : model.spec().layer)
     top_k = std::max<uint64_t>(top_k, layer.router.top_k);
   const uint64_t experts = top_k * (model.spec().width + model.widest_expert()) * sizeof(float);
-  // What goes into a recurrence is read back whole, and what comes out of it is made on the host
-  // (forward_delta.cc, forward_mamba.cc).
+  // On the host: what goes into a recurrence, which is read back whole, a delta net's gates and
+  // strengths, and what comes out (forward_delta.cc, forward_mamba.cc).
   const uint64_t read =
       model.spec().is_latent() ? 0 : RecurrentIn(model.spec()) + 3 * RecurrentOut(model.spec());
   return {row.bytes() - logits + experts + read * sizeof(float), position.bytes(),
@@ -208,6 +209,7 @@ Result<Caches> AllocateRows(const DeviceModel& model, const RowCounts& counts, S
   }
   SHARD_CHECK(rows.Make(executor, made.buffers));
   SHARD_CHECK(all.Make(executor, caches.buffers));
+  // Last, so that the sessions that are open keep their rows if something does not fit.
   if (larger) scratch = std::move(made);
   if (spec.is_latent()) {
     for (LayerCache& cache : caches.layers) cache.values = cache.keys.Columns(0, spec.latent.rank);

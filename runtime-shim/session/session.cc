@@ -32,6 +32,7 @@ class DeviceSession final : public Session {
  private:
   Status CheckTokens(std::span<const uint32_t> tokens) const;
   Segment SegmentOf(std::span<const uint32_t> tokens) {
+    // A rewind, or a pass that failed, leaves tokens that do not count.
     history_.resize(length_);
     history_.insert(history_.end(), tokens.begin(), tokens.end());
     return {tokens,
@@ -96,6 +97,7 @@ Status DeviceSession::Route(std::span<const uint32_t> tokens, uint32_t layers) {
     const auto part =
         tokens.subspan(first, std::min<size_t>(options_.batch, tokens.size() - first));
     done = Pass(model_, {SegmentOf(part)}).Run(layers);
+    // The next part attends to this one.
     length_ += static_cast<uint32_t>(part.size());
   }
   length_ = start;
@@ -111,6 +113,7 @@ Result<std::vector<float>> DeviceSession::Feed(std::span<const uint32_t> tokens,
   for (size_t first = 0; first < tokens.size(); first += options_.batch) {
     const auto part =
         tokens.subspan(first, std::min<size_t>(options_.batch, tokens.size() - first));
+    // With kLast every batch writes the same row, and that of the last batch stays.
     const std::span<float> out =
         std::span(logits).subspan(all ? first * width : 0, (all ? part.size() : 1) * width);
     if (Status done = RunBatch(part, out); !done) {
@@ -127,6 +130,7 @@ Status DeviceSession::ShowSlices(Pass& pass, std::span<const Part> parts, Logits
                                  const SeeLogits& see) const {
   const bool all = which == LogitsOf::kAll;
   const size_t width = model_.vocabulary();
+  // As many rows of every part as fit into the rows for logits together.
   const auto height =
       static_cast<uint32_t>(std::max<size_t>(1, model_.scratch().logits.count / parts.size()));
   uint32_t longest = 1;
@@ -170,6 +174,7 @@ Status DeviceSession::FeedTogether(std::span<const Part> parts, LogitsOf which,
   if (options_.ran) pass.WatchLayers([&](double share) { options_.ran(share * tokens); });
   SHARD_CHECK(pass.Run(0));
   SHARD_CHECK(ShowSlices(pass, parts, which, see));
+  // Only now, so that an error leaves all sessions as they were.
   for (const Part& part : parts)
     static_cast<DeviceSession&>(*part.session).length_ += static_cast<uint32_t>(part.tokens.size());
   return Ok();

@@ -25,6 +25,7 @@ uint64_t LeastBytes(const SessionCosts& costs, uint32_t sessions, uint32_t conte
 Together FitBytes(const SessionCosts& costs, uint32_t sessions, uint32_t context, uint64_t bytes) {
   const uint64_t least = LeastBytes(costs, sessions, context);
   const uint64_t spare = bytes > least ? bytes - least : 0;
+  // Logits are in memory twice (SessionCosts::logits), and `least` has room for one row of them.
   const uint64_t logits = std::min(spare / kLogitShare, kMostLogitBytes);
   const uint64_t tokens = sessions + (spare - 2 * logits) / std::max<uint64_t>(1, costs.token);
   const uint64_t chunk =
@@ -46,6 +47,7 @@ Result<Together> FitSessions(const Model& model, uint32_t context, const MemoryB
   const uint64_t least = LeastBytes(costs, 1, context);
   SHARD_CHECK(CheckBound(model, least, context, bound));
   const uint64_t bytes = std::max(least, std::min(bound.wanted, bound.limit));
+  // Without logits, so the first guess may be too large.
   const uint64_t one = costs.session + context * (costs.position + costs.token);
   uint64_t fit =
       std::min<uint64_t>(bytes / std::max<uint64_t>(1, one), kMostTogether / std::max(1u, context));

@@ -45,7 +45,7 @@ Status TakePinnedTypes(const std::string& plan_file, const TypePlan& types,
                  "leave them out, or remove \"types\" from the plan"};
   const auto rules = ParseTensorTypes(types.tensor_types);
   if (!rules) {
-    // In a file this has the role that an option has elsewhere.
+    // The parser names the option; here the rules come from a field of the plan.
     std::string message = rules.error().message;
     constexpr std::string_view kOption = "--tensor-type";
     if (message.starts_with(kOption)) message.replace(0, kOption.size(), "tensor_types");

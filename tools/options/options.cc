@@ -22,7 +22,6 @@ constexpr uint64_t kMaxJobs = 1024;
 constexpr const char* kNoOverlay = "none";
 constexpr uint64_t kLeastMemory = 1u << 20;
 
-// The name of a file without its directory: distribution.json must not depend on where files were.
 std::string PartitionProblem(const std::string& text) {
   const auto choice = ParsePartition(text);
   return choice ? "" : choice.error().message;
@@ -243,6 +242,7 @@ std::vector<std::string> RecordPlanOptions(const PlanOptions& options) {
   std::vector<std::string> words = {"--groups", std::to_string(options.groups), "--partition"};
   const std::string partition = PartitionOf(options);
   const auto choice = ParsePartition(partition).value();  // checked as it was read
+  // Without directories: distribution.json must not depend on where files were.
   words.push_back(choice.file.empty() ? partition
                                       : Cat(choice.partition->name, ":", FileName(choice.file)));
   if (!options.overlay_file.empty()) {

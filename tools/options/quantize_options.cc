@@ -53,6 +53,7 @@ std::string AlignmentProblem(std::string& text) {
 
 bool ChoosesTypes(const QuantizeArguments& arguments) {
   const RecipeOptions& recipe = arguments.options.recipe;
+  // RecipeText has every option that determines types, so that none is forgotten here.
   return !recipe.recipe.empty() || !arguments.rule_files.empty() ||
          RecipeText(recipe) != RecipeText({});
 }

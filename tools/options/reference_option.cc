@@ -39,7 +39,8 @@ Result<NamedStore> ParseNamed(const std::string& text, const RegistryArguments& 
   NamedStore named;
   SHARD_TRY(named.reference, registry::ParseReference(text));
   if (named.reference.kind != Kind::kServer) {
-    RegistryArguments others = arguments;  // options that addresses have themselves are left out
+    // Addresses of files use --plain-http too.
+    RegistryArguments others = arguments;
     if (!IsOnThisMachine(named.reference)) others.plain_http = false;
     SHARD_CHECK(CheckRegistryUse(others, WithoutSecrets(text)));
   }

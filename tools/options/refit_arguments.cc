@@ -150,6 +150,7 @@ Result<std::vector<runtime::CalibrationSession>> WeighSessions(
   if (!plan.placement) return weighed;
   for (size_t i = 0; i < weighed.size(); ++i) {
     for (size_t group = 0; group < plan.groups.size(); ++group) {
+      // With a foreign weight of 0, a group without sessions would have no text at all.
       const bool full = own[group] == 0 || group_of[i] == group;
       weighed[i].weights.push_back(full ? 1 : static_cast<float>(options.foreign_weight));
     }

@@ -90,6 +90,7 @@ Result<remote::HttpSettings> SettingsFor(const RegistryArguments& arguments,
   settings.client_key = arguments.client_key;
   settings.insecure = arguments.insecure;
   settings.warn = [](const std::string& text) {
+    // Any thread may warn.
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     PrintWarnings({text});
@@ -146,6 +147,7 @@ void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments) {
 }
 
 Status CheckRegistryUse(const RegistryArguments& arguments, const std::string& reference) {
+  // Without options that need one of these, which CLI11 refuses alone.
   const std::pair<const char*, bool> given[] = {
       {"--username", !arguments.username.empty()},
       {"--password-stdin", arguments.password_stdin},

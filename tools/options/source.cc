@@ -71,6 +71,7 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
   options.cache_size = arguments.cache_size;
   options.full_download = arguments.full_download;
   options.warn = [](const std::string& text) {
+    // Any thread may warn.
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     PrintWarnings({text});

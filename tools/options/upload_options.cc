@@ -19,6 +19,7 @@ const std::map<std::string, UploadMode> kModes = {
 // "" if there is no home: uploads are then restarted after the process ends.
 std::string JournalDirectory() {
   const std::string state = remote::Environment("XDG_STATE_HOME");
+  // The XDG Base Directory Specification says to ignore relative paths.
   if (state.starts_with('/')) return Cat(state, "/moepack/uploads");
   const std::string home = remote::Environment("HOME");
   return home.empty() ? "" : Cat(home, "/.local/state/moepack/uploads");

@@ -21,6 +21,8 @@ size_t CharacterLength(std::string_view text) {
   return allowed ? character.bytes : 0;
 }
 
+// White space other than spaces needs references, because parsers turn it into spaces in attribute
+// values (XML 1.0, section 3.3.3).
 std::string_view Entity(char c) {
   switch (c) {
     case '&':

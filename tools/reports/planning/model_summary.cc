@@ -20,6 +20,7 @@ std::string OneDecimal(uint64_t count) {
       {{1e12, 'T'}, {1e9, 'B'}, {1e6, 'M'}, {1e3, 'K'}}};
   for (const auto& [size, letter] : kUnits) {
     const double value = static_cast<double>(count) / size;
+    // From 999.95 on, the smaller unit would print as 1000.0.
     if (value < 0.99995) continue;
     std::array<char, 32> text;
     std::snprintf(text.data(), text.size(), "%.1f%c", value, letter);

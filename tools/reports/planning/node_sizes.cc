@@ -58,6 +58,7 @@ class Sizer {
       plan.groups = groups;
       auto made = MakePlan(model_, plan);
       if (!made && chosen) return std::move(made).error();
+      // The usual numbers ascend, and with more groups nodes hold still fewer experts.
       if (!made) break;
       uint64_t expert_count = 0;
       for (uint32_t group = 0; group < groups; ++group) {

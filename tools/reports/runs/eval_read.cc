@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxLabel = 256;
 constexpr size_t kMaxEvalGroups = 65536;
-constexpr double kMaxDivergence = 1e6;  // nats; the minimum allows for rounding
+constexpr double kMaxDivergence = 1e6;  // nats
 
 Status CheckIsObject(const std::string& where, const Json& value) {
   if (value.is_object()) return Ok();
@@ -226,6 +226,7 @@ Result<runtime::SessionChoice> ReadSession(const JsonFields& fields,
   SHARD_TRY(session.tokens, fields.Unsigned("tokens"));
   SHARD_CHECK(ReadNumbers(fields, "captures", groups.size(), 0, 1, session.captures));
   SHARD_TRY(session.by_capture, GroupAt(fields, "by_capture", groups));
+  // The minimum allows for rounding below 0.
   SHARD_CHECK(
       ReadNumbers(fields, "divergences", groups.size(), -1, kMaxDivergence, session.divergences));
   SHARD_TRY(session.by_kld, GroupAt(fields, "by_kld", groups));

@@ -10,8 +10,8 @@
 namespace moepack::cli {
 
 // The document may be hostile. kCorrupt names the field, kUnsupported another version. Everything
-// but the paths of the models is read back, and EvalJson of the result gives the document again. A
-// field that only later versions write ("versions", "quality") may be absent.
+// that EvalJson writes is read back, so that EvalJson of the result gives the document again.
+// Fields that documents did not have at first ("versions", "quality", "placement") may be absent.
 Result<EvalReport> EvalFromJson(const std::string& where, const Json& document);
 
 }  // namespace moepack::cli

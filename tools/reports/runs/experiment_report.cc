@@ -66,6 +66,7 @@ std::string DifferenceTable(const runtime::ExperimentRule& rule,
         runtime::IntervalFactor(static_cast<uint32_t>(rule.looks.size()), row.sessions.size());
     char interval[64];
     std::snprintf(interval, sizeof interval, "%+.4f to %+.4f", loss.mean - half, loss.mean + half);
+    // One session alone shows no spread.
     table.Row(
         {row.label(), base->label(),
          EstimateText(EstimateDifference(row, *base, Choice::kCapture, &NodeFigures::kld), true),

@@ -34,7 +34,8 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
 
 std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t tokens, uint64_t memory,
                           double rate) {
-  // Rows take at most half of the memory; the rest goes to disk.
+  // Rows take at most half of the memory (runtime-shim/refit/refit.cc); the rest of them goes to
+  // disk.
   const uint64_t held = std::min(estimate.row_bytes, memory / 2);
   return Cat("tokens: ", FormatCount(tokens), " of about ", FormatCount(estimate.tokens_needed),
              " that are needed\nmemory: ", FormatBytes(held + estimate.matrix_bytes),
