@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/files/scan_file.h"
@@ -192,9 +192,10 @@ Result<NodeRecord> ReadNodeRecord(const std::string& directory) {
 }
 
 bool IsNodeDirectory(const std::string& directory) {
-  std::error_code error;
   const fs::path path(directory);
-  return fs::exists(path / kNodeFile, error) && !fs::exists(path / kManifestFile, error);
+  const Result<bool> node = IsThere(path / kNodeFile);
+  const Result<bool> manifest = IsThere(path / kManifestFile);
+  return node && *node && manifest && !*manifest;
 }
 
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,

@@ -1,7 +1,5 @@
 #include "manifest/registry/pull_target.h"
 
-#include <system_error>
-
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_directory.h"
@@ -24,10 +22,8 @@ std::map<std::string, std::string> FilesByDigest(const manifest::Manifest& manif
 
 Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distribution_text) {
   PullTarget target;
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(out, error);
-  if (!fs::status_known(status)) return IoError(out, "look it up", error.value());
-  if (!fs::exists(status)) return target;
+  SHARD_TRY(const bool taken, IsTaken(out));
+  if (!taken) return target;
   target.state = PullTarget::State::kOther;
   const auto directory = InsideDirectory::Open(out);
   if (!directory) return target;

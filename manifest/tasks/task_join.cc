@@ -1,8 +1,9 @@
 #include "manifest/tasks/task_join.h"
 
 #include <algorithm>
-#include <system_error>
 
+#include "libshard/base/files/cell_digest.h"
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
@@ -27,6 +28,23 @@ struct Joining {
   TaskOutputs outputs;
 };
 
+Status CheckCells(const Joining& joining) {
+  const ReadTask& first = joining.tasks[0];
+  const uint64_t bytes = first.record.cell_bytes;
+  if (bytes == 0) return Ok();
+  uint64_t cells = 0;
+  for (const OutputFile& file : joining.outputs.files) {
+    cells += (file.size + bytes - 1) / bytes;
+    if (cells <= kMostCells) continue;
+    return Error{
+        Code::kCorrupt,
+        Cat(first.tree->NameOf(kTaskFile), ": cell_bytes: expected a size that makes at most ",
+            kMostCells, " cells of all files, found ", bytes),
+        "something changed the file: this task has to run again, with --force"};
+  }
+  return Ok();
+}
+
 Result<Joining> Open(const std::vector<std::string>& directories) {
   Joining joining;
   SHARD_TRY(joining.tasks, ReadTasks(directories));
@@ -37,6 +55,7 @@ Result<Joining> Open(const std::vector<std::string>& directories) {
   }
   const Manifest* planned = joining.manifest ? &*joining.manifest : nullptr;
   SHARD_TRY(joining.outputs, OutputsOf(joining.tasks, planned));
+  SHARD_CHECK(CheckCells(joining));
   return joining;
 }
 
@@ -152,13 +171,13 @@ Status WriteGguf(Joining& joining, const std::string& out, const JoinOptions& op
 Status CheckOut(const std::string& out, const Joining& joining, const JoinOptions& options) {
   for (const ReadTask& task : joining.tasks)
     SHARD_CHECK(CheckOutsideDistribution(out, task.directory));
-  std::error_code error;
   const bool force = options.force || options.dry_run;
   if (joining.manifest) return CheckReplaceable(out, force);
   const fs::path directory = fs::absolute(out).lexically_normal().parent_path();
   for (const OutputFile& file : joining.outputs.files) {
     const fs::path path = directory / file.path;
-    if (force || !fs::exists(fs::symlink_status(path, error))) continue;
+    SHARD_TRY(const bool taken, IsTaken(path));
+    if (force || !taken) continue;
     return Error{Code::kInvalidArgument, Cat(path.string(), " already exists"),
                  "--force replaces it, and -o names another file"};
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <set>
-#include <system_error>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "libshard/tasks/pieces.h"
@@ -66,8 +66,8 @@ moepack::OwnOutput OwnTask() { return {CheckOwnTask, {kTaskFile}}; }
 
 // Whether the task at `target` is done; kInvalidArgument if another one is.
 Result<bool> IsDone(const fs::path& target, const TaskNumber& number, const std::string& work) {
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(target, error))) return false;
+  SHARD_TRY(const bool taken, IsTaken(target));
+  if (!taken) return false;
   SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
   SHARD_TRY(const TaskRecord record, ReadRecord(directory));
   if (record.work == work && record.number == number) return true;

@@ -2,6 +2,7 @@
 // the header that the manifest describes. No tensor data is read.
 #include <algorithm>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
@@ -30,7 +31,8 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
   if (error) (void)ErrnoText(error.value());
   file.readable = regular && (may_be_link || StaysInside(root, path));
   if (!regular) {
-    const bool there = fs::exists(fs::symlink_status(path, error));
+    const Result<bool> taken = IsTaken(path);
+    const bool there = !taken || *taken;
     RuleFindings("files-present", findings)
         .Error(Cat("file: expected one of ", file.size, " bytes, found ",
                    there ? "something else" : "none"),

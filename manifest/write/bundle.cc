@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
@@ -53,8 +54,8 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
     SHARD_CHECK(CheckReplaceable(out, options.force));
     return std::optional<Manifest>();
   }
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(out, error))) return std::optional<Manifest>();
+  SHARD_TRY(const bool taken, IsTaken(out));
+  if (!taken) return std::optional<Manifest>();
   SHARD_TRY(Manifest existing, ReadManifest(out));
   const Versions& a = existing.versions;
   const Versions& b = fresh.versions;

@@ -179,10 +179,8 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
 }
 
 Status CheckReplaceable(const std::string& out, bool force) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(out, error);
-  if (!fs::status_known(status)) return IoError(out, "look it up", error.value());
-  if (!fs::exists(status)) return Ok();
+  SHARD_TRY(const bool taken, IsTaken(out));
+  if (!taken) return Ok();
   if (!force) {
     return Error{Code::kInvalidArgument, Cat(out, " already exists"),
                  "--force replaces what moepack wrote there; or choose another output"};

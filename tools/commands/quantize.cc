@@ -159,8 +159,8 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model,
       return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
                    "-o takes the name of a file"};
     }
-    const bool replaces = arguments.force || arguments.dry_run;
-    if (!replaces && fs::exists(fs::symlink_status(path, error))) {
+    SHARD_TRY(const bool taken, IsTaken(path));
+    if (taken && !arguments.force && !arguments.dry_run) {
       return Error{Code::kInvalidArgument, Cat(path.string(), " already exists"),
                    "--force replaces it, and -o names another file"};
     }

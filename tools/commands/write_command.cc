@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "manifest/write/output_path.h"
@@ -88,14 +89,16 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
 
 // Quantizes with the inputs that the refit saw for the matrices, unless another importance matrix
 // is named, or none is wanted.
-void TakeImportance(WriteArguments& arguments) {
+Status TakeImportance(WriteArguments& arguments) {
   const std::string file = (fs::path(arguments.refit_store) / kRefitImatrix).string();
-  std::error_code error;
   const bool wanted = ChoosesTypes(arguments.quantize) && !arguments.no_refit_imatrix &&
                       arguments.quantize.options.imatrix_file.empty();
-  if (!wanted || !arguments.write.gguf || !fs::exists(file, error)) return;
+  if (!wanted || !arguments.write.gguf) return Ok();
+  SHARD_TRY(const bool there, IsThere(file));
+  if (!there) return Ok();
   arguments.quantize.options.imatrix_file = file;
   arguments.write.gguf->imatrix_file = file;
+  return Ok();
 }
 
 }  // namespace
@@ -182,8 +185,7 @@ Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& argu
   SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, plan));
   arguments.refit = std::make_shared<const RefitTensors>(std::move(refit));
   arguments.write.slice.refit = arguments.refit.get();
-  TakeImportance(arguments);
-  return Ok();
+  return TakeImportance(arguments);
 }
 
 Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {

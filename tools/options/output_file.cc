@@ -1,5 +1,6 @@
 #include "tools/options/output_file.h"
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 
@@ -29,7 +30,8 @@ Status CheckOutputFile(const std::string& out, const std::vector<std::string>& i
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     return RefusedOutput(out, "lies in a directory that does not exist",
                          "make the directory first");
-  if (force || !fs::exists(out, ignored)) return Ok();
+  SHARD_TRY(const bool taken, IsTaken(out));
+  if (force || !taken) return Ok();
   return RefusedOutput(out, "already exists", "--force replaces it, and -o names another file");
 }
 

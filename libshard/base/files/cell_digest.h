@@ -15,6 +15,10 @@ namespace moepack {
 // Cells of a chunk map, in bytes.
 inline constexpr uint64_t kMapCellBytes = 64u << 20;
 
+// A file that is fetched, and all files that are joined, have at most this many cells, so that what
+// a server or a task promises cannot claim much memory.
+inline constexpr uint64_t kMostCells = 1u << 22;
+
 // A chunk map: SHA-256 of every `bytes` bytes of a file; the last cell may be shorter. Without
 // digests there is no map.
 struct CellDigests {

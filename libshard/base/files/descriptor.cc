@@ -79,6 +79,13 @@ Result<bool> IsThere(const fs::path& path) {
                "finish the download, or remove the link"};
 }
 
+Result<bool> IsTaken(const fs::path& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) return IoError(path, "look it up", errno);
+  return false;
+}
+
 Status ReadAt(int fd, const fs::path& path, uint64_t offset, std::span<std::byte> out) {
   size_t done = 0;
   while (done < out.size()) {

@@ -40,6 +40,10 @@ Error IoError(const std::filesystem::path& path, std::string_view action, int er
 // looked up, is an error: what cannot be read must not count as absent.
 Result<bool> IsThere(const std::filesystem::path& path);
 
+// Returns whether the name is taken, even if only by a dangling link. A name that cannot be looked
+// up is an error: what is not known must not count as free.
+Result<bool> IsTaken(const std::filesystem::path& path);
+
 // Fills `out` with pread. A file that ends before `out` is full is kCorrupt.
 Status ReadAt(int fd, const std::filesystem::path& path, uint64_t offset, std::span<std::byte> out);
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <system_error>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
@@ -69,9 +70,8 @@ Status CompareFiles(const std::string& directory, const std::vector<FileDigest>&
 }
 
 Status CheckFree(const std::string& file, const OmsSignOptions& options) {
-  std::error_code error;
-  const fs::file_type type = fs::symlink_status(file, error).type();
-  if (options.replace || type == fs::file_type::not_found) return Ok();
+  SHARD_TRY(const bool taken, IsTaken(file));
+  if (options.replace || !taken) return Ok();
   return Error{Code::kInvalidArgument, Cat(file, " already exists"), "--force replaces it"};
 }
 

@@ -6,12 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/files/cell_digest.h"
 #include "libshard/base/result.h"
 
 namespace moepack::registry {
-
-// A file has at most this many cells, so that a server's promise cannot claim much memory.
-inline constexpr uint64_t kMostCells = 1u << 22;
 
 // Each cell has `cell_bytes`, the last one the rest. The text form is the side file:
 // {"version":1,"sha256":"<64 digits>","size":<bytes>,"cell_bytes":<bytes>,"done":"0110..."}, one

@@ -38,7 +38,10 @@ Status CheckPromise(const ByteSource& from, const Promise& promise, const FetchO
     return wrong(Cat("sha256: expected 64 hexadecimal digits, found ", Quoted(promise.sha256)));
   if (options.cell_bytes == 0 || options.piece_bytes == 0 || options.connections == 0)
     return wrong("expected cells, pieces and connections, found 0");
-  if (promise.size > kMaxFileBytes || promise.size / options.cell_bytes >= kMostCells)
+  const uint64_t cells = promise.size / options.cell_bytes;  // whole ones
+  const bool more =
+      cells > kMostCells || (cells == kMostCells && promise.size % options.cell_bytes);
+  if (promise.size > kMaxFileBytes || more)
     return wrong(Cat("size: expected at most ", kMostCells, " cells of ", options.cell_bytes,
                      " bytes, found ", promise.size, " bytes"));
   if (from.size() == promise.size) return Ok();

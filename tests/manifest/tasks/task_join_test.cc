@@ -208,5 +208,20 @@ TEST_F(JoinTasksTest, ATaskRecordThatWasChangedIsRefused) {
   change([](TaskRecord& record) { record.pieces[0].runs.back().file += 1u << 30; });
 }
 
+// Each cell costs a digest in memory and in the manifest.
+TEST_F(JoinTasksTest, ATaskThatAsksForTooManyCellsIsRefused) {
+  AllTasks(1);
+  const fs::path path = TaskDirectory({0, 1}) / kTaskFile;
+  auto record = ParseTaskRecord("task.json", fixtures::ReadFile(path));
+  ASSERT_TRUE(record) << record.error().message;
+  record->cell_bytes = 1;
+  fixtures::WriteFile(path, WriteTaskRecord(*record));
+  const Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_EQ(error.message, path.string() +
+                               ": cell_bytes: expected a size that makes at most "
+                               "4194304 cells of all files, found 1");
+}
+
 }  // namespace
 }  // namespace moepack::manifest

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/quote.h"
@@ -93,7 +94,10 @@ Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
   std::error_code ignored;
   const fs::path out = arguments.out;
   const fs::path folder = out.has_parent_path() ? out.parent_path() : ".";
-  if (fs::exists(out, ignored) && fs::equivalent(folder, root, ignored) && !IsPlan(arguments.out))
+  // A link to nothing is not one.
+  SHARD_TRY(const bool taken, IsTaken(out));
+  if (taken && fs::exists(fs::status(out)) && fs::equivalent(folder, root, ignored) &&
+      !IsPlan(arguments.out))
     return OutputIsInput(arguments.out);
   return Ok();
 }

@@ -89,5 +89,19 @@ TEST(IsThere, DistinguishesAbsentFromUnreadable) {
   EXPECT_EQ(loop.error().code, Code::kIo);
 }
 
+TEST(IsTaken, CountsDanglingLinksAndRefusesWhatCannotBeLookedUp) {
+  const fixtures::TempDir dir;
+  std::ofstream(dir / "file") << "x";
+  fs::create_symlink("missing", dir / "dangling");
+  fs::create_symlink("loop", dir / "loop");
+  EXPECT_TRUE(IsTaken(dir / "file").value());
+  EXPECT_TRUE(IsTaken(dir / "dangling").value());
+  EXPECT_FALSE(IsTaken(dir / "nothing").value());
+  EXPECT_FALSE(IsTaken(dir / "file/below").value());
+  const auto loop = IsTaken(dir / "loop/below");
+  ASSERT_FALSE(loop);
+  EXPECT_EQ(loop.error().code, Code::kIo);
+}
+
 }  // namespace
 }  // namespace moepack
