@@ -1,7 +1,10 @@
 #include "libshard/fit/node_plan.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "libshard/base/text/text.h"
 #include "libshard/plan/partition.h"
@@ -10,21 +13,46 @@ namespace moepack {
 namespace {
 
 constexpr std::string_view kContiguous = "contiguous";
-constexpr const char* kByNode = "contiguous-by-node";  // runs of different lengths
+constexpr const char* kByNode = "contiguous-by-node";  // runs as long as nodes have room
 
-// The run of a layer's experts that node `node` owns: its share by room, rounded.
-ExpertIds RunOf(const std::vector<uint32_t>& room, size_t node, uint32_t expert_count) {
-  uint64_t before = 0, total = 0;
-  for (size_t i = 0; i < room.size(); ++i) {
-    before += i < node ? room[i] : 0;
-    total += room[i];
+// What a layer has, and how many experts beside the overlay each node has room for in it.
+struct LayerRoom {
+  uint32_t expert_count = 0;
+  ExpertIds overlay;
+  ExpertIds others;  // all but the overlay
+  std::vector<uint64_t> rooms;
+  uint64_t all_rooms = 0;
+};
+
+// REQUIRES: every eligible count is at least that of the overlay.
+LayerRoom RoomOf(uint32_t expert_count, ExpertIds overlay, const std::vector<uint32_t>& eligible) {
+  LayerRoom room{expert_count, std::move(overlay), ExpertIds(expert_count), {}, 0};
+  std::iota(room.others.begin(), room.others.end(), 0u);
+  room.others = Difference(room.others, room.overlay);
+  for (const uint32_t count : eligible) {
+    room.rooms.push_back(count - room.overlay.size());
+    room.all_rooms += room.rooms.back();
   }
+  return room;
+}
+
+// The run of a layer's experts that node `node` owns: its share by room, rounded. Experts of the
+// overlay are on every node, so they take no room, and belong to the run in which they lie.
+ExpertIds RunOf(const LayerRoom& layer, size_t node) {
+  const uint64_t before = std::accumulate(
+      layer.rooms.begin(), layer.rooms.begin() + static_cast<ptrdiff_t>(node), uint64_t{0});
   // Neighbours round the same boundary, so the runs cover all experts without a gap. As all nodes
   // together have room for them (CheckRoom), no run is longer than the room of its node.
-  const uint64_t first = expert_count * before / total;
-  const uint64_t end = expert_count * (before + room[node]) / total;
+  const auto boundary = [&](uint64_t rooms) -> uint32_t {
+    if (rooms == 0) return 0;
+    if (rooms == layer.all_rooms || layer.others.empty()) return layer.expert_count;
+    return layer.others[layer.others.size() * rooms / layer.all_rooms];
+  };
+  const uint32_t first = node == 0 ? 0 : boundary(before);
+  const bool last = node + 1 == layer.rooms.size();
+  const uint32_t end = last ? layer.expert_count : boundary(before + layer.rooms[node]);
   ExpertIds ids(end - first);
-  std::iota(ids.begin(), ids.end(), static_cast<uint32_t>(first));
+  std::iota(ids.begin(), ids.end(), first);
   return ids;
 }
 
@@ -42,17 +70,25 @@ ExpertIds FillAfter(const ExpertIds& owned, const ExpertIds& overlay, uint32_t e
   return fill;
 }
 
-Status CheckRoom(const LayerCounts& layers, const std::vector<uint32_t>& eligible) {
-  const uint64_t room = std::accumulate(eligible.begin(), eligible.end(), uint64_t{0});
-  for (const auto& [layer, expert_count] : layers) {
-    if (room >= expert_count) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat("nodes: layer ", layer, ": expected room for all ", expert_count,
-                     " experts, found room for ", room, " on all nodes together"),
-                 "statistics of the routing choose which to leave out: --statistics FILE with "
-                 "--partition session or same"};
+Status CheckRoom(uint32_t number, const LayerRoom& layer) {
+  if (layer.all_rooms >= layer.others.size()) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("nodes: layer ", number, ": expected room for all ", layer.others.size(),
+                   layer.overlay.empty() ? " experts" : " experts beside the overlay",
+                   ", found room for ", layer.all_rooms, " on all nodes together"),
+               "statistics of the routing choose which to leave out: --statistics FILE with "
+               "--partition session or same"};
+}
+
+// Whether no node of a plan by number holds more than `eligible` experts of a layer. Experts of the
+// overlay outside a node's run can be too many for it, although there is room on the others.
+bool RunsFit(const Plan& plan, const std::map<uint32_t, LayerRoom>& rooms, uint32_t eligible) {
+  for (const auto& [layer, room] : rooms) {
+    for (const GroupPlan& group : plan.groups) {
+      if (Union(IdsOf(group.owned, layer), room.overlay).size() > eligible) return false;
+    }
   }
-  return Ok();
+  return true;
 }
 
 // Equal nodes get the same number of experts in every layer; others get what they have room for.
@@ -94,23 +130,29 @@ Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
   by_number.partition = PartitionOf(by_number);
   if (DecidesFromScores(*by_number.partition)) return PlanFromScores(model, by_number, eligible);
   if (by_number.partition != kContiguous) return MakePlan(model, by_number);
-  const LayerCounts layers = LayerCountsOf(model);
-  SHARD_CHECK(CheckRoom(layers, eligible));
   // Groups are filled below, each to the count of its node.
   by_number.uniform = false;
   SHARD_TRY(Plan plan, MakePlan(model, by_number));
-  const bool alike = std::all_of(eligible.begin(), eligible.end(),
-                                 [&](uint32_t count) { return count == eligible.front(); });
-  if (!alike) plan.scheme = kByNode;
   const LayerExperts overlay =
       plan.overlays.empty() ? LayerExperts() : plan.current_overlay()->experts;
+  const LayerCounts layers = LayerCountsOf(model);
+  std::map<uint32_t, LayerRoom> rooms;
+  for (const auto& [layer, expert_count] : layers) {
+    const LayerRoom& room =
+        rooms.emplace(layer, RoomOf(expert_count, IdsOf(overlay, layer), eligible)).first->second;
+    SHARD_CHECK(CheckRoom(layer, room));
+  }
+  const bool alike = std::all_of(eligible.begin(), eligible.end(),
+                                 [&](uint32_t count) { return count == eligible.front(); });
+  const bool by_number_fits = alike && RunsFit(plan, rooms, eligible.front());
+  if (!by_number_fits) plan.scheme = kByNode;
   for (size_t node = 0; node < eligible.size(); ++node) {
     GroupPlan& group = plan.groups[node];
     group.fill.clear();
-    for (const auto& [layer, expert_count] : layers) {
-      if (!alike) group.owned[layer] = RunOf(eligible, node, expert_count);
-      ExpertIds fill = FillAfter(group.owned[layer], IdsOf(overlay, layer), expert_count,
-                                 std::min(eligible[node], expert_count));
+    for (const auto& [layer, room] : rooms) {
+      if (!by_number_fits) group.owned[layer] = RunOf(room, node);
+      ExpertIds fill = FillAfter(group.owned[layer], room.overlay, room.expert_count,
+                                 std::min(eligible[node], room.expert_count));
       if (!fill.empty()) group.fill[layer] = std::move(fill);
     }
   }

@@ -11,8 +11,9 @@
 namespace moepack {
 
 // Returns the plan of options.partition in which node g may pick from eligible[g] experts of every
-// layer, the overlay's included. A contiguous partition gives larger nodes longer runs (its scheme
-// is then contiguous-by-node), and gives every node the experts that follow its run. Other
+// layer, the overlay's included. A contiguous partition gives larger nodes longer runs, and nodes
+// whose runs hold experts of the overlay too (its scheme is then contiguous-by-node), and gives
+// every node the experts that follow its run. Other
 // partitions divide by number as usual, and the sizes of their nodes must be measured.
 // kInvalidArgument if all nodes together have no room for every expert, because without statistics
 // nobody knows which to leave out; otherwise errors of MakePlan. REQUIRES: every eligible count is

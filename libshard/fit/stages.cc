@@ -1,6 +1,7 @@
 #include "libshard/fit/stages.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -79,30 +80,27 @@ class StageDivider {
   }
 
   // best[end]: the load of the fullest of the first stages, which cover the layers before `end`.
-  // The further back the next stage begins, the smaller is its load and the larger best[begin], so
-  // the larger of them is smallest next to the point where they cross. best[begin] is sure to grow
-  // only if all budgets are equal; otherwise one layer more may put a large layer on a larger
-  // machine.
   void FillTable() {
     const size_t count = layers_.size();
     constexpr double kNever = std::numeric_limits<double>::infinity();
     std::vector<double> best(count + 1, kNever);
     for (size_t end = 1; end <= count; ++end) best[end] = Load(0, 0, end);
     from_.assign(stages_, std::vector<size_t>(count + 1, 0));
+    const std::vector<uint64_t>& budgets = input_.budgets;
+    const bool alike =
+        std::adjacent_find(budgets.begin(), budgets.end(), std::not_equal_to<>()) == budgets.end();
     for (uint32_t stage = 1; stage < stages_; ++stage) {
       std::vector<double> next(count + 1, kNever);
       for (size_t end = stage + 1; end <= count; ++end) {
-        size_t low = stage, high = end - 1;
-        while (low < high) {
-          const size_t middle = low + (high - low) / 2;
-          if (best[middle] >= Load(stage, middle, end)) {
-            high = middle;
-          } else {
-            low = middle + 1;
-          }
+        // On machines that differ, one layer more may put a large layer on a larger machine, so
+        // best[begin] does not always grow, and every beginning is tried.
+        size_t first = stage, last = end - 1;
+        if (alike) {
+          // The least maximum is on either side of the crossing.
+          last = Crossing(best, stage, end);
+          first = std::max<size_t>(stage, last - 1);
         }
-        // The least maximum is on either side of the crossing.
-        for (const size_t begin : {std::max<size_t>(stage, low - 1), low}) {
+        for (size_t begin = first; begin <= last; ++begin) {
           const double load = std::max(best[begin], Load(stage, begin, end));
           if (load >= next[end]) continue;
           next[end] = load;
@@ -111,6 +109,21 @@ class StageDivider {
       }
       best = std::move(next);
     }
+  }
+
+  // The further back the stage begins, the smaller is its load and, on equal machines, the larger
+  // is best[begin]. Returns the first beginning where the latter is no longer the smaller one.
+  size_t Crossing(const std::vector<double>& best, uint32_t stage, size_t end) const {
+    size_t low = stage, high = end - 1;
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      if (best[middle] >= Load(stage, middle, end)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
   }
 
   Status CheckFit(const std::vector<StageNeed>& needs) const {

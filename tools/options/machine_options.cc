@@ -160,7 +160,8 @@ Result<std::vector<uint64_t>> ParseNodes(const std::vector<std::string>& texts) 
 }
 
 Status CheckMachineOptions(const MachineArguments& arguments, uint32_t groups) {
-  const bool sized = !arguments.nodes.empty() || arguments.context > 0 || arguments.sweep;
+  const bool sized =
+      !arguments.nodes.empty() || arguments.context > 0 || arguments.sweep || arguments.stages > 0;
   if (!sized && arguments.reserve) {
     return NoEffect("--reserve", "without machines", "--node says what a machine has");
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fixtures/temp_dir.h"
 #include "tests/libshard/fit/model_to_fit.h"
 #include "tests/libshard/model/model_for_test.h"
 
@@ -51,6 +52,49 @@ TEST(NodePlan, OtherPartitionsStaySplitByNumber) {
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(plan->scheme, "modulo");
   EXPECT_EQ(Eligible(*plan, 0, 0).size(), 8u);
+}
+
+TEST(NodePlan, NoNodeHoldsMoreThanItsRoomBecauseOfTheOverlay) {
+  const fixtures::TempDir dir;
+  PlanOptions options;
+  options.overlay_file = (dir / "overlay.json").string();
+  ASSERT_TRUE(fixtures::WriteFile(options.overlay_file,
+                                  R"({"version": "a", "layers": {"0": "0,15", "1": "7-8"}})"));
+  for (const std::vector<uint32_t>& eligible :
+       {std::vector<uint32_t>{9, 9}, {10, 8}, {12, 12}, {2, 16}}) {
+    const auto plan = PlanForNodes(SixteenExperts(), options, eligible);
+    ASSERT_TRUE(plan) << plan.error().message;
+    for (size_t node = 0; node < eligible.size(); ++node) {
+      for (const uint32_t layer : {0, 1})
+        EXPECT_EQ(Eligible(*plan, node, layer).size(), eligible[node]) << node << " " << layer;
+    }
+  }
+  const auto plan = PlanForNodes(SixteenExperts(), options, {9, 9});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(FormatIds(plan->groups[0].owned.at(0)), "0-7");
+  EXPECT_EQ(FormatIds(Eligible(*plan, 0, 0)), "0-7,15");
+  // Divided by number, node 0 would hold 0-7 and 12-15.
+  ASSERT_TRUE(
+      fixtures::WriteFile(options.overlay_file, R"({"version": "a", "layers": {"0": "12-15"}})"));
+  const auto moved = PlanForNodes(SixteenExperts(), options, {10, 10});
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_EQ(moved->scheme, "contiguous-by-node");
+  EXPECT_EQ(FormatIds(moved->groups[0].owned.at(0)), "0-5");
+  EXPECT_EQ(FormatIds(moved->groups[1].owned.at(0)), "6-15");
+  for (const size_t node : {0, 1}) EXPECT_EQ(Eligible(*moved, node, 0).size(), 10u);
+  // Every expert is on every node, which has room for more.
+  ASSERT_TRUE(
+      fixtures::WriteFile(options.overlay_file, R"({"version": "a", "layers": {"0": "0-15"}})"));
+  const auto everywhere = PlanForNodes(SixteenExperts(), options, {18, 20});
+  ASSERT_TRUE(everywhere) << everywhere.error().message;
+  EXPECT_EQ(FormatIds(Eligible(*everywhere, 1, 0)), "0-15");
+  ASSERT_TRUE(
+      fixtures::WriteFile(options.overlay_file, R"({"version": "a", "layers": {"0": "0,15"}})"));
+  const auto full = PlanForNodes(SixteenExperts(), options, {8, 8});
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().message,
+            "nodes: layer 0: expected room for all 14 experts beside the overlay, found room for "
+            "12 on all nodes together");
 }
 
 TEST(NodePlan, NodesWithoutRoomForEveryExpertAreRefused) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "libshard/base/text/text.h"
 
@@ -84,6 +85,50 @@ TEST(Stages, ALargerMachineGetsMoreLayers) {
   EXPECT_EQ(Divided(input, 2), "0-0: 10; 1-3: 30; ");
   input.budgets = {45, 15};
   EXPECT_EQ(Divided(input, 2), "0-2: 30; 3-3: 10; ");
+}
+
+// The smallest possible share of the fullest machine, found by brute force.
+double LeastShare(const std::vector<uint64_t>& layers, const std::vector<uint64_t>& budgets,
+                  size_t begin, size_t stage) {
+  const size_t later = budgets.size() - stage - 1;
+  double best = std::numeric_limits<double>::infinity();
+  uint64_t sum = 0;
+  for (size_t end = begin + 1; end + later <= layers.size(); ++end) {
+    sum += layers[end - 1];
+    const double share = static_cast<double>(sum) / static_cast<double>(budgets[stage]);
+    if (later > 0) {
+      best = std::min(best, std::max(share, LeastShare(layers, budgets, end, stage + 1)));
+    } else if (end == layers.size()) {
+      best = share;
+    }
+  }
+  return best;
+}
+
+TEST(Stages, MinimizesTheFullestOfMachinesThatDiffer) {
+  // With one layer more the first two machines are less full, because the large layer moves.
+  StageInput input = InputOf({1, 10, 1, 1});
+  input.budgets = {100, 1, 100};
+  EXPECT_EQ(Divided(input, 3), "0-1: 11; 2-2: 1; 3-3: 1; ");
+  uint64_t state = 1;
+  const auto next = [&] { return (state = state * 6364136223846793005u + 1) >> 58; };
+  for (size_t count = 2; count <= 8; ++count) {
+    for (size_t stages = 2; stages <= count; ++stages) {
+      std::vector<uint64_t> layers(count);
+      for (uint64_t& bytes : layers) bytes = 1 + next();
+      StageInput many = InputOf(layers);
+      // So large that none is refused; only their ratios count.
+      for (size_t stage = 0; stage < stages; ++stage) many.budgets.push_back(1000 * (1 + next()));
+      const auto needs = DivideIntoStages(many, static_cast<uint32_t>(stages));
+      ASSERT_TRUE(needs) << needs.error().message;
+      double fullest = 0;
+      for (const StageNeed& need : *needs) {
+        const auto total = static_cast<double>(need.total());
+        fullest = std::max(fullest, total / static_cast<double>(need.budget));
+      }
+      EXPECT_EQ(fullest, LeastShare(layers, many.budgets, 0, 0)) << count << " layers, " << stages;
+    }
+  }
 }
 
 TEST(Stages, AStageThatDoesNotFitIsRefusedWithItsParts) {

@@ -59,6 +59,9 @@ TEST(MachineOptions, OptionsWithoutEffectAreRefused) {
   MachineArguments arguments;
   arguments.reserve = 1;
   EXPECT_EQ(Refusal(arguments, 2), "--reserve has no effect without machines");
+  arguments.stages = 2;
+  EXPECT_EQ(Refusal(arguments, 2), "") << "every stage has buffers";
+  arguments.stages = 0;
   arguments.context = 4096;
   EXPECT_EQ(Refusal(arguments, 2), "");
   arguments = {};
