@@ -96,6 +96,29 @@ TEST_F(OutputStreamTest, ResumesAFinishedOutputAtItsEnd) {
   EXPECT_EQ(stream.Finish()->sha256, Sha256Hex(std::string_view("headabcde")));
 }
 
+// As when a run is killed between the lines of the last bytes and of the empty tensor after them.
+TEST_F(OutputStreamTest, AnEmptyTensorAtTheEndWithoutALineIsFinishedByTheNextRun) {
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 5));
+    ASSERT_EQ(stream.next_tensor(), 5u);
+  }
+  const std::string journal = fixtures::ReadFile(dir_ / "journal");
+  const size_t last_line = journal.rfind('\n', journal.size() - 2) + 1;
+  ASSERT_TRUE(fixtures::WriteFile(dir_ / "journal", journal.substr(0, last_line)));
+  for (int run = 0; run < 2; ++run) {
+    OutputStream stream = Start();
+    EXPECT_TRUE(stream.resumed());
+    EXPECT_EQ(stream.next_tensor(), 5u);
+    const auto digests = stream.Finish();
+    ASSERT_TRUE(digests) << digests.error().message;
+    ASSERT_EQ(digests->tensors.size(), 5u);
+    EXPECT_EQ(digests->tensors[4], kEmptyDigest);
+    EXPECT_EQ(Written(), "headabcde");
+    EXPECT_EQ(fixtures::ReadFile(dir_ / "journal"), journal);
+  }
+}
+
 TEST_F(OutputStreamTest, StartsOverWithAnotherHeader) {
   {
     OutputStream stream = Start();
