@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "libshard/base/parallel.h"
+#include "libshard/base/text/regex.h"
 #include "libshard/base/text/text.h"
 #include "libshard/pack/model_damage.h"
 #include "libshard/pack/residual_shares.h"
@@ -204,8 +205,7 @@ class TypeSpending {
     for (const auto& [key, list] : layers) {
       std::string pattern = "^";
       if (!list.empty()) pattern += Cat("blk\\.(", Join(list, "|"), ")\\.");
-      for (const char c : key.first) pattern += c == '.' ? std::string("\\.") : std::string(1, c);
-      budget.tensor_types.push_back(Cat(pattern, "$=", key.second));
+      budget.tensor_types.push_back(Cat(pattern, Regex::Literal(key.first), "$=", key.second));
     }
   }
 

@@ -93,6 +93,15 @@ Result<Regex> Regex::Compile(std::string_view pattern, const RegexOptions& optio
   return Regex(std::move(compiled));
 }
 
+std::string Regex::Literal(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("\\^$.|?*+()[]{}").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 Result<bool> Regex::Search(std::string_view text) const {
   SHARD_TRY(const std::optional<Match> match, Matcher(*this).Run(text, 0, 0));
   return match.has_value();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "libshard/base/result.h"
@@ -35,6 +36,9 @@ class Regex {
  public:
   // kInvalidArgument says at which byte `pattern` stops making sense.
   static Result<Regex> Compile(std::string_view pattern, const RegexOptions& options = {});
+
+  // Returns a pattern that matches `text` and nothing else.
+  static std::string Literal(std::string_view text);
 
   // Whether any part of `text` matches. kInvalidArgument for an expression that needs more than its
   // options allow, and for text that is not UTF-8.

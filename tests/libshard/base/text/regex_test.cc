@@ -46,6 +46,15 @@ TEST(Regex, ADotMatchesAnyCharacterAndAnEscapedDotOnlyItself) {
   EXPECT_TRUE(Finds("blk\\.10\\.", "blk.10."));
 }
 
+TEST(Regex, ALiteralMatchesItselfAlone) {
+  for (const std::string text : {"blk.3.ffn", "a+b", "(x|y)*[z]{2}?", "^$", "c:\\d"}) {
+    const std::string pattern = Cat("^", Regex::Literal(text), "$");
+    EXPECT_TRUE(Finds(pattern, text)) << pattern;
+    EXPECT_FALSE(Finds(pattern, text + "b")) << pattern;
+  }
+  EXPECT_EQ(Regex::Literal("blk.3.ffn"), "blk\\.3\\.ffn");
+}
+
 TEST(Regex, ReadsSets) {
   EXPECT_TRUE(Finds("blk\\.[0-3]\\.", "blk.2.x"));
   EXPECT_FALSE(Finds("blk\\.[0-3]\\.", "blk.4.x"));
