@@ -31,6 +31,17 @@ std::vector<double> Kept(std::span<const double> matrix, size_t columns,
   return kept;
 }
 
+// sums[i] += row * (row i of `columns`), for rows of row.size() values. Each sum is added up in the
+// order of its row; several at a time, because one alone would wait for each of its additions.
+template <size_t kCount>
+void AddProducts(std::span<const double> row, const float* columns, double* sums) {
+  double parts[kCount] = {};
+  for (size_t k = 0; k < row.size(); ++k) {
+    for (size_t i = 0; i < kCount; ++i) parts[i] += row[k] * columns[i * row.size() + k];
+  }
+  for (size_t i = 0; i < kCount; ++i) sums[i] += parts[i];
+}
+
 struct Normal {
   size_t size = 0, hidden = 0;
   std::vector<double> matrix, right;  // [size, size], [size, hidden]
@@ -149,13 +160,12 @@ class Refiller {
     const auto down = std::span(node_.experts.down).subspan(place * hidden * width, hidden * width);
     SHARD_CHECK(ParallelFor(size, products_.jobs(), [&](size_t row) -> Status {
       double* const right = normal.right.data() + row * hidden;
-      const double* const own = normal.matrix.data() + row * size;
-      for (size_t column = 0; column < hidden; ++column) {
-        double sum = 0;
-        for (size_t neuron = 0; neuron < width; ++neuron)
-          sum += own[neuron] * down[column * width + neuron];
-        right[column] += sum;
-      }
+      const auto own = std::span(normal.matrix).subspan(row * size, width);
+      size_t column = 0;
+      for (; column + 8 <= hidden; column += 8)
+        AddProducts<8>(own, down.data() + column * width, right + column);
+      for (; column < hidden; ++column)
+        AddProducts<1>(own, down.data() + column * width, right + column);
       return Ok();
     }));
     double mean = 0;
