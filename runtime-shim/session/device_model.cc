@@ -115,8 +115,9 @@ Result<std::vector<const DeviceSet*>> DeviceModel::SetsFor(std::optional<uint32_
   if (differ && (!group || own->group != group)) {
     return Error{Code::kInvalidArgument,
                  Cat(weights_->path,
-                     ": group: expected one, as a refit gave every group experts of "
-                     "its own, found none"),
+                     ": group: expected one that is loaded, as a refit gave every group experts "
+                     "of its own, found ",
+                     group ? Cat(*group) : "none"),
                  "choose one with --group; the whole model is in the source only"};
   }
   if (differ) sets.push_back(own);

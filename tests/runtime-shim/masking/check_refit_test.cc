@@ -113,7 +113,7 @@ TEST_F(RefittedRuntime, HasNoWholeModel) {
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().code, Code::kInvalidArgument);
   EXPECT_THAT(session.error().message,
-              HasSubstr("group: expected one, as a refit gave every group"));
+              HasSubstr("group: expected one that is loaded, as a refit gave every group"));
 }
 
 TEST_F(RefittedRuntime, ComparesNodesWithTheirAssembledForms) {
