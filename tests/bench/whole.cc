@@ -2,9 +2,8 @@
 // 100,000 tensors, as whole processes on generated checkpoints.
 #include <unistd.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -194,36 +193,36 @@ Status MeasureRuntime(Run& run, bool quick) {
   return quick ? run.Throughput(32, 2, 1) : run.Throughput(128, 8, 5);
 }
 
+// What `--only` names, in the order of the report.
+struct Part {
+  const char* name;
+  Status (*measure)(Run& run, bool quick);
+};
+
+constexpr Part kParts[] = {
+    {"list", [](Run& run, bool) { return run.List(100'000, 7); }},
+    {"quantize",
+     [](Run& run, bool quick) { return quick ? run.Quantize(32, 3) : run.Quantize(128, 5); }},
+    {"load", [](Run& run, bool quick) { return quick ? run.Load(32, 3) : run.Load(128, 5); }},
+    {"runtime", [](Run& run, bool quick) { return MeasureRuntime(run, quick); }},
+    {"remote", [](Run& run, bool quick) { return MeasureRemote(run, quick); }},
+    {"registry", [](Run& run, bool quick) { return MeasureRegistry(run, quick); }},
+    {"shard",
+     [](Run& run, bool quick) {
+       return quick ? run.Shard(200'000'000, 3) : run.Shard(2'000'000'000, 5);
+     }},
+    {"shard-large",
+     [](Run& run, bool quick) { return quick ? moepack::Ok() : run.Shard(8'000'000'000, 3); }},
+};
+
 Status Measure(const Options& options) {
   Run run(options);
-  if (options.runtime_only) {
-    SHARD_CHECK(MeasureRuntime(run, options.quick));
-    PrintTable(run.report().rows);
-    return moepack::Ok();
-  }
-  if (options.registry_only) {
-    SHARD_CHECK(MeasureRegistry(run, options.quick));
-    PrintTable(run.report().rows);
-    return moepack::Ok();
-  }
-  if (options.remote_only) {
-    SHARD_CHECK(MeasureRemote(run, options.quick));
-    PrintTable(run.report().rows);
-    return moepack::Ok();
-  }
-  SHARD_CHECK(run.List(100'000, 7));
-  SHARD_CHECK(options.quick ? run.Quantize(32, 3) : run.Quantize(128, 5));
-  SHARD_CHECK(options.quick ? run.Load(32, 3) : run.Load(128, 5));
-  SHARD_CHECK(MeasureRuntime(run, options.quick));
-  SHARD_CHECK(MeasureRemote(run, options.quick));
-  SHARD_CHECK(MeasureRegistry(run, options.quick));
-  if (options.quick) {
-    SHARD_CHECK(run.Shard(200'000'000, 3));
-  } else {
-    SHARD_CHECK(run.Shard(2'000'000'000, 5));
-    SHARD_CHECK(run.Shard(8'000'000'000, 3));
+  for (const Part& part : kParts) {
+    if (options.only.empty() || std::ranges::find(options.only, part.name) != options.only.end())
+      SHARD_CHECK(part.measure(run, options.quick));
   }
   PrintTable(run.report().rows);
+  if (!options.only.empty()) return moepack::Ok();
   SHARD_CHECK(WriteReportJson(run.report(), options.json));
   return WriteMarkdown(run.report(), options.markdown);
 }
@@ -244,9 +243,10 @@ int main(int argc, char** argv) {
   app.add_option("--markdown", options.markdown)->required();
   app.add_option("--json", options.json)->required();
   app.add_flag("--quick", options.quick);
-  app.add_flag("--remote-only", options.remote_only);
-  app.add_flag("--registry-only", options.registry_only);
-  app.add_flag("--runtime-only", options.runtime_only);
+  std::vector<std::string> names;
+  for (const bench::Part& part : bench::kParts) names.emplace_back(part.name);
+  app.add_option("--only", options.only, "measure and print these parts, and write no report")
+      ->check(CLI::IsMember(names));
   CLI11_PARSE(app, argc, argv);
   options.scratch = bench::fs::path(scratch) / "scratch";
   bench::fs::remove_all(options.scratch);

@@ -16,9 +16,7 @@ struct Options {
   std::string micro_json, quant_json, instructions_json;  // what the other programs found
   std::string markdown, json;
   bool quick = false;
-  bool remote_only = false;    // prints those rows, writes nothing
-  bool registry_only = false;  // the same
-  bool runtime_only = false;   // the same
+  std::vector<std::string> only;  // parts to measure and print, without a report; none: all
 };
 
 std::string Fixed(double value, int digits);
