@@ -14,6 +14,9 @@ threads="$threads|manifest/(FetchFileTest|FetchPass|FetchPlan|PieceBuffers)"
 threads="$threads|runtime-shim/(CInterface|ThreadTeam|Load|CpuExecutor|Collector|Profile)"
 threads="$threads|runtime-shim/(Generation|NodeOfTiny|Session|Model[.]|CheckOfTiny|Evaluation)"
 
+# Whole commands on much text, or in a browser, whose code other tests run as well on a little.
+long='tools/(RefitGate|ReportInABrowser|Pages/DocumentedOutput)'
+
 # usage: check PRESET "TARGETS" CTEST_OPTION PATTERN
 check() {
   case " $wanted " in *" $1 "*) ;; *) return 0 ;; esac
@@ -30,7 +33,7 @@ check() {
 failed=
 
 check release all -R .
-check debug-clang all -E '^(neon|peer|tree|schema)/'
+check debug-clang all -E "^((neon|peer|tree|schema)/|$long)"
 check release-clang 'moepack test-quant test-libshard' -R '^(quant|libshard)/'
 check tsan 'test-libshard test-manifest test-runtime-shim' -R "^($threads)"
 
