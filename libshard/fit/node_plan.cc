@@ -24,13 +24,13 @@ struct LayerRoom {
   uint64_t all_rooms = 0;
 };
 
-// REQUIRES: every eligible count is at least that of the overlay.
+// A node with less room than the overlay takes has none for others.
 LayerRoom RoomOf(uint32_t expert_count, ExpertIds overlay, const std::vector<uint32_t>& eligible) {
   LayerRoom room{expert_count, std::move(overlay), ExpertIds(expert_count), {}, 0};
   std::iota(room.others.begin(), room.others.end(), 0u);
   room.others = Difference(room.others, room.overlay);
   for (const uint32_t count : eligible) {
-    room.rooms.push_back(count - room.overlay.size());
+    room.rooms.push_back(count - std::min<size_t>(count, room.overlay.size()));
     room.all_rooms += room.rooms.back();
   }
   return room;

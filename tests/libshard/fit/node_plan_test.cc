@@ -89,6 +89,11 @@ TEST(NodePlan, NoNodeHoldsMoreThanItsRoomBecauseOfTheOverlay) {
   ASSERT_TRUE(everywhere) << everywhere.error().message;
   EXPECT_EQ(FormatIds(Eligible(*everywhere, 1, 0)), "0-15");
   ASSERT_TRUE(
+      fixtures::WriteFile(options.overlay_file, R"({"version": "a", "layers": {"0": "0,7,15"}})"));
+  const auto small = PlanForNodes(SixteenExperts(), options, {2, 16});
+  ASSERT_TRUE(small) << small.error().message;
+  EXPECT_EQ(FormatIds(Eligible(*small, 0, 0)), "0,7,15") << "the overlay is more than its room";
+  ASSERT_TRUE(
       fixtures::WriteFile(options.overlay_file, R"({"version": "a", "layers": {"0": "0,15"}})"));
   const auto full = PlanForNodes(SixteenExperts(), options, {8, 8});
   ASSERT_FALSE(full);

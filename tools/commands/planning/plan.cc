@@ -94,10 +94,10 @@ Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
   std::error_code ignored;
   const fs::path out = arguments.out;
   const fs::path folder = out.has_parent_path() ? out.parent_path() : ".";
+  const Result<bool> there = IsThere(out);
   // A link to nothing is not one.
-  SHARD_TRY(const bool taken, IsTaken(out));
-  if (taken && fs::exists(fs::status(out)) && fs::equivalent(folder, root, ignored) &&
-      !IsPlan(arguments.out))
+  if (!there && there.error().code != Code::kNotFound) return there.error();
+  if (there && *there && fs::equivalent(folder, root, ignored) && !IsPlan(arguments.out))
     return OutputIsInput(arguments.out);
   return Ok();
 }

@@ -85,6 +85,22 @@ TEST(Plan, ADirectoryWhoseNameIsNotUtf8IsNamedWithEscapes) {
   EXPECT_EQ(plan["model"]["source"], "m\\xff");
 }
 
+TEST(Plan, ALinkThatLoopsIsAnErrorAndOneToNothingIsReplaced) {
+  const Workspace workspace;
+  std::filesystem::create_symlink("loop", workspace / "loop");
+  const ToolRun loop = workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o loop --force");
+  EXPECT_EQ(loop.status, 5);
+  EXPECT_THAT(loop.err, HasSubstr("loop: look it up: "));
+  std::filesystem::create_symlink("missing", workspace / "dangling");
+  const ToolRun kept = workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o dangling");
+  EXPECT_EQ(kept.status, 2);
+  EXPECT_THAT(kept.err, HasSubstr("dangling already exists"));
+  const ToolRun replaced =
+      workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o dangling --force");
+  EXPECT_EQ(replaced.status, 0) << replaced.err;
+  EXPECT_THAT(ReadAll(workspace / "dangling"), HasSubstr("moepack-plan"));
+}
+
 TEST(Plan, PutsAnOverlayOnEveryNode) {
   const auto json =
       Workspace().Json(std::string(kPlan) + "--overlay-file fixtures/tiny-overlay.json --json");
