@@ -96,6 +96,7 @@ Status CudaExecutor::Prepare() {
                      properties.minor, ", ", FormatBytes(properties.totalGlobalMem));
   SHARD_CHECK(Checked("stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
   SHARD_TRY(upload_, Upload::Make(stream_));
+  SHARD_TRY(partial_, DeviceBuffer::Make(device_, partial_tiles() * kTileValues * sizeof(float)));
   return Ok();
 }
 
@@ -198,7 +199,9 @@ void CudaExecutor::WithVectors(const Matrix& a, const Matrix& b, const Work& wor
 void CudaExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows& y) {
   if (x.count == 0) return;
   WithBlocks(weights, [&](const ProductKernels& kernels, const Blocks& blocks) {
-    kernels.multiply({blocks, FloatsOf(x), FloatsOf(y), multiprocessors_}, stream_);
+    kernels.multiply({blocks, FloatsOf(x), FloatsOf(y), multiprocessors_,
+                      reinterpret_cast<float*>(partial_->data()), partial_tiles()},
+                     stream_);
     NoteLaunch("product");
   });
 }

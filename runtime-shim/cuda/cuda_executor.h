@@ -65,6 +65,9 @@ class CudaExecutor : public Executor {
   template <class Work>
   void WithVectors(const Matrix& a, const Matrix& b, const Work& work);
 
+  // Two blocks of threads fit on a multiprocessor.
+  uint64_t partial_tiles() const { return 2 * static_cast<uint64_t>(multiprocessors_); }
+
   class Aligned;
 
   int device_;
@@ -72,6 +75,7 @@ class CudaExecutor : public Executor {
   std::string description_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<Upload> upload_;
+  std::unique_ptr<DeviceBuffer> partial_;  // Product::partial
   std::optional<Error> failed_;
 };
 

@@ -35,7 +35,7 @@ void Multiply(const Product& product, cudaStream_t stream) {
   constexpr uint32_t kFewTokens = 8, kRows = 4, kTokens = 4;
   const uint32_t rows = product.weights.rows, tokens = product.x.count;
   if (tokens > kFewTokens) {
-    Launch(MultiplyTiles<Type>, {Blocks1d(rows, kTile), Blocks1d(tokens, kTile)}, stream, product);
+    MultiplyInTiles<Type>(product, stream);
   } else if (tokens > 1) {
     Launch(MultiplyVectors<Type, 1, kTokens>, {Blocks1d(rows, kWarps), Blocks1d(tokens, kTokens)},
            stream, product);

@@ -23,10 +23,17 @@ struct Floats {
   uint32_t count, width;
 };
 
+// The product for many tokens computes kTile rows of y for kTile tokens in a block of threads
+// (multiply_tiles.h).
+inline constexpr int kTile = 64;
+inline constexpr int kTileValues = kTile * kTile;
+
 struct Product {
   Blocks weights;
   Floats x, y;  // y[t][r] = sum over c of weights[r][c] * x[t][c]
   int multiprocessors;
+  float* partial;  // room for sums over some of the columns: kTileValues of each of partial_tiles
+  uint64_t partial_tiles;
 };
 
 // Up to kListed row numbers and factors are passed as parameters of a kernel, which may have 4 KB.

@@ -1,6 +1,7 @@
-// How much of a GPU's bandwidth the product of a matrix and one vector uses, by type of weights:
-// bytes of weights per second beside those of a copy on the device, read and written.
-// usage: bench-cuda [EXECUTOR]   (cuda, or another kind of executors.cc)
+// How fast a GPU multiplies, by type of weights. One token: bytes of weights per second beside
+// those of a copy on the device, read and written. Many tokens: multiplications per second, of a
+// matrix that fills the device and of one that does not. usage: bench-cuda [EXECUTOR]   (cuda, or
+// another kind of executors.cc)
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,9 @@ constexpr uint64_t kWeightBytes = 256 << 20;  // far more than a cache holds
 constexpr int kRounds = 20;
 // One expert of a 30B-A3B model: launching the kernel takes longer than reading the weights.
 constexpr uint32_t kSmallRows = 768, kSmallColumns = 2048;
+constexpr uint32_t kSomeTokens =
+    40;  // of an expert, of a few hundred tokens that are computed at once
+constexpr uint32_t kLargeRows = 4096, kLargeColumns = 4096, kManyTokens = 512;
 
 [[noreturn]] void Fail(const moepack::Error& error) {
   std::fprintf(stderr, "%s\n", error.message.c_str());
@@ -58,15 +62,22 @@ std::vector<std::byte> Weights(const quant::Format& format, uint32_t rows, uint3
 }
 
 double SecondsOfProduct(Executor& executor, const quant::Format& format, uint32_t rows,
-                        uint32_t columns) {
+                        uint32_t columns, uint32_t tokens) {
   const auto weights = OrFail(executor.Load(Weights(format, rows, columns)));
-  const auto x = OrFail(executor.Allocate(columns * sizeof(float)));
-  const auto y = OrFail(executor.Allocate(rows * sizeof(float)));
-  executor.Write(std::vector<float>(columns, 0.5f), {x.get(), 0, 1, columns, columns});
+  const auto x = OrFail(executor.Allocate(uint64_t{tokens} * columns * sizeof(float)));
+  const auto y = OrFail(executor.Allocate(uint64_t{tokens} * rows * sizeof(float)));
+  const Rows in = {x.get(), 0, tokens, columns, columns};
+  executor.Write(std::vector<float>(uint64_t{tokens} * columns, 0.5f), in);
   return Seconds(executor, [&] {
-    executor.MatMul({weights.get(), 0, &format, rows, columns}, {x.get(), 0, 1, columns, columns},
-                    {y.get(), 0, 1, rows, rows});
+    executor.MatMul({weights.get(), 0, &format, rows, columns}, in,
+                    {y.get(), 0, tokens, rows, rows});
   });
+}
+
+double MultiplicationsPerSecond(Executor& executor, const quant::Format& format, uint32_t rows,
+                                uint32_t columns, uint32_t tokens) {
+  return static_cast<double>(rows) * columns * tokens /
+         SecondsOfProduct(executor, format, rows, columns, tokens);
 }
 
 // Bytes read and written per second.
@@ -84,15 +95,20 @@ double CopyBandwidth(Executor& executor) {
 void Measure(Executor& executor) {
   const double copy = CopyBandwidth(executor);
   std::printf("%s\ncopy: %.0f GB/s\n\n", executor.description().c_str(), copy / 1e9);
-  std::printf("%-8s %10s %10s %22s\n", "type", "GB/s", "of copy", "768 x 2048, us");
+  std::printf("%-8s %10s %10s %16s %18s %18s\n", "type", "GB/s", "of copy", "768 x 2048, us",
+              "x 40 tokens, G/s", "4096^2 x 512, G/s");
   for (const quant::Format& format : quant::AllFormats()) {
     if (format.encode == nullptr || !executor.Supports(&format)) continue;
     const auto rows = static_cast<uint32_t>(kWeightBytes / *format.BytesFor(kColumns));
     const double bytes = static_cast<double>(*format.BytesFor(kColumns)) * rows;
-    const double bandwidth = bytes / SecondsOfProduct(executor, format, rows, kColumns);
-    const double small = SecondsOfProduct(executor, format, kSmallRows, kSmallColumns);
-    std::printf("%-8s %10.0f %10.2f %22.1f\n", std::string(format.name).c_str(), bandwidth / 1e9,
-                bandwidth / copy, small * 1e6);
+    const double bandwidth = bytes / SecondsOfProduct(executor, format, rows, kColumns, 1);
+    const double small = SecondsOfProduct(executor, format, kSmallRows, kSmallColumns, 1);
+    const double some =
+        MultiplicationsPerSecond(executor, format, kSmallRows, kSmallColumns, kSomeTokens);
+    const double many =
+        MultiplicationsPerSecond(executor, format, kLargeRows, kLargeColumns, kManyTokens);
+    std::printf("%-8s %10.0f %10.2f %16.1f %18.0f %18.0f\n", std::string(format.name).c_str(),
+                bandwidth / 1e9, bandwidth / copy, small * 1e6, some / 1e9, many / 1e9);
   }
 }
 

@@ -149,12 +149,10 @@ every token (9 % more multiplications than `profile` does), and with those of th
 `llama-bench` does ([what limits the speed](runtime-internals.md#what-limits-the-speed)).
 )";
 
-// The report has no figures of GPUs, and says why.
-const char* CudaText() {
-  return fs::exists("/dev/nvidiactl")
-             ? "CUDA: this report runs nothing on the GPU; `bench-cuda` does.\n"
-             : "CUDA: no figures, as no GPU was at hand (`bench-cuda` measures one).\n";
-}
+// The report has no figures of GPUs: few machines that run it have one.
+constexpr char kCudaText[] =
+    "This report runs nothing on a GPU; `bench-cuda` does, and its figures for one are in\n"
+    "[runtime-internals.md](runtime-internals.md#on-a-gpu).\n";
 
 }  // namespace
 
@@ -173,7 +171,7 @@ void PrintTable(const std::vector<Row>& rows) {
 
 Status WriteMarkdown(const Report& report, const fs::path& path) {
   std::ofstream out(path, std::ios::trunc);
-  out << "# Benchmarks\n\n" << kMethod << '\n' << CudaText() << '\n';
+  out << "# Benchmarks\n\n" << kMethod << '\n' << kCudaText << '\n';
   if (report.quick) out << "Made with MOEPACK_BENCH_QUICK: small sizes, not to be quoted.\n\n";
   const Json machine = Machine(report);
   for (const auto& [key, value] : machine.items()) {

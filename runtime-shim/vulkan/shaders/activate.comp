@@ -19,6 +19,13 @@ layout(push_constant) uniform Push {
   float limit;
 };
 
+// NaN stays NaN. NVIDIA's driver makes a min of `x > most ? most : x`, and a min loses NaN, so that the
+// bits are asked.
+bool IsNan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+float AtMost(float x, float most) { return IsNan(x) ? x : min(x, most); }
+float AtLeast(float x, float least) { return IsNan(x) ? x : max(x, least); }
+float Within(float x, float bound) { return AtLeast(AtMost(x, bound), -bound); }
+
 float Activated(float g, float u) {
   if (kKind == kSilu) return g / (1 + exp(-g)) * u;
   if (kKind == kGelu) {
@@ -27,15 +34,10 @@ float Activated(float g, float u) {
     return g / (1 + exp(-2 * z)) * u;
   }
   if (kKind == kSigmoid) return u / (1 + exp(-g));
-  if (kKind == kSquaredRelu) return g < 0 ? 0 : g * g;
-  // Not with min and clamp, which may turn NaN into a number.
-  if (kKind == kLimitedSilu) {
-    const float silu = g / (1 + exp(-g));
-    return (silu > limit ? limit : silu) * (u > limit ? limit : u < -limit ? -limit : u);
-  }
-  const float limited = g > 7 ? 7 : g;
-  const float clamped = u > 7 ? 7 : u < -7 ? -7 : u;
-  return limited / (1 + exp(-1.702 * limited)) * (clamped + 1);
+  if (kKind == kSquaredRelu) return AtLeast(g, 0) * AtLeast(g, 0);
+  if (kKind == kLimitedSilu) return AtMost(g / (1 + exp(-g)), limit) * Within(u, limit);
+  const float limited = AtMost(g, 7);
+  return limited / (1 + exp(-1.702 * limited)) * (Within(u, 7) + 1);
 }
 
 void main() {

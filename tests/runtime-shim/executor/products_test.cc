@@ -32,9 +32,10 @@ struct Product {
   uint32_t rows, columns, tokens;
 };
 
-// One block, an odd number of them, one token and several, more of each than a tile has.
-constexpr Product kProducts[] = {{1, 1, 1},     {7, 96, 1},   {67, 768, 3},  {130, 1024, 1},
-                                 {65, 512, 37}, {5, 4096, 2}, {33, 256, 130}};
+// One block, an odd number of them, one token and several, more of each than a tile has; few rows
+// with many columns, which executors may divide.
+constexpr Product kProducts[] = {{1, 1, 1},     {7, 96, 1},   {67, 768, 3},   {130, 1024, 1},
+                                 {65, 512, 37}, {5, 4096, 2}, {33, 256, 130}, {9, 1400, 20}};
 
 TEST_P(ExecutorProducts, MultiplyLikeTheReference) {
   for (const Product& product : kProducts) {

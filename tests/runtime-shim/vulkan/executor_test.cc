@@ -99,7 +99,8 @@ TEST_F(VulkanDevice, CountsWhatItAllocated) {
   BufferPtr buffer = Allocate(1 << 20);
   EXPECT_LE(executor_->available() + (4 << 20), before);
   buffer.reset();
-  EXPECT_EQ(executor_->available(), before);
+  // A driver may also give back what it took for itself: NVIDIA's did.
+  EXPECT_GE(executor_->available(), before);
 }
 
 TEST_F(VulkanDevice, PassesOnMessagesOfTheValidationLayer) {
