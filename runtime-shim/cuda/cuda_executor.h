@@ -65,7 +65,7 @@ class CudaExecutor : public Executor {
   template <class Work>
   void WithVectors(const Matrix& a, const Matrix& b, const Work& work);
 
-  // Two blocks of threads fit on a multiprocessor.
+  // The tiles that `partial_` has room for: about as many as blocks of threads run at once.
   uint64_t partial_tiles() const { return 2 * static_cast<uint64_t>(multiprocessors_); }
 
   class Aligned;

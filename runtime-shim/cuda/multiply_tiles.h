@@ -3,9 +3,10 @@
 // comes next is loaded into registers meanwhile, because a device waits longer for its memory than
 // it computes.
 //
-// The experts of a layer are small: one has 12 tiles of rows, and a large GPU more than 100
-// multiprocessors. So the columns are divided too until the device is filled, and a second kernel
-// adds the sums in the order of the columns: the same bits every time.
+// The experts of a layer are small: the gate of one has 12 tiles of rows, while a large GPU has
+// more than 100 multiprocessors. So the columns are shared out too until the device is filled, and
+// a second kernel adds the sums in the order of the columns. The bits therefore depend on the
+// device and on the number of tokens, but they are the same every time.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace moepack::runtime::cuda {
 
-inline constexpr int kThreadValues = kTileValues / kThreads;  // 4 rows times 4 tokens
+inline constexpr int kThreadValues = kTileValues / kThreads;
 
 // How y is divided into tiles, and the columns into shares.
 struct TileGrid {
@@ -33,30 +34,39 @@ struct TileGrid {
   }
 };
 
-// sums[i][j] += rows 4 * (thread % 16) + i, tokens 4 * (thread / 16) + j, over a slice.
-__device__ __forceinline__ void AddSlice(const Tiles& tiles, int first, float (&sums)[4][4]) {
-  const int row = static_cast<int>(threadIdx.x % 16) * 4;
-  const int token = static_cast<int>(threadIdx.x / 16) * 4;
+// A thread computes values of kSide rows and kSide tokens of the tile, from these on: value i is
+// that of row i / kSide and token i % kSide.
+inline constexpr int kSide = 4;
+static_assert(kSide * kSide == kThreadValues);
+__device__ __forceinline__ uint32_t FirstRow() { return threadIdx.x % (kTile / kSide) * kSide; }
+__device__ __forceinline__ uint32_t FirstToken() { return threadIdx.x / (kTile / kSide) * kSide; }
+
+// sums[i][j] += row FirstRow() + i times token FirstToken() + j, over a slice.
+__device__ __forceinline__ void AddSlice(const Tiles& tiles, int first,
+                                         float (&sums)[kSide][kSide]) {
+  const uint32_t row = FirstRow(), token = FirstToken();
   MOEPACK_UNROLL
   for (int k = 0; k < kSlice; ++k) {
     const float4 w4 = *reinterpret_cast<const float4*>(&tiles.weights[first + k][row]);
     const float4 x4 = *reinterpret_cast<const float4*>(&tiles.x[k][token]);
-    const float w[4] = {w4.x, w4.y, w4.z, w4.w}, x[4] = {x4.x, x4.y, x4.z, x4.w};
+    const float w[kSide] = {w4.x, w4.y, w4.z, w4.w}, x[kSide] = {x4.x, x4.y, x4.z, x4.w};
     MOEPACK_UNROLL
-    for (int i = 0; i < 16; ++i) sums[i / 4][i % 4] += w[i / 4] * x[i % 4];
+    for (int i = 0; i < kThreadValues; ++i) {
+      sums[i / kSide][i % kSide] += w[i / kSide] * x[i % kSide];
+    }
   }
 }
 
 // Stores value i of this thread's kThreadValues, if y has it.
 __device__ __forceinline__ void StoreValue(const Product& product, uint32_t i, float value) {
-  const uint32_t row = blockIdx.x * kTile + threadIdx.x % 16 * 4 + i / 4;
-  const uint32_t token = blockIdx.y * kTile + threadIdx.x / 16 * 4 + i % 4;
+  const uint32_t row = blockIdx.x * kTile + FirstRow() + i / kSide;
+  const uint32_t token = blockIdx.y * kTile + FirstToken() + i % kSide;
   if (row < product.weights.rows && token < product.y.count) {
     product.y.data[token * product.y.stride + row] = value;
   }
 }
 
-// Where value i of this thread's, summed over share `share`, is kept.
+// Where this thread keeps its value i, summed over share `share`.
 __device__ __forceinline__ float* PartialValue(const Product& product, const TileGrid& grid,
                                                uint32_t share, uint32_t i) {
   const uint64_t tile = (uint64_t{share} * grid.tokens + blockIdx.y) * grid.rows + blockIdx.x;
@@ -67,7 +77,7 @@ __device__ __forceinline__ float* PartialValue(const Product& product, const Til
 template <class Type>
 __global__ void __launch_bounds__(kThreads) MultiplyTiles(Product product, TileGrid grid) {
   __shared__ Tiles tiles;
-  float sums[4][4] = {};
+  float sums[kSide][kSide] = {};
   NextWeights<Type> weights;
   NextX x;
   const uint32_t begin = blockIdx.z * grid.share_columns;
@@ -89,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) MultiplyTiles(Product product, TileG
   }
   MOEPACK_UNROLL
   for (uint32_t i = 0; i < kThreadValues; ++i) {
-    const float sum = sums[i / 4][i % 4];
+    const float sum = sums[i / kSide][i % kSide];
     if (grid.shares == 1) {
       StoreValue(product, i, sum);
     } else {

@@ -32,7 +32,7 @@ struct Product {
   Blocks weights;
   Floats x, y;  // y[t][r] = sum over c of weights[r][c] * x[t][c]
   int multiprocessors;
-  float* partial;  // room for sums over some of the columns: kTileValues of each of partial_tiles
+  float* partial;  // room for partial_tiles tiles of sums, each over some of the columns
   uint64_t partial_tiles;
 };
 

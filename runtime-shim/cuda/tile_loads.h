@@ -19,13 +19,16 @@ struct alignas(16) Tiles {
 };
 static_assert(sizeof(Tiles) <= 48 * 1024);
 
+// The number of item i of this thread; a warp has consecutive items.
+__device__ __forceinline__ int Item(int i) { return i * kThreads + static_cast<int>(threadIdx.x); }
+
 // What a thread loads of the next columns of weights: some parts of some rows.
 template <class Type>
 struct NextWeights {
   static constexpr int kPartValues = Type::kGroups * Type::kGroupValues;
   static constexpr int kItems = kTile * (kDepth / kPartValues);
   static constexpr int kCount = (kItems + kThreads - 1) / kThreads;
-  typename Type::Part parts[kCount];
+  typename Type::Part parts[kCount] = {};
 
   __device__ static uint32_t Row(int i) {
     return blockIdx.x * kTile + static_cast<uint32_t>(Item(i) % kTile);
@@ -52,7 +55,7 @@ struct NextWeights {
   __device__ void Decode(const Blocks& weights, uint32_t first_column, Tiles& tiles) const {
     MOEPACK_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      if (Item(i) >= kItems) break;
+      if (Item(i) >= kItems) continue;
       const uint32_t row = Row(i), part = PartOf(i, first_column);
       const bool there = IsThere(weights, row, part);
       const auto of_block = static_cast<int>(part % Type::kParts);
@@ -69,9 +72,6 @@ struct NextWeights {
       }
     }
   }
-
- private:
-  __device__ static int Item(int i) { return i * kThreads + static_cast<int>(threadIdx.x); }
 };
 
 // What a thread loads of the next columns of x. A warp takes 8 columns of 4 tokens at a time, which
@@ -97,9 +97,6 @@ struct NextX {
     MOEPACK_UNROLL
     for (int i = 0; i < kCount; ++i) tiles.x[Column(Item(i))][Token(Item(i))] = values[i];
   }
-
- private:
-  __device__ static int Item(int i) { return i * kThreads + static_cast<int>(threadIdx.x); }
 };
 
 }  // namespace moepack::runtime::cuda

@@ -12,15 +12,16 @@
 namespace moepack::runtime {
 
 // The Cholesky factor of a symmetric matrix. Every result has the same bits for any number of
-// threads, because columns are solved in blocks of a fixed size.
+// threads, because rows and columns are divided into blocks of a fixed size.
 class Cholesky {
  public:
   // `matrix` is [size, size]; only its lower triangle (row >= column) is read. No value for a
-  // matrix that is not positive definite, or has values that are not finite.
-  static std::optional<Cholesky> Of(std::vector<double> matrix, size_t size);
+  // matrix that is not positive definite, or has values that are not finite. Throws what threads
+  // throw, as the other functions do. `jobs`: threads, 0 for one per core.
+  static std::optional<Cholesky> Of(std::vector<double> matrix, size_t size, size_t jobs);
 
   size_t size() const { return size_; }
-  // Replaces `right`, [size, columns] row by row, by the solution. Throws what threads throw.
+  // Replaces `right`, [size, columns] row by row, by the solution.
   void Solve(std::span<double> right, size_t columns, size_t jobs) const;
   // The diagonal of the inverse.
   std::vector<double> InverseDiagonal(size_t jobs) const;

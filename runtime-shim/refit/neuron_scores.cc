@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "libshard/base/parallel.h"
-
 namespace moepack::runtime {
 namespace {
 
@@ -29,23 +27,22 @@ ExpertSample EveryNth(const ExpertSample& sample, size_t hidden, size_t step) {
 // The squares of each neuron's activations: [F].
 std::vector<double> SquaresOf(std::span<const float> scaled, size_t width) {
   std::vector<double> squares(width, 0);
-  for (size_t i = 0; i < scaled.size(); ++i)
-    squares[i % width] += double{scaled[i]} * double{scaled[i]};
+  for (size_t first = 0; first < scaled.size(); first += width) {
+    for (size_t i = 0; i < width; ++i)
+      squares[i] += double{scaled[first + i]} * double{scaled[first + i]};
+  }
   return squares;
 }
 
-void AddScores(std::span<const double> products, std::span<const double> squares, size_t hidden,
+// `explained` has |phi'r|^2 of each neuron. Divided by phi'phi, it is what the best multiple of the
+// neuron's activation would take from the residual (matching pursuit, Mallat and Zhang 1993).
+void AddScores(std::span<const double> explained, std::span<const double> squares,
                std::vector<double>& scores) {
   const double mean =
       std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(squares.size());
   for (size_t neuron = 0; neuron < squares.size(); ++neuron) {
-    // What the best multiple of the neuron's activation would take from the residual: |phi'r|^2 /
-    // phi'phi (matching pursuit, Mallat and Zhang 1993).
-    double explained = 0;
-    for (const double product : products.subspan(neuron * hidden, hidden))
-      explained += product * product;
     const double size = squares[neuron] + kQuietShare * mean;
-    scores.push_back(size > 0 ? explained / size : 0);
+    scores.push_back(size > 0 ? explained[neuron] / size : 0);
   }
 }
 
@@ -59,15 +56,15 @@ Result<std::vector<Neuron>> BestNeurons(Products& products, const RefillOptions&
   const ExpertSample some = EveryNth(sample, hidden, step);
   std::vector<Neuron> neurons;
   std::vector<double> scores;
+  SHARD_TRY(const HeldTable residuals, products.Hold({some.residuals, hidden}));
   for (uint32_t id = 0; id < source.experts.size(); ++id) {
     if (id == self || source.experts[id] == nullptr) continue;
     const size_t width = source.experts[id]->inner();
     SHARD_TRY(const std::vector<float> scaled,
               ScaledActivations(products, node, *source.experts[id], some));
-    std::vector<double> explained(width * hidden, 0);
-    SHARD_CHECK(
-        products.AddProduct({scaled, width}, {some.residuals, hidden}, {explained.data(), hidden}));
-    AddScores(explained, SquaresOf(scaled, width), hidden, scores);
+    std::vector<double> explained(width, 0);
+    SHARD_CHECK(products.SquareProduct({scaled, width}, residuals, explained));
+    AddScores(explained, SquaresOf(scaled, width), scores);
     for (uint32_t index = 0; index < width; ++index) neurons.push_back({id, index});
   }
   std::vector<size_t> order(neurons.size());

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/base/parallel.h"
 #include "quant/format.h"
+#include "runtime-shim/refit/pieces.h"
 
 namespace moepack::runtime {
 namespace {
@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kTokensAtOnce = 4096;
 // Rows that a thread moves or adds at a time.
 constexpr size_t kRowsOfPiece = 64;
+// Fewer rows take less time than starting threads.
+constexpr size_t kRowsOfOneThread = 8 * kRowsOfPiece;
 // Floats of a cache line.
 constexpr size_t kRowsOfTile = 16;
 
@@ -20,13 +22,16 @@ const quant::Format* FloatFormat() {
   return format;
 }
 
+template <class Work>
+void ForRows(size_t rows, size_t jobs, const Work& work) {
+  ForPieces(rows, kRowsOfPiece, rows > kRowsOfOneThread ? jobs : 1, work);
+}
+
 // Rows [first, first + count) of `table`, transposed.
 void Transpose(const FloatTable& table, size_t first, size_t count, size_t jobs,
                std::vector<float>& out) {
   out.resize(count * table.columns);
-  const size_t pieces = (table.columns + kRowsOfPiece - 1) / kRowsOfPiece;
-  const Status done = ParallelFor(pieces, pieces > 8 ? jobs : 1, [&](size_t piece) -> Status {
-    const size_t begin = piece * kRowsOfPiece, end = std::min(begin + kRowsOfPiece, table.columns);
+  ForRows(table.columns, jobs, [&](size_t begin, size_t end) {
     // Rows of `out` are often 16 KiB apart, so that lines of the same column of many rows share one
     // set of the cache: a line is filled whole before the next one is touched.
     for (size_t top = 0; top < count; top += kRowsOfTile) {
@@ -37,9 +42,29 @@ void Transpose(const FloatTable& table, size_t first, size_t count, size_t jobs,
           out[column * count + row] = from[row * table.columns];
       }
     }
-    return Ok();
   });
-  static_cast<void>(done);  // the work has no errors
+}
+
+// The sums of the squares of kCount rows. Each is added up in order; several at a time, because one
+// alone would wait for each of its additions.
+template <size_t kCount, class Value>
+void SquareSome(const Value* rows, size_t columns, double* sums) {
+  double parts[kCount] = {};
+  for (size_t k = 0; k < columns; ++k) {
+    for (size_t i = 0; i < kCount; ++i) {
+      const double value = rows[i * columns + k];
+      parts[i] += value * value;
+    }
+  }
+  std::copy_n(parts, kCount, sums);
+}
+
+template <class Value>
+void SquareRows(const Value* rows, size_t columns, std::span<double> sums) {
+  size_t row = 0;
+  for (; row + 4 <= sums.size(); row += 4)
+    SquareSome<4>(rows + row * columns, columns, sums.data() + row);
+  for (; row < sums.size(); ++row) SquareSome<1>(rows + row * columns, columns, sums.data() + row);
 }
 
 }  // namespace
@@ -112,6 +137,18 @@ Status Products::Output(const MlpWeights& expert, const ExpertForm& form, std::s
   return Ok();
 }
 
+// The executor multiplies by transposed matrices, hence the transposed tables. It adds in floats,
+// so only blocks of tokens do; blocks are added in doubles.
+Status Products::MultiplyBlock(size_t a_columns, const Buffer& b, size_t b_columns, size_t count) {
+  SHARD_TRY(const Rows x, Take(Use::kIn, a_columns, count));
+  SHARD_TRY(const Rows y, Take(Use::kOut, a_columns, b_columns));
+  executor_.Write(left_, x);
+  executor_.MatMul(
+      {&b, 0, FloatFormat(), static_cast<uint32_t>(b_columns), static_cast<uint32_t>(count)}, x, y);
+  product_.resize(a_columns * b_columns);
+  return executor_.Read(y, product_);
+}
+
 Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
   const bool same = a.values.data() == b.values.data() && a.columns == b.columns;
   for (size_t first = 0; first < a.rows(); first += kTokensOfSum) {
@@ -119,26 +156,46 @@ Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const Doub
     Transpose(a, first, some, jobs_, left_);
     if (!same) Transpose(b, first, some, jobs_, right_);
     const std::vector<float>& right = same ? left_ : right_;
-    // The executor multiplies by transposed matrices, hence the transposed tables. It adds in
-    // floats, so only blocks of tokens do; blocks are added in doubles.
     SHARD_TRY(const BufferPtr weights, executor_.Load(std::as_bytes(std::span(right))));
-    SHARD_TRY(const Rows x, Take(Use::kIn, a.columns, some));
-    SHARD_TRY(const Rows y, Take(Use::kOut, a.columns, b.columns));
-    executor_.Write(left_, x);
-    executor_.MatMul({weights.get(), 0, FloatFormat(), static_cast<uint32_t>(b.columns),
-                      static_cast<uint32_t>(some)},
-                     x, y);
-    product_.resize(a.columns * b.columns);
-    SHARD_CHECK(executor_.Read(y, product_));
-    const size_t pieces = (a.columns + kRowsOfPiece - 1) / kRowsOfPiece;
-    SHARD_CHECK(ParallelFor(pieces, pieces > 8 ? jobs_ : 1, [&](size_t piece) -> Status {
-      const size_t begin = piece * kRowsOfPiece, end = std::min(begin + kRowsOfPiece, a.columns);
+    SHARD_CHECK(MultiplyBlock(a.columns, *weights, b.columns, some));
+    ForRows(a.columns, jobs_, [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         for (size_t column = 0; column < b.columns; ++column)
           out.first[row * out.stride + column] += product_[row * b.columns + column];
       }
-      return Ok();
-    }));
+    });
+  }
+  return Ok();
+}
+
+Result<HeldTable> Products::Hold(const FloatTable& table) {
+  HeldTable held{table.columns, {}};
+  for (size_t first = 0; first < table.rows(); first += kTokensOfSum) {
+    HeldTable::Block block;
+    Transpose(table, first, std::min(kTokensOfSum, table.rows() - first), jobs_, block.values);
+    SHARD_TRY(block.weights, executor_.Load(std::as_bytes(std::span(block.values))));
+    held.blocks.push_back(std::move(block));
+  }
+  return held;
+}
+
+Status Products::SquareProduct(const FloatTable& a, const HeldTable& b, std::span<double> squares) {
+  std::fill(squares.begin(), squares.end(), 0.0);
+  std::vector<double> sums(b.blocks.size() > 1 ? a.columns * b.columns : 0);
+  for (size_t block = 0; block < b.blocks.size(); ++block) {
+    const size_t first = block * kTokensOfSum, some = std::min(kTokensOfSum, a.rows() - first);
+    Transpose(a, first, some, jobs_, left_);
+    SHARD_CHECK(MultiplyBlock(a.columns, *b.blocks[block].weights, b.columns, some));
+    const bool last = block + 1 == b.blocks.size();
+    ForRows(a.columns, jobs_, [&](size_t begin, size_t end) {
+      const auto square = [&](const auto& table) {
+        SquareRows(table.data() + begin * b.columns, b.columns,
+                   squares.subspan(begin, end - begin));
+      };
+      if (b.blocks.size() == 1) return square(product_);
+      for (size_t i = begin * b.columns; i < end * b.columns; ++i) sums[i] += product_[i];
+      if (last) square(sums);
+    });
   }
   return Ok();
 }

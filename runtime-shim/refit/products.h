@@ -13,6 +13,9 @@
 
 namespace moepack::runtime {
 
+// Tokens of a block whose products are added up in floats.
+inline constexpr size_t kTokensOfSum = 2048;
+
 // Borrowed consecutive rows of `columns` floats.
 struct FloatTable {
   std::span<const float> values;
@@ -26,14 +29,22 @@ struct DoubleBlock {
   size_t stride = 0;
 };
 
+// A table that many others are multiplied with: on the executor, transposed, in blocks of
+// kTokensOfSum tokens.
+struct HeldTable {
+  struct Block {
+    std::vector<float> values;  // borrowed by executors on host memory
+    BufferPtr weights;
+  };
+  size_t columns = 0;
+  std::vector<Block> blocks;
+};
+
 // How experts are applied.
 struct ExpertForm {
   Activation activation = Activation::kSilu;
   bool weigh_inputs = false;  // the gates multiply the experts' inputs instead of their outputs
 };
-
-// Tokens of a block whose products are added up in floats.
-inline constexpr size_t kTokensOfSum = 2048;
 
 class Products {
  public:
@@ -54,6 +65,11 @@ class Products {
                 std::span<float> out);
   // out[i][j] += sum over rows of a[row][i] * b[row][j]. REQUIRES: equally many rows.
   Status AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out);
+  // Transposes `table` and loads it; the result does not need it any more.
+  Result<HeldTable> Hold(const FloatTable& table);
+  // squares[i] = |sum over rows of a[row][i] * b[row]|^2, for the columns of `a`. REQUIRES: equally
+  // many rows.
+  Status SquareProduct(const FloatTable& a, const HeldTable& b, std::span<double> squares);
 
  private:
   // Scratch rows, by purpose; they grow as needed.
@@ -61,6 +77,8 @@ class Products {
   Result<Rows> Take(Use use, size_t count, size_t width);
   Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
                   const Rows& gate);
+  // product_ = a'b for `count` tokens of `a`, transposed in left_, and the same ones of `b`.
+  Status MultiplyBlock(size_t a_columns, const Buffer& b, size_t b_columns, size_t count);
 
   Executor& executor_;
   size_t jobs_;

@@ -61,8 +61,8 @@ std::optional<Selected> SelectNeurons(const Normal& normal, size_t count, size_t
   std::iota(selected.kept.begin(), selected.kept.end(), size_t{0});
   const size_t extra = normal.size - count;
   for (uint32_t round = 0; round <= kRounds; ++round) {
-    const auto factor =
-        Cholesky::Of(Kept(normal.matrix, normal.size, selected.kept, true), selected.kept.size());
+    const auto factor = Cholesky::Of(Kept(normal.matrix, normal.size, selected.kept, true),
+                                     selected.kept.size(), jobs);
     if (!factor) return std::nullopt;
     selected.down = Kept(normal.right, normal.hidden, selected.kept, false);
     factor->Solve(selected.down, normal.hidden, jobs);

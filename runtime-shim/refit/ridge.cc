@@ -10,8 +10,8 @@
 namespace moepack::runtime {
 namespace {
 
-// A factorization takes cubic time on one thread, so a larger matrix would cost more than the
-// sweeps that replace it.
+// A factorization takes cubic time, so a larger matrix would cost more than the sweeps that replace
+// it.
 constexpr uint64_t kMostJoint = 16384;
 
 Error NotDefinite(const NodeLayer& node) {
@@ -88,7 +88,7 @@ class JointRidge {
     if (mean == 0) return Ok();
     // The right side has residuals, Y - phi W0, so the ridge pulls the change of W to 0, not W.
     AddToDiagonal(matrix_, size_, lambda * mean);
-    const auto factor = Cholesky::Of(std::move(matrix_), size_);
+    const auto factor = Cholesky::Of(std::move(matrix_), size_, products_.jobs());
     if (!factor) return NotDefinite(node_);
     factor->Solve(right, hidden, products_.jobs());
     const size_t one = width_ * hidden;
@@ -178,9 +178,9 @@ class TurnRidge {
     return matrix;
   }
 
-  Result<Cholesky> FactorOf(std::vector<double> normal) const {
+  Result<Cholesky> FactorOf(std::vector<double> normal, size_t jobs) const {
     AddToDiagonal(normal, node_.experts.width, ridge_);
-    auto factor = Cholesky::Of(std::move(normal), node_.experts.width);
+    auto factor = Cholesky::Of(std::move(normal), node_.experts.width, jobs);
     if (!factor) return NotDefinite(node_);
     return std::move(*factor);
   }
@@ -207,7 +207,7 @@ class TurnRidge {
     ridge_ = options.lambda * mean;
     std::vector<std::optional<Cholesky>> made(normal.size());
     SHARD_CHECK(ParallelFor(normal.size(), products_.jobs(), [&](size_t i) -> Status {
-      SHARD_TRY(made[i], FactorOf(std::move(normal[i])));
+      SHARD_TRY(made[i], FactorOf(std::move(normal[i]), 1));
       return Ok();
     }));
     for (std::optional<Cholesky>& factor : made) factors_.push_back(std::move(*factor));
@@ -232,7 +232,7 @@ class TurnRidge {
                                        {right.data(), hidden}));
       if (i >= factors_.size()) {
         SHARD_TRY(std::vector<double> normal, NormalOf(scaled));
-        SHARD_TRY(own, FactorOf(std::move(normal)));
+        SHARD_TRY(own, FactorOf(std::move(normal), products_.jobs()));
       }
     }
     (own ? *own : factors_[i]).Solve(right, hidden, products_.jobs());

@@ -21,8 +21,8 @@ constexpr uint64_t kWeightBytes = 256 << 20;  // far more than a cache holds
 constexpr int kRounds = 20;
 // One expert of a 30B-A3B model: launching the kernel takes longer than reading the weights.
 constexpr uint32_t kSmallRows = 768, kSmallColumns = 2048;
-constexpr uint32_t kSomeTokens =
-    40;  // of an expert, of a few hundred tokens that are computed at once
+// One expert's share of a few hundred tokens that are computed at once.
+constexpr uint32_t kSomeTokens = 40;
 constexpr uint32_t kLargeRows = 4096, kLargeColumns = 4096, kManyTokens = 512;
 
 [[noreturn]] void Fail(const moepack::Error& error) {
@@ -95,8 +95,12 @@ double CopyBandwidth(Executor& executor) {
 void Measure(Executor& executor) {
   const double copy = CopyBandwidth(executor);
   std::printf("%s\ncopy: %.0f GB/s\n\n", executor.description().c_str(), copy / 1e9);
-  std::printf("%-8s %10s %10s %16s %18s %18s\n", "type", "GB/s", "of copy", "768 x 2048, us",
-              "x 40 tokens, G/s", "4096^2 x 512, G/s");
+  std::printf(
+      "one token: GB/s of large weights, and microseconds of %u x %u; many: billions of\n"
+      "multiplications per second, of %u tokens times the latter and of %u times %u x %u\n\n",
+      kSmallRows, kSmallColumns, kSomeTokens, kManyTokens, kLargeRows, kLargeColumns);
+  std::printf("%-8s %10s %10s %10s %10s %10s\n", "type", "GB/s", "of copy", "us", "few, G/s",
+              "many, G/s");
   for (const quant::Format& format : quant::AllFormats()) {
     if (format.encode == nullptr || !executor.Supports(&format)) continue;
     const auto rows = static_cast<uint32_t>(kWeightBytes / *format.BytesFor(kColumns));
@@ -107,7 +111,7 @@ void Measure(Executor& executor) {
         MultiplicationsPerSecond(executor, format, kSmallRows, kSmallColumns, kSomeTokens);
     const double many =
         MultiplicationsPerSecond(executor, format, kLargeRows, kLargeColumns, kManyTokens);
-    std::printf("%-8s %10.0f %10.2f %16.1f %18.0f %18.0f\n", std::string(format.name).c_str(),
+    std::printf("%-8s %10.0f %10.2f %10.1f %10.0f %10.0f\n", std::string(format.name).c_str(),
                 bandwidth / 1e9, bandwidth / copy, small * 1e6, some / 1e9, many / 1e9);
   }
 }

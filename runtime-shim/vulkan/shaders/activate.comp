@@ -19,8 +19,8 @@ layout(push_constant) uniform Push {
   float limit;
 };
 
-// NaN stays NaN. NVIDIA's driver makes a min of `x > most ? most : x`, and a min loses NaN, so that the
-// bits are asked.
+// NaN stays NaN. NVIDIA's driver turns `x > most ? most : x` into a min, which loses NaN, so these
+// test the bits.
 bool IsNan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 float AtMost(float x, float most) { return IsNan(x) ? x : min(x, most); }
 float AtLeast(float x, float least) { return IsNan(x) ? x : max(x, least); }

@@ -34,8 +34,9 @@ struct Product {
 
 // One block, an odd number of them, one token and several, more of each than a tile has; few rows
 // with many columns, which executors may divide.
-constexpr Product kProducts[] = {{1, 1, 1},     {7, 96, 1},   {67, 768, 3},   {130, 1024, 1},
-                                 {65, 512, 37}, {5, 4096, 2}, {33, 256, 130}, {9, 1400, 20}};
+constexpr Product kProducts[] = {{1, 1, 1},      {7, 96, 1},    {67, 768, 3},
+                                 {130, 1024, 1}, {65, 512, 37}, {5, 4096, 2},
+                                 {33, 256, 130}, {9, 1400, 20}, {9, 1400, 70}};
 
 TEST_P(ExecutorProducts, MultiplyLikeTheReference) {
   for (const Product& product : kProducts) {
@@ -58,6 +59,17 @@ TEST_P(ExecutorProducts, PropagateNan) {
     const Rows x = desk.Random({6, columns});
     desk.Plant(x, 4, columns / 2, std::numeric_limits<float>::quiet_NaN());
     const Rows y = desk.Random({6, 9});
+    desk.executor().MatMul(desk.Weights(format(), 9, columns), x, y);
+    return y;
+  });
+}
+
+TEST_P(ExecutorProducts, PropagateNanOfOneTokenOfMany) {
+  Check(kProduct, [&](Desk& desk) {
+    const uint32_t columns = WholeBlocks(1400);
+    const Rows x = desk.Random({20, columns});
+    desk.Plant(x, 11, columns / 2, std::numeric_limits<float>::quiet_NaN());
+    const Rows y = desk.Random({20, 9});
     desk.executor().MatMul(desk.Weights(format(), 9, columns), x, y);
     return y;
   });

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -25,7 +26,7 @@ std::vector<double> DefiniteMatrix(size_t size) {
 }
 
 TEST(Cholesky, SolutionSolvesTheSystem) {
-  constexpr size_t kSize = 150, kColumns = 70;
+  constexpr size_t kSize = 300, kColumns = 70;  // more than two blocks of the factorization
   const std::vector<double> matrix = DefiniteMatrix(kSize);
   const std::vector<float> wanted = RandomFloats(kSize * kColumns, 4);
   std::vector<double> right(kSize * kColumns, 0);
@@ -35,15 +36,19 @@ TEST(Cholesky, SolutionSolvesTheSystem) {
         right[i * kColumns + j] += matrix[i * kSize + k] * wanted[k * kColumns + j];
     }
   }
-  const auto factor = Cholesky::Of(matrix, kSize);
+  std::vector<double> lower = matrix;
+  for (size_t i = 0; i < kSize; ++i)
+    std::fill_n(lower.begin() + static_cast<ptrdiff_t>(i * kSize + i + 1), kSize - i - 1,
+                std::numeric_limits<double>::quiet_NaN());
+  const auto factor = Cholesky::Of(lower, kSize, 2);
   ASSERT_TRUE(factor);
   factor->Solve(right, kColumns, 1);
   for (size_t i = 0; i < right.size(); ++i) ASSERT_NEAR(right[i], wanted[i], 1e-9) << i;
 }
 
 TEST(Cholesky, DiagonalOfTheInverseMatchesSolvedUnitVectors) {
-  constexpr size_t kSize = 100;
-  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize);
+  constexpr size_t kSize = 300;
+  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize, 1);
   ASSERT_TRUE(factor);
   std::vector<double> inverse(kSize * kSize, 0);
   for (size_t i = 0; i < kSize; ++i) inverse[i * kSize + i] = 1;
@@ -53,22 +58,36 @@ TEST(Cholesky, DiagonalOfTheInverseMatchesSolvedUnitVectors) {
 }
 
 TEST(Cholesky, BitsDoNotDependOnThreads) {
-  constexpr size_t kSize = 200, kColumns = 300;
-  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize);
-  ASSERT_TRUE(factor);
+  constexpr size_t kSize = 500, kColumns = 300;
+  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize, 1);
+  const auto by_many = Cholesky::Of(DefiniteMatrix(kSize), kSize, 5);
+  ASSERT_TRUE(factor && by_many);
   const std::vector<float> values = RandomFloats(kSize * kColumns, 5);
   std::vector<double> one(values.begin(), values.end()), many = one;
   factor->Solve(one, kColumns, 1);
-  factor->Solve(many, kColumns, 5);
+  by_many->Solve(many, kColumns, 5);
   EXPECT_EQ(one, many);
-  EXPECT_EQ(factor->InverseDiagonal(1), factor->InverseDiagonal(5));
+  EXPECT_EQ(factor->InverseDiagonal(1), by_many->InverseDiagonal(5));
 }
 
 TEST(Cholesky, MatricesThatAreNotPositiveDefiniteHaveNoFactor) {
-  EXPECT_FALSE(Cholesky::Of({1, 0, 0, 0}, 2));
-  EXPECT_FALSE(Cholesky::Of({1, 2, 2, 1}, 2));
-  EXPECT_FALSE(Cholesky::Of({1, 0, 0, std::numeric_limits<double>::quiet_NaN()}, 2));
-  EXPECT_TRUE(Cholesky::Of({1, 0, 0, 1}, 2));
+  EXPECT_FALSE(Cholesky::Of({1, 0, 0, 0}, 2, 1));
+  EXPECT_FALSE(Cholesky::Of({1, 2, 2, 1}, 2, 1));
+  EXPECT_FALSE(Cholesky::Of({1, 0, 0, std::numeric_limits<double>::quiet_NaN()}, 2, 1));
+  EXPECT_TRUE(Cholesky::Of({1, 0, 0, 1}, 2, 1));
+}
+
+TEST(Cholesky, AMatrixWhoseLastBlockIsNotDefiniteHasNoFactor) {
+  constexpr size_t kSize = 300;
+  const std::vector<double> matrix = DefiniteMatrix(kSize);
+  for (const double pivot : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    std::vector<double> broken = matrix;
+    broken.back() = pivot;
+    EXPECT_FALSE(Cholesky::Of(broken, kSize, 2)) << pivot;
+  }
+  std::vector<double> broken = matrix;
+  broken[(kSize - 1) * kSize + 3] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(Cholesky::Of(broken, kSize, 2));
 }
 
 }  // namespace
