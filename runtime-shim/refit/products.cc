@@ -138,7 +138,7 @@ Status Products::Output(const MlpWeights& expert, const ExpertForm& form, std::s
 }
 
 // The executor multiplies by transposed matrices, hence the transposed tables. It adds in floats,
-// so only blocks of tokens do; blocks are added in doubles.
+// so it only adds up the tokens of a block; callers add up the blocks in doubles.
 Status Products::MultiplyBlock(size_t a_columns, const Buffer& b, size_t b_columns, size_t count) {
   SHARD_TRY(const Rows x, Take(Use::kIn, a_columns, count));
   SHARD_TRY(const Rows y, Take(Use::kOut, a_columns, b_columns));

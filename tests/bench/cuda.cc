@@ -1,7 +1,8 @@
 // How fast a GPU multiplies, by type of weights. One token: bytes of weights per second beside
 // those of a copy on the device, read and written. Many tokens: multiplications per second, of a
-// matrix that fills the device and of one that does not. usage: bench-cuda [EXECUTOR]   (cuda, or
-// another kind of executors.cc)
+// matrix that fills the device and of one that does not.
+//
+// usage: bench-cuda [EXECUTOR]   (cuda, or another kind of executors.cc)
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
