@@ -22,6 +22,15 @@ constexpr size_t kSafeDigits = 18;  // this many always fit in 64 bits
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
+// Whether digits that follow this text belong to the fraction or the exponent of a number.
+bool IsTail(std::string_view before) {
+  if (before.ends_with('+') || before.ends_with('-')) {
+    before.remove_suffix(1);
+    return before.ends_with('e') || before.ends_with('E');
+  }
+  return before.ends_with('.') || before.ends_with('e') || before.ends_with('E');
+}
+
 const Json* Member(const Json* object, const char* key) {
   if (object == nullptr) return nullptr;
   const auto found = object->find(key);
@@ -82,8 +91,7 @@ Result<Json> ParseTokenizerJson(const std::string& where, std::string_view text)
     } else if (!quoted && IsDigit(text[i])) {
       const size_t end = std::min(text.find_first_not_of("0123456789", i), text.size());
       const bool whole = end == text.size() || (text[end] != '.' && (text[end] | 0x20) != 'e');
-      const bool fraction = i > 0 && text[i - 1] == '.';
-      if (whole && !fraction && end - i > kSafeDigits) {
+      if (whole && !IsTail(text.substr(0, i)) && end - i > kSafeDigits) {
         out.append(text, copied, end - copied).append(".0");
         copied = end;
       }

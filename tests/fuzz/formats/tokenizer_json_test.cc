@@ -15,7 +15,8 @@ std::vector<std::string> Seeds() {
       R"({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
               {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}]})",
       R"({"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Isolated", "invert": false})",
-      R"([1.5e3, -0.12345678901234567890123, 18446744073709551615, "12345678901234567890123\""])"};
+      R"([1.5e3, 0e1234567890123456789012, -0.12345678901234567890123, 18446744073709551615,
+              "12345678901234567890123\""])"};
 }
 
 std::string Check(std::string_view input) {

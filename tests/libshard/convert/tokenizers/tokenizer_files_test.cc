@@ -43,6 +43,16 @@ TEST(TokenizerJson, IntegersOfAnyLengthAreAllowed) {
   EXPECT_FALSE(ParseTokenizerJson("f", "{\"a\": 1000000000000000019884624838656"));
 }
 
+// Found by libFuzzer: digits of an exponent were taken for a whole number.
+TEST(TokenizerJson, NumbersKeepTheirExponents) {
+  for (const char* text :
+       {"0e1234567890123456789012", "0E+1234567890123456789012", "5e-1234567890123456789012"}) {
+    const auto json = ParseTokenizerJson("f", text);
+    ASSERT_TRUE(json) << json.error().message;
+    EXPECT_EQ(*json, 0.0) << text;
+  }
+}
+
 TEST_F(TokenizerFilesTest, AcceptsThatAllFilesAreAbsent) {
   const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir_.path()));
   ASSERT_TRUE(files) << files.error().message;
