@@ -115,12 +115,14 @@ uint64_t LargestLayer(const LaterExperts& later) {
   return largest;
 }
 
-// A node that is being refitted has its experts twice, as they are and as they were before a step;
-// what was accepted for a layer's groups waits until all are done.
+// A node that is being refitted has its experts twice, as they are and as they were before a step,
+// and its down projections as they were before a ridge regression that was kept; what was accepted
+// for a layer's groups waits until all are done.
 uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
   const ModelSpec& spec = model.spec();
   const uint64_t matrices = spec.gated_mlps ? 3 : 2;
-  const uint64_t one = matrices * spec.expert_width() * model.widest_expert() * sizeof(float);
+  const uint64_t down = spec.expert_width() * model.widest_expert() * sizeof(float);
+  const uint64_t one = matrices * down;
   uint64_t most = 0;
   for (const auto& [layer, count] : plan.layers) {
     uint64_t largest = 0, all = 0;
@@ -129,7 +131,7 @@ uint64_t WeightBytes(const DeviceModel& model, const Plan& plan) {
       largest = std::max(largest, kept);
       all += kept;
     }
-    most = std::max(most, (2 * largest + all) * one);
+    most = std::max(most, (2 * largest + all) * one + largest * down);
   }
   const LaterExperts* const later = model.weights().later.get();
   return model.device_bytes() + (later != nullptr ? LargestLayer(*later) : 0) + most;
@@ -172,6 +174,9 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                              : step == kRefillStep ? RefillProducts(shape)
                                                    : RouterProducts(shape);
       }
+      // A ridge regression that comes last is repeated on all text.
+      if (!options.steps.empty() && options.steps.back() == kRidgeStep)
+        estimate.products += RidgeProducts(shape, joint, options.sweeps);
       // The stream up to the experts.
       estimate.products += shape.tokens * (AttentionProducts(spec) + shape.chosen * shape.expert());
     }

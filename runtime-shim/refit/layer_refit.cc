@@ -24,8 +24,9 @@ class LayerRefitter {
     done.outcome.group = node_.experts.group;
     done.outcome.error_before = best;
     CountTokens(done.outcome);
+    std::vector<float> down;  // before the last step that was kept, if that is a ridge regression
     for (const std::string& step : options_.steps) {
-      const RefittedExperts before = node_.experts;
+      RefittedExperts before = node_.experts;
       const Routes routes = node_.routes;
       SHARD_TRY(const uint64_t moved, Take(step));
       SHARD_TRY(const double error, Measure());
@@ -36,13 +37,15 @@ class LayerRefitter {
       if (better) {
         best = error;
         done.outcome.neurons_moved += moved;
+        down = step == kRidgeStep ? std::move(before.down) : std::vector<float>();
         continue;
       }
-      node_.experts = before;
+      node_.experts = std::move(before);
       node_.routes = routes;
       // The next step starts from the outputs of what was put back.
       SHARD_CHECK(RunNode(products_, node_));
     }
+    if (!down.empty()) SHARD_CHECK(RidgeOnAll(std::move(down)));
     done.outcome.error_after = best;
     done.outcome.accepted = best < done.outcome.error_before;
     return done;
@@ -60,6 +63,20 @@ class LayerRefitter {
     for (size_t place = 0; place < tokens.size(); ++place) {
       if (!node_.fixed[place]) outcome.slot_tokens.push_back(tokens[place].tokens.size());
     }
+  }
+
+  // Repeats a ridge regression that helped, from the down projections before it and on all text:
+  // the held-out part has served its purpose, and more tokens make a better fit.
+  Status RidgeOnAll(std::vector<float> down) {
+    node_.experts.down = std::move(down);
+    SHARD_CHECK(RunNode(products_, node_));
+    const std::vector<float> fit = node_.fit_weights;
+    for (size_t token = 0; token < fit.size(); ++token)
+      node_.fit_weights[token] += node_.fold_weights[token];
+    const auto moved = Take(kRidgeStep);
+    node_.fit_weights = fit;
+    SHARD_CHECK(moved);
+    return RunNode(products_, node_);
   }
 
   // Returns how many neurons moved.

@@ -11,6 +11,9 @@ constexpr double kQuietShare = 1e-3;
 
 ExpertSample EveryNth(const ExpertSample& sample, size_t hidden, size_t step) {
   ExpertSample some;
+  const size_t count = (sample.gates.size() + step - 1) / step;
+  some.inputs.reserve(count * hidden);
+  some.residuals.reserve(count * hidden);
   for (size_t row = 0; row < sample.gates.size(); row += step) {
     const auto first = static_cast<ptrdiff_t>(row * hidden),
                last = first + static_cast<ptrdiff_t>(hidden);
@@ -56,12 +59,12 @@ Result<std::vector<Neuron>> BestNeurons(Products& products, const RefillOptions&
   const ExpertSample some = EveryNth(sample, hidden, step);
   std::vector<Neuron> neurons;
   std::vector<double> scores;
+  std::vector<float> scaled;
   SHARD_TRY(const HeldTable residuals, products.Hold({some.residuals, hidden}));
   for (uint32_t id = 0; id < source.experts.size(); ++id) {
     if (id == self || source.experts[id] == nullptr) continue;
     const size_t width = source.experts[id]->inner();
-    SHARD_TRY(const std::vector<float> scaled,
-              ScaledActivations(products, node, *source.experts[id], some));
+    SHARD_CHECK(ScaledActivations(products, node, *source.experts[id], some, scaled));
     std::vector<double> explained(width, 0);
     SHARD_CHECK(products.SquareProduct({scaled, width}, residuals, explained));
     AddScores(explained, SquaresOf(scaled, width), scores);

@@ -63,19 +63,19 @@ class BlockRunner {
   }
 
   Status Run(size_t first, size_t count) {
-    std::vector<float> rows(count * node_.experts.hidden);
-    SHARD_CHECK(node_.inputs->Read(first, rows));
+    rows_.resize(count * node_.experts.hidden);
+    SHARD_CHECK(node_.inputs->Read(first, rows_));
     ExpertBatch batch = batch_;
     const auto some = static_cast<uint32_t>(count);
     for (Rows* part :
          {&batch.x, &batch.sum, &batch.in, &batch.out, &batch.zeros, &batch.gate, &batch.up})
       *part = part->Slice(0, some);
-    products_.executor().Write(rows, batch.x);
+    products_.executor().Write(rows_, batch.x);
     const std::vector<ExpertRows> experts = ExpertsOf(first, count);
     batch.experts = experts;
     SHARD_CHECK(products_.executor().MixExperts(batch, nullptr));
-    SHARD_CHECK(products_.executor().Read(batch.sum, rows));
-    return node_.outputs->Write(first, rows);
+    SHARD_CHECK(products_.executor().Read(batch.sum, rows_));
+    return node_.outputs->Write(first, rows_);
   }
 
  private:
@@ -113,6 +113,7 @@ class BlockRunner {
   NodeMatrices matrices_;
   std::vector<BufferPtr> buffers_;
   ExpertBatch batch_;
+  std::vector<float> rows_;
 };
 
 }  // namespace
@@ -192,12 +193,12 @@ std::vector<size_t> ChangingExperts(const NodeLayer& node, std::span<const Exper
   return places;
 }
 
-Result<ExpertSample> SampleOf(const NodeLayer& node, const ExpertTokens& tokens) {
+Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, ExpertSample& sample) {
   const size_t hidden = node.experts.hidden, count = tokens.tokens.size();
-  ExpertSample sample;
   sample.inputs.resize(count * hidden);
   SHARD_CHECK(node.inputs->Gather(tokens.tokens, sample.inputs));
   sample.gates = tokens.gates;
+  sample.roots.clear();
   sample.residuals.resize(count * hidden);
   SHARD_CHECK(node.targets->Gather(tokens.tokens, sample.residuals));
   std::vector<float> output(hidden);
@@ -210,19 +211,19 @@ Result<ExpertSample> SampleOf(const NodeLayer& node, const ExpertTokens& tokens)
       residual = (residual - output[column]) * sample.roots[i];
     }
   }
-  return sample;
+  return Ok();
 }
 
-Result<std::vector<float>> ScaledActivations(Products& products, const NodeLayer& node,
-                                             const MlpWeights& expert, const ExpertSample& sample) {
+Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWeights& expert,
+                         const ExpertSample& sample, std::vector<float>& scaled) {
   const size_t width = expert.inner();
-  std::vector<float> scaled(sample.gates.size() * width);
+  scaled.resize(sample.gates.size() * width);
   SHARD_CHECK(products.Activations(expert, node.form, sample.inputs, sample.gates, scaled));
   for (size_t i = 0; i < sample.roots.size(); ++i) {
     if (sample.roots[i] == 1) continue;
     for (float& value : std::span(scaled).subspan(i * width, width)) value *= sample.roots[i];
   }
-  return scaled;
+  return Ok();
 }
 
 }  // namespace moepack::runtime

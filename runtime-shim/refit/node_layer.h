@@ -70,9 +70,11 @@ struct ExpertSample {
   std::vector<float> roots;      // roots of the weights, [t]
   std::vector<float> residuals;  // [t, H], of targets - outputs, scaled
 };
-Result<ExpertSample> SampleOf(const NodeLayer& node, const ExpertTokens& tokens);
+// What these two replace keeps its memory: fresh pages for each expert took as long as the
+// products.
+Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, ExpertSample& sample);
 // The factors of the expert's down projection for these tokens, scaled: [t, F].
-Result<std::vector<float>> ScaledActivations(Products& products, const NodeLayer& node,
-                                             const MlpWeights& expert, const ExpertSample& sample);
+Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWeights& expert,
+                         const ExpertSample& sample, std::vector<float>& scaled);
 
 }  // namespace moepack::runtime

@@ -144,16 +144,16 @@ class Refiller {
     return joined;
   }
 
-  // phi'phi and phi'(r + own part) of the joined neurons; `scaled` is phi.
-  Result<Normal> NormalOf(size_t place, std::span<const float> scaled, size_t size,
-                          const ExpertSample& sample) {
-    Normal normal;
+  // Sets normal_ to phi'phi and phi'(r + own part) of the joined neurons; scaled_ is phi.
+  Status MakeNormal(size_t place, size_t size) {
+    Normal& normal = normal_;
     normal.size = size;
     normal.hidden = node_.experts.hidden;
     normal.matrix.assign(size * size, 0);
     normal.right.assign(size * normal.hidden, 0);
-    SHARD_CHECK(products_.AddProduct({scaled, size}, {scaled, size}, {normal.matrix.data(), size}));
-    SHARD_CHECK(products_.AddProduct({scaled, size}, {sample.residuals, normal.hidden},
+    SHARD_CHECK(
+        products_.AddProduct({scaled_, size}, {scaled_, size}, {normal.matrix.data(), size}));
+    SHARD_CHECK(products_.AddProduct({scaled_, size}, {sample_.residuals, normal.hidden},
                                      {normal.right.data(), normal.hidden}));
     // The own part is phi W of the expert's neurons, so phi' times it is phi'phi W.
     const size_t width = node_.experts.width, hidden = normal.hidden;
@@ -173,21 +173,20 @@ class Refiller {
       mean += normal.matrix[i * size + i] / static_cast<double>(size);
     normal.empty = mean == 0;
     for (size_t i = 0; i < size; ++i) normal.matrix[i * size + i] += options_.lambda * mean;
-    return normal;
+    return Ok();
   }
 
   Result<uint64_t> Refill(size_t place) {
     const size_t width = node_.experts.width;
-    SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
+    SHARD_CHECK(TakeSample(node_, fit_[place], sample_));
     SHARD_TRY(const std::vector<Neuron> pool, BestNeurons(products_, options_, source_, node_,
-                                                          node_.experts.experts[place], sample));
+                                                          node_.experts.experts[place], sample_));
     SHARD_TRY(const RefittedExperts joined, Joined(place, pool));
     SHARD_TRY(const NodeMatrices matrices, LoadMatrices(joined, products_.executor()));
-    SHARD_TRY(const std::vector<float> scaled,
-              ScaledActivations(products_, node_, matrices.experts[0], sample));
-    SHARD_TRY(const Normal normal, NormalOf(place, scaled, joined.width, sample));
-    if (normal.empty) return 0;
-    const auto selected = SelectNeurons(normal, width, products_.jobs());
+    SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample_, scaled_));
+    SHARD_CHECK(MakeNormal(place, joined.width));
+    if (normal_.empty) return 0;
+    const auto selected = SelectNeurons(normal_, width, products_.jobs());
     if (!selected)
       return Error{Code::kInvalidArgument,
                    Cat("layer ", node_.experts.layer, ": expert ", node_.experts.experts[place],
@@ -231,13 +230,14 @@ class Refiller {
     one.down_bias.clear();
     SHARD_TRY(const NodeMatrices matrices, LoadMatrices(one, products_.executor()));
     const ExpertTokens& tokens = all_[place];
-    std::vector<float> rows(tokens.tokens.size() * hidden);
-    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows));
-    std::vector<float> phi(tokens.tokens.size() * one.width);
-    SHARD_CHECK(products_.Activations(matrices.experts[0], node_.form, rows, tokens.gates, phi));
-    SHARD_CHECK(products_.Project(matrices.experts[0].down, phi, rows));
-    for (float& value : rows) value *= sign;
-    return node_.outputs->ScatterAdd(tokens.tokens, rows);
+    rows_.resize(tokens.tokens.size() * hidden);
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_));
+    scaled_.resize(tokens.tokens.size() * one.width);
+    SHARD_CHECK(
+        products_.Activations(matrices.experts[0], node_.form, rows_, tokens.gates, scaled_));
+    SHARD_CHECK(products_.Project(matrices.experts[0].down, scaled_, rows_));
+    for (float& value : rows_) value *= sign;
+    return node_.outputs->ScatterAdd(tokens.tokens, rows_);
   }
 
   Products& products_;
@@ -245,6 +245,10 @@ class Refiller {
   const NeuronSource& source_;
   NodeLayer& node_;
   const std::vector<ExpertTokens> all_, fit_;
+  // Of the expert whose turn it is.
+  ExpertSample sample_;
+  Normal normal_;
+  std::vector<float> scaled_, rows_;
 };
 
 }  // namespace

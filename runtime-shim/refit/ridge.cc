@@ -105,13 +105,14 @@ class JointRidge {
 
   Status AddOwn(std::vector<double>& right) {
     const size_t hidden = node_.experts.hidden;
+    ExpertSample sample;
     for (size_t i = 0; i < places_.size(); ++i) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_TRY(const ExpertSample sample, SampleOf(node_, tokens_[places_[i]]));
+      SHARD_CHECK(TakeSample(node_, tokens_[places_[i]], sample));
       SHARD_TRY(const NodeMatrices matrices,
                 LoadExpert(node_.experts, places_[i], products_.executor()));
-      SHARD_TRY(std::vector<float> scaled,
-                ScaledActivations(products_, node_, matrices.experts[0], sample));
+      std::vector<float> scaled;
+      SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample, scaled));
       const FloatTable own{scaled, width_};
       SHARD_CHECK(products_.AddProduct(own, own, BlockAt(i, i)));
       SHARD_CHECK(products_.AddProduct(own, {sample.residuals, hidden},
@@ -193,12 +194,11 @@ class TurnRidge {
     double mean = 0;
     for (const size_t place : places_) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
+      SHARD_CHECK(TakeSample(node_, fit_[place], sample_));
       SHARD_TRY(const NodeMatrices matrices,
                 LoadExpert(node_.experts, place, products_.executor()));
-      SHARD_TRY(const std::vector<float> scaled,
-                ScaledActivations(products_, node_, matrices.experts[0], sample));
-      SHARD_TRY(std::vector<double> matrix, NormalOf(scaled));
+      SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample_, scaled_));
+      SHARD_TRY(std::vector<double> matrix, NormalOf(scaled_));
       mean += MeanDiagonal(matrix, width) / static_cast<double>(places_.size());
       if (normal.size() < held) normal.push_back(std::move(matrix));
     }
@@ -223,17 +223,14 @@ class TurnRidge {
     // The ridge holds each expert to the source's weights in all sweeps, not to those of the last
     // one.
     for (double& value : right) value *= -ridge_;
+    SHARD_CHECK(TakeSample(node_, fit_[place], sample_));
+    SHARD_CHECK(ScaledActivations(products_, node_, expert, sample_, scaled_));
+    SHARD_CHECK(products_.AddProduct({scaled_, width}, {sample_.residuals, hidden},
+                                     {right.data(), hidden}));
     std::optional<Cholesky> own;
-    {
-      SHARD_TRY(const ExpertSample sample, SampleOf(node_, fit_[place]));
-      SHARD_TRY(const std::vector<float> scaled,
-                ScaledActivations(products_, node_, expert, sample));
-      SHARD_CHECK(products_.AddProduct({scaled, width}, {sample.residuals, hidden},
-                                       {right.data(), hidden}));
-      if (i >= factors_.size()) {
-        SHARD_TRY(std::vector<double> normal, NormalOf(scaled));
-        SHARD_TRY(own, FactorOf(std::move(normal), products_.jobs()));
-      }
+    if (i >= factors_.size()) {
+      SHARD_TRY(std::vector<double> normal, NormalOf(scaled_));
+      SHARD_TRY(own, FactorOf(std::move(normal), products_.jobs()));
     }
     (own ? *own : factors_[i]).Solve(right, hidden, products_.jobs());
     for (size_t k = 0; k < right.size(); ++k) changes_[i][k] += right[k];
@@ -251,12 +248,12 @@ class TurnRidge {
     moved.down.assign(change.size(), 0);
     AddTransposed(change, hidden, width, moved.down);
     SHARD_TRY(const NodeMatrices matrix, LoadMatrices(moved, products_.executor()));
-    std::vector<float> inputs(tokens.tokens.size() * hidden);
-    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, inputs));
-    std::vector<float> phi(tokens.tokens.size() * width);
-    SHARD_CHECK(products_.Activations(expert, node_.form, inputs, tokens.gates, phi));
-    SHARD_CHECK(products_.Project(matrix.experts[0].down, phi, inputs));
-    return node_.outputs->ScatterAdd(tokens.tokens, inputs);
+    rows_.resize(tokens.tokens.size() * hidden);
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_));
+    scaled_.resize(tokens.tokens.size() * width);
+    SHARD_CHECK(products_.Activations(expert, node_.form, rows_, tokens.gates, scaled_));
+    SHARD_CHECK(products_.Project(matrix.experts[0].down, scaled_, rows_));
+    return node_.outputs->ScatterAdd(tokens.tokens, rows_);
   }
 
   Products& products_;
@@ -267,6 +264,9 @@ class TurnRidge {
   double ridge_ = 0;     // r
   std::vector<Cholesky> factors_;
   std::vector<std::vector<double>> changes_;  // W - W0, [F, H] each
+  // Of the expert whose turn it is.
+  ExpertSample sample_;
+  std::vector<float> scaled_, rows_;
 };
 
 uint64_t ChosenTokens(const NodeLayer& node) {

@@ -76,16 +76,17 @@ class RouterFitter {
     SplitMix64 random(step);
     std::vector<uint32_t> batch(options_.batch);
     for (uint32_t& row : batch) row = static_cast<uint32_t>(random.Below(sample_.size()));
-    std::vector<float> inputs(batch.size() * width), logits(batch.size() * n);
+    inputs_.resize(batch.size() * width);
+    logits_.resize(batch.size() * n);
     for (size_t i = 0; i < batch.size(); ++i)
       std::copy_n(sample_.inputs().begin() + static_cast<ptrdiff_t>(batch[i] * width), width,
-                  inputs.begin() + static_cast<ptrdiff_t>(i * width));
+                  inputs_.begin() + static_cast<ptrdiff_t>(i * width));
     SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
-    SHARD_CHECK(products_.Project(matrices.router, inputs, logits));
-    std::vector<float> by_logit(logits.size());
-    SHARD_CHECK(ThroughGates(batch, logits, by_logit));
+    SHARD_CHECK(products_.Project(matrices.router, inputs_, logits_));
+    std::vector<float> by_logit(logits_.size());
+    SHARD_CHECK(ThroughGates(batch, logits_, by_logit));
     by_row_.assign(rows_.size(), 0);
-    SHARD_CHECK(products_.AddProduct({by_logit, n}, {inputs, width}, {by_row_.data(), width}));
+    SHARD_CHECK(products_.AddProduct({by_logit, n}, {inputs_, width}, {by_row_.data(), width}));
     by_bias_.assign(bias_.size(), 0);
     for (size_t i = 0; i < by_logit.size() && !bias_.empty(); ++i) by_bias_[i % n] += by_logit[i];
     for (size_t place = 0; place < n; ++place) {
@@ -132,6 +133,7 @@ class RouterFitter {
   const RouterSample& sample_;
   std::vector<double> rows_, bias_;       // what is fitted
   std::vector<double> by_row_, by_bias_;  // its gradient
+  std::vector<float> inputs_, logits_;    // of a batch
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime-shim/refit/ridge.h"
 #include "tests/runtime-shim/refit/made_node.h"
 
 namespace moepack::runtime {
@@ -53,6 +54,41 @@ TEST(LayerRefit, DropsAStepThatHarmsOnHeldOutText) {
   EXPECT_EQ(made.node.experts.down, before.down);
   EXPECT_EQ(made.node.experts.router, before.router);
   EXPECT_EQ(ValuesOf(*made.node.outputs), outputs);
+}
+
+// The down projections after one ridge regression on these tokens.
+std::vector<float> DownAfterRidge(std::vector<float> fit_weights) {
+  MadeNode made;
+  made.TargetOthers(RandomExperts(made.shape(), 50));
+  made.Run();
+  made.node.fit_weights = std::move(fit_weights);
+  const RefitOptions options;
+  EXPECT_TRUE(
+      RidgeDown(made.products(), {options.lambda, options.sweeps, options.memory}, made.node));
+  return made.node.experts.down;
+}
+
+TEST(LayerRefit, RepeatsARidgeThatHelpedOnAllText) {
+  MadeNode made;
+  made.TargetOthers(RandomExperts(made.shape(), 50));
+  const std::vector<float> fit = made.node.fit_weights;
+  const LayerOutcome done = Refit(made, Only({kRidgeStep}));
+  ASSERT_TRUE(done.outcome.accepted);
+  EXPECT_EQ(made.node.experts.down, DownAfterRidge(std::vector<float>(fit.size(), 1)));
+  EXPECT_NE(made.node.experts.down, DownAfterRidge(fit));
+  EXPECT_EQ(made.node.fit_weights, fit);
+  const std::vector<float> outputs = ValuesOf(*made.node.outputs);
+  ASSERT_TRUE(RunNode(made.products(), made.node));
+  EXPECT_EQ(ValuesOf(*made.node.outputs), outputs) << "the outputs are not those of the experts";
+}
+
+TEST(LayerRefit, KeepsARidgeThatAnotherStepFollowed) {
+  MadeNode made;
+  made.TargetOthers(RandomExperts(made.shape(), 50));
+  const std::vector<float> fit = made.node.fit_weights;
+  const LayerOutcome done = Refit(made, Only({kRidgeStep, kRouterStep}));
+  ASSERT_TRUE(done.steps[1].kept);
+  EXPECT_EQ(made.node.experts.down, DownAfterRidge(fit));
 }
 
 TEST(LayerRefit, RefitsNothingWithoutHeldOutText) {
