@@ -79,7 +79,7 @@ Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
   SHARD_TRY(const std::string derived, fields.StringOr("derived", ""));
   SHARD_TRY(tensor.derived,
             ParseIds(Cat(fields.where(), ": derived"), derived, kMaxExpertsPerLayer - 1));
-  if (!Difference(tensor.derived.ids(), tensor.expert_ids).empty())
+  if (!moepack::Difference(tensor.derived.ids(), tensor.expert_ids).empty())
     return fields.Wrong("derived", "some of the experts that the tensor holds");
   SHARD_TRY(tensor.source, fields.StringOr("source", ""));
   return Ok();

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kSmallTensor = 64;
 
 // Scales the length `part` of `held` slices to `count` slices; no value on overflow or a remainder.
-std::optional<uint64_t> Stretch(uint64_t part, uint64_t held, uint64_t count) {
+std::optional<uint64_t> Stretched(uint64_t part, uint64_t held, uint64_t count) {
   if (held == 0 || part % held != 0) return std::nullopt;
   return CheckedMul(part / held, count);
 }
@@ -51,8 +51,8 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   const auto layer = found.layer ? layers_.find(*found.layer) : layers_.end();
   const uint64_t count = layer == layers_.end() ? 0 : layer->second;
   const uint64_t length = axis ? whole.entry.shape[*axis] : 0;
-  const auto stretched = Stretch(length, ids.size(), count);
-  const auto bytes = Stretch(whole.entry.bytes, ids.size(), count);
+  const auto stretched = Stretched(length, ids.size(), count);
+  const auto bytes = Stretched(whole.entry.bytes, ids.size(), count);
   if (!axis || !stretched || !bytes || ids.back() >= count) {
     return Error{Code::kMismatch,
                  Cat(where, "expected an expert axis for ", ids.size(), " of ", count,

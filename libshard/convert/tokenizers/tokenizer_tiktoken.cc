@@ -80,7 +80,7 @@ void RankByLine(std::vector<RankedToken>& ranked) {
 
 // Where the pieces of `bytes` begin once every merge to a token below `limit` has been made, lowest
 // rank first.
-std::vector<size_t> Merge(const Ranks& ranks, std::string_view bytes, uint32_t limit) {
+std::vector<size_t> StartsOfPieces(const Ranks& ranks, std::string_view bytes, uint32_t limit) {
   std::vector<size_t> starts(bytes.size() + 1);
   for (size_t i = 0; i < starts.size(); ++i) starts[i] = i;
   while (starts.size() > 2) {
@@ -124,7 +124,7 @@ Status AddRanked(const std::string& path, const std::vector<RankedToken>& ranked
     const AddedToken spelled = {token.rank, SpellBytes(token.bytes), false};
     SHARD_CHECK(SetToken(path, spelled, TokenType::kNormal, vocabulary));
     if (token.bytes.size() == 1) continue;
-    const std::vector<size_t> starts = Merge(ranks, token.bytes, token.rank);
+    const std::vector<size_t> starts = StartsOfPieces(ranks, token.bytes, token.rank);
     // Skips tokens that no merge produces: they are matched whole.
     if (starts.size() != 2) continue;
     const std::string_view bytes = token.bytes;

@@ -6,7 +6,7 @@
 #include "tools/page/page.h"
 #include "tools/reports/runs/eval_read.h"
 
-namespace {
+namespace evaluation_target {
 
 using moepack::Json;
 
@@ -41,6 +41,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace evaluation_target
 
-FUZZ_JSON_TARGET(FuzzEvaluation, kTarget)
+FUZZ_JSON_TARGET(FuzzEvaluation, evaluation_target::kTarget)

@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace expert_ids_target {
 
 constexpr const char* kWhere = "--experts";
 constexpr uint32_t kLimit = 511;
@@ -27,6 +27,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
 
-}  // namespace
+}  // namespace expert_ids_target
 
-FUZZ_TARGET(FuzzExpertIds, kTarget)
+FUZZ_TARGET(FuzzExpertIds, expert_ids_target::kTarget)

@@ -1,7 +1,7 @@
 // The formats of expert scores other than JSON.
 #include "tests/fuzz/expert_scores.h"
 
-namespace {
+namespace expert_score_files_target {
 
 std::string Fixture(const char* name) {
   return fuzz::ReadBytes(std::filesystem::path(MOEPACK_SOURCE_DIR "/fixtures/statistics") / name);
@@ -14,6 +14,6 @@ std::vector<std::string> Seeds() {
 
 constexpr fuzz::Target kTarget{fuzz::CheckScores, Seeds};
 
-}  // namespace
+}  // namespace expert_score_files_target
 
-FUZZ_TARGET(FuzzExpertScoreFiles, kTarget)
+FUZZ_TARGET(FuzzExpertScoreFiles, expert_score_files_target::kTarget)

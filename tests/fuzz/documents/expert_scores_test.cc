@@ -1,7 +1,7 @@
 // The JSON formats of expert scores.
 #include "tests/fuzz/expert_scores.h"
 
-namespace {
+namespace expert_scores_target {
 
 std::vector<std::string> Seeds() {
   return {R"({"schema": "llama.cpp.moe_layer_opt_perf.v1", "n_expert": 2, "n_expert_used": 1,
@@ -19,6 +19,6 @@ std::vector<std::string> Seeds() {
 
 constexpr fuzz::Target kTarget{fuzz::CheckScores, Seeds};
 
-}  // namespace
+}  // namespace expert_scores_target
 
-FUZZ_JSON_TARGET(FuzzExpertScores, kTarget)
+FUZZ_JSON_TARGET(FuzzExpertScores, expert_scores_target::kTarget)

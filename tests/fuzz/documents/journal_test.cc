@@ -5,7 +5,7 @@
 #include "fixtures/temp_dir.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace journal_target {
 
 constexpr const char* kName = ".journal";
 const std::string kDigest = "0123456789abcdef0123456789abcdef";
@@ -48,6 +48,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace journal_target
 
-FUZZ_TARGET(FuzzJournal, kTarget)
+FUZZ_TARGET(FuzzJournal, journal_target::kTarget)

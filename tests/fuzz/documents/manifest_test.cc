@@ -5,7 +5,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/manifest/document/sample.h"
 
-namespace {
+namespace manifest_target {
 
 constexpr const char* kWhere = "damaged/distribution.json";
 
@@ -47,6 +47,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 2000, 500};
 
-}  // namespace
+}  // namespace manifest_target
 
-FUZZ_JSON_TARGET(FuzzManifest, kTarget)
+FUZZ_JSON_TARGET(FuzzManifest, manifest_target::kTarget)

@@ -10,7 +10,7 @@
 #include "manifest/write/bundle.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace manifest_use_target {
 
 namespace fs = std::filesystem;
 
@@ -93,6 +93,6 @@ std::vector<std::string> Seeds() { return {OfGguf().manifest, OfSafetensors().ma
 
 constexpr fuzz::Target kTarget{Check, Seeds, 300, 300};
 
-}  // namespace
+}  // namespace manifest_use_target
 
-FUZZ_JSON_TARGET(FuzzManifestUse, kTarget)
+FUZZ_JSON_TARGET(FuzzManifestUse, manifest_use_target::kTarget)

@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace node_record_target {
 
 constexpr const char* kWhere = "damaged/moepack_node.json";
 
@@ -38,6 +38,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 3000};
 
-}  // namespace
+}  // namespace node_record_target
 
-FUZZ_JSON_TARGET(FuzzNodeRecord, kTarget)
+FUZZ_JSON_TARGET(FuzzNodeRecord, node_record_target::kTarget)

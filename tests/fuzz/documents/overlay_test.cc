@@ -5,7 +5,7 @@
 #include "libshard/plan/overlay_plan.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace overlay_target {
 
 constexpr const char* kName = "overlay.json";
 const moepack::LayerCounts kLayers = {{0, 6}, {1, 6}, {3, 4}};
@@ -45,6 +45,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace overlay_target
 
-FUZZ_JSON_TARGET(FuzzOverlay, kTarget)
+FUZZ_JSON_TARGET(FuzzOverlay, overlay_target::kTarget)

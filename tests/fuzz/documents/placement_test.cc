@@ -7,7 +7,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/libshard/plan/placement_sample.h"
 
-namespace {
+namespace placement_target {
 
 using moepack::Json;
 
@@ -44,6 +44,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace placement_target
 
-FUZZ_JSON_TARGET(FuzzPlacement, kTarget)
+FUZZ_JSON_TARGET(FuzzPlacement, placement_target::kTarget)

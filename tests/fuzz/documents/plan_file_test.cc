@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace plan_file_target {
 
 using moepack::Cat;
 
@@ -40,6 +40,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 5000};
 
-}  // namespace
+}  // namespace plan_file_target
 
-FUZZ_JSON_TARGET(FuzzPlanFile, kTarget)
+FUZZ_JSON_TARGET(FuzzPlanFile, plan_file_target::kTarget)

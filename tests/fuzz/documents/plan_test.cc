@@ -6,7 +6,7 @@
 #include "libshard/base/text/json.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace plan_target {
 
 using moepack::Json;
 
@@ -60,6 +60,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
 
-}  // namespace
+}  // namespace plan_target
 
-FUZZ_JSON_TARGET(FuzzPlan, kTarget)
+FUZZ_JSON_TARGET(FuzzPlan, plan_target::kTarget)

@@ -6,7 +6,7 @@
 #include "libshard/base/digest.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace proved_files_target {
 
 using moepack::manifest::ProvedFiles;
 
@@ -39,6 +39,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace proved_files_target
 
-FUZZ_TARGET(FuzzProvedFiles, kTarget)
+FUZZ_TARGET(FuzzProvedFiles, proved_files_target::kTarget)

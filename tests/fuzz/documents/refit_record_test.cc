@@ -6,7 +6,7 @@
 #include "libshard/base/text/text.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace refit_record_target {
 
 constexpr const char* kWhere = "refit.json";
 
@@ -50,6 +50,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace refit_record_target
 
-FUZZ_JSON_TARGET(FuzzRefitRecord, kTarget)
+FUZZ_JSON_TARGET(FuzzRefitRecord, refit_record_target::kTarget)

@@ -5,7 +5,7 @@
 #include "libshard/replay/cache_replay.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace route_trace_target {
 
 constexpr const char* kPath = "damaged.csv";
 
@@ -73,6 +73,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
 
-}  // namespace
+}  // namespace route_trace_target
 
-FUZZ_TARGET(FuzzRouteTrace, kTarget)
+FUZZ_TARGET(FuzzRouteTrace, route_trace_target::kTarget)

@@ -8,7 +8,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/libshard/stats/sample.h"
 
-namespace {
+namespace statistics_target {
 
 constexpr const char* kWhere = "damaged.stats";
 constexpr size_t kHeaderBytes = 36;
@@ -51,6 +51,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace statistics_target
 
-FUZZ_JSON_TARGET(FuzzStatistics, kTarget)
+FUZZ_JSON_TARGET(FuzzStatistics, statistics_target::kTarget)

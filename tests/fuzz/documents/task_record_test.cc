@@ -5,7 +5,7 @@
 #include "libshard/base/files/inside_path.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace task_record_target {
 
 using moepack::Cat;
 using namespace moepack::manifest;
@@ -63,6 +63,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 3000};
 
-}  // namespace
+}  // namespace task_record_target
 
-FUZZ_JSON_TARGET(FuzzTaskRecord, kTarget)
+FUZZ_JSON_TARGET(FuzzTaskRecord, task_record_target::kTarget)

@@ -8,7 +8,7 @@
 #include "libshard/base/files/local_tree.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace checkpoint_index_target {
 
 constexpr const char* kName = "model.safetensors.index.json";
 
@@ -45,6 +45,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace checkpoint_index_target
 
-FUZZ_JSON_TARGET(FuzzCheckpointIndex, kTarget)
+FUZZ_JSON_TARGET(FuzzCheckpointIndex, checkpoint_index_target::kTarget)

@@ -5,7 +5,7 @@
 #include "fixtures/temp_dir.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace checkpoint_target {
 
 // The first byte of an input chooses the file that the rest replaces.
 constexpr std::array<const char*, 3> kNames = {"model.safetensors.index.json",
@@ -59,6 +59,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace checkpoint_target
 
-FUZZ_TARGET(FuzzCheckpoint, kTarget)
+FUZZ_TARGET(FuzzCheckpoint, checkpoint_target::kTarget)

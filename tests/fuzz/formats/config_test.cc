@@ -9,7 +9,7 @@
 #include "libshard/model/family_find.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace config_target {
 
 constexpr const char* kWhere = "damaged/config.json";
 constexpr uint32_t kMaxCount = 1u << 20;
@@ -85,6 +85,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
 
-}  // namespace
+}  // namespace config_target
 
-FUZZ_JSON_TARGET(FuzzConfig, kTarget)
+FUZZ_JSON_TARGET(FuzzConfig, config_target::kTarget)

@@ -4,7 +4,7 @@
 #include "libshard/model/family.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace family_file_target {
 
 constexpr const char* kName = "family.json";
 
@@ -53,6 +53,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds};
 
-}  // namespace
+}  // namespace family_file_target
 
-FUZZ_JSON_TARGET(FuzzFamilyFile, kTarget)
+FUZZ_JSON_TARGET(FuzzFamilyFile, family_file_target::kTarget)

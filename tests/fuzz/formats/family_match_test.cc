@@ -5,7 +5,7 @@
 #include "libshard/model/family.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace family_match_target {
 
 constexpr uint32_t kLayers = 4;
 // {L}, {M} and {E} take at most six digits.
@@ -62,6 +62,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
 
-}  // namespace
+}  // namespace family_match_target
 
-FUZZ_TARGET(FuzzFamilyMatch, kTarget)
+FUZZ_TARGET(FuzzFamilyMatch, family_match_target::kTarget)

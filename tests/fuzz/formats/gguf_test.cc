@@ -8,7 +8,7 @@
 #include "tests/fuzz/gguf_structure.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace gguf_target {
 
 constexpr const char* kPath = "damaged.gguf";
 
@@ -108,6 +108,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000, 1000, fuzz::ChangeGguf};
 
-}  // namespace
+}  // namespace gguf_target
 
-FUZZ_STRUCTURE_TARGET(FuzzGguf, kTarget)
+FUZZ_STRUCTURE_TARGET(FuzzGguf, gguf_target::kTarget)

@@ -6,7 +6,7 @@
 #include "tests/libshard/recipe/imatrix_file.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace {
+namespace imatrix_target {
 
 constexpr const char* kPath = "damaged.imatrix";
 
@@ -71,6 +71,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
 
-}  // namespace
+}  // namespace imatrix_target
 
-FUZZ_TARGET(FuzzImatrix, kTarget)
+FUZZ_TARGET(FuzzImatrix, imatrix_target::kTarget)

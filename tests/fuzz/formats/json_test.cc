@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace json_target {
 
 using moepack::Status;
 
@@ -87,6 +87,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
 
-}  // namespace
+}  // namespace json_target
 
-FUZZ_TARGET(FuzzJson, kTarget)
+FUZZ_TARGET(FuzzJson, json_target::kTarget)

@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace python_json_target {
 
 constexpr const char* kWhere = "damaged/config.json";
 
@@ -26,6 +26,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
 
-}  // namespace
+}  // namespace python_json_target
 
-FUZZ_TARGET(FuzzPythonJson, kTarget)
+FUZZ_TARGET(FuzzPythonJson, python_json_target::kTarget)

@@ -5,7 +5,7 @@
 #include "quant/format.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace quant_target {
 
 using quant::Format;
 
@@ -81,6 +81,6 @@ std::vector<std::string> Seeds() {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 5'000};
 
-}  // namespace
+}  // namespace quant_target
 
-FUZZ_TARGET(FuzzQuant, kTarget)
+FUZZ_TARGET(FuzzQuant, quant_target::kTarget)

@@ -8,7 +8,7 @@
 #include "tests/fuzz/safetensors_structure.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace safetensors_rules_target {
 
 constexpr const char* kPath = "damaged.safetensors";
 
@@ -58,6 +58,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000, 1000, fuzz::ChangeSafetensors};
 
-}  // namespace
+}  // namespace safetensors_rules_target
 
-FUZZ_STRUCTURE_TARGET(FuzzSafetensorsRules, kTarget)
+FUZZ_STRUCTURE_TARGET(FuzzSafetensorsRules, safetensors_rules_target::kTarget)

@@ -7,7 +7,7 @@
 #include "tests/fuzz/safetensors_structure.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace safetensors_target {
 
 constexpr const char* kPath = "damaged.safetensors";
 // What the header-only seeds describe.
@@ -85,6 +85,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000, 1000, fuzz::ChangeSafetensors};
 
-}  // namespace
+}  // namespace safetensors_target
 
-FUZZ_STRUCTURE_TARGET(FuzzSafetensors, kTarget)
+FUZZ_STRUCTURE_TARGET(FuzzSafetensors, safetensors_target::kTarget)

@@ -4,7 +4,7 @@
 #include "fixtures/tokenizer_model.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace sentencepiece_target {
 
 constexpr const char* kPath = "damaged.model";
 
@@ -32,6 +32,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
 
-}  // namespace
+}  // namespace sentencepiece_target
 
-FUZZ_TARGET(FuzzSentencePiece, kTarget)
+FUZZ_TARGET(FuzzSentencePiece, sentencepiece_target::kTarget)

@@ -8,7 +8,7 @@
 #include "libshard/base/text/text.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace special_tokens_target {
 
 constexpr uint32_t kTokens = 32;  // rows of the embedding
 constexpr const char* kFiles[] = {"tokenizer.json", "tokenizer_config.json", "added_tokens.json"};
@@ -58,6 +58,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 3000};
 
-}  // namespace
+}  // namespace special_tokens_target
 
-FUZZ_JSON_TARGET(FuzzSpecialTokens, kTarget)
+FUZZ_JSON_TARGET(FuzzSpecialTokens, special_tokens_target::kTarget)

@@ -4,7 +4,7 @@
 #include "libshard/convert/tokenizers/tokenizer.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace tiktoken_target {
 
 using moepack::Cat;
 
@@ -55,6 +55,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 5000};
 
-}  // namespace
+}  // namespace tiktoken_target
 
-FUZZ_TARGET(FuzzTiktoken, kTarget)
+FUZZ_TARGET(FuzzTiktoken, tiktoken_target::kTarget)

@@ -5,7 +5,7 @@
 #include "libshard/convert/tokenizers/tokenizer_files.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace tokenizer_json_target {
 
 constexpr const char* kPath = "damaged.json";
 
@@ -31,6 +31,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 5000};
 
-}  // namespace
+}  // namespace tokenizer_json_target
 
-FUZZ_TARGET(FuzzTokenizerJson, kTarget)
+FUZZ_TARGET(FuzzTokenizerJson, tokenizer_json_target::kTarget)

@@ -4,7 +4,7 @@
 #include "libshard/base/files/inside_path.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace hub_answers_target {
 
 using namespace moepack::remote;
 
@@ -46,6 +46,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 5000, 500};
 
-}  // namespace
+}  // namespace hub_answers_target
 
-FUZZ_JSON_TARGET(FuzzHubAnswers, kTarget)
+FUZZ_JSON_TARGET(FuzzHubAnswers, hub_answers_target::kTarget)

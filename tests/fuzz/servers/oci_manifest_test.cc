@@ -7,7 +7,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/manifest/document/sample.h"
 
-namespace {
+namespace oci_manifest_target {
 
 constexpr const char* kWhere = "damaged/layout";
 
@@ -39,6 +39,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 2000, 500};
 
-}  // namespace
+}  // namespace oci_manifest_target
 
-FUZZ_JSON_TARGET(FuzzOciManifest, kTarget)
+FUZZ_JSON_TARGET(FuzzOciManifest, oci_manifest_target::kTarget)

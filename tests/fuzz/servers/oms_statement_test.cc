@@ -3,7 +3,7 @@
 #include "manifest/registry/sign/oms.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace oms_statement_target {
 
 constexpr const char* kWhere = "damaged/model.sig";
 
@@ -30,6 +30,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 2000, 500};
 
-}  // namespace
+}  // namespace oms_statement_target
 
-FUZZ_JSON_TARGET(FuzzOmsStatement, kTarget)
+FUZZ_JSON_TARGET(FuzzOmsStatement, oms_statement_target::kTarget)

@@ -9,7 +9,7 @@
 #include "manifest/registry/store/layout_index.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace registry_answers_target {
 
 using moepack::Cat;
 
@@ -106,6 +106,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 3000, 500};
 
-}  // namespace
+}  // namespace registry_answers_target
 
-FUZZ_JSON_TARGET(FuzzRegistryAnswers, kTarget)
+FUZZ_JSON_TARGET(FuzzRegistryAnswers, registry_answers_target::kTarget)

@@ -6,7 +6,7 @@
 #include "libshard/remote/url.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace server_answers_target {
 
 constexpr const char* kWhere = "damaged/listing";
 
@@ -51,6 +51,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
 
-}  // namespace
+}  // namespace server_answers_target
 
-FUZZ_TARGET(FuzzServerAnswers, kTarget)
+FUZZ_TARGET(FuzzServerAnswers, server_answers_target::kTarget)

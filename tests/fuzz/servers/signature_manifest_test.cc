@@ -7,7 +7,7 @@
 #include "manifest/registry/sign/simple_signing.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace signature_manifest_target {
 
 constexpr const char* kWhere = "damaged/layout";
 
@@ -47,6 +47,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 2000, 500};
 
-}  // namespace
+}  // namespace signature_manifest_target
 
-FUZZ_JSON_TARGET(FuzzSignatureManifest, kTarget)
+FUZZ_JSON_TARGET(FuzzSignatureManifest, signature_manifest_target::kTarget)

@@ -4,7 +4,7 @@
 #include "manifest/registry/artifact/reference.h"
 #include "tests/fuzz/target.h"
 
-namespace {
+namespace tag_list_target {
 
 constexpr const char* kWhere = "damaged: list of tags";
 
@@ -23,6 +23,6 @@ std::string Check(std::string_view input) {
 
 constexpr fuzz::Target kTarget{Check, Seeds, 5000, 500};
 
-}  // namespace
+}  // namespace tag_list_target
 
-FUZZ_JSON_TARGET(FuzzTagList, kTarget)
+FUZZ_JSON_TARGET(FuzzTagList, tag_list_target::kTarget)

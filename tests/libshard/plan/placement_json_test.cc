@@ -12,14 +12,14 @@ namespace {
 
 const LayerCounts kTableLayers = {{0, kSampleExperts}, {1, kSampleExperts}};
 
-Result<PlacementTable> Read(const Json& document) {
+Result<PlacementTable> ReadTable(const Json& document) {
   return PlacementFromJson("d.json: placement", document, 3, kTableLayers);
 }
 
 std::string Refusal(const std::function<void(Json&)>& change) {
   Json document = PlacementToJson(SampleTable());
   change(document);
-  const auto read = Read(document);
+  const auto read = ReadTable(document);
   if (read) return "was read";
   EXPECT_EQ(read.error().code, Code::kCorrupt);
   return read.error().message;
@@ -29,7 +29,7 @@ TEST(PlacementJson, ReadsBackWhatItWrote) {
   const std::string text = WriteJson(PlacementToJson(SampleTable()));
   const auto document = ParseJson("d.json", text);
   ASSERT_TRUE(document);
-  const auto read = Read(*document);
+  const auto read = ReadTable(*document);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, SampleTable());
   EXPECT_EQ(WriteJson(PlacementToJson(*read)), text);
@@ -38,7 +38,7 @@ TEST(PlacementJson, ReadsBackWhatItWrote) {
 TEST(PlacementJson, ReadsBackATrainedTable) {
   const auto made = PlacementFor(SamplePlacementPlan(), SampleScores());
   ASSERT_TRUE(made);
-  const auto read = Read(PlacementToJson(*made));
+  const auto read = ReadTable(PlacementToJson(*made));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, *made);
 }
@@ -47,7 +47,7 @@ TEST(PlacementJson, ReadsBackATrainedTable) {
 TEST(PlacementJson, ScoresOfTokensWithoutARowAreNotRead) {
   Json document = PlacementToJson(SampleTable());
   document["tokens"]["other"] = {-2, 0, 2};
-  const auto read = Read(document);
+  const auto read = ReadTable(document);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, SampleTable());
 }

@@ -7,34 +7,37 @@
 namespace moepack::runtime {
 namespace {
 
-constexpr uint64_t kTokens = 1200, kWidth = 16, kHidden = 32, kKept = 4, kChosen = 2;
+constexpr uint64_t kSmallTokens = 1200, kSmallWidth = 16, kSmallHidden = 32, kSmallKept = 4,
+                   kSmallChosen = 2;
 
 class RefitNeeds : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(refit_.Open()); }
   RefitEstimate Of(const RefitOptions& options) const {
-    return EstimateRefit(refit_.input().model, refit_.plan, options, kTokens);
+    return EstimateRefit(refit_.input().model, refit_.plan, options, kSmallTokens);
   }
   TinyRefit refit_{"qwen3moe"};
 };
 
 // Inputs, residuals and activations of the tokens of one expert.
-constexpr uint64_t kSample = kTokens * kChosen / kKept * 2 * (kHidden + kWidth) * sizeof(float);
+constexpr uint64_t kSample =
+    kSmallTokens * kSmallChosen / kSmallKept * 2 * (kSmallHidden + kSmallWidth) * sizeof(float);
 
 TEST_F(RefitNeeds, CountsTheJointMatrixAndItsActivations) {
   const RefitEstimate estimate = Of(SmallOptions());
   EXPECT_TRUE(estimate.joint);
-  constexpr uint64_t kSize = kKept * kWidth;
-  EXPECT_EQ(estimate.matrix_bytes, kSample + kSize * (kSize + kHidden) * sizeof(double) +
-                                       kTokens * kChosen * kWidth * sizeof(float));
+  constexpr uint64_t kSize = kSmallKept * kSmallWidth;
+  EXPECT_EQ(estimate.matrix_bytes, kSample + kSize * (kSize + kSmallHidden) * sizeof(double) +
+                                       kSmallTokens * kSmallChosen * kSmallWidth * sizeof(float));
 }
 
 TEST_F(RefitNeeds, CountsTheNeuronsThatMayJoin) {
   RefitOptions options = SmallOptions();
   options.pool = 1000;
-  constexpr uint64_t kJoined = kWidth + 1000;
-  EXPECT_EQ(Of(options).matrix_bytes, kSample + kJoined * 2 * (kJoined + kHidden) * sizeof(double) +
-                                          2 * kJoined * kHidden * sizeof(float));
+  constexpr uint64_t kJoined = kSmallWidth + 1000;
+  EXPECT_EQ(Of(options).matrix_bytes, kSample +
+                                          kJoined * 2 * (kJoined + kSmallHidden) * sizeof(double) +
+                                          2 * kJoined * kSmallHidden * sizeof(float));
 }
 
 }  // namespace

@@ -16,14 +16,14 @@ std::vector<uint32_t> CountFrom(uint32_t first, size_t count) {
   return tokens;
 }
 
-const std::vector<uint32_t> kKnown = CountFrom(0, 100), kOther = CountFrom(500, 100);
+const std::vector<uint32_t> kKnown = CountFrom(0, 100), kUnknown = CountFrom(500, 100);
 const std::vector<CalibrationSession> kCalibration = {{"known", "", kKnown, {}}};
 
 TEST(Overlap, CountsSharedRunsOfTwelveTokens) {
   std::vector<uint32_t> half = CountFrom(80, 20);
-  half.insert(half.end(), kOther.begin(), kOther.begin() + 91);
+  half.insert(half.end(), kUnknown.begin(), kUnknown.begin() + 91);
   const std::vector<CalibrationSession> held_out = {{"half", "", half, {}},
-                                                    {"new", "", kOther, {}}};
+                                                    {"new", "", kUnknown, {}}};
   const auto overlaps = FindOverlaps(kCalibration, held_out);
   ASSERT_EQ(overlaps.size(), 1u);
   EXPECT_EQ(overlaps[0].session, "half");

@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr const char* kShard =
+constexpr const char* kShardToOut =
     "shard-experts fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out ";
 
 std::map<std::string, uint64_t> SizesOf(const nlohmann::json& report) {
@@ -31,11 +31,11 @@ std::map<std::string, uint64_t> SizesOnDisk(const std::filesystem::path& root) {
 TEST(ShardExperts, ADryRunWritesNothingAndPredictsEveryFile) {
   const Workspace workspace;
   const std::string before = workspace.Listing();
-  const auto dry = workspace.Json(std::string(kShard) + "--dry-run --json");
+  const auto dry = workspace.Json(std::string(kShardToOut) + "--dry-run --json");
   EXPECT_EQ(workspace.Listing(), before);
   EXPECT_EQ(dry["dry_run"], true);
 
-  const auto written = workspace.Json(std::string(kShard) + "--json");
+  const auto written = workspace.Json(std::string(kShardToOut) + "--json");
   EXPECT_EQ(SizesOf(written), SizesOf(dry));
   EXPECT_EQ(written["bytes"], dry["bytes"]);
   auto on_disk = SizesOnDisk(workspace / "out");
@@ -44,7 +44,7 @@ TEST(ShardExperts, ADryRunWritesNothingAndPredictsEveryFile) {
 }
 
 TEST(ShardExperts, ReportsDigestsAndNodes) {
-  const auto json = Workspace().Json(std::string(kShard) + "--json");
+  const auto json = Workspace().Json(std::string(kShardToOut) + "--json");
   EXPECT_EQ(json["complete"], true);
   EXPECT_EQ(json["nodes"].size(), 3u);
   EXPECT_EQ(json["files"][0]["role"], "trunk");
@@ -54,7 +54,7 @@ TEST(ShardExperts, ReportsDigestsAndNodes) {
 
 TEST(ShardExperts, TheManifestRecordsTheCommandWithoutPaths) {
   const Workspace workspace;
-  workspace.Json(std::string(kShard) + "--jobs 1 --memory 2M --json");
+  workspace.Json(std::string(kShardToOut) + "--jobs 1 --memory 2M --json");
   const auto manifest = nlohmann::json::parse(ReadAll(workspace / "out/distribution.json"));
   EXPECT_EQ(manifest["tool"]["command"],
             nlohmann::json::array({"shard-experts", "--groups", "3", "--partition", "contiguous",
@@ -95,7 +95,7 @@ TEST(ShardExperts, APlanFileGivesTheSameBundlesAsItsOptions) {
 
 TEST(ShardExperts, SplitsPartsAtTheGivenSize) {
   const Workspace workspace;
-  const auto json = workspace.Json(std::string(kShard) + "--max-part-size 1MB --json");
+  const auto json = workspace.Json(std::string(kShardToOut) + "--max-part-size 1MB --json");
   EXPECT_GT(json["files"].size(), 20u);
   for (const auto& file : json["files"]) EXPECT_LE(file["bytes"], 1'000'000) << file["file"];
 }
@@ -103,7 +103,7 @@ TEST(ShardExperts, SplitsPartsAtTheGivenSize) {
 TEST(ShardExperts, AnExistingOutputIsKeptUnlessForced) {
   const Workspace workspace;
   WriteAll(workspace / "out/mine.txt", "mine");
-  const ToolRun refused = workspace.Moepack(kShard);
+  const ToolRun refused = workspace.Moepack(kShardToOut);
   EXPECT_EQ(refused.status, 2) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("hint: "));
   EXPECT_EQ(ReadAll(workspace / "out/mine.txt"), "mine");
@@ -112,7 +112,7 @@ TEST(ShardExperts, AnExistingOutputIsKeptUnlessForced) {
 TEST(ShardExperts, AnExistingOutputIsRefusedBeforeAnyWarning) {
   const Workspace workspace;
   WriteAll(workspace / "out/mine.txt", "mine");
-  EXPECT_THAT(workspace.Moepack(std::string(kShard) + "--dry-run --force").err,
+  EXPECT_THAT(workspace.Moepack(std::string(kShardToOut) + "--dry-run --force").err,
               HasSubstr("holds something that moepack did not write"));
   for (const std::string command : {"shard-experts", "build"}) {
     const std::string make = command + " fixtures/tiny-moe --groups 3 -o ";
@@ -125,7 +125,7 @@ TEST(ShardExperts, AnExistingOutputIsRefusedBeforeAnyWarning) {
 
 TEST(ShardExperts, ForceReplacesADistribution) {
   const Workspace workspace;
-  EXPECT_EQ(workspace.Moepack(kShard).status, 0);
+  EXPECT_EQ(workspace.Moepack(kShardToOut).status, 0);
   const auto json =
       workspace.Json("shard-experts fixtures/tiny-moe --groups 2 -o out --force --json");
   EXPECT_EQ(json["nodes"].size(), 2u);
