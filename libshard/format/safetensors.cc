@@ -334,8 +334,8 @@ SafetensorsHeaderWriter::SafetensorsHeaderWriter(const std::map<std::string, std
 
 void SafetensorsHeaderWriter::Expect(const TensorEntry& tensor) {
   // An upper bound unless names need escapes. Memory that is not written to is not resident.
-  constexpr uint64_t kAroundName = 96, kDigits = 21;
-  expected_ += tensor.name.size() + kAroundName + kDigits * (tensor.shape.size() + 2);
+  constexpr uint64_t kAroundName = 96, kDigitsOfNumber = 21;
+  expected_ += tensor.name.size() + kAroundName + kDigitsOfNumber * (tensor.shape.size() + 2);
 }
 
 void SafetensorsHeaderWriter::Add(const TensorEntry& tensor) {
