@@ -70,8 +70,8 @@ struct ExpertSample {
   std::vector<float> roots;      // roots of the weights, [t]
   std::vector<float> residuals;  // [t, H], of targets - outputs, scaled
 };
-// What these two replace keeps its memory: fresh pages for each expert took as long as the
-// products.
+// These two reuse the memory of their last argument: fresh pages for each expert were a large part
+// of a refit's time.
 Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, ExpertSample& sample);
 // The factors of the expert's down projection for these tokens, scaled: [t, F].
 Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWeights& expert,
