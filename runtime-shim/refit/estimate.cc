@@ -63,7 +63,7 @@ double AttentionProducts(const ModelSpec& spec) {
 }
 
 // What ridge regression and refill have of a layer of one node besides the rows of all tokens:
-// matrices in doubles; and of an expert's tokens, evenly spread, inputs, residuals and activations.
+// matrices in doubles.
 uint64_t RidgeBytes(const LayerShape& shape, bool joint, uint64_t memory) {
   const auto width = static_cast<uint64_t>(shape.width), kept = static_cast<uint64_t>(shape.kept),
              hidden = static_cast<uint64_t>(shape.hidden);
@@ -85,9 +85,11 @@ uint64_t RefillBytes(const LayerShape& shape, uint64_t pool) {
   return joined * (2 * joined + 2 * hidden) * kDouble + neurons;
 }
 
+// Inputs, residuals and outputs (H each), activations, and activations times weights (F each) of the
+// tokens of one expert.
 uint64_t SampleBytes(const LayerShape& shape) {
   const double tokens = shape.tokens * shape.chosen / shape.kept;
-  return static_cast<uint64_t>(tokens * (2 * shape.hidden + 2 * shape.width)) * sizeof(float);
+  return static_cast<uint64_t>(tokens * (3 * shape.hidden + 2 * shape.width)) * sizeof(float);
 }
 
 // Groups that are refitted; the others are like one of them.
@@ -174,9 +176,10 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
                              : step == kRefillStep ? RefillProducts(shape)
                                                    : RouterProducts(shape);
       }
-      // A ridge regression that comes last is repeated on all text.
-      if (!options.steps.empty() && options.steps.back() == kRidgeStep)
-        estimate.products += RidgeProducts(shape, joint, options.sweeps);
+      // A ridge regression that is kept last is repeated on all text, between two runs of the node.
+      if (std::find(options.steps.begin(), options.steps.end(), kRidgeStep) != options.steps.end())
+        estimate.products += RidgeProducts(shape, joint, options.sweeps) +
+                             2 * shape.tokens * shape.chosen * shape.expert();
       // The stream up to the experts.
       estimate.products += shape.tokens * (AttentionProducts(spec) + shape.chosen * shape.expert());
     }

@@ -19,9 +19,9 @@ class RefitNeeds : public testing::Test {
   TinyRefit refit_{"qwen3moe"};
 };
 
-// Inputs, residuals and activations of the tokens of one expert.
-constexpr uint64_t kSample =
-    kSmallTokens * kSmallChosen / kSmallKept * 2 * (kSmallHidden + kSmallWidth) * sizeof(float);
+// Inputs, residuals, outputs, activations and scaled activations of the tokens of one expert.
+constexpr uint64_t kSample = kSmallTokens * kSmallChosen / kSmallKept *
+                             (3 * kSmallHidden + 2 * kSmallWidth) * sizeof(float);
 
 TEST_F(RefitNeeds, CountsTheJointMatrixAndItsActivations) {
   const RefitEstimate estimate = Of(SmallOptions());
@@ -38,6 +38,21 @@ TEST_F(RefitNeeds, CountsTheNeuronsThatMayJoin) {
   EXPECT_EQ(Of(options).matrix_bytes, kSample +
                                           kJoined * 2 * (kJoined + kSmallHidden) * sizeof(double) +
                                           2 * kJoined * kSmallHidden * sizeof(float));
+}
+
+TEST_F(RefitNeeds, CountsTheRidgeRegressionThatIsRepeatedOnAllText) {
+  const auto products = [this](std::vector<std::string> steps) {
+    RefitOptions options = SmallOptions();
+    options.steps = std::move(steps);
+    return Of(options).products;
+  };
+  const double none = products({});
+  const double router = products({kRouterStep}) - none, ridge = products({kRidgeStep}) - none;
+  // The step itself, a second one, and what the second one needs.
+  EXPECT_GT(products({kRidgeStep, kRidgeStep}) - none, ridge);
+  EXPECT_LT(products({kRidgeStep, kRidgeStep}) - none, 2 * ridge);
+  // It is repeated if the steps after it are dropped, too.
+  EXPECT_DOUBLE_EQ(products({kRidgeStep, kRouterStep}) - none, ridge + router);
 }
 
 }  // namespace
