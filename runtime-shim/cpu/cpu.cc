@@ -30,10 +30,34 @@ constexpr uint64_t kDecoding = 32;
 // Rows that a thread takes at a time: of activations, and of weights.
 constexpr uint32_t kRowsAtOnce = 4;
 constexpr uint32_t kWeightRowsAtOnce = 64;
+// More pieces per thread keep all of them busy until the end.
+constexpr uint32_t kPiecesPerThread = 4;
+// Fewer tokens at a time would make decoding a large part of the work.
+constexpr uint32_t kLeastTokens = 4 * kDecoding;
+// Rows and columns that are transposed at a time: the floats of a cache line, and such lines of the
+// output that fit in the first-level cache.
+constexpr uint32_t kRowsOfTile = 16;
+constexpr uint32_t kColumnsOfTile = 64;
 
 uint32_t ThreadsFor(const ExecutorOptions& options) {
   const size_t wanted = options.threads != 0 ? options.threads : CoreCount();
   return static_cast<uint32_t>(std::min(wanted, kMaxThreads));
+}
+
+// Columns of `x` become rows of `y`. Rows of y are often a multiple of 4 KiB apart, so that lines
+// of many of them share one set of the cache: a line is filled whole before the next one is
+// touched.
+void TransposeColumns(const Rows& x, const RowRange& columns, const Rows& y) {
+  const float* from[kRowsOfTile];
+  for (uint32_t top = 0; top < x.count; top += kRowsOfTile) {
+    const uint32_t rows = std::min(kRowsOfTile, x.count - top);
+    for (uint32_t row = 0; row < rows; ++row)
+      from[row] = RowOf(x, top + row).data() + columns.first;
+    for (uint32_t column = 0; column < columns.count; ++column) {
+      float* const to = RowOf(y, columns.first + column).data() + top;
+      for (uint32_t row = 0; row < rows; ++row) to[row] = from[row][column];
+    }
+  }
 }
 
 // One thread computes each value, in an order that is the same for any number of threads, tiles and
@@ -52,16 +76,21 @@ class CpuExecutor : public ReferenceExecutor {
     const std::vector<const float*> in = InputsOf(x);
     const std::vector<float*> out = OutputsOf(y);
     const uint64_t work = uint64_t{weights.rows} * weights.columns * (x.count + kDecoding);
-    Share(Pieces(weights.rows, kWeightRowsAtOnce), work >= kProductsWorthThreads,
+    // Each piece is some rows of weights for some tokens.
+    const uint32_t pieces = Pieces(weights.rows, kWeightRowsAtOnce);
+    const uint32_t tokens = TokensOfPiece(pieces, x.count);
+    Share(uint64_t{pieces} * Pieces(x.count, tokens), work >= kProductsWorthThreads,
           [&](SharedItems& items) {
             TileMemory memory;
             std::vector<float*> to;
             while (const auto piece = items.Take()) {
-              const auto first = static_cast<uint32_t>(*piece * kWeightRowsAtOnce);
-              to = out;
+              const auto first = static_cast<uint32_t>(*piece % pieces * kWeightRowsAtOnce),
+                         token = static_cast<uint32_t>(*piece / pieces * tokens);
+              const uint32_t count = std::min(tokens, x.count - token);
+              to.assign(out.begin() + token, out.begin() + token + count);
               for (float*& row : to) row += first;
               MultiplyWeights(weights, {first, std::min(kWeightRowsAtOnce, weights.rows - first)},
-                              in, to, memory);
+                              std::span(in).subspan(token, count), to, memory);
             }
           });
   }
@@ -71,6 +100,24 @@ class CpuExecutor : public ReferenceExecutor {
     const NormVectors vectors = {VectorOf(norm.weight, weight_scratch),
                                  VectorOf(norm.bias, bias_scratch), norm.eps};
     ForEachRow(x, [&](uint32_t t) { NormFast(RowOf(x, t), vectors, RowOf(y, t)); });
+  }
+
+  void MeasureRows(const Rows& x, const Rows& sizes) override {
+    ForEachRow(x, [&](uint32_t t) {
+      const RowSize size = SizeOf(RowOf(x, t));
+      const std::span<float> to = RowOf(sizes, t);
+      to[0] = size.norm, to[1] = size.peak;
+    });
+  }
+
+  void Transpose(const Rows& x, const Rows& y) override {
+    const bool worth = x.values() >= kValuesWorthThreads;
+    Share(Pieces(y.count, kColumnsOfTile), worth, [&](SharedItems& items) {
+      while (const auto piece = items.Take()) {
+        const auto first = static_cast<uint32_t>(*piece * kColumnsOfTile);
+        TransposeColumns(x, {first, std::min(kColumnsOfTile, y.count - first)}, y);
+      }
+    });
   }
 
   void Activate(Activation activation, const Rows& gate, const Rows& up) override {
@@ -114,6 +161,12 @@ class CpuExecutor : public ReferenceExecutor {
  private:
   static uint32_t Pieces(uint32_t whole, uint32_t piece) {
     return whole / piece + (whole % piece != 0 ? 1 : 0);
+  }
+
+  // All tokens, or fewer if there would be too few pieces to keep all threads busy.
+  uint32_t TokensOfPiece(uint32_t weight_pieces, uint32_t tokens) const {
+    const uint32_t wanted = Pieces(kPiecesPerThread * team_.threads(), std::max(1u, weight_pieces));
+    return std::max({1u, std::min(tokens, kLeastTokens), Pieces(tokens, std::max(1u, wanted))});
   }
 
   // Runs the work on this thread alone unless more threads are worth it.

@@ -222,6 +222,12 @@ void CudaExecutor::RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y
   });
 }
 
+void CudaExecutor::MeasureRows(const Rows& x, const Rows& sizes) {
+  if (!Ready()) return;
+  cuda::MeasureRows(FloatsOf(x), FloatsOf(sizes), stream_);
+  NoteLaunch("sizes of rows");
+}
+
 void CudaExecutor::Copy(const Rows& from, const Rows& to) {
   if (!Ready()) return;
   const Floats source = FloatsOf(from), target = FloatsOf(to);
@@ -232,6 +238,12 @@ void CudaExecutor::Copy(const Rows& from, const Rows& to) {
   }
   cuda::Copy(source, target, stream_);
   NoteLaunch("copy");
+}
+
+void CudaExecutor::Transpose(const Rows& x, const Rows& y) {
+  if (!Ready()) return;
+  cuda::Transpose(FloatsOf(x), FloatsOf(y), stream_);
+  NoteLaunch("transposition");
 }
 
 void CudaExecutor::AddBias(const Rows& x, const Matrix& bias) {

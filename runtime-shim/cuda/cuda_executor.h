@@ -32,7 +32,9 @@ class CudaExecutor : public Executor {
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
   void Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) override;
   void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override;
+  void MeasureRows(const Rows& x, const Rows& sizes) override;
   void Copy(const Rows& from, const Rows& to) override;
+  void Transpose(const Rows& x, const Rows& y) override;
   void AddBias(const Rows& x, const Matrix& bias) override;
   void Add(const Rows& x, const Rows& y, float scale) override;
   void Scale(const Rows& x, float factor) override;

@@ -31,6 +31,14 @@ struct CopyWork {
   }
 };
 
+// `row` and `column` are those of y, so that neighbouring threads write neighbouring values.
+struct TransposeWork {
+  Floats x, y;
+  __device__ void operator()(uint32_t row, uint32_t column) const {
+    At(y, row, column) = At(x, column, row);
+  }
+};
+
 struct AddBiasWork {
   Floats x;
   const float* bias;
@@ -152,7 +160,31 @@ __global__ void __launch_bounds__(kThreads) NormRows(Floats x, Norm norm, Floats
   }
 }
 
+__global__ void __launch_bounds__(kThreads) SizesOfRows(Floats x, Floats sizes) {
+  __shared__ float slots[kWarps];
+  const float* const from = x.data + blockIdx.x * x.stride;
+  float sum = 0, peak = 0;
+  for (uint32_t i = threadIdx.x; i < x.width; i += kThreads) {
+    sum += from[i] * from[i];
+    peak = fmaxf(peak, fabsf(from[i]));
+  }
+  const float squares = OverWarps<SumOfWarps>(WarpSum(sum), slots);
+  const float largest = OverWarps<MaxOfWarps>(WarpMax(peak), slots);
+  if (threadIdx.x != 0) return;
+  At(sizes, blockIdx.x, 0) = sqrtf(squares);
+  At(sizes, blockIdx.x, 1) = largest;
+}
+
 }  // namespace
+
+void MeasureRows(const Floats& x, const Floats& sizes, cudaStream_t stream) {
+  if (x.count == 0) return;
+  Launch(SizesOfRows, {x.count}, stream, x, sizes);
+}
+
+void Transpose(const Floats& x, const Floats& y, cudaStream_t stream) {
+  Run(TransposeWork{x, y}, y.count, y.width, stream);
+}
 
 void RmsNorm(const Floats& x, const Norm& norm, const Floats& y, cudaStream_t stream) {
   if (x.count == 0 || x.width == 0) return;

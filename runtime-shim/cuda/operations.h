@@ -17,6 +17,8 @@ struct Norm {
 };
 void RmsNorm(const Floats& x, const Norm& norm, const Floats& y, cudaStream_t stream);
 
+void MeasureRows(const Floats& x, const Floats& sizes, cudaStream_t stream);
+void Transpose(const Floats& x, const Floats& y, cudaStream_t stream);
 void Copy(const Floats& from, const Floats& to, cudaStream_t stream);
 void AddBias(const Floats& x, const float* bias, cudaStream_t stream);
 void Add(const Floats& x, const Floats& y, float scale, cudaStream_t stream);

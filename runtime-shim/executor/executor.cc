@@ -1,23 +1,6 @@
 #include "runtime-shim/executor/executor.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace moepack::runtime {
-namespace {
-
-void AddSizes(std::span<const float> values, OutputSizes& sizes) {
-  float peak = 0;
-  double squares = 0;
-  for (const float value : values) {
-    peak = std::max(peak, std::abs(value));
-    squares += double{value} * value;
-  }
-  sizes.peaks.push_back(peak);
-  sizes.norms.push_back(static_cast<float>(std::sqrt(squares)));
-}
-
-}  // namespace
 
 void Executor::Project(const Linear& linear, const Rows& x, const Rows& y) {
   MatMul(linear.weight, x, y);
@@ -36,7 +19,7 @@ void Executor::RunMlp(const MlpWeights& mlp, Activation activation, const Rows& 
 }
 
 Status Executor::MixExperts(const ExpertBatch& batch, OutputSizes* sizes) {
-  std::vector<float> values;
+  uint32_t measured = 0;
   Copy(batch.zeros, batch.sum);
   for (const ExpertRows& expert : batch.experts) {
     const auto count = static_cast<uint32_t>(expert.rows.size());
@@ -46,10 +29,16 @@ Status Executor::MixExperts(const ExpertBatch& batch, OutputSizes* sizes) {
     RunMlp(*expert.weights, batch.activation, in, {batch.gate, batch.up, out});
     ScatterAdd(batch.sum, expert.rows, batch.weigh_inputs ? ones : expert.gates, out);
     if (sizes == nullptr) continue;
-    values.resize(out.values());
-    SHARD_CHECK(Read(out, values));
-    for (uint32_t row = 0; row < count; ++row)
-      AddSizes(std::span(values).subspan(size_t{row} * out.width, out.width), *sizes);
+    MeasureRows(out, batch.sizes.Slice(measured, count));
+    measured += count;
+  }
+  if (sizes == nullptr) return Ok();
+  // Reading waits for the device, so all sizes are read at once.
+  std::vector<float> values(size_t{measured} * 2);
+  SHARD_CHECK(Read(batch.sizes.Slice(0, measured), values));
+  for (size_t i = 0; i < values.size(); i += 2) {
+    sizes->norms.push_back(values[i]);
+    sizes->peaks.push_back(values[i + 1]);
   }
   return Ok();
 }

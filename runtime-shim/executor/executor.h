@@ -55,7 +55,12 @@ class Executor {
   };
   virtual void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) = 0;
 
+  // sizes[t] = the Euclidean norm of x[t], and its largest magnitude. In a row with NaN, the norm
+  // is NaN and the magnitude is undefined. Executors may add squares in F32.
+  virtual void MeasureRows(const Rows& x, const Rows& sizes) = 0;
+
   virtual void Copy(const Rows& from, const Rows& to) = 0;
+  virtual void Transpose(const Rows& x, const Rows& y) = 0;                   // y[c][t] = x[t][c]
   virtual void AddBias(const Rows& x, const Matrix& bias) = 0;                // x[t] += bias
   virtual void Add(const Rows& x, const Rows& y, float scale) = 0;            // x += scale * y
   virtual void Scale(const Rows& x, float factor) = 0;                        // x *= factor
@@ -94,7 +99,7 @@ class Executor {
   void RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x, const MlpRows& rows);
   // sum[t] = the outputs of the experts that picked row t, times their gates, added in ascending
   // id. `sizes` is empty, and is filled; null if nobody needs it. This form runs one expert after
-  // another with the operations above.
+  // another with the operations above, and only it needs the batch's scratch rows.
   virtual Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes);
 };
 

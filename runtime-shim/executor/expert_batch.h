@@ -38,6 +38,7 @@ struct ExpertBatch {
   // Scratch rows, as many as x has: as wide as x, and as the widest expert.
   Rows in, out, gate, up;
   Rows zeros;  // as x, all zero
+  Rows sizes;  // scratch of two values for each row of each expert
 };
 
 // For each row, the Euclidean norm and the largest magnitude of an expert's output before the gate.

@@ -52,7 +52,9 @@ class ObservedExecutor final : public Executor {
   void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override {
     executor_->RmsNorm(x, norm, y);
   }
+  void MeasureRows(const Rows& x, const Rows& sizes) override { executor_->MeasureRows(x, sizes); }
   void Copy(const Rows& from, const Rows& to) override { executor_->Copy(from, to); }
+  void Transpose(const Rows& x, const Rows& y) override { executor_->Transpose(x, y); }
   void AddBias(const Rows& x, const Matrix& bias) override { executor_->AddBias(x, bias); }
   void Add(const Rows& x, const Rows& y, float scale) override { executor_->Add(x, y, scale); }
   void Scale(const Rows& x, float factor) override { executor_->Scale(x, factor); }

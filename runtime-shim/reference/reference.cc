@@ -41,8 +41,18 @@ void ReferenceExecutor::RmsNorm(const Rows& x, const NormWeights& norm, const Ro
   ForEachRow(x, [&](uint32_t t) { NormRow(RowOf(x, t), vectors, RowOf(y, t)); });
 }
 
+void ReferenceExecutor::MeasureRows(const Rows& x, const Rows& sizes) {
+  ForEachRow(x, [&](uint32_t t) { MeasureRow(RowOf(x, t), RowOf(sizes, t)); });
+}
+
 void ReferenceExecutor::Copy(const Rows& from, const Rows& to) {
   ForEachRow(from, [&](uint32_t t) { CopyRow(RowOf(from, t), RowOf(to, t)); });
+}
+
+void ReferenceExecutor::Transpose(const Rows& x, const Rows& y) {
+  ForEachRow(y, [&](uint32_t c) {
+    for (uint32_t t = 0; t < x.count; ++t) RowOf(y, c)[t] = RowOf(x, t)[c];
+  });
 }
 
 void ReferenceExecutor::AddBias(const Rows& x, const Matrix& bias) {

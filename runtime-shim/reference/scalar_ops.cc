@@ -84,6 +84,13 @@ void NormRow(std::span<const float> x, const NormVectors& norm, std::span<float>
   }
 }
 
+void MeasureRow(std::span<const float> x, std::span<float> size) {
+  float largest = 0;
+  for (const float value : x) largest = std::max(largest, std::abs(value));
+  size[0] = static_cast<float>(std::sqrt(Dot(x, x)));
+  size[1] = largest;
+}
+
 void ActivateRow(Activation activation, std::span<float> gate, std::span<const float> up) {
   for (size_t i = 0; i < gate.size(); ++i)
     gate[i] = static_cast<float>(Activated(activation, gate[i], up[i]));

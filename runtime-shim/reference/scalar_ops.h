@@ -24,6 +24,9 @@ struct NormVectors {
 // y = x / sqrt(mean(x^2) + eps) * weight + bias; y may be x.
 void NormRow(std::span<const float> x, const NormVectors& norm, std::span<float> y);
 
+// size = {the Euclidean norm of x, its largest magnitude}
+void MeasureRow(std::span<const float> x, std::span<float> size);
+
 // gate = act(gate, up)
 void ActivateRow(Activation activation, std::span<float> gate, std::span<const float> up);
 

@@ -134,7 +134,8 @@ Status Forward::RunExperts(std::span<const Selection> chosen, const Rows& in) {
                              Dense(scratch_.expert_out, width),
                              Now(scratch_.gate),
                              Now(scratch_.up),
-                             Dense(scratch_.zeros, width)};
+                             Dense(scratch_.zeros, width),
+                             scratch_.sizes};
   const bool outputs = WantsOutputs();
   OutputSizes sizes;
   // The norm of an output shows whether all its values are finite.

@@ -64,6 +64,13 @@ uint32_t MostExperts(const DeviceModel& model) {
   return most;
 }
 
+// The most experts that a token uses in a layer.
+uint32_t MostChosen(const ModelSpec& spec) {
+  uint32_t most = 0;
+  for (const LayerSpec& layer : spec.layer) most = std::max(most, layer.router.top_k);
+  return most;
+}
+
 // The largest product of heads and their width in any layer.
 uint64_t Widest(const ModelSpec& spec, uint32_t LayerSpec::*heads, uint32_t LayerSpec::*width) {
   uint64_t widest = 0;
@@ -136,6 +143,7 @@ void AddScratch(const DeviceModel& model, const RowCounts& counts, Scratch& scra
   all.Add(scratch.up, batch, WidestMlp(model));
   all.Add(scratch.router, batch, MostExperts(model));
   all.Add(scratch.shared_gate, batch, 1);
+  all.Add(scratch.sizes, batch * MostChosen(spec), 2);
   all.Add(scratch.turns, batch, spec.rope.dims);
   all.Add(scratch.local_turns, batch, spec.local_rope.dims);
   const uint64_t logits = counts.logit_bytes / (sizeof(float) * std::max(1u, model.vocabulary()));
@@ -179,10 +187,8 @@ RowBytes BytesOfRow(const DeviceModel& model) {
   // Without the one row of logits, as those of a batch are read in slices. With the values between
   // the steps of all experts of a token, which the CPU keeps (cpu/experts.h).
   const uint64_t logits = sizeof(float) * uint64_t{model.vocabulary()};
-  uint64_t top_k = 0;
-  for (const LayerSpec& layer : model.spec().layer)
-    top_k = std::max<uint64_t>(top_k, layer.router.top_k);
-  const uint64_t experts = top_k * (model.spec().width + model.widest_expert()) * sizeof(float);
+  const uint64_t experts = uint64_t{MostChosen(model.spec())} *
+                           (model.spec().width + model.widest_expert()) * sizeof(float);
   // On the host: what goes into a recurrence, which is read back whole, a delta net's gates and
   // strengths, and what comes out (forward_delta.cc, forward_mamba.cc).
   const uint64_t read =

@@ -42,6 +42,7 @@ struct Scratch {
   Rows beside;                 // ModelSpec::parallel_experts: width
   Rows space_in, space_out;    // of ModelSpec::expert_space
   Rows zeros;                  // width, always zero
+  Rows sizes;                  // of experts' outputs: 2, for each token and each of its experts
   Rows router;                 // the largest number of experts of a layer
   Rows shared_gate;            // 1
   Rows turns, local_turns;     // rope dims

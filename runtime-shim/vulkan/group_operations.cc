@@ -1,4 +1,4 @@
-// Operations with sums over a workgroup: norm and attention. The blocks of push constants match
+// Operations with sums over a workgroup: norms and attention. The blocks of push constants match
 // those of the shaders.
 #include "runtime-shim/vulkan/call.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
@@ -16,6 +16,15 @@ void VulkanExecutor::RmsNorm(const Rows& x, const NormWeights& norm, const Rows&
     float eps;
   } push{from,    call.Bind(y), weight,  bias, norm.weight ? 1u : 0u, norm.bias ? 1u : 0u,
          x.count, x.width,      norm.eps};
+  call.Run(x.count, push);
+}
+
+void VulkanExecutor::MeasureRows(const Rows& x, const Rows& sizes) {
+  Call call(core_, "measure_rows");
+  const struct {
+    BoundRows x, sizes;
+    uint32_t count, width;
+  } push{call.Bind(x), call.Bind(sizes), x.count, x.width};
   call.Run(x.count, push);
 }
 

@@ -19,6 +19,11 @@ void VulkanExecutor::Copy(const Rows& from, const Rows& to) {
   call.RunOver(from.values(), PairPush{call.Bind(from), call.Bind(to), from.count, from.width});
 }
 
+void VulkanExecutor::Transpose(const Rows& x, const Rows& y) {
+  Call call(core_, "transpose");
+  call.RunOver(y.values(), PairPush{call.Bind(x), call.Bind(y), y.count, y.width});
+}
+
 void VulkanExecutor::AddBias(const Rows& x, const Matrix& bias) {
   Call call(core_, "add");
   const struct {

@@ -80,6 +80,31 @@ TEST_P(ExecutorRows, CopyWithinABufferLikeTheReference) {
   });
 }
 
+TEST_P(ExecutorRows, TransposeLikeTheReference) {
+  CheckLayouts(kExact, [](Desk& desk, const Layout& layout) {
+    const Rows y = desk.Random({layout.width, layout.count, 3, 2});
+    desk.executor().Transpose(WithNan(desk, layout), y);
+    return y;
+  });
+}
+
+TEST_P(ExecutorRows, MeasureRowsLikeTheReference) {
+  CheckLayouts(kNorm, [](Desk& desk, const Layout& layout) {
+    const Rows sizes = desk.Random({layout.count, 2, 3, 2});
+    desk.executor().MeasureRows(desk.Random(layout, 30), sizes);
+    return sizes;
+  });
+}
+
+TEST_P(ExecutorRows, MeasureTheNormOfARowWithNanAsNan) {
+  CheckLayouts(kNorm, [](Desk& desk, const Layout& layout) {
+    const Rows sizes = desk.Random({layout.count, 2}), norms = desk.Random({layout.count, 1});
+    desk.executor().MeasureRows(WithNan(desk, layout), sizes);
+    desk.executor().Copy(sizes.Columns(0, 1), norms);
+    return norms;
+  });
+}
+
 TEST_P(ExecutorRows, AddABiasLikeTheReference) {
   CheckLayouts(kRounded, [](Desk& desk, const Layout& layout) {
     const Rows x = WithNan(desk, layout);

@@ -50,6 +50,7 @@ class DeskExperts {
     batch.in = rows(kExpertWidth), batch.out = rows(kExpertWidth);
     batch.gate = rows(shape_.inner), batch.up = rows(shape_.inner);
     batch.zeros = rows(kExpertWidth);
+    batch.sizes = desk_.Random({count * static_cast<uint32_t>(mlps_.size()), 2, 1, 3});
     desk_.executor().Write(std::vector<float>(size_t{count} * kExpertWidth, 0), batch.zeros);
     const Status done = desk_.executor().MixExperts(batch, sizes);
     EXPECT_TRUE(done) << (done ? "" : done.error().message);
