@@ -67,16 +67,14 @@ bool Factorize(MatrixMap& matrix, size_t jobs) {
 
 }  // namespace
 
-std::optional<Cholesky> Cholesky::Of(std::vector<double> matrix, size_t size, size_t jobs) {
+std::optional<Cholesky> Cholesky::Of(std::span<double> matrix, size_t size, size_t jobs) {
   FixBlocks();
   Cholesky made;
   made.size_ = size;
-  made.factor_ = std::move(matrix);
+  made.factor_ = matrix;
   const auto rows = Index(size);
+  // Stored row by row, the upper triangle of the matrix is Eigen's lower one.
   MatrixMap in_place(made.factor_.data(), rows, rows);
-  // Stored row by row, the lower triangle of the matrix is Eigen's upper one.
-  in_place.triangularView<Eigen::StrictlyLower>() =
-      in_place.transpose().triangularView<Eigen::StrictlyLower>();
   if (!Factorize(in_place, jobs)) return std::nullopt;
   for (Eigen::Index i = 0; i < rows; ++i) {
     // Eigen reports a negative pivot, but lets a NaN pass.

@@ -11,14 +11,16 @@
 
 namespace moepack::runtime {
 
-// The Cholesky factor of a symmetric matrix. Every result has the same bits for any number of
-// threads, because rows and columns are divided into blocks of a fixed size.
+// The Cholesky factor of a symmetric matrix, in the matrix's memory, which it borrows. Every result
+// has the same bits for any number of threads, because rows and columns are divided into blocks of
+// a fixed size.
 class Cholesky {
  public:
-  // `matrix` is [size, size]; only its lower triangle (row >= column) is read. No value for a
-  // matrix that is not positive definite, or has values that are not finite. Throws what threads
-  // throw, as the other functions do. `jobs`: threads, 0 for one per core.
-  static std::optional<Cholesky> Of(std::vector<double> matrix, size_t size, size_t jobs);
+  // `matrix` is [size, size]; only its upper triangle (row <= column) is read, and it is
+  // overwritten. No value for a matrix that is not positive definite, or has values that are not
+  // finite. Throws what threads throw, as the other functions do. `jobs`: threads, 0 for one per
+  // core.
+  static std::optional<Cholesky> Of(std::span<double> matrix, size_t size, size_t jobs);
 
   size_t size() const { return size_; }
   // Replaces `right`, [size, columns] row by row, by the solution.
@@ -29,7 +31,7 @@ class Cholesky {
  private:
   Cholesky() = default;
   size_t size_ = 0;
-  std::vector<double> factor_;  // lower triangle, column by column
+  std::span<double> factor_;  // lower triangle, column by column
 };
 
 }  // namespace moepack::runtime

@@ -1,6 +1,7 @@
 #include "runtime-shim/refit/estimate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -8,6 +9,7 @@
 #include "runtime-shim/refit/refill.h"
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"
+#include "runtime-shim/refit/router_sample.h"
 #include "runtime-shim/refit/twins.h"
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/layer_pass.h"
@@ -23,6 +25,13 @@ struct LayerShape {
   double kept = 0, all = 0;                              // experts of the node, of the layer
   // Gate, up and down.
   double expert() const { return 3 * hidden * width; }  // multiplications per token
+  // Of an expert, if all are chosen equally often; and those with which it scores neurons: every
+  // n-th (neuron_scores.cc).
+  double own_tokens() const { return tokens * chosen / kept; }
+  double scored() const {
+    const double wanted = static_cast<double>(RefillOptions().scored_tokens);
+    return own_tokens() / std::max(1.0, std::floor(own_tokens() / wanted));
+  }
 };
 
 double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
@@ -40,11 +49,14 @@ double RidgeProducts(const LayerShape& shape, bool joint, uint32_t sweeps) {
                     sweeps * (2 * per_choice + 2 * shape.hidden * shape.width));
 }
 
+// With tokens spread evenly over the experts; every n-th of an expert's counts in the scores, so
+// that there are about `scored_tokens` (neuron_scores.cc).
 double RefillProducts(const LayerShape& shape) {
-  const double scored = static_cast<double>(RefillOptions().scored_tokens);
   // The own neurons and, by default, as many that join.
   const double joined = 2 * shape.width;
-  return shape.kept * shape.all * std::min(scored, shape.tokens) * shape.expert() +
+  return shape.kept * shape.all * shape.scored() * shape.expert() +
+         // The outputs before and after.
+         2 * shape.tokens * shape.chosen * shape.expert() +
          shape.tokens * shape.chosen * joined * (2 * shape.hidden + joined + shape.hidden) +
          shape.kept * joined * joined * (joined + 2 * shape.hidden);
 }
@@ -62,12 +74,19 @@ double AttentionProducts(const ModelSpec& spec) {
   return 4 * width * width;
 }
 
-// What ridge regression and refill have of a layer of one node besides the rows of all tokens:
-// matrices in doubles.
+// What the rows of an expert's tokens take: inputs, residuals and outputs (H each), and
+// activations.
+uint64_t SampleBytes(const LayerShape& shape, uint64_t activations) {
+  return static_cast<uint64_t>(shape.own_tokens() *
+                               (3 * shape.hidden + static_cast<double>(activations))) *
+         sizeof(float);
+}
+
+// What each step has of a layer of one node besides the rows of all tokens.
 uint64_t RidgeBytes(const LayerShape& shape, bool joint, uint64_t memory) {
   const auto width = static_cast<uint64_t>(shape.width), kept = static_cast<uint64_t>(shape.kept),
              hidden = static_cast<uint64_t>(shape.hidden);
-  const uint64_t changes = kept * width * hidden * kDouble;
+  const uint64_t changes = kept * width * hidden * kDouble + SampleBytes(shape, width);
   if (joint) {
     const uint64_t activations =
         static_cast<uint64_t>(shape.tokens * shape.chosen) * width * sizeof(float);
@@ -82,14 +101,21 @@ uint64_t RefillBytes(const LayerShape& shape, uint64_t pool) {
              hidden = static_cast<uint64_t>(shape.hidden);
   const uint64_t joined = width + (pool > 0 ? pool : width);
   const uint64_t neurons = 2 * joined * hidden * sizeof(float);
-  return joined * (2 * joined + 2 * hidden) * kDouble + neurons;
+  // A copy of inputs and residuals, the executor's three tables of H, and three of F.
+  const uint64_t scored =
+      static_cast<uint64_t>(shape.scored() * (5 * shape.hidden + 3 * shape.width)) * sizeof(float);
+  return joined * (2 * joined + 2 * hidden) * kDouble + neurons + scored +
+         SampleBytes(shape, joined);
 }
 
-// Inputs, residuals and outputs (H each), activations, and activations times weights (F each) of the
-// tokens of one expert.
-uint64_t SampleBytes(const LayerShape& shape) {
-  const double tokens = shape.tokens * shape.chosen / shape.kept;
-  return static_cast<uint64_t>(tokens * (3 * shape.hidden + 2 * shape.width)) * sizeof(float);
+uint64_t RouterBytes(const LayerShape& shape, uint64_t router_width, uint64_t memory) {
+  const auto tokens = static_cast<uint64_t>(shape.tokens), kept = static_cast<uint64_t>(shape.kept),
+             hidden = static_cast<uint64_t>(shape.hidden);
+  const uint64_t one = RouterSampleBytes(kept, router_width);
+  const uint64_t sample = std::min(tokens, RouterSampleTokens(one, memory, RouterOptions().tokens));
+  // Of a block: the experts' outputs, inputs and targets.
+  return sample * one +
+         std::min<uint64_t>(tokens, kTokensOfOutputs) * (kept + 2) * hidden * sizeof(float);
 }
 
 // Groups that are refitted; the others are like one of them.
@@ -166,11 +192,12 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
       const LayerShape shape = {static_cast<double>(tokens), static_cast<double>(hidden),
                                 static_cast<double>(width),  static_cast<double>(chosen),
                                 static_cast<double>(kept),   static_cast<double>(count)};
-      estimate.matrix_bytes =
-          std::max(estimate.matrix_bytes,
-                   SampleBytes(shape) + std::max(RidgeBytes(shape, joint, options.memory / 4),
-                                                 RefillBytes(shape, options.pool)));
       for (const std::string& step : options.steps) {
+        const uint64_t memory = options.memory / 4;
+        const uint64_t bytes = step == kRidgeStep    ? RidgeBytes(shape, joint, memory)
+                               : step == kRefillStep ? RefillBytes(shape, options.pool)
+                                                     : RouterBytes(shape, stream, memory);
+        estimate.matrix_bytes = std::max(estimate.matrix_bytes, bytes);
         estimate.products += shape.tokens * shape.chosen * shape.expert();
         estimate.products += step == kRidgeStep    ? RidgeProducts(shape, joint, options.sweeps)
                              : step == kRefillStep ? RefillProducts(shape)

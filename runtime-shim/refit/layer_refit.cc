@@ -26,7 +26,7 @@ class LayerRefitter {
     CountTokens(done.outcome);
     std::vector<float> down;  // before the last step that was kept, if that is a ridge regression
     for (const std::string& step : options_.steps) {
-      RefittedExperts before = node_.experts;
+      RefittedExperts before = ArraysOf(step);
       const Routes routes = node_.routes;
       SHARD_TRY(const uint64_t moved, Take(step));
       SHARD_TRY(const double error, Measure());
@@ -40,7 +40,7 @@ class LayerRefitter {
         down = step == kRidgeStep ? std::move(before.down) : std::vector<float>();
         continue;
       }
-      node_.experts = std::move(before);
+      PutBack(std::move(before));
       node_.routes = routes;
       // The next step starts from the outputs of what was put back.
       SHARD_CHECK(RunNode(products_, node_));
@@ -56,6 +56,32 @@ class LayerRefitter {
     SHARD_CHECK(RouteNode(products_, node_));
     SHARD_CHECK(RunNode(products_, node_));
     return FoldError(node_);
+  }
+
+  // The arrays that the step will change, as they are now.
+  RefittedExperts ArraysOf(const std::string& step) const {
+    const RefittedExperts& all = node_.experts;
+    RefittedExperts some;
+    if (step == kRouterStep) {
+      some.router = all.router;
+      some.router_bias = all.router_bias;
+      some.selection_bias = all.selection_bias;
+      return some;
+    }
+    some.down = all.down;
+    if (step != kRefillStep) return some;
+    some.gate = all.gate;
+    some.up = all.up;
+    some.gate_bias = all.gate_bias;
+    some.up_bias = all.up_bias;
+    return some;
+  }
+
+  void PutBack(RefittedExperts some) {
+    for (const RefittedArray& array : RefittedArrays()) {
+      std::vector<float>& values = some.*array.values;
+      if (!values.empty()) node_.experts.*array.values = std::move(values);
+    }
   }
 
   void CountTokens(RefitOutcome& outcome) const {

@@ -27,25 +27,16 @@ ExpertSample EveryNth(const ExpertSample& sample, size_t hidden, size_t step) {
   return some;
 }
 
-// The squares of each neuron's activations: [F].
-std::vector<double> SquaresOf(std::span<const float> scaled, size_t width) {
-  std::vector<double> squares(width, 0);
-  for (size_t first = 0; first < scaled.size(); first += width) {
-    for (size_t i = 0; i < width; ++i)
-      squares[i] += double{scaled[first + i]} * double{scaled[first + i]};
-  }
-  return squares;
-}
-
-// `explained` has |phi'r|^2 of each neuron. Divided by phi'phi, it is what the best multiple of the
-// neuron's activation would take from the residual (matching pursuit, Mallat and Zhang 1993).
-void AddScores(std::span<const double> explained, std::span<const double> squares,
-               std::vector<double>& scores) {
-  const double mean =
-      std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(squares.size());
-  for (size_t neuron = 0; neuron < squares.size(); ++neuron) {
-    const double size = squares[neuron] + kQuietShare * mean;
-    scores.push_back(size > 0 ? explained[neuron] / size : 0);
+// What the best multiple of a neuron's activation takes from the residual is |phi'r|^2 / phi'phi
+// (matching pursuit, Mallat and Zhang 1993).
+void AddScores(std::span<const NeuronSize> neurons, std::vector<double>& scores) {
+  const auto square = [](float norm) { return double{norm} * norm; };
+  double mean = 0;
+  for (const NeuronSize& neuron : neurons)
+    mean += square(neuron.own) / static_cast<double>(neurons.size());
+  for (const NeuronSize& neuron : neurons) {
+    const double size = square(neuron.own) + kQuietShare * mean;
+    scores.push_back(size > 0 ? square(neuron.explained) / size : 0);
   }
 }
 
@@ -59,16 +50,13 @@ Result<std::vector<Neuron>> BestNeurons(Products& products, const RefillOptions&
   const ExpertSample some = EveryNth(sample, hidden, step);
   std::vector<Neuron> neurons;
   std::vector<double> scores;
-  std::vector<float> scaled;
-  SHARD_TRY(const HeldTable residuals, products.Hold({some.residuals, hidden}));
+  std::vector<NeuronSize> sizes;
+  SHARD_CHECK(products.HoldTokens(node.form, some.inputs, some.gates, some.roots, some.residuals));
   for (uint32_t id = 0; id < source.experts.size(); ++id) {
     if (id == self || source.experts[id] == nullptr) continue;
-    const size_t width = source.experts[id]->inner();
-    SHARD_CHECK(ScaledActivations(products, node, *source.experts[id], some, scaled));
-    std::vector<double> explained(width, 0);
-    SHARD_CHECK(products.SquareProduct({scaled, width}, residuals, explained));
-    AddScores(explained, SquaresOf(scaled, width), scores);
-    for (uint32_t index = 0; index < width; ++index) neurons.push_back({id, index});
+    SHARD_CHECK(products.MeasureNeurons(*source.experts[id], node.form, sizes));
+    AddScores(sizes, scores);
+    for (uint32_t index = 0; index < sizes.size(); ++index) neurons.push_back({id, index});
   }
   std::vector<size_t> order(neurons.size());
   std::iota(order.begin(), order.end(), size_t{0});

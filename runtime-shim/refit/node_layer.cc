@@ -6,12 +6,15 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/model/router.h"
+#include "runtime-shim/refit/pieces.h"
 
 namespace moepack::runtime {
 namespace {
 
 // Tokens of a block that is read, run and written at once.
 constexpr size_t kTokensOfBlock = 2048;
+// Rows of a sample that a thread computes at a time.
+constexpr size_t kRowsOfSample = 256;
 // Tokens for which a thread chooses experts at a time.
 constexpr size_t kChoicesOfPiece = 128;
 
@@ -193,25 +196,28 @@ std::vector<size_t> ChangingExperts(const NodeLayer& node, std::span<const Exper
   return places;
 }
 
-Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, ExpertSample& sample) {
+Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, size_t jobs,
+                  ExpertSample& sample) {
   const size_t hidden = node.experts.hidden, count = tokens.tokens.size();
   sample.inputs.resize(count * hidden);
-  SHARD_CHECK(node.inputs->Gather(tokens.tokens, sample.inputs));
+  SHARD_CHECK(node.inputs->Gather(tokens.tokens, sample.inputs, jobs));
   sample.gates = tokens.gates;
-  sample.roots.clear();
+  sample.roots.resize(count);
   sample.residuals.resize(count * hidden);
-  SHARD_CHECK(node.targets->Gather(tokens.tokens, sample.residuals));
-  std::vector<float> output(hidden);
-  for (size_t i = 0; i < count; ++i) {
-    SHARD_CHECK(node.outputs->Read(tokens.tokens[i], output));
-    // A weight w of a squared error is a factor sqrt(w) on both sides of the equation.
-    sample.roots.push_back(std::sqrt(node.fit_weights[tokens.tokens[i]]));
-    for (size_t column = 0; column < hidden; ++column) {
-      float& residual = sample.residuals[i * hidden + column];
-      residual = (residual - output[column]) * sample.roots[i];
+  SHARD_CHECK(node.targets->Gather(tokens.tokens, sample.residuals, jobs));
+  return TryPieces(count, kRowsOfSample, jobs, [&](size_t first, size_t end) -> Status {
+    std::vector<float> output(hidden);
+    for (size_t i = first; i < end; ++i) {
+      SHARD_CHECK(node.outputs->Read(tokens.tokens[i], output));
+      // A weight w of a squared error is a factor sqrt(w) on both sides of the equation.
+      sample.roots[i] = std::sqrt(node.fit_weights[tokens.tokens[i]]);
+      for (size_t column = 0; column < hidden; ++column) {
+        float& residual = sample.residuals[i * hidden + column];
+        residual = (residual - output[column]) * sample.roots[i];
+      }
     }
-  }
-  return Ok();
+    return Ok();
+  });
 }
 
 Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWeights& expert,
@@ -219,10 +225,12 @@ Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWei
   const size_t width = expert.inner();
   scaled.resize(sample.gates.size() * width);
   SHARD_CHECK(products.Activations(expert, node.form, sample.inputs, sample.gates, scaled));
-  for (size_t i = 0; i < sample.roots.size(); ++i) {
-    if (sample.roots[i] == 1) continue;
-    for (float& value : std::span(scaled).subspan(i * width, width)) value *= sample.roots[i];
-  }
+  ForPieces(sample.roots.size(), kRowsOfSample, products.jobs(), [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) {
+      if (sample.roots[i] == 1) continue;
+      for (float& value : std::span(scaled).subspan(i * width, width)) value *= sample.roots[i];
+    }
+  });
   return Ok();
 }
 

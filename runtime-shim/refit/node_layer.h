@@ -72,7 +72,8 @@ struct ExpertSample {
 };
 // These two reuse the memory of their last argument: fresh pages for each expert were a large part
 // of a refit's time.
-Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, ExpertSample& sample);
+Status TakeSample(const NodeLayer& node, const ExpertTokens& tokens, size_t jobs,
+                  ExpertSample& sample);
 // The factors of the expert's down projection for these tokens, scaled: [t, F].
 Status ScaledActivations(Products& products, const NodeLayer& node, const MlpWeights& expert,
                          const ExpertSample& sample, std::vector<float>& scaled);

@@ -14,8 +14,9 @@ constexpr size_t kTokensAtOnce = 4096;
 constexpr size_t kRowsOfPiece = 64;
 // Fewer rows take less time than starting threads.
 constexpr size_t kRowsOfOneThread = 8 * kRowsOfPiece;
-// Floats of a cache line.
-constexpr size_t kRowsOfTile = 16;
+// Products over tokens are fastest if rows of weights begin at a multiple of 16 bytes, so tokens of
+// zeros are added.
+constexpr size_t kRoundTokens = 4;
 
 const quant::Format* FloatFormat() {
   static const quant::Format* const format = quant::FindFormat("f32");
@@ -27,44 +28,18 @@ void ForRows(size_t rows, size_t jobs, const Work& work) {
   ForPieces(rows, kRowsOfPiece, rows > kRowsOfOneThread ? jobs : 1, work);
 }
 
-// Rows [first, first + count) of `table`, transposed.
-void Transpose(const FloatTable& table, size_t first, size_t count, size_t jobs,
-               std::vector<float>& out) {
-  out.resize(count * table.columns);
-  ForRows(table.columns, jobs, [&](size_t begin, size_t end) {
-    // Rows of `out` are often 16 KiB apart, so that lines of the same column of many rows share one
-    // set of the cache: a line is filled whole before the next one is touched.
-    for (size_t top = 0; top < count; top += kRowsOfTile) {
-      const size_t bottom = std::min(top + kRowsOfTile, count);
-      for (size_t column = begin; column < end; ++column) {
-        const float* const from = table.values.data() + first * table.columns + column;
-        for (size_t row = top; row < bottom; ++row)
-          out[column * count + row] = from[row * table.columns];
-      }
-    }
-  });
+// Writes the first rows, and zeros to those after them.
+void WriteRows(Executor& executor, std::span<const float> values, const Rows& rows) {
+  const auto count = static_cast<uint32_t>(values.size() / rows.width);
+  executor.Write(values, rows.Slice(0, count));
+  if (count == rows.count) return;
+  const std::vector<float> zeros(uint64_t{rows.count - count} * rows.width, 0);
+  executor.Write(zeros, rows.Slice(count, rows.count - count));
 }
 
-// The sums of the squares of kCount rows. Each is added up in order; several at a time, because one
-// alone would wait for each of its additions.
-template <size_t kCount, class Value>
-void SquareSome(const Value* rows, size_t columns, double* sums) {
-  double parts[kCount] = {};
-  for (size_t k = 0; k < columns; ++k) {
-    for (size_t i = 0; i < kCount; ++i) {
-      const double value = rows[i * columns + k];
-      parts[i] += value * value;
-    }
-  }
-  std::copy_n(parts, kCount, sums);
-}
-
-template <class Value>
-void SquareRows(const Value* rows, size_t columns, std::span<double> sums) {
-  size_t row = 0;
-  for (; row + 4 <= sums.size(); row += 4)
-    SquareSome<4>(rows + row * columns, columns, sums.data() + row);
-  for (; row < sums.size(); ++row) SquareSome<1>(rows + row * columns, columns, sums.data() + row);
+// Rows of an executor as the weights of a product.
+Matrix AsWeights(const Rows& rows) {
+  return {rows.buffer, rows.offset * sizeof(float), FloatFormat(), rows.count, rows.width};
 }
 
 }  // namespace
@@ -137,27 +112,35 @@ Status Products::Output(const MlpWeights& expert, const ExpertForm& form, std::s
   return Ok();
 }
 
-// The executor multiplies by transposed matrices, hence the transposed tables. It adds in floats,
-// so it only adds up the tokens of a block; callers add up the blocks in doubles.
-Status Products::MultiplyBlock(size_t a_columns, const Buffer& b, size_t b_columns, size_t count) {
-  SHARD_TRY(const Rows x, Take(Use::kIn, a_columns, count));
-  SHARD_TRY(const Rows y, Take(Use::kOut, a_columns, b_columns));
-  executor_.Write(left_, x);
-  executor_.MatMul(
-      {&b, 0, FloatFormat(), static_cast<uint32_t>(b_columns), static_cast<uint32_t>(count)}, x, y);
-  product_.resize(a_columns * b_columns);
-  return executor_.Read(y, product_);
+// The executor multiplies by transposed matrices.
+Result<Rows> Products::Transposed(Use use, std::span<const float> rows, size_t columns) {
+  const size_t count = rows.size() / columns;
+  const size_t all = (count + kRoundTokens - 1) / kRoundTokens * kRoundTokens;
+  SHARD_TRY(const Rows in, Take(Use::kIn, all, columns));
+  SHARD_TRY(const Rows turned, Take(use, columns, all));
+  WriteRows(executor_, rows, in);
+  executor_.Transpose(in, turned);
+  return turned;
 }
 
+// The executor adds in floats, so it only adds up the tokens of a block; the blocks are added up in
+// doubles.
 Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out) {
   const bool same = a.values.data() == b.values.data() && a.columns == b.columns;
   for (size_t first = 0; first < a.rows(); first += kTokensOfSum) {
     const size_t some = std::min(kTokensOfSum, a.rows() - first);
-    Transpose(a, first, some, jobs_, left_);
-    if (!same) Transpose(b, first, some, jobs_, right_);
-    const std::vector<float>& right = same ? left_ : right_;
-    SHARD_TRY(const BufferPtr weights, executor_.Load(std::as_bytes(std::span(right))));
-    SHARD_CHECK(MultiplyBlock(a.columns, *weights, b.columns, some));
+    const auto of = [&](const FloatTable& table) {
+      return table.values.subspan(first * table.columns, some * table.columns);
+    };
+    SHARD_TRY(const Rows left, Transposed(Use::kLeft, of(a), a.columns));
+    Rows right = left;
+    if (!same) {
+      SHARD_TRY(right, Transposed(Use::kRight, of(b), b.columns));
+    }
+    SHARD_TRY(const Rows sums, Take(Use::kOut, a.columns, b.columns));
+    executor_.MatMul(AsWeights(right), left, sums);
+    product_.resize(a.columns * b.columns);
+    SHARD_CHECK(executor_.Read(sums, product_));
     ForRows(a.columns, jobs_, [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         for (size_t column = 0; column < b.columns; ++column)
@@ -168,35 +151,41 @@ Status Products::AddProduct(const FloatTable& a, const FloatTable& b, const Doub
   return Ok();
 }
 
-Result<HeldTable> Products::Hold(const FloatTable& table) {
-  HeldTable held{table.columns, {}};
-  for (size_t first = 0; first < table.rows(); first += kTokensOfSum) {
-    HeldTable::Block block;
-    Transpose(table, first, std::min(kTokensOfSum, table.rows() - first), jobs_, block.values);
-    SHARD_TRY(block.weights, executor_.Load(std::as_bytes(std::span(block.values))));
-    held.blocks.push_back(std::move(block));
-  }
-  return held;
+Status Products::HoldTokens(const ExpertForm& form, std::span<const float> x,
+                            std::span<const float> gates, std::span<const float> roots,
+                            std::span<const float> residuals) {
+  const size_t count = gates.size();
+  factors_.clear();
+  if (count == 0) return Ok();
+  SHARD_TRY(residuals_, Transposed(Use::kResiduals, residuals, residuals.size() / count));
+  SHARD_TRY(tokens_, Take(Use::kTokens, residuals_.width, x.size() / count));
+  WriteRows(executor_, x, tokens_);
+  if (form.weigh_inputs) executor_.ScaleRows(tokens_.Slice(0, static_cast<uint32_t>(count)), gates);
+  // Factors of 0 take out the tokens that Transposed added.
+  factors_.assign(residuals_.width, 0);
+  for (size_t i = 0; i < count; ++i) factors_[i] = roots[i] * (form.weigh_inputs ? 1 : gates[i]);
+  return Ok();
 }
 
-Status Products::SquareProduct(const FloatTable& a, const HeldTable& b, std::span<double> squares) {
-  std::fill(squares.begin(), squares.end(), 0.0);
-  std::vector<double> sums(b.blocks.size() > 1 ? a.columns * b.columns : 0);
-  for (size_t block = 0; block < b.blocks.size(); ++block) {
-    const size_t first = block * kTokensOfSum, some = std::min(kTokensOfSum, a.rows() - first);
-    Transpose(a, first, some, jobs_, left_);
-    SHARD_CHECK(MultiplyBlock(a.columns, *b.blocks[block].weights, b.columns, some));
-    const bool last = block + 1 == b.blocks.size();
-    ForRows(a.columns, jobs_, [&](size_t begin, size_t end) {
-      const auto square = [&](const auto& table) {
-        SquareRows(table.data() + begin * b.columns, b.columns,
-                   squares.subspan(begin, end - begin));
-      };
-      if (b.blocks.size() == 1) return square(product_);
-      for (size_t i = begin * b.columns; i < end * b.columns; ++i) sums[i] += product_[i];
-      if (last) square(sums);
-    });
-  }
+Status Products::MeasureNeurons(const MlpWeights& expert, const ExpertForm& form,
+                                std::vector<NeuronSize>& sizes) {
+  const size_t inner = expert.inner();
+  sizes.assign(inner, {});
+  if (factors_.empty()) return Ok();
+  SHARD_TRY(const Rows phi, Take(Use::kGate, factors_.size(), inner));
+  SHARD_TRY(const Rows turned, Take(Use::kLeft, inner, factors_.size()));
+  SHARD_TRY(const Rows products, Take(Use::kOut, inner, residuals_.count));
+  SHARD_TRY(const Rows norms, Take(Use::kSizes, 2 * inner, 2));
+  SHARD_CHECK(Activate(expert, form, tokens_, phi));
+  executor_.ScaleRows(phi, factors_);
+  executor_.Transpose(phi, turned);
+  executor_.MatMul(AsWeights(residuals_), turned, products);
+  const auto neurons = static_cast<uint32_t>(inner);
+  executor_.MeasureRows(products, norms.Slice(0, neurons));
+  executor_.MeasureRows(turned, norms.Slice(neurons, neurons));
+  std::vector<float> values(norms.values());
+  SHARD_CHECK(executor_.Read(norms, values));
+  for (size_t i = 0; i < inner; ++i) sizes[i] = {values[2 * i], values[2 * (inner + i)]};
   return Ok();
 }
 

@@ -1,6 +1,5 @@
-// The products that a refit consists of, on an executor. Sums over tokens are computed in floats
-// for blocks of a fixed number of tokens, which are added up in doubles in order: the bits depend
-// neither on threads nor on memory.
+// The products that a refit consists of, on an executor. The bits depend neither on threads nor on
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -29,21 +28,16 @@ struct DoubleBlock {
   size_t stride = 0;
 };
 
-// A table that many others are multiplied with: on the executor, transposed, in blocks of
-// kTokensOfSum tokens.
-struct HeldTable {
-  struct Block {
-    std::vector<float> values;  // borrowed by executors on host memory
-    BufferPtr weights;
-  };
-  size_t columns = 0;
-  std::vector<Block> blocks;
-};
-
 // How experts are applied.
 struct ExpertForm {
   Activation activation = Activation::kSilu;
   bool weigh_inputs = false;  // the gates multiply the experts' inputs instead of their outputs
+};
+
+// How much of a residual a neuron explains: |phi'r|, r [t, H] the residual, and |phi|, phi [t] its
+// activations.
+struct NeuronSize {
+  float explained = 0, own = 0;
 };
 
 class Products {
@@ -63,27 +57,36 @@ class Products {
   // An expert's output without a gate: out [tokens, H].
   Status Output(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,
                 std::span<float> out);
-  // out[i][j] += sum over rows of a[row][i] * b[row][j]. REQUIRES: equally many rows.
+  // out[i][j] += sum over rows of a[row][i] * b[row][j], in floats for kTokensOfSum rows each,
+  // which are added up in doubles in order. REQUIRES: equally many rows.
   Status AddProduct(const FloatTable& a, const FloatTable& b, const DoubleBlock& out);
-  // Transposes `table` and loads it; the result does not need it any more.
-  Result<HeldTable> Hold(const FloatTable& table);
-  // squares[i] = |sum over rows of a[row][i] * b[row]|^2, for the columns of `a`. REQUIRES: equally
-  // many rows.
-  Status SquareProduct(const FloatTable& a, const HeldTable& b, std::span<double> squares);
+
+  // The tokens that MeasureNeurons uses: inputs x [t, H], gates and roots of weights [t], and
+  // residuals [t, H], scaled by the roots. They stay on the executor until the next call.
+  Status HoldTokens(const ExpertForm& form, std::span<const float> x, std::span<const float> gates,
+                    std::span<const float> roots, std::span<const float> residuals);
+  // Measures the neurons of an expert, [F], as if it had these tokens. Unlike AddProduct this adds
+  // up all tokens in floats.
+  Status MeasureNeurons(const MlpWeights& expert, const ExpertForm& form,
+                        std::vector<NeuronSize>& sizes);
 
  private:
   // Scratch rows, by purpose; they grow as needed.
-  enum class Use : uint8_t { kIn, kGate, kUp, kOut };
+  enum class Use : uint8_t { kIn, kGate, kUp, kOut, kLeft, kRight, kTokens, kResiduals, kSizes };
   Result<Rows> Take(Use use, size_t count, size_t width);
+  // Leaves act(gate(in), up(in)) in `gate`.
   Status Activate(const MlpWeights& expert, const ExpertForm& form, const Rows& in,
                   const Rows& gate);
-  // product_ = a'b for `count` tokens of `a`, transposed in left_, and the same ones of `b`.
-  Status MultiplyBlock(size_t a_columns, const Buffer& b, size_t b_columns, size_t count);
+  // Rows of a table on the executor, transposed, for products over tokens.
+  Result<Rows> Transposed(Use use, std::span<const float> rows, size_t columns);
 
   Executor& executor_;
   size_t jobs_;
   std::map<Use, BufferPtr> buffers_;
-  std::vector<float> left_, right_, product_;
+  std::vector<float> product_;
+  // Of HoldTokens.
+  Rows tokens_, residuals_;     // [t, H], [H, t]
+  std::vector<float> factors_;  // of the activations, [t]
 };
 
 }  // namespace moepack::runtime

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/refit/cholesky.h"
 #include "runtime-shim/refit/neuron_scores.h"
+#include "runtime-shim/refit/pieces.h"
 
 namespace moepack::runtime {
 namespace {
@@ -16,19 +16,22 @@ namespace {
 // Costs change once neurons are gone, so half of them go first, and the others by new costs.
 constexpr uint32_t kRounds = 2;
 
-// Selected rows and columns of a symmetric matrix, or rows of a matrix of `columns`.
-std::vector<double> Kept(std::span<const double> matrix, size_t columns,
-                         std::span<const size_t> rows, bool symmetric) {
-  std::vector<double> kept;
-  for (const size_t row : rows) {
-    const auto own = matrix.subspan(row * columns, columns);
-    if (!symmetric) {
-      kept.insert(kept.end(), own.begin(), own.end());
-    } else {
-      for (const size_t column : rows) kept.push_back(own[column]);
+// Rows of a matrix that a thread copies at a time.
+constexpr size_t kRowsCopied = 64;
+
+// out = some rows of a matrix of `columns` values, or some rows and columns of a symmetric one.
+void TakeRows(std::span<const double> matrix, size_t columns, std::span<const size_t> rows,
+              bool symmetric, size_t jobs, std::vector<double>& out) {
+  const size_t wide = symmetric ? rows.size() : columns;
+  out.resize(rows.size() * wide);
+  ForPieces(rows.size(), kRowsCopied, jobs, [&](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) {
+      const auto own = matrix.subspan(rows[i] * columns, columns);
+      const auto to = std::span(out).subspan(i * wide, wide);
+      if (!symmetric) std::copy(own.begin(), own.end(), to.begin());
+      for (size_t j = 0; symmetric && j < wide; ++j) to[j] = own[rows[j]];
     }
-  }
-  return kept;
+  });
 }
 
 // sums[i] += row * (row i of `columns`), for rows of row.size() values. Each sum is added up in the
@@ -51,20 +54,20 @@ struct Normal {
 // Which neurons stay, ascending, and their rows of the new down projection.
 struct Selected {
   std::vector<size_t> kept;
-  std::vector<double> down;  // [kept, hidden]
+  std::vector<double> down;    // [kept, hidden]
+  std::vector<double> matrix;  // scratch
 };
 
-// No value if the matrix is not positive definite.
-std::optional<Selected> SelectNeurons(const Normal& normal, size_t count, size_t jobs) {
-  Selected selected;
+// False if the matrix is not positive definite.
+bool SelectNeurons(const Normal& normal, size_t count, size_t jobs, Selected& selected) {
   selected.kept.resize(normal.size);
   std::iota(selected.kept.begin(), selected.kept.end(), size_t{0});
   const size_t extra = normal.size - count;
   for (uint32_t round = 0; round <= kRounds; ++round) {
-    const auto factor = Cholesky::Of(Kept(normal.matrix, normal.size, selected.kept, true),
-                                     selected.kept.size(), jobs);
-    if (!factor) return std::nullopt;
-    selected.down = Kept(normal.right, normal.hidden, selected.kept, false);
+    TakeRows(normal.matrix, normal.size, selected.kept, true, jobs, selected.matrix);
+    const auto factor = Cholesky::Of(selected.matrix, selected.kept.size(), jobs);
+    if (!factor) return false;
+    TakeRows(normal.right, normal.hidden, selected.kept, false, jobs, selected.down);
     factor->Solve(selected.down, normal.hidden, jobs);
     if (round == kRounds) break;
     const std::vector<double> inverse = factor->InverseDiagonal(jobs);
@@ -87,7 +90,7 @@ std::optional<Selected> SelectNeurons(const Normal& normal, size_t count, size_t
     for (size_t& place : order) place = selected.kept[place];
     selected.kept = std::move(order);
   }
-  return selected;
+  return true;
 }
 
 class Refiller {
@@ -178,7 +181,7 @@ class Refiller {
 
   Result<uint64_t> Refill(size_t place) {
     const size_t width = node_.experts.width;
-    SHARD_CHECK(TakeSample(node_, fit_[place], sample_));
+    SHARD_CHECK(TakeSample(node_, fit_[place], products_.jobs(), sample_));
     SHARD_TRY(const std::vector<Neuron> pool, BestNeurons(products_, options_, source_, node_,
                                                           node_.experts.experts[place], sample_));
     SHARD_TRY(const RefittedExperts joined, Joined(place, pool));
@@ -186,8 +189,7 @@ class Refiller {
     SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample_, scaled_));
     SHARD_CHECK(MakeNormal(place, joined.width));
     if (normal_.empty) return 0;
-    const auto selected = SelectNeurons(normal_, width, products_.jobs());
-    if (!selected)
+    if (!SelectNeurons(normal_, width, products_.jobs(), selected_))
       return Error{Code::kInvalidArgument,
                    Cat("layer ", node_.experts.layer, ": expert ", node_.experts.experts[place],
                        ": normal matrix: expected a positive definite one, found a singular one"),
@@ -195,20 +197,20 @@ class Refiller {
     // The expert's old part leaves the node's output before the new one enters, so that the experts
     // after it see the residual that is left to them.
     SHARD_CHECK(AddOutputs(place, -1));
-    Take(place, joined, *selected);
+    Take(place, joined);
     SHARD_CHECK(AddOutputs(place, 1));
-    return static_cast<uint64_t>(std::count_if(selected->kept.begin(), selected->kept.end(),
+    return static_cast<uint64_t>(std::count_if(selected_.kept.begin(), selected_.kept.end(),
                                                [&](size_t neuron) { return neuron >= width; }));
   }
 
-  void Take(size_t place, const RefittedExperts& joined, const Selected& selected) {
+  void Take(size_t place, const RefittedExperts& joined) {
     RefittedExperts& own = node_.experts;
     const size_t width = own.width, hidden = own.hidden;
     const auto copy = [&](std::vector<float> RefittedExperts::*array, size_t columns) {
       if ((joined.*array).empty()) return;
       for (size_t neuron = 0; neuron < width; ++neuron)
         std::copy_n(
-            (joined.*array).begin() + static_cast<ptrdiff_t>(selected.kept[neuron] * columns),
+            (joined.*array).begin() + static_cast<ptrdiff_t>(selected_.kept[neuron] * columns),
             columns,
             (own.*array).begin() + static_cast<ptrdiff_t>((place * width + neuron) * columns));
     };
@@ -219,7 +221,7 @@ class Refiller {
     const auto down = std::span(own.down).subspan(place * hidden * width, hidden * width);
     for (size_t row = 0; row < hidden; ++row) {
       for (size_t neuron = 0; neuron < width; ++neuron)
-        down[row * width + neuron] = static_cast<float>(selected.down[neuron * hidden + row]);
+        down[row * width + neuron] = static_cast<float>(selected_.down[neuron * hidden + row]);
     }
   }
 
@@ -231,13 +233,13 @@ class Refiller {
     SHARD_TRY(const NodeMatrices matrices, LoadMatrices(one, products_.executor()));
     const ExpertTokens& tokens = all_[place];
     rows_.resize(tokens.tokens.size() * hidden);
-    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_));
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_, products_.jobs()));
     scaled_.resize(tokens.tokens.size() * one.width);
     SHARD_CHECK(
         products_.Activations(matrices.experts[0], node_.form, rows_, tokens.gates, scaled_));
     SHARD_CHECK(products_.Project(matrices.experts[0].down, scaled_, rows_));
     for (float& value : rows_) value *= sign;
-    return node_.outputs->ScatterAdd(tokens.tokens, rows_);
+    return node_.outputs->ScatterAdd(tokens.tokens, rows_, products_.jobs());
   }
 
   Products& products_;
@@ -248,6 +250,7 @@ class Refiller {
   // Of the expert whose turn it is.
   ExpertSample sample_;
   Normal normal_;
+  Selected selected_;
   std::vector<float> scaled_, rows_;
 };
 

@@ -80,7 +80,7 @@ class JointRidge {
     for (size_t i = 0; i < places_.size(); ++i) {
       SHARD_CHECK(CheckInterrupt());
       // The matrix is symmetric, and the factorization reads one triangle.
-      for (size_t j = 0; j < i; ++j) SHARD_CHECK(AddPair(i, j));
+      for (size_t j = i + 1; j < places_.size(); ++j) SHARD_CHECK(AddPair(i, j));
     }
     // Relative to the mean of the diagonal, lambda means the same in layers with large and small
     // inputs.
@@ -88,7 +88,7 @@ class JointRidge {
     if (mean == 0) return Ok();
     // The right side has residuals, Y - phi W0, so the ridge pulls the change of W to 0, not W.
     AddToDiagonal(matrix_, size_, lambda * mean);
-    const auto factor = Cholesky::Of(std::move(matrix_), size_, products_.jobs());
+    const auto factor = Cholesky::Of(matrix_, size_, products_.jobs());
     if (!factor) return NotDefinite(node_);
     factor->Solve(right, hidden, products_.jobs());
     const size_t one = width_ * hidden;
@@ -108,7 +108,7 @@ class JointRidge {
     ExpertSample sample;
     for (size_t i = 0; i < places_.size(); ++i) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_CHECK(TakeSample(node_, tokens_[places_[i]], sample));
+      SHARD_CHECK(TakeSample(node_, tokens_[places_[i]], products_.jobs(), sample));
       SHARD_TRY(const NodeMatrices matrices,
                 LoadExpert(node_.experts, places_[i], products_.executor()));
       std::vector<float> scaled;
@@ -122,7 +122,7 @@ class JointRidge {
     return Ok();
   }
 
-  // The block of the lower triangle contributed by tokens of both experts.
+  // The block of the upper triangle contributed by tokens of both experts.
   Status AddPair(size_t i, size_t j) {
     const std::vector<uint32_t>&first = tokens_[places_[i]].tokens,
           &second = tokens_[places_[j]].tokens;
@@ -179,38 +179,38 @@ class TurnRidge {
     return matrix;
   }
 
-  Result<Cholesky> FactorOf(std::vector<double> normal, size_t jobs) const {
+  // In the memory of `normal`.
+  Result<Cholesky> FactorOf(std::vector<double>& normal, size_t jobs) const {
     AddToDiagonal(normal, node_.experts.width, ridge_);
-    auto factor = Cholesky::Of(std::move(normal), node_.experts.width, jobs);
+    const auto factor = Cholesky::Of(normal, node_.experts.width, jobs);
     if (!factor) return NotDefinite(node_);
-    return std::move(*factor);
+    return *factor;
   }
 
   // Sets r, and the factors of the first experts, as many as are held.
   Status MakeFactors(const RidgeOptions& options) {
     const size_t width = node_.experts.width;
     const uint64_t held = FactorsHeld(places_.size(), width, node_.experts.hidden, options.memory);
-    std::vector<std::vector<double>> normal;
     double mean = 0;
     for (const size_t place : places_) {
       SHARD_CHECK(CheckInterrupt());
-      SHARD_CHECK(TakeSample(node_, fit_[place], sample_));
+      SHARD_CHECK(TakeSample(node_, fit_[place], products_.jobs(), sample_));
       SHARD_TRY(const NodeMatrices matrices,
                 LoadExpert(node_.experts, place, products_.executor()));
       SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample_, scaled_));
       SHARD_TRY(std::vector<double> matrix, NormalOf(scaled_));
       mean += MeanDiagonal(matrix, width) / static_cast<double>(places_.size());
-      if (normal.size() < held) normal.push_back(std::move(matrix));
+      if (held_.size() < held) held_.push_back(std::move(matrix));
     }
     active_ = mean != 0;
     if (!active_) return Ok();
     ridge_ = options.lambda * mean;
-    std::vector<std::optional<Cholesky>> made(normal.size());
-    SHARD_CHECK(ParallelFor(normal.size(), products_.jobs(), [&](size_t i) -> Status {
-      SHARD_TRY(made[i], FactorOf(std::move(normal[i]), 1));
+    std::vector<std::optional<Cholesky>> made(held_.size());
+    SHARD_CHECK(ParallelFor(held_.size(), products_.jobs(), [&](size_t i) -> Status {
+      SHARD_TRY(made[i], FactorOf(held_[i], 1));
       return Ok();
     }));
-    for (std::optional<Cholesky>& factor : made) factors_.push_back(std::move(*factor));
+    for (const std::optional<Cholesky>& factor : made) factors_.push_back(*factor);
     return Ok();
   }
 
@@ -223,14 +223,15 @@ class TurnRidge {
     // The ridge holds each expert to the source's weights in all sweeps, not to those of the last
     // one.
     for (double& value : right) value *= -ridge_;
-    SHARD_CHECK(TakeSample(node_, fit_[place], sample_));
+    SHARD_CHECK(TakeSample(node_, fit_[place], products_.jobs(), sample_));
     SHARD_CHECK(ScaledActivations(products_, node_, expert, sample_, scaled_));
     SHARD_CHECK(products_.AddProduct({scaled_, width}, {sample_.residuals, hidden},
                                      {right.data(), hidden}));
     std::optional<Cholesky> own;
+    std::vector<double> normal;
     if (i >= factors_.size()) {
-      SHARD_TRY(std::vector<double> normal, NormalOf(scaled_));
-      SHARD_TRY(own, FactorOf(std::move(normal), products_.jobs()));
+      SHARD_TRY(normal, NormalOf(scaled_));
+      SHARD_TRY(own, FactorOf(normal, products_.jobs()));
     }
     (own ? *own : factors_[i]).Solve(right, hidden, products_.jobs());
     for (size_t k = 0; k < right.size(); ++k) changes_[i][k] += right[k];
@@ -249,19 +250,20 @@ class TurnRidge {
     AddTransposed(change, hidden, width, moved.down);
     SHARD_TRY(const NodeMatrices matrix, LoadMatrices(moved, products_.executor()));
     rows_.resize(tokens.tokens.size() * hidden);
-    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_));
+    SHARD_CHECK(node_.inputs->Gather(tokens.tokens, rows_, products_.jobs()));
     scaled_.resize(tokens.tokens.size() * width);
     SHARD_CHECK(products_.Activations(expert, node_.form, rows_, tokens.gates, scaled_));
     SHARD_CHECK(products_.Project(matrix.experts[0].down, scaled_, rows_));
-    return node_.outputs->ScatterAdd(tokens.tokens, rows_);
+    return node_.outputs->ScatterAdd(tokens.tokens, rows_, products_.jobs());
   }
 
   Products& products_;
   NodeLayer& node_;
   const std::vector<ExpertTokens> all_, fit_;
   const std::vector<size_t> places_;
-  bool active_ = false;  // something is to be fitted
-  double ridge_ = 0;     // r
+  bool active_ = false;                    // something is to be fitted
+  double ridge_ = 0;                       // r
+  std::vector<std::vector<double>> held_;  // the memory of factors_
   std::vector<Cholesky> factors_;
   std::vector<std::vector<double>> changes_;  // W - W0, [F, H] each
   // Of the expert whose turn it is.

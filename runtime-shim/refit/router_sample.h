@@ -19,6 +19,13 @@ struct TokenChoice {
   double error = 0;               // L
 };
 
+// Tokens whose outputs of all experts are in memory at once.
+inline constexpr size_t kTokensOfOutputs = 256;
+// The bytes of a token of a sample: c, M and the router's inputs, R floats.
+uint64_t RouterSampleBytes(uint64_t experts, uint64_t router_width);
+// At least one token, and at most `most`.
+uint64_t RouterSampleTokens(uint64_t token_bytes, uint64_t memory, uint64_t most);
+
 class RouterSample {
  public:
   // Draws tokens that count in the fit, and runs all experts on them.
@@ -34,8 +41,15 @@ class RouterSample {
                              std::span<const float> selection_bias) const;
 
  private:
+  // Some tokens' rows; its memory is used again.
+  struct OutputBlock {
+    std::vector<float> inputs, targets;
+    std::vector<std::vector<float>> outputs;  // by expert
+  };
   Status AddOutputs(Products& products, const NodeLayer& node, const NodeMatrices& matrices,
-                    size_t first, size_t count);
+                    size_t first, size_t count, OutputBlock& block);
+  // Of token `at` of the sample, whose rows begin at value `from` of the block's.
+  void MultiplyOutputs(size_t at, size_t from, size_t hidden, const OutputBlock& block);
 
   size_t experts_ = 0;
   std::vector<uint32_t> tokens_;

@@ -9,9 +9,13 @@
 #include <string>
 
 #include "libshard/base/files/file.h"
+#include "runtime-shim/refit/pieces.h"
 
 namespace moepack::runtime {
 namespace {
+
+// Rows that a thread moves at a time: fewer take less time than starting threads.
+constexpr size_t kRowsMoved = 256;
 
 struct ScratchFile {
   std::filesystem::path path;
@@ -70,20 +74,26 @@ Status RowStore::Write(uint64_t first, std::span<const float> values) {
   return moepack::WriteAt(file_.get(), path_, offset * sizeof(float), std::as_bytes(values));
 }
 
-Status RowStore::Gather(std::span<const uint32_t> rows, std::span<float> values) const {
-  for (size_t i = 0; i < rows.size(); ++i)
-    SHARD_CHECK(Read(rows[i], values.subspan(i * width_, width_)));
-  return Ok();
+Status RowStore::Gather(std::span<const uint32_t> rows, std::span<float> values,
+                        size_t jobs) const {
+  return TryPieces(rows.size(), kRowsMoved, jobs, [&](size_t first, size_t end) -> Status {
+    for (size_t i = first; i < end; ++i)
+      SHARD_CHECK(Read(rows[i], values.subspan(i * width_, width_)));
+    return Ok();
+  });
 }
 
-Status RowStore::ScatterAdd(std::span<const uint32_t> rows, std::span<const float> values) {
-  std::vector<float> row(width_);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    SHARD_CHECK(Read(rows[i], row));
-    for (size_t column = 0; column < width_; ++column) row[column] += values[i * width_ + column];
-    SHARD_CHECK(Write(rows[i], row));
-  }
-  return Ok();
+Status RowStore::ScatterAdd(std::span<const uint32_t> rows, std::span<const float> values,
+                            size_t jobs) {
+  return TryPieces(rows.size(), kRowsMoved, jobs, [&](size_t first, size_t end) -> Status {
+    std::vector<float> row(width_);
+    for (size_t i = first; i < end; ++i) {
+      SHARD_CHECK(Read(rows[i], row));
+      for (size_t column = 0; column < width_; ++column) row[column] += values[i * width_ + column];
+      SHARD_CHECK(Write(rows[i], row));
+    }
+    return Ok();
+  });
 }
 
 }  // namespace moepack::runtime

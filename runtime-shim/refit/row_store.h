@@ -32,10 +32,10 @@ class RowStore {
   // Consecutive rows from `first`: as many as `values` has. kIo, with a hint, for a full disk.
   Status Read(uint64_t first, std::span<float> values) const;
   Status Write(uint64_t first, std::span<const float> values);
-  // Row i of `values` is row rows[i].
-  Status Gather(std::span<const uint32_t> rows, std::span<float> values) const;
+  // Row i of `values` is row rows[i]. `jobs`: threads, 0 for one per core.
+  Status Gather(std::span<const uint32_t> rows, std::span<float> values, size_t jobs = 1) const;
   // Row rows[i] += row i of `values`. REQUIRES: the rows are distinct.
-  Status ScatterAdd(std::span<const uint32_t> rows, std::span<const float> values);
+  Status ScatterAdd(std::span<const uint32_t> rows, std::span<const float> values, size_t jobs = 1);
 
  private:
   RowStore() = default;

@@ -155,8 +155,9 @@ Result<int> Run(const Arguments& arguments) {
   const RefitRun run{inputs.source.loaded, inputs.plan,        inputs.model->Version(""),
                      arguments.refit,      StoreOf(arguments), inputs.source.moments.get()};
   if (arguments.dry_run) {
-    SHARD_TRY(const std::string text, DescribeRefit(run));
-    SHARD_CHECK(WriteResult(text));
+    SHARD_TRY(const RefitNeeds needs, EstimateNeeds(run));
+    SHARD_CHECK(arguments.json ? WriteJsonResult(RefitNeedsJson(needs))
+                               : WriteResult(RefitNeedsText(needs)));
     return kExitDone;
   }
   SHARD_TRY(const RefitRecord record, RunRefit(run));

@@ -143,15 +143,15 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   return store.record();
 }
 
-Result<std::string> DescribeRefit(const RefitRun& run) {
+Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
   SHARD_CHECK(CheckHeldOut(run, texts));
   PrintWarnings(WarningsOf(run, texts));
   SHARD_TRY(const double rate, RateOf(*run.loaded.executor));
   const runtime::RefitOptions& options = run.arguments.options;
   const uint64_t tokens = CountTokens(texts);
-  return RefitPlanText(runtime::EstimateRefit(*run.loaded.model, run.plan, options, tokens), tokens,
-                       options.memory, rate);
+  return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, tokens), tokens,
+                    options.memory, rate};
 }
 
 }  // namespace moepack::cli

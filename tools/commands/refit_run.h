@@ -10,6 +10,7 @@
 #include "runtime-shim/profile/second_moments.h"
 #include "tools/options/refit_arguments.h"
 #include "tools/options/runtime_options.h"
+#include "tools/reports/runs/refit_report.h"
 
 namespace moepack::cli {
 
@@ -40,7 +41,7 @@ struct RefitRun {
 // text of one bucket, of too little text and of a quantized source, and refuses held-out text that
 // is also calibration text.
 Result<RefitRecord> RunRefit(const RefitRun& run);
-// Says what RunRefit would need; nothing runs except one product, to measure its speed here.
-Result<std::string> DescribeRefit(const RefitRun& run);
+// What RunRefit would need; nothing runs except one product, to measure its speed here.
+Result<RefitNeeds> EstimateNeeds(const RefitRun& run);
 
 }  // namespace moepack::cli

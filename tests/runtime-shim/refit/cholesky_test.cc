@@ -36,11 +36,11 @@ TEST(Cholesky, SolutionSolvesTheSystem) {
         right[i * kColumns + j] += matrix[i * kSize + k] * wanted[k * kColumns + j];
     }
   }
-  std::vector<double> lower = matrix;
+  std::vector<double> upper = matrix;
   for (size_t i = 0; i < kSize; ++i)
-    std::fill_n(lower.begin() + static_cast<ptrdiff_t>(i * kSize + i + 1), kSize - i - 1,
+    std::fill_n(upper.begin() + static_cast<ptrdiff_t>(i * kSize), i,
                 std::numeric_limits<double>::quiet_NaN());
-  const auto factor = Cholesky::Of(lower, kSize, 2);
+  const auto factor = Cholesky::Of(upper, kSize, 2);
   ASSERT_TRUE(factor);
   factor->Solve(right, kColumns, 1);
   for (size_t i = 0; i < right.size(); ++i) ASSERT_NEAR(right[i], wanted[i], 1e-9) << i;
@@ -48,7 +48,8 @@ TEST(Cholesky, SolutionSolvesTheSystem) {
 
 TEST(Cholesky, DiagonalOfTheInverseMatchesSolvedUnitVectors) {
   constexpr size_t kSize = 300;
-  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize, 1);
+  std::vector<double> matrix = DefiniteMatrix(kSize);
+  const auto factor = Cholesky::Of(matrix, kSize, 1);
   ASSERT_TRUE(factor);
   std::vector<double> inverse(kSize * kSize, 0);
   for (size_t i = 0; i < kSize; ++i) inverse[i * kSize + i] = 1;
@@ -59,8 +60,9 @@ TEST(Cholesky, DiagonalOfTheInverseMatchesSolvedUnitVectors) {
 
 TEST(Cholesky, BitsDoNotDependOnThreads) {
   constexpr size_t kSize = 500, kColumns = 300;
-  const auto factor = Cholesky::Of(DefiniteMatrix(kSize), kSize, 1);
-  const auto by_many = Cholesky::Of(DefiniteMatrix(kSize), kSize, 5);
+  std::vector<double> matrix = DefiniteMatrix(kSize), copy = matrix;
+  const auto factor = Cholesky::Of(matrix, kSize, 1);
+  const auto by_many = Cholesky::Of(copy, kSize, 5);
   ASSERT_TRUE(factor && by_many);
   const std::vector<float> values = RandomFloats(kSize * kColumns, 5);
   std::vector<double> one(values.begin(), values.end()), many = one;
@@ -71,10 +73,13 @@ TEST(Cholesky, BitsDoNotDependOnThreads) {
 }
 
 TEST(Cholesky, MatricesThatAreNotPositiveDefiniteHaveNoFactor) {
-  EXPECT_FALSE(Cholesky::Of({1, 0, 0, 0}, 2, 1));
-  EXPECT_FALSE(Cholesky::Of({1, 2, 2, 1}, 2, 1));
-  EXPECT_FALSE(Cholesky::Of({1, 0, 0, std::numeric_limits<double>::quiet_NaN()}, 2, 1));
-  EXPECT_TRUE(Cholesky::Of({1, 0, 0, 1}, 2, 1));
+  const auto has_factor = [](std::vector<double> matrix) {
+    return Cholesky::Of(matrix, 2, 1).has_value();
+  };
+  EXPECT_FALSE(has_factor({1, 0, 0, 0}));
+  EXPECT_FALSE(has_factor({1, 2, 2, 1}));
+  EXPECT_FALSE(has_factor({1, 0, 0, std::numeric_limits<double>::quiet_NaN()}));
+  EXPECT_TRUE(has_factor({1, 0, 0, 1}));
 }
 
 TEST(Cholesky, AMatrixWhoseLastBlockIsNotDefiniteHasNoFactor) {
@@ -86,7 +91,7 @@ TEST(Cholesky, AMatrixWhoseLastBlockIsNotDefiniteHasNoFactor) {
     EXPECT_FALSE(Cholesky::Of(broken, kSize, 2)) << pivot;
   }
   std::vector<double> broken = matrix;
-  broken[(kSize - 1) * kSize + 3] = std::numeric_limits<double>::quiet_NaN();
+  broken[3 * kSize + kSize - 1] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_FALSE(Cholesky::Of(broken, kSize, 2));
 }
 

@@ -19,25 +19,57 @@ class RefitNeeds : public testing::Test {
   TinyRefit refit_{"qwen3moe"};
 };
 
-// Inputs, residuals, outputs, activations and scaled activations of the tokens of one expert.
-constexpr uint64_t kSample = kSmallTokens * kSmallChosen / kSmallKept *
-                             (3 * kSmallHidden + 2 * kSmallWidth) * sizeof(float);
+// Of one expert.
+constexpr uint64_t kOwnTokens = kSmallTokens * kSmallChosen / kSmallKept;
 
 TEST_F(RefitNeeds, CountsTheJointMatrixAndItsActivations) {
-  const RefitEstimate estimate = Of(SmallOptions());
+  RefitOptions options = SmallOptions();
+  options.steps = {kRidgeStep};
+  const RefitEstimate estimate = Of(options);
   EXPECT_TRUE(estimate.joint);
   constexpr uint64_t kSize = kSmallKept * kSmallWidth;
-  EXPECT_EQ(estimate.matrix_bytes, kSample + kSize * (kSize + kSmallHidden) * sizeof(double) +
-                                       kSmallTokens * kSmallChosen * kSmallWidth * sizeof(float));
+  EXPECT_EQ(estimate.matrix_bytes,
+            kSize * (kSize + kSmallHidden) * sizeof(double) +
+                kSmallTokens * kSmallChosen * kSmallWidth * sizeof(float) +
+                // Inputs, residuals, outputs and activations.
+                kOwnTokens * (3 * kSmallHidden + kSmallWidth) * sizeof(float));
 }
 
 TEST_F(RefitNeeds, CountsTheNeuronsThatMayJoin) {
   RefitOptions options = SmallOptions();
   options.pool = 1000;
   constexpr uint64_t kJoined = kSmallWidth + 1000;
-  EXPECT_EQ(Of(options).matrix_bytes, kSample +
-                                          kJoined * 2 * (kJoined + kSmallHidden) * sizeof(double) +
-                                          2 * kJoined * kSmallHidden * sizeof(float));
+  EXPECT_EQ(Of(options).matrix_bytes,
+            kJoined * 2 * (kJoined + kSmallHidden) * sizeof(double) +
+                2 * kJoined * kSmallHidden * sizeof(float) +
+                kOwnTokens * (3 * kSmallHidden + kJoined) * sizeof(float) +
+                // All tokens are scored: a copy of them, and what the executor has.
+                kOwnTokens * (5 * kSmallHidden + 3 * kSmallWidth) * sizeof(float));
+}
+
+TEST_F(RefitNeeds, CountsTheProductsOfOutputsThatTheRouterIsFittedOn) {
+  RefitOptions options = SmallOptions();
+  options.steps = {kRouterStep};
+  EXPECT_EQ(Of(options).matrix_bytes,
+            kSmallTokens * ((kSmallKept + 1) * kSmallKept + kSmallHidden) * sizeof(float) +
+                256 * (kSmallKept + 2) * kSmallHidden * sizeof(float));
+  options.memory = 4000;  // a quarter of it holds a few tokens
+  EXPECT_LT(Of(options).matrix_bytes, 1000 + 256 * (kSmallKept + 2) * kSmallHidden * sizeof(float));
+}
+
+// An expert scores with its own tokens only, and with every n-th of many.
+TEST_F(RefitNeeds, CountsTheTokensThatAnExpertScoresWith) {
+  const auto refill = [this](uint64_t tokens) {
+    RefitOptions options = SmallOptions();
+    options.steps = {kRefillStep};
+    const auto with = EstimateRefit(refit_.input().model, refit_.plan, options, tokens).products;
+    options.steps.clear();
+    return with - EstimateRefit(refit_.input().model, refit_.plan, options, tokens).products;
+  };
+  // An expert has half as many tokens as there are. All of fewer than 2,500 are scored, but 5,000
+  // count as 2,500.
+  EXPECT_GT(refill(5000) / refill(2500), 1.9);
+  EXPECT_LT(refill(10000) / refill(5000), 1.5);
 }
 
 TEST_F(RefitNeeds, CountsTheRidgeRegressionThatIsRepeatedOnAllText) {

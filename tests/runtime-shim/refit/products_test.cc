@@ -46,23 +46,85 @@ TEST_F(RefitProducts, AddWhatPlainLoopsAdd) {
   }
 }
 
-TEST_F(RefitProducts, SquaresAreThoseOfTheProduct) {
-  constexpr size_t kA = 603, kB = 9;  // pieces for several threads, and rows that are left over
-  for (const size_t rows : kRows) {
-    SCOPED_TRACE(rows);
-    const std::vector<float> a = RandomFloats(rows * kA, 3), b = RandomFloats(rows * kB, 4);
-    Products one(*executor_, 1), three(*executor_, 3);
-    std::vector<double> product(kA * kB, 0), expected(kA, 0);
-    ASSERT_TRUE(one.AddProduct({a, kA}, {b, kB}, {product.data(), kB}));
-    for (size_t i = 0; i < product.size(); ++i) expected[i / kB] += product[i] * product[i];
-    for (Products* const products : {&one, &three}) {
-      const auto held = products->Hold({b, kB});
-      ASSERT_TRUE(held);
-      std::vector<double> squares(kA, 1);
-      ASSERT_TRUE(products->SquareProduct({a, kA}, *held, squares));
-      EXPECT_EQ(squares, expected);
+// Made tokens and one made expert; with a length that is not a multiple of what is added up at a
+// time.
+struct MadeTokens {
+  explicit MadeTokens(size_t count)
+      : shape{.hidden = 9, .width = 7, .ids = {0}},
+        expert(RandomExperts(shape, 10)),
+        inputs(RandomFloats(count * shape.hidden, 1)),
+        gates(RandomFloats(count, 2)),
+        roots(RandomFloats(count, 3)),
+        residuals(RandomFloats(count * shape.hidden, 4)) {}
+  MadeShape shape;
+  RefittedExperts expert;
+  std::vector<float> inputs, gates, roots, residuals;
+};
+
+// |phi'r| and |phi| of each neuron, by plain loops over the tokens.
+std::vector<NeuronSize> PlainSizes(const MadeTokens& made, bool weigh_inputs) {
+  const size_t hidden = made.shape.hidden, width = made.shape.width;
+  std::vector<double> products(width * hidden, 0), squares(width, 0);
+  for (size_t token = 0; token < made.gates.size(); ++token) {
+    std::vector<float> x(made.inputs.begin() + static_cast<ptrdiff_t>(token * hidden),
+                         made.inputs.begin() + static_cast<ptrdiff_t>((token + 1) * hidden));
+    if (weigh_inputs) {
+      for (float& value : x) value *= made.gates[token];
+    }
+    std::vector<double> phi = PlainActivations(made.expert, 0, x.data());
+    for (size_t i = 0; i < width; ++i) {
+      phi[i] *= double{made.roots[token]} * (weigh_inputs ? 1 : made.gates[token]);
+      squares[i] += phi[i] * phi[i];
+      for (size_t column = 0; column < hidden; ++column)
+        products[i * hidden + column] += phi[i] * made.residuals[token * hidden + column];
     }
   }
+  std::vector<NeuronSize> sizes;
+  for (size_t i = 0; i < width; ++i) {
+    double explained = 0;
+    for (size_t column = 0; column < hidden; ++column)
+      explained += products[i * hidden + column] * products[i * hidden + column];
+    sizes.push_back(
+        {static_cast<float>(std::sqrt(explained)), static_cast<float>(std::sqrt(squares[i]))});
+  }
+  return sizes;
+}
+
+TEST_F(RefitProducts, MeasureNeuronsAsPlainLoopsDo) {
+  for (const bool weigh_inputs : {false, true}) {
+    const ExpertForm form = {Activation::kSilu, weigh_inputs};
+    Products products(*executor_, 2);
+    // The last sample is smaller than the ones before, whose values must not remain.
+    for (const size_t count : {1, 5, 2051, 6}) {
+      SCOPED_TRACE(count);
+      const MadeTokens made(count);
+      const auto matrices = LoadExpert(made.expert, 0, *executor_);
+      ASSERT_TRUE(matrices);
+      ASSERT_TRUE(products.HoldTokens(form, made.inputs, made.gates, made.roots, made.residuals));
+      std::vector<NeuronSize> sizes;
+      ASSERT_TRUE(products.MeasureNeurons(matrices->experts[0], form, sizes));
+      const std::vector<NeuronSize> expected = PlainSizes(made, weigh_inputs);
+      ASSERT_EQ(sizes.size(), expected.size());
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        EXPECT_NEAR(sizes[i].explained, expected[i].explained, 1e-6 + 1e-4 * expected[i].explained)
+            << i;
+        EXPECT_NEAR(sizes[i].own, expected[i].own, 1e-6 + 1e-5 * expected[i].own) << i;
+      }
+    }
+  }
+}
+
+TEST_F(RefitProducts, MeasureNothingWithoutTokens) {
+  const MadeTokens made(0);
+  const auto matrices = LoadExpert(made.expert, 0, *executor_);
+  ASSERT_TRUE(matrices);
+  Products products(*executor_, 1);
+  ASSERT_TRUE(products.HoldTokens({}, {}, {}, {}, {}));
+  std::vector<NeuronSize> sizes;
+  ASSERT_TRUE(products.MeasureNeurons(matrices->experts[0], {}, sizes));
+  ASSERT_EQ(sizes.size(), made.shape.width);
+  EXPECT_EQ(sizes[0].explained, 0);
+  EXPECT_EQ(sizes[0].own, 0);
 }
 
 TEST_F(RefitProducts, BitsDoNotDependOnThreads) {

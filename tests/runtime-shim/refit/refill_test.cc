@@ -2,55 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/runtime-shim/refit/made_node.h"
+#include "tests/runtime-shim/refit/made_layer.h"
 
 namespace moepack::runtime {
 namespace {
-
-// A layer of six experts, four of which the node has.
-class Layer {
- public:
-  explicit Layer(size_t jobs = 1, const MadeShape& shape = {}) : made(shape, jobs) {
-    MadeShape whole = shape;
-    whole.ids = {0, 1, 2, 3, 4, 5};
-    all = RandomExperts(whole, 20);
-    const size_t kept[] = {0, 2, 3, 5};
-    made.node.experts = TakeExperts(all, kept);
-    auto loaded = LoadMatrices(all, made.products().executor());
-    EXPECT_TRUE(loaded);
-    matrices_ = std::move(*loaded);
-    for (const MlpWeights& expert : matrices_.experts) table_.push_back(&expert);
-    weights_.path = "made";
-    weights_.trunk.push_back(TensorOf("blk.0.ffn_gate_inp.weight", all.router, {6, shape.hidden}));
-    ExpertSet& set = weights_.sets.emplace_back();
-    set.experts_by_layer[0] = whole.ids;
-    set.tensors = {
-        TensorOf("blk.0.ffn_gate_exps.weight", all.gate, {6, shape.width, shape.hidden}),
-        TensorOf("blk.0.ffn_up_exps.weight", all.up, {6, shape.width, shape.hidden}),
-        TensorOf("blk.0.ffn_down_exps.weight", all.down, {6, shape.hidden, shape.width})};
-  }
-
-  NeuronSource source() const { return {table_, &weights_, weights_.sets}; }
-  uint64_t Refill(const RefillOptions& options = {}) {
-    made.Run();
-    const auto moved = RefillExperts(made.products(), options, source(), made.node);
-    EXPECT_TRUE(moved) << moved.error().message;
-    return moved ? *moved : 0;
-  }
-
-  RefittedExperts all;
-  MadeNode made;
-
- private:
-  static HostTensor TensorOf(const char* name, const std::vector<float>& values,
-                             std::vector<uint64_t> shape) {
-    return {name, quant::FindFormat("f32"), std::move(shape), std::as_bytes(std::span(values))};
-  }
-
-  NodeMatrices matrices_;
-  std::vector<const MlpWeights*> table_;
-  Weights weights_;
-};
 
 bool HasNeuron(const RefittedExperts& experts, size_t place, const RefittedExperts& all, size_t id,
                size_t index) {
@@ -66,7 +21,7 @@ bool HasNeuron(const RefittedExperts& experts, size_t place, const RefittedExper
 
 // The missing output of every kept expert is a neuron of expert 1, which the node lacks.
 TEST(Refill, MovesInTheNeuronThatExplainsTheMissingOutput) {
-  Layer layer;
+  MadeLayer layer;
   NodeLayer& node = layer.made.node;
   layer.made.Run();
   std::vector<float> targets = ValuesOf(*node.outputs);
@@ -88,7 +43,7 @@ TEST(Refill, MovesInTheNeuronThatExplainsTheMissingOutput) {
 }
 
 TEST(Refill, LeavesTheOutputsOfTheNewExperts) {
-  Layer layer;
+  MadeLayer layer;
   layer.Refill();
   const std::vector<float> left = ValuesOf(*layer.made.node.outputs);
   ASSERT_TRUE(RunNode(layer.made.products(), layer.made.node));
@@ -97,7 +52,7 @@ TEST(Refill, LeavesTheOutputsOfTheNewExperts) {
 }
 
 TEST(Refill, LowersTheError) {
-  Layer layer;
+  MadeLayer layer;
   layer.made.Run();
   const double before = layer.made.FitError();
   layer.Refill();
@@ -106,7 +61,7 @@ TEST(Refill, LowersTheError) {
 }
 
 TEST(Refill, KeepsExpertsWithTooFewTokens) {
-  Layer layer;
+  MadeLayer layer;
   layer.made.node.least_tokens = 1000;
   const RefittedExperts before = layer.made.node.experts;
   EXPECT_EQ(layer.Refill(), 0u);
@@ -114,7 +69,7 @@ TEST(Refill, KeepsExpertsWithTooFewTokens) {
 }
 
 TEST(Refill, SingularMatrixIsNamed) {
-  Layer layer;
+  MadeLayer layer;
   std::fill(layer.made.node.experts.gate.begin(), layer.made.node.experts.gate.begin() + 8, 0.0f);
   layer.made.Run();
   RefillOptions options;
@@ -128,7 +83,7 @@ TEST(Refill, SingularMatrixIsNamed) {
 }
 
 TEST(Refill, PoolLimitsWhatMoves) {
-  Layer layer;
+  MadeLayer layer;
   EXPECT_LE(layer.Refill({0.01, 1, 2500}), 4u);
 }
 
@@ -137,7 +92,7 @@ TEST(Refill, BitsDoNotDependOnThreads) {
   shape.tokens = 3000;
   shape.hidden = 72;
   shape.width = 40;
-  Layer one(1, shape), three(3, shape);
+  MadeLayer one(1, shape), three(3, shape);
   EXPECT_EQ(one.Refill(), three.Refill());
   EXPECT_EQ(one.made.node.experts.gate, three.made.node.experts.gate);
   EXPECT_EQ(one.made.node.experts.down, three.made.node.experts.down);

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -53,6 +55,21 @@ TEST_F(RefitCommand, ASecondRunFindsEverythingInTheStore) {
   EXPECT_EQ(ReadAll(workspace_ / "kept/refit.json"), before);
   const ToolRun other = Refit(std::string(kFewTexts) + "--lambda 0.5 --store kept");
   EXPECT_NE(other.status, 0);
+}
+
+TEST_F(RefitCommand, ADryRunPrintsItsCostAsJson) {
+  const ToolRun run = Refit(std::string(kFewTexts) + "--dry-run --json --store kept");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto needs = nlohmann::json::parse(run.out);
+  EXPECT_EQ(needs["dry_run"], true);
+  EXPECT_GT(needs["tokens"], 1000);
+  EXPECT_GT(needs["tokens_needed"], needs["tokens"]);
+  EXPECT_GT(needs["memory_bytes"], 100000);
+  EXPECT_GT(needs["weight_bytes"], 1000000);
+  EXPECT_EQ(needs["disk_bytes"], 0);
+  EXPECT_EQ(needs["joint_ridge"], true);
+  EXPECT_GT(needs["multiplications"], 1e6);
+  EXPECT_GT(needs["seconds"], 0);
 }
 
 TEST_F(RefitCommand, ADryRunShowsItsCostAndWritesNothing) {

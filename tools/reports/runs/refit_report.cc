@@ -18,6 +18,12 @@ std::string ErrorText(double error) {
   return text.str();
 }
 
+// Rows take at most half of the memory (runtime-shim/refit/refit.cc); the rest of them goes to
+// disk.
+uint64_t RowsInMemory(const RefitNeeds& needs) {
+  return std::min(needs.estimate.row_bytes, needs.memory / 2);
+}
+
 }  // namespace
 
 std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
@@ -32,17 +38,28 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
   return line + (again ? "; done before" : "");
 }
 
-std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t tokens, uint64_t memory,
-                          double rate) {
-  // Rows take at most half of the memory (runtime-shim/refit/refit.cc); the rest of them goes to
-  // disk.
-  const uint64_t held = std::min(estimate.row_bytes, memory / 2);
-  return Cat("tokens: ", FormatCount(tokens), " of about ", FormatCount(estimate.tokens_needed),
-             " that are needed\nmemory: ", FormatBytes(held + estimate.matrix_bytes),
+std::string RefitNeedsText(const RefitNeeds& needs) {
+  const runtime::RefitEstimate& estimate = needs.estimate;
+  return Cat("tokens: ", FormatCount(needs.tokens), " of about ",
+             FormatCount(estimate.tokens_needed),
+             " that are needed\nmemory: ", FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes), " of weights; ",
-             FormatBytes(estimate.row_bytes - held), " on disk\nridge regression: ",
+             FormatBytes(estimate.row_bytes - RowsInMemory(needs)), " on disk\nridge regression: ",
              estimate.joint ? "of all experts at once" : "expert by expert", "\ntime: about ",
-             FormatElapsed(estimate.products / rate), "\n");
+             FormatElapsed(estimate.products / needs.rate), "\n");
+}
+
+Json RefitNeedsJson(const RefitNeeds& needs) {
+  const runtime::RefitEstimate& estimate = needs.estimate;
+  return {{"dry_run", true},
+          {"tokens", needs.tokens},
+          {"tokens_needed", estimate.tokens_needed},
+          {"memory_bytes", RowsInMemory(needs) + estimate.matrix_bytes},
+          {"weight_bytes", estimate.weight_bytes},
+          {"disk_bytes", estimate.row_bytes - RowsInMemory(needs)},
+          {"joint_ridge", estimate.joint},
+          {"multiplications", estimate.products},
+          {"seconds", estimate.products / needs.rate}};
 }
 
 std::string RefitText(const RefitRecord& record) {

@@ -12,9 +12,15 @@ namespace moepack::cli {
 
 // A line about a group of a layer; `again` if it was refitted before.
 std::string RefitLine(const runtime::LayerOutcome& outcome, bool again);
-// What a refit of this many tokens will need; `rate`: multiplications per second on this machine.
-std::string RefitPlanText(const runtime::RefitEstimate& estimate, uint64_t tokens, uint64_t memory,
-                          double rate);
+// What a refit will need.
+struct RefitNeeds {
+  runtime::RefitEstimate estimate;
+  uint64_t tokens = 0;
+  uint64_t memory = 0;  // RefitOptions::memory
+  double rate = 0;      // multiplications per second on this machine
+};
+std::string RefitNeedsText(const RefitNeeds& needs);
+Json RefitNeedsJson(const RefitNeeds& needs);
 // All layers and groups of a refit.
 std::string RefitText(const RefitRecord& record);
 
