@@ -65,7 +65,7 @@ double RouterProducts(const LayerShape& shape) {
   const RouterOptions router;
   const double sample = std::min(static_cast<double>(router.tokens), shape.tokens);
   return sample * shape.kept * (shape.expert() + shape.kept * shape.hidden / 2) +
-         2.0 * router.steps * router.batch * shape.kept * shape.hidden;
+         2.0 * router.steps * std::min<double>(router.batch, sample) * shape.kept * shape.hidden;
 }
 
 // Per token: about four square matrices.

@@ -69,13 +69,21 @@ class RouterFitter {
   }
 
  private:
-  // The gradient of rows and biases, for a batch drawn using the number of the step.
+  // The whole sample if it is not larger than a batch; otherwise rows drawn with the step alone as
+  // the seed, so that a layer that is run again draws the same ones.
+  std::vector<uint32_t> BatchOf(uint32_t step) const {
+    std::vector<uint32_t> batch(std::min<size_t>(options_.batch, sample_.size()));
+    std::iota(batch.begin(), batch.end(), 0u);
+    if (batch.size() == sample_.size()) return batch;
+    SplitMix64 random(step);
+    for (uint32_t& row : batch) row = static_cast<uint32_t>(random.Below(sample_.size()));
+    return batch;
+  }
+
+  // The gradient of rows and biases, for the step's batch.
   Status MakeGradient(uint32_t step) {
     const size_t width = node_.experts.router_width, n = node_.experts.experts.size();
-    // Seeded by the step alone: a layer that is run again draws the same batches.
-    SplitMix64 random(step);
-    std::vector<uint32_t> batch(options_.batch);
-    for (uint32_t& row : batch) row = static_cast<uint32_t>(random.Below(sample_.size()));
+    const std::vector<uint32_t> batch = BatchOf(step);
     inputs_.resize(batch.size() * width);
     logits_.resize(batch.size() * n);
     for (size_t i = 0; i < batch.size(); ++i)

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 #include <vector>
 
 dim3 threadIdx, blockIdx;
@@ -22,6 +23,7 @@ struct Thread {
   std::unique_ptr<char[]> stack = std::make_unique<char[]>(kStackBytes);
   ucontext_t start;
   jmp_buf resume;
+  bool started = false;
   State state = State::kDone;
   float given[2] = {};  // for shuffles, in turns: none can be two ahead of its warp
   int shuffles = 0;
@@ -53,14 +55,16 @@ class Block {
   }
 
  private:
+  // A context serves every block: making one takes system calls.
   void Prepare(Thread& thread) {
+    thread.shuffles = 0;
+    thread.state = thread.started ? State::kReady : State::kNew;
+    if (std::exchange(thread.started, true)) return;
     getcontext(&thread.start);
     thread.start.uc_stack.ss_sp = thread.stack.get();
     thread.start.uc_stack.ss_size = kStackBytes;
     thread.start.uc_link = nullptr;
     makecontext(&thread.start, Enter, 0);
-    thread.state = State::kNew;
-    thread.shuffles = 0;
   }
 
   static void Enter();
@@ -131,9 +135,10 @@ Block& TheBlock() {
 
 void Block::Enter() {
   Block& block = TheBlock();
-  (*block.body_)();
-  block.threads_[block.current_].state = State::kDone;
-  _longjmp(block.scheduler_, 1);
+  for (;;) {
+    (*block.body_)();
+    block.Wait(State::kDone);
+  }
 }
 
 }  // namespace
