@@ -28,8 +28,8 @@ constexpr const char* kFewTexts =
 
 TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
   const ToolRun run = Refit(
-      "--text fixtures/texts/calibration.jsonl --context 64 --least-tokens 20 --steps ridge "
-      "-o out");
+      "--text fixtures/texts/calibration.jsonl --most-tokens 1000 --context 64 --least-tokens 20 "
+      "--steps ridge -o out");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("layer 0, group 0: error 0."));
   EXPECT_THAT(run.err, HasSubstr("layer 2, group 1: error 0."));
