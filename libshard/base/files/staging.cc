@@ -44,13 +44,16 @@ bool IsRemoved(const std::string& name) {
          ParseUint(std::string_view(name).substr(kRemovedMark.size()));
 }
 
+bool IsTemporaryJournal(const std::string& name) { return TemporaryOf(name) == kJournalName; }
+
 bool IsOurName(const std::string& name) {
   return name == kLockName || name == kJournalName || name == kFilesName || IsRemoved(name) ||
-         TemporaryOf(name) == kJournalName;
+         IsTemporaryJournal(name);
 }
 
-// Whether a staging directory holds only what we put there. It either contains at least the
-// journal, or, without the lock, which is removed last, it is empty.
+// Whether a staging directory holds only what we put there. It contains the lock or the journal;
+// or, as the lock is made first and removed last, and a power cut may undo the one or keep the
+// other, nothing but temporary journals and what was to be removed.
 bool IsOurs(const InsideDirectory& root, const std::vector<InsideDirectory::Entry>& entries) {
   const bool known = std::all_of(entries.begin(), entries.end(), [](const auto& entry) {
     const bool directory = entry.name == kFilesName || IsRemoved(entry.name);
@@ -59,7 +62,10 @@ bool IsOurs(const InsideDirectory& root, const std::vector<InsideDirectory::Entr
   });
   const bool locked = std::any_of(entries.begin(), entries.end(),
                                   [](const auto& entry) { return entry.name == kLockName; });
-  return known && (locked || entries.empty() || !JournalIdentity(root).empty());
+  const bool left = std::all_of(entries.begin(), entries.end(), [](const auto& entry) {
+    return IsTemporaryJournal(entry.name) || IsRemoved(entry.name);
+  });
+  return known && (locked || left || !JournalIdentity(root).empty());
 }
 
 // Removes everything but the lock; anything doubtful stays. The files are moved aside before they

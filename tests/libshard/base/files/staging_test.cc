@@ -168,7 +168,8 @@ TEST(StagingDirectory, LeavesFilesPublishedByAnotherRunAlone) {
   EXPECT_EQ(fixtures::ReadFile(dir / "out/f"), "of another run");
 }
 
-TEST(StagingDirectory, RecognizesTheRemainsOfAKilledCleanup) {
+// Of a killed cleanup, or of a run that a power cut ended: its lock may be lost.
+TEST(StagingDirectory, RecognizesWhatAnInterruptedRunLeft) {
   const std::string journal = "moepack-journal 1 id\n";
   using Files = std::vector<std::pair<std::string, std::string>>;
   const std::vector<Files> left = {{},
@@ -176,7 +177,9 @@ TEST(StagingDirectory, RecognizesTheRemainsOfAKilledCleanup) {
                                    {{".lock", ""}, {".journal", journal}},
                                    {{".journal", journal}},
                                    {{".journal", journal}, {"files/f", "x"}},
-                                   {{".lock", ""}, {".journal.tmp-12", "moe"}}};
+                                   {{".lock", ""}, {".journal.tmp-12", "moe"}},
+                                   {{".journal.tmp-12", ""}},
+                                   {{".removed-12/f", "x"}, {".journal.tmp-12", ""}}};
   for (const Files& files : left) {
     const fixtures::TempDir dir;
     fs::create_directories(dir / "out.partial");
@@ -199,6 +202,14 @@ TEST(StagingDirectory, DoesNotClaimADirectoryThatHoldsOnlyALock) {
   fixtures::WriteFile(dir / "out.partial/precious", "data");
   EXPECT_FALSE(StagingDirectory::Start(dir / "out", "id"));
   EXPECT_EQ(fixtures::ReadFile(dir / "out.partial/precious"), "data");
+}
+
+TEST(StagingDirectory, DoesNotClaimFilesWithoutALockOrAJournal) {
+  const fixtures::TempDir dir;
+  fs::create_directories(dir / "out.partial/files");
+  fixtures::WriteFile(dir / "out.partial/files/precious", "data");
+  EXPECT_FALSE(StagingDirectory::Start(dir / "out", "id"));
+  EXPECT_EQ(fixtures::ReadFile(dir / "out.partial/files/precious"), "data");
 }
 
 TEST(StagingDirectory, NothingIsWrittenOrRemovedThroughALink) {
