@@ -86,14 +86,15 @@ uint64_t SampleBytes(const LayerShape& shape, uint64_t activations) {
 uint64_t RidgeBytes(const LayerShape& shape, bool joint, uint64_t memory) {
   const auto width = static_cast<uint64_t>(shape.width), kept = static_cast<uint64_t>(shape.kept),
              hidden = static_cast<uint64_t>(shape.hidden);
-  const uint64_t changes = kept * width * hidden * kDouble + SampleBytes(shape, width);
+  const uint64_t changes = kept * width * hidden * kDouble, sample = SampleBytes(shape, width);
   if (joint) {
     const uint64_t activations =
         static_cast<uint64_t>(shape.tokens * shape.chosen) * width * sizeof(float);
-    return kept * width * kept * width * kDouble + changes + activations;
+    return kept * width * kept * width * kDouble + changes + activations + sample;
   }
   // The one of the turn besides those that are kept.
-  return changes + (FactorsHeld(kept, width, hidden, memory) + 1) * width * width * kDouble;
+  return changes + sample +
+         (FactorsHeld(kept, width, hidden, memory) + 1) * width * width * kDouble;
 }
 
 uint64_t RefillBytes(const LayerShape& shape, uint64_t pool) {
