@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/files/unreadable.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/json_values.h"
@@ -119,8 +120,7 @@ Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
 // Returns only the last part of the path, because a plan must not reveal where its author keeps
 // files. The name is for people; bytes that are not UTF-8 are escaped as in \xff.
 std::string DirectoryName(const fs::path& root) {
-  std::error_code ignored;
-  const fs::path full = fs::absolute(root, ignored).lexically_normal();
+  const fs::path full = AbsolutePath(root).lexically_normal();
   const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
   return IsUtf8(name) ? name : Shown(name);
 }

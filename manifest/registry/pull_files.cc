@@ -8,6 +8,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
@@ -24,7 +25,7 @@ constexpr const char* kFetched = "fetched";
 constexpr const char* kResumed = "resumed";  // completely, by an earlier run
 
 bool OnOneFileSystem(const fs::path& one, const std::string& out) {
-  fs::path parent = fs::absolute(out).lexically_normal();
+  fs::path parent = AbsolutePath(out).lexically_normal();
   std::error_code error;
   while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
   struct stat here;

@@ -4,6 +4,7 @@
 
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
@@ -173,7 +174,7 @@ Status CheckOut(const std::string& out, const Joining& joining, const JoinOption
     SHARD_CHECK(CheckOutsideDistribution(out, task.directory));
   const bool force = options.force || options.dry_run;
   if (joining.manifest) return CheckReplaceable(out, force);
-  const fs::path directory = fs::absolute(out).lexically_normal().parent_path();
+  const fs::path directory = AbsolutePath(out).lexically_normal().parent_path();
   for (const OutputFile& file : joining.outputs.files) {
     const fs::path path = directory / file.path;
     SHARD_TRY(const bool taken, IsTaken(path));

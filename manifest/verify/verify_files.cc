@@ -4,6 +4,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 #include "manifest/verify/verify_rules.h"
@@ -17,7 +18,7 @@ namespace {
 // True if `path`, after resolving links, is below `root`. REQUIRES: `root` is canonical.
 bool StaysInside(const fs::path& root, const fs::path& path) {
   std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);
+  const fs::path target = WeaklyCanonicalPath(path, error);
   if (error) return false;
   const auto [end, unused] = std::mismatch(root.begin(), root.end(), target.begin(), target.end());
   return end == root.end();
@@ -78,7 +79,9 @@ void CheckNames(const fs::path& root, const DirectoryScope& scope,
 void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
                     std::vector<CheckedFile>& files, Findings& findings) {
   std::error_code error;
-  const fs::path root = fs::canonical(directory, error);
+  fs::path root = CanonicalPath(directory, error);
+  // An empty root would mean the current directory.
+  if (error) root = directory;
   for (CheckedFile& file : files) CheckPresence(root, scope.files_may_be_links, file, findings);
   CheckNames(root, scope, files, findings);
 }

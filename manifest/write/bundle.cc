@@ -13,6 +13,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
@@ -75,7 +76,7 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
 // target, so that the lock is the same under every name of the distribution.
 fs::path TargetOf(const std::string& out, const WriteOptions& options) {
   std::error_code error;
-  fs::path whole = fs::canonical(out, error);
+  fs::path whole = CanonicalPath(out, error);
   return options.slice.parts.all || error ? fs::path(out) : whole;
 }
 

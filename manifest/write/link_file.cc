@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 
@@ -35,7 +36,7 @@ Error CannotLink(const Target& to, LinkKind kind, const std::string& reason) {
 Status Hardlink(const fs::path& from, const Target& to) {
   std::error_code error;
   // Links are resolved, because a node must not contain a link to a link.
-  const fs::path whole = fs::canonical(from, error);
+  const fs::path whole = CanonicalPath(from, error);
   if (error) return CannotLink(to, LinkKind::kHardlink, ErrnoText(error.value()));
   if (linkat(AT_FDCWD, whole.c_str(), to.directory.descriptor(), to.name.c_str(), 0) == 0)
     return Ok();
@@ -44,8 +45,8 @@ Status Hardlink(const fs::path& from, const Target& to) {
 
 Status Symlink(const fs::path& from, const Target& to, const fs::path& home) {
   std::error_code error;
-  const fs::path target = fs::canonical(from, error);
-  const fs::path directory = error ? fs::path() : fs::weakly_canonical(home, error);
+  const fs::path target = CanonicalPath(from, error);
+  const fs::path directory = error ? fs::path() : WeaklyCanonicalPath(home, error);
   if (error) return CannotLink(to, LinkKind::kSymlink, ErrnoText(error.value()));
   // A relative link survives if both directories are moved together.
   const fs::path relative = target.lexically_relative(directory);

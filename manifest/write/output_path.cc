@@ -8,6 +8,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/manifest_json.h"
@@ -34,7 +35,7 @@ Error NotApart(const std::string& out, const std::string& why) {
 // input.
 Result<fs::path> Canonical(const fs::path& path) {
   std::error_code error;
-  fs::path whole = fs::weakly_canonical(path, error);
+  fs::path whole = WeaklyCanonicalPath(path, error);
   if (error) return IoError(path, "follow the path", error.value());
   return whole;
 }
@@ -185,7 +186,7 @@ Status CheckReplaceable(const std::string& out, bool force) {
     return Error{Code::kInvalidArgument, Cat(out, " already exists"),
                  "--force replaces what moepack wrote there; or choose another output"};
   }
-  fs::path path = fs::absolute(out).lexically_normal();
+  fs::path path = AbsolutePath(out).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   SHARD_TRY(const auto parent, InsideDirectory::Open(path.parent_path()));
   SHARD_TRY(const Kind kind, parent.KindOf(path.filename().string()));

@@ -6,6 +6,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
@@ -65,7 +66,7 @@ Result<std::string> ManifestFileDigest(const std::string& distribution) {
 Result<RecordReport> RecordQuality(const std::string& distribution, const QualityRecord& quality,
                                    const std::string& expected) {
   std::error_code error;
-  const fs::path target = fs::canonical(distribution, error);
+  const fs::path target = CanonicalPath(distribution, error);
   if (error) {
     return Error{Code::kNotFound, Cat(distribution, ": expected a distribution, found nothing")};
   }

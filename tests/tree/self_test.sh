@@ -97,6 +97,8 @@ fails forbidden.sh tools/t.cc:1
 fresh && echo '  std::exit(1);' >manifest/e.cc && fails forbidden.sh manifest/e.cc:1
 fresh && echo "  InputFile::Open(root / name);" >manifest/o.cc &&
   fails forbidden.sh "through its SourceTree"
+fresh && echo '  fs::path whole = fs::canonical(path, error);' >libshard/c.cc
+fails forbidden.sh libshard/c.cc:1
 fresh && echo '  std::printf("x");' >libshard/p.cc && fails forbidden.sh libshard/p.cc:1
 fresh && touch libshard/utils.h && fails forbidden.sh libshard/utils.h
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -20,8 +21,7 @@ bool MayUse(const fs::path& path, int mode) {
 // The outermost directory on the way to `path` that may not be entered; otherwise what the path
 // itself lacks.
 std::string MissingPermission(const fs::path& path) {
-  std::error_code ignored;
-  const fs::path whole = fs::absolute(path, ignored);
+  const fs::path whole = AbsolutePath(path);
   fs::path outer;
   for (const fs::path& part : whole) {
     if (!outer.empty() && !MayUse(outer, X_OK)) {

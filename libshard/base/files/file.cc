@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -181,7 +182,7 @@ Status FlushDirectory(const fs::path& path) {
 
 Result<uint64_t> FreeBytes(const fs::path& path) {
   std::error_code ignored;
-  fs::path existing = fs::absolute(path, ignored);
+  fs::path existing = AbsolutePath(path);
   while (!fs::exists(existing, ignored) && existing.has_relative_path()) {
     existing = existing.parent_path();
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
@@ -34,8 +35,8 @@ bool HoldsPath(const fs::path& outer, const fs::path& inner) {
 Status CheckInside(const fs::path& directory, const std::string& name) {
   std::error_code error;
   const fs::path file = directory / name;
-  const fs::path real_directory = fs::canonical(directory, error);
-  const fs::path real = fs::canonical(file, error);
+  const fs::path real_directory = CanonicalPath(directory, error);
+  const fs::path real = CanonicalPath(file, error);
   if (error) return Error{Code::kNotFound, Cat(file.string(), ": ", ErrnoText(error.value()))};
   if (HoldsPath(real_directory, real)) return Ok();
   // models--owner--name/snapshots/<revision>/file -> ../../blobs/<digest>: the cache of

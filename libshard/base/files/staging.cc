@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libshard/base/files/file_lock.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 
@@ -26,7 +27,7 @@ constexpr int kLockAttempts = 1000;
 
 // The name of the target even if nothing exists there yet.
 fs::path WholePath(const fs::path& target) {
-  const fs::path path = fs::absolute(target).lexically_normal();
+  const fs::path path = AbsolutePath(target).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
 }
 

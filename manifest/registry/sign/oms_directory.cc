@@ -5,6 +5,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 #include "manifest/registry/sign/oms.h"
@@ -24,17 +25,16 @@ std::string SignatureFileOf(const std::string& directory, const std::string& sig
 // Relative to the directory; "" for a file outside it.
 std::string NameInside(const std::string& directory, const std::string& file) {
   std::error_code ignored;
-  const fs::path top = fs::weakly_canonical(directory, ignored);
-  const fs::path whole = fs::absolute(file, ignored);
-  const fs::path name = (fs::weakly_canonical(whole.parent_path(), ignored) / whole.filename())
+  const fs::path top = WeaklyCanonicalPath(directory, ignored);
+  const fs::path whole = AbsolutePath(file);
+  const fs::path name = (WeaklyCanonicalPath(whole.parent_path(), ignored) / whole.filename())
                             .lexically_relative(top);
   return name.empty() || *name.begin() == ".." ? "" : name.generic_string();
 }
 
 // "pulled-0" for "some/where/pulled-0/" and, inside it, for ".".
 std::string DirectoryName(const std::string& directory) {
-  std::error_code ignored;
-  const fs::path path = fs::absolute(directory, ignored).lexically_normal();
+  const fs::path path = AbsolutePath(directory).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 

@@ -12,6 +12,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
@@ -58,7 +59,7 @@ Status MakeLayout(const InsideDirectory& files, const std::string& directory) {
 
 // Without a trailing '/', which is not part of the name.
 fs::path WholeLayoutPath(const std::string& directory) {
-  const fs::path path = fs::absolute(directory).lexically_normal();
+  const fs::path path = AbsolutePath(directory).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
 }
 

@@ -3,14 +3,15 @@
 #include <sys/stat.h>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::registry {
 
 std::string MountOf(const fs::path& path) {
   std::error_code error;
-  fs::path at = fs::weakly_canonical(path, error);
-  if (error) at = fs::absolute(path, error);
+  fs::path at = WeaklyCanonicalPath(path, error);
+  if (error) at = AbsolutePath(path);
   while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
   struct stat here;
   struct stat above;

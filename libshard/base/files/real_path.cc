@@ -1,0 +1,36 @@
+#include "libshard/base/files/real_path.h"
+
+#include <new>
+
+namespace moepack {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void ThrowIfMemoryLacked(const std::error_code& error) {
+  if (error == std::errc::not_enough_memory) throw std::bad_alloc();
+}
+
+}  // namespace
+
+fs::path CanonicalPath(const fs::path& path, std::error_code& error) {
+  fs::path whole = fs::canonical(path, error);
+  ThrowIfMemoryLacked(error);
+  return whole;
+}
+
+fs::path WeaklyCanonicalPath(const fs::path& path, std::error_code& error) {
+  fs::path whole = fs::weakly_canonical(path, error);
+  ThrowIfMemoryLacked(error);
+  return whole;
+}
+
+fs::path AbsolutePath(const fs::path& path) {
+  std::error_code error;
+  fs::path whole = fs::absolute(path, error);
+  ThrowIfMemoryLacked(error);
+  return error ? path : whole;
+}
+
+}  // namespace moepack
