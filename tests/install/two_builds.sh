@@ -10,7 +10,11 @@ trap 'rm -rf "$other"' EXIT
   tar -C "$other" -xf -
 cd "$other"
 export CCACHE_DISABLE=1
-cmake --preset release -DMOEPACK_TESTS=OFF -DMOEPACK_BENCH=OFF >build.log 2>&1 &&
+# What was chosen for the first build; without it, both choose alike.
+chosen=$(sed -nE 's/^((MOEPACK_CUDA|CMAKE_CUDA_ARCHITECTURES):[A-Z]+=.+)/-D\1/p' \
+  "$build/CMakeCache.txt")
+# shellcheck disable=SC2086  # one word per option
+cmake --preset release $chosen -DMOEPACK_TESTS=OFF -DMOEPACK_BENCH=OFF >build.log 2>&1 &&
   cmake --build build/release -j "$(nproc)" --target moepack >>build.log 2>&1 || {
   tail -n 50 build.log
   exit 1
