@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime-shim/refit/pieces.h"
+#include "libshard/base/pieces.h"
 
 namespace moepack::runtime {
 namespace {

@@ -10,6 +10,7 @@
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"
 #include "runtime-shim/refit/router_sample.h"
+#include "runtime-shim/refit/tune.h"
 #include "runtime-shim/refit/twins.h"
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/layer_pass.h"
@@ -68,6 +69,17 @@ double RouterProducts(const LayerShape& shape) {
          2.0 * router.steps * std::min<double>(router.batch, sample) * shape.kept * shape.hidden;
 }
 
+double TuneTokens(const LayerShape& shape) {
+  return static_cast<double>(TokensOfUpdate(TuneOptions(), static_cast<uint64_t>(shape.kept),
+                                            static_cast<uint64_t>(shape.chosen),
+                                            static_cast<uint64_t>(shape.tokens)));
+}
+
+// Forward, and back to the inputs and to the weights of each projection.
+double TuneProducts(const LayerShape& shape, uint32_t updates) {
+  return 3.0 * updates * TuneTokens(shape) * shape.chosen * shape.expert();
+}
+
 // Per token: about four square matrices.
 double AttentionProducts(const ModelSpec& spec) {
   const double width = spec.width;
@@ -117,6 +129,16 @@ uint64_t RouterBytes(const LayerShape& shape, uint64_t router_width, uint64_t me
   // Of a block: the experts' outputs, inputs and targets.
   return sample * one +
          std::min<uint64_t>(tokens, kTokensOfOutputs) * (kept + 2) * hidden * sizeof(float);
+}
+
+// Two moments of every value; of a batch, inputs, targets, residuals and outputs, and of each
+// choice its inputs and outputs and three rows of F; the gradient of one matrix.
+uint64_t TuneBytes(const LayerShape& shape) {
+  const double tokens = TuneTokens(shape);
+  const double floats = 2 * shape.kept * shape.expert() + tokens * 4 * shape.hidden +
+                        tokens * shape.chosen * (2 * shape.hidden + 3 * shape.width);
+  return static_cast<uint64_t>(floats) * sizeof(float) +
+         static_cast<uint64_t>(shape.hidden * shape.width) * kDouble;
 }
 
 // Groups that are refitted; the others are like one of them.
@@ -197,11 +219,13 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
         const uint64_t memory = options.memory / 4;
         const uint64_t bytes = step == kRidgeStep    ? RidgeBytes(shape, joint, memory)
                                : step == kRefillStep ? RefillBytes(shape, options.pool)
+                               : step == kTuneStep   ? TuneBytes(shape)
                                                      : RouterBytes(shape, stream, memory);
         estimate.matrix_bytes = std::max(estimate.matrix_bytes, bytes);
         estimate.products += shape.tokens * shape.chosen * shape.expert();
         estimate.products += step == kRidgeStep    ? RidgeProducts(shape, joint, options.sweeps)
                              : step == kRefillStep ? RefillProducts(shape)
+                             : step == kTuneStep   ? TuneProducts(shape, options.updates)
                                                    : RouterProducts(shape);
       }
       // A ridge regression that is kept last is repeated on all text, between two runs of the node.

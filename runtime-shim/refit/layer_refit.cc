@@ -4,6 +4,7 @@
 
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"
+#include "runtime-shim/refit/tune.h"
 
 namespace moepack::runtime {
 namespace {
@@ -61,6 +62,7 @@ class LayerRefitter {
   // The arrays that the step will change, as they are now.
   RefittedExperts ArraysOf(const std::string& step) const {
     const RefittedExperts& all = node_.experts;
+    if (step == kTuneStep) return all;
     RefittedExperts some;
     if (step == kRouterStep) {
       some.router = all.router;
@@ -110,7 +112,11 @@ class LayerRefitter {
     const uint64_t memory = options_.memory / kShareOfMatrices;
     if (step == kRefillStep)
       return RefillExperts(products_, {options_.lambda, options_.pool}, source_, node_);
-    if (step == kRouterStep) {
+    if (step == kTuneStep) {
+      TuneOptions tune;
+      tune.updates = options_.updates;
+      SHARD_CHECK(TuneExperts(products_, tune, node_));
+    } else if (step == kRouterStep) {
       RouterOptions router;
       router.memory = memory;
       SHARD_CHECK(FitRouter(products_, router, node_));

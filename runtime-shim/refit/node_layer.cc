@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "libshard/base/parallel.h"
+#include "libshard/base/pieces.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/model/router.h"
-#include "runtime-shim/refit/pieces.h"
 
 namespace moepack::runtime {
 namespace {
@@ -18,6 +18,15 @@ constexpr size_t kRowsOfSample = 256;
 // Tokens for which a thread chooses experts at a time.
 constexpr size_t kChoicesOfPiece = 128;
 
+Routes EmptyRoutes(const NodeLayer& node, size_t tokens) {
+  Routes routes;
+  routes.top_k = node.routing.top_k;
+  routes.places.assign(tokens * routes.top_k, 0);
+  routes.gates.assign(routes.places.size(), 0);
+  return routes;
+}
+
+// The choices of `routes` from token `first` on.
 Status ChooseBlock(const NodeLayer& node, std::span<const float> logits, size_t first, size_t jobs,
                    Routes& routes) {
   const ExpertIds& ids = node.experts.experts;
@@ -121,12 +130,16 @@ class BlockRunner {
 
 }  // namespace
 
+Result<Routes> ChooseExperts(const NodeLayer& node, std::span<const float> logits, size_t jobs) {
+  Routes routes = EmptyRoutes(node, logits.size() / node.experts.experts.size());
+  SHARD_CHECK(ChooseBlock(node, logits, 0, jobs, routes));
+  return routes;
+}
+
 Status RouteNode(Products& products, NodeLayer& node) {
   SHARD_TRY(const NodeMatrices matrices, LoadRouter(node.experts, products.executor()));
   const size_t width = node.experts.router_width, slots = node.experts.experts.size();
-  node.routes.top_k = node.routing.top_k;
-  node.routes.places.assign(node.tokens() * node.routes.top_k, 0);
-  node.routes.gates.assign(node.routes.places.size(), 0);
+  node.routes = EmptyRoutes(node, node.tokens());
   std::vector<float> rows, logits;
   for (size_t first = 0; first < node.tokens(); first += kTokensOfBlock) {
     const size_t count = std::min(kTokensOfBlock, node.tokens() - first);

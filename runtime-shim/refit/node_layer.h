@@ -49,6 +49,8 @@ struct NodeLayer {
   float scale(size_t place) const { return scales.empty() ? 1 : scales[place]; }
 };
 
+// What the router chooses by these logits, [tokens, n]. Errors are those of SelectExperts.
+Result<Routes> ChooseExperts(const NodeLayer& node, std::span<const float> logits, size_t jobs);
 // Lets the router choose for all tokens. Errors are those of SelectExperts.
 Status RouteNode(Products& products, NodeLayer& node);
 // Sets the outputs to those of the experts for the routes.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "libshard/base/pieces.h"
 #include "quant/format.h"
-#include "runtime-shim/refit/pieces.h"
 
 namespace moepack::runtime {
 namespace {
@@ -64,6 +64,24 @@ Status Products::Project(const Linear& linear, std::span<const float> x, std::sp
     executor_.Write(x.subspan(first * width, some * width), in);
     executor_.Project(linear, in, rows);
     SHARD_CHECK(executor_.Read(rows, y.subspan(first * out, some * out)));
+  }
+  return Ok();
+}
+
+Status Products::ProjectBack(const FloatTable& weights, std::span<const float> x,
+                             std::span<float> y) {
+  const size_t rows = weights.rows(), columns = weights.columns, count = x.size() / rows;
+  SHARD_TRY(const Rows straight, Take(Use::kIn, rows, columns));
+  SHARD_TRY(const Rows turned, Take(Use::kLeft, columns, rows));
+  executor_.Write(weights.values, straight);
+  executor_.Transpose(straight, turned);
+  for (size_t first = 0; first < count; first += kTokensAtOnce) {
+    const size_t some = std::min(kTokensAtOnce, count - first);
+    SHARD_TRY(const Rows in, Take(Use::kIn, some, rows));
+    SHARD_TRY(const Rows out, Take(Use::kOut, some, columns));
+    executor_.Write(x.subspan(first * rows, some * rows), in);
+    executor_.MatMul(AsWeights(turned), in, out);
+    SHARD_CHECK(executor_.Read(out, y.subspan(first * columns, some * columns)));
   }
   return Ok();
 }

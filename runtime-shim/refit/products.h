@@ -50,6 +50,9 @@ class Products {
 
   // y = x weights' + bias; x [tokens, columns], y [tokens, rows].
   Status Project(const Linear& linear, std::span<const float> x, std::span<float> y);
+  // y = x weights, the gradient of Project's inputs from that of its outputs; weights [rows,
+  // columns] on the host, x [tokens, rows], y [tokens, columns].
+  Status ProjectBack(const FloatTable& weights, std::span<const float> x, std::span<float> y);
   // The factors of an expert's down projection, including gates: gate * act(x), or act(gate * x). x
   // [tokens, H], gates [tokens], out [tokens, F].
   Status Activations(const MlpWeights& expert, const ExpertForm& form, std::span<const float> x,

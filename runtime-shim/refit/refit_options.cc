@@ -55,13 +55,20 @@ Result<std::string> ParameterText(const std::string& where, const RefitRecord& r
 
 constexpr const char* kExecutorParameter = "executor";
 
+// Only a record with this step has it, so that records without one stay as they were before there
+// was such a step.
+constexpr const char* kUpdatesParameter = "updates";
+bool Tunes(const std::vector<std::string>& steps) {
+  return std::find(steps.begin(), steps.end(), kTuneStep) != steps.end();
+}
+
 // Windows and folds are small numbers; memory and tokens are not.
 constexpr uint64_t kMostSmall = 1u << 24;
 
 }  // namespace
 
 Status CheckSteps(const std::vector<std::string>& steps) {
-  const std::vector<std::string> known = {kRidgeStep, kRefillStep, kRouterStep};
+  const std::vector<std::string> known = {kRidgeStep, kRefillStep, kRouterStep, kTuneStep};
   if (steps.empty())
     return Error{Code::kInvalidArgument, "steps: expected at least one, found none"};
   for (const std::string& step : steps) {
@@ -78,6 +85,7 @@ void RecordOptions(const RefitOptions& options, RefitRecord& record) {
     record.parameters[count.name] = Cat(count.get(options));
   for (const RealParameter& real : kReals) record.parameters[real.name] = Cat(options.*real.value);
   // Records of the default do not name it, so that they stay as they were before it was recorded.
+  if (Tunes(options.steps)) record.parameters[kUpdatesParameter] = Cat(options.updates);
   if (options.executor != kRefitExecutor) record.parameters[kExecutorParameter] = options.executor;
 }
 
@@ -98,6 +106,13 @@ Result<RefitOptions> OptionsOf(const std::string& where, const RefitRecord& reco
     if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0)
       return BadParameter(where, real.name, Quoted(text));
     options.*real.value = value;
+  }
+  if (Tunes(options.steps)) {
+    SHARD_TRY(const std::string text, ParameterText(where, record, kUpdatesParameter));
+    const std::optional<uint64_t> value = ParseUint(text);
+    if (!value || *value == 0 || *value > kMostUpdates)
+      return BadParameter(where, kUpdatesParameter, Quoted(text));
+    options.updates = static_cast<uint32_t>(*value);
   }
   const auto executor = record.parameters.find(kExecutorParameter);
   if (executor != record.parameters.end()) options.executor = executor->second;

@@ -15,18 +15,22 @@ namespace moepack::runtime {
 inline constexpr const char* kRidgeStep = "ridge";
 inline constexpr const char* kRefillStep = "refill";
 inline constexpr const char* kRouterStep = "router";
+inline constexpr const char* kTuneStep = "tune";
+
+inline constexpr uint32_t kMostUpdates = 1u << 20;
 
 // The executor that a record means when it names none.
 inline constexpr const char* kRefitExecutor = "cpu";
 
 struct RefitOptions {
-  std::vector<std::string> steps = {kRidgeStep, kRefillStep, kRouterStep, kRidgeStep};
+  std::vector<std::string> steps = {kRidgeStep, kRefillStep, kTuneStep, kRidgeStep};
   double lambda = 0.01;
   uint64_t pool = 0;             // neurons that join an expert; 0: as many as it has
   uint64_t tokens = 0;           // at most about this many per bucket; 0: all
   uint32_t context = 512;        // of a window
   uint32_t fold = 8;             // one in this many sessions or windows is held out
   uint32_t sweeps = 3;           // of ridge regression expert by expert
+  uint32_t updates = 300;        // of a tuning
   uint64_t least_tokens = 600;   // an expert with fewer stays as it is
   uint32_t top_k = 0;            // experts that a token uses on the nodes; 0: as in the model
   double foreign_weight = 0.1;   // of text that other groups are for

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "libshard/base/files/file.h"
-#include "runtime-shim/refit/pieces.h"
+#include "libshard/base/pieces.h"
 
 namespace moepack::runtime {
 namespace {

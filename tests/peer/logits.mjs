@@ -107,7 +107,7 @@ const perplexity = (tokens, rows) =>
 async function compareRefitted(work, recipe, executor, limit) {
   const distribution = join(work, `refitted-${recipe}`), node = join(work, `node-${recipe}`);
   const calibration = ['--text', inRoot('fixtures/texts/manual.md'), '--context', '128',
-                       '--least-tokens', '20'];
+                       '--least-tokens', '20', '--updates', '20'];
   moepack('build', inRoot('fixtures/tiny-moe'), '--groups', '2', '--quantize', recipe, '--refit',
           ...calibration, '-o', distribution);
   moepack('assemble', distribution, '--group', '1', '--layout', 'single', '-o', node);

@@ -103,7 +103,8 @@ async function checkAllExperts(nodes, full) {
 // A refit leaves a model of the same architecture, which loads like any other.
 async function checkRefit(nodes, third) {
   const text = inRoot('fixtures/texts/manual.md');
-  const texts = ['--text', text, '--context', '128', '--least-tokens', '20'];
+  const texts = ['--text', text, '--context', '128', '--least-tokens', '20', '--updates',
+    '20'];
   const distribution = nodes.build('refit', '--groups', '3', '--refit', ...texts, '--prove');
   const node = await checkSplitAndSingle(nodes, 'refitted', distribution, '1');
   await check('the refit changes the probabilities', () => {

@@ -23,8 +23,8 @@ constexpr uint64_t kMostOfRefit = 1ull << 40;
 void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
   StartSection(app, Section::kSplit);
   app.add_option("--steps", options.steps,
-                 "What is done in each layer, in this order: ridge, refill, router. Default: "
-                 "ridge,refill,router,ridge.")
+                 "What is done in each layer, in this order: ridge, refill, router, tune. Default: "
+                 "ridge,refill,tune,ridge.")
       ->type_name("LIST")
       ->delimiter(',');
   app.add_option("--lambda", options.lambda,
@@ -41,6 +41,10 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
                  "for every token. Default: as many as in the model.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxExpertsPerLayer));
+  app.add_option("--updates", options.updates,
+                 "How often tune changes the weights. Its time grows with it. Default: 300.")
+      ->type_name("N")
+      ->transform(AsCount(1, runtime::kMostUpdates));
   app.add_option("--sweeps", options.sweeps,
                  "How often experts take turns if joint ridge regression of all of them does not "
                  "fit into memory. Default: 3.")

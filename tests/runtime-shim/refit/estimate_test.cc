@@ -72,6 +72,17 @@ TEST_F(RefitNeeds, CountsTheTokensThatAnExpertScoresWith) {
   EXPECT_LT(refill(10000) / refill(5000), 1.5);
 }
 
+TEST_F(RefitNeeds, CountsTheUpdatesOfATuning) {
+  const auto products = [this](uint32_t updates) {
+    RefitOptions options = SmallOptions();
+    options.steps = {kTuneStep};
+    options.updates = updates;
+    return Of(options).products;
+  };
+  EXPECT_GT(products(2), products(1));
+  EXPECT_DOUBLE_EQ(products(21) - products(1), 20 * (products(2) - products(1)));
+}
+
 TEST_F(RefitNeeds, CountsTheRidgeRegressionThatIsRepeatedOnAllText) {
   const auto products = [this](std::vector<std::string> steps) {
     RefitOptions options = SmallOptions();

@@ -52,7 +52,7 @@ TEST(LayerRefit, DropsStepsThatHarmOnHeldOutText) {
   HoldOutOwnOutputs(made);
   const std::vector<float> outputs = ValuesOf(*made.node.outputs);
   const RefittedExperts before = made.node.experts;
-  for (const char* const step : {kRidgeStep, kRefillStep, kRouterStep}) {
+  for (const char* const step : {kRidgeStep, kRefillStep, kRouterStep, kTuneStep}) {
     SCOPED_TRACE(step);
     const auto done = RefitNodeLayer(made.products(), Only({step}), layer.source(), made.node);
     ASSERT_TRUE(done) << done.error().message;

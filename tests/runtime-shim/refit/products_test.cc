@@ -46,6 +46,22 @@ TEST_F(RefitProducts, AddWhatPlainLoopsAdd) {
   }
 }
 
+TEST_F(RefitProducts, ProjectBackMultipliesByTheWeightsThemselves) {
+  constexpr size_t kIn = 7, kOut = 5, kCount = 4099;  // more tokens than run at a time
+  const std::vector<float> weights = RandomFloats(kIn * kOut, 1), x = RandomFloats(kCount * kIn, 2);
+  std::vector<float> y(kCount * kOut);
+  Products products(*executor_, 2);
+  ASSERT_TRUE(products.ProjectBack({weights, kOut}, x, y));
+  for (size_t token = 0; token < kCount; ++token) {
+    for (size_t column = 0; column < kOut; ++column) {
+      double sum = 0;
+      for (size_t row = 0; row < kIn; ++row)
+        sum += double{x[token * kIn + row]} * weights[row * kOut + column];
+      ASSERT_NEAR(y[token * kOut + column], sum, 1e-5) << token << ", " << column;
+    }
+  }
+}
+
 // Made tokens and one made expert; with a length that is not a multiple of what is added up at a
 // time.
 struct MadeTokens {

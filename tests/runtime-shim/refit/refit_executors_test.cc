@@ -44,6 +44,7 @@ RefitOptions FewTokens(std::vector<std::string> steps) {
   RefitOptions options = SmallOptions();
   options.steps = std::move(steps);
   options.tokens = 160;
+  options.updates = 2;
   return options;
 }
 
@@ -53,7 +54,7 @@ TEST_P(RefitOn, HasTheErrorsOfTheCpu) {
 }
 
 TEST_P(RefitOn, HasThemWithFewTokens) {
-  ExpectTheErrorsOfTheCpu(FewTokens({kRidgeStep, kRefillStep}));
+  ExpectTheErrorsOfTheCpu(FewTokens({kRidgeStep, kRefillStep, kTuneStep}));
 }
 
 TEST_P(RefitOn, HasThemWhereExpertsTakeTurnsToo) {

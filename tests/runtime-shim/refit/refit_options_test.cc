@@ -39,10 +39,31 @@ TEST(RefitOptions, TheCpuIsTheExecutorOfARecordThatNamesNone) {
   EXPECT_EQ(OptionsOf("refit.json", record)->executor, "vulkan");
 }
 
+// Records without this step have the bytes that they had before there was one.
+TEST(RefitOptions, OnlyARecordThatTunesHasTheNumberOfUpdates) {
+  RefitOptions options;
+  options.steps = {"ridge"};
+  options.updates = 7;
+  RefitRecord record;
+  RecordOptions(options, record);
+  EXPECT_EQ(record.parameters.count("updates"), 0u);
+  options.steps = {"ridge", "tune"};
+  RecordOptions(options, record);
+  EXPECT_EQ(OptionsOf("refit.json", record)->updates, 7u);
+  for (const char* const wrong : {"0", "many", "4294967297"}) {
+    record.parameters["updates"] = wrong;
+    const auto read = OptionsOf("refit.json", record);
+    ASSERT_FALSE(read);
+    EXPECT_THAT(read.error().message, HasSubstr("updates: expected a number, found"));
+  }
+  record.parameters.erase("updates");
+  ASSERT_FALSE(OptionsOf("refit.json", record));
+}
+
 TEST(RefitOptions, UnknownStepsAreRefused) {
   const Status checked = CheckSteps({"ridge", "bake"});
   ASSERT_FALSE(checked);
-  EXPECT_EQ(checked.error().message, "steps: expected ridge, refill, router, found \"bake\"");
+  EXPECT_EQ(checked.error().message, "steps: expected ridge, refill, router, tune, found \"bake\"");
   ASSERT_FALSE(CheckSteps({}));
 }
 

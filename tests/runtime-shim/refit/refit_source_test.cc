@@ -64,6 +64,7 @@ class RefitOfCheckpoint : public testing::TestWithParam<const char*> {
     options.context = 16;
     options.least_tokens = 20;
     options.fold = 4;
+    options.updates = 5;
     RefitRecord record;
     RecordOptions(options, record);
     record.model = source.Version("");

@@ -38,8 +38,11 @@ inline Plan HalvesOf(const Weights& weights) {
   return plan;
 }
 
+// All steps, with few updates.
 inline RefitOptions SmallOptions() {
   RefitOptions options;
+  options.steps = {kRidgeStep, kRefillStep, kRouterStep, kRidgeStep, kTuneStep};
+  options.updates = 5;
   options.context = 16;
   options.least_tokens = 20;
   options.fold = 4;

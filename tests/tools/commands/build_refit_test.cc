@@ -8,7 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kTexts = " --text fixtures/texts/manual.md --context 128 --least-tokens 20";
+constexpr const char* kTexts =
+    " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --updates 20";
 // For tests where the result of the refit does not matter.
 constexpr const char* kFewSteps =
     " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --steps router";

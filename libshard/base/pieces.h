@@ -6,7 +6,7 @@
 
 #include "libshard/base/parallel.h"
 
-namespace moepack::runtime {
+namespace moepack {
 
 // Calls work(first, end) for pieces of at most `size` of `rows` rows, on up to `jobs` threads (0:
 // one per core). Where a piece ends does not depend on `jobs`. Returns the error of the first piece
@@ -29,4 +29,10 @@ void ForPieces(size_t rows, size_t size, size_t jobs, const Work& work) {
   static_cast<void>(done);
 }
 
-}  // namespace moepack::runtime
+// How many rows of this many values are enough work for starting a thread.
+inline size_t RowsWorthAThread(size_t columns) {
+  constexpr size_t kValues = 1 << 16;
+  return std::max<size_t>(1, kValues / columns);
+}
+
+}  // namespace moepack

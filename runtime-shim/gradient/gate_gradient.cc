@@ -1,4 +1,4 @@
-#include "runtime-shim/refit/gate_gradient.h"
+#include "runtime-shim/gradient/gate_gradient.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,31 @@
+// Adam (Kingma and Ba 2015): gradient descent in which each value moves by about the same amount.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moepack::runtime {
+
+// A measure of how large an array's values are, for rates that are a share of it. 0 for none.
+double RootMeanSquare(std::span<const float> values);
+
+// The state for one array of values.
+class Adam {
+ public:
+  // `jobs`: threads of a step, 0 for one per core.
+  explicit Adam(size_t count, size_t jobs = 1);
+
+  // Moves the values against the gradient, each by about `rate`. A gradient that is
+  // not finite counts as 0. REQUIRES: as many of both as the
+  // state is for.
+  void Step(double rate, std::span<const double> gradient, std::span<float> values);
+
+ private:
+  std::vector<float> first_, second_;  // running means of the gradient and of its square
+  uint32_t steps_ = 0;
+  size_t jobs_ = 1;
+};
+
+}  // namespace moepack::runtime

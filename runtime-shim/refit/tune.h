@@ -1,0 +1,43 @@
+// Tunes a node's experts and router together by gradient descent.
+//
+// A batch of tokens t with weights v_t has the loss L = sum of v_t |y_t - Y_t|^2, divided by the
+// batch's mean of v_t Y_t^2 over all values, with
+//   y = sum of w_e o_e,   o_e = W_e a_e + c_e,   a_e = act(G_e h, U_e h).
+// With r = dL/dy, back through the sum, the down projection and the activation:
+//   dL/dW_e = sum over t of w_e r a_e',   dL/dc_e = sum of w_e r,
+//   dL/dG_e = sum of (w_e W_e'r * da_e/d(G_e h)) h', and the same for U_e,
+//   dL/dw_e = r.o_e, which goes through the gates to the router (gradient/gate_gradient.h).
+// Adam moves each value by a rate that is a share of the root mean square of its array as it was at
+// first, so that models with small weights and those with large ones are tuned alike.
+#pragma once
+
+#include <cstdint>
+
+#include "libshard/base/result.h"
+#include "runtime-shim/refit/node_layer.h"
+
+namespace moepack::runtime {
+
+struct TuneOptions {
+  uint32_t updates = 300;
+  double rate = 0.04;  // of an array's root mean square; decreases linearly to 0
+  // Tokens of an update: on average this many for each expert, but at most this share of the text.
+  uint32_t expert_tokens = 256;
+  double share = 0.125;
+};
+
+// The tokens of an update, at least 1, if a token chooses top_k of n experts.
+uint64_t TokensOfUpdate(const TuneOptions& options, uint64_t n, uint64_t top_k, uint64_t tokens);
+
+// The loss of the first batch of a tuning, and that of the last.
+struct TuneLoss {
+  double first = 0, last = 0;
+};
+
+// Changes the experts that are not fixed and do not have too few tokens, with their biases, and the
+// router's rows and bias as FitRouter does. REQUIRES: routes are those of the experts as they are.
+// Where gates weigh the experts' inputs, the router stays. Does nothing if no token counts. Stops
+// at a loss that is not finite; whether to keep the result is the caller's decision.
+Result<TuneLoss> TuneExperts(Products& products, const TuneOptions& options, NodeLayer& node);
+
+}  // namespace moepack::runtime

@@ -1,0 +1,83 @@
+#include "runtime-shim/gradient/adam.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime-shim/gradient/batch.h"
+
+namespace moepack::runtime {
+namespace {
+
+TEST(Adam, FirstStepMovesEachValueByTheRateAgainstItsGradient) {
+  std::vector<float> values = {1, 2, 3};
+  Adam adam(values.size());
+  adam.Step(0.25, std::vector<double>{1e-3, -50, 0}, values);
+  EXPECT_NEAR(values[0], 0.75, 1e-6);
+  EXPECT_NEAR(values[1], 2.25, 1e-6);
+  EXPECT_EQ(values[2], 3);
+}
+
+// The means of the paper's algorithm 1, by hand: after two steps the first moment is 0.9 * 0.1 * a
+// + 0.1 * b and the second 0.99 * 0.01 * a^2 + 0.01 * b^2, each divided by 1 - beta^2.
+TEST(Adam, SecondStepUsesBothGradients) {
+  constexpr double kA = 2, kB = -1, kRate = 0.5;
+  std::vector<float> values = {0};
+  Adam adam(1);
+  adam.Step(kRate, std::vector<double>{kA}, values);
+  adam.Step(kRate, std::vector<double>{kB}, values);
+  const double first = (0.09 * kA + 0.1 * kB) / (1 - 0.81);
+  const double second = (0.0099 * kA * kA + 0.01 * kB * kB) / (1 - 0.9801);
+  EXPECT_NEAR(values[0], -kRate - kRate * first / std::sqrt(second), 1e-5);
+}
+
+TEST(Adam, KeepsValuesFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<float> values = {1, 2, 3};
+  Adam adam(values.size());
+  for (int step = 0; step < 3; ++step)
+    adam.Step(0.25, std::vector<double>{kInfinity, std::nan(""), -1e300}, values);
+  EXPECT_EQ(values[0], 1);
+  EXPECT_EQ(values[1], 2);
+  EXPECT_NEAR(values[2], 3.75, 1e-5);
+}
+
+TEST(Adam, FindsTheMinimumOfAParabola) {
+  std::vector<float> values = {10};
+  Adam adam(1);
+  for (int step = 0; step < 500; ++step)
+    adam.Step(0.1 * (1 - step / 500.0), std::vector<double>{2 * (values[0] - 4.0)}, values);
+  EXPECT_NEAR(values[0], 4, 0.05);
+}
+
+TEST(Adam, BitsDoNotDependOnThreads) {
+  constexpr size_t kCount = 100'000;
+  std::vector<float> one(kCount, 1), four(kCount, 1);
+  std::vector<double> gradient(kCount);
+  for (size_t i = 0; i < kCount; ++i) gradient[i] = std::sin(static_cast<double>(i));
+  Adam(kCount, 1).Step(0.1, gradient, one);
+  Adam(kCount, 4).Step(0.1, gradient, four);
+  EXPECT_EQ(one, four);
+}
+
+TEST(RootMeanSquareOf, ValuesIsTheirSize) {
+  EXPECT_DOUBLE_EQ(RootMeanSquare(std::vector<float>{3, -4}), std::sqrt(12.5));
+  EXPECT_EQ(RootMeanSquare({}), 0);
+}
+
+TEST(Batch, IsAllOfFewRowsInOrder) {
+  EXPECT_EQ(DrawBatch(3, 3, 7), (std::vector<uint32_t>{0, 1, 2}));
+  EXPECT_TRUE(DrawBatch(0, 3, 7).empty());
+}
+
+TEST(Batch, DependsOnTheStepAlone) {
+  const std::vector<uint32_t> batch = DrawBatch(1000, 50, 7);
+  EXPECT_EQ(batch.size(), 50u);
+  for (const uint32_t row : batch) EXPECT_LT(row, 1000u);
+  EXPECT_EQ(DrawBatch(1000, 50, 7), batch);
+  EXPECT_NE(DrawBatch(1000, 50, 8), batch);
+}
+
+}  // namespace
+}  // namespace moepack::runtime
