@@ -79,9 +79,12 @@ void CheckNames(const fs::path& root, const DirectoryScope& scope,
 void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
                     std::vector<CheckedFile>& files, Findings& findings) {
   std::error_code error;
-  fs::path root = CanonicalPath(directory, error);
-  // An empty root would mean the current directory.
-  if (error) root = directory;
+  const fs::path root = CanonicalPath(directory, error);
+  if (error) {
+    RuleFindings("files-present", findings)
+        .Error(Cat("directory: cannot be listed: ", ErrnoText(error.value())));
+    return;
+  }
   for (CheckedFile& file : files) CheckPresence(root, scope.files_may_be_links, file, findings);
   CheckNames(root, scope, files, findings);
 }

@@ -1,6 +1,5 @@
 #include "runtime-shim/gradient/adam.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "libshard/base/pieces.h"
@@ -9,14 +8,17 @@ namespace moepack::runtime {
 namespace {
 
 // The usual 0.999 for the second moment would average over more steps than a refit has.
-constexpr double kFirstMoment = 0.9, kSecondMoment = 0.99, kStepFloor = 1e-9;
+constexpr float kFirstMoment = 0.9f, kSecondMoment = 0.99f, kStepFloor = 1e-9f;
 // Values that a thread moves at a time.
 constexpr size_t kValuesOfPiece = 1 << 16;
 
-// Sums that overflowed must not end up in the values, and squares must fit into floats.
-double Tamed(double slope) {
+// Sums that overflowed must not end up in the values, and squares must fit into floats. Written so
+// that compilers use vectors.
+float Tamed(double slope) {
   constexpr double kMost = 1e18;
-  return std::isfinite(slope) ? std::clamp(slope, -kMost, kMost) : 0;
+  const double above = slope > -kMost ? slope : -kMost;
+  const double between = above < kMost ? above : kMost;
+  return slope == slope ? static_cast<float>(between) : 0.0f;
 }
 
 }  // namespace
@@ -32,17 +34,20 @@ Adam::Adam(size_t count, size_t jobs) : first_(count, 0), second_(count, 0), job
 void Adam::Step(double rate, std::span<const double> gradient, std::span<float> values) {
   ++steps_;
   // The means start from 0, so that they are too small at first.
-  const double bias_first = 1 - std::pow(kFirstMoment, steps_),
-               bias_second = 1 - std::pow(kSecondMoment, steps_);
+  const auto rate_of_first = static_cast<float>(rate / (1 - std::pow(kFirstMoment, steps_)));
+  const auto of_second = static_cast<float>(1 / (1 - std::pow(kSecondMoment, steps_)));
   ForPieces(values.size(), kValuesOfPiece, jobs_, [&](size_t begin, size_t end) {
+    const double* const slopes = gradient.data();
+    float* const firsts = first_.data();
+    float* const seconds = second_.data();
+    float* const moved = values.data();
     for (size_t i = begin; i < end; ++i) {
-      const double slope = Tamed(gradient[i]);
-      const double first = kFirstMoment * first_[i] + (1 - kFirstMoment) * slope;
-      const double second = kSecondMoment * second_[i] + (1 - kSecondMoment) * slope * slope;
-      first_[i] = static_cast<float>(first);
-      second_[i] = static_cast<float>(second);
-      const double size = std::sqrt(second / bias_second) + kStepFloor;
-      values[i] = static_cast<float>(values[i] - rate * (first / bias_first) / size);
+      const float slope = Tamed(slopes[i]);
+      const float first = kFirstMoment * firsts[i] + (1 - kFirstMoment) * slope;
+      const float second = kSecondMoment * seconds[i] + (1 - kSecondMoment) * slope * slope;
+      firsts[i] = first;
+      seconds[i] = second;
+      moved[i] -= rate_of_first * first / (std::sqrt(second * of_second) + kStepFloor);
     }
   });
 }

@@ -18,7 +18,7 @@ class Adam {
   explicit Adam(size_t count, size_t jobs = 1);
 
   // Moves the values against the gradient, each by about `rate`. A gradient that is
-  // not finite counts as 0. REQUIRES: as many of both as the
+  // not a number counts as 0, and an infinite one as a large one. REQUIRES: as many of both as the
   // state is for.
   void Step(double rate, std::span<const double> gradient, std::span<float> values);
 

@@ -75,9 +75,9 @@ double TuneTokens(const LayerShape& shape) {
                                             static_cast<uint64_t>(shape.tokens)));
 }
 
-// Forward, and back to the inputs and to the weights of each projection.
+// Three projections forward, the gradients of their weights, and back through one of them.
 double TuneProducts(const LayerShape& shape, uint32_t updates) {
-  return 3.0 * updates * TuneTokens(shape) * shape.chosen * shape.expert();
+  return 7.0 / 3 * updates * TuneTokens(shape) * shape.chosen * shape.expert();
 }
 
 // Per token: about four square matrices.
@@ -131,8 +131,8 @@ uint64_t RouterBytes(const LayerShape& shape, uint64_t router_width, uint64_t me
          std::min<uint64_t>(tokens, kTokensOfOutputs) * (kept + 2) * hidden * sizeof(float);
 }
 
-// Two moments of every value; of a batch, inputs, targets, residuals and outputs, and of each
-// choice its inputs and outputs and three rows of F; the gradient of one matrix.
+// Two moments of every value; of a batch, the inputs of experts and router, targets and residuals,
+// and of each choice its inputs and outputs and three rows of F; the gradient of one matrix.
 uint64_t TuneBytes(const LayerShape& shape) {
   const double tokens = TuneTokens(shape);
   const double floats = 2 * shape.kept * shape.expert() + tokens * 4 * shape.hidden +

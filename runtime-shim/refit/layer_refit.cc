@@ -110,15 +110,16 @@ class LayerRefitter {
   // Returns how many neurons moved.
   Result<uint64_t> Take(const std::string& step) {
     const uint64_t memory = options_.memory / kShareOfMatrices;
+    RouterOptions router;
+    router.memory = memory;
     if (step == kRefillStep)
       return RefillExperts(products_, {options_.lambda, options_.pool}, source_, node_);
     if (step == kTuneStep) {
       TuneOptions tune;
       tune.updates = options_.updates;
       SHARD_CHECK(TuneExperts(products_, tune, node_));
+      SHARD_CHECK(FitSelectionBias(products_, router, node_));
     } else if (step == kRouterStep) {
-      RouterOptions router;
-      router.memory = memory;
       SHARD_CHECK(FitRouter(products_, router, node_));
     } else {
       SHARD_CHECK(RidgeDown(products_, {options_.lambda, options_.sweeps, memory}, node_));

@@ -84,8 +84,8 @@ void RecordOptions(const RefitOptions& options, RefitRecord& record) {
   for (const CountParameter& count : kCounts)
     record.parameters[count.name] = Cat(count.get(options));
   for (const RealParameter& real : kReals) record.parameters[real.name] = Cat(options.*real.value);
-  // Records of the default do not name it, so that they stay as they were before it was recorded.
   if (Tunes(options.steps)) record.parameters[kUpdatesParameter] = Cat(options.updates);
+  // Records of the default do not name it, so that they stay as they were before it was recorded.
   if (options.executor != kRefitExecutor) record.parameters[kExecutorParameter] = options.executor;
 }
 

@@ -11,7 +11,7 @@
 
 namespace moepack::runtime {
 
-// The names of the steps, in the order in which they are usually taken.
+// The names of the steps.
 inline constexpr const char* kRidgeStep = "ridge";
 inline constexpr const char* kRefillStep = "refill";
 inline constexpr const char* kRouterStep = "router";

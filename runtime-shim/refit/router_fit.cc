@@ -1,7 +1,6 @@
 #include "runtime-shim/refit/router_fit.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "libshard/base/parallel.h"
 #include "runtime-shim/gradient/batch.h"
@@ -90,6 +89,12 @@ Status FitRouter(Products& products, const RouterOptions& options, NodeLayer& no
   if (sample.size() == 0) return Ok();
   SHARD_CHECK(RouterFitter(products, options, node, sample).Run());
   return SearchSelectionBias(products, sample, node);
+}
+
+Status FitSelectionBias(Products& products, const RouterOptions& options, NodeLayer& node) {
+  if (node.form.weigh_inputs || node.experts.selection_bias.empty()) return Ok();
+  SHARD_TRY(const RouterSample sample, RouterSample::Make(products, options, node));
+  return sample.size() == 0 ? Ok() : SearchSelectionBias(products, sample, node);
 }
 
 }  // namespace moepack::runtime

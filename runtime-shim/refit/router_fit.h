@@ -30,4 +30,7 @@ struct RouterOptions {
 // a linear function of the gates.
 Status FitRouter(Products& products, const RouterOptions& options, NodeLayer& node);
 
+// Only the bias that affects the choice, as in FitRouter. It does nothing for a router without one.
+Status FitSelectionBias(Products& products, const RouterOptions& options, NodeLayer& node);
+
 }  // namespace moepack::runtime

@@ -55,12 +55,13 @@ class Tuner {
   Result<TuneLoss> Run() {
     TuneLoss loss;
     for (uint32_t update = 0; update < options_.updates && !tokens_.empty(); ++update) {
-      SHARD_CHECK(CheckInterrupt());
       SHARD_CHECK(ReadBatch(update));
       SHARD_CHECK(RunExperts());
       const double share = TakeLoss();
       if (!std::isfinite(share)) break;
-      (update == 0 ? loss.first : loss.last) = share;
+      if (update == 0) loss.first = share;
+      loss.last = share;
+      if (share == 0) continue;
       // The rate falls to 0, so that the noise of the last batches does not stay in the values.
       SHARD_CHECK(Move(options_.rate * (1 - static_cast<double>(update) / options_.updates)));
     }
@@ -103,6 +104,7 @@ class Tuner {
   }
 
   Status RunExpert(size_t place) {
+    SHARD_CHECK(CheckInterrupt());
     const ExpertChoices& own = chosen_[place];
     std::vector<float> inputs = GatherRows(inputs_, hidden_, own.rows);
     const bool weigh = node_.form.weigh_inputs;
@@ -123,7 +125,7 @@ class Tuner {
   }
 
   // Turns the residuals into the gradient of the loss with respect to them. Returns which share of
-  // the targets is missed, 0 if they are all 0.
+  // the targets is missed; 0, without a gradient, if they are all 0.
   double TakeLoss() {
     double missed = 0, all = 0;
     for (size_t row = 0; row < batch_.size(); ++row) {
@@ -153,8 +155,9 @@ class Tuner {
       std::vector<float> factors;
       for (const size_t choice : own.choices)
         factors.push_back(node_.form.weigh_inputs ? 1 : routes_.gates[choice]);
-      SHARD_TRY(const std::vector<double> by_factor,
-                experts_[place].Back(GatherRows(residuals_, hidden_, own.rows), factors, rate));
+      SHARD_TRY(
+          const std::vector<double> by_factor,
+          experts_[place].Back(GatherRows(residuals_, hidden_, own.rows), factors, rate, scratch_));
       for (size_t i = 0; i < by_factor.size(); ++i)
         by_gate[own.choices[i]] = by_factor[i] * node_.scale(place);
     }
@@ -189,6 +192,7 @@ class Tuner {
   std::vector<float> inputs_, router_inputs_, targets_, residuals_, logits_;
   Routes routes_;
   std::vector<ExpertChoices> chosen_;  // by place
+  std::vector<double> scratch_;
 };
 
 }  // namespace

@@ -29,15 +29,16 @@ struct TuneOptions {
 // The tokens of an update, at least 1, if a token chooses top_k of n experts.
 uint64_t TokensOfUpdate(const TuneOptions& options, uint64_t n, uint64_t top_k, uint64_t tokens);
 
-// The loss of the first batch of a tuning, and that of the last.
+// Which share of the targets the first batch of a tuning missed, and the last one.
 struct TuneLoss {
   double first = 0, last = 0;
 };
 
 // Changes the experts that are not fixed and do not have too few tokens, with their biases, and the
-// router's rows and bias as FitRouter does. REQUIRES: routes are those of the experts as they are.
-// Where gates weigh the experts' inputs, the router stays. Does nothing if no token counts. Stops
-// at a loss that is not finite; whether to keep the result is the caller's decision.
+// router's rows and the bias of its logits for all experts that are not fixed; not the bias that
+// only affects the choice (FitSelectionBias). REQUIRES: routes are those of the experts as they
+// are. Where gates weigh the experts' inputs, the router stays. Does nothing if no token counts.
+// Stops at a loss that is not finite; whether to keep the result is the caller's decision.
 Result<TuneLoss> TuneExperts(Products& products, const TuneOptions& options, NodeLayer& node);
 
 }  // namespace moepack::runtime

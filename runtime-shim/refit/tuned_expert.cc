@@ -74,7 +74,8 @@ Status TunedExpert::Run(std::vector<float> inputs, std::span<float> outputs) {
 }
 
 Result<std::vector<double>> TunedExpert::Back(std::vector<float> by_sum,
-                                              std::span<const float> factors, double rate) {
+                                              std::span<const float> factors, double rate,
+                                              std::vector<double>& scratch) {
   const RefittedExperts& all = node_.experts;
   const size_t tokens = factors.size(), hidden = all.hidden, width = all.width;
   std::vector<float> by_activation(tokens * width);
@@ -95,14 +96,15 @@ Result<std::vector<double>> TunedExpert::Back(std::vector<float> by_sum,
   if (changes_) {
     ScaleByRow(factors, products_.jobs(), by_sum);
     ScaleByRow(factors, products_.jobs(), by_activation);
-    SHARD_CHECK(Move(by_sum, by_activation, rate));
+    SHARD_CHECK(Move(by_sum, by_activation, {rate, scratch}));
   }
   return by_factor;
 }
 
-Status TunedExpert::Move(std::span<float> by_sum, std::span<float> by_activation, double rate) {
+Status TunedExpert::Move(std::span<float> by_sum, std::span<float> by_activation,
+                         const Movement& movement) {
   const size_t hidden = node_.experts.hidden, width = node_.experts.width;
-  SHARD_CHECK(MoveLinear(down_, down_bias_, {by_sum, hidden}, {activations_, width}, rate));
+  SHARD_CHECK(MoveLinear(down_, down_bias_, {by_sum, hidden}, {activations_, width}, movement));
   // dL/d(projection) = dL/da * da/d(projection)
   ForPieces(by_activation.size() / width, RowsWorthAThread(width), products_.jobs(),
             [&](size_t begin, size_t end) {
@@ -113,20 +115,21 @@ Status TunedExpert::Move(std::span<float> by_sum, std::span<float> by_activation
             });
   const FloatTable inputs = {inputs_, hidden};
   SHARD_CHECK(MoveLinear(gated() ? gate_ : up_, gated() ? gate_bias_ : up_bias_,
-                         {first_slopes_, width}, inputs, rate));
+                         {first_slopes_, width}, inputs, movement));
   if (!gated()) return Ok();
-  return MoveLinear(up_, up_bias_, {second_slopes_, width}, inputs, rate);
+  return MoveLinear(up_, up_bias_, {second_slopes_, width}, inputs, movement);
 }
 
 Status TunedExpert::MoveLinear(TunedArray& weight, TunedArray& bias, const FloatTable& left,
-                               const FloatTable& right, double rate) {
-  gradient_.assign(left.columns * right.columns, 0);
-  SHARD_CHECK(products_.AddProduct(left, right, {gradient_.data(), right.columns}));
-  weight.Step(rate, gradient_);
+                               const FloatTable& right, const Movement& movement) {
+  std::vector<double>& gradient = movement.scratch;
+  gradient.assign(left.columns * right.columns, 0);
+  SHARD_CHECK(products_.AddProduct(left, right, {gradient.data(), right.columns}));
+  weight.Step(movement.rate, gradient);
   if (bias.empty()) return Ok();
-  gradient_.assign(left.columns, 0);
-  for (size_t i = 0; i < left.values.size(); ++i) gradient_[i % left.columns] += left.values[i];
-  bias.Step(rate, gradient_);
+  gradient.assign(left.columns, 0);
+  for (size_t i = 0; i < left.values.size(); ++i) gradient[i % left.columns] += left.values[i];
+  bias.Step(movement.rate, gradient);
   return Ok();
 }
 

@@ -35,18 +35,23 @@ class TunedExpert {
   Status Run(std::vector<float> inputs, std::span<float> outputs);
   // Takes the gradient with respect to the sum of all experts, [t, H], to which this one adds its
   // outputs times `factors`, and moves the expert's values. Returns the gradient with respect to
-  // the factors, [t].
+  // the factors, [t]. `scratch` is for the gradient of one matrix.
   Result<std::vector<double>> Back(std::vector<float> by_sum, std::span<const float> factors,
-                                   double rate);
+                                   double rate, std::vector<double>& scratch);
 
  private:
   bool gated() const { return !node_.experts.gate.empty(); }
   std::span<float> Part(std::vector<float> RefittedExperts::*array) const;
+  // What moves the values: how far, and memory for a gradient.
+  struct Movement {
+    double rate;
+    std::vector<double>& scratch;
+  };
   // by_sum and by_activation times the factors become gradients of the expert's own values.
-  Status Move(std::span<float> by_sum, std::span<float> by_activation, double rate);
+  Status Move(std::span<float> by_sum, std::span<float> by_activation, const Movement& movement);
   // The matrix's gradient is left' right, and its bias's the sum of the rows of `left`.
   Status MoveLinear(TunedArray& weight, TunedArray& bias, const FloatTable& left,
-                    const FloatTable& right, double rate);
+                    const FloatTable& right, const Movement& movement);
 
   Products& products_;
   NodeLayer& node_;
@@ -56,7 +61,6 @@ class TunedExpert {
   // Of the tokens that Run got: [t, H], and [t, F] each. The slopes are those of the activations
   // with respect to the projection that is activated, and to the other one.
   std::vector<float> inputs_, activations_, first_slopes_, second_slopes_;
-  std::vector<double> gradient_;
 };
 
 }  // namespace moepack::runtime

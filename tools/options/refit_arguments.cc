@@ -22,9 +22,10 @@ constexpr uint64_t kMostOfRefit = 1ull << 40;
 
 void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
   StartSection(app, Section::kSplit);
-  app.add_option("--steps", options.steps,
-                 "What is done in each layer, in this order: ridge, refill, router, tune. Default: "
-                 "ridge,refill,tune,ridge.")
+  app.add_option(
+         "--steps", options.steps,
+         "The steps of each layer, in the order given, of ridge, refill, router and tune. Default: "
+         "ridge,refill,tune,ridge.")
       ->type_name("LIST")
       ->delimiter(',');
   app.add_option("--lambda", options.lambda,

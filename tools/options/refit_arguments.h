@@ -21,7 +21,8 @@ struct RefitArguments {
   bool force_overlap = false;
   bool merge_overlay = false;
 };
-// --text, --tokens, --bucket, --steps, --lambda, --pool, --top-k, --most-tokens, --foreign-weight,
+// --text, --tokens, --bucket, --steps, --lambda, --pool, --updates, --top-k, --most-tokens,
+// --foreign-weight,
 // --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap,
 // --merge-overlay.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);

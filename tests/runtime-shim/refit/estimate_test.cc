@@ -72,6 +72,18 @@ TEST_F(RefitNeeds, CountsTheTokensThatAnExpertScoresWith) {
   EXPECT_LT(refill(10000) / refill(5000), 1.5);
 }
 
+TEST_F(RefitNeeds, CountsTheMomentsAndTheBatchOfATuning) {
+  RefitOptions options = SmallOptions();
+  options.steps = {kTuneStep};
+  constexpr uint64_t kMatrix = kSmallHidden * kSmallWidth;
+  constexpr uint64_t kBatch = kSmallTokens / 8;  // 256 for each expert would be more
+  EXPECT_EQ(Of(options).matrix_bytes,
+            2 * kSmallKept * 3 * kMatrix * sizeof(float) +
+                kBatch * 4 * kSmallHidden * sizeof(float) +
+                kBatch * kSmallChosen * (2 * kSmallHidden + 3 * kSmallWidth) * sizeof(float) +
+                kMatrix * sizeof(double));
+}
+
 TEST_F(RefitNeeds, CountsTheUpdatesOfATuning) {
   const auto products = [this](uint32_t updates) {
     RefitOptions options = SmallOptions();

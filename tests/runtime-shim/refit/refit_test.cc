@@ -164,9 +164,8 @@ TEST(Refit, RedoneLayerMatchesTheStoreBitForBit) {
   for (const RefittedExperts& experts : redone->accepted) {
     const auto stored = store->Read(1, experts.group);
     ASSERT_TRUE(stored && *stored);
-    EXPECT_EQ((*stored)->down, experts.down);
-    EXPECT_EQ((*stored)->gate, experts.gate);
-    EXPECT_EQ((*stored)->router, experts.router);
+    for (const RefittedArray& array : RefittedArrays())
+      EXPECT_EQ((**stored).*array.values, experts.*array.values) << array.name;
   }
   EXPECT_EQ(redone->accepted.size(), 2u);
   const auto missing = RedoLayer(input, options, *store, 9);
@@ -213,9 +212,8 @@ TEST(Refit, GroupsWithTheSameExpertsGetTheSameValues) {
     const auto copy = of_both->Read(layer, 2), own = of_alone->Read(layer, 0);
     ASSERT_TRUE(copy && *copy && own && *own);
     EXPECT_EQ((*copy)->group, 2u);
-    EXPECT_EQ((*copy)->down, (*own)->down);
-    EXPECT_EQ((*copy)->gate, (*own)->gate);
-    EXPECT_EQ((*copy)->router, (*own)->router);
+    for (const RefittedArray& array : RefittedArrays())
+      EXPECT_EQ((**copy).*array.values, (**own).*array.values) << array.name;
     const auto other = of_both->Read(layer, 1);
     ASSERT_TRUE(other && *other);
     EXPECT_NE((*other)->down, (*own)->down);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "tests/runtime-shim/refit/made_layer.h"
@@ -169,23 +170,39 @@ TEST(Tune, UpdatesWithAsManyTokensForEachExpertButNotWithMostOfTheText) {
   EXPECT_EQ(TokensOfUpdate(options, 8, 2, 3), 1u);
 }
 
-TEST(Tune, StopsAtALossThatIsNotFinite) {
+TEST(Tune, ChangesNothingIfTheLossIsNotFinite) {
   MadeNode made;
-  made.node.experts.down[3] = 1e38f;
-  made.node.experts.up[0] = 1e38f;
-  Tune(made, {.updates = 20});
-  for (const float value : made.node.experts.router) EXPECT_TRUE(std::isfinite(value));
+  for (float& value : made.node.experts.down) value *= 1e38f;
+  const RefittedExperts before = made.node.experts;
+  Tune(made, {});
+  for (const RefittedArray& array : RefittedArrays())
+    EXPECT_EQ(made.node.experts.*array.values, before.*array.values) << array.name;
 }
 
+TEST(Tune, ChangesNothingForTargetsOfZero) {
+  MadeNode made;
+  ASSERT_TRUE(
+      made.targets().Write(0, std::vector<float>(made.node.tokens() * made.shape().hidden, 0)));
+  const RefittedExperts before = made.node.experts;
+  Tune(made, {.updates = 3});
+  EXPECT_EQ(made.node.experts.down, before.down);
+  EXPECT_EQ(made.node.experts.router, before.router);
+}
+
+TEST(Tune, LossOfOneUpdateIsTheFirstAndTheLast) {
+  MadeNode made;
+  const TuneLoss loss = Tune(made, {.updates = 1});
+  EXPECT_GT(loss.first, 0);
+  EXPECT_EQ(loss.last, loss.first);
+}
+
+// Rows, matrices and tokens of several pieces.
 TEST(Tune, BitsDoNotDependOnThreads) {
-  MadeNode one({}, 1), three({}, 3);
-  for (MadeNode* made : {&one, &three}) {
-    AskForOthers(*made);
-    Tune(*made, {.updates = 20, .expert_tokens = 50});
-  }
-  EXPECT_EQ(one.node.experts.gate, three.node.experts.gate);
-  EXPECT_EQ(one.node.experts.down, three.node.experts.down);
-  EXPECT_EQ(one.node.experts.router, three.node.experts.router);
+  const MadeShape shape = {.hidden = 512, .width = 384, .tokens = 700};
+  MadeNode one(shape, 1), three(shape, 3);
+  for (MadeNode* made : {&one, &three}) Tune(*made, {.updates = 2, .share = 1});
+  for (const RefittedArray& array : RefittedArrays())
+    EXPECT_EQ(one.node.experts.*array.values, three.node.experts.*array.values) << array.name;
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST_F(RefitCommand, HeldOutTextThatIsCalibrationTextIsRefusedUnlessForced) {
 TEST_F(RefitCommand, WrongStepsAndMissingPlansAreNamed) {
   const ToolRun step = Refit("--text fixtures/texts/manual.md --steps bake --store kept");
   EXPECT_EQ(step.status, 2);
-  EXPECT_THAT(step.err, HasSubstr("steps: expected ridge, refill, router, found \"bake\""));
+  EXPECT_THAT(step.err, HasSubstr("steps: expected ridge, refill, router, tune, found \"bake\""));
   const ToolRun plan =
       workspace_.Moepack("refit fixtures/tiny-moe --text fixtures/texts/manual.md --store kept");
   EXPECT_EQ(plan.status, 2);
