@@ -85,6 +85,10 @@ enum class LeafUse : uint8_t {
 };
 LeafUse UseOfLeaf(std::string_view leaf);
 
+// The leaf of a tensor that this row matched: `matched`, what {W} stood for, or such a word at the
+// end of the row's pattern ("bias" of "layers.{L}.mlp.router.bias"); else empty.
+std::string_view LeafOf(const TensorRule& rule, std::string_view matched);
+
 // Returns what is wrong with a row, as a clause ("{**} is not at the end"); "" if nothing is.
 std::string RuleProblem(const TensorRule& rule);
 

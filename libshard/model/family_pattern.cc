@@ -126,6 +126,13 @@ LeafUse UseOfLeaf(std::string_view leaf) {
   return found == nullptr ? LeafUse::kValues : found->use;
 }
 
+std::string_view LeafOf(const TensorRule& rule, std::string_view matched) {
+  if (!matched.empty()) return matched;
+  const std::string_view pattern = rule.pattern;
+  const WeightLeaf* found = FindLeaf(pattern.substr(pattern.rfind('.') + 1));
+  return found == nullptr ? std::string_view() : found->name;
+}
+
 std::string RuleProblem(const TensorRule& rule) {
   int layers = 0, experts = 0;
   const std::vector<std::string_view> parts = Components(rule.pattern);

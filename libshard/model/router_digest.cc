@@ -23,8 +23,7 @@ void RouterHash::Add(const quant::Format& format, std::span<const std::byte> byt
 }
 
 bool IsRouterMatrix(const TensorRule& rule, std::string_view leaf) {
-  return rule.part == Part::kRouter && rule.role == "router" && leaf != "bias" &&
-         !rule.pattern.ends_with(".bias");
+  return rule.part == Part::kRouter && rule.role == "router" && LeafOf(rule, leaf) != "bias";
 }
 
 Result<std::string> RouterDigest(const RouterTensors& routers) {

@@ -198,6 +198,9 @@ Status OutputStream::Hash(std::span<const std::byte> bytes, bool note) {
   sha256_.Update(bytes);
   position_ += bytes.size();
   while (!bytes.empty()) {
+    if (digests_.size() == layout_.tensors.size())
+      return Error{Code::kMismatch, Cat(path_.string(), ": expected ", layout_.size,
+                                        " bytes, found at least ", position_)};
     const uint64_t left = layout_.tensors[digests_.size()].entry.bytes - tensor_bytes_;
     const auto piece = bytes.first(std::min<uint64_t>(left, bytes.size()));
     xxh3_.Update(piece);

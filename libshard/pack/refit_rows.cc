@@ -132,7 +132,8 @@ Error NotStacked(const MoeModel& model, const TensorEntry& entry) {
 
 }  // namespace
 
-RefitTensors::ArrayNames RefitTensors::NamesOf(std::string_view role, std::string_view leaf) {
+RefitTensors::ArrayNames RefitTensors::NamesOf(const TensorRule& rule, std::string_view matched) {
+  const std::string_view role = rule.role, leaf = LeafOf(rule, matched);
   const bool weight = leaf == "weight" || leaf.empty();
   if (!weight && leaf != "bias") return {};
   if (role == "gate") return {weight ? "gate" : "gate_bias"};
@@ -146,7 +147,7 @@ RefitTensors::ArrayNames RefitTensors::NamesOf(std::string_view role, std::strin
 }
 
 bool RefitTensors::Changes(const RefitOutcome& outcome, const ModelTensor& tensor) {
-  const ArrayNames names = NamesOf(tensor.rule->role, tensor.leaf);
+  const ArrayNames names = NamesOf(*tensor.rule, tensor.leaf);
   return !names.empty() &&
          std::find(outcome.arrays.begin(), outcome.arrays.end(), names[0]) != outcome.arrays.end();
 }
@@ -182,7 +183,7 @@ RowReaderPtr RefitTensors::ExpertRows(const Place& place, const ArrayNames& name
 Result<RowReaderPtr> RefitTensors::TensorRows(const MoeModel& model, const ModelTensor& tensor,
                                               const Place& place, const ExpertIds& ids) {
   const TensorEntry& entry = model.entry(tensor);
-  const ArrayNames names = NamesOf(tensor.rule->role, tensor.leaf);
+  const ArrayNames names = NamesOf(*tensor.rule, tensor.leaf);
   const ConfigFacts& facts = model.family().facts;
   const bool matrix = !names[0].ends_with("bias") && names[0] != "router";
   const bool transposed =
@@ -210,7 +211,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const MoeModel& model,
                                                        const ExpertIds& ids) const {
   const std::optional<OutputTensor> none;
   const Place* place = Find(tensor.layer, group);
-  const ArrayNames names = NamesOf(tensor.rule->role, tensor.leaf);
+  const ArrayNames names = NamesOf(*tensor.rule, tensor.leaf);
   if (place == nullptr) return none;
   const TensorEntry& entry = model.entry(tensor);
   if (tensor.part == Part::kExpert && UseOfLeaf(tensor.leaf) == LeafUse::kPacked)
@@ -249,8 +250,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
   const Place* place = Find(tensor.layer, group);
   if (place == nullptr || tensor.expert_count == 0) return none;
   const TensorClass found = FamilyMatcher(GgufFamily(), 0).Classify(tensor.name);
-  const ArrayNames names =
-      found.rule == nullptr ? ArrayNames() : NamesOf(found.rule->role, found.leaf);
+  const ArrayNames names = found.rule == nullptr ? ArrayNames() : NamesOf(*found.rule, found.leaf);
   const ExpertIds derived = Intersection(ids, place->file.experts);
   if (names.empty() || derived.empty()) return none;
   SHARD_TRY(const bool there, HasArrays(*place, names));
@@ -264,6 +264,8 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
       const bool refitted = Contains(place->file.experts, id);
       // As in TensorRows, rows that are not refitted only have the shape.
       RowReaderPtr rows = ExpertRows(*place, names, refitted ? id : place->file.experts[0]);
+      // A bias of a projection is one row in a GGUF.
+      if (rows->row_values() == 1 && rows->rows() > 1) rows = Transposed(std::move(rows));
       if (rows->rows() * rows->row_values() * tensor.expert_count != tensor.elements())
         return Error{Code::kMismatch,
                      Cat(place->path, ": tensor ", Quoted(names[0]), ": expected experts that fit ",

@@ -105,13 +105,16 @@ Status RefitTensors::CheckArrays(const MoeModel& model) const {
   std::map<uint32_t, std::set<std::string_view>> taken;
   for (const ModelTensor& tensor : model.tensors()) {
     if (!tensor.layer || (!tensor.expert && !tensor.axis)) continue;
-    for (const std::string_view name : NamesOf(tensor.rule->role, tensor.leaf))
+    for (const std::string_view name : NamesOf(*tensor.rule, tensor.leaf))
       taken[*tensor.layer].insert(name);
+    // Packed codes have leaves of their own, and the gate may be in them.
+    const std::string_view role = tensor.rule->role;
+    if (role == "gate" || role == "gate_up") taken[*tensor.layer].insert("gate");
   }
   for (const auto& [key, place] : places_) {
     for (const auto& [name, offset] : place.file.offsets) {
-      // Every model has the other weights, if not by these names: packed codes of a quantized
-      // source have leaves of their own. The gate is absent in some families.
+      // Every model has the other weights, if not by these names. The gate is absent in some
+      // families.
       const bool weight = !name.ends_with("bias") && name != "gate";
       if (weight || taken[key.first].contains(name)) continue;
       return Error{Code::kMismatch, Cat(place.path, ": tensor ", Quoted(name),

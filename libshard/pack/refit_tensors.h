@@ -60,7 +60,7 @@ class RefitTensors {
   using ArrayNames = std::vector<std::string_view>;
   using Places = std::map<std::pair<uint32_t, uint32_t>, Place>;  // by layer and group
 
-  static ArrayNames NamesOf(std::string_view role, std::string_view leaf);
+  static ArrayNames NamesOf(const TensorRule& rule, std::string_view matched);
   static Result<bool> HasArrays(const Place& place, const ArrayNames& names);
   static RowReaderPtr ExpertRows(const Place& place, const ArrayNames& names, uint32_t expert);
   static Result<RowReaderPtr> TensorRows(const MoeModel& model, const ModelTensor& tensor,

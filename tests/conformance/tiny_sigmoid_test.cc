@@ -95,5 +95,32 @@ TEST(TinySigmoid, IsProfiledPlannedSplitAndChecked) {
   EXPECT_EQ(verify.status, 0) << verify.out;
 }
 
+// With another kind of router than tiny-moe's, and with a selection bias and a shared expert.
+TEST(TinySigmoid, LosesLessAfterARefit) {
+  const Workspace workspace;
+  std::filesystem::create_directory_symlink(kModel, workspace / "model");
+  const Json profile = workspace.Json(
+      "profile model --text fixtures/texts/calibration.jsonl -o routing.json --json");
+  ASSERT_EQ(profile["layers"].size(), 3u);
+  const std::string plan =
+      "build model --groups 2 --eligible 8 --partition same --statistics routing.json --no-verify ";
+  const auto kld = [&](const std::string& build, const std::string& out) {
+    const ToolRun built = workspace.Moepack(build + " -o " + out);
+    EXPECT_EQ(built.status, 0) << built.err;
+    const Json eval = workspace.Json("eval " + out +
+                                     " --against model --text fixtures/texts/held-out.jsonl "
+                                     "--generate 0 --json");
+    return eval["groups"][0]["total"]["kld"]["mean"].get<double>();
+  };
+  const double plain = kld(plan, "plain");
+  const double refitted =
+      kld(plan + "--refit --text fixtures/texts/calibration.jsonl --updates 50", "refitted");
+  EXPECT_GT(plain, 0);
+  EXPECT_LT(refitted, 0.5 * plain);
+  const Json manifest = Json::parse(ReadAll(workspace / "refitted/distribution.json"));
+  for (const Json& layer : manifest["refit"]["layers"])
+    EXPECT_TRUE(layer["accepted"].get<bool>()) << layer;
+}
+
 }  // namespace
 }  // namespace moepack::cli

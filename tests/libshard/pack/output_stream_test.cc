@@ -139,6 +139,15 @@ TEST_F(OutputStreamTest, IgnoresAJournalWithTooManyTensors) {
   EXPECT_EQ(Start().position(), 4u);
 }
 
+TEST_F(OutputStreamTest, RefusesMoreBytesThanItsLayoutHas) {
+  OutputStream stream = Start();
+  ASSERT_TRUE(Append(stream, 0, 5));
+  const Status more = Append(stream, 0, 1);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, Code::kMismatch);
+  EXPECT_THAT(more.error().message, HasSubstr("expected 9 bytes, found at least 10"));
+}
+
 TEST_F(OutputStreamTest, RefusesToFinishTooEarly) {
   OutputStream stream = Start();
   ASSERT_TRUE(Append(stream, 0, 3));

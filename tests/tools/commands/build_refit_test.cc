@@ -1,6 +1,7 @@
 // From a refit to a distribution: refit -o, build --refit, --refit-store.
 #include <gmock/gmock.h>
 
+#include "fixtures/generator.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -45,6 +46,24 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   const ToolRun node = workspace.Moepack("assemble plain --group 1 -o node");
   EXPECT_EQ(node.status, 0) << node.err;
   EXPECT_THAT(ReadAll(workspace / "node/moepack_node.json"), HasSubstr("\"refit\": "));
+}
+
+// The experts of gpt-oss are packed codes, and its projections have biases.
+TEST(BuildRefit, RefitsPackedExpertsWithBiasesIntoGgufBundles) {
+  const Workspace workspace;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("gpt-oss", workspace / "model"));
+  ASSERT_EQ(workspace.Moepack("plan model --groups 2 -o plan.json").status, 0);
+  const std::string build = std::string("build model --plan plan.json --refit") + kTexts + " -o ";
+  const ToolRun run = workspace.Moepack(build + "out --format gguf --prove");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("warning: quantized source: "));
+  EXPECT_THAT(run.out, HasSubstr("verification passed: "));
+  EXPECT_THAT(ReadAll(workspace / "out.refit/refit.json"), HasSubstr("\"down_bias\""));
+  const ToolRun check = workspace.Moepack("check out");
+  EXPECT_EQ(check.status, 0) << check.out << check.err;
+  const ToolRun safetensors = workspace.Moepack(build + "other");
+  EXPECT_NE(safetensors.status, 0);
+  EXPECT_THAT(safetensors.err, HasSubstr("to put a refit in its place, found U8"));
 }
 
 TEST(BuildRefit, TakesMemoryAndScratchOfTheRefit) {
