@@ -37,7 +37,8 @@ forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard mani
   ! -name link_file.cc ! -name promised_file.cc)
 forbid "use libshard/base/files/real_path.h: a lack of memory is no answer" \
   '\<(fs|filesystem)::((weakly_)?canonical|absolute|relative|proximate)\(' \
-  $(find libshard manifest runtime-shim tools \( -name '*.cc' -o -name '*.h' \) ! -path libshard/base/files/real_path.cc)
+  $(find libshard manifest runtime-shim tools \( -name '*.cc' -o -name '*.h' \) \
+  ! -path libshard/base/files/real_path.cc)
 forbid "use TextMap or TextSet of libshard/base/text_map.h: names may be chosen to collide" \
   'unordered_(multi)?(map|set) *< *(std::)?string' quant libshard manifest runtime-shim tools
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
