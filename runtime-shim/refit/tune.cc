@@ -161,7 +161,11 @@ class Tuner {
       for (size_t i = 0; i < by_factor.size(); ++i)
         by_gate[own.choices[i]] = by_factor[i] * node_.scale(place);
     }
-    return node_.form.weigh_inputs ? Ok() : MoveRouter(by_gate, rate);
+    return MovesRouter() ? MoveRouter(by_gate, rate) : Ok();
+  }
+
+  bool MovesRouter() const {
+    return !node_.form.weigh_inputs && node_.experts.selection_bias.empty();
   }
 
   Status MoveRouter(std::span<const double> by_gate, double rate) {

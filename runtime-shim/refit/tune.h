@@ -35,10 +35,12 @@ struct TuneLoss {
 };
 
 // Changes the experts that are not fixed and do not have too few tokens, with their biases, and the
-// router's rows and the bias of its logits for all experts that are not fixed; not the bias that
-// only affects the choice (FitSelectionBias). REQUIRES: routes are those of the experts as they
-// are. Where gates weigh the experts' inputs, the router stays. Does nothing if no token counts.
-// Stops at a loss that is not finite; whether to keep the result is the caller's decision.
+// router's rows and the bias of its logits for all experts that are not fixed. The router stays
+// where gates weigh the experts' inputs, and where another bias affects the choice: the last expert
+// that is chosen may then have a large weight, so that a change of the choice, which the gradient
+// does not see, changes the loss by much. REQUIRES: routes are those of the experts as they are.
+// Does nothing if no token counts. Stops at a loss that is not finite; whether to keep the result
+// is the caller's decision.
 Result<TuneLoss> TuneExperts(Products& products, const TuneOptions& options, NodeLayer& node);
 
 }  // namespace moepack::runtime

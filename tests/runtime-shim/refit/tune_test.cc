@@ -23,6 +23,7 @@ struct Kind {
   Gating gating = Gating::kSoftmax;
   Activation activation = Activation::kSilu;
   bool weigh_inputs = false, scales = false, biases = false, gated = true;
+  bool selects = false;  // with a bias that affects the choice
 };
 
 class TuneOf : public testing::TestWithParam<Kind> {
@@ -35,6 +36,7 @@ class TuneOf : public testing::TestWithParam<Kind> {
     node.form = {GetParam().activation, GetParam().weigh_inputs};
     if (GetParam().scales) node.scales = {0.5f, 2, 1, 3};
     if (!GetParam().gated) node.experts.gate.clear();
+    if (!GetParam().selects) node.experts.selection_bias.clear();
     // Weights of the errors that differ, as for text of other groups.
     for (size_t token = 0; token < kTokens; ++token)
       node.fit_weights[token] *= token % 3 == 0 ? 0.1f : 1;
@@ -69,9 +71,9 @@ TEST_P(TuneOf, LayerMovesEveryValueAgainstItsSlope) {
   size_t compared = 0;
   for (const RefittedArray& array : RefittedArrays()) {
     std::vector<float>& values = now.*array.values;
-    const bool stays =
-        &values == &now.selection_bias ||
-        (GetParam().weigh_inputs && (&values == &now.router || &values == &now.router_bias));
+    const bool of_router = &values == &now.router || &values == &now.router_bias;
+    const bool router_stays = GetParam().weigh_inputs || GetParam().selects;
+    const bool stays = &values == &now.selection_bias || (of_router && router_stays);
     for (size_t i = 0; i < values.size(); ++i) {
       const float moved = (after.*array.values)[i] - values[i];
       if (stays) {
@@ -110,15 +112,16 @@ TEST_P(TuneOf, LayerGetsCloserToTheTargets) {
 
 INSTANTIATE_TEST_SUITE_P(
     Every, TuneOf,
-    testing::Values(Kind{.name = "Softmax"}, Kind{.name = "Sigmoid", .gating = Gating::kSigmoid},
-                    Kind{.name = "GptOss",
-                         .gating = Gating::kSoftmaxAfterTopK,
-                         .activation = Activation::kClampedSilu,
-                         .biases = true},
-                    Kind{.name = "Llama4", .gating = Gating::kSigmoid, .weigh_inputs = true},
-                    Kind{.name = "Gemma4", .activation = Activation::kGelu, .scales = true},
-                    Kind{
-                        .name = "Ungated", .activation = Activation::kSquaredRelu, .gated = false}),
+    testing::Values(
+        Kind{.name = "Softmax"}, Kind{.name = "Sigmoid", .gating = Gating::kSigmoid},
+        Kind{.name = "GptOss",
+             .gating = Gating::kSoftmaxAfterTopK,
+             .activation = Activation::kClampedSilu,
+             .biases = true},
+        Kind{.name = "DeepSeekV3", .gating = Gating::kSigmoid, .biases = true, .selects = true},
+        Kind{.name = "Llama4", .gating = Gating::kSigmoid, .weigh_inputs = true},
+        Kind{.name = "Gemma4", .activation = Activation::kGelu, .scales = true},
+        Kind{.name = "Ungated", .activation = Activation::kSquaredRelu, .gated = false}),
     [](const auto& kind) { return std::string(kind.param.name); });
 
 // Targets that other experts would meet.
