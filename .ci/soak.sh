@@ -9,7 +9,7 @@ build=$1
 shift
 rows='faults full-disk dead-device interrupts kills registry-kills power allocations'
 rows="$rows every-allocation locks verify-resume limits"
-rows="$rows trillion fresh-root two-builds fuzz"
+rows="$rows trillion refit-gate neon peers fresh-root two-builds fuzz"
 wanted=${*:-$rows}
 export MOEPACK_SOAK=${MOEPACK_SOAK:-1}
 failed=
@@ -36,6 +36,15 @@ row() {
       exit tests == "" || failures != 0
     }' "$report" || failed="$failed $1"
   rm -f "$report"
+}
+
+# usage: suites NAME REGEX   (tests of CTest)
+suites() {
+  case " $wanted " in *" $1 "*) ;; *) return 0 ;; esac
+  start=$(date +%s)
+  tests/run_tests.sh "$build" -R "$2" >"build/soak-$1.log" 2>&1 || failed="$failed $1"
+  tail -n 1 "build/soak-$1.log" | awk -v row="$1" -v seconds=$(($(date +%s) - start)) '
+    { printf "| %s | %d | 0 | %d | %d |\n", row, $1 + $3, $3, seconds }'
 }
 
 # usage: script NAME FILE   (77: it could not run here)
@@ -66,6 +75,9 @@ row locks test-faults 'Locks.*'
 row verify-resume test-faults 'ResumedVerification.*'
 row limits test-faults '*Limits*'
 row trillion test-tools 'Trillion.*'
+row refit-gate test-tools 'RefitGate.*'
+suites neon '^neon/'
+suites peers '^peer/'
 script fresh-root tests/install/fresh_root.sh
 script two-builds tests/install/two_builds.sh
 case " $wanted " in

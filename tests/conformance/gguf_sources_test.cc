@@ -123,8 +123,8 @@ TEST_P(GgufSources, ADistributionOfTheCheckpointAndOneOfItsGgufHoldTheSameBytes)
   const Pieces direct = split::PiecesOf(workspace_ / "direct");
   split::ExpectSamePieces(direct, split::PiecesOf(workspace_ / "converted"));
   ExpectPiecesOf(workspace_ / "full.gguf", direct);
-  EXPECT_TRUE(moepack::cli::ReadAll(workspace_ / "direct/head/head.gguf") ==
-              moepack::cli::ReadAll(workspace_ / "converted/head/head.gguf"));
+  EXPECT_TRUE(moepack::cli::ReadFile(workspace_ / "direct/head/head.gguf") ==
+              moepack::cli::ReadFile(workspace_ / "converted/head/head.gguf"));
 }
 
 std::string GgufSourcesTestName(const testing::TestParamInfo<SourceCase>& info) {

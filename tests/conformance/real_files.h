@@ -5,11 +5,11 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
@@ -19,10 +19,7 @@ namespace moepack {
 namespace fs = std::filesystem;
 
 inline std::string ReadAll(const fs::path& path) {
-  if (path.extension() != ".gz") {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  if (path.extension() != ".gz") return fixtures::ReadFile(path);
   std::string text;
   FILE* pipe = popen(Cat("gzip -dc '", path.string(), "'").c_str(), "r");
   if (pipe == nullptr) return text;

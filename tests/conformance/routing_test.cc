@@ -87,7 +87,7 @@ class RoutingOfFamily : public testing::TestWithParam<Case> {
     const fixtures::Options options = {.experts = 16};
     ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam().layout, Source(), options));
     if (!GetParam().silent) return;
-    Json config = Json::parse(moepack::cli::ReadAll(Source() / "config.json"));
+    Json config = Json::parse(moepack::cli::ReadFile(Source() / "config.json"));
     Silence(config);
     moepack::cli::WriteAll(Source() / "config.json", config.dump());
   }

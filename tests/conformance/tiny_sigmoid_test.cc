@@ -23,7 +23,7 @@ constexpr const char* kModel = MOEPACK_SOURCE_DIR "/fixtures/tiny-sigmoid";
 
 // golden.json holds the output of the training script's own forward pass.
 TEST(TinySigmoid, GivesTheLogitsOfTheScriptThatTrainedIt) {
-  const Json golden = Json::parse(ReadAll(std::string(kModel) + "/golden.json"));
+  const Json golden = Json::parse(ReadFile(std::string(kModel) + "/golden.json"));
   const std::vector<uint32_t> tokens = golden["tokens"];
   const auto executor = runtime::OpenExecutor("cpu", {});
   ASSERT_TRUE(executor);
@@ -117,7 +117,7 @@ TEST(TinySigmoid, LosesLessAfterARefit) {
       kld(plan + "--refit --text fixtures/texts/calibration.jsonl --updates 50", "refitted");
   EXPECT_GT(plain, 0);
   EXPECT_LT(refitted, 0.5 * plain);
-  const Json manifest = Json::parse(ReadAll(workspace / "refitted/distribution.json"));
+  const Json manifest = Json::parse(ReadFile(workspace / "refitted/distribution.json"));
   for (const Json& layer : manifest["refit"]["layers"])
     EXPECT_TRUE(layer["accepted"].get<bool>()) << layer;
 }

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "fixtures/temp_dir.h"
+
 namespace fuzz {
 
 inline void ReadSeeds(const Target& target) {
@@ -16,7 +18,7 @@ inline void ReplayCommitted(const Target& target) {
   std::vector<std::filesystem::path> files = FilesBelow(fixtures / "bad");
   EXPECT_GE(files.size(), 70u);
   for (auto& path : FilesBelow(fixtures / "fuzz")) files.push_back(std::move(path));
-  for (const auto& path : files) EXPECT_EQ(target.check(ReadBytes(path)), "") << path;
+  for (const auto& path : files) EXPECT_EQ(target.check(fixtures::ReadFile(path)), "") << path;
 }
 
 // The factor by which more inputs than in a short run are tried: MOEPACK_FUZZ_TIMES, for campaigns.

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,11 +44,6 @@ inline std::string ErrorProblem(const moepack::Error& error, std::string_view wh
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
   return strange ? moepack::Cat("the message has control characters: ", error.message) : "";
-}
-
-inline std::string ReadBytes(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 // A new file each time: ext4 flushes a file that is truncated and written again, at disk speed.

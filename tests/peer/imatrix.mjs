@@ -9,16 +9,18 @@ import {check, finish} from './checks.mjs';
 import {readGguf, tensorDigests, tensorList} from './gguf_files.mjs';
 import {assertSame, generate} from './runtime.mjs';
 import {someTokens} from './some_tokens.mjs';
-import {inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
+import {inRoot, isSoak, makeFixtures, moepack, workDirectory} from './tool.mjs';
 
 const work = workDirectory('imatrix');
 const libraries = inRoot('build/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64');
 const CHUNK = 64, CHUNKS = 3;
 // llama_ftype
-const TYPES = {
-  Q2_K: 10, Q2_K_S: 21, Q4_K_M: 15, IQ4_XS: 30, IQ3_XXS: 23, IQ3_XS: 22, IQ3_S: 26, IQ3_M: 27,
-  IQ2_XXS: 19, IQ2_XS: 20, IQ2_S: 28, IQ2_M: 29, IQ1_S: 24, IQ1_M: 31, TQ1_0: 36, TQ2_0: 37,
+const SOME_TYPES = {Q2_K: 10, Q4_K_M: 15, IQ4_XS: 30, IQ3_M: 27, IQ2_M: 29, TQ1_0: 36};
+const OTHER_TYPES = {
+  Q2_K_S: 21, IQ3_XXS: 23, IQ3_XS: 22, IQ3_S: 26, IQ2_XXS: 19, IQ2_XS: 20, IQ2_S: 28, IQ1_S: 24,
+  IQ1_M: 31, TQ2_0: 37,
 };
+const TYPES = isSoak ? {...SOME_TYPES, ...OTHER_TYPES} : SOME_TYPES;
 const at = (name) => join(work, name);
 
 function stock(...words) {

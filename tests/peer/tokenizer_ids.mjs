@@ -8,13 +8,13 @@ import {check, finish} from './checks.mjs';
 import {withVocabulary} from './runtime.mjs';
 import {randomTexts} from './random_texts.mjs';
 import {readSamples} from './samples.mjs';
-import {goldenCheckpoint, makeFixtures, moepack, workDirectory} from './tool.mjs';
+import {goldenCheckpoint, isSoak, makeFixtures, moepack, workDirectory} from './tool.mjs';
 
 const samples = readSamples();
 const specials = ['one<|control|>two<|control|>er<|im_end|>', ' <|eot_id|> <|end|>\n<|message|>x',
   '<s>a</s> <unk>b<s>', '<tool> </tool<tool>', '日本語  日本', '<|endoftext|><|endoftext|>'];
 const chosen = [...samples, samples.join('\n'), '', ...specials];
-const texts = [...chosen, ...randomTexts(1000)];
+const texts = [...chosen, ...randomTexts(isSoak ? 1000 : 150)];
 
 function ours(mode, path, given) {
   const input = JSON.stringify({texts: given});

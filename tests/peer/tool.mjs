@@ -6,6 +6,9 @@ import {join} from 'node:path';
 
 const [root, moepackBinary, makeFixturesBinary, workRoot] = process.argv.slice(2);
 
+// True in `make soak`: all cases are compared, not some of each kind.
+export const isSoak = process.env.MOEPACK_SOAK !== undefined;
+
 export const inRoot = (...parts) => join(root, ...parts);
 
 // An empty directory for one script.

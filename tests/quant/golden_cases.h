@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/temp_dir.h"
 #include "quant/format.h"
 
 namespace quant {
@@ -31,9 +32,8 @@ inline fs::path GoldenDirectory() {
 }
 
 inline std::vector<std::byte> ReadBytes(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_TRUE(fs::exists(path)) << path;
+  const std::string text = fixtures::ReadFile(path);
   std::vector<std::byte> bytes(text.size());
   std::memcpy(bytes.data(), text.data(), text.size());
   return bytes;

@@ -17,7 +17,7 @@
 namespace moepack::remote {
 namespace {
 
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::ToolRun;
 using cli::Workspace;
 using testing::HasSubstr;
@@ -128,7 +128,7 @@ TEST_F(CachedCommands, RefetchesAChangedFile) {
   Cached();
   const std::string name = "model-00002-of-00003.safetensors";
   const fs::path file = workspace_ / kTiny / name;
-  std::string bytes = ReadAll(file);
+  std::string bytes = ReadFile(file);
   bytes[bytes.size() - 5] ^= 1;
   cli::WriteAll(file, bytes);
   server_.Add("/tiny-moe/" + name, bytes);
@@ -147,7 +147,7 @@ TEST_F(CachedCommands, RefetchesDamagedFiles) {
   int count = 0;
   for (const auto& [name, path] : files) {
     if (++count % 3 == 0) continue;
-    std::string bytes = ReadAll(path);
+    std::string bytes = ReadFile(path);
     spoiled += bytes.size();
     if (count % 3 == 1) bytes.back() = static_cast<char>(bytes.back() ^ 1);
     if (count % 3 == 2) bytes.resize(bytes.size() / 2);
@@ -169,9 +169,9 @@ TEST_F(CachedCommands, DoesNotFollowALinkInPlaceOfAFile) {
   const fs::path range = std::max_element(files.begin(), files.end(), larger)->second;
   fs::rename(range, victim);
   fs::create_symlink(victim, range);
-  const std::string before = ReadAll(victim);
+  const std::string before = ReadFile(victim);
   EXPECT_GT(Cached(), kQuestions);
-  EXPECT_EQ(ReadAll(victim), before);
+  EXPECT_EQ(ReadFile(victim), before);
 }
 
 TEST_F(CachedCommands, TheCacheMayBeDeletedDuringARun) {

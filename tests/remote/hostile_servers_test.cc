@@ -17,7 +17,7 @@
 namespace moepack::remote {
 namespace {
 
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::ToolRun;
 using cli::WriteAll;
 using testing::HasSubstr;
@@ -165,7 +165,7 @@ TEST_F(HostileServers, ASourceThatChangesDuringTheReadPublishesNothing) {
 TEST_F(HostileServers, ReadsWholeFilesFromAServerWithoutRangesIfAllowed) {
   const auto whole = [this](const FakeRequest& request, FakeAnswer& answer) {
     if (IsOfWeights(request)) {
-      answer = Plain(200, ReadAll(workspace_ / kLocal / request.path.substr(10)));
+      answer = Plain(200, ReadFile(workspace_ / kLocal / request.path.substr(10)));
       answer.Set("Content-Type", "application/octet-stream");
     }
   };
@@ -209,7 +209,7 @@ std::string WithHeaderOf(const std::string& file, uint64_t length) {
 TEST_F(HostileServers, ReadsHeadersOfAboutTheSizeOfTheFirstRequest) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", workspace_ / "headers", SmallModel(1)));
   server_.AddDirectory("/headers/", workspace_ / "headers");
-  const std::string model = ReadAll(workspace_ / "headers/model.safetensors");
+  const std::string model = ReadFile(workspace_ / "headers/model.safetensors");
   for (const auto& [first, last] : {std::pair{99990, 100010}, {131060, 131080}}) {
     for (int length = first; length <= last; ++length) {
       const std::string file = WithHeaderOf(model, static_cast<uint64_t>(length));
@@ -244,7 +244,7 @@ class HostileIndexes : public HostileServers {
   }
   void SetIndex(const std::string& name) {
     const auto path = near() / "model.safetensors.index.json";
-    auto index = nlohmann::json::parse(ReadAll(path));
+    auto index = nlohmann::json::parse(ReadFile(path));
     for (auto& file : index["weight_map"])
       if (file == named_) file = name;
     named_ = name;
@@ -273,7 +273,7 @@ TEST_F(HostileIndexes, AMissingFileIsNamed) {
 }
 
 TEST_F(HostileIndexes, AFileOutsideTheDirectoryIsRefusedAndNotRequested) {
-  server_.Add("/x.safetensors", ReadAll(near() / named_));
+  server_.Add("/x.safetensors", ReadFile(near() / named_));
   for (const char* outside : {"../x.safetensors", "/etc/x.safetensors", "a/../../x.safetensors",
                               "http://example.org/x.safetensors"}) {
     SetIndex(outside);

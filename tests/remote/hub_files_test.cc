@@ -26,7 +26,7 @@ class FilesOnAHub : public testing::Test {
       if (!entry.is_regular_file()) continue;
       const std::string name = fs::relative(entry.path(), workspace_ / "upload");
       // As .gitattributes says.
-      hub_.Add(name, cli::ReadAll(entry.path()), name.ends_with(".gguf"));
+      hub_.Add(name, cli::ReadFile(entry.path()), name.ends_with(".gguf"));
     }
   }
   int Run(const std::string& arguments) {
@@ -38,7 +38,7 @@ class FilesOnAHub : public testing::Test {
     std::map<std::string, std::string> names;
     for (const auto& entry : fs::recursive_directory_iterator(workspace_ / "upload")) {
       if (!entry.is_regular_file()) continue;
-      names["/blobs/" + Sha256Hex(cli::ReadAll(entry.path()))] =
+      names["/blobs/" + Sha256Hex(cli::ReadFile(entry.path()))] =
           fs::relative(entry.path(), workspace_ / "upload");
     }
     std::set<std::string> fetched;
@@ -74,7 +74,7 @@ TEST_F(FilesOnAHub, PinsTheCommit) {
 }
 
 TEST_F(FilesOnAHub, RefusesBytesThatDifferFromThePromisedOnes) {
-  std::string bytes = cli::ReadAll(workspace_ / "upload/groups/001/experts.gguf");
+  std::string bytes = cli::ReadFile(workspace_ / "upload/groups/001/experts.gguf");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   hub_.Add("groups/001/experts.gguf", bytes, true);
   EXPECT_EQ(Run("pull hf://owner/model --group 1 -o pulled"), 3) << last_.err;

@@ -11,7 +11,7 @@
 namespace moepack::remote {
 namespace {
 
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::ToolRun;
 using testing::HasSubstr;
 using testing::Not;
@@ -76,14 +76,14 @@ TEST_F(RemoteCommands, QuantizingConvertingAndPlanningGiveTheSameBytes) {
       EXPECT_EQ(run.status, 0) << line << "\n" << run.err;
     }
   }
-  EXPECT_EQ(ReadAll(workspace_ / "far.gguf"), ReadAll(workspace_ / "near.gguf"));
-  EXPECT_EQ(ReadAll(workspace_ / "far.json"), ReadAll(workspace_ / "near.json"));
+  EXPECT_EQ(ReadFile(workspace_ / "far.gguf"), ReadFile(workspace_ / "near.gguf"));
+  EXPECT_EQ(ReadFile(workspace_ / "far.json"), ReadFile(workspace_ / "near.json"));
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
 TEST_F(RemoteCommands, ComparesRemoteDistributions) {
   ASSERT_EQ(Build(kLocal, "near").status, 0);
-  server_.Add("/dist/distribution.json", ReadAll(workspace_ / "near/distribution.json"));
+  server_.Add("/dist/distribution.json", ReadFile(workspace_ / "near/distribution.json"));
   const ToolRun run = Moepack("diff near " + server_.origin() + "/dist/");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("are the same"));

@@ -13,7 +13,7 @@
 namespace moepack::remote {
 namespace {
 
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::ToolRun;
 using cli::Workspace;
 using testing::AllOf;
@@ -135,8 +135,8 @@ TEST_F(OriginCommands, BuildWritesOnlyTheNamedParts) {
             0);
   ASSERT_EQ(workspace_.Moepack("build " + address() + " --groups 3 -o whole").status, 0);
   ASSERT_EQ(workspace_.Moepack("join rest out -o joined").status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "joined/distribution.json"),
-            ReadAll(workspace_ / "whole/distribution.json"));
+  EXPECT_EQ(ReadFile(workspace_ / "joined/distribution.json"),
+            ReadFile(workspace_ / "whole/distribution.json"));
 }
 
 TEST_F(OriginCommands, VerifiesARemoteDistribution) {
@@ -153,7 +153,7 @@ TEST_F(OriginCommands, VerifiesARemoteDistribution) {
   EXPECT_EQ(quantized.status, 4);
   EXPECT_THAT(quantized.err, HasSubstr("found a distribution on another machine"));
 
-  std::string group = ReadAll(workspace_ / "out/groups/001/experts.safetensors");
+  std::string group = ReadFile(workspace_ / "out/groups/001/experts.safetensors");
   group.back() = static_cast<char>(group.back() ^ 1);
   server_.Add("/dist/groups/001/experts.safetensors", group);
   const ToolRun damaged = workspace_.Moepack("verify " + dist);
@@ -208,7 +208,7 @@ TEST_F(OriginCommands, ADamagedRemoteDistributionGivesNoNode) {
   for (const char* folder : {"", "head/", "trunk/", "routers/", "groups/001/"})
     server_.AddDirectory(Cat("/dist/", folder), workspace_ / Cat("dist/", folder));
   for (const char* file : {"trunk/trunk.gguf", "groups/001/experts.gguf"}) {
-    const std::string bytes = ReadAll(workspace_ / Cat("dist/", file));
+    const std::string bytes = ReadFile(workspace_ / Cat("dist/", file));
     std::string damaged = bytes;
     char& last = damaged[damaged.size() - 100];
     last = static_cast<char>(last ^ 1);
@@ -239,8 +239,8 @@ TEST_F(OriginCommands, ThreeProcessesBuildGroupsFromOneAddressAtOnce) {
   ASSERT_EQ(workspace_.Moepack("join part-2 part-0 part-1 -o joined").status, 0);
   ASSERT_EQ(workspace_.Moepack(build + "-o whole").status, 0);
   EXPECT_TRUE(ContentOf(workspace_ / "joined") == ContentOf(workspace_ / "whole"));
-  EXPECT_EQ(ReadAll(workspace_ / "joined/distribution.json"),
-            ReadAll(workspace_ / "whole/distribution.json"));
+  EXPECT_EQ(ReadFile(workspace_ / "joined/distribution.json"),
+            ReadFile(workspace_ / "whole/distribution.json"));
 }
 
 TEST_F(OriginCommands, FilesInTheHubCacheKeepTheirOrigin) {
@@ -256,7 +256,7 @@ TEST_F(OriginCommands, FilesInTheHubCacheKeepTheirOrigin) {
     EXPECT_EQ(source["verified"], "whole");
   }
   const auto file = workspace_ / Cat(snapshot, "/model-00002-of-00003.safetensors");
-  std::string bytes = ReadAll(file);
+  std::string bytes = ReadFile(file);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   cli::WriteAll(file, bytes);
   const ToolRun damaged = workspace_.Moepack(build + "damaged");
@@ -267,7 +267,7 @@ TEST_F(OriginCommands, FilesInTheHubCacheKeepTheirOrigin) {
 TEST_F(OriginCommands, RefusesToCombinePartsOfAFileThatChangedInBetween) {
   const std::string shard = "shard-experts " + address() + " --groups 3 -o ";
   ASSERT_EQ(workspace_.Moepack(shard + "a --only trunk,assets,group:0").status, 0);
-  std::string bytes = ReadAll(workspace_ / "fixtures/tiny-moe/model-00002-of-00003.safetensors");
+  std::string bytes = ReadFile(workspace_ / "fixtures/tiny-moe/model-00002-of-00003.safetensors");
   // Not on a page that the model version depends on.
   bytes[bytes.size() - 5000] = static_cast<char>(bytes[bytes.size() - 5000] ^ 1);
   server_.Add("/tiny-moe/model-00002-of-00003.safetensors", bytes);

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -58,10 +57,6 @@ class RemoteRangeCache : public testing::Test {
     uint64_t bytes = 0;
     for (const fs::path& file : Files()) bytes += fs::file_size(file);
     return bytes;
-  }
-  static std::string ReadWhole(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
   }
   static mode_t ModeOf(const fs::path& path) {
     struct stat info = {};
@@ -128,7 +123,7 @@ TEST_F(RemoteRangeCache, HasNothingForAnotherContent) {
 
 TEST_F(RemoteRangeCache, RemovesDamagedTruncatedAndForeignFiles) {
   const auto flip = [](const fs::path& path) {
-    std::string text = ReadWhole(path);
+    std::string text = fixtures::ReadFile(path);
     text[text.size() - 7] ^= 1;
     std::ofstream(path, std::ios::binary) << text;
   };

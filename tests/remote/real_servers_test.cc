@@ -11,7 +11,7 @@
 namespace moepack::remote {
 namespace {
 
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::ToolRun;
 using cli::WriteAll;
 using testing::HasSubstr;
@@ -31,12 +31,12 @@ class RealServers : public RemoteCommands {
       EXPECT_EQ(quantized.status, 0) << quantized.err;
     }
     EXPECT_TRUE(Content("far") == Content("near"));
-    EXPECT_EQ(ReadAll(workspace_ / "far.gguf"), ReadAll(workspace_ / "near.gguf"));
+    EXPECT_EQ(ReadFile(workspace_ / "far.gguf"), ReadFile(workspace_ / "near.gguf"));
     const ToolRun proof = Moepack("verify far --against " + source);
     EXPECT_EQ(proof.status, 0) << proof.err;
     EXPECT_THAT(proof.out, HasSubstr("compared with the source"));
   }
-  std::string Log() const { return ReadAll(workspace_ / "server.log"); }
+  std::string Log() const { return ReadFile(workspace_ / "server.log"); }
 };
 
 class RealNginx : public RealServers {
@@ -56,7 +56,7 @@ class RealNginx : public RealServers {
   void Start(const std::string& listen = "", const std::string& more = "") {
     nginx_.emplace([&](uint16_t port) { return Command(port, listen, more); },
                    workspace_ / "server.log");
-    ASSERT_TRUE(nginx_->started()) << Log() << ReadAll(workspace_ / "nginx/error.log");
+    ASSERT_TRUE(nginx_->started()) << Log() << ReadFile(workspace_ / "nginx/error.log");
   }
   std::string Address(const std::string& origin = "http://127.0.0.1") const {
     return Cat(origin, ":", nginx_->port(), "/tiny-moe/");
@@ -121,7 +121,7 @@ class RealTls : public RealNginx {
   void OpenSsl(const std::string& arguments) const {
     const std::string command = Cat("cd '", (workspace_ / "tls").string(), "' && openssl ",
                                     arguments, " >>openssl.log 2>&1");
-    ASSERT_EQ(std::system(command.c_str()), 0) << ReadAll(workspace_ / "tls/openssl.log");
+    ASSERT_EQ(std::system(command.c_str()), 0) << ReadFile(workspace_ / "tls/openssl.log");
   }
   ScopedVariable bundle_{"CURL_CA_BUNDLE", ""}, file_{"SSL_CERT_FILE", ""},
       directory_{"SSL_CERT_DIR", ""};
@@ -177,7 +177,7 @@ class PeerS3 : public RealServers {
     for (const auto& entry : std::filesystem::directory_iterator(workspace_ / kLocal)) {
       const std::string name = entry.path().filename().string();
       WriteAll(workspace_ / Cat("s3/bucket/models/tiny-moe/", name, "._S3rver_object"),
-               ReadAll(entry.path()));
+               ReadFile(entry.path()));
     }
     s3_.emplace(
         [&](uint16_t port) {

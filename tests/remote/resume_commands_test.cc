@@ -19,7 +19,7 @@ namespace {
 
 using cli::ChildEnd;
 using cli::ChildProcess;
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::Workspace;
 
 struct Place {
@@ -36,7 +36,7 @@ class KilledRuns : public testing::Test {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(workspace_.Moepack(Line(server_.origin() + "/m/", "whole")).status, 0);
     whole_ = Since(start);
-    const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "whole/distribution.json"));
+    const auto manifest = nlohmann::json::parse(ReadFile(workspace_ / "whole/distribution.json"));
     for (const auto& bundle : manifest["bundles"]) {
       outputs_.emplace_back();
       for (const auto& tensor : bundle["tensors"]) outputs_.back().push_back(tensor["name"]);
@@ -120,8 +120,8 @@ TEST_F(KilledRuns, AHundredKillsLoseNoFinishedTensorAndChangeNoByte) {
     }
     ended = std::filesystem::exists(workspace_ / "out");  // it may be killed after that
     if (!ended) continue;
-    EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"),
-              ReadAll(workspace_ / "whole/distribution.json"));
+    EXPECT_EQ(ReadFile(workspace_ / "out/distribution.json"),
+              ReadFile(workspace_ / "whole/distribution.json"));
     EXPECT_EQ(workspace_.Moepack("verify out --against fixtures/tiny-moe").status, 0);
     std::filesystem::remove_all(workspace_ / "out");
     std::filesystem::remove_all(workspace_ / "out.partial");  // left by a kill after the rename

@@ -8,7 +8,7 @@
 namespace moepack::remote {
 namespace {
 
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::ToolRun;
 using testing::HasSubstr;
 using testing::Not;
@@ -20,7 +20,7 @@ TEST_F(SecretCommands, SendsTheTokenToNoOtherHost) {
   hub_.token = "hf_confidential";
   const ScopedVariable token("HF_TOKEN", hub_.token);
   for (const auto& entry : std::filesystem::directory_iterator(workspace_ / "fixtures/tiny-moe"))
-    other.Add("/" + entry.path().filename().string(), ReadAll(entry.path()));
+    other.Add("/" + entry.path().filename().string(), ReadFile(entry.path()));
   for (const char* blank : {"", " ", "\t"}) {
     hub_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
       const size_t at = request.path.find("/resolve/");

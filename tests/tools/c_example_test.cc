@@ -14,8 +14,8 @@ ToolRun Example(const Workspace& workspace, const std::string& arguments) {
   const std::string command = "cd '" + workspace.path().string() + "' && >'" + streams +
                               ".out' 2>'" + streams + ".err' '" MOEPACK_C_EXAMPLE "' " + arguments;
   const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadAll(streams + ".out"),
-          ReadAll(streams + ".err")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(streams + ".out"),
+          ReadFile(streams + ".err")};
 }
 
 TEST(CExample, ScoresThePromptAndGeneratesLikeTheCommand) {

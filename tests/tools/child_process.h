@@ -56,7 +56,7 @@ class ChildProcess {
       siginfo_t info = {};
       waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
       if (info.si_pid != 0) return false;
-      if (ReadAll(maps).find(name + "\n") != std::string::npos) return true;
+      if (ReadFile(maps).find(name + "\n") != std::string::npos) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -68,8 +68,8 @@ class ChildProcess {
     ChildEnd end;
     if (WIFEXITED(status)) end.status = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
-    end.out = ReadAll(logs_ / "out");
-    end.err = ReadAll(logs_ / "err");
+    end.out = ReadFile(logs_ / "out");
+    end.err = ReadFile(logs_ / "err");
     return end;
   }
 

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using TextLines = std::vector<std::string>;
 
 TextLines LinesOfExample(const std::string& name) {
-  std::istringstream text(ReadAll(fs::path(MOEPACK_SOURCE_DIR) / "docs/examples/ci" / name));
+  std::istringstream text(ReadFile(fs::path(MOEPACK_SOURCE_DIR) / "docs/examples/ci" / name));
   TextLines lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
@@ -123,7 +123,7 @@ class CiExamples : public testing::Test {
         std::system(Cat("cd '", workspace_.path().string(), "' && PATH=", tools,
                         ":\"$PATH\" /bin/sh ", tools, "/step.sh >", tools, "/log 2>&1")
                         .c_str());
-    log_ = ReadAll(tools_ / "log");
+    log_ = ReadFile(tools_ / "log");
     return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
   }
   void RunAll(const std::vector<std::string>& scripts) {
@@ -152,7 +152,7 @@ class CiExamples : public testing::Test {
 TEST_F(CiExamples, EveryStepOfTheGithubWorkflowRuns) {
   const TextLines lines = LinesOfExample("github-actions.yml");
   Take(Variables(lines, "env"));
-  Set("SIGNING_KEY", ReadAll(workspace_ / "release.key"));
+  Set("SIGNING_KEY", ReadFile(workspace_ / "release.key"));
   const auto steps = GithubSteps(lines);
   EXPECT_EQ(steps.size(), 7u);
   RunAll(steps);
@@ -170,7 +170,7 @@ TEST_F(CiExamples, EveryLineOfTheGitlabPipelineRuns) {
   EXPECT_EQ(jobs.size(), 4u);
   RunAll(jobs);
   for (const char* report : {"verify.xml", "eval.xml"})
-    EXPECT_THAT(ReadAll(workspace_ / report), HasSubstr("<testsuite")) << report;
+    EXPECT_THAT(ReadFile(workspace_ / report), HasSubstr("<testsuite")) << report;
   ExpectReleased();
 }
 

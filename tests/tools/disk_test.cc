@@ -20,7 +20,7 @@ ToolRun AfterShell(const Workspace& workspace, const std::string& before,
   const std::string command = Cat("cd '", workspace.path().string(), "' && (", before, "; '",
                                   MOEPACK_BINARY, "' ", arguments, " 2>'", err, "' >/dev/null)");
   const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, "", ReadAll(err)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, "", ReadFile(err)};
 }
 
 // SIGXFSZ would end the process and leave everything it wrote.

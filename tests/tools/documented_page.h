@@ -94,7 +94,7 @@ inline std::optional<std::string> CommentOf(const std::string& line, const std::
 }
 
 inline std::string PageText(const std::string& page) {
-  return ReadAll(std::filesystem::path(MOEPACK_SOURCE_DIR) / page);
+  return ReadFile(std::filesystem::path(MOEPACK_SOURCE_DIR) / page);
 }
 
 struct Block {
@@ -137,7 +137,7 @@ class DocumentedPage : public testing::Test {
                                    tools + "/line.sh >" + tools + "/log 2>&1")
                                       .c_str());
     status_ = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-    return Exchanged(ReadAll(tools_ / "log"), real_, shown_);
+    return Exchanged(ReadFile(tools_ / "log"), real_, shown_);
   }
 
   void RunBlock(const Block& block) {

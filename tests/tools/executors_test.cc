@@ -84,8 +84,8 @@ TEST_F(OnEveryExecutor, ProfilesCountTheSameSelections) {
     const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o " +
                                            executor + ".json --executor " + executor);
     EXPECT_EQ(run.status, 0) << run.err;
-    const auto expected = nlohmann::json::parse(ReadAll(workspace_ / "cpu.json"));
-    const auto found = nlohmann::json::parse(ReadAll(workspace_ / (executor + ".json")));
+    const auto expected = nlohmann::json::parse(ReadFile(workspace_ / "cpu.json"));
+    const auto found = nlohmann::json::parse(ReadFile(workspace_ / (executor + ".json")));
     ASSERT_FALSE(expected["co_selection"].empty());
     EXPECT_EQ(found["co_selection"], expected["co_selection"]) << executor;
   }

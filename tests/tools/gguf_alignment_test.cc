@@ -29,7 +29,7 @@ class GgufAlignment : public testing::Test {
         options);
   }
   GgufHeader HeaderOf(const fs::path& path) {
-    const std::string bytes = ReadAll(path);
+    const std::string bytes = ReadFile(path);
     auto header = ParseGguf(path, std::as_bytes(std::span(bytes)), bytes.size());
     EXPECT_TRUE(header) << header.error().message;
     return header ? *std::move(header) : GgufHeader();
@@ -85,7 +85,7 @@ class GgufAlignment : public testing::Test {
   }
   std::string RecordedCommand(const std::string& distribution) {
     return nlohmann::json::parse(
-               ReadAll(workspace_ / distribution / "distribution.json"))["tool"]["command"]
+               ReadFile(workspace_ / distribution / "distribution.json"))["tool"]["command"]
         .dump();
   }
   void CopyOld() {
@@ -154,11 +154,11 @@ TEST_F(GgufAlignment, FilesOfEitherAlignmentVerifyAgainstTheSource) {
 
 TEST_F(GgufAlignment, AllNodesShareOneTrunkWithEitherAlignment) {
   Build("--alignment 4096 -o paged");
-  const std::string trunk = ReadAll(workspace_ / "paged/trunk/trunk.gguf");
+  const std::string trunk = ReadFile(workspace_ / "paged/trunk/trunk.gguf");
   for (const char* group : {"0", "2"}) {
     const std::string node = std::string("node-") + group;
     Run(std::string("assemble paged --group ") + group + " -o " + node);
-    EXPECT_TRUE(ReadAll(workspace_ / node / "node-00002-of-00003.gguf") == trunk);
+    EXPECT_TRUE(ReadFile(workspace_ / node / "node-00002-of-00003.gguf") == trunk);
     ExpectFile(workspace_ / node / "node-00001-of-00003.gguf", 32);
     ExpectFile(workspace_ / node / "node-00003-of-00003.gguf", 32);
   }
@@ -210,8 +210,8 @@ TEST_F(GgufAlignment, TheOptionGivesTheBytesOfMoepack0) {
   CopyOld();
   // Its groups were filled for the overlay, so the plan is the old one's.
   Run("plan source --groups 2 -o plan.json");
-  auto plan = nlohmann::ordered_json::parse(ReadAll(workspace_ / "plan.json"));
-  const auto old = nlohmann::ordered_json::parse(ReadAll(kOld / "distribution.json"));
+  auto plan = nlohmann::ordered_json::parse(ReadFile(workspace_ / "plan.json"));
+  const auto old = nlohmann::ordered_json::parse(ReadFile(kOld / "distribution.json"));
   plan["partition"] = old["partition"];
   plan["overlays"] = old["overlays"];
   WriteAll(workspace_ / "plan.json", plan.dump());
@@ -219,7 +219,7 @@ TEST_F(GgufAlignment, TheOptionGivesTheBytesOfMoepack0) {
   for (const char* file :
        {"head/head.gguf", "trunk/trunk.gguf", "routers/routers.gguf", "groups/000/experts.gguf",
         "groups/001/experts.gguf", "overlays/one/experts.gguf"}) {
-    EXPECT_TRUE(ReadAll(workspace_ / "new" / file) == ReadAll(kOld / file)) << file;
+    EXPECT_TRUE(ReadFile(workspace_ / "new" / file) == ReadFile(kOld / file)) << file;
   }
 }
 

@@ -19,7 +19,7 @@ class Gguf : public testing::Test {
   }
   // Changes one byte in the middle of a file.
   void Damage(const fs::path& path) {
-    std::string bytes = ReadAll(path);
+    std::string bytes = ReadFile(path);
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
     WriteAll(path, bytes);
   }
@@ -44,18 +44,18 @@ TEST_F(Gguf, TheTrunkDoesNotDependOnGroupsOrOverlay) {
                          "fixtures/tiny-overlay.json --no-verify -o other")
                 .status,
             0);
-  EXPECT_TRUE(ReadAll(workspace_ / "out/trunk/trunk.gguf") ==
-              ReadAll(workspace_ / "other/trunk/trunk.gguf"));
+  EXPECT_TRUE(ReadFile(workspace_ / "out/trunk/trunk.gguf") ==
+              ReadFile(workspace_ / "other/trunk/trunk.gguf"));
 }
 
 TEST_F(Gguf, EveryKindOfLinkGivesTheSameBytes) {
   Build("--quantize Q8_0");
-  const std::string trunk = ReadAll(workspace_ / "out/trunk/trunk.gguf");
+  const std::string trunk = ReadFile(workspace_ / "out/trunk/trunk.gguf");
   for (const std::string kind : {"hardlink", "symlink", "copy", "auto"}) {
     const ToolRun run = workspace_.Moepack("assemble out --group 0 --link " + kind + " -o " + kind);
     EXPECT_EQ(run.status, 0) << run.err;
     const fs::path file = workspace_ / kind / "node-00002-of-00003.gguf";
-    EXPECT_TRUE(ReadAll(file) == trunk) << kind;
+    EXPECT_TRUE(ReadFile(file) == trunk) << kind;
     EXPECT_EQ(workspace_.Moepack("verify " + kind).status, 0) << kind;
     EXPECT_EQ(fs::is_symlink(file), kind == "symlink");
   }
@@ -221,7 +221,7 @@ TEST_F(Gguf, NoticesWeightsOfAnotherModel) {
   const fs::path shard = workspace_ / "other/model-00002-of-00003.safetensors";
   fs::permissions(shard, fs::perms::owner_write, fs::perm_options::add);
   // The byte with sign and exponent: rounding to q8_0 may hide a change of a lower bit.
-  std::string bytes = ReadAll(shard);
+  std::string bytes = ReadFile(shard);
   char& high = bytes[bytes.size() / 2 + 1];
   high = static_cast<char>(high ^ 0x40);
   WriteAll(shard, bytes);
@@ -236,7 +236,7 @@ TEST_F(Gguf, AGgufSourceIsSplitIntoTheSameExpertsAsItsCheckpoint) {
   Build("--quantize Q4_K_M");
   const auto xxh3 = [&](const char* dist) {
     std::map<std::string, std::string> sums;
-    const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / dist / "distribution.json"));
+    const auto manifest = nlohmann::json::parse(ReadFile(workspace_ / dist / "distribution.json"));
     for (const auto& bundle : manifest["bundles"]) {
       for (const auto& tensor : bundle["tensors"]) {
         sums[bundle["file"].get<std::string>() + tensor["name"].get<std::string>()] =
@@ -305,7 +305,7 @@ TEST_F(Gguf, NoticesDamageBeforeCopyingItOrGivingItNewDigests) {
 // One flipped bit in distribution.json.
 TEST_F(Gguf, AManifestWithAMisspelledKeyIsAMismatchAndNotASignal) {
   Build("--quantize Q8_0");
-  std::string text = ReadAll(workspace_ / "out/distribution.json");
+  std::string text = ReadFile(workspace_ / "out/distribution.json");
   const size_t tensor = text.find("\"xxh3\"", text.find("\"groups/000/experts.gguf\""));
   const size_t at = text.find("\"experts\"", tensor);
   ASSERT_LT(at, text.size());
@@ -320,7 +320,7 @@ TEST_F(Gguf, AManifestWithAMisspelledKeyIsAMismatchAndNotASignal) {
 TEST_F(Gguf, ARecipeNamesEarlierRounding) {
   Build("--quantize Q8_0");
   EXPECT_EQ(workspace_.Moepack("quantize out --recipe Q4_0 --allow-requantize -o again").status, 0);
-  const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "again/distribution.json"));
+  const auto manifest = nlohmann::json::parse(ReadFile(workspace_ / "again/distribution.json"));
   EXPECT_EQ(manifest["tool"]["recipe"], "Q4_0 of Q8_0");
   const ToolRun mixed = workspace_.Moepack(
       "shard-experts fixtures/tiny-moe --groups 3 --only group:0 --quantize Q4_0 --force -o again");

@@ -59,7 +59,7 @@ class HostileText : public testing::Test {
     WriteAll(workspace_ / directory / "distribution.json", manifest.dump(2));
   }
   json Manifest(const std::string& directory) {
-    return json::parse(ReadAll(workspace_ / directory / "distribution.json"));
+    return json::parse(ReadFile(workspace_ / directory / "distribution.json"));
   }
 
   Workspace workspace_;
@@ -139,7 +139,7 @@ TEST_F(HostileText, IsEscapedInMissingPaths) {
 
 TEST_F(HostileText, IsEscapedInTheConfigAndTheFamilyOfACheckpoint) {
   const fs::path config = workspace_ / "fixtures/tiny-moe/config.json";
-  const json sound = json::parse(ReadAll(config));
+  const json sound = json::parse(ReadFile(config));
   for (const auto& [key, value] : sound.items()) {
     json changed = sound;
     changed[key] = value.is_array() ? json::array({kHostile}) : json(kHostile);
@@ -152,7 +152,7 @@ TEST_F(HostileText, IsEscapedInTheConfigAndTheFamilyOfACheckpoint) {
 
 TEST_F(HostileText, IsEscapedInSummariesTablesAndChecksOfAConfig) {
   const fs::path config = workspace_ / "fixtures/tiny-moe/config.json";
-  const json sound = json::parse(ReadAll(config));
+  const json sound = json::parse(ReadFile(config));
   for (const auto& [key, value] : sound.items()) {
     SCOPED_TRACE(key);
     json changed = sound;
@@ -188,7 +188,7 @@ std::string HostileOfLength(size_t length) {
 
 TEST_F(HostileText, IsEscapedInTheTextsOfAGguf) {
   RunWell("quantize fixtures/tiny-moe --recipe Q8_0 -o sound.gguf");
-  const std::string sound = ReadAll(workspace_ / "sound.gguf");
+  const std::string sound = ReadFile(workspace_ / "sound.gguf");
   for (const std::string text :
        {"qwen3moe", "general.architecture", "general.name", "Qwen3 Moe", "tokenizer.ggml.model",
         "tokenizer.ggml.pre", "qwen2", "gpt2", "qwen3moe.expert_count", "token_embd.weight",
@@ -305,7 +305,7 @@ TEST_F(HostileText, IsShownOnOneLineByDiff) {
 TEST_F(HostileText, IsShownAsTextInTheReadmeOfADistribution) {
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o out --model-id " +
           InShell("<script>\x1b[2J](http:x)\n# forged `code`"));
-  const std::string readme = ReadAll(workspace_ / "out/README.md");
+  const std::string readme = ReadFile(workspace_ / "out/README.md");
   EXPECT_EQ(ShownLines(readme), readme);
   EXPECT_THAT(readme, Not(HasSubstr("<script>")));
   EXPECT_THAT(readme, Not(HasSubstr("\n# forged")));
@@ -316,7 +316,7 @@ TEST_F(HostileText, IsEscapedInEveryTextOfAStatisticsFile) {
   WriteAll(workspace_ / "a.txt", "one text");
   WriteAll(workspace_ / "b.txt", "another text");
   RunWell("profile fixtures/tiny-moe --text a.txt --bucket chat -o stats.json");
-  const json sound = json::parse(ReadAll(workspace_ / "stats.json"));
+  const json sound = json::parse(ReadFile(workspace_ / "stats.json"));
   for (const json::json_pointer& text : Texts(sound)) {
     SCOPED_TRACE(text.to_string());
     json changed = sound;
@@ -329,7 +329,7 @@ TEST_F(HostileText, IsEscapedInEveryTextOfAStatisticsFile) {
 
 TEST_F(HostileText, IsEscapedInTheVocabularyThatRunPrints) {
   const fs::path path = workspace_ / "fixtures/tiny-moe/tokenizer.json";
-  json tokenizer = json::parse(ReadAll(path));
+  json tokenizer = json::parse(ReadFile(path));
   json vocabulary = json::object();
   // Byte-level BPE spells ESC as U+011B; every piece longer than a byte now starts with one.
   for (const auto& [piece, id] : tokenizer["model"]["vocab"].items())

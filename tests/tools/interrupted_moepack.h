@@ -69,7 +69,7 @@ inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::str
     waitpid(child, &status, 0);
   }
   run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  run.err = ReadAll(log);
+  run.err = ReadFile(log);
   for (const auto& entry : std::filesystem::directory_iterator(scratch.path()))
     run.left.push_back(entry.path().filename().string());
   return run;

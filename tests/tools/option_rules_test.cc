@@ -246,7 +246,7 @@ TEST_F(OptionRules, VerifyOfANodeRefusesOptionsForDistributions) {
 TEST_F(OptionRules, NodeSizesNeedTensorsWithSizes) {
   const std::string index = "model.safetensors.index.json";
   for (const std::string& file : {std::string("config.json"), index})
-    WriteAll(workspace_ / ("names/" + file), ReadAll(workspace_ / ("fixtures/tiny-moe/" + file)));
+    WriteAll(workspace_ / ("names/" + file), ReadFile(workspace_ / ("fixtures/tiny-moe/" + file)));
   const std::string summary = "list-tensors names/" + index + " --summary";
   EXPECT_EQ(workspace_.Moepack(summary).status, 0);
   ExpectRefused(summary + " --groups 2", "--groups has no effect: names/");
@@ -280,8 +280,8 @@ TEST_F(OptionRules, ReportsAnUnknownOptionBeforeAMissingOne) {
 TEST_F(OptionRules, RecipeAndQuantizeAreTheSameOption) {
   Build("--recipe Q4_K_M -o one");
   Build("--quantize Q4_K_M -o two");
-  EXPECT_EQ(ReadAll(workspace_ / "one/distribution.json"),
-            ReadAll(workspace_ / "two/distribution.json"));
+  EXPECT_EQ(ReadFile(workspace_ / "one/distribution.json"),
+            ReadFile(workspace_ / "two/distribution.json"));
   for (const char* option : {"--recipe", "--quantize"}) {
     const std::string name = std::string(option).substr(2) + ".gguf";
     EXPECT_EQ(

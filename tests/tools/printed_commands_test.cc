@@ -53,7 +53,7 @@ class PrintedCommands : public testing::Test {
         " && PATH=\"$top/bin:$PATH\" /bin/sh \"$top/line.sh\" >\"$top/log\" 2>&1";
     const int ended = std::system(line.c_str());
     EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == status) << command << "\n"
-                                                                  << ReadAll(workspace_ / "log");
+                                                                  << ReadFile(workspace_ / "log");
   }
 
   // Runs every command that `run` printed and returns how many there were.
@@ -61,7 +61,7 @@ class PrintedCommands : public testing::Test {
     const std::vector<std::string> commands = CommandsIn(run.out + run.err);
     for (const std::string& command : commands) {
       RunLine(command, status);
-      const std::string log = ReadAll(workspace_ / "log");
+      const std::string log = ReadFile(workspace_ / "log");
       const std::vector<std::string> more = CommandsIn(log);
       if (!more.empty()) RunPrinted({0, log, ""});
     }
@@ -74,7 +74,7 @@ class PrintedCommands : public testing::Test {
   }
   // Replaces its last byte.
   void Damage(const std::string& file) {
-    std::string bytes = ReadAll(workspace_ / file);
+    std::string bytes = ReadFile(workspace_ / file);
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     WriteAll(workspace_ / file, bytes);
   }
@@ -179,7 +179,7 @@ TEST_F(PrintedCommands, HintsOfADamagedNodeNameItsPath) {
 
 TEST_F(PrintedCommands, TheHintOfAConfigThatContradictsItsTensorsNamesBoth) {
   const auto source = workspace_ / "fixtures/tiny-moe";
-  nlohmann::json config = nlohmann::json::parse(ReadAll(source / "config.json"));
+  nlohmann::json config = nlohmann::json::parse(ReadFile(source / "config.json"));
   config["num_hidden_layers"] = 4;
   WriteAll(workspace_ / "my config.json", config.dump());
   EXPECT_EQ(RunAndRunPrinted("quantize fixtures/tiny-moe --config 'my config.json' --recipe Q8_0 "
@@ -198,7 +198,7 @@ TEST_F(PrintedCommands, CommandsInAReadmeRunFromItsDirectory) {
                            (name == "out" ? "" : " --recipe Q8_0"))
                   .status,
               0);
-    const std::string readme = ReadAll(workspace_ / name / "README.md");
+    const std::string readme = ReadFile(workspace_ / name / "README.md");
     std::istringstream lines(readme.substr(readme.find("```\n") + 4));
     size_t commands = 0;
     for (std::string line; std::getline(lines, line) && line != "```"; ++commands)

@@ -59,8 +59,8 @@ TEST_F(ProfileImatrix, IsWrittenWithTheStatisticsOfTheSamePass) {
   ASSERT_EQ(Profile("--tokens ids -o alone.json").status, 0);
   ASSERT_EQ(Profile("--tokens ids -o s.json --imatrix im.gguf --threads 3").status, 0);
   // Output norms are sums that the executor rounds differently when its products are observed.
-  Json statistics = Json::parse(ReadAll(workspace_ / "s.json"));
-  Json alone = Json::parse(ReadAll(workspace_ / "alone.json"));
+  Json statistics = Json::parse(ReadFile(workspace_ / "s.json"));
+  Json alone = Json::parse(ReadFile(workspace_ / "alone.json"));
   const std::vector<double> norms = TakeNorms(statistics), expected = TakeNorms(alone);
   EXPECT_EQ(statistics, alone);
   ASSERT_EQ(norms.size(), 3u * 16);
@@ -68,14 +68,14 @@ TEST_F(ProfileImatrix, IsWrittenWithTheStatisticsOfTheSamePass) {
   for (size_t i = 0; i < norms.size(); ++i) EXPECT_NEAR(norms[i], expected[i], 1e-6 * expected[i]);
   EXPECT_EQ(Read("im.gguf").router_digest, statistics["model"]["router_digest"]);
   ASSERT_EQ(Profile("--tokens ids --imatrix again.gguf --threads 1").status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "again.gguf"), ReadAll(workspace_ / "im.gguf"));
+  EXPECT_EQ(ReadFile(workspace_ / "again.gguf"), ReadFile(workspace_ / "im.gguf"));
 }
 
 TEST_F(ProfileImatrix, ExcludesGeneratedTokens) {
   WriteAll(workspace_ / "ids", "1 2 3 4 5 6 7 8 9 10");
   ASSERT_EQ(Profile("--tokens ids --imatrix a.gguf").status, 0);
   ASSERT_EQ(Profile("--tokens ids --imatrix b.gguf --generate 5").status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "a.gguf"), ReadAll(workspace_ / "b.gguf"));
+  EXPECT_EQ(ReadFile(workspace_ / "a.gguf"), ReadFile(workspace_ / "b.gguf"));
 }
 
 TEST_F(ProfileImatrix, IsTheSameForADistributionAndItsSource) {
@@ -83,7 +83,7 @@ TEST_F(ProfileImatrix, IsTheSameForADistributionAndItsSource) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
   ASSERT_EQ(Profile("--tokens ids --imatrix a.gguf").status, 0);
   ASSERT_EQ(workspace_.Moepack("profile out --tokens ids --imatrix b.gguf").status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "a.gguf"), ReadAll(workspace_ / "b.gguf"));
+  EXPECT_EQ(ReadFile(workspace_ / "a.gguf"), ReadFile(workspace_ / "b.gguf"));
 }
 
 TEST_F(ProfileImatrix, IsNamedInJsonAndReplacesNothingUnlessForced) {
@@ -180,7 +180,7 @@ TEST_F(ProfileImatrix, CountsExpertsForThePlanner) {
   ASSERT_EQ(Profile("--text fixtures/texts/manual.md -o s.json --imatrix im.gguf").status, 0);
   const Json shown = workspace_.Json("statistics show im.gguf --json");
   EXPECT_EQ(shown["router_digest"],
-            Json::parse(ReadAll(workspace_ / "s.json"))["model"]["router_digest"]);
+            Json::parse(ReadFile(workspace_ / "s.json"))["model"]["router_digest"]);
 }
 
 // A model of the same shape with other routers.

@@ -34,14 +34,14 @@ TEST(QuotedDigests, MatchWhatTheExamplesWrite) {
     const ToolRun run = workspace.Moepack(
         std::string("build fixtures/tiny-moe --groups 3 --no-verify --force -o out ") + options);
     ASSERT_EQ(run.status, 0) << run.err;
-    written.merge(DigestsIn(ReadAll(workspace / "out/distribution.json"), true));
+    written.merge(DigestsIn(ReadFile(workspace / "out/distribution.json"), true));
     written.merge(DigestsIn(run.out, true));  // that of distribution.json itself
   }
   ASSERT_GT(written.size(), 100u);
   size_t quoted = 0;
   for (const char* page : {"README.md", "docs/architecture.md", "docs/cli.md", "docs/plan-files.md",
                            "docs/distribution-format.md", "docs/runtime-shim.md"}) {
-    const std::string text = ReadAll(std::filesystem::path(MOEPACK_SOURCE_DIR) / page);
+    const std::string text = ReadFile(std::filesystem::path(MOEPACK_SOURCE_DIR) / page);
     for (const std::string& digest : DigestsIn(text, false)) {
       ++quoted;
       const auto match = written.lower_bound(digest);

@@ -57,15 +57,15 @@ class ReportInABrowser : public ::testing::Test {
             "--hide-scrollbars --enable-logging=stderr --v=0 --user-data-dir='",
             (workspace_ / "profile").string(), "' ", options, " 'file://",
             (workspace_ / page).string(), "' >'", out, "' 2>'", out, ".log'");
-    EXPECT_EQ(std::system(command.c_str()), 0) << command << "\n" << ReadAll(out + ".log");
-    std::istringstream log(ReadAll(out + ".log"));
+    EXPECT_EQ(std::system(command.c_str()), 0) << command << "\n" << ReadFile(out + ".log");
+    std::istringstream log(ReadFile(out + ".log"));
     for (std::string line; std::getline(log, line);) {
       if (line.find("CONSOLE") != std::string::npos) console_ += line + "\n";
     }
-    return ReadAll(out);
+    return ReadFile(out);
   }
   nlohmann::json Document(const std::string& name) const {
-    return nlohmann::json::parse(ReadAll(workspace_ / name));
+    return nlohmann::json::parse(ReadFile(workspace_ / name));
   }
   Workspace workspace_;
   std::string browser_, console_;
@@ -156,7 +156,7 @@ size_t PagesOf(const std::string& pdf) { return CountOf(pdf, "/Type /Page\n"); }
 
 // Tables that are closed on the screen are open on paper.
 TEST_F(ReportInABrowser, PrintsItsTables) {
-  std::string opened = ReadAll(workspace_ / "page.html");
+  std::string opened = ReadFile(workspace_ / "page.html");
   const std::string closed = "<details>";
   for (size_t at = 0; (at = opened.find(closed, at)) != std::string::npos; ++at)
     opened.replace(at, closed.size(), "<details open>");
@@ -165,7 +165,7 @@ TEST_F(ReportInABrowser, PrintsItsTables) {
   for (const char* page : {"page", "opened"}) {
     const std::string pdf = (workspace_ / Cat(page, ".pdf")).string();
     Browse(Cat("--no-pdf-header-footer --print-to-pdf='", pdf, "'"), Cat(page, ".html"));
-    printed.push_back(ReadAll(pdf));
+    printed.push_back(ReadFile(pdf));
     ASSERT_EQ(printed.back().substr(0, 5), "%PDF-") << page;
   }
   EXPECT_EQ(console_, "");
@@ -199,7 +199,7 @@ TEST_F(ReportInABrowser, RendersInLightDarkAndNarrowLayouts) {
     fs::remove(png);
     Browse(Cat(shot.options, " --window-size=", shot.width, ",", shot.height, " --screenshot='",
                png.string(), "'"));
-    bytes.push_back(ReadAll(png));
+    bytes.push_back(ReadFile(png));
     EXPECT_EQ(SizeOfPng(bytes.back()), std::pair(shot.width, shot.height)) << shot.name;
   }
   EXPECT_EQ(console_, "");

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,10 +19,7 @@ struct ToolRun {
   std::string out, err;
 };
 
-inline std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using fixtures::ReadFile;
 
 inline void WriteAll(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
@@ -57,8 +53,8 @@ class Workspace {
     const std::string command = "cd '" + path().string() + "' && >'" + streams + ".out' 2>'" +
                                 streams + ".err' '" MOEPACK_BINARY "' " + arguments;
     const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadAll(streams + ".out"),
-            ReadAll(streams + ".err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(streams + ".out"),
+            ReadFile(streams + ".err")};
   }
 
   // Runs, expects status 0 and one JSON document on stdout.

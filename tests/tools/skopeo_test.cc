@@ -21,7 +21,7 @@ class Skopeo : public testing::Test {
                                 "' && HOME=$PWD/home TMPDIR=$PWD/home skopeo --insecure-policy "
                                 "copy " +
                                 from + " " + to + " >home/log 2>&1";
-    EXPECT_EQ(std::system(command.c_str()), 0) << ReadAll(workspace_ / "home/log");
+    EXPECT_EQ(std::system(command.c_str()), 0) << ReadFile(workspace_ / "home/log");
   }
   Workspace workspace_;
   nlohmann::json published_;

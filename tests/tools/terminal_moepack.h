@@ -19,7 +19,7 @@ inline ToolRun OnATerminal(const Workspace& workspace, const std::string& argume
                               "' && script --quiet --return --command \"'" MOEPACK_BINARY "' " +
                               arguments + "\" '" + shown + "' >/dev/null 2>&1 </dev/null";
   const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadAll(shown), ""};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(shown), ""};
 }
 
 }  // namespace moepack::cli

@@ -59,14 +59,14 @@ TEST(Trillion, ParametersAreListedPlannedAndSplit) {
   if (!fixtures::MakeCheckpoint("qwen3-moe", dir / "source", sizes))
     GTEST_SKIP() << "nothing listed: this file system has no sparse files of 35 GB";
   Report("list-tensors --summary", Measure(dir.path(), {"list-tensors", "source", "--summary"}));
-  EXPECT_THAT(ReadAll(dir / "log"), HasSubstr("1T"));
+  EXPECT_THAT(ReadFile(dir / "log"), HasSubstr("1T"));
   Report("plan", Measure(dir.path(), {"plan", "source", "--groups", "32", "-o", "plan.json"}));
   const std::string tasks = NumberOfTasks();
   Report("one task of " + tasks,
          Measure(dir.path(), {"build", "source", "--plan", "plan.json", "--quantize", "Q4_K_M",
                               "--task", "77/" + tasks, "-o", "out"}));
-  std::printf("%s", ReadAll(dir / "log").c_str());
-  EXPECT_THAT(ReadAll(dir / "log"), HasSubstr("task 77 of " + tasks + " reads "));
+  std::printf("%s", ReadFile(dir / "log").c_str());
+  EXPECT_THAT(ReadFile(dir / "log"), HasSubstr("task 77 of " + tasks + " reads "));
 }
 
 }  // namespace

@@ -22,12 +22,7 @@ constexpr uint64_t kMostOfRefit = 1ull << 40;
 
 void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
   StartSection(app, Section::kSplit);
-  app.add_option(
-         "--steps", options.steps,
-         "The steps of each layer, in the order given, of ridge, refill, router and tune. Default: "
-         "ridge,refill,tune,ridge.")
-      ->type_name("LIST")
-      ->delimiter(',');
+  AddRefitSteps(app, options);
   app.add_option("--lambda", options.lambda,
                  "How strongly ridge regression pulls towards the original weights. Default: 0.01.")
       ->type_name("X")
@@ -42,10 +37,6 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
                  "for every token. Default: as many as in the model.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxExpertsPerLayer));
-  app.add_option("--updates", options.updates,
-                 "How often tune changes the weights. Its time grows with it. Default: 300.")
-      ->type_name("N")
-      ->transform(AsCount(1, runtime::kMostUpdates));
   app.add_option("--sweeps", options.sweeps,
                  "How often experts take turns if joint ridge regression of all of them does not "
                  "fit into memory. Default: 3.")
@@ -79,6 +70,19 @@ void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
 }
 
 }  // namespace
+
+void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options) {
+  app.add_option(
+         "--steps", options.steps,
+         "The steps of each layer, in the order given, of ridge, refill, router and tune. Default: "
+         "ridge,refill,tune,ridge.")
+      ->type_name("LIST")
+      ->delimiter(',');
+  app.add_option("--updates", options.updates,
+                 "How often tune changes the weights. Its time grows with it. Default: 300.")
+      ->type_name("N")
+      ->transform(AsCount(1, runtime::kMostUpdates));
+}
 
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   AddTexts(app, arguments.texts);

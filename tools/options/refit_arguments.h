@@ -21,10 +21,11 @@ struct RefitArguments {
   bool force_overlap = false;
   bool merge_overlay = false;
 };
-// --text, --tokens, --bucket, --steps, --lambda, --pool, --updates, --top-k, --most-tokens,
-// --foreign-weight,
-// --keep-back, --sweeps, --least-tokens, --context, --held-out-text, --force-overlap,
-// --merge-overlay.
+// --steps and --updates.
+void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options);
+// Those, and --text, --tokens, --bucket, --lambda, --pool, --top-k, --most-tokens,
+// --foreign-weight, --keep-back, --sweeps, --least-tokens, --context, --held-out-text,
+// --force-overlap, --merge-overlay.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
 // --memory and --scratch; with the prefix "refit-", --refit-memory and --refit-scratch.
 void AddRefitResources(CLI::App& app, const std::string& prefix, RefitArguments& arguments);

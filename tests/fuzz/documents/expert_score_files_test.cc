@@ -1,10 +1,12 @@
 // The formats of expert scores other than JSON.
+#include "fixtures/temp_dir.h"
 #include "tests/fuzz/expert_scores.h"
 
 namespace expert_score_files_target {
 
 std::string Fixture(const char* name) {
-  return fuzz::ReadBytes(std::filesystem::path(MOEPACK_SOURCE_DIR "/fixtures/statistics") / name);
+  return fixtures::ReadFile(std::filesystem::path(MOEPACK_SOURCE_DIR "/fixtures/statistics") /
+                            name);
 }
 
 std::vector<std::string> Seeds() {

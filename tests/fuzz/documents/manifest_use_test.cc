@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 struct Distribution {
   explicit Distribution(void (*make)(const fixtures::TempDir&)) {
     make(dir);
-    manifest = fuzz::ReadBytes(dir / "dist/distribution.json");
+    manifest = fixtures::ReadFile(dir / "dist/distribution.json");
   }
   std::string path() const { return (dir / "dist").string(); }
 

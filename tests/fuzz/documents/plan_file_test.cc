@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fixtures/temp_dir.h"
 #include "tests/fuzz/target.h"
 
 namespace plan_file_target {
@@ -23,8 +24,8 @@ std::vector<std::string> Seeds() {
               {"experts": {"*": "0-7"}, "fill": {}}, {"experts": {"*": "8-15"}, "fill": {}}],
               "remainder": {}},
               "overlays": [{"version": "v1", "parent": null, "experts": {"*": "0,8"}}]})",
-          fuzz::ReadBytes(root / "fixtures/fuzz/plan_expectation_stages_types.json"),
-          fuzz::ReadBytes(root / "fixtures/tiny-plan-1.0.json")};
+          fixtures::ReadFile(root / "fixtures/fuzz/plan_expectation_stages_types.json"),
+          fixtures::ReadFile(root / "fixtures/tiny-plan-1.0.json")};
 }
 
 std::string Check(std::string_view input) {

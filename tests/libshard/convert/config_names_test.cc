@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -30,8 +29,8 @@ using Spellings = std::vector<std::string>;
 std::vector<Spellings> AllFields() {
   std::vector<Spellings> fields;
   for (const char* header : {"config_fields.h", "layer_fields.h"}) {
-    std::ifstream file(std::string(MOEPACK_SOURCE_DIR) + "/libshard/model/" + header);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string text =
+        fixtures::ReadFile(std::string(MOEPACK_SOURCE_DIR) + "/libshard/model/" + header);
     EXPECT_FALSE(text.empty()) << header;
     size_t at = 0;
     while ((at = text.find("ConfigKeys k", at)) != std::string::npos) {

@@ -4,11 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/files/memory_tree.h"
 #include "libshard/import/import.h"
 
@@ -19,8 +18,7 @@ inline std::string StatisticsFixture(const std::string& name) {
 }
 
 inline std::string FixtureBytes(const std::string& name) {
-  std::ifstream file(StatisticsFixture(name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return fixtures::ReadFile(StatisticsFixture(name));
 }
 
 // The layers of fixtures/tiny-moe.

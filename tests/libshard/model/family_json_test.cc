@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/model/family.h"
 
 namespace moepack {
@@ -75,8 +76,7 @@ TEST_F(FamilyFile, ReadsATable) {
 }
 
 TEST_F(FamilyFile, ReadsTheExampleOfTheDocumentation) {
-  std::ifstream in(std::filesystem::path(MOEPACK_SOURCE_DIR) / "docs/families.md");
-  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  const std::string page = fixtures::ReadFile(MOEPACK_SOURCE_DIR "/docs/families.md");
   const size_t start = page.find("```json\n");
   ASSERT_NE(start, std::string::npos);
   const size_t end = page.find("```", start + 8);

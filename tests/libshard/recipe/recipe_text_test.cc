@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
-
+#include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -29,8 +27,7 @@ TEST(RecipeText, FollowsTheWordingAndOrderOfTheFormatsDocument) {
   options.repack = false;
   options.allow_requantize = true;
   const std::string text = RecipeText(options);
-  std::ifstream file(MOEPACK_SOURCE_DIR "/docs/distribution-format.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string page = fixtures::ReadFile(MOEPACK_SOURCE_DIR "/docs/distribution-format.md");
   size_t from = page.find("\n`recipe`: ");
   ASSERT_NE(from, page.npos);
   size_t words = 0;

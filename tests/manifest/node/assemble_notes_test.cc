@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "fixtures/temp_dir.h"
 #include "manifest/node/assemble.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
@@ -18,8 +19,7 @@ using testing::IsEmpty;
 std::vector<std::string> NotesWith(const std::string& settings) {
   const fixtures::TempDir dir;
   fs::copy(tiny::kSource, dir / "source");
-  std::ifstream in(dir / "source/config.json");
-  std::string config{std::istreambuf_iterator<char>(in), {}};
+  std::string config = fixtures::ReadFile(dir / "source/config.json");
   config.insert(config.find('{') + 1, settings);
   fs::remove(dir / "source/config.json");
   std::ofstream(dir / "source/config.json") << config;

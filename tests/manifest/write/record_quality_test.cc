@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "fixtures/system_calls.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "manifest/write/bundle.h"
 #include "tests/manifest/document/sample.h"
@@ -35,10 +36,7 @@ class Recording : public ::testing::Test {
     sample::Make().WriteTo(out_);
     fixtures::WriteFile(out_ / "README.md", "old card\n");
   }
-  std::string Text(const char* file) const {
-    std::ifstream in(out_ / file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string Text(const char* file) const { return fixtures::ReadFile(out_ / file); }
   Result<RecordReport> Record(double kld) {
     return RecordQuality(out_.string(), Measured(kld), Sha256Hex(Text("distribution.json")));
   }

@@ -81,7 +81,7 @@ TEST_F(CopyCommands, DoesNotCopyADamagedBlob) {
   const auto sent = Copy("layout:models:v1", Ref("v1"));
   const std::filesystem::path blob =
       registry_->BlobPath(DigestsOf(sent)["groups/001/experts.gguf"]);
-  std::string bytes = cli::ReadAll(blob);
+  std::string bytes = cli::ReadFile(blob);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   cli::WriteAll(blob, bytes);
   const auto run = workspace_.Moepack("copy " + Ref("v1") + " layout:back");

@@ -71,7 +71,7 @@ class KilledRegistryRuns : public RegistryCommands {
     std::error_code none;
     for (const auto& blob : fs::directory_iterator(workspace_ / layout / "blobs/sha256", none)) {
       const std::string name = blob.path().filename();
-      EXPECT_EQ(Sha256Hex(cli::ReadAll(blob.path())), name);
+      EXPECT_EQ(Sha256Hex(cli::ReadFile(blob.path())), name);
       names.insert(name);
     }
     return names;
@@ -136,8 +136,8 @@ TEST_F(KilledRegistryRuns, AKilledCopyFromARegistryIsCompletedByTheNext) {
     EXPECT_EQ(again["digest"], digest_);
     EXPECT_EQ(BlobsOfLayout("copied"), blobs);
     EXPECT_TRUE(fs::is_empty(workspace_ / "copied/ingest"));
-    EXPECT_EQ(cli::ReadAll(workspace_ / "copied/index.json"),
-              cli::ReadAll(workspace_ / "whole/index.json"));
+    EXPECT_EQ(cli::ReadFile(workspace_ / "copied/index.json"),
+              cli::ReadFile(workspace_ / "whole/index.json"));
     fs::remove_all(workspace_ / "copied");
   }
 }

@@ -16,8 +16,8 @@ TEST_F(RegistryCommands, SendsEveryBlobOnceAndNothingInASecondPublish) {
   EXPECT_GT(first["bytes_sent"], 7'000'000);
   for (const auto& [name, digest] : DigestsOf(first)) {
     if (name.starts_with("manifest ") || name.starts_with("config ")) continue;
-    EXPECT_TRUE(cli::ReadAll(registry_->BlobPath(digest)) ==
-                cli::ReadAll(workspace_ / "out" / name))
+    EXPECT_TRUE(cli::ReadFile(registry_->BlobPath(digest)) ==
+                cli::ReadFile(workspace_ / "out" / name))
         << name;
   }
   SettleLog();
@@ -112,7 +112,7 @@ TEST_F(RegistryCommands, ListsTagsGroupsAndSizes) {
 TEST_F(RegistryCommands, ReportsDamageInTheRegistryAndPullsAfterItsRepair) {
   const auto digests = DigestsOf(Publish("out", Ref("v1")));
   const fs::path blob = registry_->BlobPath(digests.at("groups/001/experts.gguf"));
-  const std::string good = cli::ReadAll(blob);
+  const std::string good = cli::ReadFile(blob);
   std::string bad = good;
   bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 1);
   cli::WriteAll(blob, bad);
@@ -167,7 +167,7 @@ TEST_F(RegistryCommands, SkopeoCopiesToALayoutAndToAnotherRegistry) {
                                 "' && HOME=$PWD/home TMPDIR=$PWD/home " + FindProgram("skopeo") +
                                 " --insecure-policy copy --src-tls-verify=false " +
                                 "--dest-tls-verify=false " + from + " " + to + " >home/log 2>&1";
-    EXPECT_EQ(std::system(command.c_str()), 0) << cli::ReadAll(workspace_ / "home/log");
+    EXPECT_EQ(std::system(command.c_str()), 0) << cli::ReadFile(workspace_ / "home/log");
   };
   const std::string here = "docker://" + registry_->host() + "/team/model";
   const std::string there = "docker://" + other.host() + "/team/model";

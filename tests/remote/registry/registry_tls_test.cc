@@ -13,7 +13,7 @@
 namespace moepack::remote {
 namespace {
 
-using cli::ReadAll;
+using cli::ReadFile;
 using cli::ToolRun;
 using testing::HasSubstr;
 using testing::Not;
@@ -66,7 +66,7 @@ class RegistryBehindTls : public RegistryCommands {
   }
   void Start(const Proxy& proxy) {
     nginx_.emplace([&](uint16_t port) { return Command(port, proxy); }, workspace_ / "nginx.log");
-    ASSERT_TRUE(nginx_->started()) << ReadAll(workspace_ / "nginx/error.log");
+    ASSERT_TRUE(nginx_->started()) << ReadFile(workspace_ / "nginx/error.log");
   }
   std::string Name(const std::string& host = "localhost",
                    const std::string& repository = "team/model") const {
@@ -74,7 +74,7 @@ class RegistryBehindTls : public RegistryCommands {
   }
   // Every request with credentials that reached nginx came over TLS.
   void ExpectCredentialsByTlsOnly(const char* kind) const {
-    const std::string asked = ReadAll(workspace_ / "asked");
+    const std::string asked = ReadFile(workspace_ / "asked");
     size_t with = 0;
     for (const std::string& line : Split(asked, '\n')) {
       if (line.find(kind) == std::string::npos) continue;
@@ -96,7 +96,7 @@ class RegistryBehindTls : public RegistryCommands {
     }
     EXPECT_FALSE(std::filesystem::exists(workspace_ / "pulled"));
     EXPECT_THAT(registry_->requests(), testing::IsEmpty());
-    EXPECT_THAT(ReadAll(workspace_ / "asked"), Not(HasSubstr("Basic")));
+    EXPECT_THAT(ReadFile(workspace_ / "asked"), Not(HasSubstr("Basic")));
   }
 
   const TestAuthority authority_{workspace_ / "tls"};
@@ -217,7 +217,7 @@ TEST_F(RegistryBehindTls, FetchesBlobsElsewhereWithoutCredentials) {
       nlohmann::json::parse(Runs("publish out " + Name() + ":v1 --json" + kTrust).out);
   FaultServer storage;
   for (const auto& [name, digest] : DigestsOf(report))
-    storage.Add("/v2/team/model/blobs/" + digest, ReadAll(registry_->BlobPath(digest)));
+    storage.Add("/v2/team/model/blobs/" + digest, ReadFile(registry_->BlobPath(digest)));
   const auto lead_to = [&](const std::string& origin) {
     Start({.server = Cat("location ~ ^/v2/team/model/blobs/sha256: {\n",
                          "if ($request_method = GET) {\nreturn 307 ", origin, "$request_uri;\n}\n",
@@ -246,7 +246,7 @@ TEST_F(RegistryBehindTls, SendsChunksIfARequestIsTooLarge) {
   const ToolRun run = Runs("publish out " + Name() + ":v1" + kTrust);
   EXPECT_THAT(run.err, HasSubstr("; sending it in chunks\n"));
   Runs("pull " + Name() + ":v1 --group 1 -o pulled" + kTrust);
-  EXPECT_THAT(ReadAll(workspace_ / "asked"), HasSubstr("https PATCH 202 "));
+  EXPECT_THAT(ReadFile(workspace_ / "asked"), HasSubstr("https PATCH 202 "));
 }
 
 // A second nginx handles TLS for the token server.
@@ -277,7 +277,7 @@ TEST_F(TokensBehindTls, UsesTlsForTheTokenServerToo) {
                                 ";\nlocation / {\nproxy_pass ", issuer_.server().origin(), ";\n}"));
       },
       workspace_ / "nginx.log");
-  ASSERT_TRUE(token_server.started()) << ReadAll(workspace_ / "token-nginx/error.log");
+  ASSERT_TRUE(token_server.started()) << ReadFile(workspace_ / "token-nginx/error.log");
   StartBoth(Cat("https://localhost:", token_server.port(), "/token"));
   if (IsSkipped() || HasFatalFailure()) return;
   Runs("publish out " + Name() + ":v1" + kTrust);

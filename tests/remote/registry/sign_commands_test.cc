@@ -76,7 +76,7 @@ TEST_F(SignCommands, SkopeoCopiesSignatures) {
       "registries.conf --registries.d registries.d copy --src-tls-verify=false "
       "--dest-tls-verify=false " +
       from + " " + to + " >home/log 2>&1";
-  ASSERT_EQ(std::system(command.c_str()), 0) << cli::ReadAll(workspace_ / "home/log");
+  ASSERT_EQ(std::system(command.c_str()), 0) << cli::ReadFile(workspace_ / "home/log");
   Runs("verify " + Ref("v1", "other/copy") + " --key release.pub");
   Fails("verify " + Ref("v1", "other/copy") + " --key stranger.pub");
 }

@@ -26,7 +26,7 @@ class WebLayoutCommands : public RemoteCommands {
   void Serve(const std::string& path, const std::string& directory) {
     for (const auto& entry : fs::recursive_directory_iterator(workspace_ / directory)) {
       const std::string name = fs::relative(entry.path(), workspace_ / directory).string();
-      if (entry.is_regular_file()) server_.Add(path + name, cli::ReadAll(entry.path()));
+      if (entry.is_regular_file()) server_.Add(path + name, cli::ReadFile(entry.path()));
     }
   }
   // The files that the layout gives on this machine, without the lock.
@@ -103,7 +103,7 @@ TEST_F(WebLayoutCommands, PullsFromALayoutServedByRclone) {
                                         "--addr",       Cat("127.0.0.1:", port)};
       },
       workspace_ / "server.log");
-  ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");
+  ASSERT_TRUE(server.started()) << cli::ReadFile(workspace_ / "server.log");
   PullsFrom(Cat("http://127.0.0.1:", server.port()));
 }
 
@@ -115,7 +115,7 @@ TEST_F(WebLayoutCommands, PullsFromALayoutServedByNginx) {
                             Cat("root ", (workspace_ / "web").string(), ";"));
       },
       workspace_ / "server.log");
-  ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");
+  ASSERT_TRUE(server.started()) << cli::ReadFile(workspace_ / "server.log");
   PullsFrom(Cat("http://127.0.0.1:", server.port()));
 }
 
@@ -130,7 +130,7 @@ TEST_F(WebLayoutCommands, RefusesPythonsServerForLargeBlobs) {
                                         "--bind", "127.0.0.1", "--directory", web};
       },
       workspace_ / "server.log");
-  ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");
+  ASSERT_TRUE(server.started()) << cli::ReadFile(workspace_ / "server.log");
   const std::string layout = Layout(Cat("http://127.0.0.1:", server.port()));
   const ToolRun run = Moepack("pull " + layout + " --group 1 -o pulled");
   EXPECT_EQ(run.status, 5) << run.err;
@@ -143,7 +143,7 @@ TEST_F(WebLayoutCommands, RefusesAServerWithoutRangesForLargeBlobs) {
   Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (answer.status != 206) return;
-    answer = Plain(200, cli::ReadAll(workspace_ / Cat("web", request.path)));
+    answer = Plain(200, cli::ReadFile(workspace_ / Cat("web", request.path)));
   });
   const ToolRun run = Moepack("pull " + Layout(server_.origin()) + " --group 1 -o pulled");
   EXPECT_EQ(run.status, 5) << run.err;

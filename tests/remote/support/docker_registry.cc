@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::remote {
@@ -72,10 +72,7 @@ std::vector<std::string> DockerRegistry::Command(uint16_t port) const {
 
 std::string DockerRegistry::host() const { return Cat("127.0.0.1:", port()); }
 
-std::string DockerRegistry::Log() const {
-  std::ifstream file(directory_ / "log", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string DockerRegistry::Log() const { return fixtures::ReadFile(directory_ / "log"); }
 
 std::vector<DockerRegistry::Request> DockerRegistry::requests() const {
   std::vector<Request> out;

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
@@ -50,9 +49,8 @@ void FakeHub::Add(const std::string& file, std::string bytes, bool large) {
 void FakeHub::AddDirectory(const std::string& directory) {
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
     const std::string name = entry.path().filename().string();
-    Add(name, {std::istreambuf_iterator<char>(file), {}},
+    Add(name, fixtures::ReadFile(entry.path()),
         name.ends_with(".safetensors") || name.ends_with(".gguf"));
   }
 }

@@ -4,9 +4,8 @@
 #include <openssl/hmac.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
@@ -87,8 +86,7 @@ void FakeS3::Add(const std::string& object, std::string bytes) {
 void FakeS3::AddDirectory(const std::string& prefix, const std::string& directory) {
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    Add(prefix + entry.path().filename().string(), {std::istreambuf_iterator<char>(file), {}});
+    Add(prefix + entry.path().filename().string(), fixtures::ReadFile(entry.path()));
   }
 }
 

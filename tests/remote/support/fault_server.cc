@@ -10,11 +10,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/url.h"
@@ -102,11 +101,6 @@ void Drain(int connection) {
   char bytes[4096];
   while (recv(connection, bytes, sizeof(bytes), 0) > 0) {
   }
-}
-
-std::string ReadWhole(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace
@@ -205,7 +199,8 @@ void FaultServer::ServeDirectory(const std::string& path, const std::string& dir
 
 void FaultServer::AddDirectory(const std::string& path, const std::string& directory) {
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.is_regular_file()) Add(path + entry.path().filename().string(), ReadWhole(entry));
+    if (entry.is_regular_file())
+      Add(path + entry.path().filename().string(), fixtures::ReadFile(entry));
   }
 }
 

@@ -16,7 +16,7 @@ class OriginCommands : public testing::Test {
   std::string address() const { return server_.origin() + "/tiny-moe/"; }
   nlohmann::json SourcesOf(const std::string& directory) const {
     const auto manifest =
-        nlohmann::json::parse(cli::ReadAll(workspace_ / directory / "distribution.json"));
+        nlohmann::json::parse(cli::ReadFile(workspace_ / directory / "distribution.json"));
     return manifest["model"]["source"];
   }
 

@@ -40,7 +40,7 @@ inline std::string ContentOf(const std::filesystem::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     if (entry.is_regular_file())
-      files[std::filesystem::relative(entry.path(), directory)] = cli::ReadAll(entry.path());
+      files[std::filesystem::relative(entry.path(), directory)] = cli::ReadFile(entry.path());
   std::string all;
   for (const auto& [name, text] : files) {
     const bool readme = name == "README.md";

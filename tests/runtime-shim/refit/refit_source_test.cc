@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 #include "fixtures/generator.h"
@@ -31,8 +30,7 @@ std::vector<uint32_t> TokensBelow(uint32_t vocabulary, uint64_t seed) {
 std::map<std::string, std::string> BytesIn(const fs::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(directory)) {
-    std::ifstream in(entry.path(), std::ios::binary);
-    files[entry.path().filename().string()] = {std::istreambuf_iterator<char>(in), {}};
+    files[entry.path().filename().string()] = fixtures::ReadFile(entry.path());
   }
   return files;
 }

@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/strategies/split_mix.h"
 #include "runtime-shim/devices/executors.h"
 #include "runtime-shim/refit/refit.h"
@@ -53,8 +53,7 @@ inline RefitOptions SmallOptions() {
 inline std::map<std::string, std::string> FilesOf(const std::filesystem::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    std::ifstream in(entry.path(), std::ios::binary);
-    files[entry.path().filename().string()] = {std::istreambuf_iterator<char>(in), {}};
+    files[entry.path().filename().string()] = fixtures::ReadFile(entry.path());
   }
   return files;
 }

@@ -26,7 +26,7 @@ TEST_F(Assemble, MakesACheckpointThatOpensAsAModel) {
   const auto summary = workspace_.Json("list-tensors node --summary --json");
   EXPECT_EQ(summary["experts"], 8);
   EXPECT_EQ(summary["top_k"], 2);
-  EXPECT_EQ(nlohmann::json::parse(ReadAll(workspace_ / "node/config.json"))["num_experts"], 8);
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(workspace_ / "node/config.json"))["num_experts"], 8);
 }
 
 TEST_F(Assemble, ADryRunWritesNothingAndPredictsEveryFile) {
@@ -111,7 +111,7 @@ TEST_F(Assemble, ReportsAnUnknownOptionBeforeAMissingOne) {
 TEST_F(Assemble, AnExistingOutputIsKeptUnlessForced) {
   WriteAll(workspace_ / "node/mine.txt", "mine");
   EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 2);
-  EXPECT_EQ(ReadAll(workspace_ / "node/mine.txt"), "mine");
+  EXPECT_EQ(ReadFile(workspace_ / "node/mine.txt"), "mine");
 }
 
 }  // namespace

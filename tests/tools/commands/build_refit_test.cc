@@ -24,7 +24,7 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   EXPECT_THAT(run.err, HasSubstr("layer 0, group 0: error "));
   EXPECT_THAT(run.out, HasSubstr("verification passed: "));
   EXPECT_TRUE(std::filesystem::exists(workspace / "out.refit/refit.json"));
-  const std::string manifest = ReadAll(workspace / "out/distribution.json");
+  const std::string manifest = ReadFile(workspace / "out/distribution.json");
   EXPECT_THAT(manifest, HasSubstr("\"format_version\": \"1.2\""));
   EXPECT_THAT(manifest, HasSubstr("\"derived\": "));
   // It was quantized with the statistics of the refit, and a verifier needs the same.
@@ -45,7 +45,7 @@ TEST(BuildRefit, RefitsSplitsQuantizesAndVerifies) {
   EXPECT_EQ(plain.status, 0) << plain.err << plain.out;
   const ToolRun node = workspace.Moepack("assemble plain --group 1 -o node");
   EXPECT_EQ(node.status, 0) << node.err;
-  EXPECT_THAT(ReadAll(workspace / "node/moepack_node.json"), HasSubstr("\"refit\": "));
+  EXPECT_THAT(ReadFile(workspace / "node/moepack_node.json"), HasSubstr("\"refit\": "));
 }
 
 // The experts of gpt-oss are packed codes, and its projections have biases.
@@ -58,7 +58,7 @@ TEST(BuildRefit, RefitsPackedExpertsWithBiasesIntoGgufBundles) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("warning: quantized source: "));
   EXPECT_THAT(run.out, HasSubstr("verification passed: "));
-  EXPECT_THAT(ReadAll(workspace / "out.refit/refit.json"), HasSubstr("\"down_bias\""));
+  EXPECT_THAT(ReadFile(workspace / "out.refit/refit.json"), HasSubstr("\"down_bias\""));
   const ToolRun check = workspace.Moepack("check out");
   EXPECT_EQ(check.status, 0) << check.out << check.err;
   const ToolRun safetensors = workspace.Moepack(build + "other");
@@ -71,7 +71,7 @@ TEST(BuildRefit, TakesMemoryAndScratchOfTheRefit) {
   const std::string build = "build fixtures/tiny-moe --groups 2 --no-verify -o out ";
   const ToolRun run = workspace.Moepack(build + "--refit --refit-memory 64MiB" + kFewSteps);
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(ReadAll(workspace / "out.refit/refit.json"), HasSubstr("\"memory\": \"67108864\""));
+  EXPECT_THAT(ReadFile(workspace / "out.refit/refit.json"), HasSubstr("\"memory\": \"67108864\""));
   // The rows of all calibration text do not fit into half of it.
   const ToolRun spilled = workspace.Moepack(
       build +
@@ -100,7 +100,7 @@ TEST(BuildRefit, NodesUseAsManyExpertsAsTheirRefitWasMadeFor) {
       workspace.Moepack("build fixtures/tiny-moe --groups 2 --refit-store out.refit -o plain");
   ASSERT_EQ(again.status, 0) << again.err;
   ASSERT_EQ(workspace.Moepack("assemble plain --group 1 -o hf").status, 0);
-  EXPECT_THAT(ReadAll(workspace / "hf/config.json"), HasSubstr("\"num_experts_per_tok\": 4"));
+  EXPECT_THAT(ReadFile(workspace / "hf/config.json"), HasSubstr("\"num_experts_per_tok\": 4"));
   EXPECT_EQ(workspace.Moepack("check plain").status, 0);
 }
 
@@ -120,8 +120,8 @@ TEST(BuildRefit, CanQuantizeLaterWithTheImportanceOfTheGroups) {
       build + "--refit-store exact.refit --no-refit-imatrix --quantize Q4_K_M -o plain");
   ASSERT_EQ(plain.status, 0) << plain.err;
   const std::string group = "groups/001/experts.gguf";
-  EXPECT_NE(ReadAll(workspace / ("once/" + group)), ReadAll(workspace / ("plain/" + group)));
-  const std::string manifest = ReadAll(workspace / "later/distribution.json");
+  EXPECT_NE(ReadFile(workspace / ("once/" + group)), ReadFile(workspace / ("plain/" + group)));
+  const std::string manifest = ReadFile(workspace / "later/distribution.json");
   EXPECT_THAT(manifest, HasSubstr("\"derived\": "));
   EXPECT_THAT(manifest, HasSubstr("\"refit\": "));
   const ToolRun verify = workspace.Moepack(
@@ -147,7 +147,7 @@ TEST(BuildRefit, WritesADistributionWithTheRefitCommand) {
   const ToolRun named = workspace.Moepack(
       "build fixtures/tiny-moe --plan out --refit-store out.refit --recipe Q4_K_M -o q4");
   EXPECT_EQ(named.status, 0) << named.err;
-  EXPECT_THAT(ReadAll(workspace / "q4/distribution.json"), HasSubstr("\"derived\": "));
+  EXPECT_THAT(ReadFile(workspace / "q4/distribution.json"), HasSubstr("\"derived\": "));
 }
 
 TEST(BuildRefit, MergesTheOverlayIntoTheGroupsOnRequest) {
@@ -161,7 +161,7 @@ TEST(BuildRefit, MergesTheOverlayIntoTheGroupsOnRequest) {
   const ToolRun merged = workspace.Moepack(build + " --merge-overlay -o merged" + kFewSteps);
   ASSERT_EQ(merged.status, 0) << merged.err;
   EXPECT_FALSE(std::filesystem::exists(workspace / "merged/overlays"));
-  EXPECT_THAT(ReadAll(workspace / "merged/distribution.json"), HasSubstr("\"--merge-overlay\""));
+  EXPECT_THAT(ReadFile(workspace / "merged/distribution.json"), HasSubstr("\"--merge-overlay\""));
   const ToolRun check = workspace.Moepack("check merged");
   EXPECT_EQ(check.status, 0) << check.err;
   const ToolRun again = workspace.Moepack(

@@ -32,11 +32,11 @@ TEST(Build, RecordsAChunkMapOnlyForDistributions) {
   const Workspace workspace;
   const ToolRun run = workspace.Moepack(std::string(kBuild) + "--quantize Q8_0 --chunk-map");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(ReadAll(workspace / "out/distribution.json"), HasSubstr("\"--chunk-map\"]"));
+  EXPECT_THAT(ReadFile(workspace / "out/distribution.json"), HasSubstr("\"--chunk-map\"]"));
   const ToolRun again =
       workspace.Moepack("quantize out --recipe Q4_0 --allow-requantize --chunk-map -o out-2");
   EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_THAT(ReadAll(workspace / "out-2/distribution.json"), HasSubstr("\"--chunk-map\"]"));
+  EXPECT_THAT(ReadFile(workspace / "out-2/distribution.json"), HasSubstr("\"--chunk-map\"]"));
   const ToolRun refused =
       workspace.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 --chunk-map -o x.gguf");
   EXPECT_EQ(refused.status, 2);

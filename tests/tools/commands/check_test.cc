@@ -21,11 +21,11 @@ class CheckCommand : public testing::Test {
 
   // Changes one value of an expert of group 2; it is not verified afterwards.
   void Damage() {
-    const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "out/distribution.json"));
+    const auto manifest = nlohmann::json::parse(ReadFile(workspace_ / "out/distribution.json"));
     for (const auto& bundle : manifest["bundles"]) {
       if (bundle["file"] != "groups/002/experts.safetensors") continue;
       const auto path = workspace_ / "out/groups/002/experts.safetensors";
-      std::string bytes = ReadAll(path);
+      std::string bytes = ReadFile(path);
       bytes.replace(bundle["tensors"].back()["offset"].get<size_t>(), 2, "\x40\x42");
       WriteAll(path, bytes);
     }

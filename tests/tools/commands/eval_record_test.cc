@@ -14,14 +14,14 @@ class EvalRecord : public ::testing::Test {
     EXPECT_EQ(run.status, 0) << run.err;
   }
   nlohmann::json Manifest() const {
-    return nlohmann::json::parse(ReadAll(workspace_ / "out/distribution.json"));
+    return nlohmann::json::parse(ReadFile(workspace_ / "out/distribution.json"));
   }
   Workspace workspace_;
   const std::string eval_ = "eval out --text fixtures/texts/header.txt --generate 0";
 };
 
 TEST_F(EvalRecord, TheDistributionRecordsWhatEvalMeasured) {
-  const std::string before = ReadAll(workspace_ / "out/distribution.json");
+  const std::string before = ReadFile(workspace_ / "out/distribution.json");
   const nlohmann::json printed = workspace_.Json(eval_ + " --bucket c --record --json");
   const nlohmann::json measured = Manifest()["quality"]["measured"];
   EXPECT_EQ(measured, printed["quality"]);
@@ -32,21 +32,21 @@ TEST_F(EvalRecord, TheDistributionRecordsWhatEvalMeasured) {
   EXPECT_NEAR(measured["best"]["all"]["nats"]["mean"],
               -printed["best"]["log_probability"].get<double>(), 1e-4);
   EXPECT_EQ(printed["versions"], Manifest()["versions"]);
-  EXPECT_THAT(ReadAll(workspace_ / "out/README.md"), HasSubstr("| node 1, c |"));
+  EXPECT_THAT(ReadFile(workspace_ / "out/README.md"), HasSubstr("| node 1, c |"));
   EXPECT_EQ(workspace_.Moepack("verify out").status, 0);
 
-  const std::string after = ReadAll(workspace_ / "out/distribution.json");
+  const std::string after = ReadFile(workspace_ / "out/distribution.json");
   EXPECT_NE(after, before);
   const ToolRun again = workspace_.Moepack(eval_ + " --bucket c --record");
   EXPECT_EQ(again.status, 0);
   EXPECT_THAT(again.err, HasSubstr("recorded: out/distribution.json says so"));
-  EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"), after);
+  EXPECT_EQ(ReadFile(workspace_ / "out/distribution.json"), after);
 }
 
 TEST_F(EvalRecord, WritesNothingWithoutTheFlag) {
-  const std::string before = ReadAll(workspace_ / "out/distribution.json");
+  const std::string before = ReadFile(workspace_ / "out/distribution.json");
   EXPECT_EQ(workspace_.Moepack(eval_).status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"), before);
+  EXPECT_EQ(ReadFile(workspace_ / "out/distribution.json"), before);
 }
 
 TEST_F(EvalRecord, RecordsFiguresEvenIfAGateFails) {

@@ -14,7 +14,7 @@ std::map<std::string, std::string> FilesOf(const fs::path& root) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (entry.is_regular_file())
-      files[fs::relative(entry.path(), root).string()] = ReadAll(entry.path());
+      files[fs::relative(entry.path(), root).string()] = ReadFile(entry.path());
   }
   return files;
 }
@@ -73,7 +73,7 @@ TEST_F(JoinCommand, PartsOfASourceWithoutAssetsAreComplete) {
   ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   const std::string shard = "shard-experts '" + (workspace_ / "a.gguf").string() + "' --groups 3 ";
   BuildSideBySide(shard, {"trunk,group:0", "group:1", "group:2"});
-  const std::string one = ReadAll(workspace_ / "m1/distribution.json");
+  const std::string one = ReadFile(workspace_ / "m1/distribution.json");
   EXPECT_THAT(one, HasSubstr("\"complete\": false,\n  \"without_assets\": true,\n"));
   ASSERT_EQ(workspace_.Moepack(shard + "-o whole").status, 0);
   EXPECT_EQ(workspace_.Json("join m0 m1 m2 -o out --json")["complete"], true);

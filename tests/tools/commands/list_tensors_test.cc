@@ -99,7 +99,7 @@ void SetInConfig(const Workspace& workspace, const char* field, const nlohmann::
   const auto path = workspace / "fixtures/tiny-moe/config.json";
   std::filesystem::permissions(path, std::filesystem::perms::owner_write,
                                std::filesystem::perm_options::add);
-  auto config = nlohmann::json::parse(ReadAll(path));
+  auto config = nlohmann::json::parse(ReadFile(path));
   config[field] = value;
   WriteAll(path, config.dump());
 }
@@ -111,7 +111,7 @@ TEST(ListTensors, CheckReportsThatTheTensorsMatchTheConfig) {
   EXPECT_EQ(run.out, "ok: 174 tensors, 3 layers, 16 experts as config.json says\n");
   const std::string index = "model.safetensors.index.json";
   for (const std::string& file : {index, std::string("config.json")}) {
-    WriteAll(workspace / ("names/" + file), ReadAll(workspace / ("fixtures/tiny-moe/" + file)));
+    WriteAll(workspace / ("names/" + file), ReadFile(workspace / ("fixtures/tiny-moe/" + file)));
   }
   const ToolRun names = workspace.Moepack("list-tensors names/" + index + " --check");
   EXPECT_EQ(names.status, 0);

@@ -154,7 +154,7 @@ TEST_F(ProfileCommand, StatisticsDoNotDependOnTheMemory) {
     const std::string name = std::string(memory) + ".json";
     const ToolRun run = workspace_.Moepack(options + name + " --memory " + memory);
     ASSERT_EQ(run.status, 0) << run.err;
-    EXPECT_EQ(ReadAll(workspace_ / name), ReadAll(workspace_ / "4M.json")) << memory;
+    EXPECT_EQ(ReadFile(workspace_ / name), ReadFile(workspace_ / "4M.json")) << memory;
   }
 }
 
@@ -174,7 +174,7 @@ TEST_F(ProfileCommand, AnOutputThatExistsIsKeptUnlessForced) {
   const ToolRun run = workspace_.Moepack(command);
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("s.json already exists"));
-  EXPECT_EQ(ReadAll(workspace_ / "s.json"), "mine");
+  EXPECT_EQ(ReadFile(workspace_ / "s.json"), "mine");
   EXPECT_EQ(workspace_.Moepack(command + " --force").status, 0);
   EXPECT_EQ(Read("s.json").sessions.size(), 1u);
 }
@@ -183,7 +183,7 @@ TEST_F(ProfileCommand, RefusesAnInputAsOutput) {
   EXPECT_EQ(
       workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o text.txt --force").status,
       2);
-  EXPECT_EQ(ReadAll(workspace_ / "text.txt"), kText);
+  EXPECT_EQ(ReadFile(workspace_ / "text.txt"), kText);
   const ToolRun run =
       workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o fixtures --force");
   EXPECT_EQ(run.status, 2);
@@ -196,12 +196,12 @@ TEST_F(ProfileCommand, ReplacesNeitherTextsNorMergedStatistics) {
   EXPECT_EQ(tokens.status, 2);
   EXPECT_THAT(tokens.err, HasSubstr("./ids.json is also an input"));
   ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o a.bin").status, 0);
-  const std::string before = ReadAll(workspace_ / "a.bin");
+  const std::string before = ReadFile(workspace_ / "a.bin");
   const ToolRun merged = workspace_.Moepack(
       "profile fixtures/tiny-moe --text text.txt --merge a.bin -o a.bin --force");
   EXPECT_EQ(merged.status, 2);
   EXPECT_THAT(merged.err, HasSubstr("a.bin is also an input"));
-  EXPECT_EQ(ReadAll(workspace_ / "a.bin"), before);
+  EXPECT_EQ(ReadFile(workspace_ / "a.bin"), before);
 }
 
 TEST_F(ProfileCommand, TheOutputNameDecidesTheForm) {

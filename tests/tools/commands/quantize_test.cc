@@ -13,13 +13,13 @@ TEST(Quantize, NamesAConvertedModelByItsModelId) {
                          "-o a.gguf")
                 .status,
             0);
-  EXPECT_NE(ReadAll(workspace / "a.gguf").find("Some Name"), std::string::npos);
+  EXPECT_NE(ReadFile(workspace / "a.gguf").find("Some Name"), std::string::npos);
   EXPECT_EQ(workspace
                 .Moepack("build fixtures/tiny-moe --groups 3 --quantize Q8_0 --model-id "
                          "own/Some-Name -o out --prove")
                 .status,
             0);
-  EXPECT_NE(ReadAll(workspace / "out/head/head.gguf").find("Some Name"), std::string::npos);
+  EXPECT_NE(ReadFile(workspace / "out/head/head.gguf").find("Some Name"), std::string::npos);
   const ToolRun run = workspace.Moepack("quantize out --recipe Q4_0 --model-id x -o out-2");
   EXPECT_EQ(run.status, 2);
 }
@@ -56,7 +56,7 @@ TEST(Quantize, AnyNumberOfThreadsGivesTheSameFile) {
   for (const char* jobs : {"1", "2", "8"}) {
     const std::string name = std::string("q") + jobs + ".gguf";
     EXPECT_EQ(workspace.Moepack(kTiny + name + " --jobs " + jobs + " --memory 2M").status, 0);
-    const std::string bytes = ReadAll(workspace / name);
+    const std::string bytes = ReadFile(workspace / name);
     if (first.empty()) first = bytes;
     EXPECT_TRUE(bytes == first) << jobs;
   }
@@ -77,20 +77,20 @@ TEST(Quantize, AnExistingFileIsKeptUnlessForced) {
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "q4.gguf");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr("q4.gguf already exists"));
-  EXPECT_EQ(ReadAll(workspace / "q4.gguf"), "mine");
+  EXPECT_EQ(ReadFile(workspace / "q4.gguf"), "mine");
   EXPECT_EQ(workspace.Moepack(std::string(kTiny) + "q4.gguf --force").status, 0);
-  EXPECT_NE(ReadAll(workspace / "q4.gguf"), "mine");
+  EXPECT_NE(ReadFile(workspace / "q4.gguf"), "mine");
 }
 
 TEST(Quantize, AnInputIsNeverOverwritten) {
   const Workspace workspace;
   EXPECT_EQ(workspace.Moepack(std::string(kTiny) + "q4.gguf").status, 0);
-  const std::string before = ReadAll(workspace / "q4.gguf");
+  const std::string before = ReadFile(workspace / "q4.gguf");
   const ToolRun run =
       workspace.Moepack("quantize q4.gguf --recipe Q8_0 --allow-requantize --force -o q4.gguf");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.err, HasSubstr(" is also an input"));
-  EXPECT_TRUE(ReadAll(workspace / "q4.gguf") == before);
+  EXPECT_TRUE(ReadFile(workspace / "q4.gguf") == before);
 }
 
 TEST(Quantize, TheOutputNameMustBeOneThatLoadersAccept) {
@@ -143,7 +143,7 @@ TEST(Quantize, ValuesThatAreNotFiniteAreCountedByTensor) {
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "nan");
   const fs::path shard = workspace / "nan/model-00001-of-00003.safetensors";
   fs::permissions(shard, fs::perms::owner_write, fs::perm_options::add);
-  std::string bytes = ReadAll(shard);
+  std::string bytes = ReadFile(shard);
   bytes.replace(bytes.size() - 4, 4, "\xC0\x7F\x80\x7F");  // NaN and infinity as BF16
   WriteAll(shard, bytes);
   for (const std::string recipe : {"Q8_0", "BF16"}) {  // encoded, copied
@@ -170,7 +170,7 @@ TEST(Quantize, RequantizesADistribution) {
                 .status,
             0);
   for (const char* file : {"trunk/trunk.gguf", "groups/001/experts.gguf"}) {
-    EXPECT_TRUE(ReadAll(workspace / "q4" / file) == ReadAll(workspace / "direct" / file)) << file;
+    EXPECT_TRUE(ReadFile(workspace / "q4" / file) == ReadFile(workspace / "direct" / file)) << file;
   }
 }
 
@@ -215,7 +215,7 @@ TEST(Quantize, TreatsAMissingNormTopkProbAsFalse) {
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
   const fs::path path = workspace / "model/config.json";
   fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
-  auto config = nlohmann::json::parse(ReadAll(path));
+  auto config = nlohmann::json::parse(ReadFile(path));
   config.erase("norm_topk_prob");
   WriteAll(path, config.dump());
   const ToolRun run = workspace.Moepack("quantize model --recipe BF16 -o m.gguf");
@@ -228,7 +228,7 @@ TEST(Quantize, ATokenizerWithoutMergesIsRefused) {
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
   const fs::path path = workspace / "model/tokenizer.json";
   fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
-  auto tokenizer = nlohmann::json::parse(ReadAll(path));
+  auto tokenizer = nlohmann::json::parse(ReadFile(path));
   tokenizer["model"].erase("merges");
   WriteAll(path, tokenizer.dump());
   const ToolRun run = workspace.Moepack("quantize model --recipe BF16 -o m.gguf");
@@ -241,7 +241,7 @@ TEST(Quantize, AConfigThatContradictsTheTensorsIsRefused) {
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
   const fs::path path = workspace / "model/config.json";
   fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
-  const auto good = nlohmann::json::parse(ReadAll(path));
+  const auto good = nlohmann::json::parse(ReadFile(path));
   const std::vector<std::pair<std::string, nlohmann::json>> lies = {
       {"head_dim", 32},           {"num_key_value_heads", 0},     {"num_key_value_heads", 3},
       {"num_key_value_heads", 4}, {"moe_intermediate_size", 128}, {"rms_norm_eps", -1.0},
@@ -261,7 +261,7 @@ TEST(Quantize, ACheckpointThatContradictsItsConfigLeavesNothingBehind) {
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
   const fs::path path = workspace / "model/config.json";
   fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
-  auto config = nlohmann::json::parse(ReadAll(path));
+  auto config = nlohmann::json::parse(ReadFile(path));
   config["num_hidden_layers"] = 4;
   WriteAll(path, config.dump());
   const auto files = [&] {

@@ -48,7 +48,7 @@ TEST_F(VerifyRedo, FindsBitsThatTheRefitDoesNotGive) {
       Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge --lambda 0.5");
   ASSERT_EQ(other.status, 0) << other.err;
   // Its record claims the method of the first.
-  std::string record = ReadAll(workspace_ / "other/distribution.json");
+  std::string record = ReadFile(workspace_ / "other/distribution.json");
   const auto exchange = [&](const std::string& from, const std::string& to) {
     const size_t at = record.find(from);
     ASSERT_NE(at, std::string::npos) << from;
@@ -56,7 +56,7 @@ TEST_F(VerifyRedo, FindsBitsThatTheRefitDoesNotGive) {
   };
   exchange("\"lambda\": \"0.5\"", "\"lambda\": \"0.25\"");
   WriteAll(workspace_ / "other/distribution.json", record);
-  std::string store = ReadAll(workspace_ / "other.refit/refit.json");
+  std::string store = ReadFile(workspace_ / "other.refit/refit.json");
   const size_t at = store.find("\"lambda\": \"0.5\"");
   ASSERT_NE(at, std::string::npos);
   store.replace(at, 15, "\"lambda\": \"0.25\"");
@@ -87,7 +87,7 @@ TEST_F(VerifyRedo, RefusesTextsLayersAndStoresOtherThanThoseOfTheRefit) {
 // No record of another executor is continued or checked by the cpu.
 TEST_F(VerifyRedo, OpensTheExecutorOfTheRefit) {
   for (const char* file : {"out/distribution.json", "out.refit/refit.json"}) {
-    std::string record = ReadAll(workspace_ / file);
+    std::string record = ReadFile(workspace_ / file);
     const std::string before = "\"fold\":";
     const size_t at = record.find(before);
     ASSERT_NE(at, std::string::npos) << file;

@@ -36,10 +36,10 @@ TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
   EXPECT_THAT(run.out, HasSubstr("layer  group  error before"));
   EXPECT_TRUE(std::filesystem::exists(workspace_ / "out.refit/refit.json"));
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --plan plan.json -o plain").status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "out/trunk/trunk.safetensors"),
-            ReadAll(workspace_ / "plain/trunk/trunk.safetensors"));
-  EXPECT_NE(ReadAll(workspace_ / "out/groups/000/experts.safetensors"),
-            ReadAll(workspace_ / "plain/groups/000/experts.safetensors"));
+  EXPECT_EQ(ReadFile(workspace_ / "out/trunk/trunk.safetensors"),
+            ReadFile(workspace_ / "plain/trunk/trunk.safetensors"));
+  EXPECT_NE(ReadFile(workspace_ / "out/groups/000/experts.safetensors"),
+            ReadFile(workspace_ / "plain/groups/000/experts.safetensors"));
 }
 
 TEST_F(RefitCommand, ASecondRunFindsEverythingInTheStore) {
@@ -48,11 +48,11 @@ TEST_F(RefitCommand, ASecondRunFindsEverythingInTheStore) {
   EXPECT_THAT(first.err, HasSubstr("warning: few tokens: expected about"));
   EXPECT_THAT(first.err,
               HasSubstr("warning: one bucket: all calibration text is of no named bucket"));
-  const std::string before = ReadAll(workspace_ / "kept/refit.json");
+  const std::string before = ReadFile(workspace_ / "kept/refit.json");
   const ToolRun again = Refit(std::string(kFewTexts) + "--store kept");
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("; done before"));
-  EXPECT_EQ(ReadAll(workspace_ / "kept/refit.json"), before);
+  EXPECT_EQ(ReadFile(workspace_ / "kept/refit.json"), before);
   const ToolRun other = Refit(std::string(kFewTexts) + "--lambda 0.5 --store kept");
   EXPECT_NE(other.status, 0);
 }
@@ -124,8 +124,8 @@ TEST_F(RefitCommand, DistributionIsRefittedFromItsSource) {
   ASSERT_EQ(Refit(few + "-o by-plan").status, 0);
   for (const char* file :
        {".refit/refit.json", "/distribution.json", "/groups/001/experts.safetensors"})
-    EXPECT_EQ(ReadAll(workspace_ / (std::string("by-dist") + file)),
-              ReadAll(workspace_ / (std::string("by-plan") + file)))
+    EXPECT_EQ(ReadFile(workspace_ / (std::string("by-dist") + file)),
+              ReadFile(workspace_ / (std::string("by-plan") + file)))
         << file;
 }
 
@@ -141,7 +141,7 @@ TEST_F(RefitCommand, WhatMakesNoSenseWithADistributionIsRefused) {
           "--plan cannot be used with a distribution: dist has its own");
   refused("fixtures/tiny-moe --plan plan.json --against fixtures/tiny-moe", 2,
           "--against has no effect: fixtures/tiny-moe is not a distribution");
-  std::string other = ReadAll(workspace_ / "dist/distribution.json");
+  std::string other = ReadFile(workspace_ / "dist/distribution.json");
   const std::string key = "\"versions\": {\n    \"model\": \"";
   const size_t at = other.find(key);
   ASSERT_NE(at, std::string::npos);
@@ -155,7 +155,7 @@ TEST_F(RefitCommand, WhatMakesNoSenseWithADistributionIsRefused) {
 }
 
 TEST_F(RefitCommand, PlanOfAnotherModelIsRefused) {
-  std::string plan = ReadAll(workspace_ / "plan.json");
+  std::string plan = ReadFile(workspace_ / "plan.json");
   const std::string key = "\"version\": \"";
   const size_t at = plan.find(key);
   ASSERT_NE(at, std::string::npos);
@@ -189,15 +189,15 @@ TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
       "--steps ridge ";
   const ToolRun alike = Refit(text + "--store alike");
   ASSERT_EQ(alike.status, 0) << alike.err;
-  EXPECT_THAT(ReadAll(workspace_ / "alike/refit.json"),
+  EXPECT_THAT(ReadFile(workspace_ / "alike/refit.json"),
               HasSubstr("\"session_weights\": \"alike\""));
   const ToolRun run = Refit(text + "--statistics s.json -o out");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("placement: "));
-  EXPECT_EQ(ReadAll(workspace_ / "out.refit/refit.json").find("\"alike\""), std::string::npos);
-  EXPECT_NE(ReadAll(workspace_ / "out.refit/layer-000-group-000.safetensors"),
-            ReadAll(workspace_ / "alike/layer-000-group-000.safetensors"));
-  EXPECT_THAT(ReadAll(workspace_ / "out/distribution.json"), HasSubstr("\"rule\": \"table\""));
+  EXPECT_EQ(ReadFile(workspace_ / "out.refit/refit.json").find("\"alike\""), std::string::npos);
+  EXPECT_NE(ReadFile(workspace_ / "out.refit/layer-000-group-000.safetensors"),
+            ReadFile(workspace_ / "alike/layer-000-group-000.safetensors"));
+  EXPECT_THAT(ReadFile(workspace_ / "out/distribution.json"), HasSubstr("\"rule\": \"table\""));
   // Changed weights give another refit.
   const ToolRun other = Refit(text + "--store out.refit");
   EXPECT_EQ(other.status, 6);
@@ -219,8 +219,8 @@ TEST_F(RefitCommand, StatisticsOfIdenticalGroupsHaveNoEffect) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("placement: none, because one group suits every session best"));
   // Groups with the same experts are refitted once and get the same values.
-  std::string first = ReadAll(workspace_ / "kept/layer-000-group-000.safetensors"),
-              second = ReadAll(workspace_ / "kept/layer-000-group-001.safetensors");
+  std::string first = ReadFile(workspace_ / "kept/layer-000-group-000.safetensors"),
+              second = ReadFile(workspace_ / "kept/layer-000-group-001.safetensors");
   ASSERT_EQ(first.size(), second.size());
   EXPECT_EQ(first.substr(first.size() / 2), second.substr(second.size() / 2));
 }

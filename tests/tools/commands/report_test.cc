@@ -27,18 +27,18 @@ TEST_F(ReportCommand, WritesOnePageFromAllItsInputs) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("wrote report.html ("));
   EXPECT_THAT(run.out, HasSubstr("qwen3-moe on 2 nodes, from 3 documents\n"));
-  const std::string page = ReadAll(workspace_ / "report.html");
+  const std::string page = ReadFile(workspace_ / "report.html");
   for (const char* id : {"bytes", "routing", "capture", "damage", "placement", "overlap"})
     EXPECT_THAT(page, HasSubstr("<section id=\"" + std::string(id) + "\">"));
   ASSERT_EQ(workspace_.Moepack(line + " -o again.html").status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "again.html"), page);
+  EXPECT_EQ(ReadFile(workspace_ / "again.html"), page);
 }
 
 TEST_F(ReportCommand, RefusesToReplaceAFileOrToWriteIntoTheDistribution) {
   WriteAll(workspace_ / "report.html", "mine");
   ToolRun run = workspace_.Moepack("report out");
   EXPECT_EQ(run.status, 2);
-  EXPECT_EQ(ReadAll(workspace_ / "report.html"), "mine");
+  EXPECT_EQ(ReadFile(workspace_ / "report.html"), "mine");
   EXPECT_EQ(workspace_.Moepack("report out --force").status, 0);
   run = workspace_.Moepack("report out -o out/report.html");
   EXPECT_EQ(run.status, 2);

@@ -206,7 +206,7 @@ TEST_F(Run, MissingInputsHaveTheirOwnStatus) {
 TEST_F(Run, ATamperedPartIsRefusedUnlessVerificationIsOff) {
   Split("--format gguf");
   const auto path = workspace_ / "out/groups/001/experts.gguf";
-  std::string bytes = ReadAll(path);
+  std::string bytes = ReadFile(path);
   bytes[bytes.size() - 4096] ^= 1;
   WriteAll(path, bytes);
   EXPECT_THAT(Failure("out --group 1 --prompt a", 6), HasSubstr("groups/001/experts.gguf"));
@@ -221,7 +221,7 @@ TEST_F(Run, TracesANanInTheWeightsToItsLayerAndOperation) {
   for (const auto& tensor : listed["tensors"]) {
     if (tensor["name"] != "blk.1.ffn_norm.weight") continue;
     const auto path = workspace_ / "m.gguf";
-    std::string bytes = ReadAll(path);
+    std::string bytes = ReadFile(path);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     std::memcpy(bytes.data() + tensor["offset"].get<size_t>(), &nan, sizeof nan);
     WriteAll(path, bytes);

@@ -55,7 +55,7 @@ TEST(ShardExperts, ReportsDigestsAndNodes) {
 TEST(ShardExperts, TheManifestRecordsTheCommandWithoutPaths) {
   const Workspace workspace;
   workspace.Json(std::string(kShardToOut) + "--jobs 1 --memory 2M --json");
-  const auto manifest = nlohmann::json::parse(ReadAll(workspace / "out/distribution.json"));
+  const auto manifest = nlohmann::json::parse(ReadFile(workspace / "out/distribution.json"));
   EXPECT_EQ(manifest["tool"]["command"],
             nlohmann::json::array({"shard-experts", "--groups", "3", "--partition", "contiguous",
                                    "--overlay-file", "tiny-overlay.json", "--uniform"}));
@@ -66,7 +66,8 @@ TEST(ShardExperts, JobsAndMemoryDoNotChangeTheBytes) {
   const std::string shard = "shard-experts fixtures/tiny-moe --groups 2 ";
   EXPECT_EQ(workspace.Moepack(shard + "-o a --jobs 1 --memory 1MiB").status, 0);
   EXPECT_EQ(workspace.Moepack(shard + "-o b --jobs 4 --memory 64MiB").status, 0);
-  EXPECT_EQ(ReadAll(workspace / "a/distribution.json"), ReadAll(workspace / "b/distribution.json"));
+  EXPECT_EQ(ReadFile(workspace / "a/distribution.json"),
+            ReadFile(workspace / "b/distribution.json"));
 }
 
 TEST(ShardExperts, WritesPartsOneByOne) {
@@ -88,7 +89,7 @@ TEST(ShardExperts, APlanFileGivesTheSameBundlesAsItsOptions) {
   EXPECT_EQ(workspace.Moepack("shard-experts fixtures/tiny-moe --plan plan.json -o a").status, 0);
   EXPECT_EQ(workspace.Moepack("shard-experts fixtures/tiny-moe --groups 3 -o b").status, 0);
   const auto versions = [&](const char* name) {
-    return nlohmann::json::parse(ReadAll(workspace / name))["versions"];
+    return nlohmann::json::parse(ReadFile(workspace / name))["versions"];
   };
   EXPECT_EQ(versions("a/distribution.json"), versions("b/distribution.json"));
 }
@@ -106,7 +107,7 @@ TEST(ShardExperts, AnExistingOutputIsKeptUnlessForced) {
   const ToolRun refused = workspace.Moepack(kShardToOut);
   EXPECT_EQ(refused.status, 2) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("hint: "));
-  EXPECT_EQ(ReadAll(workspace / "out/mine.txt"), "mine");
+  EXPECT_EQ(ReadFile(workspace / "out/mine.txt"), "mine");
 }
 
 TEST(ShardExperts, AnExistingOutputIsRefusedBeforeAnyWarning) {

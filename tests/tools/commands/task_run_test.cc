@@ -16,7 +16,7 @@ std::map<std::string, std::string> FilesBelow(const fs::path& root) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (entry.is_regular_file())
-      files[fs::relative(entry.path(), root).string()] = ReadAll(entry.path());
+      files[fs::relative(entry.path(), root).string()] = ReadFile(entry.path());
   }
   return files;
 }

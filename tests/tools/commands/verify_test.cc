@@ -17,7 +17,7 @@ class Verify : public testing::Test {
 
   // Changes one byte near the end of a file.
   void Tamper(const std::string& name) {
-    std::string bytes = ReadAll(workspace_ / name);
+    std::string bytes = ReadFile(workspace_ / name);
     bytes[bytes.size() - 100] ^= 1;
     WriteAll(workspace_ / name, bytes);
   }
@@ -43,7 +43,7 @@ TEST_F(Verify, ATamperedFileHasStatus6AndIsNamed) {
 }
 
 TEST_F(Verify, CopiesCannotClaimToBeARequantization) {
-  auto manifest = nlohmann::ordered_json::parse(ReadAll(workspace_ / "out/distribution.json"));
+  auto manifest = nlohmann::ordered_json::parse(ReadFile(workspace_ / "out/distribution.json"));
   const std::string digest(64, '0');
   manifest["tool"]["parents"] = {{{"manifest_sha256", digest}, {"recipe", "Q2_K"}}};
   WriteAll(workspace_ / "out/distribution.json", manifest.dump(2) + "\n");
@@ -66,7 +66,7 @@ TEST_F(Verify, ChecksACopyOfOneGroup) {
 
 // One flipped bit of 8 in "experts": {"*": 8} gives 0, which was once used as a divisor.
 TEST_F(Verify, AManifestWithoutExpertsCrashesNoCommand) {
-  std::string text = ReadAll(workspace_ / "out/distribution.json");
+  std::string text = ReadFile(workspace_ / "out/distribution.json");
   const std::string from = "\"experts\": {\"*\": 16}";
   ASSERT_NE(text.find(from), std::string::npos);
   text.replace(text.find(from), from.size(), "\"experts\": {\"*\": 0}");

@@ -26,7 +26,7 @@ TEST_F(PlanBudget, PinsTheTypesAndBuildWritesThem) {
   EXPECT_EQ(json["types"]["budget"], 5000000);
   EXPECT_LE(json["types"]["bytes"], 5000000);
   EXPECT_GT(json["types"]["bytes"], 4500000);
-  const auto plan = nlohmann::json::parse(ReadAll(workspace_ / "plan.json"));
+  const auto plan = nlohmann::json::parse(ReadFile(workspace_ / "plan.json"));
   EXPECT_EQ(plan["types"]["bytes"], json["types"]["bytes"]);
   const ToolRun build = workspace_.Moepack("build fixtures/tiny-moe --plan plan.json -o out");
   ASSERT_EQ(build.status, 0) << build.err;
@@ -63,7 +63,7 @@ TEST_F(PlanBudget, RefusesContradictoryOptions) {
                       "plan.json pins the types, so options that choose types");
   ExpectBudgetRefused(build + "--format safetensors",
                       "--format safetensors cannot be used with options that choose types");
-  std::string text = ReadAll(workspace_ / "plan.json");
+  std::string text = ReadFile(workspace_ / "plan.json");
   const size_t rules = text.find("\"tensor_types\": [");
   ASSERT_NE(rules, text.npos);
   text.insert(rules + 17, "\"(=q4_K\", ");

@@ -49,7 +49,7 @@ TEST(Repack, VerifiesADistributionAsItWasMade) {
     ASSERT_EQ(built.status, 0) << built.err;
     const ToolRun proved = workspace.Moepack("verify " + out + " --against '" + source + "'");
     EXPECT_EQ(proved.status, 0) << proved.out;
-    const std::string manifest = ReadAll(workspace / (out + "/distribution.json"));
+    const std::string manifest = ReadFile(workspace / (out + "/distribution.json"));
     EXPECT_THAT(manifest, HasSubstr("\"recipe\": \"Q4_0" + option + "\""));
   }
 }

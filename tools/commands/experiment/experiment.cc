@@ -109,6 +109,10 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalToken
     SHARD_TRY(const std::string digest, FileDigest(text));
     setup["refit"].push_back({{"text", FileName(text)}, {"sha256", digest}});
   }
+  if (!arguments.refit_texts.empty()) {
+    setup["refit_steps"] = arguments.refit.steps;
+    setup["refit_updates"] = arguments.refit.updates;
+  }
   return setup;
 }
 

@@ -13,6 +13,7 @@
 #include "manifest/document/manifest.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
+#include "tools/options/refit_arguments.h"
 #include "tools/options/statistics_options.h"
 
 namespace moepack::cli {
@@ -105,6 +106,9 @@ Status ReadValues(PlanReader& plan, ExperimentArguments& arguments) {
   SHARD_CHECK(plan.Texts("recipes", "--recipes", arguments.recipes));
   SHARD_CHECK(plan.Text("imatrix", "--imatrix", arguments.imatrix));
   SHARD_CHECK(plan.Texts("refit", "--refit-text", arguments.refit_texts));
+  SHARD_CHECK(plan.Texts("refit_steps", "--steps", arguments.refit.steps));
+  SHARD_TRY(const auto updates, plan.Count("refit_updates", "--updates", 1, runtime::kMostUpdates));
+  if (updates) arguments.refit.updates = *updates;
   SHARD_TRY(const auto groups, plan.Count("groups", "--groups", 1, kMaxGroups));
   if (groups) arguments.plan.groups = *groups;
   SHARD_TRY(const auto eligible, plan.Count("eligible", "--eligible", 1, kMaxGroups));
@@ -167,6 +171,17 @@ Status CheckStrategies(ExperimentArguments& arguments) {
   return Ok();
 }
 
+Status CheckRefit(const ExperimentArguments& arguments) {
+  const runtime::RefitOptions usual;
+  const bool chosen =
+      arguments.refit.steps != usual.steps || arguments.refit.updates != usual.updates;
+  if (chosen && arguments.refit_texts.empty())
+    return Error{Code::kInvalidArgument,
+                 "--steps and --updates have no effect without --refit-text",
+                 "they are those of a refit"};
+  return runtime::CheckSteps(arguments.refit.steps);
+}
+
 }  // namespace
 
 void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
@@ -192,6 +207,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                  "Refit every split on these texts too, as `moepack refit` does, and measure what "
                  "is left. They may not be held-out texts. Default: no refit.")
       ->type_name("FILE");
+  AddRefitSteps(app, arguments.refit);
   StartSection(app, Section::kTypes);
   app.add_option("--recipes", arguments.recipes,
                  "Quantize the model to each of these as well, with and without the split: "
@@ -246,6 +262,7 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
                    Cat("--recipes: ", Quoted(recipe), " is not a recipe of quantize"),
                    "`moepack quantize --help` lists them"};
   }
+  SHARD_CHECK(CheckRefit(arguments));
   SHARD_CHECK(CheckModel(arguments));
   if (!arguments.out.empty() || arguments.dry_run) return CheckStrategies(arguments);
   return Error{Code::kInvalidArgument, "give a file for the results with --output",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libshard/plan/plan.h"
+#include "runtime-shim/refit/refit_options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
 
@@ -22,6 +23,7 @@ struct ExperimentArguments {
   std::vector<std::string> recipes;      // empty: nothing is quantized
   std::string imatrix;                   // for the recipes; "" for none
   std::vector<std::string> refit_texts;  // on which splits are refitted; empty: no refit
+  runtime::RefitOptions refit;           // its steps and updates
   uint32_t race_tokens = 32;
   double until_error = 0;  // 0: all sessions run
   uint32_t looks = 0;      // 0: kUsualLooks with until_error, else 1

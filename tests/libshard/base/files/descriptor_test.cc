@@ -32,8 +32,7 @@ std::string AsNobody(const fs::path& directory, const std::function<Error()>& ca
     return error.code == Code::kIo ? 0 : 2;
   });
   EXPECT_NE(status, 2) << "a missing permission is an input/output error";
-  std::ifstream in(answer);
-  return {std::istreambuf_iterator<char>(in), {}};
+  return fixtures::ReadFile(answer);
 }
 
 TEST(IoError, ThrowsWhereTheSystemLacksMemory) {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
+
+#include "fixtures/temp_dir.h"
 
 namespace moepack {
 
@@ -17,8 +17,7 @@ inline std::vector<std::string> FamilyPreTokenizers() {
   for (const auto& file : std::filesystem::recursive_directory_iterator(
            MOEPACK_SOURCE_DIR "/libshard/convert/families")) {
     if (file.path().extension() != ".cc") continue;
-    std::ifstream in(file.path());
-    const std::string text(std::istreambuf_iterator<char>(in), {});
+    const std::string text = fixtures::ReadFile(file.path());
     for (size_t at = text.find(kSet); at != std::string::npos; at = text.find(kSet, at + 1)) {
       // Every literal of the statement, which may choose between several.
       const size_t end = text.find(';', at);

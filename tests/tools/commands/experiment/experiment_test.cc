@@ -25,7 +25,7 @@ class ExperimentCommand : public ::testing::Test {
   ExperimentCommand() { WriteAll(workspace_ / "texts.jsonl", kHeldOut); }
 
   Json Document(const std::string& name = "e.json") const {
-    return Json::parse(ReadAll(workspace_ / name));
+    return Json::parse(ReadFile(workspace_ / name));
   }
   // The error of a run that is expected to fail.
   std::string ErrorOf(const std::string& arguments, int status) const {
@@ -103,12 +103,14 @@ TEST_F(ExperimentCommand, SeparatesQuantizationFromTheSplit) {
 
 TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
   // Every eighth session is enough.
-  std::istringstream all(ReadAll(workspace_ / "fixtures/texts/calibration.jsonl"));
+  std::istringstream all(ReadFile(workspace_ / "fixtures/texts/calibration.jsonl"));
   std::string some, line;
   for (int i = 0; std::getline(all, line); ++i) some += i % 8 == 0 ? line + "\n" : "";
   WriteAll(workspace_ / "some.jsonl", some);
   const std::string with_refit =
-      model_ + "--strategies contiguous --recipes Q4_K_M --refit-text some.jsonl -o e.json";
+      model_ +
+      "--strategies contiguous --recipes Q4_K_M --refit-text some.jsonl --updates 40 "
+      "--steps ridge,tune -o e.json";
   const ToolRun run = workspace_.Moepack("experiment " + with_refit);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("layer 0, group 1: error "));
@@ -129,13 +131,15 @@ TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
   // It is quantized with what the refit saw, as build does.
   const ToolRun built = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 2 --eligible 8 --quantize Q4_K_M --refit --text some.jsonl "
-      "--no-verify -o out");
+      "--updates 40 --steps ridge,tune --no-verify -o out");
   ASSERT_EQ(built.status, 0) << built.err;
   const Json eval = workspace_.Json(
       "eval out --against fixtures/tiny-moe --text texts.jsonl --generate 0 --json");
   EXPECT_NEAR(both["figures"]["capture"]["kld"]["mean"].get<double>(),
               eval["best"]["total"]["kld"]["mean"].get<double>(), 1e-9);
   EXPECT_EQ(document["setup"]["refit"][0]["text"], "some.jsonl");
+  EXPECT_EQ(document["setup"]["refit_steps"], Json({"ridge", "tune"}));
+  EXPECT_EQ(document["setup"]["refit_updates"], 40);
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous --refit-text texts.jsonl -o f.json", 2),
               HasSubstr("held-out session"));
@@ -143,14 +147,14 @@ TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
 
 TEST_F(ExperimentCommand, ResumesToTheSameBytes) {
   ASSERT_EQ(workspace_.Moepack("experiment " + two_).status, 0);
-  const std::string whole = ReadAll(workspace_ / "e.json");
+  const std::string whole = ReadFile(workspace_ / "e.json");
   // The state of an interrupted run: some sessions of each row.
   nlohmann::ordered_json part = nlohmann::ordered_json::parse(whole);
   for (auto& row : part["rows"]) row["sessions"].erase(4), row["sessions"].erase(4);
   part["complete"] = false;
   WriteAll(workspace_ / "e.json", part.dump());
   ASSERT_EQ(workspace_.Moepack("experiment " + two_).status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "e.json"), whole);
+  EXPECT_EQ(ReadFile(workspace_ / "e.json"), whole);
 }
 
 TEST_F(ExperimentCommand, RefusesToResumeWithAnotherRuleOrOtherTexts) {
@@ -193,6 +197,28 @@ TEST_F(ExperimentCommand, ReadsItsPlanFromAFile) {
   EXPECT_EQ(Document()["rows"][0]["eligible"], 8);
 }
 
+TEST_F(ExperimentCommand, ReadsTheStepsOfARefitFromAFile) {
+  WriteAll(workspace_ / "some.txt",
+           ReadFile(workspace_ / "fixtures/texts/manual.md").substr(0, 4000));
+  const auto write = [&](const std::string& steps) {
+    WriteAll(workspace_ / "plan.json",
+             R"({"format": "moepack-experiment-plan", "version": 1, "model": "fixtures/tiny-moe",
+                 "held_out": ["texts.jsonl"], "eligible": 8, "strategies": ["contiguous"],
+                 "refit": ["some.txt"], )" +
+                 steps + "}");
+  };
+  write(R"("refit_steps": ["tune"], "refit_updates": 3)");
+  ASSERT_EQ(workspace_.Moepack("experiment plan.json --updates 2 -o e.json").status, 0);
+  EXPECT_EQ(Document()["setup"]["refit_steps"], Json({"tune"}));
+  EXPECT_EQ(Document()["setup"]["refit_updates"], 2);  // options take precedence
+  write(R"("refit_steps": ["bake"])");
+  EXPECT_THAT(ErrorOf("plan.json -o f.json", 2),
+              HasSubstr("steps: expected ridge, refill, router, tune, found \"bake\""));
+  write(R"("refit_updates": 0)");
+  EXPECT_THAT(ErrorOf("plan.json -o f.json", 3),
+              HasSubstr("plan.json: refit_updates: expected a number from 1 to 1048576, found 0"));
+}
+
 TEST_F(ExperimentCommand, ADryRunListsWhatItWouldRun) {
   const std::string before = workspace_.Listing();
   const Json plan = workspace_.Json("experiment " + model_ +
@@ -225,6 +251,8 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
               HasSubstr("--recipes: \"Q9\" is not a recipe of quantize"));
   EXPECT_THAT(ErrorOf(two_ + "--imatrix x.gguf", 2),
               HasSubstr("--imatrix has no effect without --recipes"));
+  EXPECT_THAT(ErrorOf(two_ + "--updates 20", 2),
+              HasSubstr("--steps and --updates have no effect without --refit-text"));
   EXPECT_THAT(ErrorOf(two_ + "--until-error 0", 2), HasSubstr("expected a number above 0"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies modulo -o e.txt", 2),
               HasSubstr("--output: expected a name that ends in .json"));

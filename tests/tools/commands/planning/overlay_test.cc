@@ -71,7 +71,7 @@ TEST_F(OverlayCommand, EveryVersionAssemblesVerifiesAndGivesTheMaskedModel) {
   Runs("assemble out --group 1 -o node-was");
   for (const char* node : {"node-0", "node-1", "node-2"}) Runs(std::string("verify ") + node);
   const auto versions = [&](const std::string& node) {
-    return nlohmann::json::parse(ReadAll(workspace_ / node / "moepack_node.json"))["versions"];
+    return nlohmann::json::parse(ReadFile(workspace_ / node / "moepack_node.json"))["versions"];
   };
   EXPECT_EQ(versions("node-1"), versions("node-was"));
   EXPECT_EQ(versions("node-2")["shard"], versions("node-1")["shard"]);
@@ -102,8 +102,8 @@ TEST_F(OverlayCommand, PublishingSendsOnlyTheNewOverlay) {
   EXPECT_FALSE(fs::exists(workspace_ / "older/overlays/generalists-2"));
   Runs("verify older --group 1 --overlay generalists-1");
   Runs("assemble out --group 1 -o node-was");
-  EXPECT_EQ(ReadAll(workspace_ / "node-1/node-00003-of-00003.gguf"),
-            ReadAll(workspace_ / "node-was/node-00003-of-00003.gguf"));
+  EXPECT_EQ(ReadFile(workspace_ / "node-1/node-00003-of-00003.gguf"),
+            ReadFile(workspace_ / "node-was/node-00003-of-00003.gguf"));
   EXPECT_THAT(Refusal("pull layout:models:v2 --group 1 --overlay v9 -o other"),
               HasSubstr("overlay: expected \"v9\", found \"generalists-1\", \"generalists-2\""));
 }

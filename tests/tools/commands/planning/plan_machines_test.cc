@@ -76,10 +76,10 @@ TEST(PlanMachines, WritesStagesIntoPlanAndDistribution) {
   const auto json = workspace.Json("plan fixtures/tiny-moe --groups 2 --stages 2 --json");
   ASSERT_EQ(json["stages"].size(), 2u);
   EXPECT_EQ(json["stages"][1]["layers"]["last"], 2);
-  const auto plan = nlohmann::json::parse(ReadAll(workspace / "plan.json"));
+  const auto plan = nlohmann::json::parse(ReadFile(workspace / "plan.json"));
   ASSERT_EQ(plan["stages"].size(), 2u);
   ASSERT_EQ(workspace.Moepack("shard-experts fixtures/tiny-moe --plan plan.json -o out").status, 0);
-  const auto written = nlohmann::json::parse(ReadAll(workspace / "out/distribution.json"));
+  const auto written = nlohmann::json::parse(ReadFile(workspace / "out/distribution.json"));
   EXPECT_EQ(written["stages"], plan["stages"]);
   EXPECT_EQ(workspace.Moepack("verify out --against fixtures/tiny-moe").status, 0);
 }

@@ -17,8 +17,8 @@ constexpr const char* kSessionPlan =
 class PlanFromStatistics : public testing::Test {
  protected:
   PlanFromStatistics() {
-    const std::string prose = ReadAll(workspace_ / "docs/architecture.md");
-    const std::string code = ReadAll(workspace_ / "fixtures/tiny-moe/tokenizer.json");
+    const std::string prose = ReadFile(workspace_ / "docs/architecture.md");
+    const std::string code = ReadFile(workspace_ / "fixtures/tiny-moe/tokenizer.json");
     std::string lines;
     for (size_t i = 0; i < 10; ++i) {
       lines += Line("prose", i, prose.substr(i * 1000, 800));
@@ -51,7 +51,7 @@ TEST_F(PlanFromStatistics, ShowsTheExpectedCaptureBeforeWritingAnything) {
   EXPECT_THAT(run.out, HasSubstr("expected from moepack-statistics, 16 sessions (gate x norm of "
                                  "output), measured on 4 held out\n"));
   EXPECT_THAT(run.out, HasSubstr("if each session had its own"));
-  const Json plan = Json::parse(ReadAll(workspace_ / "plan.json"));
+  const Json plan = Json::parse(ReadFile(workspace_ / "plan.json"));
   const Json& expected = plan["expectation"]["expected"];
   EXPECT_EQ(expected["sessions"], 4);
   EXPECT_GT(expected["mean"].get<double>(), expected["contiguous"]["mean"].get<double>());
@@ -64,17 +64,17 @@ TEST_F(PlanFromStatistics, ADistributionKeepsTheExpectationOfItsPlan) {
   ASSERT_EQ(workspace_.Moepack("shard-experts fixtures/tiny-moe --plan plan.json -o a").status, 0);
   const ToolRun built = workspace_.Moepack(std::string("build") + kSessionPlan + "-o b");
   ASSERT_EQ(built.status, 0) << built.err;
-  const Json plan = Json::parse(ReadAll(workspace_ / "plan.json"));
+  const Json plan = Json::parse(ReadFile(workspace_ / "plan.json"));
   for (const char* name : {"a", "b"}) {
     const Json document =
-        Json::parse(ReadAll(workspace_ / (std::string(name) + "/distribution.json")));
+        Json::parse(ReadFile(workspace_ / (std::string(name) + "/distribution.json")));
     EXPECT_EQ(document["partition"]["scheme"], "session");
     EXPECT_EQ(document["calibration"], plan["expectation"]["calibration"]) << name;
     EXPECT_EQ(document["quality"]["expected"], plan["expectation"]["expected"]) << name;
-    EXPECT_THAT(ReadAll(workspace_ / (std::string(name) + "/README.md")),
+    EXPECT_THAT(ReadFile(workspace_ / (std::string(name) + "/README.md")),
                 HasSubstr("| expected of statistics | |"));
   }
-  const Json command = Json::parse(ReadAll(workspace_ / "b/distribution.json"))["tool"]["command"];
+  const Json command = Json::parse(ReadFile(workspace_ / "b/distribution.json"))["tool"]["command"];
   EXPECT_THAT(command.dump(), HasSubstr(R"("--statistics","s.json","--eligible","8")"));
 }
 
@@ -94,7 +94,7 @@ TEST_F(PlanFromStatistics, ChooseAPartitionThatIsNotNamed) {
   ASSERT_EQ(
       workspace_.Moepack("build fixtures/tiny-moe --groups 3 --statistics s.json -o chosen").status,
       0);
-  const Json built = Json::parse(ReadAll(workspace_ / "chosen/distribution.json"));
+  const Json built = Json::parse(ReadFile(workspace_ / "chosen/distribution.json"));
   EXPECT_EQ(built["partition"]["scheme"], "session");
   EXPECT_THAT(built["tool"]["command"].dump(), HasSubstr(R"("--partition","session")"));
 }
@@ -171,7 +171,7 @@ TEST_F(PlanFromStatistics, PinnedExpertsAlsoServeTokens) {
 
 // The routers of another checkpoint with the same shapes.
 TEST_F(PlanFromStatistics, StatisticsOfAnotherModelAreRefusedByTheirRouters) {
-  std::string text = ReadAll(workspace_ / "s.json");
+  std::string text = ReadFile(workspace_ / "s.json");
   const size_t at = text.find("\"router_digest\": \"") + 18;
   const std::string digest = text.substr(at, 32);
   text.replace(at, 32, std::string(32, '0'));
@@ -187,7 +187,7 @@ TEST_F(PlanFromStatistics, ComparesTheRoutersOfAGgufToo) {
   const ToolRun good = workspace_.Moepack("plan q8.gguf --groups 2 --statistics s.json --dry-run");
   EXPECT_EQ(good.status, 0) << good.err;
   EXPECT_THAT(good.err, Not(HasSubstr("was not checked")));
-  const std::string text = ReadAll(workspace_ / "s.json");
+  const std::string text = ReadFile(workspace_ / "s.json");
   const size_t at = text.find("\"router_digest\": \"") + 18;
   const std::string digest = text.substr(at, 32), zeros(32, '0');
   std::string other = text;

@@ -14,7 +14,7 @@ TEST(Plan, WritesPlanJsonIntoTheWorkingDirectory) {
   const ToolRun run = workspace.Moepack(kPlan);
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("wrote plan.json"));
-  const auto plan = nlohmann::json::parse(ReadAll(workspace / "plan.json"));
+  const auto plan = nlohmann::json::parse(ReadFile(workspace / "plan.json"));
   EXPECT_EQ(plan["format"], "moepack-plan");
   EXPECT_EQ(plan["partition"]["groups"].size(), 3u);
 }
@@ -39,10 +39,10 @@ TEST(Plan, AnExistingPlanIsKeptUnlessForced) {
   WriteAll(workspace / "plan.json", "mine");
   const ToolRun refused = workspace.Moepack(kPlan);
   EXPECT_EQ(refused.status, 2);
-  EXPECT_EQ(ReadAll(workspace / "plan.json"), "mine");
+  EXPECT_EQ(ReadFile(workspace / "plan.json"), "mine");
   EXPECT_THAT(refused.err, HasSubstr("hint: --force replaces it"));
   EXPECT_EQ(workspace.Moepack(std::string(kPlan) + "--force").status, 0);
-  EXPECT_THAT(ReadAll(workspace / "plan.json"), HasSubstr("moepack-plan"));
+  EXPECT_THAT(ReadFile(workspace / "plan.json"), HasSubstr("moepack-plan"));
 }
 
 TEST(Plan, NeverReplacesAnInput) {
@@ -50,11 +50,11 @@ TEST(Plan, NeverReplacesAnInput) {
   for (const std::string input :
        {"fixtures/tiny-moe/config.json", "fixtures/tiny-moe/model-00001-of-00003.safetensors",
         "fixtures/tiny-overlay.json"}) {
-    const std::string before = ReadAll(workspace / input);
+    const std::string before = ReadFile(workspace / input);
     const ToolRun run = workspace.Moepack(
         std::string(kPlan) + "--overlay-file fixtures/tiny-overlay.json --force -o " + input);
     EXPECT_EQ(run.status, 2) << input << run.err;
-    EXPECT_EQ(ReadAll(workspace / input), before) << input;
+    EXPECT_EQ(ReadFile(workspace / input), before) << input;
   }
 }
 
@@ -81,7 +81,7 @@ TEST(Plan, ADirectoryWhoseNameIsNotUtf8IsNamedWithEscapes) {
   std::filesystem::rename(workspace / "fixtures/tiny-moe", workspace / "fixtures/m\xff");
   const ToolRun run = workspace.Moepack("plan fixtures/m\xff --groups 2");
   ASSERT_EQ(run.status, 0) << run.err;
-  const auto plan = nlohmann::json::parse(ReadAll(workspace / "plan.json"));
+  const auto plan = nlohmann::json::parse(ReadFile(workspace / "plan.json"));
   EXPECT_EQ(plan["model"]["source"], "m\\xff");
 }
 
@@ -98,7 +98,7 @@ TEST(Plan, ALinkThatLoopsIsAnErrorAndOneToNothingIsReplaced) {
   const ToolRun replaced =
       workspace.Moepack("plan fixtures/tiny-moe --groups 2 -o dangling --force");
   EXPECT_EQ(replaced.status, 0) << replaced.err;
-  EXPECT_THAT(ReadAll(workspace / "dangling"), HasSubstr("moepack-plan"));
+  EXPECT_THAT(ReadFile(workspace / "dangling"), HasSubstr("moepack-plan"));
 }
 
 TEST(Plan, PutsAnOverlayOnEveryNode) {

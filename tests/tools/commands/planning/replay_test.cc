@@ -153,7 +153,7 @@ TEST_F(ReplayCommand, ATraceReplacesAFileOnlyOnRequest) {
   ExpectRefused("profile fixtures/tiny-moe --text t.csv --trace t.csv --force",
                 "t.csv is also an input");
   EXPECT_EQ(workspace_.Moepack(command + " --force").status, 0);
-  EXPECT_THAT(ReadAll(workspace_ / "t.csv"), HasSubstr("n_layer=3 n_expert=16 n_expert_used=2"));
+  EXPECT_THAT(ReadFile(workspace_ / "t.csv"), HasSubstr("n_layer=3 n_expert=16 n_expert_used=2"));
 }
 
 }  // namespace

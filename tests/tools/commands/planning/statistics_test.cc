@@ -104,8 +104,8 @@ TEST_F(StatisticsCommand, ConvertsCountsToEveryFormatAndBack) {
                            "--force --model fixtures/tiny-moe")
                   .status,
               0);
-    EXPECT_EQ(ReadAll(workspace_ / "list.jsonl"),
-              ReadAll(workspace_ / "fixtures/statistics/expert-list.jsonl"))
+    EXPECT_EQ(ReadFile(workspace_ / "list.jsonl"),
+              ReadFile(workspace_ / "fixtures/statistics/expert-list.jsonl"))
         << format;
   }
 }
@@ -115,7 +115,7 @@ TEST_F(StatisticsCommand, UsesTheCountsOfATrace) {
   const std::string command = "statistics convert fixtures/statistics/";
   ASSERT_EQ(workspace_.Moepack(command + "route-trace.csv --to sglang -o t.json").status, 0);
   ASSERT_EQ(workspace_.Moepack(command + "profile.json --to sglang -o p.json").status, 0);
-  EXPECT_EQ(ReadAll(workspace_ / "t.json"), ReadAll(workspace_ / "p.json"));
+  EXPECT_EQ(ReadFile(workspace_ / "t.json"), ReadFile(workspace_ / "p.json"));
 }
 
 TEST_F(StatisticsCommand, AScoreThatAFileLacksIsAUsageError) {
@@ -209,9 +209,9 @@ TEST_F(StatisticsCommand, NeverReplacesInputsAndReplacesOutputsOnlyOnRequest) {
   ExpectRefused(convert + "-o - --json", 2, "-o - and --json cannot be used together");
   ExpectRefused("merge fixtures/statistics/profile.json -o x.txt", 2,
                 "-o: expected a name that ends in .json or .bin, or -, found \"x.txt\"");
-  EXPECT_EQ(ReadAll(workspace_ / "mine"), "mine");
+  EXPECT_EQ(ReadFile(workspace_ / "mine"), "mine");
   EXPECT_EQ(workspace_.Moepack("statistics " + convert + "-o mine --force").status, 0);
-  EXPECT_THAT(ReadAll(workspace_ / "mine"), StartsWith("{"));
+  EXPECT_THAT(ReadFile(workspace_ / "mine"), StartsWith("{"));
 }
 
 TEST_F(StatisticsCommand, JsonListsWhatWasWritten) {
@@ -222,7 +222,7 @@ TEST_F(StatisticsCommand, JsonListsWhatWasWritten) {
   EXPECT_EQ(json["basis"], "count");
   EXPECT_EQ(json["warnings"].size(), 1u);
   EXPECT_EQ(json["output"]["file"], "x.json");
-  EXPECT_EQ(json["output"]["bytes"], ReadAll(workspace_ / "x.json").size());
+  EXPECT_EQ(json["output"]["bytes"], ReadFile(workspace_ / "x.json").size());
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST_F(InspectCommand, JsonHasTheManifestAndItsConfig) {
 TEST_F(InspectCommand, RawIsTheManifestByteForByte) {
   const ToolRun run = workspace_.Moepack("inspect layout:models:v1 --raw");
   const std::string digest = published_["digest"];
-  EXPECT_EQ(run.out, ReadAll(workspace_ / ("models/blobs/sha256/" + digest.substr(7))));
+  EXPECT_EQ(run.out, ReadFile(workspace_ / ("models/blobs/sha256/" + digest.substr(7))));
 }
 
 TEST_F(InspectCommand, ErrorsHaveTheirExitStatus) {

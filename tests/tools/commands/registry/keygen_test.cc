@@ -24,12 +24,12 @@ TEST_F(Keygen, WritesBothKeysAndPrintsTheKeyNumber) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("release.key  private key, ECDSA P-256, not encrypted\n"));
   EXPECT_THAT(run.out, HasSubstr("release.pub  public key\n\nkey "));
-  EXPECT_THAT(ReadAll(workspace_ / "release.key"), StartsWith("-----BEGIN PRIVATE KEY-----\n"));
-  EXPECT_THAT(ReadAll(workspace_ / "release.pub"), StartsWith("-----BEGIN PUBLIC KEY-----\n"));
+  EXPECT_THAT(ReadFile(workspace_ / "release.key"), StartsWith("-----BEGIN PRIVATE KEY-----\n"));
+  EXPECT_THAT(ReadFile(workspace_ / "release.pub"), StartsWith("-----BEGIN PUBLIC KEY-----\n"));
   EXPECT_EQ(fs::status(workspace_ / "release.key").permissions(), fs::perms(0600));
   if (!Shell("command -v openssl")) GTEST_SKIP() << "openssl is not installed";
   ASSERT_TRUE(Shell("openssl pkey -pubin -in release.pub -outform DER | sha256sum"));
-  EXPECT_THAT(run.out, HasSubstr("key " + ReadAll(workspace_ / "log").substr(0, 64) + "\n"));
+  EXPECT_THAT(run.out, HasSubstr("key " + ReadFile(workspace_ / "log").substr(0, 64) + "\n"));
 }
 
 TEST_F(Keygen, APassphraseEncryptsAndIsNeverPrinted) {
@@ -40,7 +40,7 @@ TEST_F(Keygen, APassphraseEncryptsAndIsNeverPrinted) {
   EXPECT_EQ(made["encrypted"], true);
   EXPECT_EQ(made["private_key"], "release.key");
   EXPECT_THAT(made.dump(), Not(HasSubstr("sesame")));
-  EXPECT_THAT(ReadAll(workspace_ / "release.key"), StartsWith("-----BEGIN ENCRYPTED PRIVATE"));
+  EXPECT_THAT(ReadFile(workspace_ / "release.key"), StartsWith("-----BEGIN ENCRYPTED PRIVATE"));
   setenv("MOEPACK_SIGN_PASSPHRASE", "open sesame", 1);
   const auto named = workspace_.Json("keygen -o other --json");
   unsetenv("MOEPACK_SIGN_PASSPHRASE");
@@ -52,7 +52,7 @@ TEST_F(Keygen, APassphraseEncryptsAndIsNeverPrinted) {
 
 TEST_F(Keygen, NeverReplacesAKey) {
   ASSERT_EQ(workspace_.Moepack("keygen -o release").status, 0);
-  const std::string before = ReadAll(workspace_ / "release.key");
+  const std::string before = ReadFile(workspace_ / "release.key");
   const ToolRun again = workspace_.Moepack("keygen -o release");
   EXPECT_EQ(again.status, 2);
   EXPECT_THAT(again.err, HasSubstr("release.key: expected no such file, found one"));

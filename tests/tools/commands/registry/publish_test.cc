@@ -109,7 +109,7 @@ TEST_F(PublishCommand, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("publish fixtures/tiny-moe layout:models").status, 2);
   EXPECT_EQ(workspace_.Moepack("publish hf://owner/name layout:models").status, 4);
   EXPECT_EQ(workspace_.Listing(), before);
-  std::string config = ReadAll(workspace_ / "out/assets/config.json");
+  std::string config = ReadFile(workspace_ / "out/assets/config.json");
   config.back() = ' ';
   WriteAll(workspace_ / "out/assets/config.json", config);
   const ToolRun damaged = workspace_.Moepack("publish out layout:models");

@@ -25,7 +25,7 @@ class PullCommand : public testing::Test {
     EXPECT_EQ(run.status, 0) << run.err;
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::directory_iterator(workspace_ / node))
-      files[entry.path().filename().string()] = ReadAll(entry.path());
+      files[entry.path().filename().string()] = ReadFile(entry.path());
     return files;
   }
   Workspace workspace_;
@@ -38,8 +38,8 @@ TEST_F(PullCommand, APulledDistributionVerifiesAndMakesTheSameNode) {
     ASSERT_EQ(run.status, 0) << run.err;
     EXPECT_THAT(run.err, HasSubstr("pulling group 1 of sha256:"));
     EXPECT_THAT(run.out, HasSubstr("\nnext:\n  moepack assemble pulled --group 1 -o node-1\n"));
-    EXPECT_EQ(ReadAll(workspace_ / "pulled/distribution.json"),
-              ReadAll(workspace_ / "out/distribution.json"));
+    EXPECT_EQ(ReadFile(workspace_ / "pulled/distribution.json"),
+              ReadFile(workspace_ / "out/distribution.json"));
     EXPECT_EQ(workspace_.Moepack("verify pulled --group 1").status, 0);
     EXPECT_EQ(workspace_.Moepack("verify pulled --group 0").status, 6);
     EXPECT_TRUE(Node("pulled") == Node("out")) << options;

@@ -83,20 +83,20 @@ TEST_F(SignCommand, OpensslVerifiesWhatIsInTheLayout) {
   Must("sign layout:models:v1 --key release.key --no-views");
   const auto done = workspace_.Json("sign layout:models:v1 --key other.key --no-views --json");
   const std::string tag = done["manifests"][0]["signature_tag"];
-  const auto index = nlohmann::json::parse(ReadAll(workspace_ / "models/index.json"));
+  const auto index = nlohmann::json::parse(ReadFile(workspace_ / "models/index.json"));
   for (const auto& entry : index["manifests"]) {
     if (entry["annotations"]["org.opencontainers.image.ref.name"] != tag) continue;
-    const auto layers = nlohmann::json::parse(ReadAll(Blob(entry["digest"])))["layers"];
+    const auto layers = nlohmann::json::parse(ReadFile(Blob(entry["digest"])))["layers"];
     ASSERT_EQ(layers.size(), 2u);
     const char* const verify[] = {
         "openssl dgst -sha256 -verify release.pub -signature sig payload",
         "openssl pkeyutl -verify -rawin -pubin -inkey other.pub -sigfile sig -in payload"};
     for (size_t i = 0; i < 2; ++i) {
-      WriteAll(workspace_ / "payload", ReadAll(Blob(layers[i]["digest"])));
+      WriteAll(workspace_ / "payload", ReadFile(Blob(layers[i]["digest"])));
       WriteAll(workspace_ / "text", layers[i]["annotations"]["dev.cosignproject.cosign/signature"]);
       EXPECT_TRUE(Shell("openssl base64 -d -A -in text -out sig && " + std::string(verify[i])))
-          << ReadAll(workspace_ / "log");
-      EXPECT_THAT(ReadAll(workspace_ / "payload"),
+          << ReadFile(workspace_ / "log");
+      EXPECT_THAT(ReadFile(workspace_ / "payload"),
                   HasSubstr(done["manifests"][0]["digest"].get<std::string>()));
     }
     return;
@@ -131,7 +131,7 @@ TEST_F(SignCommand, DamageInTheLayoutIsAMismatch) {
   const auto good = workspace_.Json("verify layout:models:v1 --key release.pub --json");
   const fs::path payload = Blob(good["signatures"][0]["payload"]);
   fs::permissions(payload, fs::perms(0644));
-  std::string text = ReadAll(payload);
+  std::string text = ReadFile(payload);
   text[text.find("sha256:") + 8] ^= 1;
   WriteAll(payload, text);
   const ToolRun run = Must("verify layout:models:v1 --key release.pub", 6);
@@ -200,7 +200,7 @@ TEST_F(SignCommand, SkopeoCopiesSignatures) {
   for (const std::string& one : {std::string("v1"), tag}) {
     EXPECT_TRUE(Shell("HOME=$PWD/home TMPDIR=$PWD/home skopeo --insecure-policy copy oci:models:" +
                       one + " oci:copied:" + one))
-        << ReadAll(workspace_ / "log");
+        << ReadFile(workspace_ / "log");
   }
   Must("verify layout:copied:v1 --key release.pub");
 }

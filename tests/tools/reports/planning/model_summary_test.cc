@@ -87,7 +87,7 @@ TEST(ModelSummary, AConfigAloneIsEnoughOnlyForTheSummary) {
 TEST(ModelSummary, AConfigThatPromisesTooMuchIsRefusedAtOnce) {
   const Workspace workspace;
   WriteConfig(workspace, "qwen3-moe", "huge");
-  const std::string config = ReadAll(workspace / "huge/config.json");
+  const std::string config = ReadFile(workspace / "huge/config.json");
   struct Case {
     const char* field;
     uint64_t value;

@@ -113,7 +113,7 @@ TEST(TypeReport, IsPartOnlyOfADryRun) {
 // A reader of the rule can find it in the document.
 TEST(TypeReport, EveryRuleIsInTheQuantizationDocument) {
   const Workspace workspace;
-  const std::string page = ReadAll(MOEPACK_SOURCE_DIR "/docs/quantization.md");
+  const std::string page = ReadFile(MOEPACK_SOURCE_DIR "/docs/quantization.md");
   std::set<std::string> rules;
   for (const char* options : {"--recipe Q4_K_M --tensor-type ffn_gate_exps=q5_K",
                               "--recipe compact --trunk-type q8_0", "--pure q8_0"}) {
