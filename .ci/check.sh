@@ -1,11 +1,12 @@
 #!/bin/sh
-# make check: what each compiler and sanitizer can find, once. docs/contributing.md says why each
-# preset runs what it runs.
-# usage: check.sh JOBS [preset ...]   (from the repository root; default: every row)
+# make check: what the other compiler and the sanitizers can find, beside `make test`.
+# docs/contributing.md says why each preset runs what it runs.
+# usage: check.sh JOBS [row ...]   (from the repository root; default: every row)
+# Row debug-clang-whole: the long suites of debug-clang too, about an hour more.
 set -eu
 jobs=$1
 shift
-wanted=${*:-release debug-clang release-clang tsan}
+wanted=${*:-debug-clang release-clang tsan}
 
 # The tests that start threads.
 threads='libshard/(ParallelFor|RunOnThreads|Interrupt|Pack|OutputStream|MappedFile|MemoryTree)'
@@ -14,28 +15,60 @@ threads="$threads|manifest/(FetchFileTest|FetchPass|FetchPlan|PieceBuffers)"
 threads="$threads|runtime-shim/(CInterface|ThreadTeam|Load|CpuExecutor|Collector|Profile)"
 threads="$threads|runtime-shim/(Generation|NodeOfTiny|Session|Model[.]|CheckOfTiny|Evaluation)"
 
-# Whole commands on much text, or in a browser, whose code other tests run as well on a little.
-long='tools/(RefitGate|ReportInABrowser|Pages/DocumentedOutput)'
+# Suites that take more than 80 s under AddressSanitizer: one case in eight of each. Row
+# debug-clang-whole, which make soak runs, takes all of them.
+long='tools/(BuildRefit|CheckCommand|ExperimentCommand|HostileText|OnEveryExecutor|OptionRules)'
+long="$long|tools/(OverlayCommand|Pages/DocumentedOutput|PlanFromStatistics|PlannedSplit)"
+long="$long|tools/(RefitCommand|RefitGate|ReportInABrowser|VerifyRedo)"
+long="$long|remote/(CachedCommands|HelpExamples|HostileServers|KilledRegistryRuns|KilledRuns)"
+long="$long|remote/(OriginCommands|RegistryCommands)"
+long="$long|manifest/(ExistingOutput|FetchFileOthersTest|JoinTasksTest|JoinTest)"
+long="$long|manifest/(PullWithoutLocksTest|Disagreements/HostileLayout)"
+long="$long|conformance/(All/GgufSources|Layouts/OddShards|TinySigmoid)"
+long="$long|runtime-shim/(Every/RefitOfFamily|Layouts/RefitOfCheckpoint|Refit)[.]"
+long="$long|cuda-emulated/(ExecutorAttention|ExecutorProducts)|faults/Commands/Limits"
+long="$long|fuzz/FuzzEvaluation|libshard/Listings/ConvertQuantized|quant/On/TargetsEncode"
 
-# usage: check PRESET "TARGETS" CTEST_OPTION PATTERN
-check() {
-  case " $wanted " in *" $1 "*) ;; *) return 0 ;; esac
+wants() {
+  case " $wanted " in *" $1 "*) ;; *) return 1 ;; esac
+}
+
+# usage: build PRESET "TARGETS"
+build() {
   echo "== $1"
   start=$(date +%s)
   cmake --preset "$1" >/dev/null
   # shellcheck disable=SC2086  # one word per target
   cmake --build "build/$1" -j "$jobs" --target $2
   built=$(date +%s)
-  tests/run_tests.sh "build/$1" "$3" "$4" || failed="$failed $1"
+}
+
+# usage: run PRESET CTEST_OPTION PATTERN
+run() {
+  tests/run_tests.sh "build/$1" "$2" "$3" || failed="$failed $1"
   echo "== $1: built in $((built - start)) s, tested in $(($(date +%s) - built)) s"
 }
 
 failed=
 
-check release all -R .
-check debug-clang all -E "^((neon|peer|tree|schema)/|$long)"
-check release-clang 'moepack test-quant test-libshard' -R '^(quant|libshard)/'
-check tsan 'test-libshard test-manifest test-runtime-shim' -R "^($threads)"
+if wants debug-clang || wants debug-clang-whole; then
+  build debug-clang all
+  skipped='(install|neon|peer|scale-out|schema|tree)/'
+  if wants debug-clang; then
+    run debug-clang -E "^($skipped|$long)"
+    GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=0 run debug-clang -R "^($long)"
+  else
+    run debug-clang -E "^$skipped"
+  fi
+fi
+if wants release-clang; then
+  build release-clang 'moepack test-quant test-libshard'
+  run release-clang -R '^(quant|libshard)/'
+fi
+if wants tsan; then
+  build tsan 'test-libshard test-manifest test-runtime-shim'
+  run tsan -R "^($threads)"
+fi
 
 if [ -n "$failed" ]; then
   echo "make check: tests failed in:$failed" >&2

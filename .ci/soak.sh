@@ -9,7 +9,7 @@ build=$1
 shift
 rows='faults full-disk dead-device interrupts kills registry-kills power allocations'
 rows="$rows every-allocation locks verify-resume limits"
-rows="$rows trillion refit-gate neon peers fresh-root two-builds fuzz"
+rows="$rows trillion refit-gate neon peers sanitizers fresh-root two-builds fuzz"
 wanted=${*:-$rows}
 export MOEPACK_SOAK=${MOEPACK_SOAK:-1}
 failed=
@@ -38,13 +38,16 @@ row() {
   rm -f "$report"
 }
 
-# usage: suites NAME REGEX   (tests of CTest)
+# usage: suites NAME COMMAND...   (its output has lines "N passed, N failed[, N skipped]")
 suites() {
   case " $wanted " in *" $1 "*) ;; *) return 0 ;; esac
-  start=$(date +%s)
-  tests/run_tests.sh "$build" -R "$2" >"build/soak-$1.log" 2>&1 || failed="$failed $1"
-  tail -n 1 "build/soak-$1.log" | awk -v row="$1" -v seconds=$(($(date +%s) - start)) '
-    { printf "| %s | %d | 0 | %d | %d |\n", row, $1 + $3, $3, seconds }'
+  name=$1 start=$(date +%s)
+  shift
+  "$@" >"build/soak-$name.log" 2>&1 || failed="$failed $name"
+  awk -v row="$name" -v seconds=$(($(date +%s) - start)) '
+    /^[0-9]+ passed, [0-9]+ failed/ { tests += $1 + $3; failures += $3 }
+    END { printf "| %s | %d | 0 | %d | %d |\n", row, tests, failures, seconds }' \
+    "build/soak-$name.log"
 }
 
 # usage: script NAME FILE   (77: it could not run here)
@@ -76,8 +79,9 @@ row verify-resume test-faults 'ResumedVerification.*'
 row limits test-faults '*Limits*'
 row trillion test-tools 'Trillion.*'
 row refit-gate test-tools 'RefitGate.*'
-suites neon '^neon/'
-suites peers '^peer/'
+suites neon tests/run_tests.sh "$build" -R '^neon/'
+suites peers tests/run_tests.sh "$build" -R '^peer/'
+suites sanitizers env -u MOEPACK_SOAK .ci/check.sh "$(nproc)" debug-clang-whole
 script fresh-root tests/install/fresh_root.sh
 script two-builds tests/install/two_builds.sh
 case " $wanted " in

@@ -24,6 +24,7 @@ constexpr uint64_t kDouble = sizeof(double);
 struct LayerShape {
   double tokens = 0, hidden = 0, width = 0, chosen = 0;  // T, H, F, k
   double kept = 0, all = 0;                              // experts of the node, of the layer
+  bool searches_bias = false;                            // one that affects only the choice
   // Gate, up and down.
   double expert() const { return 3 * hidden * width; }  // multiplications per token
   // Of an expert, if all are chosen equally often; and those with which it scores neurons: every
@@ -62,11 +63,20 @@ double RefillProducts(const LayerShape& shape) {
          shape.kept * joined * joined * (joined + 2 * shape.hidden);
 }
 
+double RouterSampleSize(const LayerShape& shape) {
+  return std::min(static_cast<double>(RouterOptions().tokens), shape.tokens);
+}
+
+// The outputs of all experts for the tokens of the sample, and their products.
+double RouterSampleProducts(const LayerShape& shape) {
+  return RouterSampleSize(shape) * shape.kept * (shape.expert() + shape.kept * shape.hidden / 2);
+}
+
 double RouterProducts(const LayerShape& shape) {
   const RouterOptions router;
-  const double sample = std::min(static_cast<double>(router.tokens), shape.tokens);
-  return sample * shape.kept * (shape.expert() + shape.kept * shape.hidden / 2) +
-         2.0 * router.steps * std::min<double>(router.batch, sample) * shape.kept * shape.hidden;
+  return RouterSampleProducts(shape) + 2.0 * router.steps *
+                                           std::min<double>(router.batch, RouterSampleSize(shape)) *
+                                           shape.kept * shape.hidden;
 }
 
 double TuneTokens(const LayerShape& shape) {
@@ -75,9 +85,11 @@ double TuneTokens(const LayerShape& shape) {
                                             static_cast<uint64_t>(shape.tokens)));
 }
 
-// Three projections forward, the gradients of their weights, and back through one of them.
+// Three projections forward, the gradients of their weights, and back through one of them. A bias
+// that affects only the choice is searched afterwards, on the router's sample.
 double TuneProducts(const LayerShape& shape, uint32_t updates) {
-  return 7.0 / 3 * updates * TuneTokens(shape) * shape.chosen * shape.expert();
+  return 7.0 / 3 * updates * TuneTokens(shape) * shape.chosen * shape.expert() +
+         (shape.searches_bias ? RouterSampleProducts(shape) : 0);
 }
 
 // Per token: about four square matrices.
@@ -132,13 +144,15 @@ uint64_t RouterBytes(const LayerShape& shape, uint64_t router_width, uint64_t me
 }
 
 // Two moments of every value; of a batch, the inputs of experts and router, targets and residuals,
-// and of each choice its inputs and outputs and three rows of F; the gradient of one matrix.
-uint64_t TuneBytes(const LayerShape& shape) {
+// and of each choice its inputs and outputs and three rows of F; the gradient of one matrix. All of
+// it is gone before a bias is searched.
+uint64_t TuneBytes(const LayerShape& shape, uint64_t router_width, uint64_t memory) {
   const double tokens = TuneTokens(shape);
   const double floats = 2 * shape.kept * shape.expert() + tokens * 4 * shape.hidden +
                         tokens * shape.chosen * (2 * shape.hidden + 3 * shape.width);
-  return static_cast<uint64_t>(floats) * sizeof(float) +
-         static_cast<uint64_t>(shape.hidden * shape.width) * kDouble;
+  const uint64_t tuning = static_cast<uint64_t>(floats) * sizeof(float) +
+                          static_cast<uint64_t>(shape.hidden * shape.width) * kDouble;
+  return std::max(tuning, shape.searches_bias ? RouterBytes(shape, router_width, memory) : 0);
 }
 
 // Groups that are refitted; the others are like one of them.
@@ -212,14 +226,18 @@ RefitEstimate EstimateRefit(const Model& model, const Plan& plan, const RefitOpt
           std::max(estimate.tokens_needed, kTokensPerNeuron * width * kept / chosen);
       const bool joint = RidgeIsJoint(kept, width, tokens * chosen, options.memory / 4);
       estimate.joint = estimate.joint && joint;
-      const LayerShape shape = {static_cast<double>(tokens), static_cast<double>(hidden),
-                                static_cast<double>(width),  static_cast<double>(chosen),
-                                static_cast<double>(kept),   static_cast<double>(count)};
+      const LayerShape shape = {static_cast<double>(tokens),
+                                static_cast<double>(hidden),
+                                static_cast<double>(width),
+                                static_cast<double>(chosen),
+                                static_cast<double>(kept),
+                                static_cast<double>(count),
+                                !device.trunk().layers[layer].selection_bias.empty()};
       for (const std::string& step : options.steps) {
         const uint64_t memory = options.memory / 4;
         const uint64_t bytes = step == kRidgeStep    ? RidgeBytes(shape, joint, memory)
                                : step == kRefillStep ? RefillBytes(shape, options.pool)
-                               : step == kTuneStep   ? TuneBytes(shape)
+                               : step == kTuneStep   ? TuneBytes(shape, stream, memory)
                                                      : RouterBytes(shape, stream, memory);
         estimate.matrix_bytes = std::max(estimate.matrix_bytes, bytes);
         estimate.products += shape.tokens * shape.chosen * shape.expert();

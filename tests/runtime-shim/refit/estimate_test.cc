@@ -84,6 +84,27 @@ TEST_F(RefitNeeds, CountsTheMomentsAndTheBatchOfATuning) {
                 kMatrix * sizeof(double));
 }
 
+TEST(RefitNeedsOfASelectionBias, CountTheSampleOnWhichItIsSearched) {
+  TinyRefit refit("glm4moe");
+  ASSERT_TRUE(refit.Open());
+  const auto needs = [&refit](std::vector<std::string> steps) {
+    RefitOptions options = SmallOptions();
+    options.steps = std::move(steps);
+    options.updates = 0;
+    return EstimateRefit(refit.input().model, refit.plan, options, kSmallTokens);
+  };
+  const RefitEstimate tune = needs({kTuneStep});
+  // The sample is larger than what a tuning of these small experts takes.
+  EXPECT_EQ(tune.matrix_bytes, needs({kRouterStep}).matrix_bytes);
+  // A step ends with a run of the node, and the sample has the outputs of all experts.
+  constexpr double kExpert = 3.0 * kSmallHidden * kSmallWidth;
+  const double run = kSmallTokens * kSmallChosen * kExpert;
+  const double sample = kSmallTokens * kSmallKept * (kExpert + kSmallKept * kSmallHidden / 2.0);
+  const size_t layers = refit.plan.layers.size(), nodes = refit.plan.groups.size();
+  EXPECT_DOUBLE_EQ(tune.products - needs({}).products,
+                   static_cast<double>(layers * nodes) * (run + sample));
+}
+
 TEST_F(RefitNeeds, CountsTheUpdatesOfATuning) {
   const auto products = [this](uint32_t updates) {
     RefitOptions options = SmallOptions();
