@@ -26,7 +26,7 @@ long="$long|manifest/(ExistingOutput|FetchFileOthersTest|JoinTasksTest|JoinTest)
 long="$long|manifest/(PullWithoutLocksTest|Disagreements/HostileLayout)"
 long="$long|conformance/(All/GgufSources|Layouts/OddShards|TinySigmoid)"
 long="$long|runtime-shim/(Every/RefitOfFamily|Layouts/RefitOfCheckpoint|Refit)[.]"
-long="$long|cuda-emulated/(ExecutorAttention|ExecutorProducts)|faults/Commands/Limits"
+long="$long|cuda-emulated/(ExecutorAttention|ExecutorProducts|RefitOn)|faults/Commands/Limits"
 long="$long|fuzz/FuzzEvaluation|libshard/Listings/ConvertQuantized|quant/On/TargetsEncode"
 
 wants() {
@@ -62,7 +62,7 @@ if wants debug-clang || wants debug-clang-whole; then
   fi
 fi
 if wants release-clang; then
-  build release-clang 'moepack test-quant test-libshard'
+  build release-clang 'test-quant test-libshard'
   run release-clang -R '^(quant|libshard)/'
 fi
 if wants tsan; then
