@@ -205,6 +205,23 @@ const RefitOutcome* RefitRecord::Find(uint32_t layer, uint32_t group) const {
                                                                                    : nullptr;
 }
 
+std::vector<std::string> ParameterOptions(const RefitRecord& record) {
+  // Those whose options have other names.
+  static const std::map<std::string, std::string> kOptions = {{"fold", "keep-back"},
+                                                              {"foreign_weight", "foreign-weight"},
+                                                              {"least_tokens", "least-tokens"},
+                                                              {"tokens", "most-tokens"},
+                                                              {"top_k", "top-k"}};
+  std::vector<std::string> options;
+  for (const auto& [name, value] : record.parameters) {
+    // A digest of how much each session counts, which --foreign-weight and the plan determine.
+    if (value == "0" || name == "session_weights") continue;
+    const auto known = kOptions.find(name);
+    options.push_back(Cat("--", known == kOptions.end() ? name : known->second, " ", value));
+  }
+  return options;
+}
+
 Json RefitToJson(const RefitRecord& record) {
   Json document = Json::object();
   document["format"] = kRefitFormat;

@@ -56,6 +56,10 @@ struct RefitRecord {
   const RefitOutcome* Find(uint32_t layer, uint32_t group) const;
 };
 
+// The parameters as options of `moepack refit`, "--lambda 0.01", in the order of their names.
+// Those that are 0 are left out: they stand for what the model or the text has.
+std::vector<std::string> ParameterOptions(const RefitRecord& record);
+
 Json RefitToJson(const RefitRecord& record);
 // The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
 Result<RefitRecord> RefitFromJson(const std::string& where, const Json& document);

@@ -284,19 +284,42 @@ Result<std::optional<RefittedExperts>> RefitStore::Read(uint32_t layer, uint32_t
   return std::optional(std::move(refitted));
 }
 
+namespace {
+
+// Layers go only into a directory of their own: an empty one, or one that a killed run left.
+Status CheckOwn(const InsideDirectory& directory) {
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, directory.List());
+  for (const InsideDirectory::Entry& entry : entries) {
+    if (entry.name.starts_with(Cat(kRefitFile, ".tmp-"))) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(Shown(directory.path().string()),
+                     ": expected a refit store or an empty directory, found ", Quoted(entry.name)),
+                 "name another directory"};
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Result<RefitStoreWriter> RefitStoreWriter::Open(const fs::path& directory, RefitRecord record) {
   RefitStoreWriter writer;
   writer.directory_ = directory;
   record.outcomes.clear();
   SHARD_TRY(const InsideDirectory files, InsideDirectory::OpenOrMake(directory));
   SHARD_TRY(const InsideDirectory::Kind there, files.KindOf(kRefitFile));
-  if (there == InsideDirectory::Kind::kNothing) {
-    writer.record_ = std::move(record);
-    SHARD_CHECK(WriteRecord(files, writer.record_));
-    return writer;
+  if (there != InsideDirectory::Kind::kNothing) {
+    SHARD_TRY(writer.record_, ReadRecord(LocalTree(directory)));
+    const Status same = CheckSameRefit(directory, record, writer.record_);
+    // A store without layers has nothing that could be lost.
+    if (same || !writer.record_.outcomes.empty()) {
+      SHARD_CHECK(same);
+      return writer;
+    }
+  } else {
+    SHARD_CHECK(CheckOwn(files));
   }
-  SHARD_TRY(writer.record_, ReadRecord(LocalTree(directory)));
-  SHARD_CHECK(CheckSameRefit(directory, record, writer.record_));
+  writer.record_ = std::move(record);
+  SHARD_CHECK(WriteRecord(files, writer.record_));
   return writer;
 }
 

@@ -99,7 +99,8 @@ class RefitStore {
 class RefitStoreWriter {
  public:
   // Creates the directory, or resumes a store whose record equals `record` apart from its layers,
-  // which are empty in `record`. kMismatch for a store of another refit.
+  // which are empty in `record`. kMismatch for a store that has layers of another refit,
+  // kInvalidArgument for a directory with anything else in it.
   static Result<RefitStoreWriter> Open(const fs::path& directory, RefitRecord record);
 
   // Includes the outcomes of the layers that are already there.

@@ -10,7 +10,6 @@
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/safetensors.h"
-#include "libshard/pack/refit_tensors.h"
 #include "libshard/pack/slice_parts.h"
 #include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe_text.h"
@@ -39,7 +38,8 @@ Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions&
   if (others.empty()) {
     return Error{
         Code::kInvalidArgument,
-        Cat("--imatrix: expected the importance matrix of the recipe, ", wanted, ", found none")};
+        Cat("--imatrix: expected the importance matrix of the recipe, ", wanted, ", found none"),
+        "--imatrix FILE names it; a refit leaves its own in the refit store, as imatrix.gguf"};
   }
   return Error{Code::kMismatch, Cat("--imatrix: expected the importance matrix of the recipe, ",
                                     wanted, ", found ", others)};
@@ -229,7 +229,7 @@ Result<std::vector<QuantizeOptions>> StepsOf(const Manifest& manifest,
 }
 
 Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
-                         const std::vector<QuantizeOptions>& steps) {
+                         const std::vector<QuantizeOptions>& steps, const RefitTensors* refit) {
   WriteOptions write;
   write.model_id = manifest.model.id;
   write.slice.keep_remainder = HasRemainder(manifest);
@@ -238,11 +238,12 @@ Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
   // The source decides which layers there are; the caller compares them with the plan's.
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
-  std::optional<RefitTensors> refit;
-  if (manifest.refit) {
-    refit = RefitTensors::Promised(*manifest.refit);
-    write.slice.refit = &*refit;
+  std::optional<RefitTensors> promised;
+  if (refit == nullptr && manifest.refit) {
+    promised = RefitTensors::Promised(*manifest.refit);
+    refit = &*promised;
   }
+  write.slice.refit = refit;
   SHARD_TRY(WritePlan made, PlanDistribution(model, plan, write));
   SHARD_CHECK(DivideAll(manifest, write.gguf ? write.gguf->alignment : 0, made.files));
   // Quantizing twice is not quantizing once, so every step is made again in its order.

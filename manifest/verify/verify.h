@@ -34,8 +34,11 @@ struct VerifyOptions {
   std::string config_file;
   std::vector<std::string> imatrix_files;  // those with which the GGUF bundles were made
   std::string pre;                         // ConvertOptions::pre, as when it was written
-  std::string digest;                      // SHA-256 that distribution.json must have; "" for any
-  std::vector<uint32_t> groups;            // only these; the others may be missing. Empty: all
+  // With `against`: the refit store that derived tensors are made again from, so that their bytes
+  // are compared too. "": they are not compared.
+  std::string refit_store;
+  std::string digest;            // SHA-256 that distribution.json must have; "" for any
+  std::vector<uint32_t> groups;  // only these; the others may be missing. Empty: all
   // Only this version of the overlay; the others may be missing. "": the current one with `groups`,
   // otherwise all. kNotFound for one that the manifest lacks.
   std::string overlay;

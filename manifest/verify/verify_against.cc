@@ -3,6 +3,7 @@
 // headers, padding and bytes.
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
+#include "manifest/verify/refit_store_of.h"
 #include "manifest/verify/remake.h"
 #include "manifest/verify/verify_source_rules.h"
 #include "manifest/write/open_bundle.h"
@@ -20,7 +21,8 @@ class AgainstSource {
   AgainstSource(const Manifest& manifest, const SourceTree& tree, std::vector<CheckedFile>& files,
                 const VerifyOptions& options, VerifyReport& report)
       : manifest_(manifest), tree_(tree), files_(files), options_(options), report_(report) {
-    if (manifest.is_gguf()) options_.digests = true;  // GGUF bundles are compared by digests
+    // What is made again is compared by digests.
+    if (manifest.is_gguf() || !options.refit_store.empty()) options_.digests = true;
   }
 
   Status Run() {
@@ -33,6 +35,7 @@ class AgainstSource {
     AddRules(kSourceRules, report_);
     RuleFindings facts("source-model", report_.findings);
     SHARD_CHECK(CheckSourceModel(manifest_, model, options_.jobs, facts));
+    SHARD_CHECK(OpenRefit(model));
     SHARD_TRY(const std::optional<WritePlan> expected, MakeAgain(model, facts));
     // Records are only compared if the source files match: with another source every tensor would
     // be a finding.
@@ -45,20 +48,36 @@ class AgainstSource {
       CheckAssetList(manifest_, expected->assets, assets);
     }
     SHARD_CHECK(CheckBytes(tree_, files_, options_, report_));
-    if (expected && manifest_.is_gguf()) {
-      SHARD_CHECK(CheckGgufBytes(files_, expected->files, model, options_, report_));
-    }
+    if (expected) SHARD_CHECK(CheckMade(model, expected->files));
     return model.checkpoint().CheckUnchanged();
   }
 
  private:
+  Status OpenRefit(const MoeModel& model) {
+    if (options_.refit_store.empty()) return Ok();
+    SHARD_TRY(const RefitStore store,
+              OpenStoreOf(manifest_, tree_.NameOf(kManifestFile), options_.refit_store));
+    SHARD_TRY(refit_, RefitTensors::Of(store, model, manifest_.plan));
+    report_.rules.push_back(kRefitBytesRule);
+    return Ok();
+  }
+
+  // Safetensors bundles have been compared with the source byte by byte.
+  Status CheckMade(const MoeModel& model, const std::vector<OutputFile>& files) {
+    if (!manifest_.is_gguf() && !refit_) return Ok();
+    MadeAgain again{files, model.checkpoint().files(), manifest_.is_gguf(), refit_.has_value()};
+    if (refit_)
+      again.sources.insert(again.sources.end(), refit_->files().begin(), refit_->files().end());
+    return CheckMadeBytes(files_, again, options_, report_);
+  }
+
   // Returns no value, and adds a finding, if the manifest's own statements do not allow it.
   Result<std::optional<WritePlan>> MakeAgain(const MoeModel& model, RuleFindings& findings) {
     const std::optional<WritePlan> none;
     if (!SameLayers(manifest_, model)) return none;
     SHARD_TRY(const std::optional<std::vector<QuantizeOptions>> steps, Steps(findings));
     if (!steps) return none;
-    Result<WritePlan> made = Remake(manifest_, model, *steps);
+    Result<WritePlan> made = Remake(manifest_, model, *steps, refit_ ? &*refit_ : nullptr);
     if (made) {
       CheckPlanLayers(*made, findings);
       return std::optional(std::move(made).value());
@@ -116,6 +135,7 @@ class AgainstSource {
   std::vector<CheckedFile>& files_;
   VerifyOptions options_;
   VerifyReport& report_;
+  std::optional<RefitTensors> refit_;  // of a store
 };
 
 }  // namespace

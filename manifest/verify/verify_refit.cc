@@ -52,8 +52,7 @@ class RefitCheck {
     }
     if (tensors_ == 0) return;
     findings_.Note(Cat(FormatCount(tensors_), " tensors of groups, ", FormatCount(bytes_),
-                       " bytes, were made by a refit and are not the source's values; all others "
-                       "are"));
+                       " bytes, were made by a refit; all others have the source's values"));
   }
 
  private:

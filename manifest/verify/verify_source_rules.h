@@ -40,10 +40,16 @@ Status CheckLayout(const SourceTree& tree, const std::vector<CheckedFile>& files
 void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
                     RuleFindings& findings);
 
-// verify_gguf_source.cc: makes the bytes of GGUF bundles again from the source, in memory, and
-// compares digests.
-Status CheckGgufBytes(const std::vector<CheckedFile>& files,
-                      const std::vector<OutputFile>& expected, const MoeModel& model,
+// verify_made_bytes.cc: makes the bytes of bundles again in memory and compares digests, of the
+// tensors that are named here.
+inline constexpr const char* kRefitBytesRule = "refit-bytes";
+struct MadeAgain {
+  const std::vector<OutputFile>& files;
+  std::vector<SourceFile> sources;  // of the rows that `files` are made from
+  bool of_source = false;           // tensors that are made from the source alone
+  bool of_refit = false;            // derived ones
+};
+Status CheckMadeBytes(const std::vector<CheckedFile>& files, const MadeAgain& again,
                       const VerifyOptions& options, VerifyReport& report);
 
 }  // namespace moepack::manifest

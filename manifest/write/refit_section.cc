@@ -21,11 +21,9 @@ std::string Fixed(double value) {
 }
 
 std::string MethodLine(const RefitRecord& record) {
-  std::vector<std::string> parameters;
-  for (const auto& [name, value] : record.parameters) parameters.push_back(Cat(name, " ", value));
+  const std::vector<std::string> options = ParameterOptions(record);
   std::string out = Cat("- steps: ", MarkdownText(moepack::Join(record.steps, ", ")), "\n");
-  if (!parameters.empty())
-    out += Cat("- parameters: ", MarkdownText(moepack::Join(parameters, ", ")), "\n");
+  if (!options.empty()) out += Cat("- options: ", MarkdownText(moepack::Join(options, ", ")), "\n");
   return out;
 }
 

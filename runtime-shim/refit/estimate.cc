@@ -124,7 +124,9 @@ uint64_t RidgeBytes(const LayerShape& shape, bool joint, uint64_t memory) {
 uint64_t RefillBytes(const LayerShape& shape, uint64_t pool) {
   const auto width = static_cast<uint64_t>(shape.width),
              hidden = static_cast<uint64_t>(shape.hidden);
-  const uint64_t joined = width + (pool > 0 ? pool : width);
+  // A pool has at most the neurons of all other experts.
+  const auto others = static_cast<uint64_t>(shape.all - 1) * width;
+  const uint64_t joined = width + std::min(pool > 0 ? pool : width, others);
   const uint64_t neurons = 2 * joined * hidden * sizeof(float);
   // A copy of inputs and residuals, the executor's three tables of H, and three of F.
   const uint64_t scored =

@@ -24,7 +24,10 @@ class LayerRefitter {
     done.outcome.layer = node_.experts.layer;
     done.outcome.group = node_.experts.group;
     done.outcome.error_before = best;
+    done.outcome.error_after = best;
     CountTokens(done.outcome);
+    // A few tokens fit anything, and say little about what they fit.
+    if (ChangingExperts(node_, TokensOfExperts(node_, true)).empty()) return done;
     std::vector<float> down;  // before the last step that was kept, if that is a ridge regression
     for (const std::string& step : options_.steps) {
       RefittedExperts before = ArraysOf(step);

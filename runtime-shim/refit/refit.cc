@@ -70,10 +70,7 @@ class RefitRun {
                                                 const RefitEvents& events) {
     auto run = std::unique_ptr<RefitRun>(new RefitRun(input, options, events));
     if (input.moments != nullptr) input.moments->Count(false);
-    SHARD_CHECK(CheckSteps(options.steps));
-    SHARD_CHECK(CheckTopK(input.plan, options.top_k));
-    SHARD_TRY(run->text_, MakeCalibration(input.sessions, {options.context, options.tokens,
-                                                           options.fold, input.bos}));
+    SHARD_TRY(run->text_, CheckRefit(input, options));
     SHARD_TRY(SourceLayers source, SourceLayers::Make(run->model_));
     run->source_.emplace(std::move(source));
     run->room_.memory = options.memory / kShareOfRows;
@@ -286,6 +283,17 @@ class RefitRun {
 };
 
 }  // namespace
+
+Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& options) {
+  SHARD_CHECK(CheckSteps("steps", options.steps));
+  SHARD_CHECK(CheckTopK(input.plan, options.top_k));
+  std::error_code error;
+  if (!options.scratch.empty() && !std::filesystem::is_directory(options.scratch, error))
+    return Error{Code::kNotFound,
+                 Cat(Shown(options.scratch), ": expected a directory, found none")};
+  return MakeCalibration(input.sessions,
+                         {options.context, options.tokens, options.fold, input.bos});
+}
 
 Status RefitModel(const RefitInput& input, const RefitOptions& options, const RefitEvents& events,
                   RefitStoreWriter& store, const std::filesystem::path& directory) {

@@ -44,6 +44,11 @@ struct RefitEvents {
   std::function<void(const LayerOutcome& outcome, bool again)> refitted;
 };
 
+// The text that a refit takes, after what RefitModel refuses has been refused: steps that do not
+// exist, more experts per token than a group has, too little text, and a directory for activations
+// that is none. Nothing is computed.
+Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& options);
+
 // Refits all groups of the plan and adds every layer to the store, which is in `directory`; layers
 // that it already has are not refitted again. At the end an importance matrix of the refitted nodes
 // is written there, too (kRefitImatrix). Values do not depend on the number of threads, and an

@@ -67,14 +67,14 @@ constexpr uint64_t kMostSmall = 1u << 24;
 
 }  // namespace
 
-Status CheckSteps(const std::vector<std::string>& steps) {
+Status CheckSteps(const std::string& where, const std::vector<std::string>& steps) {
   const std::vector<std::string> known = {kRidgeStep, kRefillStep, kRouterStep, kTuneStep};
   if (steps.empty())
-    return Error{Code::kInvalidArgument, "steps: expected at least one, found none"};
+    return Error{Code::kInvalidArgument, Cat(where, ": expected at least one, found none")};
   for (const std::string& step : steps) {
     if (std::find(known.begin(), known.end(), step) != known.end()) continue;
     return Error{Code::kInvalidArgument,
-                 Cat("steps: expected ", Join(known, ", "), ", found ", Quoted(step))};
+                 Cat(where, ": expected ", Join(known, ", "), ", found ", Quoted(step))};
   }
   return Ok();
 }
@@ -92,7 +92,7 @@ void RecordOptions(const RefitOptions& options, RefitRecord& record) {
 Result<RefitOptions> OptionsOf(const std::string& where, const RefitRecord& record) {
   RefitOptions options;
   options.steps = record.steps;
-  SHARD_CHECK(CheckSteps(options.steps));
+  SHARD_CHECK(CheckSteps(Cat(where, ": steps"), options.steps));
   for (const CountParameter& count : kCounts) {
     SHARD_TRY(const std::string text, ParameterText(where, record, count.name));
     const std::optional<uint64_t> value = ParseUint(text);

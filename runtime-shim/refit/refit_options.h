@@ -43,8 +43,9 @@ struct RefitOptions {
   uint32_t jobs = 0;         // threads of the host; 0: one per core
 };
 
-// kInvalidArgument for a step that does not exist, or if there are none.
-Status CheckSteps(const std::vector<std::string>& steps);
+// kInvalidArgument for a step that does not exist, or if there are none. `where` starts the
+// message.
+Status CheckSteps(const std::string& where, const std::vector<std::string>& steps);
 
 // Sets steps and parameters of the record.
 void RecordOptions(const RefitOptions& options, RefitRecord& record);

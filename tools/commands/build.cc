@@ -66,6 +66,7 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
     const QuantizeOptions& quantize = arguments.quantize.options;
     if (!quantize.imatrix_file.empty()) options.imatrix_files = {quantize.imatrix_file};
     options.pre = quantize.convert.pre;
+    options.refit_store = arguments.refit_store;
   }
   SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(arguments.out, options));
   return std::optional(std::move(report));
@@ -79,6 +80,7 @@ std::string ProofCommand(const Arguments& arguments) {
   line.AddPath("--against", arguments.source.shown());
   line.AddPath("--family", arguments.source.model.family_file);
   line.AddPath("--config", arguments.source.model.config_file);
+  line.AddPath("--refit-store", arguments.refit_store);
   if (!arguments.write.gguf) return line.Text();
   const QuantizeOptions& options = arguments.quantize.options;
   line.AddPath("--imatrix", options.imatrix_file);
@@ -153,17 +155,18 @@ Status CheckRefit(const Arguments& arguments) {
       return Error{Code::kInvalidArgument,
                    "--merge-overlay has no effect without --refit or --refit-store",
                    "leave --overlay-file out, and groups hold what the plan gives them"};
-    const bool texts =
-        !arguments.refitting.texts.texts.empty() || !arguments.refitting.texts.tokens.empty();
-    if (!texts) return Ok();
-    return Error{Code::kInvalidArgument, "--text and --tokens have no effect without --refit",
-                 "--refit changes the experts that groups keep, on these texts"};
+    return Ok();
   }
+  const PartSelection& parts = arguments.write.slice.parts;
+  if (!parts.all && parts.groups.empty())
+    return Error{Code::kInvalidArgument,
+                 "--refit has no effect without a group among the parts of --only",
+                 "only what groups hold is refitted: leave --refit out"};
   if (arguments.dry_run)
     return Error{Code::kInvalidArgument, "--dry-run cannot be used with --refit",
                  "`moepack refit --dry-run` says what a refit takes, and without --refit this says "
                  "what is written"};
-  SHARD_CHECK(runtime::CheckSteps(arguments.refitting.options.steps));
+  SHARD_CHECK(runtime::CheckSteps("--steps", arguments.refitting.options.steps));
   return manifest::CheckReplaceable(arguments.out, arguments.write.force);
 }
 
@@ -224,9 +227,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       "First refit the experts of every group on calibration text, as `moepack refit` does. They "
       "go "
       "to --refit-store, by default the output's name with .refit behind it, and stay there.");
+  const size_t before = app.get_options().size();
   AddRefitMethod(app, arguments->refitting);
   AddRefitResources(app, "refit-", arguments->refitting);
-  for (const char* name : {"--refit-memory", "--refit-scratch"}) app.get_option(name)->needs(refit);
+  const std::vector<CLI::Option*> options = app.get_options();
+  for (size_t i = before; i < options.size(); ++i) {
+    // An overlay that was merged before the refit is merged again with its store.
+    if (!options[i]->check_lname("merge-overlay")) options[i]->needs(refit);
+  }
   StartSection(app, Section::kChecks);
   CLI::Option* prove = app.add_flag(
       "--prove", arguments->prove,

@@ -5,10 +5,12 @@
 #include <cstring>
 #include <memory>
 
+#include "libshard/base/files/local_tree.h"
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/text.h"
 #include "libshard/refit/refit_store.h"
 #include "manifest/document/manifest.h"
+#include "manifest/verify/refit_store_of.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/refit/refit.h"
 #include "tools/base/output.h"
@@ -32,26 +34,13 @@ struct RedoInputs {
   runtime::RefitOptions options;
 };
 
-std::string RedoStoreOf(const std::string& directory, const RedoArguments& arguments) {
-  if (!arguments.store.empty()) return arguments.store;
-  const std::string name = directory.substr(0, directory.find_last_not_of('/') + 1);
-  return name + kRefitStoreSuffix;
-}
-
 Status ReadRecords(const std::string& directory, const RedoArguments& arguments,
                    RedoInputs& inputs) {
   SHARD_TRY(inputs.manifest, manifest::ReadManifest(directory));
-  if (!inputs.manifest.refit)
-    return Error{Code::kInvalidArgument,
-                 Cat(Shown(directory), ": expected a refitted distribution, found none"),
-                 "leave --redo out"};
-  SHARD_TRY(inputs.store, RefitStore::Open(RedoStoreOf(directory, arguments)));
+  SHARD_TRY(inputs.store, manifest::OpenStoreOf(
+                              inputs.manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
+                              RefitStoreFor(directory, arguments)));
   const std::string where = inputs.store->directory().string();
-  if (inputs.store->record() != *inputs.manifest.refit)
-    return Error{
-        Code::kMismatch,
-        Cat(Shown(where), ": record: expected that of ", Shown(directory), ", found another"),
-        "--refit-store names the store that the distribution was made with"};
   if (inputs.store->record().Find(*arguments.layer, 0) == nullptr)
     return Error{Code::kInvalidArgument,
                  Cat("--redo: layer ", *arguments.layer, " was not refitted")};
@@ -104,10 +93,22 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
   return CheckTexts(inputs.store->record(), inputs.texts);
 }
 
-bool SameFigures(const RefitOutcome& a, const RefitOutcome& b) {
-  return a.accepted == b.accepted && a.error_before == b.error_before &&
-         a.error_after == b.error_after && a.neurons_moved == b.neurons_moved &&
-         a.slot_tokens == b.slot_tokens;
+// "" if the figures are the same.
+std::string FigureThatDiffers(const RefitOutcome& expected, const RefitOutcome& found) {
+  const auto differ = [](const char* name, const auto& a, const auto& b) {
+    return Cat(name, ": expected ", a, ", found ", b);
+  };
+  if (expected.accepted != found.accepted)
+    return differ("accepted", expected.accepted ? "yes" : "no", found.accepted ? "yes" : "no");
+  if (expected.error_before != found.error_before)
+    return differ("error before", expected.error_before, found.error_before);
+  if (expected.error_after != found.error_after)
+    return differ("error after", expected.error_after, found.error_after);
+  if (expected.neurons_moved != found.neurons_moved)
+    return differ("neurons moved", expected.neurons_moved, found.neurons_moved);
+  if (expected.slot_tokens != found.slot_tokens)
+    return "tokens of the experts: expected those of the record, found others";
+  return "";
 }
 
 // Compares what was computed with what the store has, group by group.
@@ -119,10 +120,8 @@ class RedoComparison {
   Status Compare(const runtime::RefittedLayer& again) {
     for (const RefitOutcome& outcome : again.outcomes) {
       const RefitOutcome& expected = *store_.record().Find(outcome.layer, outcome.group);
-      if (!SameFigures(outcome, expected))
-        Differ(outcome,
-               Cat("errors, tokens and neurons: expected an error of ", expected.error_after,
-                   " and the same tokens, found ", outcome.error_after));
+      const std::string figure = FigureThatDiffers(expected, outcome);
+      if (!figure.empty()) Differ(outcome, figure);
       if (!outcome.accepted || !expected.accepted) continue;
       SHARD_TRY(const std::optional<RefittedExperts> stored,
                 store_.Read(outcome.layer, outcome.group));
@@ -175,6 +174,12 @@ class RedoComparison {
 
 }  // namespace
 
+std::string RefitStoreFor(const std::string& directory, const RedoArguments& arguments) {
+  if (!arguments.store.empty() || !arguments.layer) return arguments.store;
+  const std::string name = directory.substr(0, directory.find_last_not_of('/') + 1);
+  return name + kRefitStoreSuffix;
+}
+
 void AddRedo(CLI::App& app, RedoArguments& arguments) {
   StartSection(app, Section::kChecks);
   CLI::Option* redo =
@@ -184,11 +189,11 @@ void AddRedo(CLI::App& app, RedoArguments& arguments) {
           ->type_name("LAYER")
           ->transform(AsCount(0, kMostLayers - 1))
           ->needs(app.get_option("--against"));
-  app.add_option(
-         "--refit-store", arguments.store,
-         "The refit store of --redo. Default: the distribution's directory name plus .refit.")
+  app.add_option("--refit-store", arguments.store,
+                 "Also make the refitted tensors again from this refit store, and compare their "
+                 "bytes. Default with --redo: the distribution's directory name plus .refit.")
       ->type_name("DIR")
-      ->needs(redo);
+      ->needs(app.get_option("--against"));
   AddTexts(app, arguments.texts);
   for (const char* name : {"--text", "--tokens", "--bucket"}) app.get_option(name)->needs(redo);
 }

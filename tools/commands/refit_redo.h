@@ -14,11 +14,14 @@ namespace moepack::cli {
 
 struct RedoArguments {
   std::optional<uint32_t> layer;
-  std::string store;  // "": the distribution's directory with .refit appended
+  std::string store;  // "": with a layer, the distribution's directory with .refit appended
   TextArguments texts;
 };
-// --redo, --refit-store, --text, --tokens, --bucket.
+// --redo, --refit-store, --text, --tokens, --bucket. REQUIRES: --against is there.
 void AddRedo(CLI::App& app, RedoArguments& arguments);
+
+// The store to compare with; "" if there is none to compare with.
+std::string RefitStoreFor(const std::string& directory, const RedoArguments& arguments);
 
 // Adds the rule refit-redo to the report: the layer, computed again from the source, the texts and
 // the store's earlier layers, must have the same figures and bits as in the store, whose record

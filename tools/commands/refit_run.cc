@@ -58,8 +58,9 @@ bool IsQuantized(const runtime::Weights& weights) {
                      [&](const runtime::ExpertSet& set) { return any(set.tensors); });
 }
 
-std::vector<std::string> WarningsOf(const RefitRun& run,
-                                    const std::vector<TokenSession>& sessions) {
+// `tokens` of the sessions are taken.
+std::vector<std::string> WarningsOf(const RefitRun& run, const std::vector<TokenSession>& sessions,
+                                    uint64_t tokens) {
   std::vector<std::string> warnings;
   std::set<std::string> buckets;
   for (const TokenSession& session : sessions) buckets.insert(session.bucket);
@@ -70,7 +71,6 @@ std::vector<std::string> WarningsOf(const RefitRun& run,
             "; other text gets worse answers than it would with some of it here, even at weight ",
             run.arguments.options.foreign_weight));
   }
-  const uint64_t tokens = CountTokens(sessions);
   const uint64_t needed =
       runtime::EstimateRefit(*run.loaded.model, run.plan, run.arguments.options, tokens)
           .tokens_needed;
@@ -119,7 +119,6 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   const RefitArguments& arguments = run.arguments;
   SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
   SHARD_CHECK(CheckHeldOut(run, texts));
-  PrintWarnings(WarningsOf(run, texts));
   RefitRecord record;
   runtime::RecordOptions(arguments.options, record);
   record.model = run.version;
@@ -128,6 +127,11 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
             WeighSessions(arguments.options, run.plan, texts));
   record.parameters[kSessionWeights] = SessionWeightsText(sessions);
+  const runtime::RefitInput input = {*run.loaded.model, run.plan, sessions,
+                                     runtime::BosToken(run.loaded.weights->metadata), run.moments};
+  // What is refused leaves no store behind.
+  SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, arguments.options));
+  PrintWarnings(WarningsOf(run, texts, taken.tokens));
   SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record));
   Progress progress("refitting", ProgressUnit::kTokens);
   runtime::RefitEvents events;
@@ -136,8 +140,6 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
     progress.Clear();
     PrintMessage(RefitLine(outcome, again));
   };
-  const runtime::RefitInput input = {*run.loaded.model, run.plan, sessions,
-                                     runtime::BosToken(run.loaded.weights->metadata), run.moments};
   SHARD_CHECK(runtime::RefitModel(input, arguments.options, events, store, run.store));
   progress.Clear();
   return store.record();
@@ -146,12 +148,16 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
 Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   SHARD_TRY(const std::vector<TokenSession> texts, ReadCalibration(run));
   SHARD_CHECK(CheckHeldOut(run, texts));
-  PrintWarnings(WarningsOf(run, texts));
-  SHARD_TRY(const double rate, RateOf(*run.loaded.executor));
   const runtime::RefitOptions& options = run.arguments.options;
-  const uint64_t tokens = CountTokens(texts);
-  return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, tokens), tokens,
-                    options.memory, rate};
+  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
+            WeighSessions(options, run.plan, texts));
+  const runtime::RefitInput input = {*run.loaded.model, run.plan, sessions,
+                                     runtime::BosToken(run.loaded.weights->metadata), run.moments};
+  SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, options));
+  PrintWarnings(WarningsOf(run, texts, taken.tokens));
+  SHARD_TRY(const double rate, RateOf(*run.loaded.executor));
+  return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, taken.tokens),
+                    taken.tokens, options.memory, rate};
 }
 
 }  // namespace moepack::cli

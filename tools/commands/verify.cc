@@ -144,6 +144,7 @@ Result<int> Run(Arguments& arguments) {
     SHARD_TRY(arguments.verify.against_source, OpenSource(against, remote));
     against = WithoutSecrets(against);
   }
+  arguments.verify.refit_store = RefitStoreFor(arguments.directory, arguments.redo);
   SHARD_TRY(manifest::VerifyReport report,
             VerifyWithProgress(arguments.directory, arguments.verify));
   if (arguments.redo.layer)

@@ -180,7 +180,11 @@ Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
 }
 
 Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
-  if (arguments.refit_store.empty()) return Ok();
+  if (arguments.refit_store.empty()) {
+    if (!arguments.no_refit_imatrix) return Ok();
+    return Error{Code::kInvalidArgument,
+                 "--no-refit-imatrix has no effect without refitted experts", "leave it out"};
+  }
   SHARD_TRY(const RefitStore store, RefitStore::Open(arguments.refit_store));
   SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, plan));
   arguments.refit = std::make_shared<const RefitTensors>(std::move(refit));

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/not_fetched.h"
@@ -68,6 +69,19 @@ CLI::Validator AsCount(uint64_t least, uint64_t most) {
     if (!value || *value < least || *value > most)
       return Cat("expected a number from ", least, " to ", most, ", found ", Quoted(text));
     text = std::to_string(*value);  // CLI11 would read "010" as octal
+    return "";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator AsReal(double least, double most) {
+  const auto check = [least, most](std::string& text) -> std::string {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, problem] = std::from_chars(text.data(), end, value);
+    // Not a number is in no range.
+    if (problem != std::errc() || rest != end || !(value >= least && value <= most))
+      return Cat("expected a number from ", least, " to ", most, ", found ", Quoted(text));
     return "";
   };
   return CLI::Validator(check, "");

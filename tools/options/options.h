@@ -16,6 +16,7 @@ inline constexpr uint64_t kMaxGroups = 65536;
 
 // For Option::transform: wrong values are usage errors that say what was expected.
 CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
+CLI::Validator AsReal(double least, double most);       // "0.01", "1e-3"
 CLI::Validator AsBytes(uint64_t least);                 // "64M", "2GiB"
 CLI::Validator OneOf(std::vector<std::string> words);
 CLI::Validator AsUtf8();  // what goes into JSON and into the metadata of files

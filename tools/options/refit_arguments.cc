@@ -17,7 +17,7 @@
 namespace moepack::cli {
 namespace {
 
-constexpr uint64_t kLeastRefitMemory = 16u << 20;
+constexpr uint64_t kLeastRefitMemory = 16'000'000;
 constexpr uint64_t kMostOfRefit = 1ull << 40;
 
 void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
@@ -26,7 +26,7 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
   app.add_option("--lambda", options.lambda,
                  "How strongly ridge regression pulls towards the original weights. Default: 0.01.")
       ->type_name("X")
-      ->check(CLI::Range(0.0, 1e6));
+      ->transform(AsReal(0, 1e6));
   app.add_option("--pool", options.pool,
                  "Neurons of other experts that compete for places in each expert. Default: as "
                  "many as it has.")
@@ -57,7 +57,7 @@ void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
                  "Weight of the errors on texts that the plan sends to other groups. Default: "
                  "0.1.")
       ->type_name("X")
-      ->check(CLI::Range(0.0, 1.0));
+      ->transform(AsReal(0, 1));
   app.add_option("--keep-back", options.fold,
                  "Hold out every N-th session, or window, to see whether a step helps. Default: "
                  "8.")

@@ -234,6 +234,9 @@ Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, u
     reader.Mark(path);
   }
   std::vector<TokenSession> sessions = reader.Take();
+  if (sessions.empty() && !arguments.texts.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat(Shown(arguments.texts.front()), ": expected text, found none")};
   if (sessions.empty())
     return Error{Code::kInvalidArgument, "--text or --tokens is required",
                  "name the files to run, such as --text notes.txt"};

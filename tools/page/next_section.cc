@@ -44,22 +44,31 @@ std::optional<double> LastKld(const PageInputs& inputs) {
   return damage->kld.mean;
 }
 
-void AddMeasuring(const PageInputs& inputs, const std::string& dist, std::vector<Step>& steps) {
+// A refitted distribution does not have the model's own experts.
+bool IsRefitted(const PageInputs& inputs) { return inputs.distribution->refit != nullptr; }
+
+Step Evaluation(const PageInputs& inputs, const std::string& why,
+                std::pair<std::string, std::string> option) {
+  Step step{why, "eval", inputs.distribution_path, {}};
+  if (IsRefitted(inputs)) step.options.emplace_back("--against", "SRC");
+  step.options.emplace_back("--text", "held-out.jsonl");
+  step.options.push_back(std::move(option));
+  return step;
+}
+
+void AddMeasuring(const PageInputs& inputs, std::vector<Step>& steps) {
   if (!inputs.scores)
     steps.push_back({"Measure what the routers use on your own texts, for the heat maps:",
                      "profile",
-                     dist,
+                     IsRefitted(inputs) ? "SRC" : inputs.distribution_path,
                      {{"--text", "calibration.jsonl"}, {"-o", "statistics.json"}}});
   if (inputs.evaluations.empty())
-    steps.push_back({"Measure what the split costs, on texts that the plan was not made from:",
-                     "eval",
-                     dist,
-                     {{"--text", "held-out.jsonl"}, {"--json", ""}}});
+    steps.push_back(Evaluation(
+        inputs,
+        "Measure what the split costs, on texts that the plan was not made from:", {"--json", ""}));
   if (!inputs.distribution->quality)
-    steps.push_back({"Write the figures into the distribution and its README:",
-                     "eval",
-                     dist,
-                     {{"--text", "held-out.jsonl"}, {"--record", ""}}});
+    steps.push_back(Evaluation(
+        inputs, "Write the figures into the distribution and its README:", {"--record", ""}));
 }
 
 void AddMending(const PageInputs& inputs, std::vector<Step>& steps) {
@@ -105,14 +114,12 @@ std::vector<Step> StepsOf(const PageInputs& inputs) {
     return steps;
   }
   const std::string& dist = inputs.distribution_path;
-  AddMeasuring(inputs, dist, steps);
+  AddMeasuring(inputs, steps);
   AddMending(inputs, steps);
   if (const std::optional<double> kld = LastKld(inputs))
-    steps.push_back(
-        {"Keep it this good in CI; the command fails when nodes answer worse than this:",
-         "eval",
-         dist,
-         {{"--text", "held-out.jsonl"}, {"--gate", Cat("kld<=", Fixed(*kld * 1.1, 3))}}});
+    steps.push_back(Evaluation(
+        inputs, "Keep it this good in CI; the command fails when nodes answer worse than this:",
+        {"--gate", Cat("kld<=", Fixed(*kld * 1.1, 3))}));
   steps.push_back({"Prove that every byte is what distribution.json says:", "verify", dist, {}});
   steps.push_back({"Make a node:", "assemble", dist, {{"--group", "0"}, {"-o", "node-0"}}});
   return steps;

@@ -107,8 +107,7 @@ std::string Method(const RefitRecord& record) {
   std::string out =
       Cat("Steps: ", Escaped(moepack::Join(record.steps, ", ")), "; ", FormatCount(tokens),
           " tokens of ", FormatCount(record.calibration.size()), " calibration texts");
-  for (const auto& [name, value] : record.parameters)
-    out += Cat("; ", Escaped(name), " ", Escaped(value));
+  for (const std::string& option : ParameterOptions(record)) out += Cat("; ", Escaped(option));
   return Paragraph(out + ".");
 }
 

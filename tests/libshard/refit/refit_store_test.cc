@@ -135,6 +135,28 @@ TEST_F(StoreOfOneGroup, RefusesToResumeAnotherRefit) {
   EXPECT_THAT(writer.error().message, HasSubstr("parameters: expected those of this refit"));
 }
 
+TEST_F(StoreOfOneGroup, IsBegunAgainByAnotherRefitWhileItHasNoLayers) {
+  Writer();
+  RefitRecord other = SmallRecord();
+  other.parameters["lambda"] = "0.1";
+  Writer(other);
+  EXPECT_EQ(RefitStore::Open(directory_)->record(), other);
+}
+
+TEST_F(StoreOfOneGroup, RefusesADirectoryWithOtherFiles) {
+  fs::create_directories(directory_);
+  fixtures::WriteFile(directory_ / "refit.json.tmp-77", "of a killed run");
+  Writer();
+  fs::remove(directory_ / kRefitFile);
+  fixtures::WriteFile(directory_ / "thesis.tex", "years of work");
+  const auto writer = RefitStoreWriter::Open(directory_, SmallRecord());
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(writer.error().message,
+              HasSubstr("expected a refit store or an empty directory, found \"thesis.tex\""));
+  EXPECT_FALSE(fs::exists(directory_ / kRefitFile));
+}
+
 TEST_F(StoreOfOneGroup, RefusesToWriteWhatItCouldNotRead) {
   RefittedExperts experts = SmallExperts(0);
   experts.down[3] = std::numeric_limits<float>::quiet_NaN();
@@ -253,6 +275,17 @@ TEST_F(StoreOfOneGroup, RefusesRecordsThatContradictThemselves) {
               HasSubstr("layer: expected a number below 4096"));
   EXPECT_THAT(error_with([](Json& d) { d["calibration"][0]["sha256"] = "1"; }),
               HasSubstr("calibration 0: sha256: expected 64 hexadecimal digits"));
+}
+
+TEST(RefitParameters, AreShownAsOptions) {
+  RefitRecord record;
+  record.parameters = {{"fold", "8"},
+                       {"lambda", "0.01"},
+                       {"session_weights", "alike"},
+                       {"tokens", "1200"},
+                       {"top_k", "0"}};
+  EXPECT_THAT(ParameterOptions(record),
+              testing::ElementsAre("--keep-back 8", "--lambda 0.01", "--most-tokens 1200"));
 }
 
 TEST(RefitVersions, ChangeWithMethodAndContent) {

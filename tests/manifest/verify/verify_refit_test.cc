@@ -6,6 +6,7 @@
 #include "manifest/document/diff.h"
 #include "tests/manifest/document/refitted_tiny.h"
 #include "tests/manifest/find_bundle.h"
+#include "tests/manifest/verify/forger.h"
 #include "tests/manifest/verify/verify_sample.h"
 
 namespace moepack::manifest {
@@ -35,10 +36,14 @@ class RefittedTiny : public testing::Test {
   static std::string Dir(const std::string& name) { return (*directory_ / name).string(); }
   static Manifest Read(const std::string& name) { return *ReadManifest(Dir(name)); }
 
-  static VerifyReport Against(const std::string& directory) {
+  static VerifyReport Against(const std::string& directory, const std::string& store = "") {
     VerifyOptions options;
     options.against = tiny::kSource.string();
+    options.refit_store = store;
     return Verify(directory, options);
+  }
+  static std::string StoreOf(const std::string& name) {
+    return tiny::StoreOf(*directory_ / name).string();
   }
 
   // A copy of the safetensors distribution with another manifest.
@@ -95,7 +100,8 @@ TEST_F(RefittedTiny, PassesWithANoteAboutDerivedTensors) {
   const VerifyReport report = Verify(Dir("refit"));
   EXPECT_THAT(BrokenRules(report), IsEmpty()) << TextOf(report);
   EXPECT_THAT(report.rules, Contains("refit-derived"));
-  EXPECT_THAT(TextOf(report), HasSubstr("were made by a refit and are not the source's values"));
+  EXPECT_THAT(TextOf(report),
+              HasSubstr("were made by a refit; all others have the source's values"));
   EXPECT_THAT(Verify(Dir("plain")).rules, Not(Contains("refit-derived")));
 }
 
@@ -120,6 +126,54 @@ TEST_F(RefittedTiny, FindsAChangedByteInATensorThatIsNotDerived) {
   options.against = tiny::kSource.string();
   options.digests = false;
   EXPECT_THAT(BrokenRules(Verify(directory, options)), Contains("source-bytes"));
+}
+
+TEST_F(RefittedTiny, ComparesDerivedTensorsWithTheStore) {
+  for (const char* name : {"refit", "q4"}) {
+    const VerifyReport report = Against(Dir(name), StoreOf(name));
+    EXPECT_THAT(BrokenRules(report), IsEmpty()) << name << ": " << TextOf(report);
+    EXPECT_THAT(report.rules, Contains("refit-bytes"));
+    EXPECT_THAT(TextOf(report), HasSubstr(" bytes, compared with the refit store"));
+  }
+}
+
+// Somebody who changes a refitted tensor can correct every digest but those of the store's files.
+TEST_F(RefittedTiny, FindsAForgedDerivedTensorWithTheStore) {
+  for (const char* name : {"refit", "q4"}) {
+    forger::Forgery forged = forger::Forgery::Of(Dir(name));
+    for (Json& bundle : forged.manifest["bundles"]) {
+      if (bundle["role"] != "group" || bundle["group"] != 0) continue;
+      for (Json& tensor : bundle["tensors"]) {
+        if (!tensor.contains("derived")) continue;
+        char& byte = forged.files.at(bundle["file"])[tensor["offset"].get<size_t>() + 1];
+        byte = static_cast<char>(byte ^ 1);
+        break;
+      }
+    }
+    const std::string directory = Dir(std::string("forged-") + name);
+    forged.WriteTo(directory);
+    EXPECT_THAT(BrokenRules(Against(directory)), IsEmpty()) << name;
+    const VerifyReport report = Against(directory, StoreOf(name));
+    EXPECT_THAT(BrokenRules(report), testing::ElementsAre("refit-bytes")) << TextOf(report);
+    EXPECT_THAT(TextOf(report), HasSubstr("bytes made from the refit store: expected xxh3-128 "));
+  }
+}
+
+TEST_F(RefittedTiny, RefusesStoresThatAreNotTheDistributions) {
+  const auto refused = [](const std::string& directory, const std::string& store) {
+    VerifyOptions options;
+    options.against = tiny::kSource.string();
+    options.refit_store = store;
+    const auto report = VerifyDistribution(directory, options);
+    return report ? std::string() : report.error().message;
+  };
+  StoreOptions unchanged;
+  ASSERT_TRUE(tiny::WriteRefitted(*directory_ / "other-refit", unchanged));
+  EXPECT_THAT(refused(Dir("refit"), StoreOf("other-refit")),
+              HasSubstr("other-refit.refit: record: expected that of "));
+  EXPECT_THAT(refused(Dir("plain"), StoreOf("refit")),
+              HasSubstr("plain/distribution.json: expected a refitted distribution, found none"));
+  EXPECT_THAT(refused(Dir("refit"), Dir("nothing")), HasSubstr("nothing/refit.json"));
 }
 
 TEST_F(RefittedTiny, RefusesDerivedTensorsWithoutARecord) {

@@ -103,6 +103,22 @@ TEST(LayerRefit, KeepsARidgeThatAnotherStepFollowed) {
   EXPECT_EQ(made.node.experts.down, DownAfterRidge(fit));
 }
 
+TEST(LayerRefit, LeavesALayerInWhichNoExpertHasEnoughTokens) {
+  MadeLayer layer(1, {}, true);
+  MadeNode& made = layer.made;
+  made.TargetOthers(RandomExperts(made.shape(), 50));
+  made.node.least_tokens = made.node.tokens() + 1;
+  const RefittedExperts before = made.node.experts;
+  RefitOptions options = Only({kRouterStep, kTuneStep});
+  options.updates = 5;
+  const auto done = RefitNodeLayer(made.products(), options, layer.source(), made.node);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_FALSE(done->outcome.accepted);
+  EXPECT_EQ(done->outcome.error_after, done->outcome.error_before);
+  EXPECT_EQ(done->outcome.slot_tokens.size(), 4u);
+  EXPECT_EQ(made.node.experts.router, before.router);
+}
+
 TEST(LayerRefit, RefitsNothingWithoutHeldOutText) {
   MadeNode made;
   made.node.fold_weights.assign(made.node.tokens(), 0);

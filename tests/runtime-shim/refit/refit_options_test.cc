@@ -61,10 +61,11 @@ TEST(RefitOptions, OnlyARecordThatTunesHasTheNumberOfUpdates) {
 }
 
 TEST(RefitOptions, UnknownStepsAreRefused) {
-  const Status checked = CheckSteps({"ridge", "bake"});
+  const Status checked = CheckSteps("--steps", {"ridge", "bake"});
   ASSERT_FALSE(checked);
-  EXPECT_EQ(checked.error().message, "steps: expected ridge, refill, router, tune, found \"bake\"");
-  ASSERT_FALSE(CheckSteps({}));
+  EXPECT_EQ(checked.error().message,
+            "--steps: expected ridge, refill, router, tune, found \"bake\"");
+  ASSERT_FALSE(CheckSteps("--steps", {}));
 }
 
 TEST(RefitOptions, ParametersThatAreNotNumbersAreNamed) {

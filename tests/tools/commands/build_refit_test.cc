@@ -78,7 +78,7 @@ TEST(BuildRefit, TakesMemoryAndScratchOfTheRefit) {
       "--force --refit --refit-store other --refit-memory 16MiB --refit-scratch nowhere "
       "--text fixtures/texts/calibration.jsonl");
   EXPECT_EQ(spilled.status, 5);
-  EXPECT_THAT(spilled.err, HasSubstr("nowhere: cannot make a scratch file"));
+  EXPECT_THAT(spilled.err, HasSubstr("nowhere: expected a directory, found none"));
   const ToolRun alone = workspace.Moepack(build + "--force --refit-scratch nowhere");
   EXPECT_EQ(alone.status, 2);
   EXPECT_THAT(alone.err, HasSubstr("--refit"));
@@ -138,7 +138,7 @@ TEST(BuildRefit, WritesADistributionWithTheRefitCommand) {
   EXPECT_THAT(run.out, HasSubstr("groups/001/experts.safetensors"));
   const ToolRun verify = workspace.Moepack("verify out --against fixtures/tiny-moe");
   EXPECT_EQ(verify.status, 0) << verify.out;
-  EXPECT_THAT(verify.out, HasSubstr("were made by a refit and are not the source's values"));
+  EXPECT_THAT(verify.out, HasSubstr("were made by a refit; all others have the source's values"));
   // Such a distribution is not quantized, but the command that is named makes one of its plan.
   const ToolRun refused = workspace.Moepack("quantize out --recipe Q4_K_M -o q4");
   EXPECT_EQ(refused.status, 4);
@@ -175,7 +175,26 @@ TEST(BuildRefit, RefusesOptionsWithoutEffectOrWithoutAStore) {
   const ToolRun texts =
       workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out") + kFewSteps);
   EXPECT_EQ(texts.status, 2);
-  EXPECT_THAT(texts.err, HasSubstr("--text and --tokens have no effect without --refit"));
+  EXPECT_THAT(texts.err, HasSubstr("--refit"));
+  for (const char* option : {"--steps ridge", "--top-k 2", "--most-tokens 100", "--bucket prose",
+                             "--held-out-text fixtures/texts/manual.md", "--refit-memory 1G"}) {
+    const ToolRun run =
+        workspace.Moepack(std::string("build fixtures/tiny-moe --groups 2 -o out ") + option);
+    EXPECT_EQ(run.status, 2) << option;
+    const std::string name = std::string(option).substr(0, std::string(option).find(' '));
+    EXPECT_THAT(run.err, HasSubstr(name)) << option;
+    EXPECT_THAT(run.err, HasSubstr("needs --refit")) << option;
+    EXPECT_FALSE(std::filesystem::exists(workspace / "out")) << option;
+  }
+  const ToolRun plain =
+      workspace.Moepack("build fixtures/tiny-moe --groups 2 -o out --no-refit-imatrix");
+  EXPECT_EQ(plain.status, 2);
+  EXPECT_THAT(plain.err, HasSubstr("--no-refit-imatrix has no effect without refitted experts"));
+  const ToolRun trunk = workspace.Moepack(
+      std::string("build fixtures/tiny-moe --groups 2 --refit --only trunk -o out") + kFewSteps);
+  EXPECT_EQ(trunk.status, 2);
+  EXPECT_THAT(trunk.err, HasSubstr("--refit has no effect without a group among the parts of "
+                                   "--only"));
   const ToolRun dry = workspace.Moepack(
       std::string("build fixtures/tiny-moe --groups 2 --refit --dry-run -o out") + kFewSteps);
   EXPECT_EQ(dry.status, 2);

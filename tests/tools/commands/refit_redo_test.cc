@@ -40,6 +40,8 @@ TEST_F(VerifyRedo, ARecomputedLayerHasTheSameBits) {
   EXPECT_THAT(run.out, HasSubstr("ok  refit-redo"));
   EXPECT_THAT(run.out, HasSubstr("note: refit-redo: layer 1: 2 groups, "));
   EXPECT_THAT(run.out, HasSubstr(" values: the same bits\n"));
+  EXPECT_THAT(run.out, HasSubstr("ok  refit-bytes"));
+  EXPECT_THAT(run.out, HasSubstr(" bytes, compared with the refit store\n"));
 }
 
 // The store's files match its record, so only a refit can make a wrong one.
@@ -65,8 +67,7 @@ TEST_F(VerifyRedo, FindsBitsThatTheRefitDoesNotGive) {
       std::string("verify other --against fixtures/tiny-moe --redo 0") + kRedoTexts);
   EXPECT_EQ(run.status, 6) << run.out << run.err;
   EXPECT_THAT(run.out, HasSubstr("FAIL  refit-redo"));
-  EXPECT_THAT(run.out, HasSubstr("error: refit-redo: layer 0, group 0: errors, tokens and "
-                                 "neurons: expected an error of "));
+  EXPECT_THAT(run.out, HasSubstr("error: refit-redo: layer 0, group 0: error after: expected 0."));
   EXPECT_THAT(run.out, HasSubstr("down: expected the bits of the store, found others in "));
 }
 
@@ -81,7 +82,7 @@ TEST_F(VerifyRedo, RefusesTextsLayersAndStoresOtherThanThoseOfTheRefit) {
       Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge");
   ASSERT_EQ(other.status, 0) << other.err;
   ExpectRedoRefused(std::string("--redo 1 --refit-store other.refit") + kRedoTexts, 6,
-                    "other.refit: record: expected that of out, found another");
+                    "other.refit: record: expected that of out/distribution.json, found another");
 }
 
 // No record of another executor is continued or checked by the cpu.
@@ -111,7 +112,8 @@ TEST_F(VerifyRedo, OptionsThatNeedEachOtherAreNamed) {
   const ToolRun plain = workspace_.Moepack(
       std::string("verify plain --against fixtures/tiny-moe --redo 1") + kRedoTexts);
   EXPECT_EQ(plain.status, 2);
-  EXPECT_THAT(plain.err, HasSubstr("plain: expected a refitted distribution, found none"));
+  EXPECT_THAT(plain.err,
+              HasSubstr("plain/distribution.json: expected a refitted distribution, found none"));
 }
 
 }  // namespace

@@ -234,10 +234,50 @@ TEST_F(RefitCommand, StoreOfOneExecutorIsNotContinuedByAnother) {
   EXPECT_THAT(other.err, HasSubstr("kept: parameters: expected those of this refit"));
 }
 
-TEST_F(RefitCommand, TooLittleTextIsRefused) {
-  const ToolRun run = Refit("--tokens 1,2,3 --store kept");
+TEST_F(RefitCommand, WhatIsRefusedLeavesNoStoreAndFailsInADryRunToo) {
+  WriteAll(workspace_ / "empty.jsonl", "");
+  const struct {
+    const char* options;
+    int status;
+    const char* message;
+  } kRefused[] = {
+      {"--tokens 1,2,3", 2, "calibration text: expected at least 2 windows"},
+      {"--text empty.jsonl", 2, "empty.jsonl: expected text, found none"},
+      {"--text fixtures/texts/manual.md --top-k 9", 2, "--top-k: expected at most 8"},
+      {"--text fixtures/texts/manual.md --scratch nowhere", 5,
+       "nowhere: expected a directory, found none"},
+      {"--text fixtures/texts/manual.md --lambda nan", 2,
+       "--lambda: expected a number from 0 to 1e+06, found \"nan\""},
+      {"--text fixtures/texts/manual.md --foreign-weight nan", 2,
+       "--foreign-weight: expected a number from 0 to 1, found \"nan\""},
+      {"--text fixtures/texts/manual.md --steps bake", 2, "--steps: expected ridge, refill"},
+  };
+  for (const auto& one : kRefused) {
+    for (const char* how : {"", " --dry-run"}) {
+      const ToolRun run = Refit(std::string(one.options) + " --store kept" + how);
+      EXPECT_EQ(run.status, one.status) << one.options << how << run.err;
+      EXPECT_THAT(run.err, HasSubstr(one.message)) << one.options << how;
+      EXPECT_FALSE(std::filesystem::exists(workspace_ / "kept")) << one.options << how;
+    }
+  }
+}
+
+TEST_F(RefitCommand, ADirectoryOfOtherFilesIsNoStore) {
+  std::filesystem::create_directory(workspace_ / "home");
+  WriteAll(workspace_ / "home/notes", "mine");
+  const ToolRun run = Refit(std::string(kFewTexts) + "--store home");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("calibration text: expected at least 2 windows"));
+  EXPECT_THAT(run.err, HasSubstr("home: expected a refit store or an empty directory, found "
+                                 "\"notes\""));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "home/refit.json"));
+}
+
+TEST_F(RefitCommand, CountsOnlyTheTokensThatItTakes) {
+  const ToolRun run =
+      Refit("--text fixtures/texts/calibration.jsonl --most-tokens 600 --dry-run --json -o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  // Three buckets, in windows of 512.
+  EXPECT_LE(nlohmann::json::parse(run.out)["tokens"], 3 * 1024);
 }
 
 }  // namespace

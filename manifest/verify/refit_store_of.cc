@@ -1,0 +1,20 @@
+#include "manifest/verify/refit_store_of.h"
+
+#include "libshard/base/text/text.h"
+
+namespace moepack::manifest {
+
+Result<RefitStore> OpenStoreOf(const Manifest& manifest, const std::string& where,
+                               const std::string& directory) {
+  if (!manifest.refit)
+    return Error{Code::kInvalidArgument,
+                 Cat(where, ": expected a refitted distribution, found none"),
+                 "leave out --redo and --refit-store"};
+  SHARD_TRY(RefitStore store, RefitStore::Open(directory));
+  if (store.record() == *manifest.refit) return store;
+  return Error{Code::kMismatch,
+               Cat(Shown(directory), ": record: expected that of ", where, ", found another"),
+               "--refit-store names the store that the distribution was made with"};
+}
+
+}  // namespace moepack::manifest

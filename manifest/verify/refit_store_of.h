@@ -1,0 +1,18 @@
+// The refit store that a distribution was made with.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/result.h"
+#include "libshard/refit/refit_store.h"
+#include "manifest/document/manifest.h"
+
+namespace moepack::manifest {
+
+// Opens the store in `directory`, whose record must be that of the manifest, with the digests of
+// its files. `where` names the manifest in messages. kInvalidArgument for a distribution without a
+// refit, kNotFound if there is no store, kMismatch for another one.
+Result<RefitStore> OpenStoreOf(const Manifest& manifest, const std::string& where,
+                               const std::string& directory);
+
+}  // namespace moepack::manifest
