@@ -100,11 +100,21 @@ Status ReadPlacement(const Arguments& arguments, const MoeModel& model, Plan& pl
   return Ok();
 }
 
+// What is read must not be written over, nor anything added to a distribution.
+Status CheckApart(const Arguments& arguments, const Refitted& refitted, const SourceTree& source) {
+  if (arguments.out.empty()) return Ok();
+  if (const auto directory = source.LocalPath(""))
+    SHARD_CHECK(manifest::CheckOutputApart(arguments.out, *directory));
+  if (refitted.distribution.empty()) return Ok();
+  return manifest::CheckOutsideDistribution(arguments.out, refitted.distribution);
+}
+
 Result<Inputs> ReadInputs(const Arguments& arguments) {
   Inputs inputs;
   SHARD_TRY(const Refitted refitted, FindRefitted(arguments));
   SHARD_CHECK(CheckRuntimeOptions(refitted.whole, ""));
   SHARD_TRY(const moepack::Source source, OpenSource(refitted.whole.source));
+  SHARD_CHECK(CheckApart(arguments, refitted, *source.tree));
   SHARD_TRY(inputs.model, MoeModel::Open(source, refitted.whole.load.model));
   SHARD_TRY(inputs.plan, PlanOf(arguments, refitted, *inputs.model));
   SHARD_TRY(inputs.source, LoadForRefit(refitted.whole));

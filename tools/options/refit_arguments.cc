@@ -88,9 +88,10 @@ void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   AddTexts(app, arguments.texts);
   AddCalibration(app, arguments.options);
   StartSection(app, Section::kChecks);
-  app.add_option("--held-out-text", arguments.held_out,
-                 "Texts for measuring the result, in the form of --text; refused if they are also "
-                 "calibration text.")
+  app.add_option(
+         "--held-out-text", arguments.held_out,
+         "Texts that are to measure the result later, in the form of --text: refused if they are "
+         "also calibration text.")
       ->type_name("FILE");
   app.add_flag("--force-overlap", arguments.force_overlap,
                "Only warn of held-out text that is also calibration text.");

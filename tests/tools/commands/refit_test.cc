@@ -262,6 +262,18 @@ TEST_F(RefitCommand, WhatIsRefusedLeavesNoStoreAndFailsInADryRunToo) {
   }
 }
 
+TEST_F(RefitCommand, AnOutputInsideItsInputIsRefused) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --plan plan.json -o plain").status, 0);
+  for (const char* out : {"plain/inside", "plain"}) {
+    const ToolRun run = workspace_.Moepack(
+        std::string("refit plain --against fixtures/tiny-moe --force -o ") + out + " " + kFewTexts);
+    EXPECT_EQ(run.status, 2) << out;
+    EXPECT_THAT(run.err, HasSubstr("the input")) << out;
+  }
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "plain.refit"));
+  EXPECT_EQ(workspace_.Moepack("verify plain").status, 0);
+}
+
 TEST_F(RefitCommand, ADirectoryOfOtherFilesIsNoStore) {
   std::filesystem::create_directory(workspace_ / "home");
   WriteAll(workspace_ / "home/notes", "mine");
