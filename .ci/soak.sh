@@ -46,7 +46,10 @@ suites() {
   "$@" >"build/soak-$name.log" 2>&1 || failed="$failed $name"
   awk -v row="$name" -v seconds=$(($(date +%s) - start)) '
     /^[0-9]+ passed, [0-9]+ failed/ { tests += $1 + $3; failures += $3 }
-    END { printf "| %s | %d | 0 | %d | %d |\n", row, tests, failures, seconds }' \
+    END {
+      if (tests == "") failures = "crashed"  # nothing was built, or nothing ran
+      printf "| %s | %d | 0 | %s | %d |\n", row, tests, failures, seconds
+    }' \
     "build/soak-$name.log"
 }
 
