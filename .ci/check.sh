@@ -2,32 +2,54 @@
 # make check: what the other compiler and the sanitizers can find, beside `make test`.
 # docs/contributing.md says why each preset runs what it runs.
 # usage: check.sh JOBS [row ...]   (from the repository root; default: every row)
-# Row debug-clang-whole: the long suites of debug-clang too, about an hour more.
+# Rows for make soak, each more than an hour: debug-clang-whole runs the long suites of debug-clang
+# too, release-clang-whole and tsan-whole all tests that another compiler or a race could fail.
 set -eu
 jobs=$1
 shift
 wanted=${*:-debug-clang release-clang tsan}
 
+# "|FOLDER/NAME" of suites whose names begin so. CTest reads no expression with ten parentheses.
+# usage: suites FOLDER NAME ...
+suites() {
+  folder=$1
+  shift
+  printf "|$folder/%s" "$@"
+}
+
 # The tests that start threads.
-threads='libshard/(ParallelFor|RunOnThreads|Interrupt|Pack|OutputStream|MappedFile|MemoryTree)'
-threads="$threads|manifest/(VerifyTest|VerifyBytes|VerifyAgainst[.]|WriteDistribution|AssembleNode)"
-threads="$threads|manifest/(FetchFileTest|FetchPass|FetchPlan|PieceBuffers)"
-threads="$threads|runtime-shim/(CInterface|ThreadTeam|Load|CpuExecutor|Collector|Profile)"
-threads="$threads|runtime-shim/(Generation|NodeOfTiny|Session|Model[.]|CheckOfTiny|Evaluation)"
+threads=$(
+  suites libshard ParallelFor RunOnThreads Interrupt Pack OutputStream MappedFile MemoryTree \
+    Sha256Of ScanFile Checkpoint[.] SideFilesTest ModelDamage TypeBudgets \
+    RefittedLayout Expectation[.] CacheReplay HoldTogether SessionShares \
+    ClusterSessions SessionGram
+  suites manifest VerifyTest VerifyBytes VerifyAgainst[.] WriteDistribution AssembleNode \
+    FetchFileTest FetchPass FetchPlan PieceBuffers NodeRecord MergeExperts \
+    CopyTest PublishFilesTest HashingDirectories
+  suites runtime-shim CInterface ThreadTeam Load CpuExecutor Collector Profile Generation \
+    NodeOfTiny Session Model[.] CheckOfTiny Evaluation LoadTensorPlacer Refill \
+    Ridge RouterFit
+)
 
 # Suites that take more than 80 s under AddressSanitizer: one case in eight of each. Row
 # debug-clang-whole, which make soak runs, takes all of them.
-long='tools/(BuildRefit|CheckCommand|ExperimentCommand|HostileText|OnEveryExecutor|OptionRules)'
-long="$long|tools/(OverlayCommand|Pages/DocumentedOutput|PlanFromStatistics|PlannedSplit)"
-long="$long|tools/(RefitCommand|RefitGate|ReportInABrowser|VerifyRedo)"
-long="$long|remote/(CachedCommands|HelpExamples|HostileServers|KilledRegistryRuns|KilledRuns)"
-long="$long|remote/(OriginCommands|RegistryCommands)"
-long="$long|manifest/(ExistingOutput|FetchFileOthersTest|JoinTasksTest|JoinTest)"
-long="$long|manifest/(PullWithoutLocksTest|Disagreements/HostileLayout)"
-long="$long|conformance/(All/GgufSources|Layouts/OddShards|TinySigmoid)"
-long="$long|runtime-shim/(Every/RefitOfFamily|Layouts/RefitOfCheckpoint|Refit)[.]"
-long="$long|cuda-emulated/(ExecutorAttention|ExecutorProducts|RefitOn)|faults/Commands/Limits"
-long="$long|fuzz/FuzzEvaluation|libshard/Listings/ConvertQuantized|quant/On/TargetsEncode"
+long=$(
+  suites tools BuildRefit CheckCommand ExperimentCommand HostileText OnEveryExecutor OptionRules \
+    OverlayCommand Pages/DocumentedOutput PlanFromStatistics PlannedSplit \
+    RefitCommand RefitGate ReportInABrowser VerifyRedo
+  suites remote CachedCommands HelpExamples HostileServers KilledRegistryRuns KilledRuns \
+    OriginCommands RegistryCommands
+  suites manifest ExistingOutput FetchFileOthersTest JoinTasksTest JoinTest PullWithoutLocksTest \
+    Disagreements/HostileLayout
+  suites conformance All/GgufSources Layouts/OddShards TinySigmoid
+  suites runtime-shim Every/RefitOfFamily[.] Layouts/RefitOfCheckpoint[.] Refit[.] RefitOn \
+    ExecutorProducts
+  suites cuda-emulated ExecutorAttention ExecutorProducts RefitOn
+  suites faults Commands/Limits
+  suites fuzz FuzzEvaluation
+  suites libshard Listings/ConvertQuantized
+  suites quant On/TargetsEncode
+)
 
 wants() {
   case " $wanted " in *" $1 "*) ;; *) return 1 ;; esac
@@ -51,12 +73,14 @@ run() {
 
 failed=
 
+# Scripts that start programs of others, and tests of the tree.
+skipped='(install|neon|peer|scale-out|schema|tree)/'
+
 if wants debug-clang || wants debug-clang-whole; then
   build debug-clang all
-  skipped='(install|neon|peer|scale-out|schema|tree)/'
   if wants debug-clang; then
-    run debug-clang -E "^($skipped|$long)"
-    GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=0 run debug-clang -R "^($long)"
+    run debug-clang -E "^($skipped$long)"
+    GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=0 run debug-clang -R "^(${long#|})"
   else
     run debug-clang -E "^$skipped"
   fi
@@ -65,9 +89,17 @@ if wants release-clang; then
   build release-clang 'test-quant test-libshard'
   run release-clang -R '^(quant|libshard)/'
 fi
+if wants release-clang-whole; then
+  build release-clang all
+  run release-clang -E "^$skipped"
+fi
 if wants tsan; then
   build tsan 'test-libshard test-manifest test-runtime-shim'
-  run tsan -R "^($threads)"
+  run tsan -R "^(${threads#|})"
+fi
+if wants tsan-whole; then
+  build tsan 'moepack test-libshard test-manifest test-runtime-shim test-tools test-remote'
+  run tsan -R '^(libshard|manifest|runtime-shim|tools|remote)/'
 fi
 
 if [ -n "$failed" ]; then
