@@ -31,7 +31,7 @@ test: test-deps build
 	@tests/run_tests.sh $(BUILD)
 
 soak: test-deps build
-	@.ci/install-deps.sh build test check package
+	@.ci/install-deps.sh build test check package soak
 	@.ci/soak.sh $(BUILD)
 
 fuzz:
@@ -39,7 +39,7 @@ fuzz:
 	@.ci/fuzz.sh 60
 
 coverage:
-	@.ci/install-deps.sh build check
+	@.ci/install-deps.sh build test check
 	@cmake --preset coverage >/dev/null
 	@.ci/coverage.sh $(JOBS)
 
@@ -65,7 +65,7 @@ deps:
 	@.ci/install-deps.sh
 
 test-deps:
-	@.ci/install-deps.sh build test
+	@.ci/install-deps.sh build test package
 
 clean:
 	@rm -rf build

@@ -1,24 +1,25 @@
 #!/bin/sh
-# make coverage: which lines and branches of quant, libshard and manifest their own tests and the
-# fuzz targets run, as short tests do. Prints a table of folders, and one of the files below 90 % of
-# lines.
+# make coverage: which lines and branches of quant, libshard and manifest their own tests, the fuzz
+# targets and tests/remote run, as short tests do. Prints a table of folders, and one of the files
+# below 90 % of lines.
 # usage: coverage.sh [JOBS]   (from the repository root, after `cmake --preset coverage`)
-# What the whole commands and the servers of tests/remote reach is not counted.
+# What the commands of tests/tools, tests/conformance and tests/faults reach is not counted.
 set -eu
 jobs=${1:-$(nproc)}
 build=build/coverage
-programs='test-quant test-libshard test-manifest test-fuzz'
+programs='test-quant test-libshard test-manifest test-fuzz test-remote'
 least=90 # percent of lines
 profiles=$build/profiles
 
 # shellcheck disable=SC2086  # one word per program
-cmake --build "$build" -j "$jobs" --target $programs >&2
+cmake --build "$build" -j "$jobs" --target moepack $programs >&2
 rm -rf "$profiles"
 mkdir -p "$profiles"
 failed=
-objects=
+objects=" -object $build/moepack" # which tests/remote starts
 for program in $programs; do
-  LLVM_PROFILE_FILE="$profiles/$program-%m-%p.profraw" "$build/tests/$program" --gtest_brief=1 \
+  # All runs of a program add to the same file.
+  LLVM_PROFILE_FILE="$profiles/$program-%m.profraw" "$build/tests/$program" --gtest_brief=1 \
     >"$profiles/$program.log" 2>&1 || failed="$failed $program"
   objects="$objects -object $build/tests/$program"
 done

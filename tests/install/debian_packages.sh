@@ -8,7 +8,7 @@ fail() {
   echo "$1"
   exit 1
 }
-for tool in dpkg-deb dpkg-shlibdeps cpack; do
+for tool in dpkg-deb dpkg-shlibdeps file cpack; do
   command -v $tool >/dev/null || {
     echo "no package was made: $tool is not installed"
     exit 77

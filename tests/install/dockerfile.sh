@@ -44,4 +44,11 @@ grep -q 'CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages' tools/install/pac
   complain "expected a COPY of what cpack writes"
 echo "$steps" | grep -qx 'ENTRYPOINT \["moepack"\]' ||
   complain "expected moepack as the entry point"
+# What git ignores must not be copied: a build of another directory would not be configured again.
+while read -r ignored; do
+  ignored=${ignored%/}
+  case $ignored in /*) ignored=${ignored#/} ;; *) ignored="**/$ignored" ;; esac
+  grep -qxF "$ignored" "$file.dockerignore" ||
+    complain "expected $ignored in $file.dockerignore, found none"
+done <.gitignore
 exit $status

@@ -1,11 +1,13 @@
 #!/bin/bash
-# The packages in an otherwise empty Debian: a root made by debootstrap (minbase), in which the
-# steps of the last stage of docs/examples/Dockerfile run unchanged, then README's commands,
-# docs/examples/node.c against libmoepack-runtime-dev, and the removal. Only root can do this, and
-# it needs debootstrap and a mirror: exit 77 without.
-# usage: fresh_root.sh ROOT BUILD_DIR [MIRROR]
+# An otherwise empty Debian, made by debootstrap (minbase), and what users do in it. In one root
+# `make demo` runs as the first command, then the steps of the first stage of
+# docs/examples/Dockerfile. In another, the steps of its last stage install the packages that the
+# first one made; then README's commands run, docs/examples/node.c is compiled against
+# libmoepack-runtime-dev, and both are removed. Only root can do this, and it needs debootstrap and
+# a mirror: exit 77 without. Compiles everything once more.
+# usage: fresh_root.sh ROOT   (MOEPACK_DEBIAN_MIRROR: http://deb.debian.org/debian)
 set -eu
-root=$1 build=$2 mirror=${3:-http://deb.debian.org/debian}
+root=$1 mirror=${MOEPACK_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 cache=$root/build/debootstrap
 skip() {
   echo "no fresh root was made: $1"
@@ -35,12 +37,16 @@ if [ ! -s bookworm.tar ]; then
   mv bookworm.part bookworm.tar
   rm -rf made
 fi
-fresh=$cache/fresh
-rm -rf "$fresh"
-mkdir "$fresh"
-tar -C "$fresh" -xf bookworm.tar
-cp /etc/resolv.conf "$fresh/etc/"
-mount -t proc proc "$fresh/proc"
+
+# Makes the root NAME, in which `inside` runs commands from now on.
+begin() {
+  fresh=$cache/$1
+  rm -rf "$fresh"
+  mkdir "$fresh"
+  tar -C "$fresh" -xf bookworm.tar
+  cp /etc/resolv.conf "$fresh/etc/"
+  mount -t proc proc "$fresh/proc"
+}
 
 # usage: inside COMMAND...
 inside() {
@@ -48,24 +54,53 @@ inside() {
     DEBIAN_FRONTEND=noninteractive "$@"
 }
 
-cpack --config "$build/CPackConfig.cmake" -B "$cache/packages" >cpack.log 2>&1 ||
-  fail "$(cat cpack.log)"
-cp packages/*.deb "$fresh/tmp/"
+# usage: logged LOG COMMAND...   (in the root; the log is shown where it fails)
+logged() {
+  log=$1
+  shift
+  inside sh -ec "$*" >>"$log" 2>&1 || fail "$(tail -n 200 "$log")"
+}
+
+# What RUN says in a stage of the Dockerfile. usage: steps_of STAGE
+steps_of() {
+  awk -v wanted="$1" '/^FROM/ { stage++ } stage == wanted' "$root/docs/examples/Dockerfile" |
+    sed -e ':join' -e '/\\$/N; s/\\\n *//; tjoin' | sed -n 's/^RUN //p' | grep . ||
+    fail "expected RUN in stage $1 of the Dockerfile"
+}
+
+end() {
+  umount "$fresh/proc"
+  rm -rf "$fresh"
+}
+
+rm -f ./*.log
+begin compile
+mkdir "$fresh/source"
+(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf -) |
+  tar -C "$fresh/source" -xf -
+logged demo.log 'apt-get update && apt-get install -y --no-install-recommends make'
+logged demo.log 'cd /source && make demo'
+steps=$(steps_of 1) || fail "$steps"
+logged packages.log "cd /source && $steps"
+rm -rf packages
+mkdir packages
+cp "$fresh"/source/build/release/packages/*.deb packages/
+end
+
+begin install
 mkdir "$fresh/library" "$fresh/source" "$fresh/work"
-mv "$fresh"/tmp/libmoepack-runtime-dev_*.deb "$fresh/library/"
+cp packages/moepack_*.deb "$fresh/tmp/"
+cp packages/libmoepack-runtime-dev_*.deb "$fresh/library/"
 cp -r "$root/README.md" "$root/fixtures" "$fresh/source/"
 cp "$root/tests/install/readme_demo.sh" "$fresh/source/"
 ln -s ../source/fixtures "$fresh/work/fixtures"
-
-steps=$(awk '/^FROM/ { stage++ } stage == 2' "$root/docs/examples/Dockerfile" |
-  sed -e ':join' -e '/\\$/N; s/\\\n *//; tjoin' | sed -n 's/^RUN //p')
-[ -n "$steps" ] || fail "expected RUN in the last stage of the Dockerfile"
-inside sh -ec "$steps" >install.log 2>&1 || fail "$(cat install.log)"
+steps=$(steps_of 2) || fail "$steps"
+logged install.log "$steps"
 inside sh -ec 'cd /work && /source/readme_demo.sh /source'
 inside sh -ec 'test -s /usr/share/bash-completion/completions/moepack; test -x /usr/bin/moepack'
 
-inside sh -ec 'apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
-  pkg-config /library/*.deb' >>install.log 2>&1 || fail "$(cat install.log)"
+logged install.log 'apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
+  pkg-config /library/*.deb'
 inside sh -ec 'cd /work
   cc -std=c99 $(pkg-config --cflags moepack) \
     /usr/share/doc/libmoepack-runtime-dev/examples/node.c $(pkg-config --libs moepack) -o node
@@ -73,9 +108,7 @@ inside sh -ec 'cd /work
   moepack run out --group 1 --prompt "int main(" -n 16 >run.txt 2>/dev/null
   tail -n "$(wc -l <run.txt)" node.txt | cmp - run.txt'
 
-inside sh -ec 'apt-get remove -y moepack libmoepack-runtime-dev' >>install.log 2>&1 ||
-  fail "$(cat install.log)"
+logged install.log 'apt-get remove -y moepack libmoepack-runtime-dev'
 left=$(find "$fresh/usr" -name '*moepack*' ! -path '*/info/*')
 [ -z "$left" ] || fail "expected nothing after the removal, found $left"
-umount "$fresh/proc"
-rm -rf "$fresh"
+end

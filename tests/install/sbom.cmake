@@ -60,6 +60,14 @@ if(expected LESS 20)
   message(FATAL_ERROR "expected at least 20 packages in .ci/packages.txt, found ${expected}")
 endif()
 
+# Libraries that the program opens by name are dependencies too, though not of the linker.
+foreach(name libcurl4 ca-certificates libvulkan1)
+  if(NOT first MATCHES
+      "SPDXRef-Package-${name}\", \"relationshipType\": \"RUNTIME_DEPENDENCY_OF\"")
+    message(FATAL_ERROR "${name}: expected a package that the program needs at run time, found none")
+  endif()
+endforeach()
+
 set(relations DESCRIBES BUILD_DEPENDENCY_OF TEST_DEPENDENCY_OF DEV_DEPENDENCY_OF
   RUNTIME_DEPENDENCY_OF)
 expect(DESCRIBES relationships 0 relationshipType)

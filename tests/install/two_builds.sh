@@ -1,9 +1,12 @@
 #!/bin/bash
-# The program is the same bytes if it is built in another directory, without ccache and without the
-# tests. Compiles everything once more.
-# usage: two_builds.sh ROOT BUILD_DIR   (a build of the preset release)
+# The program and the archive of the runtime are the same bytes if they are built in another
+# directory, without ccache and without the tests. Compiles everything once more, or only OBJECTs,
+# which are named as files of the build folder.
+# usage: two_builds.sh ROOT BUILD_DIR [OBJECT ...]   (a build of the preset release)
 set -eu
 root=$1 build=$2
+shift 2
+[ $# -gt 0 ] || set -- moepack runtime-shim/libmoepack-runtime.a
 other=$(mktemp -d)
 trap 'rm -rf "$other"' EXIT
 (cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf -) |
@@ -15,9 +18,11 @@ chosen=$(sed -nE 's/^((MOEPACK_CUDA|CMAKE_CUDA_ARCHITECTURES):[A-Z]+=.+)/-D\1/p'
   "$build/CMakeCache.txt")
 # shellcheck disable=SC2086  # one word per option
 cmake --preset release $chosen -DMOEPACK_TESTS=OFF -DMOEPACK_BENCH=OFF >build.log 2>&1 &&
-  cmake --build build/release -j "$(nproc)" --target moepack >>build.log 2>&1 || {
+  cmake --build build/release -j "$(nproc)" --target "$@" >>build.log 2>&1 || {
   tail -n 50 build.log
   exit 1
 }
-cmp "$build/moepack" build/release/moepack
-sha256sum <build/release/moepack
+for file in "$@"; do
+  cmp "$build/$file" "build/release/$file"
+done
+cd build/release && sha256sum "$@"

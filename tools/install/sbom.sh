@@ -1,6 +1,7 @@
 #!/bin/sh
 # Prints an SPDX 2.3 document (JSON): the program, the packages of .ci/packages.txt that it is
-# built, tested and checked with, and those whose libraries it opens, with the versions of dpkg.
+# built, tested and checked with, those whose libraries it is linked with, and those that its own
+# package recommends because it opens their libraries when it needs them; with the versions of dpkg.
 # A package that is not installed stands there without a version. The same packages give the same
 # bytes; the date is SOURCE_DATE_EPOCH, or that of the last commit, or 1970.
 # usage: sbom.sh VERSION [PROGRAM]
@@ -19,8 +20,11 @@ named() {
     { sub(/#.*/, "") }
     /^\[/ { gsub(/[][ \t]/, ""); section = $0; next }
     NF { sub(/\?$/, "", $1)
-      relation = section == "test" ? "TEST" : section == "check" ? "DEV" : "BUILD"
+      relation = section ~ /^(test|soak)$/ ? "TEST" : section == "check" ? "DEV" : "BUILD"
       print relation "_DEPENDENCY_OF", $1 }' "$root/.ci/packages.txt"
+  sed -n 's/^set(CPACK_DEBIAN_MOEPACK_PACKAGE_RECOMMENDS "\(.*\)")/\1/p' \
+    "$root/tools/install/packages.cmake" | tr -d , | tr ' ' '\n' |
+    sed 's/^/RUNTIME_DEPENDENCY_OF /'
   [ -n "$program" ] && command -v dpkg-query >/dev/null || return 0
   ldd "$program" | awk '$3 ~ /^\// { print $3 }' | while read -r library; do
     # dpkg knows a file by the path that its package has, with or without /usr.
