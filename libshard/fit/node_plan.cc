@@ -104,12 +104,7 @@ Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
     options.eligible = most;
     return MakePlan(model, options);
   }
-  // A plan of one group is enough to learn what every node has in any case: the overlay.
-  PlanOptions whole = options;
-  whole.groups = 1;
-  whole.partition = kContiguous;
-  whole.scores = nullptr;
-  SHARD_TRY(const Plan overlaid, MakePlan(model, whole));
+  SHARD_TRY(const Plan overlaid, PlanOverlayAlone(model, options));
   for (const uint32_t count : eligible) {
     std::vector<uint32_t>& rooms = options.rooms.emplace_back();
     for (const auto& [layer, expert_count] : layers) {
@@ -122,6 +117,13 @@ Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
 }
 
 }  // namespace
+
+Result<Plan> PlanOverlayAlone(const MoeModel& model, PlanOptions options) {
+  options.groups = 1;
+  options.partition = kContiguous;
+  options.scores = nullptr;
+  return MakePlan(model, options);
+}
 
 Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
                           const std::vector<uint32_t>& eligible) {

@@ -10,6 +10,9 @@
 
 namespace moepack {
 
+// Returns a plan of one group with the overlay of `options`: what every node of any plan holds.
+Result<Plan> PlanOverlayAlone(const MoeModel& model, PlanOptions options);
+
 // Returns the plan of options.partition in which node g may pick from eligible[g] experts of every
 // layer, the overlay's included. A contiguous partition gives larger nodes longer runs, and nodes
 // whose runs hold experts of the overlay too (its scheme is then contiguous-by-node), and gives

@@ -11,6 +11,7 @@
 #include "libshard/format/read_header.h"
 #include "libshard/import/importers.h"
 #include "libshard/import/score_table.h"
+#include "libshard/model/block_name.h"
 #include "libshard/recipe/imatrix_read.h"
 
 namespace moepack {
@@ -23,16 +24,12 @@ constexpr std::array<std::string_view, 4> kExpertTensors = {"ffn_gate_exps", "ff
 
 // The layer of "blk.<layer>.<kind>.weight.counts"; no value for other names.
 std::optional<uint64_t> LayerOfCounts(std::string_view name) {
-  constexpr std::string_view kBlock = "blk.";
-  if (!name.starts_with(kBlock) || !name.ends_with(kCountsEnd)) return std::nullopt;
-  name.remove_prefix(kBlock.size());
-  name.remove_suffix(kCountsEnd.size());
-  const size_t dot = name.find('.');
-  if (dot == name.npos) return std::nullopt;
-  const std::string_view kind = name.substr(dot + 1);
+  const std::optional<BlockName> block = ParseBlockName(name);
+  if (!block || !block->rest.ends_with(kCountsEnd)) return std::nullopt;
+  const std::string_view kind = block->rest.substr(0, block->rest.size() - kCountsEnd.size());
   if (std::find(kExpertTensors.begin(), kExpertTensors.end(), kind) == kExpertTensors.end())
     return std::nullopt;
-  return ParseUint(name.substr(0, dot));
+  return block->block;
 }
 
 Error OneCount(const std::string& where, const std::string& thing) {

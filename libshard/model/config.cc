@@ -239,7 +239,7 @@ Status ConfigReader::ReadQuantization(ModelConfig& config) const {
   if (const Json* groups = ObjectMember(quantization, "config_groups")) {
     config.quant_bits = SmallestGroupBits(*groups);
   }
-  for (const char* key : {"bits", "w_bit"}) {
+  for (const char* key : fields::kPackedBits) {
     const Json* bits = FindMember(quantization, key);
     if (config.quant_bits != 0 || bits == nullptr || bits->is_null()) continue;
     SHARD_TRY(config.quant_bits, Number({bits, Cat(field->path, ".", key)}, *bits, 64));

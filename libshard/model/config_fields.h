@@ -73,6 +73,7 @@ inline constexpr ConfigKeys kSelectionBias = {"use_routing_bias", "moe_use_aux_f
 inline constexpr ConfigKeys kDtype = {"torch_dtype", "dtype"};
 inline constexpr ConfigKeys kQuantization = {"quantization_config", "compression_config",
                                              "quantization"};
+inline constexpr ConfigKeys kPackedBits = {"bits", "w_bit"};  // in kQuantization: GPTQ and AWQ
 
 // Returns the field that gives the width of a routed expert, or of a dense feed-forward part: its
 // own where the config has one, else the plain width.

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <array>
 
+#include "libshard/model/block_name.h"
 #include "libshard/model/family_pattern.h"
 
 namespace moepack {
 namespace {
-
-constexpr std::string_view kBlock = "blk.";
 
 void Add(Family& family, const std::string& pattern, Part part, const std::string& role) {
   family.rules.push_back({.pattern = pattern, .part = part, .role = role});
@@ -141,11 +140,8 @@ Family MakeFamily() {
 
 // Returns what follows "blk.N."; empty for a tensor outside blocks.
 std::string_view InBlock(std::string_view name) {
-  if (!name.starts_with(kBlock)) return {};
-  name.remove_prefix(kBlock.size());
-  const size_t dot = name.find('.');
-  if (dot == std::string_view::npos || !IsNumber(name.substr(0, dot))) return {};
-  return name.substr(dot + 1);
+  const std::optional<BlockName> block = ParseBlockName(name);
+  return block ? block->rest : std::string_view();
 }
 
 }  // namespace

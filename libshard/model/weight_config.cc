@@ -83,6 +83,13 @@ Status ReadBits(const Object& object, const char* key, WeightConfig& out) {
                                    ": expected 2, 4 or 8, ", "found none")};
 }
 
+// Returns the name under which the config gives the bits; the first one where it gives none.
+const char* KeyOfBits(const Object& object) {
+  const auto at = std::find_if(fields::kPackedBits.begin(), fields::kPackedBits.end(),
+                               [&](const char* key) { return object.Find(key) != nullptr; });
+  return at == fields::kPackedBits.end() ? *fields::kPackedBits.begin() : *at;
+}
+
 // Returns the only group of weights. With two groups, the config alone does not say which weight is
 // in which.
 Result<Object> OnlyGroup(const Object& object) {
@@ -127,7 +134,7 @@ Status ReadCompressed(const Object& object, WeightConfig& out) {
 }
 
 Status ReadGptq(const Object& object, WeightConfig& out) {
-  SHARD_CHECK(ReadBits(object, "bits", out));
+  SHARD_CHECK(ReadBits(object, KeyOfBits(object), out));
   SHARD_CHECK(ReadGroupSize(object, out));
   SHARD_TRY(const std::string format, Text(object, "checkpoint_format"));
   if (!format.empty() && format != "gptq" && format != "gptq_v2") {
@@ -140,12 +147,12 @@ Status ReadGptq(const Object& object, WeightConfig& out) {
 }
 
 Status ReadAwq(const Object& object, WeightConfig& out) {
-  SHARD_CHECK(ReadBits(object, "bits", out));
+  SHARD_CHECK(ReadBits(object, KeyOfBits(object), out));
   SHARD_CHECK(ReadGroupSize(object, out));
   SHARD_TRY(const std::string version, Text(object, "version"));
   if (!version.empty() && Lower(version) != "gemm") return object.Unsupported("version", "gemm");
   // The order in which AWQ interleaves values in a word is defined for eight of them alone.
-  if (out.bits != 4) return object.Unsupported("bits", "4");
+  if (out.bits != 4) return object.Unsupported(KeyOfBits(object), "4");
   out.symmetric = false;
   return Ok();
 }

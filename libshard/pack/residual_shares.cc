@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/block_name.h"
 #include "libshard/pack/model_damage.h"
 #include "libshard/pack/type_damage.h"
 
@@ -28,9 +29,8 @@ constexpr std::array<LastMatrix, 5> kLastMatrices = {{
 
 // "attn_output.weight" of "blk.7.attn_output.weight".
 std::string_view LeafOf(std::string_view name) {
-  const size_t first = name.find('.');
-  const size_t second = first == name.npos ? first : name.find('.', first + 1);
-  return second == name.npos ? name : name.substr(second + 1);
+  const std::optional<BlockName> block = ParseBlockName(name);
+  return block ? block->rest : name;
 }
 
 Block BlockOf(const GgufTensor& tensor) {

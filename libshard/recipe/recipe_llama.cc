@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/block_name.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace moepack {
@@ -50,12 +51,8 @@ Category CategoryOf(std::string_view name) {
 
 // N of "blk.N."; no value if the name does not start like that.
 std::optional<uint64_t> LayerOf(std::string_view name) {
-  constexpr std::string_view kBlock = "blk.";
-  if (!name.starts_with(kBlock)) return std::nullopt;
-  name.remove_prefix(kBlock.size());
-  const size_t end = name.find('.');
-  if (end == std::string_view::npos) return std::nullopt;
-  return ParseUint(name.substr(0, end));
+  const std::optional<BlockName> block = ParseBlockName(name);
+  return block ? std::optional(block->block) : std::nullopt;
 }
 
 // Whether a rule applies to matrix `i` of `n`.

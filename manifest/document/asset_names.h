@@ -7,6 +7,7 @@ namespace moepack::manifest {
 
 // The folder of these files in a distribution.
 inline constexpr std::string_view kAssetDirectory = "assets/";
+inline constexpr const char* kConfigAsset = "assets/config.json";
 
 // True if a file of this name is copied as an asset. Nothing else is written to assets/, accepted
 // from a manifest, or copied into a node. Names of weights and indexes are never asset names,

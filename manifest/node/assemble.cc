@@ -14,6 +14,7 @@
 #include "libshard/model/family_find.h"
 #include "libshard/model/hf_config.h"
 #include "libshard/refit/node_top_k.h"
+#include "manifest/document/asset_names.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/use_overlay.h"
@@ -29,7 +30,6 @@ namespace {
 
 namespace fs = moepack::fs;
 
-constexpr const char* kConfigAsset = "assets/config.json";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
 // Everything about the node that is decided before a byte is written.

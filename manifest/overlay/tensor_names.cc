@@ -7,11 +7,10 @@
 #include "libshard/model/family_find.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/hf_config.h"
+#include "manifest/document/asset_names.h"
 
 namespace moepack::manifest {
 namespace {
-
-constexpr const char* kConfigAsset = "assets/config.json";
 
 // A family of the list, which lives as long as the program.
 std::shared_ptr<const Family> BuiltIn(const Family* family) {

@@ -47,7 +47,7 @@ uint32_t ThreadsFor(const ExecutorOptions& options) {
 // Columns of `x` become rows of `y`. Rows of y are often a multiple of 4 KiB apart, so that lines
 // of many of them share one set of the cache: a line is filled whole before the next one is
 // touched.
-void TransposeColumns(const Rows& x, const RowRange& columns, const Rows& y) {
+void TransposeColumns(const Rows& x, const WeightRows& columns, const Rows& y) {
   const float* from[kRowsOfTile];
   for (uint32_t top = 0; top < x.count; top += kRowsOfTile) {
     const uint32_t rows = std::min(kRowsOfTile, x.count - top);

@@ -18,7 +18,7 @@ constexpr uint32_t kSumRows = 4;
 struct Piece {
   const ExpertRows* expert;
   size_t first_slot;
-  RowRange range;
+  WeightRows range;
 };
 
 // An expert's output for a row of the batch.
@@ -84,7 +84,7 @@ class ExpertMix {
 
   // rows = the piece's rows of `linear` times `in`, times `factors` (of the inputs; may be empty),
   // plus the bias.
-  static void Project(const Linear& linear, const RowRange& range, std::span<const float> factors,
+  static void Project(const Linear& linear, const WeightRows& range, std::span<const float> factors,
                       Own& own, std::span<float* const> rows) {
     MultiplyWeights(linear.weight, range, own.in, rows, own.tile);
     const auto bias = VectorOf(linear.bias, own.bias);

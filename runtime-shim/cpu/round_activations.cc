@@ -4,10 +4,12 @@
 #include <cmath>
 #include <vector>
 
+#include "quant/k_quants/k_bits.h"
+
 namespace moepack::runtime {
 namespace {
 
-constexpr size_t kSuperBlock = 256;
+using quant::kSuperBlock;
 
 // Rounds to q8_K: integers of eight bits, and an F32 scale such that the value of largest magnitude
 // becomes -127 (quantize_row_q8_K_ref in ggml).

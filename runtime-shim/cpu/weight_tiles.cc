@@ -30,7 +30,7 @@ const float* FloatsIn(const Matrix& weights, std::span<const std::byte> blocks) 
   return aligned && weights.format == f32 ? reinterpret_cast<const float*>(blocks.data()) : nullptr;
 }
 
-const float* Decode(const Matrix& weights, const RowRange& range, TileMemory& memory) {
+const float* Decode(const Matrix& weights, const WeightRows& range, TileMemory& memory) {
   const auto blocks = BlocksOf(weights, range.first, range.count);
   if (const float* const own = FloatsIn(weights, blocks)) return own;
   const auto floats = memory.Get(size_t{range.count} * weights.columns);
@@ -44,7 +44,7 @@ void Prefetch(const std::byte* from, size_t bytes) {
 }
 
 // y[r] = weights[first + r] . x, decoded a few rows and columns at a time.
-void MultiplyAlone(const Matrix& weights, const RowRange& range, const float* x, float* y,
+void MultiplyAlone(const Matrix& weights, const WeightRows& range, const float* x, float* y,
                    TileMemory& memory) {
   const auto all = BlocksOf(weights, range.first, range.count);
   const size_t row_bytes = weights.row_bytes();
@@ -99,13 +99,14 @@ std::vector<float*> OutputsOf(const Rows& rows) {
   return addresses;
 }
 
-void MultiplyWeights(const Matrix& weights, const RowRange& range, std::span<const float* const> x,
-                     std::span<float* const> y, TileMemory& memory) {
+void MultiplyWeights(const Matrix& weights, const WeightRows& range,
+                     std::span<const float* const> x, std::span<float* const> y,
+                     TileMemory& memory) {
   const uint32_t tile_rows = TileRows(weights.columns);
   if (x.size() == 1) return MultiplyAlone(weights, range, x[0], y[0], memory);
   std::vector<float*> to(y.begin(), y.end());
   for (uint32_t done = 0; done < range.count; done += tile_rows) {
-    const RowRange tile = {range.first + done, std::min(tile_rows, range.count - done)};
+    const WeightRows tile = {range.first + done, std::min(tile_rows, range.count - done)};
     const float* const decoded = Decode(weights, tile, memory);
     MultiplyRows({{decoded, weights.columns, tile.count}, weights.columns, x, to});
     for (float*& row : to) row += tile.count;

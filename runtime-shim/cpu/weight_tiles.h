@@ -28,10 +28,11 @@ std::vector<const float*> InputsOf(const Rows& rows);
 std::vector<float*> OutputsOf(const Rows& rows);
 
 // y[t][r] = weights[first + r] . x[t] for `count` rows of weights; bits as in dots.h.
-struct RowRange {
+struct WeightRows {
   uint32_t first = 0, count = 0;
 };
-void MultiplyWeights(const Matrix& weights, const RowRange& range, std::span<const float* const> x,
-                     std::span<float* const> y, TileMemory& memory);
+void MultiplyWeights(const Matrix& weights, const WeightRows& range,
+                     std::span<const float* const> x, std::span<float* const> y,
+                     TileMemory& memory);
 
 }  // namespace moepack::runtime

@@ -4,9 +4,8 @@
 namespace moepack::runtime {
 namespace {
 
-// All of these are hard-coded in llama.cpp, which reads neither the chunk nor the temperature from
-// the file.
-constexpr uint32_t kChunk = 8192, kTemperatureFloor = 8192, kRotationPeriod = 4;
+// Hard-coded in llama.cpp, like the chunks (gguf_architectures.cc).
+constexpr uint32_t kTemperatureFloor = 8192;
 constexpr float kTemperature = 0.1f;
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {
@@ -14,13 +13,15 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.weigh_inputs = true;
   spec.temperature = kTemperature;
   spec.temperature_floor = kTemperatureFloor;
-  spec.norm_heads_after_rope =
-      keys.Uint("expert_count", 0) != FindArchitecture(keys.architecture())->experts_without_norm;
-  const bool whole = keys.Has("attention.sliding_window");
+  const GgufArchitecture& graph = *FindArchitecture(keys.architecture());
+  spec.norm_heads_after_rope = keys.Uint("expert_count", 0) != graph.experts_without_norm;
+  // llama.cpp asks only whether the key is 0; then it aborts.
+  if (keys.Uint("attention.sliding_window", 1) == 0)
+    return keys.Refuse("attention.sliding_window", "no such key, or more than 0", "0");
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     LayerSpec& own = spec.layer[layer];
-    own.rope = (layer + 1) % kRotationPeriod != 0;
-    own.chunk = own.rope && !whole ? kChunk : 0;
+    own.rope = (layer + 1) % graph.window->period != 0;
+    own.chunk = own.rope ? graph.window->tokens : 0;
   }
 }
 

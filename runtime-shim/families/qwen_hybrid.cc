@@ -1,4 +1,5 @@
 #include "libshard/base/text/text.h"
+#include "libshard/model/gguf_architectures.h"
 #include "runtime-shim/families/families.h"
 
 namespace moepack::runtime {
@@ -28,7 +29,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.second_norm = "post_attention_norm";
   if (spec.value_width != spec.key_width)
     keys.Refuse("attention.value_length", Cat(spec.key_width), Cat(spec.value_width));
-  const uint32_t interval = keys.Uint("full_attention_interval", 4);
+  const uint32_t interval =
+      keys.Uint("full_attention_interval", FindArchitecture(keys.architecture())->full_interval);
   if (interval == 0) {
     keys.Refuse("full_attention_interval", "at least 1", "0");
     return;

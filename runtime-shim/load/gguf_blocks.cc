@@ -3,18 +3,16 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/block_name.h"
 #include "libshard/model/gguf_config.h"
 
 namespace moepack::runtime {
 
 std::optional<uint32_t> BlockOf(std::string_view tensor) {
-  constexpr std::string_view kBlock = "blk.";
   constexpr uint64_t kMost = 1u << 20;  // more than any block_count
-  if (!tensor.starts_with(kBlock)) return std::nullopt;
-  tensor.remove_prefix(kBlock.size());
-  const auto number = ParseUint(tensor.substr(0, tensor.find('.')));
-  if (!number) return std::nullopt;
-  return static_cast<uint32_t>(std::min(*number, kMost));
+  const std::optional<BlockName> name = ParseBlockName(tensor);
+  if (!name) return std::nullopt;
+  return static_cast<uint32_t>(std::min(name->block, kMost));
 }
 
 Result<RunningBlocks> RunningBlocks::Of(const std::string& path, const GgufMetadata& metadata) {

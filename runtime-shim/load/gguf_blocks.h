@@ -26,6 +26,7 @@ class RunningBlocks {
 
   // Tensors outside blocks run: no value is less than any number.
   bool Runs(std::string_view tensor) const { return BlockOf(tensor) < layers_; }
+  bool RunsLayer(uint64_t layer) const { return layer < layers_; }
   // Returns a plan without the layers that do not run.
   Plan Trim(Plan plan) const;
   // Adds what was left out to Weights::notes.

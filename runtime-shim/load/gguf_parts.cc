@@ -56,7 +56,7 @@ class GgufPartsLoader {
     set.group = selected.group;
     set.overlay = selected.overlay;
     for (const auto& [layer, ids] : selected.experts_by_layer) {
-      if (blocks_.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts_by_layer[layer] = ids;
+      if (blocks_.RunsLayer(layer) && !ids.empty()) set.experts_by_layer[layer] = ids;
     }
     LoadedPart counts{.label = set.label};
     for (const OpenedPart& part : parts) {

@@ -9,6 +9,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family_find.h"
+#include "libshard/model/hf_config.h"
 #include "libshard/recipe/quantize.h"
 #include "manifest/write/assets.h"
 #include "runtime-shim/load/whole_tensors.h"
@@ -19,7 +20,6 @@ namespace {
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kWeights = "model.safetensors";
-constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
 // The file that would hold all tensors. Bytes that no loaded part has cannot be read.
 class RestoredFile final : public ByteSource {

@@ -31,7 +31,7 @@ Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weig
     set.group = selected.group;
     set.overlay = selected.overlay;
     for (const auto& [layer, ids] : selected.experts_by_layer) {
-      if (blocks.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts_by_layer[layer] = ids;
+      if (blocks.RunsLayer(layer) && !ids.empty()) set.experts_by_layer[layer] = ids;
     }
     KeepFiles(model.files(i), set.memory);
     // A tensor that experts share with their layer may be in the trunk's files.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/block_name.h"
 
 namespace moepack::runtime {
 namespace {
@@ -17,13 +18,6 @@ uint64_t MatricesOf(const HostTensor& tensor) {
   return matrices;
 }
 
-// The number in "blk.7.attn_q.weight".
-std::optional<uint64_t> LayerOf(std::string_view name) {
-  if (!name.starts_with(kBlock)) return std::nullopt;
-  name.remove_prefix(kBlock.size());
-  return ParseUint(name.substr(0, name.find('.')));
-}
-
 void AddSquares(std::span<const float> row, double* sums) {
   for (size_t column = 0; column < row.size(); ++column) {
     const double value = row[column];
@@ -32,9 +26,9 @@ void AddSquares(std::span<const float> row, double* sums) {
 }
 
 Error NotFinite(const std::string& name, size_t matrix, bool experts, double sum) {
-  const auto layer = LayerOf(name);
+  const auto place = ParseBlockName(name);
   return {Code::kCorrupt,
-          Cat("layer ", layer.value_or(0), ": inputs of ", Quoted(name),
+          Cat("layer ", place ? place->block : 0, ": inputs of ", Quoted(name),
               experts ? Cat(", expert ", matrix) : std::string(),
               ": expected a sum of squares that F32 holds, found ", sum),
           "the weights of this layer or of one before may be damaged"};
@@ -48,7 +42,8 @@ void SecondMoments::SetWeights(const Weights& weights) {
                                     MatricesOf(tensor), nullptr};
   for (const ExpertSet& set : weights.sets) {
     for (const HostTensor& tensor : set.tensors) {
-      const auto layer = static_cast<uint32_t>(LayerOf(tensor.name).value_or(0));
+      const std::optional<BlockName> name = ParseBlockName(tensor.name);
+      const auto layer = static_cast<uint32_t>(name ? name->block : 0);
       const auto found = weights.moe_layers.find(layer);
       const ExpertIds& ids = IdsOf(set.experts_by_layer, layer);
       if (found == weights.moe_layers.end() || ids.empty()) continue;

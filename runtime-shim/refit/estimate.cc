@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/block_name.h"
 #include "runtime-shim/refit/refill.h"
 #include "runtime-shim/refit/ridge.h"
 #include "runtime-shim/refit/router_fit.h"
@@ -173,9 +174,8 @@ uint64_t LargestLayer(const LaterExperts& later) {
   for (const HostTensor& tensor : later.tensors) {
     uint64_t values = 1;
     for (const uint64_t size : tensor.shape) values *= size;
-    const size_t number = std::string_view("blk.").size();
-    layers[ParseUint(tensor.name.substr(number, tensor.name.find('.', number) - number))
-               .value_or(0)] += tensor.format->BytesFor(values).value_or(0);
+    const std::optional<BlockName> name = ParseBlockName(tensor.name);
+    layers[name ? name->block : 0] += tensor.format->BytesFor(values).value_or(0);
   }
   uint64_t largest = 0;
   for (const auto& [layer, bytes] : layers) largest = std::max(largest, bytes);

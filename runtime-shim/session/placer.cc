@@ -4,6 +4,7 @@
 
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "runtime-shim/load/model_metadata.h"
 #include "runtime-shim/model/bos_token.h"
 
@@ -13,13 +14,6 @@ namespace {
 // A text is cut before it is encoded, because only its first tokens count: no token of a known
 // tokenizer is longer than this.
 constexpr size_t kMostTokenBytes = 1024;
-
-// At most `bytes` of a text, in whole characters.
-std::string_view FirstBytes(std::string_view text, size_t bytes) {
-  if (text.size() <= bytes) return text;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0u) == 0x80u) --bytes;
-  return text.substr(0, bytes);
-}
 
 }  // namespace
 
@@ -71,7 +65,7 @@ Result<PlacementAnswer> Placer::Place(std::string_view text) const {
   SHARD_TRY(const Tokenizer* tokenizer, this->tokenizer());
   const size_t most = (size_t{table_.prefix_tokens} + 1) * kMostTokenBytes;
   SHARD_TRY(const std::vector<uint32_t> tokens,
-            tokenizer->Encode(FirstBytes(text, most), Tokenizer::Options()));
+            tokenizer->Encode(WholeCharacters(text, most), Tokenizer::Options()));
   return Place(tokens);
 }
 

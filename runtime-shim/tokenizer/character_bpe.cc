@@ -7,18 +7,11 @@
 
 #include "libshard/base/files/space_mark.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "runtime-shim/tokenizer/merges.h"
 
 namespace moepack::runtime {
 namespace {
-
-constexpr std::string_view kMark = "\u2581";
-
-// The length in bytes of the character that begins with this byte, in valid UTF-8.
-size_t CharacterBytes(char first) {
-  const auto byte = static_cast<unsigned char>(first);
-  return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
-}
 
 class CharacterBpe : public Tokenizer {
  public:
@@ -30,7 +23,7 @@ class CharacterBpe : public Tokenizer {
     std::string marked;
     for (const char c : text) {
       if (c == ' ') {
-        marked += kMark;
+        marked += kSpaceMark;
       } else {
         marked += c;
       }
@@ -52,7 +45,7 @@ class CharacterBpe : public Tokenizer {
     }
     std::vector<uint32_t> symbols;
     for (size_t at = 0; at < run.size();) {
-      const std::string_view character = run.substr(at, CharacterBytes(run[at]));
+      const std::string_view character = run.substr(at, FirstCharacter(run.substr(at)).bytes);
       at += character.size();
       if (const auto symbol = merges_.Find(table(), character)) {
         symbols.push_back(*symbol);

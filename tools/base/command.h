@@ -12,13 +12,12 @@ namespace moepack::cli {
 
 struct Command {
   const char* name;
-  const char* summary;                  // one line, no full stop
-  const char* description;              // a paragraph or two for the help
-  std::array<const char*, 2> examples;  // run as they are in a clone of the repository, in the
-                                        // order of the list in main.cc Adds the options to `app`
-                                        // and returns what runs once they are parsed. The number is
-                                        // the exit status, for results that are not an error but
-                                        // have a status other than 0.
+  const char* summary;      // one line, no full stop
+  const char* description;  // a paragraph or two for the help
+  // Tests run them as they are, in a clone of the repository, in the order of the commands below.
+  std::array<const char*, 2> examples;
+  // Adds the options to `app` and returns what runs once they are parsed. The number is the exit
+  // status, for results that are not an error but have a status other than 0.
   std::function<Result<int>()> (*bind)(CLI::App& app);
 };
 
@@ -45,10 +44,10 @@ extern const Command kPlace;
 extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;
+extern const Command kStatistics;
 extern const Command kEval;
 extern const Command kRefit;
 extern const Command kExperiment;
-extern const Command kStatistics;
 extern const Command kReplay;
 extern const Command kReport;
 

@@ -64,10 +64,12 @@ void AddNextTokenRows(HfFamily& family) {
 }
 
 Result<uint32_t> LeadingDense(const HfConfig& config) {
-  SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(fields::kLeadingDense));
-  if (count) return *count;
+  // Where both are given the list decides, as in transformers and in `--check`.
   const std::optional<HfConfig::Field> types = config.Find(fields::kMlpTypes);
-  if (!types) return 0u;
+  if (!types) {
+    SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(fields::kLeadingDense));
+    return count.value_or(0);
+  }
   if (!types->value->is_array()) return config.Wrong(*types, "a list of \"dense\" and \"sparse\"");
   const auto end = std::find_if(types->value->begin(), types->value->end(),
                                 [](const Json& type) { return type != "dense"; });

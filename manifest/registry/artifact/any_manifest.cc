@@ -9,8 +9,6 @@
 namespace moepack::registry {
 namespace {
 
-constexpr const char* kDockerManifestType = "application/vnd.docker.distribution.manifest.v2+json";
-constexpr const char* kDockerListType = "application/vnd.docker.distribution.manifest.list.v2+json";
 constexpr const char* kOldArtifactType = "application/vnd.oci.artifact.manifest.v1+json";
 constexpr size_t kMaxAnyValues = 1u << 18;
 constexpr uint64_t kMaxAnyText = 16u << 20;  // bytes: for index.json, the largest of them

@@ -11,6 +11,12 @@
 
 namespace moepack::registry {
 
+// Docker's types of what OCI calls a manifest and an index.
+inline constexpr const char* kDockerManifestType =
+    "application/vnd.docker.distribution.manifest.v2+json";
+inline constexpr const char* kDockerListType =
+    "application/vnd.docker.distribution.manifest.list.v2+json";
+
 // True for types of OCI and of Docker, whose manifests have the same form.
 bool IsManifestType(std::string_view media_type);
 bool IsIndexType(std::string_view media_type);

@@ -4,16 +4,16 @@
 
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/store/oci_layout.h"
 
 namespace moepack::registry {
 namespace {
 
-constexpr std::string_view kBlobFolder = "blobs/sha256/";
-
 // The digest of "blobs/sha256/<digits>", or "".
 std::string DigestOfFile(const std::string& file) {
-  if (!file.starts_with(kBlobFolder)) return "";
-  const std::string digest = DigestOf(file.substr(kBlobFolder.size()));
+  const std::string folder = Cat(kBlobFolder, "/");
+  if (!file.starts_with(folder)) return "";
+  const std::string digest = DigestOf(file.substr(folder.size()));
   return IsDigest(digest) ? digest : "";
 }
 
@@ -32,7 +32,9 @@ BlobTree::BlobTree(std::shared_ptr<const RegistryClient> client)
     : RemoteTree(remote::MakeTransport(client->shared_http()), client->name()),
       registry_(std::move(client)) {}
 
-std::string BlobTree::FileOf(const std::string& digest) { return Cat(kBlobFolder, HexOf(digest)); }
+std::string BlobTree::FileOf(const std::string& digest) {
+  return Cat(kBlobFolder, "/", HexOf(digest));
+}
 
 void BlobTree::Know(const std::string& digest, uint64_t size, std::string name) const {
   const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/range_answer.h"
+#include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/server/registry_error.h"
 #include "manifest/registry/server/tag_list.h"
@@ -26,8 +27,6 @@ constexpr uint64_t kMostTagPage = 8u << 20;
 constexpr int kMostTagPages = 1000;
 constexpr size_t kMostTags = 100'000;
 constexpr size_t kMostManifestValues = 1u << 20;
-constexpr const char* kDockerManifestType = "application/vnd.docker.distribution.manifest.v2+json";
-constexpr const char* kDockerListType = "application/vnd.docker.distribution.manifest.list.v2+json";
 constexpr const char* kBrokenRegistry =
     "the registry or a proxy in between is broken: its copy is not what its digest says";
 

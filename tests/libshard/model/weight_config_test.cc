@@ -60,6 +60,12 @@ TEST(WeightConfig, ReadsGptqAndAwq) {
   const auto awq = ReadWeightConfig(R"({"quant_method": "awq", "bits": 4, "group_size": 128})");
   ASSERT_TRUE(awq);
   EXPECT_FALSE(awq->zeros_less_one);
+  // AutoAWQ's own name, which the reader of the model accepts too.
+  const auto own = ReadWeightConfig(R"({"quant_method": "awq", "w_bit": 4, "group_size": 128})");
+  ASSERT_TRUE(own) << own.error().message;
+  EXPECT_EQ(own->bits, 4u);
+  EXPECT_THAT(ErrorText(R"({"quant_method": "awq", "w_bit": 8, "group_size": 128})"),
+              HasSubstr("quantization_config.w_bit: expected 4, found 8"));
 }
 
 TEST(WeightConfig, LeavesNvfp4ToTheTensors) {

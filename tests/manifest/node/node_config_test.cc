@@ -183,7 +183,10 @@ TEST(NodeConfig, TextThatContradictsTheParsedConfigIsCorrupt) {
     EXPECT_THAT(made.error().message,
                 HasSubstr(Cat(key, ": expected the number of experts, found nothing")));
   }
-  EXPECT_FALSE(MakeNodeConfig({"config.json", "{", config, {}}, PlanWith({0, 1}, 4), 0));
+  const auto cut = MakeNodeConfig({"config.json", "{", config, {}}, PlanWith({0, 1}, 4), 0);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code, Code::kCorrupt);
+  EXPECT_THAT(cut.error().message, HasSubstr("config.json"));
 }
 
 }  // namespace

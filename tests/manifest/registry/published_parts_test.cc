@@ -24,7 +24,9 @@ TEST(PublishedParts, AreReadFromTheDirectory) {
   const Status absent = CheckPublishedSize(*parts, "groups/009/x", 7);
   EXPECT_EQ(absent.error().code, Code::kNotFound);
   EXPECT_THAT(absent.error().message, HasSubstr("expected a file of 7 bytes, found none"));
-  EXPECT_FALSE(ReadPublished((dir / "absent").string()));
+  const auto none = ReadPublished((dir / "absent").string());
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("absent"));
 }
 
 TEST(PublishedParts, AbsentPartsNeedPermission) {

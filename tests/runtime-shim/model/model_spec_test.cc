@@ -117,6 +117,17 @@ TEST(ModelSpec, Llama4SkipsRotationInEveryFourthLayerAndChunksTheOthers) {
   GgufMetadata maverick = Keys("llama4");
   maverick.Set("llama4.expert_count", GgufValue::U32(128));
   EXPECT_FALSE(Read(maverick).norm_heads_after_rope);
+  GgufMetadata window = Keys("llama4");
+  window.Set("llama4.attention.sliding_window", GgufValue::U32(512));
+  EXPECT_EQ(Read(window).layer[0].chunk, 8192u) << "llama.cpp uses its own number";
+}
+
+TEST(ModelSpec, RefusesTheWindowOf0WithWhichLlamaCppAbortsOnLlama4) {
+  GgufMetadata keys = Keys("llama4");
+  keys.Set("llama4.attention.sliding_window", GgufValue::U32(0));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: llama4.attention.sliding_window: expected no such key, or more than 0, "
+            "found 0");
 }
 
 GgufMetadata Hybrid(const std::string& architecture) {

@@ -1,5 +1,6 @@
 #include "runtime-shim/refit/node_experts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/runtime-shim/support/tiny_weights.h"
@@ -35,7 +36,9 @@ TEST_P(NeuronsOf, AreRowsOfTheirExpert) {
   EXPECT_EQ(some->up_bias, RowsOf(whole->up_bias, 1, wanted));
   EXPECT_EQ(some->gate_bias, RowsOf(whole->gate_bias, 1, wanted));
   EXPECT_TRUE(some->down.empty() && some->router.empty());
-  EXPECT_FALSE(ReadNeurons(*weights, weights->sets, 1, 99, wanted));
+  const auto absent = ReadNeurons(*weights, weights->sets, 1, 99, wanted);
+  ASSERT_FALSE(absent);
+  EXPECT_THAT(absent.error().message, testing::HasSubstr("99"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, NeuronsOf, testing::Values("qwen3moe", "gpt-oss", "llama4"),

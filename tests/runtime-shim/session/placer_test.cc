@@ -82,7 +82,10 @@ TEST(PlacerRefuses, APathThatIsNotADistribution) {
   EXPECT_EQ(model.error().code, Code::kInvalidArgument);
   EXPECT_THAT(model.error().message,
               HasSubstr("expected a distribution, found no distribution.json"));
-  EXPECT_FALSE(Placer::Open("/no/such/place"));
+  const auto absent = Placer::Open("/no/such/place");
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, Code::kNotFound);
+  EXPECT_THAT(absent.error().message, HasSubstr("/no/such/place: "));
 }
 
 class PlacerWithoutTable : public TinyDistribution {};

@@ -46,12 +46,7 @@ uint32_t MostEverywhere(const Plan& plan) {
 
 Result<Plan> PlanForMachines(const PlannedModel& model, const NodeSizer& sizer,
                              const Machines& machines, const PlanOptions& options) {
-  // A plan of one group is enough to learn what every node holds in any case: the overlay.
-  PlanOptions one = options;
-  one.groups = 1;
-  one.partition = "contiguous";
-  one.scores = nullptr;
-  SHARD_TRY(const Plan whole, MakePlan(model.planned(), one));
+  SHARD_TRY(const Plan whole, PlanOverlayAlone(model.planned(), options));
   SHARD_TRY(const std::vector<NodeFit> fits, FitNodes(model.sized(), sizer, machines.budgets,
                                                       machines.extras, MostEverywhere(whole)));
   std::vector<uint32_t> eligible;

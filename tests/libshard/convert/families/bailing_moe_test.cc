@@ -131,7 +131,8 @@ TEST(BailingMoe, RefusesALayerWithoutExperts) {
   ConvertSample sample = Ling();
   sample.Remove("mlp.");
   AddDenseMlp(sample, "model.layers.0.mlp.");
-  EXPECT_FALSE(sample.Convert());
+  EXPECT_THAT(ConversionError(sample).message,
+              HasSubstr("expected routed experts, found 10 tensors and no expert among them"));
 }
 
 TEST(BailingMoeV2, KeepsQueriesKeysAndValuesTogether) {

@@ -28,7 +28,8 @@ std::string MixedLayersError(const ConvertSample& sample) {
 ConvertSample MixedLayersSample() { return LatentSample("DeepseekV3ForCausalLM", "deepseek_v3"); }
 
 TEST(MixedLayers, ReadsLeadingDenseLayersAsACountOrAList) {
-  EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3, "mlp_layer_types": ["dense"]})"), 3u);
+  EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3})"), 3u);
+  EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3, "mlp_layer_types": ["dense", "sparse"]})"), 1u);
   EXPECT_EQ(Dense(R"({"mlp_layer_types": ["dense", "dense", "sparse", "dense"]})"), 2u);
   EXPECT_EQ(Dense("{}"), 0u);
   EXPECT_THAT(

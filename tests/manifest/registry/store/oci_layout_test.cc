@@ -141,7 +141,9 @@ TEST_F(OciLayoutTest, RefusesABlobFolderThatIsALink) {
   const auto read = opened->ReadBlob(Blob("some bytes"), 100);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kCorrupt);
-  EXPECT_FALSE(OciLayout::OpenOrMake(Path()));
+  const auto made = OciLayout::OpenOrMake(Path());
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("expected "));
 }
 
 TEST_F(OciLayoutTest, ReadsBlobsWholeAndComparesTheirDigests) {
