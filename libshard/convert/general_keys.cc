@@ -15,6 +15,8 @@ namespace moepack {
 namespace {
 
 constexpr std::string_view kHub = "https://huggingface.co/";
+// Far more than any card names; each becomes up to three keys.
+constexpr size_t kMostOrigins = 1024;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -83,7 +85,8 @@ void AddCard(const ModelCard& card, GgufMetadata& metadata) {
   }
   for (const auto& [field, key] :
        {std::pair("base_model", "general.base_model"), std::pair("datasets", "general.dataset")}) {
-    const std::vector<std::string> found = values(field);
+    std::vector<std::string> found = values(field);
+    found.resize(std::min(found.size(), kMostOrigins));
     if (found.empty()) continue;
     metadata.Set(Cat(key, ".count"), GgufValue::U32(static_cast<uint32_t>(found.size())));
     for (size_t i = 0; i < found.size(); ++i) AddOrigin(Cat(key, ".", i), found[i], metadata);

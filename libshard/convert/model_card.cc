@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {
@@ -37,7 +38,7 @@ std::string Scalar(std::string_view text) {
 
 void AddScalar(std::string_view text, std::vector<std::string>& out) {
   std::string scalar = Scalar(text);
-  if (!scalar.empty()) out.push_back(std::move(scalar));
+  if (!scalar.empty() && IsUtf8(scalar)) out.push_back(std::move(scalar));
 }
 
 // Adds what follows "key:", which may be a list in brackets.

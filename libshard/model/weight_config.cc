@@ -66,7 +66,10 @@ Status ReadBlocks(const Object& object, const char* key, WeightConfig& out) {
 // -1 and null mean that a whole row is one group.
 Status ReadGroupSize(const Object& object, WeightConfig& out) {
   const Json* value = object.Find("group_size");
-  if (value == nullptr || (value->is_number_integer() && value->get<int64_t>() == -1)) return Ok();
+  // An unsigned number is an integer, too, and 2^64 - 1 would become -1.
+  const bool negative =
+      value != nullptr && value->is_number_integer() && !value->is_number_unsigned();
+  if (value == nullptr || (negative && value->get<int64_t>() == -1)) return Ok();
   if (!IsBlockLength(*value)) return object.Wrong("group_size", Cat("-1, or 1 to ", kMaxBlock));
   out.group_size = *value;
   return Ok();

@@ -38,7 +38,10 @@ void AddWord(std::string_view flag, std::string_view value, std::string& text) {
 // cannot hold.
 std::string OnOneLine(const std::string& rules) {
   if (rules.find_first_of(kNotOnOneLine) == std::string::npos) return rules;
-  return Join(SplitTensorTypes(rules), ",");
+  const std::vector<std::string> split = SplitTensorTypes(rules);
+  const std::string joined = Join(split, ",");
+  // A comma behind a bracket that stays open belongs to the expression; white space never does.
+  return SplitTensorTypes(joined) == split ? joined : Join(split, " ");
 }
 
 Error NoRecipe(const std::string& where, std::string_view text) {

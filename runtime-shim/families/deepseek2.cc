@@ -15,6 +15,9 @@ void ScaleAttention(SpecKeys& keys, ModelSpec& spec) {
   if (spec.rope.yarn_mix > 0 && multiplier != 0) spec.rope.attention_factor /= 1 + stretch;
   const float magnitude = spec.rope.attention_factor * (1 + multiplier * stretch);
   spec.attention_scale = magnitude * magnitude / std::sqrt(static_cast<float>(spec.key_width));
+  if (!std::isfinite(spec.attention_scale))
+    keys.Refuse("rope.scaling.yarn_log_multiplier", "one that gives a finite attention scale",
+                Cat(multiplier * 0.1f));
 }
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "libshard/base/text/text.h"
 #include "runtime-shim/families/families.h"
 
@@ -15,6 +17,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   const float logits = keys.RequiredFloat("logit_scale");
   if (logits == 0) keys.Refuse("logit_scale", "a number that is not zero", "0");
   spec.logit_scale = 1 / logits;
+  if (!std::isfinite(spec.logit_scale))
+    keys.Refuse("logit_scale", "a number with a finite reciprocal", Cat(logits));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "libshard/base/text/text.h"
 #include "runtime-shim/families/families.h"
 
 namespace moepack::runtime {
@@ -22,6 +23,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   }
   spec.local_rope = spec.rope;
   spec.local_rope.base = keys.Float("rope.freq_base_swa", spec.rope.base);
+  if (spec.rope.dims % 4 != 0)
+    keys.Refuse("rope.dimension_count", "a multiple of 4", Cat(spec.rope.dims));
   spec.rope.dims /= 2;  // llama.cpp halves it for layers with full attention
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     if (!windowed[layer]) continue;

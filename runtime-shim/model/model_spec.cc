@@ -101,6 +101,24 @@ void ReadRope(SpecKeys& keys, ModelSpec& spec) {
   rope.attention_factor *= 1 + 0.1f * std::log(1 / rope.frequency_scale);
 }
 
+// Families change what was read, and finite keys may give something else: a factor of 1e-40.
+void CheckRope(const RopeSpec& rope, uint32_t head, const std::string& suffix, SpecKeys& keys) {
+  const std::string dims = Cat("rope.dimension_count", suffix);
+  if (rope.dims == 0 || rope.dims % 2 != 0) keys.Refuse(dims, "an even number", Cat(rope.dims));
+  if (rope.dims > head)
+    keys.Refuse(dims, Cat("at most ", head, ", the width of a head"), Cat(rope.dims));
+  if (!(rope.base > 1)) keys.Refuse(Cat("rope.freq_base", suffix), "more than 1", Cat(rope.base));
+  for (const float scale : {rope.frequency_scale, rope.attention_factor})
+    if (!std::isfinite(scale))
+      keys.Refuse("rope.scaling.factor", "one that scales by finite numbers", Cat(scale));
+}
+
+void CheckRopes(const ModelSpec& spec, SpecKeys& keys) {
+  CheckRope(spec.rope, spec.key_width, "", keys);
+  for (const LayerSpec& layer : spec.layer)
+    if (layer.local_rope) CheckRope(spec.local_rope, layer.key_width, "_swa", keys);
+}
+
 // Requires the gating key for architectures for which llama.cpp aborts without it.
 void RequireGating(SpecKeys& keys) {
   const GgufArchitecture* row = FindArchitecture(keys.architecture());
@@ -143,9 +161,8 @@ Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& met
   spec.attention_scale = 1 / std::sqrt(static_cast<float>(spec.key_width));
   SHARD_CHECK(keys.status());
   if (family->fill != nullptr) family->fill(keys, spec);
-  if (spec.rope.dims > spec.key_width)
-    keys.Refuse("rope.dimension_count", Cat("at most ", spec.key_width, ", the width of a head"),
-                Cat(spec.rope.dims));
+  SHARD_CHECK(keys.status());
+  CheckRopes(spec, keys);
   SHARD_CHECK(keys.status());
   return spec;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "libshard/base/text/text.h"
 
@@ -51,7 +52,9 @@ uint32_t SpecKeys::Checked(std::string_view key, const GgufValue& value) {
 
 float SpecKeys::CheckedFloat(std::string_view key, const GgufValue& value) {
   const auto number = value.AsFloat();
-  if (number.has_value() && std::isfinite(*number)) return static_cast<float>(*number);
+  // NaN is not smaller, and a finite f64 may be infinite as an f32.
+  if (number.has_value() && std::abs(*number) <= std::numeric_limits<float>::max())
+    return static_cast<float>(*number);
   Refuse(key, "a finite f32",
          number.has_value() ? Cat(*number) : Cat("a ", GgufTypeName(value.type)));
   return 0;

@@ -10,7 +10,15 @@
 namespace fuzz {
 
 inline void ReadSeeds(const Target& target) {
-  for (const std::string& seed : target.seeds()) EXPECT_EQ(target.check(seed), "") << Show(seed);
+  for (const std::string& seed : target.seeds()) {
+    EXPECT_EQ(target.check(seed), "") << Show(seed);
+    EXPECT_TRUE(target.accepts == nullptr || target.accepts(seed)) << Show(seed);
+  }
+  if (target.refused == nullptr) return;
+  for (const std::string& input : target.refused()) {
+    EXPECT_EQ(target.check(input), "") << Show(input);
+    EXPECT_FALSE(target.accepts(input)) << Show(input);
+  }
 }
 
 inline void ReplayCommitted(const Target& target) {

@@ -30,6 +30,10 @@ struct Target {
   size_t documents = 1000;
   // Changes a good input with knowledge of its format; null where bytes and JSON are enough.
   std::string (*restructure)(const std::string& input, uint64_t seed) = nullptr;
+  // Whether the parser takes an input: every seed, and none of `refused`. Null where the check
+  // itself shows that.
+  bool (*accepts)(std::string_view input) = nullptr;
+  std::vector<std::string> (*refused)() = nullptr;
 };
 
 inline constexpr size_t kMaxMessage = 4000;

@@ -10,6 +10,7 @@ namespace moepack::registry {
 namespace {
 
 constexpr size_t kMostServer = 1024;
+constexpr size_t kMostName = 200;  // a file's name has at most 255 bytes
 constexpr size_t kMostReason = 200;
 
 std::string_view FirstLine(std::string_view text) {
@@ -43,10 +44,11 @@ std::string ReasonOf(const ProgramRun& run) {
 }  // namespace
 
 bool IsHelperName(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  });
+  return !name.empty() && name.size() <= kMostName &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '.' || c == '-';
+         });
 }
 
 Result<std::optional<HelperAnswer>> AskCredentialHelper(const std::string& name,

@@ -16,7 +16,7 @@ struct HelperAnswer {
   std::string secret;  // never in messages
 };
 
-// [A-Za-z0-9_.-]+: nothing that could be a path.
+// [A-Za-z0-9_.-]{1,200}: nothing that could be a path.
 bool IsHelperName(std::string_view name);
 
 // Runs `docker-credential-<name> get` with `server` on its standard input. No value if the helper

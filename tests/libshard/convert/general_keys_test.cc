@@ -82,6 +82,18 @@ TEST(GeneralKeys, TakeTheFieldsOfTheModelCard) {
   EXPECT_THAT(*metadata.Find("general.tags")->AsStrings(), ElementsAre("moe", "text-generation"));
 }
 
+// Keys are looked up one by one: a card of many thousands would take hours.
+TEST(GeneralKeys, NameAThousandOriginsAtMost) {
+  const fixtures::TempDir dir;
+  std::string card = "---\ndatasets:\n";
+  for (int i = 0; i < 3000; ++i) card += "- d\n";
+  Write(dir / "README.md", card + "---\n");
+  const GgufMetadata metadata = GeneralKeysOf(dir.path());
+  EXPECT_EQ(*metadata.Find("general.dataset.count"), GgufValue::U32(1024));
+  EXPECT_NE(metadata.Find("general.dataset.1023.name"), nullptr);
+  EXPECT_EQ(metadata.Find("general.dataset.1024.name"), nullptr);
+}
+
 TEST(GeneralKeys, SamplingHasTheTypesOfLlamaCpp) {
   const fixtures::TempDir dir;
   Write(dir / "generation_config.json",

@@ -30,6 +30,11 @@ TEST(ModelCard, ReadsTheLanguageNoAsText) {
   EXPECT_THAT(ParseModelCard("---\nlanguage: no\n---\n")["language"], ElementsAre("no"));
 }
 
+TEST(ModelCard, SkipsWhatIsNotUtf8) {
+  EXPECT_THAT(ParseModelCard("---\ntags: [moe, caf\xe9, caf\xc3\xa9]\n---\n")["tags"],
+              ElementsAre("moe", "caf\xc3\xa9"));
+}
+
 TEST(ModelCard, SkipsWhatItDoesNotUnderstand) {
   ModelCard card = ParseModelCard(
       "---\nmodel-index:\n- name: x\n  results:\n  - task: y\nsummary: |\n  block: text\n"
