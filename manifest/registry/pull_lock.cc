@@ -62,7 +62,8 @@ Result<PullLock> ParseLock(const std::string& where, std::string_view text) {
 
 Result<std::optional<PullLock>> ReadLock(const std::string& directory) {
   auto opened = InsideDirectory::Open(directory);
-  if (!opened) return std::optional<PullLock>();
+  if (!opened && opened.error().code == Code::kNotFound) return std::optional<PullLock>();
+  if (!opened) return opened.error();
   SHARD_TRY(const InsideDirectory::Kind kind, opened->KindOf(manifest::kPullLockFile));
   if (kind == InsideDirectory::Kind::kNothing) return std::optional<PullLock>();
   SHARD_TRY(const std::string text, opened->ReadText(manifest::kPullLockFile, kMaxLock));

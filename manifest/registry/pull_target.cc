@@ -25,9 +25,12 @@ Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distrib
   SHARD_TRY(const bool taken, IsTaken(out));
   if (!taken) return target;
   target.state = PullTarget::State::kOther;
+  // What cannot be read now is not "other": it could be what --force would then replace.
   const auto directory = InsideDirectory::Open(out);
+  if (!directory && directory.error().code == Code::kIo) return directory.error();
   if (!directory) return target;
   const auto text = directory->ReadText(manifest::kManifestFile, manifest::kMaxManifestBytes);
+  if (!text && text.error().code == Code::kIo) return text.error();
   if (!text) return target;
   SHARD_TRY(target.lock, ReadLock(out));
   if (*text == distribution_text) {

@@ -22,10 +22,11 @@ std::string AllocationName(const testing::TestParamInfo<WritingCommand>& info) {
 
 void ExpectRightOrOutOfMemory(const WritingCommand& command, const std::filesystem::path& workspace,
                               const Fault& fault) {
-  FaultRun run = RunWithFault(workspace, command.arguments, fault);
+  FaultRun run = RunCommand(command, workspace, fault);
   const std::string moment = command.name + ": " + fault.kinds + " " + std::to_string(fault.at) +
                              ", " + run.call + " of " + run.path + ": status " +
                              std::to_string(run.status) + "\n" + run.err;
+  EXPECT_GT(run.faults, 0u) << moment;
   run.path.clear();  // memory has no place that a message could name
   EXPECT_EQ(ProblemOfRun(command, workspace, run), "") << moment;
   // Where a device has too little memory, status 7 says how much is needed.
@@ -43,10 +44,11 @@ class AllocationFaults : public testing::TestWithParam<WritingCommand> {
   }
   uint64_t CallsOf(const std::string& kinds) {
     const auto workspace = SharedInputs().Copy();
-    return RunWithFault(workspace->path(), GetParam().arguments, {.kinds = kinds}).calls;
+    return RunCommand(GetParam(), workspace->path(), {.kinds = kinds}).calls;
   }
   void RefuseEach(Fault fault, PointCounts counts) {
     const uint64_t calls = CallsOf(fault.kinds);
+    ASSERT_GT(calls, 0u);
     for (const int64_t point : PointsOf(calls, counts, GetParam().name + fault.kinds)) {
       fault.at = point;
       ExpectRightOrOutOfMemory(GetParam(), SharedInputs().Copy()->path(), fault);
@@ -68,8 +70,8 @@ TEST_P(AllocationFaults, TenRefusedAllocationsInARowEndWithAMessage) {
 
 TEST_P(AllocationFaults, RefusedThreadsDoNotChangeTheResult) {
   const auto workspace = SharedInputs().Copy();
-  const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments,
-                                    {.kinds = "thread", .at = 0, .count = 1000});
+  const FaultRun run =
+      RunCommand(GetParam(), workspace->path(), {.kinds = "thread", .at = 0, .count = 1000});
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "");
 }
@@ -79,23 +81,27 @@ TEST_P(AllocationFaults, SystemCallsThatLackMemoryEndInASentence) {
   RefuseEach({.kinds = "open,read,write,stat,mkdir,mmap", .error = ENOMEM}, kCalls);
 }
 
-// Whole where the rest is a sample: the cheapest command, every allocation.
-TEST(EveryAllocation, OfAPlanIsRefusedOnceInASoak) {
-  if (!CanFault()) GTEST_SKIP() << kNoFaults;
-  if (!IsSoak()) GTEST_SKIP() << "only in a soak: it takes minutes";
-  const WritingCommand& command = CommandOf("Plan");
-  ASSERT_EQ(SharedInputs().ProblemOf(command), "");
-  const auto counted = SharedInputs().Copy();
-  Fault fault{.kinds = "alloc"};
-  const uint64_t calls = RunWithFault(counted->path(), command.arguments, fault).calls;
-  ASSERT_GT(calls, 1000u);
-  RecordProperty("points", static_cast<int>(calls));
-  const auto workspace = SharedInputs().Copy();
-  for (fault.at = 0; fault.at < static_cast<int64_t>(calls); ++fault.at) {
-    ExpectRightOrOutOfMemory(command, workspace->path(), fault);
-    std::filesystem::remove(workspace->path() / command.output);
+// Whole where the rest is a sample: the cheapest command, and the cheapest of those that pack.
+class EveryAllocation : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!CanFault()) GTEST_SKIP() << kNoFaults;
+    if (!IsSoak()) GTEST_SKIP() << "only in a soak: it takes minutes";
   }
-}
+  void RefuseEach(const WritingCommand& command) {
+    ASSERT_EQ(SharedInputs().ProblemOf(command), "");
+    Fault fault{.kinds = "alloc"};
+    const uint64_t calls = RunCommand(command, SharedInputs().Copy()->path(), fault).calls;
+    ASSERT_GT(calls, 1000u);
+    RecordProperty("points", static_cast<int>(calls));
+    for (fault.at = 0; fault.at < static_cast<int64_t>(calls); ++fault.at)
+      ExpectRightOrOutOfMemory(command, SharedInputs().Copy()->path(), fault);
+  }
+};
+
+TEST_F(EveryAllocation, OfAPlanIsRefusedOnceInASoak) { RefuseEach(CommandOf("Plan")); }
+
+TEST_F(EveryAllocation, OfAnAssemblyIsRefusedOnceInASoak) { RefuseEach(CommandOf("Assemble")); }
 
 INSTANTIATE_TEST_SUITE_P(Commands, AllocationFaults, testing::ValuesIn(WritingCommands()),
                          AllocationName);

@@ -23,14 +23,15 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
   // The number of calls in a run without failures.
   uint64_t CallsOf(const std::string& kinds) {
     const auto workspace = SharedInputs().Copy();
-    const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, {.kinds = kinds});
+    const FaultRun run = RunCommand(GetParam(), workspace->path(), {.kinds = kinds});
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "");
     return run.calls;
   }
   void FailOnce(const Fault& fault) {
     const auto workspace = SharedInputs().Copy();
-    FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, fault);
+    FaultRun run = RunCommand(GetParam(), workspace->path(), fault);
+    EXPECT_GT(run.faults, 0u) << GetParam().name << ": call " << fault.at;
     if (fault.count > 1) run.path.clear();  // the first that failed need not be what ended the run
     EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "")
         << GetParam().name << ": call " << fault.at << ", " << run.call << " of " << run.path
@@ -43,7 +44,8 @@ class FileFaults : public testing::TestWithParam<WritingCommand> {
   }
   void FailEach(Fault fault) {
     const uint64_t calls = CallsOf(fault.kinds);
-    if (calls == 0) GTEST_SKIP() << "there are no such calls";
+    if (calls == 0 && fault.kinds != kFileCalls) GTEST_SKIP() << "there are no such calls";
+    ASSERT_GT(calls, 0u);
     for (const int64_t point :
          PointsOf(calls, {.few = kFewPoints}, GetParam().name + fault.kinds)) {
       fault.at = point;
@@ -72,7 +74,7 @@ TEST_P(FileFaults, InterruptedAndShortCallsChangeNothing) {
                           {.kinds = "read,write", .how = "short", .every = 1}};
   for (const Fault& fault : faults) {
     const auto workspace = SharedInputs().Copy();
-    const FaultRun run = RunWithFault(workspace->path(), GetParam().arguments, fault);
+    const FaultRun run = RunCommand(GetParam(), workspace->path(), fault);
     EXPECT_GT(run.faults, 0u);
     EXPECT_EQ(run.status, 0) << run.call << " of " << run.path << ": " << run.err;
     EXPECT_EQ(ProblemOfRun(GetParam(), workspace->path(), run), "");
@@ -80,6 +82,17 @@ TEST_P(FileFaults, InterruptedAndShortCallsChangeNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, FileFaults, testing::ValuesIn(WritingCommands()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clones, FileFaults, testing::ValuesIn(CloningCommands()), NameOf);
+
+// Without this, what is called Clones above could be copies.
+TEST(Clones, AreMadeByEveryCommandThatIsRunWithThem) {
+  if (!CanFault()) GTEST_SKIP() << kNoFaults;
+  for (const WritingCommand& command : CloningCommands()) {
+    const FaultRun run = RunCommand(command, SharedInputs().Copy()->path(), {.kinds = "clone"});
+    EXPECT_EQ(run.status, 0) << command.name << ": " << run.err;
+    EXPECT_GT(run.calls, 0u) << command.name;
+  }
+}
 
 }  // namespace
 }  // namespace faults

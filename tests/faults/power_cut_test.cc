@@ -21,14 +21,14 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
  protected:
   void SetUp() override {
     if (!CanFault()) GTEST_SKIP() << kNoFaults;
-    if (GetParam().is_random) GTEST_SKIP() << "its output differs from run to run";
     ASSERT_EQ(SharedInputs().ProblemOf(GetParam()), "");
     workspace_ = SharedInputs().Copy();
     disk_ = std::make_unique<Disk>(workspace_->path());
     const fixtures::TempDir logs;
-    const FaultRun run =
-        RunWithFault(workspace_->path(), GetParam().arguments, {.kinds = ""}, logs / "log");
+    const FaultRun run = RunCommand(GetParam(), workspace_->path(), {.kinds = ""}, logs / "log");
     ASSERT_EQ(run.status, 0) << run.err;
+    ASSERT_EQ(ProblemOfRun(GetParam(), workspace_->path(), run), "");
+    golden_ = OutputOf(GetParam(), workspace_->path());
     records_ = ReadLog(logs / "log", workspace_->path());
     ASSERT_GT(records_.size(), 0u);
   }
@@ -38,7 +38,9 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
   }
   std::string ProblemNow(Luck luck, uint64_t seed) const {
     const Disk::View view = disk_->After(luck, seed, GetParam().output);
-    return ProblemOfFiles(GetParam(), view.there, view.files);
+    WritingCommand command = GetParam();
+    command.is_random = false;  // all moments are of one run
+    return ProblemOfFiles(command, view.there, view.files, golden_);
   }
   std::string ProblemOfAnyLuck(uint64_t seed) const {
     for (const Luck luck :
@@ -58,6 +60,7 @@ class PowerCut : public testing::TestWithParam<WritingCommand> {
   std::unique_ptr<fixtures::TempDir> workspace_;
   std::unique_ptr<Disk> disk_;
   std::vector<LogRecord> records_;
+  Tree golden_;  // of this run
 };
 
 TEST_P(PowerCut, LeavesTheOldOutputTheNewOneOrNoneAtAnyMoment) {
@@ -79,16 +82,15 @@ TEST_P(PowerCut, LeavesTheOldOutputTheNewOneOrNoneAtAnyMoment) {
 TEST_P(PowerCut, LosesNothingThatACommandReportedAsDone) {
   for (const LogRecord& record : records_) disk_->Apply(record);
   // The model agrees with the operating system.
-  EXPECT_EQ(disk_->After(Luck::kEverything, 0, GetParam().output).files,
-            OutputOf(GetParam(), workspace_->path()));
+  EXPECT_EQ(disk_->After(Luck::kEverything, 0, GetParam().output).files, golden_);
   Disk::View least = disk_->After(Luck::kNothing, 0, GetParam().output);
-  const Tree& golden = SharedInputs().Golden(GetParam());
   // Removed files may be back: gc will remove them again.
-  std::erase_if(least.files, [&](const auto& file) { return !golden.contains(file.first); });
-  EXPECT_EQ(DifferenceOf(least.files, golden), "");
+  std::erase_if(least.files, [&](const auto& file) { return !golden_.contains(file.first); });
+  EXPECT_EQ(DifferenceOf(least.files, golden_), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, PowerCut, testing::ValuesIn(WritingCommands()), PowerName);
+INSTANTIATE_TEST_SUITE_P(Clones, PowerCut, testing::ValuesIn(CloningCommands()), PowerName);
 
 }  // namespace
 }  // namespace faults

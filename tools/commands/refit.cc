@@ -132,7 +132,7 @@ Status CheckOutputs(const Arguments& arguments) {
   if (arguments.store.empty() && arguments.out.empty())
     return Error{Code::kInvalidArgument, "-o or --store is required: nothing says where to write",
                  "-o writes a distribution, --store the refitted experts alone"};
-  return manifest::CheckReplaceable(arguments.out, arguments.force);
+  return arguments.out.empty() ? Ok() : manifest::CheckReplaceable(arguments.out, arguments.force);
 }
 
 // Writes the distribution with the refitted experts; types and names are the source's.

@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <span>
+#include <utility>
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::registry {
@@ -26,17 +28,59 @@ Result<Secret> ReadSecretFile(const std::string& path, uint64_t limit) {
   return secret;
 }
 
-Status WriteNewFile(const std::string& path, mode_t mode, std::string_view text) {
-  const Descriptor fd(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-  if (!fd.valid() && errno == EEXIST)
+// A file that is written under a temporary name. It disappears again, under whatever name it has by
+// then, unless Keep is called.
+class NewFile {
+ public:
+  // kInvalidArgument if something has this name already.
+  static Result<NewFile> Write(const std::string& path, mode_t mode, std::string_view text);
+  NewFile(NewFile&&) = default;
+  ~NewFile();
+
+  // Gives the file its name, and flushes the directory.
+  Status Publish() const { return directory_.Move(temporary_, directory_, name_, false); }
+  void Keep() { kept_ = true; }
+
+ private:
+  NewFile(InsideDirectory directory, std::string name)
+      : directory_(std::move(directory)),
+        name_(std::move(name)),
+        temporary_(Cat(name_, ".tmp-", getpid())) {}
+
+  InsideDirectory directory_;
+  std::string name_, temporary_;
+  Descriptor fd_;  // not valid: nothing was made
+  bool kept_ = false;
+};
+
+Result<NewFile> NewFile::Write(const std::string& path, mode_t mode, std::string_view text) {
+  const fs::path place = path;
+  SHARD_TRY(InsideDirectory directory,
+            InsideDirectory::Open(place.has_parent_path() ? place.parent_path() : "."));
+  NewFile file(std::move(directory), place.filename().string());
+  SHARD_TRY(const InsideDirectory::Kind kind, file.directory_.KindOf(file.name_));
+  if (kind != InsideDirectory::Kind::kNothing)
     return Error{Code::kInvalidArgument, Cat(path, ": expected no such file, found one"),
                  "keys are never overwritten: choose another name"};
-  if (!fd.valid()) return IoError(path, "create", errno);
-  Status done = WriteAt(fd.get(), path, 0, std::as_bytes(std::span(text.data(), text.size())));
-  if (done) done = FlushToDisk(fd.get(), path);
-  if (!done) unlink(path.c_str());
-  return done;
+  const int at = file.directory_.descriptor();
+  // With its mode from the start: nobody can open a private key before it is written.
+  file.fd_ = Descriptor(openat(at, file.temporary_.c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  if (!file.fd_.valid()) return IoError(path, "create", errno);
+  SHARD_CHECK(WriteAt(file.fd_.get(), path, 0, std::as_bytes(std::span(text.data(), text.size()))));
+  SHARD_CHECK(FlushToDisk(file.fd_.get(), path));
+  return file;
+}
+
+NewFile::~NewFile() {
+  if (kept_ || !fd_.valid()) return;
+  const int at = directory_.descriptor();
+  unlinkat(at, temporary_.c_str(), 0);
+  struct stat own = {}, there = {};
+  const bool published = fstat(fd_.get(), &own) == 0 &&
+                         fstatat(at, name_.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+                         own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+  if (published) unlinkat(at, name_.c_str(), 0);
 }
 
 }  // namespace
@@ -83,10 +127,13 @@ KeyPaths KeyPathsOf(const std::string& name) { return {name + ".key", name + ".p
 
 Status WriteKeyPair(const KeyPaths& paths, const PrivateKey& key, const Secret& passphrase) {
   SHARD_TRY(const Secret pem, key.Pem(passphrase));
-  SHARD_CHECK(WriteNewFile(paths.private_key, kPrivateMode, pem.text()));
-  Status done = WriteNewFile(paths.public_key, kPublicMode, key.public_key().pem());
-  if (!done) unlink(paths.private_key.c_str());
-  return done;
+  SHARD_TRY(NewFile secret, NewFile::Write(paths.private_key, kPrivateMode, pem.text()));
+  SHARD_TRY(NewFile open, NewFile::Write(paths.public_key, kPublicMode, key.public_key().pem()));
+  SHARD_CHECK(secret.Publish());
+  SHARD_CHECK(open.Publish());
+  secret.Keep();
+  open.Keep();
+  return Ok();
 }
 
 }  // namespace moepack::registry

@@ -17,6 +17,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "tests/faults/shim/clones.h"
 #include "tests/faults/shim/decide.h"
 
 namespace {
@@ -67,12 +68,13 @@ ssize_t Write(int fd, const void* data, size_t bytes, const Call& call, const of
 
 template <class Call>
 int Open(int directory, const char* name, int flags, const Call& call) {
-  if (!Watches(kOpen)) return call();
+  const bool may_create = (flags & O_CREAT) != 0;
+  const uint32_t kinds = may_create ? kOpen | kCreate : kOpen;
+  if (!Watches(kinds)) return call();
   const Path path = PathAt(directory, name);
-  if (Fails(kOpen, "open", path)) return -1;
+  if (Fails(kinds, "open", path)) return -1;
   const LogLock lock;
-  const bool makes =
-      Logs() && (flags & O_CREAT) != 0 && syscall(SYS_faccessat, directory, name, F_OK) != 0;
+  const bool makes = Logs() && may_create && syscall(SYS_faccessat, directory, name, F_OK) != 0;
   const int fd = call();
   if (fd >= 0 && makes) Log({"create", path.text});
   if (fd >= 0 && Logs() && (flags & O_TRUNC) != 0) Log({"truncate", path.text});
@@ -160,7 +162,12 @@ ssize_t pread(int fd, void* data, size_t bytes, off_t offset) {
 }
 ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
   NEXT(preadv2);
-  return Granted(kRead, "read", fd, 1) < 0 ? -1 : next(fd, parts, count, offset, flags);
+  iovec first = count > 0 ? parts[0] : iovec{};
+  const ssize_t granted = Granted(kRead, "read", fd, first.iov_len);
+  if (granted < 0) return -1;
+  if (static_cast<size_t>(granted) == first.iov_len) return next(fd, parts, count, offset, flags);
+  first.iov_len = static_cast<size_t>(granted);
+  return next(fd, &first, 1, offset, flags);
 }
 ssize_t write(int fd, const void* data, size_t bytes) {
   NEXT(write);
@@ -245,6 +252,7 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   va_end(rest);
   if (request == FICLONE || request == FICLONERANGE) {
     if (Watches(kClone) && Fails(kClone, "clone", PathOf(fd))) return -1;
+    if (EmulatesClones()) return CopyAsClone(fd, request, argument);
     if (Logs()) {  // so that every byte goes through a write
       errno = EOPNOTSUPP;
       return -1;
@@ -280,6 +288,10 @@ int statvfs(const char* name, struct statvfs* out) noexcept {
 DIR* fdopendir(int fd) {
   NEXT(fdopendir);
   return Watches(kStat) && Fails(kStat, "opendir", PathOf(fd)) ? nullptr : next(fd);
+}
+dirent* readdir(DIR* stream) {
+  NEXT(readdir);
+  return Watches(kStat) && Fails(kStat, "readdir", PathOf(dirfd(stream))) ? nullptr : next(stream);
 }
 // moepack calls syscall(2) itself only for renameat2.
 long syscall(long number, ...) noexcept {

@@ -22,7 +22,7 @@ constexpr long kNever = -1;
 struct State {
   uint32_t kinds = 0;
   long at = kNever, count = 1, every = 0;
-  bool is_short = false, kills = false;
+  bool is_short = false, kills = false, clones = false;
   int error = EIO;
   const char* below = nullptr;
   size_t below_bytes = 0;
@@ -93,6 +93,7 @@ void WriteWhole(const void* data, size_t bytes) {
 
 bool Watches(uint32_t kinds) { return started && ((state.kinds & kinds) != 0 || state.log >= 0); }
 bool Logs() { return started && state.log >= 0; }
+bool EmulatesClones() { return started && state.clones; }
 
 Path PathAt(int directory, const char* name) {
   Path path;
@@ -177,6 +178,7 @@ void Start() {
   const char* how = getenv(kHowVariable);
   state.is_short = how != nullptr && strcmp(how, "short") == 0;
   state.kills = how != nullptr && strcmp(how, "kill") == 0;
+  state.clones = getenv(kClonesVariable) != nullptr;
   state.below = getenv(kBelowVariable);
   if (state.below != nullptr) state.below_bytes = strlen(state.below);
   if (const char* log = getenv(kLogVariable))

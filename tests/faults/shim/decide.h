@@ -17,11 +17,14 @@ struct Path {
 // True between the start and the end of main, if a kind is chosen or a log is kept.
 bool Watches(uint32_t kinds);
 bool Logs();
+// Whether clones are to succeed everywhere (clones.h).
+bool EmulatesClones();
 // "" for anything without a file below the directory of kBelowVariable.
 Path PathAt(int directory, const char* name);
 Path PathOf(int fd);
 
-// Counts one call of a chosen kind; may end the process. With kFails, sets errno.
+// Counts one call of a chosen kind (of any, if it has several); may end the process. With kFails,
+// sets errno.
 Fate Decide(uint32_t kind, const char* call, const char* path);
 // The same for file calls; those without a path do not count.
 Fate DecideFor(uint32_t kind, const char* call, const Path& path);

@@ -16,12 +16,14 @@ inline constexpr const char* kErrnoVariable = "MOEPACK_FAULT_ERRNO";
 // Only calls for files below this directory count, except for mmap, thread and alloc.
 inline constexpr const char* kBelowVariable = "MOEPACK_FAULT_BELOW";
 inline constexpr const char* kReportVariable = "MOEPACK_FAULT_REPORT";  // a file for a Report
+// "1": clones of files succeed, also on a file system that has none.
+inline constexpr const char* kClonesVariable = "MOEPACK_FAULT_CLONES";
 // A file to which every change of files below the directory is written, call by call.
 inline constexpr const char* kLogVariable = "MOEPACK_FAULT_LOG";
 
 // Groups of system calls that can be made to fail. KindName gives their names.
 enum Kind : uint32_t {
-  kOpen = 1u << 0,
+  kOpen = 1u << 0,  // all of them; kCreate are those that may create the file
   kRead = 1u << 1,
   kWrite = 1u << 2,
   kFlush = 1u << 3,
@@ -32,10 +34,11 @@ enum Kind : uint32_t {
   kTruncate = 1u << 8,  // ftruncate and fallocate
   kMap = 1u << 9,
   kClone = 1u << 10,  // FICLONE, FICLONERANGE, copy_file_range
-  kStat = 1u << 11,   // queries about a file, a directory or a file system
+  kStat = 1u << 11,   // queries about a file, a directory or a file system; lists of names
   kThread = 1u << 12,
   kAlloc = 1u << 13,
   kLock = 1u << 14,  // flock; "short" grants it without a lock
+  kCreate = 1u << 15,
 };
 struct KindName {
   const char* name;
@@ -45,7 +48,7 @@ inline constexpr KindName kKinds[] = {
     {"open", kOpen},         {"read", kRead},   {"write", kWrite},   {"fsync", kFlush},
     {"rename", kRename},     {"link", kLink},   {"unlink", kUnlink}, {"mkdir", kMakeDirectory},
     {"truncate", kTruncate}, {"mmap", kMap},    {"clone", kClone},   {"stat", kStat},
-    {"thread", kThread},     {"alloc", kAlloc}, {"lock", kLock},
+    {"thread", kThread},     {"alloc", kAlloc}, {"lock", kLock},     {"create", kCreate},
 };
 
 // In the file of kReportVariable, which both sides map.

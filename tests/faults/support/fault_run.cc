@@ -43,6 +43,7 @@ void PrepareFault(const Fault& fault, const std::string& below, const std::strin
   Set(kHowVariable, fault.how);
   Set(kErrnoVariable, std::to_string(fault.error));
   Set(kBelowVariable, below);
+  if (fault.clones) Set(kClonesVariable, "1");
   if (!report.empty()) Set(kReportVariable, report);
   Set("LD_PRELOAD", kShim);
 }

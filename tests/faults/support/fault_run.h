@@ -16,13 +16,15 @@ struct Fault {
   std::string how = "error";
   int error = EIO;
   int64_t at = -1, count = 1, every = 0;
+  bool clones = false;  // clones of files succeed
 };
 
 // Everything about files; threads, mappings and allocations are separate faults.
 inline constexpr const char* kFileCalls =
-    "open,read,write,fsync,rename,link,unlink,mkdir,truncate,mmap,clone,stat";
+    "open,read,write,fsync,rename,link,unlink,mkdir,truncate,mmap,clone,stat,lock";
 // The calls that change files: a kill between two of them leaves a different state.
-inline constexpr const char* kChangingCalls = "open,write,fsync,rename,link,unlink,mkdir,truncate";
+inline constexpr const char* kChangingCalls =
+    "create,write,fsync,rename,link,unlink,mkdir,truncate,clone";
 
 struct FaultRun {
   int status = -1, signal = 0;     // status is -1 when a signal ended it

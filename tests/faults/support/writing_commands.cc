@@ -44,15 +44,24 @@ bool IsStep(const WritingCommand& command, const std::string& name, const std::s
   return name == command.in_steps && nlohmann::json::accept(bytes);
 }
 
+// `golden` is of another run. What a run that ended early wrote of it would be shorter.
+bool IsRight(const std::string& bytes, const std::string& golden, bool is_random) {
+  if (!is_random || bytes == golden) return bytes == golden;
+  return nlohmann::json::accept(golden) ? nlohmann::json::accept(bytes)
+                                        : bytes.size() == golden.size();
+}
+
 // The first name whose file in `found` is neither as in `before` nor as in `golden`.
 std::string StrangeFile(const WritingCommand& command, const Tree& found, const Tree& before,
                         const Tree& golden) {
-  const auto is = [](const Tree& tree, const std::string& name, const std::string& bytes) {
+  const auto is = [](const Tree& tree, const std::string& name, const std::string& bytes,
+                     bool is_random) {
     const auto place = tree.find(name);
-    return place != tree.end() && place->second == bytes;
+    return place != tree.end() && IsRight(bytes, place->second, is_random);
   };
   for (const auto& [name, bytes] : found) {
-    if (IsTemporary(name) || is(before, name, bytes) || is(golden, name, bytes)) continue;
+    if (IsTemporary(name) || is(before, name, bytes, false)) continue;
+    if (is(golden, name, bytes, command.is_random)) continue;
     if (!before.contains(name) && !golden.contains(name)) continue;  // beside the files that count
     if (IsStep(command, name, bytes)) continue;
     return Cat(name, ": ", bytes.size(), " bytes that are neither the old nor the new ones");
@@ -64,10 +73,8 @@ std::string StrangeFile(const WritingCommand& command, const Tree& found, const 
 }
 
 bool IsDone(const WritingCommand& command, const fs::path& workspace) {
-  const Tree& golden = SharedInputs().Golden(command);
   const Tree found = OutputOf(command, workspace);
-  if (!command.is_random) return DifferenceOf(found, golden).empty();
-  return found.size() == golden.size();
+  return DifferenceOf(found, SharedInputs().Golden(command), command.is_random).empty();
 }
 
 // Whether the message names the place: the file itself, a directory that holds it, or the output.
@@ -78,87 +85,6 @@ bool NamesPlace(const std::string& message, const fs::path& path, const WritingC
     if (part.string().size() > 1 && message.find(part.string()) != message.npos) return true;
   }
   return false;
-}
-
-WritingCommand Makes(const char* name, std::vector<std::string> arguments, const char* output) {
-  return {name, std::move(arguments), output, true, false};
-}
-WritingCommand Changes(const char* name, std::vector<std::string> arguments, const char* output) {
-  return {name, std::move(arguments), output, false, false};
-}
-// A layout, whose list of manifests grows.
-WritingCommand InLayout(const char* name, std::vector<std::string> arguments, const char* output) {
-  return {name, std::move(arguments), output, false, false, "index.json"};
-}
-
-std::vector<WritingCommand> PackingCommands() {
-  return {
-
-      Makes("Plan", {"plan", "src", "--groups", "2", "-o", "made.json"}, "made.json"),
-      Makes("ShardExperts",
-            {"shard-experts", "src", "--plan", "plan.json", "-j", "1", "-o", "made"}, "made"),
-      Changes("ShardExpertsOnly",
-              {"shard-experts", "src", "--plan", "plan.json", "--format", "gguf", "--only",
-               "group:1", "-j", "1", "-o", "part-0"},
-              "part-0"),
-      Makes("Quantize", {"quantize", "src", "--pure", "Q8_0", "-j", "1", "-o", "made.gguf"},
-            "made.gguf"),
-      Makes("QuantizeDistribution", {"quantize", "dist", "--pure", "Q8_0", "-j", "1", "-o", "made"},
-            "made"),
-      Makes("Build", {"build", "src", "--plan", "plan.json", "-j", "1", "-o", "made"}, "made"),
-      Makes("BuildForce",
-            {"build", "src", "--plan", "plan.json", "--format", "gguf", "--model-id", "other", "-j",
-             "1", "--force", "-o", "dist"},
-            "dist"),
-      Makes("Join", {"join", "part-0", "part-1", "-j", "1", "-o", "made"}, "made"),
-      Makes("BuildTask",
-            {"build", "src", "--plan", "plan.json", "--task", "0/2", "-j", "1", "-o", "made"},
-            "made.tasks/00000-of-00002"),
-      Makes("QuantizeTask",
-            {"quantize", "src", "--pure", "Q8_0", "--task", "1/2", "-j", "1", "-o", "made.gguf"},
-            "made.gguf.tasks/00001-of-00002"),
-      Makes("JoinTasks", {"join", "share.tasks", "-j", "1", "-o", "made"}, "made"),
-      Makes("Overlay",
-            {"overlay", "dist", "--overlay-file", "overlay.json", "-j", "1", "-o", "made"}, "made"),
-      Makes("Assemble", {"assemble", "dist", "--group", "1", "-j", "1", "-o", "made"}, "made"),
-      Makes("AssembleSingle",
-            {"assemble", "dist", "--group", "0", "--layout", "single", "-j", "1", "-o", "made"},
-            "made"),
-  };
-}
-
-std::vector<WritingCommand> OtherCommands() {
-  return {
-      InLayout("Publish", {"publish", "dist", "layout:made:v1", "-j", "1"}, "made"),
-      Makes("PublishFiles", {"publish", "dist", "--to-dir", "made", "-j", "1"}, "made"),
-      Makes("Pull", {"pull", "layout:models:v1", "--group", "1", "-j", "1", "-o", "made"}, "made"),
-      Changes("PullMore", {"pull", "layout:models:v1", "--group", "1", "-j", "1", "-o", "pulled"},
-              "pulled"),
-      InLayout("Copy", {"copy", "layout:models:v1", "layout:made", "-j", "1"}, "made"),
-      InLayout("Tag", {"tag", "layout:models:v1", "stable"}, "models"),
-      InLayout("Gc", {"gc", "layout:models", "--older-than", "0"}, "models"),
-      WritingCommand{
-          "Sign", {"sign", "layout:models:v1", "--key", "key.key"}, "models", false, true},
-      WritingCommand{"Keygen", {"keygen", "-o", "keys/one"}, "keys", false, true},
-      Makes("Profile",
-            {"profile", "src", "--tokens", "ids.txt", "--threads", "1", "-o", "made.json"},
-            "made.json"),
-      Makes("StatisticsConvert",
-            {"statistics", "convert", "stats.json", "--to", "hot-cache", "-o", "made.json"},
-            "made.json"),
-      Makes("Refit",
-            {"refit", "src", "--plan", "plan.json", "--tokens", "ids.txt", "--context", "16",
-             "--least-tokens", "1", "--steps", "ridge", "--threads", "1", "-j", "1", "-o", "made"},
-            "made"),
-      WritingCommand{"Experiment",
-                     {"experiment", "src", "--strategies", "contiguous", "--eligible", "4",
-                      "--tokens", "ids.txt", "--threads", "1", "-o", "made.json"},
-                     "made.json",
-                     false,
-                     false,
-                     "made.json"},
-      Makes("Report", {"report", "dist", "-o", "made.html"}, "made.html"),
-  };
 }
 
 }  // namespace
@@ -176,32 +102,14 @@ Tree ReadTree(const fs::path& directory) {
   return tree;
 }
 
-std::ostream& operator<<(std::ostream& out, const WritingCommand& command) {
-  return out << command.name;
-}
-
-const std::vector<WritingCommand>& WritingCommands() {
-  static const std::vector<WritingCommand> commands = [] {
-    std::vector<WritingCommand> all = PackingCommands();
-    for (WritingCommand& command : OtherCommands()) all.push_back(std::move(command));
-    return all;
-  }();
-  return commands;
-}
-
-const WritingCommand& CommandOf(const std::string& name) {
-  const auto& all = WritingCommands();
-  return *std::find_if(all.begin(), all.end(),
-                       [&](const WritingCommand& command) { return command.name == name; });
-}
-
 // ---- Inputs
 
 Inputs::Inputs() {
   if (!fixtures::MakeCheckpoint("qwen3-moe", dir_ / "src", SmallModel())) problem_ = "src";
   WriteText(dir_ / "overlay.json", R"({"version": "two", "layers": {"*": "3"}})");
   WriteText(dir_ / "ids.txt", TokenIds());
-  fs::create_directories(dir_ / "keys");
+  WriteText(dir_ / "more.txt", TokenIds());
+  fs::create_directories(dir_ / "out");
   Make({"plan", "src", "--groups", "2", "-o", "plan.json"});
   Make({"build", "src", "--plan", "plan.json", "--format", "gguf", "-o", "dist"});
   for (const std::string part : {"0", "1"})
@@ -214,8 +122,13 @@ Inputs::Inputs() {
   Make({"publish", "other", "layout:models:v2", "--link", "copy"});
   Make({"tag", "layout:models:v2", "--remove"});  // for gc
   Make({"pull", "layout:models:v1", "--group", "0", "-o", "pulled", "--link", "copy"});
+  Make({"pull", "other", "--group", "1", "-o", "older", "--link", "copy"});
   Make({"profile", "src", "--tokens", "ids.txt", "-o", "stats.json"});
+  Make({"profile", "src", "--tokens", "more.txt", "-o", "stats-2.json"});
+  Make({"refit", "src", "--plan", "plan.json", "--tokens", "ids.txt", "--context", "16",
+        "--least-tokens", "1", "--steps", "ridge", "--store", "store"});
   Make({"keygen", "-o", "key", "--type", "ed25519"});
+  Make({"keygen", "-o", "p256"});
 }
 
 void Inputs::Make(const std::vector<std::string>& arguments) {
@@ -241,7 +154,9 @@ const Tree& Inputs::Golden(const WritingCommand& command) {
   const auto known = golden_.find(command.name);
   if (known != golden_.end()) return known->second;
   const auto workspace = Copy();
-  const auto end = moepack::cli::ChildProcess(workspace->path(), command.arguments).Wait();
+  // The same as with clones.
+  const auto& arguments = CommandOf(command.name).arguments;
+  const auto end = moepack::cli::ChildProcess(workspace->path(), arguments).Wait();
   if (end.status != 0) problems_[command.name] = end.err;
   return golden_[command.name] = OutputOf(command, workspace->path());
 }
@@ -257,13 +172,21 @@ Inputs& SharedInputs() {
   return inputs;
 }
 
+// ---- Running
+
+FaultRun RunCommand(const WritingCommand& command, const fs::path& workspace, Fault fault,
+                    const fs::path& log) {
+  fault.clones = command.clones;
+  return RunWithFault(workspace, command.arguments, fault, log);
+}
+
 // ---- Judging
 
-std::string DifferenceOf(const Tree& found, const Tree& golden) {
+std::string DifferenceOf(const Tree& found, const Tree& golden, bool is_random) {
   for (const auto& [name, bytes] : golden) {
     const auto place = found.find(name);
     if (place == found.end()) return Cat(name, " is missing");
-    if (place->second != bytes) return Cat(name, " differs");
+    if (!IsRight(place->second, bytes, is_random)) return Cat(name, " differs");
   }
   for (const auto& [name, bytes] : found) {
     if (!golden.contains(name) && !IsTemporary(name)) return Cat(name, " should not be there");
@@ -275,19 +198,19 @@ Tree OutputOf(const WritingCommand& command, const fs::path& workspace) {
   return ReadTree(workspace / command.output);
 }
 
-std::string ProblemOfFiles(const WritingCommand& command, bool there, const Tree& found) {
-  if (command.is_random) return "";
-  const Tree& golden = SharedInputs().Golden(command);
+std::string ProblemOfFiles(const WritingCommand& command, bool there, const Tree& found,
+                           const Tree& golden) {
   const Tree& before = SharedInputs().Before(command);
   if (!command.at_once) return StrangeFile(command, found, before, golden);
   if (!there) return "";
-  if (DifferenceOf(found, golden).empty() || DifferenceOf(found, before).empty()) return "";
-  return "the output is not whole: " + DifferenceOf(found, golden);
+  const std::string difference = DifferenceOf(found, golden, command.is_random);
+  if (difference.empty() || DifferenceOf(found, before).empty()) return "";
+  return "the output is not whole: " + difference;
 }
 
 std::string ProblemOfOutput(const WritingCommand& command, const fs::path& workspace) {
   return ProblemOfFiles(command, fs::exists(workspace / command.output),
-                        OutputOf(command, workspace));
+                        OutputOf(command, workspace), SharedInputs().Golden(command));
 }
 
 std::string ProblemOfRun(const WritingCommand& command, const fs::path& workspace,
@@ -306,14 +229,21 @@ std::string ProblemOfRun(const WritingCommand& command, const fs::path& workspac
 
 std::string ProblemOfRerun(const WritingCommand& command, const fs::path& workspace) {
   const bool was_done = IsDone(command, workspace);
-  const auto end = moepack::cli::ChildProcess(workspace, command.arguments).Wait();
+  moepack::cli::ChildEnd end;
+  if (command.clones) {
+    const FaultRun run = RunCommand(command, workspace, {.kinds = ""});
+    end = {run.status, run.signal, run.out, run.err};
+  } else {
+    end = moepack::cli::ChildProcess(workspace, command.arguments).Wait();
+  }
   if (end.signal != 0) return Cat("run again: signal ", end.signal);
   // A key is never replaced, not even the half of a pair that a kill left.
   if (command.name == "Keygen" && end.status == 2) return "";
   if (end.status != 0 && !was_done) return Cat("run again: status ", end.status, ": ", end.err);
   if (IsDone(command, workspace)) return "";
-  return "run again: the output is not right: " +
-         DifferenceOf(OutputOf(command, workspace), SharedInputs().Golden(command));
+  return "run again: the output is not right: " + DifferenceOf(OutputOf(command, workspace),
+                                                               SharedInputs().Golden(command),
+                                                               command.is_random);
 }
 
 }  // namespace faults

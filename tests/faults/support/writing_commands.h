@@ -25,15 +25,19 @@ struct WritingCommand {
   std::string output;
   // The output appears in one step, complete. Otherwise each of its files does.
   bool at_once = true;
-  // Its output differs from run to run, as keys do.
+  // Its output differs from run to run, as keys do, but not in its size, unless it is JSON.
   bool is_random = false;
   // The JSON file of the output that is replaced in several steps; "" if there is none.
   std::string in_steps = {};
+  // Clones of files succeed in its runs.
+  bool clones = false;
 };
 std::ostream& operator<<(std::ostream& out, const WritingCommand& command);
 
 const std::vector<WritingCommand>& WritingCommands();
 const WritingCommand& CommandOf(const std::string& name);
+// Some of them that clone files, with the same output as when they do not.
+std::vector<WritingCommand> CloningCommands();
 
 // The inputs of all commands, made once, and copies of them for one run each.
 class Inputs {
@@ -61,15 +65,22 @@ class Inputs {
 };
 Inputs& SharedInputs();
 
+// Runs the command in a workspace (RunWithFault).
+FaultRun RunCommand(const WritingCommand& command, const std::filesystem::path& workspace,
+                    Fault fault, const std::filesystem::path& log = {});
+
 // The output of a command in a workspace.
 Tree OutputOf(const WritingCommand& command, const std::filesystem::path& workspace);
 // What is wrong with the output of a run, however it ended: "" if the output is as before, right,
 // or absent.
 std::string ProblemOfOutput(const WritingCommand& command, const std::filesystem::path& workspace);
-// The same for an output that is not on a disk: `there` says whether anything has its name.
-std::string ProblemOfFiles(const WritingCommand& command, bool there, const Tree& found);
-// The first file in which two trees differ, as text; "" if there is none.
-std::string DifferenceOf(const Tree& found, const Tree& golden);
+// The same for an output that is not on a disk: `there` says whether anything has its name, and
+// `golden` is what is right.
+std::string ProblemOfFiles(const WritingCommand& command, bool there, const Tree& found,
+                           const Tree& golden);
+// The first file in which two trees differ, as text; "" if there is none. Random files may differ
+// as those of `is_random` do.
+std::string DifferenceOf(const Tree& found, const Tree& golden, bool is_random = false);
 // The same for a run that was not killed, with its status and message.
 std::string ProblemOfRun(const WritingCommand& command, const std::filesystem::path& workspace,
                          const FaultRun& run);
