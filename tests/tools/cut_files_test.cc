@@ -69,6 +69,20 @@ TEST_F(CutFiles, ProfileReportsATruncatedModel) {
   EXPECT_FALSE(fs::exists(workspace_ / "s.json"));
 }
 
+TEST_F(CutFiles, RefitReportsATruncatedModel) {
+  const std::string file = "model/model-00002-of-00003.safetensors";
+  fs::copy(workspace_ / "fixtures/tiny-moe", workspace_ / "model", fs::copy_options::recursive);
+  ASSERT_EQ(workspace_.Moepack("plan model --groups 3 -o plan.json").status, 0);
+  const ChildEnd end = CutWhileMapped(
+      {"refit", "model", "--plan", "plan.json", "--text", "long.txt", "-o", "new"}, file, 4096);
+  EXPECT_EQ(end.signal, 0) << end.err;
+  EXPECT_EQ(end.status, 3) << end.out << end.err;
+  // It may also notice that the file changed before it touches what was cut off.
+  EXPECT_THAT(end.err, AnyOf(HasSubstr(file + ": the file was cut while it was read"),
+                             HasSubstr(file + ": the file was changed while it was read")));
+  EXPECT_FALSE(fs::exists(workspace_ / "new"));
+}
+
 // It opens the trunk for one group after the other, and may find it truncated while it opens the
 // next.
 TEST_F(CutFiles, CheckReportsATruncatedPart) {
@@ -81,13 +95,18 @@ TEST_F(CutFiles, CheckReportsATruncatedPart) {
                                                   HasSubstr("the file is cut short"))));
 }
 
-// Headers are read, not mapped: a truncated file can never end the process.
-TEST_F(CutFiles, CommandsThatReadHeadersNeverMapFiles) {
+// What is listed, copied or encoded is read, not mapped: a truncated file can never end the
+// process.
+TEST_F(CutFiles, CommandsThatComputeNothingNeverMapFiles) {
   const std::vector<std::vector<std::string>> commands = {
       {"list-tensors", "out/trunk/trunk.gguf"},
       {"list-tensors", "fixtures/tiny-moe"},
       {"verify", "out"},
-      {"assemble", "out", "--group", "1", "-o", "node"}};
+      {"assemble", "out", "--group", "1", "-o", "node"},
+      {"shard-experts", "fixtures/tiny-moe", "--groups", "2", "-o", "node"},
+      {"build", "fixtures/tiny-moe", "--groups", "2", "--quantize", "Q8_0", "-o", "node"},
+      {"quantize", "fixtures/tiny-moe", "--recipe", "Q8_0", "-o", "node"},
+      {"publish", "out", "layout:node:v1"}};
   for (const auto& command : commands) {
     for (const char* file : {"trunk.gguf", "experts.gguf", "model-00001-of-00003.safetensors"}) {
       fs::remove_all(workspace_ / "node");
