@@ -60,6 +60,11 @@ if command -v zsh >/dev/null; then
     words=(moepack jo) CURRENT=2 PREFIX=jo; _moepack
     words=(moepack build --tas) CURRENT=3 PREFIX=--tas; _moepack')
   [ "$offered" = "$(printf 'join\n--task')" ] || fail "zsh offers: $offered"
+  mkdir -p functions
+  cp moepack.zsh functions/_moepack # its name where it is installed
+  found=$(zsh -fc 'fpath=($PWD/functions $fpath)
+    autoload -Uz compinit; compinit -u -D; print -r -- $_comps[moepack]')
+  [ "$found" = _moepack ] || fail "zsh: expected _moepack to complete moepack, found '$found'"
   echo "zsh offers join and --task"
 else
   echo "zsh is not installed: its completion was not tried"
