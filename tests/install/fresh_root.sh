@@ -76,8 +76,7 @@ end() {
 rm -f ./*.log
 begin compile
 mkdir "$fresh/source"
-(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf -) |
-  tar -C "$fresh/source" -xf -
+"$root/tests/install/copy_tree.sh" "$root" "$fresh/source"
 logged demo.log 'apt-get update && apt-get install -y --no-install-recommends make'
 logged demo.log 'cd /source && make demo'
 steps=$(steps_of 1) || fail "$steps"

@@ -9,8 +9,7 @@ shift 2
 [ $# -gt 0 ] || set -- moepack runtime-shim/libmoepack-runtime.a
 other=$(mktemp -d)
 trap 'rm -rf "$other"' EXIT
-(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf -) |
-  tar -C "$other" -xf -
+"$root/tests/install/copy_tree.sh" "$root" "$other"
 cd "$other"
 export CCACHE_DISABLE=1
 # What was chosen for the first build; without it, both choose alike.
