@@ -2,24 +2,18 @@
 
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
-#include "libshard/base/text/utf8.h"
 #include "libshard/format/gguf_metadata.h"
 
 namespace moepack {
 namespace {
 
-// Documents are UTF-8; other bytes are escaped as in \xff.
-std::string Readable(std::string_view text) {
-  return IsUtf8(text) ? std::string(text) : Shown(text);
-}
-
 std::string Joined(const ModelCard& card, std::string_view key) {
   const auto found = card.find(key);
-  return found == card.end() ? "" : Readable(Join(found->second, ", "));
+  return found == card.end() ? "" : Join(found->second, ", ");
 }
 
 std::string TextOf(const GgufMetadata& metadata, std::string_view key) {
-  return Readable(metadata.String(key).value_or(""));
+  return ShownUnlessUtf8(metadata.String(key).value_or(""));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
-#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {
@@ -37,15 +37,31 @@ std::string Scalar(std::string_view text) {
 }
 
 void AddScalar(std::string_view text, std::vector<std::string>& out) {
-  std::string scalar = Scalar(text);
-  if (!scalar.empty() && IsUtf8(scalar)) out.push_back(std::move(scalar));
+  const std::string scalar = Scalar(text);
+  if (!scalar.empty()) out.push_back(ShownUnlessUtf8(scalar));
+}
+
+// Returns where the first item of a list ends: at the first comma outside quotes.
+size_t ItemEnd(std::string_view list) {
+  const std::string_view item = Trim(list);
+  size_t start = 0;
+  if (item.starts_with('"') || item.starts_with('\'')) {
+    const size_t quote = list.find(item.front());
+    start = std::min(list.find(item.front(), quote + 1), list.size());
+  }
+  return std::min(list.find(',', start), list.size());
 }
 
 // Adds what follows "key:", which may be a list in brackets.
 void AddValue(std::string_view text, std::vector<std::string>& out) {
   text = Trim(text);
   if (!text.starts_with('[') || !text.ends_with(']')) return AddScalar(text, out);
-  for (const std::string& item : Split(text.substr(1, text.size() - 2), ',')) AddScalar(item, out);
+  text = text.substr(1, text.size() - 2);
+  while (!text.empty()) {
+    const size_t end = ItemEnd(text);
+    AddScalar(text.substr(0, end), out);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
 }
 
 }  // namespace

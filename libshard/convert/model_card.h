@@ -13,7 +13,7 @@
 namespace moepack {
 
 // Top-level keys with a scalar or a list of scalars, all as text: `no` is Norwegian, not a boolean.
-// Nested maps, block text and what is not UTF-8 are left out.
+// Bytes that are not UTF-8 are escaped as in \xff. Nested maps and block text are left out.
 using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 // Reads the lines between the first two "---"; empty if there are none. Understands the simple YAML

@@ -20,7 +20,6 @@
 #include "libshard/base/text/json_values.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
-#include "libshard/base/text/utf8.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/placement.h"
 #include "libshard/plan/plan_file.h"
@@ -122,7 +121,7 @@ Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
 std::string DirectoryName(const fs::path& root) {
   const fs::path full = AbsolutePath(root).lexically_normal();
   const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
-  return IsUtf8(name) ? name : Shown(name);
+  return ShownUnlessUtf8(name);
 }
 
 Status CheckFormat(const JsonFields& fields) {

@@ -7,7 +7,6 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
-#include "libshard/base/text/utf8.h"
 #include "libshard/model/router_digest.h"
 #include "libshard/stats/statistics_file.h"
 
@@ -39,8 +38,7 @@ Status CheckExperts(const Weights& weights, const LayerExperts& loaded) {
 // Strings of GGUF may contain any bytes, but those of statistics are UTF-8, so other bytes are
 // written as \xff.
 std::string NameOf(const Weights& weights) {
-  const std::string name(weights.metadata.String("general.name").value_or(""));
-  return IsUtf8(name) ? name : Shown(name);
+  return ShownUnlessUtf8(weights.metadata.String("general.name").value_or(""));
 }
 
 void Count(const std::vector<HostTensor>& tensors, std::map<std::string, uint64_t>& bytes) {

@@ -77,6 +77,10 @@ std::string Shown(std::string_view text) {
   return out;
 }
 
+std::string ShownUnlessUtf8(std::string_view text) {
+  return IsUtf8(text) ? std::string(text) : Shown(text);
+}
+
 std::string ShownLines(std::string_view text) {
   std::string out;
   AppendShown(text, "\n\t", out);

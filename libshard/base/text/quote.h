@@ -13,6 +13,8 @@ namespace moepack {
 // GitHub log. Everything else is unchanged. Applying it twice gives the same result as applying it
 // once.
 std::string Shown(std::string_view text);
+// `text` itself where it is UTF-8, else as Shown gives it: for documents, which are UTF-8.
+std::string ShownUnlessUtf8(std::string_view text);
 // For whole reports, whose lines are ours: newlines, tabs and workflow commands are kept, too.
 std::string ShownLines(std::string_view text);
 // `text` in double quotes, as Shown escapes it, cut at 200 bytes and with quotes escaped. Names

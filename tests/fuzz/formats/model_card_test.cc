@@ -51,7 +51,11 @@ std::string CardProblem(const ModelCard& card, std::string_view input) {
       return "a key that is not in the text: " + key;
     for (const std::string& value : values) {
       if (value.empty() || value.find('\n') != value.npos) return "a value of no or several lines";
-      if (input.find(value) == input.npos) return "a value that is not in the text: " + value;
+      if (!moepack::IsUtf8(value)) return "a value that is not UTF-8";
+      // Bytes that are not UTF-8 are escaped.
+      const bool escaped = !moepack::IsUtf8(input) && value.find("\\x") != value.npos;
+      if (!escaped && input.find(value) == input.npos)
+        return "a value that is not in the text: " + value;
     }
   }
   const std::string again = Written(card);

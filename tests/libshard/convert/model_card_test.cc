@@ -30,9 +30,15 @@ TEST(ModelCard, ReadsTheLanguageNoAsText) {
   EXPECT_THAT(ParseModelCard("---\nlanguage: no\n---\n")["language"], ElementsAre("no"));
 }
 
-TEST(ModelCard, SkipsWhatIsNotUtf8) {
+TEST(ModelCard, EscapesBytesThatAreNotUtf8) {
   EXPECT_THAT(ParseModelCard("---\ntags: [moe, caf\xe9, caf\xc3\xa9]\n---\n")["tags"],
-              ElementsAre("moe", "caf\xc3\xa9"));
+              ElementsAre("moe", "caf\\xe9", "caf\xc3\xa9"));
+}
+
+TEST(ModelCard, SplitsListsAtCommasOutsideQuotes) {
+  EXPECT_THAT(ParseModelCard("---\ntags: [a, \"b, c\", 'd,e' , f's, g]\n---\n")["tags"],
+              ElementsAre("a", "b, c", "d,e", "f's", "g"));
+  EXPECT_THAT(ParseModelCard("---\ntags: [a, \"b, c]\n---\n")["tags"], ElementsAre("a"));
 }
 
 TEST(ModelCard, SkipsWhatItDoesNotUnderstand) {
