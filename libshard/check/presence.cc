@@ -218,9 +218,9 @@ class Presence {
     ExpertIds no_linear, no_plain;
     for (const auto& [number, layer] : layers_) {
       if (number >= decoder()) continue;
-      const std::string& kind = promise_.layers[number].attention;
-      if (kind == "linear_attention" && !layer.linear) no_linear.push_back(number);
-      if (kind == "full_attention" && !layer.plain) no_plain.push_back(number);
+      const LayerKind kind = promise_.layers[number].kind;
+      if (kind == LayerKind::kLinear && !layer.linear) no_linear.push_back(number);
+      if (kind == LayerKind::kFull && !layer.plain) no_plain.push_back(number);
     }
     SayOfLayers(FindingKind::kMissing, no_linear, "linear attention",
                 "some as the config lists it");

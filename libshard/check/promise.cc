@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/model/config_defaults.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
@@ -25,8 +26,8 @@ class PromiseReader {
 
   // With `complete`, absent fields get the values that converters assume: as many key heads as
   // query heads, and experts as wide as the dense part.
-  Result<ModelPromise> Read(const ConfigFacts& facts, bool complete) {
-    out_.facts = facts;
+  Result<ModelPromise> Read(const Family& family, bool complete) {
+    out_.facts = family.facts;
     SHARD_CHECK(ReadSizes());
     SHARD_CHECK(ReadWidths(complete));
     SHARD_CHECK(ReadShared());
@@ -35,7 +36,7 @@ class PromiseReader {
     SHARD_CHECK(ReadRouting());
     SHARD_TRY(out_.tied, config_.FindBool(fields::kTied));
     if (raw_.Has(fields::kMtpLayers)) out_.mtp = model_.mtp_layers;
-    SHARD_CHECK(ReadLayerKinds(raw_, config_, out_, findings_));
+    SHARD_CHECK(ReadLayers(config_, ConfigDefaults(family, model_), out_, findings_));
     return std::move(out_);
   }
 
@@ -184,12 +185,18 @@ class PromiseReader {
 
 }  // namespace
 
+bool HasOtherMixers(const Family& family) {
+  return std::any_of(family.rules.begin(), family.rules.end(), [](const TensorRule& rule) {
+    return rule.role == "mamba" || rule.pattern.find(".conv.") != std::string::npos;
+  });
+}
+
 Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
                                  const ModelConfig& model, const Family& family,
                                  std::vector<CheckFinding>& findings) {
   SHARD_TRY(HfConfig config, raw.WithDefaults(defaults));
   PromiseReader reader(raw, std::move(config), model, findings);
-  SHARD_TRY(ModelPromise promise, reader.Read(family.facts, !defaults.empty()));
+  SHARD_TRY(ModelPromise promise, reader.Read(family, !defaults.empty()));
   for (const TensorRule& rule : family.rules) {
     if (rule.pattern.find(".linear_attn.") != std::string::npos) promise.linear_attention = true;
   }

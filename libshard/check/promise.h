@@ -13,12 +13,16 @@
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
 #include "libshard/model/hf_config.h"
+#include "libshard/model/layer_kind.h"
 
 namespace moepack {
 
 struct LayerPromise {
   std::optional<bool> moe;
-  std::string attention;  // in the config's words: "linear_attention", "1"; "" if it does not say
+  LayerKind kind = LayerKind::kUnnamed;
+  // the kind in the config's words, "linear_attention" or "1", by which layers are grouped; "" if
+  // it does not say
+  std::string attention;
 };
 
 // The heads of ordinary attention, which are the same in all layers.
@@ -47,7 +51,7 @@ struct ModelPromise {
   std::optional<bool> shared;        // layers with experts also have shared experts
   // the field that says that routers have one; "" if there is none
   std::string selection_bias_key;
-  bool linear_attention = false;  // "linear_attention" layers have linear_attn, others self_attn
+  bool linear_attention = false;  // layers of kLinear have linear_attn, others self_attn
   std::optional<HeadsPromise> heads;
   std::optional<LatentPromise> latent;
   ConfigFacts facts;
@@ -61,12 +65,16 @@ Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
                                  const ModelConfig& model, const Family& family,
                                  std::vector<CheckFinding>& findings);
 
+// Whether layers of the family may have a Mamba layer or a short convolution instead of attention.
+bool HasOtherMixers(const Family& family);
+
 // The promise of a GGUF model's metadata.
 ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model);
 
-// Which layers have experts and what kind of attention each has (promise_layers.cc).
+// Which layers have experts and what kind of attention each has (promise_layers.cc). The kinds of
+// attention follow from `defaults`, those of the family, where the config does not say them.
 // REQUIRES: promise.layers has one entry per decoder layer.
-Status ReadLayerKinds(const HfConfig& raw, const HfConfig& config, ModelPromise& promise,
-                      std::vector<CheckFinding>& findings);
+Status ReadLayers(const HfConfig& config, std::string_view defaults, ModelPromise& promise,
+                  std::vector<CheckFinding>& findings);
 
 }  // namespace moepack

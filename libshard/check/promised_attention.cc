@@ -10,8 +10,8 @@ namespace moepack {
 namespace {
 
 // Kinds of layers that have the tensors of ordinary attention.
-constexpr std::array<std::string_view, 5> kOrdinary = {"", "full_attention", "sliding_attention",
-                                                       "chunked_attention", "1"};
+constexpr std::array<LayerKind, 4> kOrdinary = {LayerKind::kUnnamed, LayerKind::kFull,
+                                                LayerKind::kWindow, LayerKind::kChunked};
 
 Result<bool> Holds(const HfConfig& config, const ConfigSwitch& when) {
   SHARD_TRY(const std::optional<bool> said, config.FindBool(when.keys));
@@ -32,9 +32,8 @@ Result<AttentionOutline> AttentionOutline::Read(const HfConfig& config, const Fa
   for (const TensorRule& rule : family.rules) {
     out.has_rows_ = out.has_rows_ || rule.pattern == "layers.{L}.self_attn.{**}";
     out.joined_ = out.joined_ || rule.pattern == "layers.{L}.attention.{**}";
-    const bool mixer = rule.role == "mamba" || rule.pattern.find(".conv.") != std::string::npos;
-    out.mixers_ = out.mixers_ || mixer;
   }
+  out.mixers_ = HasOtherMixers(family);
   const PromiseFacts& facts = family.promise;
   SHARD_TRY(out.biases_, Holds(config, facts.attention_biases));
   out.output_bias_ = out.biases_ && facts.output_bias;
@@ -56,9 +55,9 @@ Result<AttentionOutline> AttentionOutline::Read(const HfConfig& config, const Fa
   return out;
 }
 
-std::vector<PromisedTensor> AttentionOutline::Of(const std::string& kind) const {
+std::vector<PromisedTensor> AttentionOutline::Of(LayerKind kind) const {
   if (!has_rows_) return {};
-  if (kind == "linear_attention" && promise_->linear_attention) return Linear();
+  if (kind == LayerKind::kLinear && promise_->linear_attention) return Linear();
   if (std::find(kOrdinary.begin(), kOrdinary.end(), kind) == kOrdinary.end()) return {};
   if (mixers_) return {};
   if (joined_) return Joined();

@@ -23,7 +23,7 @@ class AttentionOutline {
 
   // Returns the attention tensors of a decoder layer of the kind that the config names; empty if
   // the kind is unknown.
-  std::vector<PromisedTensor> Of(const std::string& kind) const;
+  std::vector<PromisedTensor> Of(LayerKind kind) const;
 
  private:
   std::vector<PromisedTensor> Standard() const;

@@ -1,8 +1,6 @@
 #include "libshard/check/promised_storage.h"
 
-#include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -23,19 +21,6 @@ std::optional<std::string> DtypeOf(const std::string& word) {
   return std::nullopt;
 }
 
-std::vector<std::string> ReadExcluded(const HfConfig& config) {
-  std::vector<std::string> excluded;
-  const auto field = config.Find(fields::kQuantization);
-  if (!field || !field->value->is_object()) return excluded;
-  const auto list = field->value->find("modules_to_not_convert");
-  if (list == field->value->end() || !list->is_array()) return excluded;
-  for (const Json& module : *list) {
-    if (module.is_string()) excluded.push_back(module.get<std::string>());
-  }
-  std::sort(excluded.begin(), excluded.end());
-  return excluded;
-}
-
 }  // namespace
 
 Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& model,
@@ -53,7 +38,7 @@ Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& m
     storage.block_rows = read->block_rows;
     storage.block_columns = read->block_columns;
     storage.description = Cat("F8_E4M3 in blocks of ", read->block_rows, "x", read->block_columns);
-    storage.excluded = ReadExcluded(config);
+    storage.excluded = read->unquantized;
   } else {
     const bool integers = method.empty() && model.quant_bits > 0;
     storage.unfollowed = integers ? Cat(model.quant_bits, " bits") : method;

@@ -169,13 +169,13 @@ class Promiser {
   }
 
   void AddLayer(uint32_t layer) {
-    const LayerPromise& kind = promise_.layers[layer];
+    const LayerPromise& promised = promise_.layers[layer];
     const std::string at = Cat("layers.", layer, ".");
     AddNorms(at, layer);
     // In families of mixers a layer is either attention or a feed-forward part.
     const bool mixers = promise_.mixers;
-    const bool moe = kind.moe.value_or(true);
-    if (!mixers || !moe) AddAttention(at, kind.attention, layer);
+    const bool moe = promised.moe.value_or(true);
+    if (!mixers || !moe) AddAttention(at, promised.kind, layer);
     if (moe) {
       AddMoe(layer);
     } else if (!mixers) {
@@ -191,7 +191,7 @@ class Promiser {
     }
   }
 
-  void AddAttention(const std::string& at, const std::string& kind, uint32_t layer) {
+  void AddAttention(const std::string& at, LayerKind kind, uint32_t layer) {
     const std::vector<PromisedTensor> tensors = attention_.Of(kind);
     bool known = !tensors.empty();
     for (const PromisedTensor& tensor : tensors) {
@@ -290,7 +290,7 @@ class Promiser {
     const std::string at = Cat("layers.", layer, ".");
     const uint64_t hidden = promise_.hidden, vocabulary = promise_.vocabulary;
     AddNorms(at, layer);
-    AddAttention(at, promise_.layers.back().attention, layer);
+    AddAttention(at, promise_.layers.back().kind, layer);
     AddMoe(layer);
     for (const char* norm : {"enorm", "hnorm", "shared_head.norm"}) {
       Add(Cat(at, norm, ".weight"), {hidden});
@@ -310,7 +310,7 @@ class Promiser {
     const size_t before = out_.tensors.size();
     const std::string at = Cat("layers.", decoder(), ".");
     AddNorms(at, decoder());
-    AddAttention(at, "full_attention", decoder());
+    AddAttention(at, LayerKind::kFull, decoder());
     AddMoe(decoder());
     // The block is numbered separately.
     for (size_t i = before; i < out_.tensors.size(); ++i) {

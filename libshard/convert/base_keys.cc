@@ -1,6 +1,5 @@
 #include "libshard/convert/base_keys.h"
 
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "libshard/base/text/text.h"
@@ -48,6 +47,10 @@ Status AddCounts(const HfConfig& config, std::span<const CountRow> rows, ArchKey
 }
 
 }  // namespace
+
+Error CannotHold(const HfConfig& config, const std::string& what) {
+  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
+}
 
 Result<HfShape> ReadShape(const HfConfig& config) {
   HfShape shape;
@@ -114,21 +117,6 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
   if (experts % groups != 0) return refuse("n_group", Cat("a divisor of ", experts), groups);
   if (chosen > 0 && chosen < groups) return Ok();
   return refuse("topk_group", Cat("1 to ", groups - 1), chosen);
-}
-
-Status CheckFullAttention(const HfConfig& config) {
-  const std::optional<HfConfig::Field> types = config.Find(fields::kLayerTypes);
-  if (!types) return Ok();
-  if (!types->value->is_array()) return config.Wrong(*types, "a list of kinds of attention");
-  for (const Json& type : *types->value) {
-    if (type == "full_attention") continue;
-    return Error{
-        Code::kUnsupported,
-        Cat(config.where(), ": ", types->path, ": expected full_attention in every layer, ",
-            "which is what the runtime computes, found ", DescribeJson(type)),
-        kNoGgufHint};
-  }
-  return Ok();
 }
 
 Result<uint32_t> RotatedPart(const HfConfig& config, uint32_t head_size) {

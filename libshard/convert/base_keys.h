@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "libshard/base/result.h"
 #include "libshard/convert/arch_keys.h"
@@ -12,6 +13,9 @@ namespace moepack {
 
 inline constexpr const char* kNoGgufHint =
     "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
+
+// kUnsupported: `what` the config says cannot be written as a GGUF.
+Error CannotHold(const HfConfig& config, const std::string& what);
 
 // The numbers of a model that more than one step of a conversion needs.
 struct HfShape {
@@ -36,10 +40,6 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
 // Returns kUnsupported for heads whose size is not hidden size / heads, for architectures whose
 // runtime supports no other size.
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
-
-// Returns kUnsupported if layer_types names anything but full attention, for architectures whose
-// runtime supports nothing else.
-Status CheckFullAttention(const HfConfig& config);
 
 // How many leading values of a head are rotated: partial_rotary_factor of `head_size`, or all of
 // them without it.

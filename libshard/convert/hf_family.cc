@@ -11,6 +11,7 @@
 #include "libshard/convert/general_keys.h"
 #include "libshard/convert/tokenizers/chat_template.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
+#include "libshard/model/config_defaults.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_config.h"
 
@@ -22,14 +23,17 @@ namespace {
 class Conversion {
  public:
   Conversion(const MoeModel& model, const HfFamily& family, const ConvertOptions& options)
-      : model_(model), family_(family), options_(options) {}
+      : model_(model),
+        family_(family),
+        options_(options),
+        defaults_(ConfigDefaults(model.family(), model.config())) {}
 
   Result<GgufModel> Run() {
     if (model_.checkpoint().names_only()) {
       return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
                                            ": expected tensors, found an index without its files")};
     }
-    SHARD_CHECK(RequirePromised(model_, {.defaults = family_.defaults, .mtp_may_lack = true}));
+    SHARD_CHECK(RequirePromised(model_, {.defaults = defaults_, .mtp_may_lack = true}));
     SHARD_CHECK(ReadConfig());
     if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
     WarnOfTowers();
@@ -72,7 +76,7 @@ class Conversion {
   Status ReadConfig() {
     SHARD_TRY(const HfConfig config,
               HfConfig::Parse(model_.config_path().string(), model_.config_text()));
-    SHARD_TRY(config_, config.WithDefaults(family_.defaults));
+    SHARD_TRY(config_, config.WithDefaults(defaults_));
     SHARD_TRY(shape_, ReadShape(config_));
     SHARD_TRY(weights_, ReadWeightConfig(config_));
     heads_.heads = shape_.heads;
@@ -210,7 +214,7 @@ class Conversion {
   Status CompareWidths(uint32_t expert_width) const {
     std::vector<CheckFinding> findings;  // RequirePromised has refused these already
     SHARD_TRY(const ModelPromise promise,
-              ReadPromise(config_, family_.defaults, model_.config(), model_.family(), findings));
+              ReadPromise(config_, defaults_, model_.config(), model_.family(), findings));
     const std::string prefix = Cat(family_.architecture, ".");
     const auto written = [&](const char* key) { return out_.metadata.Uint(prefix + key); };
     if (promise.heads) {
@@ -259,6 +263,7 @@ class Conversion {
   const MoeModel& model_;
   const HfFamily& family_;
   const ConvertOptions& options_;
+  const std::string_view defaults_;
   HfConfig config_;
   HfShape shape_;
   WeightConfig weights_;

@@ -23,8 +23,6 @@ struct HfFamily {
   bool all_layers_moe = true;  // the architecture has no layers without experts
   // Blocks for multi-token prediction are kept as layers after the last (HfShape::mtp_layers).
   bool keeps_mtp = false;
-  // A JSON object with the fields of config.json that may be absent, as transformers fills them in.
-  std::string_view defaults;
   std::string_view pre;  // the family's name for a pre-tokenizer that has several names
   // Sizes beyond heads and kv_heads that the table's orders and rules need.
   Status (*heads)(const HfConfig& config, HeadShape& shape) = nullptr;

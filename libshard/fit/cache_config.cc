@@ -1,5 +1,5 @@
 // Reads the cache's shape from config.json. Fields are those of the published configs
-// (docs/families.md).
+// (docs/families.md), and absent ones have the values that conversion gives them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +7,7 @@
 #include "libshard/check/promise.h"
 #include "libshard/convert/converter.h"
 #include "libshard/fit/cache_shape.h"
+#include "libshard/model/config_defaults.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/layer_fields.h"
@@ -14,19 +15,16 @@
 namespace moepack {
 namespace {
 
-bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 class ConfigCache {
  public:
-  ConfigCache(const HfConfig& config, const ModelConfig& model, const Family& family)
-      : config_(config), model_(model), family_(family) {}
+  // `config` has the `defaults`.
+  ConfigCache(const HfConfig& config, std::string_view defaults, const ModelConfig& model,
+              const Family& family)
+      : config_(config), defaults_(defaults), model_(model), family_(family) {}
 
   Result<CacheShape> Read() {
     std::vector<CheckFinding> ignored;  // reporting contradictions is up to the check
-    SHARD_TRY(promise_, ReadPromise(config_, "", model_, family_, ignored));
-    swapped_ = config_.Has(fields::kWindowPattern);  // MiMo: 1 is a window, 0 is none
+    SHARD_TRY(promise_, ReadPromise(config_, defaults_, model_, family_, ignored));
     CacheShape shape;
     SHARD_TRY(const auto shared, config_.FindU32(fields::kSharedCaches));
     // The last layers use the keys and values of earlier ones, and so have no cache of their own.
@@ -34,7 +32,7 @@ class ConfigCache {
     for (uint32_t layer = 0; layer < model_.layers; ++layer) {
       CacheLayer kept;
       if (layer < own) {
-        SHARD_TRY(kept, Of(layer, promise_.layers[layer].attention));
+        SHARD_TRY(kept, Of(layer, promise_.layers[layer]));
       }
       kept.layer = layer;
       shape.push_back(kept);
@@ -61,29 +59,38 @@ class ConfigCache {
             "without --node and --context a plan needs no cache"};
   }
 
-  Result<CacheLayer> Of(uint32_t layer, const std::string& kind) const {
-    if (IsOneOf(kind, {"linear_attention"})) return Linear(layer);
-    if (IsOneOf(kind, {"mamba", "M"})) return Mamba(layer);
-    if (IsOneOf(kind, {"moe", "E", "mlp", "-"})) return CacheLayer{};
-    if (kind == "conv") return ShortConvolution(layer);
-    if (kind == "chunked_attention") return Windowed(layer, fields::kChunk);
-    const bool listed_window = swapped_ && kind == "1";
-    if (listed_window || kind == "sliding_attention") return Windowed(layer, fields::kWindow);
-    const bool listed_full = kind == (swapped_ ? "0" : "1");
-    if (kind.empty()) return Unnamed(layer);
-    if (listed_full || IsOneOf(kind, {"full_attention", "attention", "*"})) return Full(layer);
-    return Unknown(layer, Cat("expected a known kind of attention, found ", Quoted(kind)));
+  Result<CacheLayer> Of(uint32_t layer, const LayerPromise& promised) const {
+    switch (promised.kind) {
+      case LayerKind::kUnnamed:
+        if (promised.attention.empty()) return Unnamed(layer);
+        break;
+      case LayerKind::kFull:
+        return Full(layer);
+      case LayerKind::kWindow:
+        return Windowed(layer, fields::kWindow);
+      case LayerKind::kChunked:
+        return Windowed(layer, fields::kChunk);
+      case LayerKind::kLinear:
+        return Linear(layer);
+      case LayerKind::kMamba:
+        return Mamba(layer);
+      case LayerKind::kConvolution:
+        return ShortConvolution(layer);
+      case LayerKind::kExperts:
+      case LayerKind::kDense:
+        return CacheLayer{};
+      case LayerKind::kOther:
+        break;
+    }
+    return Unknown(layer,
+                   Cat("expected a known kind of attention, found ", Quoted(promised.attention)));
   }
 
-  // Layers of configs that name no kinds. Jamba has a period instead, families with other recurrent
-  // layers must name them, and where llama.cpp builds a window into its graph, a converted file has
-  // it. All others are full attention.
+  // Layers of configs that name no kinds. Families with recurrent layers must name them, and where
+  // llama.cpp builds a window into its graph, a converted file has it. All others are full
+  // attention.
   Result<CacheLayer> Unnamed(uint32_t layer) const {
-    SHARD_TRY(const uint64_t period, Size({"attn_layer_period"}));
-    SHARD_TRY(const uint64_t offset, Size({"attn_layer_offset"}));
-    if (period > 0) return layer % period == offset ? Full(layer) : Mamba(layer);
-    for (const TensorRule& rule : family_.rules) {
-      if (rule.role != "mamba" && rule.pattern.find(".conv.") == std::string::npos) continue;
+    if (HasOtherMixers(family_)) {
       return Unknown(layer, "expected the kind of the layer (layer_types), found none");
     }
     const GgufConverter* converter = FindConverter(family_.name);
@@ -206,17 +213,19 @@ class ConfigCache {
   }
 
   const HfConfig& config_;
+  const std::string_view defaults_;
   const ModelConfig& model_;
   const Family& family_;
   ModelPromise promise_;
-  bool swapped_ = false;
 };
 
 }  // namespace
 
 Result<CacheShape> ConfigCacheShape(const HfConfig& config, const ModelConfig& model,
                                     const Family& family) {
-  return ConfigCache(config, model, family).Read();
+  const std::string_view defaults = ConfigDefaults(family, model);
+  SHARD_TRY(const HfConfig complete, config.WithDefaults(defaults));
+  return ConfigCache(complete, defaults, model, family).Read();
 }
 
 Result<CacheShape> ReadCacheShape(const MoeModel& model) {

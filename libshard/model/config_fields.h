@@ -75,6 +75,9 @@ inline constexpr ConfigKeys kQuantization = {"quantization_config", "compression
                                              "quantization"};
 inline constexpr ConfigKeys kPackedBits = {"bits", "w_bit"};  // in kQuantization: GPTQ and AWQ
 
+// Modules that are not quantized (in kQuantization).
+inline constexpr ConfigKeys kUnquantized = {"modules_to_not_convert", "ignored_layers", "ignore"};
+
 // Returns the field that gives the width of a routed expert, or of a dense feed-forward part: its
 // own where the config has one, else the plain width.
 inline ConfigKeys ExpertWidth(const HfConfig& config) {

@@ -14,11 +14,22 @@ inline constexpr ConfigKeys kBlockKinds = {"hybrid_override_pattern", "layers_bl
 inline constexpr ConfigKeys kAttentionTypes = {"attn_type_list"};
 inline constexpr ConfigKeys kWindowPattern = {"hybrid_layer_pattern"};  // 1 is a window
 inline constexpr ConfigKeys kCompressRatios = {"compress_ratios"};
+inline constexpr ConfigKeys kFullInterval = {"full_attention_interval"};
+inline constexpr ConfigKeys kAttentionPeriod = {"attn_layer_period"};
+inline constexpr ConfigKeys kAttentionOffset = {"attn_layer_offset"};
+
+// Layers with experts.
 inline constexpr ConfigKeys kMlpTypes = {"mlp_layer_types"};     // "dense" or "sparse"
 inline constexpr ConfigKeys kMoeFrequency = {"moe_layer_freq"};  // 0 or 1 per layer, or a distance
-inline constexpr ConfigKeys kFullInterval = {"full_attention_interval"};
+inline constexpr ConfigKeys kMoeNumbers = {"moe_layers"};
+inline constexpr ConfigKeys kMoeNumbersText = {"moe_layers_enum"};  // "3,4,5"
 inline constexpr ConfigKeys kMoeInterval = {"moe_layer_interval"};
 inline constexpr ConfigKeys kMoeStart = {"moe_layer_start_index"};
+inline constexpr ConfigKeys kMoeEnd = {"moe_layer_end_index"};  // the last one; -1: of all
+inline constexpr ConfigKeys kMoePeriod = {"expert_layer_period"};
+inline constexpr ConfigKeys kMoeOffset = {"expert_layer_offset"};
+inline constexpr ConfigKeys kSparseStep = {"decoder_sparse_step"};
+inline constexpr ConfigKeys kDenseNumbers = {"mlp_only_layers"};
 inline constexpr ConfigKeys kInterleaved = {"interleave_moe_layer_step", "moe_layer_frequency"};
 inline constexpr ConfigKeys kLeadingDense = {"first_k_dense_replace", "num_dense_layers",
                                              "moe_layer_num_skipped"};

@@ -23,6 +23,12 @@ struct Object {
     const auto at = fields.find(key);
     return at == fields.end() || at->is_null() ? nullptr : &*at;
   }
+  // Returns the first of the names that the object has; the first of all if it has none.
+  const char* NameOf(ConfigKeys keys) const {
+    const auto at = std::find_if(keys.begin(), keys.end(),
+                                 [&](const char* key) { return Find(key) != nullptr; });
+    return at == keys.end() ? *keys.begin() : *at;
+  }
   Error Wrong(const char* key, const std::string& expected) const {
     return config.Wrong({Find(key), Cat(path, ".", key)}, expected);
   }
@@ -86,11 +92,23 @@ Status ReadBits(const Object& object, const char* key, WeightConfig& out) {
                                    ": expected 2, 4 or 8, ", "found none")};
 }
 
-// Returns the name under which the config gives the bits; the first one where it gives none.
-const char* KeyOfBits(const Object& object) {
-  const auto at = std::find_if(fields::kPackedBits.begin(), fields::kPackedBits.end(),
-                               [&](const char* key) { return object.Find(key) != nullptr; });
-  return at == fields::kPackedBits.end() ? *fields::kPackedBits.begin() : *at;
+// Reads the modules that have plain weights.
+Status ReadUnquantized(const Object& object, WeightConfig& out) {
+  const char* key = object.NameOf(fields::kUnquantized);
+  const Json* list = object.Find(key);
+  if (list == nullptr) return Ok();
+  const bool good =
+      list->is_array() && std::all_of(list->begin(), list->end(),
+                                      [](const Json& module) { return module.is_string(); });
+  if (!good) return object.Wrong(key, "a list of names of modules");
+  for (const Json& module : *list) out.unquantized.push_back(module.get<std::string>());
+  std::sort(out.unquantized.begin(), out.unquantized.end());
+  return Ok();
+}
+
+Status ReadFp8(const Object& object, WeightConfig& out) {
+  SHARD_CHECK(ReadBlocks(object, "weight_block_size", out));
+  return ReadUnquantized(object, out);
 }
 
 // Returns the only group of weights. With two groups, the config alone does not say which weight is
@@ -137,7 +155,7 @@ Status ReadCompressed(const Object& object, WeightConfig& out) {
 }
 
 Status ReadGptq(const Object& object, WeightConfig& out) {
-  SHARD_CHECK(ReadBits(object, KeyOfBits(object), out));
+  SHARD_CHECK(ReadBits(object, object.NameOf(fields::kPackedBits), out));
   SHARD_CHECK(ReadGroupSize(object, out));
   SHARD_TRY(const std::string format, Text(object, "checkpoint_format"));
   if (!format.empty() && format != "gptq" && format != "gptq_v2") {
@@ -150,12 +168,12 @@ Status ReadGptq(const Object& object, WeightConfig& out) {
 }
 
 Status ReadAwq(const Object& object, WeightConfig& out) {
-  SHARD_CHECK(ReadBits(object, KeyOfBits(object), out));
+  SHARD_CHECK(ReadBits(object, object.NameOf(fields::kPackedBits), out));
   SHARD_CHECK(ReadGroupSize(object, out));
   SHARD_TRY(const std::string version, Text(object, "version"));
   if (!version.empty() && Lower(version) != "gemm") return object.Unsupported("version", "gemm");
   // The order in which AWQ interleaves values in a word is defined for eight of them alone.
-  if (out.bits != 4) return object.Unsupported(KeyOfBits(object), "4");
+  if (out.bits != 4) return object.Unsupported(object.NameOf(fields::kPackedBits), "4");
   out.symmetric = false;
   return Ok();
 }
@@ -171,7 +189,7 @@ Result<WeightConfig> ReadWeightConfig(const HfConfig& config) {
   SHARD_TRY(out.method, Text(object, "quant_method"));
   Status status = Ok();
   if (out.method == "fp8") {
-    status = ReadBlocks(object, "weight_block_size", out);
+    status = ReadFp8(object, out);
   } else if (out.method == "compressed-tensors") {
     status = ReadCompressed(object, out);
   } else if (out.method == "gptq") {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "libshard/base/result.h"
 #include "libshard/model/hf_config.h"
@@ -20,6 +21,7 @@ struct WeightConfig {
   bool symmetric = true;    // no zero points: the middle code is zero
   // GPTQ stores zero points minus one (except for checkpoint_format "gptq_v2").
   bool zeros_less_one = false;
+  std::vector<std::string> unquantized;  // modules that are not scaled (fp8), sorted
 };
 
 // kUnsupported, naming it, for a method or format other than fp8, compressed-tensors

@@ -8,6 +8,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/files/space_mark.h"
+#include "libshard/base/text/byte_token.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
@@ -68,10 +69,9 @@ std::string ModelOf(const TokenTable& table) {
 using ByteTokens = std::array<uint32_t, 256>;
 
 Result<ByteTokens> FindByteTokens(const std::string& path, const TokenTable& table) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
   ByteTokens tokens{};
   for (size_t byte = 0; byte < tokens.size(); ++byte) {
-    const std::string name = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
+    const std::string name = SpellByteToken(static_cast<uint8_t>(byte));
     auto token = table.Find(name);
     if (!token) token = table.Find(std::string(1, static_cast<char>(byte)));
     if (!token) {

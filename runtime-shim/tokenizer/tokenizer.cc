@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "libshard/base/text/byte_token.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/tokenizer/bpe.h"
 #include "runtime-shim/tokenizer/character_bpe.h"
@@ -15,11 +16,8 @@ constexpr size_t kMaxTextBytes = 64u << 20;
 
 // "<0x1F>" -> the byte; nothing for another spelling.
 std::string ByteOf(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return {};
-  const size_t high = kDigits.find(text[3]), low = kDigits.find(text[4]);
-  if (high == std::string_view::npos || low == std::string_view::npos) return {};
-  return std::string(1, static_cast<char>(high << 4 | low));
+  const std::optional<uint8_t> byte = ReadByteToken(text);
+  return byte ? std::string(1, static_cast<char>(*byte)) : std::string();
 }
 
 }  // namespace

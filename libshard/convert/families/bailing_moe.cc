@@ -12,13 +12,9 @@
 namespace moepack {
 namespace {
 
-// Source: configuration_bailing_moe.py of Ling-lite.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "first_k_dense_replace": 0})";
-
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("rope.dimension_count", shape.head_size);
-  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   keys.U32("leading_dense_block_count", dense);
   keys.U32("vocab_size", shape.vocabulary);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
@@ -69,7 +65,6 @@ Result<GgufModel> ConvertBailingMoe(const MoeModel& model, const ConvertOptions&
   family.architecture = "bailingmoe";
   family.pre = "bailingmoe";
   family.needs_output = true;
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   family.check = Check;
   const auto add = [&](const std::string& source, const std::string& target,

@@ -10,11 +10,6 @@
 namespace moepack {
 namespace {
 
-// Source: configuration_bailing_moe_v2.py of Ling-mini-2.0.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "first_k_dense_replace": 0,
-        "num_shared_experts": 1, "partial_rotary_factor": 0.5})";
-
 // The total width of the shared experts; the runtime multiplies the key's value by their number.
 Result<uint32_t> SharedWidth(const HfConfig& config, uint32_t width, uint32_t count) {
   const ConfigKeys key = fields::kSharedWidth;
@@ -28,7 +23,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckSquareHeads(config, shape));
   SHARD_TRY(const uint32_t rotated, RotatedPart(config, shape.head_size));
   keys.U32("rope.dimension_count", rotated);
-  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   keys.U32("leading_dense_block_count", dense);
   keys.U32("vocab_size", shape.vocabulary);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
@@ -53,7 +48,6 @@ Result<GgufModel> ConvertBailingMoeV2(const MoeModel& model, const ConvertOption
   family.needs_output = true;
   family.all_layers_moe = false;
   family.keeps_mtp = true;
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   family.check = Check;
   const auto add = [&](const std::string& source, const std::string& target) {

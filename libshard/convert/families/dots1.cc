@@ -1,6 +1,7 @@
 // dots.llm1: norms on queries and keys, leading dense layers, sigmoid scores with a selection bias,
 // shared experts.
 #include "libshard/base/text/text.h"
+#include "libshard/convert/block_kinds.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
@@ -9,12 +10,8 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' Dots1Config.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "moe_intermediate_size": 1408})";
-
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_CHECK(CheckFullAttention(config));
+  SHARD_CHECK(CheckFullAttention(config, shape));
   if (shape.kv_heads != shape.heads) {
     return Error{Code::kUnsupported,
                  Cat(config.where(), ": num_key_value_heads: expected ", shape.heads,
@@ -24,7 +21,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   }
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
-  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   keys.U32("leading_dense_block_count", dense);
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
   keys.U32("expert_shared_count", shared);
@@ -43,7 +40,6 @@ Result<GgufModel> ConvertDots1(const MoeModel& model, const ConvertOptions& opti
   family.pre = "qwen2";
   family.needs_output = true;
   family.all_layers_moe = false;
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   family.check = Check;
   AddModelRows(family);

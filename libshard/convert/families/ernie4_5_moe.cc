@@ -13,28 +13,23 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' Ernie4_5_MoeConfig.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 500000, "rms_norm_eps": 1e-5, "moe_intermediate_size": 1536,
-        "moe_layer_start_index": 1, "moe_layer_interval": 1})";
 constexpr uint32_t kUsualShared = 2;  // if there are shared experts and the config does not say
 
-// Which layers have experts, computed as the runtime does.
-Result<std::vector<bool>> LayersWithExperts(const HfConfig& config, const HfShape& shape) {
-  SHARD_TRY(const uint32_t first, config.U32(fields::kMoeStart));
-  SHARD_TRY(const uint32_t interval, config.U32(fields::kMoeInterval));
-  if (interval == 0) return config.Wrong(*config.Find(fields::kMoeInterval), "a number over 0");
-  std::vector<bool> moe(shape.layers);
-  for (uint32_t i = 0; i < shape.layers; ++i) moe[i] = i >= first && (i + 1) % interval == 0;
-  return moe;
+// The runtime has no last layer with experts: all from the first one on have them.
+Result<MoeRule> RuleOf(const HfConfig& config) {
+  MoeRule rule;
+  SHARD_TRY(rule.first, config.U32(fields::kMoeStart));
+  SHARD_TRY(rule.step, config.U32(fields::kMoeInterval));
+  if (rule.step == 0) return config.Wrong(*config.Find(fields::kMoeInterval), "at least 1");
+  return rule;
 }
 
 template <bool shared>
-Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t interval, config.U32(fields::kMoeInterval));
-  keys.U32("interleave_moe_layer_step", interval);
-  SHARD_TRY(const uint32_t first, config.U32(fields::kMoeStart));
-  keys.U32("leading_dense_block_count", first);
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const MoeRule rule, RuleOf(config));
+  SHARD_CHECK(LayersByRule(config, shape, rule));
+  keys.U32("interleave_moe_layer_step", rule.step);
+  keys.U32("leading_dense_block_count", rule.first);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
   if (!shared) return Ok();
@@ -55,7 +50,8 @@ template <bool shared>
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
   MixedLayers layers;
   layers.shared = shared;
-  SHARD_TRY(layers.moe, LayersWithExperts(config, shape));
+  SHARD_TRY(const MoeRule rule, RuleOf(config));
+  SHARD_TRY(layers.moe, LayersByRule(config, shape, rule));
   SHARD_TRY(const std::optional<bool> bias, config.FindBool(fields::kSelectionBias));
   layers.selection_bias = bias.value_or(true);
   return CheckMixedLayers(config, layers, tensors);
@@ -79,7 +75,6 @@ Result<GgufModel> ConvertErnie45Moe(const MoeModel& model, const ConvertOptions&
   HfFamily family;
   family.architecture = "ernie4_5-moe";
   family.all_layers_moe = false;
-  family.defaults = kDefaults;
   family.keys = shared ? AddKeys<true> : AddKeys<false>;
   family.check = shared ? Check<true> : Check<false>;
   family.vocabulary = ReadSentencePieceOrBpe;

@@ -10,11 +10,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' Glm4MoeConfig.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5,
-        "first_k_dense_replace": 1, "n_shared_experts": 1})";
-
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const uint32_t rotated, RotatedPart(config, shape.head_size));
   keys.U32("rope.dimension_count", rotated);
@@ -22,7 +17,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("expert_feed_forward_length", width);
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
   keys.U32("expert_shared_count", shared);
-  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   keys.U32("leading_dense_block_count", dense);
   return Ok();
 }
@@ -53,7 +48,6 @@ Result<GgufModel> ConvertGlm4Moe(const MoeModel& model, const ConvertOptions& op
   HfFamily family;
   family.architecture = "glm4moe";
   family.all_layers_moe = false;
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   family.check = Check;
   AddModelRows(family);

@@ -11,10 +11,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' GraniteMoeConfig.
-constexpr std::string_view kDefaults =
-    R"({"rms_norm_eps": 1e-6, "rope_theta": 10000, "embedding_multiplier": 1,
-        "logits_scaling": 1, "residual_multiplier": 1, "attention_multiplier": 1})";
 // llama.cpp's converter uses it to recognise the small Granite models, which need no
 // beginning-of-text token.
 constexpr uint64_t kSmallVocabulary = 49152;
@@ -87,7 +83,6 @@ Result<GgufModel> ConvertGraniteMoe(const MoeModel& model, const ConvertOptions&
   HfFamily family;
   family.architecture = "granitemoe";
   family.pre = "refact";
-  family.defaults = kDefaults;
   family.rope.llama3 = true;
   family.keys = AddKeys;
   family.check = CheckShared;

@@ -12,17 +12,10 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' HunYuanMoEV1Config.
-constexpr std::string_view kDefaults = R"({"rope_theta": 10000, "rms_norm_eps": 1e-5})";
-
 // The only scaling that llama.cpp's converter supports: the base grows with `alpha`, and the
 // context is 256k whatever the config says.
 constexpr float kAlpha = 1000, kBase = 10000;
 constexpr uint32_t kContext = 256 * 1024;
-
-Error CannotHold(const HfConfig& config, const std::string& what) {
-  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
-}
 
 Status AddRope(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const HfConfig rope, config.Rope());
@@ -96,7 +89,6 @@ Result<GgufModel> ConvertHunyuanMoe(const MoeModel& model, const ConvertOptions&
   HfFamily family;
   family.architecture = "hunyuan-moe";
   family.pre = "hunyuan";
-  family.defaults = kDefaults;
   family.rope.own_dynamic = true;
   family.keys = AddKeys;
   family.vocabulary = ReadHunyuanRanksOrBpe;

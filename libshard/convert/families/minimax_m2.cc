@@ -7,10 +7,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' MiniMaxM2Config.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 5000000, "rms_norm_eps": 1e-6, "head_dim": 128})";
-
 // As in the config class: rotary_dim, otherwise a part of the head, otherwise all of it.
 Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {
   SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({"rotary_dim"}));
@@ -35,7 +31,6 @@ Result<GgufModel> ConvertMinimaxM2(const MoeModel& model, const ConvertOptions& 
   family.architecture = "minimax-m2";
   family.pre = "minimax-m2";
   family.needs_output = true;
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   AddModelRows(family);
   AddAttentionRows(family);

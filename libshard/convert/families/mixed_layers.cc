@@ -1,11 +1,10 @@
 #include "libshard/convert/families/mixed_layers.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libshard/base/text/text.h"
-#include "libshard/model/layer_fields.h"
+#include "libshard/convert/block_kinds.h"
 
 namespace moepack {
 namespace {
@@ -63,17 +62,37 @@ void AddNextTokenRows(HfFamily& family) {
   add("shared_head.norm", "shared_head_norm", true);
 }
 
-Result<uint32_t> LeadingDense(const HfConfig& config) {
-  // Where both are given the list decides, as in transformers and in `--check`.
-  const std::optional<HfConfig::Field> types = config.Find(fields::kMlpTypes);
-  if (!types) {
-    SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(fields::kLeadingDense));
-    return count.value_or(0);
+Result<MoeLayers> LayersWithExperts(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const BlockCounts counts, CountBlocks(config, shape));
+  ConfigFaults faults;
+  SHARD_TRY(MoeLayers read, ReadMoeLayers(config, counts, faults));
+  SHARD_CHECK(CheckFaults(config, faults));
+  if (read.key.empty()) read.moe.assign(shape.layers, true);
+  return read;
+}
+
+Result<std::vector<bool>> LayersByRule(const HfConfig& config, const HfShape& shape,
+                                       const MoeRule& rule) {
+  SHARD_TRY(MoeLayers read, LayersWithExperts(config, shape));
+  const std::string every =
+      rule.step == 1 ? "" : Cat(" whose number plus 1 is a multiple of ", rule.step);
+  for (size_t layer = 0; layer < read.moe.size(); ++layer) {
+    const bool moe = layer >= rule.first && (layer + 1) % rule.step == 0;
+    if (moe == read.moe[layer]) continue;
+    return CannotHold(
+        config,
+        Cat(read.key, ": expected experts in every layer", every, " from layer ", rule.first,
+            " on, as the runtime has them, found ", moe ? "none" : "some", " in layer ", layer));
   }
-  if (!types->value->is_array()) return config.Wrong(*types, "a list of \"dense\" and \"sparse\"");
-  const auto end = std::find_if(types->value->begin(), types->value->end(),
-                                [](const Json& type) { return type != "dense"; });
-  return static_cast<uint32_t>(end - types->value->begin());
+  return std::move(read.moe);
+}
+
+Result<uint32_t> LeadingDense(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const MoeLayers read, LayersWithExperts(config, shape));
+  const auto first = std::find(read.moe.begin(), read.moe.end(), true);
+  const auto dense = static_cast<uint32_t>(first - read.moe.begin());
+  SHARD_CHECK(LayersByRule(config, shape, {.first = dense}));
+  return dense;
 }
 
 Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
@@ -101,7 +120,7 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
 
 Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
                          const std::vector<GgufTensor>& tensors) {
-  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   MixedLayers layers;
   layers.selection_bias = selection_bias;
   layers.moe.assign(shape.layers + shape.mtp_layers, true);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libshard/convert/hf_family.h"
+#include "libshard/model/moe_layers.h"
 
 namespace moepack {
 
@@ -24,9 +25,21 @@ void AddOptionalRow(HfFamily& family, const std::string& source, const std::stri
 // hnorm, and its own copies of embed_tokens and shared_head, if any.
 void AddNextTokenRows(HfFamily& family);
 
-// first_k_dense_replace, otherwise the number of leading "dense" entries of mlp_layer_types,
-// otherwise 0.
-Result<uint32_t> LeadingDense(const HfConfig& config);
+// Which layers have experts, as the config says (moe_layers.h); all if it does not. kCorrupt if it
+// contradicts itself.
+Result<MoeLayers> LayersWithExperts(const HfConfig& config, const HfShape& shape);
+// The layers that have experts in the runtime: those from `first` on whose number plus 1 is a
+// multiple of `step`.
+struct MoeRule {
+  uint32_t first = 0, step = 1;
+};
+// The same for a runtime with such a rule: kUnsupported, naming the field and the layer, if the
+// config says something else. REQUIRES: rule.step > 0.
+Result<std::vector<bool>> LayersByRule(const HfConfig& config, const HfShape& shape,
+                                       const MoeRule& rule);
+// The number of dense layers before the first one with experts, for runtimes in which all others
+// have experts; kUnsupported if some of those are dense.
+Result<uint32_t> LeadingDense(const HfConfig& config, const HfShape& shape);
 
 // Blocks that the runtime treats as layers with experts must have all the tensors it then needs,
 // and none of the other kind; kCorrupt otherwise.

@@ -8,9 +8,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' MixtralConfig.
-constexpr std::string_view kDefaults = R"({"num_key_value_heads": 8, "num_experts_per_tok": 2})";
-
 constexpr float kDefaultTheta = 1e6f;  // transformers' MixtralConfig
 
 Status AddKeys(const HfConfig&, const HfShape& shape, ArchKeys& keys) {
@@ -30,7 +27,6 @@ Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabul
 Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = "llama";
-  family.defaults = kDefaults;
   family.rope = {.default_theta = kDefaultTheta, .llama3 = true};
   family.keys = AddKeys;
   family.vocabulary = ReadSentencePieceOrBpe;

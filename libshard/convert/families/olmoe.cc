@@ -6,8 +6,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' OlmoeConfig.
-constexpr std::string_view kDefaults = R"({"rms_norm_eps": 1e-5, "rope_theta": 10000})";
 // llama.cpp's converter writes this value whatever the config says.
 constexpr float kEpsilon = 1e-5f;
 
@@ -36,7 +34,6 @@ Result<GgufModel> ConvertOlmoe(const MoeModel& model, const ConvertOptions& opti
   HfFamily family;
   family.architecture = "olmoe";
   family.pre = "olmo";
-  family.defaults = kDefaults;
   family.needs_output = true;
   family.keys = AddKeys;
   AddModelRows(family);

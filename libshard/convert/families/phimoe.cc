@@ -12,9 +12,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' PhimoeConfig.
-constexpr std::string_view kDefaults =
-    R"({"rms_norm_eps": 1e-5, "rope_theta": 1e6, "partial_rotary_factor": 1})";
 constexpr float kAddedScore = -1000;  // score of added tokens, as in llama.cpp's converter
 
 // The length of texts the model was trained on before its context was extended.
@@ -95,7 +92,6 @@ void AddRows(HfFamily& family) {
 Result<GgufModel> ConvertPhimoe(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = "phimoe";
-  family.defaults = kDefaults;
   family.rope.longrope = true;
   family.needs_output = true;
   family.keys = AddKeys;

@@ -7,11 +7,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' Qwen2MoeConfig.
-constexpr std::string_view kDefaults =
-    R"({"rms_norm_eps": 1e-6, "rope_theta": 10000,
-        "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632})";
-
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckSquareHeads(config, shape));
   return AddQwenMoeKeys(config, keys);
@@ -23,7 +18,6 @@ Result<GgufModel> ConvertQwen2Moe(const MoeModel& model, const ConvertOptions& o
   HfFamily family;
   family.architecture = "qwen2moe";
   family.pre = "qwen2";
-  family.defaults = kDefaults;
   family.needs_output = true;
   family.keys = AddKeys;
   AddModelRows(family);

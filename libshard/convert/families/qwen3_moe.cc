@@ -6,10 +6,6 @@
 namespace moepack {
 namespace {
 
-// Source: transformers' Qwen3MoeConfig.
-constexpr std::string_view kDefaults =
-    R"({"num_key_value_heads": 4, "num_experts_per_tok": 8, "rope_theta": 10000.0})";
-
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   // Without this key the runtime divides feed_forward_length by the number of experts used, which
   // changes on a node with fewer experts.
@@ -24,7 +20,6 @@ Result<GgufModel> ConvertQwen3Moe(const MoeModel& model, const ConvertOptions& o
   HfFamily family;
   family.architecture = "qwen3moe";
   family.pre = "qwen2";
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   AddModelRows(family);
   AddAttentionRows(family);

@@ -26,13 +26,4 @@ Status AddQwenHybridKeys(const HfConfig& config, const HfShape& shape, ArchKeys&
 Status CheckQwenHybridBlocks(const HfConfig& config, const HfShape& shape,
                              const std::vector<GgufTensor>& tensors);
 
-// Fields that configs of both may leave out.
-// Source: transformers' Qwen3NextConfig and Qwen3_5MoeTextConfig.
-inline constexpr std::string_view kQwenHybridDefaults =
-    R"({"head_dim": 256, "rms_norm_eps": 1e-6, "rope_theta": 10000,
-        "partial_rotary_factor": 0.25, "full_attention_interval": 4,
-        "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
-        "linear_num_key_heads": 16, "linear_num_value_heads": 32, "moe_intermediate_size": 512,
-        "shared_expert_intermediate_size": 512})";
-
 }  // namespace moepack

@@ -1,6 +1,7 @@
 // SentencePiece: tokenizer.model plus tokens added later, or its pieces from a tokenizer.json.
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/text/byte_token.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/tokenizers/sentencepiece.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
@@ -91,10 +92,7 @@ Result<Vocabulary> ReadDisguised(const VocabularyRequest& request) {
 }  // namespace
 
 TokenType NormalOrByte(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEFabcdef";
-  const bool byte = text.size() == 6 && text.starts_with("<0x") && text.back() == '>' &&
-                    text.substr(3, 2).find_first_not_of(kHex) == std::string_view::npos;
-  return byte ? TokenType::kByte : TokenType::kNormal;
+  return ReadByteToken(text) ? TokenType::kByte : TokenType::kNormal;
 }
 
 Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request) {

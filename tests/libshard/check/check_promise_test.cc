@@ -8,6 +8,7 @@
 namespace moepack {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -98,6 +99,19 @@ TEST(Promise, UsesTheNamesOfAttentionInTheConfig) {
   EXPECT_THAT(kinds(R"(, "compress_ratios": [0, 4, 0, 4, 0], "num_nextn_predict_layers": 1,
                        "num_hash_layers": 1)"),
               ElementsAre("0 hash", "4", "0", "4"));
+}
+
+TEST(Promise, KnowsTheIntervalOfFullAttentionThatAFamilyLeavesOut) {
+  const auto kinds = [](const char* family) {
+    std::vector<LayerKind> out;
+    for (const LayerPromise& layer : Read(Config(""), family).promise.layers) {
+      out.push_back(layer.kind);
+    }
+    return out;
+  };
+  EXPECT_THAT(kinds("qwen3-next"), ElementsAre(LayerKind::kLinear, LayerKind::kLinear,
+                                               LayerKind::kLinear, LayerKind::kFull));
+  EXPECT_THAT(kinds("qwen3-moe"), Each(LayerKind::kUnnamed));
 }
 
 TEST(Promise, ListsMustHaveAnEntryPerLayer) {

@@ -53,7 +53,13 @@ TEST_F(WrittenKeys, ThatAgreeWithTheModelAreKept) {
   const auto gguf = Convert([](const HfConfig& config, const HfShape&, ArchKeys& keys) {
     return ExpertWidth(0, config, keys);
   });
-  EXPECT_TRUE(gguf) << gguf.error().message;
+  ASSERT_TRUE(gguf) << gguf.error().message;
+  const ModelConfig& config = model_->config();
+  EXPECT_EQ(gguf->architecture(), "qwen3moe");
+  EXPECT_EQ(gguf->metadata.Uint("qwen3moe.expert_feed_forward_length"),
+            config.expert_intermediate_size);
+  EXPECT_EQ(gguf->metadata.Uint("qwen3moe.expert_count"), config.expert_count);
+  EXPECT_EQ(gguf->metadata.Uint("qwen3moe.block_count"), config.layers);
 }
 
 TEST_F(WrittenKeys, OfAnotherWidthOfExpertsAreRefused) {

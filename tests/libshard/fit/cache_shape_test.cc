@@ -96,6 +96,30 @@ TEST(CacheShape, LinearAttentionKeepsAStatePerSession) {
   EXPECT_EQ(Bytes(shape, 1024, 2, "f16"), 2 * (79'036'416u + 24'576u * 1024));
 }
 
+// What transformers leaves out of a saved config, because it has the usual value, counts as in
+// conversion: the interval of full attention, the size of a head and those of linear attention.
+TEST(CacheShape, AbsentFieldsHaveTheValuesThatConversionGivesThem) {
+  const CacheShape shape = Shape(ConfigText("Qwen3NextForCausalLM",
+                                            R"("num_hidden_layers": 8, "num_attention_heads": 16,
+        "num_key_value_heads": 2, "hidden_size": 2048)"));
+  ASSERT_EQ(shape.size(), 8u);
+  for (const CacheLayer& layer : shape) {
+    const CacheLayer linear = {.layer = layer.layer, .state = 548'864};
+    const CacheLayer full = {.layer = layer.layer, .key = 512, .value = 512};
+    EXPECT_EQ(layer, layer.layer % 4 == 3 ? full : linear) << layer.layer;
+  }
+}
+
+// Jamba: one layer of each period has attention.
+TEST(CacheShape, APeriodTellsAttentionFromMamba) {
+  const CacheShape shape =
+      Shape(ConfigText("JambaForCausalLM", Attention(4, 32, 8, 128) +
+                                               R"(, "attn_layer_period": 4, "attn_layer_offset": 1,
+        "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2)"));
+  EXPECT_EQ(shape[0], (CacheLayer{.layer = 0, .state = 3 * 4096 + 4096 * 16}));
+  EXPECT_EQ(shape[1], (CacheLayer{.layer = 1, .key = 1024, .value = 1024}));
+}
+
 // Nemotron-3-Nano: 64 heads of 64, state 128, 8 groups, kernel 4.
 TEST(CacheShape, MambaKeepsItsConvolutionAndStateAndExpertsKeepNothing) {
   const CacheShape shape = Shape(ConfigText(
@@ -142,20 +166,29 @@ TEST(CacheShape, AnUnknownKindOfAttentionIsRefused) {
             "\"0\"");
 }
 
+TEST(CacheShape, FamiliesWithRecurrentLayersMustNameThem) {
+  const auto shape = ShapeOf(ConfigText("Lfm2MoeForCausalLM", Attention(1, 32, 8, 64)));
+  ASSERT_FALSE(shape);
+  EXPECT_EQ(shape.error().code, Code::kUnsupported);
+  EXPECT_EQ(shape.error().message,
+            "config.json: layer 0: size of the cache: expected the kind of the layer "
+            "(layer_types), found none");
+}
+
 TEST(CacheShape, NamesSizesThatTheConfigLacks) {
   const auto window = ShapeOf(ConfigText(
-      "GptOssForCausalLM", Attention(1, 64, 8, 64) + R"(, "layer_types": ["sliding_attention"])"));
+      "Gemma4ForCausalLM", Attention(1, 64, 8, 64) + R"(, "layer_types": ["sliding_attention"])"));
   ASSERT_FALSE(window);
   EXPECT_EQ(window.error().message,
             "config.json: layer 0: size of the cache: sliding_window: expected the tokens of the "
             "window, found none");
-  const auto heads = ShapeOf(ConfigText("Qwen3MoeForCausalLM", R"("num_hidden_layers": 1)"));
+  const auto heads = ShapeOf(ConfigText("Qwen2MoeForCausalLM", R"("num_hidden_layers": 1)"));
   ASSERT_FALSE(heads);
   EXPECT_EQ(heads.error().message,
             "config.json: layer 0: size of the cache: num_attention_heads: expected a size, found "
             "none");
   const auto absurd = ShapeOf(ConfigText(
-      "Qwen3MoeForCausalLM", R"("num_hidden_layers": 1, "num_attention_heads": 2000000)"));
+      "Qwen2MoeForCausalLM", R"("num_hidden_layers": 1, "num_attention_heads": 2000000)"));
   ASSERT_FALSE(absurd);
   EXPECT_EQ(absurd.error().message,
             "config.json: num_attention_heads: expected at most 1048576, found 2000000");

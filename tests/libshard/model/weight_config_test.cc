@@ -34,6 +34,19 @@ TEST(WeightConfig, IsEmptyWithoutQuantization) {
   EXPECT_EQ(read->block_rows, 0u);
 }
 
+TEST(WeightConfig, ReadsModulesOfFp8ThatAreNotQuantizedUnderAnyName) {
+  for (const std::string name : {"modules_to_not_convert", "ignored_layers", "ignore"}) {
+    const auto read =
+        ReadWeightConfig(R"({"quant_method": "fp8", ")" + name + R"(": ["lm_head", "a.b"]})");
+    ASSERT_TRUE(read) << name;
+    EXPECT_EQ(read->unquantized, (std::vector<std::string>{"a.b", "lm_head"})) << name;
+    EXPECT_EQ(
+        ErrorText(R"({"quant_method": "fp8", ")" + name + R"(": ["lm_head", 1]})", Code::kCorrupt),
+        "c.json: quantization_config." + name +
+            ": expected a list of names of modules, found an array of 2 values");
+  }
+}
+
 TEST(WeightConfig, ReadsBlocksOfFp8) {
   const auto read = ReadWeightConfig(R"({"quant_method": "fp8", "weight_block_size": [128, 64]})");
   ASSERT_TRUE(read);

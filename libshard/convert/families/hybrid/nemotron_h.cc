@@ -8,6 +8,7 @@
 #include <span>
 
 #include "libshard/base/text/text.h"
+#include "libshard/convert/block_kinds.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
@@ -17,53 +18,14 @@
 namespace moepack {
 namespace {
 
-// Source: configuration_nemotron_h.py of Nemotron-3-Nano.
-constexpr std::string_view kDefaults =
-    R"({"norm_eps": 1e-5, "rope_theta": 10000, "conv_kernel": 4, "n_groups": 8,
-        "mamba_num_heads": 128, "mamba_head_dim": 64, "ssm_state_size": 128,
-        "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu"})";
 // llama.cpp's converter writes this for all models with Mamba layers, whose attention has no
 // positions.
 constexpr uint32_t kContext = 1u << 20;
 
-enum class Kind : uint8_t { kMamba, kAttention, kExperts };
-
-const char* NameOf(Kind kind) {
-  return kind == Kind::kMamba ? "mamba" : kind == Kind::kAttention ? "attention" : "moe";
-}
-
 // hybrid_override_pattern, a letter for each layer, or layers_block_type, a word for each.
-Result<std::vector<Kind>> ReadKinds(const HfConfig& config, const HfShape& shape) {
-  const ConfigKeys names = fields::kBlockKinds;
-  const std::optional<HfConfig::Field> field = config.Find(names);
-  if (!field) return config.Missing(names, Cat("a kind for each of ", shape.layers, " layers"));
-  std::vector<std::string> words;
-  if (field->value->is_string()) {
-    for (const char letter : field->value->get_ref<const std::string&>())
-      words.emplace_back(1, letter);
-  } else if (field->value->is_array()) {
-    for (const Json& word : *field->value)
-      words.push_back(word.is_string() ? word.get<std::string>() : "");
-  }
-  if (words.size() != shape.layers)
-    return config.Wrong(*field, Cat("a kind for each of ", shape.layers, " layers"));
-  std::vector<Kind> kinds;
-  for (const std::string& word : words) {
-    if (word == "M" || word == "mamba" || word == "linear_attention") {
-      kinds.push_back(Kind::kMamba);
-    } else if (word == "*" || word == "attention" || word == "full_attention") {
-      kinds.push_back(Kind::kAttention);
-    } else if (word == "E" || word == "moe") {
-      kinds.push_back(Kind::kExperts);
-    } else {
-      return Error{Code::kUnsupported,
-                   Cat(config.where(), ": ", field->path, ": layer ", kinds.size(),
-                       ": expected Mamba (M), attention (*) or experts (E), the kinds of layers ",
-                       "that the runtime has beside experts, found ", Quoted(word)),
-                   kNoGgufHint};
-    }
-  }
-  return kinds;
+Result<std::vector<LayerKind>> ReadKinds(const HfConfig& config, const HfShape& shape) {
+  return ReadBlockKinds(config, shape, fields::kBlockKinds,
+                        {LayerKind::kMamba, LayerKind::kFull, LayerKind::kExperts});
 }
 
 Status CheckWord(const HfConfig& config, const char* key, std::string_view expected) {
@@ -111,13 +73,13 @@ Status AddMambaKeys(const HfConfig& config, ArchKeys& keys) {
   return Ok();
 }
 
-Status AddExpertKeys(const HfConfig& config, const std::vector<Kind>& kinds, ArchKeys& keys) {
+Status AddExpertKeys(const HfConfig& config, const std::vector<LayerKind>& kinds, ArchKeys& keys) {
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedWidth));
   SHARD_TRY(const uint32_t count, config.U32(fields::kSharedExperts));
   std::vector<int32_t> widths;
-  for (const Kind kind : kinds)
-    widths.push_back(kind == Kind::kExperts ? static_cast<int32_t>(width) : 0);
+  for (const LayerKind kind : kinds)
+    widths.push_back(kind == LayerKind::kExperts ? static_cast<int32_t>(width) : 0);
   keys.I32s("feed_forward_length", widths);
   keys.U32("expert_feed_forward_length", width);
   keys.U32("expert_shared_feed_forward_length", shared);
@@ -128,7 +90,7 @@ Status AddExpertKeys(const HfConfig& config, const std::vector<Kind>& kinds, Arc
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const std::vector<Kind> kinds, ReadKinds(config, shape));
+  SHARD_TRY(const std::vector<LayerKind> kinds, ReadKinds(config, shape));
   SHARD_CHECK(CheckWord(config, "mlp_hidden_act", "relu2"));
   SHARD_CHECK(CheckWord(config, "mamba_hidden_act", "silu"));
   SHARD_CHECK(CheckTimeStep(config));
@@ -142,8 +104,8 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("attention.key_length", shape.head_size);
   keys.U32("attention.value_length", shape.head_size);
   std::vector<int32_t> key_heads;
-  for (const Kind kind : kinds)
-    key_heads.push_back(kind == Kind::kAttention ? static_cast<int32_t>(shape.kv_heads) : 0);
+  for (const LayerKind kind : kinds)
+    key_heads.push_back(kind == LayerKind::kFull ? static_cast<int32_t>(shape.kv_heads) : 0);
   keys.I32s("attention.head_count_kv", key_heads);
   SHARD_CHECK(AddMambaKeys(config, keys));
   return AddExpertKeys(config, kinds, keys);
@@ -162,26 +124,26 @@ constexpr const char* kExpertNames[] = {"ffn_gate_inp.weight", "exp_probs_b.bias
 constexpr const char* kLatentNames[] = {"ffn_latent_down.weight", "ffn_latent_up.weight"};
 
 Status CheckLayer(const std::string& where, const std::set<std::string_view>& names, size_t layer,
-                  Kind kind, bool latent) {
+                  LayerKind kind, bool latent) {
   const auto check = [&](std::span<const char* const> suffixes, bool expected) -> Status {
     for (const char* suffix : suffixes) {
       const std::string name = Cat("blk.", layer, ".", suffix);
       if (names.contains(name) == expected) continue;
       return Error{Code::kCorrupt,
-                   Cat(where, ": layer ", layer, ": expected a layer of ", NameOf(kind),
+                   Cat(where, ": layer ", layer, ": expected a layer of ", LayerKindName(kind),
                        " as the config has it, found ", expected ? "no " : "", name)};
     }
     return Ok();
   };
-  SHARD_CHECK(check(kMambaNames, kind == Kind::kMamba));
-  SHARD_CHECK(check(kAttentionNames, kind == Kind::kAttention));
-  SHARD_CHECK(check(kExpertNames, kind == Kind::kExperts));
-  return check(kLatentNames, kind == Kind::kExperts && latent);
+  SHARD_CHECK(check(kMambaNames, kind == LayerKind::kMamba));
+  SHARD_CHECK(check(kAttentionNames, kind == LayerKind::kFull));
+  SHARD_CHECK(check(kExpertNames, kind == LayerKind::kExperts));
+  return check(kLatentNames, kind == LayerKind::kExperts && latent);
 }
 
 Status CheckTensors(const HfConfig& config, const HfShape& shape,
                     const std::vector<GgufTensor>& tensors) {
-  SHARD_TRY(const std::vector<Kind> kinds, ReadKinds(config, shape));
+  SHARD_TRY(const std::vector<LayerKind> kinds, ReadKinds(config, shape));
   SHARD_TRY(const std::optional<uint32_t> latent, config.FindU32(fields::kLatentWidth));
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : tensors) names.insert(tensor.name);
@@ -235,7 +197,6 @@ Result<GgufModel> ConvertNemotronH(const MoeModel& model, const ConvertOptions& 
   family.architecture = "nemotron_h_moe";
   family.pre = "pixtral";
   family.all_layers_moe = false;
-  family.defaults = kDefaults;
   family.heads = ReadGroups;
   family.keys = AddKeys;
   family.check = CheckTensors;

@@ -25,7 +25,6 @@ Result<GgufModel> ConvertQwen35Moe(const MoeModel& model, const ConvertOptions& 
   HfFamily family;
   family.architecture = "qwen35moe";
   family.pre = "qwen35";
-  family.defaults = kQwenHybridDefaults;
   family.keeps_mtp = true;
   family.heads = ReadQwenHybridHeads;
   family.keys = AddKeys;

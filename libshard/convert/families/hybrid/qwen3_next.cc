@@ -9,7 +9,6 @@ Result<GgufModel> ConvertQwen3Next(const MoeModel& model, const ConvertOptions& 
   HfFamily family;
   family.architecture = "qwen3next";
   family.pre = "qwen2";
-  family.defaults = kQwenHybridDefaults;
   family.keeps_mtp = true;
   family.heads = ReadQwenHybridHeads;
   family.keys = AddQwenHybridKeys;

@@ -1,17 +1,14 @@
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "libshard/convert/block_kinds.h"
 #include "libshard/convert/families/qwen_rows.h"
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
-
-constexpr const char* kLinear = "linear_attention";
-constexpr const char* kFull = "full_attention";
 
 void AddNorm(HfFamily& family, const std::string& source, const std::string& target,
              bool optional = false) {
@@ -50,27 +47,13 @@ void AddMtpRows(HfFamily& family) {
   }
 }
 
-// Which blocks have linear attention; those for multi-token prediction never do. layer_types
-// decides; without it, every full_attention_interval-th layer has full attention.
+// Which blocks have linear attention; those for multi-token prediction never do.
 Result<std::vector<bool>> LinearBlocks(const HfConfig& config, const HfShape& shape) {
-  std::vector<bool> linear(shape.layers + shape.mtp_layers, false);
-  const auto field = config.Find(fields::kLayerTypes);
-  if (!field) {
-    SHARD_TRY(const uint32_t interval, config.U32(fields::kFullInterval));
-    if (interval == 0) return config.Wrong(*config.Find(fields::kFullInterval), "a number over 0");
-    for (uint32_t i = 0; i < shape.layers; ++i) linear[i] = (i + 1) % interval != 0;
-    return linear;
-  }
-  if (!field->value->is_array() || field->value->size() != shape.layers) {
-    return config.Wrong(*field, Cat("a list of ", shape.layers, " kinds of attention"));
-  }
-  for (uint32_t i = 0; i < shape.layers; ++i) {
-    const Json& kind = (*field->value)[i];
-    if (kind != kLinear && kind != kFull) {
-      return config.Wrong({&kind, Cat(field->path, "[", i, "]")}, Cat(kLinear, " or ", kFull));
-    }
-    linear[i] = kind == kLinear;
-  }
+  SHARD_TRY(
+      const std::vector<LayerKind> kinds,
+      ReadBlockKinds(config, shape, fields::kLayerTypes, {LayerKind::kLinear, LayerKind::kFull}));
+  std::vector<bool> linear(kinds.size(), false);
+  for (size_t i = 0; i < shape.layers; ++i) linear[i] = kinds[i] == LayerKind::kLinear;
   return linear;
 }
 
@@ -92,7 +75,9 @@ Status CheckBlock(const std::string& where, const std::set<std::string_view>& na
       const std::string name = Cat("blk.", layer, ".", suffix);
       if (names.contains(name) == expected) continue;
       return Error{Code::kCorrupt,
-                   Cat(where, ": layer ", layer, ": expected ", linear ? kLinear : kFull,
+                   Cat(where, ": layer ", layer, ": expected ",
+                       LayerKindName(linear ? LayerKind::kLinear : LayerKind::kFull),
+
                        " as the config has it, found ", expected ? "no " : "", name)};
     }
     return Ok();

@@ -37,10 +37,6 @@ bool TakenForLite(std::string_view architecture, const HfShape& shape) {
   return IsAmong(FindArchitecture(architecture)->direct_queries, shape.layers, shape.vocabulary);
 }
 
-Error CannotHold(const HfConfig& config, const std::string& what) {
-  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
-}
-
 // Checks what the runtime's rope does unconditionally.
 Status CheckRope(const HfConfig& config) {
   SHARD_TRY(const std::optional<bool> interleave, config.FindBool({"rope_interleave"}));
@@ -94,7 +90,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const Mla mla, ReadMla(config));
   AddMlaKeys(mla, shape, keys);
   keys.U32("vocab_size", shape.vocabulary);
-  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
   keys.U32("leading_dense_block_count", dense);
   SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   keys.U32("expert_feed_forward_length", width);
@@ -171,7 +167,6 @@ Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) 
   family.architecture = variant.architecture;
   family.rope.log_multiplier = true;
   family.all_layers_moe = false;
-  family.defaults = variant.defaults;
   family.heads = variant.indexer ? ReadHeads<true> : ReadHeads<false>;
   family.keys = variant.indexer ? AddKeysWithIndexer : AddKeys;
   family.check = variant.selection_bias ? Check<true> : Check<false>;

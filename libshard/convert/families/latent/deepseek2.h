@@ -12,7 +12,6 @@ struct Deepseek2 {
   std::string_view architecture = "deepseek2";
   // An indexer picks the keys for attention ("deepseek32", "glm-dsa").
   bool indexer = false;
-  std::string_view defaults;    // HfFamily::defaults
   bool selection_bias = false;  // e_score_correction_bias in every layer with experts
 };
 

@@ -5,14 +5,6 @@
 #include "libshard/convert/families/latent/deepseek2.h"
 
 namespace moepack {
-namespace {
-
-// transformers' DeepseekV2Config. Its q_lora_rank (1536) is omitted because V2-Lite sets null.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 2})";
-
-}  // namespace
-
 Result<GgufModel> ConvertDeepseekV2(const MoeModel& model, const ConvertOptions& options) {
   if (model.config().model_type == "deepseek") {
     return Error{Code::kUnsupported,
@@ -21,7 +13,7 @@ Result<GgufModel> ConvertDeepseekV2(const MoeModel& model, const ConvertOptions&
                      "multi-head latent attention"),
                  "safetensors output (--format safetensors) still works"};
   }
-  SHARD_TRY(HfFamily family, MakeDeepseek2(model, {.defaults = kDefaults}));
+  SHARD_TRY(HfFamily family, MakeDeepseek2(model, {}));
   family.pre = "deepseek-llm";
   return ConvertHf(model, family, options);
 }

@@ -9,13 +9,6 @@
 namespace moepack {
 namespace {
 
-// transformers' DeepseekV3Config; Kimi's checkpoints include a copy of it.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1,
-        "first_k_dense_replace": 3})";
-constexpr std::string_view kKimiDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1})";
-
 bool IsKimi(const ModelConfig& config) {
   return config.model_type.starts_with("kimi") || config.text_model_type.starts_with("kimi");
 }
@@ -28,7 +21,6 @@ Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions&
   SHARD_TRY(HfFamily family,
             MakeDeepseek2(model, {.architecture = sparse ? "deepseek32" : "deepseek2",
                                   .indexer = sparse,
-                                  .defaults = kimi ? kKimiDefaults : kDefaults,
                                   .selection_bias = true}));
   family.pre = kimi ? "kimi-k2" : "deepseek-v3";
   if (kimi) family.vocabulary = ReadTiktokenOrBpe;

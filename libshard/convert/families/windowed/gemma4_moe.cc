@@ -9,27 +9,22 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/families/windowed/windows.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
+#include "libshard/model/layer_kind.h"
 
 namespace moepack {
 namespace {
 
-// Source: transformers' Gemma4TextConfig. Its defaults for per-layer embeddings are left out: the
-// models with experts have none, and such tensors are refused.
-constexpr std::string_view kDefaults =
-    R"({"rms_norm_eps": 1e-6, "head_dim": 256, "global_head_dim": 512, "num_kv_shared_layers": 0,
-        "hidden_size_per_layer_input": 0, "tie_word_embeddings": true,
-        "hidden_activation": "gelu_pytorch_tanh"})";
-constexpr const char* kFullKind = "full_attention";
-constexpr const char* kWindowKind = "sliding_attention";
 // A divisor so large that no angle is left: llama.cpp's converter writes it for pairs that are not
 // rotated.
 constexpr float kNoTurn = 1e30f;
 
 // rope_parameters has an object for each kind of layer.
-Result<HfConfig> RopeOfKind(const HfConfig& config, const char* kind) {
+Result<HfConfig> RopeOfKind(const HfConfig& config, LayerKind layers) {
+  const std::string kind(LayerKindName(layers));
   const std::optional<HfConfig::Field> field = config.Find(fields::kRope);
   if (!field) return config.Missing(fields::kRope, "an object for each kind of layer");
   if (!field->value->is_object() || !field->value->contains(kind) ||
@@ -49,7 +44,7 @@ Error OtherRope(const HfConfig& rope, const char* key, const std::string& expect
 // Only the first `partial_rotary_factor` of a head's pairs are rotated, which the factors tell the
 // runtime.
 Result<std::vector<RopeTensor>> FactorsOfFullLayers(const HfConfig& config) {
-  SHARD_TRY(const HfConfig rope, RopeOfKind(config, kFullKind));
+  SHARD_TRY(const HfConfig rope, RopeOfKind(config, LayerKind::kFull));
   SHARD_TRY(const std::optional<std::string> type, rope.FindString(fields::kRopeType));
   if (type.value_or("default") != "proportional")
     return OtherRope(rope, "rope_type", "proportional", type.value_or("none"));
@@ -67,8 +62,8 @@ Result<std::vector<RopeTensor>> FactorsOfFullLayers(const HfConfig& config) {
 }
 
 Status AddRopes(const HfConfig& config, ArchKeys& keys) {
-  SHARD_TRY(const HfConfig full, RopeOfKind(config, kFullKind));
-  SHARD_TRY(const HfConfig window, RopeOfKind(config, kWindowKind));
+  SHARD_TRY(const HfConfig full, RopeOfKind(config, LayerKind::kFull));
+  SHARD_TRY(const HfConfig window, RopeOfKind(config, LayerKind::kWindow));
   SHARD_TRY(const std::optional<std::string> type, window.FindString(fields::kRopeType));
   if (type.value_or("default") != "default")
     return OtherRope(window, "rope_type", "default", *type);
@@ -79,21 +74,6 @@ Status AddRopes(const HfConfig& config, ArchKeys& keys) {
   keys.F32("rope.freq_base", base);
   keys.F32("rope.freq_base_swa", window_base);
   return Ok();
-}
-
-Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
-  const std::optional<HfConfig::Field> field = config.Find(fields::kLayerTypes);
-  const std::string expected = Cat("a kind of attention for each of ", shape.layers, " layers");
-  if (!field) return config.Missing(fields::kLayerTypes, expected);
-  if (!field->value->is_array() || field->value->size() != shape.layers)
-    return config.Wrong(*field, expected);
-  std::vector<bool> windowed;
-  for (const Json& kind : *field->value) {
-    if (kind != kFullKind && kind != kWindowKind)
-      return config.Wrong(*field, Cat(kWindowKind, " or ", kFullKind, " for each layer"));
-    windowed.push_back(kind == kWindowKind);
-  }
-  return windowed;
 }
 
 // Refuses what the models with experts do not have.
@@ -111,18 +91,12 @@ Status CheckPlain(const HfConfig& config) {
 }
 
 Status AddHeads(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
+  SHARD_TRY(const std::vector<bool> windowed, ReadWindowed(config, shape, fields::kLayerTypes));
   SHARD_TRY(const uint32_t full_size, config.U32(fields::kGlobalHeadSize));
   SHARD_TRY(const std::optional<uint32_t> full, config.FindU32(fields::kGlobalKeyHeads));
   const uint32_t full_heads = full.value_or(shape.kv_heads);
-  if (full_heads == 0 || shape.heads % full_heads != 0) {
-    return config.Wrong(*config.Find(fields::kGlobalKeyHeads),
-                        Cat("a divisor of the ", shape.heads, " attention heads"));
-  }
-  std::vector<int32_t> heads;
-  for (const bool window : windowed)
-    heads.push_back(static_cast<int32_t>(window ? shape.kv_heads : full_heads));
-  keys.I32s("attention.head_count_kv", heads);
+  SHARD_CHECK(CheckKeyHeads(config, fields::kGlobalKeyHeads, shape.heads, full_heads));
+  keys.I32s("attention.head_count_kv", ByWindow(windowed, shape.kv_heads, full_heads));
   keys.Bools("attention.sliding_window_pattern", windowed);
   for (const auto& [name, size] : {std::pair("attention.key_length", full_size),
                                    std::pair("attention.value_length", full_size),
@@ -139,8 +113,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckPlain(config));
   SHARD_CHECK(AddHeads(config, shape, keys));
   SHARD_CHECK(AddRopes(config, keys));
-  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
-  keys.U32("attention.sliding_window", window);
+  SHARD_CHECK(AddWindowKey(config, keys));
   keys.U32("attention.shared_kv_layers", 0);
   keys.U32("embedding_length_per_layer_input", 0);
   SHARD_TRY(const std::optional<float> cap, config.FindF32({"final_logit_softcapping"}));
@@ -153,7 +126,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 // Only layers with full attention may use their keys as values.
 Status CheckValues(const HfConfig& config, const HfShape& shape,
                    const std::vector<GgufTensor>& tensors) {
-  SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
+  SHARD_TRY(const std::vector<bool> windowed, ReadWindowed(config, shape, fields::kLayerTypes));
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : tensors) names.insert(tensor.name);
   for (size_t layer = 0; layer < windowed.size(); ++layer) {
@@ -213,7 +186,6 @@ void AddBlockRows(HfFamily& family) {
 Result<GgufModel> ConvertGemma4Moe(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = "gemma4";
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   family.rope_tensors = FactorsOfFullLayers;
   family.check = CheckValues;

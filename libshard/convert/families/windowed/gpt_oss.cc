@@ -4,23 +4,16 @@
 
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
+#include "libshard/convert/families/windowed/windows.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
-#include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
 
-// Source: transformers' GptOssConfig.
-constexpr std::string_view kDefaults =
-    R"({"head_dim": 64, "sliding_window": 128, "rms_norm_eps": 1e-5, "rope_theta": 150000,
-        "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
-                         "original_max_position_embeddings": 4096}})";
-
 // The runtime derives head sizes if rope.dimension_count is absent, so that key is not written.
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
-  keys.U32("attention.sliding_window", window);
+  SHARD_CHECK(AddWindowKey(config, keys));
   SHARD_TRY(const uint32_t width, config.U32(fields::ExpertWidth(config)));
   keys.U32("expert_feed_forward_length", width);
   return Ok();
@@ -76,7 +69,6 @@ Result<GgufModel> ConvertGptOss(const MoeModel& model, const ConvertOptions& opt
   family.architecture = "gpt-oss";
   family.pre = "gpt-4o";
   family.needs_output = true;
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   AddModelRows(family);
   AddBlock(family);

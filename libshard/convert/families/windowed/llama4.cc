@@ -1,7 +1,6 @@
 // Llama-4 Scout and Maverick, the text model: packed experts whose matrices are transposed, gate
 // and up side by side; in Maverick every second layer is dense.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
@@ -10,19 +9,12 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/layer_fields.h"
+#include "libshard/model/layer_kind.h"
 
 namespace moepack {
 namespace {
 
-// Source: transformers' Llama4TextConfig.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 500000, "head_dim": 128, "rms_norm_eps": 1e-5,
-        "interleave_moe_layer_step": 1, "use_qk_norm": true})";
 constexpr std::string_view kArchitecture = "llama4";
-
-Error CannotHold(const HfConfig& config, const std::string& what) {
-  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
-}
 
 // The runtime reads no key for either.
 Status CheckAttention(const HfConfig& config) {
@@ -34,14 +26,15 @@ Status CheckAttention(const HfConfig& config) {
                                   ", as the runtime has it for ", experts, " experts, found ",
                                   runtime ? "false" : "true"));
   }
-  const std::optional<HfConfig::Field> types = config.Find(fields::kLayerTypes);
-  if (!types || !types->value->is_array() || types->value->empty()) return Ok();
-  const bool chunked = std::any_of(types->value->begin(), types->value->end(),
-                                   [](const Json& type) { return type != "full_attention"; });
-  if (chunked) return Ok();
-  return CannotHold(config,
-                    "layer_types: expected chunked attention in three layers of four, "
-                    "which the runtime always has, found full attention in all");
+  SHARD_TRY(const HfShape shape, ReadShape(config));
+  ConfigFaults ignored;  // the check reports them
+  SHARD_TRY(const LayerKinds kinds, ReadLayerKinds(config, {shape.layers, 0}, ignored));
+  const bool full = std::all_of(kinds.layers.begin(), kinds.layers.end(),
+                                [](const NamedKind& one) { return one.kind == LayerKind::kFull; });
+  if (!full) return Ok();
+  return CannotHold(
+      config, Cat(kinds.field, ": expected chunked attention in three layers of four, which the ",
+                  "runtime always has, found full attention in all"));
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
@@ -64,13 +57,9 @@ Status CheckHeads(const HfConfig& config, HeadShape&) { return CheckAttention(co
 
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
   SHARD_TRY(const uint32_t step, config.U32(fields::kInterleaved));
-  if (step == 0) {
-    return config.Wrong(*config.Find(fields::kInterleaved), "at least 1");
-  }
+  if (step == 0) return config.Wrong(*config.Find(fields::kInterleaved), "at least 1");
   MixedLayers layers;
-  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
-    layers.moe.push_back((layer + 1) % step == 0);
-  }
+  SHARD_TRY(layers.moe, LayersByRule(config, shape, {.step = step}));
   return CheckMixedLayers(config, layers, tensors);
 }
 
@@ -94,7 +83,6 @@ Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& opt
   family.pre = "llama4";
   family.rope.llama3 = true;
   family.all_layers_moe = false;
-  family.defaults = kDefaults;
   family.heads = CheckHeads;
   family.keys = AddKeys;
   family.check = Check;

@@ -1,35 +1,18 @@
 // MiMo-V2-Flash: layers with a window have a different number of key heads and a different rope
 // base from those with full attention, and a sink per head; values are narrower than keys; sigmoid
 // scores with a selection bias. Blocks for multi-token prediction are left out.
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/families/windowed/windows.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
-
-// Source: configuration_mimo_v2_flash.py of MiMo-V2-Flash.
-constexpr std::string_view kDefaults =
-    R"({"rope_theta": 5000000, "swa_rope_theta": 10000, "layernorm_epsilon": 1e-5})";
-
-// One number for each layer, 0 or another.
-Result<std::vector<bool>> PerLayer(const HfConfig& config, const HfShape& shape, ConfigKeys key) {
-  SHARD_TRY(const std::vector<uint32_t> numbers, config.FindU32s(key));
-  if (numbers.size() != shape.layers) {
-    const auto field = config.Find(key);
-    if (!field) return config.Missing(key, Cat("a list of ", shape.layers, " numbers"));
-    return config.Wrong(*field, Cat("a list of ", shape.layers, " numbers"));
-  }
-  std::vector<bool> flags;
-  for (const uint32_t number : numbers) flags.push_back(number != 0);
-  return flags;
-}
 
 // The runtime has one size for both kinds of layers.
 Status CheckSame(const HfConfig& config, ConfigKeys key, uint32_t expected) {
@@ -51,27 +34,18 @@ Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<
   SHARD_CHECK(CheckSame(config, fields::kWindowValueSize, value));
   SHARD_TRY(const std::optional<uint32_t> own, config.FindU32(fields::kWindowKeyHeads));
   const uint32_t narrow = own.value_or(shape.kv_heads);
-  if (narrow == 0 || shape.heads % narrow != 0) {
-    return config.Wrong(*config.Find(fields::kWindowKeyHeads),
-                        Cat("a divisor of the ", shape.heads, " attention heads"));
-  }
-  std::vector<int32_t> counts, pattern;
-  for (const bool window : windowed) {
-    counts.push_back(static_cast<int32_t>(window ? narrow : shape.kv_heads));
-    pattern.push_back(window ? 1 : 0);
-  }
-  keys.I32s("attention.head_count_kv", counts);
-  keys.I32s("attention.sliding_window_pattern", pattern);
+  SHARD_CHECK(CheckKeyHeads(config, fields::kWindowKeyHeads, shape.heads, narrow));
+  keys.I32s("attention.head_count_kv", ByWindow(windowed, narrow, shape.kv_heads));
+  keys.I32s("attention.sliding_window_pattern", ByWindow(windowed, 1, 0));
   keys.U32("attention.key_length", shape.head_size);
   keys.U32("attention.value_length", value);
   return Ok();
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const std::vector<bool> windowed, PerLayer(config, shape, fields::kWindowPattern));
+  SHARD_TRY(const std::vector<bool> windowed, ReadWindowed(config, shape, fields::kWindowPattern));
   SHARD_CHECK(AddHeads(config, shape, windowed, keys));
-  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
-  keys.U32("attention.sliding_window", window);
+  SHARD_CHECK(AddWindowKey(config, keys));
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
   SHARD_TRY(const uint32_t rotated, RotatedPart(config, shape.head_size));
@@ -84,8 +58,10 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
 }
 
 Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(MoeLayers read, LayersWithExperts(config, shape));
+  if (read.key.empty()) return config.Missing(fields::kMoeFrequency, "which layers have experts");
   MixedLayers layers;
-  SHARD_TRY(layers.moe, PerLayer(config, shape, fields::kMoeFrequency));
+  layers.moe = std::move(read.moe);
   layers.selection_bias = true;
   layers.shared = false;
   return CheckMixedLayers(config, layers, tensors);
@@ -99,7 +75,6 @@ Result<GgufModel> ConvertMimoV2(const MoeModel& model, const ConvertOptions& opt
   family.pre = "qwen2";
   family.needs_output = true;
   family.all_layers_moe = false;
-  family.defaults = kDefaults;
   family.keys = AddKeys;
   family.check = Check;
   AddModelRows(family);

@@ -8,34 +8,13 @@
 #include "libshard/base/text/text.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/families/windowed/windows.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/layer_fields.h"
 
 namespace moepack {
 namespace {
-
-// Source: configuration_step3p5.py of Step-3.5-Flash.
-constexpr std::string_view kDefaults = R"({"rms_norm_eps": 1e-5})";
-constexpr const char* kWindow = "sliding_attention";
-
-Error CannotHold(const HfConfig& config, const std::string& what) {
-  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
-}
-
-// Which blocks have a window. The config's lists may continue with the blocks for multi-token
-// prediction; if they do not, those have full attention, as in llama.cpp's converter.
-Result<std::vector<bool>> WindowedLayers(const HfConfig& config, const HfShape& shape) {
-  const auto field = config.Find(fields::kLayerTypes);
-  if (!field) return config.Missing(fields::kLayerTypes, "a list of kinds of attention");
-  if (!field->value->is_array() || field->value->size() < shape.layers) {
-    return config.Wrong(*field, Cat("a list of at least ", shape.layers, " kinds of attention"));
-  }
-  std::vector<bool> windowed(shape.layers + shape.mtp_layers);
-  for (size_t i = 0; i < std::min(windowed.size(), field->value->size()); ++i)
-    windowed[i] = (*field->value)[i] == kWindow;
-  return windowed;
-}
 
 // The runtime rotates half of a head with full attention, and all of one with a window.
 Status CheckRotation(const HfConfig& config, const std::vector<bool>& windowed) {
@@ -69,14 +48,8 @@ Status AddHeads(const HfConfig& config, const HfShape& shape, const std::vector<
                 ArchKeys& keys) {
   const HeadCounts full{shape.heads, shape.kv_heads};
   SHARD_TRY(const HeadCounts window, WindowHeads(config, full));
-  std::vector<int32_t> query, key;
-  for (const bool narrow : windowed) {
-    const HeadCounts& heads = narrow ? window : full;
-    query.push_back(static_cast<int32_t>(heads.query));
-    key.push_back(static_cast<int32_t>(heads.key));
-  }
-  keys.I32s("attention.head_count", query);
-  keys.I32s("attention.head_count_kv", key);
+  keys.I32s("attention.head_count", ByWindow(windowed, window.query, full.query));
+  keys.I32s("attention.head_count_kv", ByWindow(windowed, window.key, full.key));
   keys.U32("attention.key_length", shape.head_size);
   keys.U32("attention.value_length", shape.head_size);
   return Ok();
@@ -101,11 +74,10 @@ Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_TRY(const std::vector<bool> windowed, WindowedLayers(config, shape));
+  SHARD_TRY(const std::vector<bool> windowed, ReadWindowed(config, shape, fields::kLayerTypes));
   SHARD_CHECK(CheckRotation(config, windowed));
   SHARD_CHECK(AddHeads(config, shape, windowed, keys));
-  SHARD_TRY(const uint32_t window, config.U32(fields::kWindow));
-  keys.U32("attention.sliding_window", window);
+  SHARD_CHECK(AddWindowKey(config, keys));
   keys.Bools("attention.sliding_window_pattern", windowed);
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedWidth));
@@ -177,7 +149,6 @@ Result<GgufModel> ConvertStep35(const MoeModel& model, const ConvertOptions& opt
   family.needs_output = true;
   family.all_layers_moe = false;
   family.keeps_mtp = true;
-  family.defaults = kDefaults;
   family.rope.llama3 = true;
   family.rope.window_base = true;
   family.keys = AddKeys;

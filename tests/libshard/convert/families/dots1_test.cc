@@ -68,11 +68,12 @@ TEST(Dots1, RefusesLayersWithAWindow) {
   sample.config["layer_types"] = {"full_attention", "sliding_attention"};
   const Error error = ConversionError(sample);
   EXPECT_EQ(error.code, Code::kUnsupported);
-  EXPECT_THAT(error.message, HasSubstr("layer_types: expected full_attention in every layer"));
+  EXPECT_THAT(error.message, HasSubstr("layer_types: expected full attention in every layer"));
   sample.config["layer_types"] = "full";
   const auto keys = DotsKeysOf(sample);
   ASSERT_FALSE(keys);
-  EXPECT_THAT(keys.error().message, HasSubstr("a list of kinds of attention"));
+  EXPECT_THAT(keys.error().message,
+              HasSubstr("layer_types: expected a list with one entry per layer (2)"));
 }
 
 }  // namespace

@@ -62,6 +62,33 @@ TEST(Ernie45Moe, WritesWhichLayersHaveExperts) {
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("moe_layer_interval"));
 }
 
+TEST(Ernie45Moe, TheLastLayerWithExpertsMayBeNamed) {
+  for (const int end : {-1, 1}) {
+    ConvertSample sample = Ernie();
+    sample.config["moe_layer_end_index"] = end;
+    EXPECT_EQ(ConvertedKeys(sample).Uint("ernie4_5-moe.leading_dense_block_count"), 1u) << end;
+  }
+}
+
+TEST(Ernie45Moe, DenseLayersAfterTheLastWithExpertsAreRefusedByTheConfig) {
+  ConvertSample sample = Ernie();
+  sample.config["num_hidden_layers"] = 3;
+  sample.config["moe_layer_end_index"] = 1;
+  AddLayerNorms(sample, "model.layers.2.");
+  AddGroupedAttention(sample, "model.layers.2.");
+  AddDenseMlp(sample, "model.layers.2.mlp.");
+  const Error error = ConversionError(sample);
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message,
+              HasSubstr("moe_layer_end_index: expected experts in every layer from layer 1 on, as "
+                        "the runtime has them, found none in layer 2"));
+  ConvertOptions keys;
+  keys.part = ConvertOptions::Part::kKeys;
+  const auto alone = sample.Convert(keys);
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().message, error.message);
+}
+
 TEST(Ernie45Moe, TheLargeModelHasNoSharedExperts) {
   const GgufMetadata keys = ConvertedKeys(Ernie(/*shared=*/false));
   EXPECT_EQ(keys.Find("ernie4_5-moe.expert_shared_count"), nullptr);

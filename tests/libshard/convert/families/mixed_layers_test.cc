@@ -11,10 +11,22 @@ namespace {
 
 using testing::HasSubstr;
 
+Result<uint32_t> LeadingDenseOf(const std::string& config) {
+  HfShape shape;
+  shape.layers = 4;
+  return LeadingDense(*HfConfig::Parse("config.json", config), shape);
+}
+
 uint32_t Dense(const std::string& config) {
-  const auto count = LeadingDense(*HfConfig::Parse("config.json", config));
+  const auto count = LeadingDenseOf(config);
   EXPECT_TRUE(count) << count.error().message;
   return count ? *count : 99;
+}
+
+Error LeadingDenseError(const std::string& config) {
+  const auto count = LeadingDenseOf(config);
+  EXPECT_FALSE(count) << config;
+  return count ? Error{} : count.error();
 }
 
 std::string MixedLayersError(const ConvertSample& sample) {
@@ -29,12 +41,31 @@ ConvertSample MixedLayersSample() { return LatentSample("DeepseekV3ForCausalLM",
 
 TEST(MixedLayers, ReadsLeadingDenseLayersAsACountOrAList) {
   EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3})"), 3u);
-  EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3, "mlp_layer_types": ["dense", "sparse"]})"), 1u);
-  EXPECT_EQ(Dense(R"({"mlp_layer_types": ["dense", "dense", "sparse", "dense"]})"), 2u);
+  EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3,
+                      "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]})"),
+            1u);
+  EXPECT_EQ(Dense(R"({"moe_layer_freq": [0, 0, 1, 1]})"), 2u);
+  EXPECT_EQ(Dense(R"({"first_k_dense_replace": 4})"), 4u);
   EXPECT_EQ(Dense("{}"), 0u);
-  EXPECT_THAT(
-      LeadingDense(*HfConfig::Parse("c", R"({"mlp_layer_types": "dense"})")).error().message,
-      HasSubstr("mlp_layer_types: expected a list"));
+  EXPECT_THAT(LeadingDenseError(R"({"mlp_layer_types": "dense"})").message,
+              HasSubstr("mlp_layer_types: expected a list"));
+}
+
+TEST(MixedLayers, DenseLayersAfterTheFirstWithExpertsAreRefused) {
+  const Error error = LeadingDenseError(R"({"first_k_dense_replace": 1, "moe_layer_freq": 2})");
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_EQ(error.message,
+            "config.json: first_k_dense_replace: expected experts in every layer from layer 2 on, "
+            "as the runtime has them, found none in layer 3");
+  EXPECT_EQ(
+      LeadingDenseError(R"({"mlp_layer_types": ["dense", "sparse", "dense", "sparse"]})").code,
+      Code::kUnsupported);
+}
+
+TEST(MixedLayers, AConfigThatContradictsItselfIsRefused) {
+  const Error error = LeadingDenseError(R"({"first_k_dense_replace": 5})");
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_EQ(error.message, "config.json: first_k_dense_replace: expected at most 4, found 5");
 }
 
 TEST(MixedLayers, EveryLayerMustHaveExactlyTheTensorsOfItsKind) {

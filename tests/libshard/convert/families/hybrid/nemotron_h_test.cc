@@ -160,8 +160,10 @@ TEST(NemotronH, RefusesWhatTheRuntimeDoesDifferently) {
     Code code;
     const char* message;
   } cases[] = {
-      {"hybrid_override_pattern", "M-*", Code::kUnsupported, "layer 1: expected Mamba (M)"},
-      {"hybrid_override_pattern", "ME", Code::kCorrupt, "a kind for each of 3 layers"},
+      {"hybrid_override_pattern", "M-*", Code::kUnsupported,
+       "hybrid_override_pattern[1]: expected mamba, full_attention or moe"},
+      {"hybrid_override_pattern", "ME", Code::kCorrupt,
+       "hybrid_override_pattern: expected one entry per layer (3), found 2"},
       {"mlp_hidden_act", "silu", Code::kUnsupported, "mlp_hidden_act: expected relu2"},
       {"mamba_hidden_act", "gelu", Code::kUnsupported, "mamba_hidden_act: expected silu"},
       {"time_step_limit", {0, 0.1}, Code::kUnsupported, "time_step_limit: expected no limit"},
@@ -179,7 +181,7 @@ TEST(NemotronH, RefusesWhatTheRuntimeDoesDifferently) {
   sample.config.erase("hybrid_override_pattern");
   EXPECT_THAT(NemotronKeyError(sample).message, HasSubstr("hybrid_override_pattern"));
   sample.config["layers_block_type"] = {"mamba", 7, "attention"};
-  EXPECT_THAT(NemotronKeyError(sample).message, HasSubstr("layer 1"));
+  EXPECT_THAT(NemotronKeyError(sample).message, HasSubstr("layers_block_type[1]: expected mamba"));
 }
 
 }  // namespace

@@ -144,8 +144,10 @@ TEST(Gemma4Moe, RefusesWhatTheRuntimeDoesDifferently) {
       {"use_double_wide_mlp", true, "use_double_wide_mlp: expected false"},
       {"hidden_activation", "silu", "hidden_activation: expected gelu_pytorch_tanh"},
       {"num_global_key_value_heads", 3, "a divisor of the 2 attention heads"},
-      {"layer_types", {"full_attention"}, "a kind of attention for each of 2 layers"},
-      {"layer_types", {"full_attention", "mamba"}, "sliding_attention or full_attention"},
+      {"layer_types", {"full_attention"}, "layer_types: expected one entry per layer (2), found 1"},
+      {"layer_types",
+       {"full_attention", "mamba"},
+       "layer_types[1]: expected sliding_attention or full_attention"},
       {"rope_parameters", {{"rope_theta", 1}}, "an object with one for full_attention"},
   };
   for (const auto& row : cases) {

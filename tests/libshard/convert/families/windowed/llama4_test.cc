@@ -93,7 +93,17 @@ TEST(Llama4, RequiresExpertsInTheLayersGivenByTheStep) {
   EXPECT_THAT(ConversionError(sample).message,
               HasSubstr("missing: layer 0: routed experts: expected some "
                         "(interleave_moe_layer_step), found none"));
+  sample.config["interleave_moe_layer_step"] = 2;
+  sample.config["moe_layers"] = {1};
+  EXPECT_EQ(ConvertedKeys(sample).Uint("llama4.interleave_moe_layer_step"), 2u);
+  sample.config["interleave_moe_layer_step"] = 1;
+  const Error listed = ConversionError(sample);
+  EXPECT_EQ(listed.code, Code::kUnsupported);
+  EXPECT_THAT(listed.message, HasSubstr("moe_layers: expected experts in every layer from layer 0 "
+                                        "on, as the runtime has them, found none in layer 0"));
   sample.config["interleave_moe_layer_step"] = 0;
+  EXPECT_EQ(ConversionError(sample).code, Code::kCorrupt);
+  sample.config.erase("moe_layers");
   EXPECT_THAT(ConversionError(sample).message,
               HasSubstr("interleave_moe_layer_step: expected at least 1"));
 }

@@ -78,6 +78,10 @@ TEST(MimoV2, RefusesListsOfTheWrongLength) {
   ConvertSample sample = Mimo();
   sample.config.erase("hybrid_layer_pattern");
   EXPECT_THAT(ConversionError(sample).message, HasSubstr("hybrid_layer_pattern"));
+  sample = Mimo();
+  sample.config.erase("moe_layer_freq");
+  EXPECT_THAT(ConversionError(sample).message,
+              HasSubstr("moe_layer_freq: expected which layers have experts, found nothing"));
 }
 
 TEST(MimoV2, RequiresASelectionBias) {

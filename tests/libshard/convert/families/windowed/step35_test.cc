@@ -139,7 +139,11 @@ TEST(Step35, RefusesWhatTheRuntimeDoesDifferently) {
               HasSubstr("partial_rotary_factors: expected 1 in layer 1, found 0.5"));
   sample = Step();
   sample.config["layer_types"] = {"full_attention"};
-  EXPECT_THAT(StepKeyError(sample), HasSubstr("a list of at least 2"));
+  EXPECT_THAT(StepKeyError(sample), HasSubstr("layer_types: expected one entry per layer (2)"));
+  sample.config["layer_types"] = {"full_attention", "mamba"};
+  EXPECT_THAT(StepKeyError(sample), HasSubstr("layer_types[1]: expected sliding_attention or"));
+  sample.config.erase("layer_types");
+  EXPECT_THAT(StepKeyError(sample), HasSubstr("layer_types: expected the kind of each layer"));
   sample = Step();
   sample.config["attention_other_setting"]["num_attention_groups"] = 3;
   EXPECT_THAT(StepKeyError(sample), HasSubstr("a number of groups that divides"));
