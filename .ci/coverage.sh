@@ -3,8 +3,8 @@
 # targets and tests/remote run, as short tests do. Prints a table of folders, one of the files below
 # 90 % of lines, and how many of the branches that were not taken only pass an error on.
 # usage: coverage.sh [JOBS]   (from the repository root, after `cmake --preset coverage`)
-# What the built program reaches is not counted: tests/tools, tests/conformance, tests/faults and some
-# tests of tests/remote start it.
+# What the built program reaches is not counted: tests/tools, tests/conformance, tests/faults and
+# some tests of tests/remote start it.
 set -eu
 jobs=${1:-$(nproc)}
 build=build/coverage
