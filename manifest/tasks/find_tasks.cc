@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <system_error>
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
@@ -30,10 +29,7 @@ Result<Found> FindIn(const std::string& input) {
   SHARD_TRY(const bool task, IsThere(directory / kTaskFile));
   if (task) return Found{true, {input}};
   SHARD_TRY(const bool distribution, IsThere(directory / kManifestFile));
-  std::error_code error;
-  const bool is_directory = fs::is_directory(directory, error);
-  // It throws where memory was lacking, which says nothing about the directory.
-  if (error) (void)ErrnoText(error.value());
+  SHARD_TRY(const bool is_directory, IsDirectory(directory));
   if (distribution || !is_directory) return found;
   SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());

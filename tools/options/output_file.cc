@@ -19,15 +19,16 @@ Error OutputIsInput(const std::string& out) {
 }
 
 Status CheckOutputFile(const std::string& out, const std::vector<std::string>& inputs, bool force) {
-  std::error_code ignored;
   for (const std::string& input : inputs) {
     if (input.empty()) continue;
-    if (input == out || fs::equivalent(input, out, ignored)) return OutputIsInput(out);
+    SHARD_TRY(const bool same, IsSameFile(input, out));
+    if (same || input == out) return OutputIsInput(out);
   }
-  if (fs::is_directory(out, ignored))
-    return RefusedOutput(out, "is a directory", "the option takes the name of a file");
+  SHARD_TRY(const bool directory, IsDirectory(out));
+  if (directory) return RefusedOutput(out, "is a directory", "the option takes the name of a file");
   const fs::path folder = fs::path(out).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, ignored))
+  SHARD_TRY(const bool holds, IsDirectory(folder.empty() ? "." : folder));
+  if (!holds)
     return RefusedOutput(out, "lies in a directory that does not exist",
                          "make the directory first");
   SHARD_TRY(const bool taken, IsTaken(out));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 
 #include "libshard/base/files/file.h"
@@ -50,6 +51,14 @@ std::string HintFor(int error) {
   return "";
 }
 
+// No value if nothing is there.
+Result<std::optional<struct stat>> StatusOf(const fs::path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0) return std::optional(info);
+  if (errno != ENOENT && errno != ENOTDIR) return IoError(path, "look it up", errno);
+  return std::optional<struct stat>();
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -67,10 +76,9 @@ Error IoError(const fs::path& path, std::string_view action, int error) {
 }
 
 Result<bool> IsThere(const fs::path& path) {
+  SHARD_TRY(const auto there, StatusOf(path));
+  if (there) return true;
   struct stat info;
-  if (stat(path.c_str(), &info) == 0) return true;
-  const int error = errno;
-  if (error != ENOENT && error != ENOTDIR) return IoError(path, "look it up", error);
   if (lstat(path.c_str(), &info) != 0) return false;
   std::error_code ignored;
   return Error{Code::kNotFound,
@@ -79,11 +87,23 @@ Result<bool> IsThere(const fs::path& path) {
                "finish the download, or remove the link"};
 }
 
+Result<bool> IsDirectory(const fs::path& path) {
+  SHARD_TRY(const auto info, StatusOf(path));
+  return info && S_ISDIR(info->st_mode);
+}
+
 Result<bool> IsTaken(const fs::path& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) == 0) return true;
   if (errno != ENOENT && errno != ENOTDIR) return IoError(path, "look it up", errno);
   return false;
+}
+
+Result<bool> IsSameFile(const fs::path& one, const fs::path& other) {
+  SHARD_TRY(const auto first, StatusOf(one));
+  if (!first) return false;
+  SHARD_TRY(const auto second, StatusOf(other));
+  return second && first->st_dev == second->st_dev && first->st_ino == second->st_ino;
 }
 
 Status ReadAt(int fd, const fs::path& path, uint64_t offset, std::span<std::byte> out) {

@@ -40,9 +40,17 @@ Error IoError(const std::filesystem::path& path, std::string_view action, int er
 // looked up, is an error: what cannot be read must not count as absent.
 Result<bool> IsThere(const std::filesystem::path& path);
 
+// Returns whether there is a directory under this name; a link to one counts. A name that cannot be
+// looked up is an error, as it may be one.
+Result<bool> IsDirectory(const std::filesystem::path& path);
+
 // Returns whether the name is taken, even if only by a dangling link. A name that cannot be looked
 // up is an error: what is not known must not count as free.
 Result<bool> IsTaken(const std::filesystem::path& path);
+
+// Returns whether both names lead to one file, which is not so where nothing is there. A name that
+// cannot be looked up is an error: an input that is not recognised would be overwritten.
+Result<bool> IsSameFile(const std::filesystem::path& one, const std::filesystem::path& other);
 
 // Fills `out` with pread. A file that ends before `out` is full is kCorrupt.
 Status ReadAt(int fd, const std::filesystem::path& path, uint64_t offset, std::span<std::byte> out);

@@ -73,9 +73,7 @@ Result<Source> LocalSource(const fs::path& path, LinkRule links) {
     return Error{Code::kNotFound, Cat(WithoutSecrets(path.string()), ": no such file or directory"),
                  RemoteSourceHint(path.string())};
   }
-  std::error_code error;
-  const bool directory_given = fs::is_directory(path, error);
-  if (error) return IoError(path, "look it up", error.value());
+  SHARD_TRY(const bool directory_given, IsDirectory(path));
   if (directory_given) {
     return Source{path, std::make_shared<const LocalTree>(path, links), ""};
   }

@@ -88,6 +88,42 @@ TEST(IsThere, DistinguishesAbsentFromUnreadable) {
   EXPECT_EQ(loop.error().code, Code::kIo);
 }
 
+TEST(IsDirectory, FollowsLinksAndRefusesWhatCannotBeLookedUp) {
+  const fixtures::TempDir dir;
+  std::ofstream(dir / "file") << "x";
+  fs::create_directory(dir / "folder");
+  fs::create_symlink("folder", dir / "link");
+  fs::create_symlink("missing", dir / "dangling");
+  fs::create_symlink("loop", dir / "loop");
+  EXPECT_TRUE(IsDirectory(dir / "folder").value());
+  EXPECT_TRUE(IsDirectory(dir / "link").value());
+  EXPECT_FALSE(IsDirectory(dir / "file").value());
+  EXPECT_FALSE(IsDirectory(dir / "file/below").value());
+  EXPECT_FALSE(IsDirectory(dir / "dangling").value());
+  const auto loop = IsDirectory(dir / "loop");
+  ASSERT_FALSE(loop);
+  EXPECT_EQ(loop.error().code, Code::kIo);
+  EXPECT_THAT(loop.error().message, HasSubstr((dir / "loop").string() + ": look it up: "));
+}
+
+TEST(IsSameFile, FollowsLinksAndRefusesWhatCannotBeLookedUp) {
+  const fixtures::TempDir dir;
+  std::ofstream(dir / "file") << "x";
+  std::ofstream(dir / "copy") << "x";
+  fs::create_hard_link(dir / "file", dir / "hard");
+  fs::create_symlink("file", dir / "link");
+  fs::create_symlink("loop", dir / "loop");
+  EXPECT_TRUE(IsSameFile(dir / "file", dir / "file").value());
+  EXPECT_TRUE(IsSameFile(dir / "file", dir / "hard").value());
+  EXPECT_TRUE(IsSameFile(dir / "link", dir / "file").value());
+  EXPECT_FALSE(IsSameFile(dir / "file", dir / "copy").value());
+  EXPECT_FALSE(IsSameFile(dir / "file", dir / "nothing").value());
+  EXPECT_FALSE(IsSameFile(dir / "nothing", dir / "nothing").value());
+  const auto loop = IsSameFile(dir / "file", dir / "loop");
+  ASSERT_FALSE(loop);
+  EXPECT_EQ(loop.error().code, Code::kIo);
+}
+
 TEST(IsTaken, CountsDanglingLinksAndRefusesWhatCannotBeLookedUp) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "file") << "x";
