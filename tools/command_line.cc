@@ -27,7 +27,7 @@ int PrintText(const std::string& text) {
 
 Error UnknownCommand(Commands commands, std::string_view name) {
   std::vector<std::string> known = {"help"};
-  for (const Command* command : commands) known.emplace_back(command->name);
+  for (const ListedCommand& listed : commands) known.emplace_back(listed.command->name);
   const std::string closest = ClosestWord(name, known);
   return {
       Code::kInvalidArgument, Cat("unknown command ", Quoted(name)),
@@ -122,7 +122,7 @@ Error ParseFailure(const Command& command, const CLI::App& app, const CLI::Parse
 
 int RunCommand(const Command& command, int argc, const char* const* argv) {
   CLI::App app;
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   app.set_help_flag("-h,--help");
   const auto run = command.bind(app);
   SharedOptions shared;
@@ -164,7 +164,7 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
 }  // namespace
 
 void AddSharedOptions(CLI::App& app, SharedOptions& options) {
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   app.add_flag("--quiet", options.quiet,
                "Print no progress, notes or warnings; errors are still printed.");
   app.add_flag("--strict", options.strict,
@@ -172,8 +172,8 @@ void AddSharedOptions(CLI::App& app, SharedOptions& options) {
 }
 
 const Command* FindCommand(Commands commands, std::string_view name) {
-  for (const Command* command : commands) {
-    if (command->name == name) return command;
+  for (const ListedCommand& listed : commands) {
+    if (listed.command->name == name) return listed.command;
   }
   return nullptr;
 }

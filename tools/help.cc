@@ -54,7 +54,7 @@ std::vector<OptionHelp> DescribeAll(const CLI::App& app) {
 // A command's parser, made only to read its options.
 struct BoundCommand {
   explicit BoundCommand(const Command& command) {
-    StartSection(app, Section::kGeneral);
+    StartSection(app, "General");
     app.set_help_flag("-h,--help", "Print this help.");
     command.bind(app);
     AddSharedOptions(app, shared);
@@ -87,7 +87,7 @@ struct OptionSection {
 // The arguments, then every section that has options.
 std::vector<OptionSection> Sections(const std::vector<OptionHelp>& options) {
   std::vector<OptionSection> sections = {{"Arguments", {}}};
-  for (const char* title : kSectionTitles) sections.push_back({title, {}});
+  for (const std::string_view title : kSectionTitles) sections.push_back({std::string(title), {}});
   for (const OptionHelp& option : options) {
     const auto of_option = [&](const OptionSection& section) {
       return section.title == (option.positional ? "Arguments" : option.section);
@@ -109,7 +109,7 @@ std::string EscapeCell(std::string_view text) {
 
 std::string MarkdownCommand(const Command& command) {
   const BoundCommand bound(command);
-  std::string out = Cat("## ", command.name, "\n\n", command.summary, ".\n\n```sh\n",
+  std::string out = Cat("### ", command.name, "\n\n", command.summary, ".\n\n```sh\n",
                         command.examples[0], "\n", command.examples[1], "\n```\n\n");
   out += Wrap(command.description, 0, kWidth);
   out += Cat("\nUsage: `", Usage(command, bound.options), "`\n\n");
@@ -129,11 +129,18 @@ std::string OverviewText(Commands commands) {
   std::string out =
       "moepack splits Mixture-of-Experts checkpoints so that several machines can serve them:\n"
       "a trunk stored once, one group of experts per node, and a small overlay on every node.\n\n"
-      "usage: moepack COMMAND [options]\n\nCommands:\n";
-  Table table({"", ""});
-  for (const Command* command : commands) table.Row({command->name, command->summary});
-  const std::string rows = table.Render(2);
-  out += rows.substr(rows.find('\n') + 1);
+      "usage: moepack COMMAND [options]\n";
+  TableColumns columns({"", ""});
+  const auto cells = [](const Command& command) {
+    return std::array<std::string_view, 2>{command.name, command.summary};
+  };
+  for (const ListedCommand& listed : commands) columns.Measure(cells(*listed.command));
+  std::string_view section;
+  for (const ListedCommand& listed : commands) {
+    if (section != listed.section) out += Cat("\n", listed.section, ":\n");
+    section = listed.section;
+    out += columns.Line(cells(*listed.command), 2);
+  }
   out +=
       "\n`moepack help COMMAND` explains one command and starts with two examples.\n"
       "`moepack --version` prints the version, `moepack help --markdown` the whole reference.\n";
@@ -161,7 +168,12 @@ std::string HelpText(const Command& command) {
 
 std::string MarkdownReference(Commands commands) {
   std::string out;
-  for (const Command* command : commands) out += MarkdownCommand(*command);
+  std::string_view section;
+  for (const ListedCommand& listed : commands) {
+    if (section != listed.section) out += Cat("## ", listed.section, "\n\n");
+    section = listed.section;
+    out += MarkdownCommand(*listed.command);
+  }
   out += "## Exit status\n\n| status | meaning |\n|---|---|\n";
   for (const ExitMeaning& exit : kExitMeanings) {
     out += Cat("| ", exit.status, " | ", exit.meaning, " |\n");

@@ -7,13 +7,13 @@
 
 namespace moepack::cli {
 
-// What moepack does and which commands it has.
+// What moepack does and which commands it has, by section.
 std::string OverviewText(Commands commands);
 // Examples first, then usage, description, arguments, and options by section.
 std::string HelpText(const Command& command);
 // "usage: moepack plan [options] SRC --groups N".
 std::string UsageLine(const Command& command, const CLI::App& app);
-// The reference part of docs/cli.md: every command, then the exit status.
+// The reference part of docs/cli.md: every command by section, then the exit status.
 std::string MarkdownReference(Commands commands);
 std::string VersionText();
 

@@ -17,37 +17,45 @@
 
 namespace {
 
+// The headings of the help.
+constexpr const char* kPlanning = "Look and plan";
+constexpr const char* kWriting = "Split and quantize";
+constexpr const char* kChecking = "Check and compare";
+constexpr const char* kPublishing = "Publish and fetch";
+constexpr const char* kMaintaining = "Maintain registries";
+constexpr const char* kRunning = "Run and measure";
+
 // In the order in which help lists them.
-const moepack::cli::Command* const kCommands[] = {
-    &moepack::cli::kListTensors,   //
-    &moepack::cli::kPlan,          //
-    &moepack::cli::kShardExperts,  //
-    &moepack::cli::kQuantize,      //
-    &moepack::cli::kBuild,         //
-    &moepack::cli::kJoin,          //
-    &moepack::cli::kVerify,        //
-    &moepack::cli::kDiff,          //
-    &moepack::cli::kOverlay,       //
-    &moepack::cli::kAssemble,      //
-    &moepack::cli::kPublish,       //
-    &moepack::cli::kPull,          //
-    &moepack::cli::kLs,            //
-    &moepack::cli::kInspect,       //
-    &moepack::cli::kCopy,          //
-    &moepack::cli::kTag,           //
-    &moepack::cli::kGc,            //
-    &moepack::cli::kKeygen,        //
-    &moepack::cli::kSign,          //
-    &moepack::cli::kPlace,         //
-    &moepack::cli::kRun,           //
-    &moepack::cli::kCheck,         //
-    &moepack::cli::kProfile,       //
-    &moepack::cli::kStatistics,    //
-    &moepack::cli::kEval,          //
-    &moepack::cli::kRefit,         //
-    &moepack::cli::kExperiment,    //
-    &moepack::cli::kReplay,        //
-    &moepack::cli::kReport,        //
+constexpr moepack::cli::ListedCommand kCommands[] = {
+    {kPlanning, &moepack::cli::kListTensors},  //
+    {kPlanning, &moepack::cli::kProfile},      //
+    {kPlanning, &moepack::cli::kStatistics},   //
+    {kPlanning, &moepack::cli::kReplay},       //
+    {kPlanning, &moepack::cli::kPlan},         //
+    {kWriting, &moepack::cli::kShardExperts},  //
+    {kWriting, &moepack::cli::kQuantize},      //
+    {kWriting, &moepack::cli::kBuild},         //
+    {kWriting, &moepack::cli::kJoin},          //
+    {kWriting, &moepack::cli::kRefit},         //
+    {kWriting, &moepack::cli::kOverlay},       //
+    {kWriting, &moepack::cli::kAssemble},      //
+    {kChecking, &moepack::cli::kVerify},       //
+    {kChecking, &moepack::cli::kDiff},         //
+    {kChecking, &moepack::cli::kCheck},        //
+    {kPublishing, &moepack::cli::kPublish},    //
+    {kPublishing, &moepack::cli::kPull},       //
+    {kPublishing, &moepack::cli::kCopy},       //
+    {kPublishing, &moepack::cli::kLs},         //
+    {kPublishing, &moepack::cli::kInspect},    //
+    {kPublishing, &moepack::cli::kKeygen},     //
+    {kPublishing, &moepack::cli::kSign},       //
+    {kMaintaining, &moepack::cli::kTag},       //
+    {kMaintaining, &moepack::cli::kGc},        //
+    {kRunning, &moepack::cli::kPlace},         //
+    {kRunning, &moepack::cli::kRun},           //
+    {kRunning, &moepack::cli::kEval},          //
+    {kRunning, &moepack::cli::kExperiment},    //
+    {kRunning, &moepack::cli::kReport},        //
 };
 
 constexpr std::string_view kOutOfMemory =

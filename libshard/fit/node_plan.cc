@@ -109,7 +109,8 @@ Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
     std::vector<uint32_t>& rooms = options.rooms.emplace_back();
     for (const auto& [layer, expert_count] : layers) {
       const OverlayPlan* overlay = overlaid.current_overlay();
-      const size_t everywhere = overlay == nullptr ? 0 : IdsOf(overlay->experts, layer).size();
+      const size_t everywhere =
+          overlay == nullptr ? 0 : IdsOf(overlay->experts_by_layer, layer).size();
       rooms.push_back(std::min(count, expert_count) - static_cast<uint32_t>(everywhere));
     }
   }
@@ -136,7 +137,7 @@ Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
   by_number.uniform = false;
   SHARD_TRY(Plan plan, MakePlan(model, by_number));
   const LayerExperts overlay =
-      plan.overlays.empty() ? LayerExperts() : plan.current_overlay()->experts;
+      plan.overlays.empty() ? LayerExperts() : plan.current_overlay()->experts_by_layer;
   const LayerCounts layers = LayerCountsOf(model);
   std::map<uint32_t, LayerRoom> rooms;
   for (const auto& [layer, expert_count] : layers) {

@@ -1,28 +1,13 @@
 #include "libshard/format/side_files.h"
 
-#include <iterator>
 #include <vector>
 
+#include "libshard/base/files/beside_weights.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/parallel.h"
 
 namespace moepack {
 namespace {
-
-constexpr const char* kNames[] = {"config.json",
-                                  "generation_config.json",
-                                  "tokenizer.json",
-                                  "tokenizer_config.json",
-                                  "added_tokens.json",
-                                  "merges.txt",
-                                  "vocab.json",
-                                  "tokenizer.model",
-                                  "tiktoken.model",
-                                  "hy.tiktoken",
-                                  "chat_template.jinja",
-                                  "README.md",
-                                  "special_tokens_map.json",
-                                  "chat_template.json"};
 
 // For trees where each check is a request.
 constexpr size_t kChecksAtOnce = 8;
@@ -45,7 +30,10 @@ SideFiles SideFiles::Note(const SourceTreePtr& tree, const std::string& config_f
   noted.tree_ = tree;
   noted.config_file_ = config_file;
   if (!config_file.empty()) noted.config_ = IdentityAt(config_file);
-  std::vector<std::string> names(std::begin(kNames), std::end(kNames));
+  std::vector<std::string> names;
+  for (const BesideWeights& beside : kBesideWeights) {
+    if (beside.noted) names.emplace_back(beside.name);
+  }
   const auto indexes = tree->List("", ".index.json");
   if (indexes) names.insert(names.end(), indexes->begin(), indexes->end());
   tree->Expect(names);

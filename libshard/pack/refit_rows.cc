@@ -167,7 +167,7 @@ Result<bool> RefitTensors::HasArrays(const Place& place, const ArrayNames& names
 
 RowReaderPtr RefitTensors::ExpertRows(const Place& place, const ArrayNames& names,
                                       uint32_t expert) {
-  const ExpertIds& experts = place.file.experts;
+  const ExpertIds& experts = place.file.expert_ids;
   const auto index = static_cast<uint64_t>(
       std::lower_bound(experts.begin(), experts.end(), expert) - experts.begin());
   std::vector<RowReaderPtr> parts;
@@ -191,9 +191,9 @@ Result<RowReaderPtr> RefitTensors::TensorRows(const MoeModel& model, const Model
   const uint32_t count = model.FindLayer(tensor.layer)->expert_count;
   std::vector<RowReaderPtr> parts;
   for (const uint32_t id : ids) {
-    const bool refitted = Contains(place.file.experts, id);
+    const bool refitted = Contains(place.file.expert_ids, id);
     // Where the source stays, these rows only have the shape, and are replaced below.
-    RowReaderPtr rows = ExpertRows(place, names, refitted ? id : place.file.experts[0]);
+    RowReaderPtr rows = ExpertRows(place, names, refitted ? id : place.file.expert_ids[0]);
     if (names.size() == 2 && facts.interleaved) rows = Interleaved(std::move(rows));
     if (transposed) rows = Transposed(std::move(rows));
     const bool fits =
@@ -218,7 +218,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const MoeModel& model,
     return NotPlain(model, entry);
   if (names.empty() || (!tensor.expert && !tensor.axis)) return none;
   const ExpertIds held = tensor.expert ? ExpertIds{*tensor.expert} : ids;
-  const ExpertIds derived = Intersection(held, place->file.experts);
+  const ExpertIds derived = Intersection(held, place->file.expert_ids);
   if (derived.empty()) return none;
   SHARD_TRY(const bool there, HasArrays(*place, names));
   if (!there) return none;
@@ -251,7 +251,7 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
   if (place == nullptr || tensor.expert_count == 0) return none;
   const TensorClass found = FamilyMatcher(GgufFamily(), 0).Classify(tensor.name);
   const ArrayNames names = found.rule == nullptr ? ArrayNames() : NamesOf(*found.rule, found.leaf);
-  const ExpertIds derived = Intersection(ids, place->file.experts);
+  const ExpertIds derived = Intersection(ids, place->file.expert_ids);
   if (names.empty() || derived.empty()) return none;
   SHARD_TRY(const bool there, HasArrays(*place, names));
   if (!there) return none;
@@ -261,9 +261,9 @@ Result<std::optional<OutputTensor>> RefitTensors::Make(const GgufTensor& tensor,
     // the layer; those that are not in `ids` are never read.
     std::vector<RowReaderPtr> parts;
     for (uint32_t id = 0; id < tensor.expert_count; ++id) {
-      const bool refitted = Contains(place->file.experts, id);
+      const bool refitted = Contains(place->file.expert_ids, id);
       // As in TensorRows, rows that are not refitted only have the shape.
-      RowReaderPtr rows = ExpertRows(*place, names, refitted ? id : place->file.experts[0]);
+      RowReaderPtr rows = ExpertRows(*place, names, refitted ? id : place->file.expert_ids[0]);
       // A bias of a projection is one row in a GGUF.
       if (rows->row_values() == 1 && rows->rows() > 1) rows = Transposed(std::move(rows));
       if (rows->rows() * rows->row_values() * tensor.expert_count != tensor.elements())

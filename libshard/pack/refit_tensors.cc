@@ -28,10 +28,10 @@ Status CheckOutcome(const RefitStore& store, const Plan& plan, const RefitOutcom
     return Error{Code::kMismatch, Cat(RefitFileOf(store), ": ", place,
                                       ": expected a layer and group of the plan, found others")};
   const ExpertIds slots = RefitSlots(plan, outcome.group, outcome.layer);
-  if (Difference(outcome.experts, slots).empty()) return Ok();
+  if (Difference(outcome.expert_ids, slots).empty()) return Ok();
   return Error{Code::kMismatch,
                Cat(RefitFileOf(store), ": ", place, ": experts: expected some of ",
-                   Quoted(FormatIds(slots)), ", found ", Quoted(FormatIds(outcome.experts)))};
+                   Quoted(FormatIds(slots)), ", found ", Quoted(FormatIds(outcome.expert_ids)))};
 }
 
 Status CheckWhole(const RefitStore& store, const MoeModel& model, const Plan& plan) {
@@ -141,7 +141,7 @@ RefitTensors RefitTensors::Promised(RefitRecord record) {
     if (!outcome.accepted) continue;
     Place& place = out.places_[{outcome.layer, outcome.group}];
     place.path = kRefitFile;
-    place.file.experts = outcome.experts;
+    place.file.expert_ids = outcome.expert_ids;
     for (const std::string& name : outcome.arrays) place.file.offsets[name] = 0;
   }
   out.record_ = std::move(record);

@@ -158,7 +158,8 @@ class PartSlicer {
     GgufTensor weighed = tensor;
     const RefitOutcome* own = refit_->record().Find(*tensor.layer, group);
     if (input_.imatrix == nullptr || own == nullptr) return weighed;
-    SHARD_TRY(weighed.importance, GroupImportance(*input_.imatrix, tensor, {group, own->experts}));
+    SHARD_TRY(weighed.importance,
+              GroupImportance(*input_.imatrix, tensor, {group, own->expert_ids}));
     return weighed;
   }
 

@@ -13,7 +13,7 @@ namespace {
 size_t LargestEligible(const Plan& plan, const OverlayPlan& overlay) {
   size_t largest = 0;
   for (size_t group = 0; group < plan.groups.size(); ++group) {
-    for (const auto& [layer, experts] : plan.layers)
+    for (const auto& [layer, expert_count] : plan.layers)
       largest = std::max(largest, Eligible(plan, &overlay, group, layer).size());
   }
   return largest;
@@ -35,7 +35,7 @@ class LayerFill {
   LayerFill(const Plan& plan, const OverlayPlan& overlay, uint32_t layer, size_t target)
       : expert_count_(plan.layers.at(layer)) {
     const ExpertIds barred =
-        Difference(IdsOf(plan.remainder, layer), IdsOf(overlay.experts, layer));
+        Difference(IdsOf(plan.remainder, layer), IdsOf(overlay.experts_by_layer, layer));
     for (size_t group = 0; group < plan.groups.size(); ++group) {
       const ExpertIds eligible = Eligible(plan, &overlay, group, layer);
       std::vector<bool> lacks(expert_count_, true);
@@ -102,7 +102,8 @@ class LayerFill {
 };
 
 Error TooFew(const Plan& plan, const OverlayPlan& overlay, uint32_t layer, size_t target) {
-  const ExpertIds barred = Difference(IdsOf(plan.remainder, layer), IdsOf(overlay.experts, layer));
+  const ExpertIds barred =
+      Difference(IdsOf(plan.remainder, layer), IdsOf(overlay.experts_by_layer, layer));
   return {Code::kInvalidArgument,
           Cat("overlay ", Quoted(overlay.version), ": layer ", layer,
               ": experts to fill every group up to one count: expected ", target, ", found ",
@@ -123,7 +124,7 @@ Status FillOverlay(const Plan& plan, const ExpertOrder& order, OverlayPlan& over
     const auto wanted = order.find(layer);
     LayerFill layer_fill(plan, overlay, layer, target);
     const bool enough = layer_fill.Choose(
-        wanted == order.end() ? IdsAfter(IdsOf(overlay.experts, layer), expert_count)
+        wanted == order.end() ? IdsAfter(IdsOf(overlay.experts_by_layer, layer), expert_count)
                               : wanted->second);
     if (!enough) return TooFew(plan, overlay, layer, target);
     for (size_t group = 0; group < plan.groups.size(); ++group) {

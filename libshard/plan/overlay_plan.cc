@@ -22,8 +22,9 @@ Result<OverlayPlan> OverlayFromJson(const std::string& path, const Json& documen
     return fields.Wrong("version", "1 to 64 of [A-Za-z0-9._-], the first not a dot");
   }
   SHARD_TRY(const Json* layers, fields.Object("layers"));
-  SHARD_TRY(overlay.experts, LayerExpertsFromJson(Cat(path, ": layers"), *layers, counts));
-  if (CountIds(overlay.experts) == 0) return fields.Wrong("layers", "at least one expert id");
+  SHARD_TRY(overlay.experts_by_layer, LayerExpertsFromJson(Cat(path, ": layers"), *layers, counts));
+  if (CountIds(overlay.experts_by_layer) == 0)
+    return fields.Wrong("layers", "at least one expert id");
   return overlay;
 }
 
@@ -57,7 +58,7 @@ ExpertOrder OrderByScore(std::span<const ExpertScores> scores) {
 Plan MergeOverlay(Plan plan) {
   const OverlayPlan overlay = *plan.current_overlay();
   plan.overlays.clear();
-  for (const auto& [layer, ids] : overlay.experts) {
+  for (const auto& [layer, ids] : overlay.experts_by_layer) {
     const ExpertIds unowned = Difference(ids, Difference(ids, IdsOf(plan.remainder, layer)));
     if (unowned.empty()) continue;
     // Every expert has one owner. Where an overlay alone shipped it, any group may be that, so the
@@ -70,7 +71,7 @@ Plan MergeOverlay(Plan plan) {
   }
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     GroupPlan& own = plan.groups[group];
-    for (const LayerExperts* taken : {&overlay.experts, &FillOf(overlay, group)}) {
+    for (const LayerExperts* taken : {&overlay.experts_by_layer, &FillOf(overlay, group)}) {
       for (const auto& [layer, ids] : *taken) {
         const ExpertIds more = Difference(ids, IdsOf(own.owned, layer));
         if (!more.empty()) own.fill[layer] = Union(IdsOf(own.fill, layer), more);

@@ -32,8 +32,8 @@ Status MakeByFormula(const PartitionInput& input, Plan& plan) {
   SHARD_CHECK(AsUserMistake(CheckGroupCount("plan", plan, input.groups)));
   plan.groups.resize(input.groups);
   for (uint32_t group = 0; group < input.groups; ++group) {
-    for (const auto& [layer, experts] : plan.layers)
-      plan.groups[group].owned[layer] = kIdsOf(experts, input.groups, group);
+    for (const auto& [layer, expert_count] : plan.layers)
+      plan.groups[group].owned[layer] = kIdsOf(expert_count, input.groups, group);
   }
   return Ok();
 }
@@ -41,7 +41,7 @@ Status MakeByFormula(const PartitionInput& input, Plan& plan) {
 // Refuses a layer that no group mentions. The user must have forgotten it: nobody drops all experts
 // of a layer on purpose.
 Status CheckEveryLayerOwned(const std::string& path, const Plan& plan) {
-  for (const auto& [layer, experts] : plan.layers) {
+  for (const auto& [layer, expert_count] : plan.layers) {
     const bool owned = std::any_of(
         plan.groups.begin(), plan.groups.end(),
         [layer = layer](const GroupPlan& group) { return !IdsOf(group.owned, layer).empty(); });

@@ -135,10 +135,10 @@ Status ReadCentroids(const JsonFields& placement, size_t groups, const LayerCoun
   PlacementCentroids centroids;
   SHARD_TRY(const uint64_t count, NumberUpTo(fields, "layers", 1, layers.size()));
   centroids.layers = static_cast<uint32_t>(count);
-  uint64_t experts = 0;
+  uint64_t expert_count = 0;
   auto layer = layers.begin();
-  for (uint64_t i = 0; i < count; ++i) experts += (layer++)->second;
-  SHARD_TRY(const std::string values, Base64Bytes(fields, "values", experts * groups));
+  for (uint64_t i = 0; i < count; ++i) expert_count += (layer++)->second;
+  SHARD_TRY(const std::string values, Base64Bytes(fields, "values", expert_count * groups));
   for (const char c : values) centroids.values.push_back(static_cast<uint8_t>(c));
   table.centroids = std::move(centroids);
   return Ok();

@@ -72,7 +72,7 @@ const LayerExperts& FillOf(const OverlayPlan& overlay, size_t group) {
 }
 
 LayerExperts HeldBy(const OverlayPlan& overlay) {
-  LayerExperts held = overlay.experts;
+  LayerExperts held = overlay.experts_by_layer;
   for (const LayerExperts& fill : overlay.fill) {
     for (const auto& [layer, ids] : fill) held[layer] = Union(held[layer], ids);
   }
@@ -81,7 +81,7 @@ LayerExperts HeldBy(const OverlayPlan& overlay) {
 
 void KeepLayers(const LayerCounts& layers, OverlayPlan& overlay) {
   const auto absent = [&](const auto& entry) { return !layers.contains(entry.first); };
-  std::erase_if(overlay.experts, absent);
+  std::erase_if(overlay.experts_by_layer, absent);
   bool any = false;
   for (LayerExperts& fill : overlay.fill) {
     std::erase_if(fill, absent);
@@ -104,7 +104,8 @@ ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, u
   const GroupPlan& own = plan.groups[group];
   ExpertIds ids = Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
   if (overlay == nullptr) return ids;
-  return Union(Union(ids, IdsOf(overlay->experts, layer)), IdsOf(FillOf(*overlay, group), layer));
+  return Union(Union(ids, IdsOf(overlay->experts_by_layer, layer)),
+               IdsOf(FillOf(*overlay, group), layer));
 }
 
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer) {

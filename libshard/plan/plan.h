@@ -33,9 +33,9 @@ LayerExperts HeldBy(const GroupPlan& group);
 
 // A version of the overlay: what every node holds in addition to its group.
 struct OverlayPlan {
-  std::string version;   // 1 to 64 of [A-Za-z0-9._-], the first not a dot; names its directory
-  std::string parent;    // the version that it was made from; "": none
-  LayerExperts experts;  // on every node
+  std::string version;  // 1 to 64 of [A-Za-z0-9._-], the first not a dot; names its directory
+  std::string parent;   // the version that it was made from; "": none
+  LayerExperts experts_by_layer;  // on every node
   // By group, the experts that its nodes take from the overlay's bundle in addition, so that every
   // eligible count is equal. Empty if no group needs any.
   std::vector<LayerExperts> fill;

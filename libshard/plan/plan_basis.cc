@@ -157,14 +157,14 @@ Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, con
 const LayerExperts& OverlayExperts(const Plan& plan) {
   static const LayerExperts kNone;
   const OverlayPlan* overlay = plan.current_overlay();
-  return overlay == nullptr ? kNone : overlay->experts;
+  return overlay == nullptr ? kNone : overlay->experts_by_layer;
 }
 
 size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t layer) {
-  const LayerExperts& experts = OverlayExperts(plan);
-  if (!options.uniform) return IdsOf(experts, layer).size();
+  const LayerExperts& experts_by_layer = OverlayExperts(plan);
+  if (!options.uniform) return IdsOf(experts_by_layer, layer).size();
   size_t most = 0;
-  for (const auto& [other, ids] : experts) most = std::max(most, ids.size());
+  for (const auto& [other, ids] : experts_by_layer) most = std::max(most, ids.size());
   return most;
 }
 

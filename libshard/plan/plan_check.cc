@@ -48,7 +48,7 @@ Status CheckAllIds(const std::string& where, const Plan& plan) {
   }
   for (const OverlayPlan& overlay : plan.overlays) {
     const std::string place = OverlayPlace(where, overlay);
-    SHARD_CHECK(CheckIds(place, overlay.experts, plan.layers));
+    SHARD_CHECK(CheckIds(place, overlay.experts_by_layer, plan.layers));
     for (size_t group = 0; group < overlay.fill.size(); ++group) {
       SHARD_CHECK(
           CheckIds(Cat(place, ": fill of group ", group), overlay.fill[group], plan.layers));
@@ -60,7 +60,7 @@ Status CheckAllIds(const std::string& where, const Plan& plan) {
 // Groups and remainder together must contain all experts, and no expert may be in both.
 Status CheckCoverage(const std::string& where, const Plan& plan) {
   const LayerExperts unowned = Unowned(plan);
-  for (const auto& [layer, experts] : plan.layers) {
+  for (const auto& [layer, expert_count] : plan.layers) {
     const ExpertIds& expected = IdsOf(unowned, layer);
     const ExpertIds& found = IdsOf(plan.remainder, layer);
     if (expected == found) continue;
@@ -97,8 +97,9 @@ Status CheckOverlayFill(const std::string& place, const Plan& plan, const Overla
   for (size_t group = 0; group < overlay.fill.size(); ++group) {
     const LayerExperts held = HeldBy(plan.groups[group]);
     for (const auto& [layer, fill] : overlay.fill[group]) {
-      const ExpertIds barred = Union(Union(IdsOf(held, layer), IdsOf(overlay.experts, layer)),
-                                     IdsOf(plan.remainder, layer));
+      const ExpertIds barred =
+          Union(Union(IdsOf(held, layer), IdsOf(overlay.experts_by_layer, layer)),
+                IdsOf(plan.remainder, layer));
       const ExpertIds allowed = Difference(fill, barred);
       if (allowed == fill) continue;
       return Error{Code::kCorrupt,
@@ -127,7 +128,7 @@ Status CheckOverlays(const std::string& where, const Plan& plan) {
     if (!overlay.parent.empty()) SHARD_CHECK(CheckLabel(place, "parent", overlay.parent));
     if (overlay.parent == overlay.version)
       return Error{Code::kCorrupt, Cat(place, ": parent: expected another version, found itself")};
-    if (CountIds(overlay.experts) == 0)
+    if (CountIds(overlay.experts_by_layer) == 0)
       return Error{Code::kCorrupt, Cat(place, ": expected expert ids, found none")};
     SHARD_CHECK(CheckOverlayFill(place, plan, overlay));
   }
@@ -157,12 +158,12 @@ bool IsLabel(std::string_view text) {
 
 LayerExperts Unowned(const Plan& plan) {
   LayerExperts unowned;
-  for (const auto& [layer, experts] : plan.layers) {
-    std::vector<bool> owned(experts);
+  for (const auto& [layer, expert_count] : plan.layers) {
+    std::vector<bool> owned(expert_count);
     for (const GroupPlan& group : plan.groups) {
       for (const uint32_t id : IdsOf(group.owned, layer)) owned[id] = true;
     }
-    for (uint32_t id = 0; id < experts; ++id) {
+    for (uint32_t id = 0; id < expert_count; ++id) {
       if (!owned[id]) unowned[layer].push_back(id);
     }
   }
@@ -179,16 +180,17 @@ Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups
     return Error{Code::kCorrupt, Cat(where, ": groups: expected at most ", most,
                                      ", the experts of the smallest layer, found ", groups)};
   }
-  uint64_t experts = 0;
-  for (const auto& [layer, count] : plan.layers) experts += count;
-  if (groups <= kMaxPlanIds / experts) return Ok();
-  return Error{Code::kCorrupt, Cat(where, ": groups: expected at most ", kMaxPlanIds / experts,
-                                   " for ", experts, " experts in all layers, found ", groups)};
+  uint64_t expert_count = 0;
+  for (const auto& [layer, count] : plan.layers) expert_count += count;
+  if (groups <= kMaxPlanIds / expert_count) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(where, ": groups: expected at most ", kMaxPlanIds / expert_count, " for ",
+                   expert_count, " experts in all layers, found ", groups)};
 }
 
 Status CheckOneOwner(const std::string& where, const Plan& plan) {
-  for (const auto& [layer, experts] : plan.layers) {
-    std::vector<uint32_t> owners(experts, kNobody);
+  for (const auto& [layer, expert_count] : plan.layers) {
+    std::vector<uint32_t> owners(expert_count, kNobody);
     for (uint32_t group = 0; group < plan.groups.size(); ++group) {
       const ExpertIds& ids = IdsOf(plan.groups[group].owned, layer);
       SHARD_CHECK(ClaimExperts(Cat(where, ": layer ", layer), ids, group, owners));

@@ -17,7 +17,7 @@ ExpertIds HeldIn(const GroupPlan& group, uint32_t layer) {
 size_t LargestCount(const Plan& plan) {
   size_t largest = 0;
   for (const GroupPlan& group : plan.groups) {
-    for (const auto& [layer, experts] : plan.layers)
+    for (const auto& [layer, expert_count] : plan.layers)
       largest = std::max(largest, HeldIn(group, layer).size());
   }
   return largest;
@@ -26,8 +26,8 @@ size_t LargestCount(const Plan& plan) {
 // Experts that are on no node cannot be fill: a user who left them out of every group does not want
 // them shipped.
 Status CheckReachable(const Plan& plan, size_t target, const char* hint) {
-  for (const auto& [layer, experts] : plan.layers) {
-    const size_t available = experts - IdsOf(plan.remainder, layer).size();
+  for (const auto& [layer, expert_count] : plan.layers) {
+    const size_t available = expert_count - IdsOf(plan.remainder, layer).size();
     if (available >= target) continue;
     return Error{
         Code::kInvalidArgument,
@@ -41,14 +41,14 @@ Status CheckReachable(const Plan& plan, size_t target, const char* hint) {
 // Without statistics no expert is known to be better than another. The fill takes the ids after the
 // group's own last id, cyclically, which for contiguous runs are the neighbours of the run.
 ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, size_t target) {
-  const uint32_t experts = plan.layers.at(layer);
+  const uint32_t expert_count = plan.layers.at(layer);
   const ExpertIds& owned = IdsOf(group.owned, layer);
   const ExpertIds held = HeldIn(group, layer);
   const ExpertIds taken = Union(held, IdsOf(plan.remainder, layer));
   const uint32_t start = owned.empty() ? 0 : owned.back() + 1;
   ExpertIds fill;
-  for (uint32_t step = 0; step < experts && held.size() + fill.size() < target; ++step) {
-    const uint32_t id = (start + step) % experts;
+  for (uint32_t step = 0; step < expert_count && held.size() + fill.size() < target; ++step) {
+    const uint32_t id = (start + step) % expert_count;
     if (!Contains(taken, id)) fill.push_back(id);
   }
   std::sort(fill.begin(), fill.end());
@@ -67,7 +67,7 @@ Status FillUniformly(Plan& plan, size_t least) {
                                              : "use --no-uniform, or groups that are closer in "
                                                "size"));
   for (GroupPlan& group : plan.groups) {
-    for (const auto& [layer, experts] : plan.layers) {
+    for (const auto& [layer, expert_count] : plan.layers) {
       ExpertIds fill = NextExperts(plan, group, layer, target);
       if (!fill.empty()) group.fill[layer] = Union(IdsOf(group.fill, layer), fill);
     }
@@ -86,7 +86,7 @@ bool IsUniform(const Plan& plan) {
   for (const OverlayPlan* overlay : OverlaysOf(plan)) {
     const size_t first = Eligible(plan, overlay, 0, plan.layers.begin()->first).size();
     for (size_t group = 0; group < plan.groups.size(); ++group) {
-      for (const auto& [layer, experts] : plan.layers) {
+      for (const auto& [layer, expert_count] : plan.layers) {
         if (Eligible(plan, overlay, group, layer).size() != first) return false;
       }
     }

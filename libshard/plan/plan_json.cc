@@ -66,9 +66,9 @@ Status ReadPartition(const std::string& where, const Json& value, Plan& plan) {
 
 // Reading expands "*" once per group and overlay.
 Status CheckOverlayCount(const std::string& where, size_t found, const Plan& plan) {
-  uint64_t experts = 0;
-  for (const auto& [layer, count] : plan.layers) experts += count;
-  const uint64_t most = std::max<uint64_t>(1, kMaxPlanIds / (experts * plan.groups.size()));
+  uint64_t expert_count = 0;
+  for (const auto& [layer, count] : plan.layers) expert_count += count;
+  const uint64_t most = std::max<uint64_t>(1, kMaxPlanIds / (expert_count * plan.groups.size()));
   if (found <= most) return Ok();
   return Error{Code::kCorrupt, Cat(where, ": expected at most ", most, " overlays for ",
                                    plan.groups.size(), " groups, found ", found)};
@@ -79,8 +79,8 @@ Status ReadOverlayFill(const JsonFields& fields, const LayerCounts& layers, Over
   for (const Json& entry : *fill) {
     const std::string where = Cat(fields.where(), ": fill of group ", overlay.fill.size());
     SHARD_CHECK(CheckObject(where, entry));
-    SHARD_TRY(LayerExperts experts, LayerExpertsFromJson(where, entry, layers));
-    overlay.fill.push_back(std::move(experts));
+    SHARD_TRY(LayerExperts experts_by_layer, LayerExpertsFromJson(where, entry, layers));
+    overlay.fill.push_back(std::move(experts_by_layer));
   }
   return Ok();
 }
@@ -101,8 +101,9 @@ Result<OverlayPlan> ReadOverlay(const std::string& where, const Json& value, con
     SHARD_TRY(overlay.parent, fields.String("parent"));
     if (overlay.parent.empty()) return fields.Wrong("parent", "a version or null");
   }
-  SHARD_TRY(overlay.experts, ReadExperts(fields, "experts", plan.layers));
-  if (CountIds(overlay.experts) == 0) return fields.Wrong("experts", "at least one expert id");
+  SHARD_TRY(overlay.experts_by_layer, ReadExperts(fields, "experts", plan.layers));
+  if (CountIds(overlay.experts_by_layer) == 0)
+    return fields.Wrong("experts", "at least one expert id");
   if (fields.Has("fill")) SHARD_CHECK(ReadOverlayFill(fields, plan.layers, overlay));
   return overlay;
 }
@@ -183,11 +184,11 @@ Json OverlayToJson(const OverlayPlan& overlay, const LayerCounts& layers) {
   Json out = Json::object();
   out["version"] = overlay.version;
   out["parent"] = overlay.parent.empty() ? Json(nullptr) : Json(overlay.parent);
-  out["experts"] = LayerExpertsToJson(overlay.experts, layers);
+  out["experts"] = LayerExpertsToJson(overlay.experts_by_layer, layers);
   if (!HasFill(overlay)) return out;
   Json fill = Json::array();
-  for (const LayerExperts& experts : overlay.fill)
-    fill.push_back(LayerExpertsToJson(experts, layers));
+  for (const LayerExperts& experts_by_layer : overlay.fill)
+    fill.push_back(LayerExpertsToJson(experts_by_layer, layers));
   out["fill"] = std::move(fill);
   return out;
 }

@@ -33,10 +33,10 @@ struct Shortage {
 void WarnSmallGroups(const Plan& plan, std::vector<std::string>& out) {
   Shortage share, multiple;
   for (size_t group = 0; group < plan.groups.size(); ++group) {
-    for (const auto& [layer, experts] : plan.layers) {
+    for (const auto& [layer, expert_count] : plan.layers) {
       const size_t count = Eligible(plan, group, layer).size();
       const auto top_k = plan.top_k.find(layer);
-      if (count * kMinShare < experts) share.Add(group, layer, count);
+      if (count * kMinShare < expert_count) share.Add(group, layer, count);
       if (top_k != plan.top_k.end() && count < kMinTopKMultiple * top_k->second)
         multiple.Add(group, layer, count);
     }
@@ -59,7 +59,7 @@ void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
   for (const auto& [layer, ids] : plan.remainder) {
     ExpertIds left = ids;
     for (const OverlayPlan& overlay : plan.overlays)
-      left = Difference(left, IdsOf(overlay.experts, layer));
+      left = Difference(left, IdsOf(overlay.experts_by_layer, layer));
     const size_t absent = left.size();
     lost += absent;
     layers += absent > 0;
@@ -72,27 +72,27 @@ void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
 // What the overlay's bundle holds for its groups in addition to the overlay's experts.
 LayerExperts FillIn(const OverlayPlan& overlay) {
   LayerExperts fill = HeldBy(overlay);
-  for (auto& [layer, ids] : fill) ids = Difference(ids, IdsOf(overlay.experts, layer));
+  for (auto& [layer, ids] : fill) ids = Difference(ids, IdsOf(overlay.experts_by_layer, layer));
   return fill;
 }
 
 void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
   if (DecidesFromScores(plan.scheme)) return;  // groups share experts intentionally
-  uint64_t experts = 0, bytes = 0;
+  uint64_t expert_count = 0, bytes = 0;
   const auto add = [&](const LayerExperts& fill) {
     for (const MoeLayer& layer : model.layers()) {
       const uint64_t count = IdsOf(fill, layer.layer).size();
-      experts += count;
+      expert_count += count;
       bytes += count * layer.expert_bytes;
     }
   };
   for (const GroupPlan& group : plan.groups) add(group.fill);
   for (const OverlayPlan& overlay : plan.overlays) add(FillIn(overlay));
-  if (experts == 0) return;
+  if (expert_count == 0) return;
   // Without headers (an index alone) sizes are unknown.
   const std::string cost =
       bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes), " in the types of the source");
-  out.push_back(Cat("fill: holding the same count everywhere repeats ", FormatCount(experts),
+  out.push_back(Cat("fill: holding the same count everywhere repeats ", FormatCount(expert_count),
                     " experts", cost, "; --no-uniform leaves them out"));
 }
 
@@ -134,7 +134,7 @@ bool LayersOfANodeDiffer(const Plan& plan) {
   const uint32_t first = plan.layers.begin()->first;
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     const size_t count = Eligible(plan, group, first).size();
-    for (const auto& [layer, experts] : plan.layers) {
+    for (const auto& [layer, expert_count] : plan.layers) {
       if (Eligible(plan, group, layer).size() != count) return true;
     }
   }
@@ -172,10 +172,10 @@ void WarnRoutingGroups(const MoeModel& model, const Plan& plan, std::vector<std:
   const uint32_t groups = model.routing().groups;
   if (groups <= 1) return;
   uint64_t cut = 0;
-  for (const auto& [layer, experts] : plan.layers) {
-    if (experts % groups != 0) continue;
+  for (const auto& [layer, expert_count] : plan.layers) {
+    if (expert_count % groups != 0) continue;
     for (size_t group = 0; group < plan.groups.size(); ++group)
-      cut += CutsRoutingGroup(Eligible(plan, group, layer), experts / groups);
+      cut += CutsRoutingGroup(Eligible(plan, group, layer), expert_count / groups);
   }
   if (cut == 0) return;
   out.push_back(Cat("routing groups: this router first picks ", model.routing().groups_used, " of ",

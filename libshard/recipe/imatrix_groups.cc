@@ -13,11 +13,12 @@ constexpr std::string_view kGroupPrefix = "group.";
 constexpr unsigned kGroupDigits = 3;
 
 Error WrongLength(const Imatrix& imatrix, const std::string& name, const ImatrixEntry& entry,
-                  size_t experts, uint64_t row) {
-  return {Code::kMismatch,
-          Cat(imatrix.file, ": entry ", Quoted(name), ": expected ", experts * row, " sums with ",
-              experts, " counts, found ", entry.sums.size(), " with ", entry.counts.size()),
-          "use the importance matrix of this refit"};
+                  size_t expert_count, uint64_t row) {
+  return {
+      Code::kMismatch,
+      Cat(imatrix.file, ": entry ", Quoted(name), ": expected ", expert_count * row, " sums with ",
+          expert_count, " counts, found ", entry.sums.size(), " with ", entry.counts.size()),
+      "use the importance matrix of this refit"};
 }
 
 }  // namespace

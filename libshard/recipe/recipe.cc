@@ -150,14 +150,12 @@ Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool all
 }
 
 // Refuses what llama-quantize refuses: types with so few bits that the result is useless without
-// importance. `recipe` may be null.
+// importance. `recipe` is the name of a Recipe, or "".
 Status CheckImportance(const GgufTensor& tensor, const quant::Format* type, const std::string& rule,
-                       const Recipe* recipe) {
+                       std::string_view recipe) {
   if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
   const bool outside = IsOutput(tensor.name) || IsEmbedding(tensor.name);
-  const bool by_recipe =
-      recipe != nullptr && recipe->base_needs_importance && !outside && type->name == recipe->base;
-  if (!by_recipe && !RequiresImportance(*type, outside)) return Ok();
+  if (!RequiresImportance(*type, recipe, outside)) return Ok();
   return Error{
       Code::kInvalidArgument,
       Cat("tensor ", Quoted(tensor.name), ": ", rule,
@@ -198,7 +196,8 @@ Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model)
   RecipeResult result;
   for (GgufTensor& tensor : model.tensors) tensor.repack = options.repack;
   SHARD_TRY(const std::optional<uint32_t> file_type, ChooseTypes(options, model, result));
-  const Recipe* recipe = FindRecipe(options.recipe);
+  const Recipe* named = FindRecipe(options.recipe);
+  const std::string_view recipe = named == nullptr ? std::string_view() : named->name;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const GgufTensor& tensor = model.tensors[i];
     SHARD_CHECK(CheckChange(tensor, tensor.type, options.allow_requantize));

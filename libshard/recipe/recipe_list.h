@@ -7,31 +7,14 @@
 #include <string_view>
 
 #include "libshard/base/result.h"
+#include "libshard/recipe/llama_conditions.h"
 #include "quant/format.h"
 
 namespace moepack {
 
-// Where a rule of llama-quantize applies, for matrix i of n (as docs/quantization.md counts them).
-enum class RuleCase : uint8_t {
-  kNowhere,
-  kEverywhere,
-  kEightExperts,             // Mixtral, as llama-quantize sees it
-  kFourQueriesPerKey,        // at least
-  kFourQueriesOrExperts,     // four queries per key or four experts, at least
-  kFirstTwo,                 // i < 2
-  kFirstFour,                // i < 4
-  kFirstSixteenth,           // i < n/16
-  kFirstEighth,              // i < n/8
-  kFirstEighthImportance,    // kFirstEighth, with an importance matrix
-  kFirstEighthNoImportance,  // kFirstEighth, without one
-  kEndsAndEveryThird,        // the eighths at both ends, every third between
-  kFirstEighthOrMixtral,     // i < n/8; with eight experts kEndsAndEveryThird
-  kMiddle,                   // everything between the eighths at both ends
-};
-
 // Names of types; "" is the base type.
 struct RecipeRule {
-  RuleCase where = RuleCase::kNowhere;
+  LlamaCondition where = when::kNowhere;
   std::string_view type = {}, otherwise = {};
 };
 
@@ -58,12 +41,9 @@ struct Recipe {
   std::optional<RecipeRule> value_plain = {}, down_plain = {};
   std::string_view output = "q6_K";  // of the output matrix
   std::string_view embedding = {};   // of an embedding that is not also the output
-  // llama-quantize has special rules for recipes of less than three bits: value and key matrices of
-  // Mixtral get q4_K, 70B is not an exception, down matrices are always counted.
+  // llama-quantize has special rules for recipes of less than three bits: other exceptions
+  // (kExceptions in recipe_llama.cc), and down matrices are always counted.
   bool below_three_bits = false;
-  // llama-quantize refuses to make the base type without importance, although it could; for
-  // matrices other than output and embedding.
-  bool base_needs_importance = false;
   std::string_view not_stacked = {};  // type of matrices outside experts; "" for the rules above
   const ProfileTypes* profile = nullptr;
 };

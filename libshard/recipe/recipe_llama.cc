@@ -55,43 +55,22 @@ std::optional<uint64_t> LayerOf(std::string_view name) {
   return block ? std::optional(block->block) : std::nullopt;
 }
 
-// Whether a rule applies to matrix `i` of `n`.
-bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
-  const bool first_eighth = i < n / 8, last_eighth = i >= 7 * n / 8;
-  // use_more_bits of llama.cpp's src/llama-quant.cpp.
-  const bool ends_and_every_third = first_eighth || last_eighth || (i - n / 8) % 3 == 2;
-  switch (where) {
-    case RuleCase::kNowhere:
-      return false;
-    case RuleCase::kEverywhere:
-      return true;
-    case RuleCase::kEightExperts:
-      return facts.expert_count == 8;
-    case RuleCase::kFourQueriesPerKey:
-      return facts.gqa >= 4;
-    case RuleCase::kFourQueriesOrExperts:
-      return facts.gqa >= 4 || facts.expert_count >= 4;
-    case RuleCase::kFirstTwo:
-      return i < 2;
-    case RuleCase::kFirstFour:
-      return i < 4;
-    case RuleCase::kFirstSixteenth:
-      return i < n / 16;
-    case RuleCase::kFirstEighth:
-      return first_eighth;
-    case RuleCase::kFirstEighthImportance:
-      return first_eighth && facts.importance;
-    case RuleCase::kFirstEighthNoImportance:
-      return first_eighth && !facts.importance;
-    case RuleCase::kEndsAndEveryThird:
-      return ends_and_every_third;
-    case RuleCase::kFirstEighthOrMixtral:
-      return first_eighth || (facts.expert_count == 8 && ends_and_every_third);
-    case RuleCase::kMiddle:
-      return !first_eighth && !last_eighth;
-  }
-  return false;
-}
+// What replaces the type that a recipe's rule gives, whatever the recipe. The first row that
+// applies wins.
+struct LlamaException {
+  Category category;
+  bool below_three_bits;  // of recipes like this
+  LlamaCondition where;
+  std::string_view from;  // only this type; "" for any
+  std::string_view type;
+};
+constexpr std::array kExceptions = {
+    LlamaException{Category::kValue, false, when::kEightExperts, "", "q8_0"},
+    LlamaException{Category::kValue, false, when::kLlama70b, "q3_K", "q5_K"},
+    LlamaException{Category::kValue, false, when::kLlama70b, "q4_K", "q5_K"},
+    LlamaException{Category::kKey, false, when::kEightExperts, "", "q8_0"},
+    LlamaException{Category::kKey, true, when::kEightExperts, "", "q4_K"},
+};
 
 // The value of `<architecture>.<key>` for layer 0.
 std::optional<uint64_t> FirstOf(const GgufModel& model, std::string_view key) {
@@ -132,16 +111,13 @@ bool IsTied(const GgufModel& model) {
 
 LlamaFacts FactsOf(const GgufModel& model) {
   LlamaFacts facts;
+  facts.architecture = model.architecture();
   // A bound far above any real model, but low enough that products in the rules cannot overflow.
   constexpr uint64_t kMost = uint64_t{1} << 32;
   facts.layers = std::min(FirstOf(model, "block_count").value_or(0), kMost);
   facts.expert_count = std::max<uint64_t>(FirstOf(model, "expert_count").value_or(0), 1);
-  const uint64_t heads = FirstOf(model, "attention.head_count").value_or(0);
-  const uint64_t kv_heads = FirstOf(model, "attention.head_count_kv").value_or(heads);
-  facts.gqa = kv_heads == 0 ? 0 : heads / kv_heads;
-  // llama-quantize recognises LLaMA 2 70B by this; its value matrices are small because eight
-  // queries share each.
-  facts.llama_70b = model.architecture() == "llama" && facts.layers == 80 && heads != kv_heads;
+  facts.heads = FirstOf(model, "attention.head_count").value_or(0);
+  facts.kv_heads = FirstOf(model, "attention.head_count_kv").value_or(facts.heads);
   facts.tied = IsTied(model);
   for (const GgufTensor& tensor : model.tensors) {
     facts.v_tensors += CategoryOf(tensor.name) == Category::kValue ? 1 : 0;
@@ -174,15 +150,13 @@ Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
 }
 
 std::string_view LlamaRules::TypeInside(const GgufTensor& tensor, Category category) {
-  const bool mixtral = facts_.expert_count == 8;
   switch (category) {
     case Category::kEmbedding:
       return recipe_.embedding.empty() ? base_->name : recipe_.embedding;
     case Category::kValue:
       return ValueType();
     case Category::kKey:
-      if (mixtral) return recipe_.below_three_bits ? "q4_K" : "q8_0";
-      return TypeBy(recipe_.key, 0, 0);
+      return WithExceptions(category, TypeBy(recipe_.key, 0, 0));
     case Category::kQuery:
       return TypeBy(recipe_.query, 0, 0);
     case Category::kAttentionOutput:
@@ -204,19 +178,26 @@ const quant::Format* LlamaRules::OutputType(const GgufTensor& tensor) const {
 }
 
 std::string_view LlamaRules::TypeBy(const RecipeRule& rule, uint64_t i, uint64_t n) const {
-  const std::string_view type = Holds(rule.where, facts_, i, n) ? rule.type : rule.otherwise;
+  const bool holds = rule.where.holds({facts_, i, n});
+  const std::string_view type = holds ? rule.type : rule.otherwise;
   return type.empty() ? base_->name : type;
+}
+
+std::string_view LlamaRules::WithExceptions(Category category, std::string_view type) const {
+  const auto found =
+      std::find_if(kExceptions.begin(), kExceptions.end(), [&](const LlamaException& exception) {
+        return exception.category == category &&
+               exception.below_three_bits == recipe_.below_three_bits &&
+               (exception.from.empty() || exception.from == type) &&
+               exception.where.holds({facts_});
+      });
+  return found == kExceptions.end() ? type : found->type;
 }
 
 std::string_view LlamaRules::ValueType() {
   const uint64_t i = v_seen_++;
   const RecipeRule& rule = RuleFor(recipe_.value, recipe_.value_plain);
-  const std::string_view type = TypeBy(rule, i, facts_.v_tensors);
-  if (recipe_.below_three_bits) return type;
-  // llama-quantize assumes that a model of eight experts is Mixtral, whose value matrices are small
-  // enough to keep at 8 bits.
-  if (facts_.expert_count == 8) return "q8_0";
-  return facts_.llama_70b && (type == "q3_K" || type == "q4_K") ? "q5_K" : type;
+  return WithExceptions(Category::kValue, TypeBy(rule, i, facts_.v_tensors));
 }
 
 const RecipeRule& LlamaRules::RuleFor(const RecipeRule& rule,

@@ -1,5 +1,5 @@
 // How llama-quantize chooses the type of every tensor: by the rules in the rows of AllRecipes(),
-// and by rules that apply to all recipes. Source: llama.cpp v0.5.0, src/llama-quant.cpp;
+// and by exceptions that apply to all recipes. Source: llama.cpp v0.5.0, src/llama-quant.cpp;
 // docs/quantization.md has them as tables.
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
+#include "libshard/recipe/llama_conditions.h"
 #include "libshard/recipe/recipe.h"
 #include "libshard/recipe/recipe_list.h"
 
@@ -26,16 +27,6 @@ bool IsEmbedding(std::string_view name);  // tables of token embeddings
 // True for a model without an output matrix, which uses its embedding as one.
 bool IsTied(const GgufModel& model);
 
-// What the rules depend on besides the tensor itself.
-struct LlamaFacts {
-  uint64_t layers = 0;        // block_count, including blocks for multi-token prediction
-  uint64_t expert_count = 1;  // per layer of the whole model
-  uint64_t gqa = 0;           // query heads per key-value head of layer 0
-  uint64_t v_tensors = 0;
-  bool tied = false;
-  bool importance = false;  // there is an importance matrix
-  bool llama_70b = false;   // 80 layers of architecture "llama" with grouped queries
-};
 LlamaFacts FactsOf(const GgufModel& model);
 
 struct LlamaChoice {
@@ -77,6 +68,8 @@ class LlamaRules {
   uint64_t LayerFor(const GgufTensor& tensor, uint64_t& seen) const;
   // The type of a matrix that is not the output.
   std::string_view TypeInside(const GgufTensor& tensor, Category category);
+  // `type`, which a recipe's rule chose, or what an exception makes of it.
+  std::string_view WithExceptions(Category category, std::string_view type) const;
   std::string_view ValueType();
   std::string_view GateOrUpType(const GgufTensor& tensor);
   std::string_view DownType(const GgufTensor& tensor);

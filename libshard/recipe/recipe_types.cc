@@ -67,8 +67,14 @@ constexpr std::array kSubstitutes = {
 
 // Types that llama-quantize refuses to write without importance, although ggml's encoder works
 // without it (tensor_requires_imatrix of the same source). It allows them for output and embedding
-// matrices.
-constexpr std::array<std::string_view, 3> kNeedImportance = {"iq1_m", "iq2_s", "iq3_xxs"};
+// matrices. Those that the encoder itself refuses say so in their row of quant::AllFormats().
+struct ImportanceRule {
+  std::string_view type;
+  std::string_view recipe = {};  // only in this recipe; "" for any
+};
+constexpr std::array kNeedImportance = {ImportanceRule{"iq1_m"}, ImportanceRule{"iq2_s"},
+                                        ImportanceRule{"iq3_xxs"},
+                                        ImportanceRule{"q2_K", "Q2_K_S"}};
 
 // ggml_n_dims does not count leading axes of length 1 (the last ones in ggml's order).
 size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {
@@ -116,10 +122,13 @@ const quant::Format* KnownType(std::string_view name) {
   return format;
 }
 
-bool RequiresImportance(const quant::Format& type, bool output_or_embedding) {
-  const bool listed =
-      std::find(kNeedImportance.begin(), kNeedImportance.end(), type.name) != kNeedImportance.end();
-  return type.needs_importance || (listed && !output_or_embedding);
+bool RequiresImportance(const quant::Format& type, std::string_view recipe,
+                        bool output_or_embedding) {
+  if (type.needs_importance || output_or_embedding) return type.needs_importance;
+  return std::any_of(
+      kNeedImportance.begin(), kNeedImportance.end(), [&](const ImportanceRule& rule) {
+        return rule.type == type.name && (rule.recipe.empty() || rule.recipe == recipe);
+      });
 }
 
 bool IsQuantized(const quant::Format& format) {

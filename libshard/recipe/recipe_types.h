@@ -28,8 +28,10 @@ Result<const quant::Format*> ParseTargetType(const std::string& what, std::strin
 // The type of that name. REQUIRES: `name` is one of quant::AllFormats().
 const quant::Format* KnownType(std::string_view name);
 
-// Whether llama-quantize refuses to write a tensor of this type without importance.
-bool RequiresImportance(const quant::Format& type, bool output_or_embedding);
+// Whether llama-quantize refuses to write a tensor of this type without importance; `recipe` is the
+// name of a Recipe, or "".
+bool RequiresImportance(const quant::Format& type, std::string_view recipe,
+                        bool output_or_embedding);
 
 // True if the type packs several values into one block. F32, F16 and BF16 do not.
 bool IsQuantized(const quant::Format& format);

@@ -117,9 +117,9 @@ Status ReadAccepted(const JsonFields& fields, RefitOutcome& outcome) {
   }
   SHARD_TRY(outcome.sha256, ReadHex(fields, "sha256", kSha256Digits));
   SHARD_TRY(const std::string experts, fields.String("experts"));
-  SHARD_TRY(outcome.experts,
+  SHARD_TRY(outcome.expert_ids,
             ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
-  if (outcome.experts.empty()) return fields.Wrong("experts", "at least one id");
+  if (outcome.expert_ids.empty()) return fields.Wrong("experts", "at least one id");
   SHARD_TRY(const Json* arrays, ReadEntries(fields, "arrays", true));
   for (const Json& name : *arrays) {
     if (!name.is_string()) return fields.Wrong("arrays", "a list of names");
@@ -187,7 +187,7 @@ Json OutcomeToJson(const RefitOutcome& outcome) {
   entry["neurons_moved"] = outcome.neurons_moved;
   entry["slot_tokens"] = outcome.slot_tokens;
   if (!outcome.accepted) return entry;
-  entry["experts"] = FormatIds(outcome.experts);
+  entry["experts"] = FormatIds(outcome.expert_ids);
   entry["arrays"] = outcome.arrays;
   entry["sha256"] = outcome.sha256;
   return entry;

@@ -35,7 +35,7 @@ struct RefitOutcome {
   std::vector<uint64_t> slot_tokens;  // of each refitted slot: calibration tokens routed to it
   // Describes what was accepted; set by the store. The experts, the names of the arrays in the
   // store's file, and its digest of 64 hexadecimal digits. Empty unless accepted.
-  ExpertIds experts;
+  ExpertIds expert_ids;
   std::vector<std::string> arrays;
   std::string sha256;
   bool operator==(const RefitOutcome&) const = default;

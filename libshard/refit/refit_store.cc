@@ -37,10 +37,10 @@ Result<ExpertIds> ReadExperts(const std::string& where, const SafetensorsHeader&
                    Cat(where, ": ", key, ": expected ", expected, ", found ",
                        found == header.metadata.end() ? "none" : Quoted(found->second))};
   }
-  const auto experts = header.metadata.find(kExpertsKey);
-  if (experts == header.metadata.end())
+  const auto ids = header.metadata.find(kExpertsKey);
+  if (ids == header.metadata.end())
     return Error{Code::kCorrupt, Cat(where, ": ", kExpertsKey, ": expected a list, found none")};
-  return ParseIds(Cat(where, ": ", kExpertsKey), experts->second, kMaxExpertsPerLayer - 1);
+  return ParseIds(Cat(where, ": ", kExpertsKey), ids->second, kMaxExpertsPerLayer - 1);
 }
 
 const RefittedArray* FindArray(std::string_view name) {
@@ -70,7 +70,7 @@ Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFil
     out.hidden = tensor.shape[2];
   }
   if (tensor.name == kRouter && tensor.shape.size() == 2) out.router_width = tensor.shape[1];
-  const Shape expected = array->ShapeOf(out.experts.size(), out);
+  const Shape expected = array->ShapeOf(out.expert_ids.size(), out);
   if (tensor.shape != expected)
     return Error{Code::kCorrupt, Cat(place, ": expected ", FormatShape(expected), ", found ",
                                      FormatShape(tensor.shape))};
@@ -80,10 +80,10 @@ Status AddArray(const std::string& where, const TensorEntry& tensor, RefittedFil
 
 Status CheckAgainstRecord(const std::string& where, const RefittedFile& file,
                           const RefitOutcome& outcome) {
-  if (file.experts != outcome.experts)
+  if (file.expert_ids != outcome.expert_ids)
     return Error{Code::kCorrupt,
-                 Cat(where, ": ", kExpertsKey, ": expected ", Quoted(FormatIds(outcome.experts)),
-                     " (refit.json), found ", Quoted(FormatIds(file.experts)))};
+                 Cat(where, ": ", kExpertsKey, ": expected ", Quoted(FormatIds(outcome.expert_ids)),
+                     " (refit.json), found ", Quoted(FormatIds(file.expert_ids)))};
   std::vector<std::string> names;
   for (const RefittedArray& array : RefittedArrays()) {
     if (file.offsets.contains(array.name)) names.emplace_back(array.name);
@@ -105,7 +105,7 @@ Result<RefittedFile> ReadHeader(const ByteSource& file, const RefitOutcome& outc
   if (out.data_start % sizeof(float) != 0)
     return Error{Code::kCorrupt, Cat(file.name(), ": start of the data: expected a multiple of ",
                                      sizeof(float), ", found ", out.data_start)};
-  SHARD_TRY(out.experts, ReadExperts(file.name(), header, outcome.layer, outcome.group));
+  SHARD_TRY(out.expert_ids, ReadExperts(file.name(), header, outcome.layer, outcome.group));
   SHARD_CHECK(CheckNames(file.name(), header));
   // `up` goes first in any order of the file, because the other shapes follow from its own.
   for (const bool up : {true, false}) {
@@ -163,7 +163,7 @@ Result<RefittedExperts> ReadValues(const ByteSource& source, const RefittedFile&
   RefittedExperts out;
   out.layer = outcome.layer;
   out.group = outcome.group;
-  out.experts = file.experts;
+  out.expert_ids = file.expert_ids;
   out.hidden = file.hidden;
   out.width = file.width;
   out.router_width = file.router_width;
@@ -171,7 +171,7 @@ Result<RefittedExperts> ReadValues(const ByteSource& source, const RefittedFile&
     const auto offset = file.offsets.find(array.name);
     if (offset == file.offsets.end()) continue;
     uint64_t count = 1;
-    for (const uint64_t size : array.ShapeOf(file.experts.size(), file)) count *= size;
+    for (const uint64_t size : array.ShapeOf(file.expert_ids.size(), file)) count *= size;
     std::vector<float>& values = out.*array.values;
     values.resize(count);
     SHARD_CHECK(source.ReadAt(offset->second, std::as_writable_bytes(std::span(values))));
@@ -194,11 +194,11 @@ std::string HeaderOf(const RefittedExperts& refitted) {
     TensorEntry& tensor = tensors.emplace_back();
     tensor.name = array.name;
     tensor.dtype = "F32";
-    tensor.shape = array.ShapeOf(refitted.experts.size(), refitted);
+    tensor.shape = array.ShapeOf(refitted.expert_ids.size(), refitted);
     tensor.bytes = values.size() * sizeof(float);
   }
   // The metadata repeats what the name says, so that a file that was renamed is recognised.
-  return BuildSafetensorsHeader(tensors, {{kExpertsKey, FormatIds(refitted.experts)},
+  return BuildSafetensorsHeader(tensors, {{kExpertsKey, FormatIds(refitted.expert_ids)},
                                           {kGroupKey, Cat(refitted.group)},
                                           {kLayerKey, Cat(refitted.layer)}});
 }
@@ -333,7 +333,7 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
   SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(directory_));
   for (RefitOutcome& outcome : outcomes) {
     outcome.sha256.clear();
-    outcome.experts.clear();
+    outcome.expert_ids.clear();
     outcome.arrays.clear();
     if (!outcome.accepted) continue;
     const auto experts =
@@ -344,7 +344,7 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
       return Error{Code::kInvalidArgument,
                    Cat(Shown(directory_.string()), ": ", name, ": expected experts, found none")};
     SHARD_CHECK(CheckRefitted(name, *experts));
-    outcome.experts = experts->experts;
+    outcome.expert_ids = experts->expert_ids;
     outcome.arrays = NamesOf(*experts);
     SHARD_TRY(outcome.sha256, WriteRefitted(files, *experts));
   }

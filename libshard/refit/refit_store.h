@@ -26,13 +26,13 @@ inline constexpr const char* kRefitImatrix = "imatrix.gguf";
 std::string RefittedFileName(uint32_t layer, uint32_t group);
 
 // The result of refitting one layer for one group. All matrices are row-major, one expert after
-// another in the order of `experts`; n is their number, H the width of their inputs and outputs, F
-// that of an expert, and R that of the router's inputs, which is H unless the experts work in a
+// another in the order of `expert_ids`; n is their number, H the width of their inputs and outputs,
+// F that of an expert, and R that of the router's inputs, which is H unless the experts work in a
 // space of their own.
 struct RefittedExperts {
   uint32_t layer = 0, group = 0;
   // Ascending. Some or all of RefitSlots(); missing ones keep the source's weights.
-  ExpertIds experts;
+  ExpertIds expert_ids;
   uint64_t hidden = 0, width = 0, router_width = 0;  // H, F and R
   std::vector<float> gate;                           // [n, F, H]; empty without a gate
   std::vector<float> up, down, router;               // [n, F, H], [n, H, F], [n, R]
@@ -46,12 +46,12 @@ struct RefittedArray {
   const char* name;
   std::vector<float> RefittedExperts::*values;
   bool required;
-  std::vector<uint64_t> (*shape)(uint64_t experts, uint64_t hidden, uint64_t width,
+  std::vector<uint64_t> (*shape)(uint64_t expert_count, uint64_t hidden, uint64_t width,
                                  uint64_t router_width);
-  // Of `experts` experts with the sizes of RefittedExperts or RefittedFile.
+  // Of `expert_count` experts with the sizes of RefittedExperts or RefittedFile.
   template <class Sizes>
-  std::vector<uint64_t> ShapeOf(uint64_t experts, const Sizes& sizes) const {
-    return shape(experts, sizes.hidden, sizes.width, sizes.router_width);
+  std::vector<uint64_t> ShapeOf(uint64_t expert_count, const Sizes& sizes) const {
+    return shape(expert_count, sizes.hidden, sizes.width, sizes.router_width);
   }
 };
 const std::vector<RefittedArray>& RefittedArrays();
@@ -70,7 +70,7 @@ std::string RefitPlanDigest(const Plan& plan);
 
 // Where a file of a store has its arrays.
 struct RefittedFile {
-  ExpertIds experts;
+  ExpertIds expert_ids;
   uint64_t hidden = 0, width = 0, router_width = 0;
   std::map<std::string, uint64_t, std::less<>> offsets;  // of each array, by its name
   uint64_t size = 0, data_start = 0;

@@ -17,7 +17,7 @@ Status CheckArray(const std::string& where, const RefittedExperts& refitted,
   const std::vector<float>& values = refitted.*array.values;
   const std::string place = Cat(where, ": tensor ", Quoted(array.name));
   if (values.empty() && !array.required) return Ok();
-  const ArrayShape shape = array.ShapeOf(refitted.experts.size(), refitted);
+  const ArrayShape shape = array.ShapeOf(refitted.expert_ids.size(), refitted);
   uint64_t expected = 1;
   for (uint64_t dimension : shape) expected *= dimension;
   if (values.empty() || values.size() != expected)
@@ -57,7 +57,7 @@ const std::vector<RefittedArray>& RefittedArrays() {
 }
 
 Status CheckRefitted(const std::string& where, const RefittedExperts& refitted) {
-  const ExpertIds& ids = refitted.experts;
+  const ExpertIds& ids = refitted.expert_ids;
   const bool ascend =
       std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
   if (ids.empty() || !ascend)
@@ -74,7 +74,7 @@ ExpertIds RefitSlots(const Plan& plan, size_t group, uint32_t layer) {
   const OverlayPlan* overlay = plan.current_overlay();
   // One expert of an overlay serves all groups, so no single group may change it.
   if (overlay == nullptr) return slots;
-  slots = Difference(slots, IdsOf(overlay->experts, layer));
+  slots = Difference(slots, IdsOf(overlay->experts_by_layer, layer));
   return Difference(slots, IdsOf(FillOf(*overlay, group), layer));
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/range_read.h"
+#include "libshard/remote/http/range_read.h"
 
 namespace moepack::remote {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/remote/url.h"
+#include "libshard/remote/http/url.h"
 
 namespace moepack::remote {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libshard/base/files/beside_weights.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
@@ -12,33 +13,15 @@ namespace moepack::remote {
 namespace {
 
 constexpr uint64_t kMostListing = 16u << 20;
-// What is requested without a listing: the weights, and what Hugging Face repositories keep beside
-// them.
-constexpr const char* kUsualNames[] = {"model.safetensors.index.json",
-                                       "model.safetensors",
-                                       "config.json",
-                                       "generation_config.json",
-                                       "tokenizer.json",
-                                       "tokenizer_config.json",
-                                       "tokenizer.model",
-                                       "tiktoken.model",
-                                       "hy.tiktoken",
-                                       "tekken.json",
-                                       "vocab.json",
-                                       "vocab.txt",
-                                       "merges.txt",
-                                       "added_tokens.json",
-                                       "special_tokens_map.json",
-                                       "chat_template.jinja",
-                                       "chat_template.json",
-                                       "preprocessor_config.json",
-                                       "processor_config.json",
-                                       "video_preprocessor_config.json",
-                                       "hf_quant_config.json",
-                                       "README.md",
-                                       "LICENSE",
-                                       "LICENSE.txt",
-                                       "NOTICE"};
+constexpr const char* kUsualIndex = "model.safetensors.index.json";
+
+// What is requested without a listing.
+std::vector<std::string> UsualNames() {
+  std::vector<std::string> names = {kUsualIndex, "model.safetensors"};
+  for (const BesideWeights& beside : kBesideWeights) names.emplace_back(beside.name);
+  return names;
+}
+
 constexpr std::string_view kFileSuffixes[] = {".safetensors", ".gguf", ".json"};
 
 std::string NameOfDirectory(const Url& directory) {
@@ -87,15 +70,16 @@ Result<std::vector<std::string>> HttpTree::List(const std::string& folder,
   SHARD_TRY(const std::vector<std::string> files, FilesIn(folder));
   if (!files.empty() || !folder.empty()) return NamesIn(files, "", suffix);
   std::vector<std::string> wanted, found, refused;
-  for (const char* usual : kUsualNames)
-    if (std::string_view(usual).ends_with(suffix)) wanted.emplace_back(usual);
+  for (std::string& usual : UsualNames()) {
+    if (usual.ends_with(suffix)) wanted.push_back(std::move(usual));
+  }
   Expect(wanted);
   for (const std::string& usual : wanted) {
     const Result<bool> there = Has(usual);
     // Servers that hide their files (S3 behind https) refuse missing ones. Weights are never
     // assumed to be absent, unless an index names others.
     const bool weights = usual.find(".safetensors") != usual.npos;
-    const bool may_be_absent = !weights || Open(kUsualNames[0]).has_value();
+    const bool may_be_absent = !weights || Open(kUsualIndex).has_value();
     if (!there && (there.error().code != Code::kIo || !may_be_absent)) return there.error();
     if (!there && !weights) refused.push_back(usual);
     if (there && *there) found.push_back(usual);

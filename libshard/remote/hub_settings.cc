@@ -5,7 +5,7 @@
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/text/text.h"
-#include "libshard/remote/http_settings.h"
+#include "libshard/remote/http/http_settings.h"
 
 namespace moepack::remote {
 namespace {

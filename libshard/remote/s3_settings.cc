@@ -6,7 +6,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
-#include "libshard/remote/http_settings.h"
+#include "libshard/remote/http/http_settings.h"
 
 namespace moepack::remote {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 
 namespace moepack::remote {
 

@@ -3,33 +3,18 @@
 #include <algorithm>
 #include <array>
 
+#include "libshard/base/files/beside_weights.h"
 #include "libshard/base/files/inside_path.h"
 
 namespace moepack::manifest {
 namespace {
 
-// Files that Hugging Face repositories keep beside the weights.
-constexpr std::array<std::string_view, 13> kNames = {
-    "config.json",
-    "generation_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "tekken.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "video_preprocessor_config.json",
-    "hf_quant_config.json",
-    "NOTICE",
-};
-
 struct NamePattern {
   std::string_view prefix, suffix;
 };
 
-// The Python files are the model and tokenizer code of repositories with their own.
+// Assets besides those that kBesideWeights names. The Python files are the model and tokenizer code
+// of repositories with their own.
 constexpr std::array kPatterns = {
     NamePattern{"tokenizer", ".json"},
     NamePattern{"tokenizer", ".model"},
@@ -57,7 +42,9 @@ bool IsAssetName(std::string_view name) {
   const bool other = std::any_of(kOtherEnds.begin(), kOtherEnds.end(),
                                  [&](std::string_view end) { return name.ends_with(end); });
   if (other || name.find('/') != name.npos || !IsSafeRelativePath(name)) return false;
-  if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
+  const auto beside = std::find_if(kBesideWeights.begin(), kBesideWeights.end(),
+                                   [&](const BesideWeights& row) { return row.name == name; });
+  if (beside != kBesideWeights.end()) return beside->asset;
   return std::any_of(kPatterns.begin(), kPatterns.end(), [&](const NamePattern& pattern) {
     return name.starts_with(pattern.prefix) && name.ends_with(pattern.suffix);
   });

@@ -51,8 +51,8 @@ std::map<uint32_t, Owner> Owners(const Plan& plan, uint32_t layer) {
 
 std::set<uint32_t> LayersOf(const Manifest& a, const Manifest& b) {
   std::set<uint32_t> layers;
-  for (const auto& [layer, experts] : a.plan.layers) layers.insert(layer);
-  for (const auto& [layer, experts] : b.plan.layers) layers.insert(layer);
+  for (const auto& [layer, expert_count] : a.plan.layers) layers.insert(layer);
+  for (const auto& [layer, expert_count] : b.plan.layers) layers.insert(layer);
   return layers;
 }
 
@@ -105,7 +105,7 @@ void ComparePartitions(const Manifest& a, const Manifest& b, Changes& changes) {
 // Returns the overlay's experts of a layer, or its fill for one group.
 ExpertIds OverlayIds(const OverlayPlan* overlay, std::optional<size_t> group, uint32_t layer) {
   if (overlay == nullptr) return {};
-  return IdsOf(group ? FillOf(*overlay, *group) : overlay->experts, layer);
+  return IdsOf(group ? FillOf(*overlay, *group) : overlay->experts_by_layer, layer);
 }
 
 // Compares the current overlays, of which nodes have one. "experts +8 -7": 8 were added and 7

@@ -85,6 +85,13 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   return ReadManifest(LocalTree(directory));
 }
 
+std::vector<std::string> OwnFiles(const Manifest& manifest) {
+  std::vector<std::string> names(kSideFiles.begin(), kSideFiles.end());
+  for (const BundleRecord& bundle : manifest.bundles) names.push_back(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) names.push_back(asset.file);
+  return names;
+}
+
 Versions ComputeVersions(const std::string& model_version, const Plan& plan) {
   Versions versions;
   versions.model = model_version;

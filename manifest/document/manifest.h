@@ -18,6 +18,7 @@
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
 #include "libshard/refit/refit_record.h"
+#include "manifest/document/file_names.h"
 #include "manifest/document/model_record.h"
 #include "manifest/document/quality.h"
 
@@ -25,12 +26,6 @@ namespace moepack::manifest {
 
 inline constexpr const char* kFormatName = "moepack-distribution";
 inline constexpr unsigned kFormatMajor = 1;
-inline constexpr const char* kManifestFile = "distribution.json";
-// In a directory made by `pull`, beside distribution.json: what it was pulled from. Not part of the
-// distribution.
-inline constexpr const char* kPullLockFile = "pulled.json";
-// In a directory made by `publish --to-dir`, beside distribution.json: which files Git LFS keeps.
-inline constexpr const char* kGitAttributesFile = ".gitattributes";
 
 // The versions that a node reports for base model, partition, current overlay and refit: 16
 // hexadecimal digits each; "" without an overlay or a refit.
@@ -121,6 +116,10 @@ Result<Manifest> ParseManifest(const std::string& where, std::string_view text);
 // Reads distribution.json of a tree, or of a local directory.
 Result<Manifest> ReadManifest(const SourceTree& tree);
 Result<Manifest> ReadManifest(const std::string& directory);
+
+// The names of all files that the directory of a distribution may hold: kSideFiles, bundles,
+// assets.
+std::vector<std::string> OwnFiles(const Manifest& manifest);
 
 // Computes the versions, which are digests of what they represent (docs/distribution-format.md,
 // "Versions"); that of the refit is RefitVersion of its record and is left empty here.

@@ -115,7 +115,7 @@ const NodeFileRecord* NodeRecord::FindFile(std::string_view file) const {
 NodeRecord DescribeNode(const Manifest& manifest, const std::string& distribution_sha256,
                         uint32_t group) {
   LayerExperts eligible;
-  for (const auto& [layer, experts] : manifest.plan.layers) {
+  for (const auto& [layer, expert_count] : manifest.plan.layers) {
     eligible[layer] = Eligible(manifest.plan, group, layer);
   }
   NodeRecord record;

@@ -50,7 +50,7 @@ ExpertIds PartExperts(const Plan& plan, const PartKey& part, uint32_t layer) {
   if (part.role == Role::kOverlay) {
     const OverlayPlan* overlay = plan.FindOverlay(part.overlay);
     if (overlay == nullptr) return {};
-    ExpertIds ids = IdsOf(overlay->experts, layer);
+    ExpertIds ids = IdsOf(overlay->experts_by_layer, layer);
     for (const LayerExperts& fill : overlay->fill) ids = Union(ids, IdsOf(fill, layer));
     return ids;
   }

@@ -94,11 +94,11 @@ Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan,
     return Error{Code::kCorrupt, Cat(where, ": ", config.expert_count_key,
                                      ": expected the number of experts, found nothing")};
   }
-  const uint64_t experts = Eligible(plan, group, plan.layers.begin()->first).size();
+  const uint64_t expert_count = Eligible(plan, group, plan.layers.begin()->first).size();
   const Json before = (*parent)[path.back()];
   for (const char* key : ExpertCountKeys()) {
     const auto count = parent->find(key);
-    if (count != parent->end() && *count == before) SetCount(*count, experts);
+    if (count != parent->end() && *count == before) SetCount(*count, expert_count);
   }
   if (top_k > 0) SHARD_CHECK(SetTopK(where, top_k, *parent));
   NodeConfig out;

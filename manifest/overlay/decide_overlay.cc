@@ -52,7 +52,8 @@ Result<LayerCounts> SizesOf(const std::string& where, const Plan& plan,
   LayerCounts sizes;
   for (const auto& [layer, expert_count] : plan.layers) {
     sizes[layer] = request.size.value_or(
-        parent == nullptr ? 0 : static_cast<uint32_t>(IdsOf(parent->experts, layer).size()));
+        parent == nullptr ? 0
+                          : static_cast<uint32_t>(IdsOf(parent->experts_by_layer, layer).size()));
     if (sizes[layer] <= expert_count) continue;
     return Error{Code::kInvalidArgument,
                  Cat("--size: expected at most ", expert_count, ", the experts of layer ", layer,
@@ -113,7 +114,7 @@ Result<DecidedOverlay> DecideOverlay(const std::string& where, const Plan& plan,
     SHARD_TRY(const std::vector<ExpertScores> scores, ScoresOf(plan, request));
     SHARD_TRY(const LayerCounts sizes, SizesOf(where, plan, request, parent));
     order = OrderByScore(scores);
-    SHARD_TRY(overlay.experts, BestExperts(where, plan, order, sizes, decided.notes));
+    SHARD_TRY(overlay.experts_by_layer, BestExperts(where, plan, order, sizes, decided.notes));
   }
   overlay.parent = parent == nullptr ? "" : parent->version;
   if (!request.version.empty()) overlay.version = request.version;

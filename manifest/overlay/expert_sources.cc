@@ -64,9 +64,9 @@ LayerExperts ExpertSources::Held() const {
   for (const HeldTensor& held : tensors_) {
     const ExpertIds& ids = held.part.record->expert_ids;
     if (ids.empty()) continue;  // of all experts of the layer together
-    std::set<uint32_t>& experts = by_shape[held.layer][held.shape];
+    std::set<uint32_t>& expert_ids = by_shape[held.layer][held.shape];
     // Experts along another axis cannot be taken out of a file.
-    if (held.cut || held.expert) experts.insert(ids.begin(), ids.end());
+    if (held.cut || held.expert) expert_ids.insert(ids.begin(), ids.end());
   }
   LayerExperts out;
   for (const auto& [layer, shapes] : by_shape) {

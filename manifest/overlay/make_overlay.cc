@@ -31,8 +31,6 @@ namespace {
 
 namespace fs = moepack::fs;
 
-constexpr const char* kReadmeFile = "README.md";
-
 // If overlays have types of their own, their experts have other bytes than those of groups.
 bool OverlaysHaveOwnTypes(const Manifest& manifest) {
   return manifest.recipe.name.find("--overlay-type") != std::string::npos;

@@ -7,7 +7,7 @@
 
 namespace moepack::manifest {
 
-Result<MissingExperts> LayOutMissing(const Manifest& manifest, const LayerExperts& experts,
+Result<MissingExperts> LayOutMissing(const Manifest& manifest, const LayerExperts& experts_by_layer,
                                      const OverlaySource& source, uint64_t alignment) {
   MissingExperts out;
   SHARD_TRY(MoeModel model, MoeModel::Open(*source.source, source.model));
@@ -23,7 +23,7 @@ Result<MissingExperts> LayOutMissing(const Manifest& manifest, const LayerExpert
   constexpr const char* kVersion = "missing";
   Manifest wanted = manifest;
   wanted.plan.overlays.clear();
-  wanted.plan.overlays.push_back({kVersion, "", experts, {}});
+  wanted.plan.overlays.push_back({kVersion, "", experts_by_layer, {}});
   std::vector<QuantizeOptions> steps;
   if (manifest.is_gguf()) {
     SHARD_TRY(steps, StepsOf(manifest, {source.imatrix_files, source.pre, alignment}));

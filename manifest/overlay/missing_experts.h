@@ -31,7 +31,7 @@ struct MissingExperts {
 
 // Lays out a file with these experts. kMismatch for a source that is another model, and
 // kInvalidArgument if an importance matrix of the recipe is missing. REQUIRES: the source is there.
-Result<MissingExperts> LayOutMissing(const Manifest& manifest, const LayerExperts& experts,
+Result<MissingExperts> LayOutMissing(const Manifest& manifest, const LayerExperts& experts_by_layer,
                                      const OverlaySource& source, uint64_t alignment);
 
 }  // namespace moepack::manifest

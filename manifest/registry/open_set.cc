@@ -73,8 +73,8 @@ Status CompareLayers(const std::string& where, const std::vector<BlobRecord>& ex
 SmallFiles FilesBeside(const OciManifest& oci) {
   SmallFiles files{{oci.layers[0].digest, oci.layers[0].size}, std::nullopt};
   for (const BlobRecord& layer : oci.layers) {
-    const bool readme =
-        layer.path() == kReadmeFile && AnnotationOf(layer.annotations, kRoleKey) == kDocRole;
+    const bool readme = layer.path() == manifest::kReadmeFile &&
+                        AnnotationOf(layer.annotations, kRoleKey) == kDocRole;
     if (readme) files.readme = SmallFile{layer.digest, layer.size};
   }
   return files;

@@ -47,7 +47,7 @@ class PlanMaker {
   }
   std::string TextOf(const std::string& path) const {
     if (path == manifest::kManifestFile) return read_.text;
-    return path == kReadmeFile ? read_.readme : "";
+    return path == manifest::kReadmeFile ? read_.readme : "";
   }
 
   const PublishedParts& read_;

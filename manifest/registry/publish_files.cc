@@ -73,7 +73,7 @@ std::vector<OutputItem> ListItems(const PublishedParts& parts) {
     items.push_back({bundle.file, bundle.size, bundle.sha256, "", true});
   const std::string readme =
       parts.readme.empty() ? manifest::DistributionReadme(manifest) : parts.readme;
-  AddText(kReadmeFile, manifest::WithFrontMatter(manifest, readme), items);
+  AddText(manifest::kReadmeFile, manifest::WithFrontMatter(manifest, readme), items);
   AddText(manifest::kGitAttributesFile, GitAttributes(FilesOf(items)), items);
   return items;
 }

@@ -19,7 +19,6 @@
 namespace moepack::manifest {
 namespace {
 
-constexpr const char* kTaskReadme = "README.md";
 constexpr std::string_view kGgufEnd = ".gguf";
 
 // Everything that is known before a byte is written.
@@ -125,7 +124,7 @@ Status WriteJoined(Joining& joining, const std::string& out, const JoinOptions& 
   FillDigests(packed, manifest);
   SHARD_CHECK(CopyPlannedAssets(joining.tasks[0], manifest, staging));
   SHARD_CHECK(ReadBackManifest(manifest));
-  SHARD_CHECK(staging.WriteText(kTaskReadme, DistributionReadme(manifest)));
+  SHARD_CHECK(staging.WriteText(kReadmeFile, DistributionReadme(manifest)));
   staging.Expect(kManifestFile);
   SHARD_CHECK(WriteManifestFile(staging.files(), manifest));
   SHARD_CHECK(staging.Publish(options.force));
@@ -191,7 +190,7 @@ void ListFiles(const Joining& joining, TaskJoinReport& report) {
   if (!joining.manifest) return;
   const Manifest& manifest = *joining.manifest;
   for (const AssetRecord& asset : manifest.assets) report.files.push_back({asset.file, asset.size});
-  report.files.push_back({kTaskReadme, DistributionReadme(manifest).size()});
+  report.files.push_back({kReadmeFile, DistributionReadme(manifest).size()});
   report.files.push_back({kManifestFile, ManifestBytes(manifest)});
 }
 

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
@@ -30,7 +29,7 @@ namespace fs = moepack::fs;
 
 // Everything that is decided before a byte is written.
 struct Requantized {
-  Manifest manifest;
+  OpenedDistribution from;
   std::vector<OpenedBundle> bundles;    // in the same order as in the manifest
   TypedGguf typed;                      // the whole model, assembled from the parts
   std::map<std::string, size_t> index;  // tensor name -> typed.model.tensors
@@ -67,15 +66,16 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest,
 }
 
 // Verifies the distribution first, so that damaged bytes do not get new, valid digests.
-Status CheckIntact(const std::string& distribution, size_t jobs) {
+Status CheckIntact(const OpenedDistribution& distribution, size_t jobs) {
   VerifyOptions options;
   options.jobs = jobs;
-  SHARD_TRY(const VerifyReport report, VerifyDistribution(distribution, options));
+  SHARD_TRY(const VerifyReport report, VerifyOpened(distribution, options));
   for (const Finding& finding : report.findings) {
     if (finding.severity != Severity::kError) continue;
-    return Error{Code::kMismatch,
-                 Cat(distribution, "/", finding.file, ": ", finding.rule, ": ", finding.message),
-                 kDamagedHint};
+    return Error{
+        Code::kMismatch,
+        Cat(distribution.directory, "/", finding.file, ": ", finding.rule, ": ", finding.message),
+        kDamagedHint};
   }
   return Ok();
 }
@@ -99,16 +99,17 @@ GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest, FamilyMatch
 }
 
 void CollectModel(Requantized& out) {
-  FamilyMatcher matcher(GgufFamily(), out.manifest.model.layers);
+  FamilyMatcher matcher(GgufFamily(), out.from.manifest.model.layers);
   for (size_t i = 0; i < out.bundles.size(); ++i) {
     OpenedBundle& bundle = out.bundles[i];
     out.sources.push_back(bundle.source);
-    if (out.manifest.bundles[i].role == Role::kHead) out.typed.model.metadata = bundle.metadata;
+    if (out.from.manifest.bundles[i].role == Role::kHead)
+      out.typed.model.metadata = bundle.metadata;
     for (const PartTensor& part : bundle.tensors) {
       const size_t next = out.typed.model.tensors.size();
       // Every group has a piece of the same tensor; rules and types are chosen for the whole.
       if (!out.index.emplace(part.entry.name, next).second) continue;
-      out.typed.model.tensors.push_back(WholeOf(part, out.manifest, matcher));
+      out.typed.model.tensors.push_back(WholeOf(part, out.from.manifest, matcher));
     }
   }
 }
@@ -116,13 +117,13 @@ void CollectModel(Requantized& out) {
 // A group's refitted tensor has the importance of that group.
 Status WeighRefitted(const PartTensor& part, const Requantized& model, const BundleRecord& bundle,
                      GgufTensor& tensor) {
-  const bool refitted = !part.record->derived.empty() && model.manifest.refit && bundle.group &&
-                        tensor.layer && tensor.expert_count > 0;
+  const bool refitted = !part.record->derived.empty() && model.from.manifest.refit &&
+                        bundle.group && tensor.layer && tensor.expert_count > 0;
   if (!refitted || !model.typed.imatrix) return Ok();
-  const RefitOutcome* own = model.manifest.refit->Find(*tensor.layer, *bundle.group);
+  const RefitOutcome* own = model.from.manifest.refit->Find(*tensor.layer, *bundle.group);
   if (own == nullptr) return Ok();
   SHARD_TRY(tensor.importance,
-            GroupImportance(*model.typed.imatrix, tensor, {*bundle.group, own->experts}));
+            GroupImportance(*model.typed.imatrix, tensor, {*bundle.group, own->expert_ids}));
   return Ok();
 }
 
@@ -149,7 +150,7 @@ Result<OutputTensor> EncodePart(const PartTensor& part, const Requantized& model
 
 Status LayOut(uint64_t alignment, Requantized& model) {
   for (size_t i = 0; i < model.bundles.size(); ++i) {
-    const BundleRecord& record = model.manifest.bundles[i];
+    const BundleRecord& record = model.from.manifest.bundles[i];
     OutputFile file;
     file.path = record.file;
     file.role = record.role;
@@ -167,7 +168,7 @@ Status LayOut(uint64_t alignment, Requantized& model) {
 
 // Does everything after the bundles are opened.
 Status Decide(const WriteOptions& options, Requantized& out) {
-  out.plan.plan = out.manifest.plan;
+  out.plan.plan = out.from.manifest.plan;
   CollectModel(out);
   SHARD_CHECK(ChooseTypes(*options.gguf, out.typed));
   return LayOut(options.gguf->alignment, out);
@@ -175,24 +176,21 @@ Status Decide(const WriteOptions& options, Requantized& out) {
 
 Result<Requantized> Prepare(const std::string& distribution, const WriteOptions& options) {
   Requantized out;
-  const auto tree = std::make_shared<const LocalTree>(distribution);
-  SHARD_TRY(const std::string text, ReadManifestText(*tree));
-  SHARD_TRY(out.manifest, ParseManifest(tree->NameOf(kManifestFile), text));
-  SHARD_CHECK(CheckWhole(distribution, out.manifest, options));
-  for (const BundleRecord& record : out.manifest.bundles) {
+  SHARD_TRY(out.from, OpenDistribution(distribution));
+  SHARD_CHECK(CheckWhole(distribution, out.from.manifest, options));
+  for (const BundleRecord& record : out.from.manifest.bundles) {
     SHARD_TRY(OpenedBundle opened,
-              OpenBundle(tree, record, static_cast<uint32_t>(out.bundles.size())));
+              OpenBundle(out.from.tree, record, static_cast<uint32_t>(out.bundles.size())));
     out.bundles.push_back(std::move(opened));
   }
   SHARD_CHECK(Decide(options, out));
-  AddParent({Sha256Hex(text), out.manifest.recipe}, out.manifest);
-  for (const AssetRecord& asset : out.manifest.assets) {
+  for (const AssetRecord& asset : out.from.manifest.assets) {
     out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
   }
   out.plan.notes = GgufNotes(out.typed);
   if (options.list_types) out.plan.types = ListTypes(out.typed);
   out.plan.recipe = DescribeRecipe(*options.gguf, out.typed);
-  out.plan.recipe.name = RequantizedRecipe(out.plan.recipe.name, out.manifest.recipe.name);
+  out.plan.recipe.name = RequantizedRecipe(out.plan.recipe.name, out.from.manifest.recipe.name);
   return out;
 }
 
@@ -222,15 +220,15 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
                                      const std::vector<OutputFile>& before,
                                      const WriteOptions& options) {
   Requantized out;
-  out.manifest = manifest;
-  out.manifest.bundles.clear();
+  out.from.manifest = manifest;
+  out.from.manifest.bundles.clear();
   for (const OutputFile& file : before) {
     const FileDigests none{"", Xxh3List(file.tensors.size())};
-    out.manifest.bundles.push_back(DescribeBundle(file, none, "gguf"));
+    out.from.manifest.bundles.push_back(DescribeBundle(file, none, "gguf"));
   }
   for (size_t i = 0; i < before.size(); ++i) {
     SHARD_TRY(OpenedBundle opened,
-              OpenInMemory(out.manifest.bundles[i], before[i], static_cast<uint32_t>(i)));
+              OpenInMemory(out.from.manifest.bundles[i], before[i], static_cast<uint32_t>(i)));
     out.bundles.push_back(std::move(opened));
   }
   SHARD_CHECK(Decide(options, out));
@@ -246,10 +244,14 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
 
 namespace {
 
-// The manifest of the result, without its files.
+// Checks that the result will be readable, and turns the distribution's manifest into that of the
+// result, without files and assets.
 Status DescribeResult(const WriteOptions& options, Requantized& model) {
-  Manifest& manifest = model.manifest;
+  Manifest& manifest = model.from.manifest;
+  AddParent({Sha256Hex(model.from.text), manifest.recipe}, manifest);
+  SHARD_CHECK(ReadBackPlanned(manifest, model.plan.files, "gguf"));
   manifest.bundles.clear();
+  manifest.assets.clear();
   SHARD_TRY(manifest.created, SourceDateEpoch());
   manifest.recipe = model.plan.recipe;
   manifest.quality.reset();  // measured on other bytes
@@ -261,15 +263,13 @@ Result<Draft> DraftResult(const std::string& distribution, const std::string& ou
                           const WriteOptions& options, bool check) {
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
   SHARD_TRY(Requantized model, Prepare(distribution, options));
-  if (check) SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
-  SHARD_CHECK(ReadBackPlanned(model.manifest, model.plan.files, "gguf"));
+  if (check) SHARD_CHECK(CheckIntact(model.from, options.pack.jobs));
   SHARD_CHECK(DescribeResult(options, model));
-  model.manifest.assets.clear();
   Draft draft;
   draft.sources = std::move(model.sources);
   draft.files = std::move(model.plan);
-  draft.manifest = std::move(model.manifest);
-  draft.assets_from = std::make_shared<const LocalTree>(distribution);
+  draft.manifest = std::move(model.from.manifest);
+  draft.assets_from = model.from.tree;
   draft.assets_folder = kAssetDirectory;
   return draft;
 }
@@ -280,23 +280,22 @@ Result<WriteReport> Requantize(const std::string& distribution, const std::strin
   SHARD_TRY(Requantized model, Prepare(distribution, options));
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(out, OwnOutput()));
   SHARD_CHECK(CheckReplaceable(out, options.force));
-  SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
+  SHARD_CHECK(CheckIntact(model.from, options.pack.jobs));
   if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
   std::vector<OutputFile>& files = model.plan.files;
-  SHARD_CHECK(ReadBackPlanned(model.manifest, files, "gguf"));
+  SHARD_CHECK(DescribeResult(options, model));
   SHARD_CHECK(staging.Begin(PackIdentity(model.sources, files)));
   WriteReport report;
   SHARD_TRY(report.pack, Pack(model.sources, files, staging, options.pack));
-  SHARD_CHECK(DescribeResult(options, model));
-  report.manifest = std::move(model.manifest);
+  report.manifest = std::move(model.from.manifest);
   Manifest& manifest = report.manifest;
   for (size_t i = 0; i < files.size(); ++i) {
     manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
   }
-  const LocalTree tree(distribution);
-  SHARD_TRY(manifest.assets, CopyAssets({tree, kAssetDirectory}, staging, model.plan.assets));
+  SHARD_TRY(manifest.assets,
+            CopyAssets({*model.from.tree, kAssetDirectory}, staging, model.plan.assets));
   SHARD_CHECK(ReadBackManifest(manifest));
-  SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(manifest)));
+  SHARD_CHECK(staging.WriteText(kReadmeFile, DistributionReadme(manifest)));
   staging.Expect(kManifestFile);
   SHARD_CHECK(WriteManifestFile(staging.files(), manifest));
   SHARD_CHECK(staging.Publish(options.force));

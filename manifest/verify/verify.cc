@@ -151,16 +151,65 @@ bool VerifyReport::passed() const {
                       [](const Finding& f) { return f.severity == Severity::kError; });
 }
 
+namespace {
+
+// The report before the manifest is parsed.
+VerifyReport StartReport(const std::string& text, const VerifyOptions& options) {
+  VerifyReport report;
+  report.cold = options.cold;
+  CheckManifestDigest(text, options, report);
+  report.rules.push_back(kSchemaRule);
+  return report;
+}
+
+// Everything but the structure of the document, which `manifest` has.
+Status CheckRead(const std::string& directory, const SourceTree& tree, const Manifest& manifest,
+                 const VerifyOptions& options, VerifyReport& report) {
+  if (const auto parents = ParentsOf(manifest); !parents) {
+    RuleFindings(kSchemaRule, report.findings).Error(parents.error().message, kManifestFile);
+  } else if (!parents->empty() && !manifest.is_gguf()) {
+    RuleFindings(kSchemaRule, report.findings)
+        .Error("tool.parents: expected none for safetensors bundles, which are copies, found some",
+               kManifestFile);
+  }
+  // Structure before bytes: it takes no time, and it is checked even where files are missing.
+  CheckStructure(manifest, report);
+  CheckRefit(manifest, report);
+  NoteOrigin(manifest, report);
+  if (options.whole) CheckWhole(manifest, report);
+  SHARD_CHECK(CheckGroups(directory, manifest, options, report));
+  if (!options.overlay.empty()) SHARD_CHECK(FindOverlay(directory, options.overlay, manifest.plan));
+  std::vector<CheckedFile> files = FilesOf(manifest, options);
+  SHARD_CHECK(CheckFiles(tree, manifest, files, report.findings));
+  if (tree.LocalPath("")) {
+    AddRules(kFileRules, report);
+  } else {
+    AddRules(kFarFileRules, report);
+  }
+  if (options.digests) AddRules(kDigestRules, report);
+  if (!options.against.empty()) {
+    SHARD_CHECK(CheckAgainst(manifest, tree, files, options, report));
+  } else if (options.digests) {
+    SHARD_CHECK(CheckBytes(tree, files, options, report));
+    NoteSample(files, options, report);
+  }
+  for (const CheckedFile& file : files) {
+    if (file.bundle != nullptr) report.tensors += file.bundle->tensors.size();
+  }
+  report.files = files.size();
+  LimitFindings(report);
+  return Ok();
+}
+
+}  // namespace
+
 Result<VerifyReport> VerifyDistribution(const std::string& directory,
                                         const VerifyOptions& options) {
   const SourceTreePtr opened = options.distribution ? options.distribution->tree
                                                     : std::make_shared<const LocalTree>(directory);
   const SourceTree& tree = *opened;
   SHARD_TRY(const std::string text, ReadManifestText(tree));
-  VerifyReport report;
-  report.cold = options.cold;
-  CheckManifestDigest(text, options, report);
-  report.rules.push_back(kSchemaRule);
+  VerifyReport report = StartReport(text, options);
   auto manifest = ParseUncheckedPlan(kManifestFile, text);
   if (!manifest) {
     // A manifest that breaks the schema is a finding; one of a later version, or that cannot be
@@ -171,40 +220,20 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
     RuleFindings(kSchemaRule, report.findings).Error(manifest.error().message, kManifestFile);
     return report;
   }
-  if (const auto parents = ParentsOf(*manifest); !parents) {
-    RuleFindings(kSchemaRule, report.findings).Error(parents.error().message, kManifestFile);
-  } else if (!parents->empty() && !manifest->is_gguf()) {
-    RuleFindings(kSchemaRule, report.findings)
-        .Error("tool.parents: expected none for safetensors bundles, which are copies, found some",
-               kManifestFile);
-  }
-  // Structure before bytes: it takes no time, and it is checked even where files are missing.
-  CheckStructure(*manifest, report);
-  CheckRefit(*manifest, report);
-  NoteOrigin(*manifest, report);
-  if (options.whole) CheckWhole(*manifest, report);
-  SHARD_CHECK(CheckGroups(directory, *manifest, options, report));
-  if (!options.overlay.empty())
-    SHARD_CHECK(FindOverlay(directory, options.overlay, manifest->plan));
-  std::vector<CheckedFile> files = FilesOf(*manifest, options);
-  SHARD_CHECK(CheckFiles(tree, *manifest, files, report.findings));
-  if (tree.LocalPath("")) {
-    AddRules(kFileRules, report);
-  } else {
-    AddRules(kFarFileRules, report);
-  }
-  if (options.digests) AddRules(kDigestRules, report);
-  if (!options.against.empty()) {
-    SHARD_CHECK(CheckAgainst(*manifest, tree, files, options, report));
-  } else if (options.digests) {
-    SHARD_CHECK(CheckBytes(tree, files, options, report));
-    NoteSample(files, options, report);
-  }
-  for (const CheckedFile& file : files) {
-    if (file.bundle != nullptr) report.tensors += file.bundle->tensors.size();
-  }
-  report.files = files.size();
-  LimitFindings(report);
+  SHARD_CHECK(CheckRead(directory, tree, *manifest, options, report));
+  return report;
+}
+
+Result<OpenedDistribution> OpenDistribution(const std::string& directory) {
+  OpenedDistribution opened{directory, std::make_shared<const LocalTree>(directory), {}, {}};
+  SHARD_TRY(opened.text, ReadManifestText(*opened.tree));
+  SHARD_TRY(opened.manifest, ParseManifest(opened.tree->NameOf(kManifestFile), opened.text));
+  return opened;
+}
+
+Result<VerifyReport> VerifyOpened(const OpenedDistribution& opened, const VerifyOptions& options) {
+  VerifyReport report = StartReport(opened.text, options);
+  SHARD_CHECK(CheckRead(opened.directory, *opened.tree, opened.manifest, options, report));
   return report;
 }
 

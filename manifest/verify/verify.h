@@ -69,4 +69,15 @@ struct VerifyReport {
 // Everything wrong with the distribution is a finding.
 Result<VerifyReport> VerifyDistribution(const std::string& directory, const VerifyOptions& options);
 
+// A distribution on this machine whose manifest has been read.
+struct OpenedDistribution {
+  std::string directory;
+  SourceTreePtr tree;
+  std::string text;  // of distribution.json
+  Manifest manifest;
+};
+Result<OpenedDistribution> OpenDistribution(const std::string& directory);
+// Does what VerifyDistribution does, without reading the manifest again.
+Result<VerifyReport> VerifyOpened(const OpenedDistribution& opened, const VerifyOptions& options);
+
 }  // namespace moepack::manifest

@@ -53,11 +53,11 @@ void CompareTensors(const BundleRecord& bundle, const std::vector<TensorEntry>& 
 }
 
 std::string ExpertsText(const Manifest& manifest, const BundleRecord& bundle) {
-  LayerExperts experts;
+  LayerExperts experts_by_layer;
   for (const auto& [layer, count] : manifest.plan.layers) {
-    experts[layer] = PartExperts(manifest.plan, PartOf(bundle), layer);
+    experts_by_layer[layer] = PartExperts(manifest.plan, PartOf(bundle), layer);
   }
-  return LayerExpertsToJson(experts, manifest.plan.layers).dump();
+  return LayerExpertsToJson(experts_by_layer, manifest.plan.layers).dump();
 }
 
 // A bundle's metadata must say what it is, in the words of the manifest.

@@ -95,10 +95,7 @@ void CheckLocalFiles(const fs::path& directory, const Manifest& manifest,
                      std::vector<CheckedFile>& files, Findings& findings) {
   const auto harmless = [](std::string_view) { return Severity::kWarning; };
   // If only some parts are selected, files of the other parts are not stray.
-  std::vector<std::string> listed = {kManifestFile, kPullLockFile, kGitAttributesFile, "README.md"};
-  for (const BundleRecord& bundle : manifest.bundles) listed.push_back(bundle.file);
-  for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
-  CheckDirectory(directory.string(), {std::move(listed), false, harmless}, files, findings);
+  CheckDirectory(directory.string(), {OwnFiles(manifest), false, harmless}, files, findings);
 }
 
 // A missing file is a finding; a server that does not answer is an error.

@@ -32,8 +32,8 @@ ExpertIds IdsWhere(const std::vector<uint32_t>& holders, bool (*wanted)(uint32_t
 }
 
 void CheckAccounted(const Manifest& manifest, RuleFindings& findings) {
-  for (const auto& [layer, experts] : manifest.plan.layers) {
-    const ExpertIds lost = IdsWhere(HolderCounts(manifest.plan, layer, experts),
+  for (const auto& [layer, expert_count] : manifest.plan.layers) {
+    const ExpertIds lost = IdsWhere(HolderCounts(manifest.plan, layer, expert_count),
                                     [](uint32_t count) { return count == 0; });
     if (lost.empty()) continue;
     findings.Error(Cat("layer ", layer, ": expected every expert in a group or the remainder, ",
@@ -42,8 +42,8 @@ void CheckAccounted(const Manifest& manifest, RuleFindings& findings) {
 }
 
 void CheckNoDuplicates(const Manifest& manifest, RuleFindings& findings) {
-  for (const auto& [layer, experts] : manifest.plan.layers) {
-    const ExpertIds twice = IdsWhere(HolderCounts(manifest.plan, layer, experts),
+  for (const auto& [layer, expert_count] : manifest.plan.layers) {
+    const ExpertIds twice = IdsWhere(HolderCounts(manifest.plan, layer, expert_count),
                                      [](uint32_t count) { return count > 1; });
     if (twice.empty()) continue;
     findings.Error(Cat("layer ", layer, ": expected every expert in one group or the remainder, ",
@@ -89,8 +89,9 @@ void CheckOverlayFill(const Plan& plan, const OverlayPlan& overlay, RuleFindings
   for (size_t group = 0; group < overlay.fill.size(); ++group) {
     const LayerExperts held = HeldBy(plan.groups[group]);
     for (const auto& [layer, fill] : overlay.fill[group]) {
-      const ExpertIds barred = Union(Union(IdsOf(held, layer), IdsOf(overlay.experts, layer)),
-                                     IdsOf(plan.remainder, layer));
+      const ExpertIds barred =
+          Union(Union(IdsOf(held, layer), IdsOf(overlay.experts_by_layer, layer)),
+                IdsOf(plan.remainder, layer));
       const ExpertIds wrong = moepack::Difference(fill, moepack::Difference(fill, barred));
       if (wrong.empty()) continue;
       findings.Error(Cat("overlay ", overlay.version, ", group ", group, ", layer ", layer,
@@ -155,7 +156,7 @@ void CheckUniform(const Manifest& manifest, RuleFindings& findings) {
   if (!plan.uniform || plan.groups.empty() || plan.layers.empty()) return;
   for (const OverlayCase& one : OverlayCases(plan)) {
     const size_t expected = Eligible(plan, one.overlay, 0, plan.layers.begin()->first).size();
-    for (const auto& [layer, experts] : plan.layers) {
+    for (const auto& [layer, expert_count] : plan.layers) {
       for (size_t group = 0; group < plan.groups.size(); ++group) {
         const size_t found = Eligible(plan, one.overlay, group, layer).size();
         if (found == expected) continue;

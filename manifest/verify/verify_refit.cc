@@ -68,7 +68,7 @@ class RefitCheck {
     if (bundle.role != Role::kGroup || !tensor.layer)
       return wrong(Cat("none in ", RoleName(bundle.role), " files"));
     const RefitOutcome* outcome = manifest_.refit->Find(*tensor.layer, *bundle.group);
-    const ExpertIds accepted = outcome == nullptr ? ExpertIds() : outcome->experts;
+    const ExpertIds accepted = outcome == nullptr ? ExpertIds() : outcome->expert_ids;
     if (!Difference(tensor.derived.ids(), accepted).empty())
       return wrong(Cat("some of ", Quoted(FormatIds(accepted)), ", which \"refit\" has of layer ",
                        *tensor.layer, " and group ", *bundle.group));
@@ -85,9 +85,9 @@ class RefitCheck {
       if (!groups.contains(outcome.group) || !manifest_.plan.layers.contains(outcome.layer))
         continue;
       const ExpertIds& seen = seen_[{outcome.layer, outcome.group}];
-      if (seen == outcome.experts) continue;
+      if (seen == outcome.expert_ids) continue;
       findings_.Error(Cat("group ", outcome.group, ", layer ", outcome.layer,
-                          ": derived experts: expected \"", FormatIds(outcome.experts),
+                          ": derived experts: expected \"", FormatIds(outcome.expert_ids),
                           "\", found \"", FormatIds(seen), "\""));
     }
   }

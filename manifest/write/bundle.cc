@@ -158,7 +158,7 @@ Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging
                      const Manifest& merged, const std::vector<std::string>& files,
                      const std::set<std::string>& unused) {
   SHARD_CHECK(staging.MoveInto(directory, files));
-  SHARD_CHECK(directory.WriteText("README.md", DistributionReadme(merged)));
+  SHARD_CHECK(directory.WriteText(kReadmeFile, DistributionReadme(merged)));
   SHARD_CHECK(WriteManifestFile(directory, merged));
   for (const std::string& file : unused) SHARD_CHECK(directory.Remove(file));
   return staging.Discard();
@@ -340,7 +340,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   }
   SHARD_CHECK(NoteAbsentParts(*model.checkpoint().tree(), fresh));
   SHARD_CHECK(ReadBackManifest(fresh));
-  SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(fresh)));
+  SHARD_CHECK(staging.WriteText(kReadmeFile, DistributionReadme(fresh)));
   staging.Expect(kManifestFile);
   SHARD_CHECK(WriteManifestFile(staging.files(), fresh));
   SHARD_CHECK(staging.Publish(options.force));

@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = moepack::fs;
 
-constexpr const char* kReadmeFile = "README.md";
-
 JoinReport Describe(JoinedParts& parts) {
   JoinReport report;
   for (const JoinedFile& file : parts.files) {

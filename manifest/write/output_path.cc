@@ -48,10 +48,8 @@ Result<std::set<std::string>> FilesOfDistribution(const InsideDirectory& directo
   SHARD_TRY(const std::string text, directory.ReadText(kManifestFile, kMaxManifestBytes));
   SHARD_TRY(const Manifest manifest,
             ParseManifest((directory.path() / kManifestFile).string(), text));
-  std::set<std::string> files = {kManifestFile, kPullLockFile, kGitAttributesFile, "README.md"};
-  for (const BundleRecord& bundle : manifest.bundles) files.insert(bundle.file);
-  for (const AssetRecord& asset : manifest.assets) files.insert(asset.file);
-  return files;
+  const std::vector<std::string> files = OwnFiles(manifest);
+  return std::set<std::string>(files.begin(), files.end());
 }
 
 // Recognises files of an old node, whose node file does not list them.

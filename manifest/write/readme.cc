@@ -34,7 +34,7 @@ size_t CountFiles(const Manifest& manifest, Role role) {
 std::string EligibleCounts(const Plan& plan, size_t group) {
   size_t least = SIZE_MAX;
   size_t most = 0;
-  for (const auto& [layer, experts] : plan.layers) {
+  for (const auto& [layer, expert_count] : plan.layers) {
     const size_t count = Eligible(plan, group, layer).size();
     least = std::min(least, count);
     most = std::max(most, count);

@@ -18,33 +18,32 @@
 namespace moepack::manifest {
 namespace {
 
-constexpr const char* kCard = "README.md";
 constexpr uint64_t kMaxCardBytes = 64u << 20;
 
 // No value if there is none, or none that can be read: then there is nothing to restore.
 std::optional<std::string> CardOf(const InsideDirectory& directory) {
-  Result<std::string> text = directory.ReadText(kCard, kMaxCardBytes);
+  Result<std::string> text = directory.ReadText(kReadmeFile, kMaxCardBytes);
   if (!text) return std::nullopt;
   return *std::move(text);
 }
 
 Status PutBack(const InsideDirectory& directory, const std::optional<std::string>& card) {
-  if (card) return directory.WriteText(kCard, *card);
-  return directory.Remove(kCard);
+  if (card) return directory.WriteText(kReadmeFile, *card);
+  return directory.Remove(kReadmeFile);
 }
 
 // The manifest comes last: it vouches for what was measured.
 Status Replace(StagingDirectory& staging, const InsideDirectory& directory,
                const std::optional<std::string>& card) {
-  SHARD_CHECK(staging.MoveInto(directory, {kCard}));
+  SHARD_CHECK(staging.MoveInto(directory, {kReadmeFile}));
   const Status moved = staging.MoveInto(directory, {kManifestFile});
   if (moved) return Ok();
   const Status back = PutBack(directory, card);
   if (back) return moved;
-  return Error{
-      moved.error().code,
-      Cat(moved.error().message, "; and ", kCard, " could not be put back: ", back.error().message),
-      "record again, which writes both files"};
+  return Error{moved.error().code,
+               Cat(moved.error().message, "; and ", kReadmeFile,
+                   " could not be put back: ", back.error().message),
+               "record again, which writes both files"};
 }
 
 Status CheckDigest(const std::string& distribution, const std::string& expected,
@@ -89,7 +88,7 @@ Result<RecordReport> RecordQuality(const std::string& distribution, const Qualit
   report.changed = report.digest != report.digest_before;
   if (!report.changed && card == new_card) return report;
   SHARD_CHECK(staging.Begin(Cat("record ", report.digest)));
-  SHARD_CHECK(staging.WriteText(kCard, new_card));
+  SHARD_CHECK(staging.WriteText(kReadmeFile, new_card));
   staging.Expect(kManifestFile);
   SHARD_CHECK(WriteManifestFile(staging.files(), report.manifest));
   SHARD_CHECK(Replace(staging, directory, card));

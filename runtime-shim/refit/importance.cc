@@ -120,7 +120,7 @@ Status AddRow(const std::string& name, const std::vector<double>& sums,
 
 Status RefitImportance::Add(Products& products, std::span<const ExpertSet> sets,
                             const NodeLayer& node, bool own) {
-  const ExpertIds& ids = node.experts.experts;
+  const ExpertIds& ids = node.experts.expert_ids;
   const std::map<std::string, bool> matrices = MatricesOf(sets, node.experts.layer);
   const auto changed = static_cast<size_t>(std::count(node.fixed.begin(), node.fixed.end(), false));
   SHARD_TRY(const NodeMatrices loaded, LoadMatrices(node.experts, products.executor()));

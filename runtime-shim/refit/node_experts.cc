@@ -181,7 +181,7 @@ class MatrixLoader {
     return stacked;
   }
   Status LoadRouter(const RefittedExperts& values) {
-    const uint64_t count = values.experts.size();
+    const uint64_t count = values.expert_ids.size();
     SHARD_TRY(out_.router.weight, Load(values.router, count, values.router_width));
     SHARD_TRY(out_.router.bias, Load(values.router_bias, 1, count));
     return Ok();
@@ -206,7 +206,7 @@ Result<RefittedExperts> ReadSourceExperts(const Weights& weights, std::span<cons
                                           uint32_t layer, const ExpertIds& ids) {
   RefittedExperts out;
   out.layer = layer;
-  out.experts = ids;
+  out.expert_ids = ids;
   for (const uint32_t id : ids) {
     SHARD_TRY(const ExpertPlace place, FindExpert(weights, sets, layer, id));
     ExpertReader(place, layer, out).Read();
@@ -225,7 +225,7 @@ Result<RefittedExperts> ReadNeurons(const Weights& weights, std::span<const Expe
   SHARD_TRY(const ExpertPlace place, FindExpert(weights, sets, layer, id));
   RefittedExperts out;
   out.layer = layer;
-  out.experts = {id};
+  out.expert_ids = {id};
   out.width = neurons.size();
   NeuronReader(place, layer, neurons).Read(out);
   return out;
@@ -238,7 +238,7 @@ RefittedExperts TakeExperts(const RefittedExperts& from, std::span<const size_t>
   out.hidden = from.hidden;
   out.width = from.width;
   out.router_width = from.router_width;
-  for (const size_t place : places) out.experts.push_back(from.experts[place]);
+  for (const size_t place : places) out.expert_ids.push_back(from.expert_ids[place]);
   for (const RefittedArray& array : RefittedArrays()) {
     const std::vector<float>& values = from.*array.values;
     if (values.empty()) continue;
@@ -250,9 +250,10 @@ RefittedExperts TakeExperts(const RefittedExperts& from, std::span<const size_t>
 }
 
 void PutExperts(const RefittedExperts& from, RefittedExperts& to) {
-  for (size_t index = 0; index < from.experts.size(); ++index) {
-    const auto found = std::find(to.experts.begin(), to.experts.end(), from.experts[index]);
-    const auto place = static_cast<size_t>(found - to.experts.begin());
+  for (size_t index = 0; index < from.expert_ids.size(); ++index) {
+    const auto found =
+        std::find(to.expert_ids.begin(), to.expert_ids.end(), from.expert_ids[index]);
+    const auto place = static_cast<size_t>(found - to.expert_ids.begin());
     for (const RefittedArray& array : RefittedArrays()) {
       const std::vector<float>& values = from.*array.values;
       std::vector<float>& target = to.*array.values;
@@ -267,7 +268,7 @@ void PutExperts(const RefittedExperts& from, RefittedExperts& to) {
 Result<NodeMatrices> LoadMatrices(const RefittedExperts& values, Executor& executor) {
   NodeMatrices out;
   MatrixLoader loader(executor, out);
-  const uint64_t count = values.experts.size(), hidden = values.hidden, width = values.width;
+  const uint64_t count = values.expert_ids.size(), hidden = values.hidden, width = values.width;
   SHARD_TRY(const Linear gate,
             loader.LoadStacked(values.gate, values.gate_bias, count, width, hidden));
   SHARD_TRY(const Linear up, loader.LoadStacked(values.up, values.up_bias, count, width, hidden));

@@ -29,7 +29,7 @@ Routes EmptyRoutes(const NodeLayer& node, size_t tokens) {
 // The choices of `routes` from token `first` on.
 Status ChooseBlock(const NodeLayer& node, std::span<const float> logits, size_t first, size_t jobs,
                    Routes& routes) {
-  const ExpertIds& ids = node.experts.experts;
+  const ExpertIds& ids = node.experts.expert_ids;
   const size_t wide = node.routing.expert_count, count = logits.size() / ids.size();
   std::vector<float> bias;
   if (!node.experts.selection_bias.empty()) {
@@ -102,7 +102,7 @@ class BlockRunner {
 
   std::vector<ExpertRows> ExpertsOf(size_t first, size_t count) const {
     const Routes& routes = node_.routes;
-    std::vector<ExpertRows> by_place(node_.experts.experts.size());
+    std::vector<ExpertRows> by_place(node_.experts.expert_ids.size());
     for (size_t token = 0; token < count; ++token) {
       for (size_t rank = 0; rank < routes.top_k; ++rank) {
         const size_t at = (first + token) * routes.top_k + rank;
@@ -131,14 +131,14 @@ class BlockRunner {
 }  // namespace
 
 Result<Routes> ChooseExperts(const NodeLayer& node, std::span<const float> logits, size_t jobs) {
-  Routes routes = EmptyRoutes(node, logits.size() / node.experts.experts.size());
+  Routes routes = EmptyRoutes(node, logits.size() / node.experts.expert_ids.size());
   SHARD_CHECK(ChooseBlock(node, logits, 0, jobs, routes));
   return routes;
 }
 
 Status RouteNode(Products& products, NodeLayer& node) {
   SHARD_TRY(const NodeMatrices matrices, LoadRouter(node.experts, products.executor()));
-  const size_t width = node.experts.router_width, slots = node.experts.experts.size();
+  const size_t width = node.experts.router_width, slots = node.experts.expert_ids.size();
   node.routes = EmptyRoutes(node, node.tokens());
   std::vector<float> rows, logits;
   for (size_t first = 0; first < node.tokens(); first += kTokensOfBlock) {
@@ -185,7 +185,7 @@ Result<double> FoldError(const NodeLayer& node) {
 }
 
 std::vector<ExpertTokens> TokensOfExperts(const NodeLayer& node, bool fit) {
-  std::vector<ExpertTokens> experts(node.experts.experts.size());
+  std::vector<ExpertTokens> experts(node.experts.expert_ids.size());
   const Routes& routes = node.routes;
   for (size_t token = 0; token < node.tokens(); ++token) {
     if (fit && node.fit_weights[token] == 0) continue;

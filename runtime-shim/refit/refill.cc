@@ -182,8 +182,9 @@ class Refiller {
   Result<uint64_t> Refill(size_t place) {
     const size_t width = node_.experts.width;
     SHARD_CHECK(TakeSample(node_, fit_[place], products_.jobs(), sample_));
-    SHARD_TRY(const std::vector<Neuron> pool, BestNeurons(products_, options_, source_, node_,
-                                                          node_.experts.experts[place], sample_));
+    SHARD_TRY(
+        const std::vector<Neuron> pool,
+        BestNeurons(products_, options_, source_, node_, node_.experts.expert_ids[place], sample_));
     SHARD_TRY(const RefittedExperts joined, Joined(place, pool));
     SHARD_TRY(const NodeMatrices matrices, LoadMatrices(joined, products_.executor()));
     SHARD_CHECK(ScaledActivations(products_, node_, matrices.experts[0], sample_, scaled_));
@@ -191,7 +192,7 @@ class Refiller {
     if (normal_.empty) return 0;
     if (!SelectNeurons(normal_, width, products_.jobs(), selected_))
       return Error{Code::kInvalidArgument,
-                   Cat("layer ", node_.experts.layer, ": expert ", node_.experts.experts[place],
+                   Cat("layer ", node_.experts.layer, ": expert ", node_.experts.expert_ids[place],
                        ": normal matrix: expected a positive definite one, found a singular one"),
                    "a larger --lambda, or more text, makes it regular"};
     // The expert's old part leaves the node's output before the new one enters, so that the experts

@@ -37,17 +37,18 @@ std::vector<float> TamingWeights(const std::vector<float>& squares, bool equal) 
 // A store may be damaged, or another's.
 Status CheckSizes(const RefitStore& store, const RefittedExperts& values,
                   const RefittedExperts& node) {
-  const bool known = Difference(values.experts, node.experts).empty();
+  const bool known = Difference(values.expert_ids, node.expert_ids).empty();
   if (known && values.hidden == node.hidden && values.width == node.width &&
       values.router_width == node.router_width)
     return Ok();
   const auto show = [](const RefittedExperts& one) {
     return Cat(one.width, " by ", one.hidden, ", routers of ", one.router_width);
   };
-  return Error{Code::kMismatch,
-               Cat((store.directory() / RefittedFileName(node.layer, node.group)).string(),
-                   ": experts: expected some of ", Quoted(FormatIds(node.experts)), ", ",
-                   show(node), ", found ", Quoted(FormatIds(values.experts)), ", ", show(values))};
+  return Error{
+      Code::kMismatch,
+      Cat((store.directory() / RefittedFileName(node.layer, node.group)).string(),
+          ": experts: expected some of ", Quoted(FormatIds(node.expert_ids)), ", ", show(node),
+          ", found ", Quoted(FormatIds(values.expert_ids)), ", ", show(values))};
 }
 
 Status CheckTopK(const Plan& plan, uint32_t top_k) {

@@ -245,7 +245,7 @@ class TurnRidge {
     RefittedExperts moved;
     moved.hidden = hidden;
     moved.width = width;
-    moved.experts = {0};
+    moved.expert_ids = {0};
     moved.down.assign(change.size(), 0);
     AddTransposed(change, hidden, width, moved.down);
     SHARD_TRY(const NodeMatrices matrix, LoadMatrices(moved, products_.executor()));
@@ -292,7 +292,7 @@ uint64_t FactorsHeld(uint64_t experts, uint64_t width, uint64_t hidden, uint64_t
 }
 
 Status RidgeDown(Products& products, const RidgeOptions& options, NodeLayer& node) {
-  const uint64_t experts = node.experts.experts.size();
+  const uint64_t experts = node.experts.expert_ids.size();
   if (RidgeIsJoint(experts, node.experts.width, ChosenTokens(node), options.memory))
     return JointRidge(products, node).Run(options.lambda);
   return TurnRidge(products, node).Run(options);

@@ -13,7 +13,7 @@ RouterDescent::RouterDescent(Products& products, NodeLayer& node)
 Status RouterDescent::Step(std::span<const float> inputs, std::span<const float> by_logit,
                            double rate_of_rows, double rate_of_bias) {
   RefittedExperts& experts = node_.experts;
-  const size_t width = experts.router_width, n = experts.experts.size();
+  const size_t width = experts.router_width, n = experts.expert_ids.size();
   by_row_.assign(experts.router.size(), 0);
   SHARD_CHECK(products_.AddProduct({by_logit, n}, {inputs, width}, {by_row_.data(), width}));
   by_bias_.assign(experts.router_bias.size(), 0);

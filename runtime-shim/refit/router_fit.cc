@@ -36,7 +36,7 @@ class RouterFitter {
 
  private:
   Status Step(uint32_t step, double rate) {
-    const size_t width = node_.experts.router_width, n = node_.experts.experts.size();
+    const size_t width = node_.experts.router_width, n = node_.experts.expert_ids.size();
     const std::vector<uint32_t> batch = DrawBatch(sample_.size(), options_.batch, step);
     inputs_.resize(batch.size() * width);
     logits_.resize(batch.size() * n);
@@ -52,7 +52,7 @@ class RouterFitter {
 
   Status ThroughGates(std::span<const uint32_t> batch, std::span<const float> logits,
                       std::vector<float>& by_logit) const {
-    const size_t n = node_.experts.experts.size();
+    const size_t n = node_.experts.expert_ids.size();
     double all = 0;
     for (const uint32_t row : batch) all += sample_.target(row);
     if (all == 0) return Ok();

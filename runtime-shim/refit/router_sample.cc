@@ -50,7 +50,7 @@ uint64_t RouterSampleTokens(uint64_t token_bytes, uint64_t memory, uint64_t most
 Result<RouterSample> RouterSample::Make(Products& products, const RouterOptions& options,
                                         const NodeLayer& node) {
   RouterSample sample;
-  sample.experts_ = node.experts.experts.size();
+  sample.experts_ = node.experts.expert_ids.size();
   const size_t width = node.experts.router_width;
   std::vector<uint32_t> tokens;
   for (uint32_t token = 0; token < node.tokens(); ++token) {
@@ -126,7 +126,7 @@ void RouterSample::MultiplyOutputs(size_t at, size_t from, size_t hidden,
 Result<TokenChoice> RouterSample::Choose(const NodeLayer& node, size_t row,
                                          std::span<const float> logits,
                                          std::span<const float> selection_bias) const {
-  const ExpertIds& ids = node.experts.experts;
+  const ExpertIds& ids = node.experts.expert_ids;
   std::vector<float> wide(node.routing.expert_count, 0), bias;
   if (!selection_bias.empty()) bias.assign(wide.size(), 0);
   for (size_t i = 0; i < ids.size(); ++i) {

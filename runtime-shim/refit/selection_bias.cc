@@ -52,14 +52,14 @@ class BiasSearch {
  private:
   Status MakeLogits() {
     const size_t width = node_.experts.router_width;
-    logits_.resize(size_ * node_.experts.experts.size());
+    logits_.resize(size_ * node_.experts.expert_ids.size());
     SHARD_TRY(const NodeMatrices matrices, LoadRouter(node_.experts, products_.executor()));
     return products_.Project(matrices.router, std::span(sample_.inputs()).first(size_ * width),
                              logits_);
   }
 
   std::span<const float> LogitsOf(size_t row) const {
-    const size_t n = node_.experts.experts.size();
+    const size_t n = node_.experts.expert_ids.size();
     return std::span(logits_).subspan(row * n, n);
   }
 

@@ -47,7 +47,7 @@ class Tuner {
       if (node.fit_weights[token] != 0) tokens_.push_back(token);
     }
     const std::vector<size_t> changing = ChangingExperts(node, TokensOfExperts(node, true));
-    for (size_t place = 0; place < node.experts.experts.size(); ++place)
+    for (size_t place = 0; place < node.experts.expert_ids.size(); ++place)
       experts_.emplace_back(products, node, place,
                             std::binary_search(changing.begin(), changing.end(), place));
   }

@@ -49,7 +49,7 @@ TunedExpert::TunedExpert(Products& products, NodeLayer& node, size_t place, bool
 std::span<float> TunedExpert::Part(std::vector<float> RefittedExperts::*array) const {
   std::vector<float>& values = node_.experts.*array;
   if (!changes_) return {};
-  const size_t one = values.size() / node_.experts.experts.size();
+  const size_t one = values.size() / node_.experts.expert_ids.size();
   return std::span(values).subspan(place_ * one, one);
 }
 

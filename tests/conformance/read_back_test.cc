@@ -77,7 +77,7 @@ moepack::Plan RandomPlan(Random& random) {
     moepack::OverlayPlan& overlay = plan.overlays.emplace_back();
     overlay.version = "v-" + std::to_string(random.Below(100));
     overlay.parent = random.Below(2) == 0 ? "" : "before";
-    overlay.experts[plan.layers.begin()->first] = {0};
+    overlay.experts_by_layer[plan.layers.begin()->first] = {0};
   }
   return plan;
 }

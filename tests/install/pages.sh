@@ -14,7 +14,7 @@ fail() {
 }
 
 awk -v directory=man1 -v version=test -f "$root/tools/install/man_pages.awk" "$root/docs/cli.md"
-commands=$(grep -o '^## [a-z-]*$' "$root/docs/cli.md" | sed 's/^## //')
+commands=$(grep -o '^### [a-z-]*$' "$root/docs/cli.md" | sed 's/^### //')
 count=0
 for command in $commands; do
   page=man1/moepack-$command.1
@@ -31,6 +31,12 @@ for command in $commands; do
   count=$((count + 1))
 done
 [ "$count" -gt 20 ] || fail "expected more than 20 commands, found $count"
+# The page of moepack itself lists all of them, in the sections of the help.
+[ "$(grep -c '^\.BR moepack' man1/moepack.1)" = "$count" ] ||
+  fail "moepack.1: expected $count commands"
+sections=$("$moepack" help | grep '^[A-Z].*:$' | sed 's/:$//')
+[ "$(sed -n 's/^\.SS //p' man1/moepack.1)" = "$sections" ] ||
+  fail "moepack.1: expected the sections of the help"
 if command -v groff >/dev/null; then
   for page in man1/*.1; do
     said=$(groff -man -Tutf8 -ww -z "$page" 2>&1)

@@ -1,7 +1,7 @@
 // The page that reads from the Hub, run with a local Hub.
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/scoped_variable.h"
-#include "tests/tools/documented_page.h"
+#include "tests/tools/documents/documented_page.h"
 
 namespace moepack::remote {
 namespace {

@@ -11,11 +11,7 @@ namespace {
 size_t CountCommands(const std::string& help) {
   std::istringstream lines(help);
   size_t commands = 0;
-  bool listed = false;
-  for (std::string line; std::getline(lines, line);) {
-    listed = line == "Commands:" || (listed && !line.empty());
-    commands += listed && line.starts_with("  ") ? 1 : 0;
-  }
+  for (std::string line; std::getline(lines, line);) commands += line.starts_with("  ") ? 1 : 0;
   return commands;
 }
 

@@ -30,6 +30,29 @@ TEST(CommandLine, HelpListsEveryCommand) {
   for (const char* command : kCommands) EXPECT_THAT(run.out, HasSubstr(command));
 }
 
+TEST(CommandLine, HelpListsCommandsInSections) {
+  std::istringstream help(Workspace().Moepack("help").out);
+  std::vector<std::string> titles;
+  for (std::string line; std::getline(help, line);) {
+    if (line.ends_with(':') && std::isupper(line.front()) != 0) titles.push_back(line);
+  }
+  EXPECT_THAT(titles, testing::ElementsAre(
+                          "Look and plan:", "Split and quantize:", "Check and compare:",
+                          "Publish and fetch:", "Maintain registries:", "Run and measure:"));
+}
+
+TEST(CommandLine, TheReferenceHasTheSectionsOfTheHelp) {
+  const Workspace workspace;
+  const std::string reference = workspace.Moepack("help --markdown").out;
+  size_t at = 0;
+  for (const char* heading :
+       {"## Look and plan\n\n### list-tensors\n", "## Split and quantize\n\n### shard-experts\n",
+        "## Run and measure\n\n### place\n", "## Exit status\n"}) {
+    at = reference.find(heading, at);
+    ASSERT_NE(at, std::string::npos) << heading;
+  }
+}
+
 TEST(CommandLine, VersionIsOneLineOnStdout) {
   const ToolRun run = Workspace().Moepack("--version");
   EXPECT_EQ(run.status, 0);

@@ -8,9 +8,8 @@ cd "$1"
 case $2 in
   families) "$3" | "$here/names_in_docs.sh" docs/families.md ;;
   commands)
-    # The first word of each row of the command list.
-    "$3" --help |
-      awk '/^[A-Z].*:$/ { list = /ommands:$/; next } list && /^  [a-z]/ { print $1 }' |
+    # The first word of each row of the list.
+    "$3" --help | awk '/^  [a-z]/ { print $1 }' |
       "$here/names_in_docs.sh" docs/cli.md
     ;;
   bad-fixtures)

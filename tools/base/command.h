@@ -1,4 +1,4 @@
-// A command of moepack: one file that defines a Command, its name below, and one line in main.cc.
+// A command of moepack: one file that defines a Command, its name below, and one row in main.cc.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -14,7 +14,7 @@ struct Command {
   const char* name;
   const char* summary;      // one line, no full stop
   const char* description;  // a paragraph or two for the help
-  // Tests run them as they are, in a clone of the repository, in the order of the commands below.
+  // Tests run them as they are, in a clone of the repository, in the order of the list in main.cc.
   std::array<const char*, 2> examples;
   // Adds the options to `app` and returns what runs once they are parsed. The number is the exit
   // status, for results that are not an error but have a status other than 0.
@@ -51,7 +51,12 @@ extern const Command kExperiment;
 extern const Command kReplay;
 extern const Command kReport;
 
-using Commands = std::span<const Command* const>;
+// A row of the list of commands.
+struct ListedCommand {
+  const char* section;  // the heading under which help lists it; rows of one section are neighbours
+  const Command* command;
+};
+using Commands = std::span<const ListedCommand>;
 
 // The options that every command has in addition to its own.
 struct SharedOptions {

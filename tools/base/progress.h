@@ -37,6 +37,13 @@ class Progress {
   std::chrono::steady_clock::time_point start_, step_, last_;
 };
 
+// What a command did, and how long it took.
+template <class Report>
+struct Timed {
+  Report report;
+  double seconds = 0;
+};
+
 // Shows how much of some work is left; each finished piece is reported.
 class ProgressCount {
  public:

@@ -2,47 +2,47 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <array>
-#include <cstdint>
+#include <string_view>
 
 namespace moepack::cli {
 
-enum class Section : uint8_t {
-  kInput,
-  kRegistry,
-  kSelection,
-  kSummary,
-  kSplit,
-  kMachines,
-  kTypes,
-  kOutput,
-  kText,
-  kGeneration,
-  kScoring,
-  kChecks,
-  kResources,
-  kGeneral,
-};
+// In the order in which help shows them.
+inline constexpr std::string_view kSectionTitles[] = {"Input",
+                                                      "Registry",
+                                                      "Selection",
+                                                      "Summary",
+                                                      "Split",
+                                                      "Machines",
+                                                      "Conversion and quantization",
+                                                      "Output",
+                                                      "Text",
+                                                      "Generation",
+                                                      "Scoring",
+                                                      "Checks",
+                                                      "Resources",
+                                                      "General"};
 
-// One title per Section, in the order in which help shows them.
-inline constexpr std::array<const char*, 14> kSectionTitles = {"Input",
-                                                               "Registry",
-                                                               "Selection",
-                                                               "Summary",
-                                                               "Split",
-                                                               "Machines",
-                                                               "Conversion and quantization",
-                                                               "Output",
-                                                               "Text",
-                                                               "Generation",
-                                                               "Scoring",
-                                                               "Checks",
-                                                               "Resources",
-                                                               "General"};
+// One of the titles above: a literal that is none of them does not compile.
+class Section {
+ public:
+  consteval Section(const char* title) : title_(title) {
+    for (const std::string_view known : kSectionTitles) {
+      if (known == title) return;
+    }
+    IsNotInTheList();
+  }
+
+  const char* title() const { return title_; }
+
+ private:
+  void IsNotInTheList();  // is not defined: it only makes the compiler stop
+
+  const char* title_;
+};
 
 // Options that are added to `app` from now on belong to this section.
 inline void StartSection(CLI::App& app, Section section) {
-  app.option_defaults()->group(kSectionTitles[static_cast<size_t>(section)]);
+  app.option_defaults()->group(section.title());
 }
 
 }  // namespace moepack::cli

@@ -13,6 +13,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -75,22 +76,15 @@ Json ReportJson(const Arguments& arguments, const manifest::AssembleReport& repo
   return document;
 }
 
-struct Outcome {
-  manifest::AssembleReport report;
-  double seconds = 0;
-};
-
-Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
+Result<Timed<manifest::AssembleReport>> AssembleWithProgress(const Arguments& arguments) {
   Progress progress("assembling");
   manifest::AssembleOptions options = arguments.assemble;
   options.overlay = arguments.overlay.version;
   options.with_overlay = !arguments.overlay.none;
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(manifest::AssembleReport report,
             manifest::AssembleNode(arguments.distribution, arguments.out, options));
-  return Outcome{std::move(report), progress.seconds()};
+  return Timed<manifest::AssembleReport>{std::move(report), progress.seconds()};
 }
 
 // A distribution on another machine is read from there.
@@ -106,7 +100,7 @@ Status OpenDistribution(Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(OpenDistribution(arguments));
-  SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
+  SHARD_TRY(const Timed<manifest::AssembleReport> outcome, AssembleWithProgress(arguments));
   PrintNotes(outcome.report.notes);
   PrintWarnings(outcome.report.warnings);
   if (arguments.assemble.distribution)
@@ -158,7 +152,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("DIST", arguments->distribution,
                  "The directory of a distribution, or its address.")
       ->required();
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--group", options.group, "The node's group, counted from 0.")
       ->type_name("G")
       ->transform(AsCount(0, kMaxGroups - 1))
@@ -172,7 +166,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "in.")
       ->type_name("FILE");
   AddRemoteOptions(app, arguments->remote);
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out, "The node's directory.")
       ->type_name("DIR")
       ->required();

@@ -221,7 +221,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSource(app, arguments->source);
   AddPlanOrFile(app, *arguments);
   AddWriteOptions(app, *arguments);
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   CLI::Option* refit = app.add_flag(
       "--refit", arguments->refits,
       "First refit the experts of every group on calibration text, as `moepack refit` does. They "
@@ -235,7 +235,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
     // An overlay that was merged before the refit is merged again with its store.
     if (!options[i]->check_lname("merge-overlay")) options[i]->needs(refit);
   }
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   CLI::Option* prove = app.add_flag(
       "--prove", arguments->prove,
       "Also compare every byte that was written with its place in the source, or, "

@@ -91,7 +91,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "DIST", "The directory of a distribution.", *arguments);
   AddGroup(app, "Check only the nodes of this expert group.", arguments->group);
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   app.add_option("--against", arguments->against,
                  "Compare with this model instead of the distribution's own parts, all loaded: the "
                  "source of a distribution that was not quantized.")

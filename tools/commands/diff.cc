@@ -221,7 +221,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "layout+https://host/path[:tag].")
       ->required();
   app.add_option("B", arguments->b, "The one to compare it with.")->required();
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   app.add_flag("--tensors", arguments->tensors,
                "List every changed tensor too, not only their number. --json always does.");
   app.add_flag("--exit-code", arguments->exit_code, "Exit with status 6 when they differ.");

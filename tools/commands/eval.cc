@@ -258,12 +258,12 @@ Result<int> Run(Arguments& arguments) {
 }
 
 void AddEvalOptions(CLI::App& app, Arguments& arguments) {
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--against", arguments.against,
                  "The model before it was quantized: this separates the damage of quantization "
                  "from that of the split.")
       ->type_name("SRC");
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   app.add_option(
          "--gate", arguments.gates,
          "Exit with status 6 unless this holds where each session runs on the group that captures "
@@ -275,7 +275,7 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
       "--record", arguments.record,
       "Write the figures of every group and bucket into distribution.json and README.md of "
       "SRC, a distribution. Record before it is published and signed.");
-  StartSection(app, Section::kScoring);
+  StartSection(app, "Scoring");
   app.add_flag("--score-half", arguments.eval.score_half,
                "Score only the second half of each window, nearly as llama.cpp does.");
   app.add_option("--generate", arguments.eval.generate,

@@ -12,6 +12,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -71,21 +72,14 @@ Json ReportJson(const Arguments& arguments, const manifest::JoinReport& report) 
           {"bytes", report.total_bytes()}};
 }
 
-struct Outcome {
-  manifest::JoinReport report;
-  double seconds = 0;
-};
-
-Result<Outcome> JoinWithProgress(const Arguments& arguments) {
+Result<Timed<manifest::JoinReport>> JoinWithProgress(const Arguments& arguments) {
   Progress progress("joining");
   manifest::JoinOptions options = arguments.join;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(manifest::JoinReport report,
             manifest::JoinDistributions(arguments.distributions, arguments.out, options));
-  return Outcome{std::move(report), progress.seconds()};
+  return Timed<manifest::JoinReport>{std::move(report), progress.seconds()};
 }
 
 std::string TasksText(const Arguments& arguments, const manifest::TaskJoinReport& report,
@@ -130,9 +124,7 @@ Result<int> RunTasks(const Arguments& arguments, const std::vector<std::string>&
   }
   Progress progress("joining");
   manifest::JoinOptions options = arguments.join;
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(const manifest::TaskJoinReport report,
             manifest::JoinTasks(tasks, arguments.out, options));
   PrintWarnings(report.warnings);
@@ -147,7 +139,7 @@ Result<int> Run(const Arguments& arguments) {
     SHARD_CHECK(CheckIsLocal(distribution));
   SHARD_TRY(const std::vector<std::string> tasks, manifest::FindTasks(arguments.distributions));
   if (!tasks.empty()) return RunTasks(arguments, tasks);
-  SHARD_TRY(const Outcome outcome, JoinWithProgress(arguments));
+  SHARD_TRY(const Timed<manifest::JoinReport> outcome, JoinWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
@@ -160,7 +152,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "The directories of two or more distributions that hold parts of one; or "
                  "directories of tasks (of --task), or one that holds them all.")
       ->required();
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
          "The joined distribution's directory, or the GGUF that tasks of quantize wrote. It "

@@ -243,7 +243,7 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
-  StartSection(app, Section::kSummary);
+  StartSection(app, "Summary");
   CLI::Option* summary = app.add_flag(
       "--summary", arguments->summary,
       "Print family, layers, experts, total and active parameters, bytes by part, and the size of "
@@ -267,14 +267,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
     CLI::Option* option = app.get_option(name)->needs(summary);
     option->description("For the sizes by recipe of --summary. " + option->get_description());
   }
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   CLI::Option* check =
       app.add_flag("--check", arguments->check,
                    "Compare the tensors and their shapes with what config.json (or the metadata of "
                    "a GGUF model) promises, and name what is missing, extra or misshapen. Exit "
                    "status 3 when something is.")
           ->excludes(summary);
-  StartSection(app, Section::kSelection);
+  StartSection(app, "Selection");
   const auto filter = [&](const char* name, auto& value, const char* type, const char* text) {
     return app.add_option(name, value, text)->type_name(type)->excludes(summary)->excludes(check);
   };

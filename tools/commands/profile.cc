@@ -230,7 +230,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
   AddTexts(app, arguments->texts);
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
          "Write the statistics here: NAME.json, or binary as NAME.bin. With \"-\" JSON goes to "
@@ -251,7 +251,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "Add these statistics of the same model to the new ones. Their sessions must have other "
          "names. Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
-  StartSection(app, Section::kGeneration);
+  StartSection(app, "Generation");
   app.add_option(
          "--generate", arguments->generate,
          "After each session, decode N tokens greedily and count them separately. Default: 0.")
@@ -261,7 +261,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
   AddExecutor(app, arguments->runtime);
   AddRunMemory(app, arguments->memory);
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   app.add_flag("--dry-run", arguments->dry_run,
                "Run and write nothing; print the sessions that would be run.");
   AddJson(app, arguments->json);

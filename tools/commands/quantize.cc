@@ -18,6 +18,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -150,13 +151,15 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model,
   }
   for (const OutputFile& file : files) {
     const fs::path path = directory / file.path;
-    std::error_code error;
     for (const fs::path& input : inputs) {
-      if (input.empty() || !fs::equivalent(input, path, error)) continue;
+      if (input.empty()) continue;
+      SHARD_TRY(const bool same, IsSameFile(input, path));
+      if (!same) continue;
       return Error{Code::kInvalidArgument, Cat(path.string(), " is also an input"),
                    "choose another output; inputs are never overwritten"};
     }
-    if (fs::is_directory(path, error)) {
+    SHARD_TRY(const bool directory_there, IsDirectory(path));
+    if (directory_there) {
       return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
                    "-o takes the name of a file"};
     }
@@ -174,9 +177,7 @@ Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
   const std::vector<SourceFile>& sources = model.checkpoint().files();
   Progress progress("quantizing");
   PackOptions pack = arguments.pack;
-  pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  pack.progress = ShowPacking(progress);
   SHARD_TRY(outcome.pack, PackFiles(sources, outcome.files, {arguments.out, arguments.force}, pack,
                                     [&] { return noted.CheckUnchanged(); }));
   outcome.seconds = progress.seconds();
@@ -279,7 +280,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source,
             " Or the directory of a distribution with GGUF bundles, to requantize it.");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
          "The GGUF file to write. With --max-part-size the parts are in the same directory: "
@@ -288,7 +289,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("OUT")
       ->required();
   AddQuantizeOptions(app, arguments->quantize);
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("--model-id", arguments->quantize.options.model_id,
                  "Name of a converted model, such as Qwen/Qwen3-30B-A3B, for general.name. "
                  "Default: the model card's, the one in config.json, or the family's.")

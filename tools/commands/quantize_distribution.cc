@@ -5,6 +5,7 @@
 #include "manifest/write/output_path.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/commands/quantize_run.h"
 #include "tools/commands/task_run.h"
@@ -45,14 +46,13 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
 }
 
 Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options) {
-  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(run.source.source));
   if (!run.out.empty()) {
     SHARD_CHECK(manifest::CheckOutsideDistribution(run.out, run.source.source));
     SHARD_CHECK(manifest::CheckReplaceable(run.out, true));
   }
   SHARD_TRY(const manifest::WritePlan files, manifest::PlanRequantized(run.source.source, options));
   PrintNotes(files.notes);
-  const DryRun dry{run.out, manifest.plan, files};
+  const DryRun dry{run.out, files.plan, files};
   SHARD_CHECK(run.json ? WriteJsonResult(DryRunJson(dry)) : WriteResult(DryRunText(dry)));
   return kExitDone;
 }
@@ -80,9 +80,7 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
   if (task) return RunTaskOf(run, options, *task);
   if (run.dry_run) return RunDry(run, options);
   Progress progress("quantizing");
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(const manifest::WriteReport report,
             manifest::RequantizeDistribution(run.source.source, run.out, options));
   PrintNotes(GridNotes(report.pack));

@@ -15,6 +15,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/refit_run.h"
@@ -147,9 +148,7 @@ Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs i
   options.notes = PrintNotes;
   if (inputs.model->checkpoint().is_gguf()) options.gguf.emplace();
   Progress progress("writing");
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(
       manifest::WriteReport report,
       manifest::WriteDistribution(*std::move(inputs.model), inputs.plan, arguments.out, options));
@@ -202,14 +201,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("SRC");
   AddRefitMethod(app, arguments->refit);
   AddRefitResources(app, "", arguments->refit);
-  StartSection(app, Section::kText);
+  StartSection(app, "Text");
   app.add_option(
          "--statistics", arguments->statistics,
          "What the model's routers choose, as `moepack profile` measured it: it shows which group "
          "a text belongs to, if the plan has no placement table or another one. "
          "The distribution gets the table.")
       ->type_name("FILE");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out,
                  "The distribution's directory. Its types are the source's; `build --refit-store` "
                  "writes others.")

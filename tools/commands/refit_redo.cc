@@ -141,9 +141,9 @@ class RedoComparison {
  private:
   void CompareExperts(const RefitOutcome& outcome, const RefittedExperts& stored,
                       const RefittedExperts& again) {
-    if (stored.experts != again.experts)
-      return Differ(outcome, Cat("experts: expected ", Quoted(FormatIds(stored.experts)),
-                                 ", found ", Quoted(FormatIds(again.experts))));
+    if (stored.expert_ids != again.expert_ids)
+      return Differ(outcome, Cat("experts: expected ", Quoted(FormatIds(stored.expert_ids)),
+                                 ", found ", Quoted(FormatIds(again.expert_ids))));
     for (const RefittedArray& array : RefittedArrays()) {
       const std::vector<float>&a = stored.*array.values, &b = again.*array.values;
       if (a.size() != b.size()) {
@@ -181,7 +181,7 @@ std::string RefitStoreFor(const std::string& directory, const RedoArguments& arg
 }
 
 void AddRedo(CLI::App& app, RedoArguments& arguments) {
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   CLI::Option* redo =
       app.add_option("--redo", arguments.layer,
                      "Also compute this layer of the refit again, from the source and the texts of "

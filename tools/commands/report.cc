@@ -42,7 +42,7 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option(
          "INPUT", arguments->inputs,
          "Documents of moepack, known by their content: a distribution (its directory or "
@@ -50,7 +50,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "results of experiment.")
       ->required()
       ->type_name("DIST|JSON");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out, "Write the page here. Default: report.html.")
       ->type_name("FILE");
   AddForce(app, arguments->force);

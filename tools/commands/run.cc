@@ -245,7 +245,7 @@ void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
 // REQUIRES: all options have been added except those that go with it.
 void AddListDevices(CLI::App& app, bool& list_devices) {
   const std::vector<CLI::Option*> others = app.get_options({});
-  StartSection(app, Section::kResources);
+  StartSection(app, "Resources");
   CLI::Option* list =
       app.add_flag("--list-devices", list_devices,
                    "Only print the devices of every executor. Can be combined with --json only.");
@@ -255,7 +255,7 @@ void AddListDevices(CLI::App& app, bool& list_devices) {
 }
 
 void AddCompare(CLI::App& app, Arguments& arguments) {
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   app.add_option("--compare", arguments.compare,
                  "Also run this executor on the same tokens, and report where the two diverge.")
       ->type_name("EXECUTOR");
@@ -273,7 +273,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.get_option("SRC")->required(false);  // not needed with --list-devices
   AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
            arguments->group);
-  StartSection(app, Section::kText);
+  StartSection(app, "Text");
   CLI::Option* prompt =
       app.add_option("--prompt", arguments->prompt, "The text to continue.")->type_name("TEXT");
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
@@ -281,7 +281,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                                        "file of ids. Nothing is added before them.")
                             ->type_name("IDS|FILE")
                             ->excludes(prompt);
-  StartSection(app, Section::kGeneration);
+  StartSection(app, "Generation");
   app.add_option("-n,--count", arguments->count, "Tokens to generate at most. Default: 64.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxCount));

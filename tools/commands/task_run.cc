@@ -7,6 +7,7 @@
 #include "tools/base/command_text.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/options/quantize_options.h"
 
@@ -58,9 +59,7 @@ Result<int> RunTask(manifest::Draft draft, const TaskRun& run) {
   PrintNotes(draft.files.notes);
   Progress progress("writing");
   manifest::TaskOptions options = run.task;
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(const manifest::TaskReport report,
             manifest::WriteTask(std::move(draft), run.out, options));
   const double seconds = progress.seconds();

@@ -164,7 +164,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "With --key: a reference, oci://host/repository[:tag][@sha256:...] or "
                  "layout:DIR[:tag][@sha256:...].")
       ->required();
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   CLI::Option* against =
       app.add_option(
              "--against", arguments->verify.against,
@@ -219,7 +219,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }  // namespace verify_command
 
 void AddCold(CLI::App& app, bool& cold) {
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   app.add_flag("--cold", cold,
                "Read the files from the device: the page cache is written out, dropped and, where "
                "the file system has direct reads, bypassed; the report says for how many bytes. "

@@ -9,6 +9,7 @@
 #include "manifest/write/output_path.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/task_run.h"
@@ -127,7 +128,7 @@ Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments) {
 }
 
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
                  "The distribution's directory. It is written as DIR.partial and renamed at the "
                  "end; a killed run resumes there when it is started again.")
@@ -141,22 +142,22 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
       ->type_name("FORMAT")
       ->transform(OneOf({"safetensors", "gguf"}));
   AddQuantizeOptions(app, arguments.quantize);
-  StartSection(app, Section::kTypes);
+  StartSection(app, "Conversion and quantization");
   app.add_option(
          "--overlay-type", arguments.quantize.options.recipe.overlay_type,
          "Type of the overlay's experts. Nodes for a stock runtime cannot be assembled from "
          "an overlay of another type than the groups.")
       ->type_name("TYPE");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("--refit-store", arguments.refit_store,
                  "Write these refitted experts and router rows (from `moepack refit`) instead of "
                  "the source's, for the same source and plan.")
       ->type_name("DIR");
-  StartSection(app, Section::kTypes);
+  StartSection(app, "Conversion and quantization");
   app.add_flag("--no-refit-imatrix", arguments.no_refit_imatrix,
                "Quantize refitted experts without the importance matrix that the refit made. By "
                "default that matrix is used unless --imatrix names another.");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   AddLayoutOptions(app, arguments);
   AddRecordOptions(app, arguments.write);
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
@@ -231,9 +232,7 @@ Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
                                      const WriteArguments& arguments) {
   Progress progress("writing");
   manifest::WriteOptions options = arguments.write;
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   options.notes = PrintNotes;
   SHARD_TRY(manifest::WriteReport report,
             manifest::WriteDistribution(std::move(model), plan, arguments.out, options));

@@ -10,9 +10,9 @@ function quoted(text) {
 
 /^<!-- Below this line/ { reference = 1; next }
 !reference { next }
-/^## / {
+/^## Exit / { exit }
+/^### / {
   name = $2
-  if (name == "Exit") exit
   commands[++count] = name
   wanted = 1
   next

@@ -1,5 +1,6 @@
 # Makes a man page for each command out of docs/cli.md, whose reference is what
-# `moepack help --markdown` prints: DIRECTORY/moepack-build.1, ..., and moepack.1 with the list.
+# `moepack help --markdown` prints: DIRECTORY/moepack-build.1, ..., and moepack.1, which lists them
+# by section.
 # usage: awk -v directory=DIRECTORY -v version=VERSION -f man_pages.awk docs/cli.md
 
 # Text of a paragraph or a cell as roff: no control lines, no hyphens made of minus signs.
@@ -44,10 +45,12 @@ function finish() {
 
 /^<!-- Below this line/ { reference = 1; next }
 !reference { next }
-/^## / {
+/^## Exit / { exit }
+/^## / { finish(); section = substr($0, 4); next }
+/^### / {
   finish()
   name = $2
-  if (name == "Exit") exit
+  sections[name] = section
   wanted = 1
   next
 }
@@ -100,6 +103,8 @@ END {
   for (i = 1; i < count; ++i) {
     short = pages[i]
     sub(/^moepack-/, "", short)
+    if (sections[short] != listed) print ".SS " roff(sections[short]) >page
+    listed = sections[short]
     print ".TP\n.BR " roff(pages[i]) " (1)\n" roff(summaries[short]) "." >page
   }
 }

@@ -21,7 +21,7 @@ void ApplyTypes(const TypePlan& types, QuantizeArguments& quantize) {
 }  // namespace
 
 void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments) {
-  StartSection(app, Section::kTypes);
+  StartSection(app, "Conversion and quantization");
   CLI::Option* budget =
       app.add_option("--budget", arguments.bytes,
                      "Choose the types of every layer's experts and trunk so that the tensors of "

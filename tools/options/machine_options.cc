@@ -106,7 +106,7 @@ void ExcludeFromSweep(CLI::App& app) {
 }  // namespace
 
 void AddMachineOptions(CLI::App& app, MachineArguments& arguments) {
-  StartSection(app, Section::kMachines);
+  StartSection(app, "Machines");
   CLI::Option* node =
       app.add_option("--node", arguments.nodes,
                      "Memory of one machine: 24GB. May be repeated, \"16GBx3\" is three of them. "

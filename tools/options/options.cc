@@ -115,7 +115,7 @@ CLI::Validator AsUtf8() {
 }
 
 void AddModelOptions(CLI::App& app, ModelOptions& options) {
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--family", options.family_file,
                  "Classify tensors with this table (JSON) instead of the built-in families.")
       ->type_name("FILE");
@@ -162,7 +162,7 @@ Result<MoeModel> OpenModel(const SourceArguments& arguments) {
 }
 
 void AddJobs(CLI::App& app, size_t& jobs) {
-  StartSection(app, Section::kResources);
+  StartSection(app, "Resources");
   app.add_option("-j,--jobs", jobs,
                  "Threads that read, write, check and encode. Default: twice the cores. The result "
                  "is the same for every number.")
@@ -171,7 +171,7 @@ void AddJobs(CLI::App& app, size_t& jobs) {
 }
 
 void AddMemory(CLI::App& app, uint64_t& memory) {
-  StartSection(app, Section::kResources);
+  StartSection(app, "Resources");
   app.add_option("--memory", memory, "Upper bound for buffers: 64M, 1GiB. Default: 64MiB.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastMemory));
@@ -185,18 +185,18 @@ void AddChunkMap(CLI::App& app, uint64_t& cell_bytes) {
 }
 
 void AddJson(CLI::App& app, bool& json) {
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   app.add_flag("--json", json, "Print one JSON document on standard output.");
 }
 
 void AddDryRun(CLI::App& app, bool& dry_run) {
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   app.add_flag("--dry-run", dry_run,
                "Write nothing; print what would be written, with exact sizes.");
 }
 
 void AddTensors(CLI::App& app, bool& tensors) {
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   app.add_flag("--tensors", tensors,
                "With --dry-run: also print the GGUF name, the type and the rule that chose it, of "
                "every tensor. docs/quantization.md has the rules.")
@@ -204,12 +204,12 @@ void AddTensors(CLI::App& app, bool& tensors) {
 }
 
 void AddForce(CLI::App& app, bool& force) {
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_flag("--force", force, "Replace the output if it exists.");
 }
 
 void AddPlanOptions(CLI::App& app, PlanOptions& options) {
-  StartSection(app, Section::kSplit);
+  StartSection(app, "Split");
   app.add_option("--groups", options.groups,
                  "Number of expert groups: one per node. Needed unless the file of --partition "
                  "lists them.")
@@ -219,7 +219,7 @@ void AddPlanOptions(CLI::App& app, PlanOptions& options) {
 }
 
 void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& groups) {
-  StartSection(app, Section::kSplit);
+  StartSection(app, "Split");
   app.add_option_function<std::string>(
          "--groups",
          [&](const std::string& text) {

@@ -90,7 +90,7 @@ void AddConvertOptions(CLI::App& app, ConvertOptions& options) {
 }
 
 void AddAlignment(CLI::App& app, uint64_t& alignment) {
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("--alignment", alignment,
                  "GGUF: start every tensor at a multiple of this power of two, such as 4096 for "
                  "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
@@ -102,7 +102,7 @@ void AddAlignment(CLI::App& app, uint64_t& alignment) {
 }
 
 void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
-  StartSection(app, Section::kTypes);
+  StartSection(app, "Conversion and quantization");
   RecipeOptions& recipe = arguments.options.recipe;
   CLI::Option* name =
       app.add_option("--recipe,--quantize", recipe.recipe,

@@ -21,7 +21,7 @@ constexpr uint64_t kLeastRefitMemory = 16'000'000;
 constexpr uint64_t kMostOfRefit = 1ull << 40;
 
 void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
-  StartSection(app, Section::kSplit);
+  StartSection(app, "Split");
   AddRefitSteps(app, options);
   app.add_option("--lambda", options.lambda,
                  "How strongly ridge regression pulls towards the original weights. Default: 0.01.")
@@ -45,7 +45,7 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
 }
 
 void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
-  StartSection(app, Section::kText);
+  StartSection(app, "Text");
   app.add_option("--most-tokens", options.tokens,
                  "Take at most about this many tokens of each bucket. Default: all.")
       ->type_name("N")
@@ -87,7 +87,7 @@ void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options) {
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {
   AddTexts(app, arguments.texts);
   AddCalibration(app, arguments.options);
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   app.add_option(
          "--held-out-text", arguments.held_out,
          "Texts that are to measure the result later, in the form of --text: refused if they are "
@@ -112,7 +112,7 @@ Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan) {
 }
 
 void AddRefitResources(CLI::App& app, const std::string& prefix, RefitArguments& arguments) {
-  StartSection(app, Section::kResources);
+  StartSection(app, "Resources");
   app.add_option(
          Cat("--", prefix, "memory"), arguments.options.memory,
          Cat("Upper bound for activations and matrices", prefix.empty() ? "" : " of a refit",

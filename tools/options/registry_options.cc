@@ -9,7 +9,7 @@
 
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 #include "manifest/registry/server/certs_d.h"
 #include "manifest/registry/server/credentials.h"
 #include "manifest/registry/server/registry_auth.h"
@@ -104,7 +104,7 @@ Result<remote::HttpSettings> SettingsFor(const RegistryArguments& arguments,
 }  // namespace
 
 void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments) {
-  StartSection(app, Section::kRegistry);
+  StartSection(app, "Registry");
   CLI::Option* user =
       app.add_option(
              "--username", arguments.username,

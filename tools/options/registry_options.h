@@ -7,7 +7,7 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_settings.h"
+#include "libshard/remote/http/http_settings.h"
 #include "manifest/registry/server/authorizer.h"
 
 namespace moepack::cli {

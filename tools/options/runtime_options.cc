@@ -34,7 +34,7 @@ std::vector<std::string> ExecutorNames() {
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments) {
   app.add_option(name, arguments.source, help)->required();
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   CLI::Option* unverified =
       app.add_flag("--no-verify", arguments.no_verify,
                    "Do not compare what is loaded with the digests of the distribution or node, if "
@@ -43,7 +43,7 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                "Compare the SHA-256 of every file of a distribution that is loaded, instead of the "
                "XXH3-128 of its tensors. It takes longer.")
       ->excludes(unverified);
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
                                    "Run without the overlay of a distribution, if it has one.");
   app.add_option(
@@ -83,12 +83,12 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
 }
 
 void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group) {
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroups - 1));
 }
 
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
-  StartSection(app, Section::kResources);
+  StartSection(app, "Resources");
   app.add_option("--executor", arguments.executor, "Where to run: cpu (default), vulkan or cuda.")
       ->type_name("NAME")
       ->transform(OneOf(ExecutorNames()));
@@ -108,7 +108,7 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
 }
 
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments) {
-  StartSection(app, Section::kResources);
+  StartSection(app, "Resources");
   app.add_option("--context", arguments.context,
                  std::string("Positions that a session can hold. ") + fallback)
       ->type_name("N")
@@ -116,7 +116,7 @@ void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments
 }
 
 void AddRunMemory(CLI::App& app, std::optional<uint64_t>& memory) {
-  StartSection(app, Section::kResources);
+  StartSection(app, "Resources");
   app.add_option("--memory", memory,
                  "Upper bound for caches, activations and logits: 512M, 4GiB. The more, the more "
                  "tokens run at once; too little for one pass is an error. Default: 1GiB, or what "

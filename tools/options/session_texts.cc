@@ -187,7 +187,7 @@ class SessionReader {
 }  // namespace
 
 void AddTexts(CLI::App& app, TextArguments& arguments) {
-  StartSection(app, Section::kText);
+  StartSection(app, "Text");
   app.add_option("--text", arguments.texts,
                  "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
                  "{\"text\": ...} or {\"tokens\": [...]}, optionally with \"session\" and "

@@ -25,7 +25,7 @@ void AddPlainHttp(CLI::App& app, bool& plain_http) {
 }
 
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   AddPlainHttp(app, arguments.plain_http);
   app.add_option("--endpoint", arguments.endpoint,
                  "The S3 endpoint for s3:// addresses. Default: AWS_ENDPOINT_URL, or Amazon's.")

@@ -61,7 +61,7 @@ void AddMeasuringOptions(CLI::App& app, CLI::Option* statistics, PlanOptions& op
 }  // namespace
 
 void AddStatisticsOptions(CLI::App& app, PlanOptions& options) {
-  StartSection(app, Section::kSplit);
+  StartSection(app, "Split");
   CLI::Option* statistics =
       app.add_option(
              "--statistics", options.statistics_files,

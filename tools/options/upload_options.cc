@@ -5,7 +5,7 @@
 #include <string>
 
 #include "libshard/base/text/text.h"
-#include "libshard/remote/http_settings.h"
+#include "libshard/remote/http/http_settings.h"
 #include "tools/options/options.h"
 
 namespace moepack::cli {

@@ -76,8 +76,8 @@ CellRow OrderedRow(const PageInputs& inputs, size_t index, const Shares& shares)
       for (const uint32_t id : IdsOf(inputs.plan->groups[g].owned, shape.layer)) row[id].owner = g;
     }
     for (Cell& cell : row)
-      cell.overlay =
-          overlay != nullptr && Contains(IdsOf(overlay->experts, shape.layer), cell.expert);
+      cell.overlay = overlay != nullptr &&
+                     Contains(IdsOf(overlay->experts_by_layer, shape.layer), cell.expert);
   }
   std::stable_sort(row.begin(), row.end(), [&](const Cell& a, const Cell& b) {
     if (a.owner != b.owner) return a.owner < b.owner;

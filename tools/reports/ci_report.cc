@@ -14,7 +14,7 @@ ReportFormat ReportArguments::kind() const {
 }
 
 void AddReportFormat(CLI::App& app, ReportArguments& arguments) {
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   CLI::Option* format = app.add_option("--format", arguments.format,
                                        "How to report: text (default), json, github (workflow "
                                        "commands of GitHub Actions) or junit (XML).")

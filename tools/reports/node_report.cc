@@ -31,7 +31,7 @@ ExpertIds NodeFill(const Plan& plan, size_t group, uint32_t layer) {
 
 ExpertIds NodeOverlay(const Plan& plan, uint32_t layer) {
   const OverlayPlan* overlay = plan.current_overlay();
-  return overlay == nullptr ? ExpertIds() : moepack::IdsOf(overlay->experts, layer);
+  return overlay == nullptr ? ExpertIds() : moepack::IdsOf(overlay->experts_by_layer, layer);
 }
 
 }  // namespace

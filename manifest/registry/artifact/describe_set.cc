@@ -92,7 +92,8 @@ std::vector<BlobRecord> DescribeLayers(const Manifest& manifest, const SmallFile
       if (!only_group || !part.group || *only_group == *part.group) AddPart(manifest, part, layers);
     }
   }
-  if (files.readme) layers.push_back(FileLayer(kDocType, kReadmeFile, *files.readme, kDocRole));
+  if (files.readme)
+    layers.push_back(FileLayer(kDocType, manifest::kReadmeFile, *files.readme, kDocRole));
   return layers;
 }
 

@@ -11,7 +11,6 @@
 
 namespace moepack::registry {
 
-inline constexpr const char* kReadmeFile = "README.md";
 inline constexpr const char* kSetSchema = "1";
 
 // Annotations of our own. On layers:

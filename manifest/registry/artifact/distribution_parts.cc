@@ -19,9 +19,9 @@ Result<DistributionParts> ReadParts(const SourceTree& tree) {
   SHARD_TRY(parts.manifest,
             manifest::ParseManifest(tree.NameOf(manifest::kManifestFile), parts.text));
   parts.files.distribution = SmallFileOf(parts.text);
-  SHARD_TRY(const bool readme, tree.Has(kReadmeFile));
+  SHARD_TRY(const bool readme, tree.Has(manifest::kReadmeFile));
   if (!readme) return parts;
-  SHARD_TRY(parts.readme, tree.ReadText(kReadmeFile, kMaxReadme));
+  SHARD_TRY(parts.readme, tree.ReadText(manifest::kReadmeFile, kMaxReadme));
   if (!parts.readme.empty()) parts.files.readme = SmallFileOf(parts.readme);
   return parts;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 
 namespace moepack::registry {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_settings.h"
+#include "libshard/remote/http/http_settings.h"
 
 namespace moepack::registry {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/remote/retry.h"
+#include "libshard/remote/http/retry.h"
 
 namespace moepack::registry {
 

@@ -8,7 +8,7 @@
 #include "libshard/base/text/base64.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
-#include "libshard/remote/http_settings.h"
+#include "libshard/remote/http/http_settings.h"
 #include "manifest/registry/server/credential_helper.h"
 #include "manifest/registry/server/credentials.h"
 

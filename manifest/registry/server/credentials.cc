@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
-#include "libshard/remote/http_settings.h"
+#include "libshard/remote/http/http_settings.h"
 #include "manifest/registry/server/credential_helper.h"
 
 namespace moepack::registry {

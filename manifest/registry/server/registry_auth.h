@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 #include "manifest/registry/server/address_kind.h"
 #include "manifest/registry/server/authorizer.h"
 #include "manifest/registry/server/credentials.h"

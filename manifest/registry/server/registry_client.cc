@@ -8,7 +8,7 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
-#include "libshard/remote/range_answer.h"
+#include "libshard/remote/http/range_answer.h"
 #include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/server/registry_error.h"

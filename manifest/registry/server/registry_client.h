@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 #include "manifest/registry/server/authorizer.h"
 #include "manifest/registry/server/repository.h"

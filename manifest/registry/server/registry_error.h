@@ -4,7 +4,7 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 
 namespace moepack::registry {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/url.h"
+#include "libshard/remote/http/url.h"
 
 namespace moepack::registry {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 #include "manifest/registry/server/authorizer.h"
 #include "manifest/registry/server/blob_tree.h"
 #include "manifest/registry/server/registry_client.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 #include "manifest/registry/server/credentials.h"
 
 namespace moepack::registry {

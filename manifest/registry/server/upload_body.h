@@ -10,7 +10,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 
 namespace moepack::registry {

@@ -37,31 +37,36 @@ class NewFile {
   NewFile(NewFile&&) = default;
   ~NewFile();
 
-  // Gives the file its name, and flushes the directory.
-  Status Publish() const { return directory_.Move(temporary_, directory_, name_, false); }
+  // Gives the file its name, and flushes the directory. kInvalidArgument if something has taken the
+  // name since.
+  Status Publish() const;
   void Keep() { kept_ = true; }
 
  private:
-  NewFile(InsideDirectory directory, std::string name)
+  NewFile(InsideDirectory directory, std::string path)
       : directory_(std::move(directory)),
-        name_(std::move(name)),
+        path_(std::move(path)),
+        name_(fs::path(path_).filename().string()),
         temporary_(Cat(name_, ".tmp-", getpid())) {}
 
   InsideDirectory directory_;
-  std::string name_, temporary_;
+  std::string path_, name_, temporary_;
   Descriptor fd_;  // not valid: nothing was made
   bool kept_ = false;
 };
+
+Error NameIsTaken(const std::string& path) {
+  return {Code::kInvalidArgument, Cat(path, ": expected no such file, found one"),
+          "keys are never overwritten: choose another name"};
+}
 
 Result<NewFile> NewFile::Write(const std::string& path, mode_t mode, std::string_view text) {
   const fs::path place = path;
   SHARD_TRY(InsideDirectory directory,
             InsideDirectory::Open(place.has_parent_path() ? place.parent_path() : "."));
-  NewFile file(std::move(directory), place.filename().string());
+  NewFile file(std::move(directory), path);
   SHARD_TRY(const InsideDirectory::Kind kind, file.directory_.KindOf(file.name_));
-  if (kind != InsideDirectory::Kind::kNothing)
-    return Error{Code::kInvalidArgument, Cat(path, ": expected no such file, found one"),
-                 "keys are never overwritten: choose another name"};
+  if (kind != InsideDirectory::Kind::kNothing) return NameIsTaken(path);
   const int at = file.directory_.descriptor();
   // With its mode from the start: nobody can open a private key before it is written.
   file.fd_ = Descriptor(openat(at, file.temporary_.c_str(),
@@ -70,6 +75,12 @@ Result<NewFile> NewFile::Write(const std::string& path, mode_t mode, std::string
   SHARD_CHECK(WriteAt(file.fd_.get(), path, 0, std::as_bytes(std::span(text.data(), text.size()))));
   SHARD_CHECK(FlushToDisk(file.fd_.get(), path));
   return file;
+}
+
+Status NewFile::Publish() const {
+  const Status moved = directory_.Move(temporary_, directory_, name_, false);
+  if (!moved && moved.error().code == Code::kInvalidArgument) return NameIsTaken(path_);
+  return moved;
 }
 
 NewFile::~NewFile() {

@@ -17,8 +17,8 @@ std::vector<std::string> Seeds() {
 
 std::string OverlayProblem(const moepack::Plan& plan) {
   const moepack::OverlayPlan& overlay = plan.overlays[0];
-  if (moepack::CountIds(overlay.experts) == 0) return "an overlay of nothing";
-  for (const auto& [layer, ids] : overlay.experts) {
+  if (moepack::CountIds(overlay.experts_by_layer) == 0) return "an overlay of nothing";
+  for (const auto& [layer, ids] : overlay.experts_by_layer) {
     if (!kLayers.contains(layer)) return "a layer that the model has not";
     if (!ids.empty() && ids.back() >= kLayers.at(layer)) return "an id that the layer has not";
   }

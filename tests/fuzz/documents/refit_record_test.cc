@@ -24,7 +24,7 @@ std::vector<std::string> Seeds() {
   accepted.error_after = 0.25;
   accepted.neurons_moved = 12;
   accepted.slot_tokens = {600, 700};
-  accepted.experts = {1, 4};
+  accepted.expert_ids = {1, 4};
   accepted.arrays = {"gate", "up", "down", "router"};
   accepted.sha256 = std::string(64, 'c');
   moepack::RefitOutcome rejected;

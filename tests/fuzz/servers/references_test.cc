@@ -1,7 +1,7 @@
 // What users name: references of registries, addresses, and models of the Hub.
 #include "libshard/base/text/text.h"
+#include "libshard/remote/http/url.h"
 #include "libshard/remote/hub_settings.h"
-#include "libshard/remote/url.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/server/repository.h"
 #include "tests/fuzz/target.h"

@@ -1,7 +1,7 @@
 // Header fields of replies that decide where a client goes next: Location, Link, Range, RateLimit.
 #include "libshard/base/text/text.h"
-#include "libshard/remote/retry.h"
-#include "libshard/remote/url.h"
+#include "libshard/remote/http/retry.h"
+#include "libshard/remote/http/url.h"
 #include "manifest/registry/server/chunked_upload.h"
 #include "tests/fuzz/target.h"
 

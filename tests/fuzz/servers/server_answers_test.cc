@@ -1,9 +1,9 @@
 // Replies of web servers and S3: listings as XML and HTML, and the fields of a range.
 #include "libshard/base/files/inside_path.h"
 #include "libshard/remote/html_listing.h"
-#include "libshard/remote/range_answer.h"
+#include "libshard/remote/http/range_answer.h"
+#include "libshard/remote/http/url.h"
 #include "libshard/remote/s3_listing.h"
-#include "libshard/remote/url.h"
 #include "tests/fuzz/target.h"
 
 namespace server_answers_target {

@@ -40,10 +40,25 @@ TEST(NodePlan, EqualNodesAreSplitAsInAPlanByNumber) {
 }
 
 TEST(NodePlan, ReadsBackAPlanForNodes) {
+  const fixtures::TempDir dir;
+  const std::string path = (dir / "plan.json").string();
   const MoeModel model = SixteenExperts();
   for (const std::vector<uint32_t>& eligible : {std::vector<uint32_t>{12, 4}, {16, 16}, {9, 7}}) {
-    const auto text = PlanText(model, MadeFor(model, eligible));
-    EXPECT_TRUE(text) << text.error().message;
+    SCOPED_TRACE(eligible[0]);
+    const Plan plan = MadeFor(model, eligible);
+    const auto text = PlanText(model, plan);
+    ASSERT_TRUE(text) << text.error().message;
+    ASSERT_TRUE(fixtures::WriteFile(path, *text));
+    const auto read = ReadPlanFile(path, model);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->scheme, plan.scheme);
+    EXPECT_EQ(read->uniform, plan.uniform);
+    ASSERT_EQ(read->groups.size(), 2u);
+    for (size_t node = 0; node < 2; ++node) {
+      EXPECT_EQ(read->groups[node].owned, plan.groups[node].owned) << node;
+      for (const uint32_t layer : {0, 1})
+        EXPECT_EQ(Eligible(*read, node, layer).size(), eligible[node]) << node << " " << layer;
+    }
   }
 }
 

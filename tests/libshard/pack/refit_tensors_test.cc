@@ -30,7 +30,7 @@ Plan TwoGroups(const MoeModel& model, bool overlay) {
   if (!plan) throw std::runtime_error(plan.error().message);
   if (!overlay) return *std::move(plan);
   OverlayPlan one{"one", "", {}, {}};
-  for (const auto& [layer, count] : plan->layers) one.experts[layer] = {0};
+  for (const auto& [layer, count] : plan->layers) one.experts_by_layer[layer] = {0};
   plan->overlays.push_back(std::move(one));
   return *std::move(plan);
 }
@@ -201,7 +201,7 @@ TEST_P(RefitOfQwen, NamesArraysThatTheModelLacks) {
   const Plan plan = TwoGroups(*model_, false);
   StoreOptions options;
   options.change = [](RefittedExperts& experts) {
-    experts.selection_bias.assign(experts.experts.size(), 1.f);
+    experts.selection_bias.assign(experts.expert_ids.size(), 1.f);
   };
   WriteStore(dir_ / "store", *model_, plan, options);
   EXPECT_THAT(RefitError(plan).message,
@@ -212,7 +212,7 @@ TEST_P(RefitOfQwen, NamesExpertsOfAnotherWidth) {
   const Plan plan = TwoGroups(*model_, false);
   StoreOptions options;
   options.change = [](RefittedExperts& experts) {
-    const size_t n = experts.experts.size();
+    const size_t n = experts.expert_ids.size();
     experts.width = 2;
     experts.gate.assign(n * 2 * experts.hidden, 1.f);
     experts.up = experts.down = experts.gate;

@@ -41,10 +41,11 @@ OverlayPlan RandomOverlay(const Plan& plan, Numbers& numbers) {
   overlay.version = "v1";
   for (const auto& [layer, experts] : plan.layers) {
     for (uint32_t id = 0; id < experts; ++id) {
-      if (numbers.Below(4) == 0) overlay.experts[layer].push_back(id);
+      if (numbers.Below(4) == 0) overlay.experts_by_layer[layer].push_back(id);
     }
   }
-  overlay.experts[0] = Union(overlay.experts[0], {numbers.Below(plan.layers.at(0))});
+  overlay.experts_by_layer[0] =
+      Union(overlay.experts_by_layer[0], {numbers.Below(plan.layers.at(0))});
   return overlay;
 }
 
@@ -97,7 +98,7 @@ TEST(FillOverlay, GivesEveryGroupEquallyManyWithAsFewExpertsAsPossible) {
 TEST(FillOverlay, FillsWithTheIdsAfterTheOverlayOrTheFirstOfAnOrder) {
   const Plan plan = UniformPlan({16, 2, 1}, "contiguous");
   OverlayPlan overlay;
-  overlay.experts = {{0, {3, 5, 8}}};  // group 0 lacks 8 of it, group 1 lacks 3 and 5
+  overlay.experts_by_layer = {{0, {3, 5, 8}}};  // group 0 lacks 8 of it, group 1 lacks 3 and 5
   ASSERT_TRUE(FillOverlay(plan, {}, overlay));
   EXPECT_EQ(FormatIds(IdsOf(FillOf(overlay, 0), 0)), "9");
   EXPECT_EQ(FormatIds(IdsOf(FillOf(overlay, 1), 0)), "");
@@ -113,7 +114,7 @@ TEST(FillOverlay, DoesNotFillWithExpertsOfNoGroupUnlessTheOverlayHasThem) {
   plan.remainder[0] = {6, 7};
   OverlayPlan overlay;
   overlay.version = "v1";
-  overlay.experts = {{0, {3, 4, 7}}};
+  overlay.experts_by_layer = {{0, {3, 4, 7}}};
   ASSERT_TRUE(FillOverlay(plan, {}, overlay));
   EXPECT_EQ(FormatIds(Eligible(plan, &overlay, 0, 0)), "0-4,7");
   EXPECT_EQ(FormatIds(Eligible(plan, &overlay, 1, 0)), "0-1,3-5,7");
@@ -123,7 +124,7 @@ TEST(FillOverlay, LeavesAPlanThatIsNotUniformWithoutFill) {
   Plan plan = UniformPlan({8, 2, 1}, "contiguous");
   plan.uniform = false;
   OverlayPlan overlay;
-  overlay.experts = {{0, {1, 2, 7}}};
+  overlay.experts_by_layer = {{0, {1, 2, 7}}};
   ASSERT_TRUE(FillOverlay(plan, {}, overlay));
   EXPECT_TRUE(overlay.fill.empty());
 }
@@ -137,7 +138,7 @@ TEST(FillOverlay, RefusesAnOverlayThatALayerHasTooFewExpertsFor) {
   plan.remainder[1] = {3, 4, 5};
   OverlayPlan overlay;
   overlay.version = "v1";
-  overlay.experts = {{0, {0, 5}}};
+  overlay.experts_by_layer = {{0, {0, 5}}};
   const Status filled = FillOverlay(plan, {}, overlay);
   ASSERT_FALSE(filled);
   EXPECT_EQ(filled.error().code, Code::kInvalidArgument);

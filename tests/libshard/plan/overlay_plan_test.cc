@@ -90,7 +90,7 @@ TEST(OverlayPlan, MergedExpertsThatNoGroupOwnsGoToTheFirstGroup) {
 TEST(OverlayPlan, DropsLayersThatAreNotKeptAndEmptyFill) {
   OverlayPlan overlay{"v1", "", {{0, {1}}, {4, {2}}}, {{{4, {3}}}, {}}};
   KeepLayers({{0, 8}}, overlay);
-  EXPECT_EQ(overlay.experts, (LayerExperts{{0, {1}}}));
+  EXPECT_EQ(overlay.experts_by_layer, (LayerExperts{{0, {1}}}));
   EXPECT_TRUE(overlay.fill.empty());
 }
 

@@ -76,7 +76,11 @@ TEST(Placement, IsNotSureWithoutTokens) {
 TEST(Placement, NeverChoosesAGroupWithoutSessions) {
   PlacementTable table = SampleTable();
   for (size_t row = 0; row < 4; ++row) table.tokens.scores[row * 3 + 1] = 127;
-  EXPECT_NE(Place(table, std::vector<uint32_t>{3, 4}).best, 1u);
+  const PlacementAnswer answer = Place(table, std::vector<uint32_t>{3, 4});
+  EXPECT_THAT(answer.scores, ElementsAre(Optional(1.0), Eq(std::nullopt), Optional(-1.0)));
+  EXPECT_EQ(answer.best, 0u);
+  EXPECT_EQ(answer.second, 2u);
+  EXPECT_EQ(answer.margin, 2);
 }
 
 TEST(Placement, TheFixedLogarithmIsTheLogarithm) {

@@ -42,7 +42,7 @@ TEST(PlacementTraining, TheOverlayCountsForEveryGroup) {
   Plan plan = SamplePlacementPlan();
   plan.overlays = {{.version = "v1",
                     .parent = "",
-                    .experts = {{0, {0, 1, 2, 3, 4, 5}}, {1, {0, 1, 2, 3, 4, 5}}},
+                    .experts_by_layer = {{0, {0, 1, 2, 3, 4, 5}}, {1, {0, 1, 2, 3, 4, 5}}},
                     .fill = {}}};
   EXPECT_THAT(GroupsOfSessions(plan, SampleScores(1)), Each(Optional(0u)));
 }

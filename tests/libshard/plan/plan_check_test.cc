@@ -94,7 +94,7 @@ TEST(CheckPlan, RefusesAnOverlayWithoutVersionOrWithoutExperts) {
   EXPECT_THAT(Broken(plan), HasSubstr("overlay \"\": version: expected 1 to 64"));
   plan.overlays[0].version = "v1";
   EXPECT_EQ(Broken(plan), "accepted");
-  plan.overlays[0].experts.clear();
+  plan.overlays[0].experts_by_layer.clear();
   EXPECT_THAT(Broken(plan), HasSubstr("overlay \"v1\": expected expert ids, found none"));
 }
 

@@ -5,35 +5,15 @@
 
 #include <set>
 
-#include "fixtures/temp_dir.h"
-#include "libshard/base/files/file.h"
 #include "tests/libshard/model/model_for_test.h"
+#include "tests/libshard/plan/plan_sample.h"
 
 namespace moepack {
 namespace {
 
 using ::testing::HasSubstr;
 
-class PlanTest : public ::testing::Test {
- protected:
-  std::string Write(const std::string& name, const std::string& text) {
-    const fs::path path = directory_ / name;
-    EXPECT_TRUE(WriteTextFile(path, text));
-    return path.string();
-  }
-  std::string Overlay(const std::string& text) { return Write("overlay.json", text); }
-  std::string Explicit(const std::string& text) { return "explicit:" + Write("groups.json", text); }
-
- private:
-  fixtures::TempDir directory_;
-};
-
-PlanOptions Groups(uint32_t groups, const std::string& partition = "contiguous") {
-  PlanOptions options;
-  options.groups = groups;
-  options.partition = partition;
-  return options;
-}
+class PlanTest : public PlanFromFiles {};
 
 Error ErrorOf(const MoeModel& model, const PlanOptions& options) {
   auto plan = MakePlan(model, options);

@@ -1,10 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fixtures/temp_dir.h"
-#include "libshard/base/files/file.h"
 #include "libshard/plan/plan.h"
 #include "tests/libshard/model/model_for_test.h"
+#include "tests/libshard/plan/plan_sample.h"
 
 namespace moepack {
 namespace {
@@ -14,47 +13,28 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-class PlanWarningsTest : public ::testing::Test {
- protected:
-  std::string Write(const std::string& name, const std::string& text) {
-    const fs::path path = directory_ / name;
-    EXPECT_TRUE(WriteTextFile(path, text));
-    return path.string();
-  }
-  std::string Overlay(const std::string& text) { return Write("overlay.json", text); }
-  std::string Explicit(const std::string& text) { return "explicit:" + Write("groups.json", text); }
-
- private:
-  fixtures::TempDir directory_;
-};
-
-PlanOptions WarnedGroups(uint32_t groups, const std::string& partition = "contiguous") {
-  PlanOptions options;
-  options.groups = groups;
-  options.partition = partition;
-  return options;
-}
+class PlanWarningsTest : public PlanFromFiles {};
 
 std::vector<std::string> WarningsOf(const MoeModel& model, const PlanOptions& options) {
   return PlanWarnings(model, MakePlan(model, options).value());
 }
 
 TEST_F(PlanWarningsTest, WarnsOfNothingWhenGroupsAreLargeAndEven) {
-  EXPECT_THAT(WarningsOf(ModelForTest().Layers(2, 64, 2).Build(), WarnedGroups(4)), IsEmpty());
+  EXPECT_THAT(WarningsOf(ModelForTest().Layers(2, 64, 2).Build(), Groups(4)), IsEmpty());
 }
 
 TEST_F(PlanWarningsTest, WarnsOfGroupsBelowAQuarterOrEightTimesTopK) {
-  const auto small = WarningsOf(ModelForTest().Layers(1, 128, 1).Build(), WarnedGroups(8));
+  const auto small = WarningsOf(ModelForTest().Layers(1, 128, 1).Build(), Groups(8));
   EXPECT_THAT(small, Contains(HasSubstr("group 0 may pick from 16 of 128 in layer 0")));
   EXPECT_THAT(small, Not(Contains(HasSubstr("8 times"))));
-  const auto few = WarningsOf(ModelForTest().Layers(1, 64, 8).Build(), WarnedGroups(2));
+  const auto few = WarningsOf(ModelForTest().Layers(1, 64, 8).Build(), Groups(2));
   EXPECT_THAT(few, Contains(HasSubstr("below 8 times the experts per token")));
   EXPECT_THAT(few, Not(Contains(HasSubstr("quarter"))));
 }
 
 TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeUnlessTheOverlayHasThem) {
   const MoeModel model = ModelForTest().Layers(1, 8, 2).Build();
-  PlanOptions options = WarnedGroups(2, Explicit(R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})"));
+  PlanOptions options = Groups(2, Explicit(R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})"));
   EXPECT_THAT(WarningsOf(model, options),
               Contains(HasSubstr("remainder: 2 experts in 1 layers are on no node")));
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "6-7"}})");
@@ -62,17 +42,16 @@ TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeUnlessTheOverlayHasThem) {
 }
 
 TEST_F(PlanWarningsTest, WarnsOfTheCostOfFill) {
-  const auto warnings =
-      WarningsOf(ModelForTest().Layers(3, 16, 2, 1'000'000).Build(), WarnedGroups(3));
+  const auto warnings = WarningsOf(ModelForTest().Layers(3, 16, 2, 1'000'000).Build(), Groups(3));
   EXPECT_THAT(warnings, Contains(HasSubstr("repeats 6 experts and costs 6.00 MB")));
-  const auto unknown = WarningsOf(ModelForTest().Layers(3, 16, 2, 0).Build(), WarnedGroups(3));
+  const auto unknown = WarningsOf(ModelForTest().Layers(3, 16, 2, 0).Build(), Groups(3));
   EXPECT_THAT(unknown, Contains(HasSubstr("repeats 6 experts; --no-uniform")));
 }
 
 TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
   const MoeModel model =
       ModelForTest().Layer({0, 32, 2, 10, false}).Layer({1, 40, 2, 10, false}).Build();
-  PlanOptions options = WarnedGroups(2);
+  PlanOptions options = Groups(2);
   EXPECT_THAT(WarningsOf(model, options),
               Contains(HasSubstr("number of experts: 32 in layer 0, 40 in layer 1")));
   options.uniform = false;
@@ -80,7 +59,7 @@ TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
 }
 
 TEST_F(PlanWarningsTest, DoesNotWarnOfUnequalNodesWithEqualLayers) {
-  PlanOptions options = WarnedGroups(3);
+  PlanOptions options = Groups(3);
   options.uniform = false;  // 6, 5 and 5 experts in every layer
   const auto warnings = WarningsOf(ModelForTest().Layers(3, 16, 2).Build(), options);
   EXPECT_THAT(warnings, Not(Contains(HasSubstr("number of eligible experts"))));
@@ -88,7 +67,7 @@ TEST_F(PlanWarningsTest, DoesNotWarnOfUnequalNodesWithEqualLayers) {
 
 TEST_F(PlanWarningsTest, WarnsOfNodesThatNoSessionWouldChoose) {
   const MoeModel model = ModelForTest().Layers(2, 64, 2).Build();
-  Plan plan = MakePlan(model, WarnedGroups(4)).value();
+  Plan plan = MakePlan(model, Groups(4)).value();
   plan.expectation.emplace();
   plan.expectation->held_out = 24;
   plan.expectation->overall.sessions = 24;
@@ -106,7 +85,7 @@ TEST_F(PlanWarningsTest, WarnsOfNodesThatNoSessionWouldChoose) {
 
 TEST_F(PlanWarningsTest, DoesNotWarnOfIdleNodesWithFewerSessionsThanNodes) {
   const MoeModel model = ModelForTest().Layers(2, 64, 2).Build();
-  Plan plan = MakePlan(model, WarnedGroups(4)).value();
+  Plan plan = MakePlan(model, Groups(4)).value();
   plan.expectation.emplace();
   plan.expectation->held_out = plan.expectation->overall.sessions = 3;
   plan.expectation->groups.resize(4);
@@ -119,8 +98,8 @@ TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {
   config.routing.groups = 4;
   config.routing.groups_used = 2;
   const MoeModel model = ModelForTest(config).Layers(2, 32, 2).Build();
-  EXPECT_THAT(WarningsOf(model, WarnedGroups(2)), Not(Contains(HasSubstr("routing groups"))));
-  const auto cut = WarningsOf(model, WarnedGroups(2, "modulo"));
+  EXPECT_THAT(WarningsOf(model, Groups(2)), Not(Contains(HasSubstr("routing groups"))));
+  const auto cut = WarningsOf(model, Groups(2, "modulo"));
   EXPECT_THAT(cut,
               Contains(HasSubstr("first picks 2 of 4 groups of experts, and 4 of 4 eligible")));
 }
@@ -130,7 +109,7 @@ TEST_F(PlanWarningsTest, WarnsOfHashRoutingTables) {
   table.part = Part::kRouter;
   table.holds_expert_ids = true;
   const MoeModel model = ModelForTest().Layers(1, 32, 2).Tensor(table, {}, "I64", {100, 2}).Build();
-  EXPECT_THAT(WarningsOf(model, WarnedGroups(2)), Contains(HasSubstr("hash routing: 1 tables")));
+  EXPECT_THAT(WarningsOf(model, Groups(2)), Contains(HasSubstr("hash routing: 1 tables")));
 }
 
 }  // namespace

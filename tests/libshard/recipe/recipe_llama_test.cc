@@ -114,11 +114,11 @@ TEST(LlamaRules, ReadTheHeadsOfTheFirstLayerFromAnArray) {
   GgufModel model = RecipeModel();
   model.metadata.Set("qwen3moe.attention.head_count_kv",
                      GgufValue::U32s(std::vector<uint32_t>{2, 16}));
-  EXPECT_EQ(FactsOf(model).gqa, 8u);
+  EXPECT_EQ(FactsOf(model).gqa(), 8u);
   model.metadata.Set("qwen3moe.attention.head_count_kv", GgufValue::U32(0));
-  EXPECT_EQ(FactsOf(model).gqa, 0u);
+  EXPECT_EQ(FactsOf(model).gqa(), 0u);
   model.metadata.Remove("qwen3moe.attention.head_count_kv");
-  EXPECT_EQ(FactsOf(model).gqa, 1u);
+  EXPECT_EQ(FactsOf(model).gqa(), 1u);
 }
 
 TEST(LlamaRules, TreatEightExpertsAsMixtral) {
@@ -173,9 +173,14 @@ TEST(LlamaRules, GiveMxfp4ToStackedMatricesOnly) {
 TEST(LlamaRules, RecognizeTheLargeLlama) {
   GgufModel model = RecipeModel({.architecture = "llama", .heads = 64, .kv_heads = 8});
   model.metadata.Set("llama.block_count", GgufValue::U32(80));
-  EXPECT_TRUE(FactsOf(model).llama_70b);
   EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q3_K_S", model), "blk.9.attn_v.weight"), "q5_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q4_K_S", model), "blk.9.attn_v.weight"), "q5_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q5_K_S", model), "blk.9.attn_v.weight"), "q5_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q6_K", model), "blk.9.attn_v.weight"), "q6_K");
   model.metadata.Set("llama.block_count", GgufValue::U32(79));
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q3_K_S", model), "blk.9.attn_v.weight"), "q3_K");
+  model.metadata.Set("llama.block_count", GgufValue::U32(80));
+  model.metadata.Set("llama.attention.head_count_kv", GgufValue::U32(64));  // that is the 65B
   EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q3_K_S", model), "blk.9.attn_v.weight"), "q3_K");
 }
 

@@ -120,7 +120,7 @@ TEST(RecipeTypes, HaveTheFileTypeOfLlamaCpp) {
 
 TEST(RecipeTypes, OfVeryFewBitsNeedImportanceEvenOutsideEmbeddings) {
   const auto required = [](const char* type, bool outside) {
-    return RequiresImportance(*KnownType(type), outside);
+    return RequiresImportance(*KnownType(type), "", outside);
   };
   for (const char* type : {"iq1_s", "iq2_xxs", "iq2_xs"}) {
     EXPECT_TRUE(required(type, false)) << type;
@@ -131,6 +131,14 @@ TEST(RecipeTypes, OfVeryFewBitsNeedImportanceEvenOutsideEmbeddings) {
     EXPECT_FALSE(required(type, true)) << type;
   }
   for (const char* type : {"iq3_s", "q2_K", "iq4_xs"}) EXPECT_FALSE(required(type, false)) << type;
+}
+
+TEST(RecipeTypes, NeedImportanceInOneRecipeOnly) {
+  const quant::Format& type = *KnownType("q2_K");
+  EXPECT_TRUE(RequiresImportance(type, "Q2_K_S", false));
+  EXPECT_FALSE(RequiresImportance(type, "Q2_K_S", true));
+  EXPECT_FALSE(RequiresImportance(type, "Q2_K", false));
+  EXPECT_FALSE(RequiresImportance(*KnownType("q4_K"), "Q2_K_S", false));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ RefitRecord SmallRecord() {
 RefittedExperts SmallExperts(uint32_t layer) {
   RefittedExperts experts;
   experts.layer = layer;
-  experts.experts = {1, 4};
+  experts.expert_ids = {1, 4};
   experts.hidden = experts.router_width = 2;
   experts.width = 3;
   experts.up = std::vector<float>(12, 0.5f);
@@ -88,12 +88,12 @@ TEST_F(StoreOfOneGroup, GivesBackWhatWasWritten) {
   const auto read = store->Read(0, 0);
   ASSERT_TRUE(read && *read) << read.error().message;
   const RefittedExperts expected = SmallExperts(0);
-  EXPECT_EQ((*read)->experts, expected.experts);
+  EXPECT_EQ((*read)->expert_ids, expected.expert_ids);
   for (const RefittedArray& array : RefittedArrays())
     EXPECT_EQ((**read).*array.values, expected.*array.values) << array.name;
   const RefitOutcome* outcome = store->record().Find(0, 0);
   ASSERT_NE(outcome, nullptr);
-  EXPECT_EQ(outcome->experts, expected.experts);
+  EXPECT_EQ(outcome->expert_ids, expected.expert_ids);
   EXPECT_THAT(outcome->arrays,
               testing::ElementsAre("gate", "up", "down", "router", "selection_bias"));
   EXPECT_EQ(outcome->error_after, 0.375);
@@ -109,7 +109,7 @@ TEST_F(StoreOfOneGroup, HoldsNothingForARejectedLayer) {
   const auto read = store->Read(0, 0);
   ASSERT_TRUE(read);
   EXPECT_FALSE(read->has_value());
-  EXPECT_TRUE(store->record().Find(0, 0)->experts.empty());
+  EXPECT_TRUE(store->record().Find(0, 0)->expert_ids.empty());
   EXPECT_FALSE(fs::exists(directory_ / RefittedFileName(0, 0)));
 }
 
@@ -169,7 +169,7 @@ TEST_F(StoreOfOneGroup, RefusesToWriteWhatItCouldNotRead) {
   ASSERT_FALSE(added);
   EXPECT_THAT(added.error().message, HasSubstr("\"router\": expected [2, 2], found 3 values"));
   experts = SmallExperts(0);
-  experts.experts = {4, 1};
+  experts.expert_ids = {4, 1};
   added = Writer().Add({Accepted(0)}, {experts});
   ASSERT_FALSE(added);
   EXPECT_THAT(added.error().message, HasSubstr("expected ascending ids"));

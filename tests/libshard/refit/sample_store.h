@@ -67,7 +67,7 @@ inline RefittedExperts SourceExperts(const LayerValues& layer, uint32_t count, E
   out.hidden = hidden;
   out.router_width = out.router.size() / ids.size();
   out.width = out.up.size() / ids.size() / out.hidden;
-  out.experts = std::move(ids);
+  out.expert_ids = std::move(ids);
   return out;
 }
 

@@ -120,7 +120,7 @@ TEST(HoldForSessions, IsWithinTwoPercentOfTheOptimumOfSmallCases) {
   EXPECT_GE(sum / kRounds, 0.998);
 }
 
-TEST(HoldForSessions, LargerGroupsGetTheSessionsThatNeedMore) {
+TEST(HoldForSessions, GroupsHoldAsManyExpertsAsTheyHaveRoomFor) {
   const ExpertScores scores = Planted{.kinds = 2, .sessions = 20, .own = 8}.Make();
   StrategyInput input = InputOf(scores, 2, 10);
   input.rooms[0].assign(scores.layers.size(), 4);
@@ -128,6 +128,23 @@ TEST(HoldForSessions, LargerGroupsGetTheSessionsThatNeedMore) {
   for (size_t layer = 0; layer < scores.layers.size(); ++layer) {
     EXPECT_EQ(held[0][layer].size(), 4u);
     EXPECT_EQ(held[1][layer].size(), 10u);
+  }
+}
+
+// Half of the sessions use two experts, and half use the other eight.
+TEST(HoldForSessions, LargerGroupsGetTheSessionsThatNeedMore) {
+  std::vector<std::vector<float>> rows;
+  for (int pair = 0; pair < 10; ++pair) {
+    rows.push_back({9, 8, 0, 0, 0, 0, 0, 0, 0, 0});
+    rows.push_back({0, 0, 9, 8, 7, 6, 5, 4, 3, 2});
+  }
+  const ExpertScores scores = ScoresOf({{0, 10, 2}}, rows);
+  for (const size_t larger : {0, 1}) {
+    StrategyInput input = InputOf(scores, 2, 2);
+    input.rooms[larger] = {8};
+    const HeldSets held = HoldForSessions(input).value();
+    EXPECT_EQ(FormatIds(held[larger][0]), "2-9") << larger;
+    EXPECT_EQ(FormatIds(held[1 - larger][0]), "0-1") << larger;
   }
 }
 

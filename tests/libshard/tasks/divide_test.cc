@@ -55,6 +55,13 @@ TEST(WorkDivision, GivesEveryByteToOneTask) {
 
 TEST(WorkDivision, GivesEqualSharesOfOneLargeTensor) {
   const WorkDivision division({Copies(1, 1u << 30)}, 16);
+  uint64_t written = 0;
+  for (const TaskLoad& load : division.loads()) {
+    EXPECT_EQ(load.read, load.written);
+    written += load.written;
+  }
+  EXPECT_EQ(division.loads().size(), 16u);
+  EXPECT_EQ(written, 1u << 30);
   EXPECT_LT(Imbalance(division.loads(), &TaskLoad::written), 1.03);
 }
 

@@ -64,7 +64,7 @@ TEST(DiffTest, NamesAChangedOverlayAndTheFilesThatStay) {
   const sample::Distribution a = sample::Make();
   Plan plan = sample::MakePlan();
   plan.overlays[0].version = "generalists-2";
-  plan.overlays[0].experts[2] = {4, 5};
+  plan.overlays[0].experts_by_layer[2] = {4, 5};
   const sample::Distribution b = sample::Make(plan);
   const DiffReport report = DiffManifests(a.manifest, b.manifest);
   EXPECT_TRUE(Has(report, "overlay: version: generalists-1 -> generalists-2")) << Lines(report);

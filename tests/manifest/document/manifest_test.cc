@@ -62,7 +62,7 @@ TEST(VersionsTest, AreDigestsOfWhatTheyIdentify) {
 TEST(VersionsTest, ChangeOnlyWithWhatTheyIdentify) {
   const Versions before = ComputeVersions("0123456789abcdef", sample::MakePlan());
   Plan plan = sample::MakePlan();
-  plan.overlays[0].experts[1] = {0, 5};
+  plan.overlays[0].experts_by_layer[1] = {0, 5};
   const Versions overlay = ComputeVersions("0123456789abcdef", plan);
   EXPECT_EQ(overlay.shard, before.shard);
   EXPECT_NE(overlay.replica, before.replica);
@@ -72,6 +72,16 @@ TEST(VersionsTest, ChangeOnlyWithWhatTheyIdentify) {
   EXPECT_NE(partition.shard, before.shard);
   EXPECT_EQ(partition.replica, before.replica);
   EXPECT_NE(ComputeVersions("0123456789abcdee", sample::MakePlan()).shard, before.shard);
+}
+
+TEST(OwnFiles, AreTheSideFilesBundlesAndAssets) {
+  Manifest manifest;
+  manifest.bundles.resize(1);
+  manifest.bundles[0].file = "trunk/trunk.gguf";
+  manifest.assets.push_back({"assets/config.json", 2, ""});
+  EXPECT_THAT(OwnFiles(manifest), testing::UnorderedElementsAre(
+                                      "distribution.json", "README.md", "pulled.json",
+                                      ".gitattributes", "trunk/trunk.gguf", "assets/config.json"));
 }
 
 TEST(VersionsTest, HaveNoReplicaVersionWithoutAnOverlay) {

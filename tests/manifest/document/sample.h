@@ -154,7 +154,7 @@ inline moepack::Plan MakePlan() {
       plan.groups[group].owned[layer] = {2 * group, 2 * group + 1};
     }
     plan.groups[0].fill[layer] = {2};
-    plan.overlays[0].experts[layer] = {0};
+    plan.overlays[0].experts_by_layer[layer] = {0};
   }
   plan.uniform = true;
   return plan;

@@ -33,7 +33,7 @@ TEST(DecideOverlay, TakesAsManyBestExpertsPerLayerAsTheParentHas) {
   request.scores = {kScores};
   const auto decided = DecideOverlay("dist", sample::MakePlan(), request);
   ASSERT_TRUE(decided) << decided.error().message;
-  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {1}}, {2, {5}}}));
+  EXPECT_EQ(decided->overlay.experts_by_layer, (LayerExperts{{1, {1}}, {2, {5}}}));
   EXPECT_EQ(decided->overlay.version, "generalists-2");
   EXPECT_EQ(decided->overlay.parent, "generalists-1");
 }
@@ -45,7 +45,7 @@ TEST(DecideOverlay, AddsUpSeveralFilesAndAcceptsASize) {
   request.version = "mine";
   const auto decided = DecideOverlay("dist", sample::MakePlan(), request);
   ASSERT_TRUE(decided) << decided.error().message;
-  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {1, 3}}, {2, {0, 5}}}));
+  EXPECT_EQ(decided->overlay.experts_by_layer, (LayerExperts{{1, {1, 3}}, {2, {0, 5}}}));
   EXPECT_EQ(decided->overlay.version, "mine");
 }
 
@@ -65,7 +65,7 @@ TEST(DecideOverlay, SkipsExpertsThatEveryGroupHolds) {
   request.scores = {kScores};
   const auto decided = DecideOverlay("dist", PlanWithCommonExperts(), request);
   ASSERT_TRUE(decided) << decided.error().message;
-  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {5}}, {2, {4}}}));
+  EXPECT_EQ(decided->overlay.experts_by_layer, (LayerExperts{{1, {5}}, {2, {4}}}));
   EXPECT_TRUE(decided->notes.empty());
 }
 
@@ -75,7 +75,8 @@ TEST(DecideOverlay, TakesFewerExpertsIfThereAreNoMoreAndSaysSo) {
   request.size = 5;
   const auto decided = DecideOverlay("dist", PlanWithCommonExperts(), request);
   ASSERT_TRUE(decided) << decided.error().message;
-  EXPECT_EQ(decided->overlay.experts, (LayerExperts{{1, {0, 3, 4, 5}}, {2, {0, 1, 2, 3, 4}}}));
+  EXPECT_EQ(decided->overlay.experts_by_layer,
+            (LayerExperts{{1, {0, 3, 4, 5}}, {2, {0, 1, 2, 3, 4}}}));
   EXPECT_EQ(decided->notes,
             (std::vector<std::string>{"layer 1: the overlay holds 4 and not 5 experts, because "
                                       "every group holds the other 2"}));

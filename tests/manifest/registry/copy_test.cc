@@ -149,7 +149,12 @@ TEST_F(CopyTest, DoesNotReadBlobsThatTheTargetHas) {
   ASSERT_TRUE(CopyTo(Ref(), Ref("v1", "other")));
   fs::remove(BlobPath(DigestOfLayer("groups/001/experts.safetensors")));
   const auto report = CopyTo(Ref(), Ref("v2", "other"));
-  EXPECT_TRUE(report) << report.error().message;
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->digest(), digest_);
+  EXPECT_THAT(Tags(*report), ElementsAre("v2", "v2-g000", "v2-g001", "v2-g002"));
+  EXPECT_EQ(report->added_bytes(), 0u);
+  const auto pulled = PullGroups({1}, Ref("v2", "other"));
+  EXPECT_TRUE(pulled) << pulled.error().message;
 }
 
 TEST_F(CopyTest, ADamagedBlobEndsTheRunAndNoTagIsSet) {

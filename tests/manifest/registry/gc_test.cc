@@ -130,15 +130,24 @@ TEST_F(GcTest, AManifestThatCannotBeReadEndsTheRun) {
 TEST_F(GcTest, AManifestWithDigestsOfAnotherKindEndsTheRun) {
   AddBlob("nobody names it");
   List(AddBlob(R"({"layers":[{"mediaType":"x","digest":"sha512:00","size":1}]})"), kManifestType);
-  EXPECT_EQ(Refusal().code, Code::kUnsupported);
+  const Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("digest: expected sha256: and 64 hexadecimal digits, found "
+                                       "\"sha512:00\""));
 }
 
 // The subject of a manifest may be in another store.
 TEST_F(GcTest, IgnoresAMissingSubject) {
   const Json subject = {
       {"mediaType", kManifestType}, {"digest", "sha256:" + std::string(64, '0')}, {"size", 1}};
-  List(AddBlob(Json{{"schemaVersion", 2}, {"subject", subject}}.dump()), kManifestType);
-  EXPECT_TRUE(Collect());
+  const Json about = AddBlob(Json{{"schemaVersion", 2}, {"subject", subject}}.dump());
+  const Json garbage = AddBlob("nobody names it");
+  List(about, kManifestType);
+  const auto report = Collect();
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(IsThere(about));
+  EXPECT_FALSE(IsThere(garbage));
+  EXPECT_EQ(report->removed.size(), 1u);
 }
 
 TEST_F(GcTest, LeavesLinksAndForeignFilesAlone) {
@@ -180,10 +189,21 @@ TEST_F(GcTest, RefusesToRunWhileAnotherProcessWrites) {
 }
 
 TEST_F(GcTest, RefusesToRunTwiceAtOnce) {
-  const auto first = OciLayout::OpenLocked(Path("layout"));
-  ASSERT_TRUE(first);
-  EXPECT_FALSE(OciLayout::OpenLocked(Path("layout")));
-  EXPECT_EQ(Collect().error().code, Code::kIo);
+  const Json garbage = AddBlob("nobody names it");
+  {
+    const auto first = OciLayout::OpenLocked(Path("layout"));
+    ASSERT_TRUE(first) << first.error().message;
+    const auto second = OciLayout::OpenLocked(Path("layout"));
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Code::kIo);
+    const Error error = Refusal();
+    EXPECT_EQ(error.code, Code::kIo);
+    EXPECT_THAT(error.message, HasSubstr("another process is changing it"));
+    EXPECT_THAT(error.hint, HasSubstr("wait for it"));
+  }
+  const auto later = Collect();
+  ASSERT_TRUE(later) << later.error().message;
+  EXPECT_FALSE(IsThere(garbage));
 }
 
 TEST_F(GcTest, DoesNotTurnOtherDirectoriesIntoALayout) {

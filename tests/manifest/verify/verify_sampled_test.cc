@@ -51,6 +51,8 @@ TEST(SampledTensors, ALargerShareIncludesASmallerOne) {
   const BundleRecord bundle = LargeBundle();
   const std::vector<size_t> few = SampledTensors(bundle, Sample(300));
   const std::vector<size_t> many = SampledTensors(bundle, Sample(600));
+  EXPECT_EQ(few.size(), 3u);
+  EXPECT_EQ(many.size(), 6u);
   EXPECT_TRUE(std::includes(many.begin(), many.end(), few.begin(), few.end()));
 }
 

@@ -79,7 +79,7 @@ Plan PlanFor(const MoeModel& model) {
   plan.overlays[0].version = "v1";
   for (const auto& [layer, experts] : plan.layers) {
     for (uint32_t id = 0; id < experts; ++id) plan.groups[id % 2].owned[layer].push_back(id);
-    plan.overlays[0].experts[layer] = {0, 1, experts - 1};
+    plan.overlays[0].experts_by_layer[layer] = {0, 1, experts - 1};
   }
   return plan;
 }

@@ -147,5 +147,18 @@ TEST(CopyAssets, FailsIfAFileIsGoneOrChangedItsSize) {
   EXPECT_EQ(changed.error().code, Code::kCorrupt);
 }
 
+TEST(CopyAssets, FailsIfTheFolderCannotBeMade) {
+  const fixtures::TempDir dir;
+  fs::create_directory(dir / "from");
+  fixtures::WriteFile(dir / "from/LICENSE", "text");
+  auto staging = StagingDirectory::Start(dir / "out", "identity");
+  ASSERT_TRUE(staging) << staging.error().message;
+  fixtures::WriteFile(staging->path() / "assets", "a file, not a folder");
+  const auto copied = CopyAssets({LocalTree(dir / "from"), ""}, *staging, {{"LICENSE", 4}});
+  ASSERT_FALSE(copied);
+  EXPECT_EQ(copied.error().code, Code::kNotFound);
+  EXPECT_THAT(copied.error().message, HasSubstr("assets: open the directory: Not a directory"));
+}
+
 }  // namespace
 }  // namespace moepack::manifest

@@ -3,7 +3,7 @@
 
 #include "tests/remote/support/docker_registry.h"
 #include "tests/remote/support/scoped_variable.h"
-#include "tests/tools/documented_page.h"
+#include "tests/tools/documents/documented_page.h"
 
 namespace moepack::remote {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "libshard/remote/http_client.h"
-#include "libshard/remote/url.h"
+#include "libshard/remote/http/http_client.h"
+#include "libshard/remote/http/url.h"
 namespace moepack::remote {
 namespace {
 

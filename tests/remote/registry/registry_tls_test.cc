@@ -2,8 +2,8 @@
 // that passwords and tokens are sent only over TLS, whatever the two servers say.
 #include <gmock/gmock.h>
 
-#include "libshard/remote/http_client.h"
-#include "libshard/remote/url.h"
+#include "libshard/remote/http/http_client.h"
+#include "libshard/remote/http/url.h"
 #include "tests/remote/support/nginx.h"
 #include "tests/remote/support/quick_settings.h"
 #include "tests/remote/support/registry_commands.h"

@@ -4,7 +4,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
-#include "libshard/remote/url.h"
+#include "libshard/remote/http/url.h"
 
 namespace moepack::remote {
 namespace {

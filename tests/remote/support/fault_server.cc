@@ -16,7 +16,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
-#include "libshard/remote/url.h"
+#include "libshard/remote/http/url.h"
 
 namespace moepack::remote {
 namespace {

@@ -1,7 +1,7 @@
 // Settings with short timeouts.
 #pragma once
 
-#include "libshard/remote/http_client.h"
+#include "libshard/remote/http/http_client.h"
 
 namespace moepack::remote {
 

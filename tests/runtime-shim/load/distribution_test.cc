@@ -214,7 +214,9 @@ TEST_F(LoadDistribution, LoadingNeedsNoTemporaryDirectory) {
   EXPECT_EQ(Load(split)->sets.size(), 3u);
   LoadOptions wrong;
   wrong.model.config_file = (dir_ / "none.json").string();
-  EXPECT_EQ(Refusal(split, wrong).code, Code::kNotFound);
+  const Error error = Refusal(split, wrong);
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message, HasSubstr(wrong.model.config_file));
   EXPECT_FALSE(fs::exists(scratch));
   setenv("TMPDIR", saved.c_str(), 1);
 }

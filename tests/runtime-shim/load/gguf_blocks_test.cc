@@ -39,7 +39,7 @@ TEST(LoadGgufBlocks, BlocksForMultiTokenPredictionDoNotRun) {
   plan.overlays = {{"v1", "", plan.groups[0].owned, {{{3, {1}}}}}};
   plan = blocks->Trim(plan);
   EXPECT_EQ(plan.layers.size(), 1u);
-  EXPECT_EQ(plan.overlays[0].experts.size(), 1u);
+  EXPECT_EQ(plan.overlays[0].experts_by_layer.size(), 1u);
   EXPECT_TRUE(plan.overlays[0].fill.empty());
   EXPECT_EQ(plan.groups[0].owned.size(), 1u);
 }

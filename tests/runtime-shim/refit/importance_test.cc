@@ -82,7 +82,7 @@ TEST(RefitImportance, WeighsTokensLikeTheirErrors) {
     node.fit_weights[token] = node.fold_weights[token] = 0;
   node.fit_weights[0] = 0.5F;
   const ImatrixEntries entries = EntriesOf(made, false);
-  const uint32_t id = node.experts.experts[node.routes.places[0]];
+  const uint32_t id = node.experts.expert_ids[node.routes.places[0]];
   const std::vector<float> inputs = ValuesOf(*node.inputs);
   EXPECT_EQ(entries.at(kUp).counts[id], 1);
   EXPECT_NEAR(entries.at(kUp).sums[id * made.shape().hidden], inputs[0] * inputs[0], 1e-6);

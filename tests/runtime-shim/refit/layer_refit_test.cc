@@ -108,22 +108,36 @@ TEST(LayerRefit, LeavesALayerInWhichNoExpertHasEnoughTokens) {
   MadeNode& made = layer.made;
   made.TargetOthers(RandomExperts(made.shape(), 50));
   made.node.least_tokens = made.node.tokens() + 1;
+  made.Run();
   const RefittedExperts before = made.node.experts;
+  const std::vector<float> outputs = ValuesOf(*made.node.outputs);
   RefitOptions options = Only({kRouterStep, kTuneStep});
   options.updates = 5;
   const auto done = RefitNodeLayer(made.products(), options, layer.source(), made.node);
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_FALSE(done->outcome.accepted);
   EXPECT_EQ(done->outcome.error_after, done->outcome.error_before);
+  EXPECT_GT(done->outcome.error_before, 0.01) << "there is something to gain";
   EXPECT_EQ(done->outcome.slot_tokens.size(), 4u);
-  EXPECT_EQ(made.node.experts.router, before.router);
+  EXPECT_TRUE(done->steps.empty());
+  for (const RefittedArray& array : RefittedArrays())
+    EXPECT_EQ(made.node.experts.*array.values, before.*array.values) << array.name;
+  EXPECT_EQ(ValuesOf(*made.node.outputs), outputs);
 }
 
 TEST(LayerRefit, RefitsNothingWithoutHeldOutText) {
   MadeNode made;
+  made.TargetOthers(RandomExperts(made.shape(), 50));
+  made.Run();
+  const RefittedExperts before = made.node.experts;
+  const std::vector<float> outputs = ValuesOf(*made.node.outputs);
   made.node.fold_weights.assign(made.node.tokens(), 0);
   const LayerOutcome done = Refit(made, Only({kRidgeStep}));
   EXPECT_FALSE(done.outcome.accepted);
+  ASSERT_EQ(done.steps.size(), 1u);
+  EXPECT_FALSE(done.steps[0].kept);
+  EXPECT_EQ(made.node.experts.down, before.down);
+  EXPECT_EQ(ValuesOf(*made.node.outputs), outputs);
 }
 
 }  // namespace

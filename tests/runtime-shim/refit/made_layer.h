@@ -51,7 +51,7 @@ class MadeLayer {
 
  private:
   void AddBiases() {
-    const size_t count = all.experts.size();
+    const size_t count = all.expert_ids.size();
     all.gate_bias = RandomFloats(count * all.width, 30);
     all.up_bias = RandomFloats(count * all.width, 31);
     all.down_bias = RandomFloats(count * all.hidden, 32);

@@ -30,7 +30,7 @@ inline std::vector<float> RandomFloats(size_t count, uint64_t seed, double size 
 
 inline RefittedExperts RandomExperts(const MadeShape& shape, uint64_t seed) {
   RefittedExperts experts;
-  experts.experts = shape.ids;
+  experts.expert_ids = shape.ids;
   experts.hidden = experts.router_width = shape.hidden;
   experts.width = shape.width;
   const size_t matrix = shape.ids.size() * shape.hidden * shape.width;

@@ -38,8 +38,12 @@ TEST_P(RefitOfFamily, NodeWithAllExpertsHasNothingToRefit) {
   refit.plan.groups.resize(1);
   for (const auto& [layer, count] : refit.weights->moe_layers)
     refit.plan.groups[0].owned[layer] = {0, 1, 2, 3, 4, 5, 6, 7};
-  for (const RefitOutcome& outcome : MustRun(refit, directory / "store").outcomes)
+  const RefitRecord record = MustRun(refit, directory / "store");
+  EXPECT_EQ(record.outcomes.size(), refit.weights->moe_layers.size());
+  for (const RefitOutcome& outcome : record.outcomes) {
     EXPECT_LT(outcome.error_before, 1e-8);
+    EXPECT_LE(outcome.error_after, outcome.error_before);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, RefitOfFamily,
@@ -111,7 +115,7 @@ TEST(Refit, WritesAnImportanceMatrixOfTheNodes) {
   const float tokens = std::accumulate(up.counts.begin(), up.counts.end(), 0.0F);
   EXPECT_EQ(tokens, 2.0F * 2 * 2 * kTokensOfText) << "two experts, two texts, two groups";
   const ImatrixEntry& own = imatrix->entries.at("group.001.blk.1.ffn_down_exps.weight");
-  EXPECT_EQ(own.counts.size(), record.Find(1, 1)->experts.size());
+  EXPECT_EQ(own.counts.size(), record.Find(1, 1)->expert_ids.size());
 }
 
 // In both, ridge regression is joint and the router sees all tokens.
@@ -226,13 +230,14 @@ TEST(Refit, KeepsOverlayExperts) {
   refit.plan = HalvesOf(*refit.weights);
   OverlayPlan& overlay = refit.plan.overlays.emplace_back();
   overlay.version = "one";
-  for (const auto& [layer, count] : refit.weights->moe_layers) overlay.experts[layer] = {1, 6};
+  for (const auto& [layer, count] : refit.weights->moe_layers)
+    overlay.experts_by_layer[layer] = {1, 6};
   MustRun(refit, directory / "store");
   const auto store = RefitStore::Open(directory / "store");
   ASSERT_TRUE(store);
   const auto read = store->Read(0, 0);
   ASSERT_TRUE(read && *read) << read.error().message;
-  EXPECT_EQ((*read)->experts, (ExpertIds{0, 4, 5}));
+  EXPECT_EQ((*read)->expert_ids, (ExpertIds{0, 4, 5}));
 }
 
 TEST(Refit, NamesTheLayerOfActivationsThatAreNotFinite) {

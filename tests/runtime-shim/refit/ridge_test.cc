@@ -23,8 +23,8 @@ void Ridge(MadeNode& made, uint64_t memory, uint32_t sweeps = 3, double lambda =
 std::vector<std::vector<double>> PlainPhi(const NodeLayer& node) {
   const std::vector<float> inputs = ValuesOf(*node.inputs);
   const size_t width = node.experts.width, hidden = node.experts.hidden;
-  std::vector<std::vector<double>> phi(node.tokens(),
-                                       std::vector<double>(node.experts.experts.size() * width, 0));
+  std::vector<std::vector<double>> phi(
+      node.tokens(), std::vector<double>(node.experts.expert_ids.size() * width, 0));
   for (size_t token = 0; token < node.tokens(); ++token) {
     for (size_t rank = 0; rank < node.routes.top_k; ++rank) {
       const size_t at = token * node.routes.top_k + rank, place = node.routes.places[at];

@@ -139,7 +139,7 @@ TEST(Tune, KeepsFixedExperts) {
   for (const auto array : {&RefittedExperts::gate, &RefittedExperts::up, &RefittedExperts::down,
                            &RefittedExperts::router}) {
     const std::vector<float>&now = made.node.experts.*array, &then = before.*array;
-    const size_t one = now.size() / before.experts.size();
+    const size_t one = now.size() / before.expert_ids.size();
     for (size_t i = 0; i < now.size(); ++i) EXPECT_EQ(now[i] == then[i], i / one == 2) << i;
   }
 }

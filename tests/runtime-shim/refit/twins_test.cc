@@ -41,7 +41,7 @@ TEST(Twins, GroupsWithDifferentFillOfAnOverlayAreNotTwins) {
   Plan plan = PlanOfGroups({{0, 1}, {0}});
   OverlayPlan& overlay = plan.overlays.emplace_back();
   overlay.version = "one";
-  overlay.experts[0] = {};
+  overlay.experts_by_layer[0] = {};
   overlay.fill.resize(2);
   overlay.fill[1][0] = {1};
   EXPECT_EQ(Eligible(plan, 0, 0), Eligible(plan, 1, 0));

@@ -92,8 +92,24 @@ TEST_F(NodeOfTiny, AWholeModelRunsWithoutAMaskAndHasNoGroupsToScore) {
 }
 
 TEST_F(NodeOfTiny, AllGroupsTogetherFormTheWholeModel) {
-  EXPECT_EQ(Scores(*Open(std::nullopt), 0).size(), 3u);
-  EXPECT_EQ(moepack::IdsOf(Open(std::nullopt)->eligible(), 2).size(), 16u);
+  const auto together = Open(std::nullopt);
+  EXPECT_EQ(Scores(*together, 1), Scores(*Open(0), 1));
+  EXPECT_NE(Scores(*together, 0), Scores(*Open(0), 0));
+  for (const uint32_t layer : {0u, 1u, 2u})
+    EXPECT_EQ(FormatIds(moepack::IdsOf(together->eligible(), layer)), "0-15");
+  const auto whole = OpenSource(tiny::kSource.string(), std::nullopt);
+  const auto generate = [&](const Node& node) {
+    auto generation = node.OpenGeneration({}, {});
+    EXPECT_TRUE((*generation)->Prefill(Prompt(node)));
+    std::vector<std::pair<uint32_t, double>> tokens;
+    for (int i = 0; i < 5; ++i) {
+      const auto next = (*generation)->Decode();
+      tokens.emplace_back(next->id, next->logprob);
+    }
+    return tokens;
+  };
+  EXPECT_EQ(generate(*together), generate(*whole));
+  EXPECT_NE(generate(*Open(1)), generate(*whole));
 }
 
 TEST_F(NodeOfTiny, RefusesMissingGroups) {

@@ -164,10 +164,15 @@ TEST(ListTensors, CheckAsJsonHasTheDocumentedMembers) {
 
 TEST(ListTensors, CheckCannotBeCombinedWithOtherOptions) {
   const Workspace workspace;
-  for (const char* other : {"--summary", "--layer 0", "--part router"}) {
-    EXPECT_EQ(
-        workspace.Moepack(std::string("list-tensors fixtures/tiny-moe --check ") + other).status, 2)
-        << other;
+  const std::pair<std::string, std::string> rows[] = {{"--summary", "--summary and --check"},
+                                                      {"--layer 0", "--check and --layer"},
+                                                      {"--part router", "--check and --part"}};
+  for (const auto& [other, both] : rows) {
+    const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe --check " + other);
+    EXPECT_EQ(run.status, 2) << other;
+    EXPECT_EQ(run.out, "") << other;
+    EXPECT_THAT(run.err,
+                testing::HasSubstr("list-tensors: " + both + " cannot be used together\n"));
   }
 }
 

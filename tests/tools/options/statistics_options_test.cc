@@ -67,7 +67,7 @@ TEST(StatisticsOptions, OptionsAboutStatisticsNeedStatistics) {
   for (const char* option : {"--score", "--pin", "--held-out", "--seed"}) {
     PlanOptions options;
     const std::string value = std::string(option) == "--score" ? "gate" : "0";
-    EXPECT_THAT(ProblemOf(options, {option, value}), HasSubstr("--statistics")) << option;
+    EXPECT_EQ(ProblemOf(options, {option, value}), std::string(option) + " requires --statistics");
   }
 }
 

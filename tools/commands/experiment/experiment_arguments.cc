@@ -191,7 +191,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                    "below; options on the command line take precedence.",
                    arguments.runtime);
   AddTexts(app, arguments.texts);
-  StartSection(app, Section::kSplit);
+  StartSection(app, "Split");
   app.add_option("--groups", arguments.plan.groups, "How many nodes share the experts. Default: 2.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxGroups));
@@ -208,7 +208,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                  "is left. They may not be held-out texts. Default: no refit.")
       ->type_name("FILE");
   AddRefitSteps(app, arguments.refit);
-  StartSection(app, Section::kTypes);
+  StartSection(app, "Conversion and quantization");
   app.add_option("--recipes", arguments.recipes,
                  "Quantize the model to each of these as well, with and without the split: "
                  "Q4_K_M,Q8_0. Default: none.")
@@ -217,7 +217,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
       ->allow_extra_args(false);
   app.add_option("--imatrix", arguments.imatrix, "An importance matrix for all recipes.")
       ->type_name("FILE");
-  StartSection(app, Section::kScoring);
+  StartSection(app, "Scoring");
   app.add_option("--race-tokens", arguments.race_tokens,
                  "How many tokens of a session the nodes race over. Default: 32.")
       ->type_name("N")
@@ -232,7 +232,7 @@ void AddExperimentOptions(CLI::App& app, ExperimentArguments& arguments) {
                  "More looks make the intervals wider. Default: 4.")
       ->type_name("N")
       ->transform(AsCount(1, kMostLooks));
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
                  "Write everything here, NAME.json; resume from it if it exists.")
       ->type_name("FILE");

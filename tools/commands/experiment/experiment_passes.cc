@@ -10,6 +10,7 @@
 #include "libshard/pack/slice_gguf.h"
 #include "runtime-shim/eval/participants.h"
 #include "runtime-shim/model/bos_token.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/commands/experiment/experiment_refit.h"
 #include "tools/commands/pack_files.h"
@@ -46,9 +47,7 @@ Status Quantize(const ExperimentModels& models, const std::string& recipe) {
   SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, {recipe, 0, options.alignment}));
   Progress progress(Cat("quantizing to ", recipe));
   PackOptions pack;
-  pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  pack.progress = ShowPacking(progress);
   SHARD_TRY(const PackResult packed, PackFiles(models.model.checkpoint().files(), files,
                                                {out.string(), false}, pack, nullptr));
   return Ok();

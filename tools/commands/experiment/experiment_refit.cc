@@ -4,6 +4,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/pack/refit_tensors.h"
 #include "manifest/write/bundle.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/commands/refit_run.h"
 #include "tools/options/options.h"
@@ -74,9 +75,7 @@ Result<std::string> MakeRefitted(const ExperimentModels& models, const Experimen
   if (!recipe.empty()) options.gguf = RefittedRecipe(models, split, recipe);
   if (recipe.empty() && models.model.checkpoint().is_gguf()) options.gguf.emplace();
   Progress progress("writing");
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SourceArguments source;
   source.source = models.arguments.runtime.source;
   source.model = models.arguments.runtime.load.model;

@@ -13,6 +13,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -115,21 +116,14 @@ Json ReportJson(const Arguments& arguments, const manifest::OverlayReport& repor
   return document;
 }
 
-struct Outcome {
-  manifest::OverlayReport report;
-  double seconds = 0;
-};
-
-Result<Outcome> MakeWithProgress(const Arguments& arguments) {
+Result<Timed<manifest::OverlayReport>> MakeWithProgress(const Arguments& arguments) {
   Progress progress("making the overlay");
   manifest::OverlayOptions options = arguments.overlay;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(manifest::OverlayReport report,
             manifest::MakeOverlay(arguments.distribution, arguments.out, options));
-  return Outcome{std::move(report), progress.seconds()};
+  return Timed<manifest::OverlayReport>{std::move(report), progress.seconds()};
 }
 
 Result<int> Run(Arguments& arguments) {
@@ -142,7 +136,7 @@ Result<int> Run(Arguments& arguments) {
   } else {
     SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.distribution));
   }
-  SHARD_TRY(const Outcome outcome, MakeWithProgress(arguments));
+  SHARD_TRY(const Timed<manifest::OverlayReport> outcome, MakeWithProgress(arguments));
   if (!arguments.source.empty() && outcome.report.source_experts == 0) {
     PrintNotes({Cat("nothing was taken from ", Shown(WithoutSecrets(arguments.source)),
                     ": the distribution has all experts")});
@@ -156,7 +150,7 @@ Result<int> Run(Arguments& arguments) {
 
 void AddWhatItHolds(CLI::App& app, Arguments& arguments) {
   manifest::OverlayRequest& request = arguments.overlay.request;
-  StartSection(app, Section::kSplit);
+  StartSection(app, "Split");
   CLI::Option* file =
       app.add_option("--overlay-file", request.file,
                      "What the overlay holds: {\"version\": \"v2\", \"layers\": {\"*\": "
@@ -189,7 +183,7 @@ void AddWhatItHolds(CLI::App& app, Arguments& arguments) {
 
 void AddExpertsFrom(CLI::App& app, Arguments& arguments) {
   manifest::OverlaySource& source = arguments.overlay.source;
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--source", arguments.source,
                  "The model that the distribution was made from, for experts that none of its "
                  "files holds: a directory, a GGUF, or an address.")
@@ -205,7 +199,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
   AddWhatItHolds(app, *arguments);
   AddExpertsFrom(app, *arguments);
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out,
                  "The directory of the distribution with the new overlay. It is written as "
                  "DIR.partial and renamed at the end.")

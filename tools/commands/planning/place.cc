@@ -173,7 +173,7 @@ Result<int> Run(const Arguments& arguments) {
 }
 
 void AddSessions(CLI::App& app, Arguments& arguments) {
-  StartSection(app, Section::kText);
+  StartSection(app, "Text");
   CLI::Option* text =
       app.add_option("--text", arguments.texts.texts,
                      "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one, "
@@ -192,7 +192,7 @@ void AddSessions(CLI::App& app, Arguments& arguments) {
 }
 
 void AddRules(CLI::App& app, Arguments& arguments) {
-  StartSection(app, Section::kScoring);
+  StartSection(app, "Scoring");
   app.add_option("--rule", arguments.rule,
                  "How to choose: table (default), which needs no model; probe, the gates of the "
                  "routers that each group could serve; or race, the group that finds the first "

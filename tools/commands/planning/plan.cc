@@ -91,15 +91,14 @@ bool IsPlan(const std::string& path) {
 
 // Any file in the checkpoint's directory that is not a plan is an input.
 Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
-  std::error_code ignored;
   const fs::path out = arguments.out;
   const fs::path folder = out.has_parent_path() ? out.parent_path() : ".";
   const Result<bool> there = IsThere(out);
   // A link to nothing is not one.
   if (!there && there.error().code != Code::kNotFound) return there.error();
-  if (there && *there && fs::equivalent(folder, root, ignored) && !IsPlan(arguments.out))
-    return OutputIsInput(arguments.out);
-  return Ok();
+  if (!there || !*there) return Ok();
+  SHARD_TRY(const bool beside_inputs, IsSameFile(folder, root));
+  return beside_inputs && !IsPlan(arguments.out) ? OutputIsInput(arguments.out) : Ok();
 }
 
 struct Outcome {
@@ -275,7 +274,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddPlanOptions(app, arguments->plan, arguments->groups);
   AddMachineOptions(app, arguments->machines);
   AddBudgetOptions(app, arguments->budget);
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   CLI::Option* out =
       app.add_option(
              "-o,--output", arguments->out,

@@ -39,7 +39,7 @@ Result<PromisedModel> PromisedBeside(const moepack::Source& index, ModelOptions 
 uint32_t MostEverywhere(const Plan& plan) {
   size_t most = 0;
   if (plan.overlays.empty()) return 0;
-  for (const auto& [layer, ids] : plan.current_overlay()->experts)
+  for (const auto& [layer, ids] : plan.current_overlay()->experts_by_layer)
     most = std::max(most, ids.size());
   return static_cast<uint32_t>(most);
 }

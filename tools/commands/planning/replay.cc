@@ -314,7 +314,7 @@ Result<int> Run(const Arguments& arguments) {
 }
 
 void AddSizes(CLI::App& app, Arguments& arguments) {
-  StartSection(app, Section::kSelection);
+  StartSection(app, "Selection");
   app.add_option("--slots", arguments.slots,
                  "How many experts of each layer the cache holds: 2,4,8. At most as many as the "
                  "layer has. Default: an eighth, a quarter, a half and three quarters of the "
@@ -344,7 +344,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "A trace of routing, as profile --trace or another tool wrote it, or statistics "
                  "of profile.")
       ->required();
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   CLI::Option* model =
       app.add_option("--model", arguments->model.source,
                      "The checkpoint, GGUF or distribution whose experts would be read: for bytes "

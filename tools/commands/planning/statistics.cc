@@ -200,7 +200,7 @@ void AddInput(CLI::App& app, Arguments& arguments) {
                  "Statistics of `moepack profile` or of other tools, whose format is recognized by "
                  "their content.")
       ->required();
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--model", arguments.model.source,
                  "The model that was measured: a checkpoint or GGUF as for plan. Files that do not "
                  "fit it are refused; some formats do not say layers or experts and need it.")
@@ -224,7 +224,7 @@ void AddInput(CLI::App& app, Arguments& arguments) {
 }
 
 void AddOutput(CLI::App& app, Arguments& arguments) {
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
                  "Write here; \"-\" is standard output. Statistics are written as JSON, or binary "
                  "as NAME.bin.")

@@ -11,6 +11,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/options/link_option.h"
@@ -95,9 +96,7 @@ Result<int> Run(Arguments& arguments) {
   options.views = !arguments.no_views;
   options.signatures = !arguments.no_signatures;
   Progress progress("copying");
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(const StoreReport report, registry::Copy(arguments.from, arguments.to, options));
   progress.Clear();
   PrintWarnings(report.warnings);
@@ -116,7 +115,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddReference(app, "TO", arguments->target,
                "Where to: oci://host[:port]/repository[:tag], or layout:DIR[:tag], which is made "
                "if it is not there. Default tag: that of FROM.");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_flag("--no-views", arguments->no_views,
                "Leave out the node views of a set. Default: they are copied, tagged <tag>-g000 and "
                "so on.");

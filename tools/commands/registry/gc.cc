@@ -93,7 +93,7 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddReference(app, "REF", arguments->place, "layout:DIR, a layout of this machine.");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("--older-than", arguments->days,
                  "Remove partial files, from which an interrupted run could resume, once they "
                  "reach this age. "

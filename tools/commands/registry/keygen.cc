@@ -54,7 +54,7 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out,
                  "Write KEY.key, which only its owner can read, and KEY.pub. Existing files are "
                  "never replaced.")
@@ -70,7 +70,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Encrypt the private key with the first line of this file. Default: "
                  "MOEPACK_SIGN_PASSPHRASE; without either the key is not encrypted.")
       ->type_name("FILE");
-  StartSection(app, Section::kGeneral);
+  StartSection(app, "General");
   AddJson(app, arguments->json);
   return [arguments] { return Run(*arguments); };
 }

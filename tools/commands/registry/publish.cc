@@ -10,6 +10,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/commands/registry/publish_files.h"
@@ -77,22 +78,15 @@ Json ReportJson(const Arguments& arguments, const PublishReport& report) {
   return document;
 }
 
-struct Outcome {
-  PublishReport report;
-  double seconds = 0;
-};
-
-Result<Outcome> PublishWithProgress(const Arguments& arguments) {
+Result<Timed<PublishReport>> PublishWithProgress(const Arguments& arguments) {
   Progress progress("publishing");
   registry::PublishOptions options = arguments.publish;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.views = !arguments.no_views;
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(PublishReport report,
             registry::Publish(arguments.distribution, arguments.reference, options));
-  return Outcome{std::move(report), progress.seconds()};
+  return Timed<PublishReport>{std::move(report), progress.seconds()};
 }
 
 // Without a store there are no tags and no views.
@@ -130,7 +124,7 @@ Result<int> Run(Arguments& arguments) {
   arguments.reference = std::move(named.reference);
   arguments.publish.access = std::move(named.access);
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
-  SHARD_TRY(const Outcome outcome, PublishWithProgress(arguments));
+  SHARD_TRY(const Timed<PublishReport> outcome, PublishWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
@@ -146,10 +140,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "layout:DIR[:tag], a local OCI image layout directory, which is created if "
                "necessary. Default tag: latest.");
   app.get_option("REF")->required(false);
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_flag("--allow-incomplete", options.allow_incomplete,
                "Publish a distribution that lacks parts, with the parts that it has.");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("--to-dir", arguments->directory,
                  "Instead of REF: write the distribution here as plain files, with "
                  ".gitattributes for Git LFS, to upload them to the Hugging Face Hub.")

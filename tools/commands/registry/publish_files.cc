@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/table.h"
 
@@ -62,9 +63,7 @@ Result<int> RunPublishFiles(const std::string& distribution, const std::string& 
                             const registry::PublishFilesOptions& options, bool json) {
   Progress progress("publishing");
   registry::PublishFilesOptions shown = options;
-  shown.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  shown.pack.progress = ShowPacking(progress);
   SHARD_TRY(const PublishFilesReport report, registry::PublishFiles(distribution, out, shown));
   const double seconds = progress.seconds();
   progress.Clear();

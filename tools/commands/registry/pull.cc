@@ -14,6 +14,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
+#include "tools/base/pack_progress.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
@@ -120,9 +121,7 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
     progress.Clear();
     if (!options.dry_run) PrintPlan(plan);
   };
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(PullReport report, registry::Pull(named.reference, arguments.out, options));
   return Outcome{std::move(report), progress.seconds(), {}};
 }
@@ -152,9 +151,7 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
   options.overlay = arguments.pull.overlay_version;
   options.force = arguments.pull.force;
   options.pack.jobs = arguments.pull.pack.jobs;
-  options.pack.progress = [&](const PackProgress& state) {
-    progress.Update(state.done_bytes, state.total_bytes);
-  };
+  options.pack.progress = ShowPacking(progress);
   SHARD_TRY(outcome.node, manifest::AssembleNode(arguments.out, arguments.node, options));
   return Ok();
 }
@@ -186,7 +183,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
       "web server, or a distribution as files: a directory, hf://owner/repo[@rev], "
       "https://... or s3://... A digest takes precedence over the tag; default tag: latest.");
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--group", options.groups,
                  "The groups whose files to pull, counted from 0: 1, or 0,2. Not needed for a node "
                  "view, which has one group, or for an existing output, which keeps its groups.")
@@ -199,7 +196,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "auto (the default): the overlay of an output that was pulled before, else the current "
          "one of the set; none: no overlay; a version: this one, which the set must have.")
       ->type_name("WHICH");
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   CLI::Option* key =
       app.add_option("--key", arguments->key_files,
                      "Pull only what this public key (PEM) signed. Repeatable: one of the keys is "
@@ -210,7 +207,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "Refuse what is not signed by one of the --key. Implied by --key; without --key it "
                "is a usage error, so that a script that lost its key pulls nothing.")
       ->needs(key);
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out,
                  "The directory of the distribution. If the same distribution was pulled there "
                  "before, the missing files are added.")

@@ -168,7 +168,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "What is published: oci://host[:port]/repository[:tag][@sha256:...], or "
                  "layout:DIR[:tag][@sha256:...]. With --oms: a directory of files.")
       ->required();
-  StartSection(app, Section::kInput);
+  StartSection(app, "Input");
   app.add_option("--key", arguments->key_file,
                  "The private key: KEY.key of keygen, or another PKCS#8 key as PEM.")
       ->type_name("KEY")
@@ -177,7 +177,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "The first line of this file opens an encrypted key. Default: "
                  "MOEPACK_SIGN_PASSPHRASE.")
       ->type_name("FILE");
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   CLI::Option* oms = app.add_flag("--oms", arguments->oms,
                                   "Sign every file of a directory in the form of OpenSSF Model "
                                   "Signing v1.0. Needs a P-256 key.");

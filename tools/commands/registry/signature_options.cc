@@ -132,7 +132,7 @@ Json OmsJson(const registry::OmsReport& report, const PublicKey& key) {
 }
 
 void AddSignatureOptions(CLI::App& app, SignatureArguments& arguments) {
-  StartSection(app, Section::kChecks);
+  StartSection(app, "Checks");
   CLI::Option* key =
       app.add_option("--key", arguments.keys,
                      "Check who signed: of a reference, that one of its signatures is by this "

@@ -95,7 +95,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("TAG", arguments->tags, "The tags to add.")->check([](const std::string& tag) {
     return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is not a tag");
   });
-  StartSection(app, Section::kOutput);
+  StartSection(app, "Output");
   app.add_flag("--no-views", arguments->no_views,
                "Leave the node views of a set as they are. Default: they get <TAG>-g000 and so "
                "on, and lose theirs with --remove.");

@@ -94,11 +94,21 @@ TEST(OciManifest, RefusesPathsThatLeaveTheOutput) {
 }
 
 TEST(OciManifest, RefusesTwoLayersForOneFile) {
-  for (const char* other : {"a/b", "A/b", "a/b/c", "a", "A"}) {
+  // The path of the second layer, and what is wrong.
+  const std::pair<const char*, const char*> rows[] = {
+      {"a/b",
+       "layer 1: path: expected one that no other layer has, found \"a/b\", which is also "
+       "that of layer 0"},
+      {"A/b",
+       "layer 1: path: expected one that no other layer has, found \"A/b\", which is also "
+       "that of layer 0"},
+      {"a/b/c", "layer 0: path: expected a file, found \"a/b\", which is a directory of layer 1"},
+      {"a", "layer 1: path: expected a file, found \"a\", which is a directory of layer 0"},
+      {"A", "layer 1: path: expected a file, found \"A\", which is a directory of layer 0"}};
+  for (const auto& [other, problem] : rows) {
     OciManifest oci = Sample();
     oci.layers.push_back({kWeightType, kZeros, 5, {{kPathKey, other}}});
-    EXPECT_THAT(ParseFailure(WriteOciManifest(oci), Code::kCorrupt), HasSubstr(": path: expected "))
-        << other;
+    EXPECT_THAT(ParseFailure(WriteOciManifest(oci), Code::kCorrupt), HasSubstr(problem)) << other;
   }
 }
 

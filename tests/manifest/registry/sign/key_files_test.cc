@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
+#include "libshard/base/text/text.h"
 #include "tests/manifest/registry/sign/sample_keys.h"
 
 namespace moepack::registry {
@@ -60,6 +62,18 @@ TEST_F(KeyFiles, NeverReplacesExistingFiles) {
   const Status nowhere = WriteKeyPair(KeyPathsOf(Path("none/release")), NewKey(), {});
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().message, HasSubstr("none: open the directory: "));
+}
+
+// The public key's temporary file has the name of the private key, which was free when it was
+// looked up.
+TEST_F(KeyFiles, NeverReplacesAFileThatAppearsMeanwhile) {
+  const std::string temporary = moepack::Cat("release.tmp-", getpid());
+  const Status written = WriteKeyPair({Path(temporary), Path("release")}, NewKey(), {});
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(written.error().message, Path(temporary) + ": expected no such file, found one");
+  EXPECT_EQ(written.error().hint, "keys are never overwritten: choose another name");
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
 
 TEST_F(KeyFiles, ReadsAPassphraseFromTheFirstLineOfAFile) {

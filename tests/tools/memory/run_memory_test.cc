@@ -1,0 +1,55 @@
+// --memory of profile and eval bounds what they take beyond the model and the texts.
+#include <gtest/gtest.h>
+
+#include "tests/tools/memory/peak_memory.h"
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+// Statistics, figures, stacks and what threads decode weights into.
+constexpr long kBesides = 4 * kMegabyte;
+
+class RunMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef MOEPACK_SANITIZED
+    GTEST_SKIP() << "sanitizers take memory of their own";
+#endif
+  }
+
+  // What the command takes beyond one that runs hardly anything at once is within every bound, and
+  // large bounds are made use of.
+  void ExpectBound(std::vector<std::string> command, const std::string& least_context) {
+    command.insert(command.end(), {"--threads", "2", "--context"});
+    const auto with = [&](const std::string& context, const std::string& memory) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {context, "--memory", memory});
+      return PeakMemory(words);
+    };
+    const long base = with(least_context, "2M");
+    long last = 0;
+    for (const long megabytes : {8L, 32L, 96L}) {
+      last = with("1024", std::to_string(megabytes) + "M");
+      EXPECT_LT(last - base, megabytes * kMegabyte + kBesides) << megabytes << " MB";
+    }
+    EXPECT_GT(last - base, 20 * kMegabyte);
+  }
+
+  std::string In(const std::string& name) const { return (workspace_ / name).string(); }
+  Workspace workspace_;
+};
+
+TEST_F(RunMemory, OfProfileStaysInItsBound) {
+  ExpectBound(
+      {"profile", In("fixtures/tiny-moe"), "--text", In("fixtures/texts/calibration.jsonl")}, "16");
+}
+
+TEST_F(RunMemory, OfEvalStaysInItsBound) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 4 -o out").status, 0);
+  ExpectBound({"eval", In("out"), "--generate", "0", "--text", In("fixtures/texts/held-out.jsonl")},
+              "16");
+}
+
+}  // namespace
+}  // namespace moepack::cli
