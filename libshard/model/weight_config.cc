@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/config_fields.h"
 
@@ -10,6 +11,7 @@ namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxBlock = 1u << 20;
+constexpr size_t kMostOfAName = 200;  // bytes, in a message
 constexpr const char* kHint =
     "safetensors output (--format safetensors) keeps weights in any format as they are";
 
@@ -123,7 +125,8 @@ Result<Object> OnlyGroup(const Object& object) {
     return error;
   }
   const auto group = groups->begin();
-  const std::string path = Cat(object.path, ".config_groups.", group.key());
+  const std::string path =
+      Cat(object.path, ".config_groups.", Shown(group.key().substr(0, kMostOfAName)));
   const auto weights = group->is_object() ? group->find("weights") : group->end();
   if (!group->is_object() || weights == group->end() || !weights->is_object()) {
     return Error{Code::kCorrupt, Cat(object.config.where(), ": ", path,

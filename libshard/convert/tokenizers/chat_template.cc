@@ -1,6 +1,7 @@
 #include "libshard/convert/tokenizers/chat_template.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -110,15 +111,30 @@ Status CheckTemplates(const SourceTree& tree, const std::vector<Template>& templ
   return Ok();
 }
 
+// Two templates have one key: one of them would be lost.
+Status CheckSame(const SourceTree& tree, const Template& one, const Template& other) {
+  if (one.text == other.text) return Ok();
+  return Error{
+      Code::kCorrupt,
+      Cat(tree.name(), ": chat templates: expected names that differ in letters or digits, found ",
+          Quoted(one.name), " and ", Quoted(other.name))};
+}
+
 }  // namespace
 
 Status AddChatTemplate(const TokenizerFiles& files, GgufMetadata& metadata) {
   SHARD_TRY(const std::vector<Template> templates, ReadTemplates(files));
   SHARD_CHECK(CheckTemplates(files.tree(), templates));
   std::vector<std::string> names;
+  std::map<std::string, const Template*> by_key;
   for (const Template& chat : templates) {
     const std::string name = KeyName(chat.name);
     if (name.empty()) continue;
+    const auto [earlier, added] = by_key.emplace(name, &chat);
+    if (!added) {
+      SHARD_CHECK(CheckSame(files.tree(), *earlier->second, chat));
+      continue;
+    }
     if (name != "default") names.push_back(name);
     metadata.Set(name == "default" ? kKey : Cat(kKey, ".", name), GgufValue::String(chat.text));
   }

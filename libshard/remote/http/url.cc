@@ -151,11 +151,15 @@ Result<Url> ResolveLocation(const Url& base, std::string_view location) {
 }
 
 std::optional<std::string> NextPage(std::string_view link) {
-  for (const std::string& part : Split(link, ',')) {
-    const size_t open = part.find('<'), close = part.find('>');
-    if (open == part.npos || close == part.npos || close < open) continue;
-    if (part.find("rel=\"next\"", close) == part.npos) continue;
-    return part.substr(open + 1, close - open - 1);
+  // Addresses may contain commas, but no angle brackets.
+  for (size_t open = link.find('<'); open != link.npos;) {
+    const size_t close = link.find('>', open);
+    if (close == link.npos) break;
+    const size_t next = link.find('<', close);
+    const std::string_view parameters = link.substr(close + 1, next - close - 1);
+    if (parameters.find("rel=\"next\"") != parameters.npos)
+      return std::string(link.substr(open + 1, close - open - 1));
+    open = next;
   }
   return std::nullopt;
 }

@@ -144,8 +144,9 @@ const unsigned char* BytesOf(std::string_view text) {
 
 Result<PlainKey> Decrypt(const std::string& name, const Secret& der, const Secret& passphrase) {
   const unsigned char* at = BytesOf(der.text());
+  const unsigned char* const end = at + der.text().size();
   const EncryptedKey encrypted(d2i_X509_SIG(nullptr, &at, static_cast<long>(der.text().size())));
-  if (encrypted == nullptr) {
+  if (encrypted == nullptr || at != end) {
     ERR_clear_error();
     return Error{Code::kCorrupt,
                  Cat(name, ": expected an encrypted PKCS#8 key, found other bytes")};
@@ -174,8 +175,9 @@ Result<PlainKey> ReadPlain(const std::string& name, const PemBlock& block,
         Cat(name, ": expected an encrypted key, as a passphrase was given, found a plain one"),
         "leave out --passphrase-file, or unset MOEPACK_SIGN_PASSPHRASE"};
   const unsigned char* at = BytesOf(block.der.text());
+  const unsigned char* const end = at + block.der.text().size();
   PlainKey plain(d2i_PKCS8_PRIV_KEY_INFO(nullptr, &at, static_cast<long>(block.der.text().size())));
-  if (plain != nullptr) return plain;
+  if (plain != nullptr && at == end) return plain;
   ERR_clear_error();
   return Error{Code::kCorrupt, Cat(name, ": expected a PKCS#8 key, found other bytes")};
 }

@@ -33,7 +33,10 @@ std::vector<std::string> Refused() {
           R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 2097152}})",
           R"({"quantization_config": {"quant_method": "gptq", "bits": 4,
               "group_size": 18446744073709551615}})",
-          R"({"quantization_config": {"quant_method": "another"}})"};
+          R"({"quantization_config": {"quant_method": "another"}})",
+          R"({"quantization_config": {"quant_method": "compressed-tensors", "format":
+              "pack-quantized", "config_groups": {"a\u0000\u001b": {"weights": {"type": "int",
+              "num_bits": 4, "symmetric": true, "group_size": 0}}}}})"};
 }
 
 moepack::Result<moepack::WeightConfig> Read(std::string_view input) {

@@ -129,5 +129,18 @@ TEST(WeightConfig, RefusesFieldsOfAnotherKind) {
               HasSubstr("group_0.weights: expected an object"));
 }
 
+TEST(WeightConfig, EscapesTheNamesOfGroupsInMessages) {
+  const std::string names[] = {R"(a\u0000\u001b[1m)", std::string(5000, 'a')};
+  const std::string shown[] = {R"(a\x00\x1b[1m)", std::string(200, 'a')};
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(ErrorText(R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
+                            "config_groups": {")" +
+                            names[i] + R"(": {"weights": 7}}})",
+                        Code::kCorrupt),
+              "c.json: quantization_config.config_groups." + shown[i] +
+                  ".weights: expected an object, found none");
+  }
+}
+
 }  // namespace
 }  // namespace moepack

@@ -71,7 +71,10 @@ TEST(RemoteUrl, EncodesAndDecodesFileNames) {
 TEST(RemoteUrl, FindsTheNextPageInALinkField) {
   EXPECT_EQ(NextPage("<https://a.test/x?cursor=1>; rel=\"next\""), "https://a.test/x?cursor=1");
   EXPECT_EQ(NextPage("</a>; rel=\"prev\", </b?n=2&last=c>; rel=\"next\""), "/b?n=2&last=c");
+  EXPECT_EQ(NextPage("</a,b>; rel=\"prev\",</c?ids=1,2>;rel=\"next\",</d>; rel=\"last\""),
+            "/c?ids=1,2");
   EXPECT_EQ(NextPage("</a>; rel=\"prev\""), std::nullopt);
+  EXPECT_EQ(NextPage("</a; rel=\"next\""), std::nullopt);
   EXPECT_EQ(NextPage(">/a<; rel=\"next\""), std::nullopt);
   EXPECT_EQ(NextPage(""), std::nullopt);
 }

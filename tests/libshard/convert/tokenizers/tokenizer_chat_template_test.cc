@@ -67,6 +67,21 @@ TEST_F(ChatTemplateTest, NamedTemplatesHaveKeysOfTheirOwn) {
               ElementsAre("tool_use", "rag"));
 }
 
+TEST_F(ChatTemplateTest, TwoTemplatesOfOneKeyMustBeTheSame) {
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "a b", "template": "t"},
+    {"name": "a-b", "template": "t"}]})");
+  EXPECT_THAT(*Read()->Find("tokenizer.chat_templates")->AsStrings(), ElementsAre("a_b"));
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "a b", "template": "t"},
+    {"name": "a-b", "template": "u"}]})");
+  const auto metadata = Read();
+  ASSERT_FALSE(metadata);
+  EXPECT_EQ(metadata.error().code, Code::kCorrupt);
+  EXPECT_THAT(metadata.error().message,
+              HasSubstr(dir_.path().string() +
+                        ": chat templates: expected names that differ in letters or digits, found "
+                        "\"a b\" and \"a-b\""));
+}
+
 TEST_F(ChatTemplateTest, AdditionalFilesNameTheirTemplates) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "d");

@@ -190,7 +190,12 @@ TEST(KeyTexts, InvalidPublicKeysAreIdentified) {
 }
 
 TEST(KeyTexts, InvalidPrivateKeysAreIdentified) {
+  const std::string good = DerOf(NewKey().Pem({})->text());
+  const std::string encrypted = DerOf(NewKey().Pem(Words("secret"))->text());
   const BadKey cases[] = {
+      {PemOf("PRIVATE KEY", good + "x"), Code::kCorrupt, "a PKCS#8 key, found other bytes"},
+      {PemOf("ENCRYPTED PRIVATE KEY", encrypted + "x"), Code::kCorrupt,
+       "expected an encrypted PKCS#8 key, found other bytes"},
       {PemOf("PRIVATE KEY", "no DER"), Code::kCorrupt, "expected a PKCS#8 key, found other bytes"},
       {PemOf("ENCRYPTED PRIVATE KEY", "no DER"), Code::kCorrupt, "expected an encrypted PKCS#8"},
       {PemOf("EC PRIVATE KEY", "x"), Code::kUnsupported, "found a PEM block \"EC PRIVATE KEY\""},
