@@ -30,6 +30,7 @@ Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& m
   storage.plain = DtypeOf(word.value_or("")).value_or(storage.plain);
   storage.description = storage.plain;
   const Result<WeightConfig> read = ReadWeightConfig(config);
+  if (!read && read.error().code == Code::kCorrupt) return read.error();
   const std::string& method = model.quant_method;
   if (method == "mxfp4" && family.facts.transposed) {
     storage.mxfp4_experts = true;

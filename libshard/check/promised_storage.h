@@ -21,6 +21,7 @@ struct PromisedStorage {
   std::string unfollowed;             // a quantization that is not supported here; "" for none
 };
 
+// kCorrupt for fields of a wrong type, also in the section about quantization.
 Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& model,
                                     const Family& family);
 

@@ -38,6 +38,10 @@ Result<std::vector<LayerKind>> ReadBlockKinds(const HfConfig& config, const HfSh
   for (size_t i = 0; i < std::min(kinds.size(), read.layers.size()); ++i) {
     kinds[i] = read.layers[i].kind;
     if (std::find(known.begin(), known.end(), kinds[i]) != known.end()) continue;
+    if (kinds[i] == LayerKind::kOther) {
+      return Error{Code::kCorrupt, Cat(config.where(), ": ", read.field, "[", i, "]: expected ",
+                                       NamesOf(known), ", found ", Quoted(read.layers[i].words))};
+    }
     return CannotHold(config, Cat(read.field, "[", i, "]: expected ", NamesOf(known),
                                   ", the kinds of layers that the runtime has here, found ",
                                   Quoted(read.layers[i].words)));

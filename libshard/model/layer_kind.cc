@@ -43,10 +43,11 @@ struct KindList {
   ConfigKeys keys;
   std::span<const KindWord> words;
   bool letters = false;
+  bool alone = false;  // what lists after it say does not count
 };
 // DeepSeek-V4's ratios of compression only tell its layers apart.
-constexpr KindList kKindLists[] = {{fields::kLayerTypes, kKindWords},
-                                   {fields::kBlockKinds, kBlockKindWords, true},
+constexpr KindList kKindLists[] = {{fields::kBlockKinds, kBlockKindWords, true, true},
+                                   {fields::kLayerTypes, kKindWords},
                                    {fields::kAttentionTypes, kTypeNumbers},
                                    {fields::kWindowPattern, kWindowNumbers},
                                    {fields::kCompressRatios, {}}};
@@ -60,7 +61,7 @@ LayerKind KindOfWord(std::span<const KindWord> words, std::string_view word) {
 // Notes what one more list says about a layer.
 void AddKind(const KindList& list, const std::string& word, NamedKind& layer) {
   const LayerKind kind = KindOfWord(list.words, word);
-  const bool first = layer.words.empty();
+  const bool first = layer.kind == LayerKind::kUnnamed;
   layer.kind = first || layer.kind == kind ? kind : LayerKind::kOther;
   layer.words += (first ? "" : " ") + word;
 }
@@ -115,6 +116,7 @@ Result<LayerKinds> ReadLayerKinds(const HfConfig& config, const BlockCounts& cou
     out.layers.resize(std::max(out.layers.size(), read->entries.size()));
     for (size_t i = 0; i < read->entries.size(); ++i)
       AddKind(list, read->entries[i], out.layers[i]);
+    if (list.alone) break;
   }
   SHARD_CHECK(FollowInterval(config, counts.layers, out, faults));
   SHARD_CHECK(FollowPeriod(config, counts.layers, out, faults));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 
 namespace moepack {
 namespace {
@@ -11,8 +12,8 @@ namespace {
 constexpr size_t kMaxEntryLength = 64;
 
 std::string EntryText(const Json& entry) {
-  if (entry.is_string()) return entry.get<std::string>().substr(0, kMaxEntryLength);
-  return entry.dump().substr(0, kMaxEntryLength);
+  const std::string text = entry.is_string() ? entry.get<std::string>() : entry.dump();
+  return std::string(WholeCharacters(text, kMaxEntryLength));
 }
 
 }  // namespace
@@ -38,7 +39,14 @@ std::optional<LayerList> ReadLayerList(const HfConfig& config, ConfigKeys keys,
   const Json& value = *field->value;
   LayerList list{field->path, {}};
   if (value.is_array()) {
-    for (const Json& entry : value) list.entries.push_back(EntryText(entry));
+    for (const Json& entry : value) {
+      if (!entry.is_primitive() || entry.is_null()) {
+        AddFault(faults, {Cat(field->path, "[", list.entries.size(), "]"), "a word or a number",
+                          DescribeJson(entry)});
+        return std::nullopt;
+      }
+      list.entries.push_back(EntryText(entry));
+    }
   } else if (value.is_string() && letters) {
     for (const char letter : value.get_ref<const std::string&>()) {
       list.entries.emplace_back(1, letter);

@@ -47,8 +47,9 @@ class MoeLayerReader {
 
   void CheckNumbers(ConfigKeys keys, const std::set<uint64_t>& numbers) {
     if (numbers.empty() || *numbers.rbegin() < counts_.layers + counts_.mtp) return;
-    AddFault(faults_, {*keys.begin(), Cat("numbers of layers below ", counts_.layers),
-                       Cat(*numbers.rbegin())});
+    const std::optional<HfConfig::Field> field = config_.Find(keys);
+    AddFault(faults_, {field ? field->path : *keys.begin(),
+                       Cat("numbers of layers below ", counts_.layers), Cat(*numbers.rbegin())});
   }
 
   // Reads a list with an entry per layer, of which one stands for layers with experts.

@@ -48,6 +48,17 @@ TEST(BlockKinds, AKindThatTheRuntimeLacksIsNamedByItsPlace) {
             "of layers that the runtime has here, found \"mamba\"");
 }
 
+TEST(BlockKinds, AWordThatNamesNoKindIsCorrupt) {
+  for (const std::string word : {"liner_attention", ""}) {
+    const Error error =
+        BlockKindsError(R"({"layer_types": ["full_attention", ")" + word + R"("]})");
+    EXPECT_EQ(error.code, Code::kCorrupt);
+    EXPECT_EQ(error.message,
+              "config.json: layer_types[1]: expected linear_attention or full_attention, found \"" +
+                  word + "\"");
+  }
+}
+
 TEST(BlockKinds, AConfigThatNamesNoneOrTooFewIsCorrupt) {
   const Error none = BlockKindsError("{}");
   EXPECT_EQ(none.code, Code::kCorrupt);

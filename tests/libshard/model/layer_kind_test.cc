@@ -57,6 +57,20 @@ TEST(LayerKind, ListsThatDisagreeNameNoKind) {
   EXPECT_EQ(kinds.layers[1].words, "full_attention 1");
 }
 
+TEST(LayerKind, AListOfBlocksDecidesAlone) {
+  const LayerKinds kinds = ReadKindsOf(
+      R"({"layer_types": ["linear_attention", "moe"], "hybrid_override_pattern": "ME"})", 2);
+  EXPECT_EQ(kinds.field, "hybrid_override_pattern");
+  EXPECT_EQ(kinds.layers[0].kind, kMamba);
+  EXPECT_EQ(kinds.layers[0].words, "M");
+  EXPECT_EQ(kinds.layers[1].kind, kExperts);
+}
+
+TEST(LayerKind, AnEmptyWordCountsBesideAnotherList) {
+  const LayerKinds kinds = ReadKindsOf(R"({"layer_types": [""], "hybrid_layer_pattern": [0]})", 1);
+  EXPECT_EQ(kinds.layers[0].kind, kOther);
+}
+
 TEST(LayerKind, FollowsTheIntervalWhereNoListNamesIt) {
   const LayerKinds kinds = ReadKindsOf(R"({"text_config": {"full_attention_interval": 2}})");
   EXPECT_EQ(kinds.field, "text_config.full_attention_interval");

@@ -54,6 +54,20 @@ TEST(LayerList, ANumberAndAnAbsentFieldAreNoListAndNoFault) {
   }
 }
 
+TEST(LayerList, EntriesAreWordsOrNumbers) {
+  const ListReading read = ReadList(R"({"list": ["a", {"b": 1}, 2]})");
+  EXPECT_FALSE(read.list);
+  EXPECT_THAT(read.faults,
+              ElementsAre(ConfigFault{"list[1]", "a word or a number", "an object of 1 keys"}));
+  EXPECT_FALSE(ReadList(R"({"list": [null, 1, 2]})").list);
+}
+
+TEST(LayerList, LongEntriesAreCutBetweenCharacters) {
+  const std::string word = std::string(63, 'a') + "\xc3\xa9";
+  EXPECT_EQ(ReadList("{\"list\": [\"" + word + "\", 1, 2]}").list->entries[0],
+            std::string(63, 'a'));
+}
+
 TEST(LayerList, AWrongLengthIsAFaultThatIsAddedOnce) {
   ListReading read = ReadList(R"({"list": [1]})");
   EXPECT_FALSE(read.list);

@@ -77,7 +77,6 @@ Status CheckBlock(const std::string& where, const std::set<std::string_view>& na
       return Error{Code::kCorrupt,
                    Cat(where, ": layer ", layer, ": expected ",
                        LayerKindName(linear ? LayerKind::kLinear : LayerKind::kFull),
-
                        " as the config has it, found ", expected ? "no " : "", name)};
     }
     return Ok();
