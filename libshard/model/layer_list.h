@@ -36,8 +36,8 @@ struct LayerList {
 };
 
 // Returns the entries of a list: one per layer, and possibly one per announced block after those.
-// No value when the field is absent or a number, and when its type, its length or an entry is wrong,
-// which is a fault. With `letters`, a string is a list of its letters.
+// No value when the field is absent or a number, and when its type, its length or an entry is
+// wrong, which is a fault. With `letters`, a string is a list of its letters.
 std::optional<LayerList> ReadLayerList(const HfConfig& config, ConfigKeys keys,
                                        const BlockCounts& counts, ConfigFaults& faults,
                                        bool letters = false);
