@@ -87,7 +87,7 @@ TEST_F(ExistingOutput, OnlyDoesNotWriteThroughALink) {
 
 // The same link, created at every moment in turn.
 TEST_F(ExistingOutput, DoesNotFollowALinkSwappedInDuringTheRun) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   Write("whole", tiny::Only({"trunk", "group:1", "assets"}));
   for (int at = 0;; ++at) {
     fs::remove_all(dir_ / "d");
@@ -223,7 +223,7 @@ TEST_F(ExistingOutput, KeepsPartsThatAConcurrentRunAdded) {
 }
 
 TEST_F(ExistingOutput, AddingPartsSurvivesBeingKilledBetweenSystemCalls) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   Write("before", tiny::Only({"group:0"}));
   Write("whole", tiny::Only({"group:0", "assets"}));
   const auto expected = tiny::Tree(dir_ / "whole");
@@ -253,7 +253,7 @@ TEST_F(ExistingOutput, AddingPartsSurvivesBeingKilledBetweenSystemCalls) {
 }
 
 TEST_F(ExistingOutput, WritesTheManifestAfterFlushingTheDirectoriesOfItsFiles) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   Write("d", tiny::Only({"trunk"}));
   const int status = fixtures::RunInChild([&] {
     std::vector<std::string> calls;

@@ -166,7 +166,7 @@ TEST_F(JoinTest, TheOutputIsNeverAnInputNorInsideOrAroundOne) {
 }
 
 TEST_F(JoinTest, AJoinThatIsKilledBetweenSystemCallsLeavesNothingThatLooksFinished) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   WriteThree();
   Write("whole");
   const auto inputs = tiny::Tree(dir_.path());

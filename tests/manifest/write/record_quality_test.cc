@@ -94,7 +94,7 @@ TEST_F(Recording, RefusesADistributionThatChangedSinceTheRun) {
 }
 
 TEST_F(Recording, PutsTheCardBackWhenTheManifestCannotBeMoved) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const std::string manifest = Text("distribution.json");
   const int status = fixtures::RunInChild([&] {
     fixtures::WatchSystemCalls(temp_.path(), [](const std::string& call) {
@@ -111,7 +111,7 @@ TEST_F(Recording, PutsTheCardBackWhenTheManifestCannotBeMoved) {
 }
 
 TEST_F(Recording, LeavesARecordableDistributionWhereverItIsKilled) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const std::string manifest = Text("distribution.json");
   int number = 0;
   while (fixtures::IsKilledAtCall(temp_.path(), number, [&] { return Record(0.5) ? 0 : 1; })) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fixtures/generator.h"
+#include "fixtures/sanitizers.h"
 #include "fixtures/temp_dir.h"
 #include "tests/tools/memory/peak_memory.h"
 
@@ -20,9 +21,7 @@ class Memory : public testing::Test {
     ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir, fixtures::OptionsForTensors(kTensors)));
   }
   void SetUp() override {
-#ifdef MOEPACK_SANITIZED
-    GTEST_SKIP() << "sanitizers take memory of their own";
-#endif
+    if (fixtures::kSanitizedMemory) GTEST_SKIP() << "sanitizers take memory of their own";
   }
 
   static std::string Source() { return Directory().path() / "source"; }

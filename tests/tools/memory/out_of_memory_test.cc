@@ -6,16 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/sanitizers.h"
 #include "tests/tools/child_process.h"
-
-// Sanitizers reserve terabytes of address space.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MOEPACK_NO_ADDRESS_LIMIT 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MOEPACK_NO_ADDRESS_LIMIT 1
-#endif
-#endif
 
 namespace moepack::cli {
 namespace {
@@ -29,9 +21,7 @@ constexpr rlim_t kLimitMegabyte = 1u << 20;
 class OutOfMemory : public testing::Test {
  protected:
   void SetUp() override {
-#ifdef MOEPACK_NO_ADDRESS_LIMIT
-    GTEST_SKIP() << "sanitizers need all of the address space";
-#endif
+    if (fixtures::kSanitizedMemory) GTEST_SKIP() << "sanitizers need all of the address space";
     while (RunUnder(least_, {"--version"}).status != 0) ++least_;
   }
 

@@ -10,14 +10,6 @@
 #include <string>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MOEPACK_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MOEPACK_SANITIZED 1
-#endif
-#endif
-
 namespace moepack::cli {
 
 inline constexpr long kMegabyte = 1'000'000 / 1024;  // ru_maxrss counts KiB

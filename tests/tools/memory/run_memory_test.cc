@@ -1,6 +1,7 @@
 // --memory of profile and eval bounds what they take beyond the model and the texts.
 #include <gtest/gtest.h>
 
+#include "fixtures/sanitizers.h"
 #include "tests/tools/memory/peak_memory.h"
 #include "tests/tools/run_moepack.h"
 
@@ -13,9 +14,7 @@ constexpr long kBesides = 4 * kMegabyte;
 class RunMemory : public testing::Test {
  protected:
   void SetUp() override {
-#ifdef MOEPACK_SANITIZED
-    GTEST_SKIP() << "sanitizers take memory of their own";
-#endif
+    if (fixtures::kSanitizedMemory) GTEST_SKIP() << "sanitizers take memory of their own";
   }
 
   // What the command takes beyond one that runs hardly anything at once is within every bound, and

@@ -120,7 +120,7 @@ TEST_F(InsideDirectoryTest, ListsFilesRecursivelyWithoutFollowingLinks) {
 }
 
 TEST_F(InsideDirectoryTest, FlushesTheParentOfEveryNewDirectory) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const int status = fixtures::RunInChild([&] {
     std::vector<std::string> calls;
     const auto note = [&](const std::string& call) {
@@ -150,7 +150,7 @@ TEST_F(InsideDirectoryTest, MakesADirectoryInTheWorkingDirectory) {
 // Somebody who may write in the directory replaces a part of the path by a link at the worst
 // moment.
 TEST_F(InsideDirectoryTest, DoesNotFollowALinkSwappedInDuringTheCall) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   for (int at = 0;; ++at) {
     fs::remove_all(dir_ / "in");
     fs::create_directories(dir_ / "in/sub");

@@ -69,7 +69,7 @@ TEST(Journal, InvalidLinesAreSkipped) {
 }
 
 TEST(Journal, InterruptedAndShortWritesAreContinued) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const fixtures::TempDir dir;
   std::ofstream(dir / "j") << "moepack-journal 1 id\n";
   const auto disturb = [write = 0](const std::string& call) mutable {

@@ -271,7 +271,7 @@ TEST(StagingDirectory, LeavesUnknownReplacedDirectoriesAloneAndNamesThem) {
 }
 
 TEST(StagingDirectory, AFailedRemovalIsReportedAndCompletedByTheNextRun) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out");
   fixtures::WriteFile(dir / "out/mark", "x");
@@ -308,7 +308,7 @@ bool WriteAndPublish(const fs::path& target, const std::string& text, bool repla
 
 // A run can be killed at every system call that changes a file.
 TEST(StagingDirectory, SurvivesBeingKilledAtEverySystemCall) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const fixtures::MemoryTemp in_memory;
   int calls = 0;
   for (bool killed = true; killed; ++calls) {
@@ -331,7 +331,7 @@ TEST(StagingDirectory, SurvivesBeingKilledAtEverySystemCall) {
 }
 
 TEST(StagingDirectory, CompletesAKilledCleanupAfterAnError) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const fixtures::MemoryTemp in_memory;
   for (int calls = 0; calls >= 0; ++calls) {
     const fixtures::TempDir dir;
@@ -374,7 +374,7 @@ TEST(StagingDirectory, OnlyOneProcessHoldsTheLockEvenWhileAnotherRemovesIt) {
 }
 
 TEST(StagingDirectory, TheFirstFileOfASetIsPublishedLast) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   const fixtures::TempDir dir;
   const int status = fixtures::RunInChild([&] {
     std::vector<std::string> renames;
