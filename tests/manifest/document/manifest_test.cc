@@ -1,5 +1,6 @@
 #include "manifest/document/manifest.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "fixtures/temp_dir.h"
