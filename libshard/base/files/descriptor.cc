@@ -100,6 +100,9 @@ Result<bool> IsTaken(const fs::path& path) {
 }
 
 Result<bool> IsSameFile(const fs::path& one, const fs::path& other) {
+  // An input may be a list of token ids or an address, which is longer than the name of any file.
+  struct stat info;
+  if (stat(one.c_str(), &info) != 0 && errno == ENAMETOOLONG) return false;
   SHARD_TRY(const auto first, StatusOf(one));
   if (!first) return false;
   SHARD_TRY(const auto second, StatusOf(other));

@@ -189,6 +189,14 @@ TEST_F(ProfileCommand, RefusesAnInputAsOutput) {
   EXPECT_EQ(run.status, 2);
 }
 
+TEST_F(ProfileCommand, IdsOnTheCommandLineMayBeLongerThanTheNameOfAFile) {
+  std::string ids = "1";
+  for (int id = 2; id <= 90; ++id) ids += "," + std::to_string(id);
+  const auto run = workspace_.Moepack("profile fixtures/tiny-moe --tokens " + ids + " -o s.json");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(workspace_.path() / "s.json"));
+}
+
 TEST_F(ProfileCommand, ReplacesNeitherTextsNorMergedStatistics) {
   WriteAll(workspace_ / "ids.json", "[1, 2, 3]");
   const ToolRun tokens =

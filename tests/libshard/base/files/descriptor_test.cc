@@ -119,6 +119,7 @@ TEST(IsSameFile, FollowsLinksAndRefusesWhatCannotBeLookedUp) {
   EXPECT_FALSE(IsSameFile(dir / "file", dir / "copy").value());
   EXPECT_FALSE(IsSameFile(dir / "file", dir / "nothing").value());
   EXPECT_FALSE(IsSameFile(dir / "nothing", dir / "nothing").value());
+  EXPECT_FALSE(IsSameFile(std::string(5000, '1'), dir / "file").value());
   const auto loop = IsSameFile(dir / "file", dir / "loop");
   ASSERT_FALSE(loop);
   EXPECT_EQ(loop.error().code, Code::kIo);
