@@ -8,9 +8,9 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/convert/converter.h"
 #include "libshard/format/checkpoint.h"
 #include "tests/conformance/bundle_pieces.h"
+#include "tests/libshard/convert/convertible_layouts.h"
 #include "tests/libshard/convert/golden_listing.h"
 #include "tests/tools/run_moepack.h"
 
@@ -30,21 +30,6 @@ struct SourceCase {
 };
 void PrintTo(const SourceCase& test, std::ostream* out) { *out << test.name << " " << test.recipe; }
 
-// Layouts of families that have a converter, which refuses them nevertheless.
-struct RefusedSource {
-  const char* layout;
-  const char* message;
-};
-constexpr RefusedSource kRefusedSources[] = {
-    {"step-3.7", "expected Step3p5ForCausalLM, found \"Step3p7FlashForCausalLM\""},
-    {"qwen3-moe-mlx", "mlp.gate.scales\": expected a tensor that the GGUF form of qwen3-moe has"},
-};
-
-bool IsRefused(const std::string& layout) {
-  return std::any_of(std::begin(kRefusedSources), std::end(kRefusedSources),
-                     [&](const RefusedSource& refusal) { return refusal.layout == layout; });
-}
-
 std::vector<SourceCase> SourceCases() {
   std::vector<SourceCase> cases;
   const auto add = [&](From from, const std::string& name) {
@@ -56,11 +41,7 @@ std::vector<SourceCase> SourceCases() {
     add(From::kGolden, name);
   }
   cases.push_back({From::kGolden, "kimi-k2.5", "Q4_0"});  // which keeps the grid of its int4
-  for (const std::string& layout : fixtures::Layouts()) {
-    const bool converts =
-        moepack::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
-    if (converts && !IsRefused(layout)) add(From::kLayout, layout);
-  }
+  for (const std::string& layout : moepack::ConvertibleLayouts()) add(From::kLayout, layout);
   return cases;
 }
 
@@ -136,7 +117,7 @@ std::string GgufSourcesTestName(const testing::TestParamInfo<SourceCase>& info) 
 INSTANTIATE_TEST_SUITE_P(All, GgufSources, testing::ValuesIn(SourceCases()), GgufSourcesTestName);
 
 TEST(GgufSourcesRefused, LayoutsThatAConverterRefusesAreNamedWithTheReason) {
-  for (const RefusedSource& refusal : kRefusedSources) {
+  for (const moepack::RefusedSource& refusal : moepack::kRefusedSources) {
     const Workspace workspace;
     ASSERT_TRUE(fixtures::MakeCheckpoint(refusal.layout, workspace / "source"));
     const ToolRun run = workspace.Moepack("quantize source --recipe BF16 -o full.gguf");

@@ -14,6 +14,7 @@
 #include "libshard/model/family_find.h"
 #include "runtime-shim/model/model_spec.h"
 #include "runtime-shim/model/weights.h"
+#include "tests/libshard/convert/convertible_layouts.h"
 #include "tests/tools/run_moepack.h"
 
 namespace {
@@ -25,22 +26,8 @@ using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-// Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
-constexpr const char* kRefused[] = {"qwen3-moe-mlx", "step-3.7"};
 // transformers' class does not normalise unless the config says so; llama.cpp always does.
 constexpr const char* kRefusedWhenSilent = "qwen3-moe";
-
-std::vector<std::string> ConvertibleLayouts() {
-  std::vector<std::string> layouts;
-  for (const std::string& layout : fixtures::Layouts()) {
-    const bool refused =
-        std::find(std::begin(kRefused), std::end(kRefused), layout) != std::end(kRefused);
-    const bool converts =
-        moepack::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
-    if (converts && !refused) layouts.push_back(layout);
-  }
-  return layouts;
-}
 
 // Every field about routing, in every nested config.
 void Silence(Json& config) {
@@ -136,7 +123,7 @@ TEST_P(RoutingOfFamily, IsTheSameInTheCheckpointItsGgufAndTheRuntime) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const std::string& layout : ConvertibleLayouts()) {
+  for (const std::string& layout : moepack::ConvertibleLayouts()) {
     for (const bool silent : {false, true}) cases.push_back({layout, silent});
   }
   return cases;
@@ -153,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RoutingOfFamily, testing::ValuesIn(Cases()),
 
 TEST(RoutingOfFamilies, IsTestedForEveryFamilyThatConverts) {
   std::set<std::string> tested, expected;
-  for (const std::string& layout : ConvertibleLayouts())
+  for (const std::string& layout : moepack::ConvertibleLayouts())
     tested.insert(fixtures::DescribeCheckpoint(layout).family);
   for (const moepack::GgufConverter& converter : moepack::AllConverters())
     expected.insert(std::string(converter.family));

@@ -12,6 +12,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/converter.h"
+#include "tests/libshard/convert/convertible_layouts.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 
 namespace moepack {
@@ -19,20 +20,6 @@ namespace {
 
 using testing::Contains;
 using testing::IsEmpty;
-
-// Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
-constexpr const char* kRefused[] = {"qwen3-moe-mlx", "step-3.7"};
-
-std::vector<std::string> ConvertibleLayouts() {
-  std::vector<std::string> layouts;
-  for (const std::string& layout : fixtures::Layouts()) {
-    const bool refused =
-        std::find(std::begin(kRefused), std::end(kRefused), layout) != std::end(kRefused);
-    const bool converts = FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
-    if (converts && !refused) layouts.push_back(layout);
-  }
-  return layouts;
-}
 
 class ConvertedLayout : public testing::TestWithParam<std::string> {
  protected:
