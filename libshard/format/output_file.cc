@@ -37,4 +37,10 @@ std::string OverlayDirectory(std::string_view version) {
   return std::string(kOverlays).append(version);
 }
 
+std::vector<std::string> PathsOf(const std::vector<OutputFile>& files) {
+  std::vector<std::string> paths;
+  for (const OutputFile& file : files) paths.push_back(file.path);
+  return paths;
+}
+
 }  // namespace moepack

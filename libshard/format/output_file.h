@@ -115,4 +115,7 @@ struct OutputFile {
   uint64_t size = 0;  // of the whole file
 };
 
+// Returns the paths, in the same order.
+std::vector<std::string> PathsOf(const std::vector<OutputFile>& files);
+
 }  // namespace moepack

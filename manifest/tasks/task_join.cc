@@ -161,9 +161,7 @@ Status WriteGguf(Joining& joining, const std::string& out, const JoinOptions& op
   SHARD_TRY(StagingDirectory staging,
             StagingDirectory::Start(out, PackIdentity(joining.outputs.sources, files)));
   SHARD_CHECK(Pack(joining.outputs.sources, files, staging, PackingOptions(joining, options)));
-  std::vector<std::string> names;
-  for (const OutputFile& file : files) names.push_back(file.path);
-  SHARD_CHECK(staging.PublishFiles(names, options.force));
+  SHARD_CHECK(staging.PublishFiles(PathsOf(files), options.force));
   report.warnings = staging.warnings();
   return Ok();
 }
@@ -173,15 +171,7 @@ Status CheckOut(const std::string& out, const Joining& joining, const JoinOption
     SHARD_CHECK(CheckOutsideDistribution(out, task.directory));
   const bool force = options.force || options.dry_run;
   if (joining.manifest) return CheckReplaceable(out, force);
-  const fs::path directory = AbsolutePath(out).lexically_normal().parent_path();
-  for (const OutputFile& file : joining.outputs.files) {
-    const fs::path path = directory / file.path;
-    SHARD_TRY(const bool taken, IsTaken(path));
-    if (force || !taken) continue;
-    return Error{Code::kInvalidArgument, Cat(path.string(), " already exists"),
-                 "--force replaces it, and -o names another file"};
-  }
-  return Ok();
+  return force ? Ok() : StagingDirectory::CheckFree(out, PathsOf(joining.outputs.files));
 }
 
 void ListFiles(const Joining& joining, TaskJoinReport& report) {

@@ -11,9 +11,7 @@ Result<PackResult> PackFiles(const std::vector<SourceFile>& sources, std::vector
             StagingDirectory::Start(output.path, PackIdentity(sources, files)));
   SHARD_TRY(PackResult packed, Pack(sources, files, staging, pack));
   if (check) SHARD_CHECK(check());
-  std::vector<std::string> names;
-  for (const OutputFile& file : files) names.push_back(file.path);
-  SHARD_CHECK(staging.PublishFiles(names, output.force));
+  SHARD_CHECK(staging.PublishFiles(PathsOf(files), output.force));
   return packed;
 }
 

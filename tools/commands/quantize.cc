@@ -6,6 +6,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/files/real_path.h"
+#include "libshard/base/files/staging.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
@@ -163,13 +164,9 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model,
       return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
                    "-o takes the name of a file"};
     }
-    SHARD_TRY(const bool taken, IsTaken(path));
-    if (taken && !arguments.force && !arguments.dry_run) {
-      return Error{Code::kInvalidArgument, Cat(path.string(), " already exists"),
-                   "--force replaces it, and -o names another file"};
-    }
   }
-  return Ok();
+  if (arguments.force || arguments.dry_run) return Ok();
+  return StagingDirectory::CheckFree(arguments.out, PathsOf(files));
 }
 
 Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {

@@ -46,10 +46,9 @@ std::vector<WritingCommand> PackingCommands() {
               "part-0"),
       Makes("Quantize", {"quantize", "src", "--pure", "Q8_0", "-j", "1", "-o", "made.gguf"},
             "made.gguf"),
-      // Without --force, parts that were renamed before a kill are refused.
       Changes("QuantizeParts",
-              {"quantize", "src", "--pure", "Q8_0", "--max-part-size", "200K", "-j", "1", "--force",
-               "-o", "out/made.gguf"},
+              {"quantize", "src", "--pure", "Q8_0", "--max-part-size", "200K", "-j", "1", "-o",
+               "out/made.gguf"},
               "out"),
       Makes("QuantizeDistribution", {"quantize", "dist", "--pure", "Q8_0", "-j", "1", "-o", "made"},
             "made"),

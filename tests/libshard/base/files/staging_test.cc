@@ -373,27 +373,5 @@ TEST(StagingDirectory, OnlyOneProcessHoldsTheLockEvenWhileAnotherRemovesIt) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(StagingDirectory, TheFirstFileOfASetIsPublishedLast) {
-  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
-  const fixtures::TempDir dir;
-  const int status = fixtures::RunInChild([&] {
-    std::vector<std::string> renames;
-    const auto note = [&](const std::string& call) {
-      if (call.starts_with("rename") && call.ends_with(".gguf")) renames.push_back(call);
-      return fixtures::kLetItHappen;
-    };
-    auto staging = StagingDirectory::Start(dir / "m.gguf", "id");
-    if (!staging || !staging->WriteText("1.gguf", "x") || !staging->WriteText("2.gguf", "x") ||
-        !fixtures::WatchSystemCalls(dir.path(), note)) {
-      return 2;
-    }
-    if (!staging->PublishFiles({"1.gguf", "2.gguf"}, false)) return 3;
-    const std::vector<std::string> expected = {"rename m.gguf.partial/files/2.gguf -> 2.gguf",
-                                               "rename m.gguf.partial/files/1.gguf -> 1.gguf"};
-    return renames == expected ? 0 : 1;
-  });
-  EXPECT_EQ(status, 0);
-}
-
 }  // namespace
 }  // namespace moepack
