@@ -97,8 +97,8 @@ Status CheckAllThere(const std::map<uint32_t, ReadTask>& tasks) {
           missing.size() == 1 ? " is missing" : " are missing");
   if (!begun.empty()) message += Cat(" (begun and not finished: ", NumbersText(begun), ")");
   return Error{Code::kNotFound, std::move(message),
-               Cat("repeat the command of the others with --task ", missing[0], "/", number.count,
-                   missing.size() == 1 ? "" : " and so on")};
+               Cat("run what is missing with the command of the others and --task ", missing[0],
+                   "/", number.count, missing.size() == 1 ? "" : ", and so on")};
 }
 
 // A run of an output, and where it is.

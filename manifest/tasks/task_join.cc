@@ -7,6 +7,7 @@
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
+#include "libshard/pack/split_set.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"
@@ -171,7 +172,9 @@ Status CheckOut(const std::string& out, const Joining& joining, const JoinOption
     SHARD_CHECK(CheckOutsideDistribution(out, task.directory));
   const bool force = options.force || options.dry_run;
   if (joining.manifest) return CheckReplaceable(out, force);
-  return force ? Ok() : StagingDirectory::CheckFree(out, PathsOf(joining.outputs.files));
+  if (force) return Ok();
+  const fs::path directory = AbsolutePath(out).lexically_normal().parent_path();
+  return CheckMayPublish(directory, joining.outputs.files);
 }
 
 void ListFiles(const Joining& joining, TaskJoinReport& report) {

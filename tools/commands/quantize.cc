@@ -6,13 +6,13 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/files/real_path.h"
-#include "libshard/base/files/staging.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/side_files.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice_gguf.h"
+#include "libshard/pack/split_set.h"
 #include "libshard/recipe/recipe_text.h"
 #include "manifest/document/manifest.h"
 #include "tools/base/command.h"
@@ -143,7 +143,7 @@ std::string OutputProblem(const std::string& text) {
 }
 
 // An output may be beside the files of the source, but must not be one of them.
-Status CheckOutput(const Arguments& arguments, const MoeModel& model,
+Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
                    const std::vector<OutputFile>& files) {
   const fs::path directory = AbsolutePath(arguments.out).lexically_normal().parent_path();
   std::vector<fs::path> inputs = {arguments.quantize.options.imatrix_file, model.config_path()};
@@ -162,11 +162,12 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model,
     SHARD_TRY(const bool directory_there, IsDirectory(path));
     if (directory_there) {
       return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
-                   "-o takes the name of a file"};
+                   "move it away, or choose another output"};
     }
   }
-  if (arguments.force || arguments.dry_run) return Ok();
-  return StagingDirectory::CheckFree(arguments.out, PathsOf(files));
+  // What a task writes is elsewhere; `join` looks at the output.
+  if (arguments.force || arguments.dry_run || task) return Ok();
+  return CheckMayPublish(directory, files);
 }
 
 Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
@@ -242,7 +243,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   const WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
   SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, whole));
   // With --max-part-size the names of the files are known only when the types are.
-  SHARD_CHECK(CheckOutput(arguments, model, files));
+  SHARD_CHECK(CheckOutput(arguments, model, task.has_value(), files));
   if (task) return WriteTaskOf(model, noted, *task, std::move(files), typed, arguments);
   PrintNotes(GgufNotes(typed));
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};

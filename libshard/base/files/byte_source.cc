@@ -1,8 +1,5 @@
 #include "libshard/base/files/byte_source.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/text.h"
 
@@ -17,21 +14,6 @@ Result<std::string> ReadText(const ByteSource& source, uint64_t limit) {
   SHARD_CHECK(source.ReadAt(0, std::as_writable_bytes(std::span(text))));
   SHARD_CHECK(CheckNoLfsPointer(source.name(), text));
   return text;
-}
-
-Result<bool> HaveSameBytes(const ByteSource& one, const ByteSource& other) {
-  if (one.size() != other.size()) return false;
-  const uint64_t step = std::max(ScanStep(one), ScanStep(other));
-  std::vector<std::byte> first(step), second(step);
-  for (uint64_t at = 0; at < one.size(); at += step) {
-    const uint64_t piece = std::min(step, one.size() - at);
-    SHARD_CHECK(one.ReadAt(at, std::span(first).first(piece)));
-    SHARD_CHECK(other.ReadAt(at, std::span(second).first(piece)));
-    if (!std::equal(first.begin(), first.begin() + static_cast<ptrdiff_t>(piece), second.begin())) {
-      return false;
-    }
-  }
-  return true;
 }
 
 Status CheckPublished(const ByteSource& source, const std::string& sha256) {

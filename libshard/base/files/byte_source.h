@@ -61,9 +61,6 @@ using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 // Reads a whole small text; more than `limit` bytes is kCorrupt.
 Result<std::string> ReadText(const ByteSource& source, uint64_t limit);
 
-// Reads both from front to back, up to the first difference. Errors are those of ReadAt.
-Result<bool> HaveSameBytes(const ByteSource& one, const ByteSource& other);
-
 // kCorrupt if the server publishes a SHA-256 for the source that differs from `sha256`, the digest
 // of its bytes.
 Status CheckPublished(const ByteSource& source, const std::string& sha256);

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "libshard/base/files/file.h"
 #include "libshard/base/files/file_lock.h"
+#include "libshard/base/files/move_set.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
@@ -44,11 +44,6 @@ std::string JournalIdentity(const InsideDirectory& root) {
 bool IsRemoved(const std::string& name) {
   return name.starts_with(kRemovedMark) &&
          ParseUint(std::string_view(name).substr(kRemovedMark.size()));
-}
-
-Error AlreadyExists(const fs::path& path) {
-  return {Code::kInvalidArgument, Cat(path.string(), " already exists"),
-          "--force replaces it, and -o names another file"};
 }
 
 bool IsTemporaryJournal(const std::string& name) { return TemporaryOf(name) == kJournalName; }
@@ -281,43 +276,9 @@ Status StagingDirectory::PublishDirectory(bool replace) {
   return Discard();
 }
 
-Status StagingDirectory::CheckFree(const fs::path& target, const std::vector<std::string>& names) {
-  const fs::path path = WholePath(target);
-  for (const std::string& name : names) {
-    const fs::path file = path.parent_path() / name;
-    SHARD_TRY(const bool taken, IsTaken(file));
-    if (!taken) continue;
-    SHARD_TRY(const InsideDirectory parent, InsideDirectory::Open(path.parent_path()));
-    SHARD_TRY(const std::vector<InsideDirectory::Entry> beside, parent.List());
-    const std::string partial = path.filename().string() + kPartialMark;
-    const bool ended = std::any_of(beside.begin(), beside.end(), [&](const auto& entry) {
-      return entry.name.starts_with(partial);
-    });
-    if (!ended || name == names.front()) return AlreadyExists(file);
-  }
-  return Ok();
-}
-
-// Whether the target's directory has this file, with the same bytes.
-Result<bool> StagingDirectory::IsThereAlready(const std::string& name) const {
-  const fs::path path = parent_->path() / name;
-  SHARD_TRY(const Kind kind, parent_->KindOf(name));
-  if (kind == Kind::kNothing) return false;
-  if (kind != Kind::kFile) return AlreadyExists(path);
-  SHARD_TRY(const InputFile there, InputFile::Open(path));
-  SHARD_TRY(const InputFile ours, InputFile::Open(files_->path() / name));
-  SHARD_TRY(const bool same, HaveSameBytes(there, ours));
-  return same ? Result<bool>(true) : AlreadyExists(path);
-}
-
 Status StagingDirectory::MoveFiles(const std::vector<std::string>& names, bool replace) {
-  std::vector<bool> replaced(names.size(), replace);
-  for (size_t i = 0; i < names.size() && !replace; ++i) {
-    SHARD_TRY(replaced[i], IsThereAlready(names[i]));
-  }
-  for (size_t i = names.size(); i-- > 0;) {
-    SHARD_CHECK(files_->Move(names[i], *parent_, names[i], replaced[i]));
-  }
+  SHARD_CHECK(replace ? ReplaceSet(*files_, *parent_, names)
+                      : CompleteSet(*files_, *parent_, names));
   return Discard();
 }
 

@@ -68,13 +68,11 @@ class StagingDirectory {
   // Whether Publish came as far as the rename, also when it failed behind it.
   bool renamed() const { return renamed_; }
   // The same for staged files that go beside each other into the target's directory, under their
-  // own names: a single file, or the parts of a split set, of which the first comes last. Without
-  // `replace`, what has one of the names must be a file with the same bytes: a run that ended
-  // between its renames left it.
+  // own names: a single file, or the parts of a split set, of which the first comes last. With
+  // `replace`, the first file of an older set is removed before any other is replaced, so that
+  // files of two sets are never taken for one. Without it a file that is there already has to hold
+  // the same bytes, as a run leaves that ended between two renames.
   Status PublishFiles(const std::vector<std::string>& names, bool replace);
-  // What can be said of PublishFiles without `replace` before anything is written: kInvalidArgument
-  // if the first name is taken, or another one and no run for this target has ended early.
-  static Status CheckFree(const fs::path& target, const std::vector<std::string>& names);
   // The same for files that go into an existing directory; the caller then publishes the file that
   // lists them and calls Discard.
   Status MoveInto(const InsideDirectory& directory, const std::vector<std::string>& names);
@@ -96,7 +94,6 @@ class StagingDirectory {
   Error OtherRun(std::string_view expected, std::string_view found) const;
   Status RenameToTarget(bool replace, std::string& aside);
   Status PublishDirectory(bool replace);
-  Result<bool> IsThereAlready(const std::string& name) const;
   Status MoveFiles(const std::vector<std::string>& names, bool replace);
   Status SayWhatIsKept(Status status);
   void RemoveReplaced(const std::string& name);

@@ -6,6 +6,9 @@
 namespace faults {
 namespace {
 
+// The model in files of at most 100K.
+constexpr const char* kFirstPart = "made-00001-of-00004.gguf";
+
 WritingCommand Makes(const char* name, std::vector<std::string> arguments, const char* output) {
   return {name, std::move(arguments), output, true, false};
 }
@@ -27,6 +30,11 @@ WritingCommand MakesRandom(const char* name, std::vector<std::string> arguments,
   return {name, std::move(arguments), output, true, true};
 }
 
+WritingCommand MakesSet(const char* name, std::vector<std::string> arguments, const char* output,
+                        const char* first) {
+  return {name, std::move(arguments), output, false, false, {}, false, first};
+}
+
 std::vector<std::string> RefitWith(std::vector<std::string> more) {
   std::vector<std::string> words = {
       "refit",          "src", "--plan",  "plan.json", "--tokens",  "ids.txt", "--context", "16",
@@ -46,10 +54,14 @@ std::vector<WritingCommand> PackingCommands() {
               "part-0"),
       Makes("Quantize", {"quantize", "src", "--pure", "Q8_0", "-j", "1", "-o", "made.gguf"},
             "made.gguf"),
-      Changes("QuantizeParts",
-              {"quantize", "src", "--pure", "Q8_0", "--max-part-size", "200K", "-j", "1", "-o",
-               "out/made.gguf"},
-              "out"),
+      MakesSet("QuantizeParts",
+               {"quantize", "src", "--pure", "Q8_0", "--max-part-size", "100K", "-j", "1", "-o",
+                "out/made.gguf"},
+               "out", kFirstPart),
+      MakesSet("QuantizePartsForce",
+               {"quantize", "src", "--pure", "Q8_0", "--max-part-size", "100K", "-j", "1",
+                "--force", "-o", "set/made.gguf"},
+               "set", kFirstPart),
       Makes("QuantizeDistribution", {"quantize", "dist", "--pure", "Q8_0", "-j", "1", "-o", "made"},
             "made"),
       Makes("Build", {"build", "src", "--plan", "plan.json", "-j", "1", "-o", "made"}, "made"),

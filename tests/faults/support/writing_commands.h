@@ -31,6 +31,9 @@ struct WritingCommand {
   std::string in_steps = {};
   // Clones of files succeed in its runs.
   bool clones = false;
+  // The file of a split set without which the others are none; "" if the output has no set. While
+  // it is there all files are old, or all are new, and a run that replaces them may remove it.
+  std::string first_of_set = {};
 };
 std::ostream& operator<<(std::ostream& out, const WritingCommand& command);
 

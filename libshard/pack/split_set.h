@@ -1,0 +1,18 @@
+// The files of a split set, which get their names one after another.
+#pragma once
+
+#include <vector>
+
+#include "libshard/base/files/file.h"
+#include "libshard/base/result.h"
+#include "libshard/format/output_file.h"
+
+namespace moepack {
+
+// kInvalidArgument if something in `directory` is in the way of `files`, as StagingDirectory's
+// PublishFiles will find without `replace`. The name of the first one has to be free. Behind
+// another name there may be a file of its size that begins with its header, as a run leaves that
+// ended between two names; the rest of its bytes is compared when all are written.
+Status CheckMayPublish(const fs::path& directory, const std::vector<OutputFile>& files);
+
+}  // namespace moepack
