@@ -21,6 +21,8 @@ inline void ChangeTensor(JsonNode& tensor, Random& random) {
   constexpr const char* kTypes[] = {"F64", "F32",     "F16",     "BF16", "I64", "I32",
                                     "I16", "I8",      "U8",      "BOOL", "F4",  "F8_E4M3",
                                     "U64", "F8_E5M2", "F8_E8M0", "f32",  "X"};
+  // A new member moves the others, so all are there before one is referred to.
+  for (const char* member : {"dtype", "data_offsets", "shape"}) tensor[member];
   JsonNode& offsets = tensor["data_offsets"];
   JsonNode& shape = tensor["shape"];
   const auto step = static_cast<uint64_t>(random.Below(9));
