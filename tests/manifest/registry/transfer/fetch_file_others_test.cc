@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "fixtures/sanitizers.h"
 #include "libshard/base/text/text.h"
 #include "tests/manifest/registry/transfer/fetch_sample.h"
 
@@ -192,6 +193,7 @@ class EndlessSource final : public ByteSource {
 };
 
 TEST_F(FetchFileOthersTest, FourConnectionsUseLessThanSixtyMebibytes) {
+  if (fixtures::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer takes memory of its own";
   constexpr uint64_t kBytes = 128u << 20, kMost = 60u << 10;
   Sha256 sha256;
   const std::vector<std::byte> block(1u << 20, std::byte{7});
