@@ -123,23 +123,28 @@ TEST_F(HostileServers, LaterMisbehaviourNamesTheBytesAndPublishesNothing) {
 
 TEST_F(HostileServers, ATemporaryFaultDoesNotChangeTheResult) {
   ASSERT_EQ(Build(kLocal, "near").status, 0);
-  std::mutex mutex;
-  std::set<std::string> asked;
+  struct Asked {
+    std::mutex mutex;
+    std::set<std::string> ranges;
+  };
+  const auto asked = std::make_shared<Asked>();  // the server's threads may outlive the run
   // One for every range, by its end: an interrupted transfer resumes with a later start.
-  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+  server_.SetFault([asked](const FakeRequest& request, FakeAnswer& answer) {
     if (!IsOfWeights(request) || !request.Range()) return;
-    const std::lock_guard lock(mutex);
-    if (!asked.insert(Cat(request.path, " ", request.Range()->second)).second) return;
-    if (asked.size() % 3 == 0) answer = Busy(429);
-    if (asked.size() % 3 == 1) answer = Busy(503);
-    if (asked.size() % 3 == 2) {
+    const std::lock_guard lock(asked->mutex);
+    if (!asked->ranges.insert(Cat(request.path, " ", request.Range()->second)).second) return;
+    const size_t count = asked->ranges.size();
+    if (count % 3 == 0) answer = Busy(429);
+    if (count % 3 == 1) answer = Busy(503);
+    if (count % 3 == 2) {
       answer.Set("Retry-After", "0");
       answer.cut_after = answer.body.size() / 2;
     }
   });
   const ToolRun run = Build(address(), "far");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_GT(asked.size(), 20u);
+  const std::lock_guard lock(asked->mutex);
+  EXPECT_GT(asked->ranges.size(), 20u);
   EXPECT_TRUE(Content("far") == Content("near"));
 }
 
