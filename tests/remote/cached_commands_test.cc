@@ -99,7 +99,7 @@ TEST_F(CachedCommands, ASecondRunFromTheHubRequestsNoWeights) {
   EXPECT_GT(Cached("hf://owner/model", hub.cdn()), 20u << 20);
   EXPECT_EQ(Cached("hf://owner/model", hub.cdn()), 0u);
   EXPECT_EQ(hub.cdn().requests().size(), 0u);
-  hub.commit[0] = 'f';  // a readme, for example
+  hub.Push("f" + hub.commit.substr(1));  // a readme, for example
   server_.Forget();
   run_ = Build("hf://owner/model", "other", "--cache cache");
   EXPECT_EQ(run_.status, 0) << run_.err;

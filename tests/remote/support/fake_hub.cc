@@ -96,6 +96,11 @@ FakeAnswer FakeHub::List(const FakeRequest& request) {
   return answer;
 }
 
+void FakeHub::Push(const std::string& new_commit) {
+  const std::lock_guard lock(mutex_);
+  commit = new_commit;
+}
+
 FakeAnswer FakeHub::Resolve(const std::string& file) {
   const auto found = files_.find(file);
   if (found == files_.end()) return Refuse(404, "EntryNotFound");

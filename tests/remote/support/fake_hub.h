@@ -22,6 +22,8 @@ class FakeHub {
   void SetFault(FaultServer::Fault fault);
   // A signed address is refused after that many requests.
   void LetSignaturesServe(int requests);
+  // Changes `commit`, as a push does, when requests have been served already.
+  void Push(const std::string& new_commit);
 
   FaultServer& hub() { return hub_; }
   FaultServer& cdn() { return cdn_; }
