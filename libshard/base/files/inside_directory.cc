@@ -303,6 +303,14 @@ Status InsideDirectory::RemoveChild(const std::string& part,
   return RemoveEmptyDirectory(part);
 }
 
+Status InsideDirectory::RemoveFile(const std::string& name) const {
+  auto place = PlaceOf(name, false);
+  if (!place && place.error().code == Code::kNotFound) return Ok();
+  if (!place) return std::move(place).error();
+  const int result = unlinkat(place->directory.descriptor(), place->part.c_str(), 0);
+  return result == 0 || errno == ENOENT ? Ok() : Status(Failed(name, "remove", errno));
+}
+
 Status InsideDirectory::RemoveEmptyDirectory(const std::string& name) const {
   SHARD_TRY(const Place place, PlaceOf(name, false));
   const int result = unlinkat(place.directory.descriptor(), place.part.c_str(), AT_REMOVEDIR);

@@ -68,6 +68,8 @@ class InsideDirectory {
   // Removes a file, a link or a directory with everything in it; `last` names entries of the
   // directory that are removed last. It is not an error if nothing has this name.
   Status Remove(const std::string& name, const std::vector<std::string>& last = {}) const;
+  // The same for a file or a link; a directory stays, and is an error.
+  Status RemoveFile(const std::string& name) const;
   Status RemoveEmptyDirectory(const std::string& name) const;
   // Flushes this directory; FlushAll also flushes those below.
   Status Flush() const;

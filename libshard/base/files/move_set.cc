@@ -55,7 +55,7 @@ Status ReplaceSet(const InsideDirectory& from, const InsideDirectory& to,
                  "move it away"};
   }
   if (names.size() > 1) {
-    SHARD_CHECK(to.Remove(names.front()));
+    SHARD_CHECK(to.RemoveFile(names.front()));
     SHARD_CHECK(to.Flush());
   }
   for (auto name = names.rbegin(); name != names.rend(); ++name) {

@@ -98,9 +98,25 @@ TEST_F(InsideDirectoryTest, RemovesATreeWithoutFollowingLinksAndItsMarkLast) {
   ExpectOutsideUnchanged();
 }
 
+TEST_F(InsideDirectoryTest, RemovesAFileButNoDirectoryThatHasItsName) {
+  fixtures::WriteFile(dir_ / "in/model", "x");
+  fs::create_symlink(dir_ / "out/file", dir_ / "in/link");
+  EXPECT_TRUE(Inside().RemoveFile("model"));
+  EXPECT_TRUE(Inside().RemoveFile("link"));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(dir_ / "in/model")));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(dir_ / "in/link")));
+  const Status refused = Inside().RemoveFile("sub");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("in/sub"));
+  EXPECT_TRUE(fs::exists(dir_ / "in/sub/file"));
+  ExpectOutsideUnchanged();
+}
+
 TEST_F(InsideDirectoryTest, RemovingSomethingMissingIsFine) {
   EXPECT_TRUE(Inside().Remove("nothing"));
   EXPECT_TRUE(Inside().Remove("no/thing"));
+  EXPECT_TRUE(Inside().RemoveFile("nothing"));
+  EXPECT_TRUE(Inside().RemoveFile("no/thing"));
   EXPECT_EQ(Inside().KindOf("no/thing").value(), Kind::kNothing);
 }
 
