@@ -113,7 +113,7 @@ class Shapes {
     if (misfit.count > 1) what += Cat(" and ", misfit.count - 1, " like it");
     return {FindingKind::kMisshapen, std::move(what),
             Cat(expected, "] (", misfit.expected.why, packed ? ", packed" : "", ")"),
-            FormatShape(entry.shape)};
+            packed ? Cat(FormatShape(entry.shape), " of ", entry.dtype) : FormatShape(entry.shape)};
   }
 
   const MoeModel& model_;

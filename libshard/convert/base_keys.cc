@@ -1,5 +1,7 @@
 #include "libshard/convert/base_keys.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "libshard/base/text/text.h"
@@ -92,6 +94,17 @@ Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32
   if (causal && !*causal) keys.Bool("attention.causal", false);
   AddGatingKey(routing, keys);
   return Ok();
+}
+
+Status CheckWord(const HfConfig& config, ConfigKeys keys,
+                 const std::vector<std::string_view>& words) {
+  const std::optional<HfConfig::Field> field = config.Find(keys);
+  const auto is = [&](std::string_view word) { return *field->value == word; };
+  if (!field || std::any_of(words.begin(), words.end(), is)) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(config.where(), ": ", field->path, ": expected ", words.front(),
+                   ", the only one that the runtime has, found ", DescribeJson(*field->value)),
+               kNoGgufHint};
 }
 
 Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "libshard/base/result.h"
 #include "libshard/convert/arch_keys.h"
@@ -31,6 +33,11 @@ Result<HfShape> ReadShape(const HfConfig& config);
 // includes the blocks for multi-token prediction that are kept.
 Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32_t blocks,
                    ArchKeys& keys);
+
+// kUnsupported unless the field is one of `words`, the names of the only one that the runtime has,
+// or absent.
+Status CheckWord(const HfConfig& config, ConfigKeys keys,
+                 const std::vector<std::string_view>& words);
 
 // Checks what llama.cpp asserts about experts and routing groups when it loads a file with the keys
 // in `metadata`. kUnsupported, because a failed assertion aborts the process.

@@ -177,6 +177,7 @@ class Conversion {
   Status AddArchKeys() {
     ArchKeys keys(family_.architecture, out_.metadata);
     const RoutingToWrite routing = {model_.routing(), model_.config().routing};
+    SHARD_CHECK(CheckWord(config_, fields::kActivation, family_.activations));
     SHARD_CHECK(AddBaseKeys(config_, routing, shape_.layers + shape_.mtp_layers, keys));
     if (shape_.mtp_layers > 0) keys.U32("nextn_predict_layers", shape_.mtp_layers);
     if (family_.rope_tensors == nullptr)

@@ -19,6 +19,8 @@ struct HfFamily {
   std::string_view architecture;  // general.architecture
   std::vector<TensorRow> rows;
   RopeSupport rope;
+  // The names of the activation of feed-forward parts.
+  std::vector<std::string_view> activations = {"silu", "swish"};
   bool needs_output = false;   // the runtime requires output.weight even if the head is tied
   bool all_layers_moe = true;  // the architecture has no layers without experts
   // Blocks for multi-token prediction are kept as layers after the last (HfShape::mtp_layers).

@@ -142,14 +142,20 @@ Result<std::vector<float>> Bases(const HfConfig& rope, const RopeSupport& suppor
   if (support.window_base && field && field->value->is_array()) {
     SHARD_TRY(bases, rope.FindF32s(fields::kRopeBase));
     if (bases.size() < 2) return rope.Wrong(*field, "a number, or one for each layer");
-    return bases;
+    bases.resize(2);
+  } else {
+    SHARD_TRY(const std::optional<float> theta, rope.FindF32(fields::kRopeBase));
+    if (theta) bases.push_back(*theta);
   }
-  SHARD_TRY(const std::optional<float> theta, rope.FindF32(fields::kRopeBase));
-  if (theta) bases.push_back(*theta);
+  for (const float base : bases) SHARD_CHECK(CheckRopeBase(rope, base));
   return bases;
 }
 
 }  // namespace
+
+Status CheckRopeBase(const HfConfig& rope, float base) {
+  return base > 1 ? Ok() : Status(rope.Wrong(*rope.Find(fields::kRopeBase), "more than 1"));
+}
 
 Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys& keys,
                    std::vector<std::string>& warnings) {

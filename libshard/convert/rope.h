@@ -26,6 +26,10 @@ struct RopeSupport {
   bool longrope = false;  // reads rope_factors_long.weight and rope_factors_short.weight
 };
 
+// kCorrupt unless `base`, which comes from rope_theta, is more than 1, which every runtime takes
+// for granted.
+Status CheckRopeBase(const HfConfig& rope, float base);
+
 // Adds rope.freq_base, rope.scaling.* and rope.dimension_sections. kUnsupported for a scaling that
 // needs a tensor that the runtime does not read. A scaling that GGUF cannot express is only a
 // warning, because it changes only texts beyond the trained length.

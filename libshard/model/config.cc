@@ -160,6 +160,7 @@ Status ConfigReader::ReadTopK(ModelConfig& config) const {
   if (config.top_k > config.expert_count) {
     return Wrong(*field, Cat("at most the number of experts (", config.expert_count, ")"));
   }
+  if (config.top_k == 0) return Wrong(*field, "at least one expert per token");
   if (!field->value->is_array()) return Ok();
   if (numbers.size() != config.layers) {
     return Wrong(*field, Cat("one number per layer (", config.layers, ")"));

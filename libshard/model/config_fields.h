@@ -20,6 +20,8 @@ inline constexpr ConfigKeys kContext = {
     "max_sequence_length",     "model_max_length"};
 inline constexpr ConfigKeys kEpsilon = {"rms_norm_eps", "norm_eps", "layernorm_epsilon"};
 inline constexpr ConfigKeys kTied = {"tie_word_embeddings"};
+// Of feed-forward parts.
+inline constexpr ConfigKeys kActivation = {"mlp_hidden_act", "hidden_activation", "hidden_act"};
 
 // Attention.
 inline constexpr ConfigKeys kHeads = {"num_attention_heads", "n_head", "n_heads"};

@@ -133,13 +133,13 @@ TEST(CheckShapes, CountsPackedValuesByTheirBits) {
   EXPECT_THAT(mlx.Findings(),
               ElementsAre("misshapen: tensor \"model.layers.0.mlp.switch_mlp.down_proj.weight\": "
                           "expected [any, 64, 64] (width of an expert and hidden size, packed), "
-                          "found [6, 64, 7]"));
+                          "found [6, 64, 7] of U32"));
   BentCheckpoint blocks("gpt-oss");
   blocks.Reshape("model.layers.2.mlp.experts.down_proj_blocks", {4, 64, 3, 16});
   EXPECT_THAT(blocks.Findings(),
               ElementsAre("misshapen: tensor \"model.layers.2.mlp.experts.down_proj_blocks\": "
                           "expected [any, 64, 64] (width of an expert and hidden size, packed), "
-                          "found [4, 64, 3, 16]"));
+                          "found [4, 64, 3, 16] of U8"));
 }
 
 TEST(CheckShapes, SkipsWhatTheConfigDoesNotSay) {

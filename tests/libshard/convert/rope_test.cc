@@ -42,9 +42,19 @@ TEST(RopeKeys, WriteTheBaseAsF32) {
             GgufValue::F32(7));
 }
 
+TEST(RopeKeys, RefuseABaseThatRuntimesCannotUse) {
+  const RopeSupport windowed = {.default_theta = {}, .window_base = true};
+  for (const char* base : {"0", "1", "-2", "[10000, 0.5]"}) {
+    const Outcome out = Add(Cat(R"({"rope_theta": )", base, "}"), windowed);
+    ASSERT_FALSE(out.status) << base;
+    EXPECT_EQ(out.status.error().code, Code::kCorrupt);
+    EXPECT_THAT(out.status.error().message, HasSubstr("rope_theta: expected more than 1, found"));
+  }
+}
+
 TEST(RopeKeys, WriteOnlyTheBaseWithoutScaling) {
   for (const char* scaling : {"null", "{}", R"({"rope_type": "default"})"}) {
-    const Outcome out = Add(Cat(R"({"rope_theta": 1, "rope_scaling": )", scaling, "}"));
+    const Outcome out = Add(Cat(R"({"rope_theta": 2, "rope_scaling": )", scaling, "}"));
     ASSERT_TRUE(out.status) << out.status.error().message;
     EXPECT_EQ(out.metadata.entries().size(), 1u) << scaling;
   }

@@ -196,10 +196,16 @@ TEST(ModelConfig, RefusesTwoPoolsOfExperts) {
             "modality), which cannot be split together");
 }
 
+TEST(ModelConfig, LetsADenseModelHaveNoExpertsPerToken) {
+  EXPECT_TRUE(ParseModelConfig("config.json", R"({"num_experts": 0, "num_experts_per_tok": 0})"));
+}
+
 TEST(ModelConfig, RefusesAnImpossibleTopK) {
   EXPECT_EQ(
       ParseError(R"({"num_experts": 4, "num_experts_per_tok": 5})").message,
       "config.json: num_experts_per_tok: expected at most the number of experts (4), found 5");
+  EXPECT_EQ(ParseError(R"({"num_experts": 4, "num_experts_per_tok": 0})").message,
+            "config.json: num_experts_per_tok: expected at least one expert per token, found 0");
   EXPECT_EQ(ParseError(R"({"num_hidden_layers": 3, "num_experts": 4, "moe_topk": [1, 2]})").message,
             "config.json: moe_topk: expected one number per layer (3), found an array of 2 values");
 }

@@ -28,15 +28,6 @@ Result<std::vector<LayerKind>> ReadKinds(const HfConfig& config, const HfShape& 
                         {LayerKind::kMamba, LayerKind::kFull, LayerKind::kExperts});
 }
 
-Status CheckWord(const HfConfig& config, const char* key, std::string_view expected) {
-  const std::optional<HfConfig::Field> field = config.Find({key});
-  if (!field || *field->value == expected) return Ok();
-  return Error{Code::kUnsupported,
-               Cat(config.where(), ": ", field->path, ": expected ", expected,
-                   ", the only one that the runtime has, found ", DescribeJson(*field->value)),
-               kNoGgufHint};
-}
-
 // The runtime does not clamp the time step.
 Status CheckTimeStep(const HfConfig& config) {
   const std::optional<HfConfig::Field> limit = config.Find({"time_step_limit"});
@@ -91,8 +82,7 @@ Status AddExpertKeys(const HfConfig& config, const std::vector<LayerKind>& kinds
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const std::vector<LayerKind> kinds, ReadKinds(config, shape));
-  SHARD_CHECK(CheckWord(config, "mlp_hidden_act", "relu2"));
-  SHARD_CHECK(CheckWord(config, "mamba_hidden_act", "silu"));
+  SHARD_CHECK(CheckWord(config, {"mamba_hidden_act"}, {"silu"}));
   SHARD_CHECK(CheckTimeStep(config));
   keys.U32("context_length", kContext);
   keys.U32("vocab_size", shape.vocabulary);
@@ -195,6 +185,7 @@ void AddOtherRows(HfFamily& family) {
 Result<GgufModel> ConvertNemotronH(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = "nemotron_h_moe";
+  family.activations = {"relu2"};
   family.pre = "pixtral";
   family.all_layers_moe = false;
   family.heads = ReadGroups;

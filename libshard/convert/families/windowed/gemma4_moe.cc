@@ -71,6 +71,8 @@ Status AddRopes(const HfConfig& config, ArchKeys& keys) {
   if (part.value_or(1) != 1) return OtherRope(window, "partial_rotary_factor", "1", Cat(*part));
   SHARD_TRY(const float base, full.F32(fields::kRopeBase));
   SHARD_TRY(const float window_base, window.F32(fields::kRopeBase));
+  SHARD_CHECK(CheckRopeBase(full, base));
+  SHARD_CHECK(CheckRopeBase(window, window_base));
   keys.F32("rope.freq_base", base);
   keys.F32("rope.freq_base_swa", window_base);
   return Ok();
@@ -85,9 +87,7 @@ Status CheckPlain(const HfConfig& config) {
   }
   SHARD_TRY(const std::optional<bool> wide, config.FindBool(fields::kDoubleWidth));
   if (wide.value_or(false)) return OtherRope(config, "use_double_wide_mlp", "false", "true");
-  SHARD_TRY(const std::optional<std::string> activation, config.FindString({"hidden_activation"}));
-  if (*activation == "gelu_pytorch_tanh") return Ok();
-  return OtherRope(config, "hidden_activation", "gelu_pytorch_tanh", Quoted(*activation));
+  return Ok();
 }
 
 Status AddHeads(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
@@ -186,6 +186,7 @@ void AddBlockRows(HfFamily& family) {
 Result<GgufModel> ConvertGemma4Moe(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = "gemma4";
+  family.activations = {"gelu_pytorch_tanh"};
   family.keys = AddKeys;
   family.rope_tensors = FactorsOfFullLayers;
   family.check = CheckValues;

@@ -35,6 +35,21 @@ TEST(ConvertQwen3Moe, RefusesRouterWeightsThatAreNotRenormalised) {
   EXPECT_THAT(model.error().message, HasSubstr("norm_topk_prob: expected true"));
 }
 
+TEST(ConvertQwen3Moe, RefusesAnActivationThatTheRuntimeDoesNotHave) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  for (const char* name : {"silu", "swish"}) {
+    sample.config["hidden_act"] = name;
+    EXPECT_TRUE(sample.Convert()) << name;
+  }
+  for (const Json& other : {Json("gelu"), Json("relu2"), Json(7)}) {
+    sample.config["hidden_act"] = other;
+    const auto model = sample.Convert();
+    ASSERT_FALSE(model) << other;
+    EXPECT_EQ(model.error().code, Code::kUnsupported);
+    EXPECT_THAT(model.error().message, HasSubstr("hidden_act: expected silu, the only one that"));
+  }
+}
+
 TEST(ConvertQwen3Moe, RefusesLayersWithoutExperts) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.config["num_hidden_layers"] = 2;

@@ -155,6 +155,9 @@ TEST(Gemma4Moe, RefusesWhatTheRuntimeDoesDifferently) {
     sample.config[row.key] = row.value;
     EXPECT_THAT(GemmaKeyError(sample).message, HasSubstr(row.message)) << row.key;
   }
+  ConvertSample still = Gemma();
+  still.config["rope_parameters"]["full_attention"]["rope_theta"] = 0;
+  EXPECT_THAT(GemmaKeyError(still).message, HasSubstr("rope_theta: expected more than 1, found 0"));
   ConvertSample sample = Gemma();
   sample.config["rope_parameters"]["sliding_attention"]["partial_rotary_factor"] = 0.5;
   EXPECT_THAT(GemmaKeyError(sample).message, HasSubstr("partial_rotary_factor: expected 1"));
