@@ -80,6 +80,18 @@ std::optional<GgufPartName> ParseGgufPartName(std::string_view file_name) {
                       static_cast<uint32_t>(*count)};
 }
 
+std::string GgufFileName(const std::string& prefix, uint32_t index, uint32_t count) {
+  return count == 1 ? Cat(prefix, kSuffix) : GgufPartFileName(prefix, index, count);
+}
+
+std::string GgufNameProblem(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  const bool fits = name.size() > kSuffix.size() && name.ends_with(kSuffix);
+  if (fits && name.find(kOf) == name.npos) return "";
+  return Cat("expected a file name that ends in .gguf and has no \"-of-\" in it, found ",
+             Quoted(path));
+}
+
 std::string GgufPartFileName(const std::string& prefix, uint32_t index, uint32_t count) {
   return Cat(prefix, "-", ZeroPadded(index + 1, kDigits), kOf, ZeroPadded(count, kDigits), kSuffix);
 }

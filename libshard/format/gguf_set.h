@@ -29,6 +29,12 @@ struct GgufPartName {
 std::optional<GgufPartName> ParseGgufPartName(std::string_view file_name);
 std::string GgufPartFileName(const std::string& prefix, uint32_t index, uint32_t count);
 
+// Returns the name of a file of a set of `count`; that of a single file has no numbers.
+std::string GgufFileName(const std::string& prefix, uint32_t index, uint32_t count);
+// Returns what is wrong with the file name of `path` as that of a GGUF to be written, perhaps as a
+// set; "" if nothing is.
+std::string GgufNameProblem(const std::string& path);
+
 // Returns the names of all parts of the set that `file_name` belongs to, in order; only the name
 // itself if it is not a part.
 std::vector<std::string> GgufPartsOf(const std::string& file_name);

@@ -25,11 +25,17 @@ Result<bool> LooksLike(const OutputFile& file, const InsideDirectory& directory)
 
 }  // namespace
 
-Status CheckMayPublish(const fs::path& directory, const std::vector<OutputFile>& files) {
+Status CheckMayPublish(const fs::path& directory, const std::vector<OutputFile>& files,
+                       bool replace) {
   for (const OutputFile& file : files) {
     const fs::path path = directory / file.path;
+    SHARD_TRY(const bool in_the_way, IsDirectory(path));
+    if (in_the_way) {
+      return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
+                   "move it away, or choose another output"};
+    }
     SHARD_TRY(const bool taken, IsTaken(path));
-    if (!taken) continue;
+    if (!taken || replace) continue;
     SHARD_TRY(const InsideDirectory there, InsideDirectory::Open(directory));
     SHARD_TRY(const Kind kind, there.KindOf(file.path));
     bool ours = false;

@@ -10,9 +10,11 @@
 namespace moepack {
 
 // kInvalidArgument if something in `directory` is in the way of `files`, as StagingDirectory's
-// PublishFiles will find without `replace`. The name of the first one has to be free. Behind
-// another name there may be a file of its size that begins with its header, as a run leaves that
-// ended between two names; the rest of its bytes is compared when all are written.
-Status CheckMayPublish(const fs::path& directory, const std::vector<OutputFile>& files);
+// PublishFiles will find. With `replace` only a directory is. Without it the name of the first one
+// has to be free, and behind another name there may be a file of its size that begins with its
+// header, as a run leaves that ended between two names; the rest of its bytes is compared when all
+// are written.
+Status CheckMayPublish(const fs::path& directory, const std::vector<OutputFile>& files,
+                       bool replace);
 
 }  // namespace moepack

@@ -26,6 +26,11 @@ struct Found {
 Result<Found> FindIn(const std::string& input) {
   Found found;
   const fs::path directory(input);
+  SHARD_TRY(const bool there, IsThere(directory));
+  if (!there) {
+    return Error{Code::kNotFound,
+                 Cat(input, ": expected tasks or a distribution, found no such directory")};
+  }
   SHARD_TRY(const bool task, IsThere(directory / kTaskFile));
   if (task) return Found{true, {input}};
   SHARD_TRY(const bool distribution, IsThere(directory / kManifestFile));
@@ -34,10 +39,11 @@ Result<Found> FindIn(const std::string& input) {
   SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());
   for (const InsideDirectory::Entry& entry : entries) {
-    if (entry.kind != InsideDirectory::Kind::kDirectory) continue;
     // ".partial", or ".partial-<process>" where there are no locks.
     const std::string_view name = entry.name;
     if (!IsTaskName(name.substr(0, name.find(".partial")))) continue;
+    SHARD_TRY(const bool may_be_task, IsDirectory(directory / entry.name));  // or a link to one
+    if (!may_be_task) continue;
     found.holds_tasks = true;
     SHARD_TRY(const bool done, IsThere(directory / entry.name / kTaskFile));
     if (done) found.done.push_back((directory / entry.name).string());

@@ -17,7 +17,7 @@ constexpr size_t kNamedTasks = 8;
 Result<ReadTask> ReadOne(const std::string& directory) {
   ReadTask task{directory, std::make_shared<const LocalTree>(directory), {}};
   SHARD_TRY(const std::string text, task.tree->ReadText(kTaskFile, kMaxTaskRecord));
-  SHARD_TRY(task.record, ParseTaskRecord(task.tree->NameOf(kTaskFile), text));
+  SHARD_TRY(task.record, ReadTaskRecord(task.tree->NameOf(kTaskFile), text));
   return task;
 }
 
@@ -41,16 +41,9 @@ Status CheckSameWork(const ReadTask& task, const ReadTask& first) {
   return OtherTask(task, first, "work", first.record.work, record.work);
 }
 
-Status CheckSameBytes(const ReadTask& task, const ReadTask& other) {
-  const std::vector<PieceRecord>& pieces = task.record.pieces;
-  const std::vector<PieceRecord>& others = other.record.pieces;
-  for (size_t i = 0; i < std::max(pieces.size(), others.size()); ++i) {
-    const std::string found = i < pieces.size() ? pieces[i].sha256 : "no such piece";
-    const std::string expected = i < others.size() ? others[i].sha256 : "no such piece";
-    if (found == expected) continue;
-    return OtherTask(task, other, Cat("piece ", i, ": sha256").c_str(), expected, found);
-  }
-  return Ok();
+Status CheckSameRecord(const ReadTask& task, const ReadTask& other) {
+  const std::string &expected = other.record.sha256, &found = task.record.sha256;
+  return expected == found ? Ok() : Status(OtherTask(task, other, "sha256", expected, found));
 }
 
 // "3, 7 and 9", or the first few and how many more.
@@ -217,7 +210,8 @@ Result<std::vector<ReadTask>> ReadTasks(const std::vector<std::string>& director
     if (there == tasks.end()) {
       tasks.emplace(task.record.number.index, std::move(task));
     } else {
-      SHARD_CHECK(CheckSameBytes(task, there->second));
+      SHARD_CHECK(CheckSameRecord(task, there->second));
+      there->second.copies.push_back(task.tree);
     }
   }
   SHARD_CHECK(CheckAllThere(tasks));

@@ -17,11 +17,12 @@ struct ReadTask {
   std::string directory;
   SourceTreePtr tree;
   TaskRecord record;
+  std::vector<SourceTreePtr> copies = {};  // other directories with the same record
 };
 
 // Reads task.json of each, and returns them in the order of their numbers, each once. kNotFound,
 // with the numbers, if some are missing; kMismatch if they do not belong to the same work, or if
-// one exists twice with different bytes.
+// one exists twice with different records.
 Result<std::vector<ReadTask>> ReadTasks(const std::vector<std::string>& directories);
 
 // Pieces as sources, and outputs whose tensors are ranges of them.

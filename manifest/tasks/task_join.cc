@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
+#include "libshard/format/gguf_set.h"
 #include "libshard/pack/split_set.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/manifest_write.h"
@@ -20,14 +22,21 @@
 namespace moepack::manifest {
 namespace {
 
-constexpr std::string_view kGgufEnd = ".gguf";
-
 // Everything that is known before a byte is written.
 struct Joining {
   std::vector<ReadTask> tasks;
   std::optional<Manifest> manifest;
+  PromisedFile planned;  // what the manifest was read from
   TaskOutputs outputs;
 };
+
+// The hint of a file whose digest is not the promised one.
+Status OfATask(Status checked) {
+  if (checked || checked.error().code != Code::kMismatch) return checked;
+  Error error = std::move(checked).error();
+  error.hint = Cat("the file is damaged: ", kDamagedTaskHint);
+  return error;
+}
 
 Status CheckCells(const Joining& joining) {
   const ReadTask& first = joining.tasks[0];
@@ -52,6 +61,8 @@ Result<Joining> Open(const std::vector<std::string>& directories) {
   const ReadTask& first = joining.tasks[0];
   if (first.record.distribution) {
     SHARD_TRY(const std::string text, first.tree->ReadText(kPlannedFile, kMaxManifestBytes));
+    joining.planned = {first.tree, kPlannedFile, text.size(), first.record.planned_sha256};
+    SHARD_CHECK(OfATask(CheckDigest(joining.planned, Sha256Hex(text))));
     SHARD_TRY(joining.manifest, ParseManifest(first.tree->NameOf(kPlannedFile), text));
   }
   const Manifest* planned = joining.manifest ? &*joining.manifest : nullptr;
@@ -60,18 +71,22 @@ Result<Joining> Open(const std::vector<std::string>& directories) {
   return joining;
 }
 
-// Checks every file that a task wrote, before it is used.
-Status CheckPieces(const std::vector<ReadTask>& tasks, const PackOptions& options) {
+// Checks every file that a task wrote, in each of its copies, before any is used.
+Status CheckFiles(const Joining& joining, const PackOptions& options) {
   std::vector<PromisedFile> files;
-  for (const ReadTask& task : tasks) {
+  const auto add = [&](const SourceTreePtr& tree, const ReadTask& task) {
     for (const PieceRecord& piece : task.record.pieces)
-      files.push_back({task.tree, piece.file, piece.size, piece.sha256});
+      files.push_back({tree, piece.file, piece.size, piece.sha256});
+    if (!joining.manifest || &task != &joining.tasks[0]) return;
+    files.push_back({tree, joining.planned.file, joining.planned.size, joining.planned.sha256});
+    for (const AssetRecord& asset : joining.manifest->assets)
+      files.push_back({tree, asset.file, asset.size, asset.sha256});
+  };
+  for (const ReadTask& task : joining.tasks) {
+    add(task.tree, task);
+    for (const SourceTreePtr& copy : task.copies) add(copy, task);
   }
-  Status checked = CheckFileDigests(files, options);
-  if (checked || checked.error().code != Code::kMismatch) return checked;
-  Error error = std::move(checked).error();
-  error.hint = "the file is damaged: this task has to run again, with --force";
-  return error;
+  return OfATask(CheckFileDigests(files, options));
 }
 
 PackOptions PackingOptions(const Joining& joining, const JoinOptions& options) {
@@ -98,16 +113,15 @@ std::vector<Asset> PlannedAssets(const Manifest& manifest) {
   return assets;
 }
 
-// Copies the assets, and compares them with what the first task recorded.
-Status CopyPlannedAssets(const ReadTask& first, Manifest& manifest, StagingDirectory& staging) {
+// Copies the assets, whose digests were checked.
+Status CopyPlannedAssets(const ReadTask& first, const Manifest& manifest,
+                         StagingDirectory& staging) {
   SHARD_TRY(const std::vector<AssetRecord> copied,
             CopyAssets({*first.tree, kAssetDirectory}, staging, PlannedAssets(manifest)));
   for (size_t i = 0; i < copied.size(); ++i) {
-    if (copied[i].sha256 == manifest.assets[i].sha256) continue;
-    return Error{Code::kMismatch,
-                 Cat(first.tree->NameOf(copied[i].file), ": sha256: expected ",
-                     manifest.assets[i].sha256, ", found ", copied[i].sha256),
-                 "the file is damaged: this task has to run again, with --force"};
+    const AssetRecord& asset = manifest.assets[i];
+    const PromisedFile promised{first.tree, asset.file, asset.size, asset.sha256};
+    SHARD_CHECK(OfATask(CheckDigest(promised, copied[i].sha256)));
   }
   return Ok();
 }
@@ -134,24 +148,24 @@ Status WriteJoined(Joining& joining, const std::string& out, const JoinOptions& 
 }
 
 Status CheckGgufName(const std::string& out) {
-  const std::string name = fs::path(out).filename().string();
-  if (name.size() > kGgufEnd.size() && name.ends_with(kGgufEnd)) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat("--output: expected a file name that ends in .gguf, found ", Quoted(out)),
+  const std::string problem = GgufNameProblem(out);
+  if (problem.empty()) return Ok();
+  return Error{Code::kInvalidArgument, Cat("--output: ", problem),
                "these tasks write one GGUF and no distribution"};
 }
 
 // The names of the set begin with the output's name, whatever the tasks called it.
 Status NameGgufFiles(const std::string& out, Joining& joining) {
-  const std::string& stem = joining.tasks[0].record.stem;
-  const std::string name = fs::path(out).filename().string();
-  for (OutputFile& file : joining.outputs.files) {
-    if (!file.path.starts_with(stem)) {
-      return Error{Code::kCorrupt,
-                   Cat(joining.tasks[0].tree->NameOf(kTaskFile), ": stem: expected ",
-                       "the beginning of ", Quoted(file.path), ", found ", Quoted(stem))};
+  const TaskRecord& first = joining.tasks[0].record;
+  std::vector<OutputFile>& files = joining.outputs.files;
+  const auto count = static_cast<uint32_t>(files.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    const std::string expected = GgufFileName(first.stem, i, count);
+    if (files[i].path != expected) {
+      return Error{Code::kCorrupt, Cat(joining.tasks[0].tree->NameOf(kTaskFile), ": output ", i,
+                                       ": file: expected ", expected, ", found ", files[i].path)};
     }
-    file.path = name.substr(0, name.size() - kGgufEnd.size()) + file.path.substr(stem.size());
+    files[i].path = GgufFileName(fs::path(out).stem().string(), i, count);
   }
   return Ok();
 }
@@ -171,10 +185,17 @@ Status CheckOut(const std::string& out, const Joining& joining, const JoinOption
   for (const ReadTask& task : joining.tasks)
     SHARD_CHECK(CheckOutsideDistribution(out, task.directory));
   const bool force = options.force || options.dry_run;
-  if (joining.manifest) return CheckReplaceable(out, force);
-  if (force) return Ok();
+  if (joining.manifest) {
+    Status free = CheckReplaceable(out, force);
+    if (free || AbsentWords(*joining.manifest).empty()) return free;
+    Error error = std::move(free).error();
+    error.hint =
+        "these tasks make only some of the parts: join them in a new directory, and then that one "
+        "with this; --force replaces everything that is there";
+    return error;
+  }
   const fs::path directory = AbsolutePath(out).lexically_normal().parent_path();
-  return CheckMayPublish(directory, joining.outputs.files);
+  return CheckMayPublish(directory, joining.outputs.files, force);
 }
 
 void ListFiles(const Joining& joining, TaskJoinReport& report) {
@@ -208,7 +229,7 @@ Result<TaskJoinReport> JoinTasks(const std::vector<std::string>& tasks, const st
   ListFiles(joining, report);
   if (joining.manifest) report.absent = AbsentWords(*joining.manifest);
   if (!options.dry_run) {
-    SHARD_CHECK(CheckPieces(joining.tasks, options.pack));
+    SHARD_CHECK(CheckFiles(joining, options.pack));
     SHARD_CHECK(joining.manifest ? WriteJoined(joining, out, options, report)
                                  : WriteGguf(joining, out, options, report));
   }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
@@ -10,7 +11,7 @@ namespace moepack::manifest {
 namespace {
 
 constexpr const char* kTaskFormat = "moepack-task";
-constexpr uint64_t kTaskVersion = 1;
+constexpr uint64_t kTaskVersion = 2;
 constexpr uint64_t kMaxOutputs = 1u << 20;
 constexpr size_t kDigits = 64, kNameDigits = 5;
 
@@ -116,9 +117,8 @@ Result<TaskNumber> NumberFromJson(const JsonFields& fields) {
   return TaskNumber{static_cast<uint32_t>(index), static_cast<uint32_t>(count)};
 }
 
-}  // namespace
-
-std::string WriteTaskRecord(const TaskRecord& record) {
+// Without the digest of the document itself.
+Json ToJson(const TaskRecord& record) {
   Json out = {{"format", kTaskFormat},       {"version", kTaskVersion},
               {"task", record.number.index}, {"tasks", record.number.count},
               {"work", record.work},         {"distribution", record.distribution}};
@@ -127,10 +127,21 @@ std::string WriteTaskRecord(const TaskRecord& record) {
   Json pieces = Json::array();
   for (const PieceRecord& piece : record.pieces) pieces.push_back(PieceToJson(piece));
   out["pieces"] = std::move(pieces);
-  if (record.outputs.empty()) return WriteJson(out);
+  if (!record.planned_sha256.empty()) out["planned_sha256"] = record.planned_sha256;
+  if (record.outputs.empty()) return out;
   Json outputs = Json::array();
   for (const PlannedOutput& output : record.outputs) outputs.push_back(OutputToJson(output));
   out["outputs"] = std::move(outputs);
+  return out;
+}
+
+std::string DigestOf(const Json& document) { return Sha256Hex(WriteJson(document)); }
+
+}  // namespace
+
+std::string WriteTaskRecord(const TaskRecord& record) {
+  Json out = ToJson(record);
+  out["sha256"] = DigestOf(out);
   return WriteJson(out);
 }
 
@@ -154,6 +165,10 @@ Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view te
               PieceFromJson(Cat(where, ": piece ", record.pieces.size()), value));
     record.pieces.push_back(std::move(piece));
   }
+  SHARD_TRY(record.sha256, HexField(fields, "sha256", kDigits));
+  if (record.distribution && record.number.index == 0) {
+    SHARD_TRY(record.planned_sha256, HexField(fields, "planned_sha256", kDigits));
+  }
   if (!fields.Has("outputs")) return record;
   SHARD_TRY(const Json* outputs, fields.Array("outputs"));
   for (const Json& value : *outputs) {
@@ -162,6 +177,14 @@ Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view te
     record.outputs.push_back(std::move(output));
   }
   return record;
+}
+
+Result<TaskRecord> ReadTaskRecord(const std::string& where, std::string_view text) {
+  SHARD_TRY(TaskRecord record, ParseTaskRecord(where, text));
+  const std::string found = DigestOf(ToJson(record));
+  if (found == record.sha256) return record;
+  return Error{Code::kMismatch, Cat(where, ": sha256: expected ", record.sha256, ", found ", found),
+               Cat("the file was changed: ", kDamagedTaskHint)};
 }
 
 std::string TasksDirectory(const std::string& out) {

@@ -16,7 +16,7 @@ namespace moepack::manifest {
 inline constexpr const char* kTaskFile = "task.json";
 inline constexpr uint64_t kMaxTaskRecord = 256u << 20;  // bytes that are read
 // Beside task.json, for the first task of a distribution: its distribution.json with zeros for the
-// digests of bundles.
+// digests of bundles, as WriteManifest gives it.
 inline constexpr const char* kPlannedFile = "planned.json";
 
 // A file of a task.
@@ -42,13 +42,20 @@ struct TaskRecord {
   std::vector<PieceRecord> pieces;
   // Only for the first task:
   std::vector<PlannedOutput> outputs;
-  uint64_t cell_bytes = 0;  // of the chunk map; 0: none
+  uint64_t cell_bytes = 0;     // of the chunk map; 0: none
+  std::string planned_sha256;  // of kPlannedFile; "" for a GGUF, which has none
+  // Of all of the above, as the text states it. WriteTaskRecord computes it.
+  std::string sha256;
 };
 
 std::string WriteTaskRecord(const TaskRecord& record);
 // The text may be hostile: names must stay inside the directory, runs inside their piece, and runs
 // must ascend. kCorrupt for anything else, kUnsupported for another version.
 Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view text);
+// The same, and kMismatch if the digest is not that of the rest.
+Result<TaskRecord> ReadTaskRecord(const std::string& where, std::string_view text);
+
+inline constexpr const char* kDamagedTaskHint = "this task has to run again, with --force";
 
 // "OUT.tasks/00003-of-00016": where a task of the output `out` writes. Trailing slashes are
 // ignored.

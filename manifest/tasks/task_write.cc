@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
@@ -26,11 +27,15 @@ const char* FormatOf(const Draft& draft) {
 
 // What determines the bytes of the output, whatever machine the task runs on: the state of local
 // files (such as their inodes) is not part of it, but their headers are.
-std::string WorkOf(const Draft& draft, const TaskOptions& options) {
+Result<std::string> WorkOf(const Draft& draft, const TaskOptions& options) {
   std::vector<SourceFile> sources = draft.sources;
   for (SourceFile& source : sources) source.identity.clear();
-  std::string work = PackIdentity(sources, draft.files.files);
-  for (const Asset& asset : draft.files.assets) work += Cat(asset.name, " ", asset.size, "\n");
+  std::string work = PackIdentity(sources, draft.files.files) + draft.source_version;
+  for (const Asset& asset : draft.files.assets) {
+    SHARD_TRY(const std::string text,
+              draft.assets_from->ReadText(draft.assets_folder + asset.name, kMaxAssetBytes));
+    work += Cat(asset.name, " ", Sha256Hex(text), "\n");
+  }
   if (draft.manifest) work += ManifestDigest(*draft.manifest);
   return Sha256Hex(work += Cat(options.pack.cell_bytes, " ", ToolVersion()));
 }
@@ -42,34 +47,85 @@ std::string StagingIdentityOf(const Draft& draft, const TaskOptions& options,
                        " ", options.number.count));
 }
 
-Result<TaskRecord> ReadRecord(const InsideDirectory& directory) {
-  SHARD_TRY(const std::string text, directory.ReadText(kTaskFile, kMaxTaskRecord));
-  return ParseTaskRecord((directory.path() / kTaskFile).string(), text);
+// Whether running the task again mends what is there.
+bool IsDamage(Code code) {
+  return code == Code::kCorrupt || code == Code::kMismatch || code == Code::kUnsupported ||
+         code == Code::kNotFound;
 }
 
-// A task's directory must have what its record lists, and nothing else.
-Status CheckOwnTask(const InsideDirectory& directory) {
-  SHARD_TRY(const TaskRecord record, ReadRecord(directory));
-  std::set<std::string> known = {kTaskFile, kPlannedFile};
-  for (const PieceRecord& piece : record.pieces) known.insert(piece.file);
-  SHARD_TRY(const std::vector<std::string> files, directory.ListFiles());
-  for (const std::string& file : files) {
-    if (known.contains(file) || file.starts_with(kAssetDirectory)) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(directory.path().string(), " holds ", Quoted(file), ", which no task wrote"),
-                 "move it away: --force replaces only what a task wrote"};
-  }
+Result<TaskRecord> ReadRecord(const InsideDirectory& directory) {
+  SHARD_TRY(const std::string text, directory.ReadText(kTaskFile, kMaxTaskRecord));
+  return ReadTaskRecord((directory.path() / kTaskFile).string(), text);
+}
+
+// The same with a hint that mends damage.
+Result<TaskRecord> RecordIn(const InsideDirectory& directory) {
+  auto record = ReadRecord(directory);
+  if (record || !IsDamage(record.error().code)) return record;
+  Error error = std::move(record).error();
+  error.hint = kDamagedTaskHint;
+  return error;
+}
+
+// The names of what the task writes.
+std::set<std::string> NamesOf(const Draft& draft, const std::vector<Piece>& pieces,
+                              const TaskNumber& number) {
+  std::set<std::string> names = {kTaskFile};
+  for (const Piece& piece : pieces) names.insert(piece.file.path);
+  if (number.index > 0 || !draft.manifest) return names;
+  names.insert(kPlannedFile);
+  for (const Asset& asset : draft.files.assets) names.insert(Cat(kAssetDirectory, asset.name));
+  return names;
+}
+
+// Adds what a task of other work has written, as its record says.
+Status AddRecorded(const InsideDirectory& directory, std::set<std::string>& names) {
+  const auto record = ReadRecord(directory);
+  if (!record) return IsDamage(record.error().code) ? Ok() : Status(record.error());
+  for (const PieceRecord& piece : record->pieces) names.insert(piece.file);
+  if (record->planned_sha256.empty()) return Ok();
+  names.insert(kPlannedFile);
+  const std::string where = (directory.path() / kPlannedFile).string();
+  const auto text = directory.ReadText(kPlannedFile, kMaxManifestBytes);
+  if (!text) return IsDamage(text.error().code) ? Ok() : Status(text.error());
+  const auto planned = ParseManifest(where, *text);
+  if (!planned) return Ok();
+  for (const AssetRecord& asset : planned->assets) names.insert(asset.file);
   return Ok();
 }
 
-moepack::OwnOutput OwnTask() { return {CheckOwnTask, {kTaskFile}}; }
+// What a task replaces: a directory that holds nothing but what it writes itself, and what a record
+// there lists.
+moepack::OwnOutput OwnTask(std::set<std::string> own) {
+  const auto check = [own = std::move(own)](const InsideDirectory& directory) -> Status {
+    std::set<std::string> names = own;
+    SHARD_CHECK(AddRecorded(directory, names));
+    SHARD_TRY(const std::vector<std::string> files, directory.ListFiles());
+    for (const std::string& file : files) {
+      if (names.contains(file)) continue;
+      return Error{Code::kInvalidArgument,
+                   Cat(directory.path().string(), " holds ", Quoted(file), ", which no task wrote"),
+                   "move it away: --force replaces only what a task wrote"};
+    }
+    return Ok();
+  };
+  return {check, {kTaskFile}};
+}
+
+// Looks before the work is done, not only when it is published.
+Status CheckReplaceableTask(const fs::path& target, const moepack::OwnOutput& own) {
+  SHARD_TRY(const bool taken, IsTaken(target));
+  if (!taken) return Ok();
+  SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
+  return own.check(directory);
+}
 
 // Whether the task at `target` is done; kInvalidArgument if another one is.
 Result<bool> IsDone(const fs::path& target, const TaskNumber& number, const std::string& work) {
   SHARD_TRY(const bool taken, IsTaken(target));
   if (!taken) return false;
   SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
-  SHARD_TRY(const TaskRecord record, ReadRecord(directory));
+  SHARD_TRY(const TaskRecord record, RecordIn(directory));
   if (record.work == work && record.number == number) return true;
   return Error{Code::kInvalidArgument,
                Cat(target.string(), ": expected a task of this work (", work.substr(0, 16),
@@ -99,11 +155,13 @@ std::vector<PlannedOutput> PlanOutputs(const std::vector<OutputFile>& files) {
 }
 
 // What only the first task writes: what is known about the whole output.
-Status WriteWhole(const Draft& draft, Manifest planned, StagingDirectory& staging) {
+Status WriteWhole(const Draft& draft, Manifest planned, StagingDirectory& staging,
+                  TaskRecord& record) {
   SHARD_TRY(planned.assets,
             CopyAssets({*draft.assets_from, draft.assets_folder}, staging, draft.files.assets));
   if (draft.source_has_assets) SetComplete(*draft.source_has_assets, planned);
   staging.Expect(kPlannedFile);
+  record.planned_sha256 = ManifestDigest(planned);
   return staging.files().WritePieces(kPlannedFile, [&](const InsideDirectory::TextSink& sink) {
     return StreamManifest(planned, sink);
   });
@@ -146,7 +204,7 @@ Status WriteAll(Draft draft, std::vector<Piece> pieces, const TaskOptions& optio
   if (options.number.index == 0 && draft.manifest) planned = Planned(draft);
   draft.files.files = {};  // as large as all names of tensors
   SHARD_TRY(report.pack, PackPieces(draft, std::move(pieces), options, staging, record));
-  if (planned) SHARD_CHECK(WriteWhole(draft, *std::move(planned), staging));
+  if (planned) SHARD_CHECK(WriteWhole(draft, *std::move(planned), staging, record));
   if (draft.noted) SHARD_CHECK(draft.noted->CheckUnchanged());
   SHARD_CHECK(staging.WriteText(kTaskFile, WriteTaskRecord(record)));
   return staging.Publish(options.force);
@@ -168,9 +226,12 @@ Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOpti
   for (const Piece& piece : pieces) report.bytes += piece.file.size;
   if (options.dry_run) return report;
 
-  const std::string work = WorkOf(draft, options);
-  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, OwnTask()));
-  if (!options.force) {
+  SHARD_TRY(const std::string work, WorkOf(draft, options));
+  const moepack::OwnOutput own = OwnTask(NamesOf(draft, pieces, number));
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, own));
+  if (options.force) {
+    SHARD_CHECK(CheckReplaceableTask(target, own));
+  } else {
     SHARD_TRY(report.was_there, IsDone(target, number, work));
     if (report.was_there) return report;
   }

@@ -49,7 +49,7 @@ struct VerifyOptions {
   uint32_t sample = 1000;
   uint64_t seed = 0;
   // Notes of verified files, to resume where an earlier run was stopped (proved_files.h); they are
-  // removed when all files have been verified. "" for none.
+  // removed when everything has passed. "" for none.
   std::string resume_file;
   size_t jobs = 0;
   std::function<void(uint64_t done, uint64_t total)> progress;

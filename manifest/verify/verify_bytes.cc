@@ -301,13 +301,11 @@ Status ReadAll(const std::vector<CheckedFile>& files, ProvedFiles* notes, Pass& 
     return notes->Add(reading.names[file]);
   };
   SHARD_CHECK(ParallelFor(reading.order.size(), jobs, check));
-  bool all_proved = notes != nullptr;
-  for (Findings& findings : found) {
-    all_proved = all_proved && findings.empty();
+  for (Findings& findings : found)
     std::move(findings.begin(), findings.end(), std::back_inserter(report.findings));
-  }
-  // The notes have served their purpose; left there, they would spare a later run its work.
-  if (all_proved) notes->Remove();
+  // The notes have served their purpose; left there, they would spare a later run its work. Where
+  // something is missing or wrong they will.
+  if (notes != nullptr && report.passed()) notes->Remove();
   if (reading.proved > 0) {
     report.rules.push_back("files-proved-before");
     RuleFindings("files-proved-before", report.findings)

@@ -14,6 +14,9 @@ namespace moepack::manifest {
 
 struct Draft {
   std::vector<SourceFile> sources;  // that are read
+  // MoeModel::Version of the source, which tells apart weights behind equal headers; the manifest
+  // of a distribution has it already.
+  std::string source_version;
   WritePlan files;
   // Without bundles and assets. No value: the files are one GGUF, not a distribution.
   std::optional<Manifest> manifest;

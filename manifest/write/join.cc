@@ -37,12 +37,12 @@ uint64_t JoinReport::total_bytes() const {
 
 Result<JoinReport> JoinDistributions(const std::vector<std::string>& inputs, const std::string& out,
                                      const JoinOptions& options) {
+  SHARD_CHECK(CheckOutsideInputs(inputs, {}, out));
+  SHARD_TRY(JoinedParts parts, JoinParts(inputs));
   if (inputs.size() < 2) {
     return Error{Code::kInvalidArgument,
                  Cat("distributions to join: expected two or more, found ", inputs.size())};
   }
-  SHARD_CHECK(CheckOutsideInputs(inputs, {}, out));
-  SHARD_TRY(JoinedParts parts, JoinParts(inputs));
   SHARD_CHECK(CheckOutsideInputs(inputs, parts.files, out));
   SHARD_CHECK(CheckSizes(parts.files));
   SHARD_CHECK(ReadBackManifest(parts.manifest));

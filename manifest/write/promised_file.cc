@@ -24,6 +24,14 @@ ByteReport CheckingReport(const PackOptions& options) {
   return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
 }
 
+Status CheckDigest(const PromisedFile& file, const std::string& sha256) {
+  if (sha256 == file.sha256) return Ok();
+  return Error{
+      Code::kMismatch,
+      Cat(file.tree->NameOf(file.file), ": sha256: expected ", file.sha256, ", found ", sha256),
+      kDamagedHint};
+}
+
 Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options) {
   uint64_t total = 0;
   for (const PromisedFile& file : files) total += file.size;
@@ -34,11 +42,7 @@ Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOption
     SHARD_TRY(const ByteSourcePtr opened, OpenPromised(file));
     SHARD_TRY(const std::string sha256,
               Sha256Of(*opened, [&](uint64_t bytes) { progress.Add(bytes); }));
-    if (sha256 == file.sha256) return Ok();
-    return Error{
-        Code::kMismatch,
-        Cat(file.tree->NameOf(file.file), ": sha256: expected ", file.sha256, ", found ", sha256),
-        kDamagedHint};
+    return CheckDigest(file, sha256);
   });
 }
 

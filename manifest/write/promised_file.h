@@ -22,6 +22,8 @@ struct PromisedFile {
   std::string sha256;
   fs::path copy = {};
 };
+// kMismatch unless `sha256`, which was found, is the promised one.
+Status CheckDigest(const PromisedFile& file, const std::string& sha256);
 // Reads each file once, several at a time. kMismatch for the first that differs. Uses jobs and
 // progress of the options.
 Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options);

@@ -177,8 +177,8 @@ constinit const Command kJoin = {
     "Takes distributions that shard-experts --only made of one source with the same plan, options "
     "and moepack, on any machines, and writes one: file by file the one that a single run writes. "
     "Anything that does not agree is an error that names both values; a part that several hold "
-    "must be the same in all of them. Every file is compared with its digest before the output "
-    "appears. "
+    "must have the same digests in all of them, and is taken from the first. Every file of the "
+    "output is compared with its digest before the output appears. "
     "Missing parts may be added later. "
     "Of tasks that build, shard-experts and quantize did with --task, it makes the output that "
     "one run makes, and names the tasks that are missing.",

@@ -9,6 +9,7 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/format/gguf_set.h"
 #include "libshard/format/side_files.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice_gguf.h"
@@ -134,14 +135,6 @@ Json ReportJson(const Outcome& outcome) {
   return document;
 }
 
-std::string OutputProblem(const std::string& text) {
-  const std::string name = fs::path(text).filename().string();
-  const bool fits = name.size() > kExtension.size() && name.ends_with(kExtension);
-  if (fits && name.find("-of-") == name.npos) return "";
-  return Cat("expected a file name that ends in .gguf and has no \"-of-\" in it, found ",
-             Quoted(text));
-}
-
 // An output may be beside the files of the source, but must not be one of them.
 Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
                    const std::vector<OutputFile>& files) {
@@ -159,15 +152,9 @@ Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
       return Error{Code::kInvalidArgument, Cat(path.string(), " is also an input"),
                    "choose another output; inputs are never overwritten"};
     }
-    SHARD_TRY(const bool directory_there, IsDirectory(path));
-    if (directory_there) {
-      return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
-                   "move it away, or choose another output"};
-    }
   }
   // What a task writes is elsewhere; `join` looks at the output.
-  if (arguments.force || arguments.dry_run || task) return Ok();
-  return CheckMayPublish(directory, files);
+  return CheckMayPublish(directory, files, arguments.force || arguments.dry_run || task);
 }
 
 Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
@@ -189,6 +176,7 @@ Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const Tas
   if (arguments.tensors) return NotInTask("--tensors", "--no-task lists them");
   manifest::Draft draft;
   draft.sources = model.checkpoint().files();
+  draft.source_version = model.Version("");
   draft.files.files = std::move(files);
   draft.files.notes = GgufNotes(typed);
   draft.noted = noted;
@@ -217,7 +205,7 @@ Status CheckIsModel(const moepack::Source& source) {
 
 Result<int> QuantizeModel(const Arguments& arguments) {
   SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
-  const std::string problem = OutputProblem(arguments.out);
+  const std::string problem = GgufNameProblem(arguments.out);
   if (!problem.empty()) {
     return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
   }

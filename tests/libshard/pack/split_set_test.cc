@@ -24,7 +24,7 @@ class CheckMayPublishTest : public testing::Test {
     return (dir_ / file.path).string();
   }
   void ExpectRefused(const std::string& path) const {
-    const Status status = CheckMayPublish(dir_.path(), {first_, second_});
+    const Status status = CheckMayPublish(dir_.path(), {first_, second_}, false);
     ASSERT_FALSE(status) << path;
     EXPECT_EQ(status.error().code, Code::kInvalidArgument);
     EXPECT_EQ(status.error().message, path + " already exists");
@@ -35,13 +35,13 @@ class CheckMayPublishTest : public testing::Test {
 };
 
 TEST_F(CheckMayPublishTest, FreeNamesAndADirectoryThatIsMissingAreNoObstacle) {
-  EXPECT_TRUE(CheckMayPublish(dir_.path(), {first_, second_}));
-  EXPECT_TRUE(CheckMayPublish(dir_ / "new", {first_, second_}));
+  EXPECT_TRUE(CheckMayPublish(dir_.path(), {first_, second_}, false));
+  EXPECT_TRUE(CheckMayPublish(dir_ / "new", {first_, second_}, false));
 }
 
 TEST_F(CheckMayPublishTest, ALaterFileMayBeThereWithItsSizeAndHeader) {
   Written(second_);
-  EXPECT_TRUE(CheckMayPublish(dir_.path(), {first_, second_}));
+  EXPECT_TRUE(CheckMayPublish(dir_.path(), {first_, second_}, false));
 }
 
 TEST_F(CheckMayPublishTest, TheFirstFileMustNotBeThere) { ExpectRefused(Written(first_)); }
@@ -61,12 +61,21 @@ TEST_F(CheckMayPublishTest, WhatIsNoFileIsRefusedAndNotOpened) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // opening it would wait
   ExpectRefused(path);
   fs::remove(path);
-  fs::create_directory(path);
-  ExpectRefused(path);
-  fs::remove(path);
   Written(FileNamed("elsewhere"));
   fs::create_symlink("elsewhere", path);
   ExpectRefused(path);
+}
+
+TEST_F(CheckMayPublishTest, WhatIsReplacedMayBeAnythingButADirectory) {
+  const std::string path = Written(second_);
+  EXPECT_TRUE(CheckMayPublish(dir_.path(), {first_, second_}, true));
+  fs::remove(path);
+  fs::create_directory(path);
+  for (const bool replace : {false, true}) {
+    const Status status = CheckMayPublish(dir_.path(), {first_, second_}, replace);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().message, path + " is a directory");
+  }
 }
 
 }  // namespace

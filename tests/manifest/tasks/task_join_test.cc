@@ -181,6 +181,66 @@ TEST_F(JoinTasksTest, ADamagedTaskIsNotJoined) {
   EXPECT_TRUE(Join());
 }
 
+TEST_F(JoinTasksTest, ADamagedCopyOfATaskIsNotJoinedWhateverTheOrder) {
+  AllTasks(2);
+  fs::create_directories(dir_ / "b");
+  for (const uint32_t task : {0u, 1u})
+    fs::copy(TaskDirectory({task, 2}), dir_ / "b" / TaskName({task, 2}),
+             fs::copy_options::recursive);
+  const fs::path copy = dir_ / "b" / TaskName({0, 2});
+  for (const char* name : {"task.json", "planned.json", "assets/config.json",
+                           "groups/000/experts.safetensors.piece"}) {
+    const std::string whole = fixtures::ReadFile(copy / name);
+    std::string bytes = whole;
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    fixtures::WriteFile(copy / name, bytes);
+    for (const auto& order : {std::vector<std::string>{"out.tasks", "b"}, {"b", "out.tasks"}}) {
+      const Error error = Refusal(order);
+      EXPECT_THAT(error.code, testing::AnyOf(Code::kMismatch, Code::kCorrupt)) << name;
+      EXPECT_THAT(error.message, HasSubstr(name));
+    }
+    fixtures::WriteFile(copy / name, whole);
+  }
+  EXPECT_TRUE(Join("out", {"out.tasks", "b"}));
+}
+
+TEST_F(JoinTasksTest, AChangedPlanOfTheOutputIsRefused) {
+  AllTasks(2);
+  const fs::path planned = TaskDirectory({0, 2}) / kPlannedFile;
+  std::string text = fixtures::ReadFile(planned);
+  const std::string from = "\"complete\": true";
+  ASSERT_NE(text.find(from), std::string::npos);
+  text.replace(text.find(from), from.size(), "\"complete\": false");
+  fixtures::WriteFile(planned, text);
+  const Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr(planned.string() + ": sha256: expected "));
+  EXPECT_THAT(error.hint, HasSubstr("run again, with --force"));
+}
+
+TEST_F(JoinTasksTest, FollowsALinkToATaskOnAnotherDisk) {
+  AllTasks(2);
+  fs::rename(TaskDirectory({1, 2}), dir_ / "elsewhere");
+  fs::create_directory_symlink(dir_ / "elsewhere", TaskDirectory({1, 2}));
+  const auto report = Join();
+  EXPECT_TRUE(report) << report.error().message;
+}
+
+TEST_F(JoinTasksTest, NamesADirectoryThatIsNotThere) {
+  const Error error = Refusal({"nothere"});
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message, HasSubstr("nothere: expected tasks or a distribution, found no such"));
+}
+
+TEST_F(JoinTasksTest, SaysHowPartsComeToAnExistingDistribution) {
+  ASSERT_TRUE(tiny::Write(dir_ / "out", tiny::Only({"trunk"})));
+  AllTasks(2, tiny::Only({"group:1"}));
+  const auto refused = Join();
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("out already exists"));
+  EXPECT_THAT(refused.error().hint, HasSubstr("join them in a new directory"));
+}
+
 TEST_F(JoinTasksTest, KeepsAnExistingOutput) {
   AllTasks(2);
   ASSERT_TRUE(Join());

@@ -16,6 +16,7 @@ TaskRecord Sample() {
       {0, "trunk.gguf.piece", 100, std::string(64, 'b'), {{10, 20, 30}, {50, 60, 50}}}};
   record.outputs = {{"trunk.gguf", 1000, 10, 900}};
   record.cell_bytes = 64;
+  record.planned_sha256 = std::string(64, 'c');
   return record;
 }
 
@@ -41,7 +42,7 @@ TEST(TaskRecord, ReadsBackAsItWasWritten) {
 
 TEST(TaskRecord, RefusesInvalidRecords) {
   EXPECT_THAT(Refused("moepack-task", "other").message, HasSubstr("format: expected moepack-task"));
-  EXPECT_EQ(Refused("\"version\": 1", "\"version\": 2").code, Code::kUnsupported);
+  EXPECT_EQ(Refused("\"version\": 2", "\"version\": 1").code, Code::kUnsupported);
   EXPECT_THAT(Refused("\"task\": 0", "\"task\": 16").message, HasSubstr("task"));
   EXPECT_THAT(Refused("\"tasks\": 16", "\"tasks\": 0").message, HasSubstr("tasks: expected"));
   EXPECT_THAT(Refused("trunk.gguf.piece", "../piece").message, HasSubstr("../piece"));
@@ -64,6 +65,20 @@ TEST(TaskRecord, RefusesRunsThatOverlapOrLeaveTheirPiece) {
       "\"50\", 60, 50", "50, 60"};
   for (const char* run : wrong)
     EXPECT_THAT(Refused("50, 60, 50", run).message, HasSubstr("task.json: piece 0")) << run;
+}
+
+TEST(TaskRecord, KnowsFromItsDigestWhetherItWasChanged) {
+  std::string text = WriteTaskRecord(Sample());
+  const auto record = ReadTaskRecord("task.json", text);
+  ASSERT_TRUE(record) << record.error().message;
+  EXPECT_EQ(WriteTaskRecord(*record), text);
+  const std::string from = "\"header\": 10";
+  text.replace(text.find(from), from.size(), "\"header\": 2");
+  const auto changed = ReadTaskRecord("task.json", text);
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code, Code::kMismatch);
+  EXPECT_THAT(changed.error().message, HasSubstr("task.json: sha256: expected " + record->sha256));
+  EXPECT_THAT(changed.error().hint, HasSubstr("run again, with --force"));
 }
 
 TEST(TaskRecord, NamesTheDirectoryOfATaskByItsNumber) {

@@ -56,6 +56,43 @@ TEST_F(WriteTaskTest, ReplacesATaskOfOtherWorkOnlyOnRequest) {
   EXPECT_TRUE(fs::exists(TaskDirectory({0, 2}) / "notes.txt"));
 }
 
+TEST_F(WriteTaskTest, ADamagedRecordIsReplacedOnRequest) {
+  ASSERT_TRUE(Task({1, 2}));
+  const auto whole = tiny::Tree(dir_.path());
+  const fs::path record = TaskDirectory({1, 2}) / kTaskFile;
+  const auto damage = [&](int how) {
+    if (how == 0) fs::resize_file(record, 100);
+    if (how == 1) fs::remove(record);
+    if (how == 2) fs::remove_all(TaskDirectory({1, 2}));
+    if (how == 2) fs::create_directory(TaskDirectory({1, 2}));
+  };
+  for (int how = 0; how < 3; ++how) {
+    damage(how);
+    const auto refused = Task({1, 2});
+    ASSERT_FALSE(refused) << how;
+    EXPECT_THAT(refused.error().message, HasSubstr(record.string()));
+    EXPECT_THAT(refused.error().hint, HasSubstr("run again, with --force"));
+    const auto forced = Task({1, 2}, tiny::Only(), "out", true);
+    ASSERT_TRUE(forced) << how << ": " << forced.error().message;
+    EXPECT_TRUE(tiny::Tree(dir_.path()) == whole) << how;
+  }
+}
+
+TEST_F(WriteTaskTest, KeepsFilesThatLookLikeItsOwn) {
+  ASSERT_TRUE(Task({1, 2}));
+  fs::create_directories(TaskDirectory({1, 2}) / "assets");
+  for (const char* name : {"assets/notes.txt", kPlannedFile}) {
+    fixtures::WriteFile(TaskDirectory({1, 2}) / name, "mine");
+    const auto before = tiny::Tree(dir_.path());
+    const auto refused = Task({1, 2}, tiny::Only(), "out", true);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr(name));
+    EXPECT_TRUE(tiny::Tree(dir_.path()) == before) << name;
+    fs::remove(TaskDirectory({1, 2}) / name);
+  }
+}
+
 TEST_F(WriteTaskTest, ADryRunWritesNothingAndPredictsTheBytes) {
   const MoeModel model = tiny::Model();
   const std::string out = (dir_ / "out").string();

@@ -121,6 +121,24 @@ TEST_F(VerifySampled, FindsDamageInATensorThatItReads) {
   EXPECT_THAT(TextOf(report), HasSubstr(trunk_.tensors[chosen.back()].name));
 }
 
+TEST_F(VerifySampled, KeepsItsNotesUntilAMissingOrTruncatedFileIsBack) {
+  const std::string whole = fixtures::ReadFile(dir_ / "d" / kTrunk);
+  for (const bool missing : {true, false}) {
+    if (missing) {
+      fs::remove(dir_ / "d" / kTrunk);
+    } else {
+      fs::resize_file(dir_ / "d" / kTrunk, whole.size() - 1);
+    }
+    EXPECT_FALSE(Run(Resume()).passed());
+    EXPECT_TRUE(fs::exists(dir_ / "notes"));
+    fixtures::WriteFile(dir_ / "d" / kTrunk, whole);
+    const VerifyReport again = Run(Resume());
+    EXPECT_TRUE(again.passed()) << TextOf(again);
+    EXPECT_EQ(again.bytes, whole.size()) << "the other files were read again";
+    EXPECT_FALSE(fs::exists(dir_ / "notes"));
+  }
+}
+
 TEST_F(VerifySampled, MissesDamageElsewhereThatAWholeRunFinds) {
   const std::vector<size_t> chosen = SampledTensors(trunk_, Sample(100));
   size_t other = 0;

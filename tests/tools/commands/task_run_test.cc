@@ -3,6 +3,8 @@
 
 #include <map>
 
+#include "fixtures/temp_dir.h"
+#include "manifest/tasks/task_record.h"
 #include "tests/tools/child_process.h"
 
 namespace moepack::cli {
@@ -151,8 +153,48 @@ TEST_F(TaskCommand, AJoinOfTasksRefusesLinksAndNeedsTheNameOfAGguf) {
   RunTasks("quantize fixtures/tiny-moe --recipe Q8_0 -o model.gguf", 1);
   EXPECT_THAT(Fails("join model.gguf.tasks --link copy -o model.gguf", 2).err,
               HasSubstr("--link has no effect on tasks"));
+  EXPECT_THAT(Fails("join model.gguf.tasks -o model-00001-of-00002.gguf", 2).err,
+              HasSubstr("has no \"-of-\" in it, found \"model-00001-of-00002.gguf\""));
+  fs::create_directory(workspace_ / "taken.gguf");
+  EXPECT_THAT(Fails("join model.gguf.tasks --force -o taken.gguf", 2).err,
+              HasSubstr("taken.gguf is a directory"));
   EXPECT_THAT(Fails("join model.gguf.tasks -o model", 2).err,
-              HasSubstr("expected a file name that ends in .gguf, found \"model\""));
+              HasSubstr("expected a file name that ends in .gguf and has no \"-of-\" in it, found "
+                        "\"model\""));
+}
+
+// Nothing in one GGUF would tell that half of it is of another model.
+TEST_F(TaskCommand, TasksOfAFineTuneWithTheSameHeaderAreNotJoined) {
+  const fs::path tuned = workspace_ / "tuned";
+  fs::copy(workspace_ / "fixtures/tiny-moe", tuned, fs::copy_options::recursive);
+  for (const auto& entry : fs::directory_iterator(tuned)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    fs::permissions(entry.path(), fs::perms::owner_write, fs::perm_options::add);
+    std::string bytes = fixtures::ReadFile(entry.path());
+    for (size_t i = bytes.size() / 2; i < bytes.size(); i += 2)
+      bytes[i] = static_cast<char>(bytes[i] ^ 1);
+    fixtures::WriteFile(entry.path(), bytes);
+  }
+  const std::string rest = " --recipe Q8_0 -o model.gguf --task ";
+  ASSERT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe" + rest + "0/2").status, 0);
+  ASSERT_EQ(workspace_.Moepack("quantize tuned" + rest + "1/2").status, 0);
+  EXPECT_THAT(Fails("join model.gguf.tasks -o model.gguf", 6).err,
+              HasSubstr("00001-of-00002/task.json: work: expected "));
+}
+
+TEST_F(TaskCommand, ARecordCannotNameFilesElsewhere) {
+  RunTasks("quantize fixtures/tiny-moe --recipe Q8_0 -o model.gguf", 1);
+  fs::create_directory(workspace_ / "model");
+  const fs::path path = workspace_ / "model.gguf.tasks/00000-of-00001/task.json";
+  auto record = manifest::ParseTaskRecord("task.json", fixtures::ReadFile(path));
+  ASSERT_TRUE(record) << record.error().message;
+  record->outputs[0].file = "model/evil.gguf";
+  fixtures::WriteFile(path, manifest::WriteTaskRecord(*record));
+  EXPECT_THAT(Fails("join model.gguf.tasks --force -o model.gguf", 3).err,
+              HasSubstr("output 0: file: expected model.gguf, found model/evil.gguf"));
+  record->distribution = true;
+  fixtures::WriteFile(path, manifest::WriteTaskRecord(*record));
+  Fails("join model.gguf.tasks --force -o model", 3);
 }
 
 // A killed task leaves only what its next run resumes from.
