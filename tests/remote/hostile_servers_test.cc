@@ -349,10 +349,10 @@ TEST_F(HostileHubs, AnAnswerWithoutACommitIsRefused) {
 
 TEST_F(HostileHubs, AMovedRevisionEndsTheRun) {
   const std::string other(40, 'a');
-  std::atomic<int> count = 0;
+  const auto count = std::make_shared<std::atomic<int>>(0);  // the server outlives the test's body
   hub_.LetSignaturesServe(20);
-  hub_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
-    if (request.path.ends_with(".safetensors") && ++count > 4) answer.Set("X-Repo-Commit", other);
+  hub_.SetFault([other, count](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.path.ends_with(".safetensors") && ++*count > 4) answer.Set("X-Repo-Commit", other);
   });
   const ToolRun run = Build(source_, "far");
   EXPECT_EQ(run.status, 3) << run.err;

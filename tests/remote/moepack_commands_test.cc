@@ -41,9 +41,12 @@ TEST_F(RemoteCommands, ListTensorsPrintsTheSameForTheHub) {
 TEST_F(RemoteCommands, ListTensorsPrintsTheSameForS3) {
   FakeS3 s3;
   s3.AddDirectory("models/tiny/", workspace_ / kLocal);
-  s3.key = "AKIDEXAMPLE";
-  s3.secret = "secret";
-  const ScopedVariable key("AWS_ACCESS_KEY_ID", s3.key), secret("AWS_SECRET_ACCESS_KEY", s3.secret),
+  const std::string user = "AKIDEXAMPLE", password = "secret";
+  s3.Change([&](FakeS3::Account& account) {
+    account.key = user;
+    account.secret = password;
+  });
+  const ScopedVariable key("AWS_ACCESS_KEY_ID", user), secret("AWS_SECRET_ACCESS_KEY", password),
       region("AWS_REGION", "us-east-1");
   const std::string source = "s3://bucket/models/tiny --endpoint " + s3.endpoint();
   const ToolRun far = Moepack("list-tensors " + source);

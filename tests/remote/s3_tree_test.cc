@@ -33,9 +33,12 @@ class RemoteS3 : public testing::Test {
     return OpenS3(transport, settings_, ParseS3Name(name).value()).value();
   }
   void Sign() {
-    s3_.key = "AKIDEXAMPLE";
-    s3_.secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
-    settings_.signature = AwsSignature{"us-east-1", s3_.key, s3_.secret, ""};
+    const std::string key = "AKIDEXAMPLE", secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+    s3_.Change([&](FakeS3::Account& account) {
+      account.key = key;
+      account.secret = secret;
+    });
+    settings_.signature = AwsSignature{"us-east-1", key, secret, ""};
   }
   Error Refused(const std::string& name = "bucket/models/x") {
     const auto names = Open(name).tree->List("", "");
@@ -76,7 +79,8 @@ TEST_F(RemoteS3, SignsRequests) {
 
 TEST_F(RemoteS3, SendsTheSessionToken) {
   Sign();
-  s3_.session_token = settings_.signature->session_token = "session//token==";
+  settings_.signature->session_token = "session//token==";
+  s3_.Change([](FakeS3::Account& account) { account.session_token = "session//token=="; });
   EXPECT_TRUE(Open().tree->List("", ""));
   settings_.signature->session_token.clear();
   EXPECT_EQ(Refused().code, Code::kIo);
@@ -95,7 +99,7 @@ TEST_F(RemoteS3, ReportsRefusalsWithTheNextStep) {
   error = Refused();
   EXPECT_THAT(error.message, HasSubstr("expected access, found it denied"));
   EXPECT_THAT(error.hint, HasSubstr("AWS_PROFILE"));
-  s3_.key.clear();
+  s3_.Change([](FakeS3::Account& account) { account.key.clear(); });
   error = Refused("none/x");
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_EQ(error.message, "s3://none/x/: expected a bucket, found none of this name");
@@ -103,7 +107,7 @@ TEST_F(RemoteS3, ReportsRefusalsWithTheNextStep) {
 
 TEST_F(RemoteS3, ReadsABucketInAnotherRegionWithItsSignature) {
   Sign();
-  s3_.region = "eu-west-3";
+  s3_.Change([](FakeS3::Account& account) { account.region = "eu-west-3"; });
   const Source source = Open();
   const auto names = source.tree->List("", ".json");
   ASSERT_TRUE(names) << names.error().message;

@@ -119,17 +119,23 @@ FakeAnswer FakeS3::List(const FakeRequest& request) {
   return answer;
 }
 
+void FakeS3::Change(const std::function<void(Account& account)>& change) {
+  const std::lock_guard lock(mutex_);
+  change(account_);
+}
+
 void FakeS3::Answer(const FakeRequest& request, FakeAnswer& answer) {
   const std::lock_guard lock(mutex_);
   const std::string authorization = request.Field("authorization");
-  if (!key.empty()) {
-    const bool known = Part(authorization, "Credential").starts_with(key + "/");
-    const bool token = request.Field("x-amz-security-token") == session_token;
-    const bool right = Part(authorization, "Signature") == SignatureOf(request, region, secret);
+  if (!account_.key.empty()) {
+    const bool known = Part(authorization, "Credential").starts_with(account_.key + "/");
+    const bool token = request.Field("x-amz-security-token") == account_.session_token;
+    const bool right =
+        Part(authorization, "Signature") == SignatureOf(request, account_.region, account_.secret);
     const std::vector<std::string> scope = Split(Part(authorization, "Credential"), '/');
-    if (scope.size() > 2 && scope[2] != region) {
+    if (scope.size() > 2 && scope[2] != account_.region) {
       answer = S3Error(301, "PermanentRedirect");
-      answer.Set("x-amz-bucket-region", region);
+      answer.Set("x-amz-bucket-region", account_.region);
       return;
     }
     if (authorization.empty())

@@ -21,9 +21,12 @@ class FakeS3 {
   FaultServer& server() { return server_; }
 
   size_t page_size = 2;
-  std::string key, secret;  // that requests are signed with; "" for anonymous ones
-  std::string session_token;
-  std::string region = "us-east-1";  // of the bucket: requests signed for another are told
+  struct Account {
+    std::string key, secret;  // that requests are signed with; "" for anonymous ones
+    std::string session_token;
+    std::string region = "us-east-1";  // of the bucket: requests signed for another are told
+  };
+  void Change(const std::function<void(Account& account)>& change);
 
  private:
   void Answer(const FakeRequest& request, FakeAnswer& answer);
@@ -34,6 +37,7 @@ class FakeS3 {
     size_t size = 0;
     std::string etag;
   };
+  Account account_;
   std::map<std::string, Object> objects_;
   FaultServer::Fault fault_;
   FaultServer server_;
