@@ -19,10 +19,11 @@ count=0
 for command in $commands; do
   page=man1/moepack-$command.1
   [ -s "$page" ] || fail "expected a page for $command"
-  for section in NAME SYNOPSIS EXAMPLES DESCRIPTION OUTPUT GENERAL 'EXIT STATUS'; do
-    [ "$section" != OUTPUT ] || continue # not every command has one
-    grep -qx "\.SH $section" "$page" || fail "$page: expected the section $section"
-  done
+  # Not every command has arguments.
+  found=$(sed -n 's/^\.SH //p' "$page" | grep -vx ARGUMENTS | paste -sd ,)
+  [ "$found" = 'NAME,SYNOPSIS,DESCRIPTION,OPTIONS,EXIT STATUS,EXAMPLES,SEE ALSO' ] ||
+    fail "$page: the sections are $found"
+  grep -qx '\.SS General' "$page" || fail "$page: expected the options of the section General"
   # Every option of the help appears, as one word.
   "$moepack" "$command" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -o -- '--[a-z-]*' |
     while read -r option; do
@@ -37,6 +38,13 @@ done
 sections=$("$moepack" help | grep '^[A-Z].*:$' | sed 's/:$//')
 [ "$(sed -n 's/^\.SS //p' man1/moepack.1)" = "$sections" ] ||
   fail "moepack.1: expected the sections of the help"
+found=$(sed -n 's/^\.SH //p' man1/moepack.1 | paste -sd ,)
+[ "$found" = 'NAME,SYNOPSIS,DESCRIPTION,OPTIONS,COMMANDS,EXIT STATUS' ] ||
+  fail "moepack.1: the sections are $found"
+for word in help --help --version --markdown; do
+  sed 's/\\-/-/g; s/\\f[BR]//g' man1/moepack.1 | grep -qE -- "(moepack|help|,|\|) $word\b" ||
+    fail "moepack.1: expected $word"
+done
 if command -v groff >/dev/null; then
   for page in man1/*.1; do
     said=$(groff -man -Tutf8 -ww -z "$page" 2>&1)
@@ -44,6 +52,9 @@ if command -v groff >/dev/null; then
   done
 else
   echo "groff is not installed: no page was formatted"
+fi
+if command -v lexgrog >/dev/null; then
+  lexgrog man1/*.1 >names || fail "lexgrog finds no name in a page: $(cat names)"
 fi
 
 for shell in bash zsh fish; do

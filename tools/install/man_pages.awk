@@ -32,15 +32,29 @@ function start(name, summary) {
   pages[++count] = name
 }
 
+# What precedes the options in the conventional order, which is not the reference's.
+function introduce(usage) {
+  heading("SYNOPSIS")
+  print usage >page
+  heading("DESCRIPTION")
+  print description >page
+}
+
 function finish() {
   if (page == "") return
   heading("EXIT STATUS")
-  print "0 done, 1 internal error, 2 usage, 3 corrupt input, 4 unsupported, 5 I/O or not found, 6 " \
-    "verification or quality check failed, 7 registry or device unavailable, 130 interrupted." >page
-  heading("SEE ALSO")
-  print ".BR moepack (1)" >page
+  print "0 done, 1 internal error, 2 usage, 3 corrupt input, 4 unsupported, 5 I/O or not found, " \
+    "6 verification or quality check failed, 7 registry or device unavailable, " \
+    "130 interrupted." >page
+  if (examples != "") {
+    heading("EXAMPLES")
+    print ".nf\n" examples ".fi" >page
+    heading("SEE ALSO")
+    print ".BR moepack (1)" >page
+  }
   close(page)
-  page = ""
+  page = examples = description = paragraph = ""
+  optional = 0
 }
 
 /^<!-- Below this line/ { reference = 1; next }
@@ -63,21 +77,19 @@ wanted && NF {
   next
 }
 page == "" { next }
-/^```sh/ { heading("EXAMPLES"); code = 1; print ".nf" >page; next }
-/^```/ { code = 0; described = 0; print ".fi" >page; heading("DESCRIPTION"); next }
-code { print roff($0) >page; next }
-/^Usage: / {
-  heading("SYNOPSIS")
-  line = $0
-  sub(/^Usage: /, "", line)
-  print roff(line) >page
-  next
-}
+/^```/ { code = !code; next }
+code { examples = examples roff($0) "\n"; next }
+/^Usage: / { introduce(roff(substr($0, 8))); next }
 /^\| .* \| meaning \|$/ {
   title = $0
   sub(/^\| /, "", title)
   sub(/ \| meaning \|$/, "", title)
-  heading(toupper(title))
+  if (title == "Arguments") {
+    heading("ARGUMENTS")
+  } else {
+    if (!optional++) heading("OPTIONS")
+    print ".SS " roff(title) >page
+  }
   next
 }
 /^\|---/ { next }
@@ -91,15 +103,25 @@ code { print roff($0) >page; next }
   print roff(substr(row, cut + 3)) >page
   next
 }
-/^$/ { print ".PP" >page; next }
-{ print roff($0) >page }
+/^$/ { if (description != "") paragraph = "\n.PP"; next }
+{
+  description = description paragraph (description == "" ? "" : "\n") roff($0)
+  paragraph = ""
+}
 
 END {
   finish()
   start("moepack", "repackages Mixture-of-Experts checkpoints for several machines")
-  heading("SYNOPSIS")
-  print "\\fBmoepack\\fR COMMAND [options]" >page
+  description = "Each command has a page of its own, and \\fBmoepack help COMMAND\\fR explains it."
+  introduce("\\fBmoepack\\fR COMMAND [options]\n.br\n" \
+    "\\fBmoepack help\\fR [COMMAND | \\-\\-markdown]\n.br\n" \
+    "\\fBmoepack \\-\\-version\\fR")
+  heading("OPTIONS")
+  print ".TP\n\\fB\\-h, \\-\\-help\\fR\nList the commands, as \\fBhelp\\fR does." >page
+  print ".TP\n\\fB\\-V, \\-\\-version\\fR\nPrint the version." >page
   heading("COMMANDS")
+  print ".TP\n\\fBhelp\\fR [COMMAND | \\-\\-markdown]" >page
+  print "Explains one command or lists all; with \\-\\-markdown, prints the whole reference." >page
   for (i = 1; i < count; ++i) {
     short = pages[i]
     sub(/^moepack-/, "", short)
@@ -107,4 +129,5 @@ END {
     listed = sections[short]
     print ".TP\n.BR " roff(pages[i]) " (1)\n" roff(summaries[short]) "." >page
   }
+  finish()
 }
