@@ -60,37 +60,68 @@ fi
 for shell in bash zsh fish; do
   awk -v shell=$shell -f "$root/tools/install/completions.awk" "$root/docs/cli.md" >"moepack.$shell"
 done
-offered=$(bash -c '
+# Each option that the help shows with a value takes one, and no two say the same of themselves.
+for command in $commands; do
+  "$moepack" "$command" --help | grep '^  -' >labels
+  sed -n "s/^complete -c moepack -n '__moepack_first $command' //p" moepack.fish >options
+  grep -E '[^ ,] ' labels | grep -oE -- '-[a-z-]+( |,)' | tr -d ' ,' | sed 's/^-*//' | sort >valued
+  sed -n 's/^-[ls] \([a-z-]*\) -r .*/\1/p' options | sort | cmp -s - valued ||
+    fail "fish: expected a value after these options of $command: $(paste -sd ' ' valued)"
+  found=$(sed 's/.* -d //' options | sort -u | wc -l)
+  [ "$found" = "$(wc -l <labels)" ] || fail "fish: two options of $command say the same"
+done
+# A line, and what each shell offers at its end.
+cat >lines <<'END'
+moepack jo: join
+moepack he: help
+moepack --v: --version
+moepack --h: --help
+moepack help bu: build
+moepack --help bu: build
+moepack help --m: --markdown
+moepack build SRC --tas: --task
+moepack join --tas:
+moepack assemble out --group 1 plan --swee:
+END
+bash -c '
   . ./moepack.bash
-  COMP_WORDS=(moepack jo) COMP_CWORD=1; _moepack; echo "${COMPREPLY[@]}"
-  COMP_WORDS=(moepack build SRC --tas) COMP_CWORD=3; _moepack; echo "${COMPREPLY[@]}"
-  COMP_WORDS=(moepack join --tas) COMP_CWORD=2; _moepack; echo "${COMPREPLY[@]}."')
-[ "$offered" = "$(printf 'join\n--task\n.')" ] || fail "bash offers: $offered"
-echo "bash offers join and --task"
+  while IFS=: read -r line _; do
+    COMP_WORDS=($line) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _moepack
+    echo "$line:${COMPREPLY:+ ${COMPREPLY[*]}}"
+  done <lines' >bash.offers
+diff lines bash.offers || fail "bash offers other words"
+echo "bash offers what it should"
 if command -v zsh >/dev/null; then
   zsh -n moepack.zsh
-  offered=$(zsh -fc '
-    compadd() { local -a all; all=("${(@P)2}"); print -r -- ${(M)all:#$PREFIX*} }
-    _files() { print files }
+  zsh -fc '
+    compadd() { local -a all; all=("${(@P)2}"); all=(${(M)all:#$words[CURRENT]*})
+      print -rn -- ${all:+ $all} }
+    _files() { print -n " files" }
     compdef() { }
     . ./moepack.zsh
-    words=(moepack jo) CURRENT=2 PREFIX=jo; _moepack
-    words=(moepack build --tas) CURRENT=3 PREFIX=--tas; _moepack')
-  [ "$offered" = "$(printf 'join\n--task')" ] || fail "zsh offers: $offered"
+    while IFS=: read -r line _; do
+      words=(${=line}) CURRENT=$#words
+      print -r -- "$line:$(_moepack)"
+    done <lines' >zsh.offers
+  diff lines zsh.offers || fail "zsh offers other words"
   mkdir -p functions
   cp moepack.zsh functions/_moepack # its name where it is installed
   found=$(zsh -fc 'fpath=($PWD/functions $fpath)
     autoload -Uz compinit; compinit -u -D; print -r -- $_comps[moepack]')
   [ "$found" = _moepack ] || fail "zsh: expected _moepack to complete moepack, found '$found'"
-  echo "zsh offers join and --task"
+  echo "zsh offers what it should"
 else
   echo "zsh is not installed: its completion was not tried"
 fi
 if command -v fish >/dev/null; then
-  offered=$(fish --no-config -c 'source moepack.fish; complete -C "moepack jo"
-    complete -C "moepack build --tas"' 2>&1 | cut -f 1)
-  [ "$offered" = "$(printf 'join\n--task')" ] || fail "fish offers: $offered"
-  echo "fish offers join and --task"
+  fish --no-config -c 'source moepack.fish
+    while read -d : line rest
+      set -l offered (complete -C $line | cut -f 1)
+      echo (string trim -r "$line: $offered")
+    end <lines' >fish.offers 2>&1 || true
+  diff lines fish.offers || fail "fish offers other words"
+  echo "fish offers what it should"
 else
   echo "fish is not installed: its completion was not tried"
 fi
