@@ -20,23 +20,25 @@
 #include "tools/options/source.h"
 
 namespace moepack::cli {
+
+struct RedoInputs {
+  uint32_t layer = 0;
+  Status readable = Ok();  // the error of a damaged manifest, without which nothing else is set
+  manifest::Manifest manifest;
+  std::optional<RefitStore> store;
+  LoadedModel whole;
+  std::vector<TokenSession> texts;
+  std::vector<runtime::CalibrationSession> sessions;  // borrow from `texts`
+  runtime::RefitOptions options;
+};
+
 namespace {
 
 constexpr const char* kRedoRule = "refit-redo";
 constexpr uint32_t kMostLayers = 4096;
 
-// What the refit was made from, read again.
-struct RedoInputs {
-  manifest::Manifest manifest;
-  std::optional<RefitStore> store;
-  LoadedModel whole;
-  std::vector<TokenSession> texts;
-  runtime::RefitOptions options;
-};
-
 Status ReadRecords(const std::string& directory, const RedoArguments& arguments,
                    RedoInputs& inputs) {
-  SHARD_TRY(inputs.manifest, manifest::ReadManifest(directory));
   SHARD_TRY(inputs.store, manifest::OpenStoreOf(
                               inputs.manifest, LocalTree(directory).NameOf(manifest::kManifestFile),
                               RefitStoreFor(directory, arguments)));
@@ -91,6 +93,17 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
   SHARD_TRY(inputs.texts, ReadSessions(arguments.texts, inputs.whole.model->vocabulary(),
                                        TokenizeAs(inputs.whole.weights)));
   return CheckTexts(inputs.store->record(), inputs.texts);
+}
+
+Status WeighTexts(const std::string& directory, RedoInputs& inputs) {
+  SHARD_TRY(inputs.sessions, WeighSessions(inputs.options, inputs.manifest.plan, inputs.texts));
+  const auto& parameters = inputs.store->record().parameters;
+  const auto weights = parameters.find(kSessionWeights);
+  if (weights != parameters.end() && weights->second == SessionWeightsText(inputs.sessions))
+    return Ok();
+  return Error{Code::kMismatch, Cat(Shown(directory),
+                                    ": placement table: expected the one that weighed the "
+                                    "texts of the refit, found another")};
 }
 
 // "" if the figures are the same.
@@ -172,6 +185,15 @@ class RedoComparison {
   bool same_ = true;
 };
 
+Status ComputeAgain(const RedoInputs& inputs, manifest::VerifyReport& report) {
+  SHARD_CHECK(inputs.readable);
+  const runtime::RefitInput input = {*inputs.whole.model, inputs.manifest.plan, inputs.sessions,
+                                     runtime::BosToken(inputs.whole.weights->metadata)};
+  SHARD_TRY(const runtime::RefittedLayer again,
+            runtime::RedoLayer(input, inputs.options, *inputs.store, inputs.layer));
+  return RedoComparison(*inputs.store, report).Compare(again);
+}
+
 }  // namespace
 
 std::string RefitStoreFor(const std::string& directory, const RedoArguments& arguments) {
@@ -198,25 +220,33 @@ void AddRedo(CLI::App& app, RedoArguments& arguments) {
   for (const char* name : {"--text", "--tokens", "--bucket"}) app.get_option(name)->needs(redo);
 }
 
-Status RedoRefit(const std::string& directory, const manifest::VerifyOptions& options,
-                 const RedoArguments& arguments, manifest::VerifyReport& report) {
-  RedoInputs inputs;
-  SHARD_CHECK(ReadRecords(directory, arguments, inputs));
-  SHARD_CHECK(LoadWhole(options, arguments, inputs));
-  const RefitRecord& record = inputs.store->record();
-  SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
-            WeighSessions(inputs.options, inputs.manifest.plan, inputs.texts));
-  const auto weights = record.parameters.find(kSessionWeights);
-  if (weights == record.parameters.end() || weights->second != SessionWeightsText(sessions))
-    return Error{Code::kMismatch, Cat(Shown(directory),
-                                      ": placement table: expected the one that weighed the "
-                                      "texts of the refit, found another")};
-  const runtime::RefitInput input = {*inputs.whole.model, inputs.manifest.plan, sessions,
-                                     runtime::BosToken(inputs.whole.weights->metadata)};
-  SHARD_TRY(const runtime::RefittedLayer again,
-            runtime::RedoLayer(input, inputs.options, *inputs.store, *arguments.layer));
+Result<std::shared_ptr<const RedoInputs>> PrepareRedo(const std::string& directory,
+                                                      const manifest::VerifyOptions& options,
+                                                      const RedoArguments& arguments) {
+  SHARD_CHECK(CheckTextFiles(arguments.texts));
+  auto inputs = std::make_shared<RedoInputs>();
+  inputs->layer = *arguments.layer;
+  auto read = manifest::ReadManifest(directory);
+  if (!read) {
+    if (read.error().code != Code::kCorrupt) return std::move(read).error();
+    inputs->readable = std::move(read).error();
+    return std::shared_ptr<const RedoInputs>(inputs);
+  }
+  inputs->manifest = std::move(read).value();
+  SHARD_CHECK(ReadRecords(directory, arguments, *inputs));
+  SHARD_CHECK(LoadWhole(options, arguments, *inputs));
+  SHARD_CHECK(WeighTexts(directory, *inputs));
+  return std::shared_ptr<const RedoInputs>(inputs);
+}
+
+void RedoRefit(const RedoInputs& inputs, manifest::VerifyReport& report) {
   report.rules.push_back(kRedoRule);
-  return RedoComparison(*inputs.store, report).Compare(again);
+  const Status done = ComputeAgain(inputs, report);
+  if (done) return;
+  report.findings.push_back(
+      {manifest::Severity::kError, kRedoRule, "", "",
+       Cat("layer ", inputs.layer,
+           ": expected one that can be computed again, found an error: ", done.error().message)});
 }
 
 }  // namespace moepack::cli

@@ -145,10 +145,13 @@ Result<int> Run(Arguments& arguments) {
     against = WithoutSecrets(against);
   }
   arguments.verify.refit_store = RefitStoreFor(arguments.directory, arguments.redo);
+  std::shared_ptr<const RedoInputs> redo;
+  if (arguments.redo.layer && !manifest::IsNodeDirectory(arguments.directory)) {
+    SHARD_TRY(redo, PrepareRedo(arguments.directory, arguments.verify, arguments.redo));
+  }
   SHARD_TRY(manifest::VerifyReport report,
             VerifyWithProgress(arguments.directory, arguments.verify));
-  if (arguments.redo.layer)
-    SHARD_CHECK(RedoRefit(arguments.directory, arguments.verify, arguments.redo, report));
+  if (redo) RedoRefit(*redo, report);
   if (arguments.verify.distribution)
     NoteTraffic(*arguments.verify.distribution->tree, report.bytes);
   SHARD_CHECK(WriteReport(arguments, report));

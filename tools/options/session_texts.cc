@@ -184,6 +184,11 @@ class SessionReader {
   std::map<std::string, size_t> files_;  // how many were named, by file name
 };
 
+Error NoTexts() {
+  return {Code::kInvalidArgument, "--text or --tokens is required",
+          "name the files to run, such as --text notes.txt"};
+}
+
 }  // namespace
 
 void AddTexts(CLI::App& app, TextArguments& arguments) {
@@ -222,6 +227,16 @@ std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights)
   return [tokenizer](uint32_t id) { return tokenizer->IsEnd(id); };
 }
 
+Status CheckTextFiles(const TextArguments& arguments) {
+  if (arguments.texts.empty() && arguments.tokens.empty()) return NoTexts();
+  for (const std::string& path : arguments.texts)
+    SHARD_CHECK(ReadTextFile(path, kMaxTextFileBytes));
+  for (const std::string& path : arguments.tokens) {
+    if (!IsTokenIds(path)) SHARD_CHECK(ReadTextFile(path, kMaxTextFileBytes));
+  }
+  return Ok();
+}
+
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
                                                const Tokenize& tokenize) {
   SessionReader reader(arguments, vocabulary, tokenize);
@@ -237,9 +252,7 @@ Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, u
   if (sessions.empty() && !arguments.texts.empty())
     return Error{Code::kInvalidArgument,
                  Cat(Shown(arguments.texts.front()), ": expected text, found none")};
-  if (sessions.empty())
-    return Error{Code::kInvalidArgument, "--text or --tokens is required",
-                 "name the files to run, such as --text notes.txt"};
+  if (sessions.empty()) return NoTexts();
   return sessions;
 }
 

@@ -36,6 +36,9 @@ using Tokenize = std::function<Result<std::vector<uint32_t>>(std::string_view te
 Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights);
 // Whether an id ends a generation; never, for a model whose tokenizer is not supported.
 std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights);
+// What can be said of the files before a model is loaded: kInvalidArgument if none was named, and
+// an error for one that cannot be read.
+Status CheckTextFiles(const TextArguments& arguments);
 // Every file of `texts` is one session, except .jsonl files: one per line, {"text": ...} or
 // {"tokens": [...]}, with "session" and "bucket" if it has them, and nothing else. A session
 // without a name gets that of its file, or its path if several files have that name. Every file of

@@ -23,7 +23,7 @@ class VerifyRedo : public testing::Test {
   ToolRun Redo(const std::string& rest) const {
     return workspace_.Moepack("verify out --against fixtures/tiny-moe " + rest);
   }
-  // Refused before anything is computed: the report is not printed.
+  // Refused before anything is read or computed: the report is not printed.
   void ExpectRedoRefused(const std::string& rest, int status, const std::string& message) const {
     const ToolRun run = Redo(rest);
     EXPECT_EQ(run.status, status) << run.out;
@@ -83,6 +83,50 @@ TEST_F(VerifyRedo, RefusesTextsLayersAndStoresOtherThanThoseOfTheRefit) {
   ASSERT_EQ(other.status, 0) << other.err;
   ExpectRedoRefused(std::string("--redo 1 --refit-store other.refit") + kRedoTexts, 6,
                     "other.refit: record: expected that of out/distribution.json, found another");
+}
+
+// A group that does not exist is refused before bundles are read.
+TEST_F(VerifyRedo, ChecksItsArgumentsAndTextsBeforeTheBundles) {
+  const std::string group = " --group 7";
+  ExpectRedoRefused("--redo 9" + group + kRedoTexts, 2, "--redo: layer 9 was not refitted");
+  ExpectRedoRefused("--redo 1" + group, 2, "--text or --tokens is required");
+  ExpectRedoRefused("--redo 1 --text nothing.txt" + group, 5, "nothing.txt");
+  ExpectRedoRefused("--redo 1 --tokens nothing.txt" + group, 5, "nothing.txt");
+  ExpectRedoRefused("--redo 1 --text fixtures/texts/header.txt" + group, 6,
+                    "--text: expected the texts of the refit");
+  ExpectRedoRefused("--redo 1" + group + kRedoTexts, 2, "group: expected 0 to 1, found 7");
+}
+
+TEST_F(VerifyRedo, ALayerThatCannotBeComputedAgainIsAFinding) {
+  const std::string group = workspace_ / "out/groups/001/experts.safetensors";
+  std::string bytes = ReadFile(group);
+  bytes[bytes.size() - 100] ^= 1;
+  WriteAll(group, bytes);
+  for (const char* file : {"out/distribution.json", "out.refit/refit.json"}) {
+    std::string record = ReadFile(workspace_ / file);
+    const std::string none = R"("top_k": "0")";
+    const size_t at = record.find(none);
+    ASSERT_NE(at, std::string::npos) << file;
+    record.replace(at, none.size(), R"("top_k": "16")");
+    WriteAll(workspace_ / file, record);
+  }
+  const ToolRun run = Redo(std::string("--redo 1") + kRedoTexts);
+  EXPECT_EQ(run.status, 6) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("FAIL  file-sha256"));
+  EXPECT_THAT(run.out, HasSubstr("FAIL  refit-redo"));
+  EXPECT_THAT(run.out,
+              HasSubstr("error: refit-redo: layer 1: expected one that can be computed again, "
+                        "found an error: --top-k: expected at most 8"));
+  EXPECT_THAT(run.err, HasSubstr("error: out: verification failed: "));
+}
+
+TEST_F(VerifyRedo, ReportsADamagedManifest) {
+  const std::string text = ReadFile(workspace_ / "out/distribution.json");
+  WriteAll(workspace_ / "out/distribution.json", text.substr(0, text.size() - 10));
+  const ToolRun run = Redo(std::string("--redo 1") + kRedoTexts);
+  EXPECT_EQ(run.status, 6) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("FAIL  manifest-schema"));
+  EXPECT_THAT(run.out, HasSubstr("FAIL  refit-redo"));
 }
 
 // No record of another executor is continued or checked by the cpu.
