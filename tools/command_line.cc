@@ -106,6 +106,19 @@ Status CheckSwitches(const CLI::App& app) {
   return Ok();
 }
 
+// An empty value, such as that of an unset variable of a shell, would count as none given.
+Status CheckValues(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const CLI::results_t& given = option->results();
+    const auto empty = [](const std::string& value) { return value.empty(); };
+    if (std::none_of(given.begin(), given.end(), empty)) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(option->get_name(), ": expected a value, found an empty one"),
+                 option->get_required() ? "" : "leave it out, or give it a value"};
+  }
+  return Ok();
+}
+
 // Called while the parser's exception is being handled.
 Error ParseFailure(const Command& command, const CLI::App& app, const CLI::ParseError& error) {
   // Everything else that is wrong or missing may follow from a misspelled option.
@@ -140,6 +153,9 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
   }
   if (const Status switches = CheckSwitches(app); !switches) {
     return Finish(Error(switches.error()).Within(command.name));
+  }
+  if (const Status values = CheckValues(app); !values) {
+    return Finish(Error(values.error()).Within(command.name));
   }
   if (shared.quiet) BeQuiet();
   const int status = Finish(run());

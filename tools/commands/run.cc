@@ -58,7 +58,6 @@ Status CheckArguments(const Arguments& arguments) {
   if (arguments.source.empty()) return bad("run: SRC is required");
   if (!arguments.has_prompt && !arguments.has_tokens)
     return bad("run: --prompt or --tokens is required");
-  if (arguments.has_prompt && arguments.prompt.empty()) return bad("--prompt is empty");
   if (!arguments.compare.empty() && arguments.sampling.temperature > 0)
     return bad("--compare follows the greedy tokens: it cannot be used with a --temperature");
   if (arguments.has_tokens) SHARD_CHECK(ReadTokenIds("--tokens", arguments.tokens));

@@ -179,8 +179,8 @@ TEST_F(Run, UsageErrorsNameTheOption) {
   EXPECT_THAT(Failure(model + "--prompt a --tokens 1", 2),
               HasSubstr("--prompt and --tokens cannot be used together"));
   EXPECT_THAT(Failure("--prompt a", 2), HasSubstr("run: SRC is required"));
-  EXPECT_THAT(Failure(model + "--prompt ''", 2), HasSubstr("--prompt is empty"));
-  EXPECT_THAT(Failure(model + "--tokens ''", 2), HasSubstr("--tokens: give at least one token"));
+  EXPECT_THAT(Failure(model + "--prompt ''", 2), HasSubstr("--prompt: expected a value"));
+  EXPECT_THAT(Failure(model + "--tokens ' '", 2), HasSubstr("--tokens: give at least one token"));
   EXPECT_THAT(Failure(model + "--tokens 1,x", 2), HasSubstr("found \"x\""));
   EXPECT_THAT(Failure(model + "--tokens 5000", 2), HasSubstr("expected an id below 1024"));
   EXPECT_THAT(Failure(model + "--prompt a --temperature -1", 2), HasSubstr("temperature"));

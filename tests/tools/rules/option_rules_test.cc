@@ -256,6 +256,25 @@ TEST_F(OptionRules, NodeSizesNeedTensorsWithSizes) {
                 "--config has no effect: SRC is a config alone");
 }
 
+TEST_F(OptionRules, AnEmptyValueIsRefused) {
+  Build("-o out");
+  for (const std::string option :
+       {"plan fixtures/tiny-moe --groups 2 --overlay-file", "overlay out -o new --version",
+        "build fixtures/tiny-moe --groups 2 -o new --task", "verify out --resume",
+        "verify out --overlay", "quantize fixtures/tiny-moe -o a.gguf --recipe",
+        "list-tensors fixtures/tiny-moe --layer 1 --regex", "run fixtures/tiny-moe --prompt",
+        "profile fixtures/tiny-moe --text fixtures/texts/manual.md --bucket"}) {
+    const std::string name = option.substr(option.rfind(' ') + 1);
+    ExpectRefused(option + " ''", name +
+                                      ": expected a value, found an empty one\n"
+                                      "hint: leave it out, or give it a value");
+  }
+  ExpectRefused("verify ''", "verify: DIST: expected a value, found an empty one");
+  ExpectRefused("diff out ''", "diff: B: expected a value, found an empty one");
+  ExpectRefused("profile fixtures/tiny-moe --text fixtures/texts/manual.md ''",
+                "profile: --text: expected a value, found an empty one");
+}
+
 TEST_F(OptionRules, ARemovedOptionIsRefusedWithItsReplacement) {
   ExpectRefused("verify out --against fixtures/tiny-moe --no-mtp",
                 "option --no-mtp has been removed\nhint: leave it out: verify reads in "

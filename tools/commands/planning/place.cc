@@ -131,8 +131,6 @@ Status CheckArguments(const Arguments& arguments) {
   if (!files && !arguments.has_prompt)
     return Error{Code::kInvalidArgument, "--text, --tokens or --prompt is required",
                  "name the session to place, such as --text notes.txt"};
-  if (arguments.has_prompt && arguments.prompt.empty())
-    return Error{Code::kInvalidArgument, "--prompt is empty"};
   if (arguments.rule != kTable && !arguments.fallback.empty())
     return Error{Code::kInvalidArgument,
                  Cat("--fallback has no effect: --rule ", arguments.rule, " always answers"),

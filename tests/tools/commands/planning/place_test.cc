@@ -107,7 +107,7 @@ TEST_F(PlaceCommand, RefusesInvalidOptions) {
     return run.err;
   };
   EXPECT_THAT(refusal(""), HasSubstr("--text, --tokens or --prompt is required"));
-  EXPECT_THAT(refusal("--prompt ''"), HasSubstr("--prompt is empty"));
+  EXPECT_THAT(refusal("--prompt ''"), HasSubstr("--prompt: expected a value"));
   EXPECT_THAT(refusal("--prompt x --tokens 1"),
               HasSubstr("--tokens and --prompt cannot be used together"));
   EXPECT_THAT(refusal("--prompt x --rule hash"),
