@@ -10,6 +10,7 @@
 namespace moepack::cli {
 namespace {
 
+constexpr const char* kTaskOption = "--task";
 constexpr const char* kIgnoreHint = "--task I/N says it, --no-task does all the work here";
 
 // The variables of a scheduler.
@@ -20,8 +21,9 @@ struct Scheduler {
 };
 // A job array comes first, because what runs inside it may be started by a launcher.
 constexpr const char* kArrayIndex = "SLURM_ARRAY_TASK_ID";
+constexpr const char* kArrayCount = "SLURM_ARRAY_TASK_COUNT";
 constexpr Scheduler kSchedulers[] = {
-    {"a Slurm job array", kArrayIndex, "SLURM_ARRAY_TASK_COUNT"},
+    {"a Slurm job array", kArrayIndex, kArrayCount},
     {"an Indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"},
     {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"a launcher with PMI", "PMI_RANK", "PMI_SIZE"},
@@ -37,22 +39,28 @@ Result<uint64_t> Number(const char* name, const char* text) {
                kIgnoreHint};
 }
 
-Result<TaskNumber> Checked(const std::string& where, uint64_t index, uint64_t count) {
-  if (count == 0 || count > kMaxTasks) {
-    return Error{Code::kInvalidArgument,
-                 Cat(where, ": expected 1 to ", kMaxTasks, " tasks, found ", count)};
-  }
+// `where` names what says it: an option or a variable.
+Status CheckCount(const char* where, uint64_t count, const char* hint) {
+  if (count > 0 && count <= kMaxTasks) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(where, ": expected 1 to ", kMaxTasks, " tasks, found ", count), hint};
+}
+
+// REQUIRES: CheckCount.
+Result<TaskNumber> Checked(const char* where, uint64_t index, uint64_t count, const char* hint) {
   if (index < count) return TaskNumber{static_cast<uint32_t>(index), static_cast<uint32_t>(count)};
-  return Error{Code::kInvalidArgument, Cat(where, ": expected a task from 0 to ", count - 1, " of ",
-                                           count, ", found ", index)};
+  const std::string expected =
+      count == 1 ? "task 0, the only one" : Cat("a task from 0 to ", count - 1, " of ", count);
+  return Error{Code::kInvalidArgument, Cat(where, ": expected ", expected, ", found ", index),
+               hint};
 }
 
 // The ids of an array may begin anywhere and have a step. An array that is not evenly spaced, or
 // has only one task, is used to repeat a few tasks: their position among all is then unknown.
 Result<TaskNumber> ArrayTask(const Lookup& lookup) {
   SHARD_TRY(const uint64_t id, Number(kArrayIndex, lookup(kArrayIndex)));
-  SHARD_TRY(const uint64_t count,
-            Number("SLURM_ARRAY_TASK_COUNT", lookup("SLURM_ARRAY_TASK_COUNT")));
+  SHARD_TRY(const uint64_t count, Number(kArrayCount, lookup(kArrayCount)));
+  SHARD_CHECK(CheckCount(kArrayCount, count, kIgnoreHint));
   uint64_t least = 0, most = count - 1, step = 1;
   if (const char* text = lookup("SLURM_ARRAY_TASK_MIN")) {
     SHARD_TRY(least, Number("SLURM_ARRAY_TASK_MIN", text));
@@ -66,7 +74,7 @@ Result<TaskNumber> ArrayTask(const Lookup& lookup) {
   }
   const bool even = step > 0 && count > 1 && id >= least && most >= least &&
                     (most - least) / step + 1 == count && (id - least) % step == 0;
-  if (even) return Checked(kArrayIndex, (id - least) / step, count);
+  if (even) return Checked(kArrayIndex, (id - least) / step, count, kIgnoreHint);
   return Error{Code::kInvalidArgument,
                Cat("the job array: expected evenly spaced tasks, two or more, found ", count,
                    " from ", least, " to ", most),
@@ -78,7 +86,8 @@ Result<TaskNumber> TaskOf(const Scheduler& scheduler, const Lookup& lookup) {
   if (std::string_view(scheduler.index) == kArrayIndex) return ArrayTask(lookup);
   SHARD_TRY(const uint64_t index, Number(scheduler.index, lookup(scheduler.index)));
   SHARD_TRY(const uint64_t count, Number(scheduler.count, lookup(scheduler.count)));
-  return Checked(scheduler.index, index, count);
+  SHARD_CHECK(CheckCount(scheduler.count, count, kIgnoreHint));
+  return Checked(scheduler.index, index, count, kIgnoreHint);
 }
 
 Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
@@ -104,7 +113,7 @@ Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
 void AddTask(CLI::App& app, TaskArguments& arguments) {
   StartSection(app, "Machines");
   CLI::Option* task =
-      app.add_option("--task", arguments.text,
+      app.add_option(kTaskOption, arguments.text,
                      "Do one of N equal shares of the work, the one with number I, from 0 to N-1, "
                      "and write it to OUT.tasks. `moepack join OUT.tasks -o OUT` makes the output "
                      "of all. By default the number comes from what a Slurm job array, an Indexed "
@@ -126,7 +135,8 @@ Result<std::optional<ChosenTask>> FindTask(const TaskArguments& arguments, const
                                              "tasks, as in 3/16, found ",
                                              Quoted(arguments.text))};
   }
-  SHARD_TRY(const TaskNumber number, Checked("--task", *index, *count));
+  SHARD_CHECK(CheckCount(kTaskOption, *count, ""));
+  SHARD_TRY(const TaskNumber number, Checked(kTaskOption, *index, *count, ""));
   return std::optional(ChosenTask{number});
 }
 

@@ -42,6 +42,7 @@ TEST(TaskOption, ReadsANumberASlashAndTheNumberOfTasks) {
               HasSubstr("expected a task from 0 to 15 of 16, found 16"));
   EXPECT_THAT(TaskRefusal({}, {"0/0"}), HasSubstr("expected 1 to 65536 tasks, found 0"));
   EXPECT_THAT(TaskRefusal({}, {"0/65537"}), HasSubstr("expected 1 to 65536 tasks, found 65537"));
+  EXPECT_EQ(TaskRefusal({}, {"1/1"}), "--task: expected task 0, the only one, found 1");
 }
 
 TEST(TaskOption, IsTakenFromEveryKindOfScheduler) {
@@ -99,12 +100,25 @@ TEST(TaskOption, RefusesAnIncompleteEnvironment) {
             "PMI_RANK: expected a number, found \"x\"");
   EXPECT_THAT(TaskRefusal({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}),
               HasSubstr("PMI_RANK: expected a task from 0 to 1 of 2, found 2"));
+  EXPECT_EQ(TaskRefusal({{"PMI_RANK", "1"}, {"PMI_SIZE", "1"}}),
+            "PMI_RANK: expected task 0, the only one, found 1");
   EXPECT_EQ(TaskRefusal({{"PMI_RANK", "0"},
                          {"PMI_SIZE", "2"},
                          {"OMPI_COMM_WORLD_RANK", "1"},
                          {"OMPI_COMM_WORLD_SIZE", "2"}}),
             "the environment: expected one task, found 1 of 2 by OMPI_COMM_WORLD_RANK and 0 of 2 "
             "by PMI_RANK");
+}
+
+TEST(TaskOption, NamesTheVariableOfAWrongNumberOfTasks) {
+  EXPECT_EQ(TaskRefusal({{"PMI_RANK", "1"}, {"PMI_SIZE", "99999"}}),
+            "PMI_SIZE: expected 1 to 65536 tasks, found 99999");
+  for (const char* count : {"0", "65537"}) {
+    const Variables array = {{"SLURM_ARRAY_TASK_ID", "1"}, {"SLURM_ARRAY_TASK_COUNT", count}};
+    EXPECT_EQ(TaskRefusal(array),
+              std::string("SLURM_ARRAY_TASK_COUNT: expected 1 to 65536 tasks, found ") + count);
+    EXPECT_THAT(Find(array).error().hint, HasSubstr("--no-task"));
+  }
 }
 
 TEST(TaskOption, TakesPrecedenceOverTheEnvironment) {
