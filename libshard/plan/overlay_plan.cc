@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "libshard/base/text/text.h"
+#include "libshard/plan/overlay_name.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
@@ -18,9 +19,8 @@ Result<OverlayPlan> OverlayFromJson(const std::string& path, const Json& documen
   const JsonFields fields(document, path);
   OverlayPlan overlay;
   SHARD_TRY(overlay.version, fields.String("version"));
-  if (!IsLabel(overlay.version)) {
-    return fields.Wrong("version", "1 to 64 of [A-Za-z0-9._-], the first not a dot");
-  }
+  if (const char* expected = ExpectedOverlayName(overlay.version))
+    return fields.Wrong("version", expected);
   SHARD_TRY(const Json* layers, fields.Object("layers"));
   SHARD_TRY(overlay.experts_by_layer, LayerExpertsFromJson(Cat(path, ": layers"), *layers, counts));
   if (CountIds(overlay.experts_by_layer) == 0)

@@ -20,6 +20,7 @@
 #include "libshard/base/text/json_values.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/plan/overlay_name.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/placement.h"
 #include "libshard/plan/plan_file.h"
@@ -273,6 +274,17 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   return PlanFileFromJson(path, document, LayerCountsOf(model), TopKOf(model));
 }
 
+// The names of a plan are given to a new distribution; one that exists may have others.
+Status CheckOverlayNames(const std::string& path, const Plan& plan) {
+  for (const OverlayPlan& overlay : plan.overlays) {
+    const char* const expected = ExpectedOverlayName(overlay.version);
+    if (expected == nullptr) continue;
+    return Error{Code::kCorrupt, Cat(path, ": overlays: version: expected ", expected, ", found ",
+                                     Quoted(overlay.version))};
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<Plan> PlanFileFromJson(const std::string& path, const Json& document,
@@ -282,6 +294,7 @@ Result<Plan> PlanFileFromJson(const std::string& path, const Json& document,
   const JsonFields fields(document, path);
   SHARD_CHECK(CheckFormat(fields));
   SHARD_TRY(Plan plan, PlanFromJson(path, document, layers, top_k));
+  SHARD_CHECK(CheckOverlayNames(path, plan));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
   if (fields.Has("expectation")) {
     SHARD_TRY(const Json* expectation, fields.Object("expectation"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/plan/overlay_name.h"
 #include "libshard/plan/overlay_plan.h"
 #include "manifest/document/use_overlay.h"
 
@@ -119,10 +120,9 @@ Result<DecidedOverlay> DecideOverlay(const std::string& where, const Plan& plan,
   overlay.parent = parent == nullptr ? "" : parent->version;
   if (!request.version.empty()) overlay.version = request.version;
   if (overlay.version.empty()) overlay.version = NextVersion(plan, overlay.parent);
-  if (!IsLabel(overlay.version)) {
+  if (const char* expected = ExpectedOverlayName(overlay.version)) {
     return Error{Code::kInvalidArgument,
-                 Cat("--version: expected 1 to 64 of [A-Za-z0-9._-], the first not a dot, found ",
-                     Quoted(overlay.version))};
+                 Cat("--version: expected ", expected, ", found ", Quoted(overlay.version))};
   }
   if (plan.FindOverlay(overlay.version) != nullptr) {
     return Error{Code::kInvalidArgument,

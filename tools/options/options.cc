@@ -9,6 +9,7 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
+#include "libshard/plan/overlay_name.h"
 #include "libshard/plan/partition.h"
 #include "manifest/node/open_node.h"
 #include "tools/base/output.h"
@@ -20,7 +21,6 @@ namespace moepack::cli {
 namespace {
 
 constexpr uint64_t kMaxJobs = 1024;
-constexpr const char* kNoOverlay = "none";
 constexpr uint64_t kLeastMemory = 1u << 20;
 
 std::string PartitionProblem(const std::string& text) {

@@ -269,6 +269,13 @@ TEST_F(PlanTest, TakesOverlayVersionsOfUpTo64Characters) {
   ASSERT_FALSE(too_long);
   EXPECT_THAT(too_long.error().message,
               HasSubstr("version: expected 1 to 64 of [A-Za-z0-9._-], the first not"));
+  for (const char* word : {"none", "auto"}) {
+    options.overlay_file = overlay(word);
+    const auto reserved = MakePlan(model, options);
+    ASSERT_FALSE(reserved) << word;
+    EXPECT_THAT(reserved.error().message,
+                HasSubstr("version: expected a name other than none and auto"));
+  }
 }
 
 TEST_F(PlanTest, RefusesFilesThatAreMissingOrNotJson) {

@@ -132,6 +132,22 @@ TEST(DecideOverlay, RefusesExistingVersionsAndMissingFiles) {
   request.version = "../up";
   EXPECT_EQ(ErrorOf(request).message,
             "--version: expected 1 to 64 of [A-Za-z0-9._-], the first not a dot, found \"../up\"");
+  request.version = "none";
+  EXPECT_EQ(ErrorOf(request).message,
+            "--version: expected a name other than none and auto, which are words of --overlay, "
+            "found \"none\"");
+}
+
+// An older moepack may have made it.
+TEST(DecideOverlay, TakesAParentWithAReservedName) {
+  Plan plan = sample::MakePlan();
+  plan.overlays[0].version = "none";
+  OverlayRequest request;
+  request.scores = {kScores};
+  const auto decided = DecideOverlay("dist", plan, request);
+  ASSERT_TRUE(decided) << decided.error().message;
+  EXPECT_EQ(decided->overlay.parent, "none");
+  EXPECT_EQ(decided->overlay.version, "none-2");
 }
 
 TEST(DecideOverlay, RefusesScoresOfAnotherModelOrKindAndImpossibleSizes) {

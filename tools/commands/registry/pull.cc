@@ -7,6 +7,7 @@
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/plan/overlay_name.h"
 #include "manifest/node/assemble.h"
 #include "manifest/registry/sign/key_files.h"
 #include "manifest/write/output_path.h"
@@ -158,8 +159,8 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
 
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
-  arguments.pull.overlay = arguments.overlay != "none";
-  if (arguments.overlay != "auto" && arguments.overlay != "none")
+  arguments.pull.overlay = arguments.overlay != kNoOverlay;
+  if (arguments.overlay != kAutomaticOverlay && arguments.overlay != kNoOverlay)
     arguments.pull.overlay_version = arguments.overlay;
   SHARD_CHECK(CheckNode(arguments));
   SHARD_TRY(Outcome outcome, PullWithProgress(arguments));
