@@ -99,8 +99,9 @@ class Applier {
       return Ok();
     }
     std::string message =
-        Cat(imatrix_.file, ": entry ", Quoted(tensor.name), ": expected ", expected,
-            " sums with 1 or ", slices, " counts, found ", entry.sums.size(), " with ", counts);
+        Cat(imatrix_.shown(), ": entry ", Quoted(tensor.name), ": expected ", expected,
+            " sums with ", slices == 1 ? "1 count" : Cat("1 or ", slices, " counts"), ", found ",
+            entry.sums.size(), " with ", counts);
     if (tensor.name != "token_embd.weight") {
       return Error{Code::kMismatch, message, "use an importance matrix made from this model"};
     }

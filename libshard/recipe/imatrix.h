@@ -23,7 +23,8 @@ struct ImatrixEntry {
 };
 
 struct Imatrix {
-  std::string file;  // name without directory
+  std::string file;  // name without directory, which is recorded
+  std::string path;  // for messages; "": as `file`
   std::string sha256;
   std::vector<std::string> datasets;
   uint32_t chunks = 0, chunk_tokens = 0;
@@ -31,14 +32,16 @@ struct Imatrix {
   // like those of llama-imatrix.
   std::string router_digest;
   std::map<std::string, ImatrixEntry, std::less<>> entries;  // by GGUF tensor name
+
+  const std::string& shown() const { return path.empty() ? file : path; }
 };
 
 // Reads either format; the magic decides which. The file may be hostile.
 Result<Imatrix> ReadImatrix(const std::string& path);
 
 // Writes the GGUF form, which llama-quantize reads: entries, datasets, chunks, and the digest if
-// there is one. `file` and `sha256` are not used. What ReadImatrix would refuse is kCorrupt, with
-// the name of the entry, before anything is written.
+// there is one. `file`, `path` and `sha256` are not used. What ReadImatrix would refuse is
+// kCorrupt, with the name of the entry, before anything is written.
 Status WriteImatrix(const std::string& path, const Imatrix& imatrix);
 
 // A tensor with experts that the calibration text did not reach.

@@ -14,11 +14,11 @@ constexpr unsigned kGroupDigits = 3;
 
 Error WrongLength(const Imatrix& imatrix, const std::string& name, const ImatrixEntry& entry,
                   size_t expert_count, uint64_t row) {
-  return {
-      Code::kMismatch,
-      Cat(imatrix.file, ": entry ", Quoted(name), ": expected ", expert_count * row, " sums with ",
-          expert_count, " counts, found ", entry.sums.size(), " with ", entry.counts.size()),
-      "use the importance matrix of this refit"};
+  return {Code::kMismatch,
+          Cat(imatrix.shown(), ": entry ", Quoted(name), ": expected ", expert_count * row,
+              " sums with ", expert_count, " counts, found ", entry.sums.size(), " with ",
+              entry.counts.size()),
+          "use the importance matrix of this refit"};
 }
 
 }  // namespace

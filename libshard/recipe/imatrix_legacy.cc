@@ -26,7 +26,7 @@ class LegacyReader {
       return Wrong(
           Cat("expected an importance matrix (a GGUF file or a legacy one), found a "
               "number of entries of ",
-              count));
+              count, " before ", rest_.size(), " bytes; an entry has at least ", kLeastEntry));
     }
     Imatrix imatrix;
     for (uint32_t i = 0; i < count; ++i) SHARD_CHECK(Entry(imatrix));
@@ -40,7 +40,7 @@ class LegacyReader {
   }
 
   // All numbers of the format are counts, so none may be negative.
-  Result<uint32_t> Number(const char* what) {
+  Result<uint32_t> Number(const std::string& what) {
     if (rest_.size() < sizeof(int32_t)) {
       return Wrong(Cat(what, ": expected 4 bytes at ", size_ - rest_.size(), ", found ",
                        rest_.size(), " up to the end of the file"));
@@ -52,7 +52,7 @@ class LegacyReader {
   }
 
   Result<std::string> Name(const char* what) {
-    SHARD_TRY(const uint32_t length, Number(what));
+    SHARD_TRY(const uint32_t length, Number(Cat(what, ": length")));
     if (length > kMaxName || length > rest_.size()) {
       return Wrong(
           Cat(what, ": expected at most ", kMaxName, " bytes inside the file, found ", length));
@@ -67,8 +67,8 @@ class LegacyReader {
     const std::string where = Cat("entry ", Quoted(name));
     if (name.empty()) return Wrong("name of an entry: expected text, found none");
     if (imatrix.entries.contains(name)) return Wrong(Cat(where, ": expected once, found twice"));
-    SHARD_TRY(const uint32_t calls, Number("number of calls"));
-    SHARD_TRY(const uint32_t values, Number("number of values"));
+    SHARD_TRY(const uint32_t calls, Number(where + ": number of calls"));
+    SHARD_TRY(const uint32_t values, Number(where + ": number of values"));
     if (values == 0 || values > rest_.size() / sizeof(float)) {
       return Wrong(Cat(where, ": number of values: expected 1 to ", rest_.size() / sizeof(float),
                        " as the file goes on, found ", values));

@@ -135,6 +135,7 @@ Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte>
     for (float& count : entry.counts) count = std::round(count);
   }
   imatrix.file = fs::path(path).filename().string();
+  imatrix.path = path;
   imatrix.sha256 = Sha256Hex(file);
   return imatrix;
 }

@@ -54,7 +54,7 @@ Status CheckMeasured(const MoeModel& model, TypedGguf& typed) {
   if (!typed.imatrix || typed.imatrix->router_digest.empty()) return Ok();
   SHARD_TRY(const std::string expected, RouterDigest(model));
   SHARD_TRY(const std::string warning,
-            CheckRouters(typed.imatrix->file, typed.imatrix->router_digest,
+            CheckRouters(typed.imatrix->shown(), typed.imatrix->router_digest,
                          WithoutSecrets(model.checkpoint().source().string()), expected));
   if (!warning.empty()) typed.model.warnings.push_back(warning);
   return Ok();

@@ -70,11 +70,16 @@ TEST(LegacyImatrix, RefusesCountsPastTheEndOfTheFile) {
     std::string bytes = good;
     return bytes.replace(place, 4, GgufNumber(number, 4));
   };
-  EXPECT_THAT(ErrorOf(with(0, 3)), HasSubstr("number of entries of 3"));
-  EXPECT_THAT(ErrorOf(with(0, 2)), HasSubstr("name of an entry: expected 4 bytes at 52, found 0"));
+  EXPECT_THAT(ErrorOf(with(0, 3)),
+              HasSubstr("number of entries of 3 before 48 bytes; an entry has at least 17"));
+  EXPECT_THAT(ErrorOf(with(0, 2)),
+              HasSubstr("name of an entry: length: expected 4 bytes at 52, found 0"));
   EXPECT_THAT(ErrorOf(with(4, 0)), HasSubstr("name of an entry: expected text, found none"));
   EXPECT_THAT(ErrorOf(with(4, 1000)), HasSubstr("expected at most 1024 bytes inside the file"));
-  EXPECT_THAT(ErrorOf(with(12, 0xffffffff)), HasSubstr("number of calls: expected at least 0"));
+  EXPECT_THAT(ErrorOf(with(12, 0xffffffff)),
+              HasSubstr("entry \"name\": number of calls: expected at least 0, found -1"));
+  EXPECT_THAT(ErrorOf(with(4, 0xffffffff)),
+              HasSubstr("name of an entry: length: expected at least 0, found -1"));
   EXPECT_THAT(ErrorOf(with(16, 0)), HasSubstr("entry \"name\": number of values: expected 1 to 8"));
   EXPECT_THAT(ErrorOf(with(16, 9)), HasSubstr("found 9"));
   EXPECT_THAT(ErrorOf(with(16, 0x7fffffff)), HasSubstr("found 2147483647"));

@@ -160,6 +160,17 @@ TEST(Imatrix, RefusesAnEntryOfAnotherLength) {
   }
 }
 
+TEST(Imatrix, NamesTheFileWithItsDirectory) {
+  GgufModel model = Model();
+  Imatrix imatrix = Of({{kQuery, {{1, 1, 1}, {1}}}});
+  imatrix.path = "measured/im.gguf";
+  const auto use = ApplyImatrix(imatrix, model);
+  ASSERT_FALSE(use);
+  EXPECT_THAT(use.error().message,
+              HasSubstr(Cat("measured/im.gguf: entry \"", kQuery,
+                            "\": expected 2 sums with 1 count, found 3 with 1")));
+}
+
 TEST(Imatrix, OnlyWarnsAboutAnEmbeddingOfAnotherLength) {
   const Applied applied = Apply(Of({{"token_embd.weight", {{1, 1, 1}, {1}}}}));
   EXPECT_EQ(TensorOf(applied.model, "token_embd.weight").importance, nullptr);
