@@ -67,18 +67,23 @@ uint32_t ExampleGroup(const Manifest& manifest) {
 
 std::string LeadText(const Manifest& manifest) {
   const ModelRecord& model = manifest.model;
+  const OverlayPlan* overlay = manifest.plan.current_overlay();
+  const char* experts = overlay == nullptr
+                            ? " and one group of experts"
+                            : ", one group of experts and the overlay, the experts that every node "
+                              "has";
   std::string out = Cat(
       "Made by moepack ", MarkdownText(manifest.tool_version), " from a ",
       MarkdownText(model.architecture), " (family ", MarkdownText(model.family), ", ",
       model.moe_layers.size(), " layers with experts, ", FormatParameters(model.parameters_total),
       " parameters, ", FormatParameters(model.parameters_active),
       " active), so that several machines serve it without traffic between them. Every node holds "
-      "the trunk (embeddings, attention, norms, routers, shared experts, head), one group of "
-      "experts and the overlay, the experts that every node has. A session stays on one node, "
-      "whose routers pick only among the experts it holds.\n\n");
+      "the trunk (embeddings, attention, norms, routers, shared experts, head)",
+      experts,
+      ". A session stays on one node, whose routers pick only among the experts it holds.\n\n");
   out += Cat("- model version ", MarkdownCode(manifest.versions.model), ", partition ",
              MarkdownCode(manifest.versions.shard));
-  if (const OverlayPlan* overlay = manifest.plan.current_overlay()) {
+  if (overlay != nullptr) {
     out += Cat(", overlay ", MarkdownCode(overlay->version), " (",
                MarkdownCode(manifest.versions.replica), ")");
   }

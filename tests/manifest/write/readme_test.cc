@@ -23,6 +23,8 @@ TEST(DistributionReadme, NamesTheModelAndItsVersions) {
   EXPECT_THAT(text, HasSubstr("model version `0123456789abcdef`"));
   EXPECT_THAT(text, HasSubstr(Cat("partition `", manifest.versions.shard, "`")));
   EXPECT_THAT(text, HasSubstr(Cat("overlay `generalists-1` (`", manifest.versions.replica, "`)")));
+  EXPECT_THAT(text, HasSubstr(", head), one group of experts and the overlay, the experts that "
+                              "every node has. A session stays"));
   EXPECT_THAT(text, HasSubstr("\n## Quality of the split\n\nNot measured."));
   EXPECT_THAT(text, Not(HasSubstr("missing here")));
 }
@@ -111,7 +113,8 @@ TEST(DistributionReadme, UsesTheFamilyNameWithoutAnIdAndOverlay) {
   made.manifest.model.id = "";
   const std::string text = DistributionReadme(made.manifest);
   EXPECT_THAT(text, HasSubstr("\n# example-moe, split into 3"));
-  EXPECT_THAT(text, Not(HasSubstr("overlay `")));
+  EXPECT_THAT(text, HasSubstr(", head) and one group of experts. A session stays"));
+  EXPECT_THAT(text, Not(HasSubstr("overlay")));
 }
 
 }  // namespace
