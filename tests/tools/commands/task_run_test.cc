@@ -58,6 +58,29 @@ TEST_F(TaskCommand, TasksOfABuildJoinToTheDirectoryOfASingleRun) {
   EXPECT_EQ(workspace_.Moepack("verify out --complete --against fixtures/tiny-moe").status, 0);
 }
 
+TEST_F(TaskCommand, TheMembersOfItsJsonAreDocumented) {
+  const std::string page = ReadFile(workspace_ / "docs/cli.md");
+  const auto expect_documented = [&](const nlohmann::json& document, const std::string& from,
+                                     const std::string& to) {
+    const size_t begin = page.find(from), end = page.find(to, begin);
+    ASSERT_NE(begin, std::string::npos) << from;
+    ASSERT_NE(end, std::string::npos) << to;
+    const std::string section = page.substr(begin, end - begin);
+    for (const auto& [member, value] : document.items())
+      EXPECT_THAT(section, HasSubstr("`" + member + (value.is_array() ? "[]`" : "`")));
+  };
+  const std::string build = "build fixtures/tiny-moe --groups 2 -o out --json --task ";
+  for (const char* task : {"0/2", "1/2", "1/2 --dry-run"})
+    expect_documented(workspace_.Json(build + task),
+                      "\n`build`, `shard-experts` and `quantize` as ", "\n`verify`:");
+  const std::string join = "join out.tasks -o out --json";
+  const auto dry = workspace_.Json(join + " --dry-run");
+  EXPECT_FALSE(dry.contains("complete") || dry.contains("manifest_sha256"));
+  for (const nlohmann::json& document : {dry, workspace_.Json(join)})
+    expect_documented(document, "\n| `output`, `dry_run` | as given |\n| `tasks` | how many",
+                      "\n`overlay`:");
+}
+
 TEST_F(TaskCommand, TasksOfShardExpertsJoinToo) {
   const std::string shard = "shard-experts fixtures/tiny-moe --groups 2 --chunk-map -o ";
   ASSERT_EQ(workspace_.Moepack(shard + "whole").status, 0);
