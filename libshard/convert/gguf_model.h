@@ -53,6 +53,7 @@ struct GgufModel {
   std::vector<GgufTensor> tensors;
   std::vector<std::string> warnings;  // things that are lost or may surprise
   std::vector<std::string> notes;     // things that are usual
+  std::optional<Error> no_tokenizer;  // why there is none (Part::kTokenizerIfUsable)
   std::string architecture() const { return metadata.Architecture(); }
 };
 
@@ -61,8 +62,16 @@ struct ConvertOptions {
   bool mtp = true;  // false (--no-mtp): leaves out blocks for multi-token prediction
   // kKeys makes only the architecture's keys, which need config.json alone; it shows whether GGUF
   // can hold the model before its tensors are there. kTensors makes only the tensors. kNoTokenizer
-  // makes all but the tokenizer's keys, for a config without a tokenizer.
-  enum class Part : uint8_t { kWhole, kKeys, kTensors, kNoTokenizer } part = Part::kWhole;
+  // makes all but the tokenizer's keys, for a config without a tokenizer. kTokenizerIfUsable makes
+  // the whole for work that may need only token ids: a tokenizer that is missing or not supported
+  // is left out, and GgufModel::no_tokenizer says why.
+  enum class Part : uint8_t {
+    kWhole,
+    kKeys,
+    kTensors,
+    kNoTokenizer,
+    kTokenizerIfUsable,
+  } part = Part::kWhole;
 };
 
 // Returns the GGUF view of a model. A GGUF source provides its own tensors and keys; a safetensors

@@ -44,6 +44,8 @@ class Conversion {
     SHARD_CHECK(AddArchKeys());
     SHARD_CHECK(CompareWithModel());
     if (options_.part == ConvertOptions::Part::kWhole) SHARD_CHECK(AddTokenizer());
+    if (options_.part == ConvertOptions::Part::kTokenizerIfUsable)
+      SHARD_CHECK(AddTokenizerIfUsable());
     return std::move(out_);
   }
 
@@ -261,6 +263,28 @@ class Conversion {
     return AddChatTemplate(files, out_.metadata);
   }
 
+  // Leaves out a tokenizer that is missing or not supported, except for the ids of special tokens,
+  // which count where only ids are used, too. A damaged tokenizer is an error.
+  Status AddTokenizerIfUsable() {
+    GgufModel without;  // the tensors stay where they are
+    without.metadata = out_.metadata;
+    without.warnings = out_.warnings;
+    without.notes = out_.notes;
+    const Status added = AddTokenizer();
+    if (added) return Ok();
+    const Code code = added.error().code;
+    if (code != Code::kNotFound && code != Code::kUnsupported) return added.error();
+    without.tensors = std::move(out_.tensors);
+    out_ = std::move(without);
+    out_.no_tokenizer = added.error();
+    const Result<TokenizerFiles> files = TokenizerFiles::Read(tree());
+    if (!files) return Ok();
+    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(*files, config_, shape_.vocabulary));
+    SetByText(*files, family_.special_texts, shape_.vocabulary, special);
+    AddSpecialTokens(special, out_.metadata);
+    return Ok();
+  }
+
   const MoeModel& model_;
   const HfFamily& family_;
   const ConvertOptions& options_;
@@ -323,6 +347,7 @@ Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
       return conversion.RunTensors();
     case ConvertOptions::Part::kWhole:
     case ConvertOptions::Part::kNoTokenizer:
+    case ConvertOptions::Part::kTokenizerIfUsable:
       break;
   }
   return conversion.Run();

@@ -91,6 +91,8 @@ Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& opti
 std::vector<std::string> GgufNotes(const TypedGguf& typed) {
   std::vector<std::string> notes = typed.model.warnings;
   notes.insert(notes.end(), typed.model.notes.begin(), typed.model.notes.end());
+  if (typed.model.no_tokenizer)
+    notes.push_back(Cat("only token ids, no text: ", typed.model.no_tokenizer->message));
   NoteFallbacks(typed.recipe, notes);
   NoteCoverage(typed, notes);
   return notes;

@@ -7,12 +7,12 @@
 namespace moepack::runtime {
 namespace {
 
-Result<GgufMetadata> MetadataOfHead(const Split& split) {
+Result<ModelMetadata> MetadataOfHead(const Split& split) {
   for (const manifest::BundleRecord& bundle : split.manifest.bundles) {
     if (bundle.role != Role::kHead) continue;
     PartOpener opener(split);
     SHARD_TRY(const std::vector<OpenedPart> head, opener.Open({&bundle}));
-    return head[0].bundle.metadata;
+    return ModelMetadata{head[0].bundle.metadata, std::nullopt};
   }
   return Error{Code::kNotFound,
                Cat(split.path, ": head: expected a file in the manifest, found none")};
@@ -37,7 +37,7 @@ Result<uint32_t> FirstGroupThere(const Split& split) {
 
 }  // namespace
 
-Result<GgufMetadata> ReadModelMetadata(Split& split) {
+Result<ModelMetadata> ReadModelMetadata(Split& split) {
   split.parts = {};
   if (split.manifest.is_gguf()) return MetadataOfHead(split);
   SHARD_TRY(const uint32_t group, FirstGroupThere(split));
@@ -46,7 +46,7 @@ Result<GgufMetadata> ReadModelMetadata(Split& split) {
   options.overlay = false;
   SHARD_CHECK(SelectParts(options, split));
   SHARD_TRY(const RestoredCheckpoint model, RestoredCheckpoint::Open(split, {}));
-  return model.gguf().metadata;
+  return ModelMetadata{model.gguf().metadata, model.gguf().no_tokenizer};
 }
 
 }  // namespace moepack::runtime

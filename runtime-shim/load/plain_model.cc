@@ -134,8 +134,11 @@ class PlainLater final : public LaterExperts {
 // "exact").
 Result<GgufModel> ViewOf(const MoeModel& model, Weights& out) {
   if (model.checkpoint().is_gguf()) return ToGguf(model, {});
-  SHARD_TRY(TypedGguf typed, PrepareGguf(model, {}));
+  QuantizeOptions options;
+  options.convert.part = ConvertOptions::Part::kTokenizerIfUsable;
+  SHARD_TRY(TypedGguf typed, PrepareGguf(model, options));
   out.notes = GgufNotes(typed);
+  out.no_tokenizer = typed.model.no_tokenizer;
   return std::move(typed.model);
 }
 

@@ -86,7 +86,9 @@ class CheckpointRestorer {
     const moepack::Source source{split_.path, tree_, ""};
     SHARD_TRY(MoeModel model, MoeModel::Open(source, options));
     out_.model_ = std::make_unique<MoeModel>(std::move(model));
-    SHARD_TRY(TypedGguf typed, PrepareGguf(*out_.model_, {}));
+    QuantizeOptions quantize;
+    quantize.convert.part = ConvertOptions::Part::kTokenizerIfUsable;
+    SHARD_TRY(TypedGguf typed, PrepareGguf(*out_.model_, quantize));
     out_.notes_ = GgufNotes(typed);
     out_.gguf_ = std::move(typed.model);
     return std::move(out_);

@@ -20,6 +20,7 @@ Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weig
   const RunningModel running{model.gguf(), blocks};
   TensorPlacer placer(split.path);
   out.metadata = model.gguf().metadata;
+  out.no_tokenizer = model.gguf().no_tokenizer;
   out.notes.insert(out.notes.end(), model.notes().begin(), model.notes().end());
   blocks.AddNote(out);
   KeepFiles(model.trunk(), out.memory);

@@ -67,8 +67,10 @@ struct LoadedPart {
 };
 
 struct Weights {
-  std::string path;               // what was loaded, for messages
-  GgufMetadata metadata;          // of the whole model
+  std::string path;       // what was loaded, for messages
+  GgufMetadata metadata;  // of the whole model
+  // Why the metadata has no tokenizer: that of a checkpoint is missing or not supported.
+  std::optional<Error> no_tokenizer;
   std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
   std::vector<ExpertSet> sets;
   std::shared_ptr<const LaterExperts> later;  // null: the sets have all experts that exist
@@ -110,6 +112,7 @@ struct LoadOptions {
 //   kNotFound         a group, overlay or file that is not there
 //   kMismatch         a digest, version or header that is not the manifest's
 //   kUnsupported      families without conversion, types without a decoder
+// A checkpoint without a tokenizer that can be converted is loaded, with a note, for token ids.
 //   kInvalidArgument  groups or an overlay of a model that is not split, or beyond its plan
 Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source,
                                                    const LoadOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "runtime-shim/session/model_tokenizer.h"
 #include "runtime-shim/session/probe.h"
 
 namespace moepack::runtime {
@@ -17,7 +18,7 @@ Result<std::unique_ptr<Node>> Node::Open(const std::string& source, const NodeOp
   SHARD_TRY(node->executor_, OpenExecutor(options.executor, options.device));
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(source, load));
   node->eligible_ = EligibleExperts(*weights, options.group, load.overlay);
-  node->tokenizer_ = OpenTokenizer(weights->path, weights->metadata);
+  node->tokenizer_ = OpenTokenizer(*weights);
   SHARD_TRY(node->model_, Model::Load(std::move(weights), *node->executor_));
   return node;
 }

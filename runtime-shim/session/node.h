@@ -39,7 +39,7 @@ class Node {
   const Executor& executor() const { return *executor_; }
   // What the routers may pick, by layer.
   const LayerExperts& eligible() const { return eligible_; }
-  // Returns the tokenizer, or the error of OpenTokenizer if the model has none that runs here.
+  // Returns the tokenizer, or why the model has none that runs here: the error of OpenTokenizer.
   Result<const Tokenizer*> tokenizer() const;
 
   // Scores how well each group of the distribution would serve this prompt, from 0 (worst) to 1:

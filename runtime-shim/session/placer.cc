@@ -7,6 +7,7 @@
 #include "libshard/base/text/utf8.h"
 #include "runtime-shim/load/model_metadata.h"
 #include "runtime-shim/model/bos_token.h"
+#include "runtime-shim/session/model_tokenizer.h"
 
 namespace moepack::runtime {
 namespace {
@@ -41,13 +42,13 @@ Result<std::unique_ptr<Placer>> Placer::Open(const std::string& distribution) {
                  "a plan made with --statistics has one, if the statistics count tokens"};
   std::unique_ptr<Placer> placer(new Placer);
   placer->table_ = *split.manifest.plan.placement;
-  const Result<GgufMetadata> metadata = ReadModelMetadata(split);
+  const Result<ModelMetadata> metadata = ReadModelMetadata(split);
   if (!metadata) {
     placer->tokenizer_ = metadata.error();
     return placer;
   }
-  placer->bos_ = BosToken(*metadata);
-  placer->tokenizer_ = OpenTokenizer(split.path, *metadata);
+  placer->bos_ = BosToken(metadata->keys);
+  placer->tokenizer_ = OpenTokenizer(split.path, metadata->keys, metadata->no_tokenizer);
   return placer;
 }
 

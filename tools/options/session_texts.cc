@@ -11,7 +11,7 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
-#include "runtime-shim/tokenizer/tokenizer.h"
+#include "runtime-shim/session/model_tokenizer.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
 #include "tools/options/token_ids.h"
@@ -214,14 +214,14 @@ Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights) {
   std::shared_ptr<const runtime::Tokenizer> tokenizer;
   return [weights, tokenizer](std::string_view text) mutable -> Result<std::vector<uint32_t>> {
     if (!tokenizer) {
-      SHARD_TRY(tokenizer, runtime::OpenTokenizer(weights->path, weights->metadata));
+      SHARD_TRY(tokenizer, runtime::OpenTokenizer(*weights));
     }
     return tokenizer->Encode(text, {});
   };
 }
 
 std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights) {
-  auto opened = runtime::OpenTokenizer(weights.path, weights.metadata);
+  auto opened = runtime::OpenTokenizer(weights);
   if (!opened) return [](uint32_t) { return false; };
   const std::shared_ptr<const runtime::Tokenizer> tokenizer = *std::move(opened);
   return [tokenizer](uint32_t id) { return tokenizer->IsEnd(id); };

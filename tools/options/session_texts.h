@@ -34,7 +34,7 @@ void AddTexts(CLI::App& app, TextArguments& arguments);
 using Tokenize = std::function<Result<std::vector<uint32_t>>(std::string_view text)>;
 // Uses the model's own tokenizer, which is made when the first text arrives: token ids need none.
 Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights);
-// Whether an id ends a generation; never, for a model whose tokenizer is not supported.
+// Whether an id ends a generation; never, for a model without a supported tokenizer.
 std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights);
 // What can be said of the files before a model is loaded: kInvalidArgument if none was named, and
 // an error for one that cannot be read.

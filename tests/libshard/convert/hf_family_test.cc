@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
@@ -12,6 +18,7 @@ namespace moepack {
 namespace {
 
 using testing::EndsWith;
+using testing::HasSubstr;
 
 // Converts a small Qwen3 model with keys that a family writes after all others.
 class WrittenKeys : public testing::Test {
@@ -93,6 +100,81 @@ TEST_F(WrittenKeys, OfAnotherSizeOfHeadsAreRefused) {
   ASSERT_FALSE(gguf);
   EXPECT_NE(gguf.error().message.find("size of a head: expected "), std::string::npos)
       << gguf.error().message;
+}
+
+// fixtures/tiny-moe, converted for work that may need only token ids.
+class UsableTokenizer : public testing::Test {
+ protected:
+  void SetUp() override { fs::copy(fs::path(MOEPACK_SOURCE_DIR) / "fixtures/tiny-moe", model()); }
+
+  fs::path model() const { return dir_ / "model"; }
+
+  void EditTokenizer(const std::function<void(Json&)>& edit) const {
+    const fs::path path = model() / "tokenizer.json";
+    Json tokenizer = Json::parse(fixtures::ReadFile(path));
+    edit(tokenizer);
+    fixtures::WriteFile(path, tokenizer.dump());
+  }
+
+  Result<GgufModel> Converted(ConvertOptions::Part part) const {
+    SHARD_TRY(const MoeModel model, MoeModel::Open(this->model()));
+    ConvertOptions options;
+    options.part = part;
+    SHARD_TRY(GgufModel gguf, ToGguf(model, options));
+    for (GgufTensor& tensor : gguf.tensors) tensor.reader = nullptr;  // they borrow the model
+    return gguf;
+  }
+
+  void ExpectNone(Code code, const std::string& message) const {
+    const auto whole = Converted(ConvertOptions::Part::kWhole);
+    ASSERT_FALSE(whole);
+    EXPECT_EQ(whole.error().code, code);
+    EXPECT_THAT(whole.error().message, HasSubstr(message));
+    const auto gguf = Converted(ConvertOptions::Part::kTokenizerIfUsable);
+    ASSERT_TRUE(gguf) << gguf.error().message;
+    ASSERT_TRUE(gguf->no_tokenizer);
+    EXPECT_EQ(gguf->no_tokenizer->code, code);
+    EXPECT_EQ(gguf->no_tokenizer->message, whole.error().message);
+    EXPECT_EQ(gguf->metadata.Find("tokenizer.ggml.model"), nullptr);
+    EXPECT_EQ(gguf->metadata.Find("tokenizer.ggml.tokens"), nullptr);
+    EXPECT_EQ(gguf->metadata.Uint("tokenizer.ggml.bos_token_id"), 1020u);
+    EXPECT_EQ(gguf->metadata.Uint("tokenizer.ggml.eos_token_id"), 1022u);
+    EXPECT_FALSE(gguf->tensors.empty());
+  }
+
+  fixtures::TempDir dir_;
+};
+
+TEST_F(UsableTokenizer, IsConvertedLikeThatOfTheWhole) {
+  const auto whole = Converted(ConvertOptions::Part::kWhole);
+  const auto gguf = Converted(ConvertOptions::Part::kTokenizerIfUsable);
+  ASSERT_TRUE(whole && gguf);
+  EXPECT_FALSE(gguf->no_tokenizer);
+  ASSERT_EQ(gguf->metadata.entries().size(), whole->metadata.entries().size());
+  for (const GgufEntry& entry : whole->metadata.entries()) {
+    const GgufValue* value = gguf->metadata.Find(entry.key);
+    ASSERT_NE(value, nullptr) << entry.key;
+    EXPECT_TRUE(*value == entry.value) << entry.key;
+  }
+}
+
+TEST_F(UsableTokenizer, IsLeftOutWithTheReasonIfItIsMissing) {
+  fs::remove(model() / "tokenizer.json");
+  fs::remove(model() / "tokenizer_config.json");
+  ExpectNone(Code::kNotFound, "model/tokenizer.json: expected the tokenizer, found no such file");
+}
+
+TEST_F(UsableTokenizer, IsLeftOutWithTheReasonIfItIsNotSupported) {
+  EditTokenizer([](Json& tokenizer) { tokenizer["pre_tokenizer"] = {{"type", "Whitespace"}}; });
+  ExpectNone(Code::kUnsupported, "pre_tokenizer: expected one that llama.cpp has a name for");
+}
+
+TEST_F(UsableTokenizer, IsRefusedIfItIsDamaged) {
+  EditTokenizer([](Json& tokenizer) { tokenizer["model"]["merges"] = 7; });
+  const auto gguf = Converted(ConvertOptions::Part::kTokenizerIfUsable);
+  ASSERT_FALSE(gguf);
+  EXPECT_EQ(gguf.error().code, Code::kCorrupt);
+  EXPECT_THAT(gguf.error().message, HasSubstr("model.merges: expected a list"));
 }
 
 }  // namespace

@@ -131,6 +131,22 @@ TEST_F(LoadCheckpoint, AnIndexAloneCannotBeLoaded) {
   EXPECT_EQ(Refusal(dir_ / "model.safetensors.index.json").code, Code::kNotFound);
 }
 
+TEST_F(LoadCheckpoint, LoadsForTokenIdsWithoutATokenizer) {
+  fs::copy(tiny::kSource, dir_ / "ids");
+  fs::remove(dir_ / "ids/tokenizer.json");
+  fs::remove(dir_ / "ids/tokenizer_config.json");
+  const WeightsPtr weights = Load(dir_ / "ids"), whole = Load(tiny::kSource);
+  ASSERT_TRUE(weights->no_tokenizer);
+  EXPECT_EQ(weights->no_tokenizer->code, Code::kNotFound);
+  EXPECT_EQ(weights->no_tokenizer->message, (dir_ / "ids/tokenizer.json").string() +
+                                                ": expected the tokenizer, found no such file");
+  EXPECT_THAT(weights->notes,
+              Contains("only token ids, no text: " + weights->no_tokenizer->message));
+  EXPECT_FALSE(whole->no_tokenizer);
+  ExpectSame(TrunkOf(*whole), TrunkOf(*weights));
+  ExpectSame(ExpertsOf(whole->sets[0]), ExpertsOf(weights->sets[0]));
+}
+
 TEST_F(LoadCheckpoint, FamiliesWithoutConversionAreRefusedByName) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("dbrx", dir_ / "dbrx"));
   const Error error = Refusal(dir_ / "dbrx");

@@ -318,7 +318,9 @@ TEST_F(LoadDamagedSafetensors, ADistributionWithoutItsConfigIsRefused) {
   EXPECT_THAT(error.hint, HasSubstr("--only assets"));
   LoadOptions options;
   options.model.config_file = (tiny::kSource / "config.json").string();
-  EXPECT_THAT(Refusal(dir_ / "a", options).message, HasSubstr("tokenizer"));
+  const WeightsPtr weights = Load(dir_ / "a", options);  // only for token ids
+  ASSERT_TRUE(weights->no_tokenizer);
+  EXPECT_THAT(weights->no_tokenizer->message, HasSubstr("tokenizer.json: expected the tokenizer"));
 }
 
 TEST_F(LoadDamagedSafetensors, ExpertsMustMatchThePlan) {

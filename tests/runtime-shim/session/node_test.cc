@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tests/runtime-shim/tiny_node.h"
 
@@ -89,6 +90,25 @@ TEST_F(NodeOfTiny, AWholeModelRunsWithoutAMaskAndHasNoGroupsToScore) {
   const auto scores = node->ProbeScore(Prompt(*node), 0);
   ASSERT_FALSE(scores);
   EXPECT_THAT(scores.error().message, HasSubstr("expected a distribution"));
+}
+
+TEST_F(NodeOfTiny, RunsTokenIdsWithoutATokenizer) {
+  const fixtures::TempDir dir;
+  std::filesystem::copy(tiny::kSource, dir / "ids");
+  std::filesystem::remove(dir / "ids/tokenizer.json");
+  const auto node = OpenSource((dir / "ids").string(), std::nullopt);
+  ASSERT_NE(node, nullptr);
+  const auto tokenizer = node->tokenizer();
+  ASSERT_FALSE(tokenizer);
+  EXPECT_EQ(tokenizer.error().code, Code::kNotFound);
+  EXPECT_THAT(tokenizer.error().message, HasSubstr("ids/tokenizer.json: expected the tokenizer"));
+  const auto whole = OpenSource(tiny::kSource.string(), std::nullopt);
+  const auto next = [](const Node& opened) {
+    auto generation = opened.OpenGeneration({}, {});
+    EXPECT_TRUE((*generation)->Prefill(std::vector<uint32_t>{1, 2, 3}));
+    return (*generation)->Decode()->id;
+  };
+  EXPECT_EQ(next(*node), next(*whole));
 }
 
 TEST_F(NodeOfTiny, AllGroupsTogetherFormTheWholeModel) {

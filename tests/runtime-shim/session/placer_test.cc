@@ -76,6 +76,23 @@ TEST_F(PlacerOfTiny, NeedsOnlyTheManifestForIds) {
   EXPECT_THAT(text.error().message, HasSubstr("groups: expected the files of one, found none"));
 }
 
+TEST(PlacerOfIds, NeedsNoTokenizerThatCanBeConverted) {
+  const fixtures::TempDir dir;
+  std::filesystem::copy(tiny::kSource, dir / "ids");
+  std::filesystem::remove(dir / "ids/tokenizer.json");
+  const auto report = tiny::Write(dir / "out", tiny::Only(), dir / "ids");
+  ASSERT_TRUE(report) << report.error().message;
+  AddPlacement((dir / "out").string(), ThreeTokenTable());
+  const auto placer = Placer::Open((dir / "out").string());
+  ASSERT_TRUE(placer) << placer.error().message;
+  // The token that begins every sequence is still known.
+  EXPECT_EQ((*placer)->Place(std::vector<uint32_t>{1020, 102})->tokens, 1u);
+  const auto text = (*placer)->Place(std::string_view("int"));
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, Code::kNotFound);
+  EXPECT_THAT(text.error().message, HasSubstr("tokenizer.json: expected the tokenizer"));
+}
+
 TEST(PlacerRefuses, APathThatIsNotADistribution) {
   const auto model = Placer::Open(tiny::kSource.string());
   ASSERT_FALSE(model);

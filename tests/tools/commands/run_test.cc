@@ -10,6 +10,8 @@
 namespace moepack::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -87,6 +89,40 @@ TEST_F(Run, AcceptsTokensInsteadOfText) {
       workspace_.Json("run --threads 1 fixtures/tiny-moe --tokens " + ids + " -n 4 --json");
   EXPECT_EQ(tokens["tokens"], text["tokens"]);
   EXPECT_EQ(tokens["group"], nullptr);
+}
+
+TEST_F(Run, TakesIdsAndPrintsIdsWithoutATokenizer) {
+  const std::string with = "run --threads 1 fixtures/tiny-moe --tokens 1,2,3 -n 2 --json";
+  const auto tokens = workspace_.Json(with)["tokens"];
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json"})
+    fs::remove(workspace_ / "fixtures/tiny-moe" / file);
+  Split();
+  const std::string ids = tokens[0]["id"].dump() + " " + tokens[1]["id"].dump();
+  for (const char* source : {"fixtures/tiny-moe", "out"}) {
+    const std::string start = std::string("run --threads 1 ") + source;
+    const ToolRun run = workspace_.Moepack(start + " --tokens 1,2,3 -n 2");
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, ids + "\n");
+    EXPECT_THAT(run.err, HasSubstr("only token ids, no text: "));
+    EXPECT_EQ(workspace_.Json(start + " --tokens 1,2,3 -n 2 --json")["text"], ids);
+    EXPECT_THAT(Failure(std::string(source) + " --prompt int", 5),
+                HasSubstr("tokenizer.json: expected the tokenizer, found no such file"));
+  }
+}
+
+TEST_F(Run, OtherCommandsTakeIdsWithoutATokenizer) {
+  fs::remove(workspace_ / "fixtures/tiny-moe/tokenizer.json");
+  Split();
+  for (const char* command :
+       {"profile fixtures/tiny-moe --tokens 1,2,3,4", "eval out --tokens 1,2,3,4,5,6,7,8",
+        "check out --tokens 1,2,3", "place out --rule probe --tokens 1,2,3"}) {
+    const ToolRun run = workspace_.Moepack(std::string(command) + " --threads 1");
+    EXPECT_EQ(run.status, 0) << command << "\n" << run.err;
+  }
+  WriteAll(workspace_ / "a.txt", "int main(");
+  const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text a.txt --threads 1");
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("tokenizer.json: expected the tokenizer, found no such file"));
 }
 
 TEST_F(Run, EqualSeedsGiveEqualTextAndOtherSeedsDoNot) {
