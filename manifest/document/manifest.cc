@@ -24,14 +24,22 @@ struct OtherThing {
   const char* hint;
 };
 
+// Counts the requests that a server gave no usable answer to after all tries. It is then asked for
+// nothing else, because every further request would take as long.
+uint64_t GivenUp(const SourceTree& tree) {
+  return tree.traffic().value_or(moepack::Traffic()).given_up;
+}
+
 std::optional<OtherThing> OtherThingAt(const SourceTree& tree) {
   constexpr const char* kModelHint =
       "list-tensors, plan, quantize, run and profile take it; build splits it into a distribution";
+  const uint64_t given_up = GivenUp(tree);
   if (const auto node = tree.Has(kNodeFile); node && *node) {
     return OtherThing{"a node", "name the distribution that it was assembled from"};
   }
   const auto holds = [&](std::string_view suffix) {
     if (tree.name().ends_with(suffix)) return true;
+    if (GivenUp(tree) > given_up) return false;
     const auto names = tree.List("", suffix);
     return names.has_value() && !names->empty();
   };
@@ -62,7 +70,9 @@ uint64_t Manifest::BytesOfOverlay() const {
 }
 
 Result<std::string> ReadManifestText(const SourceTree& tree) {
+  const uint64_t given_up = GivenUp(tree);
   if (const auto there = tree.Has(kManifestFile); !there || !*there) {
+    if (!there && GivenUp(tree) > given_up) return there.error();
     if (const auto other = OtherThingAt(tree)) {
       return Error{Code::kInvalidArgument,
                    Cat(tree.name(), " is ", other->what, ", not a distribution"), other->hint};

@@ -18,6 +18,8 @@ namespace moepack {
 // What servers have been asked for so far.
 struct Traffic {
   uint64_t requests = 0, bytes = 0;
+  // After all tries: nothing answered, the transfer was cut off, or the server was still busy.
+  uint64_t given_up = 0;
 };
 
 // File names are relative to the tree, with '/' between parts. Each tree has its own rule for what

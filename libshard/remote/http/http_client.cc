@@ -278,10 +278,14 @@ Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, 
     HttpRequest request = next();
     HttpTry attempt = Once(request, sink);
     const bool busy = !attempt.error && IsTransient(attempt.reply.status);
-    if (attempt.error && !attempt.transient) return *std::move(attempt.error);
+    if (attempt.error && !attempt.transient) {
+      if (attempt.error->code == Code::kUnavailable) ++given_up_;
+      return *std::move(attempt.error);
+    }
     if (!attempt.error && !busy) return std::move(attempt.reply);
     if (attempt.bytes >= kProgress && sink.goes_on()) tried = 0;
     if (tried >= settings_.retry.tries) {
+      ++given_up_;
       Error last = attempt.error ? *std::move(attempt.error)
                                  : StatusError(request.name, attempt.reply, request.expected);
       return NoMoreTries(std::move(last), tried);

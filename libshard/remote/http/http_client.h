@@ -120,7 +120,7 @@ class HttpClient {
   bool HoldWhole(uint64_t bytes);
 
   const HttpSettings& settings() const { return settings_; }
-  Traffic traffic() const { return {requests_, bytes_}; }
+  Traffic traffic() const { return {requests_, bytes_, given_up_}; }
 
  private:
   class Handle;
@@ -142,7 +142,7 @@ class HttpClient {
   std::map<std::string, Pace> paces_;  // by parts of hosts that may have their own limits
   uint64_t whole_ = 0;
   std::atomic<bool> slowed_{false};
-  std::atomic<uint64_t> requests_{0}, bytes_{0};
+  std::atomic<uint64_t> requests_{0}, bytes_{0}, given_up_{0};
 };
 
 using HttpClientPtr = std::shared_ptr<HttpClient>;

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "fixtures/temp_dir.h"
 #include "tests/manifest/document/sample.h"
 #include "tests/manifest/find_bundle.h"
@@ -44,6 +50,68 @@ TEST(ManifestTest, SaysThatADirectoryHasNoManifest) {
   ASSERT_FALSE(manifest);
   EXPECT_EQ(manifest.error().code, Code::kNotFound);
   EXPECT_NE(manifest.error().message.find("distribution.json"), std::string::npos);
+}
+
+// A server's directory without a manifest, which stops answering after some requests.
+class FailingTree final : public SourceTree {
+ public:
+  explicit FailingTree(uint64_t answers) : answers_(answers) {}
+
+  const std::string& name() const override { return name_; }
+  std::string NameOf(const std::string& file) const override { return name_ + "/" + file; }
+  Result<std::vector<std::string>> List(const std::string&, std::string_view) const override {
+    SHARD_CHECK(Ask(""));
+    return std::vector<std::string>();
+  }
+  Result<bool> Has(const std::string& file) const override {
+    const Status asked = Ask(file);
+    return asked ? Result<bool>(false) : Result<bool>(asked.error());
+  }
+  Result<ByteSourcePtr> Open(const std::string& file) const override {
+    if (!absent_.contains(file)) SHARD_CHECK(Ask(file));
+    return Error{Code::kNotFound, NameOf(file) + ": open: no such file"};
+  }
+  std::optional<std::filesystem::path> LocalPath(const std::string&) const override {
+    return std::nullopt;
+  }
+  std::optional<Traffic> traffic() const override { return traffic_; }
+
+ private:
+  // A missing file is asked for once.
+  Status Ask(const std::string& file) const {
+    if (++traffic_.requests <= answers_) {
+      absent_.insert(file);
+      return Ok();
+    }
+    ++traffic_.given_up;
+    return Error{Code::kUnavailable, NameOf(file) + ": no answer (5 tries)"};
+  }
+
+  std::string name_ = "http://host/x";
+  uint64_t answers_;
+  mutable Traffic traffic_;
+  mutable std::set<std::string> absent_;
+};
+
+TEST(ManifestTest, AsksAServerThatDoesNotAnswerForNothingElse) {
+  const FailingTree tree(0);
+  const auto manifest = ReadManifest(tree);
+  ASSERT_FALSE(manifest);
+  EXPECT_EQ(manifest.error().code, Code::kUnavailable);
+  EXPECT_EQ(manifest.error().message, "http://host/x/distribution.json: no answer (5 tries)");
+  EXPECT_EQ(tree.traffic()->requests, 1u);
+}
+
+TEST(ManifestTest, StopsLookingForOtherThingsWhereAServerStopsAnswering) {
+  for (const uint64_t answers : {1u, 2u, 3u}) {
+    const FailingTree tree(answers);
+    const auto manifest = ReadManifest(tree);
+    ASSERT_FALSE(manifest);
+    EXPECT_EQ(manifest.error().code, Code::kNotFound);
+    EXPECT_EQ(manifest.error().message, "http://host/x/distribution.json: open: no such file");
+    EXPECT_EQ(tree.traffic()->requests, answers + 1);
+    EXPECT_EQ(tree.traffic()->given_up, 1u);
+  }
 }
 
 TEST(VersionsTest, AreDigestsOfWhatTheyIdentify) {

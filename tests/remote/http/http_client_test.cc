@@ -68,6 +68,7 @@ TEST_F(RemoteClient, RetriesTransientStatusesUpToFiveTries) {
                                  std::to_string(status) + ": \"busy\" (5 tries)");
     EXPECT_EQ(server_.requests().size(), 5u);
   }
+  EXPECT_EQ(client_->traffic().given_up, 6u);
 }
 
 TEST_F(RemoteClient, RecoversWhenTheServerDoes) {
@@ -82,6 +83,7 @@ TEST_F(RemoteClient, RecoversWhenTheServerDoes) {
 TEST_F(RemoteClient, DoesNotRetryOtherStatuses) {
   EXPECT_EQ(client_->Fetch(Request("/none"), 1000).value().status, 404);
   EXPECT_EQ(server_.requests().size(), 1u);
+  EXPECT_EQ(client_->traffic().given_up, 0u);
 }
 
 TEST_F(RemoteClient, HonorsAPauseThatTheServerRequests) {
@@ -113,6 +115,7 @@ TEST_F(RemoteClient, ABodyThatIsAlwaysCutOffIsAnError) {
   EXPECT_EQ(error.code, Code::kIo);
   EXPECT_THAT(error.message, HasSubstr("/x: 127.0.0.1: "));
   EXPECT_THAT(error.message, HasSubstr("(5 tries)"));
+  EXPECT_EQ(client_->traffic().given_up, 1u);
 }
 
 TEST_F(RemoteClient, ATrickleOfBytesIsAStalledTransfer) {
