@@ -4,9 +4,9 @@
 
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/text/text.h"
-#include "libshard/recipe/quantize.h"
 #include "manifest/document/node_record.h"
 #include "runtime-shim/load/placed_model.h"
+#include "runtime-shim/load/prepare_to_run.h"
 
 namespace moepack::runtime {
 
@@ -134,9 +134,7 @@ class PlainLater final : public LaterExperts {
 // "exact").
 Result<GgufModel> ViewOf(const MoeModel& model, Weights& out) {
   if (model.checkpoint().is_gguf()) return ToGguf(model, {});
-  QuantizeOptions options;
-  options.convert.part = ConvertOptions::Part::kTokenizerIfUsable;
-  SHARD_TRY(TypedGguf typed, PrepareGguf(model, options));
+  SHARD_TRY(TypedGguf typed, PrepareToRun(model));
   out.notes = GgufNotes(typed);
   out.no_tokenizer = typed.model.no_tokenizer;
   return std::move(typed.model);

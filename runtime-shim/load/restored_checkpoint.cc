@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <memory>
+#include <string_view>
+#include <unordered_map>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
@@ -10,8 +12,8 @@
 #include "libshard/model/config.h"
 #include "libshard/model/family_find.h"
 #include "libshard/model/hf_config.h"
-#include "libshard/recipe/quantize.h"
 #include "manifest/write/assets.h"
+#include "runtime-shim/load/prepare_to_run.h"
 #include "runtime-shim/load/whole_tensors.h"
 
 namespace moepack::runtime {
@@ -19,30 +21,28 @@ namespace moepack::runtime {
 namespace {
 
 constexpr const char* kConfig = "config.json";
-constexpr const char* kWeights = "model.safetensors";
 
-// The file that would hold all tensors. Bytes that no loaded part has cannot be read.
+// A file with whole tensors. Bytes that no loaded part has cannot be read.
 class RestoredFile final : public ByteSource {
  public:
-  RestoredFile(std::string name, uint64_t size, std::string header)
-      : name_(std::move(name)),
-        header_(std::move(header)),
-        identity_(Sha256Hex(header_)),
-        size_(size) {
-    bytes_.Add(0, 0, std::as_bytes(std::span(header_)));
+  // Number `number` of the files whose bytes are `bytes`.
+  RestoredFile(WholeFile file, uint32_t number, std::shared_ptr<SourceBytes> bytes)
+      : file_(std::move(file)),
+        identity_(Sha256Hex(file_.header)),
+        number_(number),
+        bytes_(std::move(bytes)) {
+    bytes_->Add(number_, 0, std::as_bytes(std::span(file_.header)));
   }
   RestoredFile(const RestoredFile&) = delete;
   RestoredFile& operator=(const RestoredFile&) = delete;
 
-  SourceBytes& bytes() { return bytes_; }
-
-  const std::string& name() const override { return name_; }
-  uint64_t size() const override { return size_; }
+  const std::string& name() const override { return file_.name; }
+  uint64_t size() const override { return file_.size; }
   const std::string& identity() const override { return identity_; }
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     std::vector<ByteView> views;
-    auto found = bytes_.Find({0, offset, out.size()}, views);
-    if (!found) return std::move(found).error().Within(name_);
+    auto found = bytes_->Find({number_, offset, out.size()}, views);
+    if (!found) return std::move(found).error().Within(file_.name);
     for (const ByteView view : views) {
       std::memcpy(out.data(), view.data(), view.size());
       out = out.subspan(view.size());
@@ -53,10 +53,18 @@ class RestoredFile final : public ByteSource {
   Status CheckUnchanged() const override { return Ok(); }
 
  private:
-  std::string name_, header_, identity_;
-  uint64_t size_;
-  SourceBytes bytes_;
+  WholeFile file_;
+  std::string identity_;
+  uint32_t number_;
+  std::shared_ptr<SourceBytes> bytes_;
 };
+
+// The name of a restored file in the tree. The names ascend, so that a checkpoint numbers its files
+// alike.
+std::string RestoredName(uint32_t number) {
+  const std::string digits = Cat(number);
+  return Cat(std::string(10 - digits.size(), '0'), digits, ".safetensors");
+}
 
 // Finds the family of the model without looking at its tensors.
 Result<std::shared_ptr<const Family>> FamilyOf(const std::string& config_path,
@@ -86,9 +94,7 @@ class CheckpointRestorer {
     const moepack::Source source{split_.path, tree_, ""};
     SHARD_TRY(MoeModel model, MoeModel::Open(source, options));
     out_.model_ = std::make_unique<MoeModel>(std::move(model));
-    QuantizeOptions quantize;
-    quantize.convert.part = ConvertOptions::Part::kTokenizerIfUsable;
-    SHARD_TRY(TypedGguf typed, PrepareGguf(*out_.model_, quantize));
+    SHARD_TRY(TypedGguf typed, PrepareToRun(*out_.model_));
     out_.notes_ = GgufNotes(typed);
     out_.gguf_ = std::move(typed.model);
     return std::move(out_);
@@ -132,13 +138,29 @@ class CheckpointRestorer {
     for (const auto& files : out_.sets_) {
       for (const OpenedPart& part : files) SHARD_CHECK(tensors.Add(part));
     }
-    SHARD_CHECK(tensors.AddAbsent());
-    SHARD_TRY(std::string header, tensors.LayOut());
-    const auto file = std::make_shared<RestoredFile>(Cat(split_.path, "/", kWeights),
-                                                     tensors.file_size(), std::move(header));
-    tree_->Add(kWeights, file);
-    Locate(tensors, file->bytes());
+    const FilesByTensor others = OtherFiles();
+    SHARD_CHECK(tensors.AddAbsent([&](const std::string& tensor) {
+      const auto found = others.find(tensor);
+      return found == others.end() ? std::string() : split_.tree->NameOf(*found->second);
+    }));
+    SHARD_TRY(std::vector<WholeFile> files, tensors.LayOut());
+    const auto all = std::make_shared<SourceBytes>();
+    for (uint32_t i = 0; i < files.size(); ++i)
+      tree_->Add(RestoredName(i), std::make_shared<RestoredFile>(std::move(files[i]), i, all));
+    Locate(tensors, *all);
     return Ok();
+  }
+
+  // The files of the experts of all groups, loaded or not, by the names of their tensors.
+  using FilesByTensor = std::unordered_map<std::string_view, const std::string*>;
+  FilesByTensor OtherFiles() const {
+    FilesByTensor files;
+    for (const manifest::BundleRecord& bundle : split_.manifest.bundles) {
+      if (bundle.role != Role::kGroup) continue;
+      for (const manifest::TensorRecord& tensor : bundle.tensors)
+        files.emplace(tensor.name, &bundle.file);
+    }
+    return files;
   }
 
   // Each set reads its experts from its own files, even if another set has them as well.
@@ -158,7 +180,9 @@ class CheckpointRestorer {
 
   const Split& split_;
   const ModelOptions& options_;
-  const std::shared_ptr<MemoryTree> tree_ = std::make_shared<MemoryTree>(split_.path);
+  // Where config and tokenizer are.
+  const std::shared_ptr<MemoryTree> tree_ =
+      std::make_shared<MemoryTree>(Cat(split_.path, "/assets"));
   RestoredCheckpoint out_;
 };
 

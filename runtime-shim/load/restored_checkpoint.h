@@ -1,6 +1,6 @@
 // Presents a safetensors distribution as the checkpoint that it was cut from, so that it is read
 // and converted like one. Every tensor has its name and its whole shape, and the bytes of experts
-// are found in the requested part. It exists only in memory, as a header and a map of where the
+// are found in the requested part. It exists only in memory, as headers and a map of where the
 // parts hold the bytes.
 #pragma once
 

@@ -65,9 +65,16 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   return whole;
 }
 
-Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
+uint32_t WholeTensors::NumberOf(const std::string& file) {
+  const auto [place, is_new] = file_numbers_.emplace(file, static_cast<uint32_t>(files_.size()));
+  if (is_new) files_.push_back(file);
+  return place->second;
+}
+
+Status WholeTensors::AddTensor(const std::string& file, WholeTensor tensor) {
   const auto [place, is_new] = index_.emplace(tensor.entry.name, tensors_.size());
   if (is_new) {
+    tensor.entry.file = NumberOf(file);
     tensors_.push_back(std::move(tensor));
     return Ok();
   }
@@ -76,13 +83,14 @@ Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
   const TensorEntry& known = tensors_[place->second].entry;
   if (known.dtype == tensor.entry.dtype && known.shape == tensor.entry.shape) return Ok();
   return Error{Code::kMismatch,
-               Cat(where, ": tensor ", Quoted(known.name), ": expected ", known.dtype, " ",
+               Cat(file, ": tensor ", Quoted(known.name), ": expected ", known.dtype, " ",
                    FormatShape(known.shape), " as another part has, found ", tensor.entry.dtype,
                    " ", FormatShape(tensor.entry.shape)),
                manifest::kDamagedHint};
 }
 
-Status WholeTensors::AddAbsent() {
+Status WholeTensors::AddAbsent(
+    const std::function<std::string(const std::string& tensor)>& file_of) {
   // One tensor of each kind and layer represents all; its key is the name with expert 0.
   std::map<std::string, std::pair<size_t, uint32_t>> kinds;
   for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -98,18 +106,20 @@ Status WholeTensors::AddAbsent() {
       SHARD_TRY(std::string name, RenumberExpert(matcher_, kind, id));
       if (index_.contains(name)) continue;
       WholeTensor absent = tensors_[like.first];
+      std::string file = file_of(name);
+      if (file.empty()) file = files_[absent.entry.file];
       absent.entry.name = std::move(name);
-      SHARD_CHECK(AddTensor(path_, std::move(absent)));
+      SHARD_CHECK(AddTensor(file, std::move(absent)));
     }
   }
   return Ok();
 }
 
-Result<std::string> WholeTensors::LayOut() {
-  std::vector<TensorEntry> entries;
+Result<std::vector<WholeFile>> WholeTensors::LayOut() {
+  std::vector<std::vector<TensorEntry>> entries(files_.size());
   uint64_t size = 0;
   for (const WholeTensor& tensor : tensors_) {
-    entries.push_back(tensor.entry);
+    entries[tensor.entry.file].push_back(tensor.entry);
     const auto sum = CheckedAdd(size, tensor.entry.bytes);
     // File offsets are signed 64-bit numbers; a lower limit leaves room for sums.
     if (!sum || *sum >= uint64_t{1} << 62) {
@@ -118,20 +128,26 @@ Result<std::string> WholeTensors::LayOut() {
     }
     size = *sum;
   }
-  std::string header = BuildSafetensorsHeader(entries, {});
-  file_size_ = header.size();
-  for (WholeTensor& tensor : tensors_) {
-    tensor.entry.offset = file_size_;
-    file_size_ += tensor.entry.bytes;
+  std::vector<WholeFile> files;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    WholeFile& file = files.emplace_back();
+    file.name = files_[i];
+    file.header = BuildSafetensorsHeader(entries[i], {});
+    file.size = file.header.size();
   }
-  return header;
+  for (WholeTensor& tensor : tensors_) {
+    uint64_t& end = files[tensor.entry.file].size;
+    tensor.entry.offset = end;
+    end += tensor.entry.bytes;
+  }
+  return files;
 }
 
 void WholeTensors::LocateSmall(SourceBytes& bytes) const {
   for (const WholeTensor& tensor : tensors_) {
     const bool whole = tensor.sample.size() == tensor.entry.bytes;
     if (whole && tensor.entry.bytes <= kSmallTensor)
-      bytes.Add(0, tensor.entry.offset, tensor.sample);
+      bytes.Add(tensor.entry.file, tensor.entry.offset, tensor.sample);
   }
 }
 
@@ -140,7 +156,7 @@ void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {
     const WholeTensor& whole = tensors_[index_.at(tensor.entry.name)];
     const ByteView view = part.Bytes(tensor);
     if (whole.expert_count == 0) {
-      bytes.Add(0, whole.entry.offset, view);
+      bytes.Add(whole.entry.file, whole.entry.offset, view);
       continue;
     }
     const uint64_t slice = whole.entry.bytes / whole.expert_count;
@@ -151,7 +167,7 @@ void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {
       std::iota(ids.begin(), ids.end(), 0u);
     }
     for (const uint32_t id : ids) {
-      bytes.Add(0, whole.entry.offset + id * slice, view.subspan(at, slice));
+      bytes.Add(whole.entry.file, whole.entry.offset + id * slice, view.subspan(at, slice));
       at += slice;
     }
   }

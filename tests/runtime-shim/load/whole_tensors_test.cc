@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "fixtures/safetensors_writer.h"
@@ -68,10 +69,12 @@ class LoadWholeTensors : public testing::Test {
     for (const OpenedPart& part : parts) {
       if (auto added = tensors.Add(part); !added) return added.error();
     }
-    if (auto added = tensors.AddAbsent(); !added) return added.error();
+    if (auto added = tensors.AddAbsent(Unknown); !added) return added.error();
     ADD_FAILURE() << "expected a refusal";
     return {Code::kIo, ""};
   }
+
+  static std::string Unknown(const std::string&) { return ""; }
 
   Family family_;
   const std::string path_ = "dist";
@@ -88,27 +91,41 @@ TEST_F(LoadWholeTensors, RestoresTheExpertAxisAndLeavesPlacesForAbsentExperts) {
   WholeTensors tensors(path_, layers_, matcher);
   ASSERT_TRUE(tensors.Add(trunk));
   ASSERT_TRUE(tensors.Add(group));
-  ASSERT_TRUE(tensors.AddAbsent());
-  const auto header = tensors.LayOut();
-  ASSERT_TRUE(header);
-  const auto parsed = ParseSafetensors("x", std::as_bytes(std::span(*header)), tensors.file_size());
-  ASSERT_TRUE(parsed) << parsed.error().message;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < parsed->tensors.size(); ++i) {
-    names.push_back(parsed->tensors[i].name);
-    EXPECT_EQ(parsed->tensors[i].offset, tensors.tensors()[i].entry.offset);
+  ASSERT_TRUE(tensors.AddAbsent([](const std::string& tensor) {
+    return std::string(tensor == "layers.1.experts.0.up" ? "other" : "");
+  }));
+  const auto files = tensors.LayOut();
+  ASSERT_TRUE(files);
+  std::vector<std::vector<std::string>> names;
+  for (uint32_t i = 0; i < files->size(); ++i) {
+    const WholeFile& file = (*files)[i];
+    const auto parsed = ParseSafetensors("x", std::as_bytes(std::span(file.header)), file.size);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    names.push_back({file.name});
+    for (const TensorEntry& entry : parsed->tensors) {
+      names.back().push_back(entry.name);
+      const auto whole =
+          std::find_if(tensors.tensors().begin(), tensors.tensors().end(),
+                       [&](const WholeTensor& tensor) { return tensor.entry.name == entry.name; });
+      ASSERT_NE(whole, tensors.tensors().end());
+      EXPECT_EQ(whole->entry.file, i);
+      EXPECT_EQ(whole->entry.offset, entry.offset);
+      EXPECT_EQ(whole->entry.shape, entry.shape);
+    }
   }
-  EXPECT_THAT(names, ElementsAre("norm", "layers.0.packed", "layers.1.experts.2.up",
-                                 "layers.1.experts.0.up", "layers.1.experts.1.up"));
-  EXPECT_THAT(parsed->tensors[1].shape, ElementsAre(4, 3));
+  EXPECT_THAT(names, ElementsAre(ElementsAre("A", "norm"),
+                                 ElementsAre("a", "layers.0.packed", "layers.1.experts.2.up",
+                                             "layers.1.experts.1.up"),
+                                 ElementsAre("other", "layers.1.experts.0.up")));
+  EXPECT_THAT(tensors.tensors()[1].entry.shape, ElementsAre(4, 3));
 
   SourceBytes bytes;
   tensors.Locate(group, bytes);
   std::vector<ByteView> views;
-  const uint64_t packed = parsed->tensors[1].offset;
-  ASSERT_TRUE(bytes.Find({0, packed + 9, 3}, views));  // expert 3 is the second of the part
+  const uint64_t packed = tensors.tensors()[1].entry.offset;
+  ASSERT_TRUE(bytes.Find({1, packed + 9, 3}, views));  // expert 3 is the second of the part
   EXPECT_EQ(views[0].data(), group.file->bytes().data() + 3);
-  EXPECT_FALSE(bytes.Find({0, packed + 6, 3}, views));  // expert 2
+  EXPECT_FALSE(bytes.Find({1, packed + 6, 3}, views));  // expert 2
 }
 
 TEST_F(LoadWholeTensors, ExpertsAlongAnInnerAxisAreRefusedByName) {
