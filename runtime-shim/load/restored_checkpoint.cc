@@ -3,12 +3,12 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-#include <unordered_map>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/memory_tree.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text_map.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family_find.h"
 #include "libshard/model/hf_config.h"
@@ -152,7 +152,7 @@ class CheckpointRestorer {
   }
 
   // The files of the experts of all groups, loaded or not, by the names of their tensors.
-  using FilesByTensor = std::unordered_map<std::string_view, const std::string*>;
+  using FilesByTensor = TextMap<std::string_view, const std::string*>;
   FilesByTensor OtherFiles() const {
     FilesByTensor files;
     for (const manifest::BundleRecord& bundle : split_.manifest.bundles) {
