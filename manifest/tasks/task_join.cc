@@ -187,7 +187,9 @@ Status CheckOut(const std::string& out, const Joining& joining, const JoinOption
   const bool force = options.force || options.dry_run;
   if (joining.manifest) {
     Status free = CheckReplaceable(out, force);
-    if (free || AbsentWords(*joining.manifest).empty()) return free;
+    if (free || force || AbsentWords(*joining.manifest).empty()) return free;
+    SHARD_TRY(const bool distribution, IsThere(fs::path(out) / kManifestFile));
+    if (!distribution) return free;
     Error error = std::move(free).error();
     error.hint =
         "these tasks make only some of the parts: join them in a new directory, and then that one "

@@ -239,6 +239,20 @@ TEST_F(JoinTasksTest, SaysHowPartsComeToAnExistingDistribution) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("out already exists"));
   EXPECT_THAT(refused.error().hint, HasSubstr("join them in a new directory"));
+  // The advice would not help where something else is in the way.
+  fs::create_directory(dir_ / "other");
+  const auto tasks = FindTasks({(dir_ / "out.tasks").string()});
+  ASSERT_TRUE(tasks);
+  const auto other = JoinTasks(*tasks, (dir_ / "other").string(), {});
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().hint, HasSubstr("or choose another output"));
+  fixtures::WriteFile(dir_ / "out/notes.txt", "mine");
+  JoinOptions force;
+  force.force = true;
+  const auto foreign = JoinTasks(*tasks, (dir_ / "out").string(), force);
+  ASSERT_FALSE(foreign);
+  EXPECT_THAT(foreign.error().message, HasSubstr("notes.txt"));
+  EXPECT_THAT(foreign.error().hint, testing::Not(HasSubstr("new directory")));
 }
 
 TEST_F(JoinTasksTest, KeepsAnExistingOutput) {
