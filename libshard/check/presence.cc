@@ -239,7 +239,7 @@ class Presence {
         Say(FindingKind::kExtra, LayersText({number}),
             Cat("layers below ", decoder() + promise_.mtp.value_or(0), " (", promise_.layers_key,
                 promise_.mtp.value_or(0) > 0 ? " and announced blocks" : "", ")"),
-            Cat(layer.tensors, layer.tensors == 1 ? " tensor, " : " tensors, the first of them ",
+            Cat(Plural(layer.tensors, "tensor"), layer.tensors == 1 ? ", " : ", the first of them ",
                 Quoted(layer.first)));
       } else if (appended_mtp_ && !marked && !model_.checkpoint().is_gguf()) {
         Say(FindingKind::kMissing, Cat(LayersText({number}), ": what makes a ", kMtpBlock),

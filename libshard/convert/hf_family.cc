@@ -106,8 +106,9 @@ class Conversion {
           std::count_if(model_.tensors().begin(), model_.tensors().end(),
                         [&](const ModelTensor& tensor) { return tensor.rule->role == kind; });
       if (count == 0) continue;
-      out_.warnings.push_back(Cat(model_.checkpoint().source().string(), ": left out ", count, " ",
-                                  kind, " tensors; the GGUF is the text model alone"));
+      out_.warnings.push_back(Cat(model_.checkpoint().source().string(), ": left out ",
+                                  Plural(count, Cat(kind, " tensor")),
+                                  "; the GGUF is the text model alone"));
     }
   }
 
@@ -115,8 +116,9 @@ class Conversion {
     const auto count = std::count_if(model_.tensors().begin(), model_.tensors().end(),
                                      [](const ModelTensor& tensor) { return tensor.mtp; });
     if (count == 0) return;
-    out_.warnings.push_back(Cat(model_.checkpoint().source().string(), ": left out ", count,
-                                " tensors of blocks for multi-token prediction, which the GGUF "
+    out_.warnings.push_back(Cat(model_.checkpoint().source().string(), ": left out ",
+                                Plural(count, "tensor"),
+                                " of blocks for multi-token prediction, which the GGUF "
                                 "form of this family does not have"));
   }
 

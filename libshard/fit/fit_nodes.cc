@@ -70,7 +70,7 @@ std::string TooMuch(size_t node, const NodeFit& fit, const std::string& why) {
   return Cat("node ", node, " (", FormatBytes(fit.budget), "): trunk ",
              FormatBytes(need.weights.head + need.weights.trunk), " + cache ",
              FormatBytes(need.extras.cache), " + buffers ", FormatBytes(need.extras.buffers), " + ",
-             need.eligible, need.eligible == 1 ? " expert" : " experts", " per layer", why, " ",
+             Plural(need.eligible, "expert"), " per layer", why, " ",
              FormatBytes(need.weights.experts), " = ", FormatBytes(need.total()), ": ",
              FormatBytes(need.total() - std::min(need.total(), fit.budget)), " too much");
 }

@@ -72,7 +72,7 @@ class Sweeper {
     for (const uint32_t groups : options_.groups) {
       const uint32_t share = (extent.experts + groups - 1) / groups;
       if (const std::string why = WhyNot(groups, share, extent); !why.empty()) {
-        Note(Cat(groups, groups == 1 ? " group" : " groups", ": left out: ", why));
+        Note(Cat(Plural(groups, "group"), ": left out: ", why));
         continue;
       }
       SHARD_TRY(SweepRow row, Row(sizer, extent, share, fitting));

@@ -135,7 +135,7 @@ Status CheckGgufPartsPresent(const SourceTree& tree, const std::vector<std::stri
   }
   if (missing.empty()) return Ok();
   return Error{Code::kNotFound,
-               Cat(tree.NameOf(missing[0]), ": expected ", parts.size(), " parts, found ",
+               Cat(tree.NameOf(missing[0]), ": expected ", Plural(parts.size(), "part"), ", found ",
                    parts.size() - missing.size(), " (", missing.size(), " missing)"),
                "finish the download: a set is only read whole"};
 }

@@ -83,14 +83,14 @@ class SafetensorsHeaderReader : public JsonEvents {
   Status Unsigned(uint64_t number) override {
     if (numbers_ == nullptr) return Wrong(Cat(number));
     if (numbers_->size() == kMaxDimensions) {
-      return Error{Code::kCorrupt,
-                   Cat(Place(), ": ", field_, ": expected at most ", kMaxDimensions, " numbers")};
+      return Error{Code::kCorrupt, Cat(Place(), ": ", field_, ": expected at most ", kMaxDimensions,
+                                       " numbers, found more")};
     }
     numbers_->push_back(number);
     return Ok();
   }
   Status Negative(int64_t number) override { return Wrong(Cat(number)); }
-  Status Float(double number) override { return Wrong(Cat(number)); }
+  Status Float(double number) override { return Wrong(DescribeJson(number)); }
   Status Bool(bool value) override { return Wrong(value ? "true" : "false"); }
   Status Null() override { return Wrong("null"); }
 

@@ -93,10 +93,9 @@ ScoreRow RowOf(const HotLayer& layer, uint64_t expert_count, double& all, double
 }
 
 std::string RepairWarning(const std::string& where, uint64_t ids, double share) {
-  return Cat(where, ": repaired: ", ids, ids == 1 ? " id" : " ids",
-             " beyond the experts of the layer dropped, with ",
-             share < 0.001 ? "less than 0.1" : Cat(std::round(share * 1000) / 10),
-             " % of the counts");
+  return Cat(
+      where, ": repaired: ", Plural(ids, "id"), " beyond the experts of the layer dropped, with ",
+      share < 0.001 ? "less than 0.1" : Cat(std::round(share * 1000) / 10), " % of the counts");
 }
 
 // The file has one number for all layers: that of the largest.

@@ -45,6 +45,26 @@ const MoeLayerShape* FindTraceShape(const std::vector<MoeLayerShape>& layers, ui
   return it == layers.end() ? nullptr : &*it;
 }
 
+// A file that was cut may end within a step, which then has fewer choices than all others of its
+// phase.
+void WarnOfCutStep(const std::string& path, uint64_t last_key, RouteTrace& trace) {
+  std::vector<uint64_t> choices(trace.steps.size());
+  for (const LayerTrace& layer : trace.layers) {
+    for (size_t i = 0; i < layer.steps.size(); ++i)
+      choices[layer.steps[i]] += layer.Chosen(i).size();
+  }
+  uint64_t usual = 0, others = 0;
+  for (size_t i = 0; i + 1 < choices.size(); ++i) {
+    if (trace.steps[i].phase != trace.steps.back().phase) continue;
+    if (others++ > 0 && usual != choices[i]) return;
+    usual = choices[i];
+  }
+  if (others < 2 || choices.back() >= usual) return;
+  trace.warnings.push_back(Cat(path, ": ", ShownTraceStep(last_key), ": expected ",
+                               Plural(usual, "choice"), " as in the other steps, found ",
+                               choices.back(), ": the end of the file may be missing"));
+}
+
 }  // namespace
 
 TraceBuilder::TraceBuilder(std::string path, const TraceOptions& options)
@@ -191,6 +211,7 @@ Result<RouteTrace> TraceBuilder::Finish(const std::map<uint32_t, TraceTurn>& tur
     for (LayerTrace& layer : trace.layers) layer.weights.clear();
   }
   SHARD_CHECK(SetShapes(trace));
+  WarnOfCutStep(path_, keys.back(), trace);
   return trace;
 }
 

@@ -105,8 +105,8 @@ class ModelBuilder {
     if (unknown == 0) return Ok();
     return Error{Code::kUnsupported,
                  Cat(Where(parts_.checkpoint, *first_unknown), ": expected a tensor of family ",
-                     parts_.family->name, ", found a name that no rule matches (", unknown,
-                     " such tensors)"),
+                     parts_.family->name, ", found a name that no rule matches (",
+                     Plural(unknown, "such tensor"), ")"),
                  "describe the model in a family file and name it with --family "
                  "(docs/families.md)"};
   }
@@ -146,7 +146,7 @@ class ModelBuilder {
     if (!parts_.layers.empty()) return Ok();
     return Error{Code::kUnsupported,
                  Cat(parts_.checkpoint.source().string(), ": expected routed experts, found ",
-                     parts_.tensors.size(), " tensors and no expert among them"),
+                     Plural(parts_.tensors.size(), "tensor"), " and no expert among them"),
                  "there is nothing to split in a dense model"};
   }
 

@@ -143,9 +143,8 @@ PartitionDefault DefaultPartition(const PlanOptions& options) {
   // A cluster needs at least one session, and one session alone shows no kinds to tell apart.
   if (sessions >= std::max<size_t>(2, options.groups))
     return {"session", Cat("because the statistics have ", sessions, " sessions to plan from")};
-  return {"same",
-          Cat("because the statistics have ", sessions, sessions == 1 ? " session" : " sessions",
-              " to plan from, fewer than \"session\" needs")};
+  return {"same", Cat("because the statistics have ", Plural(sessions, "session"),
+                      " to plan from, fewer than \"session\" needs")};
 }
 
 std::string PartitionOf(const PlanOptions& options) {

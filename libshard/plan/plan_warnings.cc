@@ -65,8 +65,8 @@ void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
     layers += absent > 0;
   }
   if (lost == 0) return;
-  out.push_back(
-      Cat("remainder: ", FormatCount(lost), " experts in ", layers, " layers are on no node"));
+  out.push_back(Cat("remainder: ", Plural(lost, "expert"), " in ", Plural(layers, "layer"),
+                    lost == 1 ? " is" : " are", " on no node"));
 }
 
 // What the overlay's bundle holds for its groups in addition to the overlay's experts.

@@ -22,7 +22,7 @@ void NoteFallbacks(const RecipeResult& recipe, std::vector<std::string>& notes) 
   }
   for (const auto& [what, tensors] : tensors_of) {
     const std::string more =
-        tensors.size() == 1 ? "" : Cat(" and ", tensors.size() - 1, " more tensors");
+        tensors.size() == 1 ? "" : Cat(" and ", Plural(tensors.size() - 1, "more tensor"));
     notes.push_back(Cat(tensors[0], more, ": ", what));
   }
 }

@@ -140,7 +140,8 @@ Result<ByteSourcePtr> HttpSource::Open(const Transport& transport, FilePlace pla
   }
   SHARD_TRY(FirstRange first, AskFirst(transport, place));
   SHARD_CHECK(CheckSize(place, first.file));
-  const bool known = !first.file.validator.empty() || !place.identity.empty() || first.whole;
+  const bool known = !first.file.validator.empty() || !place.identity.empty() || first.whole ||
+                     transport.client->settings().compared;
   if (!known && first.file.size > 0) {
     transport.client->settings().warn(
         Cat(place.name,

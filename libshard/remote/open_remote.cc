@@ -18,6 +18,7 @@ HttpClientPtr MakeClient(const RemoteOptions& options) {
   HttpSettings settings = SettingsFromEnvironment();
   settings.plain_http = options.plain_http;
   if (options.full_download) settings.whole_files = kMostWholeFiles;
+  settings.compared = options.compared;
   settings.warn = options.warn;
   return std::make_shared<HttpClient>(std::move(settings));
 }

@@ -92,6 +92,22 @@ Result<TensorRecord> TensorFromJson(const std::string& where, const Json& value)
   return tensor;
 }
 
+// `pull` writes files under the names of a manifest that may be hostile. So a bundle must not be
+// what another program runs or reads as its settings.
+Status CheckBundlePath(const std::string& where, const std::string& file) {
+  SHARD_CHECK(CheckRelativePath(where, file));
+  const std::vector<std::string> parts = Split(file, '/');
+  const bool plain = std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
+    return part[0] == '.' || part[0] == '~';
+  });
+  const bool weights = file.ends_with(".gguf") || file.ends_with(".safetensors");
+  if (plain && weights && !Lower(file).starts_with(kAssetDirectory)) return Ok();
+  return Error{Code::kCorrupt, Cat(where,
+                                   ": file: expected the path of a .gguf or .safetensors file "
+                                   "outside assets/, no part of which begins with . or ~, found ",
+                                   Quoted(file))};
+}
+
 // The path must be assets/ plus the name of an asset, because `assemble` copies it under that name
 // beside the weights.
 Status CheckAssetPath(const std::string& where, const std::string& file) {
@@ -206,7 +222,7 @@ Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
   if (!value.is_object()) return NotAnObject(where, value);
   BundleRecord bundle;
   SHARD_TRY(bundle.file, JsonFields(value, where).String("file"));
-  SHARD_CHECK(CheckRelativePath(where, bundle.file));
+  SHARD_CHECK(CheckBundlePath(where, bundle.file));
   const JsonFields fields(value, Cat(where, " ", Quoted(bundle.file)));
   SHARD_TRY(const std::string role, fields.String("role"));
   SHARD_TRY(bundle.role, RoleFromText(fields.where(), role));

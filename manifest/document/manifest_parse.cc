@@ -175,8 +175,9 @@ Status CheckFormat(const JsonFields& fields, const char* name, unsigned major) {
   const std::vector<std::string> parts = moepack::Split(version, '.');
   const auto found = ParseUint(parts[0]);
   if (parts.size() != 2 || !found || !ParseUint(parts[1])) {
-    return Error{Code::kCorrupt, Cat(fields.where(), ": format_version: expected \"1.0\", found ",
-                                     Quoted(version))};
+    return Error{Code::kCorrupt,
+                 Cat(fields.where(), ": format_version: expected two numbers like 1.0, found ",
+                     Quoted(version))};
   }
   if (*found == major) return Ok();
   return Error{

@@ -78,10 +78,8 @@ Status CompareNodes(const std::string& where, const OciManifest& a, const OciMan
     diff.nodes.push_back({group, BytesOf(wanted), BytesOf(NewLayers(there, wanted))});
   }
   if (!only || !diff.nodes.empty()) return Ok();
-  std::vector<std::string> words;
-  for (const uint32_t one : groups) words.push_back(Cat(one));
-  return Error{Code::kInvalidArgument, Cat(where, ": group: expected one of ",
-                                           moepack::Join(words, ", "), ", found ", *only)};
+  return Error{Code::kInvalidArgument,
+               Cat(where, ": group: expected ", FormatChoice(groups), ", found ", *only)};
 }
 
 }  // namespace

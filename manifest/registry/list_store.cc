@@ -18,6 +18,10 @@ void DescribeListed(const OciManifest& oci, ListedManifest& listed) {
   listed.bytes = oci.layer_bytes();
 }
 
+bool IsDamage(Code code) {
+  return code == Code::kCorrupt || code == Code::kMismatch || code == Code::kNotFound;
+}
+
 }  // namespace
 
 Result<std::vector<ListedManifest>> ListStore(const Store& store) {
@@ -33,8 +37,13 @@ Result<std::vector<ListedManifest>> ListStore(const Store& store) {
       continue;
     }
     const auto oci = OpenListed(store, entry.manifest);
-    if (!oci && oci.error().code != Code::kUnsupported) return oci.error();
-    if (oci) DescribeListed(*oci, listed);
+    if (oci) {
+      DescribeListed(*oci, listed);
+    } else if (IsDamage(oci.error().code)) {
+      listed.problem = oci.error().message;
+    } else if (oci.error().code != Code::kUnsupported) {
+      return oci.error();
+    }
     all.push_back(std::move(listed));
   }
   return all;

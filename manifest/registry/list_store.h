@@ -20,10 +20,11 @@ struct ListedManifest {
   std::vector<std::string> groups;  // "000", "001"
   std::string overlay_version;      // "" without an overlay
   uint64_t files = 0, bytes = 0;    // of the layers
+  std::string problem;              // why the manifest cannot be read; "" if it can
 };
 
 // Lists the tags in the store's order, and what the manifests say about themselves; their blobs are
-// not checked. A damaged manifest of ours is an error.
+// not checked. A manifest that is damaged or missing is listed with its problem.
 Result<std::vector<ListedManifest>> ListStore(const Store& store);
 
 }  // namespace moepack::registry

@@ -29,7 +29,9 @@ std::string DirectoryAddress(const std::string& address) {
 }
 
 Result<StorePtr> OpenWebLayout(const std::string& address, const StoreAccess& access) {
-  SHARD_TRY(const Source source, remote::OpenAddress(DirectoryAddress(address), access.remote));
+  remote::RemoteOptions options = access.remote;
+  options.compared = true;
+  SHARD_TRY(const Source source, remote::OpenAddress(DirectoryAddress(address), options));
   return Shared(WebLayout::Open(source.tree));
 }
 

@@ -82,11 +82,14 @@ Result<StorePlan> MakePlan(const PublishedParts& read, const std::string& tag,
   }
   StorePlan plan = std::move(maker).Take();
   for (const StorePlan::Blob& item : plan.manifests) {
-    if (item.blob.size <= kMaxOciManifest) continue;
-    return Error{
-        Code::kUnsupported,
-        Cat(item.name, ": expected at most ", kMaxOciManifest, " bytes, found ", item.blob.size),
-        "write the distribution with fewer or larger files"};
+    if (item.blob.size > kMaxOciManifest) {
+      return Error{
+          Code::kUnsupported,
+          Cat(item.name, ": expected at most ", kMaxOciManifest, " bytes, found ", item.blob.size),
+          "write the distribution with fewer or larger files"};
+    }
+    // What readers refuse is not published.
+    SHARD_CHECK(ParseOciManifest(item.name, item.text));
   }
   AddMovingTags(options, plan);
   return plan;

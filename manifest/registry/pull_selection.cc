@@ -54,10 +54,8 @@ Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const Opene
   for (const uint32_t group : asked) {
     SHARD_CHECK(manifest::CheckGroup(where, group, set.manifest.plan.groups.size()));
     if (std::find(there.begin(), there.end(), group) != there.end()) continue;
-    std::vector<std::string> words;
-    for (const uint32_t one : there) words.push_back(Cat(one));
-    return Error{Code::kInvalidArgument, Cat(where, ": group: expected one of ",
-                                             moepack::Join(words, ", "), ", found ", group)};
+    return Error{Code::kInvalidArgument,
+                 Cat(where, ": group: expected ", FormatChoice(there), ", found ", group)};
   }
   return asked;
 }

@@ -4,6 +4,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/store/oci_layout.h"
 #include "manifest/write/promised_file.h"
 
 namespace moepack::registry {
@@ -117,8 +118,9 @@ Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access) {
       to.kind == Reference::Kind::kFiles || to.kind == Reference::Kind::kWebLayout;
   if (only_read) return OpenWritable(to, access).error();
   auto store = OpenStore(to, access);
-  if (!store && store.error().code == Code::kNotFound) return StorePtr();
-  return store;
+  if (store || store.error().code != Code::kNotFound) return store;
+  if (to.kind == Reference::Kind::kLayout) SHARD_CHECK(OciLayout::CheckPlace(to.place));
+  return StorePtr();
 }
 
 Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,

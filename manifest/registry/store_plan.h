@@ -38,7 +38,7 @@ Result<std::string> ViewTag(const std::string& tag, uint32_t group);
 // The report of a plan before anything is done.
 StoreReport StartReport(const StorePlan& plan);
 // Opens the target of a plan for inspection; null if there is nothing yet. Creates and locks
-// nothing. kInvalidArgument for a read-only place.
+// nothing. kInvalidArgument for a read-only place and for a directory with other files.
 Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access);
 // Notes what the tags name now, and which blobs and manifests the store has. A tag that names
 // something else is kInvalidArgument without `force`, unless it is `moving`.

@@ -176,6 +176,7 @@ Result<TaskRecord> ParseTaskRecord(const std::string& where, std::string_view te
               OutputFromJson(Cat(where, ": output ", record.outputs.size()), value));
     record.outputs.push_back(std::move(output));
   }
+  if (record.outputs.empty()) return fields.Wrong("outputs", "at least one");
   return record;
 }
 

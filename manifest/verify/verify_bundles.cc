@@ -42,7 +42,7 @@ void CheckTensorIds(const Manifest& manifest, RuleFindings& findings) {
                            tensor.layer ? Cat(*tensor.layer) : "none"),
                        bundle.file, tensor.name);
       } else if (tensor.expert_ids.back() >= layer->second) {
-        findings.Error(Cat("expert ids: expected less than ", layer->second, ", found ",
+        findings.Error(Cat("experts: expected numbers below ", layer->second, ", found ",
                            tensor.expert_ids.back()),
                        bundle.file, tensor.name);
       }

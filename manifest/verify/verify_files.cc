@@ -33,11 +33,9 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
   file.readable = regular && (may_be_link || StaysInside(root, path));
   if (!regular) {
     const Result<bool> taken = IsTaken(path);
-    const bool there = !taken || *taken;
+    const std::string found = !taken ? taken.error().message : *taken ? "something else" : "none";
     RuleFindings("files-present", findings)
-        .Error(Cat("file: expected one of ", file.size, " bytes, found ",
-                   there ? "something else" : "none"),
-               file.file);
+        .Error(Cat("file: expected one of ", file.size, " bytes, found ", found), file.file);
     return;
   }
   const uint64_t size = fs::file_size(path, error);

@@ -41,7 +41,7 @@ class MadeComparison {
 
   void NoteRefit() {
     if (again_.of_refit)
-      refit_.Note(Cat(FormatCount(refitted_), " tensors, ", FormatCount(refitted_bytes_),
+      refit_.Note(Cat(Plural(refitted_, "tensor"), ", ", FormatCount(refitted_bytes_),
                       " bytes, compared with the refit store"));
   }
 

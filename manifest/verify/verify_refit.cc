@@ -51,7 +51,7 @@ class RefitCheck {
       CheckTopK();
     }
     if (tensors_ == 0) return;
-    findings_.Note(Cat(FormatCount(tensors_), " tensors of groups, ", FormatCount(bytes_),
+    findings_.Note(Cat(Plural(tensors_, "tensor"), " of groups, ", FormatCount(bytes_),
                        " bytes, were made by a refit; all others have the source's values"));
   }
 

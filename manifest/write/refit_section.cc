@@ -71,8 +71,8 @@ std::string RefitText(const Manifest& manifest) {
       "\n## What was done to the weights\n\nThe experts of the groups and their rows of the "
       "routers are not the model's own: they were refitted on calibration text, so that "
       "each group alone comes closer to the whole model (",
-      FormatCount(tensors),
-      " tensors, marked `derived` in `distribution.json`). All other "
+      Plural(tensors, "tensor"),
+      ", marked `derived` in `distribution.json`). All other "
       "tensors are the model's. The refit has version ",
       MarkdownCode(manifest.versions.refit), ".\n\n", MethodLine(record), TextTable(record),
       "\nThe error is that of what the layer adds on held-out text, relative to "

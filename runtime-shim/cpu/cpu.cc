@@ -68,8 +68,7 @@ class CpuExecutor : public ReferenceExecutor {
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
-    return Cat(team_.threads(), team_.threads() == 1 ? " thread, " : " threads, ",
-               DotInstructions());
+    return Cat(Plural(team_.threads(), "thread"), ", ", DotInstructions());
   }
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {

@@ -40,8 +40,8 @@ Plan RunningBlocks::Trim(Plan plan) const {
 
 void RunningBlocks::AddNote(Weights& weights) const {
   if (left_out_ == 0) return;
-  weights.notes.push_back(Cat(left_out_, left_out_ == 1 ? " block" : " blocks",
-                              " for multi-token prediction: not loaded"));
+  weights.notes.push_back(
+      Cat(Plural(left_out_, "block"), " for multi-token prediction: not loaded"));
 }
 
 void AddRouter(std::string_view name, const std::vector<uint64_t>& shape, Weights& weights) {

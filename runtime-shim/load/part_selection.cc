@@ -62,10 +62,9 @@ Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   for (const uint32_t group : wanted) {
     if (!Contains(there, group)) {
-      return Error{
-          Code::kNotFound,
-          Cat(split.path, ": group: expected one of ", FormatIds(there), ", found ", group),
-          kOnlyHint};
+      return Error{Code::kNotFound,
+                   Cat(split.path, ": group: expected ", FormatChoice(there), ", found ", group),
+                   kOnlyHint};
     }
     split.parts.sets.push_back({Cat("group ", group), group, false,
                                 FilesOf(split.manifest, Role::kGroup, group),

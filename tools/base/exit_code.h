@@ -50,7 +50,7 @@ inline constexpr std::array kExitMeanings = {
                 "a verification or quality check failed, `diff --exit-code` found changes, or "
                 "there were warnings with `--strict`"},
     ExitMeaning{7, "a registry or device is unavailable"},
-    ExitMeaning{130, "interrupted"},
+    ExitMeaning{130, "interrupted; a command that only reads dies of the signal itself"},
 };
 
 }  // namespace moepack::cli

@@ -126,10 +126,6 @@ bool IsQuiet() { return loudness.quiet; }
 void CountWarnings(uint64_t count) { loudness.warnings += count; }
 uint64_t WarningCount() { return loudness.warnings; }
 
-std::string Plural(uint64_t count, std::string_view noun) {
-  return Cat(FormatCount(count), " ", noun, count == 1 ? "" : "s");
-}
-
 std::string ExactBytes(uint64_t bytes) {
   if (bytes < 1000) return FormatBytes(bytes);
   return Cat(FormatBytes(bytes), " (", FormatCount(bytes), " bytes)");

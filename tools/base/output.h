@@ -52,8 +52,6 @@ bool IsQuiet();
 void CountWarnings(uint64_t count);
 uint64_t WarningCount();
 
-// "1 file", "3 files".
-std::string Plural(uint64_t count, std::string_view noun);
 // For sizes that people may compare: "12.3 MB (12,345,678 bytes)".
 std::string ExactBytes(uint64_t bytes);
 

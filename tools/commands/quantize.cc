@@ -81,6 +81,11 @@ std::string ShareTable(const char* what, const std::map<std::string, Share>& sha
   return table.Render();
 }
 
+// A file of a split output, in the directory of the output.
+std::string InOutput(const Arguments& arguments, const OutputFile& file) {
+  return (fs::path(arguments.out).parent_path() / file.path).string();
+}
+
 uint64_t TotalBytes(const std::vector<OutputFile>& files) {
   uint64_t total = 0;
   for (const OutputFile& file : files) total += file.size;
@@ -95,7 +100,7 @@ std::string ReportText(const Outcome& outcome) {
   text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
               outcome.files.size() == 1 ? Shown(arguments.out)
                                         : Cat(outcome.files.size(), " files, the first is ",
-                                              Shown(outcome.files[0].path)));
+                                              Shown(InOutput(arguments, outcome.files[0]))));
   if (!arguments.dry_run) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");

@@ -66,6 +66,8 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
   if (option == nullptr && !of_parts) return Ok();
   const std::string& source = arguments.source;
   SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
+  SHARD_TRY(const bool there, moepack::IsThere(source));
+  if (!there) return Ok();  // opening it says so
   if (!distribution && of_parts) {
     const bool overlay = arguments.no_overlay;
     return Error{

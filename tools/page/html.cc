@@ -92,9 +92,8 @@ std::string HtmlTable::Render() const {
 
 std::string Figure(std::string_view picture, std::string_view caption, const HtmlTable& table) {
   return Cat("<figure>\n<div class=\"picture\">\n", picture, "</div>\n<figcaption>", caption,
-             "</figcaption>\n<details><summary>The numbers (", Escaped(FormatCount(table.rows())),
-             table.rows() == 1 ? " row" : " rows", ")</summary>\n", table.Render(),
-             "</details>\n</figure>\n");
+             "</figcaption>\n<details><summary>The numbers (", Escaped(Plural(table.rows(), "row")),
+             ")</summary>\n", table.Render(), "</details>\n</figure>\n");
 }
 
 std::string SideBySide(const std::vector<std::string>& pictures) {

@@ -76,8 +76,7 @@ std::string Navigation(const std::vector<PageSection>& sections) {
 std::string PageTitle(const PageInputs& inputs) {
   const std::string name = ModelName(inputs);
   if (!inputs.plan) return inputs.distribution ? name : "Routing of a model";
-  return Cat(name, " on ", inputs.plan->groups.size(),
-             inputs.plan->groups.size() == 1 ? " node" : " nodes");
+  return Cat(name, " on ", Plural(inputs.plan->groups.size(), "node"));
 }
 
 std::string ReportPage(const PageInputs& inputs) {

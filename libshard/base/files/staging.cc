@@ -70,6 +70,12 @@ bool IsOurs(const InsideDirectory& root, const std::vector<InsideDirectory::Entr
   return known && (locked || left || !JournalIdentity(root).empty());
 }
 
+Error NotLeftByUs(const fs::path& root) {
+  return {Code::kInvalidArgument,
+          Cat(root.string(), " already exists, and no interrupted run left it"),
+          "move it away, or choose another output"};
+}
+
 // Removes everything but the lock; anything doubtful stays. The files are moved aside before they
 // are removed: without locks another run may be about to publish them, and only one of the two gets
 // them.
@@ -130,9 +136,10 @@ Status StagingDirectory::Lock() {
 Result<bool> StagingDirectory::TryLock() {
   const fs::path root = parent_->path() / RootName();
   SHARD_TRY(const Kind kind, parent_->KindOf(RootName()));
+  if (kind == Kind::kFile || kind == Kind::kOther) return NotLeftByUs(root);
   auto opened = kind == Kind::kNothing ? parent_->MakeDirectories(RootName())
                                        : parent_->OpenDirectory(RootName());
-  const bool gone = kind == Kind::kNothing || kind == Kind::kDirectory;
+  const bool gone = kind != Kind::kLink;
   if (!opened && opened.error().code == Code::kNotFound && gone) return false;
   if (!opened) return std::move(opened).error();
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, opened->List());
@@ -140,9 +147,7 @@ Result<bool> StagingDirectory::TryLock() {
     // It may look foreign while another process is removing it.
     SHARD_TRY(const std::vector<InsideDirectory::Entry> again, opened->List());
     if (again != entries) return false;
-    return Error{Code::kInvalidArgument,
-                 Cat(root.string(), " already exists, and no interrupted run left it"),
-                 "move it away, or choose another output"};
+    return NotLeftByUs(root);
   }
   auto lock = opened->OpenFile(kLockName, O_RDWR | O_CREAT);
   if (!lock && lock.error().code == Code::kNotFound) return false;

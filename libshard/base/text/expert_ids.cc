@@ -19,13 +19,13 @@ std::string_view Trim(std::string_view text) {
 }
 
 Error BadIds(const std::string& where, const std::string& expected, std::string_view found) {
-  return {Code::kCorrupt, Cat(where, ": expert ids: expected ", expected, ", found ", found)};
+  return {Code::kCorrupt, Cat(where, ": expected ", expected, ", found ", found)};
 }
 
 Result<uint32_t> ParseId(const std::string& where, std::string_view text, uint32_t limit) {
   const std::optional<uint64_t> id = ParseUint(text);
-  if (!id) return BadIds(where, "ids and ranges like 0-42,97", Quoted(text));
-  if (*id > limit) return BadIds(where, Cat("ids from 0 to ", limit), Quoted(text));
+  if (!id) return BadIds(where, "numbers and ranges like 0-42,97", Quoted(text));
+  if (*id > limit) return BadIds(where, Cat("numbers from 0 to ", limit), Quoted(text));
   return static_cast<uint32_t>(*id);
 }
 
@@ -57,8 +57,8 @@ Result<uint32_t> ParseLayerKey(const std::string& where, const std::string& key,
 
 Result<ExpertIds> IdsFromJson(const std::string& where, const Json& value, uint32_t expert_count) {
   if (!value.is_string()) {
-    return Error{Code::kCorrupt, Cat(where, ": expert ids: expected text like \"0-42,97\", found ",
-                                     DescribeJson(value))};
+    return Error{Code::kCorrupt,
+                 Cat(where, ": expected text like \"0-42,97\", found ", DescribeJson(value))};
   }
   const auto& text = value.get_ref<const std::string&>();
   if (expert_count == 0 && !text.empty()) return BadIds(where, "none", Quoted(text));
@@ -80,6 +80,10 @@ std::string FormatIds(const ExpertIds& ids) {
   return text;
 }
 
+std::string FormatChoice(const ExpertIds& ids) {
+  return Cat(ids.size() == 1 ? "" : "one of ", FormatIds(ids));
+}
+
 Result<ExpertIds> ParseIds(const std::string& where, std::string_view text, uint32_t limit) {
   if (Trim(text).empty()) return ExpertIds{};
   std::vector<IdRange> ranges;
@@ -91,7 +95,7 @@ Result<ExpertIds> ParseIds(const std::string& where, std::string_view text, uint
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].first <= ranges[i - 1].second)
-      return BadIds(where, "each id once", Cat(ranges[i].first, " twice"));
+      return BadIds(where, "each number once", Cat(ranges[i].first, " twice"));
   }
   ExpertIds ids;
   for (const auto& [first, last] : ranges) {

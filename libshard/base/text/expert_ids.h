@@ -19,6 +19,8 @@ using LayerExperts = std::map<uint32_t, ExpertIds>;
 
 // "0-42,97"; "" for no ids.
 std::string FormatIds(const ExpertIds& ids);
+// What a message expects where only `ids` are possible: "7", "one of 0-2,5".
+std::string FormatChoice(const ExpertIds& ids);
 // Accepts single ids and ranges in any order, with spaces around commas; refuses duplicates,
 // reversed ranges and more than `limit` as an id. `where` names the place in errors.
 Result<ExpertIds> ParseIds(const std::string& where, std::string_view text, uint32_t limit);

@@ -43,6 +43,10 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
+std::string Plural(uint64_t count, std::string_view noun) {
+  return Cat(FormatCount(count), " ", noun, count == 1 ? "" : "s");
+}
+
 std::string FormatParameters(uint64_t count) {
   struct Scale {
     double size;

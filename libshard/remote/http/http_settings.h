@@ -25,6 +25,7 @@ struct HttpSettings {
   // A server may take this long to answer once it has the whole body, because it hashes and moves
   // what it received.
   long answer_seconds = 900;
+  bool compared = false;  // callers compare whole files with digests, so they notice any change
   // Called, from any thread, with what the user should know but does not stop the work.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

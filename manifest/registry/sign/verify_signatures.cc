@@ -44,8 +44,7 @@ std::string FoundText(uint64_t found, std::vector<std::string> reasons) {
   if (found == 0) return "no signature found";
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
-  return Cat(found, found == 1 ? " signature found, " : " signatures found, ",
-             moepack::Join(reasons, ", "));
+  return Cat(Plural(found, "signature"), " found, ", moepack::Join(reasons, ", "));
 }
 
 Error NoGoodSignature(const Store& store, const std::string& digest,

@@ -45,16 +45,20 @@ bool IsUnfinished(const InsideDirectory::Entry& entry) {
   return TemporaryOf(entry.name) == kLayoutFile && entry.kind == Kind::kFile;
 }
 
-Status MakeLayout(const InsideDirectory& files, const std::string& directory) {
-  SHARD_TRY(const Kind kind, files.KindOf(kLayoutFile));
-  if (kind != Kind::kNothing) return Ok();
+Status CheckIsEmpty(const InsideDirectory& files, const std::string& directory) {
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, files.List());
-  if (std::all_of(entries.begin(), entries.end(), IsUnfinished))
-    return files.WriteText(kLayoutFile, kLayoutText);
+  if (std::all_of(entries.begin(), entries.end(), IsUnfinished)) return Ok();
   return Error{Code::kInvalidArgument,
                Cat(directory, ": expected an OCI image layout or an empty directory, found ",
                    Quoted(entries[0].name)),
                "choose another directory"};
+}
+
+Status MakeLayout(const InsideDirectory& files, const std::string& directory) {
+  SHARD_TRY(const Kind kind, files.KindOf(kLayoutFile));
+  if (kind != Kind::kNothing) return Ok();
+  SHARD_CHECK(CheckIsEmpty(files, directory));
+  return files.WriteText(kLayoutFile, kLayoutText);
 }
 
 // Without a trailing '/', which is not part of the name.
@@ -121,6 +125,17 @@ Result<OciLayout> OciLayout::Open(const std::string& directory) {
   if (read) read = layout.ReadIndex();
   if (!read) return Strange(std::move(read).error());
   return layout;
+}
+
+Status OciLayout::CheckPlace(const std::string& directory) {
+  const fs::path place = WholeLayoutPath(directory);
+  fs::path there = place;
+  std::error_code ignored;
+  while (fs::symlink_status(there, ignored).type() == fs::file_type::not_found &&
+         there.has_relative_path())
+    there = there.parent_path();
+  SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(there));
+  return there == place ? CheckIsEmpty(files, directory) : Ok();
 }
 
 Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory) {

@@ -40,6 +40,9 @@ class OciLayout final : public WritableStore {
   // accepts. kIo if another process has the lock, kInvalidArgument for a directory that is
   // something else.
   static Result<OciLayout> OpenOrMake(const std::string& directory);
+  // What OpenOrMake would say of a directory where no layout is: an error if it has other files, or
+  // if there is something that is no directory. Creates nothing.
+  static Status CheckPlace(const std::string& directory);
   // For removing from an existing layout: like Open, with the lock of OpenOrMake. Creates nothing
   // else.
   static Result<OciLayout> OpenLocked(const std::string& directory);

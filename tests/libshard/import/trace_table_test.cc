@@ -98,6 +98,18 @@ TEST_F(TraceTable, TheModelDecidesAboutLayersAndExperts) {
             "t: layer 1: experts: expected 8, found 4");
 }
 
+TEST_F(TraceTable, AFileThatIsCutInTheMiddleOfAStepIsAWarning) {
+  const std::string whole =
+      "# route_trace v1\n# model=m arch=a n_layer=2 n_expert=4 n_expert_used=1\n"
+      "turn,phase,step,layer,slot,expert,weight\n0,0,0,0,0,3,1\n0,1,1,0,0,1,1\n0,1,1,1,0,0,1\n"
+      "0,1,2,0,0,1,1\n0,1,2,1,0,2,1\n0,1,3,0,0,1,1\n0,1,3,1,0,2,1\n";
+  EXPECT_THAT(MustRead(whole).warnings, IsEmpty());
+  const std::string cut = whole.substr(0, whole.rfind("0,1,3,1"));
+  EXPECT_THAT(MustRead(cut).warnings,
+              ElementsAre(HasSubstr("step 3 of turn 0, decode: expected 2 choices as in the other "
+                                    "steps, found 1: the end of the file may be missing")));
+}
+
 struct BadTable {
   const char *from, *to, *message;
 };

@@ -134,7 +134,7 @@ TEST_F(ExpectationJson, NamesWhatIsWrong) {
             "plan.json: expectation: calibration: pinned: layer: expected a layer with experts, "
             "found 3");
   EXPECT_THAT(broken("/calibration/pinned/0/experts", "24"),
-              HasSubstr("expected ids from 0 to 23"));
+              HasSubstr("expected numbers from 0 to 23"));
   EXPECT_EQ(broken("/expected/mean", 2),
             "plan.json: expectation: expected: mean: expected a number from 0 to 1, found 2");
   EXPECT_EQ(broken("/expected/groups", Json::array()),

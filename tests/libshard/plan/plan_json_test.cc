@@ -175,7 +175,7 @@ TEST(PlanJson, RefusesMalformedDocuments) {
       {"/overlays/0/fill", R"([{"*": "5"}])",
        "fill: expected one entry for each of the 2 groups, found 1"},
       {"/overlays/0/fill", R"([{"*": "5"}, {"1": "9"}])",
-       "fill of group 1: layer 1: expert ids: expected ids from 0 to 7"},
+       "fill of group 1: layer 1: expected numbers from 0 to 7"},
       {"/overlays/0/fill", R"([{"0": "2"}, {}])",
        "fill of group 0: layer 0: expected experts of other groups that are not in the overlay, "
        "found 2"},

@@ -241,8 +241,7 @@ TEST_F(PlanTest, RefusesOverlayFilesThatBreakTheirFormat) {
       {R"({"version": "v1"})", "layers: expected an object"},
       {R"({"version": "v1", "layers": {}})", "layers: expected at least one expert id"},
       {R"({"version": "v1", "layers": {"2": "0"}})", "layer 2: expected a layer with routed"},
-      {R"({"version": "v1", "layers": {"1": "8"}})",
-       "layer 1: expert ids: expected ids from 0 to 7"},
+      {R"({"version": "v1", "layers": {"1": "8"}})", "layer 1: expected numbers from 0 to 7"},
   };
   for (const auto& [text, message] : cases) {
     PlanOptions options = Groups(2);
@@ -299,7 +298,7 @@ TEST_F(PlanTest, RefusesExplicitFilesThatBreakTheirFormat) {
       {R"({"groups": [{"*": "0-7"}], "scheme": "a b"})", "scheme: expected 1 to 64"},
       {R"({"groups": [{"*": "0-7"}], "scheme": 1})", "scheme: expected a string"},
       {R"({"groups": ["0-7"]})", "group 0: expected an object of expert ids by layer"},
-      {R"({"groups": [{"*": "0-8"}]})", "group 0: layer 0: expert ids: expected ids from 0 to 7"},
+      {R"({"groups": [{"*": "0-8"}]})", "group 0: layer 0: expected numbers from 0 to 7"},
       {R"({"groups": [{"*": "0-3"}, {"*": "3-7"}]})",
        "layer 0: expert 3: expected one group, found groups 0 and 1"},
       {R"({"groups": [{"0": "0-3"}, {"0": "4-7"}]})",

@@ -69,7 +69,7 @@ TEST_F(DiffSetsTest, AMissingGroupIsRefused) {
   const auto diff = DiffSets(Ref(), Ref("v1-g000"), 1, {});
   ASSERT_FALSE(diff);
   EXPECT_EQ(diff.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(diff.error().message, HasSubstr("group: expected one of 0, found 1"));
+  EXPECT_THAT(diff.error().message, HasSubstr("group: expected 0, found 1"));
   EXPECT_EQ(DiffSets(Ref(), Ref("v9"), {}, {}).error().code, Code::kNotFound);
 }
 

@@ -98,6 +98,39 @@ TEST_F(PublishTest, ADryRunWritesNothingAndCountsTheSameBytes) {
   EXPECT_EQ(after->added_bytes(), 0u);
 }
 
+TEST_F(PublishTest, ADryRunRefusesThePlacesThatARealOneRefuses) {
+  Write("dist");
+  fs::create_directories(dir_ / "other");
+  fixtures::WriteFile(dir_ / "other/mine.txt", "mine");
+  for (const char* place : {"other", "other/mine.txt", "other/mine.txt/layout"}) {
+    const auto dry = PublishTo(Ref("v1", place), {.dry_run = true});
+    const auto real = PublishTo(Ref("v1", place));
+    ASSERT_FALSE(dry) << place;
+    ASSERT_FALSE(real) << place;
+    EXPECT_EQ(dry.error().code, real.error().code) << place;
+  }
+  fs::create_directories(dir_ / "empty");
+  EXPECT_TRUE(PublishTo(Ref("v1", "empty"), {.dry_run = true}));
+  EXPECT_TRUE(PublishTo(Ref("v1", "new/folders/"), {.dry_run = true}));
+}
+
+// On a file system that ignores case the two would be one file, so no reader accepts this.
+TEST_F(PublishTest, PathsThatDifferOnlyInCaseAreNotPublished) {
+  Write("dist");
+  const std::string old = "groups/000/experts.safetensors";
+  const std::string other = "GROUPS/001/experts.safetensors";
+  fs::create_directories((dir_ / "dist" / other).parent_path());
+  fs::rename(dir_ / "dist" / old, dir_ / "dist" / other);
+  std::string text = fixtures::ReadFile(dir_ / "dist/distribution.json");
+  text.replace(text.find(old), old.size(), other);
+  fixtures::WriteFile(dir_ / "dist/distribution.json", text);
+  const auto refused = PublishTo(Ref());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("manifest v1: layer"));
+  EXPECT_THAT(refused.error().message, HasSubstr("path: expected one that no other layer has"));
+  EXPECT_FALSE(fs::exists(dir_ / "layout"));
+}
+
 // Same size, other bytes: only the digest reveals it.
 TEST_F(PublishTest, ADamagedFileIsAMismatchAndNothingIsPublished) {
   for (const char* file : {"groups/001/experts.safetensors", "assets/config.json"}) {

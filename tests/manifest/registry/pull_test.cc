@@ -96,7 +96,7 @@ TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
   EXPECT_THAT(report->groups, ElementsAre(1));
   ASSERT_TRUE(PullGroups({1}, Ref(), "set"));
   EXPECT_TRUE(Files("out") == Files("set"));
-  EXPECT_THAT(Refusal(Ref("v1-g001"), {0}).message, HasSubstr("group: expected one of 1, found 0"));
+  EXPECT_THAT(Refusal(Ref("v1-g001"), {0}).message, HasSubstr("group: expected 1, found 0"));
   // It has its own group, whatever else the output has.
   const auto more = PullGroups({}, Ref("v1-g000"));
   ASSERT_TRUE(more) << more.error().message;
@@ -179,7 +179,7 @@ TEST_F(PullTest, RefusesMissingGroups) {
 TEST_F(PullTest, PullsTheGroupsOfAnIncompleteSet) {
   Write("part", {"trunk", "overlay", "assets", "group:0"});
   ASSERT_TRUE(PublishTo(Ref("part"), {.allow_incomplete = true}, "part"));
-  EXPECT_THAT(Refusal(Ref("part"), {1}).message, HasSubstr("group: expected one of 0, found 1"));
+  EXPECT_THAT(Refusal(Ref("part"), {1}).message, HasSubstr("group: expected 0, found 1"));
   Pulls({0}, Ref("part"));
   EXPECT_TRUE(Verifies({0}));
 }
@@ -381,6 +381,20 @@ TEST_F(PullTest, ListsSetsViewsAndOtherManifests) {
   EXPECT_LT((*all)[2].bytes, (*all)[0].bytes);
   EXPECT_EQ((*all)[0].files, tiny::Names(dir_ / "dist").size());
   EXPECT_FALSE((*all)[4].is_set);
+}
+
+TEST_F(PullTest, ListsBrokenManifestsBesideTheOthers) {
+  const auto layout = OciLayout::Open(Path("layout"));
+  ASSERT_TRUE(layout);
+  fixtures::WriteFile(BlobPath(layout->FindTag("v1-g001")->digest), "{}");
+  std::filesystem::remove(BlobPath(layout->FindTag("v1-g002")->digest));
+  const auto all = ListStore(*layout);
+  ASSERT_TRUE(all) << all.error().message;
+  ASSERT_EQ(all->size(), 4u);
+  EXPECT_TRUE((*all)[0].is_set && (*all)[0].problem.empty());
+  EXPECT_THAT((*all)[2].problem, HasSubstr("expected"));
+  EXPECT_FALSE((*all)[2].is_set);
+  EXPECT_THAT((*all)[3].problem, HasSubstr("expected"));
 }
 
 }  // namespace

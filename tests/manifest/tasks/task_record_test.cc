@@ -59,6 +59,15 @@ TEST(TaskRecord, RefusesInvalidRecords) {
   EXPECT_THAT(Refused("\"payload\": 900", "\"payload\": 991").message, HasSubstr("payload"));
 }
 
+TEST(TaskRecord, RefusesWorkWithoutOutputs) {
+  std::string text = WriteTaskRecord(Sample());
+  const size_t begin = text.find("\"outputs\": [") + 12, end = text.rfind(']');
+  text.replace(begin, end - begin, "");
+  const auto record = ParseTaskRecord("task.json", text);
+  ASSERT_FALSE(record) << text;
+  EXPECT_THAT(record.error().message, HasSubstr("outputs: expected at least one"));
+}
+
 TEST(TaskRecord, RefusesRunsThatOverlapOrLeaveTheirPiece) {
   const char* const wrong[] = {
       "50, 60, 51",     "39, 60, 50", "50, 49, 50", "50, 60, 0", "50, 18446744073709551615, 50",

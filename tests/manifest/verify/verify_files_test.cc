@@ -72,6 +72,16 @@ TEST(VerifyFilesTest, RefusesALinkedDirectoryThatLeadsOut) {
   EXPECT_EQ(BrokenRules(Verify(dir.path())), Rules{"no-links-outside"});
 }
 
+TEST(VerifyFilesTest, SaysWhyAFileCannotBeLookedUp) {
+  const fixtures::TempDir dir;
+  sample::Make().WriteTo(dir.path());
+  fs::remove_all(dir / "trunk");
+  fs::create_symlink("trunk", dir / "trunk");
+  const VerifyReport report = Verify(dir.path());
+  EXPECT_TRUE(BrokenRules(report).contains("files-present"));
+  EXPECT_NE(TextOf(report).find("symbolic links"), std::string::npos) << TextOf(report);
+}
+
 TEST(VerifyFilesTest, AcceptsLinksInsideAndHardLinks) {
   const fixtures::TempDir dir, outside;
   sample::Make().WriteTo(dir.path());

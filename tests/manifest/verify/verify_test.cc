@@ -237,7 +237,7 @@ TEST(VerifyTest, FindsIdsThatTheLayerLacks) {
   const VerifyReport report = VerifySample(made);
   // What the file does not hold itself is missing as well.
   EXPECT_EQ(BrokenRules(report), (Rules{"expert-ids-in-range", "bundle-holds-its-experts"}));
-  EXPECT_NE(TextOf(report).find("expert ids: expected less than 6, found 6"), std::string::npos);
+  EXPECT_NE(TextOf(report).find("experts: expected numbers below 6, found 6"), std::string::npos);
   EXPECT_NE(TextOf(report).find("layer: expected a layer with experts, found 0"),
             std::string::npos);
 }

@@ -66,15 +66,17 @@ class ExistingOutput : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-// shard-experts --only group:1 --force -o d, where d/distribution.json names evil/victim.
+// shard-experts --only group:1 --force -o d, where d/distribution.json names
+// evil/victim.safetensors.
 TEST_F(ExistingOutput, OnlyDoesNotRemoveThroughALink) {
   Write("d");
-  Rewrite("d", kGroup, "evil/victim");
+  Rewrite("d", kGroup, "evil/victim.safetensors");
+  fixtures::WriteFile(dir_ / "outside/victim.safetensors", "precious");
   fs::create_directory_symlink(dir_ / "outside", dir_ / "d/evil");
   const Error error = Refusal("d", Forced({"group:1"}));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("d/evil: expected a directory, found a link"));
-  EXPECT_EQ(fixtures::ReadFile(dir_ / "outside/victim"), "precious");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "outside/victim.safetensors"), "precious");
 }
 
 TEST_F(ExistingOutput, OnlyDoesNotWriteThroughALink) {

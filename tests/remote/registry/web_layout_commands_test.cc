@@ -63,6 +63,17 @@ TEST_F(WebLayoutCommands, FetchesOnlyOneGroup) {
               testing::Not(HasSubstr(digests.at("groups/000/experts.safetensors").substr(7))));
 }
 
+// Every blob is compared with its digest, so a server without ETags is as good as any.
+TEST_F(WebLayoutCommands, DoesNotWarnOfAServerWithoutValidators) {
+  Serve("/models/", "web/models");
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
+    answer.Remove("ETag");
+    answer.Remove("Last-Modified");
+  });
+  const ToolRun run = Moepack("pull " + Layout(server_.origin()) + " --group 1 -o pulled --strict");
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
 TEST_F(WebLayoutCommands, RefusesBlobsWithOtherBytes) {
   Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {

@@ -9,12 +9,6 @@
 namespace moepack::cli {
 namespace {
 
-TEST(Output, PluralDistinguishesOneAndMany) {
-  EXPECT_EQ(Plural(1, "file"), "1 file");
-  EXPECT_EQ(Plural(0, "file"), "0 files");
-  EXPECT_EQ(Plural(1234, "tensor"), "1,234 tensors");
-}
-
 TEST(Output, ExactBytesAddsTheExactNumberOfRoundedSizes) {
   EXPECT_EQ(ExactBytes(512), "512 B");
   EXPECT_EQ(ExactBytes(21567890), "21.6 MB (21,567,890 bytes)");

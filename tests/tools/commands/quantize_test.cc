@@ -64,10 +64,11 @@ TEST(Quantize, AnyNumberOfThreadsGivesTheSameFile) {
 
 TEST(Quantize, WritesASplitSetThatAnyPartOpens) {
   const Workspace workspace;
-  const ToolRun run = workspace.Moepack(std::string(kTiny) + "q4.gguf --max-part-size 2M");
+  const ToolRun run = workspace.Moepack(std::string(kTiny) + "set/q4.gguf --max-part-size 2M");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_FALSE(fs::exists(workspace / "q4.gguf"));
-  const auto summary = workspace.Json("list-tensors q4-00002-of-00004.gguf --summary --json");
+  EXPECT_THAT(run.out, HasSubstr("4 files, the first is set/q4-00001-of-00004.gguf"));
+  EXPECT_FALSE(fs::exists(workspace / "set/q4.gguf"));
+  const auto summary = workspace.Json("list-tensors set/q4-00002-of-00004.gguf --summary --json");
   EXPECT_EQ(summary["experts"], 16);
 }
 

@@ -177,6 +177,13 @@ TEST_F(OptionRules, OptionsAboutPartsNeedADistribution) {
                     option + " has no effect: fixtures/tiny-moe is not a distribution");
 }
 
+TEST_F(OptionRules, AMissingSourceIsNamedBeforeItsOptions) {
+  const ToolRun run = workspace_.Moepack("run missing --tokens 1 --no-overlay");
+  EXPECT_EQ(run.status, 5);
+  EXPECT_THAT(run.err, HasSubstr("missing"));
+  EXPECT_THAT(run.err, Not(HasSubstr("has no effect")));
+}
+
 TEST_F(OptionRules, RaceTokensNeedGroups) {
   ExpectRefused("eval fixtures/tiny-moe --tokens 1,2 --race-tokens 4",
                 "--race-tokens has no effect: fixtures/tiny-moe has no groups");

@@ -28,6 +28,7 @@ struct Arguments {
 };
 
 const char* KindOf(const ListedManifest& listed) {
+  if (!listed.problem.empty()) return "broken";
   if (listed.is_signature) return "signature";
   if (!listed.is_set) return "other";
   return listed.is_view ? "node" : "set";
@@ -52,8 +53,9 @@ Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all
   Json manifests = Json::array();
   for (const ListedManifest& listed : all) {
     manifests.push_back({{"tag", listed.tag}, {"digest", listed.digest}, {"what", KindOf(listed)}});
-    if (!listed.is_set) continue;
     Json& last = manifests.back();
+    if (!listed.problem.empty()) last["problem"] = listed.problem;
+    if (!listed.is_set) continue;
     last["groups"] = listed.groups;
     last["overlay"] = listed.overlay_version;
     last["files"] = listed.files;
@@ -75,6 +77,11 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(CheckWholePlace(arguments.place, named.reference));
   SHARD_TRY(const registry::StorePtr store, registry::OpenStore(named.reference, named.access));
   SHARD_TRY(const std::vector<ListedManifest> all, registry::ListStore(*store));
+  for (const ListedManifest& listed : all) {
+    if (listed.problem.empty()) continue;
+    const std::string tag = listed.tag.empty() ? "" : Cat("tag ", Quoted(listed.tag), ": ");
+    PrintWarnings({tag + listed.problem});
+  }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ListJson(arguments, all))
                              : WriteResult(ListText(all)));
   return kExitDone;
@@ -99,7 +106,8 @@ constinit const Command kLs = {
     "Lists the tags of a repository or of an OCI image layout with the digests of their manifests: "
     "whole sets, the "
     "views that have one node's files, and what other tools put there. The bytes are those of all "
-    "files that a manifest names; the blobs themselves are not read.",
+    "files that a manifest names; the blobs themselves are not read. A manifest that is damaged or "
+    "missing is listed as broken, with a warning.",
     {"moepack ls layout:models", "moepack ls layout:models --json"},
     ls_command::Bind};
 

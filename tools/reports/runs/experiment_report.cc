@@ -16,15 +16,16 @@ using runtime::Estimate;
 using runtime::ExperimentRow;
 using runtime::NodeFigures;
 
-std::string EstimateText(const Estimate& estimate, bool sign = false) {
-  char text[64];
-  std::snprintf(text, sizeof text, sign ? "%+.4f ± %.4f" : "%.4f ± %.4f", estimate.mean,
-                estimate.error);
-  return text;
+// One session alone shows no spread, so no error is given for it.
+std::string EstimateText(const ExperimentRow& row, const Estimate& estimate, bool sign = false) {
+  char mean[32], error[32];
+  std::snprintf(mean, sizeof mean, sign ? "%+.4f" : "%.4f", estimate.mean);
+  std::snprintf(error, sizeof error, " ± %.4f", estimate.error);
+  return row.sessions.size() > 1 ? Cat(mean, error) : mean;
 }
 
 std::string KldText(const ExperimentRow& row, Choice choice) {
-  return EstimateText(EstimateRow(row, choice, &NodeFigures::kld));
+  return EstimateText(row, EstimateRow(row, choice, &NodeFigures::kld));
 }
 
 std::string ShareText(const ExperimentRow& row, runtime::Figure figure) {
@@ -47,7 +48,7 @@ std::string RowTable(const std::vector<ExperimentRow>& rows) {
                row.node_bytes ? FormatBytes(*row.node_bytes) : "-",
                split ? ShareText(row, &NodeFigures::capture) : "-", kld,
                split ? KldText(row, Choice::kRace) : "-", split ? KldText(row, Choice::kAny) : "-",
-               EstimateText(EstimateRow(row, Choice::kCapture, &NodeFigures::loss)),
+               EstimateText(row, EstimateRow(row, Choice::kCapture, &NodeFigures::loss)),
                ShareText(row, &NodeFigures::top1)});
   }
   return table.Render();
@@ -66,11 +67,9 @@ std::string DifferenceTable(const runtime::ExperimentRule& rule,
         runtime::IntervalFactor(static_cast<uint32_t>(rule.looks.size()), row.sessions.size());
     char interval[64];
     std::snprintf(interval, sizeof interval, "%+.4f to %+.4f", loss.mean - half, loss.mean + half);
-    // One session alone shows no spread.
-    table.Row(
-        {row.label(), base->label(),
-         EstimateText(EstimateDifference(row, *base, Choice::kCapture, &NodeFigures::kld), true),
-         EstimateText(loss, true), row.sessions.size() > 1 ? interval : "-"});
+    const Estimate kld = EstimateDifference(row, *base, Choice::kCapture, &NodeFigures::kld);
+    table.Row({row.label(), base->label(), EstimateText(row, kld, true),
+               EstimateText(row, loss, true), row.sessions.size() > 1 ? interval : "-"});
   }
   return table.empty() ? "" : Cat("\nPaired by session:\n", table.Render());
 }
@@ -80,9 +79,10 @@ std::string DifferenceTable(const runtime::ExperimentRule& rule,
 std::string ExperimentText(const runtime::ExperimentRule& rule,
                            const runtime::ExperimentState& state, const std::string& out) {
   const size_t sessions = state.rows.front().sessions.size();
-  std::string text =
-      Cat(Plural(sessions, "held-out session"), ", ", FormatCount(ScoredTokens(state.rows.front())),
-          " scored tokens; errors are standard errors over sessions\n");
+  std::string text = Cat(Plural(sessions, "held-out session"), ", ",
+                         FormatCount(ScoredTokens(state.rows.front())), " scored tokens; ",
+                         sessions > 1 ? "errors are standard errors over sessions\n"
+                                      : "one session shows no standard error\n");
   text += RowTable(state.rows) + DifferenceTable(rule, state.rows);
   if (rule.until_error > 0) {
     text += Cat(state.stopped ? "stopped at look " : "ended at look ", state.looks_made, " of ",

@@ -75,6 +75,16 @@ TEST(StagingDirectory, NeverTouchesADirectoryThatIsNotItsOwn) {
   EXPECT_TRUE(fs::exists(dir / "out.partial/precious"));
 }
 
+TEST(StagingDirectory, NeverTouchesAFileUnderItsName) {
+  const fixtures::TempDir dir;
+  fixtures::WriteFile(dir / "out.partial", "data");
+  const auto staging = StagingDirectory::Start(dir / "out", "id");
+  ASSERT_FALSE(staging);
+  EXPECT_EQ(staging.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(staging.error().message, HasSubstr("out.partial already exists"));
+  EXPECT_EQ(fixtures::ReadFile(dir / "out.partial"), "data");
+}
+
 TEST(StagingDirectory, ReplacesATargetOnlyWhenTold) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out");

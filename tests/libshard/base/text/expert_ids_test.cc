@@ -16,7 +16,7 @@ std::string ParseError(const std::string& text, uint32_t limit = 127) {
   const auto ids = ParseIds("a.json: layer 7", text, limit);
   if (ids) return "accepted";
   EXPECT_EQ(ids.error().code, Code::kCorrupt);
-  EXPECT_THAT(ids.error().message, HasSubstr("a.json: layer 7: expert ids: expected"));
+  EXPECT_THAT(ids.error().message, HasSubstr("a.json: layer 7: expected"));
   return ids.error().message;
 }
 
@@ -35,6 +35,11 @@ TEST(FormatIds, SpellsRunsAsRanges) {
   EXPECT_EQ(FormatIds({1, 3, 5}), "1,3,5");
 }
 
+TEST(FormatChoice, SaysOneOfOnlyIfThereAreMore) {
+  EXPECT_EQ(FormatChoice({7}), "7");
+  EXPECT_EQ(FormatChoice({0, 1, 2, 5}), "one of 0-2,5");
+}
+
 TEST(ParseIds, ReadsIdsAndRangesInAnyOrder) {
   EXPECT_THAT(*ParseIds("x", "97,0-3", 97), ElementsAre(0, 1, 2, 3, 97));
   EXPECT_THAT(*ParseIds("x", " 5 , 2-3 ", 5), ElementsAre(2, 3, 5));
@@ -51,14 +56,14 @@ TEST(ParseIds, ReadsBackWhatFormatIdsWrites) {
 }
 
 TEST(ParseIds, RefusesIdsBeyondTheLimit) {
-  EXPECT_THAT(ParseError("0-128"), HasSubstr("ids from 0 to 127, found \"128\""));
-  EXPECT_THAT(ParseError("128"), HasSubstr("ids from 0 to 127"));
-  EXPECT_THAT(ParseError("4294967296"), HasSubstr("ids from 0 to 127"));
+  EXPECT_THAT(ParseError("0-128"), HasSubstr("numbers from 0 to 127, found \"128\""));
+  EXPECT_THAT(ParseError("128"), HasSubstr("numbers from 0 to 127"));
+  EXPECT_THAT(ParseError("4294967296"), HasSubstr("numbers from 0 to 127"));
   EXPECT_EQ(ParseError("127"), "accepted");
 }
 
 TEST(ParseIds, RefusesDuplicatesAlsoInsideRanges) {
-  EXPECT_THAT(ParseError("3,3"), HasSubstr("each id once, found 3 twice"));
+  EXPECT_THAT(ParseError("3,3"), HasSubstr("each number once, found 3 twice"));
   EXPECT_THAT(ParseError("0-5,4"), HasSubstr("found 4 twice"));
   EXPECT_THAT(ParseError("5-9,0-5"), HasSubstr("found 5 twice"));
 }
@@ -70,7 +75,7 @@ TEST(ParseIds, RefusesReversedRanges) {
 TEST(ParseIds, RefusesEverythingButIdsAndRanges) {
   for (const char* text : {"a", "1,", ",1", "1,,2", "-", "1-", "-1", "1-2-3", "1 - 2", "1;2", "0x1",
                            "18446744073709551616", "1.5", "+1"}) {
-    EXPECT_THAT(ParseError(text), HasSubstr("ids and ranges like 0-42,97")) << text;
+    EXPECT_THAT(ParseError(text), HasSubstr("numbers and ranges like 0-42,97")) << text;
   }
 }
 
@@ -137,7 +142,7 @@ TEST(LayerExpertsJson, RefusesKeysThatAreNotLayerNumbers) {
 TEST(LayerExpertsJson, RefusesIdsOutOfRangeOfTheirOwnLayer) {
   const LayerCounts layers = {{1, 8}, {2, 4}, {3, 0}};
   EXPECT_THAT(JsonError(Json::parse(R"({"1":"7","2":"4"})"), layers),
-              HasSubstr("a.json: layer 2: expert ids: expected ids from 0 to 3, found \"4\""));
+              HasSubstr("a.json: layer 2: expected numbers from 0 to 3, found \"4\""));
   EXPECT_THAT(JsonError(Json::parse(R"({"*":"0-5"})"), layers), HasSubstr("layer 2"));
   EXPECT_THAT(JsonError(Json::parse(R"({"3":"0"})"), layers), HasSubstr("expected none"));
 }

@@ -44,6 +44,12 @@ TEST(Text, CountsAreGroupedByThousands) {
   EXPECT_EQ(FormatCount(1234567), "1,234,567");
 }
 
+TEST(Text, PluralDistinguishesOneAndMany) {
+  EXPECT_EQ(Plural(1, "file"), "1 file");
+  EXPECT_EQ(Plural(0, "file"), "0 files");
+  EXPECT_EQ(Plural(1234, "tensor"), "1,234 tensors");
+}
+
 TEST(Text, ParametersAreSpelledAsModelNamesDo) {
   EXPECT_EQ(FormatParameters(235'093'634'560), "235B");
   EXPECT_EQ(FormatParameters(22'190'000'000), "22B");

@@ -8,6 +8,7 @@ namespace moepack::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 // Six short sessions of two buckets.
@@ -62,6 +63,17 @@ TEST_F(ExperimentCommand, ComparesStrategiesAtEqualBytesOnTheSameTokens) {
   EXPECT_GT(first["figures"]["any"]["kld"]["mean"].get<double>(), 0.1);
   EXPECT_GT(first["figures"]["any"]["kld"]["error"].get<double>(), 0);
   EXPECT_LE(first["figures"]["best"]["kld"]["mean"], first["figures"]["race"]["kld"]["mean"]);
+}
+
+TEST_F(ExperimentCommand, OneSessionHasNoStandardError) {
+  const std::string text(kHeldOut);
+  WriteAll(workspace_ / "one.jsonl", text.substr(0, text.find('\n') + 1));
+  const ToolRun run = workspace_.Moepack(
+      "experiment fixtures/tiny-moe --text one.jsonl --eligible 8 --strategies contiguous,modulo "
+      "-o e.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("one session shows no standard error\n"));
+  EXPECT_THAT(run.out, Not(HasSubstr("±")));
 }
 
 // The experiment's figures are those of eval on the distribution of the plan.
