@@ -54,16 +54,13 @@ namespace {
 // tensors to list, or for a checkpoint that was assembled in memory. A --family file is not known
 // here.
 std::string CheckHint(const MoeModel& model) {
-  const auto path = [](const fs::path& of) {
-    const std::string text = of.string();
-    return Cat(text.starts_with('-') ? "./" : "", text);
-  };
   const SourceTree& tree = *model.checkpoint().tree();
   if (model.checkpoint().promised() || !tree.LocalPath("")) return "";
   const fs::path& config = model.config_path();
-  std::vector<std::string> words = {"moepack", "list-tensors", path(model.checkpoint().source())};
+  std::vector<std::string> words = {"moepack", "list-tensors",
+                                    PathArgument(model.checkpoint().source().string())};
   const bool beside = model.checkpoint().is_gguf() || config == tree.NameOf("config.json");
-  if (!beside) words.insert(words.end(), {"--config", path(config)});
+  if (!beside) words.insert(words.end(), {"--config", PathArgument(config.string())});
   words.emplace_back("--check");
   return Cat("`", ShellCommand(words), "` names everything that disagrees");
 }

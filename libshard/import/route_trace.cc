@@ -79,8 +79,9 @@ Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& op
     case TraceForm::kExport:
       return ReadTraceExport(file, options);
     case TraceForm::kGzip:
-      return Error{Code::kUnsupported, Cat(file.name(), ": expected a trace, found gzip"),
-                   Cat("run gunzip --keep ", ShellWord(file.name()), " and name its output")};
+      return Error{
+          Code::kUnsupported, Cat(file.name(), ": expected a trace, found gzip"),
+          Cat("run gunzip --keep ", ShellWord(PathArgument(file.name())), " and name its output")};
     case TraceForm::kNone:
       break;
   }

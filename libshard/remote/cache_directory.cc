@@ -128,7 +128,7 @@ Result<CacheDirectory> CacheDirectory::OpenOrMake(const fs::path& named) {
     return Error{Code::kInvalidArgument,
                  Cat(path.string(), ": expected a directory that only you can write, found ",
                      info.st_uid == geteuid() ? "one that others can write, too" : "another's"),
-                 Cat("chmod go-w ", ShellWord(path.string()), ", or choose another")};
+                 Cat("chmod go-w ", ShellWord(PathArgument(path.string())), ", or choose another")};
   }
   return CacheDirectory(std::move(fd), path);
 }

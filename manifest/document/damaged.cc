@@ -8,8 +8,7 @@ namespace moepack::manifest {
 const char* const kDamagedHint = "the distribution is damaged";
 
 std::string VerifyCommand(const std::string& path) {
-  const std::string word = Cat(path.starts_with('-') ? "./" : "", path);
-  return Cat("`", ShellCommand({"moepack", "verify", word}), "`");
+  return Cat("`", ShellCommand({"moepack", "verify", PathArgument(path)}), "`");
 }
 
 Error NameDamaged(const std::string& distribution, Error error) {

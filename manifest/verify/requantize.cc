@@ -41,7 +41,8 @@ struct Requantized {
 std::string BuildHint(std::string directory, const Manifest& manifest,
                       const RecipeOptions& recipe) {
   while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
-  const std::string plan = ShellWord(directory), store = ShellWord(directory + ".refit");
+  const std::string path = PathArgument(directory);
+  const std::string plan = ShellWord(path), store = ShellWord(path + ".refit");
   const std::string types = recipe.recipe.empty() ? "RECIPE" : recipe.recipe;
   const std::string build = Cat("`moepack build SRC --plan ", plan);
   const std::string rest = Cat(" --recipe ", types, " -o OUT` makes GGUF bundles of ");

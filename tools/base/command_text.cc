@@ -16,9 +16,7 @@ void CommandLine::Add(std::string_view option, std::string_view value) {
   Add(value);
 }
 
-void CommandLine::AddPath(std::string_view path) {
-  words_.push_back(Cat(path.starts_with('-') ? "./" : "", path));
-}
+void CommandLine::AddPath(std::string_view path) { words_.push_back(PathArgument(path)); }
 
 void CommandLine::AddPath(std::string_view option, std::string_view path) {
   if (path.empty()) return;
@@ -27,6 +25,11 @@ void CommandLine::AddPath(std::string_view option, std::string_view path) {
 }
 
 std::string CommandLine::Text() const { return ShellCommand(words_); }
+
+std::string ServerCommand(const std::string& node, const std::string& model_file) {
+  const std::string path = (fs::path(node) / model_file).string();
+  return ShellCommand({"llama-server", "-m", PathArgument(path)});
+}
 
 std::string FreePath(const std::string& path) {
   std::error_code ignored;

@@ -26,6 +26,9 @@ class CommandLine {
   std::vector<std::string> words_;
 };
 
+// Starts llama-server with a node: its directory, and the file in it to name.
+std::string ServerCommand(const std::string& node, const std::string& model_file);
+
 // `path`, or the first of path-2, path-3, ... that does not exist yet.
 std::string FreePath(const std::string& path);
 

@@ -10,6 +10,7 @@
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "tools/base/command.h"
+#include "tools/base/command_text.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
@@ -34,11 +35,6 @@ struct Arguments {
   bool json = false;
 };
 
-std::string ServerCommand(const Arguments& arguments, const manifest::AssembleReport& report) {
-  const std::string path = (fs::path(arguments.out) / report.model_file).string();
-  return ShellCommand({"llama-server", "-m", path});
-}
-
 std::string ReportText(const Arguments& arguments, const manifest::AssembleReport& report,
                        double seconds) {
   Table table({"file", ">bytes", "how"});
@@ -54,7 +50,7 @@ std::string ReportText(const Arguments& arguments, const manifest::AssembleRepor
   text += Cat("; group ", arguments.assemble.group, " with ", report.expert_count,
               " experts per layer\n");
   if (!report.model_file.empty() && !dry_run)
-    text += Cat("\nrun it:\n  ", ServerCommand(arguments, report), "\n");
+    text += Cat("\nrun it:\n  ", ServerCommand(arguments.out, report.model_file), "\n");
   return text;
 }
 
@@ -72,7 +68,8 @@ Json ReportJson(const Arguments& arguments, const manifest::AssembleReport& repo
                    {"files", std::move(files)},
                    {"bytes", report.total_bytes()},
                    {"notes", report.notes}};
-  if (!report.model_file.empty()) document["server_command"] = ServerCommand(arguments, report);
+  if (!report.model_file.empty())
+    document["server_command"] = ServerCommand(arguments.out, report.model_file);
   return document;
 }
 

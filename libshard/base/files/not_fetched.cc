@@ -55,9 +55,9 @@ std::optional<HubSource> ParseHubSource(std::string_view text) {
 std::string DownloadHint(const HubSource& source) {
   std::vector<std::string> words = {"hf", "download", source.repository};
   if (!source.revision.empty()) words.insert(words.end(), {"--revision", source.revision});
-  words.insert(words.end(), {"--local-dir", source.name});
+  words.insert(words.end(), {"--local-dir", PathArgument(source.name)});
   return Cat("download it first, `", ShellCommand(words), "`, then name the directory ",
-             ShellWord(source.name));
+             ShellWord(PathArgument(source.name)));
 }
 
 constexpr const char* kLater = "this command reads local files only: ";

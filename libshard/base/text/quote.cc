@@ -121,6 +121,10 @@ std::string ShellCommand(const std::vector<std::string>& words) {
   return line;
 }
 
+std::string PathArgument(std::string_view path) {
+  return Cat(path.starts_with('-') ? "./" : "", path);
+}
+
 std::string MarkdownText(std::string_view text) {
   constexpr std::string_view kMarkup = "\\`*_[]<>#|~&$@:";
   const std::string shown = Shown(text);

@@ -26,6 +26,9 @@ std::string Quoted(std::string_view text);
 // trailing newlines).
 std::string ShellWord(std::string_view text);
 std::string ShellCommand(const std::vector<std::string>& words);
+// A path as a word of a command: one that begins with '-' gets "./" in front, so that no program
+// takes it for an option.
+std::string PathArgument(std::string_view path);
 
 // For a Markdown page: as text in which no character is markup, and as `code`, which may be in a
 // table.

@@ -18,7 +18,7 @@ using registry::PublishFilesReport;
 
 // The user replaces "owner/name" by the repository's name.
 std::string UploadCommand(const std::string& out) {
-  return ShellCommand({"hf", "upload", "owner/name", out});
+  return ShellCommand({"hf", "upload", "owner/name", PathArgument(out)});
 }
 
 std::string PullFilesCommand(const PublishFilesReport& report) {

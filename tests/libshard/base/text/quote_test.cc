@@ -80,6 +80,12 @@ TEST(Quote, ShellWordsAreReadBackByTheShell) {
   }
 }
 
+TEST(Quote, APathThatIsAnArgumentIsNoOption) {
+  EXPECT_EQ(PathArgument("-out/a"), "./-out/a");
+  EXPECT_EQ(PathArgument("out-1"), "out-1");
+  EXPECT_EQ(PathArgument("/-out"), "/-out");
+}
+
 TEST(Quote, MarkdownTextEscapesMarkup) {
   EXPECT_EQ(MarkdownText("Qwen/Qwen3-30B-A3B"), "Qwen/Qwen3-30B-A3B");
   EXPECT_EQ(MarkdownText("Q4_K_M"), "Q4_K_M");
