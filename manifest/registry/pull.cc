@@ -6,6 +6,7 @@
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/use_overlay.h"
 #include "manifest/registry/pull_files.h"
 #include "manifest/registry/pull_selection.h"
 #include "manifest/registry/pull_target.h"
@@ -69,21 +70,46 @@ Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const Pul
   return error;
 }
 
-// Without requested groups, those that the output has from the same reference.
-std::vector<uint32_t> AskedGroups(const PullOptions& options, const Pinned& pinned,
-                                  const std::optional<PullLock>& lock) {
-  return options.groups.empty() && pinned.same ? lock->groups : options.groups;
+// Without requested groups, those that the output has from the same reference. A view has only its
+// own, whatever else the output has.
+std::vector<uint32_t> AskedGroups(const OpenedSet& set, const PullOptions& options,
+                                  const Pinned& pinned, const std::optional<PullLock>& lock) {
+  const bool locked = options.groups.empty() && pinned.same && !set.view_group;
+  return locked ? lock->groups : options.groups;
 }
 
-// Without a request for overlays, the one that the output has or, for another set, the current one.
-Result<OverlayChoice> AskedOverlay(const std::string& where, const OpenedSet& set,
-                                   const PullOptions& options, const Pinned& pinned,
-                                   const std::optional<PullLock>& lock) {
+Status CheckOneGroup(const std::vector<uint32_t>& groups, const PullOptions& options) {
+  if (options.node.empty() || groups.size() == 1) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("--assemble: expected one group, found ", GroupsText(groups)),
+               "name one with --group, or pull without --assemble, then run assemble for each"};
+}
+
+// The lock may have been edited.
+Result<OverlayChoice> LockedOverlay(const std::string& out, const OpenedSet& set,
+                                    const PullLock& lock) {
+  const Plan& plan = set.manifest.plan;
+  const bool there = !lock.overlay || lock.overlay == CurrentOverlay(set.oci) ||
+                     plan.FindOverlay(*lock.overlay) != nullptr;
+  if (there) return lock.overlay;
+  return Error{Code::kCorrupt,
+               Cat(out, "/", manifest::kPullLockFile, ": overlay: expected ",
+                   manifest::OverlayList(plan), ", found ", Quoted(*lock.overlay)),
+               "--overlay chooses one of the set, or none"};
+}
+
+// Without a request for overlays, the one that the output has of the same set. For another set it
+// is the current one, but an output without an overlay stays without.
+Result<OverlayChoice> AskedOverlay(const std::string& where, const std::string& out,
+                                   const OpenedSet& set, const PullOptions& options,
+                                   const Pinned& pinned, const PullTarget& target) {
   if (!options.overlay) return OverlayChoice();
-  if (!options.overlay_version.empty() || !lock || !pinned.same)
+  const std::optional<PullLock>& lock = target.lock;
+  if (!options.overlay_version.empty() || !lock)
     return ChooseOverlay(where, set, options.overlay_version);
-  if (pinned.locked || !lock->overlay) return lock->overlay;
-  return CurrentOverlay(set.oci);
+  const bool same_set = target.state == PullTarget::State::kSame || lock->digest == set.digest;
+  if (same_set) return LockedOverlay(out, set, *lock);
+  return pinned.same && !lock->overlay ? OverlayChoice() : CurrentOverlay(set.oci);
 }
 
 std::string StagingIdentityOf(const std::string& digest, const std::vector<uint32_t>& groups) {
@@ -117,8 +143,8 @@ PullLock MakeLock(const Store& store, const Reference& from, const PullReport& r
   return lock;
 }
 
-Status WriteOutput(const Store& store, const std::string& out, const PullOptions& options,
-                   const PullLock& lock, StagingDirectory& staging, PullFiles& files) {
+Status WriteOutput(const Store& store, const std::string& out, bool replaces, const PullLock& lock,
+                   StagingDirectory& staging, PullFiles& files) {
   PullReport& report = files.report();
   SHARD_CHECK(staging.Begin(StagingIdentityOf(report.digest, report.groups)));
   const Status placed = files.Place(staging);
@@ -128,15 +154,20 @@ Status WriteOutput(const Store& store, const std::string& out, const PullOptions
     return placed;
   }
   SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, WriteLock(lock)));
-  SHARD_CHECK(report.extended ? Extend(out, report, staging)
-                              : staging.Publish(options.force || options.update));
+  SHARD_CHECK(report.extended ? Extend(out, report, staging) : staging.Publish(replaces));
   for (const std::string& warning : staging.warnings()) report.warnings.push_back(warning);
   return Ok();
 }
 
+// An update replaces only what was pulled.
+bool Replaces(const PullOptions& options, const PullTarget& target) {
+  return options.force || (options.update && target.lock);
+}
+
 // The output is another distribution; if it was pulled, an update is the right way.
 Status CheckOther(const std::string& out, const std::string& where, const OpenedSet& set,
-                  const PullTarget& target, bool replaces) {
+                  const PullOptions& options, const PullTarget& target) {
+  const bool replaces = options.dry_run || Replaces(options, target);
   if (replaces || !target.lock) return manifest::CheckReplaceable(out, replaces);
   return Error{Code::kInvalidArgument,
                Cat(out, ": already exists: expected what ", where, " names, ", set.digest,
@@ -144,9 +175,30 @@ Status CheckOther(const std::string& out, const std::string& where, const Opened
                "--update replaces it, and keeps the files that both have"};
 }
 
+// Groups that were pulled before, and that a new version in their place does not have.
+std::vector<std::string> LeftOutWarnings(const std::string& out, const PullOptions& options,
+                                         const PullTarget& target,
+                                         const std::vector<uint32_t>& groups) {
+  if (!options.update || !target.lock || target.state != PullTarget::State::kOther) return {};
+  std::vector<uint32_t> left_out;
+  for (const uint32_t group : target.lock->groups) {
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) left_out.push_back(group);
+  }
+  if (left_out.empty()) return {};
+  return {Cat(out, ": the update leaves out ", GroupsText(left_out),
+              ", which it had: name all that it should have with --group")};
+}
+
 Status CheckOutput(const Store& store, const std::string& out) {
   const auto local = store.blobs().LocalPath("");
   return local ? manifest::CheckOutsideDistribution(out, *local) : Ok();
+}
+
+Status CheckNode(const Store& store, const std::string& out, const PullOptions& options) {
+  if (options.node.empty()) return Ok();
+  SHARD_CHECK(manifest::CheckOutsideDistribution(options.node, out));
+  SHARD_CHECK(CheckOutput(store, options.node));
+  return manifest::CheckReplaceable(options.node, options.force || options.dry_run);
 }
 
 }  // namespace
@@ -166,6 +218,7 @@ uint64_t PullReport::there_bytes() const {
 Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options) {
   SHARD_TRY(const StorePtr store, OpenStore(from, options.access));
   SHARD_CHECK(CheckOutput(*store, out));
+  SHARD_CHECK(CheckNode(*store, out, options));
   std::optional<StagingDirectory> staging;
   if (!options.dry_run) {
     // The existing output is checked under the lock: another run may be about to change it.
@@ -176,24 +229,27 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   const Pinned pinned = PinToLock(*store, from, lock, options);
   SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options));
   const std::string where = ShownReference(*store, from);
-  SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, set, options, pinned, lock));
   SHARD_TRY(const std::vector<uint32_t> groups,
-            ChooseGroups(where, set, AskedGroups(options, pinned, lock)));
+            ChooseGroups(where, set, AskedGroups(set, options, pinned, lock)));
+  SHARD_CHECK(CheckOneGroup(groups, options));
   SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
-  const bool replaces = options.force || options.update || options.dry_run;
   if (target.state == PullTarget::State::kOther)
-    SHARD_CHECK(CheckOther(out, where, set, target, replaces));
+    SHARD_CHECK(CheckOther(out, where, set, options, target));
+  SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, out, set, options, pinned, target));
   PullFiles files(*store, set, options);
   PullReport& report = files.report();
   report.digest = set.digest;
   report.groups = groups;
+  report.overlay = overlay == CurrentOverlay(set.oci) ? OverlayChoice("") : overlay;
   report.warnings = pinned.warnings;
+  for (const std::string& warning : LeftOutWarnings(out, options, target, groups))
+    report.warnings.push_back(warning);
   SHARD_CHECK(files.MakePlan(SelectLayers(set.oci.layers, groups, overlay), out, target));
   if (options.planned) options.planned(report);
   if (staging) {
     SHARD_CHECK(files.CheckSpace(out));
     const PullLock written = MakeLock(*store, from, report, target, overlay);
-    SHARD_CHECK(WriteOutput(*store, out, options, written, *staging, files));
+    SHARD_CHECK(WriteOutput(*store, out, Replaces(options, target), written, *staging, files));
   }
   return std::move(report);
 }

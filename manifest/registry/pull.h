@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,14 @@ struct PullReport {
   };
   std::string digest;            // of the manifest that the reference named
   std::vector<uint32_t> groups;  // that were requested
-  bool extended = false;         // the output existed, and files were added to it
+  // The version that was requested, "" for the current one of the set; no value for no overlay.
+  std::optional<std::string> overlay;
+  bool extended = false;  // the output existed, and files were added to it
   std::vector<File> files;
   // For files from another machine: bytes fetched, and bytes of files that an earlier run began.
   uint64_t fetched_bytes = 0, resumed_bytes = 0;
-  std::vector<std::string> warnings;  // about a tag that moved, and what was left on disk
+  // About a tag that moved, groups that an update leaves out, and what was left on disk.
+  std::vector<std::string> warnings;
   uint64_t total_bytes() const;
   uint64_t there_bytes() const;
 };
@@ -39,12 +43,17 @@ struct PullOptions {
   // May be empty for a node view, which has one group, and for an output that was pulled before.
   std::vector<uint32_t> groups;
   bool overlay = true;
-  std::string overlay_version;  // which the set must have; "" for its current one
+  // Which the set must have. "": that of an output with the same set, or none if an output that was
+  // pulled from the same reference has none; else the current one of the set.
+  std::string overlay_version;
+  // The directory in which the caller will assemble a node from the output, or "": what would
+  // prevent that is refused before anything is fetched.
+  std::string node;
   // How bundles get into the output; small files are always copied, because people edit them.
   // REQUIRES: not kSymlink.
   manifest::LinkKind link = manifest::LinkKind::kAuto;
   // Use what the tag names now, not what the output was pulled from, and keep the files that both
-  // have.
+  // have. It replaces only an output that was pulled.
   bool update = false;
   bool force = false;  // replace an output that is another distribution
   bool dry_run = false;
@@ -62,7 +71,8 @@ struct PullOptions {
 // distribution.json, byte for byte, the files of trunk, overlay and groups, and kPullLockFile. An
 // `out` that was pulled from the same reference gets what it was pulled from, even if the tag has
 // moved. An `out` with the same distribution.json gets the files that it lacks, and new copies of
-// damaged ones; any other existing `out` is kInvalidArgument without `force` or `update`.
+// damaged ones; any other existing `out` is kInvalidArgument without `force` or, if it was pulled,
+// `update`.
 Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options);
 
 }  // namespace moepack::registry

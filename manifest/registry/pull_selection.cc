@@ -60,6 +60,12 @@ Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const Opene
   return asked;
 }
 
+std::string GroupsText(const std::vector<uint32_t>& groups) {
+  std::vector<std::string> words;
+  for (const uint32_t group : groups) words.push_back(Cat(group));
+  return Cat(groups.size() == 1 ? "group " : "groups ", moepack::Join(words, ", "));
+}
+
 Result<OverlayChoice> ChooseOverlay(const std::string& where, const OpenedSet& set,
                                     const std::string& version) {
   const Plan& plan = set.manifest.plan;

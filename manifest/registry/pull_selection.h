@@ -15,6 +15,8 @@ namespace moepack::registry {
 // that the set does not have; `where` is the reference.
 Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const OpenedSet& set,
                                            std::vector<uint32_t> asked);
+// "group 1", "groups 0, 2".
+std::string GroupsText(const std::vector<uint32_t>& groups);
 
 // Which overlay a node gets: its version, "" if the set has none; nullopt for a node without an
 // overlay.

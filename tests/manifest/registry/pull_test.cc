@@ -3,53 +3,13 @@
 #include <gmock/gmock.h>
 
 #include "manifest/registry/list_store.h"
-#include "manifest/verify/verify.h"
-#include "tests/manifest/registry/layout_sample.h"
+#include "tests/manifest/registry/pull_sample.h"
 
 namespace moepack::registry {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr const char* kGroupFile0 = "groups/000/experts.safetensors";
-constexpr const char* kGroupFile1 = "groups/001/experts.safetensors";
-
-class PullTest : public LayoutSample {
- protected:
-  void SetUp() override { PublishOne(); }
-  void Pulls(const std::vector<uint32_t>& groups, const Reference& from) {
-    const auto report = PullGroups(groups, from);
-    ASSERT_TRUE(report) << report.error().message;
-    EXPECT_EQ(report->groups, groups);
-  }
-  // The files of a distribution, without the lock.
-  std::map<std::string, std::string> Files(const std::string& out) const {
-    auto files = tiny::Tree(dir_ / out);
-    files.erase("pulled.json");
-    return files;
-  }
-  // Every file of the output equals that of the distribution, byte for byte.
-  void ExpectSameFiles(const std::string& out = "out") {
-    for (const auto& [name, bytes] : Files(out))
-      EXPECT_TRUE(bytes == fixtures::ReadFile(dir_ / "dist" / name)) << name;
-  }
-  bool Verifies(const std::vector<uint32_t>& groups) {
-    manifest::VerifyOptions options;
-    options.groups = groups;
-    const auto report = manifest::VerifyDistribution(Path("out"), options);
-    EXPECT_TRUE(report);
-    return report && report->passed();
-  }
-  Error Refusal(const Reference& from, const std::vector<uint32_t>& groups,
-                const PullOptions& options = {}) {
-    const auto report = PullGroups(groups, from, "out", options);
-    EXPECT_FALSE(report);
-    EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
-    return report ? Error{Code::kIo, ""} : report.error();
-  }
-};
 
 TEST_F(PullTest, FetchesTheFilesOfOneNodeAndTheyVerify) {
   Pulls({1}, Ref());
@@ -102,6 +62,9 @@ TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
   ASSERT_TRUE(more) << more.error().message;
   EXPECT_THAT(more->groups, ElementsAre(0));
   EXPECT_EQ(Read("out/pulled.json")["groups"], Json({0, 1}));
+  const auto again = PullGroups({}, Ref("v1-g000"));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_THAT(again->groups, ElementsAre(0));
 }
 
 TEST_F(PullTest, ADigestTakesPrecedenceOverTheTag) {
@@ -198,111 +161,6 @@ TEST_F(PullTest, KeepsAnOutputThatIsSomethingElse) {
   ASSERT_TRUE(PullGroups({1}, Ref(), "out", force));
   ExpectSameFiles();
   EXPECT_EQ(PullGroups({1}, Ref(), "layout/out").error().code, Code::kInvalidArgument);
-}
-
-// The distribution without one group, as a later one with other bytes would be.
-class UpdateTest : public PullTest {
- protected:
-  void SetUp() override {
-    PullTest::SetUp();
-    ASSERT_TRUE(PublishTo(Ref("v1"), {.moving_tags = {"now"}}));
-    Write("next", {"trunk", "overlay", "assets", "group:1"});
-  }
-  void MoveTag() {
-    const PublishOptions options = {.allow_incomplete = true, .moving_tags = {"now"}};
-    ASSERT_TRUE(PublishTo(Ref("v2"), options, "next"));
-  }
-  PullOptions Updating() const {
-    PullOptions options;
-    options.update = true;
-    return options;
-  }
-};
-
-TEST_F(UpdateTest, AnOutputStaysAtTheDigestThatWasPulled) {
-  Pulls({1}, Ref("now"));
-  MoveTag();
-  const auto again = PullGroups({0}, Ref("now"));
-  ASSERT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->digest, digest_);
-  ASSERT_EQ(again->warnings.size(), 1u);
-  EXPECT_THAT(again->warnings[0], HasSubstr("the tag has moved: pulled was " + digest_));
-  ExpectSameFiles();
-  EXPECT_TRUE(Verifies({0, 1}));
-  // The groups of the output are those that were pulled.
-  const auto third = PullGroups({}, Ref("now"));
-  ASSERT_TRUE(third) << third.error().message;
-  EXPECT_THAT(third->groups, ElementsAre(0, 1));
-  EXPECT_EQ(third->there_bytes(), third->total_bytes());
-}
-
-TEST_F(UpdateTest, AnUpdateFollowsTheTagAndKeepsEqualFiles) {
-  Pulls({1}, Ref("now"));
-  MoveTag();
-  const auto report = PullGroups({}, Ref("now"), "out", Updating());
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_NE(report->digest, digest_);
-  for (const PullReport::File& file : report->files)
-    EXPECT_EQ(file.there, file.name != "distribution.json" && file.name != "README.md")
-        << file.name;
-  for (const auto& [name, bytes] : Files("out"))
-    EXPECT_TRUE(bytes == fixtures::ReadFile(dir_ / "next" / name)) << name;
-  EXPECT_TRUE(Verifies({1}));
-  EXPECT_EQ(Read("out/pulled.json")["digest"], report->digest);
-}
-
-TEST_F(UpdateTest, AnotherDigestNeedsAnUpdate) {
-  Pulls({1}, Ref("now"));
-  MoveTag();
-  const auto refused = PullGroups({1}, Ref("v2"));
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("out: already exists: expected what "));
-  EXPECT_THAT(refused.error().message, HasSubstr(", found " + digest_ + " of layout:"));
-  EXPECT_THAT(refused.error().hint, HasSubstr("--update replaces it"));
-  EXPECT_TRUE(PullGroups({1}, Ref("v2"), "out", Updating()));
-}
-
-// A pull by digest alone does not lock a tag that was never named.
-TEST_F(UpdateTest, AfterADigestATagNeedsAnUpdate) {
-  Pulls({1}, Ref().With("", digest_));
-  EXPECT_EQ(Read("out/pulled.json")["reference"], "layout:" + Path("layout"));
-  MoveTag();
-  EXPECT_THAT(Refusal(Ref("now"), {1}).hint, HasSubstr("--update replaces it"));
-  EXPECT_TRUE(PullGroups({1}, Ref("now"), "out", Updating()));
-}
-
-TEST_F(UpdateTest, ReplacesADamagedFileOfTheOldVersion) {
-  PullOptions copy;
-  copy.link = manifest::LinkKind::kCopy;
-  ASSERT_TRUE(PullGroups({1}, Ref("now"), "out", copy));
-  MoveTag();
-  std::string bytes = fixtures::ReadFile(dir_ / "out" / kGroupFile1);
-  bytes.back() = static_cast<char>(bytes.back() ^ 1);
-  fs::remove(dir_ / "out" / kGroupFile1);
-  fixtures::WriteFile(dir_ / "out" / kGroupFile1, bytes);
-  ASSERT_TRUE(PullGroups({}, Ref("now"), "out", Updating()));
-  EXPECT_TRUE(Verifies({1}));
-}
-
-TEST_F(UpdateTest, NamesWhatTheStoreHasLost) {
-  Pulls({1}, Ref("now"));
-  MoveTag();
-  fs::remove(BlobPath(digest_));
-  const auto refused = PullGroups({1}, Ref("now"));
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::kNotFound);
-  EXPECT_THAT(refused.error().message, HasSubstr(digest_));
-  EXPECT_THAT(refused.error().hint, HasSubstr("--update takes what the reference names now"));
-}
-
-TEST_F(UpdateTest, NamesADamagedLock) {
-  Pulls({1}, Ref("now"));
-  fixtures::WriteFile(dir_ / "out/pulled.json", "{}");
-  const Error error = Refusal(Ref("now"), {1});
-  EXPECT_EQ(error.code, Code::kCorrupt);
-  EXPECT_THAT(error.message, HasSubstr("pulled.json: version: expected"));
-  EXPECT_THAT(error.hint, HasSubstr("remove the file"));
 }
 
 TEST_F(PullTest, TheRequestedOverlayMustMatch) {
