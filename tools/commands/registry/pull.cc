@@ -9,9 +9,10 @@
 #include "libshard/base/text/text.h"
 #include "libshard/plan/overlay_name.h"
 #include "manifest/node/assemble.h"
+#include "manifest/registry/pull_selection.h"
 #include "manifest/registry/sign/key_files.h"
-#include "manifest/write/output_path.h"
 #include "tools/base/command.h"
+#include "tools/base/command_text.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
@@ -30,7 +31,7 @@ namespace {
 using registry::PullReport;
 
 struct Arguments {
-  std::string source, out, node;
+  std::string source, out;
   std::optional<manifest::LinkKind> link;
   std::string overlay = "auto";
   registry::PullOptions pull;
@@ -46,25 +47,26 @@ struct Outcome {
   std::optional<manifest::AssembleReport> node;  // with --assemble
 };
 
-std::string GroupsText(const std::vector<uint32_t>& groups) {
-  std::vector<std::string> words;
-  for (const uint32_t group : groups) words.push_back(Cat(group));
-  return Cat(groups.size() == 1 ? "group " : "groups ", moepack::Join(words, ", "));
+// Makes the node of the first group, with the overlay that was pulled.
+std::string AssembleCommand(const Arguments& arguments, const PullReport& report) {
+  const std::string group = Cat(report.groups[0]);
+  CommandLine line("assemble");
+  line.AddPath(arguments.out);
+  line.Add("--group", group);
+  line.Add("--overlay", report.overlay.value_or(std::string(kNoOverlay)));
+  line.AddPath("-o", FreePath("node-" + group));
+  return line.Text();
 }
 
 // The next steps: a runtime's command for the node, or the commands that check and assemble it.
 std::string NextLines(const Arguments& arguments, const Outcome& outcome) {
   if (outcome.node && outcome.node->model_file.empty()) return "";
   if (outcome.node) {
-    const std::string model = (fs::path(arguments.node) / outcome.node->model_file).string();
-    return Cat("\nrun it:\n  ", ShellCommand({"llama-server", "-m", model}), "\n");
+    const std::string server = ServerCommand(arguments.pull.node, outcome.node->model_file);
+    return Cat("\nrun it:\n  ", server, "\n");
   }
-  const std::string group = Cat(outcome.report.groups[0]);
-  if (arguments.pull.dry_run || !arguments.pull.overlay) return "";
-  return Cat(
-      "\nnext:\n  ",
-      ShellCommand({"moepack", "assemble", arguments.out, "--group", group, "-o", "node-" + group}),
-      "\n");
+  if (arguments.pull.dry_run) return "";
+  return Cat("\nnext:\n  ", AssembleCommand(arguments, outcome.report), "\n");
 }
 
 std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
@@ -79,8 +81,8 @@ std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
   if (!dry_run) text += Cat(" in ", FormatElapsed(outcome.seconds));
   if (report.there_bytes() > 0)
     text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
-  text += Cat("; ", GroupsText(report.groups), "\nmanifest ", report.digest, "\n");
-  if (outcome.node) text += Cat("assembled ", Shown(arguments.node), "\n");
+  text += Cat("; ", registry::GroupsText(report.groups), "\nmanifest ", report.digest, "\n");
+  if (outcome.node) text += Cat("assembled ", Shown(arguments.pull.node), "\n");
   return text + NextLines(arguments, outcome);
 }
 
@@ -100,13 +102,13 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
                    {"files", std::move(files)},
                    {"bytes", report.total_bytes()},
                    {"bytes_there", report.there_bytes()}};
-  if (outcome.node) document["node"] = arguments.node;
+  if (outcome.node) document["node"] = arguments.pull.node;
   return document;
 }
 
 // What will be done, printed before it takes its time.
 void PrintPlan(const PullReport& plan) {
-  PrintMessage(Cat("pulling ", GroupsText(plan.groups), " of ", plan.digest, ": ",
+  PrintMessage(Cat("pulling ", registry::GroupsText(plan.groups), " of ", plan.digest, ": ",
                    Plural(plan.files.size(), "file"), ", ", ExactBytes(plan.total_bytes()), "; ",
                    ExactBytes(plan.there_bytes()), " already there"));
 }
@@ -127,33 +129,18 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
   return Outcome{std::move(report), progress.seconds(), {}};
 }
 
-// Checked before gigabytes are pulled: whether there can be a node at all.
-Status CheckNode(const Arguments& arguments) {
-  if (arguments.node.empty()) return Ok();
-  if (arguments.pull.groups.size() > 1) {
-    return Error{
-        Code::kInvalidArgument,
-        Cat("--assemble works with one group, and --group names ", arguments.pull.groups.size()),
-        "pull several groups without --assemble, then run assemble for each"};
-  }
-  if (!arguments.pull.overlay) {
-    return Error{Code::kInvalidArgument,
-                 "--assemble cannot be combined with --overlay none: a node needs the overlay of "
-                 "its distribution"};
-  }
-  return manifest::CheckReplaceable(arguments.node, arguments.pull.force || arguments.pull.dry_run);
-}
-
 Status Assemble(const Arguments& arguments, Outcome& outcome) {
-  if (arguments.node.empty() || arguments.pull.dry_run) return Ok();
+  const std::string& node = arguments.pull.node;
+  if (node.empty() || arguments.pull.dry_run) return Ok();
   Progress progress("assembling");
   manifest::AssembleOptions options;
   options.group = outcome.report.groups[0];
-  options.overlay = arguments.pull.overlay_version;
+  options.with_overlay = outcome.report.overlay.has_value();
+  options.overlay = outcome.report.overlay.value_or("");
   options.force = arguments.pull.force;
   options.pack.jobs = arguments.pull.pack.jobs;
   options.pack.progress = ShowPacking(progress);
-  SHARD_TRY(outcome.node, manifest::AssembleNode(arguments.out, arguments.node, options));
+  SHARD_TRY(outcome.node, manifest::AssembleNode(arguments.out, node, options));
   return Ok();
 }
 
@@ -162,10 +149,9 @@ Result<int> Run(Arguments& arguments) {
   arguments.pull.overlay = arguments.overlay != kNoOverlay;
   if (arguments.overlay != kAutomaticOverlay && arguments.overlay != kNoOverlay)
     arguments.pull.overlay_version = arguments.overlay;
-  SHARD_CHECK(CheckNode(arguments));
   SHARD_TRY(Outcome outcome, PullWithProgress(arguments));
-  SHARD_CHECK(Assemble(arguments, outcome));
   PrintWarnings(outcome.report.warnings);
+  SHARD_CHECK(Assemble(arguments, outcome));
   if (outcome.node) {
     PrintNotes(outcome.node->notes);
     PrintWarnings(outcome.node->warnings);
@@ -194,8 +180,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->transform(AsCount(0, kMaxGroups - 1));
   app.add_option(
          "--overlay", arguments->overlay,
-         "auto (the default): the overlay of an output that was pulled before, else the current "
-         "one of the set; none: no overlay; a version: this one, which the set must have.")
+         "auto (the default): the overlay that the output has of the same set, else the current "
+         "one of the set, or none if the output has none; none: no overlay; a version: this one, "
+         "which the set must have.")
       ->type_name("WHICH");
   StartSection(app, "Checks");
   CLI::Option* key =
@@ -214,14 +201,16 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "before, the missing files are added.")
       ->type_name("DIR")
       ->required();
-  app.add_option("--assemble", arguments->node,
-                 "Then also make the node's directory for a stock runtime here, as assemble does.")
+  app.add_option("--assemble", options.node,
+                 "Then also make the node's directory for a stock runtime here, as assemble does, "
+                 "with the overlay that was pulled.")
       ->type_name("DIR");
   AddLink(app, arguments->link,
           {"How bundles get out of the layout", {"auto", "hardlink", "reflink", "copy"}});
   app.add_flag("--update", options.update,
                "Get what the tag names now, even if the output was pulled before, and fetch only "
-               "the differences. Default: what pulled.json in the output names.");
+               "the differences. Groups that --group leaves out are not in the new version, which "
+               "a warning says. Default: what pulled.json in the output names.");
   AddForce(app, options.force);
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);

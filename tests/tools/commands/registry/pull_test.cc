@@ -73,12 +73,97 @@ TEST_F(PullCommand, AssembleAlsoMakesTheNode) {
   EXPECT_THAT(again.err, HasSubstr("node already exists"));
   EXPECT_EQ(
       workspace_.Moepack("pull layout:models:v1 --group 0,1 -o pulled --assemble other").status, 2);
-  const ToolRun bare =
-      workspace_.Moepack("pull layout:models:v1 --group 1 -o bare --overlay none --assemble other");
-  EXPECT_EQ(bare.status, 2);
-  EXPECT_THAT(bare.err, HasSubstr("a node needs the overlay"));
-  EXPECT_FALSE(fs::exists(workspace_ / "bare"));
   EXPECT_FALSE(fs::exists(workspace_ / "other"));
+}
+
+TEST_F(PullCommand, AssembleNeedsOneGroupOfThoseThatTheOutputHas) {
+  Publish("");
+  ASSERT_EQ(workspace_.Moepack("pull layout:models:v1 --group 0,1 -o pulled").status, 0);
+  for (const std::string groups : {"", "--group 0,1 "}) {
+    const ToolRun run =
+        workspace_.Moepack("pull layout:models:v1 " + groups + "-o pulled --assemble node");
+    EXPECT_EQ(run.status, 2);
+    EXPECT_THAT(run.err, HasSubstr("--assemble: expected one group, found groups 0, 1"));
+  }
+  EXPECT_FALSE(fs::exists(workspace_ / "node"));
+  EXPECT_EQ(workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled --assemble node").status,
+            0);
+}
+
+TEST_F(PullCommand, AssembleIsRefusedBeforeAnythingIsFetched) {
+  Publish("");
+  const std::string before = workspace_.Listing();
+  for (const char* outputs : {"-o pulled --assemble pulled", "-o pulled --assemble pulled/node",
+                              "-o node/pulled --assemble node", "-o pulled --assemble models/node",
+                              "-o pulled --assemble out"}) {
+    const ToolRun run =
+        workspace_.Moepack(std::string("pull layout:models:v1 --group 1 ") + outputs);
+    EXPECT_EQ(run.status, 2) << outputs << "\n" << run.err;
+    EXPECT_EQ(workspace_.Listing(), before) << outputs;
+  }
+}
+
+// v2 has the overlays generalists-1 and generalists-2; `now` names v1.
+class PullOverlays : public PullCommand {
+ protected:
+  void SetUp() override {
+    Publish("--recipe Q4_K_M");
+    Done("overlay out --overlay-file fixtures/tiny-overlay-2.json -o out2");
+    Done("publish out layout:models:v1 --moving-tag now");
+    Done("publish out2 layout:models:v2");
+  }
+  ToolRun Done(const std::string& arguments) {
+    ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, 0) << arguments << "\n" << run.err;
+    return run;
+  }
+  // The node has the digests of its files.
+  std::string NodeRecord(const std::string& node) {
+    return ReadFile(workspace_ / node / "moepack_node.json");
+  }
+  nlohmann::json PulledOverlay() {
+    return nlohmann::json::parse(ReadFile(workspace_ / "pulled/pulled.json"))["overlay"];
+  }
+};
+
+TEST_F(PullOverlays, ANodeGetsTheOverlayThatWasPulled) {
+  const ToolRun run = Done("pull layout:models:v2 --group 1 --overlay generalists-1 -o pulled");
+  EXPECT_THAT(run.out, HasSubstr("\nnext:\n  moepack assemble pulled --group 1 --overlay "
+                                 "generalists-1 -o node-1\n"));
+  Done("pull layout:models:v2 -o pulled --assemble node");
+  Done("assemble out2 --group 1 --overlay generalists-1 -o expected");
+  EXPECT_EQ(NodeRecord("node"), NodeRecord("expected"));
+  // Also if the directory has both.
+  Done("pull layout:models:v2 --overlay generalists-2 -o pulled");
+  Done("pull layout:models:v2 --overlay generalists-1 -o pulled");
+  Done("pull layout:models:v2 -o pulled --assemble again");
+  EXPECT_EQ(NodeRecord("again"), NodeRecord("expected"));
+}
+
+TEST_F(PullOverlays, ANodeCanBeMadeWithoutAnOverlay) {
+  Done("pull layout:models:v2 --group 1 --overlay none -o pulled --assemble node");
+  Done("assemble out2 --group 1 --overlay none -o expected");
+  EXPECT_EQ(NodeRecord("node"), NodeRecord("expected"));
+  const ToolRun run = Done("pull layout:models:v2 -o pulled");
+  EXPECT_THAT(run.out, HasSubstr("\n  moepack assemble pulled --group 1 --overlay none -o "));
+  Done("pull layout:models:v2 -o pulled --assemble again");
+  EXPECT_EQ(NodeRecord("again"), NodeRecord("expected"));
+}
+
+TEST_F(PullOverlays, AnUpdateKeepsTheOverlayOfTheSameSet) {
+  Done("pull layout:models:v2 --group 1 --overlay generalists-1 -o pulled");
+  Done("pull layout:models:v2 -o pulled --update");
+  EXPECT_EQ(PulledOverlay(), "generalists-1");
+  Done("pull layout:models:v2-g000 -o pulled");  // a view of it
+  EXPECT_EQ(PulledOverlay(), "generalists-1");
+  EXPECT_FALSE(fs::exists(workspace_ / "pulled/overlays/generalists-2"));
+}
+
+TEST_F(PullOverlays, AnUpdateToAnotherSetTakesItsCurrentOverlay) {
+  Done("pull layout:models:now --group 1 --overlay generalists-1 -o pulled");
+  Done("publish out2 layout:models:v2 --moving-tag now");
+  Done("pull layout:models:now -o pulled --update");
+  EXPECT_EQ(PulledOverlay(), "generalists-2");
 }
 
 TEST_F(PullCommand, ADryRunWritesNothing) {
