@@ -216,6 +216,7 @@ uint64_t PullReport::there_bytes() const {
 }
 
 Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options) {
+  if (!options.groups.empty()) SHARD_CHECK(CheckOneGroup(options.groups, options));
   SHARD_TRY(const StorePtr store, OpenStore(from, options.access));
   SHARD_CHECK(CheckOutput(*store, out));
   SHARD_CHECK(CheckNode(*store, out, options));
