@@ -161,11 +161,7 @@ Status CheckBasis(const std::string& where, ScoreBasis found, const ImportOption
 
 Result<Json> ReadImportJson(const ByteSource& file) {
   SHARD_TRY(const std::string text, ReadText(file, kMaxImportBytes));
-  SHARD_CHECK(CheckJsonValues(file.name(), text, kMaxImportValues));
-  SHARD_TRY(Json document, ParseJson(file.name(), text));
-  if (document.is_object()) return document;
-  return Error{Code::kCorrupt,
-               Cat(file.name(), ": expected an object, found ", DescribeJson(document))};
+  return ParseJsonObject(file.name(), text, kMaxImportValues);
 }
 
 Result<std::vector<double>> JsonNumbers(const std::string& where, const Json& value) {

@@ -1,5 +1,7 @@
 #include "libshard/base/text/json_values.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -21,6 +23,13 @@ Status CheckJsonValues(const std::string& where, std::string_view text, size_t m
   if (values <= most) return Ok();
   return Error{Code::kCorrupt, Cat(where, ": JSON: expected at most ", most,
                                    " values in one document, found ", values)};
+}
+
+Result<Json> ParseJsonObject(const std::string& where, std::string_view text, size_t most) {
+  SHARD_CHECK(CheckJsonValues(where, text, most));
+  SHARD_TRY(Json document, ParseJson(where, text));
+  if (document.is_object()) return document;
+  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(document))};
 }
 
 }  // namespace moepack

@@ -7,11 +7,15 @@
 #include <string_view>
 
 #include "libshard/base/result.h"
+#include "libshard/base/text/json.h"
 
 namespace moepack {
 
 // kCorrupt when `text` has more than `most` values: scalars, keys, objects and arrays. For text
 // that is not JSON the count is meaningless; the parser refuses such text.
 Status CheckJsonValues(const std::string& where, std::string_view text, size_t most);
+
+// Parses a document of at most `most` values that is an object; anything else is kCorrupt.
+Result<Json> ParseJsonObject(const std::string& where, std::string_view text, size_t most);
 
 }  // namespace moepack

@@ -18,10 +18,7 @@ Result<Json> ParseDocument(const std::string& where, std::string_view text, uint
     return Error{Code::kCorrupt,
                  Cat(where, ": size: expected at most ", limit, " bytes, found ", text.size())};
   }
-  SHARD_CHECK(CheckJsonValues(where, text, kMaxAnyValues));
-  SHARD_TRY(Json document, ParseJson(where, text));
-  if (document.is_object()) return document;
-  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(document))};
+  return ParseJsonObject(where, text, kMaxAnyValues);
 }
 
 Status CheckIsNoIndex(const std::string& where, const JsonFields& fields,

@@ -97,12 +97,7 @@ std::string ConfigText(const manifest::Manifest& manifest, const std::vector<Blo
 
 Status CheckConfig(const std::string& where, std::string_view text,
                    const std::vector<BlobRecord>& layers) {
-  SHARD_CHECK(CheckJsonValues(where, text, kMaxConfigValues));
-  SHARD_TRY(const Json document, ParseJson(where, text));
-  if (!document.is_object()) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", DescribeJson(document))};
-  }
+  SHARD_TRY(const Json document, ParseJsonObject(where, text, kMaxConfigValues));
   SHARD_TRY(const Json* files, JsonFields(document, where).Object("modelfs"));
   const JsonFields fields(*files, Cat(where, ": modelfs"));
   SHARD_TRY(const Json* digests, fields.Array("diffIds"));

@@ -112,10 +112,7 @@ Result<Json> ParseManifestJson(const std::string& where, std::string_view text) 
     return Error{Code::kCorrupt, Cat(where, ": manifest size: expected at most ", kMaxOciManifest,
                                      " bytes, found ", text.size())};
   }
-  SHARD_CHECK(CheckJsonValues(where, text, kMaxOciValues));
-  SHARD_TRY(Json document, ParseJson(where, text));
-  if (document.is_object()) return document;
-  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(document))};
+  return ParseJsonObject(where, text, kMaxOciValues);
 }
 
 // `artifact_type` null: any.

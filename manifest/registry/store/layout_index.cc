@@ -34,13 +34,8 @@ LayoutIndex::LayoutIndex()
     : document_({{"schemaVersion", 2}, {"mediaType", kIndexType}, {"manifests", Json::array()}}) {}
 
 Result<LayoutIndex> LayoutIndex::Parse(const std::string& where, std::string_view text) {
-  SHARD_CHECK(CheckJsonValues(where, text, kMaxIndexValues));
   LayoutIndex index;
-  SHARD_TRY(index.document_, ParseJson(where, text));
-  if (!index.document_.is_object()) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", DescribeJson(index.document_))};
-  }
+  SHARD_TRY(index.document_, ParseJsonObject(where, text, kMaxIndexValues));
   const JsonFields fields(index.document_, where);
   SHARD_TRY(const uint64_t version, fields.Unsigned("schemaVersion"));
   if (version != 2) return fields.Wrong("schemaVersion", "2");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace moepack {
 namespace {
 
@@ -21,6 +23,19 @@ TEST(JsonValues, AcceptsTextThatIsNotJson) {
   for (const char* text : {"", "\"", "\"\\", "\\", "]]]", "[[[["}) {
     EXPECT_TRUE(CheckJsonValues("f", text, 100)) << text;
   }
+}
+
+TEST(ParseJsonObject, AcceptsOnlyAnObjectThatIsSmallEnough) {
+  const auto object = ParseJsonObject("f", R"({"a": 1})", 3);
+  ASSERT_TRUE(object) << object.error().message;
+  EXPECT_EQ((*object)["a"], 1);
+  for (const char* text : {R"({"a": 1, "b": 2})", "[1]", "1", "{"}) {
+    const auto refused = ParseJsonObject("f", text, 3);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code, Code::kCorrupt) << text;
+  }
+  EXPECT_EQ(ParseJsonObject("f", "[1]", 3).error().message,
+            "f: expected an object, found an array of 1 values");
 }
 
 }  // namespace
