@@ -7,6 +7,8 @@
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
+#include "manifest/document/file_names.h"
+#include "manifest/document/model_signature.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {
@@ -46,6 +48,13 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
       .Error(Cat("size: expected ", file.size, " bytes, found ", size), file.file);
 }
 
+// Vouches for the files and is not one of them.
+bool IsSignature(const fs::path& path, const std::string& name) {
+  if (name != kSignatureFile) return false;
+  const auto text = ReadTextFile(path, kMaxModelSignature);
+  return text && IsModelSignature(*text);
+}
+
 // Checks every name below the directory: links must not lead out of it, and files should be in the
 // manifest.
 void CheckNames(const fs::path& root, const DirectoryScope& scope,
@@ -61,7 +70,8 @@ void CheckNames(const fs::path& root, const DirectoryScope& scope,
     if (it->is_symlink(ignored) && !link_allowed && !StaysInside(root, it->path())) {
       RuleFindings("no-links-outside", findings)
           .Error("link: expected a target inside the distribution, found one outside", name);
-    } else if (!it->is_directory(ignored) && !listed.contains(name)) {
+    } else if (!it->is_directory(ignored) && !listed.contains(name) &&
+               !IsSignature(it->path(), name)) {
       RuleFindings("no-stray-files", findings)
           .Add(scope.severity_of_stray(name),
                "file: expected only files that are listed, found one that is not", {name, ""});

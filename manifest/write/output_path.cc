@@ -12,6 +12,7 @@
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/manifest_json.h"
+#include "manifest/document/model_signature.h"
 #include "manifest/document/node_record.h"
 #include "manifest/write/assets.h"
 
@@ -91,6 +92,13 @@ std::string HintOfUnlisted(const std::string& name) {
              kForceHint);
 }
 
+// A signature vouches for the output as it is, and goes with it.
+bool IsOurSignature(const InsideDirectory& directory, const std::string& name) {
+  if (name != kSignatureFile) return false;
+  const auto text = directory.ReadText(name, kMaxModelSignature);
+  return text && IsModelSignature(*text);
+}
+
 // Checks that every name is known. Temporary names of known files count, because a killed run may
 // leave them.
 Status CheckNames(const InsideDirectory& directory,
@@ -98,6 +106,7 @@ Status CheckNames(const InsideDirectory& directory,
   SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());
   for (const std::string& name : names) {
     if (known(name) || known(std::string(TemporaryOf(name)))) continue;
+    if (IsOurSignature(directory, name)) continue;
     return Error{
         Code::kInvalidArgument,
         Cat(directory.path().string(), " holds ", Quoted(name), ", which moepack did not write"),

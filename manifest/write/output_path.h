@@ -27,7 +27,7 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
 Status CheckReplaceable(const std::string& out, bool force);
 
 // Recognises directories that moepack wrote: a distribution with the files that its manifest lists,
-// or a node with its files, and nothing else.
+// or a node with its files, and nothing else but a signature of them (kSignatureFile).
 moepack::OwnOutput OwnOutput();
 
 }  // namespace moepack::manifest

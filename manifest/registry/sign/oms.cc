@@ -4,53 +4,27 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/files/file.h"
 #include "libshard/base/text/base64.h"
 #include "libshard/base/text/json.h"
-#include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/model_signature.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 namespace {
 
-constexpr const char* kBundleType = "application/vnd.dev.sigstore.bundle.v0.3+json";
-constexpr const char* kEnvelopeType = "application/vnd.in-toto+json";
+using manifest::CheckText;
+using manifest::kBundleType;
+using manifest::kEnvelopeType;
+using manifest::kModelSigningType;
+using manifest::OnlyEntry;
+using manifest::ParseSigned;
+
 constexpr const char* kStatementType = "https://in-toto.io/Statement/v1";
-constexpr const char* kPredicateType = "https://model_signing/signature/v1.0";
-constexpr size_t kMaxBundleValues = 1u << 20;
 
 // The signed part of a DSSE envelope: its type and its bytes, each with its length.
 std::string PreAuthentication(std::string_view type, std::string_view payload) {
   return Cat("DSSEv1 ", type.size(), " ", type, " ", payload.size(), " ", payload);
-}
-
-Result<Json> ParseObject(const std::string& where, std::string_view text) {
-  SHARD_CHECK(CheckJsonValues(where, text, kMaxBundleValues));
-  SHARD_TRY(Json document, ParseJson(where, text));
-  if (document.is_object()) return document;
-  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(document))};
-}
-
-Status CheckText(const JsonFields& fields, const char* key, std::string_view expected) {
-  SHARD_TRY(const std::string found, fields.String(key));
-  if (found == expected) return Ok();
-  return Error{Code::kUnsupported, Cat(fields.where(), ": ", key, ": expected ", Quoted(expected),
-                                       ", found ", Quoted(found))};
-}
-
-// The only entry of a list.
-Result<const Json*> OnlyEntry(const JsonFields& fields, const char* key) {
-  SHARD_TRY(const Json* list, fields.Array(key));
-  if (list->size() == 1 && (*list)[0].is_object()) return &(*list)[0];
-  return fields.Wrong(key, "a list of one object");
-}
-
-Result<std::string> Base64Field(const JsonFields& fields, const char* key) {
-  SHARD_TRY(const std::string text, fields.String(key));
-  std::optional<std::string> bytes = DecodeExactBase64(text);
-  if (bytes) return *std::move(bytes);
-  return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected base64")};
 }
 
 // How the files were hashed, and which were left out.
@@ -88,25 +62,6 @@ Result<std::vector<FileDigest>> ParseResources(const JsonFields& predicate) {
   return files;
 }
 
-struct OpenedEnvelope {
-  std::string payload, signature;
-};
-
-Result<OpenedEnvelope> ParseOmsBundle(const std::string& where, std::string_view text) {
-  SHARD_TRY(const Json document, ParseObject(where, text));
-  const JsonFields bundle(document, where);
-  SHARD_CHECK(CheckText(bundle, "mediaType", kBundleType));
-  SHARD_TRY(const Json* object, bundle.Object("dsseEnvelope"));
-  const JsonFields envelope(*object, Cat(where, ": dsseEnvelope"));
-  SHARD_CHECK(CheckText(envelope, "payloadType", kEnvelopeType));
-  SHARD_TRY(const Json* signature, OnlyEntry(envelope, "signatures"));
-  OpenedEnvelope opened;
-  SHARD_TRY(opened.payload, Base64Field(envelope, "payload"));
-  SHARD_TRY(opened.signature,
-            Base64Field(JsonFields(*signature, Cat(where, ": signature")), "sig"));
-  return opened;
-}
-
 }  // namespace
 
 std::string WriteOmsStatement(const OmsStatement& statement) {
@@ -122,16 +77,16 @@ std::string WriteOmsStatement(const OmsStatement& statement) {
   const Json document = {
       {"_type", kStatementType},
       {"subject", Json::array({subject})},
-      {"predicateType", kPredicateType},
+      {"predicateType", kModelSigningType},
       {"predicate", {{"serialization", serialization}, {"resources", std::move(resources)}}}};
   return document.dump();
 }
 
 Result<OmsStatement> ParseOmsStatement(const std::string& where, std::string_view text) {
-  SHARD_TRY(const Json document, ParseObject(where, text));
+  SHARD_TRY(const Json document, ParseSigned(where, text));
   const JsonFields fields(document, where);
   SHARD_CHECK(CheckText(fields, "_type", kStatementType));
-  SHARD_CHECK(CheckText(fields, "predicateType", kPredicateType));
+  SHARD_CHECK(CheckText(fields, "predicateType", kModelSigningType));
   SHARD_TRY(const Json* subject_object, OnlyEntry(fields, "subject"));
   const JsonFields subject(*subject_object, Cat(where, ": subject"));
   SHARD_TRY(const Json* predicate_object, fields.Object("predicate"));
@@ -169,7 +124,7 @@ Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKe
 
 Result<OmsSigned> OpenOmsBundle(const std::string& where, std::string_view text,
                                 const std::vector<PublicKey>& keys) {
-  const auto opened = ParseOmsBundle(where, text);
+  const auto opened = manifest::ParseSignatureBundle(where, text);
   if (!opened) return Error{Code::kMismatch, opened.error().message};
   const std::string bytes = PreAuthentication(kEnvelopeType, opened->payload);
   const auto key = std::find_if(keys.begin(), keys.end(), [&](const PublicKey& one) {

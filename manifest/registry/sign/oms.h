@@ -13,8 +13,6 @@
 
 namespace moepack::registry {
 
-inline constexpr const char* kOmsFile = "model.sig";  // in the directory, unless another is named
-
 // What is signed.
 struct OmsStatement {
   std::string name;                  // of the directory
@@ -49,8 +47,9 @@ struct OmsReport {
 };
 
 // Signs every file of the directory except what git keeps beside it and `signature_file` itself,
-// which is written at the end; "" for kOmsFile in the directory. An existing signature is
-// kInvalidArgument without `replace`. Otherwise the errors of HashDirectory and WriteOmsBundle.
+// which is written at the end; "" for kSignatureFile in the directory. An existing signature
+// is kInvalidArgument without `replace`, and anything else that exists always is: it may be an
+// input, such as the key. Otherwise the errors of HashDirectory and WriteOmsBundle.
 struct OmsSignOptions {
   std::string signature_file;
   std::vector<std::string> ignored = {};  // files and directories that are not signed either

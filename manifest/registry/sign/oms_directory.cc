@@ -8,18 +8,20 @@
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
+#include "manifest/document/file_names.h"
+#include "manifest/document/model_signature.h"
 #include "manifest/registry/sign/oms.h"
 
 namespace moepack::registry {
 namespace {
 
-constexpr uint64_t kMaxOmsBundle = 64u << 20;
 constexpr size_t kMostNamed = 5;  // files that differ
 // What git and its hosts keep beside a model; `model_signing` ignores the same.
 constexpr const char* kGitPaths[] = {".git", ".gitattributes", ".github", ".gitignore"};
 
 std::string SignatureFileOf(const std::string& directory, const std::string& signature_file) {
-  return signature_file.empty() ? (fs::path(directory) / kOmsFile).string() : signature_file;
+  return signature_file.empty() ? (fs::path(directory) / manifest::kSignatureFile).string()
+                                : signature_file;
 }
 
 // Relative to the directory; "" for a file outside it.
@@ -69,9 +71,17 @@ Status CompareFiles(const std::string& directory, const std::vector<FileDigest>&
                                     moepack::Join(parts, "; "))};
 }
 
+// What exists may be an input, such as the key or a file of the directory.
 Status CheckFree(const std::string& file, const OmsSignOptions& options) {
   SHARD_TRY(const bool taken, IsTaken(file));
-  if (options.replace || !taken) return Ok();
+  if (!taken) return Ok();
+  const auto text = ReadTextFile(file, manifest::kMaxModelSignature);
+  if (!text && text.error().code == Code::kIo) return text.error();
+  if (!text || !manifest::IsModelSignature(*text)) {
+    return Error{Code::kInvalidArgument, Cat(file, " already exists and is not a signature"),
+                 "--force replaces only a signature: choose another output"};
+  }
+  if (options.replace) return Ok();
   return Error{Code::kInvalidArgument, Cat(file, " already exists"), "--force replaces it"};
 }
 
@@ -114,7 +124,7 @@ Result<OmsReport> VerifyDirectory(const std::string& directory, const std::strin
   OmsReport report;
   report.directory = directory;
   report.signature_file = SignatureFileOf(directory, signature_file);
-  const auto text = ReadTextFile(report.signature_file, kMaxOmsBundle);
+  const auto text = ReadTextFile(report.signature_file, manifest::kMaxModelSignature);
   if (!text && text.error().code == Code::kNotFound)
     return Error{Code::kMismatch, Cat(report.signature_file, ": expected a signature, found none"),
                  "`moepack sign DIR --oms` writes one"};

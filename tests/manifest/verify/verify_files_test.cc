@@ -54,6 +54,17 @@ TEST(VerifyFilesTest, WarnsOfStrayFiles) {
   EXPECT_EQ(report.findings[0].file, "groups/left.tmp");
 }
 
+TEST(VerifyFilesTest, ASignatureOfTheFilesIsNotStray) {
+  const fixtures::TempDir dir;
+  sample::Make().WriteTo(dir.path());
+  fs::copy(MOEPACK_SOURCE_DIR "/fixtures/signing/model/model.sig", dir / "model.sig");
+  EXPECT_TRUE(Verify(dir.path()).findings.empty());
+  fixtures::WriteFile(dir / "model.sig", "mine");
+  const VerifyReport report = Verify(dir.path());
+  ASSERT_EQ(report.findings.size(), 1u) << TextOf(report);
+  EXPECT_EQ(report.findings[0].rule, "no-stray-files");
+}
+
 TEST(VerifyFilesTest, RefusesALinkThatLeadsOutAndDoesNotReadIt) {
   const fixtures::TempDir dir, outside;
   sample::Make().WriteTo(dir.path());

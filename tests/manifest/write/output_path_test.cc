@@ -129,6 +129,29 @@ TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyItsFiles) {
   }
 }
 
+// sign --oms writes it. It would be stale beside other files.
+TEST_F(OutputPath, ForceReplacesANodeWithItsSignature) {
+  fs::create_directories(dir_ / "node");
+  fixtures::WriteFile(dir_ / "node/moepack_node.json",
+                      R"({"format": "moepack-node", "format_version": "1.0",
+      "versions": {"model": "0123456789abcdef", "shard": "0123456789abcdef", "replica": ""},
+      "group": 0, "experts": {"*": "0"}})");
+  const std::string golden = MOEPACK_SOURCE_DIR "/fixtures/signing/model/model.sig";
+  fs::copy(golden, dir_ / "node/model.sig");
+  const Status fine = CheckReplaceable((dir_ / "node").string(), true);
+  EXPECT_TRUE(fine) << fine.error().message;
+  fs::rename(dir_ / "node/model.sig", dir_ / "node/mine.sig");
+  EXPECT_FALSE(CheckReplaceable((dir_ / "node").string(), true));
+  fs::remove(dir_ / "node/mine.sig");
+  fixtures::WriteFile(dir_ / "node/model.sig", "mine");
+  const Status refused = CheckReplaceable((dir_ / "node").string(), true);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("holds \"model.sig\", which moepack did not"));
+  fs::remove(dir_ / "node/model.sig");
+  fs::create_symlink(golden, dir_ / "node/model.sig");
+  EXPECT_FALSE(CheckReplaceable((dir_ / "node").string(), true));
+}
+
 TEST_F(OutputPath, AnUnresolvablePathIsAnError) {
   fs::create_symlink("loop", dir_ / "loop");
   const Status status = Check("loop/out");

@@ -176,6 +176,25 @@ TEST_F(Oms, ReplacesASignatureOnlyOnRequest) {
   EXPECT_EQ(ReadFile(dir_ / "model/model.sig"), before);
 }
 
+// The key, a file of the directory, and anything else that is not a signature.
+TEST_F(Oms, ReplacesNothingButASignature) {
+  WriteFile(dir_ / "my.key", "secret");
+  for (const char* name : {"my.key", "model/config.json", "model/empty", "model/experts"}) {
+    for (const bool dry_run : {false, true}) {
+      const auto before = ReadFile(dir_ / name);
+      OmsSignOptions options;
+      options.signature_file = Path(name);
+      options.replace = true;
+      options.dry_run = dry_run;
+      const auto refused = SignDirectory(Path(), GoldenKey(), options);
+      ASSERT_FALSE(refused) << name;
+      EXPECT_EQ(refused.error().code, Code::kInvalidArgument) << name;
+      EXPECT_THAT(refused.error().message, HasSubstr("already exists and is not a signature"));
+      EXPECT_EQ(ReadFile(dir_ / name), before) << name;
+    }
+  }
+}
+
 TEST_F(Oms, RefusesToSignWithOtherKeysOrInvalidDirectories) {
   const auto ed25519 = SignIt(NewKey(KeyType::kEd25519));
   ASSERT_FALSE(ed25519);

@@ -161,6 +161,32 @@ TEST_F(SignCommand, SignsADirectoryForModelSigning) {
   EXPECT_THAT(changed.err, HasSubstr("found other bytes in README.md"));
 }
 
+TEST_F(SignCommand, ForceReplacesOnlyASignature) {
+  const std::string key = ReadFile(workspace_ / "release.key");
+  for (const char* file : {"release.key", "other.pub", "out/distribution.json"}) {
+    const ToolRun run = Must(std::string("sign out --oms --key release.key --force -o ") + file, 2);
+    EXPECT_THAT(run.err, HasSubstr("already exists and is not a signature")) << file;
+  }
+  EXPECT_EQ(ReadFile(workspace_ / "release.key"), key);
+}
+
+// The signature goes with the files that it vouches for.
+TEST_F(SignCommand, ASignedDirectoryIsVerifiedAndReplaced) {
+  Must("pull layout:models:v1 --group 0 -o pulled");
+  Must("sign pulled --oms --key release.key");
+  Must("verify pulled --group 0 --strict");
+  Must("assemble pulled --group 0 -o node");
+  Must("sign node --oms --key release.key");
+  Must("verify node --strict");
+  Must("assemble pulled --group 0 -o node --force");
+  EXPECT_FALSE(fs::exists(workspace_ / "node/model.sig"));
+  Must("pull layout:models:v1 --group 1 -o pulled --force");
+  EXPECT_FALSE(fs::exists(workspace_ / "pulled/model.sig"));
+  WriteAll(workspace_ / "node/model.sig", "mine");
+  EXPECT_THAT(Must("assemble pulled --group 1 -o node --force", 2).err,
+              HasSubstr("holds \"model.sig\", which moepack did not write"));
+}
+
 TEST_F(SignCommand, RefusesInvalidCommands) {
   const std::string before = workspace_.Listing();
   Must("sign layout:models:v1", 2);
