@@ -34,13 +34,15 @@ constexpr const char* kAllForms =
     "oci://host/repository[:tag][@sha256:...], layout:DIR[:tag][@sha256:...] or "
     "layout+https://host/path[:tag]";
 
-// The scheme of "ftp://host/...": the rest may contain secrets and is not shown.
+// The scheme of "ftp://host/..." or "OCI://host/...": the rest may contain secrets and is not
+// shown.
 std::string_view SchemeOf(std::string_view text) {
   const size_t end = text.find("://");
   if (end == text.npos || end == 0) return "";
   const std::string_view scheme = text.substr(0, end);
-  const bool word =
-      scheme.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789+.-") == std::string_view::npos;
+  const bool word = scheme.find_first_not_of(
+                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") ==
+                    std::string_view::npos;
   return word ? scheme : "";
 }
 
@@ -67,8 +69,7 @@ Status TakeNames(const Form& form, std::string_view& rest, Reference& reference)
   if (const size_t colon = rest.find(':', last); colon != std::string_view::npos) {
     reference.tag = rest.substr(colon + 1);
     rest = rest.substr(0, colon);
-    if (!IsTag(reference.tag))
-      return BadPart(form, "tag", "up to 128 letters, digits, '_', '.' and '-'", reference.tag);
+    if (!IsTag(reference.tag)) return BadPart(form, "tag", kTagForm, reference.tag);
   }
   return Ok();
 }
@@ -145,6 +146,14 @@ Result<Reference> ParseForm(const Form& form, std::string_view rest) {
   return reference;
 }
 
+std::string HintOfScheme(std::string_view scheme) {
+  const std::string lower = Lower(scheme) + "://";
+  const bool known = std::any_of(std::begin(kForms), std::end(kForms),
+                                 [&](const Form& form) { return form.prefix == lower; });
+  return known ? Cat("write the scheme in lower case: ", lower)
+               : "distributions as plain files are read from hf://, https:// and s3://, too";
+}
+
 // A reference that names no store is a distribution as files.
 Result<Reference> ParseFiles(std::string_view text) {
   if (text.empty()) {
@@ -154,10 +163,10 @@ Result<Reference> ParseFiles(std::string_view text) {
   if (!scheme.empty() && !IsAddress(text)) {
     return Error{Code::kUnsupported,
                  Cat("reference: scheme: expected ", kAllForms, ", found ", scheme, "://..."),
-                 "distributions as plain files are read from hf://, https:// and s3://, too"};
+                 HintOfScheme(scheme)};
   }
   // The query would only be sent with this address, not with those of the files.
-  if (scheme.starts_with("http") && text.find('?') != std::string_view::npos) {
+  if (Lower(scheme).starts_with("http") && text.find('?') != std::string_view::npos) {
     return Error{Code::kInvalidArgument,
                  "reference: expected the address of a directory, found one with '?'",
                  "name the directory that holds distribution.json, without '?'"};

@@ -43,6 +43,7 @@ std::string ReferenceText(const Reference& reference);
 
 // [a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}
 bool IsTag(std::string_view text);
+inline constexpr const char* kTagForm = "up to 128 letters, digits, '_', '.' and '-'";
 // "sha256:" and 64 lower-case hexadecimal digits.
 bool IsDigest(std::string_view text);
 // The digits of the digest. REQUIRES: IsDigest(digest).

@@ -4,12 +4,18 @@
 
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/json_values.h"
+#include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 namespace {
 
 constexpr size_t kMostTagValues = 1u << 20;
+
+Error NotATag(const std::string& where, size_t i, const Json& found) {
+  return {Code::kCorrupt,
+          Cat(where, ": tags: ", i, ": expected ", kTagForm, ", found ", DescribeJson(found))};
+}
 
 }  // namespace
 
@@ -22,7 +28,7 @@ Result<std::vector<std::string>> ParseTagList(const std::string& where, std::str
   SHARD_TRY(const Json* listed, fields.Array("tags"));
   for (const Json& tag : *listed) {
     if (!tag.is_string() || !IsTag(tag.get_ref<const std::string&>()))
-      return fields.Wrong("tags", "tags as the specification has them");
+      return NotATag(where, tags.size(), tag);
     tags.push_back(tag.get<std::string>());
   }
   return tags;

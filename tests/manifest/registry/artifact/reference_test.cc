@@ -96,7 +96,10 @@ TEST(Reference, RefusesInvalidReferences) {
       {"oci://host.example/a___b", Code::kInvalidArgument, "repository: expected lower-case"},
       {"oci://host.example/../b", Code::kInvalidArgument, "repository: expected lower-case"},
       {"https://host/dist/?token=secret", Code::kInvalidArgument, "found one with '?'"},
+      {"HTTPS://host/dist/?token=secret", Code::kInvalidArgument, "found one with '?'"},
       {"ftp://user:secret@host/x", Code::kUnsupported, "found ftp://..."},
+      {"FTP://user:secret@host/x", Code::kUnsupported, "found FTP://..."},
+      {"OCI://user:secret@localhost:1/y", Code::kUnsupported, "found OCI://..."},
       {"layout:", Code::kInvalidArgument, "directory: expected a path"},
       {"layout::v1", Code::kInvalidArgument, "directory: expected a path"},
       {"layout:models:", Code::kInvalidArgument, "tag: expected"},
@@ -115,6 +118,14 @@ TEST(Reference, RefusesInvalidReferences) {
     EXPECT_THAT(read.error().message, testing::Not(HasSubstr("secret")));
     EXPECT_NE(read.error().hint, "") << one.text;
   }
+}
+
+TEST(Reference, SaysThatASchemeIsInLowerCase) {
+  EXPECT_EQ(ParseReference("OCI://localhost:1/y").error().hint,
+            "write the scheme in lower case: oci://");
+  EXPECT_EQ(ParseReference("Layout+HTTPS://host/models:v1").error().hint,
+            "write the scheme in lower case: layout+https://");
+  EXPECT_THAT(ParseReference("FTP://host/y").error().hint, HasSubstr("hf://, https:// and s3://"));
 }
 
 TEST(Reference, RefusesAnEmptyReference) {
