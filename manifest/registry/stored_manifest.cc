@@ -40,11 +40,13 @@ Result<StoredManifest> ReadStored(const Store& store, const BlobRecord& blob) {
   SHARD_TRY(stored.text, store.ReadManifest(stored.blob));
   stored.blob.size = stored.text.size();
   const std::string where = store.NameOf(stored.blob);
+  std::string& type = stored.blob.media_type;
+  if (type.empty()) {
+    SHARD_TRY(type, ManifestTypeOf(where, stored.text));
+    return stored;
+  }
   SHARD_TRY(const Json document, ParseJson(where, stored.text));
   const std::string own = TextMember(document, "mediaType");
-  std::string& type = stored.blob.media_type;
-  if (type.empty()) type = own;
-  if (type.empty()) type = document.contains("manifests") ? kIndexType : kManifestType;
   if (own.empty() || own == type) return stored;
   return Error{Code::kCorrupt,
                Cat(where, ": mediaType: expected ", Quoted(type), ", found ", Quoted(own))};

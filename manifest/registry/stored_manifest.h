@@ -19,7 +19,7 @@ struct StoredManifest {
 };
 
 // Reads a manifest named by a tag or a list, or known only by its digest. kCorrupt if it states
-// another type for itself. An index is read, too.
+// another type for itself, or if the digest is that of something else. An index is read, too.
 Result<StoredManifest> ReadStored(const Store& store, const BlobRecord& blob);
 // The one that a reference names: by its digest, otherwise by its tag, otherwise by kDefaultTag.
 Result<StoredManifest> FindStored(const Store& store, const Reference& reference);

@@ -68,6 +68,21 @@ bool IsManifestType(std::string_view media_type) {
          media_type == kOldArtifactType;
 }
 
+Result<std::string> ManifestTypeOf(const std::string& where, std::string_view text) {
+  const auto document = ParseDocument(where, text, kMaxOciManifest);
+  const std::string own = document ? TextMember(*document, "mediaType") : "";
+  if (IsManifestType(own) || IsIndexType(own)) return own;
+  if (document && own.empty()) {
+    if (document->contains("manifests")) return std::string(kIndexType);
+    if (document->contains("config") && document->contains("layers"))
+      return std::string(kManifestType);
+  }
+  return Error{Code::kCorrupt,
+               Cat(where, ": expected a manifest or an index, found ",
+                   own.empty() ? "something else" : Cat("a document of type ", Quoted(own))),
+               "name a tag, or the digest of a manifest, which `moepack ls` shows"};
+}
+
 Result<AnyManifest> ParseAnyManifest(const std::string& where, std::string_view text) {
   SHARD_TRY(const Json document, ParseDocument(where, text, kMaxOciManifest));
   const JsonFields fields(document, where);
@@ -84,11 +99,7 @@ Result<AnyManifest> ParseAnyManifest(const std::string& where, std::string_view 
   }
   SHARD_TRY(const Json* config, fields.Object("config"));
   SHARD_TRY(manifest.config, BlobFromJson(Cat(where, ": config"), *config));
-  SHARD_TRY(const Json* layers, fields.Array("layers"));
-  for (const Json& layer : *layers) {
-    SHARD_TRY(BlobRecord blob, BlobFromJson(Cat(where, ": layer ", manifest.layers.size()), layer));
-    manifest.layers.push_back(std::move(blob));
-  }
+  SHARD_TRY(manifest.layers, LayersFromJson(fields));
   return manifest;
 }
 

@@ -20,6 +20,9 @@ inline constexpr const char* kDockerListType =
 // True for types of OCI and of Docker, whose manifests have the same form.
 bool IsManifestType(std::string_view media_type);
 bool IsIndexType(std::string_view media_type);
+// The type of a document about which only its digest is known: as it states it, else by its form.
+// kCorrupt, with a hint, for what is neither a manifest nor an index. The text may be hostile.
+Result<std::string> ManifestTypeOf(const std::string& where, std::string_view text);
 
 // An image manifest of any artifact.
 struct AnyManifest {

@@ -131,13 +131,9 @@ Result<OciManifest> ParseManifestOf(const char* artifact_type, const char* confi
   SHARD_TRY(oci.config, BlobFromJson(Cat(where, ": config"), *config));
   SHARD_CHECK(
       CheckMediaType(JsonFields(*config, Cat(where, ": config")), "mediaType", config_type));
-  SHARD_TRY(const Json* layers, fields.Array("layers"));
-  for (const Json& layer : *layers) {
-    const std::string place = Cat(where, ": layer ", oci.layers.size());
-    SHARD_TRY(BlobRecord blob, BlobFromJson(place, layer));
-    SHARD_CHECK(SettlePath(place, blob));
-    oci.layers.push_back(std::move(blob));
-  }
+  SHARD_TRY(oci.layers, LayersFromJson(fields));
+  for (size_t i = 0; i < oci.layers.size(); ++i)
+    SHARD_CHECK(SettlePath(Cat(where, ": layer ", i), oci.layers[i]));
   SHARD_CHECK(CheckPathsApart(where, oci.layers));
   return oci;
 }
@@ -174,6 +170,23 @@ Result<BlobRecord> BlobFromJson(const std::string& where, const Json& value) {
   if (blob.size > kMaxFileBytes) return fields.Wrong("size", "the size of a file");
   SHARD_TRY(blob.annotations, AnnotationsFromJson(fields));
   return blob;
+}
+
+Result<std::vector<BlobRecord>> LayersFromJson(const JsonFields& manifest) {
+  SHARD_TRY(const Json* list, manifest.Array("layers"));
+  std::vector<BlobRecord> layers;
+  uint64_t bytes = 0;
+  for (const Json& layer : *list) {
+    const std::string where = Cat(manifest.where(), ": layer ", layers.size());
+    SHARD_TRY(BlobRecord blob, BlobFromJson(where, layer));
+    if (blob.size > kMaxFileBytes - bytes) {
+      return Error{Code::kCorrupt, Cat(where, ": size: expected at most ", kMaxFileBytes - bytes,
+                                       " bytes after the other layers, found ", blob.size)};
+    }
+    bytes += blob.size;
+    layers.push_back(std::move(blob));
+  }
+  return layers;
 }
 
 std::string WriteOciManifest(const OciManifest& oci) {

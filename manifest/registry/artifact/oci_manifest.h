@@ -65,5 +65,7 @@ Result<OciManifest> ParseImageManifest(const std::string& where, std::string_vie
 // One descriptor of a manifest or of index.json.
 Json BlobToJson(const BlobRecord& blob);
 Result<BlobRecord> BlobFromJson(const std::string& where, const Json& value);
+// The layers of a manifest. kCorrupt if a file could not have the size of all of them together.
+Result<std::vector<BlobRecord>> LayersFromJson(const JsonFields& manifest);
 
 }  // namespace moepack::registry

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libshard/base/text/text.h"
+#include "manifest/registry/artifact/any_manifest.h"
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/sign/simple_signing.h"
 #include "manifest/registry/sign/verify_signatures.h"
@@ -26,7 +27,8 @@ Result<bool> IsViewOf(const Store& store, const Tagged& listed, const std::strin
 // Each once, the requested one first.
 Result<std::vector<Tagged>> ManifestsToSign(const Store& store, const Tagged& manifest,
                                             bool views) {
-  SHARD_CHECK(store.ReadManifest(manifest.manifest));
+  SHARD_TRY(const std::string text, store.ReadManifest(manifest.manifest));
+  SHARD_CHECK(ManifestTypeOf(store.NameOf(manifest.manifest), text));
   std::vector<Tagged> all = {manifest};
   if (!views) return all;
   std::set<std::string> seen = {manifest.manifest.digest};

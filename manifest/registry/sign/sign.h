@@ -30,7 +30,7 @@ Result<std::vector<SignedManifest>> PlanSigning(const Store& store, const Tagged
 // already signed by this key with this identity is left as it is. What is signed was read and
 // checked against its digest. Then everything is read back: another signer may have written at the
 // same time and won, in which case the signatures are added to that one's. kUnavailable if that
-// keeps happening, kCorrupt if existing signatures cannot be read.
+// keeps happening, kCorrupt if existing signatures cannot be read, or if `manifest` is none.
 Result<std::vector<SignedManifest>> Sign(WritableStore& store, const Tagged& manifest,
                                          const PrivateKey& key, const SignOptions& options);
 

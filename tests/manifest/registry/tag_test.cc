@@ -61,6 +61,17 @@ TEST_F(TagTest, MovesATagOnlyOnRequest) {
   EXPECT_EQ(OciLayout::Open(Path("layout"))->FindTag("stable")->digest, digest_);
 }
 
+TEST_F(TagTest, RefusesADigestThatIsNotThatOfAManifest) {
+  const auto before = tiny::Tree(dir_ / "layout");
+  for (const char* path : {"distribution.json", "assets/config.json"}) {
+    const auto refused = AddTags(Ref().With("", DigestOfLayer(path)), {"prod"}, {});
+    ASSERT_FALSE(refused) << path;
+    EXPECT_EQ(refused.error().code, Code::kCorrupt);
+    EXPECT_THAT(refused.error().message, HasSubstr("expected a manifest or an index"));
+  }
+  EXPECT_TRUE(tiny::Tree(dir_ / "layout") == before);
+}
+
 TEST_F(TagTest, DoesNotCreateAMissingLayout) {
   const auto refused = AddTags(Ref("v1", "absent"), {"stable"}, {});
   ASSERT_FALSE(refused);

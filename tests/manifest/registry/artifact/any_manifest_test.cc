@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "libshard/base/text/text.h"
+
 namespace moepack::registry {
 namespace {
 
@@ -33,6 +35,25 @@ TEST(AnyManifest, ReadsConfigAndLayersOfAnyArtifact) {
   EXPECT_EQ(any->layers[0].size, 7u);
 }
 
+TEST(ManifestTypeOf, TakesWhatTheDocumentStatesOrItsForm) {
+  EXPECT_EQ(*ManifestTypeOf("it", AnyText()), kManifestType);
+  EXPECT_EQ(*ManifestTypeOf("it", R"({"schemaVersion":2,"manifests":[]})"), kIndexType);
+  for (const char* type : {kManifestType, kIndexType, kDockerManifestType, kDockerListType})
+    EXPECT_EQ(*ManifestTypeOf("it", AnyText(Cat(R"("mediaType":")", type, "\","))), type);
+}
+
+TEST(ManifestTypeOf, RefusesEverythingElse) {
+  for (const std::string& text :
+       {std::string("{}"), std::string("[]"), std::string("GGUF"), std::string(),
+        std::string(R"({"layers":[]})"), AnyText(R"("mediaType":"application/json",)")}) {
+    const auto type = ManifestTypeOf("it", text);
+    ASSERT_FALSE(type) << text;
+    EXPECT_EQ(type.error().code, Code::kCorrupt) << text;
+    EXPECT_THAT(type.error().message, HasSubstr("it: expected a manifest or an index, found "));
+    EXPECT_THAT(type.error().hint, HasSubstr("moepack ls"));
+  }
+}
+
 TEST(AnyManifest, RefusesAnIndexWithAHint) {
   for (const char* text :
        {R"({"schemaVersion":2,"manifests":[]})",
@@ -41,6 +62,16 @@ TEST(AnyManifest, RefusesAnIndexWithAHint) {
     EXPECT_THAT(Failure(text).message, HasSubstr("found an index"));
     EXPECT_THAT(Failure(text).hint, HasSubstr("by its digest"));
   }
+}
+
+TEST(AnyManifest, RefusesLayersThatAreTooLargeTogether) {
+  const std::string layer =
+      Cat(R"({"mediaType":"x","size":4611686018427387904,"digest":")", kLayer, "\"}");
+  std::string text = AnyText();
+  const size_t list = text.find("\"layers\":[") + 10;
+  text.replace(list, text.find(']') - list, Cat(layer, ",", layer));
+  EXPECT_EQ(Failure(text).code, Code::kCorrupt);
+  EXPECT_THAT(Failure(text).message, HasSubstr("layer 1: size: expected at most "));
 }
 
 TEST(AnyManifest, ValidatesEveryFieldThatItReads) {

@@ -112,6 +112,17 @@ TEST(OciManifest, RefusesTwoLayersForOneFile) {
   }
 }
 
+TEST(OciManifest, RefusesLayersThatAreTooLargeTogether) {
+  OciManifest oci = Sample();
+  oci.layers = {{"x", kOnes, uint64_t{1} << 62}, {"x", kZeros, (uint64_t{1} << 62) - 1}};
+  const auto largest = ParseOciManifest("it", WriteOciManifest(oci));
+  ASSERT_TRUE(largest) << largest.error().message;
+  EXPECT_EQ(largest->layer_bytes(), (uint64_t{1} << 63) - 1);
+  oci.layers[1].size += 1;
+  EXPECT_THAT(ParseFailure(WriteOciManifest(oci), Code::kCorrupt),
+              HasSubstr("it: layer 1: size: expected at most 4611686018427387903 bytes after"));
+}
+
 struct BadText {
   const char* from;
   const char* to;

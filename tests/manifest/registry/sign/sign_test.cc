@@ -89,6 +89,17 @@ TEST_F(Signing, RefusesToSignDamagedOrMissingManifests) {
   EXPECT_EQ(store_.writes, 0);
 }
 
+TEST_F(Signing, RefusesABlobThatIsNotAManifest) {
+  const std::string text = R"({"format":"moepack-distribution"})";
+  const std::string digest = DigestOf(Sha256Hex(text));
+  store_.Put(digest, text);
+  const auto done = Sign(store_, {"", {"", digest, 0}}, key_, {"localhost/model", true});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kCorrupt);
+  EXPECT_THAT(done.error().message, HasSubstr("expected a manifest or an index"));
+  EXPECT_EQ(store_.writes, 0);
+}
+
 TEST_F(Signing, RefusesAnInvalidIdentity) {
   const auto done = SignIt(key_, true, "v1");
   ASSERT_FALSE(done);
