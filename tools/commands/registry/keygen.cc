@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/file.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/sign/key_files.h"
@@ -52,6 +53,13 @@ Result<int> Run(const Arguments& arguments) {
   return kExitDone;
 }
 
+// KEY is the beginning of two file names, so it must end with one.
+std::string KeyNameProblem(const std::string& key) {
+  const std::string name = fs::path(key).filename().string();
+  if (!name.empty() && name != "." && name != "..") return "";
+  return Cat("expected a path that ends with a name, found ", Quoted(key));
+}
+
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   StartSection(app, "Output");
@@ -59,6 +67,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Write KEY.key, which only its owner can read, and KEY.pub. Existing files are "
                  "never replaced.")
       ->type_name("KEY")
+      ->check(KeyNameProblem)
       ->required();
   app.add_option(
          "--type", arguments->type,

@@ -55,10 +55,10 @@ Json SignaturesJson(const std::string& reference, const SignatureReport& report,
           {"signatures", std::move(signatures)}};
 }
 
-// A failed proof is a result, too.
-Error Unproved(const std::string& place, Error error, bool json) {
+// A failed proof is a result, too. `member` says what `place` is.
+Error Unproved(const char* member, const std::string& place, Error error, bool json) {
   if (!json || error.code != Code::kMismatch) return error;
-  const Json document = {{"reference", place}, {"passed", false}, {"error", error.message}};
+  const Json document = {{member, place}, {"passed", false}, {"error", error.message}};
   if (const Status written = WriteJsonResult(document); !written) return written.error();
   return error;
 }
@@ -74,7 +74,7 @@ Result<int> VerifyReference(const std::string& place, const SignatureArguments& 
   SHARD_CHECK(store->ReadManifest(named.manifest));
   const auto report = registry::VerifySignatures(*store, named.manifest.digest, keys);
   const std::string shown = registry::ReferenceText(reference);
-  if (!report) return Unproved(shown, report.error(), json);
+  if (!report) return Unproved("reference", shown, report.error(), json);
   SHARD_CHECK(json ? WriteJsonResult(SignaturesJson(shown, *report, keys))
                    : WriteResult(SignaturesText(shown, *report, keys)));
   return kExitDone;
@@ -88,7 +88,7 @@ Result<int> VerifyFiles(const std::string& directory, const SignatureArguments& 
   options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
   const auto report = registry::VerifyDirectory(directory, arguments.signature_file, keys, options);
   progress.Clear();
-  if (!report) return Unproved(directory, report.error(), json);
+  if (!report) return Unproved("directory", directory, report.error(), json);
   const PublicKey& key = KeyOf(report->key_id, keys);
   Json document = OmsJson(*report, key);
   document["passed"] = true;

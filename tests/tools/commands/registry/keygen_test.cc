@@ -68,6 +68,11 @@ TEST_F(Keygen, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("keygen").status, 2);
   EXPECT_EQ(workspace_.Moepack("keygen -o release --type rsa").status, 2);
   EXPECT_EQ(workspace_.Moepack("keygen -o absent/release").status, 5);
+  for (const char* name : {".", "..", "fixtures/", "fixtures/..", "fixtures/."}) {
+    const ToolRun run = workspace_.Moepack(std::string("keygen -o ") + name);
+    EXPECT_EQ(run.status, 2) << name;
+    EXPECT_THAT(run.err, HasSubstr("expected a path that ends with a name, found")) << name;
+  }
   EXPECT_EQ(workspace_.Moepack("keygen -o release --passphrase-file absent").status, 5);
   EXPECT_EQ(workspace_.Listing(), before);
 }

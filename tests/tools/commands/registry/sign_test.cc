@@ -152,6 +152,10 @@ TEST_F(SignCommand, SignsADirectoryForModelSigning) {
   Must("sign pulled --oms --key release.key --force");
   Must("sign pulled --oms --key release.key -o pulled.sig");
   Must("verify pulled --oms --key other.pub", 6);
+  const auto failed =
+      nlohmann::json::parse(Must("verify pulled --oms --key other.pub --json", 6).out);
+  EXPECT_EQ(failed["directory"], "pulled");
+  EXPECT_FALSE(failed.contains("reference"));
   // Another pull of the same files keeps the signature valid.
   Must("pull layout:models:v1 --group 1 -o pulled");
   Must("verify pulled --oms --key release.pub");
