@@ -83,6 +83,7 @@ Result<CopyPlan> PlanCopy(const Store& from, const Reference& reference, const s
   SHARD_CHECK(AddManifestOf(from, stored, {tag, ""}, copy));
   if (options.views) SHARD_CHECK(AddViews(from, stored, reference, tag, copy));
   if (options.signatures) SHARD_CHECK(AddSignatures(from, copy));
+  SHARD_CHECK(CheckTagsApart(copy.plan));
   return copy;
 }
 

@@ -56,17 +56,21 @@ class PlanMaker {
 };
 
 // The moving tags name the same manifests.
-void AddMovingTags(const PublishOptions& options, StorePlan& plan) {
+Status AddMovingTags(const PublishOptions& options, StorePlan& plan) {
   const size_t manifests = plan.tags.size();
-  const std::string fixed = plan.tags[0].tag.tag;
   for (const std::string& moving : options.moving_tags) {
     for (size_t i = 0; i < manifests; ++i) {
       StorePlan::Tag more = plan.tags[i];
-      more.tag.tag = more.entry.tag = moving + more.tag.tag.substr(fixed.size());
+      std::string& tag = more.entry.tag = moving;
+      if (more.tag.group) {
+        SHARD_TRY(tag, ViewTag(moving, *more.tag.group));
+      }
+      more.tag.tag = tag;
       more.tag.moving = true;
       plan.tags.push_back(std::move(more));
     }
   }
+  return CheckTagsApart(plan);
 }
 
 Result<StorePlan> MakePlan(const PublishedParts& read, const std::string& tag,
@@ -91,7 +95,7 @@ Result<StorePlan> MakePlan(const PublishedParts& read, const std::string& tag,
     // What readers refuse is not published.
     SHARD_CHECK(ParseOciManifest(item.name, item.text));
   }
-  AddMovingTags(options, plan);
+  SHARD_CHECK(AddMovingTags(options, plan));
   return plan;
 }
 
@@ -132,6 +136,7 @@ Result<PublishReport> Publish(const std::string& distribution, const Reference& 
   SHARD_CHECK(CheckSizes(read, plan));
   PublishReport report = StartReport(plan);
   report.absent = std::move(absent);
+  report.group = FirstGroupThere(read.manifest);
   if (options.dry_run) {
     SHARD_TRY(const StorePtr store, OpenTarget(to, options.access));
     if (store) SHARD_CHECK(LookAtStore(*store, options.force, options.pack.jobs, plan, report));

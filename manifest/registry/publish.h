@@ -34,7 +34,7 @@ using PublishReport = StoreReport;
 // distributions give equal digests. Every file is checked against its SHA-256 while it is placed
 // (kMismatch); tags, which alone make manifests visible, are set at the very end. A tag that names
 // a different manifest is kInvalidArgument without `force`, and so are an incomplete distribution
-// without `allow_incomplete` and a reference with a digest.
+// without `allow_incomplete`, a reference with a digest, and two tags that are the same.
 Result<PublishReport> Publish(const std::string& distribution, const Reference& to,
                               const PublishOptions& options);
 

@@ -144,8 +144,7 @@ Result<PublishFilesReport> PublishFiles(const std::string& distribution, const s
   PublishFilesReport report;
   report.absent = AbsentWords(parts.manifest);
   SHARD_CHECK(CheckWhole(distribution, report.absent, options.allow_incomplete));
-  const std::vector<uint32_t> groups = GroupsThere(parts.manifest);
-  report.group = groups.empty() ? 0 : groups.front();
+  report.group = FirstGroupThere(parts.manifest);
   const std::vector<OutputItem> items = ListItems(parts);
   for (const OutputItem& item : items) {
     if (!item.sha256.empty()) SHARD_CHECK(CheckPublishedSize(parts, item.name, item.bytes));

@@ -33,7 +33,7 @@ struct PublishFilesReport {
   std::vector<File> files;
   std::vector<std::string> absent;    // what an incomplete distribution lacks
   std::vector<std::string> warnings;  // about what was left on disk
-  uint32_t group = 0;                 // an existing one, for a command that pulls it
+  std::optional<uint32_t> group;      // the first that is there, for a command that pulls it
   uint64_t total_bytes() const;
 };
 

@@ -1,5 +1,7 @@
 #include "manifest/registry/store_plan.h"
 
+#include <set>
+
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
@@ -101,6 +103,18 @@ Result<std::string> ViewTag(const std::string& tag, uint32_t group) {
   return Error{Code::kInvalidArgument,
                Cat("tag ", Quoted(view), ": expected at most 128 characters, found ", view.size()),
                "choose a shorter tag, or leave out the node views with --no-views"};
+}
+
+Status CheckTagsApart(const StorePlan& plan) {
+  std::set<std::string> seen;
+  for (const StorePlan::Tag& one : plan.tags) {
+    if (seen.insert(one.tag.tag).second) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("tag ", Quoted(one.tag.tag), ": expected it once, found it twice"),
+                 "name each tag once; <tag>-g000 and so on are the tags of node views, which "
+                 "--no-views leaves out"};
+  }
+  return Ok();
 }
 
 StoreReport StartReport(const StorePlan& plan) {

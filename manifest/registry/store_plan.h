@@ -35,6 +35,9 @@ struct StorePlan {
 // "<tag>-g007": the tag of the node view of a group. kInvalidArgument if it would be too long.
 Result<std::string> ViewTag(const std::string& tag, uint32_t group);
 
+// kInvalidArgument if a tag is to be given twice: the second manifest would take it from the first.
+Status CheckTagsApart(const StorePlan& plan);
+
 // The report of a plan before anything is done.
 StoreReport StartReport(const StorePlan& plan);
 // Opens the target of a plan for inspection; null if there is nothing yet. Creates and locks

@@ -26,6 +26,7 @@ struct StoreReport {
   std::vector<Blob> blobs;            // each once, in the order of the layers
   std::vector<Tag> tags;              // of the requested manifest first
   std::vector<std::string> absent;    // what an incomplete distribution lacks
+  std::optional<uint32_t> group;      // the first that a distribution has, for a command to pull it
   std::vector<std::string> warnings;  // about blobs that were replaced
   std::string digest() const { return tags[0].digest; }
   uint64_t added_bytes() const;  // of blobs that did not exist, including linked ones

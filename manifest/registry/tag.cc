@@ -27,6 +27,7 @@ Result<StorePlan> PlanTags(const Store& store, const Reference& reference,
       plan.AddTag({std::move(view_tag), "", view.group}, view.manifest.blob, view.manifest.text);
     }
   }
+  SHARD_CHECK(CheckTagsApart(plan));
   return plan;
 }
 

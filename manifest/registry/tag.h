@@ -19,7 +19,8 @@ struct TagOptions {
 };
 
 // Gives the manifest that `reference` names, of any kind, more tags in the same store. A tag that
-// names a different manifest is kInvalidArgument without `force`. The report has no blobs.
+// names a different manifest is kInvalidArgument without `force`, and so are two tags that are the
+// same. The report has no blobs.
 Result<StoreReport> AddTags(const Reference& reference, const std::vector<std::string>& tags,
                             const TagOptions& options);
 

@@ -156,6 +156,11 @@ std::vector<uint32_t> GroupsThere(const Manifest& manifest) {
   return groups;
 }
 
+std::optional<uint32_t> FirstGroupThere(const Manifest& manifest) {
+  const std::vector<uint32_t> groups = GroupsThere(manifest);
+  return groups.empty() ? std::nullopt : std::optional(groups.front());
+}
+
 OciManifest DescribeSet(const Manifest& manifest, const SmallFiles& files) {
   return Describe(manifest, files, std::nullopt);
 }

@@ -51,6 +51,7 @@ std::string VersionText(const manifest::Versions& versions);
 std::string GroupText(uint64_t group);
 // The groups whose files are all there: those that a node can have.
 std::vector<uint32_t> GroupsThere(const manifest::Manifest& manifest);
+std::optional<uint32_t> FirstGroupThere(const manifest::Manifest& manifest);
 
 // The manifest without its config. Layers in this order: distribution.json, assets, head, trunk,
 // routers, groups, overlays, remainder, README.md. Depends only on its arguments.

@@ -225,6 +225,36 @@ TEST_F(PublishTest, MovingTagsAreMovedWithoutForce) {
   EXPECT_THAT(Refusal(Ref("v1-o2")).message, HasSubstr("tag \"v1-o2\": expected sha256:"));
 }
 
+TEST_F(PublishTest, RefusesTagsThatAreTheSame) {
+  Write("dist");
+  for (const std::vector<std::string>& moving :
+       {std::vector<std::string>{"v1"}, {"v1-g000"}, {"a", "b", "a"}, {"a", "a-g002"}}) {
+    const Error error = Refusal(Ref(), {.moving_tags = moving});
+    EXPECT_EQ(error.code, Code::kInvalidArgument);
+    EXPECT_THAT(error.message, HasSubstr("expected it once, found it twice"));
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "layout"));
+  EXPECT_TRUE(PublishTo(Ref(), {.views = false, .moving_tags = {"v1-g000"}}));
+}
+
+TEST_F(PublishTest, AMovingTagLeavesRoomForThoseOfViews) {
+  Write("dist");
+  const std::string longest(123, 't');
+  const Error error = Refusal(Ref(), {.moving_tags = {longest + "t"}});
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("expected at most 128 characters, found 129"));
+  EXPECT_FALSE(fs::exists(dir_ / "layout"));
+  EXPECT_TRUE(PublishTo(Ref(), {.moving_tags = {longest}}));
+}
+
+TEST_F(PublishTest, NamesAGroupThatIsThere) {
+  Write("some", {"trunk", "overlay", "assets", "group:1"});
+  Write("none", {"trunk", "overlay", "assets"});
+  const PublishOptions options = {.views = false, .allow_incomplete = true};
+  EXPECT_EQ(PublishTo(Ref("some"), options, "some")->group, 1u);
+  EXPECT_EQ(PublishTo(Ref("none"), options, "none")->group, std::nullopt);
+}
+
 TEST_F(PublishTest, RefusesReadOnlyPlaces) {
   Write("dist");
   const Error files = Refusal({Reference::Kind::kFiles, "models:v1", "", ""});

@@ -72,6 +72,21 @@ TEST_F(TagTest, RefusesADigestThatIsNotThatOfAManifest) {
   EXPECT_TRUE(tiny::Tree(dir_ / "layout") == before);
 }
 
+TEST_F(TagTest, RefusesTagsThatAreTheSame) {
+  const auto before = tiny::Tree(dir_ / "layout");
+  for (const std::vector<std::string>& tags :
+       {std::vector<std::string>{"a", "a"}, {"a", "a-g000"}, {"a-g002", "a"}}) {
+    for (const bool dry_run : {false, true}) {
+      const auto refused = AddTags(Ref(), tags, {.dry_run = dry_run});
+      ASSERT_FALSE(refused) << tags[1];
+      EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+      EXPECT_THAT(refused.error().message, HasSubstr("expected it once, found it twice"));
+    }
+  }
+  EXPECT_TRUE(tiny::Tree(dir_ / "layout") == before);
+  EXPECT_TRUE(AddTags(Ref(), {"a", "a-g000"}, {.views = false}));
+}
+
 TEST_F(TagTest, DoesNotCreateAMissingLayout) {
   const auto refused = AddTags(Ref("v1", "absent"), {"stable"}, {});
   ASSERT_FALSE(refused);

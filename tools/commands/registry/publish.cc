@@ -43,15 +43,11 @@ struct Arguments {
   }
 };
 
+// REQUIRES: the report has a group.
 std::string PullCommand(const Arguments& arguments, const PublishReport& report) {
   const registry::Reference& to = arguments.reference;
   const std::string pinned = registry::ReferenceText(to.With(to.tag_or_default(), report.digest()));
-  std::string group = "0";
-  for (const PublishReport::Tag& tag : report.tags) {
-    if (!tag.group) continue;
-    group = Cat(*tag.group);
-    break;
-  }
+  const std::string group = Cat(*report.group);
   return ShellCommand({"moepack", "pull", pinned, "--group", group, "-o", "pulled-" + group});
 }
 
@@ -64,7 +60,7 @@ std::string ReportText(const Arguments& arguments, const PublishReport& report, 
   text += "\n";
   if (!report.absent.empty())
     text += Cat("not complete; absent: ", moepack::Join(report.absent, ", "), "\n");
-  if (!dry_run) text += Cat("\nnext:\n  ", PullCommand(arguments, report), "\n");
+  if (!dry_run && report.group) text += Cat("\nnext:\n  ", PullCommand(arguments, report), "\n");
   return text;
 }
 
@@ -74,7 +70,8 @@ Json ReportJson(const Arguments& arguments, const PublishReport& report) {
                    {"dry_run", arguments.publish.dry_run}};
   AddStoreJson(report, document);
   document["absent"] = report.absent;
-  if (!arguments.publish.dry_run) document["pull_command"] = PullCommand(arguments, report);
+  if (!arguments.publish.dry_run && report.group)
+    document["pull_command"] = PullCommand(arguments, report);
   return document;
 }
 

@@ -21,8 +21,8 @@ std::string UploadCommand(const std::string& out) {
   return ShellCommand({"hf", "upload", "owner/name", PathArgument(out)});
 }
 
-std::string PullFilesCommand(const PublishFilesReport& report) {
-  const std::string group = Cat(report.group);
+std::string PullFilesCommand(uint32_t of_group) {
+  const std::string group = Cat(of_group);
   return ShellCommand(
       {"moepack", "pull", "hf://owner/name", "--group", group, "-o", "pulled-" + group});
 }
@@ -39,8 +39,9 @@ std::string FilesReportText(const std::string& out, const PublishFilesReport& re
   if (!report.absent.empty())
     text += Cat("not complete; absent: ", moepack::Join(report.absent, ", "), "\n");
   if (dry_run) return text;
-  return text + Cat("\nnext, with the name of your repository:\n  ", UploadCommand(out),
-                    "\nand then every node:\n  ", PullFilesCommand(report), "\n");
+  text += Cat("\nnext, with the name of your repository:\n  ", UploadCommand(out), "\n");
+  if (report.group) text += Cat("and then every node:\n  ", PullFilesCommand(*report.group), "\n");
+  return text;
 }
 
 Json FilesReportJson(const std::string& distribution, const std::string& out,

@@ -7,6 +7,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 class PublishCommand : public testing::Test {
  protected:
@@ -34,6 +35,21 @@ TEST_F(PublishCommand, PrintsWhatItWroteAndTheCommandToPullIt) {
   const ToolRun pulled = workspace_.Moepack(line.substr(0, line.find('\n')));
   EXPECT_EQ(pulled.status, 0) << pulled.err;
   EXPECT_EQ(workspace_.Moepack("verify pulled-0 --group 0").status, 0);
+}
+
+// Without views, no tag says which groups there are.
+TEST_F(PublishCommand, TheCommandToPullNamesAGroupThatIsThere) {
+  const std::string shard = "shard-experts fixtures/tiny-moe --groups 3 --only ";
+  ASSERT_EQ(workspace_.Moepack(shard + "group:1,trunk -o some").status, 0);
+  ASSERT_EQ(workspace_.Moepack(shard + "trunk -o none").status, 0);
+  const std::string publish = " --allow-incomplete --no-views --json";
+  const auto some = workspace_.Json("publish some layout:models:some" + publish);
+  EXPECT_THAT(some["pull_command"].get<std::string>(), HasSubstr(" --group 1 -o pulled-1"));
+  const auto none = workspace_.Json("publish none layout:models:none" + publish);
+  EXPECT_FALSE(none.contains("pull_command"));
+  const ToolRun files = workspace_.Moepack("publish none --to-dir upload --allow-incomplete");
+  EXPECT_EQ(files.status, 0) << files.err;
+  EXPECT_THAT(files.out, Not(HasSubstr("moepack pull")));
 }
 
 TEST_F(PublishCommand, JsonHasEveryBlobAndTag) {
