@@ -8,6 +8,7 @@
 #include "libshard/base/text/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/registry/artifact/any_manifest.h"
+#include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/sign/signature_manifest.h"
 #include "manifest/registry/store_plan.h"
 #include "manifest/registry/stored_manifest.h"
@@ -46,11 +47,9 @@ Status AddManifestOf(const Store& from, const StoredManifest& stored, StoreRepor
   return Ok();
 }
 
-// Adds the node views of the requested manifest, if it is a set.
+// Adds the node views of a set.
 Status AddViews(const Store& from, const StoredManifest& stored, const Reference& reference,
                 const std::string& tag, CopyPlan& copy) {
-  const auto oci = ParseOciManifest(from.NameOf(stored.blob), stored.text);
-  if (!oci || !IsSet(*oci)) return Ok();
   auto views = FindViews(from, stored.blob.digest);
   if (!views) {
     Error error = std::move(views).error();
@@ -81,7 +80,8 @@ Result<CopyPlan> PlanCopy(const Store& from, const Reference& reference, const s
   SHARD_TRY(const StoredManifest stored, FindStored(from, reference));
   CopyPlan copy;
   SHARD_CHECK(AddManifestOf(from, stored, {tag, ""}, copy));
-  if (options.views) SHARD_CHECK(AddViews(from, stored, reference, tag, copy));
+  SHARD_TRY(const bool with_views, WithViews(from.NameOf(stored.blob), stored.text, options.views));
+  if (with_views) SHARD_CHECK(AddViews(from, stored, reference, tag, copy));
   if (options.signatures) SHARD_CHECK(AddSignatures(from, copy));
   SHARD_CHECK(CheckTagsApart(copy.plan));
   return copy;

@@ -112,9 +112,4 @@ Result<std::optional<StoredManifest>> FindStoredSignatures(const Store& store,
   return std::optional(std::move(stored));
 }
 
-bool IsSet(const OciManifest& oci) {
-  return AnnotationOf(oci.annotations, kSchemaKey) == kSetSchema &&
-         AnnotationOf(oci.annotations, kViewOfKey).empty();
-}
-
 }  // namespace moepack::registry

@@ -41,7 +41,4 @@ std::vector<StoredView> OneOfEachGroup(std::vector<StoredView> views, const std:
 Result<std::optional<StoredManifest>> FindStoredSignatures(const Store& store,
                                                            const std::string& digest);
 
-// Whether it is a set that `publish` wrote, not a node view.
-bool IsSet(const OciManifest& oci);
-
 }  // namespace moepack::registry

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/store/oci_layout.h"
 #include "manifest/registry/store_plan.h"
 #include "manifest/registry/stored_manifest.h"
@@ -13,9 +14,9 @@ namespace {
 Result<StorePlan> PlanTags(const Store& store, const Reference& reference,
                            const std::vector<std::string>& tags, bool views) {
   SHARD_TRY(const StoredManifest stored, FindStored(store, reference));
-  const auto oci = ParseOciManifest(store.NameOf(stored.blob), stored.text);
+  SHARD_TRY(const bool with_views, WithViews(store.NameOf(stored.blob), stored.text, views));
   std::vector<StoredView> of_set;
-  if (views && oci && IsSet(*oci)) {
+  if (with_views) {
     SHARD_TRY(std::vector<StoredView> found, FindViews(store, stored.blob.digest));
     of_set = OneOfEachGroup(std::move(found), reference.tag_or_default());
   }

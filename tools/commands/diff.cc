@@ -166,6 +166,19 @@ Json SetsJson(const Arguments& arguments, const registry::SetDiff& diff) {
   return document;
 }
 
+// Options for addresses have an effect if a distribution or a layout at one is read.
+Status CheckAddressUse(const RemoteArguments& remote, const Reference& a, const Reference& b) {
+  const auto is_server = [](const Reference& one) { return one.kind == Reference::Kind::kServer; };
+  Status use = CheckRemoteUse(remote, Shown(ReferenceText(a)),
+                              is_server(a) ? "a registry" : "on this machine");
+  for (const Reference* one : {&a, &b}) {
+    if (is_server(*one) || IsOnThisMachine(*one)) continue;
+    use = CheckEndpointUse(remote, one->place);
+    if (use) break;
+  }
+  return use;
+}
+
 Result<int> RunPublished(Arguments& arguments) {
   if (arguments.tensors) {
     return Error{Code::kInvalidArgument,
@@ -184,6 +197,7 @@ Result<int> RunPublished(Arguments& arguments) {
   remote.full_download = arguments.remote.full_download;
   SHARD_TRY(const Reference a, registry::ParseReference(PlaceOf(arguments.a)));
   SHARD_TRY(const Reference b, registry::ParseReference(PlaceOf(arguments.b)));
+  SHARD_CHECK(CheckAddressUse(arguments.remote, a, b));
   SHARD_TRY(const registry::SetDiff diff, registry::DiffSets(a, b, arguments.group, named.access));
   arguments.a = WithoutSecrets(arguments.a);
   arguments.b = WithoutSecrets(arguments.b);
@@ -198,6 +212,7 @@ Result<int> Run(Arguments& arguments) {
     return Error{Code::kInvalidArgument,
                  "--group works with published references, not with directories"};
   }
+  SHARD_CHECK(CheckRegistryUse(arguments.registry, WithoutSecrets(arguments.a)));
   if (!IsAddress(arguments.a) && !IsAddress(arguments.b))
     SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.a));
   SHARD_TRY(const Side a, SideOf(arguments.a, arguments.remote));

@@ -2,8 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/text.h"
+#include "tools/base/output.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 
 namespace moepack::cli {
 namespace {
@@ -26,6 +29,14 @@ void AddLink(CLI::App& app, std::optional<LinkKind>& link, const LinkHelp& help)
       ->type_name("KIND")
       ->transform(CLI::Transformer(kinds).description(""))
       ->transform(OneOf(help.kinds));
+}
+
+Status CheckLinkUse(const std::optional<LinkKind>& link, const registry::Reference& place) {
+  if (link.value_or(LinkKind::kAuto) == LinkKind::kAuto || IsOnThisMachine(place)) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("--link has no effect: ", Shown(WithoutSecrets(ReferenceText(place))),
+                   " is on another machine"),
+               "leave it out: links are made between directories of this machine"};
 }
 
 }  // namespace moepack::cli

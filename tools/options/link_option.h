@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/result.h"
+#include "manifest/registry/artifact/reference.h"
 #include "manifest/write/link_file.h"
 
 namespace moepack::cli {
@@ -16,5 +18,9 @@ struct LinkHelp {
   std::vector<std::string> kinds;
 };
 void AddLink(CLI::App& app, std::optional<manifest::LinkKind>& link, const LinkHelp& help);
+
+// Refuses a kind other than auto if `place`, from or to which files get, is on another machine.
+Status CheckLinkUse(const std::optional<manifest::LinkKind>& link,
+                    const registry::Reference& place);
 
 }  // namespace moepack::cli

@@ -19,12 +19,12 @@ Result<registry::ServerOptions> ServerFor(const std::string& place,
   return registry::ServerOptions{std::move(access.settings), std::move(access.authorizer), upload};
 }
 
+}  // namespace
+
 bool IsOnThisMachine(const registry::Reference& reference) {
   return reference.kind == Kind::kLayout ||
          (reference.kind == Kind::kFiles && !IsAddress(reference.place));
 }
-
-}  // namespace
 
 void AddReference(CLI::App& app, const std::string& name, std::string& text,
                   const std::string& help) {

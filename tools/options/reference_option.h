@@ -14,6 +14,9 @@ namespace moepack::cli {
 void AddReference(CLI::App& app, const std::string& name, std::string& text,
                   const std::string& help);
 
+// An image layout here, or a distribution as files here.
+bool IsOnThisMachine(const registry::Reference& reference);
+
 // What a command names by a reference, and the access to it. The access borrows `arguments`.
 struct NamedStore {
   registry::Reference reference;

@@ -146,6 +146,12 @@ void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments) {
                "Trust any server, whatever its certificate says: for tests only.");
 }
 
+Error NoRegistry(const char* option, const std::string& reference) {
+  return {Code::kInvalidArgument,
+          Cat(option, " has no effect: ", Shown(reference), " is not a registry"),
+          "leave it out: it is for oci://host/repository"};
+}
+
 Status CheckRegistryUse(const RegistryArguments& arguments, const std::string& reference) {
   // Without options that need one of these, which CLI11 refuses alone.
   const std::pair<const char*, bool> given[] = {
@@ -158,10 +164,7 @@ Status CheckRegistryUse(const RegistryArguments& arguments, const std::string& r
       {"--client-cert", !arguments.client_cert.empty()},
       {"--insecure-skip-verify", arguments.insecure}};
   for (const auto& [option, is_given] : given) {
-    if (!is_given) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(option, " has no effect: ", Shown(reference), " is not a registry"),
-                 "leave it out: it is for oci://host/repository"};
+    if (is_given) return NoRegistry(option, reference);
   }
   return Ok();
 }

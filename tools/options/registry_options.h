@@ -27,6 +27,8 @@ struct RegistryArguments {
 // that already has --plain-http keeps its own, and passes its value on.
 void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments);
 
+// An option that has no effect because `reference` does not name a registry.
+Error NoRegistry(const char* option, const std::string& reference);
 // Refuses options that have no effect because `reference` does not name a registry.
 Status CheckRegistryUse(const RegistryArguments& arguments, const std::string& reference);
 

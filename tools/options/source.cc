@@ -45,14 +45,18 @@ void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
       ->transform(AsBytes(kLeastCache));
 }
 
-Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local) {
+Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local, const char* is) {
   const char* option = "";
   if (!arguments.endpoint.empty()) option = "--endpoint";
   if (!arguments.cache.empty()) option = "--cache";
   if (*option == '\0') return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(option, " has no effect: ", local, " is on this machine"),
+  return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", local, " is ", is),
                "leave it out: it is for hf://, https:// and s3://"};
+}
+
+Status CheckEndpointUse(const RemoteArguments& arguments, const std::string& address) {
+  if (arguments.endpoint.empty() || Lower(address).starts_with("s3://")) return Ok();
+  return Error{Code::kInvalidArgument, "--endpoint has no effect: it is for s3://", "leave it out"};
 }
 
 Result<moepack::Source> OpenSource(const std::string& source, const RemoteArguments& arguments) {
@@ -60,10 +64,7 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
     SHARD_CHECK(CheckRemoteUse(arguments, source));
     return LocalSource(source);
   }
-  if (!arguments.endpoint.empty() && !Lower(source).starts_with("s3://")) {
-    return Error{Code::kInvalidArgument, "--endpoint has no effect: it is for s3://",
-                 "leave it out"};
-  }
+  SHARD_CHECK(CheckEndpointUse(arguments, source));
   remote::RemoteOptions options;
   options.plain_http = arguments.plain_http;
   options.endpoint = arguments.endpoint;

@@ -23,8 +23,11 @@ void AddPlainHttp(CLI::App& app, bool& plain_http);
 // --plain-http, --endpoint, --allow-full-download, --cache, --cache-size.
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
 
-// Refuses options that have no effect because `local` is not an address.
-Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local);
+// Refuses options that have no effect because `local` is not an address; `is` says what it is.
+Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local,
+                      const char* is = "on this machine");
+// Refuses --endpoint for an address that is not s3://.
+Status CheckEndpointUse(const RemoteArguments& arguments, const std::string& address);
 
 // The only place where what a user names becomes a tree: a directory on this machine, a file in
 // one, or an address. Another kind of source needs its own SourceTree and one line in OpenAddress

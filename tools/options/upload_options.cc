@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/remote/http/http_settings.h"
 #include "tools/options/options.h"
+#include "tools/options/registry_options.h"
 
 namespace moepack::cli {
 namespace {
@@ -44,6 +45,22 @@ void AddUploadOptions(CLI::App& app, registry::UploadOptions& upload) {
                  "are mounted, not sent. Repeatable.")
       ->type_name("REPOSITORY")
       ->allow_extra_args(false);
+}
+
+Status CheckUploadUse(const registry::UploadOptions& upload, bool is_registry,
+                      const std::string& place) {
+  const registry::UploadOptions usual;
+  const bool chunk_size = upload.chunk_bytes != usual.chunk_bytes;
+  if (is_registry) {
+    if (!chunk_size || upload.mode != UploadMode::kWhole) return Ok();
+    return Error{Code::kInvalidArgument,
+                 "--chunk-size has no effect: --upload whole sends each blob in one request",
+                 "leave one of the two out"};
+  }
+  if (upload.mode != usual.mode) return NoRegistry("--upload", place);
+  if (chunk_size) return NoRegistry("--chunk-size", place);
+  if (!upload.mount_from.empty()) return NoRegistry("--mount-from", place);
+  return Ok();
 }
 
 }  // namespace moepack::cli

@@ -146,6 +146,20 @@ std::string VersionText(const manifest::Versions& versions) {
 
 std::string GroupText(uint64_t group) { return ZeroPadded(group, 3); }
 
+bool IsSet(const OciManifest& oci) {
+  return AnnotationOf(oci.annotations, kSchemaKey) == kSetSchema &&
+         AnnotationOf(oci.annotations, kViewOfKey).empty();
+}
+
+Result<bool> WithViews(const std::string& where, std::string_view text, bool views) {
+  const auto oci = ParseOciManifest(where, text);
+  const bool set = oci && IsSet(*oci);
+  const bool damaged = !oci && oci.error().code == Code::kCorrupt;
+  if (views || set || damaged) return views && set;
+  return Error{Code::kInvalidArgument, Cat("--no-views has no effect: ", where, " is not a set"),
+               "leave it out: only sets have node views"};
+}
+
 std::vector<uint32_t> GroupsThere(const Manifest& manifest) {
   const std::vector<manifest::PartKey> absent = AbsentParts(manifest);
   std::vector<uint32_t> groups;

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 
@@ -47,6 +49,11 @@ struct SmallFiles {
 
 // The three versions that a node reports, joined by '-'.
 std::string VersionText(const manifest::Versions& versions);
+// Whether it is a set that `publish` wrote, not a node view.
+bool IsSet(const OciManifest& oci);
+// Whether a command that was given a manifest of any kind also looks for node views: only sets have
+// them. kInvalidArgument if they are left out of anything else.
+Result<bool> WithViews(const std::string& where, std::string_view text, bool views);
 // "007": the spelling of a group in annotations and tags.
 std::string GroupText(uint64_t group);
 // The groups whose files are all there: those that a node can have.

@@ -28,9 +28,11 @@ Result<bool> IsViewOf(const Store& store, const Tagged& listed, const std::strin
 Result<std::vector<Tagged>> ManifestsToSign(const Store& store, const Tagged& manifest,
                                             bool views) {
   SHARD_TRY(const std::string text, store.ReadManifest(manifest.manifest));
-  SHARD_CHECK(ManifestTypeOf(store.NameOf(manifest.manifest), text));
+  const std::string where = store.NameOf(manifest.manifest);
+  SHARD_CHECK(ManifestTypeOf(where, text));
+  SHARD_TRY(const bool with_views, WithViews(where, text, views));
   std::vector<Tagged> all = {manifest};
-  if (!views) return all;
+  if (!with_views) return all;
   std::set<std::string> seen = {manifest.manifest.digest};
   SHARD_TRY(const std::vector<Tagged> listed, store.List());
   for (const Tagged& one : listed) {

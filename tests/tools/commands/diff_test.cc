@@ -66,6 +66,25 @@ TEST_F(Diff, ComparesPublishedSetsByTheirLayers) {
   EXPECT_EQ(workspace_.Moepack("diff layout:models:v1 layout:models:v2 --group 9").status, 2);
 }
 
+TEST_F(Diff, RefusesOptionsForPlacesThatAreNotCompared) {
+  ASSERT_EQ(workspace_.Moepack("publish a layout:models:v1").status, 0);
+  const std::pair<const char*, const char*> cases[] = {
+      {"a b --username me --password-stdin", "--username has no effect: a is not a registry"},
+      {"a b --token-file t", "--token-file has no effect: a is not a registry"},
+      {"layout:models:v1 a --cache c",
+       "--cache has no effect: layout:models:v1 is on this machine"},
+      {"a layout:models:v1 --endpoint https://e", "--endpoint has no effect: a is on this machine"},
+      {"oci://localhost:1/m:v1 a --cache c",
+       "--cache has no effect: oci://localhost:1/m:v1 is a registry"},
+      {"layout:models:v1 https://localhost:1/x/ --endpoint https://e",
+       "--endpoint has no effect: it is for s3://"}};
+  for (const auto& [words, problem] : cases) {
+    const ToolRun run = workspace_.Moepack(std::string("diff ") + words + " </dev/null");
+    EXPECT_EQ(run.status, 2) << words;
+    EXPECT_THAT(run.err, HasSubstr(problem)) << words;
+  }
+}
+
 class DiffOfNodes : public testing::Test {
  protected:
   DiffOfNodes() {

@@ -69,7 +69,9 @@ Status ParseReferences(Arguments& arguments) {
   SHARD_TRY(NamedStore named, ParseNamed(by_target ? arguments.target : arguments.source,
                                          arguments.registry, arguments.upload));
   arguments.copy.access = std::move(named.access);
-  return Ok();
+  SHARD_CHECK(CheckLinkUse(arguments.link, arguments.from));
+  SHARD_CHECK(CheckLinkUse(arguments.link, arguments.to));
+  return CheckUploadUse(arguments.upload, by_target, WithoutSecrets(arguments.target));
 }
 
 std::string ReportText(const Arguments& arguments, const StoreReport& report, double seconds) {

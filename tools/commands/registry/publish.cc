@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "tools/base/command.h"
@@ -98,6 +99,7 @@ Result<int> RunToDirectory(const Arguments& arguments) {
                  "--to-dir writes plain files, which have no tags: leave one of the two out"};
   }
   SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.directory));
+  SHARD_CHECK(CheckUploadUse(arguments.upload, false, arguments.directory));
   registry::PublishFilesOptions options;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.allow_incomplete = publish.allow_incomplete;
@@ -120,6 +122,10 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
   arguments.reference = std::move(named.reference);
   arguments.publish.access = std::move(named.access);
+  SHARD_CHECK(CheckLinkUse(arguments.link, arguments.reference));
+  SHARD_CHECK(CheckUploadUse(arguments.upload,
+                             arguments.reference.kind == registry::Reference::Kind::kServer,
+                             WithoutSecrets(arguments.target)));
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
   SHARD_TRY(const Timed<PublishReport> outcome, PublishWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);

@@ -31,6 +31,10 @@ struct Arguments {
 };
 
 Status CheckTagWords(const Arguments& arguments) {
+  if (arguments.remove && arguments.tag.force) {
+    return Error{Code::kInvalidArgument, "--force has no effect beside --remove",
+                 "leave it out: it is for tags that are moved"};
+  }
   if (arguments.remove == arguments.tags.empty()) return Ok();
   if (arguments.remove) {
     return Error{Code::kInvalidArgument, "--remove takes one REF and no new tags",

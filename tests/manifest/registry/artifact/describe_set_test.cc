@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "manifest/registry/artifact/reference.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
 namespace moepack::registry {
@@ -159,6 +160,30 @@ TEST(DescribeSet, UsesTheTimeOfTheDistribution) {
   EXPECT_EQ(CreatedText(made), "2023-11-14T22:13:20Z");
   EXPECT_EQ(AnnotationOf(DescribeSet(made, kFiles).annotations, "org.opencontainers.image.created"),
             "2023-11-14T22:13:20Z");
+}
+
+TEST(WithViews, OnlySetsHaveThem) {
+  OciManifest oci;
+  oci.config = {kConfigType, DigestOf(std::string(64, '0')), 2};
+  oci.annotations = {{kSchemaKey, kSetSchema}};
+  const std::string set = WriteOciManifest(oci);
+  EXPECT_TRUE(*WithViews("it", set, true));
+  EXPECT_FALSE(*WithViews("it", set, false));
+  oci.annotations[kViewOfKey] = DigestOf(std::string(64, '1'));
+  const std::string view = WriteOciManifest(oci);
+  const std::string image = R"({"schemaVersion":2})";
+  for (const std::string& text : {view, image}) {
+    EXPECT_FALSE(*WithViews("it", text, true));
+    const auto refused = WithViews("it", text, false);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(refused.error().message, "--no-views has no effect: it is not a set");
+  }
+}
+
+TEST(WithViews, ADamagedSetMayStillBeHandledAlone) {
+  EXPECT_FALSE(*WithViews("it", "{", false));
+  EXPECT_FALSE(*WithViews("it", "{", true));
 }
 
 }  // namespace

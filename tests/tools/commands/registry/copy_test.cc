@@ -51,7 +51,25 @@ TEST_F(CopyCommand, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("copy layout:absent:v1 layout:mirror").status, 5);
   EXPECT_EQ(workspace_.Moepack("copy layout:models:v1 mirror").status, 2);
   EXPECT_EQ(workspace_.Moepack("copy layout:models:v1 layout:mirror --username me").status, 2);
+  for (const char* idle : {"layout:mirror --upload chunked", "layout:mirror --chunk-size 2MiB",
+                           "layout:mirror --mount-from a/b", "oci://localhost:1/m --link copy",
+                           "oci://localhost:1/m --upload whole --chunk-size 2MiB"}) {
+    const ToolRun run = workspace_.Moepack(std::string("copy layout:models:v1 ") + idle);
+    EXPECT_EQ(run.status, 2) << idle;
+    EXPECT_THAT(run.err, HasSubstr(" has no effect: ")) << idle;
+  }
+  const ToolRun view = workspace_.Moepack("copy layout:models:v1-g000 layout:mirror --no-views");
+  EXPECT_EQ(view.status, 2);
+  EXPECT_THAT(view.err, HasSubstr("--no-views has no effect: "));
+  const ToolRun far = workspace_.Moepack("copy oci://localhost:1/m layout:mirror --link hardlink");
+  EXPECT_EQ(far.status, 2);
+  EXPECT_THAT(far.err, HasSubstr("--link has no effect: oci://localhost:1/m is on another"));
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "mirror"));
+  EXPECT_EQ(workspace_
+                .Moepack("copy layout:models:v1 layout:usual --link auto --upload auto "
+                         "--chunk-size 64MiB")
+                .status,
+            0);
   const ToolRun login = workspace_.Moepack(
       "copy oci://a.example/m:v1 oci://b.example/m:v1 --username me --password-stdin </dev/null");
   EXPECT_EQ(login.status, 2);

@@ -116,6 +116,27 @@ TEST_F(PublishCommand, ADirectoryAllowsNoReferenceTagsOrViews) {
   EXPECT_EQ(workspace_.Listing(), before);
 }
 
+TEST_F(PublishCommand, OptionsForAnotherKindOfPlaceAreRefused) {
+  const std::string before = workspace_.Listing();
+  for (const std::string place : {"layout:models", "--to-dir upload"}) {
+    for (const char* option : {"--upload chunked", "--chunk-size 2MiB", "--mount-from a/b"}) {
+      const ToolRun run = workspace_.Moepack("publish out " + place + " " + option);
+      EXPECT_EQ(run.status, 2) << place << option;
+      EXPECT_THAT(run.err, HasSubstr(" is not a registry")) << place << option;
+    }
+  }
+  const ToolRun link = workspace_.Moepack("publish out oci://localhost:1/m --link copy");
+  EXPECT_EQ(link.status, 2);
+  EXPECT_THAT(link.err, HasSubstr("--link has no effect: oci://localhost:1/m is on another"));
+  const ToolRun size =
+      workspace_.Moepack("publish out oci://localhost:1/m --upload whole --chunk-size 2MiB");
+  EXPECT_EQ(size.status, 2);
+  EXPECT_THAT(size.err, HasSubstr("--chunk-size has no effect: --upload whole sends each"));
+  EXPECT_EQ(workspace_.Listing(), before);
+  const std::string usual = " --upload auto --chunk-size 64MiB --link auto";
+  EXPECT_EQ(workspace_.Moepack("publish out layout:models" + usual).status, 0);
+}
+
 TEST_F(PublishCommand, ErrorsHaveTheirExitStatus) {
   const std::string before = workspace_.Listing();
   EXPECT_EQ(workspace_.Moepack("publish out oci://models:v1").status, 2);

@@ -38,6 +38,10 @@ TEST_F(TagCommand, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(workspace_.Moepack("tag layout:models:v1").status, 2);
   EXPECT_EQ(workspace_.Moepack("tag layout:models:v1 'no tag'").status, 2);
   EXPECT_EQ(workspace_.Moepack("tag layout:models:v1 stable --remove").status, 2);
+  EXPECT_EQ(workspace_.Moepack("tag layout:models:v1 --remove --force").status, 2);
+  const ToolRun view = workspace_.Moepack("tag layout:models:v1-g000 node --no-views");
+  EXPECT_EQ(view.status, 2);
+  EXPECT_THAT(view.err, HasSubstr("--no-views has no effect: "));
   EXPECT_EQ(workspace_.Moepack("tag layout:models:v9 stable").status, 5);
   EXPECT_EQ(workspace_.Moepack("tag layout:absent:v1 stable").status, 5);
   EXPECT_EQ(workspace_.Moepack("tag out stable").status, 2);
