@@ -133,6 +133,14 @@ Result<PartitionChoice> ParsePartition(std::string_view text) {
                Cat("expected ", Listed(Spelling), ", found ", Quoted(text))};
 }
 
+std::vector<std::string> PartitionsWithoutFile() {
+  std::vector<std::string> names;
+  for (const Partition& partition : kPartitions) {
+    if (!partition.takes_file) names.emplace_back(partition.name);
+  }
+  return names;
+}
+
 PartitionDefault DefaultPartition(const PlanOptions& options) {
   if (!options.scores) return {"contiguous", ""};
   const ExpertScores& scores = *options.scores;

@@ -53,6 +53,9 @@ struct PartitionChoice {
 // partitions.
 Result<PartitionChoice> ParsePartition(std::string_view text);
 
+// The names that ParsePartition takes without a file.
+std::vector<std::string> PartitionsWithoutFile();
+
 // The partition of options that name none. `why` continues the sentence "partition: <name>, ...";
 // "" without statistics.
 struct PartitionDefault {

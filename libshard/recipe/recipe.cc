@@ -149,21 +149,38 @@ Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool all
                Cat(where, ": expected a type that this version can encode, found ", type->name)};
 }
 
+// What to do about a matrix without importance. Nobody collects it for the embedding, whose rows
+// are looked up and not multiplied.
+std::string ImportanceHint(const GgufModel& model, const GgufTensor& tensor) {
+  if (IsEmbedding(tensor.name)) {
+    return "an importance matrix has no data for the embedding: choose a type of more bits for it "
+           "with --token-embedding-type";
+  }
+  if (IsOutput(tensor.name)) {
+    return "only llama-imatrix --process-output collects data for the output: choose a type of "
+           "more bits for it with --output-tensor-type";
+  }
+  const bool given =
+      std::any_of(model.tensors.begin(), model.tensors.end(),
+                  [](const GgufTensor& other) { return other.importance != nullptr; });
+  if (given) return "make the importance matrix from more text, or choose a type of more bits";
+  return "give --imatrix FILE, as profile --imatrix or llama-imatrix writes it, or choose a type "
+         "of more bits";
+}
+
 // Refuses what llama-quantize refuses: types with so few bits that the result is useless without
 // importance. `recipe` is the name of a Recipe, or "".
-Status CheckImportance(const GgufTensor& tensor, const quant::Format* type, const std::string& rule,
-                       std::string_view recipe) {
+Status CheckImportance(const GgufModel& model, const GgufTensor& tensor, const quant::Format* type,
+                       const std::string& rule, std::string_view recipe) {
   if (type == nullptr || type == tensor.stored || tensor.importance != nullptr) return Ok();
   const bool outside = IsOutput(tensor.name) || IsEmbedding(tensor.name);
   if (!RequiresImportance(*type, recipe, outside)) return Ok();
-  return Error{
-      Code::kInvalidArgument,
-      Cat("tensor ", Quoted(tensor.name), ": ", rule,
-          ": expected an importance matrix with "
-          "data for it to make ",
-          type->name, " of it, found none"),
-      "give --imatrix FILE, as profile --imatrix or llama-imatrix writes it, or choose a type of "
-      "more bits"};
+  return Error{Code::kInvalidArgument,
+               Cat("tensor ", Quoted(tensor.name), ": ", rule,
+                   ": expected an importance matrix with "
+                   "data for it to make ",
+                   type->name, " of it, found none"),
+               ImportanceHint(model, tensor)};
 }
 
 // Returns the file type of the type that most of the values that a recipe may change have.
@@ -202,8 +219,8 @@ Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model)
     const GgufTensor& tensor = model.tensors[i];
     SHARD_CHECK(CheckChange(tensor, tensor.type, options.allow_requantize));
     SHARD_CHECK(CheckChange(tensor, result.overlay_types[i], options.allow_requantize));
-    SHARD_CHECK(CheckImportance(tensor, tensor.type, result.choices[i].rule, recipe));
-    SHARD_CHECK(CheckImportance(tensor, result.overlay_types[i], "--overlay-type", recipe));
+    SHARD_CHECK(CheckImportance(model, tensor, tensor.type, result.choices[i].rule, recipe));
+    SHARD_CHECK(CheckImportance(model, tensor, result.overlay_types[i], "--overlay-type", recipe));
   }
   // The version of ggml's block layouts (GGML_QNT_VERSION of ggml.h).
   constexpr uint32_t kQuantizationVersion = 2;

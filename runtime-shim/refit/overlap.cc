@@ -48,8 +48,7 @@ Status CheckOverlaps(std::span<const Overlap> overlaps) {
     return Error{Code::kInvalidArgument,
                  Cat("held-out session ", Quoted(overlap.session), ": expected other text than ",
                      "for calibration, found ", FormatShare(overlap.share), " of its runs of ",
-                     kOverlapTokens, " tokens there too"),
-                 "hold other texts out, or add --force-overlap"};
+                     kOverlapTokens, " tokens there too")};
   }
   return Ok();
 }

@@ -42,8 +42,13 @@ Status CheckHeldOut(const RefitRun& run, const std::vector<TokenSession>& calibr
             ReadSessions(texts, run.loaded.model->vocabulary(), TokenizeAs(run.loaded.weights)));
   const auto overlaps = runtime::FindOverlaps(SessionsOf(calibration), SessionsOf(held_out));
   const Status checked = runtime::CheckOverlaps(overlaps);
-  if (checked || !run.arguments.force_overlap) return checked;
-  PrintWarnings({Cat("overlap: ", checked.error().message)});
+  if (checked) return Ok();
+  Error error = checked.error();
+  if (!run.arguments.force_overlap) {
+    error.hint = run.arguments.overlap_hint;
+    return error;
+  }
+  PrintWarnings({Cat("overlap: ", error.message)});
   return Ok();
 }
 

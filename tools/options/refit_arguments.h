@@ -19,6 +19,8 @@ struct RefitArguments {
   runtime::RefitOptions options;
   std::vector<std::string> held_out;  // texts meant to measure the result
   bool force_overlap = false;
+  // What to do about calibration text that is held out too.
+  std::string overlap_hint = "hold other texts out, or add --force-overlap";
   bool merge_overlay = false;
 };
 // --steps and --updates.

@@ -247,6 +247,23 @@ TEST(Recipe, RefusesAnExpertMatrixThatTheImportanceMatrixLacks) {
               HasSubstr("tensor \"blk.7.ffn_up_exps.weight\": recipe IQ2_M: expected"));
 }
 
+TEST(Recipe, SaysWhatToDoAboutMatricesThatAnImportanceMatrixLacks) {
+  const auto hint = [](const RecipeOptions& options, const std::string& lacking) {
+    GgufModel model = RecipeModel();
+    const auto importance = std::make_shared<const Importance>();
+    for (GgufTensor& tensor : model.tensors) {
+      if (tensor.name != lacking) tensor.importance = importance;
+    }
+    const Error error = RecipeErrorOf(options, model);
+    EXPECT_THAT(error.message, HasSubstr(Quoted(lacking)));
+    return error.hint;
+  };
+  EXPECT_THAT(hint(Pure("iq2_xxs"), "token_embd.weight"), HasSubstr("--token-embedding-type"));
+  EXPECT_THAT(hint(Pure("iq2_xxs"), "output.weight"), HasSubstr("--output-tensor-type"));
+  EXPECT_EQ(hint(Named("IQ2_XXS"), "blk.7.ffn_up_exps.weight"),
+            "make the importance matrix from more text, or choose a type of more bits");
+}
+
 TEST(Recipe, NeedsNoImportanceWhereATensorKeepsItsTypeOrItsRowsFallBack) {
   GgufModel stored = RecipeModel({.layers = 1, .stored = "iq2_s"});
   RecipeApplied(Pure("iq2_s"), stored);

@@ -158,14 +158,28 @@ Status CheckModel(const ExperimentArguments& arguments) {
                "name the model that it was made from, or use `moepack eval`"};
 }
 
+Status CheckStrategy(const ExperimentArguments& arguments, const std::string& strategy) {
+  const auto choice = ParsePartition(strategy);
+  if (!choice)
+    return Error{Code::kInvalidArgument,
+                 Cat("--strategies: expected ", moepack::Join(PartitionsWithoutFile(), ", "),
+                     ", found ", Quoted(strategy))};
+  const Partition& partition = *choice->partition;
+  if (partition.takes_file)
+    return Error{Code::kInvalidArgument,
+                 Cat("--strategies: ", Quoted(strategy), " needs a file and cannot be compared")};
+  if (partition.by_scores && arguments.plan.statistics_files.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat("--strategies: ", Quoted(strategy), " needs --statistics FILE"),
+                 "`moepack profile` measures them"};
+  return Ok();
+}
+
 Status CheckStrategies(ExperimentArguments& arguments) {
   SHARD_CHECK(CheckEach("--strategies", arguments.strategies));
   for (const std::string& strategy : arguments.strategies) {
+    SHARD_CHECK(CheckStrategy(arguments, strategy));
     arguments.plan.partition = strategy;
-    SHARD_TRY(const PartitionChoice choice, ParsePartition(strategy));
-    if (choice.partition->takes_file)
-      return Error{Code::kInvalidArgument,
-                   Cat("--strategies: ", Quoted(strategy), " needs a file and cannot be compared")};
     SHARD_CHECK(CheckPlanOptions(arguments.plan));
   }
   return Ok();

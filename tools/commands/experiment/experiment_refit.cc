@@ -29,6 +29,7 @@ Status RefitSplit(const ExperimentModels& models, const ExperimentSplit& split) 
   refit.texts.texts = models.arguments.refit_texts;
   // The texts of the measurement must not be those of the calibration: an overlap is refused.
   refit.held_out = models.arguments.texts.texts;
+  refit.overlap_hint = "--refit-text and --text must name different texts";
   refit.options = models.arguments.refit;
   refit.options.context = models.arguments.runtime.context;
   refit.options.jobs = models.arguments.runtime.jobs;

@@ -154,7 +154,8 @@ TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
   EXPECT_EQ(document["setup"]["refit_updates"], 40);
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous --refit-text texts.jsonl -o f.json", 2),
-              HasSubstr("held-out session"));
+              testing::AllOf(HasSubstr("held-out session"),
+                             HasSubstr("hint: --refit-text and --text must name different texts")));
 }
 
 TEST_F(ExperimentCommand, ResumesToTheSameBytes) {
@@ -252,7 +253,10 @@ TEST_F(ExperimentCommand, ADryRunListsWhatItWouldRun) {
 TEST_F(ExperimentCommand, MistakesAreNamed) {
   EXPECT_THAT(ErrorOf(model_, 2), HasSubstr("give a file for the results with --output"));
   EXPECT_THAT(ErrorOf(model_ + "-o e.json", 2),
-              HasSubstr("--partition ranked needs --statistics FILE"));
+              HasSubstr("--strategies: \"ranked\" needs --statistics FILE"));
+  EXPECT_THAT(ErrorOf(model_ + "--strategies nope -o e.json", 2),
+              HasSubstr("--strategies: expected contiguous, modulo, ranked, session, coactivation, "
+                        "same, found \"nope\""));
   EXPECT_THAT(ErrorOf(model_ + "--strategies modulo,modulo -o e.json", 2),
               HasSubstr("--strategies: \"modulo\" comes twice"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies explicit:x.json -o e.json", 2),
