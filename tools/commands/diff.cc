@@ -9,6 +9,7 @@
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/base/text/utf8.h"
 #include "manifest/document/node_record.h"
 #include "manifest/node/diff_nodes.h"
 #include "manifest/registry/diff_sets.h"
@@ -28,6 +29,8 @@ namespace {
 using registry::Reference;
 
 constexpr const char* kTensorChange = "tensor";
+// Bytes of a cell of the table, and how many of them come before the first difference.
+constexpr size_t kMaxCell = 120, kBefore = 30;
 
 struct Arguments {
   std::string a, b;
@@ -63,6 +66,9 @@ Result<manifest::Manifest> ReadSide(const Side& side) {
 
 Result<manifest::DiffReport> Compare(const Side& a, const Side& b) {
   if (a.is_node != b.is_node) {
+    // What cannot be read is neither.
+    SHARD_CHECK(manifest::ReadNodeRecord(a.is_node ? a.directory : b.directory));
+    SHARD_CHECK(ReadSide(a.is_node ? b : a));
     return Error{Code::kInvalidArgument,
                  Cat(a.directory, " is ", a.is_node ? "a node" : "a distribution", ", but ",
                      b.directory, " is ", b.is_node ? "a node" : "a distribution"),
@@ -78,12 +84,27 @@ Result<manifest::DiffReport> Compare(const Side& a, const Side& b) {
   return manifest::DiffManifests(before, after);
 }
 
+// A cell of the table: of a long text, whose whole is in --json, the part from about `first` on.
+std::string Excerpt(const std::string& text, size_t first) {
+  if (text.empty()) return "-";
+  if (text.size() <= kMaxCell) return text;
+  size_t start = std::min(first > kBefore ? first - kBefore : 0, text.size() - kMaxCell);
+  start = WholeCharacters(text, start).size();
+  const std::string_view part = WholeCharacters(std::string_view(text).substr(start), kMaxCell);
+  const bool whole_end = start + part.size() == text.size();
+  return Cat(start > 0 ? "..." : "", part, whole_end ? "" : "...");
+}
+
 std::string ChangeTable(const manifest::DiffReport& report, bool tensors) {
   Table table({"what", "name", "before", "after"});
-  const auto shown = [](const std::string& text) { return text.empty() ? "-" : text; };
   for (const manifest::Change& change : report.changes) {
-    if ((change.what == kTensorChange) == tensors)
-      table.Row({change.what, change.name, shown(change.before), shown(change.after)});
+    if ((change.what == kTensorChange) != tensors) continue;
+    const std::string &before = change.before, &after = change.after;
+    // Where one is absent, the other is shown from its beginning.
+    const auto first =
+        std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first;
+    const auto at = static_cast<size_t>(first - before.begin());
+    table.Row({change.what, change.name, Excerpt(before, at), Excerpt(after, at)});
   }
   return table.empty() ? "" : table.Render() + "\n";
 }

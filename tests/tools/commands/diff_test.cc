@@ -46,6 +46,27 @@ TEST_F(Diff, JsonSaysWhatANodeMustFetch) {
   EXPECT_GT(json["changed_bytes"], 3 * 7'000'000);
 }
 
+TEST_F(Diff, ALongValueIsCutInTheTableAroundTheFirstDifference) {
+  const auto set = [&](const std::string& value) {
+    auto document = nlohmann::json::parse(ReadFile(workspace_ / "a/distribution.json"));
+    document["x_notes"] = {{"text", std::string(300, 'x') + value + std::string(300, 'y')}};
+    WriteAll(workspace_ / "c/distribution.json", document.dump());
+  };
+  set("old");
+  const ToolRun added = workspace_.Moepack("diff a c");
+  EXPECT_EQ(added.status, 0) << added.err;
+  EXPECT_THAT(added.out, testing::ContainsRegex("x_notes +- +.\"text\":\"xxx"));
+  EXPECT_THAT(added.out, HasSubstr("xxx...\n"));
+  EXPECT_EQ(added.out.find("old"), std::string::npos);
+  std::filesystem::rename(workspace_ / "c", workspace_ / "old");
+  set("new");
+  const ToolRun changed = workspace_.Moepack("diff old c");
+  EXPECT_THAT(changed.out, testing::ContainsRegex("x_notes  \\.\\.\\.xx+oldyy+\\.\\.\\."));
+  EXPECT_THAT(changed.out, testing::ContainsRegex("  \\.\\.\\.xx+newyy+\\.\\.\\.\n"));
+  const auto json = workspace_.Json("diff old c --json");
+  EXPECT_GT(json["changes"][0]["after"].get<std::string>().size(), 600u);
+}
+
 TEST_F(Diff, ComparesPublishedSetsByTheirLayers) {
   const auto first = workspace_.Json("publish a layout:models:v1 --json");
   ASSERT_EQ(workspace_.Moepack("publish b layout:models:v2").status, 0);
@@ -139,6 +160,15 @@ TEST_F(DiffOfNodes, RefusesToCompareANodeWithADistribution) {
   EXPECT_THAT(run.err, HasSubstr("q8 is a distribution, but a is a node"));
   EXPECT_THAT(run.err, HasSubstr("hint: diff compares two distributions, or two nodes"));
   EXPECT_EQ(workspace_.Moepack("diff a q8").status, 2);
+}
+
+TEST_F(DiffOfNodes, WhatIsNotThereIsNotTakenForADistribution) {
+  for (const char* arguments : {"diff a nothere", "diff nothere a"}) {
+    const ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, 5) << arguments;
+    EXPECT_THAT(run.err, HasSubstr("nothere")) << arguments;
+    EXPECT_THAT(run.err, HasSubstr("No such file or directory")) << arguments;
+  }
 }
 
 }  // namespace
