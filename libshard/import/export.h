@@ -25,7 +25,9 @@ struct ExportOptions {
   std::optional<uint64_t> budget;             // bytes of hot experts
   std::map<uint32_t, uint64_t> expert_bytes;  // of one expert, by layer; for the budget
   HotWeighting weighting = HotWeighting::kFlat;
-  const Plan* plan = nullptr;  // for placements
+  // For placements: the plan, and the file that messages name.
+  const Plan* plan = nullptr;
+  std::string plan_file = {};
 };
 
 struct Exporter {

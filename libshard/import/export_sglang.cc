@@ -48,18 +48,20 @@ Result<std::string> WriteLogicalCount(const ExpertScores& scores, const ExportOp
 }
 
 // The slots of one layer: what each group may pick, group after group.
-Result<std::vector<uint32_t>> SlotsOf(const Plan& plan, const MoeLayerShape& layer) {
+Result<std::vector<uint32_t>> SlotsOf(const ExportOptions& options, const MoeLayerShape& layer) {
+  const Plan& plan = *options.plan;
   std::vector<uint32_t> slots;
   std::vector<bool> placed(layer.expert_count);
   const size_t size = Eligible(plan, 0, layer.layer).size();
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     const ExpertIds expert_ids = Eligible(plan, group, layer.layer);
     if (expert_ids.size() != size)
-      return Error{Code::kInvalidArgument,
-                   Cat("plan: group ", group, ": layer ", layer.layer, ": expected the ", size,
-                       " experts of group 0, because all ranks have as many slots, found ",
-                       expert_ids.size()),
-                   "plan with --uniform"};
+      return Error{
+          Code::kInvalidArgument,
+          Cat(options.plan_file, ": group ", group, ": layer ", layer.layer, ": expected the ",
+              size, " experts of group 0, because all ranks have as many slots, found ",
+              expert_ids.size()),
+          "plan with --uniform"};
     for (const uint32_t id : expert_ids) {
       if (id < placed.size()) placed[id] = true;
       slots.push_back(id);
@@ -69,7 +71,7 @@ Result<std::vector<uint32_t>> SlotsOf(const Plan& plan, const MoeLayerShape& lay
   if (missing == placed.end()) return slots;
   return Error{
       Code::kInvalidArgument,
-      Cat("plan: layer ", layer.layer, ": expert ", missing - placed.begin(),
+      Cat(options.plan_file, ": layer ", layer.layer, ": expert ", missing - placed.begin(),
           ": expected in a group, because SGLang reaches every expert, found in none"),
       "plan again with a larger --eligible or another --partition than same; `moepack plan` "
       "warns of experts on no node"};
@@ -82,14 +84,14 @@ Result<std::string> WritePlacement(const ExpertScores& scores, const ExportOptio
   for (const MoeLayerShape& layer : scores.layers) {
     const auto found = plan.layers.find(layer.layer);
     if (found == plan.layers.end() || found->second != layer.expert_count)
-      return Error{Code::kMismatch,
-                   Cat("plan: layer ", layer.layer, ": expected ", layer.expert_count,
-                       " experts, found ", found == plan.layers.end() ? 0 : found->second)};
-    SHARD_TRY(const std::vector<uint32_t> slots, SlotsOf(plan, layer));
+      return Error{Code::kMismatch, Cat(options.plan_file, ": layer ", layer.layer, ": expected ",
+                                        layer.expert_count, " experts, found ",
+                                        found == plan.layers.end() ? 0 : found->second)};
+    SHARD_TRY(const std::vector<uint32_t> slots, SlotsOf(options, layer));
     if (!rows.empty() && rows.front().size() != slots.size())
       return Error{Code::kInvalidArgument,
-                   Cat("plan: layer ", layer.layer, ": expected ", rows.front().size(),
-                       " slots as in the first layer, found ", slots.size())};
+                   Cat(options.plan_file, ": layer ", layer.layer, ": expected ",
+                       rows.front().size(), " slots as in the first layer, found ", slots.size())};
     rows.emplace_back(slots);
   }
   Json trivial = Json::array();

@@ -36,7 +36,8 @@ Status CheckMayPublish(const fs::path& directory, const std::vector<OutputFile>&
     }
     SHARD_TRY(const bool taken, IsTaken(path));
     if (!taken || replace) continue;
-    SHARD_TRY(const InsideDirectory there, InsideDirectory::Open(directory));
+    SHARD_TRY(const InsideDirectory there,
+              InsideDirectory::Open(directory.empty() ? "." : directory));
     SHARD_TRY(const Kind kind, there.KindOf(file.path));
     bool ours = false;
     if (kind == Kind::kFile && &file != &files.front()) {

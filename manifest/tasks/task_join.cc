@@ -5,7 +5,6 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/descriptor.h"
-#include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf_set.h"
@@ -196,7 +195,7 @@ Status CheckOut(const std::string& out, const Joining& joining, const JoinOption
         "with this; --force replaces everything that is there";
     return error;
   }
-  const fs::path directory = AbsolutePath(out).lexically_normal().parent_path();
+  const fs::path directory = fs::path(out).lexically_normal().parent_path();
   return CheckMayPublish(directory, joining.outputs.files, force);
 }
 

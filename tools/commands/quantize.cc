@@ -5,7 +5,6 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/not_fetched.h"
-#include "libshard/base/files/real_path.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
@@ -143,7 +142,7 @@ Json ReportJson(const Outcome& outcome) {
 // An output may be beside the files of the source, but must not be one of them.
 Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
                    const std::vector<OutputFile>& files) {
-  const fs::path directory = AbsolutePath(arguments.out).lexically_normal().parent_path();
+  const fs::path directory = fs::path(arguments.out).lexically_normal().parent_path();
   std::vector<fs::path> inputs = {arguments.quantize.options.imatrix_file, model.config_path()};
   for (const SourceFile& file : model.checkpoint().files()) {
     if (const auto path = file.tree->LocalPath(file.name)) inputs.push_back(*path);

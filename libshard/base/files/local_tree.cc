@@ -15,10 +15,11 @@ LocalTree::LocalTree(fs::path directory, LinkRule links, std::string named)
     : directory_(std::move(directory)),
       name_(directory_.string()),
       links_(links),
-      named_(std::move(named)) {}
+      named_(std::move(named)),
+      bare_(!named_.empty() && directory_ == ".") {}
 
 std::string LocalTree::NameOf(const std::string& file) const {
-  return (directory_ / file).string();
+  return (bare_ ? fs::path(file) : directory_ / file).string();
 }
 
 // A directory that cannot be listed is an error. Missing subdirectories are fine.
@@ -58,8 +59,8 @@ Status LocalTree::CheckRule(const std::string& file) const {
 Result<ByteSourcePtr> LocalTree::Open(const std::string& file) const {
   SHARD_CHECK(CheckRule(file));
   // Opening a missing file reports it, and looking up a dangling link does.
-  if (const auto there = IsThere(directory_ / file); !there) return there.error();
-  SHARD_TRY(InputFile opened, InputFile::Open(directory_ / file));
+  if (const auto there = IsThere(NameOf(file)); !there) return there.error();
+  SHARD_TRY(InputFile opened, InputFile::Open(NameOf(file)));
   return ByteSourcePtr(std::make_shared<const InputFile>(std::move(opened)));
 }
 

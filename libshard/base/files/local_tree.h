@@ -41,6 +41,7 @@ class LocalTree final : public SourceTree {
   std::string name_;
   LinkRule links_;
   std::string named_;
+  bool bare_;  // `named_` lies in the current directory: files are called as they are from there
 };
 
 // A directory, or a file in one. kNotFound, with a hint for an address, if nothing has this name.

@@ -186,16 +186,18 @@ TEST(Export, APlacementNeedsEqualGroupsOfAllExperts) {
   Plan plan = SmallPlan();
   ExportOptions options;
   options.plan = &plan;
+  options.plan_file = "p.json";
   plan.groups[1].fill.erase(4);
-  EXPECT_EQ(ExportError("sglang-placement", SmallScores(), options).message,
-            "plan: group 1: layer 4: expected the 2 experts of group 0, because all ranks have as "
-            "many slots, found 1");
+  EXPECT_EQ(
+      ExportError("sglang-placement", SmallScores(), options).message,
+      "p.json: group 1: layer 4: expected the 2 experts of group 0, because all ranks have as "
+      "many slots, found 1");
   plan = SmallPlan();
   plan.groups[0].owned[4] = {1};
   plan.groups[1].fill.erase(4);
   const Error missing = ExportError("sglang-placement", SmallScores(), options);
   EXPECT_EQ(missing.message,
-            "plan: layer 4: expert 2: expected in a group, because SGLang reaches every expert, "
+            "p.json: layer 4: expert 2: expected in a group, because SGLang reaches every expert, "
             "found in none");
   EXPECT_EQ(missing.hint,
             "plan again with a larger --eligible or another --partition than same; `moepack plan` "
@@ -203,7 +205,7 @@ TEST(Export, APlacementNeedsEqualGroupsOfAllExperts) {
   plan = SmallPlan();
   plan.layers.erase(4);
   EXPECT_EQ(ExportError("sglang-placement", SmallScores(), options).message,
-            "plan: layer 4: expected 3 experts, found 0");
+            "p.json: layer 4: expected 3 experts, found 0");
 }
 
 }  // namespace

@@ -54,6 +54,14 @@ TEST(ListTensors, SummaryShowsTheModelAndTheSizeOfANode) {
   }
 }
 
+TEST(ListTensors, SummaryNamesTheNumberOfGroupsThatIsImpossible) {
+  const Workspace workspace;
+  const ToolRun run =
+      workspace.Moepack("list-tensors fixtures/tiny-moe --summary --groups 1,3,16,17");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("error: --groups 16: plan: group 0: layer 0: eligible experts: "));
+}
+
 TEST(ListTensors, SummaryAsJsonAddsUp) {
   const auto json = Workspace().Json("list-tensors fixtures/tiny-moe --summary --json");
   EXPECT_EQ(json["experts"], 16);

@@ -77,7 +77,7 @@ TEST(Quantize, AnExistingFileIsKeptUnlessForced) {
   WriteAll(workspace / "q4.gguf", "mine");
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "q4.gguf");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("q4.gguf already exists"));
+  EXPECT_THAT(run.err, HasSubstr("error: q4.gguf already exists"));
   EXPECT_EQ(ReadFile(workspace / "q4.gguf"), "mine");
   EXPECT_EQ(workspace.Moepack(std::string(kTiny) + "q4.gguf --force").status, 0);
   EXPECT_NE(ReadFile(workspace / "q4.gguf"), "mine");

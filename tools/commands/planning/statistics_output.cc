@@ -71,6 +71,7 @@ Result<std::string> ExportText(const Exporter& exporter, const ExpertScores& sco
   if (!arguments.plan.empty()) {
     SHARD_TRY(plan, ReadPlanFile(arguments.plan, *model));
     options.plan = &*plan;
+    options.plan_file = arguments.plan;
   }
   return exporter.write(scores, options);
 }

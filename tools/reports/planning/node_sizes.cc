@@ -57,7 +57,7 @@ class Sizer {
       PlanOptions plan;
       plan.groups = groups;
       auto made = MakePlan(model_, plan);
-      if (!made && chosen) return std::move(made).error();
+      if (!made && chosen) return std::move(made).error().Within(Cat("--groups ", groups));
       // The usual numbers ascend, and with more groups nodes hold still fewer experts.
       if (!made) break;
       uint64_t expert_count = 0;

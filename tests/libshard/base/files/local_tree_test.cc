@@ -48,6 +48,15 @@ TEST_F(LocalTreeTest, OpensFilesInsideTheDirectoryAndReadsTexts) {
   EXPECT_EQ(tree.LocalPath("a/b"), dir_ / "a/b");
 }
 
+TEST_F(LocalTreeTest, AFileOfTheCurrentDirectoryHasNoDirectoryInItsName) {
+  const LocalTree beside_named(".", LinkRule::kInside, "a.json");
+  EXPECT_EQ(beside_named.NameOf("a.json"), "a.json");
+  EXPECT_EQ(beside_named.NameOf("b/c.json"), "b/c.json");
+  EXPECT_EQ(beside_named.Open("absent.json").error().message.find("./"), std::string::npos);
+  EXPECT_EQ(LocalTree(".").NameOf("a.json"), "./a.json");
+  EXPECT_EQ(LocalTree("d", LinkRule::kInside, "a.json").NameOf("a.json"), "d/a.json");
+}
+
 TEST_F(LocalTreeTest, ANameThatLeadsOutsideIsRefusedWhateverIsThere) {
   Put(dir_ / "secret");
   fs::create_directory(dir_ / "tree");
