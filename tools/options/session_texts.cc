@@ -44,7 +44,11 @@ class SessionReader {
     if (IsTokenIds(path)) {
       SHARD_TRY(std::vector<uint32_t> tokens, ParseTokenIds("--tokens", path));
       for (const uint32_t id : tokens) {
-        if (id >= vocabulary_) return WrongId("--tokens", Cat(id));
+        if (id >= vocabulary_) {
+          Error error = WrongId("--tokens", Cat(id));
+          error.code = Code::kInvalidArgument;
+          return error;
+        }
       }
       return Add("--tokens", {Cat("tokens ", ++lists_), bucket_, std::move(tokens)});
     }

@@ -80,6 +80,7 @@ TEST_F(SessionTexts, IdsOutsideTheVocabularyAreRefused) {
               HasSubstr("line 1: token: expected an id below 1000, found 1000"));
   EXPECT_THAT(TokensError("[1, \"2\"]").message, HasSubstr("found \"2\""));
   EXPECT_EQ(TokensError("[1, 2.5]").code, Code::kCorrupt);
+  EXPECT_EQ(TokensError("1 1000").code, Code::kCorrupt);
 }
 
 TEST_F(SessionTexts, LinesThatAreNotSessionsAreRefusedByNumber) {
@@ -161,6 +162,7 @@ TEST_F(SessionTexts, AcceptsTokensAsIdsOrAFileOfIds) {
   const auto large = Read({{}, {"4000000000"}, ""});
   ASSERT_FALSE(large);
   EXPECT_THAT(large.error().message, HasSubstr("--tokens: token: expected an id below"));
+  EXPECT_EQ(large.error().code, Code::kInvalidArgument);
 }
 
 TEST_F(SessionTexts, RequiresTextsOrTokens) {
