@@ -146,8 +146,19 @@ Result<int> WriteMerged(const Arguments& arguments, const std::optional<MoeModel
   return kExitDone;
 }
 
+// What is not statistics of `profile` is text, whatever its name is.
+Status CheckNameOfText(const std::string& out) {
+  if (!out.ends_with(".bin")) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("-o: expected a name that does not end in .bin, because the output is text, "
+                   "found ",
+                   Quoted(out)),
+               "only statistics of `moepack profile` with all their scores have a binary form"};
+}
+
 Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
                           const std::optional<MoeModel>& model) {
+  SHARD_CHECK(CheckNameOfText(*arguments.out));
   SHARD_CHECK(CheckStatisticsOutput(arguments, false));
   SHARD_TRY(const ExpertScores scores, ReadScores(arguments, model, exporter.basis));
   SHARD_TRY(const std::string text, ExportText(exporter, scores, arguments, model));

@@ -209,6 +209,9 @@ TEST_F(StatisticsCommand, NeverReplacesInputsAndReplacesOutputsOnlyOnRequest) {
   ExpectRefused(convert + "-o - --json", 2, "-o - and --json cannot be used together");
   ExpectRefused("merge fixtures/statistics/profile.json -o x.txt", 2,
                 "-o: expected a name that ends in .json or .bin, or -, found \"x.txt\"");
+  for (const std::string action : {"merge", "convert --to sglang"})
+    ExpectRefused(action + " fixtures/statistics/profile.json --score count -o x.bin", 2,
+                  "-o: expected a name that does not end in .bin, because the output is text");
   EXPECT_EQ(ReadFile(workspace_ / "mine"), "mine");
   EXPECT_EQ(workspace_.Moepack("statistics " + convert + "-o mine --force").status, 0);
   EXPECT_THAT(ReadFile(workspace_ / "mine"), StartsWith("{"));
