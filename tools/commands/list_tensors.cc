@@ -215,6 +215,15 @@ Result<int> RunPromised(const Arguments& arguments, const moepack::Source& sourc
   return PrintSummary(arguments, promised.model, &promised);
 }
 
+void NoteMissing(const TensorFilter& filter, const MoeModel& model) {
+  if (const ExpertIds layers = filter.MissingLayers(model); !layers.empty())
+    PrintNotes({Cat("the model has no tensors in ", layers.size() == 1 ? "layer " : "layers ",
+                    FormatIds(layers))});
+  if (const ExpertIds experts = filter.MissingExperts(model); !experts.empty())
+    PrintNotes({Cat("the model has no tensors of ", experts.size() == 1 ? "expert " : "experts ",
+                    FormatIds(experts))});
+}
+
 Result<int> Run(Arguments& arguments) {
   arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
@@ -227,10 +236,7 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.summary) {
     return PrintSummary(arguments, model, nullptr);
   }
-  if (const ExpertIds missing = filter.MissingLayers(model); !missing.empty()) {
-    PrintNotes({Cat("the model has no tensors in ", missing.size() == 1 ? "layer " : "layers ",
-                    FormatIds(missing))});
-  }
+  NoteMissing(filter, model);
   Selection selection;
   for (const ModelTensor& tensor : model.tensors()) {
     SHARD_TRY(const bool accepted, filter.Accepts(model, tensor));

@@ -60,6 +60,14 @@ ExpertIds TensorFilter::MissingLayers(const MoeModel& model) const {
   return missing;
 }
 
+ExpertIds TensorFilter::MissingExperts(const MoeModel& model) const {
+  if (!expert_ids_) return {};
+  ExpertIds missing;
+  std::copy_if(expert_ids_->begin(), expert_ids_->end(), std::back_inserter(missing),
+               [&](uint32_t id) { return id >= model.max_experts(); });
+  return missing;
+}
+
 bool TensorFilter::AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const {
   if (tensor.part != moepack::Part::kExpert || expert_ids_->empty()) return false;
   if (tensor.expert) return Contains(*expert_ids_, *tensor.expert);

@@ -29,6 +29,8 @@ class TensorFilter {
 
   // The requested layers that contain no tensor of the model.
   ExpertIds MissingLayers(const MoeModel& model) const;
+  // The requested experts that no layer has.
+  ExpertIds MissingExperts(const MoeModel& model) const;
 
  private:
   Result<bool> AcceptsName(const std::string& name) const;

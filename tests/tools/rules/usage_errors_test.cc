@@ -45,6 +45,15 @@ TEST_F(UsageErrors, NotesALayerThatTheModelLacks) {
   EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --layer 99 --quiet").err, "");
 }
 
+TEST_F(UsageErrors, NotesAnExpertThatTheModelLacks) {
+  const ToolRun some = workspace_.Moepack("list-tensors fixtures/tiny-moe --expert 15-17");
+  EXPECT_EQ(some.status, 0);
+  EXPECT_EQ(some.err, "note: the model has no tensors of experts 16-17\n");
+  EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --expert 16").err,
+            "note: the model has no tensors of expert 16\n");
+  EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --expert 15").err, "");
+}
+
 TEST_F(UsageErrors, ASourceThatIsNotADistributionIsNamedWithTheCommandsThatTakeIt) {
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   EXPECT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --no-verify -o out").status, 0);
