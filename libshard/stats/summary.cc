@@ -1,6 +1,7 @@
 #include "libshard/stats/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -26,7 +27,7 @@ LayerSummary SummarizeLayer(const MoeLayerShape& shape, const LayerTally& tally)
     even.push_back(expert.gate_mass - expert.odd_gate_mass);
     counts.push_back(static_cast<double>(expert.count));
   }
-  summary.tokens_per_expert = static_cast<uint64_t>(Quantile(counts, 0.5));
+  summary.tokens_per_expert = static_cast<uint64_t>(std::llround(Quantile(counts, 0.5)));
   summary.split_half = RankCorrelation(even, odd);
   std::sort(masses.begin(), masses.end(), std::greater<>());
   const double sum = std::accumulate(masses.begin(), masses.end(), 0.0);

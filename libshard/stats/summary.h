@@ -16,7 +16,7 @@ struct LayerSummary {
   uint32_t used = 0;               // chosen by at least one counted token
   double top_quarter_share = 0;    // of the gate mass; a quarter of the experts, rounded up
   double largest_share = 0;        // of one expert
-  uint64_t tokens_per_expert = 0;  // median count
+  uint64_t tokens_per_expert = 0;  // median count, rounded
   // Spearman's correlation between the gate masses from even and odd runs of tokens; no value if it
   // is undefined.
   std::optional<double> split_half;

@@ -36,6 +36,13 @@ TEST(StatisticsSummary, ShowsHowConcentratedALayerIs) {
   EXPECT_EQ(layer.tokens_per_expert, 3u);
 }
 
+TEST(StatisticsSummary, AMedianBetweenTwoCountsIsRounded) {
+  Statistics statistics = Flat(1, 2);
+  Layers(statistics)[0][0].count = 340;
+  Layers(statistics)[0][1].count = 357;
+  EXPECT_EQ(Summarize(statistics).layers[0].tokens_per_expert, 349u);  // of 348.5
+}
+
 TEST(StatisticsSummary, IsStableIfTheHalvesAgree) {
   Statistics statistics = Flat(2, 4);
   for (LayerTally& layer : Layers(statistics)) {
