@@ -248,9 +248,10 @@ Status CheckShardsPresent(const SourceTree& tree, const CheckpointIndex& index) 
       std::find_if(index.file_of.begin(), index.file_of.end(),
                    [&](const auto& entry) { return index.shards[entry.second] == missing[0]; });
   return Error{Code::kNotFound,
-               Cat(tree.NameOf(missing[0]), ": expected ", index.shards.size(), " shards named by ",
-                   index.path.filename().string(), ", found ", index.shards.size() - missing.size(),
-                   " (", missing.size(), " missing, this one with ", Quoted(tensor->first), ")"),
+               Cat(tree.NameOf(missing[0]), ": expected ", Plural(index.shards.size(), "shard"),
+                   " named by ", index.path.filename().string(), ", found ",
+                   index.shards.size() - missing.size(), " (", missing.size(),
+                   " missing, this one with ", Quoted(tensor->first), ")"),
                "finish the download; list-tensors also takes the index file alone"};
 }
 

@@ -88,10 +88,11 @@ Result<std::string> WriteHotCache(const ExpertScores& scores, const ExportOption
     SHARD_CHECK(CheckBytesKnown(scores, options));
     hot = ChooseHot(scores, options);
     if (hot->empty())
-      return Error{Code::kInvalidArgument,
-                   Cat("budget: expected room for an expert in a layer, found ",
-                       FormatBytes(*options.budget), " for ", scores.layers.size(), " layers"),
-                   "raise the budget, or spend it on the best of all layers (--weighting mass)"};
+      return Error{
+          Code::kInvalidArgument,
+          Cat("budget: expected room for an expert in a layer, found ",
+              FormatBytes(*options.budget), " for ", Plural(scores.layers.size(), "layer")),
+          "raise the budget, or spend it on the best of all layers (--weighting mass)"};
   }
   const std::vector<uint64_t> counts = WholeSums(scores);
   uint32_t expert_count = 0, top_k = 0;

@@ -121,9 +121,9 @@ void WarnOfFewTokens(const std::string& where, ExpertScores& scores) {
     tokens = static_cast<uint64_t>(selections);
   }
   if (tokens >= expert_count) return;
-  scores.warnings.push_back(Cat(where, ": ", tokens, known ? " tokens" : " selections in a layer",
-                                " for ", expert_count,
-                                " experts: most look unused because too little was read"));
+  scores.warnings.push_back(Cat(where, ": ", Plural(tokens, known ? "token" : "selection"),
+                                known ? "" : " in a layer", " for ", Plural(expert_count, "expert"),
+                                ": most look unused because too little was read"));
 }
 
 Error OtherSource(const std::string& where, const char* what, const std::string& expected,

@@ -92,8 +92,8 @@ void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>&
   // Without headers (an index alone) sizes are unknown.
   const std::string cost =
       bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes), " in the types of the source");
-  out.push_back(Cat("fill: holding the same count everywhere repeats ", FormatCount(expert_count),
-                    " experts", cost, "; --no-uniform leaves them out"));
+  out.push_back(Cat("fill: holding the same count everywhere repeats ",
+                    Plural(expert_count, "expert"), cost, "; --no-uniform leaves them out"));
 }
 
 // Finds nodes that no session would choose. With fewer sessions than nodes, some are idle anyway.

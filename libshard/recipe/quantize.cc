@@ -34,8 +34,8 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
     packed += tensor.importance != nullptr && tensor.expert_count > 0 ? 1 : 0;
   }
   const size_t gaps = typed.imatrix_use.coverage.size();
-  notes.push_back(Cat(typed.imatrix->file, ": data for ", typed.imatrix_use.used, " tensors, ",
-                      packed, " of them with an expert axis, ",
+  notes.push_back(Cat(typed.imatrix->file, ": data for ", Plural(typed.imatrix_use.used, "tensor"),
+                      ", ", packed, " of them with an expert axis, ",
                       gaps == 0 ? "every expert of every layer among them"
                                 : Cat("some experts missing in ", gaps)));
   for (const ImatrixCoverage& coverage : typed.imatrix_use.coverage) {
@@ -46,7 +46,8 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
   const std::vector<std::string>& unknown = typed.imatrix_use.unknown;
   if (unknown.empty()) return;
   notes.push_back(Cat(typed.imatrix->file, ": ", unknown.size(),
-                      " entries name no tensor of this model, the first is ", Quoted(unknown[0])));
+                      unknown.size() == 1 ? " entry names" : " entries name",
+                      " no tensor of this model, the first is ", Quoted(unknown[0])));
 }
 
 // Refuses an importance matrix that names routers other than the model's.

@@ -88,9 +88,9 @@ void AddQualityRows(const std::string& run, const QualityRow& row, std::string& 
 // Damage is that of the split or, for a distribution that lacks experts, relative to the reference.
 std::string QualityText(const QualityRecord& record) {
   std::string out = Cat(
-      "Measured by moepack ", MarkdownText(record.tool_version), " on ", FormatCount(record.tokens),
-      " tokens of ", FormatCount(record.sessions),
-      " sessions of held-out text. A node is compared with ",
+      "Measured by moepack ", MarkdownText(record.tool_version), " on ",
+      Plural(record.tokens, "token"), " of ", Plural(record.sessions, "session"),
+      " of held-out text. A node is compared with ",
       record.unmasked ? "the whole model in the same types" : "the model that it was made from",
       ": nats of the text per token, what the node loses of them, KL divergence of what it would "
       "say next, and how often it thinks the same continuation likeliest.\n\n");

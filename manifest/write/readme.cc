@@ -75,8 +75,9 @@ std::string LeadText(const Manifest& manifest) {
   std::string out = Cat(
       "Made by moepack ", MarkdownText(manifest.tool_version), " from a ",
       MarkdownText(model.architecture), " (family ", MarkdownText(model.family), ", ",
-      model.moe_layers.size(), " layers with experts, ", FormatParameters(model.parameters_total),
-      " parameters, ", FormatParameters(model.parameters_active),
+      Plural(model.moe_layers.size(), "layer"), " with experts, ",
+      FormatParameters(model.parameters_total), " parameters, ",
+      FormatParameters(model.parameters_active),
       " active), so that several machines serve it without traffic between them. Every node holds "
       "the trunk (embeddings, attention, norms, routers, shared experts, head)",
       experts,

@@ -60,7 +60,7 @@ std::string TooFew(const Model& model, const LayerExperts& eligible) {
     const size_t count = moepack::IdsOf(eligible, layer).size();
     const uint32_t top_k = model.spec().layer[layer].router.top_k;
     if (count < top_k)
-      return Cat("layer ", layer, " has ", count, " experts, a token needs ", top_k);
+      return Cat("layer ", layer, " has ", Plural(count, "expert"), ", a token needs ", top_k);
   }
   return "";
 }

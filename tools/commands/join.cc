@@ -89,8 +89,8 @@ std::string TasksText(const Arguments& arguments, const manifest::TaskJoinReport
   for (const manifest::JoinReport::File& file : report.files)
     table.Row({file.name, FormatCount(file.bytes)});
   std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " of ", report.tasks, " tasks to ",
-                         Shown(arguments.out));
+                         ExactBytes(report.total_bytes()), " of ", Plural(report.tasks, "task"),
+                         " to ", Shown(arguments.out));
   if (!dry_run) text += Cat(" in ", FormatElapsed(seconds));
   if (!report.manifest || dry_run) return text + "\n";
   return Cat(text, "; ",

@@ -182,7 +182,7 @@ Status CheckMachineOptions(const MachineArguments& arguments, uint32_t groups) {
   if (nodes.empty() || expected == 0 || nodes.size() == expected) return Ok();
   return Error{Code::kInvalidArgument,
                Cat(arguments.stages > 0 ? "--stages " : "--groups ", expected, " and ",
-                   nodes.size(), " machines of --node contradict each other"),
+                   Plural(nodes.size(), "machine"), " of --node contradict each other"),
                arguments.stages > 0 ? "--node names the machines of the stages, one for each"
                                     : "leave --groups out: every machine gets a group"};
 }

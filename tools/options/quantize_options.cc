@@ -207,7 +207,8 @@ std::vector<std::string> NotFiniteWarnings(const PackResult& pack) {
   std::vector<std::string> warnings;
   for (const auto& [tensor, count] : pack.not_finite) {
     warnings.push_back(Cat("tensor ", Quoted(tensor),
-                           ": expected finite values, found NaN or infinity ", count, " times"));
+                           ": expected finite values, found NaN or infinity ",
+                           Plural(count, "time")));
   }
   return warnings;
 }

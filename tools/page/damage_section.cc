@@ -187,8 +187,8 @@ std::string ChartOf(size_t number, const std::string& title, const QualityRecord
              Figure((legend.empty() ? "" : Legend(legend)) + DamagePicture(lines, buckets),
                     Cat("KL divergence of the next-token distributions from the whole model, in "
                         "nats per token, on ",
-                        FormatCount(record.tokens), " tokens of ", FormatCount(record.sessions),
-                        " sessions; whiskers are standard errors, dots the buckets. Dashed marks "
+                        Plural(record.tokens, "token"), " of ", Plural(record.sessions, "session"),
+                        "; whiskers are standard errors, dots the buckets. Dashed marks "
                         "are what llama.cpp's quantizations cost Llama-3-8B."),
                     DamageTable(number, lines, buckets)));
 }

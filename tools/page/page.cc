@@ -37,10 +37,10 @@ std::string Subtitle(const PageInputs& inputs) {
   if (!inputs.distribution) return "";
   const manifest::Manifest& manifest = *inputs.distribution;
   const manifest::ModelRecord& model = manifest.model;
-  std::string out =
-      Cat(model.architecture, ", ", FormatParameters(model.parameters_total), " parameters, ",
-          FormatParameters(model.parameters_active), " active; ", model.moe_layers.size(),
-          " layers of ", ExpertCounts(model.moe_layers), " experts; ");
+  std::string out = Cat(model.architecture, ", ", FormatParameters(model.parameters_total),
+                        " parameters, ", FormatParameters(model.parameters_active), " active; ",
+                        Plural(model.moe_layers.size(), "layer"), " of ",
+                        ExpertCounts(model.moe_layers), " experts; ");
   out += manifest.recipe.name.empty() ? "types of the source" : manifest.recipe.name;
   out += Cat("; versions ", manifest.versions.model, ", ", manifest.versions.shard);
   if (!manifest.versions.replica.empty()) out += Cat(", ", manifest.versions.replica);

@@ -77,8 +77,8 @@ std::string ConfusionFigure(const EvalSummary& summary, const Rule& rule, size_t
   const double sessions = static_cast<double>(confusion.sessions);
   return Figure(MatrixPicture(matrix),
                 Cat("By ", rule.name, ": ", FormatCount(confusion.right), " of ",
-                    FormatCount(confusion.sessions),
-                    " sessions go to the node with the lowest KL divergence; the others lose ",
+                    Plural(confusion.sessions, "session"),
+                    " go to the node with the lowest KL divergence; the others lose ",
                     Fixed(confusion.regret / sessions, 4), " nats per token on average over all."),
                 table);
 }

@@ -98,15 +98,15 @@ std::string RefitFinding(const RefitRecord& record) {
   const double count = static_cast<double>(record.outcomes.size());
   return Cat("Refit lowers the mean error of a layer's output from <b>", Fixed(before / count, 3),
              " to ", Fixed(after / count, 3), "</b> of what the whole model adds; it was accepted ",
-             FormatCount(accepted), " of ", FormatCount(record.outcomes.size()), " times.");
+             FormatCount(accepted), " of ", Plural(record.outcomes.size(), "time"), ".");
 }
 
 std::string Method(const RefitRecord& record) {
   uint64_t tokens = 0;
   for (const CalibrationText& text : record.calibration) tokens += text.tokens;
   std::string out =
-      Cat("Steps: ", Escaped(moepack::Join(record.steps, ", ")), "; ", FormatCount(tokens),
-          " tokens of ", FormatCount(record.calibration.size()), " calibration texts");
+      Cat("Steps: ", Escaped(moepack::Join(record.steps, ", ")), "; ", Plural(tokens, "token"),
+          " of ", Plural(record.calibration.size(), "calibration text"));
   for (const std::string& option : ParameterOptions(record)) out += Cat("; ", Escaped(option));
   return Paragraph(out + ".");
 }

@@ -278,7 +278,7 @@ std::optional<PageSection> RoutingSection(const PageInputs& inputs) {
       Cat("Rows are layers, columns experts in the order of their share",
           inputs.plan ? " inside the node that owns them (outlined)" : "",
           ". Colours are multiples of an even share. Measured: ", MassName(scores.basis), ", of ",
-          FormatCount(scores.sessions.size()), " sessions.");
+          Plural(scores.sessions.size(), "session"), ".");
   if (inputs.plan && inputs.plan->current_overlay() != nullptr)
     caption += " A dot marks experts of the overlay, which every node has.";
   if (maps.size() > kMostBuckets + 1)

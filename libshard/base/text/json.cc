@@ -278,8 +278,8 @@ std::string WriteJson(const Json& document) {
 }
 
 std::string DescribeJson(const Json& value) {
-  if (value.is_object()) return Cat("an object of ", value.size(), " keys");
-  if (value.is_array()) return Cat("an array of ", value.size(), " values");
+  if (value.is_object()) return Cat("an object of ", Plural(value.size(), "key"));
+  if (value.is_array()) return Cat("an array of ", Plural(value.size(), "value"));
   if (value.is_string()) return Quoted(value.get_ref<const std::string&>());
   return DumpScalar(value);
 }

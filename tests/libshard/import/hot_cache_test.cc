@@ -58,7 +58,7 @@ TEST(HotCache, NamesTheFieldThatContradictsTheFormat) {
             "in: layers: expected objects, found 7");
   EXPECT_EQ(
       ImportError(HotCache(R"("n_expert": 2, "layers": [{"layer": 1, "experts": [[0]]}])")).message,
-      "in: layer 1: experts: expected pairs of id and count, found an array of 1 values");
+      "in: layer 1: experts: expected pairs of id and count, found an array of 1 value");
   EXPECT_EQ(
       ImportError(HotCache(R"("n_expert": 2, "layers": [{"layer": 1, "experts": [[0, -1]]}])"))
           .message,

@@ -174,6 +174,10 @@ TEST(Import, WarnsOfFewerSelectionsThanExperts) {
       ImportedBytes(R"({"0": {"total_tokens": 3, "expert_frequency": [3, 3, 0, 0]}})");
   EXPECT_THAT(tokens.warnings, ElementsAre("in: 3 tokens for 4 experts: most look unused because "
                                            "too little was read"));
+  const ExpertScores one =
+      ImportedBytes(R"({"0": {"total_tokens": 1, "expert_frequency": [1, 1, 0, 0]}})");
+  EXPECT_THAT(one.warnings, ElementsAre("in: 1 token for 4 experts: most look unused because "
+                                        "too little was read"));
 }
 
 TEST(Import, LeavesPairsOutUnlessRequested) {

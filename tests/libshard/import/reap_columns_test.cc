@@ -89,7 +89,7 @@ TEST(ReapColumns, NamesTheFieldThatContradictsTheFormat) {
   EXPECT_EQ(ImportError(R"({"0": {"reap": [1, "x"]}})").message,
             "in: layer 0: reap: 1: expected a number, found \"x\"");
   EXPECT_EQ(ImportError(R"({"0": [1], "1": {"reap": [1]}})").message,
-            "in: layer 0: expected an object of lists, found an array of 1 values");
+            "in: layer 0: expected an object of lists, found an array of 1 value");
   EXPECT_EQ(ImportError(R"({"0": {"reap": [1, 2], "expert_frequency": [1]}})").message,
             "in: layer 0: expert_frequency: expected 2 numbers, found 1");
   EXPECT_EQ(ImportError(R"({"layers": {}, "reap": 1})").message,

@@ -98,7 +98,7 @@ TEST(ScoresFile, NamesTheFieldThatContradictsTheFormat) {
             "in: co_selection: layer 0: pairs: expected one count per pair of experts, found an "
             "array of 119 values");
   EXPECT_EQ(ScoresError([](Json& j) { j["warnings"] = Json::parse("[1]"); }).message,
-            "in: warnings: expected sentences, found an array of 1 values");
+            "in: warnings: expected sentences, found an array of 1 value");
 }
 
 TEST(ScoresFile, TokenCountsAreAscendingAndComplete) {

@@ -39,7 +39,7 @@ TEST(VllmAscend, NamesTheNumberOfAnInvalidLine) {
   EXPECT_EQ(ImportError(good + "{\"first\": [0]}").message,
             "in: line 2: key: expected the number of a layer, found \"first\"");
   EXPECT_EQ(ImportError(good + "[0]").message,
-            "in: line 2: expected an object, found an array of 1 values");
+            "in: line 2: expected an object, found an array of 1 value");
   EXPECT_EQ(ImportError(good + "{\"1\": [\"0\"]}").message,
             "in: line 2: layer 1: expected ids, found \"0\"");
   EXPECT_EQ(ImportError(good + "{\"1\": 4}").message,

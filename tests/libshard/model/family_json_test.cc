@@ -117,7 +117,7 @@ TEST_F(FamilyFile, NamesTheFieldAtFault) {
             "prefixes: expected a list of names, found an array of 2 values");
   EXPECT_EQ(Problem(R"({"name": "x", "prefixes": ["a#."], "rules": []})"),
             "prefixes: expected names without '#', which stands for a number, found an array of 1 "
-            "values");
+            "value");
   EXPECT_EQ(Problem(R"({"name": "x", "routing": {"gating": "magic"}, "rules": []})"),
             "routing: gating: expected softmax, sigmoid, softmax-after-topk, sigmoid-after-topk, "
             "sqrtsoftplus, found \"magic\"");

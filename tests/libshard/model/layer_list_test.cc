@@ -58,7 +58,7 @@ TEST(LayerList, EntriesAreWordsOrNumbers) {
   const ListReading read = ReadList(R"({"list": ["a", {"b": 1}, 2]})");
   EXPECT_FALSE(read.list);
   EXPECT_THAT(read.faults,
-              ElementsAre(ConfigFault{"list[1]", "a word or a number", "an object of 1 keys"}));
+              ElementsAre(ConfigFault{"list[1]", "a word or a number", "an object of 1 key"}));
   EXPECT_FALSE(ReadList(R"({"list": [null, 1, 2]})").list);
 }
 

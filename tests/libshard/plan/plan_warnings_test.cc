@@ -36,7 +36,7 @@ TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeUnlessTheOverlayHasThem) {
   const MoeModel model = ModelForTest().Layers(1, 8, 2).Build();
   PlanOptions options = Groups(2, Explicit(R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})"));
   EXPECT_THAT(WarningsOf(model, options),
-              Contains(HasSubstr("remainder: 2 experts in 1 layers are on no node")));
+              Contains(HasSubstr("remainder: 2 experts in 1 layer are on no node")));
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "6-7"}})");
   EXPECT_THAT(WarningsOf(model, options), Not(Contains(HasSubstr("remainder"))));
 }

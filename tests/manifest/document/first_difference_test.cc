@@ -16,7 +16,7 @@ std::string Text(const char* expected, const char* found) {
 TEST(FirstDifference, NamesThePathAndBothValues) {
   EXPECT_EQ(Text(R"({"a": {"b": [1, {"c": "x"}]}})", R"({"a": {"b": [1, {"c": "y"}]}})"),
             "a.b[1].c: \"x\", \"y\"");
-  EXPECT_EQ(Text(R"({"a": 1})", R"({"a": [1]})"), "a: 1, an array of 1 values");
+  EXPECT_EQ(Text(R"({"a": 1})", R"({"a": [1]})"), "a: 1, an array of 1 value");
 }
 
 TEST(FirstDifference, NamesWhatOneDocumentLacks) {

@@ -184,7 +184,7 @@ TEST_F(CheckOfTiny, SkipsAGroupTooSmallToRunWithoutTheOverlay) {
   const CheckReport report = Check("narrow", options);
   ASSERT_EQ(report.nodes.size(), 3u);
   EXPECT_TRUE(report.nodes[0].passed());
-  EXPECT_EQ(report.nodes[1].skipped, "layer 0 has 1 experts, a token needs 2");
+  EXPECT_EQ(report.nodes[1].skipped, "layer 0 has 1 expert, a token needs 2");
   EXPECT_FALSE(report.nodes[1].passed());
   EXPECT_EQ(report.failures(), 0u);
 }

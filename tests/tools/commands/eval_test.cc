@@ -213,6 +213,15 @@ TEST_F(EvalCommand, ASessionOfOneTokenCannotBeScored) {
               HasSubstr("session \"ids\": tokens: expected more than 1 to score any, found 1"));
 }
 
+TEST_F(EvalCommand, ExplainsTheTypesOfLlamaCppOnlyWhereOneIsNamed) {
+  const ToolRun run = workspace_.Moepack("eval fixtures/tiny-moe --tokens 5,83 --generate 0");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, Not(HasSubstr("Types of llama.cpp")));
+  Build("--groups 2");
+  EXPECT_THAT(workspace_.Moepack("eval out --tokens 5,83 --generate 0").out,
+              HasSubstr("(Types of llama.cpp, by what they cost Llama-3-8B.)"));
+}
+
 TEST_F(EvalCommand, ComparesAModelWithoutGroupsAsAWhole) {
   const ToolRun run = workspace_.Moepack(
       "eval fixtures/tiny-moe --against fixtures/tiny-moe --text code.txt --generate 0");

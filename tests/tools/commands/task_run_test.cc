@@ -58,6 +58,13 @@ TEST_F(TaskCommand, TasksOfABuildJoinToTheDirectoryOfASingleRun) {
   EXPECT_EQ(workspace_.Moepack("verify out --complete --against fixtures/tiny-moe").status, 0);
 }
 
+TEST_F(TaskCommand, ASingleTaskIsCountedInTheSingular) {
+  RunTasks("quantize fixtures/tiny-moe --recipe Q8_0 -o one.gguf", 1);
+  const ToolRun run = workspace_.Moepack("join one.gguf.tasks -o one.gguf");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr(" of 1 task to one.gguf in "));
+}
+
 TEST_F(TaskCommand, TheMembersOfItsJsonAreDocumented) {
   const std::string page = ReadFile(workspace_ / "docs/cli.md");
   const auto expect_documented = [&](const nlohmann::json& document, const std::string& from,

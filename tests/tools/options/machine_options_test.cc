@@ -53,6 +53,8 @@ TEST(MachineOptions, RequiresAsManyMachinesAsGroupsOrStages) {
   EXPECT_EQ(Refusal(arguments, 4), "");
   arguments.stages = 2;
   EXPECT_EQ(Refusal(arguments, 4), "--stages 2 and 3 machines of --node contradict each other");
+  arguments.nodes = {"16GB"};
+  EXPECT_EQ(Refusal(arguments, 4), "--stages 2 and 1 machine of --node contradict each other");
 }
 
 TEST(MachineOptions, OptionsWithoutEffectAreRefused) {

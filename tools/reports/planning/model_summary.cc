@@ -47,7 +47,8 @@ size_t MtpLayers(const MoeModel& model) {
 
 std::string LayersText(const MoeModel& model) {
   const size_t mtp = MtpLayers(model);
-  std::string text = model.config().layers == 0 ? "" : Cat(model.config().layers, " layers, ");
+  std::string text =
+      model.config().layers == 0 ? "" : Plural(model.config().layers, "layer") + ", ";
   text += Plural(model.layers().size() - mtp, "MoE layer");
   if (mtp > 0) text += ", " + Plural(mtp, "multi-token-prediction block");
   return text;

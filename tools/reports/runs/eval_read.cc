@@ -190,7 +190,7 @@ Status ReadNumbers(const JsonFields& fields, const char* key, size_t count, doub
     out.push_back(value.get<double>());
   }
   if (out.size() == count) return Ok();
-  return fields.Wrong(key, Cat("one number for each of ", count, " groups").c_str());
+  return fields.Wrong(key, Cat("one number for each of ", Plural(count, "group")).c_str());
 }
 
 Result<PlacementAnswer> ReadPlaced(const JsonFields& fields) {

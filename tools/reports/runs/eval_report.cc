@@ -192,7 +192,7 @@ std::string YardstickText(const EvalSummary& summary) {
   cost(summary.best_by_capture, "capture");
   cost(summary.best_by_kld, "KLD");
   cost(summary.raced, "the race");
-  return text + "(Types of llama.cpp, by what they cost Llama-3-8B.)\n";
+  return text.empty() ? "" : text + "(Types of llama.cpp, by what they cost Llama-3-8B.)\n";
 }
 
 }  // namespace

@@ -105,9 +105,9 @@ std::string ExperimentDryRunText(const ExperimentDryRun& plan) {
   }
   std::string looks;
   for (const size_t look : plan.looks) looks += Cat(looks.empty() ? "" : ", ", look);
-  return Cat(Plural(plan.sessions, "held-out session"), ", ", FormatCount(plan.tokens),
-             " tokens; looks after ", looks, " sessions\n", table.Render(), "rows:\n", rows,
-             "caches and activations take up to ", FormatBytes(plan.memory),
+  return Cat(Plural(plan.sessions, "held-out session"), ", ", Plural(plan.tokens, "token"),
+             "; looks after ", looks, looks == "1" ? " session\n" : " sessions\n", table.Render(),
+             "rows:\n", rows, "caches and activations take up to ", FormatBytes(plan.memory),
              " besides the weights\nin all about ", FormatDuration(seconds), ", by ",
              plan.probed_tokens, " tokens that were run now\n");
 }

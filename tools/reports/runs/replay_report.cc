@@ -122,7 +122,10 @@ std::string ReplayText(const ReplayReport& report) {
   text += Cat("counted: ", FormatCount(counted[0]), " of prefill, ", FormatCount(counted[1]),
               " of decode");
   if (report.first_counted > 0)
-    text += Cat("; the first ", FormatCount(report.first_counted), " fill the caches");
+    text +=
+        Cat("; the first ",
+            report.first_counted == 1 ? "fills" : Cat(FormatCount(report.first_counted), " fill"),
+            " the caches");
   if (report.prefill_batch > 1) text += Cat("; prompts run ", report.prefill_batch, " at once");
   text += "\n";
   if (!report.fixed_from.empty())

@@ -174,7 +174,7 @@ TEST(JsonFields, SayWhatWasExpectedAndFound) {
             "c.json: n: expected a whole number, found \"three\"");
   EXPECT_EQ(fields.Unsigned("m").error().message, "c.json: m: expected a whole number, found -1");
   EXPECT_EQ(fields.String("o").error().message,
-            "c.json: o: expected a string, found an object of 1 keys");
+            "c.json: o: expected a string, found an object of 1 key");
   EXPECT_EQ(fields.Bool("none").error().message,
             "c.json: none: expected true or false, found nothing");
   EXPECT_EQ(fields.UnsignedOr("z", 7).value(), 7u);

@@ -28,6 +28,13 @@ class ReplayCommand : public ::testing::Test {
   Workspace workspace_;
 };
 
+TEST_F(ReplayCommand, CountsATokenThatFillsTheCachesInTheSingular) {
+  EXPECT_THAT(workspace_.Moepack("replay t.csv --slots 2 --policy lru --warm-up 20").out,
+              HasSubstr("; the first fills the caches\n"));
+  EXPECT_THAT(workspace_.Moepack("replay t.csv --slots 2 --policy lru --warm-up 50").out,
+              HasSubstr("; the first 3 fill the caches\n"));
+}
+
 TEST_F(ReplayCommand, PrintsHitsBySizeAndPolicy) {
   const ToolRun run = workspace_.Moepack("replay t.csv --slots 2,4 --policy lru,lfu,oracle");
   EXPECT_EQ(run.status, 0) << run.err;
