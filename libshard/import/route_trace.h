@@ -48,6 +48,9 @@ struct LayerTrace {
   bool operator==(const LayerTrace&) const = default;
 };
 
+// The only format that does not say how many experts a token chose.
+inline constexpr std::string_view kLayerExpertFormat = "layer,expert";
+
 struct RouteTrace {
   std::string format;  // "route_trace v1", "layer,expert", "glm52-routing-trace-export/v2", ...
   std::string digest;  // XXH3-128 of the file's bytes, 32 hexadecimal digits
@@ -64,8 +67,7 @@ struct TraceOptions {
   // The layers of the model, ascending, if it is known. Other layers, and ids beyond its experts,
   // are refused; some formats do not say how many experts there are.
   std::vector<MoeLayerShape> layers;
-  // For `layer,expert` rows, which do not state it. Without it, and without `layers`, it is
-  // inferred.
+  // For kLayerExpertFormat; others ignore it. Without it, and without `layers`, it is inferred.
   std::optional<uint32_t> top_k;
 };
 

@@ -33,7 +33,7 @@ class TraceRuns {
     SHARD_TRY(const uint32_t top_k, TopK());
     SHARD_CHECK(AddBatches(top_k));
     SHARD_TRY(RouteTrace trace, builder_.Finish({}));
-    trace.format = wide_ ? "pos,layer,id,..." : "layer,expert";
+    trace.format = wide_ ? "pos,layer,id,..." : kLayerExpertFormat;
     trace.digest = lines_.Digest();
     if (inferred_)
       trace.warnings.push_back(Cat(lines_.Name(), ": the experts per token are not in the file; ",

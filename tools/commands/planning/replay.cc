@@ -21,6 +21,7 @@
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/commands/planning/replay_sizes.h"
 #include "tools/options/options.h"
 #include "tools/reports/runs/replay_report.h"
 
@@ -34,8 +35,7 @@ constexpr uint32_t kUsualWarmUp = 25;
 struct Arguments {
   std::string file;
   SourceArguments model;  // its source is "" without --model
-  std::vector<uint32_t> slots;
-  std::vector<uint64_t> bytes;
+  ReplaySizeArguments sizes;
   std::vector<std::string> policies;
   std::string statistics;
   std::optional<uint32_t> warm_up, top_k;
@@ -81,64 +81,6 @@ Error NoEffect(const char* option, const std::string& file) {
           "leave it out, or replay a trace (profile --trace)"};
 }
 
-uint32_t MostExperts(const std::vector<MoeLayerShape>& layers) {
-  uint32_t most = 0;
-  for (const MoeLayerShape& layer : layers) most = std::max(most, layer.expert_count);
-  return most;
-}
-
-template <class T>
-Status CheckOnce(const char* option, const std::vector<T>& values) {
-  for (auto value = values.begin(); value != values.end(); ++value) {
-    if (std::find(values.begin(), value, *value) == value) continue;
-    return Error{Code::kInvalidArgument, Cat(option, ": ", *value, " is given twice")};
-  }
-  return Ok();
-}
-
-Status CheckSizes(const Arguments& arguments, const std::vector<MoeLayerShape>& layers) {
-  SHARD_CHECK(CheckOnce("--slots", arguments.slots));
-  SHARD_CHECK(CheckOnce("--bytes", arguments.bytes));
-  const uint32_t most = MostExperts(layers);
-  for (const uint32_t slots : arguments.slots) {
-    if (slots <= most) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat("--slots: ", slots, " is more than the ", most, " experts of a layer")};
-  }
-  return Ok();
-}
-
-// --slots and --bytes, or an eighth, a quarter, a half and three quarters of the experts.
-Result<std::vector<ReplaySize>> SizesFor(const Arguments& arguments,
-                                         const std::vector<MoeLayerShape>& layers,
-                                         const ExpertLayout* layout) {
-  SHARD_CHECK(CheckSizes(arguments, layers));
-  std::vector<uint32_t> slots = arguments.slots;
-  for (const uint64_t bytes : arguments.bytes) {
-    if (layout == nullptr)
-      return Error{Code::kInvalidArgument, "--bytes needs the size of an expert",
-                   "name the model with --model, or use --slots"};
-    const std::optional<uint32_t> fit = SlotsWithin(bytes, *layout);
-    if (!fit)
-      return Error{Code::kInvalidArgument,
-                   Cat("--bytes must be at least ", FormatCount(BytesOfSlots(1, *layout)),
-                       " (one expert of each layer), not ", FormatCount(bytes))};
-    slots.push_back(*fit);
-  }
-  if (slots.empty()) {
-    const uint32_t eighth = (MostExperts(layers) + 7) / 8;
-    slots = {eighth, 2 * eighth, 4 * eighth, 6 * eighth};
-  }
-  std::sort(slots.begin(), slots.end());
-  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-  std::vector<ReplaySize> sizes;
-  for (const uint32_t each : slots) {
-    sizes.push_back({each, std::nullopt});
-    if (layout != nullptr) sizes.back().bytes = BytesOfSlots(each, *layout);
-  }
-  return sizes;
-}
-
 // What the trace itself says about the size of an expert, if there is no model.
 ExpertLayout LayoutOfTrace(const RouteTrace& trace) {
   ExpertLayout layout;
@@ -168,6 +110,32 @@ std::vector<std::vector<uint32_t>> BestByScore(const ExpertScores& scores) {
     best_first.push_back(std::move(order));
   }
   return best_first;
+}
+
+// --top-k must not contradict the model.
+Status CheckTopK(const Arguments& arguments, const std::optional<Placed>& placed) {
+  if (!arguments.top_k || !placed) return Ok();
+  for (const MoeLayerShape& layer : placed->shapes) {
+    if (layer.top_k == 0 || layer.top_k == *arguments.top_k) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("--top-k: expected ", layer.top_k, " as in layer ", layer.layer, " of ",
+                     Shown(arguments.model.shown()), ", found ", *arguments.top_k),
+                 "leave it out: --model says it"};
+  }
+  return Ok();
+}
+
+Result<RouteTrace> ReadTrace(const Arguments& arguments, const std::optional<Placed>& placed) {
+  SHARD_CHECK(CheckTopK(arguments, placed));
+  const TraceOptions options{placed ? placed->shapes : std::vector<MoeLayerShape>(),
+                             arguments.top_k};
+  SHARD_TRY(RouteTrace trace, ReadRouteTrace(arguments.file, options));
+  PrintWarnings(trace.warnings);
+  if (!arguments.top_k || trace.format == kLayerExpertFormat) return trace;
+  return Error{Code::kInvalidArgument,
+               Cat("--top-k has no effect: ", Shown(arguments.file),
+                   " says how many experts each token chose"),
+               "leave it out"};
 }
 
 std::vector<CachePolicy> PoliciesOf(const Arguments& arguments) {
@@ -235,9 +203,7 @@ Status SetStart(const Arguments& arguments, const RouteTrace& trace,
 }
 
 Result<int> RunTrace(const Arguments& arguments, const std::optional<Placed>& placed) {
-  TraceOptions reading{placed ? placed->shapes : std::vector<MoeLayerShape>(), arguments.top_k};
-  SHARD_TRY(const RouteTrace trace, ReadRouteTrace(arguments.file, reading));
-  PrintWarnings(trace.warnings);
+  SHARD_TRY(const RouteTrace trace, ReadTrace(arguments, placed));
   ExpertLayout layout = LayoutOfTrace(trace);
   if (placed) {
     SHARD_TRY(layout,
@@ -246,7 +212,7 @@ Result<int> RunTrace(const Arguments& arguments, const std::optional<Placed>& pl
   ReplayOptions options;
   options.layout = layout.empty() ? nullptr : &layout;
   SHARD_TRY(const std::vector<ReplaySize> sizes,
-            SizesFor(arguments, LayersOf(trace), options.layout));
+            ReplaySizesFor(arguments.sizes, LayersOf(trace), options.layout));
   for (const ReplaySize& size : sizes) options.slots.emplace_back(trace.layers.size(), size.slots);
   options.policies = PoliciesOf(arguments);
   options.prefill_batch = arguments.prefill_batch;
@@ -285,7 +251,7 @@ Result<int> RunStatistics(const Arguments& arguments, const std::optional<Placed
   }
   SHARD_CHECK(CheckMeasured(arguments.file, scores, arguments, placed));
   SHARD_TRY(const std::vector<ReplaySize> sizes,
-            SizesFor(arguments, scores.layers, layout ? &*layout : nullptr));
+            ReplaySizesFor(arguments.sizes, scores.layers, layout ? &*layout : nullptr));
   std::vector<ExpectedHits> hits;
   for (const ReplaySize& size : sizes)
     hits.push_back(ExpectHits(scores, std::vector<uint32_t>(scores.layers.size(), size.slots)));
@@ -313,24 +279,8 @@ Result<int> Run(const Arguments& arguments) {
   return statistics ? RunStatistics(arguments, placed) : RunTrace(arguments, placed);
 }
 
-void AddSizes(CLI::App& app, Arguments& arguments) {
-  StartSection(app, "Selection");
-  app.add_option("--slots", arguments.slots,
-                 "How many experts of each layer the cache holds: 2,4,8. At most as many as the "
-                 "layer has. Default: an eighth, a quarter, a half and three quarters of the "
-                 "experts.")
-      ->type_name("LIST")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->transform(AsCount(1, kMaxStatisticsExperts));
-  app.add_option("--bytes", arguments.bytes,
-                 "As many slots as fit into these bytes, the same number in all layers: 2GB,4GB.")
-      ->type_name("LIST")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->transform(AsBytes(1));
-  app.add_option("--policy", arguments.policies,
-                 "Only these: lru, lfu, static, oracle. Default: all.")
+void AddPolicies(CLI::App& app, std::vector<std::string>& policies) {
+  app.add_option("--policy", policies, "Only these: lru, lfu, static, oracle. Default: all.")
       ->type_name("LIST")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -357,12 +307,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Statistics of profile whose best experts the static cache holds. Default: those "
                  "of the warm-up.")
       ->type_name("FILE");
-  app.add_option("--top-k", arguments->top_k,
-                 "Experts per token, for traces that do not say it. Default: as the model has it, "
-                 "or inferred.")
+  app.add_option(
+         "--top-k", arguments->top_k,
+         "Experts per token, for a trace of `layer,expert` rows, which do not say it. Default: "
+         "as the model has it, or inferred.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxStatisticsExperts));
-  AddSizes(app, *arguments);
+  AddReplaySizes(app, arguments->sizes);
+  AddPolicies(app, arguments->policies);
   app.add_option("--warm-up", arguments->warm_up,
                  "The first PERCENT of the tokens fill the caches and are not counted. Default: "
                  "25 where they choose the static cache's experts, else 0.")

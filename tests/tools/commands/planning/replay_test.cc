@@ -134,6 +134,22 @@ TEST_F(ReplayCommand, ImpossibleSizesAreRefused) {
   ExpectRefused("replay t.csv --bytes 2kB,2kB", "error: --bytes: 2000 is given twice\n");
 }
 
+TEST_F(ReplayCommand, ExpertsPerTokenAreOnlyForTracesThatDoNotSayThem) {
+  WriteAll(workspace_ / "rows.csv", "layer,expert\n0,1\n0,2\n1,3\n1,4\n0,1\n0,2\n1,3\n1,4\n");
+  const std::string replay = "replay rows.csv --policy lru --slots 2 --json";
+  EXPECT_EQ(workspace_.Json(replay + " --top-k 1")["layers"][0]["top_k"], 1);
+  EXPECT_EQ(workspace_.Json(replay + " --top-k 2 --model fixtures/tiny-moe")["layers"][0]["top_k"],
+            2);
+  ExpectRefused(replay + " --top-k 1 --model fixtures/tiny-moe",
+                "error: --top-k: expected 2 as in layer 0 of fixtures/tiny-moe, found 1\n");
+  WriteAll(workspace_ / "wide.csv", "0,0,1,2\n1,0,1,3\n");
+  for (const std::string trace : {"t.csv", "wide.csv"}) {
+    ExpectRefused(
+        "replay " + trace + " --top-k 1 --policy lru",
+        "error: --top-k has no effect: " + trace + " says how many experts each token chose\n");
+  }
+}
+
 TEST_F(ReplayCommand, StatisticsOfOtherToolsAreRefused) {
   ExpectRefused("replay t.csv --policy static --statistics fixtures/statistics/imatrix.gguf",
                 "error: fixtures/statistics/imatrix.gguf: expected statistics of moepack profile, "
