@@ -18,18 +18,27 @@ namespace moepack {
 namespace {
 
 constexpr std::string_view kCountsEnd = ".weight.counts";
+constexpr double kMostTokens = 1e15;  // whole numbers of doubles reach farther
 // gate and up have the same input, and down the same experts, so any of them will do.
 constexpr std::array<std::string_view, 4> kExpertTensors = {"ffn_gate_exps", "ffn_up_exps",
                                                             "ffn_gate_up_exps", "ffn_down_exps"};
 
-// The layer of "blk.<layer>.<kind>.weight.counts"; no value for other names.
-std::optional<uint64_t> LayerOfCounts(std::string_view name) {
+// Every token passes the router of a layer once.
+constexpr std::string_view kRouterMatrix = "ffn_gate_inp";
+
+// "blk.<layer>.<matrix>.weight.counts"; no value for other names.
+struct CountsName {
+  uint64_t layer = 0;
+  std::string_view matrix;
+
+  bool of_experts() const {
+    return std::find(kExpertTensors.begin(), kExpertTensors.end(), matrix) != kExpertTensors.end();
+  }
+};
+std::optional<CountsName> ParseCountsName(std::string_view name) {
   const std::optional<BlockName> block = ParseBlockName(name);
   if (!block || !block->rest.ends_with(kCountsEnd)) return std::nullopt;
-  const std::string_view kind = block->rest.substr(0, block->rest.size() - kCountsEnd.size());
-  if (std::find(kExpertTensors.begin(), kExpertTensors.end(), kind) == kExpertTensors.end())
-    return std::nullopt;
-  return block->block;
+  return CountsName{block->block, block->rest.substr(0, block->rest.size() - kCountsEnd.size())};
 }
 
 Error OneCount(const std::string& where, const std::string& thing) {
@@ -41,22 +50,32 @@ Error OneCount(const std::string& where, const std::string& thing) {
 }
 
 Result<std::vector<double>> ReadCounts(const ByteSource& file, const TensorEntry& tensor) {
-  const std::string thing = Cat("tensor ", Quoted(tensor.name));
   if (tensor.format == nullptr || tensor.format->name != "f32" ||
       tensor.bytes > kMaxStatisticsExperts * sizeof(float) || tensor.bytes == 0)
     return Error{Code::kCorrupt,
-                 Cat(file.name(), ": ", thing, ": expected 1 to ", kMaxStatisticsExperts,
-                     " F32 values, found ", tensor.bytes, " bytes of ", tensor.dtype)};
+                 Cat(file.name(), ": tensor ", Quoted(tensor.name), ": expected 1 to ",
+                     kMaxStatisticsExperts, " F32 values, found ", tensor.bytes, " bytes of ",
+                     tensor.dtype)};
   std::vector<float> values(tensor.bytes / sizeof(float));
-  if (values.size() == 1) return OneCount(file.name(), thing);
   SHARD_CHECK(file.ReadAt(tensor.offset, std::as_writable_bytes(std::span(values))));
   std::vector<double> counts;
   for (const float value : values) counts.push_back(std::round(double{value}));
   return counts;
 }
 
-// "imatrix.chunk_count" chunks of "imatrix.chunk_size" tokens; 0 if a key is missing.
-uint64_t TokensOf(const GgufMetadata& metadata) {
+// The tokens that a router counted.
+Result<uint64_t> ReadRouterCount(const ByteSource& file, const TensorEntry& tensor) {
+  SHARD_TRY(const std::vector<double> counts, ReadCounts(file, tensor));
+  if (counts.size() == 1 && counts[0] >= 0 && counts[0] <= kMostTokens)
+    return static_cast<uint64_t>(counts[0]);
+  return Error{Code::kCorrupt, Cat(file.name(), ": tensor ", Quoted(tensor.name),
+                                   ": expected one number of tokens, found ",
+                                   counts.size() == 1 ? Cat(counts[0]) : Cat(counts.size()))};
+}
+
+// "imatrix.chunk_count" chunks of "imatrix.chunk_size" tokens; 0 if a key is missing. Chunks may be
+// shorter, so this is only for files without counts of routers.
+uint64_t TokensOfChunks(const GgufMetadata& metadata) {
   const auto chunks = metadata.Uint("imatrix.chunk_count");
   const auto size = metadata.Uint("imatrix.chunk_size");
   return chunks && size ? CheckedMul(*chunks, *size).value_or(0) : 0;
@@ -79,32 +98,47 @@ uint32_t TopKOfCounts(const std::vector<double>& counts, uint64_t tokens) {
   return whole ? static_cast<uint32_t>(top_k) : 0;
 }
 
+struct ImatrixCounts {
+  std::map<uint64_t, std::vector<double>> by_layer;
+  std::vector<uint64_t> different;  // layers whose tensors disagree
+  uint64_t tokens = 0;              // the most that a router counted
+};
+
+Status AddTensorCounts(const ByteSource& file, const TensorEntry& tensor, ImatrixCounts& out) {
+  const auto name = ParseCountsName(tensor.name);
+  if (!name) return Ok();
+  if (name->matrix == kRouterMatrix) {
+    SHARD_TRY(const uint64_t tokens, ReadRouterCount(file, tensor));
+    out.tokens = std::max(out.tokens, tokens);
+  }
+  if (!name->of_experts()) return Ok();
+  SHARD_TRY(std::vector<double> counts, ReadCounts(file, tensor));
+  if (counts.size() == 1) return OneCount(file.name(), Cat("tensor ", Quoted(tensor.name)));
+  const auto [known, added] = out.by_layer.try_emplace(name->layer, counts);
+  if (!added && known->second != counts) out.different.push_back(name->layer);
+  return Ok();
+}
+
 Result<ExpertScores> ReadImatrixCounts(const ByteSource& file, const ImportOptions& options) {
   const std::string& where = file.name();
   SHARD_CHECK(CheckBasis(where, ScoreBasis::kCount, options));
   SHARD_TRY(const GgufHeader header, ReadGgufHeader(file, where));
   SHARD_CHECK(CheckIsImatrix(where, header.metadata));
-  std::map<uint64_t, std::vector<double>> counts_by_layer;
-  std::vector<uint64_t> different;
-  for (const TensorEntry& tensor : header.tensors) {
-    const auto layer = LayerOfCounts(tensor.name);
-    if (!layer) continue;
-    SHARD_TRY(std::vector<double> counts, ReadCounts(file, tensor));
-    const auto [known, added] = counts_by_layer.try_emplace(*layer, counts);
-    if (!added && known->second != counts) different.push_back(*layer);
-  }
-  if (counts_by_layer.empty())
+  ImatrixCounts found;
+  for (const TensorEntry& tensor : header.tensors)
+    SHARD_CHECK(AddTensorCounts(file, tensor, found));
+  if (found.by_layer.empty())
     return Error{Code::kUnsupported,
                  Cat(where,
                      ": expected counts of ffn_gate_exps, ffn_up_exps or ffn_down_exps, "
                      "found none"),
                  "this importance matrix is of a model without experts"};
   ScoreTable table;
-  table.tokens = TokensOf(header.metadata);
-  table.top_k = TopKOfCounts(counts_by_layer.begin()->second, table.tokens);
-  for (auto& [layer, counts] : counts_by_layer) table.rows.push_back({layer, std::move(counts)});
-  if (!different.empty())
-    table.warnings.push_back(Cat(where, ": layer ", different.front(),
+  table.tokens = found.tokens > 0 ? found.tokens : TokensOfChunks(header.metadata);
+  table.top_k = TopKOfCounts(found.by_layer.begin()->second, table.tokens);
+  for (auto& [layer, counts] : found.by_layer) table.rows.push_back({layer, std::move(counts)});
+  if (!found.different.empty())
+    table.warnings.push_back(Cat(where, ": layer ", found.different.front(),
                                  ": counts of its tensors differ; the first one is taken"));
   SHARD_TRY(ExpertScores scores, ScoresFromTable(where, std::move(table), options));
   SHARD_TRY(scores.router_digest, ImatrixRouters(where, header.metadata));

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/libshard/import/imported.h"
 #include "tests/libshard/recipe/imatrix_file.h"
 
@@ -62,6 +64,29 @@ TEST(ImatrixCounts, WarnsOfCountsThatDifferBetweenTensors) {
   EXPECT_THAT(scores.warnings,
               ElementsAre("in: layer 1: counts of its tensors differ; the first one is taken"));
   EXPECT_THAT(scores.sessions.at(0).scores, ElementsAre(300, 212));
+}
+
+// Chunks may be shorter than their size: ImatrixFile says 8 of 256 tokens.
+TEST(ImatrixCounts, TakesTheTokensFromTheRouters) {
+  const fixtures::ImatrixPart experts{"blk.1.ffn_up_exps.weight", {1, 1, 1}, {5, 2, 3}};
+  const ExpertScores exact =
+      ImportedBytes(ImatrixOf({{"blk.1.ffn_gate_inp.weight", {1}, {5}}, experts}));
+  EXPECT_EQ(exact.sessions.at(0).tokens, 5u);
+  EXPECT_EQ(exact.layers.at(0).top_k, 2u);
+  const ExpertScores nominal = ImportedBytes(ImatrixOf({experts}));
+  EXPECT_EQ(nominal.sessions.at(0).tokens, 2048u);
+  EXPECT_EQ(nominal.layers.at(0).top_k, 0u);
+}
+
+TEST(ImatrixCounts, RefusesARouterThatDoesNotCountTokens) {
+  const auto refusal = [](const std::vector<float>& counts) {
+    const std::vector<float> sums(counts.size(), 1);
+    return ImportError(ImatrixOf({{"blk.1.ffn_gate_inp.weight", sums, counts}})).message;
+  };
+  const std::string tensor = "in: tensor \"blk.1.ffn_gate_inp.weight.counts\": ";
+  EXPECT_EQ(refusal({INFINITY}), tensor + "expected one number of tokens, found inf");
+  EXPECT_EQ(refusal({-1}), tensor + "expected one number of tokens, found -1");
+  EXPECT_EQ(refusal({1, 1}), tensor + "expected one number of tokens, found 2");
 }
 
 TEST(ImatrixCounts, RefusesCountsThatAreNotNumbers) {
