@@ -50,6 +50,7 @@ class Sweeper {
                    "the model can have, found none",
                    table_.notes.empty() ? "" : table_.notes.back()};
     }
+    SHARD_CHECK(AddCapture());
     SHARD_CHECK(AddDamage());
     Order();
     return std::move(table_);
@@ -80,7 +81,6 @@ class Sweeper {
       row.groups = groups;
       row.fits =
           !options_.budget || (fitting && uint64_t{fitting->eligible} * groups >= extent.experts);
-      if (options_.capture) row.capture = options_.capture(groups, row.need.eligible);
       rows.push_back(std::move(row));
     }
     table_.rows.insert(table_.rows.end(), rows.begin(), rows.end());
@@ -102,6 +102,15 @@ class Sweeper {
     if (options_.budget || share >= extent.top_k) return "";
     return Cat("each would hold ", share, " of ", extent.experts,
                " experts per layer, and a token uses ", extent.top_k);
+  }
+
+  Status AddCapture() {
+    if (!options_.capture) return Ok();
+    uint32_t most = 0;
+    for (const SweepRow& row : table_.rows) most = std::max(most, row.groups);
+    SHARD_TRY(const ExpectedCapture capture, options_.capture(most));
+    for (SweepRow& row : table_.rows) row.capture = capture(row.groups, row.need.eligible);
+    return Ok();
   }
 
   Status AddDamage() {

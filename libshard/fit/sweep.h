@@ -16,6 +16,8 @@ namespace moepack {
 // The share of the routing that `eligible` experts per layer would capture on each of `groups`
 // nodes, from 0 to 1; no value if it is not known.
 using ExpectedCapture = std::function<std::optional<double>(uint32_t groups, uint32_t eligible)>;
+// Returns the above for rows of at most `most_groups` groups.
+using MakeCapture = std::function<Result<ExpectedCapture>(uint32_t most_groups)>;
 
 // How much noise the types of a recipe add to what the model computes (model_damage.h).
 using ExpectedDamage = std::function<Result<double>(const std::string& recipe)>;
@@ -26,8 +28,8 @@ struct SweepOptions {
   bool all_recipes_named = false;    // an impossible recipe is an error; otherwise it is a note
   std::optional<uint64_t> budget = std::nullopt;  // bytes of every node
   NodeExtras extras = {};
-  ExpectedCapture capture = {};  // may be empty
-  ExpectedDamage damage = {};    // may be empty; not called for the source's own types
+  MakeCapture capture = {};    // may be empty; called once, for the rows that are not left out
+  ExpectedDamage damage = {};  // may be empty; not called for the source's own types
 };
 
 struct SweepRow {
@@ -50,7 +52,7 @@ struct SweepTable {
 };
 
 // Numbers of groups that leave fewer experts than top-k are left out, with a note. kInvalidArgument
-// if none is left; errors of the damage function.
+// if none is left; errors of the capture and damage functions.
 Result<SweepTable> Sweep(const MoeModel& model, const SweepOptions& options);
 
 }  // namespace moepack

@@ -27,4 +27,7 @@ Status CheckGivenOnce(const char* option, const std::vector<T>& values) {
   return Ok();
 }
 
+// The same for recipes, whose names may be spelled in several ways.
+Status CheckRecipesGivenOnce(const char* option, const std::vector<std::string>& recipes);
+
 }  // namespace moepack::cli

@@ -1,7 +1,6 @@
 #include "tools/options/machine_options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "libshard/base/text/text.h"
 #include "tools/base/sections.h"
@@ -172,11 +171,10 @@ Status CheckMachineOptions(const MachineArguments& arguments, uint32_t groups) {
   }
   SHARD_TRY(const std::vector<uint64_t> nodes, ParseNodes(arguments.nodes));
   if (arguments.sweep) {
-    const bool alike =
-        std::adjacent_find(nodes.begin(), nodes.end(), std::not_equal_to<>()) == nodes.end();
-    if (alike) return Ok();
-    return Error{Code::kInvalidArgument, "--sweep compares nodes of one size",
-                 "name one --node, or leave --sweep out"};
+    if (nodes.size() <= 1) return Ok();
+    return Error{Code::kInvalidArgument,
+                 Cat("--sweep: expected one machine of --node, found ", nodes.size()),
+                 "a sweep shows what fits one machine; --groups says how many there are"};
   }
   const uint64_t expected = arguments.stages > 0 ? arguments.stages : groups;
   if (nodes.empty() || expected == 0 || nodes.size() == expected) return Ok();

@@ -228,7 +228,7 @@ void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& 
            options.groups = groups.front();
          },
          "Number of expert groups: one per node. Needed unless the file of --partition lists them. "
-         "Several numbers, as in 2,4,8, are compared, and no plan is written.")
+         "Several numbers, as in 2,4,8, are compared with one partition, and no plan is written.")
       ->type_name("N,...")
       ->check(GroupCountsProblem);
   AddDivision(app, options);

@@ -16,6 +16,11 @@ std::string TextOf(const SweepTable& table) {
   return text;
 }
 
+// The same capture whatever the largest number of groups is.
+MakeCapture Always(ExpectedCapture capture) {
+  return [capture](uint32_t) -> Result<ExpectedCapture> { return capture; };
+}
+
 TEST(Sweep, NodesHoldTheirShareWithoutABudget) {
   const ModelToFit fit;
   const auto table = Sweep(fit.model(), {.groups = {1, 3, 4, 5}, .recipes = {"", "Q8_0"}});
@@ -44,9 +49,9 @@ TEST(Sweep, ListsRowsThatFitTheBudgetFirstAndThoseWithMoreExpertsBeforeFewer) {
 TEST(Sweep, RanksByCaptureBeforeTheNumberOfExperts) {
   const ModelToFit fit;
   SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0"}};
-  options.capture = [](uint32_t groups, uint32_t eligible) -> std::optional<double> {
+  options.capture = Always([](uint32_t groups, uint32_t eligible) -> std::optional<double> {
     return groups == 2 && eligible == 4 ? 0.9 : 0.5;
-  };
+  });
   const auto table = Sweep(fit.model(), options);
   ASSERT_TRUE(table) << table.error().message;
   EXPECT_EQ(TextOf(*table), "2 Q8_0 4; 1 Q8_0 8; ");
@@ -72,9 +77,8 @@ TEST(Sweep, RanksByDamageBeforeTheNumberOfExperts) {
 TEST(Sweep, RanksByCaptureBeforeDamage) {
   const ModelToFit fit;
   SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0", ""}};
-  options.capture = [](uint32_t groups, uint32_t) -> std::optional<double> {
-    return groups == 1 ? 0.9 : 0.5;
-  };
+  options.capture = Always(
+      [](uint32_t groups, uint32_t) -> std::optional<double> { return groups == 1 ? 0.9 : 0.5; });
   options.damage = [](const std::string&) -> Result<double> { return 0.5; };
   const auto table = Sweep(fit.model(), options);
   ASSERT_TRUE(table) << table.error().message;
@@ -104,6 +108,18 @@ TEST(Sweep, NotesGroupCountsThatAreLeftOut) {
                                       "layer, and a token uses 3",
                                       "9 groups: left out: there are 8 experts in the smallest "
                                       "layer"}));
+}
+
+TEST(Sweep, GroupCountsThatAreLeftOutDoNotCountForTheCapture) {
+  const ModelToFit fit;
+  SweepOptions options{.groups = {3, 9, 2}, .recipes = {"", "Q8_0"}};
+  std::vector<uint32_t> most;
+  options.capture = [&](uint32_t most_groups) -> Result<ExpectedCapture> {
+    most.push_back(most_groups);
+    return ExpectedCapture([](uint32_t, uint32_t) { return 0.5; });
+  };
+  ASSERT_TRUE(Sweep(fit.model(), options));
+  EXPECT_EQ(most, (std::vector<uint32_t>{3}));
 }
 
 TEST(Sweep, AnImpossibleRecipeIsOnlyNotedUnlessItWasNamed) {

@@ -75,8 +75,10 @@ TEST(MachineOptions, OptionsWithoutEffectAreRefused) {
   arguments = {};
   arguments.sweep = true;
   arguments.nodes = {"16GB", "24GB"};
-  EXPECT_EQ(Refusal(arguments, 0), "--sweep compares nodes of one size");
-  arguments.nodes = {"16GBx2"};
+  EXPECT_EQ(Refusal(arguments, 0), "--sweep: expected one machine of --node, found 2");
+  arguments.nodes = {"16GBx3"};
+  EXPECT_EQ(Refusal(arguments, 0), "--sweep: expected one machine of --node, found 3");
+  arguments.nodes = {"16GB"};
   EXPECT_EQ(Refusal(arguments, 0), "");
 }
 

@@ -12,6 +12,7 @@
 #include "libshard/recipe/recipe_list.h"
 #include "manifest/document/manifest.h"
 #include "tools/base/sections.h"
+#include "tools/options/given_once.h"
 #include "tools/options/options.h"
 #include "tools/options/refit_arguments.h"
 #include "tools/options/statistics_options.h"
@@ -141,14 +142,6 @@ Status ReadPlan(const CLI::App& app, ExperimentArguments& arguments) {
   return Error{Code::kCorrupt, Cat(path, ": model: expected a path, found none")};
 }
 
-Status CheckEach(const char* option, const std::vector<std::string>& values) {
-  for (auto it = values.begin(); it != values.end(); ++it) {
-    if (std::find(values.begin(), it, *it) == it) continue;
-    return Error{Code::kInvalidArgument, Cat(option, ": ", Quoted(*it), " comes twice")};
-  }
-  return Ok();
-}
-
 Status CheckModel(const ExperimentArguments& arguments) {
   const std::string& source = arguments.runtime.source;
   SHARD_TRY(const bool distribution, IsThere(fs::path(source) / manifest::kManifestFile));
@@ -176,7 +169,7 @@ Status CheckStrategy(const ExperimentArguments& arguments, const std::string& st
 }
 
 Status CheckStrategies(ExperimentArguments& arguments) {
-  SHARD_CHECK(CheckEach("--strategies", arguments.strategies));
+  SHARD_CHECK(CheckGivenOnce("--strategies", arguments.strategies));
   for (const std::string& strategy : arguments.strategies) {
     SHARD_CHECK(CheckStrategy(arguments, strategy));
     arguments.plan.partition = strategy;
@@ -267,7 +260,7 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
     return Error{Code::kInvalidArgument, "--looks has no effect without --until-error",
                  "without a rule that may stop it there is one look, at the end"};
   if (arguments.looks == 0) arguments.looks = arguments.until_error > 0 ? kUsualLooks : 1;
-  SHARD_CHECK(CheckEach("--recipes", arguments.recipes));
+  SHARD_CHECK(CheckRecipesGivenOnce("--recipes", arguments.recipes));
   if (!arguments.imatrix.empty() && arguments.recipes.empty())
     return Error{Code::kInvalidArgument, "--imatrix has no effect without --recipes"};
   for (const std::string& recipe : arguments.recipes) {

@@ -18,6 +18,7 @@
 #include "tools/base/sections.h"
 #include "tools/commands/planning/plan_machines.h"
 #include "tools/options/budget_options.h"
+#include "tools/options/given_once.h"
 #include "tools/options/machine_options.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
@@ -171,6 +172,7 @@ Result<int> Compare(const Arguments& arguments) {
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   SHARD_TRY(const auto sizer, MakeSizer(opened, arguments));
   SHARD_TRY(PlanOptions options, WithScores(model, arguments.plan));
+  // One partition for all numbers. The largest needs the most sessions, so it decides.
   options.groups = *std::max_element(arguments.groups.begin(), arguments.groups.end());
   SHARD_CHECK(ChoosePartition(options));
   std::vector<ComparedPlan> plans;
@@ -237,6 +239,7 @@ Result<Planned> MakePlanned(const PlannedModel& opened, const PlanOptions& optio
 
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
+  SHARD_CHECK(CheckGivenOnce("--groups", arguments.groups));
   SHARD_CHECK(CheckMachineOptions(arguments.machines, arguments.plan.groups));
   if (arguments.machines.sweep) {
     return RunSweep(arguments.source, arguments.machines, arguments.plan, arguments.groups,

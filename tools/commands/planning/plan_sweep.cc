@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
@@ -8,6 +7,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/commands/planning/plan_machines.h"
+#include "tools/options/given_once.h"
 #include "tools/options/statistics_options.h"
 #include "tools/reports/planning/fit_report.h"
 
@@ -19,7 +19,8 @@ const std::vector<uint32_t> kSweptGroups = {1, 2, 3, 4, 6, 8};
 const std::vector<std::string> kSweptRecipes = {"",       "Q8_0",   "Q6_K", "Q5_K_M",
                                                 "Q4_K_M", "Q3_K_M", "Q2_K"};
 
-// What held-out sessions find on their node; no value if no plan can be made.
+// What held-out sessions find on their node; no value if no plan can be made. REQUIRES: the options
+// name a partition.
 ExpectedCapture CaptureOf(const MoeModel& model, const PlanOptions& options) {
   return [&model, options](uint32_t groups, uint32_t eligible) -> std::optional<double> {
     PlanOptions one = options;
@@ -28,6 +29,16 @@ ExpectedCapture CaptureOf(const MoeModel& model, const PlanOptions& options) {
     const Result<Plan> plan = MakePlan(model, one);
     if (!plan || !plan->expectation) return std::nullopt;
     return plan->expectation->overall.mean;
+  };
+}
+
+// With one partition for the whole table. The most groups need the most sessions, so they decide.
+MakeCapture CaptureWith(const MoeModel& model, const PlanOptions& options) {
+  return [&model, options](uint32_t most_groups) -> Result<ExpectedCapture> {
+    PlanOptions chosen = options;
+    chosen.groups = most_groups;
+    SHARD_CHECK(ChoosePartition(chosen));
+    return CaptureOf(model, chosen);
   };
 }
 
@@ -67,21 +78,18 @@ Status CheckSweptPlan(const PlanOptions& plan) {
 Result<int> RunSweep(const SourceArguments& source, const MachineArguments& arguments,
                      const PlanOptions& plan, const std::vector<uint32_t>& groups, bool json) {
   SHARD_CHECK(CheckSweptPlan(plan));
+  SHARD_CHECK(CheckRecipesGivenOnce("--recipes", arguments.recipes));
   SHARD_TRY(const PlannedModel model, OpenPlanned(source));
   if (arguments.damage) SHARD_CHECK(OpenWeights(model.planned()));  // before anything is laid out
-  SHARD_TRY(PlanOptions with_scores, WithScores(model.planned(), plan));
-  const std::vector<uint32_t>& swept = groups.empty() ? kSweptGroups : groups;
-  // One partition for the whole table; the most groups need the most sessions.
-  with_scores.groups = *std::max_element(swept.begin(), swept.end());
-  SHARD_CHECK(ChoosePartition(with_scores));
+  SHARD_TRY(const PlanOptions with_scores, WithScores(model.planned(), plan));
   SHARD_TRY(const Machines machines, PrepareMachines(model.sized(), arguments));
   SweepOptions options;
-  options.groups = swept;
+  options.groups = groups.empty() ? kSweptGroups : groups;
   options.recipes = SweptRecipes(arguments.recipes);
   options.all_recipes_named = !arguments.recipes.empty();
   if (!machines.budgets.empty()) options.budget = machines.budgets.front();
   options.extras = machines.extras;
-  if (with_scores.scores) options.capture = CaptureOf(model.planned(), with_scores);
+  if (with_scores.scores) options.capture = CaptureWith(model.planned(), with_scores);
   if (arguments.damage) options.damage = DamageOf(model.planned());
   SHARD_TRY(const SweepTable table, Sweep(model.sized(), options));
   PrintNotes(table.notes);

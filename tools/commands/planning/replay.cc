@@ -22,6 +22,7 @@
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/commands/planning/replay_sizes.h"
+#include "tools/options/given_once.h"
 #include "tools/options/options.h"
 #include "tools/reports/runs/replay_report.h"
 
@@ -274,6 +275,7 @@ Result<bool> IsStatistics(const std::string& path) {
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
+  SHARD_CHECK(CheckGivenOnce("--policy", arguments.policies));
   SHARD_TRY(const bool statistics, IsStatistics(arguments.file));
   SHARD_TRY(const std::optional<Placed> placed, OpenPlaced(arguments));
   return statistics ? RunStatistics(arguments, placed) : RunTrace(arguments, placed);

@@ -258,7 +258,9 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
               HasSubstr("--strategies: expected contiguous, modulo, ranked, session, coactivation, "
                         "same, found \"nope\""));
   EXPECT_THAT(ErrorOf(model_ + "--strategies modulo,modulo -o e.json", 2),
-              HasSubstr("--strategies: \"modulo\" comes twice"));
+              HasSubstr("--strategies: \"modulo\" is given twice"));
+  EXPECT_THAT(ErrorOf(two_ + "--recipes Q4_K_M,q4_k_m", 2),
+              HasSubstr("--recipes: \"Q4_K_M\" is given twice"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies explicit:x.json -o e.json", 2),
               HasSubstr("needs a file and cannot be compared"));
   EXPECT_THAT(ErrorOf(two_ + "--looks 3", 2),

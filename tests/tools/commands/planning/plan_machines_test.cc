@@ -133,6 +133,10 @@ TEST(PlanMachines, ASweepRefusesOptionsThatItIgnores) {
                 testing::AnyOf(HasSubstr(name + " and --sweep cannot be used together\n"),
                                HasSubstr("--sweep and " + name + " cannot be used together\n")));
   }
+  EXPECT_THAT(refusal("--recipes Q4_K_M,q4_k_m"),
+              HasSubstr("--recipes: \"Q4_K_M\" is given twice\n"));
+  EXPECT_THAT(refusal("--node 6MBx2"),
+              HasSubstr("--sweep: expected one machine of --node, found 2\n"));
   EXPECT_THAT(refusal("--no-uniform"),
               HasSubstr("--sweep and --no-uniform cannot be used together\n"));
   EXPECT_THAT(refusal("--partition explicit:groups.json"),

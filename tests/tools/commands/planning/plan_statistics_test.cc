@@ -125,6 +125,20 @@ TEST_F(PlanFromStatistics, ComparesSeveralGroupCounts) {
   EXPECT_FALSE(json["plans"][0].contains("expectation"));
   ExpectRefused("plan fixtures/tiny-moe --groups 2,3 -o p.json",
                 "-o and several numbers of groups cannot be used together");
+  ExpectRefused("plan fixtures/tiny-moe --groups 2,3,02", "error: --groups: 2 is given twice\n");
+}
+
+// The statistics have 16 sessions to plan from, too few for 17 groups.
+TEST_F(PlanFromStatistics, ASweepChoosesItsPartitionForTheGroupsThatItKeeps) {
+  const std::string sweep =
+      "plan fixtures/tiny-moe --sweep --recipes Q8_0 --node 6MB --context 256 --reserve 100k "
+      "--statistics s.json --groups ";
+  const ToolRun kept = workspace_.Moepack(sweep + "2,3");
+  const ToolRun left_out = workspace_.Moepack(sweep + "2,3,17");
+  EXPECT_EQ(left_out.status, 0) << left_out.err;
+  EXPECT_EQ(left_out.out, kept.out);
+  EXPECT_THAT(left_out.err, HasSubstr("partition: session, "));
+  EXPECT_THAT(left_out.err, HasSubstr("17 groups: left out: "));
 }
 
 TEST_F(PlanFromStatistics, RefusesImpossiblePlans) {

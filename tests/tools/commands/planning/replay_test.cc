@@ -132,6 +132,7 @@ TEST_F(ReplayCommand, ImpossibleSizesAreRefused) {
                 "error: --slots: 17 is more than the 16 experts of a layer\n");
   ExpectRefused("replay t.csv --slots 4,4,2", "error: --slots: 4 is given twice\n");
   ExpectRefused("replay t.csv --bytes 2kB,2kB", "error: --bytes: 2000 is given twice\n");
+  ExpectRefused("replay t.csv --policy lru,lru", "error: --policy: \"lru\" is given twice\n");
 }
 
 TEST_F(ReplayCommand, ExpertsPerTokenAreOnlyForTracesThatDoNotSayThem) {
