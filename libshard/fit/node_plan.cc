@@ -91,6 +91,14 @@ bool RunsFit(const Plan& plan, const std::map<uint32_t, LayerRoom>& rooms, uint3
   return true;
 }
 
+// For plans in which every node holds what it has room for.
+Status CheckUniform(const PlanOptions& options) {
+  if (options.uniform) return Ok();
+  return Error{Code::kInvalidArgument,
+               "--no-uniform has no effect: every node holds as many experts as it has room for",
+               "leave it out"};
+}
+
 // Equal nodes get the same number of experts in every layer; others get what they have room for.
 Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
                             const std::vector<uint32_t>& eligible) {
@@ -104,6 +112,7 @@ Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
     options.eligible = most;
     return MakePlan(model, options);
   }
+  SHARD_CHECK(CheckUniform(options));
   SHARD_TRY(const Plan overlaid, PlanOverlayAlone(model, options));
   for (const uint32_t count : eligible) {
     std::vector<uint32_t>& rooms = options.rooms.emplace_back();
@@ -133,6 +142,7 @@ Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
   by_number.partition = PartitionOf(by_number);
   if (DecidesFromScores(*by_number.partition)) return PlanFromScores(model, by_number, eligible);
   if (by_number.partition != kContiguous) return MakePlan(model, by_number);
+  SHARD_CHECK(CheckUniform(options));
   // Groups are filled below, each to the count of its node.
   by_number.uniform = false;
   SHARD_TRY(Plan plan, MakePlan(model, by_number));

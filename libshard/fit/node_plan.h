@@ -19,8 +19,9 @@ Result<Plan> PlanOverlayAlone(const MoeModel& model, PlanOptions options);
 // every node the experts that follow its run. Other
 // partitions divide by number as usual, and the sizes of their nodes must be measured.
 // kInvalidArgument if all nodes together have no room for every expert, because without statistics
-// nobody knows which to leave out; otherwise errors of MakePlan. REQUIRES: every eligible count is
-// at least that of the overlay.
+// nobody knows which to leave out, and for options that are not uniform where that changes nothing,
+// because every node is filled to what it has room for; otherwise errors of MakePlan. REQUIRES:
+// every eligible count is at least that of the overlay.
 Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
                           const std::vector<uint32_t>& eligible);
 

@@ -109,8 +109,10 @@ struct PlanOptions {
 Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options);
 
 // Warns about what a user should know before terabytes are written: small groups, a remainder,
-// fill, routing groups that are cut.
-std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan);
+// fill, routing groups that are cut. `made_from` are the options from which MakePlan made the plan;
+// null for a plan from a file or for machines, which other options cannot change.
+std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan,
+                                      const PlanOptions* made_from);
 
 // Checks that a plan read from a file obeys the rules that MakePlan guarantees. kCorrupt names the
 // broken rule.

@@ -76,7 +76,17 @@ LayerExperts FillIn(const OverlayPlan& overlay) {
   return fill;
 }
 
-void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
+// True if the plan could be made again without fill: --no-uniform cannot be used together with
+// --eligible, and some group may need the fill to have what a token uses.
+bool FillCanBeLeftOut(Plan plan, const PlanOptions* made_from) {
+  if (made_from == nullptr || !made_from->uniform || made_from->eligible) return false;
+  for (GroupPlan& group : plan.groups) group.fill.clear();
+  for (OverlayPlan& overlay : plan.overlays) overlay.fill.clear();
+  return CheckEligibleCounts("plan", plan).has_value();
+}
+
+void WarnFill(const MoeModel& model, const Plan& plan, const PlanOptions* made_from,
+              std::vector<std::string>& out) {
   if (DecidesFromScores(plan.scheme)) return;  // groups share experts intentionally
   uint64_t expert_count = 0, bytes = 0;
   const auto add = [&](const LayerExperts& fill) {
@@ -93,7 +103,8 @@ void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>&
   const std::string cost =
       bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes), " in the types of the source");
   out.push_back(Cat("fill: holding the same count everywhere repeats ",
-                    Plural(expert_count, "expert"), cost, "; --no-uniform leaves them out"));
+                    Plural(expert_count, "expert"), cost,
+                    FillCanBeLeftOut(plan, made_from) ? "; --no-uniform leaves them out" : ""));
 }
 
 // Finds nodes that no session would choose. With fewer sessions than nodes, some are idle anyway.
@@ -198,11 +209,12 @@ void WarnHashRouting(const MoeModel& model, std::vector<std::string>& out) {
 
 }  // namespace
 
-std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan) {
+std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan,
+                                      const PlanOptions* made_from) {
   std::vector<std::string> out;
   WarnSmallGroups(plan, out);
   WarnRemainder(plan, out);
-  WarnFill(model, plan, out);
+  WarnFill(model, plan, made_from, out);
   WarnExpectation(plan, out);
   WarnDifferentCounts(plan, out);
   WarnRoutingGroups(model, plan, out);

@@ -194,7 +194,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(MergeOverlayOf(arguments.refitting, plan));
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
-  PrintWarnings(PlanWarnings(model, plan));
+  PrintWarnings(PlanWarnings(model, plan, PlannedFrom(arguments)));
   SHARD_CHECK(CheckRefit(arguments));
   SHARD_CHECK(Refit(model, plan, arguments));
   // After the refit, which makes what is chosen here.

@@ -28,7 +28,7 @@ Result<int> Run(WriteArguments& arguments) {
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   SHARD_CHECK(ChooseRefit(model, plan, arguments));
-  PrintWarnings(PlanWarnings(model, plan));
+  PrintWarnings(PlanWarnings(model, plan, PlannedFrom(arguments)));
   arguments.write.command = RecordCommand("shard-experts", arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (task) return RunWriteTask(std::move(model), plan, *task, arguments);

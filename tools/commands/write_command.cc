@@ -127,6 +127,10 @@ Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments) {
   return PlanFromOptions(model, arguments.plan);
 }
 
+const PlanOptions* PlannedFrom(const WriteArguments& arguments) {
+  return arguments.plan_file.empty() ? &arguments.plan : nullptr;
+}
+
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,

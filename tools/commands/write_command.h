@@ -36,6 +36,8 @@ void AddPlanOrFile(CLI::App& app, WriteArguments& arguments);
 Status CheckPlanOrFile(const WriteArguments& arguments);
 // Sets arguments.plan.partition where none was named.
 Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments);
+// The options that the plan is made from; null if it is read.
+const PlanOptions* PlannedFrom(const WriteArguments& arguments);
 
 // Adds -o and the options that control writing.
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);

@@ -27,6 +27,8 @@ struct MachineArguments {
 
   // Whether machine sizes are requested.
   bool wanted() const { return !nodes.empty() || context > 0 || stages > 0; }
+  // Whether every machine is a node and gets what it has room for.
+  bool fills_nodes() const { return !nodes.empty() && stages == 0; }
 };
 
 // The context that --node assumes unless --context is given.

@@ -62,6 +62,21 @@ TEST(NodePlan, ReadsBackAPlanForNodes) {
   }
 }
 
+TEST(NodePlan, NoUniformIsRefusedWhereNodesAreFilledToTheirRoom) {
+  PlanOptions options;
+  options.uniform = false;
+  for (const std::vector<uint32_t>& eligible : {std::vector<uint32_t>{8, 8, 8}, {12, 6}}) {
+    const auto plan = PlanForNodes(SixteenExperts(), options, eligible);
+    ASSERT_FALSE(plan);
+    EXPECT_EQ(plan.error().message,
+              "--no-uniform has no effect: every node holds as many experts as it has room for");
+  }
+  PlanOptions by_number = ByNumber(3, "modulo");
+  EXPECT_TRUE(PlanForNodes(SixteenExperts(), by_number, {8, 8, 8})->uniform);
+  by_number.uniform = false;
+  EXPECT_FALSE(PlanForNodes(SixteenExperts(), by_number, {8, 8, 8})->uniform);
+}
+
 TEST(NodePlan, OtherPartitionsStaySplitByNumber) {
   const auto plan = PlanForNodes(SixteenExperts(), ByNumber(2, "modulo"), {12, 6});
   ASSERT_TRUE(plan) << plan.error().message;

@@ -9,6 +9,7 @@ namespace moepack {
 namespace {
 
 using ::testing::Contains;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -16,7 +17,7 @@ using ::testing::Not;
 class PlanWarningsTest : public PlanFromFiles {};
 
 std::vector<std::string> WarningsOf(const MoeModel& model, const PlanOptions& options) {
-  return PlanWarnings(model, MakePlan(model, options).value());
+  return PlanWarnings(model, MakePlan(model, options).value(), &options);
 }
 
 TEST_F(PlanWarningsTest, WarnsOfNothingWhenGroupsAreLargeAndEven) {
@@ -48,6 +49,22 @@ TEST_F(PlanWarningsTest, WarnsOfTheCostOfFill) {
   EXPECT_THAT(unknown, Contains(HasSubstr("repeats 6 experts; --no-uniform")));
 }
 
+TEST_F(PlanWarningsTest, RecommendsNoUniformOnlyWhereItHelps) {
+  const MoeModel model = ModelForTest().Layers(3, 16, 2, 1'000'000).Build();
+  PlanOptions options = Groups(3);
+  EXPECT_THAT(WarningsOf(model, options),
+              Contains(HasSubstr("6.00 MB in the types of the source; --no-uniform")));
+  EXPECT_THAT(PlanWarnings(model, MakePlan(model, options).value(), nullptr),
+              Contains(EndsWith("6.00 MB in the types of the source")))
+      << "a plan from a file or for machines";
+  options.eligible = 8;  // which excludes --no-uniform
+  EXPECT_THAT(WarningsOf(model, options), Not(Contains(HasSubstr("--no-uniform"))));
+  // Without fill, group 1 would have no experts.
+  const PlanOptions empty = Groups(2, Explicit(R"({"groups": [{"*": "0-15"}, {"*": ""}]})"));
+  EXPECT_THAT(WarningsOf(model, empty), Contains(HasSubstr("fill: ")));
+  EXPECT_THAT(WarningsOf(model, empty), Not(Contains(HasSubstr("--no-uniform"))));
+}
+
 TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
   const MoeModel model =
       ModelForTest().Layer({0, 32, 2, 10, false}).Layer({1, 40, 2, 10, false}).Build();
@@ -73,14 +90,15 @@ TEST_F(PlanWarningsTest, WarnsOfNodesThatNoSessionWouldChoose) {
   plan.expectation->overall.sessions = 24;
   plan.expectation->groups.resize(4);
   plan.expectation->groups[0].sessions = 24;
-  EXPECT_THAT(PlanWarnings(model, plan),
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr),
               testing::ElementsAre("idle: none of the 24 held-out sessions would go to nodes 1-3, "
                                    "because another node holds more of what each of them uses; use "
                                    "fewer nodes, or nodes of one size"));
   plan.expectation->groups[1].sessions = plan.expectation->groups[2].sessions = 1;
-  EXPECT_THAT(PlanWarnings(model, plan), testing::ElementsAre(HasSubstr(" would go to node 3, ")));
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr),
+              testing::ElementsAre(HasSubstr(" would go to node 3, ")));
   plan.expectation->groups[3].sessions = 1;
-  EXPECT_THAT(PlanWarnings(model, plan), IsEmpty());
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr), IsEmpty());
 }
 
 TEST_F(PlanWarningsTest, DoesNotWarnOfIdleNodesWithFewerSessionsThanNodes) {
@@ -90,7 +108,7 @@ TEST_F(PlanWarningsTest, DoesNotWarnOfIdleNodesWithFewerSessionsThanNodes) {
   plan.expectation->held_out = plan.expectation->overall.sessions = 3;
   plan.expectation->groups.resize(4);
   plan.expectation->groups[0].sessions = 3;
-  EXPECT_THAT(PlanWarnings(model, plan), IsEmpty());
+  EXPECT_THAT(PlanWarnings(model, plan, nullptr), IsEmpty());
 }
 
 TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {

@@ -108,6 +108,7 @@ struct Outcome {
   const MachinePlan& made;
   const TypeBudget* types;  // null without --budget
   const PartBytes* bytes;
+  const std::vector<std::string>& warnings;
   uint64_t document_bytes;
 };
 
@@ -143,7 +144,7 @@ Json ReportJson(const Outcome& outcome) {
                    {"overlay_version", overlay == nullptr ? "" : overlay->version},
                    {"nodes", NodesToJson(plan, outcome.bytes)},
                    {"remainder_experts", CountIds(plan.remainder)},
-                   {"warnings", PlanWarnings(outcome.model, plan)}};
+                   {"warnings", outcome.warnings}};
   document["expectation"] = plan.expectation ? ExpectationToJson(*plan.expectation) : Json(nullptr);
   if (outcome.types != nullptr)
     document["types"] = BudgetJson(*outcome.types, *outcome.arguments.budget.bytes);
@@ -181,7 +182,7 @@ Result<int> Compare(const Arguments& arguments) {
     SHARD_TRY(Plan plan, MakePlan(model, options));
     SHARD_TRY(auto bytes, Sizes(sizer, plan));
     std::vector<std::string> warnings;
-    for (const std::string& warning : PlanWarnings(model, plan))
+    for (const std::string& warning : PlanWarnings(model, plan, &options))
       warnings.push_back(Cat(Plural(groups, "group"), ": ", warning));
     PrintWarnings(warnings);
     plans.push_back({std::move(plan), std::move(bytes), std::move(warnings)});
@@ -237,6 +238,12 @@ Result<Planned> MakePlanned(const PlannedModel& opened, const PlanOptions& optio
   return out;
 }
 
+// Machines are filled to what they have room for, whatever the options of a plan by number are.
+std::vector<std::string> WarningsOf(const MoeModel& model, const Plan& plan,
+                                    const PlanOptions& options, const Arguments& arguments) {
+  return PlanWarnings(model, plan, arguments.machines.fills_nodes() ? nullptr : &options);
+}
+
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckGivenOnce("--groups", arguments.groups));
@@ -263,11 +270,12 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const Planned planned, MakePlanned(opened, options, arguments));
   const MachinePlan& made = planned.made;
   SHARD_TRY(const auto bytes, Sizes(planned.sizer, made.plan));
-  PrintWarnings(PlanWarnings(model, made.plan));
+  const std::vector<std::string> warnings = WarningsOf(model, made.plan, options, arguments);
+  PrintWarnings(warnings);
 
   SHARD_TRY(const std::string document, PlanText(model, made.plan));
   return Write({arguments, model, made, planned.types ? &*planned.types : nullptr,
-                bytes ? &*bytes : nullptr, document.size()},
+                bytes ? &*bytes : nullptr, warnings, document.size()},
                document);
 }
 

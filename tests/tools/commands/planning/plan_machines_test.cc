@@ -25,6 +25,8 @@ TEST(PlanMachines, CountsTheMemoryOfTheAssembledNodeCacheAndBuffers) {
   EXPECT_GT(nodes[0]["experts_per_layer"], nodes[1]["experts_per_layer"]);
   EXPECT_EQ(nodes[1]["experts_per_layer"], nodes[2]["experts_per_layer"]);
   EXPECT_EQ(json["scheme"], "contiguous-by-node");
+  for (const auto& warning : json["warnings"])
+    EXPECT_THAT(warning.get<std::string>(), testing::Not(HasSubstr("--no-uniform")));
 
   ASSERT_EQ(
       workspace.Moepack("shard-experts fixtures/tiny-moe --plan plan.json --recipe Q8_0 -o out")
@@ -67,6 +69,9 @@ TEST(PlanMachines, ContradictionsAreRefused) {
               HasSubstr("expected tokens such as 4096 or 32k, found \"0\""));
   EXPECT_THAT(refusal("--groups 2 --context 4k --kv-type q3"),
               HasSubstr("expected one of f32, f16, bf16, q8_0"));
+  EXPECT_THAT(refusal("--node 7MBx3 --no-uniform --context 256 --reserve 100k --recipe Q8_0"),
+              HasSubstr("--no-uniform has no effect: every node holds as many experts as it has "
+                        "room for"));
   EXPECT_THAT(refusal("--sweep --stages 2"), HasSubstr("--sweep"));
   EXPECT_THAT(refusal("--groups 2 --recipes Q8_0"), HasSubstr("--sweep"));
 }
