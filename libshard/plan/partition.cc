@@ -79,22 +79,35 @@ Status MakeExplicit(const PartitionInput& input, Plan& plan) {
 }
 
 constexpr std::array kPartitions = {
-    Partition{"contiguous", false, false, false, "0-5, 6-10, ...; the default without statistics",
-              MakeByFormula<ContiguousRun>},
-    Partition{"modulo", false, false, false, "expert id modulo N", MakeByFormula<EveryNth>},
-    Partition{"explicit", true, false, false, "ids of every group and layer", MakeExplicit},
-    Partition{"ranked", false, true, false, "groups of equal weight in what tokens choose",
-              MakeByScores<HoldRanked>},
-    Partition{"session", false, true, false,
-              "the experts of sessions that are alike; the default with statistics of at least one "
-              "session per group",
-              MakeByScores<HoldForSessions>},
-    Partition{"coactivation", false, true, true, "experts that tokens choose together",
-              MakeByScores<HoldTogether>},
-    Partition{"same", false, true, false,
-              "the most used experts, the same on every node; the default with statistics of fewer "
-              "sessions",
-              MakeByScores<HoldSame>},
+    Partition{.name = "contiguous",
+              .help = "0-5, 6-10, ...; the default without statistics",
+              .make = MakeByFormula<ContiguousRun>},
+    Partition{.name = "modulo", .help = "expert id modulo N", .make = MakeByFormula<EveryNth>},
+    Partition{.name = "explicit",
+              .takes_file = true,
+              .help = "ids of every group and layer",
+              .make = MakeExplicit},
+    Partition{.name = "ranked",
+              .by_scores = true,
+              .help = "groups of equal weight in what tokens choose",
+              .make = MakeByScores<HoldRanked>},
+    Partition{.name = "session",
+              .by_scores = true,
+              .random_starts = true,
+              .help = "the experts of sessions that are alike; the default with statistics of at "
+                      "least one session per group",
+              .make = MakeByScores<HoldForSessions>},
+    Partition{.name = "coactivation",
+              .by_scores = true,
+              .reads_pairs = true,
+              .random_starts = true,
+              .help = "experts that tokens choose together",
+              .make = MakeByScores<HoldTogether>},
+    Partition{.name = "same",
+              .by_scores = true,
+              .help = "the most used experts, the same on every node; the default with statistics "
+                      "of fewer sessions",
+              .make = MakeByScores<HoldSame>},
 };
 
 // The name as users write it: "modulo", "explicit:FILE".
@@ -199,7 +212,7 @@ Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan
     input.scores = basis.scores.get();
     input.sessions = basis.split.training;
     input.pinned = basis.pinned;
-    input.seed = options.seed;
+    input.seed = options.seed.value_or(0);
     input.rooms = RoomsOf(options, plan);
   }
   return partition.make(input, plan);

@@ -31,10 +31,11 @@ struct PartitionInput {
 
 struct Partition {
   std::string_view name;
-  bool takes_file;        // spelled name:FILE; the file lists the groups
-  bool by_scores;         // decides from statistics
-  bool reads_pairs;       // of them also which experts tokens chose together
-  std::string_view help;  // a few words that stand in brackets after the name
+  bool takes_file = false;     // spelled name:FILE; the file lists the groups
+  bool by_scores = false;      // decides from statistics
+  bool reads_pairs = false;    // of them also which experts tokens chose together
+  bool random_starts = false;  // uses PartitionInput::seed
+  std::string_view help;       // a few words that stand in brackets after the name
 
   // Sets groups[].owned and remainder, with scores also fill, and scheme if it differs from the
   // name. REQUIRES: plan.layers, top_k and overlay are set, and nothing else but plan.scheme.

@@ -97,10 +97,10 @@ struct PlanOptions {
   // Instead of `eligible`, for nodes that differ: rooms[group][i] is how many experts the group may
   // hold in the i-th layer in addition to the overlay's. Such a plan is not filled up.
   std::vector<std::vector<uint32_t>> rooms = {};
-  bool pin_super = true;      // Super Experts go to every node
-  std::string pin_file = "";  // additional pins; "" for none
-  uint32_t held_out = 200;    // per thousand sessions, kept for measuring
-  uint64_t seed = 0;
+  bool pin_super = true;                        // Super Experts go to every node
+  std::string pin_file = "";                    // additional pins; "" for none
+  uint32_t held_out = 200;                      // per thousand sessions, kept for measuring
+  std::optional<uint64_t> seed = std::nullopt;  // of random starts; 0 without a value
 };
 
 // Decides which group holds which expert. kInvalidArgument for more groups than experts, an id out

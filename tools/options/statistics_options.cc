@@ -51,11 +51,32 @@ void AddMeasuringOptions(CLI::App& app, CLI::Option* statistics, PlanOptions& op
       ->transform(AsPerMille())
       ->needs(statistics);
   app.add_option("--seed", options.seed,
-                 "Seed of the random starts of a partition. Default: 0. The same seed gives the "
-                 "same plan on every machine.")
+                 "Seed of the random starts of session and coactivation. Default: 0. The same seed "
+                 "gives the same plan on every machine.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxSeed))
       ->needs(statistics);
+}
+
+// What only partitions that decide from statistics use.
+Status CheckWithoutScores(const PlanOptions& options, const Partition& partition) {
+  if (!options.pin_file.empty())
+    return Error{Code::kInvalidArgument,
+                 Cat("--pin and --partition ", partition.name, " cannot be used together"),
+                 "an overlay (--overlay-file) puts experts on every node with any partition"};
+  if (options.eligible && !options.uniform)
+    return Error{Code::kInvalidArgument,
+                 Cat("--eligible and --no-uniform cannot be used together with --partition ",
+                     partition.name),
+                 "only partitions that decide from statistics choose what else a node holds"};
+  return Ok();
+}
+
+Status CheckSeed(const PlanOptions& options, const Partition& partition) {
+  if (!options.seed || partition.random_starts) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat("--seed has no effect: --partition ", partition.name, " has no random starts"),
+               "leave it out"};
 }
 
 }  // namespace
@@ -99,17 +120,8 @@ Status CheckStatisticsOptions(const PlanOptions& options) {
     return Error{Code::kInvalidArgument,
                  Cat("--partition ", partition.name, " needs --statistics FILE"),
                  "`moepack profile` measures them"};
-  if (partition.by_scores) return Ok();
-  if (!options.pin_file.empty())
-    return Error{Code::kInvalidArgument,
-                 Cat("--pin and --partition ", partition.name, " cannot be used together"),
-                 "an overlay (--overlay-file) puts experts on every node with any partition"};
-  if (options.eligible && !options.uniform)
-    return Error{Code::kInvalidArgument,
-                 Cat("--eligible and --no-uniform cannot be used together with --partition ",
-                     partition.name),
-                 "only partitions that decide from statistics choose what else a node holds"};
-  return Ok();
+  SHARD_CHECK(CheckSeed(options, partition));
+  return partition.by_scores ? Ok() : CheckWithoutScores(options, partition);
 }
 
 std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options) {
@@ -124,7 +136,7 @@ std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options) {
   if (!options.pin_file.empty()) add("--pin", FileName(options.pin_file));
   if (!options.pin_super) words.push_back("--no-pin-super");
   if (options.held_out != defaults.held_out) add("--held-out", Cat(options.held_out / 1000.0));
-  if (options.seed != defaults.seed) add("--seed", std::to_string(options.seed));
+  if (options.seed.value_or(0) != 0) add("--seed", std::to_string(*options.seed));
   return words;
 }
 

@@ -88,6 +88,21 @@ TEST(StatisticsOptions, ContradictionsAreRefused) {
             "--eligible and --no-uniform cannot be used together with --partition modulo");
 }
 
+TEST(StatisticsOptions, ASeedIsOnlyForPartitionsWithRandomStarts) {
+  PlanOptions options{.groups = 2, .statistics_files = {"s.json"}, .seed = 0};
+  for (const char* partition : {"session", "coactivation"}) {
+    options.partition = partition;
+    EXPECT_TRUE(CheckPlanOptions(options)) << partition;
+  }
+  for (const std::string partition : {"same", "ranked", "contiguous", "modulo"}) {
+    options.partition = partition;
+    const Status checked = CheckPlanOptions(options);
+    ASSERT_FALSE(checked) << partition;
+    EXPECT_EQ(checked.error().message,
+              "--seed has no effect: --partition " + partition + " has no random starts");
+  }
+}
+
 TEST(StatisticsOptions, AcceptSeveralGroupCounts) {
   for (const auto& [text, expected] :
        {std::pair<std::string, std::vector<uint32_t>>{"3", {3}}, {"2,4,8", {2, 4, 8}}}) {

@@ -151,7 +151,8 @@ Status CheckModel(const ExperimentArguments& arguments) {
                "name the model that it was made from, or use `moepack eval`"};
 }
 
-Status CheckStrategy(const ExperimentArguments& arguments, const std::string& strategy) {
+Result<const Partition*> CheckStrategy(const ExperimentArguments& arguments,
+                                       const std::string& strategy) {
   const auto choice = ParsePartition(strategy);
   if (!choice)
     return Error{Code::kInvalidArgument,
@@ -165,17 +166,23 @@ Status CheckStrategy(const ExperimentArguments& arguments, const std::string& st
     return Error{Code::kInvalidArgument,
                  Cat("--strategies: ", Quoted(strategy), " needs --statistics FILE"),
                  "`moepack profile` measures them"};
-  return Ok();
+  return &partition;
 }
 
-Status CheckStrategies(ExperimentArguments& arguments) {
+Status CheckStrategies(const ExperimentArguments& arguments) {
   SHARD_CHECK(CheckGivenOnce("--strategies", arguments.strategies));
+  PlanOptions each = arguments.plan;
+  each.seed.reset();
+  bool random_starts = false;
   for (const std::string& strategy : arguments.strategies) {
-    SHARD_CHECK(CheckStrategy(arguments, strategy));
-    arguments.plan.partition = strategy;
-    SHARD_CHECK(CheckPlanOptions(arguments.plan));
+    SHARD_TRY(const Partition* const partition, CheckStrategy(arguments, strategy));
+    each.partition = strategy;
+    SHARD_CHECK(CheckPlanOptions(each));
+    random_starts = random_starts || partition->random_starts;
   }
-  return Ok();
+  if (random_starts || !arguments.plan.seed) return Ok();
+  return Error{Code::kInvalidArgument,
+               "--seed has no effect: none of the --strategies has random starts", "leave it out"};
 }
 
 Status CheckRefit(const ExperimentArguments& arguments) {

@@ -259,6 +259,8 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
                         "same, found \"nope\""));
   EXPECT_THAT(ErrorOf(model_ + "--strategies modulo,modulo -o e.json", 2),
               HasSubstr("--strategies: \"modulo\" is given twice"));
+  EXPECT_THAT(ErrorOf(two_ + "--statistics s.json --seed 5", 2),
+              HasSubstr("--seed has no effect: none of the --strategies has random starts"));
   EXPECT_THAT(ErrorOf(two_ + "--recipes Q4_K_M,q4_k_m", 2),
               HasSubstr("--recipes: \"Q4_K_M\" is given twice"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies explicit:x.json -o e.json", 2),
