@@ -166,7 +166,7 @@ Status CheckRefit(const Arguments& arguments) {
     return Error{Code::kInvalidArgument, "--dry-run cannot be used with --refit",
                  "`moepack refit --dry-run` says what a refit takes, and without --refit this says "
                  "what is written"};
-  SHARD_CHECK(runtime::CheckSteps("--steps", arguments.refitting.options.steps));
+  SHARD_CHECK(CheckRefitSteps(arguments.refitting.options));
   return manifest::CheckReplaceable(arguments.out, arguments.write.force);
 }
 

@@ -158,7 +158,7 @@ Result<manifest::WriteReport> WriteRefitted(const Arguments& arguments, Inputs i
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_CHECK(runtime::CheckSteps("--steps", arguments.refit.options.steps));
+  SHARD_CHECK(CheckRefitSteps(arguments.refit.options));
   SHARD_CHECK(CheckOutputs(arguments));
   SHARD_TRY(Inputs inputs, ReadInputs(arguments));
   const RefitRun run{inputs.source.loaded, inputs.plan,        inputs.model->Version(""),

@@ -69,6 +69,17 @@ void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
       ->transform(AsCount(1, kMostOfRefit));
 }
 
+// `steps` are those that use the option.
+Status CheckUsed(const char* option, bool changed, const std::vector<std::string>& steps,
+                 const runtime::RefitOptions& options) {
+  const bool used = std::find_first_of(steps.begin(), steps.end(), options.steps.begin(),
+                                       options.steps.end()) != steps.end();
+  if (used || !changed) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(option, " has no effect: --steps has no ", Join(steps, " and no ")),
+               "leave it out, or add a step that uses it"};
+}
+
 }  // namespace
 
 void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options) {
@@ -82,6 +93,17 @@ void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options) {
                  "How often tune changes the weights. Its time grows with it. Default: 300.")
       ->type_name("N")
       ->transform(AsCount(1, runtime::kMostUpdates));
+}
+
+Status CheckRefitSteps(const runtime::RefitOptions& options) {
+  SHARD_CHECK(runtime::CheckSteps("--steps", options.steps));
+  const runtime::RefitOptions usual;
+  const std::string ridge = runtime::kRidgeStep, refill = runtime::kRefillStep;
+  SHARD_CHECK(
+      CheckUsed("--updates", options.updates != usual.updates, {runtime::kTuneStep}, options));
+  SHARD_CHECK(CheckUsed("--lambda", options.lambda != usual.lambda, {ridge, refill}, options));
+  SHARD_CHECK(CheckUsed("--pool", options.pool != usual.pool, {refill}, options));
+  return CheckUsed("--sweeps", options.sweeps != usual.sweeps, {ridge}, options);
 }
 
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments) {

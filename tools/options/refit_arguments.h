@@ -25,7 +25,10 @@ struct RefitArguments {
 };
 // --steps and --updates.
 void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options);
-// Those, and --text, --tokens, --bucket, --lambda, --pool, --top-k, --most-tokens,
+// kInvalidArgument for a step that does not exist, and for an option whose steps are not taken.
+Status CheckRefitSteps(const runtime::RefitOptions& options);
+// The options of AddRefitSteps, and --text, --tokens, --bucket, --lambda, --pool, --top-k,
+// --most-tokens,
 // --foreign-weight, --keep-back, --sweeps, --least-tokens, --context, --held-out-text,
 // --force-overlap, --merge-overlay.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);

@@ -193,7 +193,7 @@ Status CheckRefit(const ExperimentArguments& arguments) {
     return Error{Code::kInvalidArgument,
                  "--steps and --updates have no effect without --refit-text",
                  "they are those of a refit"};
-  return runtime::CheckSteps("--steps", arguments.refit.steps);
+  return CheckRefitSteps(arguments.refit);
 }
 
 }  // namespace
