@@ -34,7 +34,7 @@ struct Exporter {
   std::string_view name;
   const char* writes;               // for help: no capital, no full stop
   std::optional<ScoreBasis> basis;  // what its readers expect, used unless the user says otherwise
-  bool takes_budget = false, needs_plan = false;
+  bool takes_budget = false, needs_plan = false;  // a format that needs a plan writes no scores
   // REQUIRES: scores that pass CheckExpertScores; a plan if it is needed.
   Result<std::string> (*write)(const ExpertScores& scores, const ExportOptions& options);
 };

@@ -121,6 +121,8 @@ Result<std::optional<uint32_t>> ChooseTypes(const RecipeOptions& options, GgufMo
     result.choices[index] = std::move(choice);
   }
   SHARD_CHECK(overrides.CheckAllUsed());
+  if (std::string hidden = overrides.HiddenRules(); !hidden.empty())
+    model.notes.push_back(std::move(hidden));
   result.overlay_types.resize(model.tensors.size(), nullptr);
   if (!options.overlay_type.empty()) {
     SHARD_CHECK(ChooseOverlayTypes(options.overlay_type, model, overrides, result));

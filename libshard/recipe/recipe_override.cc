@@ -131,7 +131,7 @@ Result<TypeOverrides> TypeOverrides::Make(const RecipeOptions& options, const Gg
 
 Result<const TypeOverride*> TypeOverrides::Find(const GgufTensor& tensor) {
   const bool may_change = MayChange(tensor);
-  const TypeOverride* first = nullptr;
+  TypeOverride* first = nullptr;
   for (TypeOverride& rule : rules_) {
     // There may be thousands of rules, so a rule is matched only if the answer can change anything.
     if (first != nullptr && rule.used) continue;
@@ -142,6 +142,7 @@ Result<const TypeOverride*> TypeOverrides::Find(const GgufTensor& tensor) {
     rule.used = true;
     if (first == nullptr) first = &rule;
   }
+  if (first != nullptr) first->decided = true;
   return may_change ? first : nullptr;
 }
 
@@ -169,6 +170,18 @@ Status TypeOverrides::CheckAllUsed() const {
         "--dry-run --tensors prints the names; norms, routers and vectors keep their type"};
   }
   return Ok();
+}
+
+std::string TypeOverrides::HiddenRules() const {
+  std::string first;
+  size_t hidden = 0;
+  for (const TypeOverride& rule : rules_) {
+    if (!rule.used || rule.decided) continue;
+    if (hidden++ == 0) first = rule.Label();
+  }
+  if (hidden == 0) return "";
+  return Cat(first, hidden > 1 ? Cat(" and ", Plural(hidden - 1, "other rule")) : "",
+             ": no tensor gets this type, because earlier rules match first");
 }
 
 }  // namespace moepack

@@ -26,6 +26,7 @@ struct TypeOverride {
   const quant::Format* type = nullptr;
   std::optional<Regex> regex = {};  // for kRegex
   bool used = false;                // whether it matched a tensor, even if another rule decided
+  bool decided = false;             // whether it was the first that matched some tensor
 };
 
 class TypeOverrides {
@@ -41,6 +42,8 @@ class TypeOverrides {
 
   // Returns kInvalidArgument for a rule that matched none of the tensors given to Find.
   Status CheckAllUsed() const;
+  // Says which rules decided on none of them, because earlier rules matched first; "" if none.
+  std::string HiddenRules() const;
 
  private:
   Result<bool> Matches(const TypeOverride& rule, const GgufTensor& tensor) const;

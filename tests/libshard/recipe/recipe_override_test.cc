@@ -131,6 +131,22 @@ TEST(TypeOverrides, RefusesARuleForTensorsThatKeepTheirTypeUnlessItNamesThatType
   EXPECT_TRUE(used("ffn_gate_inp=f32"));
 }
 
+TEST(TypeOverrides, NamesRulesThatDecideOnNothing) {
+  const GgufModel model = RecipeModel({.layers = 1});
+  const auto hidden = [&](const std::string& rules) {
+    auto overrides = TypeOverrides::Make(Options({rules}, "Q4_K_M"), model).value();
+    for (const GgufTensor& tensor : model.tensors) EXPECT_TRUE(overrides.Find(tensor));
+    return overrides.HiddenRules();
+  };
+  EXPECT_EQ(hidden("attn_q=q6_K,attn=q8_0"), "");
+  EXPECT_EQ(hidden("attn=q8_0,attn_q=q6_K"),
+            "--tensor-type \"attn_q=q6_K\": no tensor gets this type, because earlier rules match "
+            "first");
+  EXPECT_EQ(hidden("attn=q8_0,attn_q=q6_K,attn_k=q6_K"),
+            "--tensor-type \"attn_q=q6_K\" and 1 other rule: no tensor gets this type, because "
+            "earlier rules match first");
+}
+
 TEST(TypeOverrides, CountsAShadowedRuleAsUsed) {
   const GgufModel model = RecipeModel({.layers = 1});
   auto overrides = TypeOverrides::Make(Options({"attn=q8_0,attn_q=q6_K"}, "Q4_K_M"), model).value();

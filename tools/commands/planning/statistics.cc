@@ -60,6 +60,8 @@ Status CheckExportOptions(const Arguments& arguments) {
                  "it says how large the experts are and which layers have them"};
   if (arguments.to == kStatisticsFormat && arguments.score)
     return NoEffect("--score", "statistics keep all scores");
+  if (exporter != nullptr && exporter->needs_plan && arguments.score)
+    return NoEffect("--score", Cat(what, ", which has no scores"));
   return Ok();
 }
 

@@ -193,6 +193,9 @@ TEST_F(StatisticsCommand, OptionsOfOtherActionsAreRefused) {
                 "--plan needs --model SRC");
   ExpectRefused("convert " + file + "--to moepack-statistics --score gate -o x.json", 2,
                 "--score has no effect: statistics keep all scores");
+  ExpectRefused("convert " + file +
+                    "--to sglang-placement --plan p --model fixtures/tiny-moe --score count -o x",
+                2, "--score has no effect: the output is sglang-placement, which has no scores");
   ExpectRefused("show " + file + "--family f.json", 2, "--family needs --model");
   ExpectRefused("print " + file, 2, "expected one of show, merge, convert");
 }
