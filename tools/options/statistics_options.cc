@@ -64,6 +64,11 @@ Status CheckWithoutScores(const PlanOptions& options, const Partition& partition
     return Error{Code::kInvalidArgument,
                  Cat("--pin and --partition ", partition.name, " cannot be used together"),
                  "an overlay (--overlay-file) puts experts on every node with any partition"};
+  if (!options.pin_super)
+    return Error{Code::kInvalidArgument,
+                 Cat("--no-pin-super has no effect: --partition ", partition.name,
+                     " does not decide from statistics"),
+                 "leave it out"};
   if (options.eligible && !options.uniform)
     return Error{Code::kInvalidArgument,
                  Cat("--eligible and --no-uniform cannot be used together with --partition ",

@@ -82,6 +82,10 @@ TEST(StatisticsOptions, ContradictionsAreRefused) {
   EXPECT_EQ(CheckPlanOptions(options).error().message,
             "--pin and --partition modulo cannot be used together");
   options.pin_file = "";
+  options.pin_super = false;
+  EXPECT_EQ(CheckPlanOptions(options).error().message,
+            "--no-pin-super has no effect: --partition modulo does not decide from statistics");
+  options.pin_super = true;
   options.eligible = 4;
   options.uniform = false;
   EXPECT_EQ(CheckPlanOptions(options).error().message,

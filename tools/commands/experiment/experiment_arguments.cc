@@ -171,15 +171,22 @@ Result<const Partition*> CheckStrategy(const ExperimentArguments& arguments,
 
 Status CheckStrategies(const ExperimentArguments& arguments) {
   SHARD_CHECK(CheckGivenOnce("--strategies", arguments.strategies));
+  // Some strategies may ignore these as long as another one uses them.
   PlanOptions each = arguments.plan;
   each.seed.reset();
-  bool random_starts = false;
+  each.pin_super = true;
+  bool random_starts = false, by_scores = false;
   for (const std::string& strategy : arguments.strategies) {
     SHARD_TRY(const Partition* const partition, CheckStrategy(arguments, strategy));
     each.partition = strategy;
     SHARD_CHECK(CheckPlanOptions(each));
     random_starts = random_starts || partition->random_starts;
+    by_scores = by_scores || partition->by_scores;
   }
+  if (!by_scores && !arguments.plan.pin_super)
+    return Error{Code::kInvalidArgument,
+                 "--no-pin-super has no effect: none of the --strategies decides from statistics",
+                 "leave it out"};
   if (random_starts || !arguments.plan.seed) return Ok();
   return Error{Code::kInvalidArgument,
                "--seed has no effect: none of the --strategies has random starts", "leave it out"};

@@ -261,6 +261,9 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
               HasSubstr("--strategies: \"modulo\" is given twice"));
   EXPECT_THAT(ErrorOf(two_ + "--statistics s.json --seed 5", 2),
               HasSubstr("--seed has no effect: none of the --strategies has random starts"));
+  EXPECT_THAT(
+      ErrorOf(two_ + "--statistics s.json --no-pin-super", 2),
+      HasSubstr("--no-pin-super has no effect: none of the --strategies decides from statistics"));
   EXPECT_THAT(ErrorOf(two_ + "--recipes Q4_K_M,q4_k_m", 2),
               HasSubstr("--recipes: \"Q4_K_M\" is given twice"));
   EXPECT_THAT(ErrorOf(model_ + "--strategies explicit:x.json -o e.json", 2),
