@@ -51,13 +51,14 @@ std::string HeaderText(const TraceHeader& header) {
 
 }  // namespace
 
-Result<TraceWriter> TraceWriter::Create(const std::string& path, const TraceHeader& header) {
+Result<TraceWriter> TraceWriter::Create(const std::string& path, const TraceHeader& header,
+                                        bool replace) {
   for (const TraceTurn& turn : header.turns) {
     if (IsUtf8(turn.name) && IsUtf8(turn.bucket)) continue;
     return Error{Code::kInvalidArgument,
                  Cat(path, ": session ", Quoted(turn.name), ": expected UTF-8, found other bytes")};
   }
-  SHARD_TRY(AtomicFile file, AtomicFile::Create(path));
+  SHARD_TRY(AtomicFile file, AtomicFile::Create(path, replace));
   TraceWriter writer(std::move(file));
   writer.text_ = HeaderText(header);
   return writer;

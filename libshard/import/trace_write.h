@@ -24,9 +24,10 @@ struct TraceHeader {
 
 class TraceWriter {
  public:
-  // The file gets its name in Finish, which replaces an existing one; until then it is an
-  // AtomicFile. kInvalidArgument for names that are not UTF-8.
-  static Result<TraceWriter> Create(const std::string& path, const TraceHeader& header);
+  // The file gets its name in Finish; until then it is an AtomicFile, to which `replace` goes.
+  // kInvalidArgument for names that are not UTF-8.
+  static Result<TraceWriter> Create(const std::string& path, const TraceHeader& header,
+                                    bool replace = true);
 
   // Adds what one layer chose for one token, best first. The first error is kept for Finish.
   void Add(const TraceStep& step, uint32_t layer, std::span<const uint32_t> expert_ids,

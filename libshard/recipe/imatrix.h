@@ -41,8 +41,8 @@ Result<Imatrix> ReadImatrix(const std::string& path);
 
 // Writes the GGUF form, which llama-quantize reads: entries, datasets, chunks, and the digest if
 // there is one. `file`, `path` and `sha256` are not used. What ReadImatrix would refuse is
-// kCorrupt, with the name of the entry, before anything is written.
-Status WriteImatrix(const std::string& path, const Imatrix& imatrix);
+// kCorrupt, with the name of the entry, before anything is written. `replace` is AtomicFile's.
+Status WriteImatrix(const std::string& path, const Imatrix& imatrix, bool replace = true);
 
 // A tensor with experts that the calibration text did not reach.
 struct ImatrixCoverage {

@@ -44,7 +44,7 @@ Status WriteFloats(AtomicFile& file, const std::vector<float>& values) {
 
 }  // namespace
 
-Status WriteImatrix(const std::string& path, const Imatrix& imatrix) {
+Status WriteImatrix(const std::string& path, const Imatrix& imatrix, bool replace) {
   if (imatrix.entries.empty())
     return Error{Code::kCorrupt, Cat(path, ": expected an entry per weight, found none")};
   uint64_t size = 0;
@@ -58,7 +58,7 @@ Status WriteImatrix(const std::string& path, const Imatrix& imatrix) {
   SHARD_TRY(const GgufHeader read,
             ParseGguf(path, std::as_bytes(std::span(header)), header.size() + size));
   SHARD_CHECK(ImatrixRouters(path, read.metadata));
-  SHARD_TRY(AtomicFile file, AtomicFile::Create(path));
+  SHARD_TRY(AtomicFile file, AtomicFile::Create(path, replace));
   SHARD_CHECK(file.Write(header));
   for (const auto& [name, entry] : imatrix.entries) {
     SHARD_CHECK(WriteFloats(file, entry.sums));

@@ -178,7 +178,7 @@ std::string StatisticsBytes(const std::string& path, const Statistics& statistic
   return WriteJson(StatisticsToJson(statistics));
 }
 
-Status WriteStatistics(const std::string& path, const Statistics& statistics) {
+Status WriteStatistics(const std::string& path, const Statistics& statistics, bool replace) {
   const std::string bytes = StatisticsBytes(path, statistics);
   // A long profile must not end in a file that no reader accepts.
   SHARD_TRY(const Statistics read, ParseStatistics(path, bytes));
@@ -188,7 +188,7 @@ Status WriteStatistics(const std::string& path, const Statistics& statistics) {
                      ": expected statistics that read as they were written, found text that "
                      "is not UTF-8")};
   }
-  return WriteTextFile(path, bytes);
+  return WriteTextFile(path, bytes, replace);
 }
 
 }  // namespace moepack

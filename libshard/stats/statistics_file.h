@@ -71,8 +71,8 @@ class SessionChecks {
 
 // Reads either form; the first bytes determine which.
 Result<Statistics> ReadStatistics(const std::string& path);
-// Writes the binary form if the name ends in .bin, otherwise JSON. An existing file is replaced.
-Status WriteStatistics(const std::string& path, const Statistics& statistics);
+// Writes the binary form if the name ends in .bin, otherwise JSON. `replace` is AtomicFile's.
+Status WriteStatistics(const std::string& path, const Statistics& statistics, bool replace = true);
 // The bytes that WriteStatistics would write.
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics);
 

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/free_name.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 
@@ -84,7 +85,7 @@ Status InputFile::CheckUnchanged() const {
 
 // ---- AtomicFile
 
-Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
+Result<AtomicFile> AtomicFile::Create(const fs::path& path, bool replace) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::none) return IoError(path, "look it up", error.value());
@@ -95,6 +96,7 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
   }
   AtomicFile file;
   file.path_ = path;
+  file.replace_ = replace;
   file.temporary_ = path;
   file.temporary_ += Cat(".tmp-", getpid());
   // An existing file was left by a process that had the same number, or is a link that somebody put
@@ -111,6 +113,7 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
+      replace_(other.replace_),
       fd_(std::exchange(other.fd_, kNoDescriptor)) {}
 
 AtomicFile::~AtomicFile() {
@@ -129,9 +132,30 @@ Status AtomicFile::Write(std::string_view text) {
   return Ok();
 }
 
+// A result that took hours is not lost because something else got its name meanwhile. It does not
+// stay under its temporary name, which a later process with the same number would remove.
+Error AtomicFile::Keep() {
+  close(std::exchange(fd_, kNoDescriptor));
+  fs::path kept;
+  int renamed = -1;
+  errno = EEXIST;
+  for (int number = 1; renamed != 0 && errno == EEXIST; ++number) {
+    kept = path_;
+    kept += Cat(".kept-", number);
+    renamed = RenameToFreeName(AT_FDCWD, temporary_.c_str(), AT_FDCWD, kept.c_str());
+  }
+  Error error = TakenMeanwhile(path_);
+  error.hint += Cat("; what was written is kept as ", (renamed == 0 ? kept : temporary_).string());
+  return error;
+}
+
 Status AtomicFile::Commit() {
   SHARD_CHECK(FlushToDisk(fd_, path_));
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) return IoError(path_, "rename", errno);
+  const char* const from = temporary_.c_str();
+  const int renamed = replace_ ? rename(from, path_.c_str())
+                               : RenameToFreeName(AT_FDCWD, from, AT_FDCWD, path_.c_str());
+  if (renamed != 0 && !replace_ && errno == EEXIST) return Keep();
+  if (renamed != 0) return IoError(path_, "rename", errno);
   close(std::exchange(fd_, kNoDescriptor));
   return FlushDirectory(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
 }
@@ -143,8 +167,8 @@ Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit) {
   return ReadText(file, limit);
 }
 
-Status WriteTextFile(const fs::path& path, std::string_view text) {
-  SHARD_TRY(AtomicFile file, AtomicFile::Create(path));
+Status WriteTextFile(const fs::path& path, std::string_view text, bool replace) {
+  SHARD_TRY(AtomicFile file, AtomicFile::Create(path, replace));
   SHARD_CHECK(file.Write(text));
   return file.Commit();
 }

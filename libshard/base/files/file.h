@@ -66,10 +66,11 @@ class MappedFile {
 // Refuses paths where there is anything but a regular file, because a rename would remove it.
 // Writes `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks
 // it otherwise. A previous file at `path` stays until Commit, so a file may be replaced while it is
-// mapped.
+// mapped. Without `replace`, Commit is kInvalidArgument if something has the name by then; what was
+// written is kept as `<path>.kept-1`, or under the next number that is free.
 class AtomicFile {
  public:
-  static Result<AtomicFile> Create(const fs::path& path);
+  static Result<AtomicFile> Create(const fs::path& path, bool replace = true);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
@@ -79,14 +80,17 @@ class AtomicFile {
 
  private:
   AtomicFile() = default;
+  Error Keep();
+
   fs::path path_, temporary_;
+  bool replace_ = true;
   int fd_ = -1;
 };
 
 // ReadText for a file that the user named, or that moepack wrote.
 Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit);
-// Writes an AtomicFile in one call.
-Status WriteTextFile(const fs::path& path, std::string_view text);
+// Writes an AtomicFile in one call; `replace` is its.
+Status WriteTextFile(const fs::path& path, std::string_view text, bool replace = true);
 
 // Writes everything with pwrite; a full disk is kIo with a hint.
 Status WriteAt(int fd, const fs::path& path, uint64_t offset, std::span<const std::byte> bytes);

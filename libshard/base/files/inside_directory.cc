@@ -2,15 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 
+#include "libshard/base/files/free_name.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -23,20 +22,6 @@ InsideDirectory::Kind KindOfMode(mode_t mode) {
   if (S_ISREG(mode)) return InsideDirectory::Kind::kFile;
   if (S_ISDIR(mode)) return InsideDirectory::Kind::kDirectory;
   return S_ISLNK(mode) ? InsideDirectory::Kind::kLink : InsideDirectory::Kind::kOther;
-}
-
-// Fails with EEXIST if something already has the new name.
-int RenameToFreeName(int from, const char* name, int to, const char* new_name) {
-  if (syscall(SYS_renameat2, from, name, to, new_name, RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return -1;
-  // The file system cannot do it in one step.
-  struct stat info;
-  if (fstatat(to, new_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
-    errno = EEXIST;
-    return -1;
-  }
-  if (errno != ENOENT) return -1;
-  return renameat(from, name, to, new_name);
 }
 
 bool IsInside(const std::vector<std::string>& parts) {

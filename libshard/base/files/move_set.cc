@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "libshard/base/files/free_name.h"
 #include "libshard/base/files/same_bytes.h"
 #include "libshard/base/text/text.h"
 
@@ -20,11 +21,7 @@ Result<bool> IsThere(const InsideDirectory& from, const InsideDirectory& to,
     SHARD_TRY(same, HaveSameBytes(from, to, name));
   }
   const fs::path path = to.path() / name;
-  if (!same) {
-    return Error{Code::kInvalidArgument,
-                 Cat(path.string(), " already exists, and is not what this run wrote"),
-                 "move it away, or replace it with --force"};
-  }
+  if (!same) return TakenMeanwhile(path);
   SHARD_TRY(const Descriptor fd, to.OpenFile(name, O_RDONLY));
   SHARD_CHECK(FlushToDisk(fd.get(), path));
   return true;

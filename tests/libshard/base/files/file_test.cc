@@ -118,6 +118,43 @@ TEST(AtomicFile, LeavesNothingBehindWithoutACommit) {
   EXPECT_EQ(FilesIn(dir.path()), 1u);
 }
 
+TEST(AtomicFile, ANameThatWasTakenMeanwhileIsNotReplaced) {
+  const fixtures::TempDir dir;
+  for (const std::string kept : {"f.kept-1", "f.kept-2"}) {
+    fs::remove(dir / "f");
+    Result<AtomicFile> file = AtomicFile::Create(dir / "f", false);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(file->Write(kept));
+    fixtures::WriteFile(dir / "f", "precious");
+    const Status refused = file->Commit();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(refused.error().message,
+              (dir / "f").string() + " already exists, and is not what this run wrote");
+    EXPECT_EQ(refused.error().hint,
+              "move it away, or replace it with --force; what was written is kept as " +
+                  (dir / kept).string());
+    EXPECT_EQ(fixtures::ReadFile(dir / "f"), "precious");
+    EXPECT_EQ(fixtures::ReadFile(dir / kept), kept);
+  }
+  EXPECT_EQ(FilesIn(dir.path()), 3u);
+}
+
+TEST(AtomicFile, ADanglingLinkCountsAsTaken) {
+  const fixtures::TempDir dir;
+  fs::create_symlink("missing", dir / "f");
+  EXPECT_FALSE(WriteTextFile(dir / "f", "mine", false));
+  EXPECT_TRUE(fs::is_symlink(dir / "f"));
+  EXPECT_FALSE(fs::exists(dir / "missing"));
+}
+
+TEST(AtomicFile, AFreeNameIsTakenWithoutReplacing) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(WriteTextFile(dir / "f", "mine", false));
+  EXPECT_EQ(fixtures::ReadFile(dir / "f"), "mine");
+  EXPECT_EQ(FilesIn(dir.path()), 1u);
+}
+
 TEST(TextFile, RefusesMoreThanTheLimit) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "f", "12345");
