@@ -169,12 +169,17 @@ Status CheckOutputApart(const std::string& out, const fs::path& source,
              !fs::is_directory(output, error)) {
     why = Cat("is a file of the input ", input.string());
   }
+  return why.empty() ? CheckHoldsNone(out, files) : Status(NotApart(out, why));
+}
+
+Status CheckHoldsNone(const std::string& out, const std::vector<fs::path>& files) {
+  SHARD_TRY(const fs::path output, Canonical(out));
   for (const fs::path& file : files) {
     SHARD_TRY(const fs::path whole, Canonical(file));
-    const bool holds = HoldsPath(output, whole);
-    if (why.empty() && holds) why = Cat("holds ", file.string(), ", which is read");
+    if (HoldsPath(output, whole))
+      return NotApart(out, Cat("holds ", file.string(), ", which is read"));
   }
-  return why.empty() ? Ok() : Status(NotApart(out, why));
+  return Ok();
 }
 
 Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,

@@ -26,6 +26,10 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
 // before long work saves the user's time; the check that counts is the one under the staging lock.
 Status CheckReplaceable(const std::string& out, bool force);
 
+// Returns kInvalidArgument if `out` is one of `files`, which are read, or a directory that contains
+// one. Links are followed.
+Status CheckHoldsNone(const std::string& out, const std::vector<fs::path>& files);
+
 // Recognises directories that moepack wrote: a distribution with the files that its manifest lists,
 // or a node with its files, and nothing else but a signature of them (kSignatureFile).
 moepack::OwnOutput OwnOutput();

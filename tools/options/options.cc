@@ -125,6 +125,10 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
       ->type_name("FILE");
 }
 
+void AddNamedFiles(const ModelOptions& options, std::vector<std::string>& files) {
+  files.insert(files.end(), {options.family_file, options.config_file});
+}
+
 void AddOverlay(CLI::App& app, const char* help, OverlayArguments& arguments) {
   app.add_option_function<std::string>(
          "--overlay",
@@ -232,6 +236,13 @@ void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& 
       ->type_name("N,...")
       ->check(GroupCountsProblem);
   AddDivision(app, options);
+}
+
+void AddNamedFiles(const PlanOptions& options, std::vector<std::string>& files) {
+  files.insert(files.end(), {options.overlay_file, options.pin_file});
+  files.insert(files.end(), options.statistics_files.begin(), options.statistics_files.end());
+  const auto choice = ParsePartition(PartitionOf(options));
+  if (choice) files.push_back(choice->file);
 }
 
 Status CheckPlanOptions(const PlanOptions& options) {

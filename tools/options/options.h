@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"
@@ -33,6 +34,9 @@ struct SourceArguments {
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
 // --family and --config, without the argument SRC.
 void AddModelOptions(CLI::App& app, ModelOptions& options);
+// Adds the files that options name, so that no output is one of them. Each struct of options that
+// several commands share has its own; an option that names a file goes into it.
+void AddNamedFiles(const ModelOptions& options, std::vector<std::string>& files);
 // Opens the model and prints its warnings. `source` is the result of OpenSource, for commands that
 // also use it otherwise.
 Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments& arguments);
@@ -60,6 +64,7 @@ void AddPlanOptions(CLI::App& app, PlanOptions& options);
 // The same for a command that accepts several numbers of groups: they go to `groups`, and
 // options.groups gets the first.
 void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& groups);
+void AddNamedFiles(const PlanOptions& options, std::vector<std::string>& files);
 // Only an explicit partition determines on its own how many groups there are.
 Status CheckPlanOptions(const PlanOptions& options);
 // These options as distribution.json records them, without paths.

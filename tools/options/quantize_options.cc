@@ -136,6 +136,11 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
   AddAlignment(app, arguments.options.alignment);
 }
 
+void AddNamedFiles(const QuantizeArguments& arguments, std::vector<std::string>& files) {
+  files.push_back(arguments.options.imatrix_file);
+  files.insert(files.end(), arguments.rule_files.begin(), arguments.rule_files.end());
+}
+
 std::span<const char* const> TypeOptions() {
   static constexpr std::array kNames = {"--recipe",
                                         "--pure",

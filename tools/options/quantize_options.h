@@ -20,6 +20,7 @@ struct QuantizeArguments {
 
 // --recipe, which may be spelled --quantize, and the other options that choose types.
 void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments);
+void AddNamedFiles(const QuantizeArguments& arguments, std::vector<std::string>& files);
 void AddImatrix(CLI::App& app, std::string& file);
 // The same for several: a requantized distribution may have one for each of its steps.
 void AddImatrices(CLI::App& app, std::vector<std::string>& files);

@@ -82,6 +82,11 @@ Status CheckUsed(const char* option, bool changed, const std::vector<std::string
 
 }  // namespace
 
+void AddNamedFiles(const RefitArguments& arguments, std::vector<std::string>& files) {
+  AddNamedFiles(arguments.texts, files);
+  files.insert(files.end(), arguments.held_out.begin(), arguments.held_out.end());
+}
+
 void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options) {
   app.add_option(
          "--steps", options.steps,

@@ -23,6 +23,7 @@ struct RefitArguments {
   std::string overlap_hint = "hold other texts out, or add --force-overlap";
   bool merge_overlay = false;
 };
+void AddNamedFiles(const RefitArguments& arguments, std::vector<std::string>& files);
 // --steps and --updates.
 void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options);
 // kInvalidArgument for a step that does not exist, and for an option whose steps are not taken.

@@ -231,6 +231,13 @@ std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights)
   return [tokenizer](uint32_t id) { return tokenizer->IsEnd(id); };
 }
 
+void AddNamedFiles(const TextArguments& arguments, std::vector<std::string>& files) {
+  files.insert(files.end(), arguments.texts.begin(), arguments.texts.end());
+  for (const std::string& tokens : arguments.tokens) {
+    if (!IsTokenIds(tokens)) files.push_back(tokens);
+  }
+}
+
 Status CheckTextFiles(const TextArguments& arguments) {
   if (arguments.texts.empty() && arguments.tokens.empty()) return NoTexts();
   for (const std::string& path : arguments.texts)

@@ -29,6 +29,7 @@ struct TextArguments {
 };
 // --text, --tokens, --bucket.
 void AddTexts(CLI::App& app, TextArguments& arguments);
+void AddNamedFiles(const TextArguments& arguments, std::vector<std::string>& files);
 
 // The tokens of a text, including those that a model puts in front of every text.
 using Tokenize = std::function<Result<std::vector<uint32_t>>(std::string_view text)>;

@@ -26,6 +26,12 @@ fs::path WeaklyCanonicalPath(const fs::path& path, std::error_code& error) {
   return whole;
 }
 
+fs::path EntryPath(const fs::path& path, std::error_code& error) {
+  const fs::path whole = AbsolutePath(path);
+  const fs::path folder = WeaklyCanonicalPath(whole.parent_path(), error);
+  return error ? fs::path() : folder / whole.filename();
+}
+
 fs::path AbsolutePath(const fs::path& path) {
   std::error_code error;
   fs::path whole = fs::absolute(path, error);

@@ -13,6 +13,10 @@ std::filesystem::path CanonicalPath(const std::filesystem::path& path, std::erro
 // The same for the part of the path that exists; the rest is only tidied.
 std::filesystem::path WeaklyCanonicalPath(const std::filesystem::path& path,
                                           std::error_code& error);
+// Names the entry of a directory that would be created or replaced under this path: links in the
+// directory's path are followed, the last name is kept. Such paths of two outputs are equal if
+// writing one replaces the other, whether they exist or not.
+std::filesystem::path EntryPath(const std::filesystem::path& path, std::error_code& error);
 // From the root; the path as it is if the current directory is gone.
 std::filesystem::path AbsolutePath(const std::filesystem::path& path);
 

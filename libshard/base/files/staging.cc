@@ -21,7 +21,6 @@ constexpr const char* kLockName = ".lock";
 constexpr const char* kJournalName = ".journal";
 constexpr const char* kFilesName = "files";
 constexpr std::string_view kJournalFormat = "moepack-journal 1 ";
-constexpr const char* kPartialMark = ".partial";
 constexpr std::string_view kReplacedMark = ".replaced-";
 constexpr std::string_view kRemovedMark = ".removed-";
 constexpr int kLockAttempts = 1000;

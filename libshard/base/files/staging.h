@@ -15,6 +15,9 @@
 
 namespace moepack {
 
+// Ends the name of a directory while it is written.
+inline constexpr const char* kPartialMark = ".partial";
+
 // What an output may replace: only what moepack wrote.
 struct OwnOutput {
   // Returns an error unless the directory is ours and holds nothing else; the error names what is

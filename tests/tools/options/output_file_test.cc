@@ -41,6 +41,18 @@ TEST(OutputFile, AnInputADirectoryAndAMissingDirectoryAreRefusedEvenWithForce) {
   EXPECT_THAT(message("none/out"), HasSubstr("lies in a directory that does not exist"));
 }
 
+TEST(OutputFile, WhatIsReadWithAModelOfOneFileIsAnInput) {
+  const fixtures::TempDir dir;
+  std::vector<std::string> files;
+  AddModelFiles((dir / "m-00002-of-00003.gguf").string(), files);
+  for (const char* name : {"m-00001-of-00003.gguf", "m-00003-of-00003.gguf", "config.json"})
+    EXPECT_THAT(files, testing::Contains((dir / name).string()));
+  files.clear();
+  AddModelFiles(dir.path().string(), files);
+  AddModelFiles("hf://owner/model", files);
+  EXPECT_TRUE(files.empty());
+}
+
 TEST(OutputFile, ANameThatCannotBeLookedUpIsAnErrorEvenWithForce) {
   const fixtures::TempDir dir;
   const std::string long_name(300, 'x');

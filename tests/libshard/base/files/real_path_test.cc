@@ -33,6 +33,15 @@ TEST_F(RealPath, OfNothingIsAnError) {
   EXPECT_EQ(error_, std::errc::no_such_file_or_directory);
 }
 
+TEST_F(RealPath, AnEntryIsTheSameHoweverItsDirectoryIsSpelled) {
+  const fs::path entry = EntryPath(dir_.path() / "real" / "new", error_);
+  EXPECT_EQ(EntryPath(dir_.path() / "link" / "." / "new", error_), entry);
+  EXPECT_EQ(EntryPath(dir_.path() / "real" / ".." / "link" / "new", error_), entry);
+  // A link is replaced itself, so it is not the entry that it leads to.
+  EXPECT_NE(EntryPath(dir_.path() / "link", error_), EntryPath(dir_.path() / "real", error_));
+  EXPECT_FALSE(error_);
+}
+
 TEST_F(RealPath, AbsoluteKeepsLinks) {
   EXPECT_EQ(AbsolutePath(dir_.path() / "link"), dir_.path() / "link");
   EXPECT_EQ(AbsolutePath("a/b"), fs::current_path() / "a" / "b");
