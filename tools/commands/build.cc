@@ -16,6 +16,7 @@
 #include "tools/commands/task_run.h"
 #include "tools/commands/verify_command.h"
 #include "tools/commands/write_command.h"
+#include "tools/options/output_file.h"
 #include "tools/options/source.h"
 #include "tools/reports/verify_report.h"
 #include "tools/reports/write_report.h"
@@ -34,7 +35,6 @@ struct Arguments : WriteArguments {
 // can be resumed, and other types need no new refit.
 Status Refit(const MoeModel& model, const Plan& plan, Arguments& arguments) {
   if (!arguments.refits) return Ok();
-  if (arguments.refit_store.empty()) arguments.refit_store = arguments.out + kRefitStoreSuffix;
   RuntimeArguments runtime;
   runtime.source = arguments.source.source;
   runtime.load.model = arguments.source.model;
@@ -148,8 +148,9 @@ Json Document(const Outcome& outcome) {
   return document;
 }
 
-// A refit takes long, so what would be refused at its end is refused before it.
-Status CheckRefit(const Arguments& arguments) {
+// A refit takes long, so what would be refused at its end is refused before it. Chooses the store
+// if none is named.
+Status CheckRefit(Arguments& arguments) {
   if (!arguments.refits) {
     if (arguments.refitting.merge_overlay && arguments.refit_store.empty())
       return Error{Code::kInvalidArgument,
@@ -167,6 +168,12 @@ Status CheckRefit(const Arguments& arguments) {
                  "`moepack refit --dry-run` says what a refit takes, and without --refit this says "
                  "what is written"};
   SHARD_CHECK(CheckRefitSteps(arguments.refitting.options));
+  if (arguments.refit_store.empty()) arguments.refit_store = RefitStoreBeside(arguments.out);
+  SHARD_CHECK(
+      CheckDirectoriesApart({"--output", arguments.out}, {"--refit-store", arguments.refit_store}));
+  std::vector<std::string> inputs;
+  AddNamedFiles(arguments.refitting, inputs);
+  SHARD_CHECK(CheckHoldsNoInput(arguments.out, inputs));
   return manifest::CheckReplaceable(arguments.out, arguments.write.force);
 }
 

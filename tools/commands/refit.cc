@@ -20,6 +20,7 @@
 #include "tools/base/sections.h"
 #include "tools/commands/refit_run.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/plan_source.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
@@ -101,13 +102,30 @@ Status ReadPlacement(const Arguments& arguments, const MoeModel& model, Plan& pl
   return Ok();
 }
 
-// What is read must not be written over, nor anything added to a distribution.
-Status CheckApart(const Arguments& arguments, const Refitted& refitted, const SourceTree& source) {
-  if (arguments.out.empty()) return Ok();
+// Where refitted experts go: beside the distribution, so that a killed run can be resumed.
+std::string StoreOf(const Arguments& arguments) {
+  return arguments.store.empty() ? RefitStoreBeside(arguments.out) : arguments.store;
+}
+
+// What is read must not be written over.
+Status CheckReplacesNoInput(const Arguments& arguments, const SourceTree& source) {
   if (const auto directory = source.LocalPath(""))
     SHARD_CHECK(manifest::CheckOutputApart(arguments.out, *directory));
+  std::vector<std::string> inputs = arguments.statistics;
+  inputs.push_back(arguments.plan);
+  AddNamedFiles(arguments.runtime.load.model, inputs);
+  AddNamedFiles(arguments.refit, inputs);
+  return CheckHoldsNoInput(arguments.out, inputs);
+}
+
+// Nor may anything be added to a distribution.
+Status CheckApart(const Arguments& arguments, const Refitted& refitted, const SourceTree& source) {
+  if (!arguments.out.empty()) SHARD_CHECK(CheckReplacesNoInput(arguments, source));
   if (refitted.distribution.empty()) return Ok();
-  return manifest::CheckOutsideDistribution(arguments.out, refitted.distribution);
+  for (const std::string& out : {arguments.out, StoreOf(arguments)}) {
+    if (!out.empty()) SHARD_CHECK(manifest::CheckOutsideDistribution(out, refitted.distribution));
+  }
+  return Ok();
 }
 
 Result<Inputs> ReadInputs(const Arguments& arguments) {
@@ -124,16 +142,13 @@ Result<Inputs> ReadInputs(const Arguments& arguments) {
   return inputs;
 }
 
-// Where refitted experts go: beside the distribution, so that a killed run can be resumed.
-std::string StoreOf(const Arguments& arguments) {
-  return arguments.store.empty() ? Cat(arguments.out, kRefitStoreSuffix) : arguments.store;
-}
-
 Status CheckOutputs(const Arguments& arguments) {
   if (arguments.store.empty() && arguments.out.empty())
     return Error{Code::kInvalidArgument, "-o or --store is required: nothing says where to write",
                  "-o writes a distribution, --store the refitted experts alone"};
-  return arguments.out.empty() ? Ok() : manifest::CheckReplaceable(arguments.out, arguments.force);
+  if (arguments.out.empty()) return Ok();
+  SHARD_CHECK(CheckDirectoriesApart({"--output", arguments.out}, {"--store", StoreOf(arguments)}));
+  return manifest::CheckReplaceable(arguments.out, arguments.force);
 }
 
 // Writes the distribution with the refitted experts; types and names are the source's.

@@ -198,8 +198,7 @@ Status ComputeAgain(const RedoInputs& inputs, manifest::VerifyReport& report) {
 
 std::string RefitStoreFor(const std::string& directory, const RedoArguments& arguments) {
   if (!arguments.store.empty() || !arguments.layer) return arguments.store;
-  const std::string name = directory.substr(0, directory.find_last_not_of('/') + 1);
-  return name + kRefitStoreSuffix;
+  return RefitStoreBeside(directory);
 }
 
 void AddRedo(CLI::App& app, RedoArguments& arguments) {

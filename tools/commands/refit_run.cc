@@ -107,6 +107,10 @@ Result<double> RateOf(runtime::Executor& executor) {
 
 }  // namespace
 
+std::string RefitStoreBeside(const std::string& distribution) {
+  return distribution.substr(0, distribution.find_last_not_of('/') + 1) + kRefitStoreSuffix;
+}
+
 Result<RefitModelLoad> LoadForRefit(const RuntimeArguments& arguments) {
   RefitModelLoad load;
   load.moments = std::make_unique<runtime::SecondMoments>();

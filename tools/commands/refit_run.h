@@ -16,6 +16,8 @@ namespace moepack::cli {
 
 // Appended to the name of a distribution: where its refitted experts go by default.
 inline constexpr const char* kRefitStoreSuffix = ".refit";
+// That directory, which is beside the distribution.
+std::string RefitStoreBeside(const std::string& distribution);
 
 // The whole model, on an executor that sees the inputs of its trunk. The experts of a model that is
 // not split stay in the source. Destroyed in the order that borrowing requires.

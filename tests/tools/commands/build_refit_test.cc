@@ -66,6 +66,15 @@ TEST(BuildRefit, RefitsPackedExpertsWithBiasesIntoGgufBundles) {
   EXPECT_THAT(safetensors.err, HasSubstr("to put a refit in its place, found U8"));
 }
 
+TEST(BuildRefit, TheDefaultStoreIsBesideAnOutputThatEndsInASlash) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(
+      std::string("build fixtures/tiny-moe --groups 2 --no-verify --refit -o out/") + kFewSteps);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(workspace / "out.refit/refit.json"));
+  EXPECT_TRUE(std::filesystem::exists(workspace / "out/distribution.json"));
+}
+
 TEST(BuildRefit, TakesMemoryAndScratchOfTheRefit) {
   const Workspace workspace;
   const std::string build = "build fixtures/tiny-moe --groups 2 --no-verify -o out ";

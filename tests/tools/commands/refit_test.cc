@@ -270,6 +270,10 @@ TEST_F(RefitCommand, AnOutputInsideItsInputIsRefused) {
     EXPECT_EQ(run.status, 2) << out;
     EXPECT_THAT(run.err, HasSubstr("the input")) << out;
   }
+  const ToolRun store = workspace_.Moepack(
+      std::string("refit plain --against fixtures/tiny-moe --store plain/kept ") + kFewTexts);
+  EXPECT_EQ(store.status, 2);
+  EXPECT_THAT(store.err, HasSubstr("plain/kept lies inside the input"));
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "plain.refit"));
   EXPECT_EQ(workspace_.Moepack("verify plain").status, 0);
 }

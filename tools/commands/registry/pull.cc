@@ -22,6 +22,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/reference_option.h"
 
 namespace moepack::cli {
@@ -149,6 +150,10 @@ Result<int> Run(Arguments& arguments) {
   arguments.pull.overlay = arguments.overlay != kNoOverlay;
   if (arguments.overlay != kAutomaticOverlay && arguments.overlay != kNoOverlay)
     arguments.pull.overlay_version = arguments.overlay;
+  if (!arguments.pull.node.empty()) {
+    SHARD_CHECK(
+        CheckDirectoriesApart({"--output", arguments.out}, {"--assemble", arguments.pull.node}));
+  }
   SHARD_TRY(Outcome outcome, PullWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(Assemble(arguments, outcome));
