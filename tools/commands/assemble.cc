@@ -20,6 +20,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/source.h"
 
@@ -97,6 +98,7 @@ Status OpenDistribution(Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(OpenDistribution(arguments));
+  SHARD_CHECK(CheckHoldsNoInput(arguments.out, {arguments.assemble.family_file}));
   SHARD_TRY(const Timed<manifest::AssembleReport> outcome, AssembleWithProgress(arguments));
   PrintNotes(outcome.report.notes);
   PrintWarnings(outcome.report.warnings);

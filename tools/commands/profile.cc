@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,7 +10,6 @@
 #include "libshard/base/text/text.h"
 #include "libshard/import/import.h"
 #include "libshard/stats/statistics_file.h"
-#include "manifest/write/output_path.h"
 #include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/profile/second_moments.h"
@@ -52,11 +50,9 @@ constexpr const char* kStandardOutput = "-";
 
 Status CheckFile(const Arguments& arguments, const std::string& out) {
   std::vector<std::string> inputs = arguments.merge;
-  for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
-    inputs.insert(inputs.end(), paths->begin(), paths->end());
-  }
-  SHARD_CHECK(CheckOutputFile(out, inputs, arguments.force));
-  return manifest::CheckOutputApart(out, arguments.runtime.source, {});
+  AddNamedFiles(arguments.texts, inputs);
+  AddNamedFiles(arguments.runtime.load.model, inputs);
+  return CheckModelOutput(out, arguments.runtime.source, inputs, arguments.force);
 }
 
 Status CheckForm(const Arguments& arguments, const std::string& out) {
@@ -71,20 +67,16 @@ Status CheckForm(const Arguments& arguments, const std::string& out) {
 }
 
 Status CheckOutput(const Arguments& arguments) {
-  std::map<std::string, const char*> options;  // by the file that they name
-  const auto add = [&](const char* option, const std::string& file) -> Status {
-    if (file.empty()) return Ok();
-    const auto [other, added] = options.emplace(file, option);
-    if (!added)
-      return Error{Code::kInvalidArgument, Cat(file, " is ", other->second, " and ", option),
-                   "choose two names"};
-    return file == kStandardOutput ? Ok() : CheckFile(arguments, file);
-  };
   if (arguments.out) SHARD_CHECK(CheckForm(arguments, *arguments.out));
-  SHARD_CHECK(add("--output", arguments.out.value_or("")));
-  SHARD_CHECK(add("--trace", arguments.trace));
-  SHARD_CHECK(add("--imatrix", arguments.imatrix));
-  if (!arguments.force || !options.empty()) return Ok();
+  std::vector<NamedOutput> outputs = {{"--output", arguments.out.value_or("")},
+                                      {"--trace", arguments.trace},
+                                      {"--imatrix", arguments.imatrix}};
+  std::erase_if(outputs, [](const NamedOutput& output) { return output.path.empty(); });
+  SHARD_CHECK(CheckFilesDiffer(outputs));
+  for (const NamedOutput& output : outputs) {
+    if (output.path != kStandardOutput) SHARD_CHECK(CheckFile(arguments, output.path));
+  }
+  if (!arguments.force || !outputs.empty()) return Ok();
   return Error{Code::kInvalidArgument, "--force requires --output, --trace or --imatrix"};
 }
 
@@ -103,17 +95,23 @@ std::vector<TraceTurn> TurnsOf(const std::vector<TokenSession>& sessions) {
   return turns;
 }
 
-Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded,
-                           const std::vector<TokenSession>& sessions,
-                           runtime::ProfileOptions options, runtime::SecondMoments& moments) {
+struct Collected {
+  Statistics statistics;
+  Status traced;  // whether the trace has its name
+};
+Result<Collected> Collect(const Arguments& arguments, const LoadedModel& loaded,
+                          const std::vector<TokenSession>& sessions,
+                          runtime::ProfileOptions options, runtime::SecondMoments& moments) {
   const runtime::Model& model = *loaded.model;
   SHARD_TRY(const ModelIdentity identity, runtime::IdentifyModel(*loaded.weights, model.spec()));
   runtime::StatisticsCollector collector(identity, options.bos);
   std::optional<TraceWriter> trace;
   if (!arguments.trace.empty()) {
-    SHARD_TRY(TraceWriter made,
-              TraceWriter::Create(arguments.trace, runtime::TraceHeaderOf(*loaded.weights, identity,
-                                                                          TurnsOf(sessions))));
+    SHARD_TRY(
+        TraceWriter made,
+        TraceWriter::Create(arguments.trace,
+                            runtime::TraceHeaderOf(*loaded.weights, identity, TurnsOf(sessions)),
+                            arguments.force));
     trace.emplace(std::move(made));
     collector.TraceTo(*trace);
   }
@@ -152,8 +150,7 @@ Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded
   for (const TokenSession& session : sessions)
     texts.push_back({session.name, session.bucket, session.tokens});
   SHARD_CHECK(runtime::ProfileTexts(texts, options, slots, collector));
-  if (trace) SHARD_CHECK(trace->Finish());
-  return collector.statistics();
+  return Collected{collector.statistics(), trace ? trace->Finish() : Ok()};
 }
 
 Result<int> RunDryRun(const Arguments& arguments) {
@@ -182,13 +179,17 @@ Status WriteMoments(const Arguments& arguments, const runtime::SecondMoments& mo
         runtime::SplitWindows(session.tokens, options.context, options.bos, false).size());
   imatrix.chunk_tokens = options.context;
   imatrix.router_digest = router_digest;
-  return WriteImatrix(arguments.imatrix, imatrix);
+  return WriteImatrix(arguments.imatrix, imatrix, arguments.force);
+}
+
+Status WriteStatisticsOf(const Arguments& arguments, const Statistics& statistics) {
+  if (!arguments.out || arguments.out == kStandardOutput) return Ok();
+  return WriteStatistics(*arguments.out, statistics, arguments.force);
 }
 
 Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
   const bool standard = arguments.out == kStandardOutput;
   const std::string file = standard ? "" : arguments.out.value_or("");
-  if (!file.empty()) SHARD_CHECK(WriteStatistics(file, statistics));
   const ProfileReport report{statistics, Summarize(statistics), file, arguments.trace,
                              arguments.imatrix};
   if (standard) {
@@ -216,13 +217,19 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(const std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
   const runtime::ProfileOptions options = OptionsFor(arguments, *loaded.weights);
-  SHARD_TRY(Statistics statistics, Collect(arguments, loaded, sessions, options, moments));
-  SHARD_CHECK(WriteMoments(arguments, moments, sessions, options, statistics.model.router_digest));
+  SHARD_TRY(Collected collected, Collect(arguments, loaded, sessions, options, moments));
+  Statistics& statistics = collected.statistics;
+  const Status imatrix =
+      WriteMoments(arguments, moments, sessions, options, statistics.model.router_digest);
   for (const std::string& path : arguments.merge) {
     SHARD_CHECK(CheckIsProfile(path));
     SHARD_TRY(const Statistics other, ReadStatistics(path));
     SHARD_CHECK(MergeStatistics(path, other, statistics));
   }
+  // The statistics are written even if another output could not get its name.
+  SHARD_CHECK(WriteStatisticsOf(arguments, statistics));
+  SHARD_CHECK(collected.traced);
+  SHARD_CHECK(imatrix);
   return Finish(arguments, statistics);
 }
 

@@ -27,6 +27,7 @@
 #include "tools/commands/quantize_run.h"
 #include "tools/commands/task_run.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/source.h"
 #include "tools/reports/fetch_report.h"
 #include "tools/reports/planning/type_report.h"
@@ -139,24 +140,23 @@ Json ReportJson(const Outcome& outcome) {
   return document;
 }
 
+std::vector<std::string> InputsOf(const Arguments& arguments) {
+  std::vector<std::string> inputs;
+  AddNamedFiles(arguments.source.model, inputs);
+  AddNamedFiles(arguments.quantize, inputs);
+  return inputs;
+}
+
 // An output may be beside the files of the source, but must not be one of them.
 Status CheckOutput(const Arguments& arguments, const MoeModel& model, bool task,
                    const std::vector<OutputFile>& files) {
   const fs::path directory = fs::path(arguments.out).lexically_normal().parent_path();
-  std::vector<fs::path> inputs = {arguments.quantize.options.imatrix_file, model.config_path()};
+  std::vector<std::string> inputs = InputsOf(arguments);
+  inputs.push_back(model.config_path());
   for (const SourceFile& file : model.checkpoint().files()) {
     if (const auto path = file.tree->LocalPath(file.name)) inputs.push_back(*path);
   }
-  for (const OutputFile& file : files) {
-    const fs::path path = directory / file.path;
-    for (const fs::path& input : inputs) {
-      if (input.empty()) continue;
-      SHARD_TRY(const bool same, IsSameFile(input, path));
-      if (!same) continue;
-      return Error{Code::kInvalidArgument, Cat(path.string(), " is also an input"),
-                   "choose another output; inputs are never overwritten"};
-    }
-  }
+  for (const OutputFile& file : files) SHARD_CHECK(CheckNoInput(directory / file.path, inputs));
   // What a task writes is elsewhere; `join` looks at the output.
   return CheckMayPublish(directory, files, arguments.force || arguments.dry_run || task);
 }
@@ -213,6 +213,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   if (!problem.empty()) {
     return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
   }
+  SHARD_CHECK(CheckNoInput(arguments.out, InputsOf(arguments)));
   if (arguments.pack.cell_bytes > 0) {
     return Error{Code::kInvalidArgument, "--chunk-map has no effect: only distributions have one",
                  "leave it out: a GGUF has no distribution.json to record it in"};

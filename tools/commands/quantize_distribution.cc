@@ -10,6 +10,7 @@
 #include "tools/commands/quantize_run.h"
 #include "tools/commands/task_run.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/reports/write_report.h"
 
 namespace moepack::cli {
@@ -77,6 +78,9 @@ Result<int> RunTaskOf(const QuantizeRun& run, const manifest::WriteOptions& opti
 Result<int> QuantizeDistribution(const QuantizeRun& run) {
   SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(run.task));
   SHARD_TRY(manifest::WriteOptions options, OptionsOf(run));
+  std::vector<std::string> inputs;
+  AddNamedFiles(run.quantize, inputs);
+  SHARD_CHECK(CheckHoldsNoInput(run.out, inputs));
   if (task) return RunTaskOf(run, options, *task);
   if (run.dry_run) return RunDry(run, options);
   Progress progress("quantizing");

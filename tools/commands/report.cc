@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
@@ -29,10 +29,7 @@ Result<int> Run(const Arguments& arguments) {
     SHARD_CHECK(manifest::CheckOutsideDistribution(arguments.out, inputs.distribution_path));
   PrintWarnings(inputs.warnings);
   const std::string page = ReportPage(inputs);
-  const fs::path out = arguments.out;
-  SHARD_TRY(const InsideDirectory folder,
-            InsideDirectory::Open(out.has_parent_path() ? out.parent_path() : "."));
-  SHARD_CHECK(folder.WriteText(out.filename().string(), page));
+  SHARD_CHECK(WriteTextFile(arguments.out, page, arguments.force));
   SHARD_CHECK(
       WriteResult(Cat("wrote ", moepack::Shown(arguments.out), " (", FormatCount(page.size()),
                       " bytes): ", moepack::Shown(PageTitle(inputs)), ", from ",

@@ -14,6 +14,7 @@
 #include "tools/base/sections.h"
 #include "tools/commands/task_run.h"
 #include "tools/options/budget_options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/plan_source.h"
 #include "tools/options/source.h"
 #include "tools/options/statistics_options.h"
@@ -86,6 +87,14 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   if (write.verify_source) words.push_back("--verify-source");
   if (write.pack.cell_bytes > 0) words.push_back("--chunk-map");
   return words;
+}
+
+std::vector<std::string> InputsOf(const WriteArguments& arguments) {
+  std::vector<std::string> inputs = {arguments.plan_file};
+  AddNamedFiles(arguments.source.model, inputs);
+  AddNamedFiles(arguments.plan, inputs);
+  AddNamedFiles(arguments.quantize, inputs);
+  return inputs;
 }
 
 // Quantizes with the inputs that the refit saw for the matrices, unless another importance matrix
@@ -176,6 +185,7 @@ Status CheckOutput(const SourceTree& source, const WriteArguments& arguments) {
   if (const auto directory = source.LocalPath(""))
     SHARD_CHECK(manifest::CheckOutputApart(arguments.out, *directory));
   if (!arguments.only.empty()) return Ok();
+  SHARD_CHECK(CheckHoldsNoInput(arguments.out, InputsOf(arguments)));
   return manifest::CheckReplaceable(arguments.out, arguments.write.force || arguments.dry_run);
 }
 

@@ -5,8 +5,8 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/descriptor.h"
-#include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/saved_file.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/first_difference.h"
@@ -139,12 +139,16 @@ Status CheckOutput(const ExperimentArguments& arguments) {
   if (!arguments.out.ends_with(".json"))
     return Error{Code::kInvalidArgument, Cat("--output: expected a name that ends in .json, found ",
                                              Quoted(arguments.out))};
-  std::vector<std::string> inputs = arguments.texts.texts;
-  inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
-                arguments.plan.statistics_files.end());
-  inputs.insert(inputs.end(), arguments.refit_texts.begin(), arguments.refit_texts.end());
+  std::vector<std::string> inputs = arguments.refit_texts;
   inputs.insert(inputs.end(), {arguments.experiment, arguments.imatrix});
-  return CheckOutputFile(arguments.out, inputs, true);
+  AddNamedFiles(arguments.texts, inputs);
+  AddNamedFiles(arguments.plan, inputs);
+  AddNamedFiles(arguments.runtime.load.model, inputs);
+  const std::string& model = arguments.runtime.source;
+  SHARD_CHECK(CheckOutputFile(arguments.out, inputs, true));
+  // An experiment is no file of the model, even in its directory.
+  if (runtime::ReadExperiment(arguments.out)) return Ok();
+  return CheckModelOutput(arguments.out, model, inputs, true);
 }
 
 // Counts the remaining tokens of all passes.
@@ -194,14 +198,13 @@ Result<Prepared> Prepare(const ExperimentModels& models) {
   return prepared;
 }
 
-Status RunAll(ExperimentModels& models, Prepared& prepared) {
+Status RunAll(ExperimentModels& models, Prepared& prepared, SavedFile& file) {
   const ExperimentArguments& arguments = models.arguments;
   const auto passes = ExperimentPasses(models);
   RunProgress progress(TokensLeft(models, passes, prepared.sessions, prepared.state));
   models.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
   const auto write = [&](const ExperimentState& state) {
-    return WriteTextFile(
-        arguments.out, WriteJson(runtime::ExperimentToJson(prepared.setup, prepared.rule, state)));
+    return file.Write(WriteJson(runtime::ExperimentToJson(prepared.setup, prepared.rule, state)));
   };
   auto saved = std::chrono::steady_clock::now();
   runtime::ExperimentCalls calls;
@@ -247,6 +250,10 @@ Result<int> DryRun(const ExperimentModels& models, const Prepared& prepared) {
 Result<int> Run(ExperimentArguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckOutput(arguments));
+  std::optional<SavedFile> file;
+  if (!arguments.out.empty()) {
+    SHARD_TRY(file, SavedFile::Open(arguments.out));
+  }
   SourceArguments source;
   source.source = arguments.runtime.source;
   source.model = arguments.runtime.load.model;
@@ -256,7 +263,7 @@ Result<int> Run(ExperimentArguments& arguments) {
   SHARD_TRY(Prepared prepared, Prepare(models));
   if (arguments.dry_run) return DryRun(models, prepared);
   if (NeedsWork(models)) SHARD_CHECK(MakeWork(models, prepared.setup));
-  SHARD_CHECK(RunAll(models, prepared));
+  SHARD_CHECK(RunAll(models, prepared, *file));  // only a dry run needs no --output
   if (NeedsWork(models)) RemoveWork(models);
   const Json document = runtime::ExperimentToJson(prepared.setup, prepared.rule, prepared.state);
   SHARD_CHECK(arguments.json

@@ -19,6 +19,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/source.h"
 
@@ -50,6 +51,16 @@ Status CheckArguments(const Arguments& arguments) {
   if (!arguments.source.empty() || option == nullptr) return Ok();
   return Error{Code::kInvalidArgument, Cat(option, " has no effect without --source"),
                "leave it out: only what comes from the source is converted"};
+}
+
+std::vector<std::string> InputsOf(const Arguments& arguments) {
+  const manifest::OverlaySource& source = arguments.overlay.source;
+  std::vector<std::string> inputs = arguments.statistics;
+  inputs.insert(inputs.end(), source.imatrix_files.begin(), source.imatrix_files.end());
+  inputs.push_back(arguments.overlay.request.file);
+  if (!IsAddress(arguments.source)) inputs.push_back(arguments.source);
+  AddNamedFiles(source.model, inputs);
+  return inputs;
 }
 
 Result<std::vector<manifest::NamedScores>> ReadScores(const std::vector<std::string>& files) {
@@ -130,6 +141,7 @@ Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckArguments(arguments));
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
+  SHARD_CHECK(CheckHoldsNoInput(arguments.out, InputsOf(arguments)));
   SHARD_TRY(arguments.overlay.request.scores, ReadScores(arguments.statistics));
   if (!arguments.source.empty()) {
     SHARD_TRY(arguments.overlay.source.source, OpenSource(arguments.source, arguments.remote));

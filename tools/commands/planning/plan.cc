@@ -64,15 +64,11 @@ Result<std::optional<PartBytes>> Sizes(const std::optional<NodeSizer>& sizer, co
 }
 
 std::vector<std::string> InputsOf(const Arguments& arguments) {
-  std::vector<std::string> inputs = {arguments.source.model.family_file,
-                                     arguments.source.model.config_file,
-                                     arguments.plan.overlay_file, arguments.plan.pin_file,
-                                     arguments.machines.quantize.options.imatrix_file};
-  inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
-                arguments.plan.statistics_files.end());
-  const std::string partition = arguments.plan.partition.value_or("");
-  const size_t colon = partition.find(':');
-  if (colon != std::string::npos) inputs.push_back(partition.substr(colon + 1));
+  std::vector<std::string> inputs;
+  AddNamedFiles(arguments.source.model, inputs);
+  AddNamedFiles(arguments.plan, inputs);
+  AddNamedFiles(arguments.machines.quantize, inputs);
+  AddModelFiles(arguments.source.source, inputs);
   return inputs;
 }
 
@@ -210,7 +206,7 @@ Result<int> Write(const Outcome& outcome, const std::string& document) {
     return kExitDone;
   }
   SHARD_CHECK(CheckInterrupt());
-  if (!arguments.dry_run) SHARD_CHECK(WriteTextFile(arguments.out, document));
+  if (!arguments.dry_run) SHARD_CHECK(WriteTextFile(arguments.out, document, arguments.force));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome)) : WriteResult(Report(outcome)));
   return kExitDone;
 }

@@ -130,7 +130,7 @@ Status Write(const Arguments& arguments, const std::string& bytes, Json report) 
   const std::string& out = *arguments.out;
   if (out == kStatisticsOnStandardOutput) return WriteJsonText(bytes);
   SHARD_CHECK(CheckInterrupt());
-  SHARD_CHECK(WriteTextFile(out, bytes));
+  SHARD_CHECK(WriteTextFile(out, bytes, arguments.force));
   if (arguments.json) {
     report["output"] = {{"file", out}, {"bytes", bytes.size()}};
     return WriteJsonResult(report);
@@ -139,7 +139,6 @@ Status Write(const Arguments& arguments, const std::string& bytes, Json report) 
 }
 
 Result<int> WriteMerged(const Arguments& arguments, const std::optional<MoeModel>& model) {
-  SHARD_CHECK(CheckStatisticsOutput(arguments, true));
   SHARD_TRY(const Statistics statistics, MergeFiles(arguments.files, model));
   const std::string name =
       *arguments.out == kStatisticsOnStandardOutput ? "-.json" : *arguments.out;
@@ -161,7 +160,6 @@ Status CheckNameOfText(const std::string& out) {
 Result<int> WriteExported(const Arguments& arguments, const Exporter& exporter,
                           const std::optional<MoeModel>& model) {
   SHARD_CHECK(CheckNameOfText(*arguments.out));
-  SHARD_CHECK(CheckStatisticsOutput(arguments, false));
   SHARD_TRY(const ExpertScores scores, ReadScores(arguments, model, exporter.basis));
   SHARD_TRY(const std::string text, ExportText(exporter, scores, arguments, model));
   Json report = {{"format", exporter.name},
@@ -195,6 +193,7 @@ Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckAction(arguments));
   SHARD_TRY(const bool statistics, StaysStatistics(arguments));
+  if (arguments.out) SHARD_CHECK(CheckStatisticsOutput(arguments, statistics));
   SHARD_TRY(const std::optional<MoeModel> model, OpenTarget(arguments));
   if (arguments.action == kShow) return Show(arguments, model);
   if (statistics) return WriteMerged(arguments, model);

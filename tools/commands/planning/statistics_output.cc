@@ -3,7 +3,6 @@
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/stats/statistics_file.h"
-#include "manifest/write/output_path.h"
 #include "tools/options/output_file.h"
 #include "tools/options/statistics_options.h"
 
@@ -20,9 +19,10 @@ Status CheckStatisticsOutput(const StatisticsArguments& arguments, bool binary) 
                  Cat("-o: expected a name that ends in .json or .bin, or -, found ", Quoted(out))};
   std::vector<std::string> inputs = arguments.files;
   inputs.push_back(arguments.plan);
-  SHARD_CHECK(CheckOutputFile(out, inputs, arguments.force));
-  if (arguments.model.source.empty()) return Ok();
-  return manifest::CheckOutputApart(out, arguments.model.source, {});
+  AddNamedFiles(arguments.model.model, inputs);
+  const std::string& model = arguments.model.source;
+  return model.empty() ? CheckOutputFile(out, inputs, arguments.force)
+                       : CheckModelOutput(out, model, inputs, arguments.force);
 }
 
 Result<bool> AllAreStatistics(const std::vector<std::string>& files) {
