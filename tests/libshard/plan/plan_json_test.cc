@@ -155,7 +155,7 @@ TEST(PlanJson, RefusesMalformedDocuments) {
       {"/partition/groups/0", "3", "partition: group 0: expected an object"},
       {"/partition/groups/1/experts", "\"0-3\"", "partition: group 1: experts: expected an object"},
       {"/partition/groups/1/fill", "null", "partition: group 1: fill: expected an object"},
-      {"/partition/groups/1/fill", R"({"1":"8"})", "group 1: fill: layer 1: expert ids"},
+      {"/partition/groups/1/fill", R"({"1":"8"})", "group 1: fill: layer 1: expected numbers from 0"},
       {"/partition/groups/1/fill", R"({"7":"1"})", "group 1: fill: layer 7: expected a layer"},
       {"/partition/groups/0/experts", R"({"*":"0-3"})", "expert 3: expected one group"},
       {"/partition/groups/0/experts", R"({"*":"0-1"})", "remainder: expected the experts of no"},

@@ -35,7 +35,7 @@ TEST(ParseJsonObject, AcceptsOnlyAnObjectThatIsSmallEnough) {
     EXPECT_EQ(refused.error().code, Code::kCorrupt) << text;
   }
   EXPECT_EQ(ParseJsonObject("f", "[1]", 3).error().message,
-            "f: expected an object, found an array of 1 values");
+            "f: expected an object, found an array of 1 value");
 }
 
 }  // namespace

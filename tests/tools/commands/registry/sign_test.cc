@@ -184,10 +184,12 @@ TEST_F(SignCommand, ASignedDirectoryIsVerifiedAndReplaced) {
   Must("verify node --strict");
   Must("assemble pulled --group 0 -o node --force");
   EXPECT_FALSE(fs::exists(workspace_ / "node/model.sig"));
-  Must("pull layout:models:v1 --group 1 -o pulled --force");
+  Must("build fixtures/tiny-moe --groups 2 --recipe Q8_0 --no-verify -o other");
+  Must("publish other layout:models:v1 --force");
+  Must("pull layout:models:v1 -o pulled --update");
   EXPECT_FALSE(fs::exists(workspace_ / "pulled/model.sig"));
   WriteAll(workspace_ / "node/model.sig", "mine");
-  EXPECT_THAT(Must("assemble pulled --group 1 -o node --force", 2).err,
+  EXPECT_THAT(Must("assemble pulled --group 0 -o node --force", 2).err,
               HasSubstr("holds \"model.sig\", which moepack did not write"));
 }
 
