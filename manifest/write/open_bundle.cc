@@ -29,8 +29,14 @@ Result<Header> ReadHeader(const ByteSource& file, const std::string& format) {
   return Header{std::move(header.tensors), {}, header.data_start, header.metadata[kModelKey]};
 }
 
-// A directory that was pulled has only the groups and the overlay that were requested.
-Result<ByteSourcePtr> OpenFile(const SourceTree& distribution, const std::string& file) {
+bool SameAsRecord(const TensorRecord* record, const TensorEntry& entry) {
+  return record != nullptr && record->offset == entry.offset && record->shape == entry.shape &&
+         record->dtype == entry.dtype;
+}
+
+}  // namespace
+
+Result<ByteSourcePtr> OpenBundleFile(const SourceTree& distribution, const std::string& file) {
   auto opened = distribution.Open(file);
   if (opened || opened.error().code != Code::kNotFound) return opened;
   SHARD_TRY(const bool pulled, distribution.Has(kPullLockFile));
@@ -43,16 +49,9 @@ Result<ByteSourcePtr> OpenFile(const SourceTree& distribution, const std::string
   return error;
 }
 
-bool SameAsRecord(const TensorRecord* record, const TensorEntry& entry) {
-  return record != nullptr && record->offset == entry.offset && record->shape == entry.shape &&
-         record->dtype == entry.dtype;
-}
-
-}  // namespace
-
 Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleRecord& bundle,
                                 uint32_t file) {
-  SHARD_TRY(const ByteSourcePtr opened, OpenFile(*distribution, bundle.file));
+  SHARD_TRY(const ByteSourcePtr opened, OpenBundleFile(*distribution, bundle.file));
   SHARD_TRY(Header header, ReadHeader(*opened, bundle.format));
   SHARD_TRY(std::string sha256, Sha256OfStart(*opened, header.data_start));
   OpenedBundle out;

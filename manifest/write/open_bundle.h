@@ -26,6 +26,10 @@ struct OpenedBundle {
   std::string model;                // moepack.model; "" in a head
 };
 
+// Opens a file of a distribution. A directory that was pulled has only the groups and the overlay
+// that were requested, so an absent file is kNotFound with a hint there.
+Result<ByteSourcePtr> OpenBundleFile(const SourceTree& distribution, const std::string& file);
+
 // Reads the file's header and compares it with the manifest (kMismatch). `file` is its index among
 // the sources. Borrows the record.
 Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleRecord& bundle,

@@ -57,7 +57,7 @@ Status CheckVersions(const Split& split) {
 }
 
 Result<ByteSourcePtr> OpenPromised(const SourceTree& tree, const std::string& file, uint64_t size) {
-  SHARD_TRY(ByteSourcePtr source, tree.Open(file));
+  SHARD_TRY(ByteSourcePtr source, manifest::OpenBundleFile(tree, file));
   if (source->size() != size)
     return Differs(source->name() + ": size", Cat(size, " bytes"), source->size());
   return source;

@@ -42,6 +42,9 @@ TEST_F(PullCommand, APulledDistributionVerifiesAndMakesTheSameNode) {
               ReadFile(workspace_ / "out/distribution.json"));
     EXPECT_EQ(workspace_.Moepack("verify pulled --group 1").status, 0);
     EXPECT_EQ(workspace_.Moepack("verify pulled --group 0").status, 6);
+    const ToolRun other = workspace_.Moepack("run pulled --group 0 --tokens 1");
+    EXPECT_EQ(other.status, 5);
+    EXPECT_THAT(other.err, HasSubstr("pulled/pulled.json names the groups"));
     EXPECT_TRUE(Node("pulled") == Node("out")) << options;
     for (const char* name : {"out", "models", "pulled", "node-of-pulled", "node-of-out"})
       fs::remove_all(workspace_ / name);
