@@ -21,8 +21,10 @@ fs::path CanonicalPath(const fs::path& path, std::error_code& error) {
 }
 
 fs::path WeaklyCanonicalPath(const fs::path& path, std::error_code& error) {
-  fs::path whole = fs::weakly_canonical(path, error);
+  // Of a relative path whose first part does not exist, the standard function returns the path.
+  fs::path whole = fs::weakly_canonical(AbsolutePath(path), error);
   ThrowIfMemoryLacked(error);
+  if (!whole.has_filename() && whole.has_relative_path()) whole = whole.parent_path();  // "a/new/"
   return whole;
 }
 

@@ -10,7 +10,8 @@ namespace moepack {
 
 // Symlinks followed, without "." and "..". An error if the path does not exist.
 std::filesystem::path CanonicalPath(const std::filesystem::path& path, std::error_code& error);
-// The same for the part of the path that exists; the rest is only tidied.
+// The same for the part of the path that exists; the rest is only tidied. Always absolute,
+// and without a '/' at its end.
 std::filesystem::path WeaklyCanonicalPath(const std::filesystem::path& path,
                                           std::error_code& error);
 // Names the entry of a directory that would be created or replaced under this path: links in the

@@ -188,6 +188,17 @@ TEST_F(Outputs, ADirectoryThatHoldsAnInputIsNotReplaced) {
 }
 
 // Otherwise they would be refused when all the work is done.
+TEST_F(Outputs, NothingIsWrittenIntoTheDistributionThatIsRead) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --no-verify -o out").status, 0);
+  const std::string before = workspace_.Listing();
+  for (const char* out : {"layout:sub:v1", "layout:sub/new/:v1"}) {
+    const ToolRun run = workspace_.Moepack(
+        std::string("--version; cd out && '" MOEPACK_BINARY "' publish . ") + out + " 2>/dev/null");
+    EXPECT_EQ(run.status, 2) << out;
+    EXPECT_EQ(workspace_.Listing(), before) << out;
+  }
+}
+
 TEST_F(Outputs, TwoDirectoriesThatAreNotApartAreRefusedAtTheStart) {
   ASSERT_EQ(workspace_.Moepack("plan fixtures/tiny-moe --groups 2 -o plan.json").status, 0);
   const std::string before = workspace_.Listing();

@@ -28,6 +28,14 @@ TEST_F(RealPath, FollowsLinks) {
   EXPECT_FALSE(error_);
 }
 
+TEST_F(RealPath, OfWhatDoesNotExistIsAbsolute) {
+  const fs::path here = CanonicalPath(".", error_);
+  EXPECT_EQ(WeaklyCanonicalPath("missing", error_), here / "missing");
+  EXPECT_EQ(WeaklyCanonicalPath("missing/new/", error_), here / "missing" / "new");
+  EXPECT_EQ(WeaklyCanonicalPath("/", error_), "/");
+  EXPECT_FALSE(error_);
+}
+
 TEST_F(RealPath, OfNothingIsAnError) {
   EXPECT_EQ(CanonicalPath(dir_.path() / "missing", error_), fs::path());
   EXPECT_EQ(error_, std::errc::no_such_file_or_directory);
