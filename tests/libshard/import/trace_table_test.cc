@@ -6,6 +6,8 @@ namespace moepack {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class TraceTable : public TraceFiles {};
 
