@@ -29,9 +29,8 @@ void AddRefitSteps(CLI::App& app, runtime::RefitOptions& options);
 // kInvalidArgument for a step that does not exist, and for an option whose steps are not taken.
 Status CheckRefitSteps(const runtime::RefitOptions& options);
 // The options of AddRefitSteps, and --text, --tokens, --bucket, --lambda, --pool, --top-k,
-// --most-tokens,
-// --foreign-weight, --keep-back, --sweeps, --least-tokens, --context, --held-out-text,
-// --force-overlap, --merge-overlay.
+// --most-tokens, --foreign-weight, --keep-back, --sweeps, --least-tokens, --context,
+// --held-out-text, --force-overlap, --merge-overlay.
 void AddRefitMethod(CLI::App& app, RefitArguments& arguments);
 // --memory and --scratch; with the prefix "refit-", --refit-memory and --refit-scratch.
 void AddRefitResources(CLI::App& app, const std::string& prefix, RefitArguments& arguments);
