@@ -13,7 +13,7 @@ build: deps $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
 
 $(BUILD)/build.ninja: CMakePresets.json
-	@cmake --preset $(PRESET)
+	@cmake --preset $(PRESET) $(MOEPACK_WERROR:%=-DMOEPACK_WERROR=%)
 	@touch $@
 
 product: deps $(BUILD)/build.ninja

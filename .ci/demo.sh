@@ -30,4 +30,8 @@ The distribution is in $out/tiny-3, one node's own directory in $out/node1. What
   $moepack build YOUR_MODEL_DIR --groups 4 -o out
   # every command; docs/cli.md has them all
   $moepack --help
+
+README.md's commands call it moepack; in this shell that takes one line:
+
+  export PATH=\$PWD/$(dirname "$moepack"):\$PATH
 END

@@ -5,7 +5,7 @@ set -eu
 cd "$1"
 status=0
 expected="CMakeLists.txt tools libshard quant manifest runtime-shim tests fixtures docs README.md
-  LICENSE Makefile CMakePresets.json .clang-format .clang-tidy .ci .gitignore"
+  CHANGELOG.md LICENSE Makefile CMakePresets.json .clang-format .clang-tidy .ci .gitignore"
 for name in $expected; do
   if [ ! -e "$name" ]; then
     echo "$name: expected at the top level, found nothing"

@@ -25,7 +25,7 @@ broken=$(echo "$documents" | xargs -r awk '
 [ -z "$broken" ] || { echo "$broken"; exit 1; }
 
 folders='\.ci|docs|fixtures|libshard|manifest|quant|runtime-shim|tests|tools'
-missing=$(find README.md docs fixtures/README.md -name '*.md' -not -path '*/changelog/*' |
+missing=$(find README.md CHANGELOG.md docs fixtures/README.md -name '*.md' |
   sort | xargs -r grep -oHE '`('"$folders"')/[A-Za-z0-9_./*-]+`' | tr -d '`' | sort -u |
   while IFS=: read -r file path; do
     case $path in */node_modules) continue ;; esac  # installed, not in the tree

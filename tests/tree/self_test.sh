@@ -15,8 +15,8 @@ fresh() {
     manifest/node runtime-shim tools tests fixtures \
     docs .ci
   cp "$here/../../.ci/layers.txt" .ci
-  touch CMakeLists.txt README.md LICENSE Makefile CMakePresets.json .clang-format .clang-tidy \
-    .gitignore
+  touch CMakeLists.txt README.md CHANGELOG.md LICENSE Makefile CMakePresets.json .clang-format \
+    .clang-tidy .gitignore
   printf '#include "libshard/base/a.h"\n#include "quant/b.h"\n#include <string>\n' \
     >libshard/model/a.cc
   printf 'All of `b.md`: [here](b.md#part), [there](https://example.org).\n' >docs/a.md
@@ -67,11 +67,11 @@ fresh && echo '#include "tests/t.h"' >tools/t.cc && fails include_order.sh "foun
 fresh && echo '#include "quant/a.h"' >fixtures/f.cc && fails include_order.sh fixtures/f.cc:1
 fresh && echo >libshard/loose.cc && fails include_order.sh "libshard/loose.cc: expected a folder"
 
-fresh && lines 401 '// text' >quant/long.cc && fails budgets.sh "at most 400 lines, found 401"
-fresh && lines 151 '// text' >quant/long.h && fails budgets.sh "at most 150 lines, found 151"
-fresh && { echo '// Long because it is a table.' && lines 400 '// text'; } >quant/long.cc
+fresh && lines 601 '// text' >quant/long.cc && fails budgets.sh "at most 600 lines, found 601"
+fresh && lines 251 '// text' >quant/long.h && fails budgets.sh "at most 250 lines, found 251"
+fresh && { echo '// Long because it is a table.' && lines 600 '// text'; } >quant/long.cc
 passes budgets.sh
-fresh && lines 400 '// text' >quant/long.cc && passes budgets.sh
+fresh && lines 600 '// text' >quant/long.cc && passes budgets.sh
 fresh && { printf 'int F(int a,\n      int b) {\n' && lines 58 '  G();' && echo '}'; } >quant/f.cc
 fails budgets.sh "quant/f.cc:1: expected a function of at most 60 lines, found 61"
 fresh && { echo 'int F() {' && lines 58 '  G();' && echo '}'; } >quant/f.cc && passes budgets.sh

@@ -4,7 +4,7 @@
 # usage: wrapped.sh ROOT
 set -eu
 cd "$1"
-documents=$(find README.md docs fixtures/README.md -name '*.md' -not -path '*/changelog/*' | sort)
+documents=$(find README.md CHANGELOG.md docs fixtures/README.md -name '*.md' | sort)
 wide=$(echo "$documents" | xargs -r awk '
     FNR == 1 { code = 0 }
     /^ *```/ { code = !code; next }
