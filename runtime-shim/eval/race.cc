@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <numeric>
 
 namespace moepack::runtime {
@@ -20,10 +21,11 @@ RaceResult RunRace(std::span<const std::vector<double>> log_probabilities, uint3
   const auto best = std::max_element(sums.begin(), sums.end());
   result.winner = static_cast<uint32_t>(best - sums.begin());
   if (sums.size() < 2 || raced == 0) return result;
-  const double first = *best;
-  sums.erase(best);
-  result.margin =
-      (first - *std::max_element(sums.begin(), sums.end())) / static_cast<double>(raced);
+  double second = -std::numeric_limits<double>::infinity();
+  for (size_t group = 0; group < sums.size(); ++group) {
+    if (group != result.winner) second = std::max(second, sums[group]);
+  }
+  result.margin = (*best - second) / static_cast<double>(raced);
   return result;
 }
 

@@ -122,7 +122,7 @@ inline std::vector<std::string> CompareTensors(const Checkpoint& checkpoint, con
     if (!type) problems.push_back(Cat(tensor.name, ": type ", tensor.type->name));
     if (!shape || !type) continue;
     const std::string made = MadeBytes(checkpoint, tensor);
-    if (Sha256Hex(made) == entry.at("sha256") || IsClose(made, entry)) continue;
+    if (entry.at("sha256") == Sha256Hex(made) || IsClose(made, entry)) continue;
     problems.push_back(tensor.name + ": other bytes");
   }
   for (const auto& [name, entry] : expected) problems.push_back(name + " is missing");

@@ -44,7 +44,7 @@ TEST_P(ConvertGolden, HasTheKeysAndBytesOfLlamaCppsConverter) {
   const Json listing = golden::Read(folder / expected.listing);
   for (const Json& entry : listing.at("kv")) {
     if (entry.at("key") != "general.name") continue;
-    EXPECT_EQ(TitleOf(folder.filename().string()), entry.at("value")) << "with --model-id";
+    EXPECT_EQ(entry.at("value"), TitleOf(folder.filename().string())) << "with --model-id";
   }
   EXPECT_THAT(golden::CompareKeys(gguf->metadata, listing.at("kv"), true), IsEmpty());
   EXPECT_THAT(golden::CompareTensors(model->checkpoint(), *gguf, listing.at("tensors")), IsEmpty());

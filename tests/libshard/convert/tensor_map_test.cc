@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const GgufTensor& Find(const GgufModel& model, const std::string& name) {
+const GgufTensor& Find(const GgufModel& model, std::string_view name) {
   return *std::find_if(model.tensors.begin(), model.tensors.end(),
                        [&](const GgufTensor& tensor) { return tensor.name == name; });
 }

@@ -45,10 +45,10 @@ TEST_P(GgufGolden, HasTheTensorsOfTheListing) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<uint64_t> dims = tensors[i].shape;
     std::reverse(dims.begin(), dims.end());
-    EXPECT_EQ(tensors[i].name, list[i].at("name"));
+    EXPECT_EQ(list[i].at("name"), tensors[i].name);
     EXPECT_EQ(dims, list[i].at("dims").get<std::vector<uint64_t>>()) << tensors[i].name;
     EXPECT_EQ(tensors[i].dtype, Lower(list[i].at("type").get<std::string>())) << tensors[i].name;
-    EXPECT_EQ(Sha256Hex(Bytes(tensors[i])), list[i].at("sha256")) << tensors[i].name;
+    EXPECT_EQ(list[i].at("sha256"), Sha256Hex(Bytes(tensors[i]))) << tensors[i].name;
   }
 }
 

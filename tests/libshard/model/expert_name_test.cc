@@ -5,7 +5,7 @@
 namespace moepack {
 namespace {
 
-const Family& KnownFamily(const std::string& name) {
+const Family& KnownFamily(std::string_view name) {
   for (const Family& family : AllFamilies()) {
     if (family.name == name) return family;
   }

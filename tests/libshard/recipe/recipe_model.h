@@ -71,7 +71,7 @@ inline GgufModel RecipeModel(const RecipeShape& shape = {}) {
   return model;
 }
 
-inline const GgufTensor& TensorOf(const GgufModel& model, const std::string& name) {
+inline const GgufTensor& TensorOf(const GgufModel& model, std::string_view name) {
   return *std::find_if(model.tensors.begin(), model.tensors.end(),
                        [&](const GgufTensor& tensor) { return tensor.name == name; });
 }

@@ -190,7 +190,7 @@ TEST_F(CopyTest, CopiesForeignImages) {
   const Json blob = AddBlob(image.dump());
   const auto report = CopyTo(Ref().With("", blob["digest"]), Ref("image", "other"));
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->digest(), blob["digest"]);
+  EXPECT_EQ(blob["digest"], report->digest());
   EXPECT_EQ(Blobs("other").size(), 3u);
 }
 

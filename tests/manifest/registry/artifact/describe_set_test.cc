@@ -49,7 +49,7 @@ std::vector<std::string> Paths(const OciManifest& oci) {
   return paths;
 }
 
-const BlobRecord& LayerOf(const OciManifest& oci, const std::string& path) {
+const BlobRecord& LayerOf(const OciManifest& oci, std::string_view path) {
   for (const BlobRecord& layer : oci.layers) {
     if (layer.path() == path) return layer;
   }
