@@ -31,7 +31,7 @@ test: test-deps build
 	@tests/run_tests.sh $(BUILD)
 
 soak: test-deps build
-	@.ci/install-deps.sh build test check package soak
+	@.ci/install-deps.sh build test check bench package soak
 	@.ci/soak.sh $(BUILD)
 
 fuzz:
@@ -43,14 +43,17 @@ coverage:
 	@cmake --preset coverage >/dev/null
 	@.ci/coverage.sh $(JOBS)
 
-bench: build
+bench:
+	@.ci/install-deps.sh build bench
+	@cmake --preset $(PRESET) -DMOEPACK_BENCH=ON
+	@cmake --build $(BUILD) -j $(JOBS)
 	@tests/bench/run.sh $(BUILD)
 
 docs: build
 	@tests/tree/cli_reference.sh --write docs/cli.md $(BUILD)/moepack
 
 check:
-	@.ci/install-deps.sh build test check
+	@.ci/install-deps.sh build test check bench
 	@.ci/check.sh $(JOBS)
 
 format:

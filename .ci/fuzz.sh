@@ -15,7 +15,7 @@ build=build/fuzz${sanitize:+-$(echo "$sanitize" | tr ',' '-')}
 # Release has no assertions, and CMakeLists.txt sets its flags.
 cmake -S . -B "$build" -G Ninja -DMOEPACK_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ \
   -DCMAKE_C_COMPILER=clang -DMOEPACK_SANITIZE="${sanitize:+$sanitize,}fuzzer-no-link" \
-  -DMOEPACK_BENCH=OFF -DCMAKE_BUILD_TYPE="$([ -n "$sanitize" ] && echo Fuzz || echo Release)" \
+  -DCMAKE_BUILD_TYPE="$([ -n "$sanitize" ] && echo Fuzz || echo Release)" \
   -DCMAKE_CXX_FLAGS_FUZZ='-O1 -g1' >/dev/null
 targets=${*:-$(ls tests/fuzz/*/*_test.cc | sed 's,.*/,,; s,_test.cc,,' | tr '_' '-')}
 programs=

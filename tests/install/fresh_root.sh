@@ -108,7 +108,7 @@ compile() {
   clean "$1-demo.log" 'cd /source && make demo'
   clean "$1-test.log" 'cd /source && make test'
   grep -E '^[0-9]+ passed, 0 failed' "$1-test.log" | sed "s/^/$1: /"
-  logged "$1-apt.log" 'cd /source && .ci/install-deps.sh check'
+  logged "$1-apt.log" 'cd /source && .ci/install-deps.sh check bench'
   clean "$1-clang.log" 'cd /source && cmake --preset release-clang &&
     cmake --build build/release-clang'
   [ "$1" != bookworm ] || make_packages

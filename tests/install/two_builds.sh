@@ -16,7 +16,7 @@ export CCACHE_DISABLE=1
 chosen=$(sed -nE 's/^((MOEPACK_CUDA|CMAKE_CUDA_ARCHITECTURES):[A-Z]+=.+)/-D\1/p' \
   "$build/CMakeCache.txt")
 # shellcheck disable=SC2086  # one word per option
-cmake --preset release $chosen -DMOEPACK_TESTS=OFF -DMOEPACK_BENCH=OFF >build.log 2>&1 &&
+cmake --preset release $chosen -DMOEPACK_TESTS=OFF >build.log 2>&1 &&
   cmake --build build/release -j "$(nproc)" --target "$@" >>build.log 2>&1 || {
   tail -n 50 build.log
   exit 1
