@@ -1,6 +1,9 @@
 #include "libshard/base/text/base64.h"
 
-#include <cstdint>
+#include <openssl/evp.h>
+
+#include <cassert>
+#include <climits>
 
 namespace moepack {
 namespace {
@@ -8,35 +11,34 @@ namespace {
 constexpr std::string_view kBase64Digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+const unsigned char* Unsigned(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
 }  // namespace
 
 std::string EncodeBase64(std::string_view bytes) {
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; ++k)
-      bits = bits << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
-    for (size_t k = 0; k < 4; ++k)
-      text += i + k <= bytes.size() ? kBase64Digits[bits >> (18 - 6 * k) & 63] : '=';
-  }
+  assert(bytes.size() < INT_MAX / 2);
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // OpenSSL adds a NUL
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), Unsigned(bytes),
+                                     static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(length));
   return text;
 }
 
+// OpenSSL skips white space around the text and counts the padding as bytes, so both are looked at
+// here.
 std::optional<std::string> DecodeBase64(std::string_view text) {
+  if (text.empty()) return std::string();
   const std::string_view digits = text.substr(0, text.find_last_not_of('=') + 1);
-  if (text.size() % 4 != 0 || text.size() - digits.size() > 2) return std::nullopt;
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char digit : digits) {
-    const size_t value = kBase64Digits.find(digit);
-    if (value == kBase64Digits.npos) return std::nullopt;
-    bits = (bits << 6 | static_cast<uint32_t>(value)) & 0xffffff;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xff);
-  }
+  const size_t padding = text.size() - digits.size();
+  if (text.size() % 4 != 0 || padding > 2 || text.size() > INT_MAX) return std::nullopt;
+  if (digits.find_first_not_of(kBase64Digits) != digits.npos) return std::nullopt;
+  std::string bytes(text.size() / 4 * 3, '\0');
+  const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), Unsigned(text),
+                                     static_cast<int>(text.size()));
+  if (length < 0) return std::nullopt;
+  bytes.resize(static_cast<size_t>(length) - padding);
   return bytes;
 }
 
