@@ -57,12 +57,25 @@ Result<std::vector<Template>> FromJson(const std::string& where, const Json& val
   return templates;
 }
 
+// Reads a template as llama.cpp's converter does, which opens it as text: every "\r\n" and every
+// other "\r" becomes "\n". Templates inside JSON documents keep theirs.
+Result<std::string> ReadJinja(const SourceTree& tree, const std::string& file) {
+  SHARD_TRY(const std::string text, tree.ReadText(file, kMaxTemplateBytes));
+  std::string lines;
+  lines.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool pair = text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
+    if (!pair) lines += text[i] == '\r' ? '\n' : text[i];
+  }
+  return lines;
+}
+
 // additional_chat_templates/<name>.jinja, by name.
 Status ReadAdditional(const SourceTree& tree, std::vector<Template>& templates) {
   constexpr std::string_view kSuffix = ".jinja";
   SHARD_TRY(const std::vector<std::string> files, tree.List(kAdditional, kSuffix));
   for (const std::string& file : files) {
-    SHARD_TRY(std::string text, tree.ReadText(Cat(kAdditional, "/", file), kMaxTemplateBytes));
+    SHARD_TRY(std::string text, ReadJinja(tree, Cat(kAdditional, "/", file)));
     templates.push_back({file.substr(0, file.size() - kSuffix.size()), std::move(text)});
   }
   return Ok();
@@ -75,7 +88,7 @@ Result<std::vector<Template>> ReadTemplates(const TokenizerFiles& files) {
     return FromJson(files.PathOf("tokenizer_config.json"), *value);
   }
   if (files.HasFile(kJinja)) {
-    SHARD_TRY(std::string text, files.tree().ReadText(kJinja, kMaxTemplateBytes));
+    SHARD_TRY(std::string text, ReadJinja(files.tree(), kJinja));
     templates.push_back({"default", std::move(text)});
     SHARD_CHECK(ReadAdditional(files.tree(), templates));
     return templates;

@@ -33,7 +33,7 @@ class ChatTemplateTest : public testing::Test {
 };
 
 TEST_F(ChatTemplateTest, IsKeptByteForByte) {
-  const std::string text = "{% if x %}\r\n\t'\"\\ \u00e9\u4e2d {{ y }}\n\n";
+  const std::string text = "{% if x %}\n\t'\"\\ \u00e9\u4e2d {{ y }}\n\n";
   Write("tokenizer_config.json", Json{{"chat_template", text}}.dump());
   EXPECT_EQ(Read()->String("tokenizer.chat_template"), text);
   Write("tokenizer_config.json", "{}");
@@ -129,6 +129,20 @@ TEST_F(ChatTemplateTest, RefusesValuesThatAreNotTemplates) {
     EXPECT_THAT(metadata.error().message,
                 HasSubstr("chat_template: expected a text or a list of named ones"));
   }
+}
+
+// Python opens a .jinja file as text; inside JSON, line ends are escapes.
+TEST_F(ChatTemplateTest, LineEndsOfJinjaFilesBecomeThoseOfLlamaCppsConverter) {
+  const std::string text = "{% if x %}\r\n\r\n{{ y }}\r\r\nz\r";
+  Write("tokenizer_config.json", "{}");
+  Write("chat_template.jinja", text);
+  Write("additional_chat_templates/tool.jinja", text);
+  const auto metadata = Read();
+  ASSERT_TRUE(metadata) << metadata.error().message;
+  EXPECT_EQ(metadata->String("tokenizer.chat_template"), "{% if x %}\n\n{{ y }}\n\nz\n");
+  EXPECT_EQ(metadata->String("tokenizer.chat_template.tool"), "{% if x %}\n\n{{ y }}\n\nz\n");
+  Write("tokenizer_config.json", Json{{"chat_template", text}}.dump());
+  EXPECT_EQ(Read()->String("tokenizer.chat_template"), text);
 }
 
 }  // namespace
