@@ -18,10 +18,41 @@
 namespace moepack {
 namespace {
 
+// The snapshots in a folder of the Hugging Face cache (models--<owner>--<name>), by revision; that
+// of the branch "main" first. Empty for any other folder.
+std::vector<std::string> SnapshotsIn(const Source& source) {
+  constexpr size_t kMostListed = 1000;
+  std::vector<std::string> names;
+  const std::optional<fs::path> folder =
+      source.file.empty() ? source.tree->LocalPath("") : std::nullopt;
+  if (!folder) return names;
+  std::error_code failed;
+  for (fs::directory_iterator at(*folder / "snapshots", failed), end; !failed && at != end;
+       at.increment(failed)) {
+    std::error_code unknown;
+    if (at->is_directory(unknown)) names.push_back(at->path().filename().string());
+    if (names.size() == kMostListed) break;
+  }
+  std::sort(names.begin(), names.end());
+  const Result<std::string> main = source.tree->ReadText("refs/main", kMostListed);
+  const auto first = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return main && main->starts_with(name);
+  });
+  if (first != names.end()) std::rotate(names.begin(), first, first + 1);
+  return names;
+}
+
 // Says why the user's path is not a checkpoint, instead of just "not found".
 Error NoCheckpoint(const Source& source) {
   const std::string expected =
       ": expected model.safetensors.index.json, *.safetensors or *.gguf, found ";
+  if (const std::vector<std::string> snapshots = SnapshotsIn(source); !snapshots.empty()) {
+    const std::string others =
+        snapshots.size() == 1 ? "" : Cat(", or one of the ", snapshots.size() - 1, " others there");
+    return Error{
+        Code::kNotFound, Cat(source.named.string(), expected, "a folder of the Hugging Face cache"),
+        Cat("name the snapshot: ", (source.named / "snapshots" / snapshots[0]).string(), others)};
+  }
   const Result<bool> distribution = source.tree->Has("distribution.json");
   if (source.file.empty() && distribution && *distribution) {
     return Error{Code::kInvalidArgument,
@@ -236,6 +267,19 @@ class CheckpointBuilder {
 
 namespace {
 
+// The index of another model, beside files that it does not name.
+Error StaleIndex(const SourceTree& tree, const CheckpointIndex& index,
+                 const std::vector<std::string>& present) {
+  return {Code::kNotFound,
+          Cat(index.path.string(), ": weight_map: expected ",
+              present.size() == 1 ? present[0] : Plural(present.size(), "file"),
+              present.size() == 1 ? ", the file of tensors beside it" : " of tensors beside it",
+              ", found ", Plural(index.shards.size(), "other file"), ", ", index.shards[0],
+              index.shards.size() == 1 ? "," : " first,", " and none of them there"),
+          Cat("the index is stale: remove it, or name ",
+              present.size() == 1 ? tree.NameOf(present[0]) : "a file of tensors itself")};
+}
+
 Status CheckShardsPresent(const SourceTree& tree, const CheckpointIndex& index) {
   std::vector<std::string> missing;
   for (const std::string& shard : index.shards) {
@@ -243,6 +287,10 @@ Status CheckShardsPresent(const SourceTree& tree, const CheckpointIndex& index) 
     if (!there) missing.push_back(shard);
   }
   if (missing.empty()) return Ok();
+  if (missing.size() == index.shards.size()) {
+    const Result<std::vector<std::string>> present = tree.List("", kSafetensorsSuffix);
+    if (present && !present->empty()) return StaleIndex(tree, index, *present);
+  }
   // The list of shards comes from the map of tensors, so some tensor names this one.
   const auto tensor =
       std::find_if(index.file_of.begin(), index.file_of.end(),

@@ -254,5 +254,44 @@ TEST(CheckpointGguf, NoticesAReplacedPart) {
   EXPECT_EQ(checkpoint->CheckUnchanged().error().code, Code::kCorrupt);
 }
 
+TEST(Checkpoint, AStaleIndexBesideACompleteFileIsNamed) {
+  const TempDir dir;
+  PutIndex(dir.path(), R"("one":"model-00001-of-00002.safetensors",)"
+                       R"("two":"model-00002-of-00002.safetensors")");
+  ASSERT_TRUE(
+      fixtures::WriteSafetensors(dir / "model.safetensors", {Tensor("one"), Tensor("two")}));
+  const Error error = Checkpoint::Open(dir.path()).error();
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message,
+              HasSubstr("model.safetensors.index.json: weight_map: expected model.safetensors, the "
+                        "file of tensors beside it, found 2 other files, "
+                        "model-00001-of-00002.safetensors first, and none of them there"));
+  EXPECT_EQ(error.hint,
+            "the index is stale: remove it, or name " + (dir / "model.safetensors").string());
+  EXPECT_TRUE(Checkpoint::Open(dir / "model.safetensors"));
+}
+
+TEST(Checkpoint, AFolderOfTheHuggingFaceCacheNamesItsSnapshot) {
+  const TempDir dir;
+  const fs::path root = dir / "models--owner--name";
+  for (const char* revision : {"0123", "4567"})
+    fs::create_directories(root / "snapshots" / revision);
+  fs::create_directories(root / "refs");
+  const std::string found = root.string() +
+                            ": expected model.safetensors.index.json, *.safetensors or *.gguf, "
+                            "found a folder of the Hugging Face cache";
+  Error error = Checkpoint::Open(root).error();
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_EQ(error.message, found);
+  EXPECT_EQ(error.hint, "name the snapshot: " + (root / "snapshots/0123").string() +
+                            ", or one of the 1 others there");
+  ASSERT_TRUE(fixtures::WriteFile(root / "refs/main", "4567\n"));
+  error = Checkpoint::Open(root).error();
+  EXPECT_THAT(error.hint, HasSubstr((root / "snapshots/4567").string() + ", or one"));
+  fs::remove(root / "snapshots/0123");
+  EXPECT_EQ(Checkpoint::Open(root).error().hint,
+            "name the snapshot: " + (root / "snapshots/4567").string());
+}
+
 }  // namespace
 }  // namespace moepack
