@@ -84,6 +84,9 @@ enum class LeafUse : uint8_t {
   kCompanion,  // no parameters of its own: scales, zero points, shapes, index tables
 };
 LeafUse UseOfLeaf(std::string_view leaf);
+// False for companions that say how activations and the key/value cache are quantized: the numbers
+// of the weight do not depend on them.
+bool AffectsNumbers(std::string_view leaf);
 
 // The leaf of a tensor that this row matched: `matched`, what {W} stood for, or such a word at the
 // end of the row's pattern ("bias" of "layers.{L}.mlp.router.bias"); else empty.

@@ -13,28 +13,28 @@ constexpr WeightLeaf kWeightLeaves[] = {
     // FP8 with block scales (DeepSeek, Qwen, GLM, MiniMax), per-tensor scales, activations
     {"weight_scale_inv", LeafUse::kCompanion},
     {"weight_scale", LeafUse::kCompanion},
-    {"input_scale", LeafUse::kCompanion},
-    {"output_scale", LeafUse::kCompanion},
-    {"activation_scale", LeafUse::kCompanion},
+    {"input_scale", LeafUse::kCompanion, false},
+    {"output_scale", LeafUse::kCompanion, false},
+    {"activation_scale", LeafUse::kCompanion, false},
     {"scale", LeafUse::kCompanion},
     {"scale_inv", LeafUse::kCompanion},
     {"qscale_weight", LeafUse::kCompanion},
-    {"qscale_act", LeafUse::kCompanion},
+    {"qscale_act", LeafUse::kCompanion, false},
     // scales of the key/value cache, stored beside the projections
-    {"k_scale", LeafUse::kCompanion},
-    {"v_scale", LeafUse::kCompanion},
-    {"q_scale", LeafUse::kCompanion},
-    {"prob_scale", LeafUse::kCompanion},
+    {"k_scale", LeafUse::kCompanion, false},
+    {"v_scale", LeafUse::kCompanion, false},
+    {"q_scale", LeafUse::kCompanion, false},
+    {"prob_scale", LeafUse::kCompanion, false},
     // NVFP4: block scales, one scale for the tensor, and ModelOpt's AWQ
     {"weight_scale_2", LeafUse::kCompanion},
     {"weight_global_scale", LeafUse::kCompanion},
-    {"input_global_scale", LeafUse::kCompanion},
+    {"input_global_scale", LeafUse::kCompanion, false},
     {"pre_quant_scale", LeafUse::kCompanion},
     // compressed-tensors
     {"weight_packed", LeafUse::kPacked},
     {"weight_shape", LeafUse::kCompanion},
     {"weight_zero_point", LeafUse::kCompanion},
-    {"input_zero_point", LeafUse::kCompanion},
+    {"input_zero_point", LeafUse::kCompanion, false},
     {"weight_g_idx", LeafUse::kCompanion},
     // MLX: scales and zero points ("biases" is not "bias")
     {"scales", LeafUse::kCompanion},
@@ -124,6 +124,11 @@ std::string_view PartName(Part part) {
 LeafUse UseOfLeaf(std::string_view leaf) {
   const WeightLeaf* found = FindLeaf(leaf);
   return found == nullptr ? LeafUse::kValues : found->use;
+}
+
+bool AffectsNumbers(std::string_view leaf) {
+  const WeightLeaf* found = FindLeaf(leaf);
+  return found == nullptr || found->affects_numbers;
 }
 
 std::string_view LeafOf(const TensorRule& rule, std::string_view matched) {

@@ -28,6 +28,7 @@ bool IsNumber(std::string_view text);
 struct WeightLeaf {
   std::string_view name;
   LeafUse use;
+  bool affects_numbers = true;  // see AffectsNumbers
 };
 
 // Null if `name` is not in kWeightLeaves.

@@ -77,12 +77,20 @@ std::string LayerExpertTable::Spell(const Kind& kind) {
   return kind.second.empty() ? std::string(kind.first) : Cat(kind.first, ".", kind.second);
 }
 
-// Counts the explicit experts. Every kind of tensor must exist exactly once for each of 0 ... n-1.
+// Counts the explicit experts. Every kind of tensor must exist exactly once for each of 0 ... n-1;
+// those that do not affect the weights' numbers may be missing, since calibration writes none for
+// experts that it never reached.
 Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& layer) const {
   const uint32_t expert_count = layer.explicit_bytes.rbegin()->first + 1;
   for (const auto& [kind, unsorted] : layer.explicit_ids) {
     std::vector<uint32_t> ids = unsorted;
     std::sort(ids.begin(), ids.end());
+    if (!AffectsNumbers(kind.second)) {
+      const auto twice = std::adjacent_find(ids.begin(), ids.end());
+      if (twice == ids.end()) continue;
+      return Error{Code::kCorrupt, Cat(Place(number), "expert ", *twice, ": expected one tensor ",
+                                       Spell(kind), ", found two")};
+    }
     for (uint32_t id = 0; id < expert_count; ++id) {
       if (id < ids.size() && ids[id] == id) continue;
       const bool twice = id < ids.size() && ids[id] < id;

@@ -173,7 +173,7 @@ class NodeCutter {
     }
     const auto local = static_cast<uint32_t>(at - eligible.begin());
     SHARD_TRY(const std::string name, RenumberExpert(matcher_, tensor.entry.name, local));
-    ++tensors_of_[*found.layer][local];
+    if (AffectsNumbers(found.leaf)) ++tensors_of_[*found.layer][local];  // others may be missing
     experts_.tensors.push_back(Whole(tensor, name));
     return Ok();
   }

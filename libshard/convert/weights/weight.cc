@@ -8,16 +8,13 @@
 #include "libshard/convert/weights/weight_int4.h"
 #include "libshard/convert/weights/weight_mxfp4.h"
 #include "libshard/convert/weights/weight_nvfp4.h"
+#include "libshard/model/family.h"
 
 namespace moepack {
 namespace {
 
 // Tensors that hold the codes, in the order in which they determine what a weight is.
 constexpr std::string_view kMainLeaves[] = {"blocks", "weight_packed", "qweight", "weight", ""};
-// For quantized activations and caches; the weights' numbers do not depend on them.
-constexpr std::string_view kIgnoredLeaves[] = {
-    "input_scale", "output_scale", "activation_scale", "qscale_act", "input_zero_point",
-    "k_scale",     "v_scale",      "q_scale",          "prob_scale"};
 // Companions of formats that are not supported here: MLX, Paddle.
 constexpr std::string_view kOtherLeaves[] = {"biases", "pre_quant_scale", "qscales",
                                              "quant_weight"};
@@ -93,7 +90,7 @@ Result<Weight> ReadNumbers(const WeightSource& source, const StoredWeight& store
 }  // namespace
 
 bool StoredWeight::Add(std::string_view leaf, const TensorEntry& entry) {
-  if (IsOneOf(leaf, kIgnoredLeaves)) return true;
+  if (!AffectsNumbers(leaf)) return true;
   if (Find(leaf) != nullptr) return false;
   parts_.push_back({leaf, &entry});
   return true;

@@ -89,5 +89,44 @@ TEST_F(LayerExpertsTest, FoldedExpertsNeedAConfigThatCountsThem) {
   EXPECT_EQ(model->tensors()[0].axis, 1);
 }
 
+// Calibration writes scales of activations only for experts that it reached.
+class CompanionsOfExperts : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fixtures::WriteFile(dir_ / "family.json", R"({
+      "name": "toy", "rules": [
+        {"pattern": "l.{L}.experts.{E}.up.{W}", "part": "expert", "role": "up"}]})"));
+    options_.family_file = (dir_ / "family.json").string();
+  }
+  // Two experts, of which the first has one more tensor.
+  Result<MoeModel> WithOneOf(const std::string& leaf) {
+    EXPECT_TRUE(fixtures::WriteSafetensors(dir_ / "m.safetensors",
+                                           {{"l.0.experts.0.up.weight", "U8", {1}, "a"},
+                                            {"l.0.experts.1.up.weight", "U8", {1}, "b"},
+                                            {"l.0.experts.0.up." + leaf, "U8", {1}, "c"}}));
+    return MoeModel::Open(dir_ / "m.safetensors", options_);
+  }
+
+  fixtures::TempDir dir_;
+  ModelOptions options_;
+};
+
+TEST_F(CompanionsOfExperts, ThatConversionIgnoresNeedNotBeComplete) {
+  for (const char* leaf : {"input_scale", "input_global_scale", "activation_scale", "k_scale"}) {
+    const auto model = WithOneOf(leaf);
+    ASSERT_TRUE(model) << leaf << ": " << model.error().message;
+    EXPECT_EQ(model->layers()[0].expert_count, 2u) << leaf;
+  }
+}
+
+TEST_F(CompanionsOfExperts, ThatTheNumbersNeedMustBeComplete) {
+  for (const char* leaf : {"weight_scale", "weight_scale_2", "weight_shape", "qzeros"}) {
+    const auto model = WithOneOf(leaf);
+    ASSERT_FALSE(model) << leaf;
+    EXPECT_THAT(model.error().message,
+                HasSubstr(std::string("expert 1: expected one tensor up.") + leaf));
+  }
+}
+
 }  // namespace
 }  // namespace moepack

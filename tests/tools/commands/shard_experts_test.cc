@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "fixtures/safetensors_writer.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -142,6 +143,32 @@ TEST(ShardExperts, RefusesTheSourceAsOutput) {
     EXPECT_EQ(run.status, 2) << run.err;
   }
   EXPECT_EQ(SizesOnDisk(workspace / "fixtures"), before);
+}
+
+// ModelOpt writes no input_scale for experts that its calibration never reached.
+TEST(ShardExperts, ScalesOfActivationsThatSomeExpertsLackAreSplitAndAssembled) {
+  const Workspace workspace;
+  std::filesystem::create_directories(workspace / "model");
+  for (const char* file :
+       {"config.json", "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+        "model-00003-of-00003.safetensors", "tokenizer.json", "tokenizer_config.json"})
+    std::filesystem::copy(workspace / "fixtures/tiny-moe" / file, workspace / "model");
+  std::vector<fixtures::RawTensor> scales;
+  for (const char* expert : {"0", "9"})
+    scales.push_back({std::string("model.layers.1.mlp.experts.") + expert + ".up_proj.input_scale",
+                      "F32",
+                      {},
+                      std::string(4, '\1')});
+  ASSERT_TRUE(fixtures::WriteSafetensors(workspace / "model/scales.safetensors", scales));
+  const ToolRun split = workspace.Moepack("shard-experts model --groups 2 -o out");
+  EXPECT_EQ(split.status, 0) << split.err;
+  EXPECT_EQ(workspace.Moepack("verify out --against model").status, 0);
+  const ToolRun node = workspace.Moepack("assemble out --group 1 -o node");
+  EXPECT_EQ(node.status, 0) << node.err;
+  EXPECT_THAT(workspace.Moepack("list-tensors node --regex input_scale").out,
+              HasSubstr("experts.1.up_proj.input_scale"));
+  const ToolRun gguf = workspace.Moepack("quantize model --recipe Q8_0 -o model.gguf");
+  EXPECT_EQ(gguf.status, 0) << gguf.err;
 }
 
 }  // namespace
