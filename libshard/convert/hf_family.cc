@@ -33,12 +33,14 @@ class Conversion {
       return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
                                            ": expected tensors, found an index without its files")};
     }
+    SHARD_CHECK(CheckNotMlx());
     SHARD_CHECK(RequirePromised(model_, {.defaults = defaults_, .mtp_may_lack = true}));
     SHARD_CHECK(ReadConfig());
     if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
     WarnOfTowers();
     if (!family_.keeps_mtp) WarnOfMtp();
     SHARD_CHECK(CheckLayers());
+    SHARD_CHECK(CheckMtpExperts());
     SHARD_CHECK(AddGeneralKeys(*tree(), family_.architecture, Names(), out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
@@ -59,6 +61,7 @@ class Conversion {
 
   // Makes the part that needs only the tensors.
   Result<GgufModel> RunTensors() {
+    SHARD_CHECK(CheckNotMlx());
     SHARD_CHECK(ReadConfig());
     if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
     SHARD_CHECK(AddTensors());
@@ -84,6 +87,25 @@ class Conversion {
     heads_.heads = shape_.heads;
     heads_.kv_heads = shape_.kv_heads;
     return family_.heads == nullptr ? Ok() : family_.heads(config_, heads_);
+  }
+
+  // MLX renames the experts when it converts a checkpoint, and also changes numbers: it transposes
+  // convolutions and adds 1 to norms, which the rows here would do again.
+  Status CheckNotMlx() const {
+    for (const ModelTensor& tensor : model_.tensors()) {
+      const TensorEntry& entry = model_.entry(tensor);
+      const bool renamed = entry.name.find(".switch_mlp.") != std::string::npos ||
+                           entry.name.find(".switch_glu.") != std::string::npos;
+      // Packed ones are named by their number format.
+      if (!renamed || tensor.part != Part::kExpert || entry.dtype == "U32") continue;
+      if (UseOfLeaf(tensor.leaf) == LeafUse::kCompanion) continue;
+      return Error{Code::kUnsupported,
+                   Cat(model_.checkpoint().files()[entry.file].path.string(), ": tensor ",
+                       Quoted(entry.name),
+                       ": expected a checkpoint of transformers, found one that MLX converted"),
+                   "convert the model that it was made from; --format safetensors splits this one"};
+    }
+    return Ok();
   }
 
   // Counts the blocks for multi-token prediction that have tensors, because a config often
@@ -135,15 +157,44 @@ class Conversion {
     return Ok();
   }
 
-  Status AddTensors() {
+  // A GGUF has one number of experts for all layers, the kept blocks included.
+  Status CheckMtpExperts() const {
+    const uint32_t expert_count = model_.max_experts();
+    for (const MoeLayer& layer : model_.layers()) {
+      if (!layer.mtp || layer.layer >= shape_.layers + shape_.mtp_layers) continue;
+      if (layer.expert_count == expert_count) continue;
+      return Error{Code::kUnsupported,
+                   Cat(model_.checkpoint().source().string(), ": layer ", layer.layer,
+                       ", a block for multi-token prediction: expected ", expert_count,
+                       " experts as in the layers before it, since a GGUF has one number for all, ",
+                       "found ", layer.expert_count),
+                   "--no-mtp leaves the block out; --format safetensors keeps it"};
+    }
+    return Ok();
+  }
+
+  // Whether output.weight is left out. A head that is not the embedding is kept, whatever the
+  // config says, as in llama.cpp's converter.
+  Result<bool> IsTied() {
     SHARD_TRY(const std::optional<bool> tied, config_.FindBool(fields::kTied));
+    if (!HasHead()) return tied.value_or(true);
+    if (!tied.value_or(false)) return false;
+    SHARD_TRY(const bool own, model_.HasOwnHead());
+    if (!own) return true;
+    out_.warnings.push_back(Cat(config_.where(), ": ", config_.Find(fields::kTied)->path,
+                                ": expected a head with the numbers of the embedding, found one "
+                                "with others; it is kept as output.weight"));
+    return false;
+  }
+
+  Status AddTensors() {
     TensorMapOptions map;
     map.rows = family_.rows;
     map.layers = shape_.layers;
     map.mtp_layers = shape_.mtp_layers;
     map.weights = weights_;
     map.shape = heads_;
-    map.tied = tied.value_or(!HasHead());
+    SHARD_TRY(map.tied, IsTied());
     map.needs_output = family_.needs_output;
     SHARD_TRY(out_.tensors, MapTensors(model_, map));
     if (family_.check != nullptr) SHARD_CHECK(family_.check(config_, shape_, out_.tensors));

@@ -27,10 +27,14 @@ std::string Where(const Checkpoint& checkpoint, const TensorEntry& entry) {
   return Cat(checkpoint.files()[entry.file].path.string(), ": tensor ", Quoted(entry.name));
 }
 
+// Of the decoder; pruned models often keep more experts in their blocks for multi-token prediction.
 uint32_t MostExperts(const std::vector<MoeLayer>& layers) {
-  uint32_t most = 0;
-  for (const MoeLayer& layer : layers) most = std::max(most, layer.expert_count);
-  return most;
+  uint32_t most = 0, in_blocks = 0;
+  for (const MoeLayer& layer : layers) {
+    uint32_t& count = layer.mtp ? in_blocks : most;
+    count = std::max(count, layer.expert_count);
+  }
+  return most > 0 ? most : in_blocks;
 }
 
 // Makes the parts of a MoeModel step by step; each step relies on the ones before.
@@ -190,10 +194,15 @@ class ModelBuilder {
       layer.top_k = layer.layer < config.top_k_per_layer.size()
                         ? config.top_k_per_layer[layer.layer]
                         : config.top_k;
-      if (config.expert_count != 0 && layer.expert_count != config.expert_count) {
-        return Error{Code::kCorrupt, Cat(parts_.config_path.string(), ": ", config.expert_count_key,
-                                         ": expected ", layer.expert_count, " as layer ",
-                                         layer.layer, " has, found ", config.expert_count)};
+      // The config counts the decoder's experts. A block for multi-token prediction that was not
+      // pruned with it has more.
+      const bool counted = !layer.mtp || parts_.checkpoint.is_gguf();
+      if (config.expert_count != 0 && counted && layer.expert_count != config.expert_count) {
+        return Error{Code::kCorrupt,
+                     Cat(parts_.config_path.string(), ": ", config.expert_count_key, ": expected ",
+                         layer.expert_count, " as layer ", layer.layer,
+                         layer.mtp ? ", a block for multi-token prediction," : "", " has, found ",
+                         config.expert_count)};
       }
       if (layer.top_k > layer.expert_count) {
         return Error{Code::kCorrupt,

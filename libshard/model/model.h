@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -94,11 +95,17 @@ class MoeModel {
   const std::vector<MoeLayer>& layers() const { return parts_.layers; }
   // Null for a layer without experts, and for no layer.
   const MoeLayer* FindLayer(std::optional<uint32_t> layer) const;
+  // The most experts that a decoder layer has.
   uint32_t max_experts() const;
   const std::vector<std::string>& warnings() const { return parts_.warnings; }
 
   // How routers select and weigh experts, according to config or metadata, family and tensors.
   const Routing& routing() const { return parts_.routing; }
+
+  // True if the checkpoint has a head with other bytes than its embedding, whatever the config says
+  // about tying them. Where both tables are there, they are read up to the first difference, once
+  // for all copies of the model; the buffers are small. False without tensor data.
+  Result<bool> HasOwnHead() const;
 
   // Calls Checkpoint::ForgetTensors() and frees tensors(). Layers, config and version are kept.
   void ForgetTensors();
@@ -109,7 +116,13 @@ class MoeModel {
   std::string Version(const std::string& revision) const;
 
  private:
+  struct OwnHead {
+    std::mutex mutex;
+    std::optional<bool> known;
+  };
+
   ModelParts parts_;
+  std::shared_ptr<OwnHead> own_head_ = std::make_shared<OwnHead>();
 };
 
 // Counts weights as model cards do: packed integers are counted unpacked; scales and index tables

@@ -18,11 +18,20 @@ Error WithoutOutputHint(Error error) {
   return error;
 }
 
+// A block for multi-token prediction is not run, so one that keeps more experts than the pruned
+// layers, for which a GGUF has no number, is left out.
+bool FitsWithItsBlocks(const MoeModel& model) {
+  return std::all_of(model.layers().begin(), model.layers().end(), [&](const MoeLayer& layer) {
+    return !layer.mtp || layer.expert_count == model.max_experts();
+  });
+}
+
 }  // namespace
 
 Result<TypedGguf> PrepareToRun(const MoeModel& model) {
   QuantizeOptions options;
   options.convert.part = ConvertOptions::Part::kTokenizerIfUsable;
+  options.convert.mtp = FitsWithItsBlocks(model);
   Result<TypedGguf> typed = PrepareGguf(model, options);
   if (!typed) return WithoutOutputHint(std::move(typed).error());
   std::optional<Error>& none = typed->model.no_tokenizer;

@@ -63,8 +63,11 @@ ExpertIds TensorFilter::MissingLayers(const MoeModel& model) const {
 ExpertIds TensorFilter::MissingExperts(const MoeModel& model) const {
   if (!expert_ids_) return {};
   ExpertIds missing;
-  std::copy_if(expert_ids_->begin(), expert_ids_->end(), std::back_inserter(missing),
-               [&](uint32_t id) { return id >= model.max_experts(); });
+  std::copy_if(
+      expert_ids_->begin(), expert_ids_->end(), std::back_inserter(missing), [&](uint32_t id) {
+        return std::none_of(model.layers().begin(), model.layers().end(),
+                            [&](const MoeLayer& layer) { return id < layer.expert_count; });
+      });
   return missing;
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
+#include "tests/libshard/convert/sample.h"
 
 namespace moepack {
 namespace {
@@ -175,6 +177,72 @@ TEST_F(UsableTokenizer, IsRefusedIfItIsDamaged) {
   ASSERT_FALSE(gguf);
   EXPECT_EQ(gguf.error().code, Code::kCorrupt);
   EXPECT_THAT(gguf.error().message, HasSubstr("model.merges: expected a list"));
+}
+
+// A config that says that head and embedding are tied, and a checkpoint with both.
+class TiedHead : public testing::Test {
+ protected:
+  TiedHead() : sample_(ConvertSample::Qwen3Moe()) { sample_.config["tie_word_embeddings"] = true; }
+
+  static bool HasOutput(const GgufModel& model) {
+    return std::any_of(model.tensors.begin(), model.tensors.end(),
+                       [](const GgufTensor& tensor) { return tensor.name == "output.weight"; });
+  }
+
+  ConvertSample sample_;
+};
+
+TEST_F(TiedHead, ThatDiffersFromTheEmbeddingIsKeptWithANote) {
+  const auto model = sample_.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  ASSERT_TRUE(HasOutput(*model));
+  EXPECT_EQ(sample_.Values(*model, "output.weight"), sample_.Values("lm_head.weight"));
+  EXPECT_THAT(model->warnings,
+              testing::ElementsAre(EndsWith(
+                  "config.json: tie_word_embeddings: expected a head with the numbers of the "
+                  "embedding, found one with others; it is kept as output.weight")));
+}
+
+TEST_F(TiedHead, ThatIsTheEmbeddingIsLeftOut) {
+  sample_.Tensor("lm_head.weight").bytes = sample_.Tensor("model.embed_tokens.weight").bytes;
+  const auto model = sample_.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_FALSE(HasOutput(*model));
+  EXPECT_THAT(model->warnings, testing::IsEmpty());
+}
+
+TEST_F(TiedHead, IsKeptIfOnlyTheConfigOfTheTextModelTiesIt) {
+  sample_.config["tie_word_embeddings"] = false;
+  sample_.config["text_config"] = {{"tie_word_embeddings", true}};
+  const auto model = sample_.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_TRUE(HasOutput(*model));
+  EXPECT_THAT(model->warnings,
+              testing::ElementsAre(HasSubstr("text_config.tie_word_embeddings: expected")));
+}
+
+TEST_F(TiedHead, OfAnotherTypeOrShapeIsKept) {
+  sample_.Tensor("lm_head.weight") = {
+      "lm_head.weight", "BF16", {5, 4}, std::string(5 * 4 * 2, '\1')};
+  const auto model = sample_.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_TRUE(HasOutput(*model));
+}
+
+TEST(MlxNames, AreNamedWhereTheNumbersAreNotPacked) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  sample.Remove(".mlp.experts.");
+  const std::string at = "model.layers.0.mlp.switch_mlp.";
+  sample.Add(at + "gate_proj.weight", {2, 2, 4});
+  sample.Add(at + "up_proj.weight", {2, 2, 4});
+  sample.Add(at + "down_proj.weight", {2, 4, 2});
+  const auto model = sample.Convert();
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::kUnsupported);
+  EXPECT_THAT(model.error().message,
+              HasSubstr("tensor \"model.layers.0.mlp.switch_mlp.gate_proj.weight\": expected a "
+                        "checkpoint of transformers, found one that MLX converted"));
+  EXPECT_THAT(model.error().hint, HasSubstr("--format safetensors splits this one"));
 }
 
 }  // namespace

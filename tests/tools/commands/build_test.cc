@@ -94,5 +94,30 @@ TEST(Build, ADryRunWritesNothing) {
   EXPECT_EQ(workspace.Listing(), before);
 }
 
+// Fine-tunes with a head of their own whose config still ties it to the embedding.
+TEST(Build, AHeadThatDiffersFromATiedEmbeddingIsKeptOnEveryRoad) {
+  const Workspace workspace;
+  const auto path = workspace / "fixtures/tiny-moe/config.json";
+  std::string config = ReadFile(path);
+  const std::string untied = "\"tie_word_embeddings\": false";
+  config.replace(config.find(untied), untied.size(), "\"tie_word_embeddings\": true");
+  WriteAll(path, config);
+  const std::string note =
+      "tie_word_embeddings: expected a head with the numbers of the embedding, "
+      "found one with others; it is kept as output.weight";
+  const ToolRun dry = workspace.Moepack(std::string(kBuild) + "--quantize Q8_0 --dry-run");
+  EXPECT_THAT(dry.out + dry.err, HasSubstr(note));
+  const ToolRun run = workspace.Moepack(std::string(kBuild) + "--quantize Q8_0");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(note));
+  EXPECT_EQ(workspace.Moepack("verify out --against fixtures/tiny-moe").status, 0);
+  const ToolRun quantized =
+      workspace.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o whole.gguf");
+  EXPECT_EQ(quantized.status, 0) << quantized.err;
+  EXPECT_THAT(workspace.Moepack("list-tensors whole.gguf --regex '^output.weight'").out,
+              HasSubstr("output.weight"));
+  EXPECT_THAT(workspace.Moepack("list-tensors fixtures/tiny-moe --summary").out, HasSubstr(note));
+}
+
 }  // namespace
 }  // namespace moepack::cli

@@ -154,5 +154,37 @@ TEST(QwenHybridRows, TakeTheRotaryPartOfTheConfigClassOrOfTheRopeParameters) {
               HasSubstr("partial_rotary_factor: expected a number over 0 and up to 1"));
 }
 
+// As pruned models often are: the layers have two experts, the block for multi-token prediction
+// kept three.
+QwenHybridSample PrunedSample() {
+  QwenHybridSample sample = HybridRowsSample();
+  sample.Reshape("mtp.layers.0.mlp.gate.weight", {3, 4});
+  sample.Reshape("mtp.layers.0.mlp.experts.gate_up_proj", {3, 4, 4});
+  sample.Reshape("mtp.layers.0.mlp.experts.down_proj", {3, 4, 2});
+  return sample;
+}
+
+TEST(QwenHybridRows, NameABlockForMultiTokenPredictionThatWasNotPrunedWithTheLayers) {
+  const auto model = PrunedSample().Convert();
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::kUnsupported);
+  EXPECT_THAT(model.error().message,
+              HasSubstr("layer 2, a block for multi-token prediction: expected 2 experts as in the "
+                        "layers before it, since a GGUF has one number for all, found 3"));
+  EXPECT_THAT(model.error().hint, HasSubstr("--no-mtp leaves the block out"));
+}
+
+TEST(QwenHybridRows, ConvertAPrunedModelWithoutItsUnprunedBlock) {
+  QwenHybridSample sample = PrunedSample();
+  const auto model = sample.Convert({.pre = {}, .mtp = false});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(*FindHybridTensor(model, "expert_count"), GgufValue::U32(2));
+  const auto opened = sample.Open();
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(opened->max_experts(), 2u);
+  EXPECT_EQ(opened->routing().expert_count, 2u);
+  EXPECT_EQ(opened->layers().back().expert_count, 3u);
+}
+
 }  // namespace
 }  // namespace moepack
