@@ -113,7 +113,8 @@ constexpr Known kNoGgufKeys[] = {
      "ordinary attention under DeepSeek's names; deepseek2 has latent attention only"},
     {"phi-moe/Phi-tiny-MoE-instruct", "size of a head: expected hidden size / heads",
      "heads of another size, for which phimoe has no key"},
-    {"step/Step-3.7-Flash", "expected Step3p5ForCausalLM", "llama.cpp does not know it"},
+    {"step/Step-3.7-Flash", "expected Step3p5ForCausalLM",
+     "only llama.cpp's own converter reads it"},
 };
 
 template <size_t N>

@@ -140,7 +140,7 @@ Result<GgufModel> ConvertStep35(const MoeModel& model, const ConvertOptions& opt
     return Error{
         Code::kUnsupported,
         Cat(model.config_path().string(), ": architectures: expected Step3p5ForCausalLM, found ",
-            Quoted(model.config().architecture), ", which llama.cpp does not know"),
+            Quoted(model.config().architecture), ", which only llama.cpp's own converter reads"),
         kNoGgufHint};
   }
   HfFamily family;

@@ -155,7 +155,7 @@ TEST(Step35, RefusesWhatTheRuntimeDoesDifferently) {
   EXPECT_THAT(StepKeyError(sample), HasSubstr("a number, or one for each layer"));
   sample = Step();
   sample.config["architectures"] = {"Step3p7ForConditionalGeneration"};
-  EXPECT_THAT(StepKeyError(sample), HasSubstr("which llama.cpp does not know"));
+  EXPECT_THAT(StepKeyError(sample), HasSubstr("which only llama.cpp's own converter reads"));
 }
 
 }  // namespace
