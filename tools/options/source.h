@@ -31,7 +31,7 @@ Status CheckEndpointUse(const RemoteArguments& arguments, const std::string& add
 
 // The only place where what a user names becomes a tree: a directory on this machine, a file in
 // one, or an address. Another kind of source needs its own SourceTree and one line in OpenAddress
-// (libshard/remote/open_remote.h).
+// (libshard/remote/open_remote.cc).
 Result<moepack::Source> OpenSource(const std::string& source,
                                    const RemoteArguments& arguments = {});
 
