@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -230,6 +232,58 @@ TEST_F(RealConfigs, GiveTheActiveParametersOfTheirModelCards) {
 }
 
 // total_size of an index, where all tensors are known and nothing else is stored with them.
+// The table of docs/model-summary.md, for the configs that it is computed from.
+const std::map<std::string, const char*> kTableFolders = {
+    {"DeepSeek-V3, R1", "deepseek/DeepSeek-V3"},
+    {"DeepSeek-V2", "deepseek/DeepSeek-V2-236B"},
+    {"DeepSeek-V2-Lite", "deepseek/DeepSeek-V2-Lite-16B"},
+    {"Kimi-K2", "kimi/Kimi-K2-Instruct"},
+    {"gpt-oss-120b", "gpt-oss/gpt-oss-120b"},
+    {"gpt-oss-20b", "gpt-oss/gpt-oss-20b"},
+    {"ERNIE-4.5-300B", "ernie/ERNIE-4.5-300B-A47B-FP8-Paddle"},
+    {"MiniMax-M2", "minimax/MiniMax-M2"},
+    {"GLM-4.5", "glm/GLM-4.7-FP8"},  // of the same sizes
+    {"GLM-4.5-Air", "glm/GLM-4.5-Air"},
+    {"GLM-5", "glm/GLM-5"},
+    {"GLM-4.7-Flash", "glm/GLM-4.7-Flash"},
+    {"Qwen3-30B-A3B", "qwen3-moe/Qwen3-30B-A3B"},
+    {"Qwen3-235B-A22B", "qwen3-moe/Qwen3-235B-A22B"},
+    {"Qwen3-Coder-480B-A35B", "qwen3-moe/Qwen3-Coder-480B-A35B-Instruct"},
+    {"Mixtral-8x7B", "mixtral/Mixtral-8x7B-v0.1"},
+    {"Mixtral-8x22B", "mixtral/Mixtral-8x22B-v0.1"},
+    {"Llama-4 Scout, Maverick", "llama4/Llama-4-Scout-17B-16E-Instruct"},
+    {"OLMoE-1B-7B", "olmoe/OLMoE-1B-7B-0924"},
+    {"Phi-3.5-MoE", "phi-moe/Phi-3.5-MoE-instruct"}};
+
+std::string Billions(uint64_t count) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.1f", static_cast<double>(count) / 1e9);
+  return text.data();
+}
+
+TEST_F(RealConfigs, GiveTheFiguresOfTheDocumentedTable) {
+  std::ifstream page(fs::path(MOEPACK_SOURCE_DIR) / "docs/model-summary.md");
+  size_t compared = 0;
+  for (std::string line; std::getline(page, line);) {
+    std::erase(line, '*');
+    const std::vector<std::string> cells = Split(line, '|');
+    const auto folder = cells.size() == 7
+                            ? kTableFolders.find(cells[1].substr(1, cells[1].size() - 2))
+                            : kTableFolders.end();
+    if (folder == kTableFolders.end()) continue;
+    const auto promised = Open(folder->second);
+    ASSERT_TRUE(promised) << promised.error().message;
+    const ParameterCount count = CountParameters(promised->model);
+    const uint64_t without = count.active - count.input_embedding;
+    EXPECT_EQ(Cat(cells[3], "|", cells[4], "|", cells[5]),
+              Cat(" ", Billions(count.active), " | ", Billions(without), " | ",
+                  Billions(without - count.head), " "))
+        << folder->first;
+    ++compared;
+  }
+  EXPECT_EQ(compared, kTableFolders.size());
+}
+
 TEST_F(RealConfigs, PromiseTheBytesStatedInIndexes) {
   size_t compared = 0;
   for (const char* folder : {"mixtral/Mixtral-8x7B-v0.1", "gpt-oss/gpt-oss-20b",
