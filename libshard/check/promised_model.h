@@ -12,15 +12,21 @@
 namespace moepack {
 
 // Returns the config of a source that has no tensors: a .json file that is not an index, or
-// config.json of a tree with neither safetensors, index nor GGUF. No value otherwise, or if the
-// tree cannot be read, because opening the checkpoint then says why.
+// config.json of a tree with neither safetensors nor GGUF; it may have an index whose files are not
+// there. No value otherwise, or if the tree cannot be read, because opening the checkpoint then
+// says why.
 std::optional<std::string> ConfigAlone(const Source& source);
+
+// Returns the index of a tree that has no file of tensors, neither one that the index names nor
+// another. No value in the same cases as above.
+std::optional<std::string> IndexAlone(const Source& source);
 
 struct PromisedModel {
   MoeModel model;  // model.checkpoint().promised()
   // See PromisedTensors.
   std::vector<std::string> missing;
   std::string stored, unfollowed;
+  bool partial = false;
 };
 // kUnsupported in the same cases as for a checkpoint, and if the config does not give the size of
 // the experts.

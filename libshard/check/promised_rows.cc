@@ -99,6 +99,9 @@ PromisedRows::PromisedRows(const Family& family) {
   head = First(family, "head", false);
   router = First(family, "router", true);
   selection_bias = First(family, "selection_bias", true);
+  bias_row = std::any_of(family.rules.begin(), family.rules.end(), [](const TensorRule& rule) {
+    return rule.role == "selection_bias" && rule.expert_axis == -1;
+  });
   shared_gate = First(family, "shared_gate", true);
   for (const TensorRule& rule : family.rules) {
     layer_norms = layer_norms || rule.pattern == "layers.{L}.{*}norm.{W}";

@@ -20,6 +20,7 @@ struct PromisedRows {
   // Each has the projections of one feed-forward part: gate, up and down, or fewer.
   std::vector<std::string> experts, shared, dense;
   bool packed = false;        // experts are packed
+  bool bias_row = false;      // the selection bias is a matrix of one row
   bool layer_norms = false;   // norms are called input_layernorm and post_attention_layernorm
   bool appended_mtp = false;  // blocks for multi-token prediction follow the layers
   bool own_mtp = false;       // they are numbered separately, as in "mtp.layers.{M}."

@@ -1,6 +1,7 @@
 #include "libshard/check/promised_storage.h"
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,15 @@ std::optional<std::string> DtypeOf(const std::string& word) {
     if (word == name) return std::string(dtype);
   }
   return std::nullopt;
+}
+
+// ModelOpt's own name of the quantization, after a blank; "" if the config has none.
+Result<std::string> AlgorithmOf(const HfConfig& config) {
+  const auto section = config.Find(fields::kQuantization);
+  if (!section || !section->value->is_object()) return std::string();
+  const auto algorithm = section->value->find("quant_algo");
+  if (algorithm == section->value->end() || !algorithm->is_string()) return std::string();
+  return Cat(" ", algorithm->get<std::string>());
 }
 
 }  // namespace
@@ -42,7 +52,13 @@ Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& m
     storage.excluded = read->unquantized;
   } else {
     const bool integers = method.empty() && model.quant_bits > 0;
-    storage.unfollowed = integers ? Cat(model.quant_bits, " bits") : method;
+    SHARD_TRY(const std::string algorithm, AlgorithmOf(config));
+    storage.unfollowed = integers ? Cat(model.quant_bits, " bits") : Cat(method, algorithm);
+  }
+  // DeepSeek-V4 stores its experts in another type than the rest.
+  SHARD_TRY(const std::optional<std::string> experts, config.FindString({"expert_dtype"}));
+  if (experts && !experts->empty() && storage.unfollowed.empty()) {
+    storage.unfollowed = Cat("experts in ", *experts);
   }
   return storage;
 }

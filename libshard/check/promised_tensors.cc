@@ -156,7 +156,9 @@ class Promiser {
 
   void AddEnds() {
     const auto add = [&](const std::string& name, const char* what) {
-      if (!name.empty() && !Add(name)) out_.missing.emplace_back(what);
+      if (name.empty() || Add(name)) return;
+      out_.missing.emplace_back(what);
+      out_.partial = true;
     };
     add(rows_.embedding, "embedding");
     add(rows_.norm, "final norm");
@@ -212,7 +214,8 @@ class Promiser {
     const bool biased =
         !promise_.selection_bias_key.empty() || family_.routing.bias == RouterBias::kSelection;
     if (biased && !rows_.selection_bias.empty()) {
-      Add(Spelled(rows_.selection_bias, layer), {experts});
+      const std::vector<uint64_t> vector = {experts}, row = {1, experts};
+      Add(Spelled(rows_.selection_bias, layer), rows_.bias_row ? row : vector);
     }
     AddExperts(layer);
     AddShared(layer);
@@ -279,7 +282,7 @@ class Promiser {
       } else if (rows_.own_mtp && block == 0) {
         AddQwenMtp();
       } else {
-        out_.missing.push_back(Cat(blocks - block, " blocks for multi-token prediction"));
+        out_.missing.push_back(Cat(Plural(blocks - block, "block"), " for multi-token prediction"));
         return;
       }
     }
@@ -322,15 +325,20 @@ class Promiser {
   void ListMissing() {
     for (const auto& [what, layers] : missing_) {
       out_.missing.push_back(Cat(what, " of ", LayersText(layers)));
+      out_.partial = out_.partial || layers.front() < decoder();
     }
     if (!family_.promise.complete) {
+      out_.partial = true;
       out_.missing.push_back(Cat("what only models of ", family_.name, " have"));
     }
     const auto& architectures = family_.promise.indexed;
     const bool indexed =
         family_.promise.indexer || std::find(architectures.begin(), architectures.end(),
                                              model_.architecture) != architectures.end();
-    if (indexed && !config_.Has(fields::kIndexHeads)) out_.missing.emplace_back("indexer");
+    if (indexed && !config_.Has(fields::kIndexHeads)) {
+      out_.missing.emplace_back("indexer");
+      out_.partial = true;
+    }
     for (const char* tower : {"vision", "audio"}) {
       const bool rows = std::any_of(family_.rules.begin(), family_.rules.end(),
                                     [&](const TensorRule& rule) { return rule.role == tower; });

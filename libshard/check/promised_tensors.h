@@ -15,8 +15,11 @@ namespace moepack {
 struct PromisedTensors {
   // The tensors, with the names of the family's rows.
   std::vector<TensorEntry> tensors;
-  // Parts that the model has but `tensors` lacks, because the config does not give their sizes.
+  // Parts that the model has but `tensors` lacks, because their sizes are not worked out here from
+  // the config.
   std::vector<std::string> missing;
+  // Some of them belong to the decoder, so that its counts are too low.
+  bool partial = false;
   // How the weights are stored: "BF16", "F8_E4M3 in blocks of 128x128". For other quantized weights
   // it is the type before quantization, and `unfollowed` says how they are quantized.
   std::string stored, unfollowed;

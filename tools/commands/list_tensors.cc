@@ -190,7 +190,9 @@ Result<int> RunCheck(const MoeModel& model, bool json) {
 
 Result<int> PrintSummary(const Arguments& arguments, const MoeModel& model,
                          const PromisedModel* promised) {
-  SHARD_TRY(const NodeSizes nodes, SizeNodes(model, arguments.nodes));
+  NodeSizeOptions options = arguments.nodes;
+  options.partial = promised != nullptr && promised->partial;
+  SHARD_TRY(const NodeSizes nodes, SizeNodes(model, options));
   const Summary summary{model, nodes, promised};
   SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(summary))
                              : WriteResult(SummaryText(summary)));
@@ -215,6 +217,13 @@ Result<int> RunPromised(const Arguments& arguments, const moepack::Source& sourc
   return PrintSummary(arguments, promised.model, &promised);
 }
 
+// As after `hf download --include "*.json"`.
+void NoteIndexAlone(const SourceTree& tree, const std::string& index, const std::string& config) {
+  PrintNotes({Cat(tree.NameOf(index), ": none of the files that it names is there; ",
+                  config.empty() ? "names come from the index, and shapes and sizes are unknown"
+                                 : Cat("sizes are what ", config, " promises"))});
+}
+
 void NoteMissing(const TensorFilter& filter, const MoeModel& model) {
   if (const ExpertIds layers = filter.MissingLayers(model); !layers.empty())
     PrintNotes({Cat("the model has no tensors in ", layers.size() == 1 ? "layer " : "layers ",
@@ -227,9 +236,12 @@ void NoteMissing(const TensorFilter& filter, const MoeModel& model) {
 Result<int> Run(Arguments& arguments) {
   arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
-  SHARD_TRY(const moepack::Source source,
-            OpenSource(arguments.source.source, arguments.source.remote));
-  if (const auto config = ConfigAlone(source)) return RunPromised(arguments, source, *config);
+  SHARD_TRY(moepack::Source source, OpenSource(arguments.source.source, arguments.source.remote));
+  const auto index = IndexAlone(source), config = ConfigAlone(source);
+  const bool promised = config && (arguments.summary || !index);
+  if (index) NoteIndexAlone(*source.tree, *index, promised ? *config : "");
+  if (promised) return RunPromised(arguments, source, *config);
+  if (index) source.file = *index;
   SHARD_TRY(const MoeModel model, OpenModel(source, arguments.source));
   NoteTraffic(*source.tree, SizeOfFiles(model.checkpoint()));
   if (arguments.check) return RunCheck(model, arguments.json);
@@ -305,7 +317,8 @@ constinit const Command kListTensors = {
     "Lists every tensor of a checkpoint with its part, layer, expert and role",
     "Reads only headers. An index file (model.safetensors.index.json) on its own is enough to see "
     "names, parts, layers and experts; types, shapes and sizes are then shown as \"-\". For "
-    "--summary a config.json on its own is enough.",
+    "--summary a config.json on its own is enough. A directory with both and without weights will "
+    "do.",
     {"moepack list-tensors fixtures/tiny-moe --summary",
      "moepack list-tensors fixtures/tiny-moe --part expert --layer 0 --expert 0-2"},
     list_tensors_command::Bind};

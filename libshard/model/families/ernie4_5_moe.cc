@@ -30,7 +30,7 @@ Family Ernie45MoeFamily() {
   AddSharedExpert(family, "ernie.layers.{L}.mlp.shared_experts.", kPaddle);
   AddDenseMlp(family, "ernie.layers.{L}.mlp.", kPaddle);
   family.cards = CardConvention::kWithoutEmbedding;
-  family.promise = {.attention_biases = {fields::kBias}};
+  family.promise = {.complete = true, .f32_router = true, .attention_biases = {fields::kBias}};
   return family;
 }
 

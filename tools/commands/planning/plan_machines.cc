@@ -22,7 +22,8 @@ void NotePromised(const PromisedModel& promised, const std::string& where) {
                         "); sizes are from before that"));
   }
   for (const std::string& part : promised.missing) {
-    notes.push_back(Cat("not in the sizes: ", part, ", whose shapes the config does not give"));
+    notes.push_back(Cat("not in the sizes: ", part,
+                        ", whose shapes moepack does not work out from the config"));
   }
   PrintNotes(notes);
 }
@@ -75,8 +76,14 @@ Status AddStages(const NodeSizer& sizer, const Machines& machines, uint32_t stag
 }  // namespace
 
 Result<PlannedModel> OpenPlanned(const SourceArguments& arguments) {
-  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source, arguments.remote));
+  SHARD_TRY(moepack::Source source, OpenSource(arguments.source, arguments.remote));
   PlannedModel out;
+  if (const auto index = IndexAlone(source)) {
+    PrintNotes(
+        {Cat(source.tree->NameOf(*index),
+             ": none of the files that it names is there; the plan is made from its names")});
+    source.file = *index;
+  }
   if (const auto config = ConfigAlone(source)) {
     out.config_alone = true;
     SHARD_TRY(PromisedModel promised, OpenPromised(source, *config, arguments.model));

@@ -127,7 +127,8 @@ std::string FilesText(const Summary& summary) {
   if (promised == nullptr) return Plural(summary.model.checkpoint().files().size(), "file");
   const std::string plain = promised->unfollowed.empty()
                                 ? ""
-                                : Cat(", not quantized (", promised->unfollowed, ") as they are");
+                                : Cat(", and not of the quantized ones that the checkpoint has (",
+                                      promised->unfollowed, ")");
   return Cat("none: no tensors were seen, sizes are what config.json promises of weights in ",
              promised->stored, plain);
 }
@@ -141,18 +142,20 @@ Json PromisedJson(const PromisedModel* promised) {
 
 }  // namespace
 
-std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters) {
+std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters,
+                              bool partial) {
   if (parameters.total == 0) return "unknown";
-  std::string text = OneDecimal(parameters.total) + " total";
+  const char* const least = partial ? "at least " : "";
+  std::string text = Cat(least, OneDecimal(parameters.total), " total");
   if (parameters.active == 0 || TopKText(model) == "unknown") return text;
   const CardCount card = CountAsCards(model, parameters);
   const std::string active = FormatParameters(card.active);
-  text += Cat(", ", OneDecimal(parameters.active), " active");
+  text += Cat(", ", least, OneDecimal(parameters.active), " active");
   if (!card.without.empty()) {
     text += Cat(", ", OneDecimal(card.active), " without ", card.without,
                 " as the cards of this family count");
   }
-  text += Cat(" (", FormatParameters(parameters.total), "-A", active, ", ", active, "-",
+  text += Cat(" (", least, FormatParameters(parameters.total), "-A", active, ", ", active, "-",
               model.max_experts(), "E)");
   if (parameters.mtp > 0)
     text += Cat(", and ", OneDecimal(parameters.mtp), " in prediction blocks");
@@ -160,6 +163,15 @@ std::string ParameterSpelling(const MoeModel& model, const ParameterCount& param
     text += Cat(", and ", OneDecimal(parameters.other_modalities), " in towers");
   return text;
 }
+
+namespace {
+
+std::string SpellingOf(const Summary& summary, const ParameterCount& parameters) {
+  const bool partial = summary.promised != nullptr && summary.promised->partial;
+  return ParameterSpelling(summary.model, parameters, partial);
+}
+
+}  // namespace
 
 std::string SummaryText(const Summary& summary) {
   const MoeModel& model = summary.model;
@@ -169,11 +181,11 @@ std::string SummaryText(const Summary& summary) {
                            model.config().architecture)});
   facts.Row({"layers", LayersText(model)});
   facts.Row({"experts", ExpertsText(model)});
-  facts.Row({"parameters", ParameterSpelling(model, parameters)});
+  facts.Row({"parameters", SpellingOf(summary, parameters)});
   facts.Row({"files", FilesText(summary)});
   if (summary.promised != nullptr && !summary.promised->missing.empty()) {
     facts.Row({"not counted", Cat(moepack::Join(summary.promised->missing, ", "),
-                                  ": config.json does not say how large")});
+                                  ": moepack does not work out their sizes from config.json")});
   }
   // The headings are empty, so their line is dropped.
   std::string text = facts.Render().substr(1) + "\n" + PartsTable(model);
@@ -218,7 +230,7 @@ Json SummaryJson(const Summary& summary) {
             {"active_as_cards_count", CountAsCards(model, parameters).active},
             {"mtp", parameters.mtp},
             {"other_modalities", parameters.other_modalities},
-            {"spelling", ParameterSpelling(model, parameters)}}},
+            {"spelling", SpellingOf(summary, parameters)}}},
           {"moe_layers", std::move(layers)},
           {"parts", std::move(parts)},
           {"node_sizes", NodesJson(summary.nodes)},

@@ -14,8 +14,9 @@ namespace moepack::cli {
 
 // "30.5B total, 3.4B active (31B-A3.4B, 3.4B-128E)"; "unknown" for a names-only checkpoint. The
 // names count active parameters as the family's model cards do; if those leave tensors out, both
-// figures are given.
-std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters);
+// figures are given. `partial` says that tensors are not counted: "at least 23.6B total".
+std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters,
+                              bool partial = false);
 
 struct Summary {
   const MoeModel& model;

@@ -32,8 +32,11 @@ class Sizer {
     }
     const bool chosen = !options_.recipes.empty();
     if (Status view = Convert(); !view) {
-      if (chosen) return std::move(view).error();
-      out_.notes.push_back(Cat("no sizes by recipe: ", view.error().message));
+      Error error = std::move(view).error();
+      // The tensor that it misses is one that is missing here, not in the model.
+      if (options_.partial && error.code == Code::kCorrupt) error = NotAllTensors();
+      if (chosen) return error;
+      out_.notes.push_back(Cat("no sizes by recipe: ", error.message));
       return std::move(out_);
     }
     std::vector<std::string> recipes = options_.recipes;
@@ -49,6 +52,14 @@ class Sizer {
   }
 
  private:
+  Error NotAllTensors() const {
+    return {Code::kUnsupported,
+            Cat(model_.config_path().string(), ": expected a config from which moepack works out ",
+                "all tensors, found one of family ", model_.family().name,
+                ", for which it knows only some"),
+            "the headers of the checkpoint's files are enough: name its directory or address"};
+  }
+
   Status MakePlans() {
     const bool chosen = !options_.groups.empty();
     std::vector<uint32_t> counts = options_.groups;

@@ -16,6 +16,7 @@ struct NodeSizeOptions {
   std::vector<uint32_t> groups;      // empty: 2, 4, 8 and 16, as far as there are enough experts
   std::vector<std::string> recipes;  // empty: some usual ones, if the model has a GGUF form
   ConvertOptions convert;
+  bool partial = false;  // of a config alone whose tensors are not all known (PromisedModel)
 };
 
 // Largest node of a distribution without overlay: the trunk and the largest group.

@@ -106,5 +106,80 @@ TEST(ModelSummary, AConfigThatPromisesTooMuchIsRefusedAtOnce) {
   }
 }
 
+// What `hf download --include "*.json"` leaves.
+TEST(ModelSummary, AConfigAndAnIndexWithoutItsFilesAreEnough) {
+  const Workspace workspace;
+  fs::create_directories(workspace / "json");
+  for (const char* file : {"config.json", "model.safetensors.index.json"})
+    fs::copy(workspace / "fixtures/tiny-moe" / file, workspace / "json");
+  const ToolRun summary = workspace.Moepack("list-tensors json --summary");
+  EXPECT_EQ(summary.status, 0) << summary.err;
+  EXPECT_THAT(summary.err, HasSubstr("json/model.safetensors.index.json: none of the files that it "
+                                     "names is there; sizes are what config.json promises"));
+  EXPECT_THAT(summary.out, HasSubstr("promises of weights in BF16"));
+  const ToolRun names = workspace.Moepack("list-tensors json");
+  EXPECT_EQ(names.status, 0) << names.err;
+  EXPECT_THAT(names.err, HasSubstr("names come from the index"));
+  EXPECT_THAT(names.out, HasSubstr("lm_head.weight"));
+  const ToolRun plan = workspace.Moepack("plan json --groups 2 -o plan.json");
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_THAT(plan.err, HasSubstr("the plan is made from its names"));
+  // With one of the files there, a download was cut short.
+  fs::copy(workspace / "fixtures/tiny-moe/model-00002-of-00003.safetensors", workspace / "json");
+  const ToolRun partly = workspace.Moepack("list-tensors json --summary");
+  EXPECT_EQ(partly.status, 5);
+  EXPECT_THAT(partly.err, HasSubstr("finish the download"));
+}
+
+TEST(ModelSummary, ModelOptsOwnFileSaysThatWeightsAreQuantized) {
+  const Workspace workspace;
+  WriteConfig(workspace, "qwen3-moe", "nvfp4");
+  WriteAll(workspace / "nvfp4/hf_quant_config.json",
+           R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}})");
+  for (const char* source : {"nvfp4", "nvfp4/config.json"}) {
+    const ToolRun run = workspace.Moepack(std::string("list-tensors ") + source + " --summary");
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("and not of the quantized ones that the checkpoint has (NVFP4, "
+                                   "says hf_quant_config.json)"));
+  }
+  WriteAll(workspace / "nvfp4/hf_quant_config.json", R"({"quantization": {"quant_algo": 4}})");
+  const ToolRun broken = workspace.Moepack("list-tensors nvfp4 --summary");
+  EXPECT_EQ(broken.status, 3);
+  EXPECT_THAT(broken.err, HasSubstr("hf_quant_config.json: quantization.quant_algo: expected a "
+                                    "text, found 4"));
+}
+
+TEST(ModelSummary, AConfigThatGivesExpertsATypeOfTheirOwnSaysSo) {
+  const Workspace workspace;
+  WriteConfig(workspace, "deepseek-v4", "v4");
+  auto config = nlohmann::json::parse(ReadFile(workspace / "v4/config.json"));
+  config["expert_dtype"] = "fp4";
+  WriteAll(workspace / "v4/config.json", config.dump());
+  EXPECT_THAT(workspace.Moepack("list-tensors v4 --summary").out, HasSubstr("(experts in fp4)"));
+}
+
+TEST(ModelSummary, CountsThatLackTensorsSayAtLeast) {
+  const Workspace workspace;
+  WriteConfig(workspace, "nemotron-3", "partial");
+  const ToolRun run = workspace.Moepack("list-tensors partial --summary");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, testing::ContainsRegex("parameters +at least .* total, at least .* active "
+                                              "\\(at least "));
+  EXPECT_THAT(run.out, HasSubstr("moepack does not work out their sizes from config.json"));
+  EXPECT_THAT(run.out, HasSubstr("note: no sizes by recipe: partial/config.json: expected a config "
+                                 "from which moepack works out all tensors, found one of family "
+                                 "nemotron-h, for which it knows only some"));
+  WriteConfig(workspace, "qwen3-moe", "whole");
+  EXPECT_THAT(workspace.Moepack("list-tensors whole --summary").out, Not(HasSubstr("at least")));
+}
+
+TEST(ModelSummary, TheSelectionBiasOfErnieIsPromisedAsTheRowThatItIs) {
+  const Workspace workspace;
+  WriteConfig(workspace, "ernie-4.5", "ernie");
+  const auto summary = workspace.Json("list-tensors ernie --summary --json");
+  EXPECT_EQ(summary["promised"]["not_counted"], nlohmann::json::array());
+  EXPECT_THAT(summary["node_size_notes"].dump(), Not(HasSubstr("no sizes by recipe")));
+}
+
 }  // namespace
 }  // namespace moepack::cli
