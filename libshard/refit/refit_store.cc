@@ -7,6 +7,7 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/files/file_lock.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/limits.h"
@@ -302,10 +303,14 @@ Status CheckOwn(const InsideDirectory& directory) {
 }  // namespace
 
 Result<RefitStoreWriter> RefitStoreWriter::Open(const fs::path& directory, RefitRecord record) {
-  RefitStoreWriter writer;
-  writer.directory_ = directory;
+  SHARD_TRY(InsideDirectory opened, InsideDirectory::OpenOrMake(directory));
+  RefitStoreWriter writer(std::move(opened));
+  const InsideDirectory& files = writer.files_;
+  SHARD_TRY(const FileLock lock, TakeLock(files));
+  if (lock == FileLock::kHeld)
+    return Error{Code::kIo, Cat(Shown(directory.string()), ": another process is writing it"),
+                 "wait for it, or name another directory"};
   record.outcomes.clear();
-  SHARD_TRY(const InsideDirectory files, InsideDirectory::OpenOrMake(directory));
   SHARD_TRY(const InsideDirectory::Kind there, files.KindOf(kRefitFile));
   if (there != InsideDirectory::Kind::kNothing) {
     SHARD_TRY(writer.record_, ReadRecord(LocalTree(directory)));
@@ -328,9 +333,18 @@ bool RefitStoreWriter::Has(uint32_t layer) const {
                      [&](const RefitOutcome& outcome) { return outcome.layer == layer; });
 }
 
+Status RefitStoreWriter::CheckStillOurs() const {
+  SHARD_TRY(const RefitRecord there, ReadRecord(LocalTree(files_.path())));
+  if (RefitToJson(there) == RefitToJson(record_)) return Ok();
+  return Error{Code::kMismatch,
+               Cat(Shown(files_.path().string()), "/", kRefitFile,
+                   ": expected the record as this run wrote it, found another"),
+               "another process writes this store, too: give each refit a --store of its own"};
+}
+
 Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
                              const std::vector<RefittedExperts>& accepted) {
-  SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(directory_));
+  SHARD_CHECK(CheckStillOurs());
   for (RefitOutcome& outcome : outcomes) {
     outcome.sha256.clear();
     outcome.expert_ids.clear();
@@ -341,18 +355,18 @@ Status RefitStoreWriter::Add(std::vector<RefitOutcome> outcomes,
                      [&](const RefittedExperts& one) { return one.group == outcome.group; });
     const std::string name = RefittedFileName(outcome.layer, outcome.group);
     if (experts == accepted.end() || experts->layer != outcome.layer)
-      return Error{Code::kInvalidArgument,
-                   Cat(Shown(directory_.string()), ": ", name, ": expected experts, found none")};
+      return Error{Code::kInvalidArgument, Cat(Shown(files_.path().string()), ": ", name,
+                                               ": expected experts, found none")};
     SHARD_CHECK(CheckRefitted(name, *experts));
     outcome.expert_ids = experts->expert_ids;
     outcome.arrays = NamesOf(*experts);
-    SHARD_TRY(outcome.sha256, WriteRefitted(files, *experts));
+    SHARD_TRY(outcome.sha256, WriteRefitted(files_, *experts));
   }
   // The record follows the files that it names: a run that is killed between them writes the layer
   // again. `record_` changes only once the new record is on disk.
   RefitRecord record = record_;
   std::move(outcomes.begin(), outcomes.end(), std::back_inserter(record.outcomes));
-  SHARD_CHECK(WriteRecord(files, record));
+  SHARD_CHECK(WriteRecord(files_, record));
   record_ = std::move(record);
   return Ok();
 }

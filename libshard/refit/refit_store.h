@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/plan/plan.h"
@@ -95,24 +96,29 @@ class RefitStore {
   RefitRecord record_;
 };
 
-// Writes a store. It contains a layer completely or not at all.
+// Writes a store. It contains a layer completely or not at all. Nobody else can write it meanwhile:
+// the directory is locked, and before each layer refit.json is compared with what was written last,
+// for file systems without locks.
 class RefitStoreWriter {
  public:
   // Creates the directory, or resumes a store whose record equals `record` apart from its layers,
   // which are empty in `record`. kMismatch for a store that has layers of another refit,
-  // kInvalidArgument for a directory with anything else in it.
+  // kInvalidArgument for a directory with anything else in it, kIo while another process writes it.
   static Result<RefitStoreWriter> Open(const fs::path& directory, RefitRecord record);
 
   // Includes the outcomes of the layers that are already there.
   const RefitRecord& record() const { return record_; }
   bool Has(uint32_t layer) const;
   // Adds a layer: one outcome per group, in the order of groups, and the experts of those that were
-  // accepted (their fields in RefitOutcome are set here). REQUIRES: layers ascend.
+  // accepted (their fields in RefitOutcome are set here). kMismatch if the record is no longer what
+  // was written last. REQUIRES: layers ascend.
   Status Add(std::vector<RefitOutcome> outcomes, const std::vector<RefittedExperts>& accepted);
 
  private:
-  RefitStoreWriter() = default;
-  fs::path directory_;
+  explicit RefitStoreWriter(InsideDirectory files) : files_(std::move(files)) {}
+  Status CheckStillOurs() const;
+
+  InsideDirectory files_;  // locked while it is open
   RefitRecord record_;
 };
 

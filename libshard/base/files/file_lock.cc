@@ -46,6 +46,13 @@ Result<FileLock> TakeLock(const InsideDirectory& directory, const std::string& n
   return first.st_ino == second.st_ino && take(again) ? FileLock::kNone : FileLock::kTaken;
 }
 
+Result<FileLock> TakeLock(const InsideDirectory& directory) {
+  if (flock(directory.descriptor(), LOCK_EX | LOCK_NB) == 0) return FileLock::kTaken;
+  if (errno == EWOULDBLOCK) return FileLock::kHeld;
+  if (errno == EBADF || MeansNoLocks(errno)) return FileLock::kNone;
+  return IoError(directory.path(), "lock", errno);
+}
+
 std::string ProcessName() { return Cat(NamePrefix(), getpid()); }
 
 bool IsEndedProcess(const std::string& name) {

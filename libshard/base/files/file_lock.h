@@ -21,6 +21,10 @@ enum class FileLock {
 Result<FileLock> TakeLock(const InsideDirectory& directory, const std::string& name,
                           const Descriptor& file);
 
+// The same for the directory itself, so that nothing is left in it. NFS, which locks only what is
+// open for writing, has no such locks.
+Result<FileLock> TakeLock(const InsideDirectory& directory);
+
 // A name that no other running process has: machine, process namespace and number.
 std::string ProcessName();
 // Whether `name` is the ProcessName of a process of this machine and namespace that has ended.

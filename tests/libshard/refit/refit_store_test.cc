@@ -135,6 +135,33 @@ TEST_F(StoreOfOneGroup, RefusesToResumeAnotherRefit) {
   EXPECT_THAT(writer.error().message, HasSubstr("parameters: expected those of this refit"));
 }
 
+TEST_F(StoreOfOneGroup, IsWrittenByOneRefitAtATime) {
+  const RefitStoreWriter first = Writer();
+  RefitRecord other = SmallRecord();
+  other.parameters["lambda"] = "0.1";
+  for (const RefitRecord& record : {SmallRecord(), other}) {
+    const auto second = RefitStoreWriter::Open(directory_, record);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Code::kIo);
+    EXPECT_THAT(second.error().message, HasSubstr("store: another process is writing it"));
+  }
+  EXPECT_EQ(RefitStore::Open(directory_)->record(), SmallRecord());
+}
+
+// As on a file system without locks.
+TEST_F(StoreOfOneGroup, NoLayerIsAddedToARecordOfAnotherRefit) {
+  RefitStoreWriter first = Writer();
+  RefitRecord other = SmallRecord();
+  other.parameters["lambda"] = "0.1";
+  fixtures::WriteFile(directory_ / kRefitFile, WriteJson(RefitToJson(other)));
+  const Status added = first.Add({Accepted(0)}, {SmallExperts(0)});
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Code::kMismatch);
+  EXPECT_THAT(added.error().message, HasSubstr("expected the record as this run wrote it"));
+  EXPECT_EQ(RefitStore::Open(directory_)->record(), other);
+  EXPECT_FALSE(fs::exists(directory_ / RefittedFileName(0, 0)));
+}
+
 TEST_F(StoreOfOneGroup, IsBegunAgainByAnotherRefitWhileItHasNoLayers) {
   Writer();
   RefitRecord other = SmallRecord();
@@ -260,9 +287,11 @@ TEST_F(StoreOfOneGroup, RefusesRecordsThatContradictThemselves) {
     return store ? std::string("it was read") : store.error().message;
   };
   EXPECT_THAT(error_with([](Json& d) { d["format"] = "moepack-plan"; }),
-              HasSubstr("format: expected moepack-refit"));
+              HasSubstr("format: expected \"moepack-refit\""));
   EXPECT_THAT(error_with([](Json& d) { d["format_version"] = "2.0"; }),
               HasSubstr("format_version: expected 1.x"));
+  EXPECT_THAT(error_with([](Json& d) { d["format_version"] = "1.0x"; }),
+              HasSubstr("format_version: expected two numbers like 1.0, found \"1.0x\""));
   EXPECT_THAT(error_with([](Json& d) { d["model"] = "xyz"; }),
               HasSubstr("model: expected 16 hexadecimal digits"));
   EXPECT_THAT(error_with([](Json& d) { d["layers"].push_back(d["layers"][0]); }),
