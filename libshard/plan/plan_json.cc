@@ -17,6 +17,7 @@
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/files/unreadable.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/text/format_version.h"
 #include "libshard/base/text/json_values.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
@@ -29,8 +30,7 @@
 namespace moepack {
 namespace {
 
-constexpr const char* kFormatName = kPlanFormat;
-constexpr std::string_view kMajorVersion = "1.";
+constexpr unsigned kPlanMajor = 1;
 constexpr uint64_t kMaxPlanBytes = 256u << 20;
 
 Result<LayerExperts> ReadExperts(const JsonFields& fields, const char* key,
@@ -72,7 +72,7 @@ Status CheckOverlayCount(const std::string& where, size_t found, const Plan& pla
   const uint64_t most = std::max<uint64_t>(1, kMaxPlanIds / (expert_count * plan.groups.size()));
   if (found <= most) return Ok();
   return Error{Code::kCorrupt, Cat(where, ": expected at most ", most, " overlays for ",
-                                   plan.groups.size(), " groups, found ", found)};
+                                   Plural(plan.groups.size(), "group"), ", found ", found)};
 }
 
 Status ReadOverlayFill(const JsonFields& fields, const LayerCounts& layers, OverlayPlan& overlay) {
@@ -124,15 +124,6 @@ std::string DirectoryName(const fs::path& root) {
   const fs::path full = AbsolutePath(root).lexically_normal();
   const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
   return ShownUnlessUtf8(name);
-}
-
-Status CheckFormat(const JsonFields& fields) {
-  SHARD_TRY(const std::string format, fields.String("format"));
-  if (format != kFormatName) return fields.Wrong("format", "\"moepack-plan\"");
-  SHARD_TRY(const std::string version, fields.String("format_version"));
-  if (version.starts_with(kMajorVersion)) return Ok();
-  return Error{Code::kUnsupported,
-               Cat(fields.where(), ": format_version: expected 1.x, found ", Quoted(version))};
 }
 
 Status CheckSameModel(const JsonFields& fields, const MoeModel& model) {
@@ -234,8 +225,8 @@ Result<Plan> PlanFromJson(const std::string& where, const Json& document, const 
 
 Json PlanToJson(const MoeModel& model, const Plan& plan) {
   Json document = Json::object();
-  document["format"] = kFormatName;
-  document["format_version"] = Cat(kMajorVersion, FormatMinorOf(plan));
+  document["format"] = kPlanFormat;
+  document["format_version"] = Cat(kPlanMajor, ".", FormatMinorOf(plan));
   Json& named = document["model"] = Json::object();
   named["version"] = model.Version("");
   named["family"] = model.family().name;
@@ -269,7 +260,7 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   SHARD_TRY(const Json document, ParseJson(path, text));
   SHARD_CHECK(CheckObject(path, document));
   const JsonFields fields(document, path);
-  SHARD_CHECK(CheckFormat(fields));
+  SHARD_CHECK(CheckFormat(fields, kPlanFormat, kPlanMajor));
   SHARD_CHECK(CheckSameModel(fields, model));
   return PlanFileFromJson(path, document, LayerCountsOf(model), TopKOf(model));
 }
@@ -292,7 +283,7 @@ Result<Plan> PlanFileFromJson(const std::string& path, const Json& document,
                               const std::map<uint32_t, uint32_t>& top_k) {
   SHARD_CHECK(CheckObject(path, document));
   const JsonFields fields(document, path);
-  SHARD_CHECK(CheckFormat(fields));
+  SHARD_CHECK(CheckFormat(fields, kPlanFormat, kPlanMajor));
   SHARD_TRY(Plan plan, PlanFromJson(path, document, layers, top_k));
   SHARD_CHECK(CheckOverlayNames(path, plan));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";

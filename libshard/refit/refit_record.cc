@@ -7,6 +7,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/text/format_version.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 
@@ -17,10 +18,6 @@ constexpr size_t kVersionDigits = 16, kSha256Digits = 64;
 // The limits are far above what a refit writes; they keep a hostile record from taking memory.
 constexpr size_t kMaxText = 256;          // of a name, bucket, step or parameter
 constexpr size_t kMaxEntries = 1u << 16;  // steps, parameters, texts
-
-Error Found(const std::string& where, const char* expected, std::string_view found) {
-  return Error{Code::kCorrupt, Cat(where, ": expected ", expected, ", found ", Quoted(found))};
-}
 
 bool IsHex(std::string_view text, size_t digits) {
   return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
@@ -168,15 +165,6 @@ Status ReadOutcomes(const JsonFields& fields, RefitRecord& record) {
   return Ok();
 }
 
-Status CheckFormat(const JsonFields& fields) {
-  SHARD_TRY(const std::string format, fields.String("format"));
-  if (format != kRefitFormat) return Found(Cat(fields.where(), ": format"), kRefitFormat, format);
-  SHARD_TRY(const std::string version, fields.String("format_version"));
-  if (version.starts_with(Cat(kRefitMajor, "."))) return Ok();
-  return Error{Code::kUnsupported, Cat(fields.where(), ": format_version: expected ", kRefitMajor,
-                                       ".x, found ", Quoted(version))};
-}
-
 Json OutcomeToJson(const RefitOutcome& outcome) {
   Json entry = Json::object();
   entry["layer"] = outcome.layer;
@@ -248,7 +236,7 @@ Json RefitToJson(const RefitRecord& record) {
 Result<RefitRecord> RefitFromJson(const std::string& where, const Json& document) {
   SHARD_CHECK(CheckObjectAt(where, document));
   const JsonFields fields(document, where);
-  SHARD_CHECK(CheckFormat(fields));
+  SHARD_CHECK(CheckFormat(fields, kRefitFormat, kRefitMajor));
   RefitRecord record;
   SHARD_TRY(record.model, ReadHex(fields, "model", kVersionDigits));
   SHARD_TRY(record.plan, ReadHex(fields, "plan", kSha256Digits));

@@ -18,10 +18,6 @@ inline constexpr uint32_t kMaxLayer = kMaxLayers - 1;
 Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
 
-// Checks that "format" is `name` and that "format_version" is <major>.<minor>. kUnsupported for
-// another major version, otherwise kCorrupt.
-Status CheckFormat(const JsonFields& fields, const char* name, unsigned major);
-
 // Write the three versions of a distribution or node, and what "tool" says about the recipe.
 Json VersionsToJson(const Versions& versions);
 Result<Versions> VersionsFromJson(const JsonFields& fields);

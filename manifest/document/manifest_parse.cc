@@ -1,6 +1,7 @@
 // Reads a manifest. The text may be hostile: every number is bounded, every path checked, and
 // nothing much larger than the text is allocated.
 
+#include "libshard/base/text/format_version.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 #include "libshard/plan/placement.h"
@@ -164,27 +165,6 @@ Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manife
 }
 
 }  // namespace
-
-Status CheckFormat(const JsonFields& fields, const char* name, unsigned major) {
-  SHARD_TRY(const std::string format, fields.String("format"));
-  if (format != name) {
-    return Error{Code::kCorrupt,
-                 Cat(fields.where(), ": format: expected \"", name, "\", found ", Quoted(format))};
-  }
-  SHARD_TRY(const std::string version, fields.String("format_version"));
-  const std::vector<std::string> parts = moepack::Split(version, '.');
-  const auto found = ParseUint(parts[0]);
-  if (parts.size() != 2 || !found || !ParseUint(parts[1])) {
-    return Error{Code::kCorrupt,
-                 Cat(fields.where(), ": format_version: expected two numbers like 1.0, found ",
-                     Quoted(version))};
-  }
-  if (*found == major) return Ok();
-  return Error{
-      Code::kUnsupported,
-      Cat(fields.where(), ": format_version: expected ", major, ".x, found ", Quoted(version)),
-      "Use the moepack that wrote it, or a newer one."};
-}
 
 Result<Versions> VersionsFromJson(const JsonFields& fields) {
   Versions versions;

@@ -10,6 +10,7 @@
 #include "libshard/base/files/unreadable.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/text/format_version.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
@@ -161,14 +162,13 @@ Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view te
   }
   const JsonFields fields(document, where);
   NodeRecord record;
-  SHARD_CHECK(CheckFormat(fields, kNodeFormatName, kNodeFormatMajor));
+  SHARD_TRY(const FormatVersion version, CheckFormat(fields, kNodeFormatName, kNodeFormatMajor));
   SHARD_TRY(const Json* versions, fields.Object("versions"));
   SHARD_TRY(record.versions, VersionsFromJson(JsonFields(*versions, Cat(where, ": versions"))));
   SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
   record.group = static_cast<uint32_t>(group);
   SHARD_CHECK(ReadExperts(fields, record));
-  SHARD_TRY(const std::string version, fields.String("format_version"));
-  if (fields.Has("files") || version != "1.0") SHARD_CHECK(ReadProvenance(fields, record));
+  if (fields.Has("files") || version.minor > 0) SHARD_CHECK(ReadProvenance(fields, record));
   return record;
 }
 

@@ -269,6 +269,8 @@ TEST_F(PlanFile, RefusesOtherFormatsAndLaterMajorVersions) {
   EXPECT_TRUE(ReadBack(document, Model()));
   document["format_version"] = "2.0";
   EXPECT_EQ(ErrorOf(document).code, Code::kUnsupported);
+  document["format_version"] = "1.0x";
+  EXPECT_EQ(ErrorOf(document).code, Code::kCorrupt);
   document["format"] = "moepack-distribution";
   EXPECT_THAT(ErrorOf(document).message, HasSubstr("format: expected \"moepack-plan\""));
   EXPECT_EQ(ErrorOf(Json::array()).code, Code::kCorrupt);

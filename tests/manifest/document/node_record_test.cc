@@ -68,6 +68,7 @@ TEST(NodeRecord, RefusesAnInvalidNodeFileWithTheReason) {
   for (const Breakage& broken : {
            Breakage{"/format", "\"moepack-distribution\"", "format: expected \"moepack-node\""},
            Breakage{"/format_version", "\"1\"", "format_version"},
+           Breakage{"/format_version", "\"1.1x\"", "format_version: expected two numbers"},
            Breakage{"/versions/model", "\"x\"", "16 lower-case hexadecimal digits"},
            Breakage{"/group", "-1", "group"},
            Breakage{"/experts/2", "7", "expected expert ids by layer"},
