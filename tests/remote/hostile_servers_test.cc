@@ -49,7 +49,6 @@ class HostileServers : public RemoteCommands {
   }
 };
 
-// With Retry-After the five tries take no time.
 FakeAnswer Busy(int status) {
   FakeAnswer answer = Plain(status);
   answer.Set("Retry-After", "0");
@@ -75,8 +74,7 @@ const std::vector<Misbehaviour>& Misbehaviours() {
       {"found status 403", 5, [](const auto&, FakeAnswer& answer) { answer = Plain(403); }},
       {"status 416", 3, [](const auto&, FakeAnswer& answer) { answer = Plain(416); }},
       {"found status 503", 7, [](const auto&, FakeAnswer& answer) { answer = Busy(503); }},
-      {"found status 429 (5 tries)", 7,
-       [](const auto&, FakeAnswer& answer) { answer = Busy(429); }},
+      {"found status 429", 7, [](const auto&, FakeAnswer& answer) { answer = Busy(429); }},
       {"the server asks to wait 3600 s", 7,
        [](const auto&, FakeAnswer& answer) {
          answer = Plain(429);

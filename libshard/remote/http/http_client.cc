@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kMostHops = 5;
 constexpr size_t kQuotedBody = 200;
-constexpr uint64_t kProgress = 1u << 20;
 
 bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -76,11 +75,6 @@ const char* StatusHint(int status) {
 // first part of a path.
 std::string LimitedPart(const Url& url) {
   return Cat(url.Origin(), url.path.substr(0, url.path.find('/', 1)));
-}
-
-Error NoMoreTries(Error error, int tries) {
-  error.message += Cat(" (", tries, " tries)");
-  return error;
 }
 
 Error PauseTooLong(const std::string& name, int status, Seconds pause) {
@@ -151,7 +145,8 @@ class HttpClient::Handle {
   CURL* curl_;
 };
 
-HttpClient::HttpClient(HttpSettings settings) : settings_(std::move(settings)) {}
+HttpClient::HttpClient(HttpSettings settings)
+    : settings_(std::move(settings)), patience_(settings_.retry) {}
 
 HttpClient::~HttpClient() = default;
 
@@ -267,30 +262,37 @@ HttpTry HttpClient::Once(HttpRequest request, HttpSink& sink) {
 
 Status HttpClient::PauseAfterTry(const RetryRule& rule, const std::string& name,
                                  const HttpReply& reply, int tried) {
-  const Seconds pause = PauseAfter(rule, tried, reply.fields);
-  if (pause > rule.most_asked) return PauseTooLong(name, reply.status, pause);
-  return Pause(pause);
+  const auto asked = AskedPause(reply.fields);
+  if (asked && *asked > rule.most_asked) return PauseTooLong(name, reply.status, *asked);
+  return Pause(PauseAfter(rule, tried, reply.fields));
 }
 
 Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, HttpSink& sink) {
-  for (int tried = 1;; ++tried) {
+  Patience::Failures failures;
+  while (true) {
     SHARD_CHECK(CheckInterrupt());
     HttpRequest request = next();
     HttpTry attempt = Once(request, sink);
+    const Patience::Time now = Patience::Clock::now();
     const bool busy = !attempt.error && IsTransient(attempt.reply.status);
     if (attempt.error && !attempt.transient) {
       if (attempt.error->code == Code::kUnavailable) ++given_up_;
       return *std::move(attempt.error);
     }
-    if (!attempt.error && !busy) return std::move(attempt.reply);
-    if (attempt.bytes >= kProgress && sink.goes_on()) tried = 0;
-    if (tried >= settings_.retry.tries) {
+    if (!attempt.error && !busy) {
+      patience_.Note(now);
+      return std::move(attempt.reply);
+    }
+    if (sink.goes_on() && patience_.Keep(attempt.bytes, now)) failures = {};
+    const bool reached = busy || attempt.error->code != Code::kUnavailable;
+    if (patience_.IsOver(failures, reached, now)) {
       ++given_up_;
       Error last = attempt.error ? *std::move(attempt.error)
                                  : StatusError(request.name, attempt.reply, request.expected);
-      return NoMoreTries(std::move(last), tried);
+      last.message += TriesText(settings_.retry, failures);
+      return last;
     }
-    SHARD_CHECK(PauseAfterTry(settings_.retry, request.name, attempt.reply, tried));
+    SHARD_CHECK(PauseAfterTry(settings_.retry, request.name, attempt.reply, failures.tries));
   }
 }
 

@@ -18,6 +18,7 @@
 #include "libshard/base/result.h"
 #include "libshard/remote/http/http_settings.h"
 #include "libshard/remote/http/pace.h"
+#include "libshard/remote/http/patience.h"
 #include "libshard/remote/http/url.h"
 
 namespace moepack::remote {
@@ -90,8 +91,7 @@ struct HttpTry {
 };
 
 // Safe to use from several threads at once; at most HttpSettings::in_flight requests to one host
-// are in progress. If a server's RateLimit says that few requests are left, they are made at that
-// rate.
+// are in progress, and no more than a server's RateLimit says if few are left.
 class HttpClient {
  public:
   explicit HttpClient(HttpSettings settings);
@@ -99,9 +99,9 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
   ~HttpClient();
 
-  // Retries until there is an answer that is not transient; an answer of any other status is a
-  // value. `next` makes the request of each try, so that it can resume where the last one ended; a
-  // try that progressed by a MiB is not counted. Errors: kUnavailable if the server cannot be
+  // Retries until there is an answer that is not transient, while this client makes progress
+  // (patience.h); an answer of any other status is a value. `next` makes the request of each try,
+  // so that it can resume where the last one ended. Errors: kUnavailable if the server cannot be
   // reached or stays busy, kIo if every transfer is cut off or a redirect is refused,
   // kInvalidArgument for http where it is not allowed, kInterrupted, and those of the sink.
   Result<HttpReply> Perform(const std::function<HttpRequest()>& next, HttpSink& sink);
@@ -124,7 +124,6 @@ class HttpClient {
 
  private:
   class Handle;
-
   std::optional<Error> Follow(const HttpReply& reply, HttpRequest& request) const;
   Status CheckScheme(const Url& url, const std::string& name) const;
   Status WaitForTurn(const Url& url);
@@ -132,6 +131,7 @@ class HttpClient {
   void Release(const HttpReply& reply, std::unique_ptr<Handle> handle);
 
   HttpSettings settings_;
+  Patience patience_;
   std::mutex mutex_;
   std::condition_variable released_;
   struct Host {

@@ -1,10 +1,24 @@
 #include "libshard/remote/http/http_settings.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "libshard/base/text/text.h"
 
 namespace moepack::remote {
+namespace {
+
+// So that there are several tries within any patience.
+constexpr double kPausesInPatience = 10;
+
+RetryRule WithPatience(RetryRule rule, Seconds patience) {
+  rule.patience = patience;
+  rule.most = std::min(rule.most, patience / kPausesInPatience);
+  rule.first = std::min(rule.first, rule.most);
+  return rule;
+}
+
+}  // namespace
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -21,6 +35,8 @@ HttpSettings SettingsFromEnvironment() {
   settings.ca_file = Environment("CURL_CA_BUNDLE");
   if (settings.ca_file.empty()) settings.ca_file = Environment("SSL_CERT_FILE");
   settings.ca_path = Environment("SSL_CERT_DIR");
+  if (const auto patience = ParseUint(Environment("MOEPACK_PATIENCE")))
+    settings.retry = WithPatience(settings.retry, Seconds(static_cast<double>(*patience)));
   return settings;
 }
 

@@ -35,8 +35,9 @@ std::string Environment(const char* name);
 // "1", "true", "yes" and "on", ignoring case, as huggingface_hub reads switches.
 bool IsSwitchedOn(const char* name);
 
-// CA files from CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR; libcurl itself reads the proxy
-// variables.
+// CA files from CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR, and RetryRule::patience in whole
+// seconds from MOEPACK_PATIENCE, of which no pause is longer than a tenth; libcurl itself reads the
+// proxy variables.
 HttpSettings SettingsFromEnvironment();
 
 }  // namespace moepack::remote

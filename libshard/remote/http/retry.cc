@@ -58,10 +58,10 @@ std::optional<Seconds> AskedPause(const HttpFields& fields) {
 }
 
 Seconds PauseAfter(const RetryRule& rule, int tried, const HttpFields& fields) {
-  if (const auto asked = AskedPause(fields)) return *asked;
   thread_local std::minstd_rand random{std::random_device()()};
   const Seconds whole = std::min(rule.most, rule.first * std::exp2(tried - 1));
-  return whole * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+  const Seconds own = whole * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+  return AskedPause(fields).value_or(Seconds(0)) + own;
 }
 
 Status Pause(Seconds pause) {

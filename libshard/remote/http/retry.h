@@ -27,9 +27,10 @@ struct RequestsLeft {
 std::optional<RequestsLeft> RequestsLeftOf(const HttpFields& fields);
 
 struct RetryRule {
-  int tries = 5;
-  Seconds first{0.5}, most{8};  // pauses double from the first to the longest
-  Seconds most_asked{120};      // longest pause a server may ask for
+  int tries = 5;                 // of each request, at least
+  Seconds first{0.5}, most{30};  // pauses double from the first to the longest
+  Seconds most_asked{120};       // longest pause a server may ask for
+  Seconds patience{300};         // without any progress of the run, before it gives up
 };
 
 // 408, 429, 500, 502, 503, 504: the same request may succeed later.
@@ -37,8 +38,8 @@ bool IsTransient(int status);
 // The pause that the server asked for by RateLimit (t seconds until its window ends, used if
 // nothing is left) or Retry-After (seconds, or a date).
 std::optional<Seconds> AskedPause(const HttpFields& fields);
-// The pause after try number `tried` (from 1) failed: what the server asked for, or the rule's,
-// half of it at random so that many clients do not come back at once.
+// The pause after try number `tried` (from 1) failed: the rule's, half of it at random so that many
+// clients do not come back at once, after what the server asked for, which may be 0.
 Seconds PauseAfter(const RetryRule& rule, int tried, const HttpFields& fields);
 // Sleeps; kInterrupted if the user stops the run meanwhile.
 Status Pause(Seconds pause);

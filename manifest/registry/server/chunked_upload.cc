@@ -88,7 +88,7 @@ void ChunkedUpload::Begin(UploadSession session) {
   session_ = std::move(session);
   rule_.bytes = std::max(rule_.bytes, session_.least_chunk);
   offset_ = 0;
-  failures_ = 0;
+  failures_ = {};
   accepted_ = resumed_ = false;
 }
 
@@ -141,7 +141,8 @@ ChunkedUpload::Step ChunkedUpload::TakeAnswer(const RegistryClient::Asked& asked
   }
   offset_ = *next;
   accepted_ = true;
-  failures_ = 0;
+  failures_ = {};
+  patience_.Note(remote::Patience::Clock::now());
   Note();
   return Step::kGoOn;
 }
@@ -157,9 +158,12 @@ ChunkedUpload::Step ChunkedUpload::SendChunk() {
   const Step step = TakeAnswer(asked, end);
   if (step != Step::kAsk) return step;
   const remote::RetryRule& rule = client_.http().settings().retry;
-  if (++failures_ > rule.tries) return Failed(asked, What::kFailed);
-  const Status rested = remote::HttpClient::PauseAfterTry(
-      rule, UploadName(client_, body_.blob()), asked.renewed ? HttpReply() : last_, failures_);
+  const bool reached = !asked.attempt.error || asked.attempt.error->code != Code::kUnavailable;
+  if (patience_.IsOver(failures_, reached, remote::Patience::Clock::now()))
+    return Failed(asked, What::kFailed);
+  const Status rested =
+      remote::HttpClient::PauseAfterTry(rule, UploadName(client_, body_.blob()),
+                                        asked.renewed ? HttpReply() : last_, failures_.tries);
   return rested ? Step::kAsk : Fail(What::kFailed, rested.error());
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "libshard/base/result.h"
+#include "libshard/remote/http/patience.h"
 #include "manifest/registry/server/registry_client.h"
 #include "manifest/registry/server/send_end.h"
 #include "manifest/registry/server/upload_body.h"
@@ -36,7 +37,11 @@ class ChunkedUpload {
  public:
   ChunkedUpload(const RegistryClient& client, const UploadJournal& journal, UploadBody& body,
                 ChunkRule rule)
-      : client_(client), journal_(journal), body_(body), rule_(rule) {}
+      : client_(client),
+        journal_(journal),
+        body_(body),
+        rule_(rule),
+        patience_(client.http().settings().retry) {}
 
   // Resumes where another process stopped, if the journal knows of one and the registry still does.
   bool Resume();
@@ -67,8 +72,9 @@ class ChunkedUpload {
   UploadSession session_;
   uint64_t offset_ = 0;  // bytes that the registry has
   bool resumed_ = false;
-  bool accepted_ = false;  // a chunk, in this session
-  int failures_ = 0;       // since the last accepted chunk
+  bool accepted_ = false;                // a chunk, in this session
+  remote::Patience patience_;            // accepted chunks are progress
+  remote::Patience::Failures failures_;  // since the last accepted chunk
   remote::HttpReply last_;
   SendEnd end_;
 };

@@ -22,18 +22,14 @@ remote::RetryRule RuleForBlobs(remote::RetryRule rule) {
   return rule;
 }
 
-Error NoMoreSends(Error error, int tries) {
-  error.message += Cat(" (", tries, " tries)");
-  return error;
-}
-
 }  // namespace
 
 Uploader::Uploader(const RegistryClient& client, UploadOptions options)
     : client_(client),
       options_(std::move(options)),
       quirks_(QuirksOf(client.repository().origin.host)),
-      journal_(options_.journal_directory, client.repository().host, client.repository().name) {}
+      journal_(options_.journal_directory, client.repository().host, client.repository().name),
+      patience_(RuleForBlobs(client.http().settings().retry)) {}
 
 Result<bool> Uploader::IsThere(const BlobRecord& blob) const {
   SHARD_TRY(const std::optional<Present> present, client_.HeadBlob(blob.digest));
@@ -101,15 +97,16 @@ Status Uploader::CheckArrived(const SendEnd& end, const BlobRecord& blob) const 
 
 Status Uploader::Send(UploadBody& body, std::optional<UploadSession> session) {
   const remote::HttpSettings& settings = client_.http().settings();
+  const remote::RetryRule rule = RuleForBlobs(settings.retry);
+  remote::Patience::Failures failures;
   const std::string name = UploadName(client_, body.blob());
   bool renewed = false, switched = false, in_chunks = BeginsInChunks(body.size());
-  for (int tried = 1;; ++tried) {
+  while (true) {
     SHARD_CHECK(CheckInterrupt());
     SendEnd end = SendOnce(body, session, in_chunks);
     if (end.what == What::kDone) return CheckArrived(end, body.blob());
     if (end.what == What::kRenewed && !renewed) {
       renewed = true;
-      --tried;
       continue;
     }
     if (end.what == What::kOtherMode && options_.mode == UploadMode::kAuto && !switched) {
@@ -120,11 +117,13 @@ Status Uploader::Send(UploadBody& body, std::optional<UploadSession> session) {
       continue;
     }
     if (end.what != What::kAgain) return *std::move(end.error);
-    if (tried >= settings.retry.tries) return NoMoreSends(*std::move(end.error), tried);
-    settings.warn(Cat(end.error->message, "; sending the blob again, try ", tried + 1, " of ",
-                      settings.retry.tries));
-    SHARD_CHECK(
-        remote::HttpClient::PauseAfterTry(RuleForBlobs(settings.retry), name, end.reply, tried));
+    const bool reached = end.reply.status != 0 || end.error->code != Code::kUnavailable;
+    if (patience_.IsOver(failures, reached, remote::Patience::Clock::now())) {
+      end.error->message += remote::TriesText(rule, failures);
+      return *std::move(end.error);
+    }
+    settings.warn(Cat(end.error->message, "; sending the blob again, try ", failures.tries + 1));
+    SHARD_CHECK(remote::HttpClient::PauseAfterTry(rule, name, end.reply, failures.tries));
     // The answer may have been lost, not the blob.
     SHARD_TRY(const bool there, IsThere(body.blob()));
     if (there) return Ok();
@@ -148,6 +147,7 @@ Result<Added> Uploader::Upload(const ByteSource& source, const BlobRecord& blob,
   }
   UploadBody body(source, blob, read);
   SHARD_CHECK(Send(body, std::move(session)));
+  patience_.Note(remote::Patience::Clock::now());
   sent_.Count(blob.size);
   return Added{"sent"};
 }

@@ -11,6 +11,7 @@
 
 #include "libshard/base/files/byte_source.h"
 #include "libshard/base/result.h"
+#include "libshard/remote/http/patience.h"
 #include "manifest/registry/artifact/oci_manifest.h"
 #include "manifest/registry/server/host_quirks.h"
 #include "manifest/registry/server/registry_client.h"
@@ -53,8 +54,8 @@ class Uploader {
 
   using BytesRead = std::function<void(uint64_t bytes)>;
   // Makes sure that the blob is there: "there", "mounted" or "sent", as in Added. After a cut
-  // connection or a transient error it is retried from the start of the blob,
-  // HttpSettings::retry.tries times in total. kMismatch, and the registry does not get it, if the
+  // connection or a transient error it is retried from the start of the blob, as long as the
+  // registry takes others (remote::Patience). kMismatch, and the registry does not get it, if the
   // source has other bytes; kCorrupt if the registry has it with another size; otherwise the errors
   // of RegistryClient.
   Result<Added> Upload(const ByteSource& source, const BlobRecord& blob, const BytesRead& read);
@@ -90,6 +91,7 @@ class Uploader {
     UploadCounts::Kind Value() const { return {blobs, bytes}; }
   };
   Counter sent_, there_, mounted_;
+  remote::Patience patience_;  // blobs that were sent are progress
 };
 
 }  // namespace moepack::registry

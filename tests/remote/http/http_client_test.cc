@@ -80,6 +80,50 @@ TEST_F(RemoteClient, RecoversWhenTheServerDoes) {
   EXPECT_EQ(client_->Fetch(Request("/x"), 1000).value().body, "hello");
 }
 
+// One request in five fails on such a server, some of them many times in a row.
+TEST_F(RemoteClient, ARunThatMakesProgressIsNotEndedByBusyAnswers) {
+  HttpSettings settings = QuickSettings();
+  settings.retry.patience = Seconds(60);
+  client_ = QuickClient(settings);
+  server_.Add("/x", "hello");
+  EXPECT_TRUE(client_->Fetch(Request("/x"), 1000));
+  std::atomic<int> count = 0;
+  server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
+    if (++count > 20) return;
+    answer = Plain(503);
+    answer.Set("Retry-After", "0");
+  });
+  EXPECT_EQ(client_->Fetch(Request("/x"), 1000).value().body, "hello");
+  EXPECT_EQ(client_->traffic().given_up, 0u);
+}
+
+TEST_F(RemoteClient, ARunWithoutProgressEnds) {
+  HttpSettings settings = QuickSettings();
+  settings.retry.patience = Seconds(0.1);
+  client_ = QuickClient(settings);
+  server_.Add("/x", "hello");
+  EXPECT_TRUE(client_->Fetch(Request("/x"), 1000));
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(503, "busy"); });
+  const Error error = Refused("/x");
+  EXPECT_EQ(error.code, Code::kUnavailable);
+  EXPECT_THAT(error.message, HasSubstr("found status 503: \"busy\" ("));
+  EXPECT_THAT(error.message, HasSubstr(" tries, no progress for 0 s)"));
+  EXPECT_GT(server_.requests().size(), 6u);
+}
+
+TEST_F(RemoteClient, AServerThatIsGoneIsTriedFiveTimes) {
+  HttpSettings settings = QuickSettings();
+  settings.retry.patience = Seconds(60);
+  client_ = QuickClient(settings);
+  server_.Add("/x", "hello");
+  EXPECT_TRUE(client_->Fetch(Request("/x"), 1000));
+  HttpRequest request = Request("/x");
+  request.url.port = 1;
+  const auto reply = client_->Fetch(request, 10);
+  ASSERT_FALSE(reply);
+  EXPECT_THAT(reply.error().message, HasSubstr("(5 tries)"));
+}
+
 TEST_F(RemoteClient, DoesNotRetryOtherStatuses) {
   EXPECT_EQ(client_->Fetch(Request("/none"), 1000).value().status, 404);
   EXPECT_EQ(server_.requests().size(), 1u);
@@ -328,24 +372,14 @@ TEST(RemoteSettings, TakesCaFilesFromTheEnvironment) {
   EXPECT_EQ(SettingsFromEnvironment().ca_file, "/b.pem");
 }
 
-TEST(RemoteRetry, DoublesPausesUpToTheMaximum) {
-  RetryRule rule;
-  rule.first = Seconds(1);
-  rule.most = Seconds(8);
-  for (const auto& [tried, most] : {std::pair{1, 1.0}, {2, 2.0}, {3, 4.0}, {4, 8.0}, {9, 8.0}}) {
-    const double pause = PauseAfter(rule, tried, {}).count();
-    EXPECT_LE(pause, most);
-    EXPECT_GE(pause, most / 2);
-  }
-}
-
-TEST(RemoteRetry, ReadsTheRequestedPause) {
-  EXPECT_EQ(AskedPause({{"retry-after", "7"}})->count(), 7);
-  EXPECT_EQ(AskedPause({{"retry-after", "Sat, 01 Jan 2000 00:00:00 GMT"}})->count(), 0);
-  EXPECT_EQ(AskedPause({{"retry-after", "soon"}}), std::nullopt);
-  EXPECT_EQ(AskedPause({{"ratelimit", "\"api\"; r=0; t=12"}, {"retry-after", "7"}})->count(), 13);
-  EXPECT_EQ(AskedPause({{"ratelimit", "\"api\";r=5;t=12"}}), std::nullopt);
-  EXPECT_EQ(AskedPause({}), std::nullopt);
+TEST(RemoteSettings, TakesThePatienceFromTheEnvironment) {
+  const ScopedVariable patience("MOEPACK_PATIENCE", "1");
+  const RetryRule rule = SettingsFromEnvironment().retry;
+  EXPECT_EQ(rule.patience.count(), 1);
+  EXPECT_EQ(rule.most.count(), 0.1);
+  EXPECT_EQ(rule.first.count(), 0.1);
+  const ScopedVariable none("MOEPACK_PATIENCE", "");
+  EXPECT_EQ(SettingsFromEnvironment().retry.patience.count(), 300);
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ class HostileRegistry : public testing::Test {
 
   cli::Workspace workspace_;
   FakeRegistry registry_;
-  ScopedVariable home_{"HOME", workspace_ / "home"}, docker_{"DOCKER_CONFIG", workspace_ / "none"},
+  ScopedVariable patience_{"MOEPACK_PATIENCE", "1"}, home_{"HOME", workspace_ / "home"},
+      docker_{"DOCKER_CONFIG", workspace_ / "none"},
       runtime_{"XDG_RUNTIME_DIR", workspace_ / "none"},
       config_{"XDG_CONFIG_HOME", workspace_ / "none"}, proxy_{"http_proxy", ""},
       all_proxy_{"all_proxy", ""};

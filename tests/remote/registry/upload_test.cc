@@ -48,7 +48,7 @@ TEST_F(WholeUpload, RetriesTransientErrorsInNewSessions) {
                                                "PUT", "POST", "PUT"));
   ASSERT_EQ(warnings_.size(), 4u);
   EXPECT_THAT(warnings_[0], HasSubstr("(groups/1): expected 127.0.0.1 to do it, found status 503, "
-                                      "UNKNOWN: \"not now\"; sending the blob again, try 2 of 5"));
+                                      "UNKNOWN: \"not now\"; sending the blob again, try 2"));
 }
 
 TEST_F(WholeUpload, ARegistryThatStaysBusyIsUnavailable) {

@@ -1,4 +1,4 @@
-// Settings with short timeouts.
+// Settings with short timeouts and no patience: every request has its five tries.
 #pragma once
 
 #include "libshard/remote/http/http_client.h"
@@ -8,6 +8,7 @@ namespace moepack::remote {
 inline HttpSettings QuickSettings() {
   HttpSettings settings;
   settings.retry.first = settings.retry.most = Seconds(0.001);
+  settings.retry.patience = Seconds(0);
   settings.stall_seconds = 20;
   settings.connect_seconds = 5;
   return settings;

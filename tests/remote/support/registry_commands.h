@@ -76,8 +76,9 @@ class RegistryCommands : public testing::Test {
 
   cli::Workspace workspace_;
   std::optional<DockerRegistry> registry_;
-  // Nothing from the user's environment.
-  ScopedVariable home_{"HOME", workspace_ / "home"}, docker_{"DOCKER_CONFIG", workspace_ / "none"},
+  // Nothing from the user's environment, and little patience, so that tries are soon over.
+  ScopedVariable patience_{"MOEPACK_PATIENCE", "1"}, home_{"HOME", workspace_ / "home"},
+      docker_{"DOCKER_CONFIG", workspace_ / "none"},
       runtime_{"XDG_RUNTIME_DIR", workspace_ / "none"},
       config_{"XDG_CONFIG_HOME", workspace_ / "none"}, state_{"XDG_STATE_HOME", ""},
       login_file_{"REGISTRY_AUTH_FILE", ""}, login_user_{"MOEPACK_REGISTRY_USERNAME", ""},

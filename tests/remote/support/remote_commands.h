@@ -68,9 +68,10 @@ class RemoteCommands : public testing::Test {
 
   cli::Workspace workspace_;
   FaultServer server_;
-  // Nothing from the user's environment.
-  ScopedVariable home_{"HF_HOME", workspace_ / "hf"}, http_proxy_{"http_proxy", ""},
-      all_proxy_{"all_proxy", ""}, aws_keys_{"AWS_SHARED_CREDENTIALS_FILE", workspace_ / "none"},
+  // Nothing from the user's environment, and little patience, so that tries are soon over.
+  ScopedVariable patience_{"MOEPACK_PATIENCE", "1"}, home_{"HF_HOME", workspace_ / "hf"},
+      http_proxy_{"http_proxy", ""}, all_proxy_{"all_proxy", ""},
+      aws_keys_{"AWS_SHARED_CREDENTIALS_FILE", workspace_ / "none"},
       aws_config_{"AWS_CONFIG_FILE", workspace_ / "none"}, aws_profile_{"AWS_PROFILE", ""};
 };
 
