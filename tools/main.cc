@@ -14,6 +14,7 @@
 #include "libshard/base/text/quote.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
+#include "tools/base/stack.h"
 
 namespace {
 
@@ -89,6 +90,17 @@ bool IsBadAlloc(const std::exception_ptr& thrown) {
   _exit(moepack::cli::kExitInternal);
 }
 
+int RunCommands(int argc, char** argv) {
+  try {
+    return moepack::cli::RunCommandLine(kCommands, argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs(kOutOfMemory.data(), stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: internal: %s\n", moepack::Shown(error.what()).c_str());
+  }
+  return moepack::cli::kExitInternal;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -99,12 +111,5 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(OnNoMemory);
   std::set_terminate(OnTerminate);
-  try {
-    return moepack::cli::RunCommandLine(kCommands, argc, argv);
-  } catch (const std::bad_alloc&) {
-    std::fputs(kOutOfMemory.data(), stderr);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: internal: %s\n", moepack::Shown(error.what()).c_str());
-  }
-  return moepack::cli::kExitInternal;
+  return moepack::cli::RunWithStack([&] { return RunCommands(argc, argv); });
 }
