@@ -11,13 +11,14 @@
 namespace moepack::cli {
 
 // What the terminal shows, both streams together, is in `out`. `arguments` is shell text without
-// double quotes.
-inline ToolRun OnATerminal(const Workspace& workspace, const std::string& arguments) {
+// double quotes, and so is `before`, which comes in front of the program.
+inline ToolRun OnATerminal(const Workspace& workspace, const std::string& arguments,
+                           const std::string& before = "") {
   const fixtures::TempDir logs;
   const std::string shown = (logs / "shown").string();
-  const std::string command = "cd '" + workspace.path().string() +
-                              "' && script --quiet --return --command \"'" MOEPACK_BINARY "' " +
-                              arguments + "\" '" + shown + "' >/dev/null 2>&1 </dev/null";
+  const std::string command =
+      "cd '" + workspace.path().string() + "' && script --quiet --return --command \"" + before +
+      " '" MOEPACK_BINARY "' " + arguments + "\" '" + shown + "' >/dev/null 2>&1 </dev/null";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(shown), ""};
 }

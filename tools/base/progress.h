@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace moepack::cli {
@@ -29,10 +30,13 @@ class Progress {
   double seconds() const;
 
  private:
+  void Draw(const std::string& line);
+
   std::string title_;
   ProgressUnit unit_;
-  bool terminal_;
+  bool terminal_, escapes_;
   bool drawn_ = false;
+  size_t drawn_columns_ = 0;
   uint64_t done_ = 0;
   std::chrono::steady_clock::time_point start_, step_, last_;
 };
@@ -67,9 +71,15 @@ class ProgressCount {
   bool hidden_ = false;
 };
 
-// The line without its title; `seconds` is the time since the start.
+// The line without its title; `seconds` is the time since the start. As much of it as fits into so
+// many columns: the rate is left out first, then the amount, then the time that is left.
 std::string ProgressText(uint64_t done, uint64_t total, double seconds,
-                         ProgressUnit unit = ProgressUnit::kBytes);
+                         ProgressUnit unit = ProgressUnit::kBytes, size_t columns = SIZE_MAX);
+// The same behind its title, which is left out where there is no room for more than the share.
+std::string ProgressLine(std::string_view title, uint64_t done, uint64_t total, double seconds,
+                         ProgressUnit unit, size_t columns);
+// Whether a terminal with this value of TERM (nullptr: not set) understands escape sequences.
+bool KnowsEscapes(const char* term);
 // "812 MB/s"; "-" if no time has passed.
 std::string FormatRate(uint64_t bytes, double seconds);
 // "95 tokens/s", "0.4 tokens/s"; "-" if no time has passed.

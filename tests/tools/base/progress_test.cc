@@ -19,6 +19,26 @@ TEST(Progress, NeverExceedsOneHundredPercent) {
   EXPECT_EQ(ProgressText(0, 0, 0.0), "100%  0 B of 0 B  -");
 }
 
+TEST(Progress, FitsIntoTheTerminal) {
+  const auto line = [](size_t columns) {
+    return ProgressLine("packing", 250'000'000, 1'000'000'000, 2.0, ProgressUnit::kBytes, columns);
+  };
+  EXPECT_EQ(line(80), "packing   25%  250 MB of 1.00 GB  125 MB/s  0:06 left");
+  EXPECT_EQ(line(50), "packing   25%  250 MB of 1.00 GB  0:06 left");
+  EXPECT_EQ(line(30), "packing   25%  0:06 left");
+  EXPECT_EQ(line(14), "packing   25%");
+  EXPECT_EQ(line(10), " 25%");
+  EXPECT_EQ(line(3), "");
+  for (size_t columns = 0; columns < 70; ++columns) EXPECT_LE(line(columns).size(), columns);
+}
+
+TEST(Progress, UsesNoEscapeSequencesOnADumbTerminal) {
+  EXPECT_FALSE(KnowsEscapes("dumb"));
+  EXPECT_FALSE(KnowsEscapes(nullptr));
+  EXPECT_FALSE(KnowsEscapes(""));
+  EXPECT_TRUE(KnowsEscapes("xterm-256color"));
+}
+
 TEST(Progress, CountsTokensAsTokens) {
   EXPECT_EQ(ProgressText(1'200, 4'800, 2.0, ProgressUnit::kTokens),
             " 25%  1,200 of 4,800 tokens  600 tokens/s  0:06 left");

@@ -140,6 +140,27 @@ TEST_F(ProfileCommand, CountsTokensOnATerminal) {
   EXPECT_THAT(run.out, Not(ContainsRegex("profiling[^\r\n]*B/s")));
 }
 
+TEST_F(ProfileCommand, WritesNoEscapeSequencesToADumbTerminal) {
+  for (const char* before : {"TERM=dumb", "env -u TERM"}) {
+    const ToolRun run =
+        OnATerminal(workspace_, "profile fixtures/tiny-moe --text text.txt", before);
+    EXPECT_EQ(run.status, 0) << run.out;
+    EXPECT_THAT(run.out, HasSubstr("\rprofiling "));
+    EXPECT_THAT(run.out, Not(HasSubstr("\033")));
+  }
+  const ToolRun known =
+      OnATerminal(workspace_, "profile fixtures/tiny-moe --text text.txt", "TERM=xterm");
+  EXPECT_THAT(known.out, HasSubstr("\033[Kprofiling "));
+}
+
+TEST_F(ProfileCommand, FitsProgressIntoANarrowTerminal) {
+  const ToolRun run = OnATerminal(workspace_, "profile fixtures/tiny-moe --text text.txt",
+                                  "stty cols 30; TERM=xterm");
+  EXPECT_EQ(run.status, 0) << run.out;
+  EXPECT_THAT(run.out, ContainsRegex("\033.Kprofiling +[0-9]+%"));
+  EXPECT_THAT(run.out, Not(HasSubstr("tokens/s")));
+}
+
 TEST_F(ProfileCommand, ShowsNoProgressInAPipe) {
   const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --strict");
   EXPECT_THAT(run.err, Not(HasSubstr("tokens/s")));
