@@ -217,9 +217,10 @@ std::string BySession(const PageEvaluation& evaluation, size_t number,
     findings.push_back(Cat("In ", Escaped(evaluation.name), " a session captures <b>",
                            Percent(summary.best_by_capture->capture),
                            "</b> of its gate mass on the node that suits it best."));
-  return Cat("<h3>By session: ", Escaped(evaluation.name), "</h3>\n",
-             Legend({{"k1", "a session on the node that captures most of it"},
-                     {"key-hollow", "the same session on the others"}}),
+  std::vector<LegendEntry> legend = {
+      {"k1 round", "a session on the node that captures most of it"}};
+  if (drawn > 1) legend.push_back({"key-hollow", "the same session on the others"});
+  return Cat("<h3>By session: ", Escaped(evaluation.name), "</h3>\n", Legend(legend),
              Figure(svg.Render(),
                     "Share of the gates that the whole model applies which falls on experts that "
                     "the node has, the mean over layers and tokens; one dot per session and node.",

@@ -17,11 +17,12 @@ using manifest::QualityRecord;
 using manifest::QualityRow;
 
 constexpr double kDamageWidth = 760, kDamageLeft = 190, kDamageRight = 70, kDamageTop = 34,
-                 kDamageRow = 26, kDamageBar = 12, kDamageAxis = 24;
+                 kDamageRow = 26, kDamageSpread = 12, kDamageDot = 6, kDamageAxis = 24;
 // Start of the axis, which is logarithmic.
 constexpr double kLeastKld = 0.0005;
 
-// One bar, with a dot for each bucket.
+// A dot for the mean, and a smaller one for each bucket. A bar would mean nothing on a logarithmic
+// axis, which has no zero.
 struct DamageLine {
   std::string name, css_class;
   DamageFigures damage;
@@ -91,17 +92,16 @@ void DrawLine(const DamageLine& line, double y, const Axis& axis,
   const manifest::MeanError& kld = line.damage.kld;
   const double middle = y + kDamageRow / 2;
   svg.Text(kDamageLeft - 10, middle + 4, line.name, "e");
-  svg.Rect(kDamageLeft, middle - kDamageBar / 2, axis.At(kld.mean) - kDamageLeft, kDamageBar,
-           line.css_class,
-           Cat(line.name, ": ", FixedWithError(kld.mean, kld.error, 4), " nats per token"));
   svg.Line(axis.At(kld.mean - kld.error), middle, axis.At(kld.mean + kld.error), middle, "whisker");
-  double end = axis.At(kld.mean + kld.error);
+  svg.Circle(axis.At(kld.mean), middle, kDamageDot, line.css_class,
+             Cat(line.name, ": ", FixedWithError(kld.mean, kld.error, 4), " nats per token"));
+  double end = std::max(axis.At(kld.mean + kld.error), axis.At(kld.mean) + kDamageDot);
   for (const auto& [bucket, mean] : line.buckets) {
     const auto place =
         static_cast<size_t>(std::find(buckets.begin(), buckets.end(), bucket) - buckets.begin());
     // Each bucket has its own height, so that dots with equal values do not cover each other.
     const double share = (static_cast<double>(place) + 0.5) / static_cast<double>(buckets.size());
-    svg.Circle(axis.At(mean), middle + (share - 0.5) * kDamageBar, 4,
+    svg.Circle(axis.At(mean), middle + (share - 0.5) * kDamageSpread, 4,
                KindClass(place + 3) + " ring", Cat(line.name, ", ", bucket, ": ", Fixed(mean, 4)));
     end = std::max(end, axis.At(mean) + 4);
   }
@@ -188,8 +188,9 @@ std::string ChartOf(size_t number, const std::string& title, const QualityRecord
                     Cat("KL divergence of the next-token distributions from the whole model, in "
                         "nats per token, on ",
                         Plural(record.tokens, "token"), " of ", Plural(record.sessions, "session"),
-                        "; whiskers are standard errors, dots the buckets. Dashed marks "
-                        "are what llama.cpp's quantizations cost Llama-3-8B."),
+                        "; dots are means, whiskers standard errors",
+                        buckets.empty() ? "" : ", small dots the buckets",
+                        ". Dashed marks are what llama.cpp's quantizations cost Llama-3-8B."),
                     DamageTable(number, lines, buckets)));
 }
 

@@ -1,5 +1,7 @@
 // What an experiment found: rows measured on the same held-out tokens, side by side.
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "libshard/base/text/text.h"
 #include "tools/page/html.h"
@@ -47,6 +49,17 @@ std::string TrialPicture(const std::vector<ExperimentFigures>& rows) {
   return svg.Render();
 }
 
+// Names the kinds of rows that are drawn.
+std::string TrialLegend(const std::vector<ExperimentFigures>& rows) {
+  const std::span drawn = std::span(rows).first(std::min(rows.size(), kMostRows));
+  const auto refitted = std::count_if(drawn.begin(), drawn.end(),
+                                      [](const ExperimentFigures& row) { return row.refitted; });
+  std::vector<LegendEntry> entries;
+  if (refitted < std::ssize(drawn)) entries.push_back({"k1", "as it was"});
+  if (refitted > 0) entries.push_back({"k6", "refitted"});
+  return Legend(entries);
+}
+
 HtmlTable TrialTable(size_t number, const std::vector<ExperimentFigures>& rows) {
   HtmlTable table(
       Cat("table-experiment-", number),
@@ -85,7 +98,7 @@ std::optional<PageSection> ExperimentSection(const PageInputs& inputs) {
     if (rows.empty()) continue;
     section.body +=
         Cat("<h3>", Escaped(experiment.name), "</h3>\n",
-            Figure(Legend({{"k1", "as it was"}, {"k6", "refitted"}}) + TrialPicture(rows),
+            Figure(TrialLegend(rows) + TrialPicture(rows),
                    Cat("KL divergence of the next-token distributions from the whole model, on ",
                        FormatCount(rows.front().sessions), " held-out sessions",
                        experiment.results.complete ? "" : " so far",

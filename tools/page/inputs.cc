@@ -37,6 +37,12 @@ Error Twice(const char* what, const std::string& first, const std::string& secon
           "make a report for each"};
 }
 
+// A distribution has the record of its refit store.
+void AddRefit(RefitRecord record, PageInputs& inputs) {
+  const auto found = std::find(inputs.refits.begin(), inputs.refits.end(), record);
+  if (found == inputs.refits.end()) inputs.refits.push_back(std::move(record));
+}
+
 Status ReadDistribution(const Document& document, PageInputs& inputs) {
   if (inputs.distribution) return Twice("distribution", inputs.distribution_path, document.path);
   SHARD_TRY(inputs.distribution, manifest::ParseManifest(document.path, document.text));
@@ -45,7 +51,7 @@ Status ReadDistribution(const Document& document, PageInputs& inputs) {
   const auto refit = document.json.find("refit");
   if (refit == document.json.end()) return Ok();
   SHARD_TRY(RefitRecord record, RefitFromJson(Cat(document.path, ": refit"), *refit));
-  inputs.refits.push_back(std::move(record));
+  AddRefit(std::move(record), inputs);
   return Ok();
 }
 
@@ -57,7 +63,7 @@ Status ReadEvaluation(const Document& document, PageInputs& inputs) {
 
 Status ReadRefit(const Document& document, PageInputs& inputs) {
   SHARD_TRY(RefitRecord record, RefitFromJson(document.path, document.json));
-  inputs.refits.push_back(std::move(record));
+  AddRefit(std::move(record), inputs);
   return Ok();
 }
 
@@ -78,13 +84,14 @@ struct Kind {
   const char* format;
   const char* name;
   ReadInto read;
+  bool shown_once = false;  // the same document, named twice, is read once
 };
 constexpr Kind kKinds[] = {
     {manifest::kFormatName, "distribution", ReadDistribution},
     {kPlanFormat, "plan", NotePlan},
-    {kEvaluationFormat, "evaluation", ReadEvaluation},
-    {kRefitFormat, "refit", ReadRefit},
-    {runtime::kExperimentFormat, "experiment", ReadExperimentResults},
+    {kEvaluationFormat, "evaluation", ReadEvaluation, true},
+    {kRefitFormat, "refit", ReadRefit, true},
+    {runtime::kExperimentFormat, "experiment", ReadExperimentResults, true},
 };
 
 const Kind* FindKind(const Json& document) {
@@ -138,8 +145,13 @@ Status ReadOne(const std::string& path, PageInputs& inputs) {
   const Kind* kind = json ? FindKind(*json) : nullptr;
   if (kind == nullptr) return ReadScores(document.path, document.text, WhatItIs(json), inputs);
   document.json = *std::move(json);
+  const std::string sha256 = Sha256Hex(document.text);
+  const bool again = std::any_of(
+      inputs.files.begin(), inputs.files.end(),
+      [&](const PageInput& file) { return file.kind == kind->name && file.sha256 == sha256; });
+  if (again && kind->shown_once) return Ok();
   SHARD_CHECK(kind->read(document, inputs));
-  inputs.files.push_back({path, kind->name, Sha256Hex(document.text)});
+  inputs.files.push_back({path, kind->name, sha256});
   return Ok();
 }
 

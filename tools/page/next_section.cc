@@ -10,6 +10,20 @@ namespace {
 // Above this a reader of the answers may notice (docs/evaluation.md, "Gates").
 constexpr double kGoodKld = 0.05;
 
+// Files that a reader has, and that no input names with its directory: capitals stand for them, as
+// in the help.
+constexpr const char* kSource = "SRC";
+constexpr const char* kCalibration = "CALIBRATION";
+constexpr const char* kHeldOut = "HELD_OUT";
+struct Placeholder {
+  const char *word, *meaning;
+};
+constexpr Placeholder kPlaceholders[] = {
+    {kSource, "the model that the distribution is made from"},
+    {kCalibration, "texts like those that the nodes are for"},
+    {kHeldOut, "other texts of the same kinds"},
+};
+
 struct Step {
   std::string why;  // our own text
   const char* verb;
@@ -50,18 +64,25 @@ bool IsRefitted(const PageInputs& inputs) { return inputs.distribution->refit !=
 Step Evaluation(const PageInputs& inputs, const std::string& why,
                 std::pair<std::string, std::string> option) {
   Step step{why, "eval", inputs.distribution_path, {}};
-  if (IsRefitted(inputs)) step.options.emplace_back("--against", "SRC");
-  step.options.emplace_back("--text", "held-out.jsonl");
+  if (IsRefitted(inputs)) step.options.emplace_back("--against", kSource);
+  step.options.emplace_back("--text", kHeldOut);
   step.options.push_back(std::move(option));
   return step;
+}
+
+// The statistics of this report, or those that AddMeasuring suggests to make.
+void AddStatistics(const PageInputs& inputs, Step& step) {
+  if (inputs.score_paths.empty()) step.options.emplace_back("--statistics", "statistics.json");
+  for (const std::string& path : inputs.score_paths)
+    step.options.emplace_back("--statistics", path);
 }
 
 void AddMeasuring(const PageInputs& inputs, std::vector<Step>& steps) {
   if (!inputs.scores)
     steps.push_back({"Measure what the routers use on your own texts, for the heat maps:",
                      "profile",
-                     IsRefitted(inputs) ? "SRC" : inputs.distribution_path,
-                     {{"--text", "calibration.jsonl"}, {"-o", "statistics.json"}}});
+                     IsRefitted(inputs) ? kSource : inputs.distribution_path,
+                     {{"--text", kCalibration}, {"-o", "statistics.json"}}});
   if (inputs.evaluations.empty())
     steps.push_back(Evaluation(
         inputs,
@@ -76,24 +97,29 @@ void AddMending(const PageInputs& inputs, std::vector<Step>& steps) {
   if (!kld || *kld <= kGoodKld) return;
   const std::string much = Cat("A divergence of ", Fixed(*kld, 3), " is much. ");
   if (!inputs.plan->expectation) {
-    steps.push_back(
-        {much + "A plan made from statistics of your texts puts together what they use:",
-         "plan",
-         "SRC",
-         {{"--groups", Cat(inputs.plan->groups.size())},
-          {"--statistics", "statistics.json"},
-          {"-o", "plan.json"}}});
+    Step step{much + "A plan made from statistics of your texts puts together what they use:",
+              "plan",
+              kSource,
+              {{"--groups", Cat(inputs.plan->groups.size())}}};
+    AddStatistics(inputs, step);
+    step.options.emplace_back("-o", "plan.json");
+    steps.push_back(std::move(step));
   }
-  if (inputs.refits.empty()) {
-    steps.push_back({much +
-                         "Refit changes the experts of each node on calibration text, so that it "
-                         "answers more like the whole model at the same size:",
-                     "refit",
-                     "SRC",
-                     {{"--plan", inputs.plan_path.empty() ? "plan.json" : inputs.plan_path},
-                      {"--text", "calibration.jsonl"},
-                      {"-o", "refitted"}}});
+  if (!inputs.refits.empty()) return;
+  Step step{much +
+                "Refit changes the experts of each node on calibration text, so that it answers "
+                "more like the whole model at the same size:",
+            "refit",
+            inputs.plan_path.empty() ? inputs.distribution_path : kSource,
+            {}};
+  if (inputs.plan_path.empty()) {
+    step.options.emplace_back("--against", kSource);
+  } else {
+    step.options.emplace_back("--plan", inputs.plan_path);
   }
+  step.options.emplace_back("--text", kCalibration);
+  step.options.emplace_back("-o", "refitted");
+  steps.push_back(std::move(step));
 }
 
 std::vector<Step> StepsOf(const PageInputs& inputs) {
@@ -102,14 +128,16 @@ std::vector<Step> StepsOf(const PageInputs& inputs) {
     if (!inputs.plan_path.empty()) {
       steps.push_back({"Write the distribution of this plan:",
                        "build",
-                       "SRC",
+                       kSource,
                        {{"--plan", inputs.plan_path}, {"-o", "out"}}});
     } else if (inputs.scores) {
-      steps.push_back(
-          {"Decide which node holds which experts, from these statistics:",
-           "plan",
-           "SRC",
-           {{"--groups", "2"}, {"--statistics", inputs.score_paths.front()}, {"-o", "plan.json"}}});
+      Step step{"Decide which node holds which experts, from these statistics:",
+                "plan",
+                kSource,
+                {{"--groups", "2"}}};
+      AddStatistics(inputs, step);
+      step.options.emplace_back("-o", "plan.json");
+      steps.push_back(std::move(step));
     }
     return steps;
   }
@@ -125,13 +153,30 @@ std::vector<Step> StepsOf(const PageInputs& inputs) {
   return steps;
 }
 
+// Explains the placeholders of these commands; "" if there are none.
+std::string PlaceholderText(const std::string& lines) {
+  std::vector<std::string> used;
+  for (const Placeholder& placeholder : kPlaceholders) {
+    if (lines.find(Cat(" ", placeholder.word)) != lines.npos)
+      used.push_back(Cat("<code>", placeholder.word, "</code> ", placeholder.meaning));
+  }
+  if (used.empty()) return "";
+  return Paragraph(
+      Cat("Words in capitals stand for your own files: ", moepack::Join(used, ", "), "."));
+}
+
 }  // namespace
 
 std::optional<PageSection> NextSection(const PageInputs& inputs) {
   PageSection section{"next", "What to run next", ""};
-  for (const Step& step : StepsOf(inputs))
-    section.body += Paragraph(Escaped(step.why)) + CommandBlock(LineOf(step));
+  std::string lines;
+  for (const Step& step : StepsOf(inputs)) {
+    const std::string line = LineOf(step);
+    section.body += Paragraph(Escaped(step.why)) + CommandBlock(line);
+    lines += line + "\n";
+  }
   if (section.body.empty()) return std::nullopt;
+  section.body = PlaceholderText(lines) + section.body;
   return section;
 }
 

@@ -111,6 +111,21 @@ std::string Method(const RefitRecord& record) {
   return Paragraph(out + ".");
 }
 
+// Names what the pictures of these groups have.
+std::string RefitLegend(const RefitRecord& record, const std::vector<uint32_t>& drawn) {
+  const auto any = [&](bool accepted) {
+    return std::any_of(record.outcomes.begin(), record.outcomes.end(),
+                       [&](const RefitOutcome& outcome) {
+                         return outcome.accepted == accepted &&
+                                std::find(drawn.begin(), drawn.end(), outcome.group) != drawn.end();
+                       });
+  };
+  std::vector<LegendEntry> entries = {{"key-hollow", "before"}};
+  if (any(true)) entries.push_back({"k1 round", "after"});
+  if (any(false)) entries.push_back({"k3 round", "not accepted: the source's weights stay"});
+  return Legend(entries);
+}
+
 std::string OfRecord(const RefitRecord& record, size_t number) {
   std::set<uint32_t> layer_set, groups;
   double most = 0;
@@ -120,18 +135,16 @@ std::string OfRecord(const RefitRecord& record, size_t number) {
     most = std::max({most, outcome.error_before, outcome.error_after});
   }
   const std::vector<uint32_t> layers(layer_set.begin(), layer_set.end());
+  const std::vector<uint32_t> drawn(
+      groups.begin(),
+      std::next(groups.begin(), static_cast<ptrdiff_t>(std::min(groups.size(), kMostRows))));
   const std::vector<double> ticks = RoundTicks(most > 0 ? most : 1, 4);
   const Scale scale{layers.size(), ticks.back()};
   std::vector<std::string> pictures;
-  for (const uint32_t group : groups) {
-    if (pictures.size() == kMostRows) break;
+  for (const uint32_t group : drawn)
     pictures.push_back(RefitPicture(record, group, layers, scale, ticks));
-  }
   return Method(record) +
-         Figure(Legend({{"key-hollow", "before"},
-                        {"k1 round", "after"},
-                        {"k3 round", "not accepted: the source's weights stay"}}) +
-                    SideBySide(pictures),
+         Figure(RefitLegend(record, drawn) + SideBySide(pictures),
                 "Squared error of what the node adds to its stream, as a share of what the whole "
                 "model adds, on text that was held out from the refit.",
                 RefitTable(record, number));

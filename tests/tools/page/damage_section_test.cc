@@ -40,15 +40,28 @@ TEST(DamageSectionTest, DrawsRecordedFiguresOnce) {
   EXPECT_THAT(DamageSection(inputs)->body, HasSubstr("table-damage-2"));
 }
 
-TEST(DamageSectionTest, WorseFiguresHaveLongerBars) {
+TEST(DamageSectionTest, WorseFiguresAreFartherRightOnTheLogarithmicAxis) {
   const auto section = DamageSection(FullInputs());
-  const auto width = [&](const std::string& run) {
+  const auto place = [&](const std::string& run) {
     const size_t tip = section->body.find("<title>" + run + ": ");
-    const size_t at = section->body.rfind("width=\"", tip) + 7;
+    const size_t at = section->body.rfind("cx=\"", tip) + 4;
     return std::stod(section->body.substr(at));
   };
-  EXPECT_LT(width("quantization alone"), width("split, each on its node"));
-  EXPECT_LT(width("all sessions on node 0"), width("all sessions on node 1"));
+  EXPECT_LT(place("quantization alone"), place("split, each on its node"));
+  EXPECT_LT(place("all sessions on node 0"), place("all sessions on node 1"));
+}
+
+TEST(DamageSectionTest, NoBarsStandOnALogarithmicAxis) {
+  EXPECT_THAT(DamageSection(FullInputs())->body, Not(HasSubstr("<rect")));
+}
+
+TEST(DamageSectionTest, TheCaptionNamesBucketsOnlyWhereThereAreAny) {
+  PageInputs inputs = FullInputs();
+  EXPECT_THAT(DamageSection(inputs)->body, HasSubstr("small dots the buckets"));
+  auto& quality = *inputs.evaluations[0].report.quality;
+  quality.best.buckets.clear();
+  for (auto& [group, row] : quality.groups) row.buckets.clear();
+  EXPECT_THAT(DamageSection(inputs)->body, Not(HasSubstr("buckets")));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A split, and the same refitted.
 PageInputs WithExperiment() {
@@ -47,6 +48,15 @@ TEST(ExperimentSectionTest, SaysHowMuchDamageTheBestRefitLeaves) {
   const auto section = ExperimentSection(WithExperiment());
   ASSERT_EQ(section->findings.size(), 1u);
   EXPECT_THAT(section->findings.front(), HasSubstr("from 1.062 to <b>0.188 nats</b>"));
+}
+
+TEST(ExperimentSectionTest, TheLegendNamesOnlyWhatIsDrawn) {
+  PageInputs inputs = WithExperiment();
+  EXPECT_THAT(ExperimentSection(inputs)->body, HasSubstr("</span>refitted</li>"));
+  inputs.experiments[0].results.rows.pop_back();
+  const std::string body = ExperimentSection(inputs)->body;
+  EXPECT_THAT(body, HasSubstr("</span>as it was</li>"));
+  EXPECT_THAT(body, Not(HasSubstr("</span>refitted</li>")));
 }
 
 TEST(ExperimentSectionTest, IsAbsentWithoutSessions) {

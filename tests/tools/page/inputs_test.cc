@@ -116,6 +116,34 @@ TEST_F(PageInputFiles, StatisticsOfAnotherModelAreRefused) {
   EXPECT_THAT(error.message, HasSubstr("layer 7: expected no experts, found 6"));
 }
 
+TEST_F(PageInputFiles, TheRecordOfARefitBesideItsDistributionIsShownOnce) {
+  RefitRecord record = SomeRefit();
+  record.model = std::string(16, '0');
+  record.plan = std::string(64, '0');
+  for (RefitOutcome& outcome : record.outcomes) {
+    outcome.accepted = false;
+    outcome.expert_ids.clear();
+    outcome.arrays.clear();
+    outcome.sha256.clear();
+  }
+  sample::Distribution distribution = sample::Make();
+  distribution.manifest.refit = std::make_shared<const RefitRecord>(record);
+  distribution.manifest.versions.refit = RefitVersion(record);
+  distribution.WriteTo(dir_.path() / "refitted");
+  const std::string store = WriteDocument("refit.json", RefitToJson(record));
+  const auto read = ReadPageInputs({Path("refitted"), store, store});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->refits.size(), 1u);
+  EXPECT_EQ(read->files.size(), 2u);
+}
+
+TEST_F(PageInputFiles, AnEvaluationThatIsNamedTwiceIsShownOnce) {
+  const std::string name = WriteDocument("a", EvalJson(SomeEvaluation()));
+  const auto read = ReadPageInputs({Path("out"), name, name});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->evaluations.size(), 1u);
+}
+
 TEST_F(PageInputFiles, ReadWhatADistributionCarriesOfItsPlan) {
   sample::Distribution distribution = sample::Make();
   PlanExpectation expectation;

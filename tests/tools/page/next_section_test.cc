@@ -13,9 +13,9 @@ TEST(NextSectionTest, NamesWhatIsMissing) {
   inputs.scores.reset();
   inputs.evaluations.clear();
   const std::string body = NextSection(inputs)->body;
-  EXPECT_THAT(body, HasSubstr("moepack profile out --text calibration.jsonl -o statistics.json"));
-  EXPECT_THAT(body, HasSubstr("moepack eval out --text held-out.jsonl --json"));
-  EXPECT_THAT(body, HasSubstr("moepack eval out --text held-out.jsonl --record"));
+  EXPECT_THAT(body, HasSubstr("moepack profile out --text CALIBRATION -o statistics.json"));
+  EXPECT_THAT(body, HasSubstr("moepack eval out --text HELD_OUT --json"));
+  EXPECT_THAT(body, HasSubstr("moepack eval out --text HELD_OUT --record"));
   EXPECT_THAT(body, Not(HasSubstr("--gate")));
 }
 
@@ -36,9 +36,32 @@ TEST(NextSectionTest, SuggestsHowToImproveBadFigures) {
   const std::string body = NextSection(inputs)->body;
   EXPECT_THAT(body, HasSubstr("A divergence of 0.250 is much."));
   EXPECT_THAT(body, HasSubstr("moepack plan SRC --groups 3 --statistics statistics.json"));
-  EXPECT_THAT(body, HasSubstr("moepack refit SRC --plan plan.json --text calibration.jsonl"));
+  EXPECT_THAT(body, HasSubstr("moepack refit out --against SRC --text CALIBRATION -o refitted"));
   inputs.evaluations[0].report.quality->best.all.split->kld.mean = 0.01;
   EXPECT_THAT(NextSection(inputs)->body, Not(HasSubstr("is much")));
+}
+
+// A name without its directory would look like a path and lead nowhere.
+TEST(NextSectionTest, TextsAreNotNamedAsIfTheyWereHere) {
+  PageInputs inputs = FullInputs();
+  inputs.scores.reset();
+  inputs.score_paths.clear();
+  inputs.refits.clear();
+  const std::string body = NextSection(inputs)->body;
+  EXPECT_THAT(body, Not(HasSubstr(".jsonl")));
+  EXPECT_THAT(body, HasSubstr("<code>SRC</code> the model"));
+  EXPECT_THAT(body, HasSubstr("<code>CALIBRATION</code> texts"));
+  EXPECT_THAT(body, HasSubstr("<code>HELD_OUT</code> other texts"));
+}
+
+TEST(NextSectionTest, InputsKeepTheirDirectories) {
+  PageInputs inputs = FullInputs();
+  inputs.refits.clear();
+  inputs.score_paths = {"there/a.json", "there/b.json"};
+  inputs.plan_path = "there/plan.json";
+  const std::string body = NextSection(inputs)->body;
+  EXPECT_THAT(body, HasSubstr("--statistics there/a.json --statistics there/b.json"));
+  EXPECT_THAT(body, HasSubstr("moepack refit SRC --plan there/plan.json"));
 }
 
 TEST(NextSectionTest, PathsAreQuotedForTheShell) {

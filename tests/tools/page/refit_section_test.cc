@@ -7,6 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(RefitSectionTest, TheTableHasEveryOutcome) {
   const auto section = RefitSection(FullInputs());
@@ -19,6 +20,16 @@ TEST(RefitSectionTest, TheTableHasEveryOutcome) {
                           ElementsAre("2", "0", "0.6000", "0.2000", "yes", "5", "-")));
   EXPECT_EQ(CountOf(section->body, "class=\"line after\""), 2u);
   EXPECT_THAT(section->body, HasSubstr("<title>layer 2 after: 0.2000</title>"));
+}
+
+TEST(RefitSectionTest, TheLegendNamesOnlyWhatIsDrawn) {
+  PageInputs inputs = FullInputs();
+  constexpr const char* kRejected = "not accepted: the source&#39;s weights stay";
+  EXPECT_THAT(RefitSection(inputs)->body, HasSubstr(kRejected));
+  inputs.refits[0].outcomes[1].accepted = true;
+  EXPECT_THAT(RefitSection(inputs)->body, Not(HasSubstr(kRejected)));
+  for (RefitOutcome& outcome : inputs.refits[0].outcomes) outcome.accepted = false;
+  EXPECT_THAT(RefitSection(inputs)->body, Not(HasSubstr("</span>after</li>")));
 }
 
 TEST(RefitSectionTest, RejectedLayersKeepTheirError) {
