@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/help.h"
-#include "tools/options/suggest.h"
 
 namespace moepack::cli {
 namespace {
@@ -25,13 +25,43 @@ int PrintText(const std::string& text) {
   return kExitDone;
 }
 
+// What other programs call it, and what fits here.
+struct OtherWord {
+  std::string_view word;
+  const char* hint;
+};
+constexpr OtherWord kOtherWords[] = {
+    {"split", "`moepack build` splits a model, `moepack shard-experts` keeps its types"},
+    {"shard", "`moepack build` splits a model, `moepack shard-experts` keeps its types"},
+    {"convert", "`moepack quantize` writes GGUF, `moepack statistics convert` other statistics"},
+    {"export", "`moepack quantize` writes GGUF, `moepack assemble` a node that a runtime loads"},
+    {"merge", "`moepack join` puts parts of a distribution together"},
+    {"info", "`moepack list-tensors` shows a model, `moepack inspect` what is published"},
+    {"show", "`moepack list-tensors` shows a model, `moepack inspect` what is published"},
+    {"validate",
+     "`moepack check` compares a model with its config, `moepack verify` a "
+     "distribution with its digests"},
+    {"test", "`moepack verify` checks digests, `moepack eval` what the split costs"},
+    {"compare", "`moepack diff` compares two distributions"},
+    {"push", "`moepack publish` sends to a registry"},
+    {"upload", "`moepack publish` sends to a registry"},
+    {"download", "`moepack pull` fetches from a registry"},
+    {"fetch", "`moepack pull` fetches from a registry"},
+    {"imatrix", "`moepack profile` measures an importance matrix"},
+    {"perplexity", "`moepack eval` measures perplexity and divergence"},
+    {"generate", "`moepack run` generates text"},
+    {"version", "`moepack --version` prints the version"},
+};
+
 Error UnknownCommand(Commands commands, std::string_view name) {
   std::vector<std::string> known = {"help"};
   for (const ListedCommand& listed : commands) known.emplace_back(listed.command->name);
-  const std::string closest = ClosestWord(name, known);
-  return {
-      Code::kInvalidArgument, Cat("unknown command ", Quoted(name)),
-      closest.empty() ? "`moepack help` lists the commands" : Cat("did you mean ", closest, "?")};
+  std::string hint = DidYouMean(name, known);
+  for (const OtherWord& other : kOtherWords) {
+    if (hint.empty() && Lower(name) == other.word) hint = other.hint;
+  }
+  return {Code::kInvalidArgument, Cat("unknown command ", Quoted(name)),
+          hint.empty() ? "`moepack help` lists the commands" : hint};
 }
 
 // Options that no longer exist, and what to do instead.
@@ -62,9 +92,8 @@ Error UnexpectedArgument(const Command& command, const CLI::App& app, const std:
   const std::string option = argument.substr(0, argument.find('='));
   if (const char* instead = InsteadOf(command.name, option); instead != nullptr)
     return {Code::kInvalidArgument, Cat("option ", option, " has been removed"), instead};
-  const std::string closest = ClosestWord(option, known);
   return {Code::kInvalidArgument, Cat("unknown option ", Quoted(argument)),
-          closest.empty() ? "" : Cat("did you mean ", closest, "?")};
+          DidYouMean(option, known)};
 }
 
 // The parser's words for what is wrong with an option, and ours. A message reads
@@ -130,7 +159,9 @@ Error ParseFailure(const Command& command, const CLI::App& app, const CLI::Parse
     return UnexpectedArgument(command, app, extras.front());
   std::string message = error.what();
   while (message.ends_with('\n')) message.pop_back();
-  return {Code::kInvalidArgument, InOurWords(message)};
+  const size_t hint = message.find('\n');  // of WithHint; values in messages are quoted
+  if (hint == message.npos) return {Code::kInvalidArgument, InOurWords(message)};
+  return {Code::kInvalidArgument, InOurWords(message.substr(0, hint)), message.substr(hint + 1)};
 }
 
 int RunCommand(const Command& command, int argc, const char* const* argv) {
@@ -172,6 +203,8 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
     return Finish(Error{Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argv[1])),
                         "`moepack help` lists the commands"});
   if (topic == "--markdown") return PrintText(MarkdownReference(commands));
+  if (topic == "help" || topic == "--help" || topic == "-h")
+    return PrintText(OverviewText(commands));
   const Command* command = FindCommand(commands, topic);
   if (command == nullptr) return Finish(UnknownCommand(commands, topic));
   return PrintText(HelpText(*command));

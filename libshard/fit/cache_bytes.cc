@@ -2,6 +2,7 @@
 #include <array>
 
 #include "libshard/base/bytes.h"
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/fit/cache_shape.h"
 
@@ -45,9 +46,7 @@ Result<const quant::Format*> CacheType(std::string_view name) {
   if (std::find(kCacheTypes.begin(), kCacheTypes.end(), lower) != kCacheTypes.end()) {
     return quant::FindFormat(lower);
   }
-  const std::vector<std::string> known(kCacheTypes.begin(), kCacheTypes.end());
-  return Error{Code::kInvalidArgument,
-               Cat("expected one of ", Join(known, ", "), ", found ", Quoted(std::string(name)))};
+  return NotOneOf("", {kCacheTypes.begin(), kCacheTypes.end()}, name);
 }
 
 Result<std::map<uint32_t, uint64_t>> CacheBytesByLayer(const CacheShape& shape,

@@ -7,6 +7,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/import/importers.h"
 
@@ -22,10 +23,10 @@ constexpr std::array<const Importer*, 11> kImporters = {
     &kTraceImporter,    &kMeshRankingImporter, &kOldImatrixImporter,
 };
 
-std::string FormatNames() {
+std::vector<std::string> FormatNames() {
   std::vector<std::string> names;
   for (const Importer* importer : kImporters) names.emplace_back(importer->name);
-  return Join(names, ", ");
+  return names;
 }
 
 Result<const Importer*> Recognize(const ByteSource& file) {
@@ -49,8 +50,7 @@ Result<const Importer*> Choose(const ByteSource& file, const ImportOptions& opti
   if (!options.format.empty()) {
     const Importer* importer = FindImporter(options.format);
     if (importer != nullptr) return importer;
-    return Error{Code::kInvalidArgument, Cat("expected a format of statistics (", FormatNames(),
-                                             "), found ", Quoted(options.format))};
+    return NotOneOf("format of statistics", FormatNames(), options.format);
   }
   SHARD_TRY(const Importer* const recognized, Recognize(file));
   if (recognized != nullptr) return recognized;
@@ -58,7 +58,7 @@ Result<const Importer*> Choose(const ByteSource& file, const ImportOptions& opti
                Cat(file.name(),
                    ": expected statistics of experts, found a file of no format that "
                    "is known"),
-               Cat("known are ", FormatNames(), "; the format can be named")};
+               Cat("known are ", Join(FormatNames(), ", "), "; the format can be named")};
 }
 
 Result<std::string> DigestOfFile(const ByteSource& file) {

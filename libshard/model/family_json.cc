@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "libshard/base/text/json.h"
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/family.h"
 
@@ -18,17 +19,20 @@ constexpr size_t kMaxPatternLength = 1000;
 constexpr uint64_t kMaxAxis = 7;
 constexpr size_t kMaxNames = 1000;  // every tensor's name is compared with every prefix
 
+constexpr const char* kFamilyFiles = "docs/families.md describes family files";
+
 Error Bad(const std::string& where, const std::string& problem) {
-  return {Code::kCorrupt, Cat(where, ": ", problem), "docs/families.md describes family files"};
+  return {Code::kCorrupt, Cat(where, ": ", problem), kFamilyFiles};
 }
 
 Status CheckKeys(const std::string& where, const Json& object,
                  std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
-      return Bad(where, Cat("expected one of ",
-                            Join(std::vector<std::string>(known.begin(), known.end()), ", "),
-                            ", found ", Quoted(key)));
+      Error error = NotOneOf(where, {known.begin(), known.end()}, key);
+      error.code = Code::kCorrupt;
+      if (error.hint.empty()) error.hint = kFamilyFiles;
+      return error;
     }
   }
   return Ok();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/plan/held_out.h"
 #include "libshard/plan/plan_steps.h"
@@ -142,8 +143,10 @@ Result<PartitionChoice> ParsePartition(std::string_view text) {
     if (partition.name == name && partition.takes_file == has_file && file.empty() != has_file)
       return PartitionChoice{&partition, std::string(file)};
   }
-  return Error{Code::kInvalidArgument,
-               Cat("expected ", Listed(Spelling), ", found ", Quoted(text))};
+  std::vector<std::string> spellings;
+  for (const Partition& partition : kPartitions) spellings.push_back(Spelling(partition));
+  return Error{Code::kInvalidArgument, Cat("expected ", Listed(Spelling), ", found ", Quoted(text)),
+               DidYouMean(text, spellings)};
 }
 
 std::vector<std::string> PartitionsWithoutFile() {

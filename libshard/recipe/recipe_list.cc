@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -244,10 +245,10 @@ constexpr std::array<std::string_view, 2> kLaterRecipes = {"Q1_0", "Q2_0"};
 constexpr std::string_view kTypeWithoutRecipe = "nvfp4";
 constexpr uint32_t kFileTypeOfNvfp4 = 39;
 
-std::string RecipeNames() {
+std::vector<std::string> RecipeNames() {
   std::vector<std::string> names;
   for (const Recipe& recipe : kRecipes) names.emplace_back(recipe.name);
-  return Join(names, ", ");
+  return names;
 }
 
 Error UnknownRecipe(std::string_view name) {
@@ -256,11 +257,10 @@ Error UnknownRecipe(std::string_view name) {
                   [&](std::string_view known) { return Lower(known) == Lower(name); });
   if (later) {
     return Error{Code::kUnsupported,
-                 Cat("recipe ", Quoted(name), ": not in this version: expected ", RecipeNames(),
-                     " or a type for --pure")};
+                 Cat("recipe ", Quoted(name), ": not in this version: expected ",
+                     Join(RecipeNames(), ", "), " or a type for --pure")};
   }
-  return Error{Code::kInvalidArgument,
-               Cat("recipe: expected one of ", RecipeNames(), ", found ", Quoted(name))};
+  return NotOneOf("recipe", RecipeNames(), name);
 }
 
 }  // namespace

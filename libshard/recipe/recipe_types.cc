@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -82,12 +83,12 @@ size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {
   return static_cast<size_t>(shape.end() - first);
 }
 
-std::string TargetTypes() {
+std::vector<std::string> TargetTypes() {
   std::vector<std::string> names;
   for (const quant::Format& format : quant::AllFormats()) {
     if (format.encode != nullptr && format.ggml_type >= 0) names.emplace_back(format.name);
   }
-  return Join(names, ", ");
+  return names;
 }
 
 }  // namespace
@@ -112,8 +113,7 @@ const quant::Format* KeptType(const GgufTensor& tensor) {
 Result<const quant::Format*> ParseTargetType(const std::string& what, std::string_view name) {
   const quant::Format* format = quant::FindFormat(name);
   if (format != nullptr && format->encode != nullptr && format->ggml_type >= 0) return format;
-  return Error{Code::kInvalidArgument,
-               Cat(what, ": type: expected one of ", TargetTypes(), ", found ", Quoted(name))};
+  return NotOneOf(Cat(what, ": type"), TargetTypes(), name);
 }
 
 const quant::Format* KnownType(std::string_view name) {

@@ -1,5 +1,6 @@
 #include "runtime-shim/devices/executors.h"
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/cpu/cpu.h"
 #include "runtime-shim/cuda/cuda.h"
@@ -8,10 +9,9 @@
 namespace moepack::runtime {
 namespace {
 
-std::string Names() {
-  std::string names;
-  for (const ExecutorKind& kind : AllExecutorKinds())
-    names += Cat(names.empty() ? "" : ", ", kind.name);
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const ExecutorKind& kind : AllExecutorKinds()) names.emplace_back(kind.name);
   return names;
 }
 
@@ -35,8 +35,7 @@ Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
                    Cat("executor ", name, ": this build does not have it: ", kind.missing)};
     return kind.open(options);
   }
-  return Error{Code::kInvalidArgument,
-               Cat("executor: expected one of ", Names(), ", found ", Quoted(name))};
+  return NotOneOf("executor", Names(), name);
 }
 
 }  // namespace moepack::runtime

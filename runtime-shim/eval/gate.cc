@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
@@ -55,7 +56,10 @@ Result<Gate> ParseGate(std::string_view text) {
   gate.metric = metric;
   if (std::find(kGateMetrics.begin(), kGateMetrics.end(), metric) == kGateMetrics.end()) {
     const std::vector<std::string> names(kGateMetrics.begin(), kGateMetrics.end());
-    return wrong(Cat("one of ", moepack::Join(names, ", ")));
+    Error error = wrong(Cat("one of ", moepack::Join(names, ", ")));
+    const std::string meant = DidYouMean(metric, names);
+    if (!meant.empty()) error.hint = meant;
+    return error;
   }
   const std::optional<double> value = ParseNumber(Trimmed(text.substr(at + width)));
   if (!value) return wrong("a number");

@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "libshard/base/text/text.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -98,6 +99,55 @@ TEST(CommandLine, AMistypedCommandIsSuggested) {
   const ToolRun run = Workspace().Moepack("verfy out");
   EXPECT_EQ(run.status, 2);
   EXPECT_EQ(run.err, "error: unknown command \"verfy\"\nhint: did you mean verify?\n");
+}
+
+TEST(CommandLine, SwappedLettersOfACommandAreSuggested) {
+  EXPECT_EQ(Workspace().Moepack("biuld out").err,
+            "error: unknown command \"biuld\"\nhint: did you mean build?\n");
+}
+
+TEST(CommandLine, WordsOfOtherProgramsLeadToWhatFits) {
+  const Workspace workspace;
+  EXPECT_EQ(workspace.Moepack("export out").err,
+            "error: unknown command \"export\"\nhint: `moepack quantize` writes GGUF, `moepack "
+            "assemble` a node that a runtime loads\n");
+  EXPECT_THAT(workspace.Moepack("push out").err, HasSubstr("hint: `moepack publish`"));
+}
+
+TEST(CommandLine, HelpOfHelpIsTheOverview) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack("help help");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, workspace.Moepack("help").out);
+  EXPECT_EQ(workspace.Moepack("help --help").out, run.out);
+}
+
+TEST(CommandLine, MistypedValuesAreSuggested) {
+  const Workspace workspace;
+  const auto build = [](const char* options) {
+    return Cat("build fixtures/tiny-moe --groups 2 -o out ", options);
+  };
+  for (const auto& [arguments, meant] : std::vector<std::pair<std::string, std::string>>{
+           {build("--quantize Q4_KM"), "Q4_K_M"},
+           {build("--pure q4k"), "q4_K"},
+           {build("--experts-type q8_O"), "q8_0"},
+           {build("--tensor-type ffn_down=q6k"), "q6_K"},
+           {build("--format ggfu"), "gguf"},
+           {build("--partition moduol"), "modulo"},
+           {"plan fixtures/tiny-moe --groups 2 --context 64 --kv-type q8_O", "q8_0"},
+           {"profile fixtures/tiny-moe --text fixtures/texts/header.txt --executor vulcan",
+            "vulkan"},
+           {"statistics show fixtures/statistics/profile.json --from sglangs", "sglang"},
+           {"statistics convert fixtures/statistics/profile.json --to sglagn -o x", "sglang"},
+           {"statistics mrege fixtures/statistics/profile.json", "merge"},
+           {"verify out --format jnuit", "junit"},
+           {"experiment fixtures/tiny-moe --strategies moduol --text fixtures/texts/header.txt -o "
+            "x",
+            "modulo"}}) {
+    const ToolRun run = workspace.Moepack(arguments);
+    EXPECT_EQ(run.status, 2) << arguments << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr(Cat("hint: did you mean ", meant, "?\n"))) << arguments;
+  }
 }
 
 TEST(CommandLine, AMistypedOptionIsSuggestedWithTheUsage) {

@@ -26,7 +26,7 @@ CLI::Validator AsTokens() {
 
 std::string CacheTypeProblem(const std::string& text) {
   const auto type = CacheType(text);
-  return type ? "" : type.error().message;
+  return type ? "" : WithHint(type.error());
 }
 
 std::string NodeProblem(const std::string& text) {

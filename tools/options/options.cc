@@ -7,6 +7,7 @@
 #include "libshard/base/files/cell_digest.h"
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/json.h"
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 #include "libshard/plan/overlay_name.h"
@@ -25,7 +26,7 @@ constexpr uint64_t kLeastMemory = 1u << 20;
 
 std::string PartitionProblem(const std::string& text) {
   const auto choice = ParsePartition(text);
-  return choice ? "" : choice.error().message;
+  return choice ? "" : WithHint(choice.error());
 }
 
 // "3", "2,4,8".
@@ -62,6 +63,10 @@ Result<MoeModel> OpenWithProgress(const moepack::Source& source, const ModelOpti
 }
 
 }  // namespace
+
+std::string WithHint(const Error& error) {
+  return error.hint.empty() ? error.message : Cat(error.message, "\n", error.hint);
+}
 
 CLI::Validator AsCount(uint64_t least, uint64_t most) {
   const auto check = [least, most](std::string& text) -> std::string {
@@ -102,7 +107,7 @@ CLI::Validator AsBytes(uint64_t least) {
 CLI::Validator OneOf(std::vector<std::string> words) {
   const auto check = [words = std::move(words)](std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";
-    return Cat("expected one of ", moepack::Join(words, ", "), ", found ", Quoted(text));
+    return WithHint(NotOneOf("", words, text));
   };
   return CLI::Validator(check, "");
 }

@@ -15,6 +15,8 @@ namespace moepack::cli {
 
 inline constexpr uint64_t kMaxGroups = 65536;
 
+// What a validator returns for an error: the message, and on a line of its own the hint.
+std::string WithHint(const Error& error);
 // For Option::transform: wrong values are usage errors that say what was expected.
 CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
 CLI::Validator AsReal(double least, double most);       // "0.01", "1e-3"

@@ -57,8 +57,9 @@ TEST(Import, TheFormatCanBeGiven) {
   const Error error = ImportError(R"({"counts": [[1]]})", options);
   EXPECT_EQ(error.message, "in: logical_count: expected counts, found none");
   options.format = "csv";
-  EXPECT_THAT(ImportError("x", options).message,
-              HasSubstr("expected a format of statistics (moepack-scores, moepack-statistics, "));
+  EXPECT_THAT(
+      ImportError("x", options).message,
+      HasSubstr("format of statistics: expected one of moepack-scores, moepack-statistics, "));
 }
 
 TEST(Import, ADirectoryIsRefused) {

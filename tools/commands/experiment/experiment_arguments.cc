@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/plan/partition.h"
 #include "libshard/recipe/recipe_list.h"
@@ -48,8 +49,9 @@ class PlanReader {
   Status CheckKeys() const {
     for (const auto& [key, value] : document_.items()) {
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      return Error{Code::kCorrupt, Cat(fields_.where(), ": expected one of ", Join(known_, ", "),
-                                       ", found ", Quoted(key))};
+      Error error = NotOneOf(fields_.where(), {known_.begin(), known_.end()}, key);
+      error.code = Code::kCorrupt;
+      return error;
     }
     return Ok();
   }
@@ -154,10 +156,7 @@ Status CheckModel(const ExperimentArguments& arguments) {
 Result<const Partition*> CheckStrategy(const ExperimentArguments& arguments,
                                        const std::string& strategy) {
   const auto choice = ParsePartition(strategy);
-  if (!choice)
-    return Error{Code::kInvalidArgument,
-                 Cat("--strategies: expected ", moepack::Join(PartitionsWithoutFile(), ", "),
-                     ", found ", Quoted(strategy))};
+  if (!choice) return NotOneOf("--strategies", PartitionsWithoutFile(), strategy);
   const Partition& partition = *choice->partition;
   if (partition.takes_file)
     return Error{Code::kInvalidArgument,
@@ -278,10 +277,8 @@ Status CompleteExperiment(const CLI::App& app, ExperimentArguments& arguments) {
   if (!arguments.imatrix.empty() && arguments.recipes.empty())
     return Error{Code::kInvalidArgument, "--imatrix has no effect without --recipes"};
   for (const std::string& recipe : arguments.recipes) {
-    if (FindRecipe(recipe) == nullptr)
-      return Error{Code::kInvalidArgument,
-                   Cat("--recipes: ", Quoted(recipe), " is not a recipe of quantize"),
-                   "`moepack quantize --help` lists them"};
+    const Result<const Recipe*> known = RequireRecipe(recipe);
+    if (!known) return Error(known.error()).Within("--recipes");
   }
   SHARD_CHECK(CheckRefit(arguments));
   SHARD_CHECK(CheckModel(arguments));

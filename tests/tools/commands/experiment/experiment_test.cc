@@ -254,9 +254,10 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
   EXPECT_THAT(ErrorOf(model_, 2), HasSubstr("give a file for the results with --output"));
   EXPECT_THAT(ErrorOf(model_ + "-o e.json", 2),
               HasSubstr("--strategies: \"ranked\" needs --statistics FILE"));
-  EXPECT_THAT(ErrorOf(model_ + "--strategies nope -o e.json", 2),
-              HasSubstr("--strategies: expected contiguous, modulo, ranked, session, coactivation, "
-                        "same, found \"nope\""));
+  EXPECT_THAT(
+      ErrorOf(model_ + "--strategies nope -o e.json", 2),
+      HasSubstr("--strategies: expected one of contiguous, modulo, ranked, session, coactivation, "
+                "same, found \"nope\""));
   EXPECT_THAT(ErrorOf(model_ + "--strategies modulo,modulo -o e.json", 2),
               HasSubstr("--strategies: \"modulo\" is given twice"));
   EXPECT_THAT(ErrorOf(two_ + "--statistics s.json --seed 5", 2),
@@ -271,7 +272,7 @@ TEST_F(ExperimentCommand, MistakesAreNamed) {
   EXPECT_THAT(ErrorOf(two_ + "--looks 3", 2),
               HasSubstr("--looks has no effect without --until-error"));
   EXPECT_THAT(ErrorOf(two_ + "--recipes Q9", 2),
-              HasSubstr("--recipes: \"Q9\" is not a recipe of quantize"));
+              HasSubstr("--recipes: recipe: expected one of Q2_K, "));
   EXPECT_THAT(ErrorOf(two_ + "--imatrix x.gguf", 2),
               HasSubstr("--imatrix has no effect without --recipes"));
   EXPECT_THAT(ErrorOf(two_ + "--updates 20", 2),
