@@ -117,7 +117,7 @@ class PromiseReader {
       heads.size = out_.hidden / heads.heads;
       if (out_.hidden % heads.heads != 0) {
         Say(config_.Find(fields::kHiddenSize)->path,
-            Cat("a multiple of ", heads.heads, " heads, as there is no head_dim"),
+            Cat("a multiple of ", Plural(heads.heads, "head"), ", as there is no head_dim"),
             Cat(out_.hidden));
         return Ok();
       }
@@ -162,7 +162,7 @@ class PromiseReader {
                    used = model_.routing.groups_used.value_or(0);
     if (groups == 0) return Ok();
     if (model_.expert_count % groups != 0) {
-      Say("n_group", Cat("a divisor of the ", model_.expert_count, " experts"), Cat(groups));
+      Say("n_group", Cat("a divisor of the ", Plural(model_.expert_count, "expert")), Cat(groups));
       return Ok();
     }
     if (used == 0) return Ok();
@@ -170,8 +170,8 @@ class PromiseReader {
     const uint64_t reach = used * (model_.expert_count / groups);
     if (used <= groups && model_.top_k > reach) {
       Say("topk_group",
-          Cat("groups of ", model_.top_k, " experts or more together, as a token gets"),
-          Cat(used, " of ", model_.expert_count / groups, " experts"));
+          Cat("groups of ", Plural(model_.top_k, "expert"), " or more together, as a token gets"),
+          Cat(used, " of ", Plural(model_.expert_count / groups, "expert")));
     }
     return Ok();
   }

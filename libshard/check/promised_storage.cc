@@ -53,7 +53,7 @@ Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& m
   } else {
     const bool integers = method.empty() && model.quant_bits > 0;
     SHARD_TRY(const std::string algorithm, AlgorithmOf(config));
-    storage.unfollowed = integers ? Cat(model.quant_bits, " bits") : Cat(method, algorithm);
+    storage.unfollowed = integers ? Plural(model.quant_bits, "bit") : Cat(method, algorithm);
   }
   // DeepSeek-V4 stores its experts in another type than the rest.
   SHARD_TRY(const std::optional<std::string> experts, config.FindString({"expert_dtype"}));

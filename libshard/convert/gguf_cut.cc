@@ -87,8 +87,8 @@ Status KeyCutter::CheckEligible() const {
   for (const auto& [layer, ids] : cut_.eligible) {
     if (ids.size() != cut_.expert_count) {
       return Unsupported("expert_count",
-                         Cat("expected ", cut_.expert_count, " experts in every layer, found ",
-                             ids.size(), " in layer ", layer),
+                         Cat("expected ", Plural(cut_.expert_count, "expert"),
+                             " in every layer, found ", ids.size(), " in layer ", layer),
                          "plan with equal counts (the default fills groups up)");
     }
     if (!ids.empty() && ids.back() >= experts_) {

@@ -28,7 +28,7 @@ uint32_t ValueHeadsPerKey(const HeadShape& shape) {
 
 Result<std::vector<RowRun>> RopeRows(uint64_t heads, uint64_t rows) {
   if (heads == 0 || rows % (2 * heads) != 0 || rows > kMaxRows) {
-    return WrongRows(Cat("an even number for each of ", heads, " heads"), rows);
+    return WrongRows(Cat("an even number for each of ", Plural(heads, "head")), rows);
   }
   const uint64_t half = rows / heads / 2;
   std::vector<RowRun> runs;
@@ -54,7 +54,7 @@ Result<std::vector<RowRun>> EveryOther(uint64_t first, uint64_t rows) {
 Result<std::vector<RowRun>> MlaValueRows(const HeadShape& shape, uint64_t rows) {
   const uint64_t head = uint64_t{shape.mla_key_size} + shape.mla_value_size;
   if (shape.heads == 0 || shape.mla_value_size == 0 || rows != shape.heads * head) {
-    return WrongRows(Cat(head, " for each of ", shape.heads, " heads"), rows);
+    return WrongRows(Cat(head, " for each of ", Plural(shape.heads, "head")), rows);
   }
   std::vector<RowRun> runs;
   for (uint64_t i = 0; i < shape.heads; ++i) {

@@ -81,9 +81,8 @@ Result<std::vector<NodeFit>> FitNodes(const MoeModel& model, const NodeSizer& si
   const CountLimits limits = LimitsOf(model, sizer);
   const uint32_t needed = std::max({limits.top_k, least, 1u});
   if (needed > limits.most) {
-    return Error{Code::kInvalidArgument,
-                 Cat("nodes: expected at least ", needed,
-                     " experts in every layer, found a layer of ", limits.most)};
+    return Error{Code::kInvalidArgument, Cat("nodes: expected at least ", Plural(needed, "expert"),
+                                             " in every layer, found a layer of ", limits.most)};
   }
   const std::string why = needed == limits.top_k ? " (top-k)" : " (on every node)";
   NeedTable table(sizer, extras);

@@ -97,11 +97,12 @@ class Sweeper {
   // "" for a number of groups that the model can have.
   std::string WhyNot(uint32_t groups, uint32_t share, const Extent& extent) const {
     if (groups > extent.experts)
-      return Cat("there are ", extent.experts, " experts in the smallest layer");
+      return Cat(extent.experts == 1 ? "there is " : "there are ", Plural(extent.experts, "expert"),
+                 " in the smallest layer");
     // With a budget a node holds as many experts as fit, and at least top-k of them.
     if (options_.budget || share >= extent.top_k) return "";
-    return Cat("each would hold ", share, " of ", extent.experts,
-               " experts per layer, and a token uses ", extent.top_k);
+    return Cat("each would hold ", share, " of ", Plural(extent.experts, "expert"),
+               " per layer, and a token uses ", extent.top_k);
   }
 
   Status AddCapture() {

@@ -112,7 +112,7 @@ Result<std::vector<std::string>> FindGgufModel(const SourceTree& tree) {
   std::map<std::string, std::string> models;
   for (const std::string& name : names) {
     const std::optional<GgufPartName> part = ParseGgufPartName(name);
-    models.emplace(part ? Cat(part->prefix, " in ", part->count, " parts") : name, name);
+    models.emplace(part ? Cat(part->prefix, " in ", Plural(part->count, "part")) : name, name);
   }
   if (models.empty()) return std::vector<std::string>();
   if (models.size() == 1) return GgufPartsOf(models.begin()->second);

@@ -59,7 +59,7 @@ Result<std::vector<uint32_t>> SlotsOf(const ExportOptions& options, const MoeLay
       return Error{
           Code::kInvalidArgument,
           Cat(options.plan_file, ": group ", group, ": layer ", layer.layer, ": expected the ",
-              size, " experts of group 0, because all ranks have as many slots, found ",
+              Plural(size, "expert"), " of group 0, because all ranks have as many slots, found ",
               expert_ids.size()),
           "plan with --uniform"};
     for (const uint32_t id : expert_ids) {
@@ -85,13 +85,13 @@ Result<std::string> WritePlacement(const ExpertScores& scores, const ExportOptio
     const auto found = plan.layers.find(layer.layer);
     if (found == plan.layers.end() || found->second != layer.expert_count)
       return Error{Code::kMismatch, Cat(options.plan_file, ": layer ", layer.layer, ": expected ",
-                                        layer.expert_count, " experts, found ",
+                                        Plural(layer.expert_count, "expert"), ", found ",
                                         found == plan.layers.end() ? 0 : found->second)};
     SHARD_TRY(const std::vector<uint32_t> slots, SlotsOf(options, layer));
     if (!rows.empty() && rows.front().size() != slots.size())
-      return Error{Code::kInvalidArgument,
-                   Cat(options.plan_file, ": layer ", layer.layer, ": expected ",
-                       rows.front().size(), " slots as in the first layer, found ", slots.size())};
+      return Error{Code::kInvalidArgument, Cat(options.plan_file, ": layer ", layer.layer,
+                                               ": expected ", Plural(rows.front().size(), "slot"),
+                                               " as in the first layer, found ", slots.size())};
     rows.emplace_back(slots);
   }
   Json trivial = Json::array();

@@ -116,14 +116,15 @@ Status CheckRanking(const std::string& where, const MeshRanking& ranking,
   uint64_t expected = ranking.stated_experts.value_or(found);
   for (const MoeLayerShape& layer : options.model) {
     if (layer.expert_count != found)
-      return Error{Code::kMismatch,
-                   Cat(where, ": rows: expected one for each of the ", layer.expert_count,
-                       " experts of layer ", layer.layer, ", found ", found),
-                   "statistics belong to one model"};
+      return Error{
+          Code::kMismatch,
+          Cat(where, ": rows: expected one for each of the ", Plural(layer.expert_count, "expert"),
+              " of layer ", layer.layer, ", found ", found),
+          "statistics belong to one model"};
   }
   if (found != expected)
-    return Error{Code::kCorrupt, Cat(where, ": rows: expected one for each of ", expected,
-                                     " experts, found ", found)};
+    return Error{Code::kCorrupt, Cat(where, ": rows: expected one for each of ",
+                                     Plural(expected, "expert"), ", found ", found)};
   return Ok();
 }
 

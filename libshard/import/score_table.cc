@@ -59,10 +59,11 @@ Error OtherLayers(const std::string& where, const std::vector<ScoreRow>& rows,
     const bool found = std::any_of(rows.begin(), rows.end(),
                                    [&](const ScoreRow& row) { return row.layer == shape.layer; });
     if (!found)
-      return {Code::kMismatch,
-              Cat(Place(where, shape.layer), ": expected scores of ", shape.expert_count,
-                  " experts, found no such layer among ", rows.size()),
-              hint};
+      return {
+          Code::kMismatch,
+          Cat(Place(where, shape.layer), ": expected scores of ",
+              Plural(shape.expert_count, "expert"), ", found no such layer among ", rows.size()),
+          hint};
   }
   const auto extra = std::find_if(rows.begin(), rows.end(),
                                   [&](const ScoreRow& row) { return !HasLayer(model, row.layer); });
@@ -87,8 +88,8 @@ Status FitRows(const std::string& where, const ImportOptions& options, ScoreTabl
     const size_t before = rows.size();
     std::erase_if(rows, IsEmptyRow);
     if (rows.size() == before) return Ok();
-    table.warnings.push_back(Cat(where, ": ", before - rows.size(), " of ", before,
-                                 " layers hold nothing and are taken for blocks without experts"));
+    table.warnings.push_back(Cat(where, ": ", before - rows.size(), " of ", Plural(before, "layer"),
+                                 " hold nothing and are taken for blocks without experts"));
     return Ok();
   }
   if (SameNumbers(rows, options.model)) return Ok();

@@ -135,7 +135,7 @@ Result<const Family*> FindFamily(const std::string& where, const ModelConfig& co
   return Error{
       Code::kUnsupported,
       Cat(where, ": expected an architecture of a known family, found ", DescribeModel(config),
-          " with ", config.expert_count, " experts (", config.expert_count_key, ")"),
+          " with ", Plural(config.expert_count, "expert"), " (", config.expert_count_key, ")"),
       kFamilyHint};
 }
 

@@ -37,7 +37,7 @@ Status GgufConfigReader::ReadSizes() {
   SHARD_TRY(out_.mtp_layers, keys_.Number("nextn_predict_layers", kMaxModelCount));
   if (blocks == 0) return keys_.Wrong("block_count", "at least one layer");
   if (out_.mtp_layers >= blocks) {
-    return keys_.Wrong("nextn_predict_layers", Cat("fewer than the ", blocks, " blocks"));
+    return keys_.Wrong("nextn_predict_layers", Cat("fewer than the ", Plural(blocks, "block")));
   }
   // llama.cpp counts the blocks for multi-token prediction in block_count, config.json does not.
   out_.layers = blocks - out_.mtp_layers;

@@ -118,8 +118,8 @@ Result<MoeLayer> LayerExpertTable::Finish(uint32_t number, const Layer& layer) c
     }
     if (layer.packed_experts != 0 && layer.packed_experts != out.expert_count) {
       return Error{Code::kCorrupt,
-                   Cat(layer.packed_where, ": expected ", out.expert_count, " experts as layer ",
-                       number, " has, found ", layer.packed_experts)};
+                   Cat(layer.packed_where, ": expected ", Plural(out.expert_count, "expert"),
+                       " as layer ", number, " has, found ", layer.packed_experts)};
     }
   }
   if (out.expert_count == 0) {

@@ -156,8 +156,8 @@ Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
     return Error{Code::kUnsupported,
                  Cat(model.checkpoint().files()[entry.file].path.string(), ": tensor ",
                      Quoted(entry.name), ": ", entry.dtype, " of shape ", FormatShape(entry.shape),
-                     ": expected whole bytes per expert, found ", entry.bytes, " bytes in ", slices,
-                     " slices")};
+                     ": expected whole bytes per expert, found ", entry.bytes, " bytes in ",
+                     Plural(slices, "slice"))};
   }
   OutputTensor out = WholeTensor(model, tensor);
   out.sources = SliceAxis(entry, axis, expert_count, ids);

@@ -104,8 +104,8 @@ Status ReadTrial(const JsonFields& placement, PlacementTrial& trial) {
 Result<const Json*> ByGroup(const JsonFields& fields, const char* key, size_t groups) {
   SHARD_TRY(const Json* array, fields.Array(key));
   if (array->size() == groups) return array;
-  return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected ", groups,
-                                   " groups, found ", array->size())};
+  return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected ",
+                                   Plural(groups, "group"), ", found ", array->size())};
 }
 
 Status ReadTokenScores(const JsonFields& placement, size_t groups, TokenScoreTable& table) {

@@ -91,8 +91,9 @@ Status CheckFill(const std::string& where, const Plan& plan) {
 // shipped.
 Status CheckOverlayFill(const std::string& place, const Plan& plan, const OverlayPlan& overlay) {
   if (!overlay.fill.empty() && overlay.fill.size() != plan.groups.size()) {
-    return Error{Code::kCorrupt, Cat(place, ": fill: expected one entry for each of the ",
-                                     plan.groups.size(), " groups, found ", overlay.fill.size())};
+    return Error{Code::kCorrupt,
+                 Cat(place, ": fill: expected one entry for each of the ",
+                     Plural(plan.groups.size(), "group"), ", found ", overlay.fill.size())};
   }
   for (size_t group = 0; group < overlay.fill.size(); ++group) {
     const LayerExperts held = HeldBy(plan.groups[group]);
@@ -185,7 +186,7 @@ Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups
   if (groups <= kMaxPlanIds / expert_count) return Ok();
   return Error{Code::kCorrupt,
                Cat(where, ": groups: expected at most ", kMaxPlanIds / expert_count, " for ",
-                   expert_count, " experts in all layers, found ", groups)};
+                   Plural(expert_count, "expert"), " in all layers, found ", groups)};
 }
 
 Status CheckOneOwner(const std::string& where, const Plan& plan) {

@@ -190,7 +190,7 @@ void WarnRoutingGroups(const MoeModel& model, const Plan& plan, std::vector<std:
   }
   if (cut == 0) return;
   out.push_back(Cat("routing groups: this router first picks ", model.routing().groups_used, " of ",
-                    groups, " groups of experts, and ", FormatCount(cut), " of ",
+                    Plural(groups, "group"), " of experts, and ", FormatCount(cut), " of ",
                     FormatCount(plan.groups.size() * plan.layers.size()),
                     " eligible sets hold parts of such groups; nodes then choose differently, and "
                     "GGUF needs its group keys rewritten"));

@@ -16,7 +16,7 @@ Error WrongLength(const Imatrix& imatrix, const std::string& name, const Imatrix
                   size_t expert_count, uint64_t row) {
   return {Code::kMismatch,
           Cat(imatrix.shown(), ": entry ", Quoted(name), ": expected ", expert_count * row,
-              " sums with ", expert_count, " counts, found ", entry.sums.size(), " with ",
+              " sums with ", Plural(expert_count, "count"), ", found ", entry.sums.size(), " with ",
               entry.counts.size()),
           "use the importance matrix of this refit"};
 }

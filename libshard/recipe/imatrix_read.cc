@@ -117,8 +117,9 @@ Status CheckImatrixEntry(const std::string& path, const std::string& name,
                  Cat(where, ": expected sums and counts, found no ", missing.substr(1), " tensor")};
   }
   if (entry.sums.size() % entry.counts.size() != 0) {
-    return Error{Code::kCorrupt, Cat(where, ": expected equally many sums for each of ",
-                                     entry.counts.size(), " counts, found ", entry.sums.size())};
+    return Error{Code::kCorrupt,
+                 Cat(where, ": expected equally many sums for each of ",
+                     Plural(entry.counts.size(), "count"), ", found ", entry.sums.size())};
   }
   SHARD_CHECK(CheckNumbers(where + ": sum", entry.sums));
   return CheckNumbers(where + ": count", entry.counts);

@@ -131,8 +131,8 @@ Status CheckScoresFit(const std::string& where, const ExpertScores& scores,
     const auto it = found.find(layer);
     if (it == found.end())
       return Error{Code::kMismatch,
-                   Cat(where, ": layer ", layer, ": expected ", expert_count,
-                       " experts, found no such layer"),
+                   Cat(where, ": layer ", layer, ": expected ", Plural(expert_count, "expert"),
+                       ", found no such layer"),
                    kOneModel};
     if (it->second != expert_count)
       return Error{Code::kMismatch,

@@ -46,7 +46,7 @@ Status CheckPhase(const std::string& where, const ModelIdentity& model, const Ph
                                      phase.layers.size())};
   for (size_t i = 0; i < phase.layers.size(); ++i) {
     if (phase.layers[i].size() != model.layers[i].expert_count)
-      return wrong(i, Cat(model.layers[i].expert_count, " experts"));
+      return wrong(i, Plural(model.layers[i].expert_count, "expert"));
     uint64_t choices = 0;  // wraps where the product does: 2^53 tokens x 4096 experts are 2^65
     for (const ExpertTally& expert : phase.layers[i]) {
       if (const char* problem = Problem(expert, phase)) return wrong(i, problem);
@@ -77,7 +77,7 @@ Status CheckTokenCounts(const std::string& where, const SessionTally& session) {
   }
   const uint64_t tokens = session.phases[static_cast<size_t>(Phase::kPrefill)].tokens;
   if (sum <= tokens) return Ok();
-  return wrong("expected at most the ", tokens, " tokens of the prefill, found ", sum);
+  return wrong("expected at most the ", Plural(tokens, "token"), " of the prefill, found ", sum);
 }
 
 }  // namespace

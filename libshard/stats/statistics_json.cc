@@ -185,8 +185,9 @@ Result<SessionTally> SessionFromJson(const std::string& where, const Json& json,
 Status PairsFromJson(const std::string& where, const Json& list, Statistics& statistics) {
   const auto& layers = statistics.model.layers;
   if (list.size() != layers.size())
-    return Error{Code::kCorrupt, Cat(where, ": co_selection: expected the ", layers.size(),
-                                     " layers of the model, found ", list.size())};
+    return Error{Code::kCorrupt,
+                 Cat(where, ": co_selection: expected the ", Plural(layers.size(), "layer"),
+                     " of the model, found ", list.size())};
   for (size_t i = 0; i < layers.size(); ++i) {
     const JsonFields fields(list[i], Cat(where, ": co_selection: layer ", layers[i].layer));
     SHARD_CHECK(CheckLayer(fields, layers[i]));

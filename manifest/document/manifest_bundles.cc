@@ -157,8 +157,8 @@ Status ReadCells(const JsonFields& fields, BundleRecord& bundle) {
   if (bytes == 0) return cells.Wrong("bytes", "a number of bytes above 0");
   const uint64_t count = bundle.size / bytes + (bundle.size % bytes != 0 ? 1 : 0);
   if (digests->size() != count) {
-    return Error{Code::kCorrupt, Cat(cells.where(), ": sha256: expected ", count, " digests for ",
-                                     bundle.size, " bytes, found ", digests->size())};
+    return Error{Code::kCorrupt, Cat(cells.where(), ": sha256: expected ", Plural(count, "digest"),
+                                     " for ", bundle.size, " bytes, found ", digests->size())};
   }
   bundle.cells.bytes = bytes;
   for (const Json& digest : *digests) {

@@ -105,8 +105,9 @@ Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan,
   if (routing.groups > 1 &&
       !KeepsRoutingGroups(routing, top_k > 0 ? top_k : routing.top_k, plan, group)) {
     SetOneGroup(document, *parent);
-    out.notes.push_back(Cat("routing groups: the node's experts do not fill the ", routing.groups,
-                            " groups of the router evenly; n_group and "
+    out.notes.push_back(Cat("routing groups: the node's experts do not fill the ",
+                            Plural(routing.groups, "group"),
+                            " of the router evenly; n_group and "
                             "topk_group are now 1, so that all of its experts compete"));
   }
   out.text = WritePythonJson(document);

@@ -72,8 +72,8 @@ Status CheckHolds(const std::string& distribution, const PartTensor& tensor) {
   }
   if (!shape.empty() && shape[0] != 0 && shape[0] % held == 0) return Ok();
   return Error{Code::kMismatch,
-               Cat(Where(distribution, tensor), ": shape: expected ", held,
-                   " experts along the first axis, found ", FormatShape(shape)),
+               Cat(Where(distribution, tensor), ": shape: expected ", Plural(held, "expert"),
+                   " along the first axis, found ", FormatShape(shape)),
                kDamagedHint};
 }
 

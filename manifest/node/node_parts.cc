@@ -158,7 +158,7 @@ class NodeCutter {
       if (complete) continue;
       return Error{Code::kMismatch,
                    Cat(distribution_, ": layer ", layer, ": expected all tensors of ",
-                       out_.expert_count, " experts in group and overlay, found fewer"),
+                       Plural(out_.expert_count, "expert"), " in group and overlay, found fewer"),
                    kDamagedHint};
     }
     return Ok();

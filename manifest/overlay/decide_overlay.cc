@@ -85,7 +85,7 @@ Result<LayerExperts> BestExperts(const std::string& where, const Plan& plan,
     const auto size = sizes.find(layer);
     if (size == sizes.end() || size->second <= ids.size()) continue;
     notes.push_back(Cat("layer ", layer, ": the overlay holds ", ids.size(), " and not ",
-                        size->second, " experts, because every group holds the other ",
+                        Plural(size->second, "expert"), ", because every group holds the other ",
                         common.size()));
   }
   LayerExperts best = FirstOf(useful, sizes);

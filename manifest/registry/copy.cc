@@ -146,7 +146,7 @@ Status CheckSource(const Store& from, const Reference& reference, const CopyPlan
   const size_t more = missing.size() - names.size();
   return Error{Code::kNotFound,
                Cat(from.name(), ": ", copy.plan.tags[0].tag.digest, ": expected all of its ",
-                   blobs.size(), " blobs, found none of ", moepack::Join(names, ", "),
+                   Plural(blobs.size(), "blob"), ", found none of ", moepack::Join(names, ", "),
                    more > 0 ? Cat(" and ", more, " more") : ""),
                WholeViewHint(from, reference, missing)};
 }

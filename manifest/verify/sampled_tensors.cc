@@ -72,8 +72,8 @@ void NoteSample(const std::vector<CheckedFile>& checked, const VerifyOptions& op
   }
   RuleFindings findings("sample-read", report.findings);
   if (files == 0) return findings.Note("no file is larger than 1 MiB: all of them were read whole");
-  findings.Note(Cat("of large files (", files, ") ", chosen, " of ", tensors,
-                    " tensors were read (", FormatBytes(read), " of ", FormatBytes(bytes),
+  findings.Note(Cat("of large files (", files, ") ", chosen, " of ", Plural(tensors, "tensor"),
+                    " were read (", FormatBytes(read), " of ", FormatBytes(bytes),
                     ") and compared with their XXH3-128; the SHA-256 of these files was not "
                     "compared"));
 }

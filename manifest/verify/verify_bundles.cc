@@ -148,7 +148,7 @@ void CheckHeldTensors(const Holdings& holdings, RuleFindings& findings) {
       const uint32_t count = found == shapes.end() ? 0 : found->second;
       if (count == 1 || (count == 0 && MayBeMissing(shape))) continue;
       findings.Error(Cat(PartText(part), ", layer ", layer, ", expert ", expert, ": tensor ",
-                         Quoted(shape), ": expected once, found ", count, " times"));
+                         Quoted(shape), ": expected once, found ", Plural(count, "time")));
     }
   }
 }

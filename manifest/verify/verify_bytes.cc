@@ -309,7 +309,7 @@ Status ReadAll(const std::vector<CheckedFile>& files, ProvedFiles* notes, Pass& 
   if (reading.proved > 0) {
     report.rules.push_back("files-proved-before");
     RuleFindings("files-proved-before", report.findings)
-        .Note(Cat(reading.proved, " of ", files.size(), " files (",
+        .Note(Cat(reading.proved, " of ", Plural(files.size(), "file"), " (",
                   FormatBytes(reading.proved_before_bytes), ") proved right in an earlier run, as ",
                   pass.options.resume_file, " says, and were not changed since"));
   }

@@ -76,9 +76,10 @@ class LayoutCheck {
 
   void CompareRecords(const OutputFile& expected, const BundleRecord& bundle) {
     if (expected.size != bundle.size || expected.tensors.size() != bundle.tensors.size()) {
-      tensors_.Error(Cat("file: expected ", expected.tensors.size(), " tensors in ", expected.size,
-                         " bytes, found ", bundle.tensors.size(), " in ", bundle.size),
-                     bundle.file);
+      tensors_.Error(
+          Cat("file: expected ", Plural(expected.tensors.size(), "tensor"), " in ", expected.size,
+              " bytes, found ", bundle.tensors.size(), " in ", bundle.size),
+          bundle.file);
     }
     const size_t count = std::min(expected.tensors.size(), bundle.tensors.size());
     for (size_t i = 0; i < count; ++i) {

@@ -83,7 +83,7 @@ std::vector<OverlayCase> OverlayCases(const Plan& plan) {
 void CheckOverlayFill(const Plan& plan, const OverlayPlan& overlay, RuleFindings& findings) {
   if (!overlay.fill.empty() && overlay.fill.size() != plan.groups.size()) {
     findings.Error(Cat("overlay ", overlay.version, ": fill: expected one entry for each of the ",
-                       plan.groups.size(), " groups, found ", overlay.fill.size()));
+                       Plural(plan.groups.size(), "group"), ", found ", overlay.fill.size()));
     return;
   }
   for (size_t group = 0; group < overlay.fill.size(); ++group) {

@@ -55,7 +55,7 @@ class Matcher {
         const uint32_t count = found == counts.end() ? 0 : found->second;
         if (count == (expected ? 1 : 0)) continue;
         findings_.Error(Cat(PartText(part), ": expected ", expected ? "once" : "elsewhere",
-                            ", found ", count, " times"),
+                            ", found ", Plural(count, "time")),
                         "", model_.entry(model_.tensors()[index]).name);
       }
     }

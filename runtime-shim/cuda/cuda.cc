@@ -25,7 +25,7 @@ Result<std::unique_ptr<Executor>> OpenCuda(const ExecutorOptions& options) {
   SHARD_CHECK(cuda::Checked("no device can be used", cudaGetDeviceCount(&count)));
   if (options.device >= static_cast<uint32_t>(count)) {
     return Error{Code::kUnavailable, Cat("cuda: device ", options.device, ": expected one of ",
-                                         count, " devices, counted from 0")};
+                                         Plural(count, "device"), ", counted from 0")};
   }
   const int device = static_cast<int>(options.device);
   cudaDeviceProp properties;

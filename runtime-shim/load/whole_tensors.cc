@@ -55,8 +55,8 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   const auto bytes = Stretched(whole.entry.bytes, ids.size(), count);
   if (!axis || !stretched || !bytes || ids.back() >= count) {
     return Error{Code::kMismatch,
-                 Cat(where, "expected an expert axis for ", ids.size(), " of ", count,
-                     " experts, found shape ", FormatShape(whole.entry.shape)),
+                 Cat(where, "expected an expert axis for ", ids.size(), " of ",
+                     Plural(count, "expert"), ", found shape ", FormatShape(whole.entry.shape)),
                  manifest::kDamagedHint};
   }
   whole.entry.shape[*axis] = *stretched;

@@ -152,8 +152,8 @@ Status Check::LoadWhole() {
     SHARD_TRY(whole, LoadWeights(options_.against, load));
     SHARD_CHECK(CheckSameTypes(*whole, *parts_));
   } else if (const uint64_t dropped = CountIds(parts_->plan->remainder); dropped > 0) {
-    report_.notes.push_back(Cat(FormatCount(dropped),
-                                " experts are on no node, so the model to compare with lacks them "
+    report_.notes.push_back(Cat(Plural(dropped, "expert"), dropped == 1 ? " is" : " are",
+                                " on no node, so the model to compare with lacks them "
                                 "too; no node's mask has them"));
   }
   SHARD_TRY(whole_, Model::Load(std::move(whole), *executor_));

@@ -131,7 +131,7 @@ std::vector<bool> SpecKeys::Flags(std::string_view key, uint32_t count) {
       flags.push_back(number != 0);
   }
   if (flags.size() >= count) return flags;
-  Refuse(key, Cat("a list of ", count, " bools"), KindOf(*value));
+  Refuse(key, Cat("a list of ", Plural(count, "bool")), KindOf(*value));
   return std::vector<bool>(count);
 }
 
@@ -142,7 +142,7 @@ std::vector<uint32_t> SpecKeys::PerLayer(std::string_view key, uint32_t count, u
   const auto numbers = value->AsUints();
   std::vector<uint32_t> layers(count);
   if (!numbers.has_value() || numbers->size() < count) {
-    Refuse(key, Cat("numbers for ", count, " layers"), Cat("an array of ", value->Count()));
+    Refuse(key, Cat("numbers for ", Plural(count, "layer")), Cat("an array of ", value->Count()));
     return layers;
   }
   for (uint32_t layer = 0; layer < count; ++layer) {

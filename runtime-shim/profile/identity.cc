@@ -28,8 +28,8 @@ Status CheckExperts(const Weights& weights, const LayerExperts& loaded) {
     const size_t found = moepack::IdsOf(loaded, layer).size();
     if (found == expert_count) continue;
     return Error{Code::kInvalidArgument,
-                 Cat(weights.path, ": layer ", layer, ": expected all ", expert_count,
-                     " experts, found ", found),
+                 Cat(weights.path, ": layer ", layer, ": expected all ",
+                     Plural(expert_count, "expert"), ", found ", found),
                  "statistics describe the whole model: load all groups, or the source"};
   }
   return Ok();

@@ -36,8 +36,8 @@ Status VulkanExecutor::Start(const ExecutorOptions& options) {
   SHARD_TRY(const std::vector<VkPhysicalDevice> devices, core_.instance->Devices());
   if (options.device >= devices.size()) {
     return Error{Code::kUnavailable,
-                 Cat("vulkan: expected one of ", devices.size(), " devices (0: the first), found ",
-                     options.device),
+                 Cat("vulkan: expected one of ", Plural(devices.size(), "device"),
+                     " (0: the first), found ", options.device),
                  "list them with `moepack run --list-devices`"};
   }
   SHARD_TRY(core_.device, Device::Create(devices[options.device]));

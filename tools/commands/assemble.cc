@@ -48,8 +48,8 @@ std::string ReportText(const Arguments& arguments, const manifest::AssembleRepor
   if (!dry_run)
     text +=
         Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");
-  text += Cat("; group ", arguments.assemble.group, " with ", report.expert_count,
-              " experts per layer\n");
+  text += Cat("; group ", arguments.assemble.group, " with ", Plural(report.expert_count, "expert"),
+              " per layer\n");
   if (!report.model_file.empty() && !dry_run)
     text += Cat("\nrun it:\n  ", ServerCommand(arguments.out, report.model_file), "\n");
   return text;

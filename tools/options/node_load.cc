@@ -7,6 +7,7 @@
 #include "libshard/base/text/text.h"
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
+#include "tools/base/range_text.h"
 #include "tools/base/table.h"
 
 namespace moepack::cli {
@@ -25,8 +26,7 @@ std::string EligibleText(const LayerExperts& eligible) {
     least = std::min(least, ids.size());
     most = std::max(most, ids.size());
   }
-  if (eligible.empty()) return "0";
-  return least == most ? Cat(most) : Cat(least, " to ", most);
+  return eligible.empty() ? "no experts" : RangeText(least, most, "expert");
 }
 
 std::string VersionsText(const runtime::Weights& weights) {
@@ -70,8 +70,7 @@ std::string LoadedText(const runtime::Node& node) {
   }
   return Cat(table.Render(), VersionsText(node.weights()), node.executor().name(), ": ",
              Shown(node.executor().description()), ", ", ExactBytes(node.model().device_bytes()),
-             " of weights; routers pick among ", EligibleText(node.eligible()),
-             " experts per layer\n");
+             " of weights; routers pick among ", EligibleText(node.eligible()), " per layer\n");
 }
 
 Json LoadedJson(const runtime::Node& node) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "tools/base/range_text.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
 #include "tools/page/svg.h"
@@ -114,7 +115,8 @@ std::string BytesFinding(const std::vector<NodeBytes>& nodes, uint64_t source) {
     out += Cat(", ", Percent(static_cast<double>(largest->total()) / static_cast<double>(source)),
                " of the source's ", FormatBytes(source));
   }
-  return Cat(out, ", and its routers pick from ", Counts(*largest), " experts per layer.");
+  return Cat(out, ", and its routers pick from ",
+             RangeText(largest->least, largest->most, "expert"), " per layer.");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "libshard/base/text/text.h"
 #include "manifest/document/describe_model.h"
+#include "tools/base/range_text.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
 #include "tools/page/style.h"
@@ -29,7 +30,7 @@ std::string ExpertCounts(const LayerCounts& layers) {
     least = std::min(least, experts);
     most = std::max(most, experts);
   }
-  return least == most ? Cat(most) : Cat(least, " to ", most);
+  return RangeText(least, most, "expert");
 }
 
 // One line under the title; not HTML.
@@ -37,10 +38,10 @@ std::string Subtitle(const PageInputs& inputs) {
   if (!inputs.distribution) return "";
   const manifest::Manifest& manifest = *inputs.distribution;
   const manifest::ModelRecord& model = manifest.model;
-  std::string out = Cat(model.architecture, ", ", FormatParameters(model.parameters_total),
-                        " parameters, ", FormatParameters(model.parameters_active), " active; ",
-                        Plural(model.moe_layers.size(), "layer"), " of ",
-                        ExpertCounts(model.moe_layers), " experts; ");
+  std::string out =
+      Cat(model.architecture, ", ", FormatParameters(model.parameters_total), " parameters, ",
+          FormatParameters(model.parameters_active), " active; ",
+          Plural(model.moe_layers.size(), "layer"), " of ", ExpertCounts(model.moe_layers), "; ");
   out += manifest.recipe.name.empty() ? "types of the source" : manifest.recipe.name;
   out += Cat("; versions ", manifest.versions.model, ", ", manifest.versions.shard);
   if (!manifest.versions.replica.empty()) out += Cat(", ", manifest.versions.replica);

@@ -52,8 +52,8 @@ Status CheckShared(const HfConfig& config, const HfShape& shape,
   const uint32_t expected = width == 0 ? 0 : 3 * shape.layers;  // gate, up and down
   if (found == expected) return Ok();
   return Error{Code::kCorrupt,
-               Cat(config.where(), ": shared_intermediate_size ", width, ": expected ", expected,
-                   " tensors of shared experts in the GGUF, found ", found)};
+               Cat(config.where(), ": shared_intermediate_size ", width, ": expected ",
+                   Plural(expected, "tensor"), " of shared experts in the GGUF, found ", found)};
 }
 
 Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,

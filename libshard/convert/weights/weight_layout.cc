@@ -153,8 +153,8 @@ Result<Matrices> TransposedPart(const Matrices& m, ValueRule rule) {
 Result<Matrices> MlaKeys(const Matrices& m, const HeadShape& shape) {
   const uint64_t head = uint64_t{shape.mla_key_size} + shape.mla_value_size;
   if (m.count != 1 || shape.mla_key_size == 0 || m.rows != shape.heads * head) {
-    return Error{Code::kCorrupt, Cat("rows: expected ", head, " for each of ", shape.heads,
-                                     " heads, found ", m.rows)};
+    return Error{Code::kCorrupt, Cat("rows: expected ", head, " for each of ",
+                                     Plural(shape.heads, "head"), ", found ", m.rows)};
   }
   std::vector<RowReaderPtr> parts;
   for (uint64_t i = 0; i < shape.heads; ++i) {

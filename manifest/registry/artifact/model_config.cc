@@ -103,7 +103,7 @@ Status CheckConfig(const std::string& where, std::string_view text,
   SHARD_TRY(const Json* digests, fields.Array("diffIds"));
   if (digests->size() != layers.size()) {
     return Error{Code::kCorrupt, Cat(fields.where(), ": diffIds: expected one for each of ",
-                                     layers.size(), " layers, found ", digests->size())};
+                                     Plural(layers.size(), "layer"), ", found ", digests->size())};
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     const Json& found = (*digests)[i];

@@ -105,8 +105,8 @@ class Fetching {
       for (uint64_t cell = 0; cell < count; ++cell) cells.push_back(cell);
     if (options_.warn)
       options_.warn(Cat(promise_.name, ": content: expected sha256:", promise_.sha256,
-                        ", found sha256:", found, "; ", cells.size(), " of ", count,
-                        " cells are fetched again"));
+                        ", found sha256:", found, "; ", cells.size(), " of ", Plural(count, "cell"),
+                        " are fetched again"));
     return part_.Forget(cells);
   }
 

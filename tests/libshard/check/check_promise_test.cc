@@ -162,7 +162,7 @@ TEST(Promise, RoutingGroupsMustDivideTheExperts) {
               ElementsAre("config: topk_group: expected at most n_group (2), found 3"));
   EXPECT_THAT(Read(Config(R"(, "n_group": 8, "topk_group": 1)")).findings,
               ElementsAre("config: topk_group: expected groups of 2 experts or more together, as a "
-                          "token gets, found 1 of 1 experts"));
+                          "token gets, found 1 of 1 expert"));
   EXPECT_THAT(Read(Config(R"(, "n_group": 4, "topk_group": 1)")).findings, IsEmpty());
 }
 

@@ -64,7 +64,7 @@ TEST(ScoreTable, LayersOfAnotherModelAreRefusedByName) {
   const Error missing = TableError({{0, {1}}}, ModelOf({{0, 1, 1}, {2, 1, 1}}));
   EXPECT_EQ(missing.code, Code::kMismatch);
   EXPECT_EQ(missing.message,
-            "in: layer 2: expected scores of 1 experts, found no such layer among 1");
+            "in: layer 2: expected scores of 1 expert, found no such layer among 1");
   const Error extra = TableError({{0, {1}}, {1, {1}}}, ModelOf({{0, 1, 1}}));
   EXPECT_EQ(extra.message,
             "in: layer 1: expected no such layer, because the model has 1 with experts, found "

@@ -55,7 +55,7 @@ TEST_F(CudaEmulated, AMissingDeviceIsUnavailable) {
   const auto executor = OpenCuda({.device = 3});
   ASSERT_FALSE(executor.has_value());
   EXPECT_EQ(executor.error().code, Code::kUnavailable);
-  EXPECT_EQ(executor.error().message, "cuda: device 3: expected one of 1 devices, counted from 0");
+  EXPECT_EQ(executor.error().message, "cuda: device 3: expected one of 1 device, counted from 0");
 }
 
 TEST_F(CudaEmulated, ADeviceWithoutCodeForItIsUnavailable) {

@@ -76,8 +76,9 @@ std::string CheckedNodeText(const CheckedNode& node) {
   const std::string start = Cat(Padded(StatusOf(node), 9), Padded(NameOf(node), 34));
   if (!node.skipped.empty()) return Cat(start, Shown(node.skipped), "\n");
   return Cat(start, Plural(node.findings.positions, "position"), ", ",
-             DifferenceText(node.findings.worst), "; ", node.used, " of ", node.eligible,
-             " experts took part\n", node.failed() ? Cat("  ", FailureLine(node), "\n") : "");
+             DifferenceText(node.findings.worst), "; ", node.used, " of ",
+             Plural(node.eligible, "expert"), " took part\n",
+             node.failed() ? Cat("  ", FailureLine(node), "\n") : "");
 }
 
 std::string CheckSummary(const runtime::CheckReport& report) {

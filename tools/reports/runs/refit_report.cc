@@ -33,8 +33,7 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
                          ErrorText(result.error_before), " -> ", ErrorText(result.error_after));
   for (const runtime::StepOutcome& step : outcome.steps)
     line += Cat("; ", step.step, " ", ErrorText(step.error), step.kept ? "" : " (dropped)");
-  if (result.neurons_moved > 0)
-    line += Cat("; ", FormatCount(result.neurons_moved), " neurons moved");
+  if (result.neurons_moved > 0) line += Cat("; ", Plural(result.neurons_moved, "neuron"), " moved");
   if (!result.accepted) line += "; left as it was";
   return line + (again ? "; done before" : "");
 }

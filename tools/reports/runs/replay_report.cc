@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/text.h"
 #include "tools/base/output.h"
+#include "tools/base/range_text.h"
 #include "tools/base/table.h"
 
 namespace moepack::cli {
@@ -36,8 +37,8 @@ std::string ShapeText(const std::vector<MoeLayerShape>& layers) {
     most = std::max(most, layer.expert_count);
     top_k = std::max(top_k, layer.top_k);
   }
-  std::string text = Cat(Plural(layers.size(), "layer"), " with ",
-                         least == most ? Cat(most) : Cat(least, " to ", most), " experts");
+  std::string text =
+      Cat(Plural(layers.size(), "layer"), " with ", RangeText(least, most, "expert"));
   if (top_k > 0) text += Cat(", ", top_k, " per token");
   return text;
 }

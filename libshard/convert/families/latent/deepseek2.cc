@@ -62,9 +62,9 @@ Status CheckLoads(const HfConfig& config, const HfShape& shape, const Mla& mla, 
                       "found none");
   }
   if (!indexer && mla.query_rank > 0 && TakenForLite(kPlain, shape)) {
-    return CannotHold(config, Cat("q_lora_rank: expected none in a model of ", shape.layers,
-                                  " layers, which the runtime takes for DeepSeek-V2-Lite, found ",
-                                  mla.query_rank));
+    return CannotHold(
+        config, Cat("q_lora_rank: expected none in a model of ", Plural(shape.layers, "layer"),
+                    ", which the runtime takes for DeepSeek-V2-Lite, found ", mla.query_rank));
   }
   SHARD_TRY(const std::optional<uint32_t> shared, config.FindU32(fields::kSharedExperts));
   if (shared.value_or(0) > 0) return CheckRope(config);

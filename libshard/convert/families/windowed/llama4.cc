@@ -23,8 +23,8 @@ Status CheckAttention(const HfConfig& config) {
   const bool runtime = experts != FindArchitecture(kArchitecture)->experts_without_norm;
   if (norm.value_or(true) != runtime) {
     return CannotHold(config, Cat("use_qk_norm: expected ", runtime ? "true" : "false",
-                                  ", as the runtime has it for ", experts, " experts, found ",
-                                  runtime ? "false" : "true"));
+                                  ", as the runtime has it for ", Plural(experts, "expert"),
+                                  ", found ", runtime ? "false" : "true"));
   }
   SHARD_TRY(const HfShape shape, ReadShape(config));
   ConfigFaults ignored;  // the check reports them

@@ -61,7 +61,7 @@ Status AddLimits(const HfConfig& config, const HfShape& shape, const char* field
   const auto list = config.Find({field});
   if (!list) return Ok();
   if (!list->value->is_array() || list->value->size() < shape.layers) {
-    return config.Wrong(*list, Cat("a list of at least ", shape.layers, " numbers"));
+    return config.Wrong(*list, Cat("a list of at least ", Plural(shape.layers, "number")));
   }
   std::vector<float> limits(shape.layers + shape.mtp_layers);
   for (size_t i = 0; i < std::min(limits.size(), list->value->size()); ++i) {
