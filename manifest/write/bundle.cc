@@ -151,17 +151,35 @@ Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& exi
   return directory;
 }
 
+// What is added to an existing distribution.
+struct Addition {
+  const Manifest& merged;
+  const std::vector<std::string>& files;
+  const std::set<std::string>& unused;
+  std::string readme_before;  // as moepack wrote it
+};
+
 // Moves what was staged into the distribution in `directory`. The manifest follows once all files
 // and their new directories are on disk, so that it never names a missing file. `unused` files are
-// removed last, because until then the old manifest names them.
-Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging,
-                     const Manifest& merged, const std::vector<std::string>& files,
-                     const std::set<std::string>& unused) {
-  SHARD_CHECK(staging.MoveInto(directory, files));
-  SHARD_CHECK(directory.WriteText(kReadmeFile, DistributionReadme(merged)));
-  SHARD_CHECK(WriteManifestFile(directory, merged));
-  for (const std::string& file : unused) SHARD_CHECK(directory.Remove(file));
-  return staging.Discard();
+// removed last, because until then the old manifest names them. A README.md that somebody edited
+// stays, and so does a signature: returns warnings about them.
+Result<std::vector<std::string>> AddToExisting(const std::string& out,
+                                               const InsideDirectory& directory,
+                                               StagingDirectory& staging,
+                                               const Addition& addition) {
+  SHARD_CHECK(staging.MoveInto(directory, addition.files));
+  std::vector<std::string> warnings;
+  const std::string readme = DistributionReadme(addition.merged);
+  if (ReadmeIsEdited(directory, {addition.readme_before, readme}))
+    warnings.push_back(StaleReadmeWarning(Cat(out, "/", kReadmeFile)));
+  else
+    SHARD_CHECK(directory.WriteText(kReadmeFile, readme));
+  SHARD_CHECK(WriteManifestFile(directory, addition.merged));
+  for (const std::string& file : addition.unused) SHARD_CHECK(directory.Remove(file));
+  if (HasSignature(directory)) warnings.push_back(StaleSignatureWarning(out));
+  SHARD_CHECK(staging.Discard());
+  for (const std::string& warning : staging.warnings()) warnings.push_back(warning);
+  return warnings;
 }
 
 // Checked before anything is written, so that nobody waits for an answer that cannot be given.
@@ -311,7 +329,6 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
     SHARD_TRY(directory, OpenExisting(target, *existing, files.files, options));
   }
   if (options.notes && !files.notes.empty()) options.notes(files.notes);
-
   const std::vector<SourceFile> packed = SourcesOf(model, options);
   SHARD_CHECK(staging.Begin(StagingIdentity(packed, files)));
   SHARD_TRY(report.pack, Pack(packed, files.files, staging, options.pack));
@@ -331,11 +348,13 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   SHARD_CHECK(noted.CheckUnchanged());
 
   if (existing) {
+    std::string readme = DistributionReadme(*existing);
     SHARD_TRY(Merged merged, Merge(out, model, *std::move(existing), std::move(fresh)));
     SHARD_CHECK(ReadBackManifest(merged.manifest));
-    SHARD_CHECK(AddToExisting(*directory, staging, merged.manifest, written, merged.unused));
+    SHARD_TRY(report.warnings,
+              AddToExisting(out, *directory, staging,
+                            {merged.manifest, written, merged.unused, std::move(readme)}));
     report.manifest = std::move(merged.manifest);
-    report.warnings = staging.warnings();
     return report;
   }
   SHARD_CHECK(NoteAbsentParts(*model.checkpoint().tree(), fresh));

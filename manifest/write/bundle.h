@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/format/side_files.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/pack.h"
@@ -55,7 +56,7 @@ Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
 struct WriteReport {
   Manifest manifest;
   PackResult pack;
-  std::vector<std::string> warnings;  // about what was left on disk
+  std::vector<std::string> warnings;  // about what was left on disk, or as it was
 };
 
 // Refuses the values of `out` that WriteDistribution always refuses: the source, and a directory
@@ -70,5 +71,19 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
 
 // Returns the README.md of a distribution, made from its manifest.
 std::string DistributionReadme(const Manifest& manifest);
+
+// README.md of a distribution whose manifest changes. What somebody wrote into it stays.
+struct UpdatedReadme {
+  std::optional<std::string> text;  // to write; no value: the file stays as it is
+  bool edited = false;              // it is not what moepack wrote
+  // The sections that change were as moepack wrote them. If not, the file stays as it is.
+  bool shows_changes = true;
+};
+UpdatedReadme UpdateReadme(const InsideDirectory& directory, const Manifest& before,
+                           const Manifest& after);
+// True if README.md is there and is none of these texts; also if it cannot be read.
+bool ReadmeIsEdited(const InsideDirectory& directory, const std::vector<std::string>& own);
+// For users if the file stays as it is; `path` is that of the file.
+std::string StaleReadmeWarning(const std::string& path);
 
 }  // namespace moepack::manifest

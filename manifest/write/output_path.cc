@@ -92,13 +92,6 @@ std::string HintOfUnlisted(const std::string& name) {
              kForceHint);
 }
 
-// A signature vouches for the output as it is, and goes with it.
-bool IsOurSignature(const InsideDirectory& directory, const std::string& name) {
-  if (name != kSignatureFile) return false;
-  const auto text = directory.ReadText(name, kMaxModelSignature);
-  return text && IsModelSignature(*text);
-}
-
 // Checks that every name is known. Temporary names of known files count, because a killed run may
 // leave them.
 Status CheckNames(const InsideDirectory& directory,
@@ -106,7 +99,8 @@ Status CheckNames(const InsideDirectory& directory,
   SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());
   for (const std::string& name : names) {
     if (known(name) || known(std::string(TemporaryOf(name)))) continue;
-    if (IsOurSignature(directory, name)) continue;
+    // It vouches for the output as it is, and goes with it.
+    if (name == kSignatureFile && HasSignature(directory)) continue;
     return Error{
         Code::kInvalidArgument,
         Cat(directory.path().string(), " holds ", Quoted(name), ", which moepack did not write"),
@@ -149,6 +143,19 @@ Status CheckOwn(const InsideDirectory& directory) {
 }
 
 }  // namespace
+
+bool HasSignature(const InsideDirectory& directory) {
+  const auto text = directory.ReadText(kSignatureFile, kMaxModelSignature);
+  return text && IsModelSignature(*text);
+}
+
+std::string StaleSignatureWarning(const std::string& directory) {
+  return Cat(directory, "/", kSignatureFile,
+             ": it is of the files as they were: sign them again with `",
+             ShellCommand({"moepack", "sign", PathArgument(directory), "--oms", "--key", "KEY.key",
+                           "--force"}),
+             "`");
+}
 
 moepack::OwnOutput OwnOutput() { return {CheckOwn, {kManifestFile, kNodeFile}}; }
 

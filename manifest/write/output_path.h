@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/result.h"
 
@@ -33,5 +34,10 @@ Status CheckHoldsNone(const std::string& out, const std::vector<fs::path>& files
 // Recognises directories that moepack wrote: a distribution with the files that its manifest lists,
 // or a node with its files, and nothing else but a signature of them (kSignatureFile).
 moepack::OwnOutput OwnOutput();
+
+// Whether a directory has a signature of its files in kSignatureFile.
+bool HasSignature(const InsideDirectory& directory);
+// What to say after a change of its files; `directory` is named by the user.
+std::string StaleSignatureWarning(const std::string& directory);
 
 }  // namespace moepack::manifest

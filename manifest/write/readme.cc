@@ -3,6 +3,7 @@
 
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/card_sections.h"
@@ -11,6 +12,8 @@
 
 namespace moepack::manifest {
 namespace {
+
+constexpr uint64_t kMaxReadme = 64u << 20;
 
 std::string PartRow(const Manifest& manifest, const PartKey& part, const std::string& name) {
   uint64_t bytes = 0;
@@ -149,15 +152,68 @@ std::string FilesText(const Manifest& manifest) {
          NodeTable(manifest);
 }
 
+std::vector<std::string> Sections(const Manifest& manifest) {
+  const ModelRecord& model = manifest.model;
+  const std::string name = model.id.empty() ? model.family : model.id;
+  const std::string title = Cat("# ", MarkdownText(name), ", split into ",
+                                manifest.plan.groups.size(), " expert groups\n\n");
+  return {FrontMatter(manifest),  title,
+          LeadText(manifest),     UseText(manifest),
+          FilesText(manifest),    RefitText(manifest),
+          MeasuredText(manifest), ProvenanceText(manifest)};
+}
+
+void ReplaceAll(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+// An edited README.md with the sections that changed; no value if one of them was edited itself.
+// The digest of the manifest is replaced wherever it is.
+std::optional<std::string> WithNewSections(std::string text, const Manifest& before,
+                                           const Manifest& after) {
+  const std::string old_digest = ManifestDigest(before), new_digest = ManifestDigest(after);
+  ReplaceAll(text, old_digest, new_digest);
+  const std::vector<std::string> from = Sections(before), to = Sections(after);
+  for (size_t i = 0; i < from.size(); ++i) {
+    std::string old = from[i];
+    ReplaceAll(old, old_digest, new_digest);
+    if (old == to[i]) continue;
+    const size_t at = old.empty() ? text.size() : text.find(old);
+    if (at == text.npos) return std::nullopt;
+    text.replace(at, old.size(), to[i]);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string DistributionReadme(const Manifest& manifest) {
-  const ModelRecord& model = manifest.model;
-  const std::string name = model.id.empty() ? model.family : model.id;
-  return Cat(FrontMatter(manifest), "# ", MarkdownText(name), ", split into ",
-             manifest.plan.groups.size(), " expert groups\n\n", LeadText(manifest),
-             UseText(manifest), FilesText(manifest), RefitText(manifest), MeasuredText(manifest),
-             ProvenanceText(manifest));
+  return moepack::Join(Sections(manifest), "");
+}
+
+UpdatedReadme UpdateReadme(const InsideDirectory& directory, const Manifest& before,
+                           const Manifest& after) {
+  std::string text = DistributionReadme(after);
+  if (!ReadmeIsEdited(directory, {text, DistributionReadme(before)})) return {std::move(text)};
+  const Result<std::string> there = directory.ReadText(kReadmeFile, kMaxReadme);
+  if (!there) return {std::nullopt, true, false};
+  UpdatedReadme updated{WithNewSections(*there, before, after), true};
+  updated.shows_changes = updated.text.has_value();
+  return updated;
+}
+
+bool ReadmeIsEdited(const InsideDirectory& directory, const std::vector<std::string>& own) {
+  const auto kind = directory.KindOf(kReadmeFile);
+  if (kind && *kind == InsideDirectory::Kind::kNothing) return false;
+  const Result<std::string> there = directory.ReadText(kReadmeFile, kMaxReadme);
+  return !there || std::find(own.begin(), own.end(), *there) == own.end();
+}
+
+std::string StaleReadmeWarning(const std::string& path) {
+  return Cat(path,
+             ": it was edited and stays as it is, so it does not say what changed: remove it and "
+             "run the same command again for a new one");
 }
 
 }  // namespace moepack::manifest

@@ -12,7 +12,6 @@
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/read_back.h"
-#include "manifest/write/bundle.h"
 #include "manifest/write/output_path.h"
 
 namespace moepack::manifest {
@@ -34,10 +33,10 @@ Status PutBack(const InsideDirectory& directory, const std::optional<std::string
 
 // The manifest comes last: it vouches for what was measured.
 Status Replace(StagingDirectory& staging, const InsideDirectory& directory,
-               const std::optional<std::string>& card) {
-  SHARD_CHECK(staging.MoveInto(directory, {kReadmeFile}));
+               const std::optional<std::string>& card, bool new_card) {
+  if (new_card) SHARD_CHECK(staging.MoveInto(directory, {kReadmeFile}));
   const Status moved = staging.MoveInto(directory, {kManifestFile});
-  if (moved) return Ok();
+  if (moved || !new_card) return moved;
   const Status back = PutBack(directory, card);
   if (back) return moved;
   return Error{moved.error().code,
@@ -76,22 +75,25 @@ Result<RecordReport> RecordQuality(const std::string& distribution, const Qualit
   report.digest_before = Sha256Hex(before);
   // Under the lock, so that the figures are of the distribution that gets them.
   SHARD_CHECK(CheckDigest(distribution, expected, report.digest_before));
-  SHARD_TRY(report.manifest, ParseManifest(Cat(distribution, "/", kManifestFile), before));
+  SHARD_TRY(const Manifest parsed, ParseManifest(Cat(distribution, "/", kManifestFile), before));
+  report.manifest = parsed;
   report.manifest.quality = quality;
   SHARD_CHECK(ReadBackManifest(report.manifest));
   report.digest = ManifestDigest(report.manifest);
   SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
   SHARD_TRY(const InsideDirectory::Kind lock, directory.KindOf(kPullLockFile));
   report.pulled = lock != InsideDirectory::Kind::kNothing;
+  report.is_signed = HasSignature(directory);
   const std::optional<std::string> card = CardOf(directory);
-  const std::string new_card = DistributionReadme(report.manifest);
+  report.readme = UpdateReadme(directory, parsed, report.manifest);
+  const std::optional<std::string>& new_card = report.readme.text;
   report.changed = report.digest != report.digest_before;
-  if (!report.changed && card == new_card) return report;
+  if (!report.changed && (!new_card || card == new_card)) return report;
   SHARD_CHECK(staging.Begin(Cat("record ", report.digest)));
-  SHARD_CHECK(staging.WriteText(kReadmeFile, new_card));
+  if (new_card) SHARD_CHECK(staging.WriteText(kReadmeFile, *new_card));
   staging.Expect(kManifestFile);
   SHARD_CHECK(WriteManifestFile(staging.files(), report.manifest));
-  SHARD_CHECK(Replace(staging, directory, card));
+  SHARD_CHECK(Replace(staging, directory, card, new_card.has_value()));
   SHARD_CHECK(staging.Discard());
   return report;
 }

@@ -5,6 +5,7 @@
 
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
+#include "manifest/write/bundle.h"
 
 namespace moepack::manifest {
 
@@ -14,13 +15,16 @@ struct RecordReport {
   std::string digest_before, digest;  // SHA-256 of distribution.json
   bool changed = false;               // false: the same was already recorded
   bool pulled = false;                // its signatures and its lock are for its previous state
+  bool is_signed = false;             // kSignatureFile is of its previous state
+  UpdatedReadme readme;               // what became of README.md
 };
 
-// Rewrites distribution.json and README.md of the directory `distribution` with `quality`, and
-// touches nothing else. Both are flushed under temporary names before the first is moved into
-// place; if the second cannot be, the first is restored. A run killed between the two leaves a
-// README.md that is newer than distribution.json; recording again fixes that. `expected` is the
-// digest that distribution.json had when the evaluation began: kMismatch if it has changed.
+// Rewrites distribution.json of the directory `distribution` with `quality`, and README.md as far
+// as nobody has edited it (UpdateReadme), and touches nothing else. Both are flushed under
+// temporary names before the first is moved into place; if the second cannot be, the first is
+// restored. A run killed between the two leaves a README.md that is newer than distribution.json;
+// recording again fixes that. `expected` is the digest that distribution.json had when the
+// evaluation began: kMismatch if it has changed.
 Result<RecordReport> RecordQuality(const std::string& distribution, const QualityRecord& quality,
                                    const std::string& expected);
 

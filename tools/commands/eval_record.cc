@@ -2,6 +2,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/text/text.h"
+#include "manifest/write/output_path.h"
 #include "manifest/write/record_quality.h"
 #include "tools/base/output.h"
 
@@ -36,9 +37,14 @@ Status FinishRecording(const std::string& distribution, const std::string& begun
     PrintMessage(Cat("recorded: ", moepack::Shown(distribution), "/distribution.json says so"));
     return Ok();
   }
-  PrintMessage(Cat("recorded in ", moepack::Shown(distribution),
-                   "/distribution.json and README.md; sha256:", report.digest_before,
-                   " is now sha256:", report.digest));
+  const manifest::UpdatedReadme& readme = report.readme;
+  PrintMessage(Cat("recorded in ", moepack::Shown(distribution), "/distribution.json",
+                   readme.text ? " and README.md" : "",
+                   readme.text && readme.edited ? ", where other people's text stays" : "",
+                   "; sha256:", report.digest_before, " is now sha256:", report.digest));
+  if (!readme.shows_changes)
+    PrintWarnings({manifest::StaleReadmeWarning(Cat(distribution, "/", manifest::kReadmeFile))});
+  if (report.is_signed) PrintWarnings({manifest::StaleSignatureWarning(distribution)});
   if (report.pulled) {
     PrintWarnings({Cat(distribution,
                        " was pulled: signatures are of what it was before, so publish and sign it "

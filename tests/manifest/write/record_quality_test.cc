@@ -34,12 +34,13 @@ class Recording : public ::testing::Test {
  protected:
   Recording() {
     sample::Make().WriteTo(out_);
-    fixtures::WriteFile(out_ / "README.md", "old card\n");
+    fixtures::WriteFile(out_ / "README.md", old_card_);
   }
   std::string Text(const char* file) const { return fixtures::ReadFile(out_ / file); }
   Result<RecordReport> Record(double kld) {
     return RecordQuality(out_.string(), Measured(kld), Sha256Hex(Text("distribution.json")));
   }
+  const std::string old_card_ = DistributionReadme(sample::Make().manifest);
   fixtures::TempDir temp_;
   const std::filesystem::path out_ = temp_.path() / "out";
 };
@@ -73,14 +74,50 @@ TEST_F(Recording, TheSameFiguresGiveTheSameBytes) {
   EXPECT_EQ(Text("README.md"), card);
 }
 
-TEST_F(Recording, RepairsACardThatContradictsTheManifest) {
+TEST_F(Recording, WritesACardWhereThereIsNone) {
   ASSERT_TRUE(Record(0.5));
   const std::string card = Text("README.md");
-  fixtures::WriteFile(out_ / "README.md", "of a run that was killed\n");
+  std::filesystem::remove(out_ / "README.md");
   const auto again = Record(0.5);
   ASSERT_TRUE(again);
   EXPECT_FALSE(again->changed);
   EXPECT_EQ(Text("README.md"), card);
+}
+
+TEST_F(Recording, KeepsWhatSomebodyWroteIntoTheCard) {
+  const std::string note = "\n## Our notes\n\nWorks well.\n";
+  std::string edited = old_card_;
+  edited.replace(edited.find(", split into"), 12, ", divided into");
+  fixtures::WriteFile(out_ / "README.md", edited + note);
+  for (const double kld : {0.5, 0.25, 0.25}) {
+    const auto report = Record(kld);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_TRUE(report->readme.edited);
+    EXPECT_TRUE(report->readme.shows_changes);
+    // All of it is that of the new manifest but for the edits.
+    std::string expected = DistributionReadme(*ReadManifest(out_.string())) + note;
+    expected.replace(expected.find(", split into"), 12, ", divided into");
+    EXPECT_EQ(Text("README.md"), expected);
+    EXPECT_THAT(Text("README.md"), HasSubstr(report->digest));
+  }
+}
+
+TEST_F(Recording, LeavesACardAloneWhoseSectionSomebodyRewrote) {
+  fixtures::WriteFile(out_ / "README.md", "# Our own card\n");
+  for (const bool changes : {true, false}) {
+    const auto report = Record(0.5);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->changed, changes);
+    EXPECT_EQ(report->readme.shows_changes, !changes);
+    EXPECT_EQ(Text("README.md"), "# Our own card\n");
+    EXPECT_EQ(*ReadManifest(out_.string())->quality, Measured(0.5));
+  }
+  std::filesystem::remove(out_ / "README.md");
+  fixtures::WriteFile(temp_.path() / "card.md", "# Our own card\n");
+  std::filesystem::create_symlink(temp_.path() / "card.md", out_ / "README.md");
+  ASSERT_TRUE(Record(0.25));
+  EXPECT_TRUE(std::filesystem::is_symlink(out_ / "README.md"));
+  EXPECT_EQ(Text("README.md"), "# Our own card\n");
 }
 
 TEST_F(Recording, RefusesADistributionThatChangedSinceTheRun) {
@@ -90,7 +127,7 @@ TEST_F(Recording, RefusesADistributionThatChangedSinceTheRun) {
   EXPECT_THAT(report.error().message,
               HasSubstr(Cat(out_.string(), "/distribution.json: SHA-256: expected ",
                             std::string(64, '0'), " as when the evaluation began, found ")));
-  EXPECT_EQ(Text("README.md"), "old card\n");
+  EXPECT_EQ(Text("README.md"), old_card_);
 }
 
 TEST_F(Recording, PutsTheCardBackWhenTheManifestCannotBeMoved) {
@@ -105,7 +142,7 @@ TEST_F(Recording, PutsTheCardBackWhenTheManifestCannotBeMoved) {
     return !report && report.error().code == Code::kIo ? 0 : 1;
   });
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(Text("README.md"), "old card\n");
+  EXPECT_EQ(Text("README.md"), old_card_);
   EXPECT_EQ(Text("distribution.json"), manifest);
   ASSERT_TRUE(Record(0.5));
 }
@@ -126,7 +163,7 @@ TEST_F(Recording, LeavesARecordableDistributionWhereverItIsKilled) {
     ASSERT_TRUE(Record(0.5)) << number;
     EXPECT_EQ(Text("README.md"), DistributionReadme(*ReadManifest(out_.string())));
     fixtures::WriteFile(out_ / "distribution.json", manifest);
-    fixtures::WriteFile(out_ / "README.md", "old card\n");
+    fixtures::WriteFile(out_ / "README.md", old_card_);
     ++number;
   }
   EXPECT_GT(number, 4);
@@ -145,7 +182,7 @@ TEST_F(Recording, RefusesWhatItsReaderWouldRefuse) {
   const auto report = RecordQuality(out_.string(), record, Sha256Hex(Text("distribution.json")));
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, HasSubstr("group: expected less than"));
-  EXPECT_EQ(Text("README.md"), "old card\n");
+  EXPECT_EQ(Text("README.md"), old_card_);
 }
 
 TEST_F(Recording, TheCardHasTheFiguresOfEveryNodeAndBucket) {

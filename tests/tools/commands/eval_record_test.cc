@@ -43,6 +43,27 @@ TEST_F(EvalRecord, TheDistributionRecordsWhatEvalMeasured) {
   EXPECT_EQ(ReadFile(workspace_ / "out/distribution.json"), after);
 }
 
+TEST_F(EvalRecord, KeepsAnEditedReadmeAndSaysThatASignatureIsStale) {
+  ASSERT_EQ(workspace_.Moepack("keygen -o release").status, 0);
+  ASSERT_EQ(workspace_.Moepack("sign out --oms --key release.key").status, 0);
+  const std::string card = ReadFile(workspace_ / "out/README.md");
+  WriteAll(workspace_ / "out/README.md", card + "\nOur notes.\n");
+  ToolRun run = workspace_.Moepack(eval_ + " --record");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("out/distribution.json and README.md, where other people's text "
+                                 "stays; sha256:"));
+  EXPECT_THAT(run.err, HasSubstr("out/model.sig: it is of the files as they were: sign them again "
+                                 "with `moepack sign out --oms --key KEY.key --force`"));
+  EXPECT_THAT(ReadFile(workspace_ / "out/README.md"), HasSubstr("\nOur notes.\n"));
+  EXPECT_THAT(ReadFile(workspace_ / "out/README.md"), HasSubstr("| each session on its node |"));
+  WriteAll(workspace_ / "out/README.md", "# Ours\n");
+  run = workspace_.Moepack(eval_ + " --bucket c --record");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("recorded in out/distribution.json; sha256:"));
+  EXPECT_THAT(run.err, HasSubstr("out/README.md: it was edited and stays as it is"));
+  EXPECT_EQ(ReadFile(workspace_ / "out/README.md"), "# Ours\n");
+}
+
 TEST_F(EvalRecord, WritesNothingWithoutTheFlag) {
   const std::string before = ReadFile(workspace_ / "out/distribution.json");
   EXPECT_EQ(workspace_.Moepack(eval_).status, 0);
