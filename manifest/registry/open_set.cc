@@ -10,21 +10,27 @@ namespace {
 
 constexpr std::string_view kOurKeys = "org.moepack.";
 
-Error Disagrees(const std::string& where, const std::string& key, const std::string& expected,
-                const std::string& found) {
-  const auto shown = [](const std::string& text) { return text.empty() ? "none" : Quoted(text); };
-  return {Code::kCorrupt, Cat(where, ": ", Shown(key), ": expected ", shown(expected), " as in ",
-                              manifest::kManifestFile, ", found ", shown(found))};
+// Keys of OCI with which `publish` describes the model.
+constexpr std::string_view kModelKeys[] = {
+    "org.opencontainers.image.version", "org.opencontainers.image.revision",
+    "org.opencontainers.image.licenses", "org.opencontainers.image.created"};
+
+bool IsOurs(std::string_view key) {
+  return key.starts_with(kOurKeys) ||
+         std::find(std::begin(kModelKeys), std::end(kModelKeys), key) != std::end(kModelKeys);
 }
 
-// Compares the annotations of both sides whose keys are ours.
+std::string QuotedOrNone(const std::string& text) { return text.empty() ? "" : Quoted(text); }
+
+// Compares the annotations of both sides that describe the distribution.
 Status CompareAnnotations(const std::string& where, const Annotations& expected,
                           const Annotations& found) {
   for (const Annotations* side : {&expected, &found}) {
     for (const auto& [key, unused] : *side) {
       const std::string wanted = AnnotationOf(expected, key);
       const std::string there = AnnotationOf(found, key);
-      if (key.starts_with(kOurKeys) && wanted != there) return Disagrees(where, key, wanted, there);
+      if (IsOurs(key) && wanted != there)
+        return Disagrees(where, key, QuotedOrNone(wanted), QuotedOrNone(there));
     }
   }
   return Ok();
@@ -33,11 +39,11 @@ Status CompareAnnotations(const std::string& where, const Annotations& expected,
 Status CompareLayer(const std::string& where, const BlobRecord& expected, const BlobRecord& found) {
   const std::string layer = Cat(where, ": layer ", Quoted(expected.path()));
   if (found.digest != expected.digest)
-    return Disagrees(layer, "digest", expected.digest, found.digest);
+    return Disagrees(layer, "digest", Quoted(expected.digest), Quoted(found.digest));
   if (found.size != expected.size)
-    return Disagrees(layer, "size", Cat(expected.size), Cat(found.size));
+    return Disagrees(layer, "size", Quoted(Cat(expected.size)), Quoted(Cat(found.size)));
   if (found.media_type != expected.media_type)
-    return Disagrees(layer, "mediaType", expected.media_type, found.media_type);
+    return Disagrees(layer, "mediaType", Quoted(expected.media_type), Quoted(found.media_type));
   return CompareAnnotations(layer, expected.annotations, found.annotations);
 }
 
@@ -154,6 +160,7 @@ Result<OpenedSet> OpenSet(const Store& store, const Reference& reference) {
   SHARD_TRY(set.manifest, manifest::ParseManifest(store.NameOf(first), set.distribution_text));
   SHARD_TRY(set.view_group, ViewGroup(where, set));
   SHARD_CHECK(CompareWithDistribution(where, set));
+  SHARD_CHECK(CompareConfig(store.NameOf(set.oci.config), config, set.manifest));
   return set;
 }
 

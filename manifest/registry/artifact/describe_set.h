@@ -74,5 +74,14 @@ std::string ConfigText(const manifest::Manifest& manifest, const std::vector<Blo
 // kCorrupt unless the config names the layers' digests in order; the text may be hostile.
 Status CheckConfig(const std::string& where, std::string_view text,
                    const std::vector<BlobRecord>& layers);
+// kCorrupt unless the config says of the model what the distribution does: licence, revision,
+// version, size and so on. Fields that ConfigText never writes are not compared.
+Status CompareConfig(const std::string& where, std::string_view text,
+                     const manifest::Manifest& manifest);
+
+// "<where>: <thing>: expected <expected> as in distribution.json, found <found>": what a manifest
+// or config says against its distribution. "" is none.
+Error Disagrees(const std::string& where, const std::string& thing, const std::string& expected,
+                const std::string& found);
 
 }  // namespace moepack::registry

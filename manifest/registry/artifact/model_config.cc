@@ -48,6 +48,28 @@ std::string PrecisionOf(const manifest::Manifest& manifest) {
   return "";
 }
 
+// What ConfigText may write. These are compared, also where one side does not have them.
+struct WrittenKey {
+  const char *section, *key;
+};
+constexpr std::array kWrittenKeys = {
+    WrittenKey{"descriptor", "createdAt"}, WrittenKey{"descriptor", "family"},
+    WrittenKey{"descriptor", "name"},      WrittenKey{"descriptor", "version"},
+    WrittenKey{"descriptor", "sourceURL"}, WrittenKey{"descriptor", "revision"},
+    WrittenKey{"descriptor", "licenses"},  WrittenKey{"config", "architecture"},
+    WrittenKey{"config", "format"},        WrittenKey{"config", "paramSize"},
+    WrittenKey{"config", "precision"},     WrittenKey{"config", "quantization"},
+};
+
+// `"MIT"`, `["MIT"]`; "" for a key that is not there.
+std::string ConfigField(const Json& document, const WrittenKey& field) {
+  const auto section = document.find(field.section);
+  if (section == document.end() || !section->is_object()) return "";
+  const auto value = section->find(field.key);
+  if (value == section->end()) return "";
+  return value->is_string() ? Quoted(value->get<std::string>()) : Shown(value->dump());
+}
+
 // The named revision, otherwise the commit that all source files were read from.
 std::string RevisionOf(const manifest::ModelRecord& model) {
   if (!model.revision.empty() || model.source.empty()) return model.revision;
@@ -93,6 +115,24 @@ std::string ConfigText(const manifest::Manifest& manifest, const std::vector<Blo
                          {"config", std::move(config)},
                          {"modelfs", {{"type", "layers"}, {"diffIds", std::move(digests)}}}};
   return document.dump();
+}
+
+Error Disagrees(const std::string& where, const std::string& thing, const std::string& expected,
+                const std::string& found) {
+  const auto shown = [](const std::string& text) { return text.empty() ? "none" : text; };
+  return {Code::kCorrupt, Cat(where, ": ", Shown(thing), ": expected ", shown(expected), " as in ",
+                              manifest::kManifestFile, ", found ", shown(found))};
+}
+
+Status CompareConfig(const std::string& where, std::string_view text,
+                     const manifest::Manifest& manifest) {
+  SHARD_TRY(const Json found, ParseJsonObject(where, text, kMaxConfigValues));
+  SHARD_TRY(const Json expected, ParseJson(where, ConfigText(manifest, {})));
+  for (const WrittenKey& field : kWrittenKeys) {
+    const std::string wanted = ConfigField(expected, field), there = ConfigField(found, field);
+    if (wanted != there) return Disagrees(where, Cat(field.section, ".", field.key), wanted, there);
+  }
+  return Ok();
 }
 
 Status CheckConfig(const std::string& where, std::string_view text,

@@ -43,6 +43,18 @@ class HostileLayout : public LayoutSample, public testing::WithParamInterface<Ho
     }
     throw std::runtime_error(path);
   }
+  void Describe(const std::string& key, const std::string& value) {
+    Change([&](Json& manifest) { manifest["annotations"][key] = value; });
+  }
+  // Changes the config of v1.
+  void Configure(const std::string& section, const std::string& key, const Json& value) {
+    Json manifest = Manifest();
+    const std::string old = manifest["config"]["digest"];
+    Json config = Json::parse(fixtures::ReadFile(BlobPath(old)));
+    config[section][key] = value;
+    manifest["config"].update(AddBlob(config.dump()));
+    SetManifest(manifest.dump());
+  }
   void Annotate(const std::string& path, const std::string& key, const std::string& value) {
     Change([&](Json& manifest) { Layer(manifest, path)["annotations"][key] = value; });
   }
@@ -267,6 +279,58 @@ const HostileCase kDisagreements[] = {
      },
      Code::kCorrupt,
      {"org.moepack.distribution.digest: expected \"sha256:"}},
+    {"LicenceThatIsWrong",
+     [](H& h) { h.Describe("org.opencontainers.image.licenses", "MIT"); },
+     Code::kCorrupt,
+     {"org.opencontainers.image.licenses: expected none as in distribution.json, found \"MIT\""}},
+    {"RevisionThatIsWrong",
+     [](H& h) { h.Describe("org.opencontainers.image.revision", "main"); },
+     Code::kCorrupt,
+     {"org.opencontainers.image.revision: expected none as in distribution.json, found \"main\""}},
+    {"VersionThatIsWrong",
+     [](H& h) { h.Describe("org.opencontainers.image.version", "1.0"); },
+     Code::kCorrupt,
+     {"org.opencontainers.image.version: expected \"", "as in distribution.json, found \"1.0\""}},
+    {"DateThatIsWrong",
+     [](H& h) { h.Describe("org.opencontainers.image.created", "2026-01-31T12:00:00Z"); },
+     Code::kCorrupt,
+     {"org.opencontainers.image.created: expected none as in distribution.json"}},
+    {"LicenceThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("descriptor", "licenses", {"MIT"}); },
+     Code::kCorrupt,
+     {"descriptor.licenses: expected none as in distribution.json, found [\"MIT\"]"}},
+    {"RevisionThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("descriptor", "revision", "main"); },
+     Code::kCorrupt,
+     {"descriptor.revision: expected none as in distribution.json, found \"main\""}},
+    {"VersionThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("descriptor", "version", "1.0"); },
+     Code::kCorrupt,
+     {"descriptor.version: expected \"", "as in distribution.json, found \"1.0\""}},
+    {"FamilyThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("descriptor", "family", "mixtral"); },
+     Code::kCorrupt,
+     {"descriptor.family: expected \"", "as in distribution.json, found \"mixtral\""}},
+    {"SourceThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("descriptor", "sourceURL", "https://host/model"); },
+     Code::kCorrupt,
+     {"descriptor.sourceURL: expected none as in"}},
+    {"ArchitectureThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("config", "architecture", "Other"); },
+     Code::kCorrupt,
+     {"config.architecture: expected ", "as in distribution.json, found \"Other\""}},
+    {"SizeThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("config", "paramSize", "670b"); },
+     Code::kCorrupt,
+     {"config.paramSize: expected \"", "as in distribution.json, found \"670b\""}},
+    {"RecipeThatIsWrongInTheConfig",
+     [](H& h) { h.Configure("config", "quantization", "Q8_0"); },
+     Code::kCorrupt,
+     {"config.quantization: expected none as in distribution.json, found \"Q8_0\""}},
+    {"FormatThatIsLeftOutOfTheConfig",
+     [](H& h) { h.Configure("config", "format", nullptr); },
+     Code::kCorrupt,
+     {"config.format: expected \"safetensors\" as in distribution.json, found null"}},
     {"ViewOfAGroupThatIsNotThere",
      [](H& h) { h.Change([](H::Json& m) { m["annotations"]["org.moepack.view.group"] = "009"; }); },
      Code::kCorrupt,
