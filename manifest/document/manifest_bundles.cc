@@ -229,6 +229,8 @@ Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
   if (bundle.role == Role::kGroup) {
     SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
     bundle.group = static_cast<uint32_t>(group);
+  } else if (fields.Has("group")) {
+    return fields.Wrong("group", Cat("none in a file of role ", role).c_str());
   }
   SHARD_TRY(bundle.format, fields.String("format"));
   SHARD_TRY(bundle.size, NumberField(fields, "size", kMaxFileBytes));

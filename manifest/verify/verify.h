@@ -13,7 +13,12 @@
 
 namespace moepack::manifest {
 
-enum class Severity : uint8_t { kNote, kWarning, kError };
+enum class Severity : uint8_t {
+  kNote,
+  kClaim,  // what the manifest says and the comparison with the source could not prove
+  kWarning,
+  kError,
+};
 
 struct Finding {
   Severity severity = Severity::kError;

@@ -49,6 +49,8 @@ class AgainstSource {
     }
     SHARD_CHECK(CheckBytes(tree_, files_, options_, report_));
     if (expected) SHARD_CHECK(CheckMade(model, expected->files));
+    RuleFindings claims("source-claims", report_.findings);
+    SHARD_CHECK(ClaimUnproved(manifest_, model, claims));
     return model.checkpoint().CheckUnchanged();
   }
 

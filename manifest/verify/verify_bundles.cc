@@ -19,6 +19,12 @@ std::string LayerText(std::optional<uint32_t> layer) {
 namespace {
 
 void CheckComplete(const Manifest& manifest, RuleFindings& findings) {
+  if (manifest.without_assets && (manifest.complete || !manifest.assets.empty())) {
+    findings.Error(Cat(
+        "without_assets: expected true only in an incomplete distribution without "
+        "assets, found it in one that ",
+        manifest.complete ? "is complete" : Cat("has ", Plural(manifest.assets.size(), "asset"))));
+  }
   std::vector<std::string> absent;
   for (const PartKey& part : AbsentParts(manifest)) {
     absent.push_back(PartText(part));

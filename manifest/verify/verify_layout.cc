@@ -158,6 +158,10 @@ Status CheckLayout(const SourceTree& tree, const std::vector<CheckedFile>& files
 
 void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
                     RuleFindings& findings) {
+  if (manifest.without_assets && !assets.empty()) {
+    findings.Error(Cat("without_assets: expected false, as the source has ",
+                       Plural(assets.size(), "asset"), ", found true"));
+  }
   if (manifest.assets.empty() && !manifest.complete) return;  // a part that was left out
   std::set<std::string> listed;
   for (const AssetRecord& record : manifest.assets) listed.insert(record.file);

@@ -36,6 +36,7 @@ class RuleFindings {
     Add(Severity::kWarning, std::move(message), {std::move(file), ""});
   }
   void Note(std::string message) { Add(Severity::kNote, std::move(message), {}); }
+  void Claim(std::string message) { Add(Severity::kClaim, std::move(message), {}); }
 
   // `place` is file and tensor.
   void Add(Severity severity, std::string message, std::pair<std::string, std::string> place) {

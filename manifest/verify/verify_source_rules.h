@@ -12,7 +12,7 @@ namespace moepack::manifest {
 
 // verify_source.cc: compares the distribution with what it should hold according to the source.
 inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-headers",
-                                               "source-bytes", "source-assets"};
+                                               "source-bytes", "source-assets",  "source-claims"};
 // Files of the source, open while their bytes are compared.
 struct SourceFiles {
   std::vector<ByteSourcePtr> shards;  // same order as Checkpoint::files()
@@ -21,6 +21,9 @@ struct SourceFiles {
 // verify_source_model.cc. Reads whole source files if the manifest has their SHA-256.
 Status CheckSourceModel(const Manifest& manifest, const MoeModel& model, size_t jobs,
                         RuleFindings& findings);
+// verify_claims.cc: names what the manifest says and the source cannot prove. An Error if the
+// source's licence cannot be read.
+Status ClaimUnproved(const Manifest& manifest, const MoeModel& model, RuleFindings& findings);
 // True if the layers with experts are those of the source. If not, nothing can be made again.
 bool SameLayers(const Manifest& manifest, const MoeModel& model);
 // Fills CheckedFile::sources, with GGUF bundles only those of assets. An Error if a file of the
@@ -36,7 +39,7 @@ struct LayoutSource {
 };
 Status CheckLayout(const SourceTree& tree, const std::vector<CheckedFile>& files,
                    const LayoutSource& source, Findings& findings);
-// Checks that every asset of the source is there.
+// Checks that every asset of the source is there, and whether it has any.
 void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
                     RuleFindings& findings);
 

@@ -34,6 +34,7 @@ const char* CommandName(Severity severity) {
       return "error";
     case Severity::kWarning:
       return "warning";
+    case Severity::kClaim:
     case Severity::kNote:
       return "notice";
   }

@@ -39,6 +39,8 @@ std::string_view SeverityName(Severity severity) {
       return "error";
     case Severity::kWarning:
       return "warning";
+    case Severity::kClaim:
+      return "claim";
     case Severity::kNote:
       return "note";
   }

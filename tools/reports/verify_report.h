@@ -25,7 +25,7 @@ struct RuleOutcome {
 // In the order in which rules were checked. Borrows the report.
 std::vector<RuleOutcome> OutcomesByRule(const manifest::VerifyReport& report);
 
-// "error", "warning", "note".
+// "error", "warning", "claim", "note".
 std::string_view SeverityName(manifest::Severity severity);
 // "trunk/trunk.safetensors: tensor "x": <message>".
 std::string FindingText(const manifest::Finding& finding);

@@ -142,6 +142,57 @@ TEST_F(WriteFromAfar, VerificationComparesThePublishedDigests) {
               HasSubstr("source file \"" + file + "\": published_sha256: expected "));
 }
 
+class OriginClaims : public WriteFromAfar {
+ protected:
+  std::vector<std::string> Claims(const VerifyOptions& options) {
+    const auto report = VerifyDistribution((dir_ / "out").string(), options);
+    EXPECT_TRUE(report && report->passed());
+    std::vector<std::string> claims;
+    for (const Finding& finding : report->findings) {
+      if (finding.severity != Severity::kClaim) continue;
+      EXPECT_EQ(finding.rule, "source-claims");
+      claims.push_back(finding.message);
+    }
+    return claims;
+  }
+  void Change(const std::function<void(Origin&)>& change) {
+    Manifest manifest = *ReadManifest((dir_ / "out").string());
+    for (SourceRecord& source : manifest.model.source) change(*source.origin);
+    fixtures::WriteFile(dir_ / "out" / kManifestFile, WriteManifest(manifest));
+  }
+};
+
+TEST_F(OriginClaims, NameAnOriginThatTheSourceDoesNotProve) {
+  WriteOptions written = tiny::Only();
+  written.verify_source = true;
+  ASSERT_TRUE(Write("out", written));
+  VerifyOptions options;
+  options.against_source = Source{"hf://owner/tiny", tree_, ""};
+  options.against = "hf://owner/tiny";
+  // The same source proves it, and only what no source says is left.
+  ASSERT_EQ(Claims(options).size(), 1u);
+  EXPECT_THAT(Claims(options)[0], HasSubstr("nothing proves what only the writer can state: "));
+  EXPECT_THAT(Claims(options)[0], HasSubstr("tool.version"));
+  // Files of this machine may have come from anywhere.
+  VerifyOptions local;
+  local.against = tiny::kSource.string();
+  ASSERT_EQ(Claims(local).size(), 2u);
+  EXPECT_THAT(Claims(local)[0],
+              HasSubstr("source file \"model-00001-of-00003.safetensors\" and 2 more: url "
+                        "\"hf://owner/tiny@c/model-00001-of-00003.safetensors\", commit " +
+                        kCommit +
+                        ", verified whole: expected a source from there, found files of "
+                        "this machine"));
+  for (const auto& change : std::vector<std::function<void(Origin&)>>{
+           [](Origin& origin) { origin.url = "https://example.org/other"; },
+           [](Origin& origin) { origin.commit = std::string(40, 'd'); }}) {
+    Change(change);
+    ASSERT_EQ(Claims(options).size(), 2u);
+    EXPECT_THAT(Claims(options)[0], HasSubstr("and 2 more: url "));
+    EXPECT_THAT(Claims(options)[0], HasSubstr(", found \"hf://owner/tiny@c\", commit " + kCommit));
+  }
+}
+
 std::vector<SourceRecord> RecordOf(std::optional<Origin> origin, std::string sha256 = "",
                                    bool whole = false) {
   return {{"f", 1, std::string(64, 'a'), std::move(sha256), std::move(origin), whole}};

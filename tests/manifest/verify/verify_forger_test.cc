@@ -55,7 +55,7 @@ class Original {
     if (!report) return "error: " + report.error().message;
     std::string text;
     for (const Finding& finding : report->findings) {
-      if (finding.severity == Severity::kNote) continue;
+      if (finding.severity == Severity::kNote || finding.severity == Severity::kClaim) continue;
       text += Cat(finding.rule, ": ", finding.file, ": ", finding.message, "\n");
     }
     return text;
@@ -187,6 +187,25 @@ const std::vector<Case>& Cases() {
       {"a_recipe_that_there_is_not", kGguf, Set("/tool/recipe", "Q99_Z"), "Q99_Z"},
       {"an_override_that_was_not", kGguf, Set("/tool/recipe", "Q8_0 --experts-type q4_0"),
        "source-"},
+      {"a_group_of_the_trunk", kSafetensors, [](Forgery& f) { f.Bundle(kTrunkFile)["group"] = 0; },
+       "group: expected none in a file of role trunk, found 0"},
+      {"a_group_of_an_overlay", kGguf,
+       [](Forgery& f) { f.Bundle("overlays/one/experts.gguf")["group"] = 7; },
+       "group: expected none in a file of role overlay, found 7"},
+      {"a_source_without_assets", kSafetensors,
+       [](Forgery& f) {
+         f.manifest["assets"] = ordered_json::array();
+         std::erase_if(f.files, [](const auto& file) { return file.first.starts_with("assets/"); });
+         f.manifest["complete"] = false;
+         f.manifest["without_assets"] = true;
+       },
+       "without_assets: expected false, as the source has "},
+      {"no_assets_beside_assets", kGguf,
+       [](Forgery& f) {
+         f.manifest["complete"] = false;
+         f.manifest["without_assets"] = true;
+       },
+       "without_assets: expected true only in an incomplete distribution without assets"},
       {"a_recipe_of_safetensors", kSafetensors, Set("/tool/recipe", "Q8_0"),
        "tool.recipe: expected none"},
       {"a_parent_that_was_not", kGguf,

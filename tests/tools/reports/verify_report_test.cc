@@ -67,6 +67,17 @@ TEST(VerifyReport, JsonNamesRulesAndFindings) {
   EXPECT_EQ(json["findings"][0]["file"], "trunk/trunk.safetensors");
 }
 
+TEST(VerifyReport, ClaimsAreNamedAndDoNotFail) {
+  manifest::VerifyReport report;
+  report.rules = {"source-claims"};
+  report.findings = {{Severity::kClaim, "source-claims", "", "", "nothing proves model.id"}};
+  EXPECT_TRUE(report.passed());
+  EXPECT_THAT(VerifyText("out", report),
+              HasSubstr("\nclaim: source-claims: nothing proves model.id\n"));
+  EXPECT_EQ(VerifyJson("out", report)["findings"][0]["severity"], "claim");
+  EXPECT_TRUE(WarningTexts(report).empty());
+}
+
 TEST(VerifyReport, NamesFromFilesAreQuoted) {
   EXPECT_EQ(FindingText({Severity::kError, "r", "f", "a\nb", "m"}), "f: tensor \"a\\x0ab\": m");
 }
