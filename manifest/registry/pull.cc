@@ -169,6 +169,14 @@ Status CheckOther(const std::string& out, const std::string& where, const Opened
                   const PullOptions& options, const PullTarget& target) {
   const bool replaces = options.dry_run || Replaces(options, target);
   if (replaces || !target.lock) return manifest::CheckReplaceable(out, replaces);
+  if (target.lock->digest == set.digest) {
+    return Error{Code::kInvalidArgument,
+                 Cat(out, ": already exists: ", manifest::kManifestFile,
+                     ": expected sha256:", Sha256Hex(set.distribution_text),
+                     " as it was pulled, found sha256:", target.distribution_sha256),
+                 "it was changed since, by eval --record for instance: choose another output, or "
+                 "--update, which replaces it with what was published"};
+  }
   return Error{Code::kInvalidArgument,
                Cat(out, ": already exists: expected what ", where, " names, ", set.digest,
                    ", found ", target.lock->digest, " of ", Shown(target.lock->reference)),

@@ -1,5 +1,6 @@
 #include "manifest/registry/pull_target.h"
 
+#include "libshard/base/digest.h"
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_directory.h"
@@ -33,6 +34,7 @@ Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distrib
   if (!text && text.error().code == Code::kIo) return text.error();
   if (!text) return target;
   SHARD_TRY(target.lock, ReadLock(out));
+  target.distribution_sha256 = Sha256Hex(*text);
   if (*text == distribution_text) {
     target.state = PullTarget::State::kSame;
   } else if (const auto manifest = manifest::ParseManifest(out, *text)) {

@@ -19,6 +19,7 @@ struct PullTarget {
   };
   State state = State::kAbsent;
   std::optional<PullLock> lock;
+  std::string distribution_sha256;  // of its distribution.json; "" if it has none
   // For another distribution: the files that it may have, by digest ("sha256:...").
   std::map<std::string, std::string> files;
 };
