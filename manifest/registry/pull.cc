@@ -155,6 +155,11 @@ Status WriteOutput(const Store& store, const std::string& out, bool replaces, co
   }
   SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, WriteLock(lock)));
   SHARD_CHECK(report.extended ? Extend(out, report, staging) : staging.Publish(replaces));
+  if (report.extended && report.there_bytes() < report.total_bytes()) {
+    SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(out));
+    if (manifest::HasSignature(directory))
+      report.warnings.push_back(manifest::StaleSignatureWarning(out));
+  }
   for (const std::string& warning : staging.warnings()) report.warnings.push_back(warning);
   return Ok();
 }
