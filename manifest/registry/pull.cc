@@ -10,7 +10,6 @@
 #include "manifest/registry/pull_files.h"
 #include "manifest/registry/pull_selection.h"
 #include "manifest/registry/pull_target.h"
-#include "manifest/registry/sign/verify_signatures.h"
 #include "manifest/write/output_path.h"
 
 namespace moepack::registry {
@@ -49,19 +48,25 @@ Pinned PinToLock(const Store& store, const Reference& from, const std::optional<
   return pinned;
 }
 
-// The tag is resolved once, so that what is checked is what is pulled.
-Result<OpenedSet> OpenSigned(const Store& store, Reference reference, const PullOptions& options) {
+// The tag is resolved once, so that what is checked is what is pulled. `signatures` are those that
+// were checked.
+Result<OpenedSet> OpenSigned(const Store& store, Reference reference, const PullOptions& options,
+                             std::vector<GoodSignature>& signatures) {
   if (reference.digest.empty()) {
     SHARD_TRY(const BlobRecord found, store.FindTag(reference.tag_or_default()));
     SHARD_CHECK(CheckIsManifest(store, found));
     reference.digest = found.digest;
   }
-  if (!options.keys.empty()) SHARD_CHECK(RequireSignature(store, reference.digest, options.keys));
+  if (!options.keys.empty()) {
+    SHARD_TRY(SignatureReport report, VerifySignatures(store, reference.digest, options.keys));
+    signatures = std::move(report.good);
+  }
   return OpenSet(store, reference);
 }
 
-Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const PullOptions& options) {
-  auto set = OpenSigned(store, pinned.reference, options);
+Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const PullOptions& options,
+                             std::vector<GoodSignature>& signatures) {
+  auto set = OpenSigned(store, pinned.reference, options, signatures);
   if (set || !pinned.locked || set.error().code != Code::kNotFound) return set;
   Error error = std::move(set).error();
   error.hint =
@@ -241,7 +246,8 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   }
   SHARD_TRY(const std::optional<PullLock> lock, ReadLock(out));
   const Pinned pinned = PinToLock(*store, from, lock, options);
-  SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options));
+  std::vector<GoodSignature> signatures;
+  SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options, signatures));
   const std::string where = ShownReference(*store, from);
   SHARD_TRY(const std::vector<uint32_t> groups,
             ChooseGroups(where, set, AskedGroups(set, options, pinned, lock)));
@@ -254,6 +260,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   PullReport& report = files.report();
   report.digest = set.digest;
   report.groups = groups;
+  report.signatures = std::move(signatures);
   report.overlay = overlay == CurrentOverlay(set.oci) ? OverlayChoice("") : overlay;
   report.warnings = pinned.warnings;
   for (const std::string& warning : LeftOutWarnings(out, options, target, groups))

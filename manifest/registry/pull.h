@@ -12,6 +12,7 @@
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/open_store.h"
 #include "manifest/registry/sign/keys.h"
+#include "manifest/registry/sign/verify_signatures.h"
 #include "manifest/write/link_file.h"
 
 namespace moepack::registry {
@@ -30,6 +31,8 @@ struct PullReport {
   // The version that was requested, "" for the current one of the set; no value for no overlay.
   std::optional<std::string> overlay;
   bool extended = false;  // the output existed, and files were added to it
+  // Of `digest`, by PullOptions::keys, which were checked before the first file was fetched.
+  std::vector<GoodSignature> signatures;
   std::vector<File> files;
   // For files from another machine: bytes fetched, and bytes of files that an earlier run began.
   uint64_t fetched_bytes = 0, resumed_bytes = 0;

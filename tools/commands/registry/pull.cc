@@ -20,6 +20,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/commands/registry/signature_options.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/output_file.h"
@@ -83,6 +84,8 @@ std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
   if (report.there_bytes() > 0)
     text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
   text += Cat("; ", registry::GroupsText(report.groups), "\nmanifest ", report.digest, "\n");
+  for (const registry::GoodSignature& one : report.signatures)
+    text += Cat("manifest ", SignedByText(one), "\n");
   if (outcome.node) text += Cat("assembled ", Shown(arguments.pull.node), "\n");
   return text + NextLines(arguments, outcome);
 }
@@ -96,6 +99,7 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
   }
   Json document = {{"reference", WithoutSecrets(arguments.source)},
                    {"digest", report.digest},
+                   {"signatures", Json::array()},
                    {"groups", report.groups},
                    {"output", arguments.out},
                    {"dry_run", arguments.pull.dry_run},
@@ -103,6 +107,10 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
                    {"files", std::move(files)},
                    {"bytes", report.total_bytes()},
                    {"bytes_there", report.there_bytes()}};
+  for (const registry::GoodSignature& one : report.signatures) {
+    document["signatures"].push_back(SignatureJson(one));
+    document["signatures"].back()["digest"] = report.digest;
+  }
   if (outcome.node) document["node"] = arguments.pull.node;
   return document;
 }

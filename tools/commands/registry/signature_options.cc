@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/files/not_fetched.h"
@@ -32,22 +33,15 @@ const PublicKey& KeyOf(const std::string& id, const std::vector<PublicKey>& keys
 std::string SignaturesText(const std::string& reference, const SignatureReport& report,
                            const std::vector<PublicKey>& keys) {
   std::string text;
-  for (const GoodSignature& one : report.good) {
-    text += Cat(Shown(reference), ": signed by ", KeyText(KeyOf(one.key_id, keys)), " as ",
-                Shown(one.identity), "\n");
-  }
+  for (const GoodSignature& one : report.good)
+    text += Cat(Shown(reference), ": ", SignedByText(one), "\n");
   return Cat(text, "manifest ", report.digest, "\n", Plural(report.found, "signature"), " found, ",
              report.good.size(), " by ", keys.size() == 1 ? "this key" : "these keys", "\n");
 }
 
-Json SignaturesJson(const std::string& reference, const SignatureReport& report,
-                    const std::vector<PublicKey>& keys) {
+Json SignaturesJson(const std::string& reference, const SignatureReport& report) {
   Json signatures = Json::array();
-  for (const GoodSignature& one : report.good) {
-    signatures.push_back({{"key", KeyJson(KeyOf(one.key_id, keys))},
-                          {"identity", one.identity},
-                          {"payload", one.payload_digest}});
-  }
+  for (const GoodSignature& one : report.good) signatures.push_back(SignatureJson(one));
   return {{"reference", reference},
           {"passed", true},
           {"digest", report.digest},
@@ -75,7 +69,7 @@ Result<int> VerifyReference(const std::string& place, const SignatureArguments& 
   const auto report = registry::VerifySignatures(*store, named.manifest.digest, keys);
   const std::string shown = registry::ReferenceText(reference);
   if (!report) return Unproved("reference", shown, report.error(), json);
-  SHARD_CHECK(json ? WriteJsonResult(SignaturesJson(shown, *report, keys))
+  SHARD_CHECK(json ? WriteJsonResult(SignaturesJson(shown, *report))
                    : WriteResult(SignaturesText(shown, *report, keys)));
   return kExitDone;
 }
@@ -103,7 +97,16 @@ Result<int> VerifyFiles(const std::string& directory, const SignatureArguments& 
 }  // namespace
 
 bool IsReference(std::string_view text) {
-  return text.starts_with("layout:") || text.starts_with("layout+") || text.starts_with("oci:");
+  const std::string_view starts[] = {"layout:", "layout+", "oci:", "docker:"};
+  return std::any_of(std::begin(starts), std::end(starts),
+                     [&](std::string_view start) { return text.starts_with(start); });
+}
+
+std::string NoReferenceHint(const std::string& place, std::string otherwise) {
+  std::error_code error;
+  const std::string meant = registry::MeantReference(place);
+  return meant.empty() || std::filesystem::exists(place, error) ? std::move(otherwise)
+                                                                : Cat("write ", ShellWord(meant));
 }
 
 Result<registry::Tagged> NamedManifest(const registry::Store& store, const Reference& reference) {
@@ -115,6 +118,20 @@ Result<registry::Tagged> NamedManifest(const registry::Store& store, const Refer
 
 std::string KeyText(const PublicKey& key) {
   return Cat(Shown(key.name()), " (", KeyTypeName(key.type()), ", key ", key.id(), ")");
+}
+
+std::string SignedByText(const GoodSignature& signature) {
+  return Cat("signed by ", Shown(signature.key_name), " (", KeyTypeName(signature.key_type),
+             ", key ", signature.key_id, ") as ", Shown(signature.identity));
+}
+
+Json SignatureJson(const GoodSignature& signature) {
+  return {{"key",
+           {{"file", signature.key_name},
+            {"type", KeyTypeName(signature.key_type)},
+            {"id", signature.key_id}}},
+          {"identity", signature.identity},
+          {"payload", signature.payload_digest}};
 }
 
 Json KeyJson(const PublicKey& key) {
@@ -166,8 +183,9 @@ Result<int> VerifySigned(const std::string& place, const SignatureArguments& arg
     return Error{Code::kInvalidArgument,
                  Cat("--key needs a published reference, or --oms: ", Shown(WithoutSecrets(place)),
                      " is not a reference"),
-                 "signatures are published beside a manifest: name layout:DIR:tag; --oms checks "
-                 "model.sig of a directory"};
+                 NoReferenceHint(place,
+                                 "signatures are published beside a manifest: name layout:DIR:tag; "
+                                 "--oms checks model.sig of a directory")};
   if (is_reference && jobs != 0)
     return Error{Code::kInvalidArgument, "--jobs has no effect: no files are read",
                  "leave it out: it is for --oms"};

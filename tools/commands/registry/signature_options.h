@@ -10,14 +10,17 @@
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/sign/keys.h"
 #include "manifest/registry/sign/oms.h"
+#include "manifest/registry/sign/verify_signatures.h"
 #include "manifest/registry/store/store.h"
 #include "tools/options/registry_options.h"
 
 namespace moepack::cli {
 
 // True if the text names a registry or a layout, rather than a directory or the address of a
-// distribution.
+// distribution; also in the spelling of other programs, which ParseNamed refuses with a hint.
 bool IsReference(std::string_view text);
+// The hint for a place that is no reference: the one that was meant, or `otherwise`.
+std::string NoReferenceHint(const std::string& place, std::string otherwise);
 // The manifest that a reference names: by its digest, otherwise by its tag.
 Result<registry::Tagged> NamedManifest(const registry::Store& store,
                                        const registry::Reference& reference);
@@ -25,6 +28,9 @@ Result<registry::Tagged> NamedManifest(const registry::Store& store,
 // "release.pub (ECDSA P-256, key 0123...)".
 std::string KeyText(const registry::PublicKey& key);
 Json KeyJson(const registry::PublicKey& key);
+// "signed by release.pub (ECDSA P-256, key 0123...) as host/repository".
+std::string SignedByText(const registry::GoodSignature& signature);
+Json SignatureJson(const registry::GoodSignature& signature);
 Json OmsJson(const registry::OmsReport& report, const registry::PublicKey& key);
 
 // What verify is asked about signatures.
