@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr const char* kDigestRule = "manifest-digest";
 constexpr const char* kSchemaRule = "manifest-schema";
 constexpr const char* kOriginRule = "source-origin";
+constexpr const char* kPulledRule = "pulled-parts";
 constexpr size_t kMaxFindingsPerRule = 20;
 
 // The only overlay that is checked; "" for all.
@@ -31,9 +33,18 @@ std::string ChosenOverlay(const Plan& plan, const VerifyOptions& options) {
   return current->version;
 }
 
+// Every node has the other parts, but for the remainder.
+bool IsPulled(const BundleRecord& bundle, const PulledParts& pulled) {
+  if (bundle.role == Role::kRemainder) return false;
+  if (bundle.role == Role::kOverlay) return pulled.overlay == PartOf(bundle).overlay;
+  return bundle.role != Role::kGroup ||
+         std::find(pulled.groups.begin(), pulled.groups.end(), bundle.group) != pulled.groups.end();
+}
+
 // True for what --group and --overlay select: these groups, this overlay, the parts that every node
 // has, and the small files.
 bool IsChosen(const BundleRecord& bundle, const Plan& plan, const VerifyOptions& options) {
+  if (options.pulled && !IsPulled(bundle, *options.pulled)) return false;
   const std::vector<uint32_t>& groups = options.groups;
   if (bundle.role == Role::kOverlay) {
     const std::string chosen = ChosenOverlay(plan, options);
@@ -45,10 +56,15 @@ bool IsChosen(const BundleRecord& bundle, const Plan& plan, const VerifyOptions&
          std::find(groups.begin(), groups.end(), bundle.group) != groups.end();
 }
 
-std::vector<CheckedFile> FilesOf(const Manifest& manifest, const VerifyOptions& options) {
+// What was not pulled and is there all the same is checked, too.
+std::vector<CheckedFile> FilesOf(const Manifest& manifest, const SourceTree& tree,
+                                 const VerifyOptions& options) {
   std::vector<CheckedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (!IsChosen(bundle, manifest.plan, options)) continue;
+    if (!IsChosen(bundle, manifest.plan, options)) {
+      const Result<bool> there = options.pulled ? tree.Has(bundle.file) : Result<bool>(false);
+      if (there && !*there) continue;
+    }
     files.push_back({bundle.file, bundle.size, bundle.sha256, &bundle, true, {}});
   }
   for (const AssetRecord& asset : manifest.assets) {
@@ -107,6 +123,33 @@ Status CheckGroups(const std::string& directory, const Manifest& manifest,
       findings.Error(Cat("group ", group, ": expected a file in the manifest, found none"));
     }
   }
+  return Ok();
+}
+
+// Says which parts of the manifest were not pulled, and so are not expected. The file may have been
+// edited: a group that is not in the manifest is kCorrupt.
+Status CheckPulled(const Manifest& manifest, const std::vector<CheckedFile>& files,
+                   const PulledParts& pulled, VerifyReport& report) {
+  for (const uint32_t group : pulled.groups) {
+    if (group < manifest.plan.groups.size()) continue;
+    return Error{Code::kCorrupt, Cat(pulled.file, ": groups: expected numbers below ",
+                                     manifest.plan.groups.size(), ", found ", group)};
+  }
+  report.rules.push_back(kPulledRule);
+  std::set<PartKey> checked;
+  for (const CheckedFile& file : files) {
+    if (file.bundle != nullptr) checked.insert(PartOf(*file.bundle));
+  }
+  std::set<PartKey> absent;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (!checked.contains(PartOf(bundle))) absent.insert(PartOf(bundle));
+  }
+  if (absent.empty()) return Ok();
+  std::vector<std::string> words;
+  for (const PartKey& part : absent) words.push_back(PartText(part));
+  RuleFindings(kPulledRule, report.findings)
+      .Note(Cat("not pulled from ", Shown(pulled.reference),
+                " and not checked: ", moepack::Join(words, ", ")));
   return Ok();
 }
 
@@ -179,7 +222,8 @@ Status CheckRead(const std::string& directory, const SourceTree& tree, const Man
   if (options.whole) CheckWhole(manifest, report);
   SHARD_CHECK(CheckGroups(directory, manifest, options, report));
   if (!options.overlay.empty()) SHARD_CHECK(FindOverlay(directory, options.overlay, manifest.plan));
-  std::vector<CheckedFile> files = FilesOf(manifest, options);
+  std::vector<CheckedFile> files = FilesOf(manifest, tree, options);
+  if (options.pulled) SHARD_CHECK(CheckPulled(manifest, files, *options.pulled, report));
   SHARD_CHECK(CheckFiles(tree, manifest, files, report.findings));
   if (tree.LocalPath("")) {
     AddRules(kFileRules, report);

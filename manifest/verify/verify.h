@@ -29,6 +29,14 @@ struct Finding {
   std::string message;  // "<thing>: expected <x>, found <y>"
 };
 
+// The parts that `pull` put into a directory, as its pulled.json says.
+struct PulledParts {
+  std::string file;       // pulled.json, for messages
+  std::string reference;  // where they came from
+  std::vector<uint32_t> groups;
+  std::optional<std::string> overlay;  // its version; "" for none in the set, no value for none
+};
+
 struct VerifyOptions {
   std::optional<moepack::Source> distribution;  // opened; no value: a directory on this machine
   bool whole = false;   // a distribution that says it lacks parts is an error
@@ -48,7 +56,10 @@ struct VerifyOptions {
   // otherwise all. kNotFound for one that the manifest lacks.
   std::string overlay;
   bool with_overlay = true;  // false: overlays may be missing
-  bool cold = false;         // read past the page cache
+  // Without `groups` and `overlay`: parts that were not pulled may be missing, and a note names
+  // those that are.
+  std::optional<PulledParts> pulled;
+  bool cold = false;  // read past the page cache
   // The share of each large file that is read, per mille, in whole tensors (sampled_tensors.h).
   // 1000: everything. A different seed chooses different tensors.
   uint32_t sample = 1000;

@@ -5,9 +5,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/files/file.h"
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/node_record.h"
+#include "manifest/registry/pull_lock.h"
 #include "manifest/verify/verify_node.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -83,6 +85,19 @@ Status OpenDistribution(Arguments& arguments) {
   return Ok();
 }
 
+// Of a directory that was pulled, only what was pulled is expected, unless something else is named.
+Status ReadPulled(Arguments& arguments) {
+  manifest::VerifyOptions& options = arguments.verify;
+  const bool chosen =
+      !options.groups.empty() || !options.overlay.empty() || !options.with_overlay || options.whole;
+  if (chosen || options.distribution || manifest::IsNodeDirectory(arguments.directory)) return Ok();
+  SHARD_TRY(const std::optional<registry::PullLock> lock, registry::ReadLock(arguments.directory));
+  if (!lock) return Ok();
+  options.pulled = manifest::PulledParts{Cat(arguments.directory, "/", manifest::kPullLockFile),
+                                         lock->reference, lock->groups, lock->overlay};
+  return Ok();
+}
+
 // Turns "10%" or "0.1" into thousandths.
 std::string SampleProblem(std::string& text) {
   const bool is_percent = text.ends_with('%');
@@ -136,6 +151,7 @@ Result<int> Run(Arguments& arguments) {
   arguments.verify.family_file = arguments.model.family_file;
   arguments.verify.config_file = arguments.model.config_file;
   SHARD_CHECK(OpenDistribution(arguments));
+  SHARD_CHECK(ReadPulled(arguments));
   std::string& against = arguments.verify.against;
   if (!arguments.verify.distribution && !IsAddress(against))
     SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.directory));
@@ -180,16 +196,19 @@ std::function<Result<int>()> Bind(CLI::App& app) {
           ->excludes(against);
   app.add_flag(
       "--complete", arguments->verify.whole,
-      "Also fail if the distribution lacks parts on purpose (it was written with --only).");
+      "Also fail if the distribution lacks parts on purpose (it was written with --only, or pulled "
+      "for some groups).");
   app.add_option("--group", arguments->verify.groups,
                  "Check only this group and what every node has (trunk, head, routers, overlay, "
-                 "assets); the other groups and the remainder may be absent. May be repeated.")
+                 "assets); the other groups and the remainder may be absent. May be repeated. "
+                 "Default: all groups; of a directory that was pulled, those in its pulled.json.")
       ->type_name("G")
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
   AddOverlay(app,
              "Check only this version of the overlay, or none; the others may be absent. "
-             "Default: all; with --group the current one.",
+             "Default: all; with --group the current one; of a directory that was pulled, the one "
+             "in its pulled.json.",
              arguments->overlay);
   app.add_option("--digest", arguments->verify.digest,
                  "The SHA-256 that distribution.json must have, as build and shard-experts print "
@@ -240,10 +259,13 @@ Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
 
 Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
   if (report.passed()) return Ok();
+  std::error_code error;
+  const bool pulled = fs::exists(fs::path(directory) / manifest::kPullLockFile, error);
+  const char* command = manifest::IsNodeDirectory(directory) ? "assemble" : "build";
   return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
-               manifest::IsNodeDirectory(directory)
-                   ? "copy the files that are named again, or run assemble again"
-                   : "copy the files that are named again, or run build again"};
+               pulled ? std::string("run the same pull again: it replaces files that are damaged "
+                                    "and adds those that are missing")
+                      : Cat("copy the files that are named again, or run ", command, " again")};
 }
 
 constinit const Command kVerify = {

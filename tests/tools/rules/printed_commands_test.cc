@@ -150,10 +150,10 @@ TEST_F(PrintedCommands, CommandsPrintedByPublishAndPullRun) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out").status,
             0);
   EXPECT_EQ(RunAndRunPrinted("publish out layout:models:v1"), 1u);
-  EXPECT_EQ(RunAndRunPrinted("pull layout:models:v1 --group 1 --output=-pulled"), 1u);
+  EXPECT_EQ(RunAndRunPrinted("pull layout:models:v1 --group 1 --output=-pulled"), 2u);
   EXPECT_TRUE(fs::exists(workspace_ / "node-1"));
   // node-1 exists now, so the line names another directory.
-  EXPECT_EQ(RunAndRunPrinted("pull layout:models:v1 --output=-pulled"), 1u);
+  EXPECT_EQ(RunAndRunPrinted("pull layout:models:v1 --output=-pulled"), 2u);
   const ToolRun run = workspace_.Moepack("pull layout:models:v1 -o ./-pulled --assemble=-node");
   EXPECT_THAT(run.out, HasSubstr("\n  llama-server -m ./-node/"));
   EXPECT_EQ(RunPrinted(run), 1u);

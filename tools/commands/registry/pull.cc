@@ -68,7 +68,10 @@ std::string NextLines(const Arguments& arguments, const Outcome& outcome) {
     return Cat("\nrun it:\n  ", server, "\n");
   }
   if (arguments.pull.dry_run) return "";
-  return Cat("\nnext:\n  ", AssembleCommand(arguments, outcome.report), "\n");
+  CommandLine verify("verify");
+  verify.AddPath(arguments.out);
+  return Cat("\nnext:\n  ", verify.Text(), "\n  ", AssembleCommand(arguments, outcome.report),
+             "\n");
 }
 
 std::string ReportText(const Arguments& arguments, const Outcome& outcome) {

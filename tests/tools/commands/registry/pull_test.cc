@@ -37,7 +37,8 @@ TEST_F(PullCommand, APulledDistributionVerifiesAndMakesTheSameNode) {
     const ToolRun run = workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled");
     ASSERT_EQ(run.status, 0) << run.err;
     EXPECT_THAT(run.err, HasSubstr("pulling group 1 of sha256:"));
-    EXPECT_THAT(run.out, HasSubstr("\nnext:\n  moepack assemble pulled --group 1 -o node-1\n"));
+    EXPECT_THAT(run.out, HasSubstr("\nnext:\n  moepack verify pulled\n"
+                                   "  moepack assemble pulled --group 1 -o node-1\n"));
     EXPECT_EQ(ReadFile(workspace_ / "pulled/distribution.json"),
               ReadFile(workspace_ / "out/distribution.json"));
     EXPECT_EQ(workspace_.Moepack("verify pulled --group 1").status, 0);
@@ -49,6 +50,94 @@ TEST_F(PullCommand, APulledDistributionVerifiesAndMakesTheSameNode) {
     for (const char* name : {"out", "models", "pulled", "node-of-pulled", "node-of-out"})
       fs::remove_all(workspace_ / name);
   }
+}
+
+TEST_F(PullCommand, VerifyReadsWhichGroupsWerePulled) {
+  Publish("");
+  ASSERT_EQ(workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled").status, 0);
+  ToolRun run = workspace_.Moepack("verify pulled");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\nnote: pulled-parts: not pulled from layout:models:v1 and not "
+                                 "checked: group 0, group 2\n"));
+  EXPECT_EQ(workspace_.Json("verify pulled --json")["findings"][0]["rule"], "pulled-parts");
+  // All of it, or other parts, if that is what is asked for.
+  EXPECT_EQ(workspace_.Moepack("verify pulled --complete").status, 6);
+  EXPECT_EQ(workspace_.Moepack("verify pulled --group 0").status, 6);
+  // What is there is checked, pulled or not.
+  fs::create_directories(workspace_ / "pulled/groups/000");
+  WriteAll(workspace_ / "pulled/groups/000/experts.safetensors", "damaged");
+  run = workspace_.Moepack("verify pulled");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.err, HasSubstr("hint: run the same pull again: it replaces files"));
+  fs::remove_all(workspace_ / "pulled/groups/000");
+  fs::remove(workspace_ / "pulled/groups/001/experts.safetensors");
+  EXPECT_EQ(workspace_.Moepack("verify pulled").status, 6);
+  // The lock may have been edited.
+  WriteAll(workspace_ / "pulled/pulled.json",
+           R"({"version": 1, "reference": "x", "digest": "sha256:)" + std::string(64, 'a') +
+               R"(", "groups": [7], "overlay": null})");
+  run = workspace_.Moepack("verify pulled");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_THAT(run.err, HasSubstr("pulled/pulled.json: groups: expected numbers below 3, found 7"));
+}
+
+TEST_F(PullCommand, SaysWhichSignatureWasChecked) {
+  Publish("");
+  ASSERT_EQ(workspace_.Moepack("keygen -o release").status, 0);
+  ASSERT_EQ(workspace_.Moepack("keygen -o other").status, 0);
+  const auto signed_set = workspace_.Json("sign layout:models:v1 --key release.key --json");
+  const std::string id = signed_set["key"]["id"], digest = signed_set["manifests"][0]["digest"];
+  const std::string pull = "pull layout:models:v1 --group 1 -o pulled ";
+  const ToolRun run = workspace_.Moepack(pull + "--key other.pub --key release.pub");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\nmanifest " + digest +
+                                 "\nmanifest signed by release.pub (ECDSA "
+                                 "P-256, key " +
+                                 id + ") as moepack.local/layout\n"));
+  const auto json = workspace_.Json(pull + "--key release.pub --json");
+  EXPECT_EQ(json["digest"], digest);
+  ASSERT_EQ(json["signatures"].size(), 1u);
+  EXPECT_EQ(json["signatures"][0]["key"]["id"], id);
+  EXPECT_EQ(json["signatures"][0]["key"]["file"], "release.pub");
+  EXPECT_EQ(json["signatures"][0]["digest"], digest);
+  EXPECT_EQ(workspace_.Json(pull + "--json")["signatures"].size(), 0u);
+}
+
+// The text was the same on both sides of "expected ..., found ...".
+TEST_F(PullCommand, SaysThatAPulledDistributionWasChangedSince) {
+  Publish("");
+  const std::string pull = "pull layout:models:v1 --group 1 -o pulled";
+  ASSERT_EQ(workspace_.Moepack(pull).status, 0);
+  WriteAll(workspace_ / "pulled/distribution.json",
+           ReadFile(workspace_ / "pulled/distribution.json") + "\n");
+  const std::string before = workspace_.Listing();
+  const ToolRun run = workspace_.Moepack(pull);
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, testing::ContainsRegex(
+                           "pulled: already exists: distribution.json: expected sha256:[0-9a-f]{64}"
+                           " as it was pulled, found sha256:[0-9a-f]{64}\n"));
+  const size_t at = run.err.find("sha256:");
+  EXPECT_EQ(run.err.find(run.err.substr(at, 71), at + 1), run.err.npos) << "twice the same";
+  EXPECT_THAT(run.err, HasSubstr("by eval --record for instance"));
+  EXPECT_EQ(workspace_.Listing(), before);
+  EXPECT_EQ(workspace_.Moepack(pull + " --update").status, 0);
+}
+
+TEST_F(PullCommand, SaysThatASignatureOfTheFilesIsStale) {
+  Publish("");
+  ASSERT_EQ(workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled").status, 0);
+  ASSERT_EQ(workspace_.Moepack("keygen -o release").status, 0);
+  ASSERT_EQ(workspace_.Moepack("sign pulled --oms --key release.key").status, 0);
+  EXPECT_EQ(workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled").err.find("model.sig"),
+            std::string::npos);
+  const ToolRun run = workspace_.Moepack("pull layout:models:v1 --group 0 -o pulled");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.err,
+              HasSubstr("pulled/model.sig: it is of the files as they were: sign them again "
+                        "with `moepack sign pulled --oms --key KEY.key --force`"));
+  EXPECT_EQ(workspace_.Moepack("verify pulled --oms --key release.pub").status, 6);
+  EXPECT_EQ(workspace_.Moepack("sign pulled --oms --key release.key --force").status, 0);
+  EXPECT_EQ(workspace_.Moepack("verify pulled --oms --key release.pub").status, 0);
 }
 
 TEST_F(PullCommand, GroupsMayBeListedAndAddedLater) {
@@ -131,8 +220,11 @@ class PullOverlays : public PullCommand {
 
 TEST_F(PullOverlays, ANodeGetsTheOverlayThatWasPulled) {
   const ToolRun run = Done("pull layout:models:v2 --group 1 --overlay generalists-1 -o pulled");
-  EXPECT_THAT(run.out, HasSubstr("\nnext:\n  moepack assemble pulled --group 1 --overlay "
+  EXPECT_THAT(run.out, HasSubstr("\n  moepack assemble pulled --group 1 --overlay "
                                  "generalists-1 -o node-1\n"));
+  const ToolRun verified = Done("verify pulled");
+  EXPECT_THAT(verified.out,
+              HasSubstr("and not checked: group 0, group 2, overlay generalists-2\n"));
   Done("pull layout:models:v2 -o pulled --assemble node");
   Done("assemble out2 --group 1 --overlay generalists-1 -o expected");
   EXPECT_EQ(NodeRecord("node"), NodeRecord("expected"));
