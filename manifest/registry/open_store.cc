@@ -35,12 +35,21 @@ Result<StorePtr> OpenWebLayout(const std::string& address, const StoreAccess& ac
   return Shared(WebLayout::Open(source.tree));
 }
 
-Error NoDistribution(const std::string& place, const std::string& layout) {
+// How to name a place that is no reference: in this form if only one is likely.
+std::string NamingHint(const std::string& place) {
+  const std::string meant = MeantReference(place);
+  std::error_code error;
+  const bool here = std::filesystem::exists(place.substr(0, place.find('/')), error);
+  if (!meant.empty() && !here) return Cat("write ", ShellWord(meant));
+  return Cat("name a layout as ", ShellWord(Cat("layout:", place)),
+             ", a registry as oci://host/repository:tag");
+}
+
+Error NoDistribution(const std::string& place, bool is_layout) {
   return {Code::kNotFound,
           Cat(Shown(WithoutSecrets(place)), ": expected a distribution or a reference, found ",
-              layout.empty() ? Cat("no ", manifest::kManifestFile) : "an OCI image layout"),
-          Cat("name a layout as ", ShellWord(Cat("layout:", layout.empty() ? place : layout)),
-              ", a registry as oci://host/repository:tag")};
+              is_layout ? "an OCI image layout" : Cat("no ", manifest::kManifestFile)),
+          NamingHint(place)};
 }
 
 Result<StorePtr> OpenFiles(const std::string& place, const StoreAccess& access) {
@@ -52,7 +61,7 @@ Result<StorePtr> OpenFiles(const std::string& place, const StoreAccess& access) 
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::path(place) / manifest::kManifestFile, error)) {
     const bool layout = std::filesystem::exists(std::filesystem::path(place) / kLayoutFile, error);
-    return NoDistribution(place, layout ? place : "");
+    return NoDistribution(place, layout);
   }
   return Shared(FileStore::Open(tree));
 }
@@ -72,7 +81,7 @@ Error ReadOnly(const Reference& reference) {
   return {Code::kInvalidArgument,
           Cat("reference: expected layout:DIR[:tag] or oci://host/repository[:tag], found ",
               Quoted(WithoutSecrets(reference.place))),
-          local ? Cat("name a layout as ", ShellWord(Cat("layout:", reference.place)))
+          local ? NamingHint(reference.place)
                 : "what a web server serves can only be read: write to a layout:DIR, and have it "
                   "served"};
 }

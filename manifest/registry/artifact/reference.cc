@@ -146,7 +146,9 @@ Result<Reference> ParseForm(const Form& form, std::string_view rest) {
   return reference;
 }
 
-std::string HintOfScheme(std::string_view scheme) {
+std::string HintOfScheme(std::string_view scheme, std::string_view text) {
+  const std::string meant = MeantReference(text);
+  if (!meant.empty()) return Cat("write ", ShellWord(meant));
   const std::string lower = Lower(scheme) + "://";
   const bool known = std::any_of(std::begin(kForms), std::end(kForms),
                                  [&](const Form& form) { return form.prefix == lower; });
@@ -163,7 +165,7 @@ Result<Reference> ParseFiles(std::string_view text) {
   if (!scheme.empty() && !IsAddress(text)) {
     return Error{Code::kUnsupported,
                  Cat("reference: scheme: expected ", kAllForms, ", found ", scheme, "://..."),
-                 HintOfScheme(scheme)};
+                 HintOfScheme(scheme, text)};
   }
   // The query would only be sent with this address, not with those of the files.
   if (Lower(scheme).starts_with("http") && text.find('?') != std::string_view::npos) {
@@ -174,7 +176,29 @@ Result<Reference> ParseFiles(std::string_view text) {
   return Reference{Kind::kFiles, std::string(text), "", ""};
 }
 
+// Names that skopeo takes for a place, and how the same place is written here. Without a prefix it
+// is a registry's.
+struct OtherForm {
+  std::string_view prefix, ours;
+};
+constexpr OtherForm kOtherForms[] = {{"docker://", "oci://"}, {"oci:", "layout:"}, {"", "oci://"}};
+
 }  // namespace
+
+std::string MeantReference(std::string_view text) {
+  for (const OtherForm& form : kOtherForms) {
+    if (!text.starts_with(form.prefix)) continue;
+    const std::string_view rest = text.substr(form.prefix.size());
+    // "./a" and "/a" are paths, and "docker:" alone is a scheme.
+    const bool word =
+        !rest.empty() && (kWordCharacters.find(rest[0]) != rest.npos || rest[0] == '[');
+    if (!form.prefix.empty() || word) {
+      const std::string meant = Cat(form.ours, rest);
+      return ParseReference(meant) ? meant : "";
+    }
+  }
+  return "";
+}
 
 bool IsTag(std::string_view text) {
   if (text.empty() || text.size() > kMaxTag) return false;

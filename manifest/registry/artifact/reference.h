@@ -41,6 +41,12 @@ Result<Reference> ParseReference(std::string_view text);
 // ParseReference reads it back. For a distribution as files it may contain secrets.
 std::string ReferenceText(const Reference& reference);
 
+// What somebody meant who wrote a place as docker, podman or skopeo take it:
+// "oci://localhost:5055/a" for "localhost:5055/a" and "docker://localhost:5055/a", and
+// "layout:models:v1" for "oci:models:v1".
+// "" if that would be no reference. "models.d/a" could be a directory, too: the caller looks.
+std::string MeantReference(std::string_view text);
+
 // [a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}
 bool IsTag(std::string_view text);
 inline constexpr const char* kTagForm = "up to 128 letters, digits, '_', '.' and '-'";

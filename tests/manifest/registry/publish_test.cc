@@ -260,7 +260,7 @@ TEST_F(PublishTest, RefusesReadOnlyPlaces) {
   const Error files = Refusal({Reference::Kind::kFiles, "models:v1", "", ""});
   EXPECT_EQ(files.code, Code::kInvalidArgument);
   EXPECT_THAT(files.message, HasSubstr("expected layout:DIR[:tag] or oci://"));
-  EXPECT_EQ(files.hint, "name a layout as layout:models:v1");
+  EXPECT_THAT(files.hint, HasSubstr("name a layout as layout:models:v1, a registry as oci://"));
   const Error web = Refusal({Reference::Kind::kWebLayout, "https://host/models", "v1", ""});
   EXPECT_EQ(web.code, Code::kInvalidArgument);
   EXPECT_THAT(web.hint, HasSubstr("can only be read"));

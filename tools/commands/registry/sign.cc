@@ -153,7 +153,7 @@ Result<int> Run(const Arguments& arguments) {
     return Error{
         Code::kInvalidArgument,
         Cat(Shown(WithoutSecrets(arguments.place)), " is not a reference such as layout:DIR:tag"),
-        "--oms signs the files of a directory"};
+        NoReferenceHint(arguments.place, "--oms signs the files of a directory")};
   if (arguments.oms) SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.place));
   SHARD_TRY(const registry::Secret passphrase, registry::ReadPassphrase(arguments.passphrase_file));
   SHARD_TRY(const registry::PrivateKey key,

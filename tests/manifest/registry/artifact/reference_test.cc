@@ -128,6 +128,22 @@ TEST(Reference, SaysThatASchemeIsInLowerCase) {
   EXPECT_THAT(ParseReference("FTP://host/y").error().hint, HasSubstr("hf://, https:// and s3://"));
 }
 
+TEST(Reference, KnowsHowDockerAndSkopeoNameAPlace) {
+  EXPECT_EQ(MeantReference("localhost:5055/a:v1"), "oci://localhost:5055/a:v1");
+  EXPECT_EQ(MeantReference("ghcr.io/team/model"), "oci://ghcr.io/team/model");
+  EXPECT_EQ(MeantReference("docker://localhost:5055/a:v1"), "oci://localhost:5055/a:v1");
+  EXPECT_EQ(MeantReference("[::1]:5000/a@" + kDigest), "oci://[::1]:5000/a@" + kDigest);
+  EXPECT_EQ(MeantReference("oci:models:v1"), "layout:models:v1");
+  for (const char* other :
+       {"models:v1", "models/a:v1", "./a.b/c", "../a", "/srv/a.b/c", "a.b/C", "docker://alpine",
+        "docker://user:secret@host.example/a", "user:secret@host.example/a", "ftp://host/x", ""})
+    EXPECT_EQ(MeantReference(other), "") << other;
+  EXPECT_EQ(ParseReference("docker://localhost:5055/a:v1").error().hint,
+            "write oci://localhost:5055/a:v1");
+  EXPECT_THAT(ParseReference("docker://user:secret@host.example/a").error().hint,
+              testing::Not(HasSubstr("secret")));
+}
+
 TEST(Reference, RefusesAnEmptyReference) {
   const auto read = ParseReference("");
   ASSERT_FALSE(read);

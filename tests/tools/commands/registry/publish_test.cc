@@ -137,6 +137,29 @@ TEST_F(PublishCommand, OptionsForAnotherKindOfPlaceAreRefused) {
   EXPECT_EQ(workspace_.Moepack("publish out layout:models" + usual).status, 0);
 }
 
+TEST_F(PublishCommand, SuggestsARegistryForANameAsDockerTakesIt) {
+  ASSERT_EQ(workspace_.Moepack("keygen -o no").status, 0);
+  const std::string before = workspace_.Listing();
+  for (const char* name : {"localhost:5055/a:v1", "docker://localhost:5055/a:v1"}) {
+    for (const std::string command :
+         {"publish out @", "pull @ --group 0 -o pulled", "inspect @", "copy @ layout:models",
+          "tag @ v2", "sign @ --key no.key", "verify @ --key no.pub"}) {
+      std::string arguments = command;
+      arguments.replace(arguments.find('@'), 1, name);
+      const ToolRun run = workspace_.Moepack(arguments);
+      EXPECT_NE(run.status, 0) << arguments;
+      EXPECT_THAT(run.err, HasSubstr("\nhint: write oci://localhost:5055/a:v1\n")) << arguments;
+    }
+  }
+  const ToolRun skopeo = workspace_.Moepack("publish out oci:models:v1");
+  EXPECT_THAT(skopeo.err, HasSubstr("\nhint: write layout:models:v1\n"));
+  EXPECT_EQ(workspace_.Listing(), before);
+  // What is a directory here is not taken for a host.
+  fs::create_directories(workspace_ / "models.d");
+  EXPECT_THAT(workspace_.Moepack("publish out models.d/a:v1").err,
+              HasSubstr("name a layout as layout:models.d/a:v1, a registry as oci://"));
+}
+
 TEST_F(PublishCommand, ErrorsHaveTheirExitStatus) {
   const std::string before = workspace_.Listing();
   EXPECT_EQ(workspace_.Moepack("publish out oci://models:v1").status, 2);
