@@ -77,6 +77,14 @@ Result<GivenCredentials> ReadGiven(const RegistryArguments& arguments) {
   return given;
 }
 
+// libcurl would say so only when a server asks for it, and in words of OpenSSL.
+Status CheckNotEmpty(const char* option, const std::string& file) {
+  std::error_code error;
+  const bool is_empty = fs::is_regular_file(file, error) && fs::file_size(file, error) == 0;
+  if (!is_empty || error) return Ok();
+  return Error{Code::kCorrupt, Cat(option, ": ", file, ": expected PEM text, found an empty file")};
+}
+
 Result<remote::HttpSettings> SettingsFor(const RegistryArguments& arguments,
                                          const std::string& host) {
   remote::HttpSettings settings = remote::SettingsFromEnvironment();
@@ -86,6 +94,8 @@ Result<remote::HttpSettings> SettingsFor(const RegistryArguments& arguments,
     if (!text) return Error(text.error()).Within("--cacert");
     settings.ca_text = *std::move(text);
   }
+  SHARD_CHECK(CheckNotEmpty("--client-cert", arguments.client_cert));
+  SHARD_CHECK(CheckNotEmpty("--client-key", arguments.client_key));
   settings.client_cert = arguments.client_cert;
   settings.client_key = arguments.client_key;
   settings.insecure = arguments.insecure;

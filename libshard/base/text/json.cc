@@ -9,6 +9,7 @@
 
 #include "libshard/base/files/file.h"
 #include "libshard/base/probe_table.h"
+#include "libshard/base/text/plain_text.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -202,9 +203,12 @@ class DocumentBuilder : public JsonEvents {
   Json root_;
 };
 
-// Rejects what the parser silently skips: it takes a NUL as the end of the text, whatever follows,
-// and ignores a byte order mark.
+// Names an empty text as such, and rejects what the parser silently skips: it takes a NUL as the
+// end of the text, whatever follows, and ignores a byte order mark.
 Status CheckWholeText(const std::string& where, std::string_view text) {
+  if (IsBlank(text)) {
+    return Error{Code::kCorrupt, Cat(where, ": JSON: expected a document, found an empty text")};
+  }
   if (const size_t at = text.find('\0'); at != std::string_view::npos) {
     return Error{Code::kCorrupt,
                  Cat(where, ": JSON: byte ", at, ": expected text, found a NUL byte")};

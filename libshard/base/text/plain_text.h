@@ -1,5 +1,5 @@
-// A quick answer for text that needs no escape anywhere. Almost all names of tensors are such text,
-// and a large model has a hundred thousand of them.
+// Quick answers about whole texts. Almost all names of tensors are plain, and a large model has a
+// hundred thousand of them.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,11 @@ inline constexpr std::array<bool, 256> kIsPlain = [] {
 inline bool IsPlainText(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return kIsPlain[static_cast<unsigned char>(c)]; });
+}
+
+// Whether a text, that of a file for instance, has nothing but blanks and ends of lines.
+inline bool IsBlank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
 }  // namespace moepack

@@ -6,6 +6,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/text/plain_text.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::registry {
@@ -92,6 +93,10 @@ Result<HostCertificates> CertificatesOf(const std::string& host,
 Result<std::string> ReadAuthorities(const fs::path& file) {
   SHARD_TRY(std::string text, ReadTextFile(file, kMostCertificates));
   if (text.find(kPemCertificate) != text.npos) return text + "\n";
+  if (IsBlank(text)) {
+    return Error{Code::kCorrupt,
+                 Cat(Shown(file.string()), ": expected certificates as PEM, found an empty file")};
+  }
   return Error{Code::kCorrupt,
                Cat(Shown(file.string()), ": expected certificates as PEM, found none"),
                "turn it into PEM: openssl x509 -inform DER -in FILE -out FILE.crt"};

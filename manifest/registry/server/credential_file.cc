@@ -7,6 +7,7 @@
 #include "libshard/base/files/not_fetched.h"
 #include "libshard/base/text/base64.h"
 #include "libshard/base/text/json.h"
+#include "libshard/base/text/plain_text.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/http/http_settings.h"
 #include "manifest/registry/server/credential_helper.h"
@@ -181,7 +182,7 @@ Result<std::optional<Credentials>> CredentialsOfFile(const fs::path& file, const
   SHARD_TRY(const bool there, IsThere(file));
   if (!there) return std::optional<Credentials>();
   SHARD_TRY(const std::string text, ReadTextFile(file, kMostFile));
-  if (text.find_first_not_of(" \t\r\n") == text.npos) return std::optional<Credentials>();
+  if (IsBlank(text)) return std::optional<Credentials>();
   // The parser's message is left out: it may quote a password.
   const Result<Json> document = ParseJson(name, text);
   if (!document || !document->is_object()) {

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/text/plain_text.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::registry {
@@ -79,12 +80,14 @@ struct PemBlock {
   Secret der;
 };
 
-Error NoPem(const std::string& name) {
-  return {Code::kCorrupt, Cat(name, ": expected a key as PEM text, found something else"),
+Error NoPem(const std::string& name, const char* found) {
+  return {Code::kCorrupt, Cat(name, ": expected a key as PEM text, found ", found),
           "`moepack keygen` and `openssl genpkey` write such keys"};
 }
 
 Result<PemBlock> ReadPem(const std::string& name, std::string_view text) {
+  // OpenSSL takes no buffer without bytes.
+  if (IsBlank(text)) return NoPem(name, "an empty file");
   const Bio bio = TextBio(text);
   char* label = nullptr;
   char* header = nullptr;
@@ -92,7 +95,7 @@ Result<PemBlock> ReadPem(const std::string& name, std::string_view text) {
   long size = 0;
   if (PEM_read_bio(bio.get(), &label, &header, &data, &size) != 1) {
     ERR_clear_error();
-    return NoPem(name);
+    return NoPem(name, "something else");
   }
   PemBlock block{label, Secret({reinterpret_cast<const char*>(data), static_cast<size_t>(size)})};
   FreeOpenssl(label);

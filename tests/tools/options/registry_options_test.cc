@@ -133,6 +133,21 @@ TEST_F(RegistryOptions, FilesWithoutASecretAreNamed) {
   EXPECT_THAT(Failure().message, HasSubstr("--password-file: "));
 }
 
+TEST_F(RegistryOptions, EmptyCertificatesAreNamed) {
+  home_.Write("empty", "");
+  home_.Write("client.pem", "certificate");
+  const std::string empty = home_.Path("empty"), good = home_.Path("client.pem");
+  ASSERT_EQ(Parse({"--client-cert", empty, "--client-key", good}), "");
+  EXPECT_EQ(Failure().message,
+            Cat("--client-cert: ", empty, ": expected PEM text, found an empty file"));
+  ASSERT_EQ(Parse({"--client-cert", good, "--client-key", empty}), "");
+  EXPECT_EQ(Failure().message,
+            Cat("--client-key: ", empty, ": expected PEM text, found an empty file"));
+  ASSERT_EQ(Parse({"--cacert", empty}), "");
+  EXPECT_EQ(Failure().message,
+            Cat("--cacert: ", empty, ": expected certificates as PEM, found an empty file"));
+}
+
 TEST_F(RegistryOptions, LimitTheSecretOnStandardInput) {
   home_.Write("long", std::string(70000, 'x'));
   home_.Write("empty", "");

@@ -65,6 +65,11 @@ TEST(Json, RefusesTextAfterTheDocumentAndEmptyText) {
 }
 
 // nlohmann's parser treats a NUL as the end of the text.
+TEST(Json, SaysThatAnEmptyDocumentIsEmpty) {
+  for (const char* text : {"", "\n", " \t\r\n"})
+    EXPECT_EQ(ErrorOf(text), "x.json: JSON: expected a document, found an empty text");
+}
+
 TEST(Json, RefusesTextAfterANul) {
   for (const std::string_view text :
        {std::string_view("{}\0", 3), std::string_view("{}\0{\"payload\": 1}", 18),

@@ -92,6 +92,12 @@ TEST_F(CertsDTest, NamesAnAuthorityThatIsNotPem) {
   EXPECT_THAT(error.hint, HasSubstr("-inform DER"));
 }
 
+TEST_F(CertsDTest, SaysThatAnEmptyAuthorityIsEmpty) {
+  home_.Write("first/host/ca.crt", "\n");
+  EXPECT_EQ(Failure().message, Cat(home_.Path("first/host/ca.crt"),
+                                   ": expected certificates as PEM, found an empty file"));
+}
+
 TEST_F(CertsDTest, CombinesWithCertificatesThatTheUserNames) {
   home_.Write("ca.pem", Pem("U"));
   remote::HttpSettings settings;

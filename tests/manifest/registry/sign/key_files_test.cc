@@ -113,6 +113,22 @@ TEST_F(KeyFiles, ReadsSeveralPublicKeys) {
   EXPECT_EQ(ReadPublicKeys({Path("a.pub"), Path("c.pub")}).error().code, Code::kNotFound);
 }
 
+// Once this was "out of memory".
+TEST_F(KeyFiles, SaysThatAnEmptyKeyFileIsEmpty) {
+  for (const char* text : {"", " \r\n\n"}) {
+    WriteFile(Path("key"), text);
+    for (const Error& error :
+         {ReadPublicKey(Path("key")).error(), ReadPrivateKey(Path("key"), {}).error()}) {
+      EXPECT_EQ(error.code, Code::kCorrupt);
+      EXPECT_EQ(error.message, Path("key") + ": expected a key as PEM text, found an empty file");
+      EXPECT_THAT(error.hint, HasSubstr("`moepack keygen`"));
+    }
+  }
+  const std::string no_bytes = "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n";
+  WriteFile(Path("key"), no_bytes);
+  EXPECT_THAT(ReadPublicKey(Path("key")).error().message, HasSubstr("key: expected a "));
+}
+
 TEST_F(KeyFiles, RefusesAFileThatIsTooLarge) {
   WriteFile(dir_ / "large", std::string(70000, 'x'));
   EXPECT_EQ(ReadPublicKey(Path("large")).error().code, Code::kCorrupt);
