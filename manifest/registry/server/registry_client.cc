@@ -62,6 +62,13 @@ UploadSession SessionOf(const HttpReply& reply, Url url) {
   return {std::move(url), ParseUint(reply.Field("oci-chunk-min-length")).value_or(0)};
 }
 
+// Whether GET may succeed where HEAD was answered like this: Amazon's public registry refuses HEAD
+// to clients that may read, and so does storage to which a registry leads with an address that is
+// signed for GET.
+bool RefusesHead(int status) {
+  return status == 400 || status == 401 || status == 403 || status == 405 || status == 501;
+}
+
 // A manifest; one that is too long is rejected while it arrives.
 class ManifestSink final : public remote::HttpSink {
  public:
@@ -187,7 +194,9 @@ Result<HttpReply> RegistryClient::Fetch(const HttpRequest& request, const Scopes
 
 Error RegistryClient::Refusal(const std::string& what, const HttpReply& reply,
                               const Scopes& scopes) const {
-  return RegistryError({what, reply.url.host, Join(scopes, " "), authorizer_->Shown()}, reply);
+  const bool elsewhere = !reply.url.host.empty() && !reply.url.SameOrigin(repository_.origin);
+  return RegistryError({what, reply.url.host, Join(scopes, " "), authorizer_->Shown(), elsewhere},
+                       reply);
 }
 
 Result<HttpReply> RegistryClient::PingOnce() const {
@@ -217,8 +226,7 @@ Status RegistryClient::Ping() {
                "check the host and the port"};
 }
 
-// Amazon's public registry refuses HEAD to clients that may read, as do addresses that are signed
-// for GET.
+// What HEAD would say, by GET.
 Result<std::optional<Present>> RegistryClient::FirstByte(const std::string& digest) const {
   const std::string what = Cat(name_, ": blob ", digest);
   HttpRequest request = Request("GET", Cat("blobs/", digest), what);
@@ -242,7 +250,7 @@ Result<std::optional<Present>> RegistryClient::HeadBlob(const std::string& diges
             Fetch(Request("HEAD", Cat("blobs/", digest), what), PullScopes(), 0));
   if (reply.status < 300) return std::optional<Present>(PresentOf(reply));
   if (reply.status == 404) return std::optional<Present>();
-  if (reply.status == 401 || reply.status == 403 || reply.status == 405) return FirstByte(digest);
+  if (RefusesHead(reply.status)) return FirstByte(digest);
   return Refusal(what, reply, PullScopes());
 }
 
@@ -266,6 +274,10 @@ Result<ManifestText> RegistryClient::GetManifest(const std::string& reference) c
   manifest.text = std::move(sink).Take();
   manifest.record = {MediaType(reply.Field("content-type")), DigestOf(Sha256Hex(manifest.text)),
                      manifest.text.size()};
+  // Storage to which the registry led knows nothing about types.
+  if (!reply.url.SameOrigin(repository_.origin)) {
+    SHARD_TRY(manifest.record.media_type, ManifestTypeOf(what, manifest.text));
+  }
   const std::string& found = manifest.record.digest;
   if (IsDigest(reference) && found != reference) return OtherDigest(what, reference, found);
   const std::string stated(reply.Field("docker-content-digest"));
@@ -281,7 +293,12 @@ Result<std::optional<Present>> RegistryClient::HeadManifest(const std::string& r
   SHARD_TRY(const HttpReply reply, Fetch(request, PullScopes(), 0));
   if (reply.status < 300) return std::optional<Present>(PresentOf(reply));
   if (reply.status == 404) return std::optional<Present>();
-  return Refusal(what, reply, PullScopes());
+  if (!RefusesHead(reply.status)) return Refusal(what, reply, PullScopes());
+  Result<ManifestText> got = GetManifest(reference);
+  if (!got && got.error().code == Code::kNotFound) return std::optional<Present>();
+  if (!got) return std::move(got).error();
+  return std::optional<Present>(
+      Present{got->record.size, got->record.digest, got->record.media_type});
 }
 
 Status RegistryClient::PutManifest(const std::string& reference, const BlobRecord& manifest,

@@ -66,9 +66,10 @@ class RegistryClient {
   Result<remote::HttpRequest> BlobRequest(const std::string& digest) const;
 
   // `reference` is a tag or a digest. A manifest requested by digest is compared with it, and every
-  // manifest with the digest that the registry states; its "mediaType" must be Content-Type
-  // (kCorrupt). More than kMaxOciManifest is kCorrupt.
+  // manifest with the digest that the registry states; its "mediaType" must be Content-Type, unless
+  // the registry leads to its storage (kCorrupt). More than kMaxOciManifest is kCorrupt.
   Result<ManifestText> GetManifest(const std::string& reference) const;
+  // No value for a missing manifest. If HEAD is refused, the manifest is read.
   Result<std::optional<Present>> HeadManifest(const std::string& reference) const;
   // kCorrupt if the registry stored it under a digest other than `manifest.digest`.
   Status PutManifest(const std::string& reference, const BlobRecord& manifest,

@@ -54,6 +54,15 @@ Error Denied(const RefusedRequest& refused, int status, const std::string& words
                       "this repository, and that its name is right"};
 }
 
+// Credentials are for the registry, not for where it keeps its blobs.
+Error StorageRefuses(const RefusedRequest& refused, int status, const std::string& words) {
+  return {Code::kIo,
+          Cat(refused.what, ": expected the storage to which the registry leads to answer, found ",
+              "status ", status, " from ", refused.host, words),
+          "its address may have expired, or the clocks differ: run the command again; if it stays, "
+          "the registry or its storage is at fault"};
+}
+
 Error NoSuch(const RefusedRequest& refused, int status, const std::string& words) {
   return {Code::kNotFound,
           Cat(refused.what, ": not found, or no permission (status ", status, words, ")"),
@@ -84,7 +93,9 @@ Error RegistryError(const RefusedRequest& refused, const remote::HttpReply& repl
   const int status = reply.status;
   std::string words = RegistryWords(reply);
   if (!words.empty()) words = Cat(", ", words);
-  if (status == 401 || status == 403) return Denied(refused, status, words);
+  const bool denied = status == 401 || status == 403;
+  if (denied && refused.elsewhere) return StorageRefuses(refused, status, words);
+  if (denied) return Denied(refused, status, words);
   if (status == 404) return NoSuch(refused, status, words);
   if (status == 413) return TooLarge(refused, words);
   const bool busy = remote::IsTransient(status);

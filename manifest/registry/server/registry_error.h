@@ -14,6 +14,7 @@ struct RefusedRequest {
   std::string host;         // that was contacted
   std::string scopes;       // "repository:x:pull,push"
   std::string credentials;  // Authorizer::Shown()
+  bool elsewhere = false;   // the registry led to `host`, which got no credentials
 };
 
 // The code and message of the error JSON that the specification requires, or the beginning of a

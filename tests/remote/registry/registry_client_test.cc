@@ -108,6 +108,63 @@ TEST_F(RegistryReads, FindsATagByHeadOrElseByGet) {
               HasSubstr("/a/b:v2: not found, or no permission (status 404, MANIFEST_UNKNOWN: "));
 }
 
+// The storage of a registry: its addresses are signed for GET, and it has a type of its own for
+// all.
+class RedirectedReads : public RegistryReads {
+ protected:
+  RedirectedReads() {
+    storage_.Add("/bucket/m", text_);
+    storage_.SetFault([this](const FakeRequest& request, FakeAnswer& answer) {
+      if (request.method != "GET") answer = remote::Plain(refusal_);
+      answer.Set("Content-Type", "binary/octet-stream");
+    });
+    registry_.SetFault([this](const FakeRequest& request, FakeAnswer& answer) {
+      if (request.method != "PUT" && answer.status == 200)
+        answer = remote::LeadTo(307, Cat(storage_.origin(), "/bucket/m?signed"));
+    });
+  }
+
+  remote::FaultServer storage_;
+  int refusal_ = 403;
+};
+
+TEST_F(RedirectedReads, FindATagWhereTheStorageRefusesHead) {
+  Put("v1", text_);
+  for (const int status : {400, 401, 403, 405, 501}) {
+    refusal_ = status;
+    const auto found = Store()->FindTag("v1");
+    ASSERT_TRUE(found) << status << found.error().message;
+    EXPECT_EQ(found->digest, digest_);
+    EXPECT_EQ(found->size, text_.size());
+    EXPECT_EQ(found->media_type, kManifestType);
+    const auto text = Store()->ReadManifest(*found);
+    ASSERT_TRUE(text) << text.error().message;
+    EXPECT_EQ(*text, text_);
+  }
+  EXPECT_EQ(Store()->FindTag("v2").error().code, Code::kNotFound);
+  EXPECT_TRUE(Store()->AddManifest({kManifestType, digest_, text_.size()}, text_)->was_there());
+}
+
+TEST_F(RedirectedReads, RefuseWhatTheStorageHasInPlaceOfTheManifest) {
+  Put("v1", text_);
+  storage_.Add("/bucket/m", "<html>");
+  EXPECT_EQ(Wrong("v1").code, Code::kCorrupt);
+  EXPECT_EQ(Wrong(digest_).code, Code::kCorrupt);
+}
+
+// The user's login is not to blame.
+TEST_F(RedirectedReads, DoNotAskForALoginWhereTheStorageRefuses) {
+  Put("v1", text_);
+  storage_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = remote::Plain(403); });
+  const auto found = Store()->FindTag("v1");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Code::kIo);
+  EXPECT_THAT(found.error().message,
+              HasSubstr(":v1: expected the storage to which the registry leads to answer, found "
+                        "status 403 from 127.0.0.1"));
+  EXPECT_THAT(found.error().hint, Not(HasSubstr("log in")));
+}
+
 TEST_F(RegistryReads, AManifestStoredUnderAnotherDigestIsAnError) {
   registry_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.method == "PUT")
