@@ -79,14 +79,22 @@ Status AddManifests(WritableStore& store, const StorePlan& plan, StoreReport& re
   return Ok();
 }
 
-Status SetTags(WritableStore& store, const StorePlan& plan) {
+Status SetTags(WritableStore& store, bool force, const StorePlan& plan) {
   std::vector<NewTag> tags;
   for (const bool asked : {false, true}) {
     for (const StorePlan::Tag& one : plan.tags) {
-      if ((one.tag.digest == plan.tags[0].tag.digest) == asked) tags.push_back(one.entry);
+      if ((one.tag.digest == plan.tags[0].tag.digest) != asked) continue;
+      tags.push_back(one.entry);
+      // What CheckTags saw must still be so.
+      if (!force && !one.tag.moving) tags.back().replaces = one.tag.before;
     }
   }
-  return store.SetTags(tags);
+  SHARD_TRY(const std::vector<std::string> left, store.SetTags(tags));
+  if (left.empty()) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(store.name(), ": tag ", Quoted(left[0]),
+                   ": expected it as it was a moment ago, found that somebody else has set it"),
+               "run the command again, with another tag if this one is not yours"};
 }
 
 }  // namespace
@@ -159,7 +167,7 @@ Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& opt
   SHARD_CHECK(CheckTags(store, options.force, plan));
   SHARD_CHECK(AddBlobs(store, add, options.pack, plan, report));
   SHARD_CHECK(AddManifests(store, plan, report));
-  SHARD_CHECK(SetTags(store, plan));
+  SHARD_CHECK(SetTags(store, options.force, plan));
   NoteTags(plan, report);
   return Ok();
 }

@@ -27,6 +27,8 @@ constexpr uint64_t kMostTagPage = 8u << 20;
 constexpr int kMostTagPages = 1000;
 constexpr size_t kMostTags = 100'000;
 constexpr size_t kMostManifestValues = 1u << 20;
+constexpr int kManifestTries = 5;
+constexpr remote::Seconds kMidWritePause{0.05};
 constexpr const char* kBrokenRegistry =
     "the registry or a proxy in between is broken: its copy is not what its digest says";
 
@@ -67,6 +69,12 @@ UploadSession SessionOf(const HttpReply& reply, Url url) {
 // signed for GET.
 bool RefusesHead(int status) {
   return status == 400 || status == 401 || status == 403 || status == 405 || status == 501;
+}
+
+// distribution 2.8 finds no valid digest in a link that another request, which sends the same blob,
+// is just writing. That of the manifest is right: it was computed here.
+bool IsMidWrite(const HttpReply& reply) {
+  return reply.status == 400 && RegistryWords(reply).starts_with("DIGEST_INVALID");
 }
 
 // A manifest; one that is too long is rejected while it arrives.
@@ -303,14 +311,27 @@ Result<std::optional<Present>> RegistryClient::HeadManifest(const std::string& r
 
 Status RegistryClient::PutManifest(const std::string& reference, const BlobRecord& manifest,
                                    std::string_view text) const {
+  SHARD_CHECK(PutManifestIf("", reference, manifest, text));
+  return Ok();
+}
+
+Result<bool> RegistryClient::PutManifestIf(const std::string& condition,
+                                           const std::string& reference, const BlobRecord& manifest,
+                                           std::string_view text) const {
   const std::string what = Cat(name_, IsDigest(reference) ? "@" : ":", reference);
   HttpRequest request = Request("PUT", Cat("manifests/", reference), what);
   request.headers.push_back(Cat("Content-Type: ", manifest.media_type));
+  if (!condition.empty()) request.headers.push_back(condition);
   request.body = remote::TextBody(std::string(text));
-  SHARD_TRY(const HttpReply reply, Fetch(request, PushScopes(), kMostSmallAnswer));
+  SHARD_TRY(HttpReply reply, Fetch(request, PushScopes(), kMostSmallAnswer));
+  for (int tried = 1; IsMidWrite(reply) && tried < kManifestTries; ++tried) {
+    SHARD_CHECK(remote::Pause(kMidWritePause * tried));
+    SHARD_TRY(reply, Fetch(request, PushScopes(), kMostSmallAnswer));
+  }
+  if (reply.status == 412 && !condition.empty()) return false;
   if (reply.status >= 300) return Refusal(what, reply, PushScopes());
   const std::string_view stated = reply.Field("docker-content-digest");
-  if (stated.empty() || stated == manifest.digest) return Ok();
+  if (stated.empty() || stated == manifest.digest) return true;
   return OtherDigest(what, manifest.digest, stated);
 }
 

@@ -74,6 +74,10 @@ class RegistryClient {
   // kCorrupt if the registry stored it under a digest other than `manifest.digest`.
   Status PutManifest(const std::string& reference, const BlobRecord& manifest,
                      std::string_view text) const;
+  // The same under a condition, a header such as `If-Match: "sha256:..."` ("" for none): false, and
+  // nothing is changed, if the registry answers that it does not hold. Many registries ignore it.
+  Result<bool> PutManifestIf(const std::string& condition, const std::string& reference,
+                             const BlobRecord& manifest, std::string_view text) const;
   // kUnsupported for more than 100,000.
   Result<std::vector<std::string>> ListTags() const;
 

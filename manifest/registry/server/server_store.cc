@@ -94,12 +94,35 @@ Result<Added> ServerStore::AddManifest(const BlobRecord& manifest, std::string_v
   return Added{"sent", present.has_value()};
 }
 
-Status ServerStore::SetTags(const std::vector<NewTag>& tags) {
+// Most registries ignore If-Match. So the tag is looked up right before, which leaves others the
+// time of one request, and a registry that refuses although it names the right manifest compares
+// something else, and is told without a condition.
+Result<bool> ServerStore::Replace(const NewTag& tag) const {
+  for (const bool conditional : {true, false}) {
+    const auto now = FindTag(tag.tag);
+    if (!now && now.error().code != Code::kNotFound) return now.error();
+    if ((now ? now->digest : "") != *tag.replaces) return false;
+    const std::string condition =
+        now ? Cat("If-Match: \"", now->digest, "\"") : std::string("If-None-Match: *");
+    SHARD_TRY(const bool done, client_->PutManifestIf(conditional ? condition : "", tag.tag,
+                                                      tag.manifest, tag.text));
+    if (done) return true;
+  }
+  return false;
+}
+
+Result<std::vector<std::string>> ServerStore::SetTags(const std::vector<NewTag>& tags) {
+  std::vector<std::string> left;
   for (const NewTag& tag : tags) {
     SHARD_CHECK(CheckInterrupt());
-    SHARD_CHECK(client_->PutManifest(tag.tag, tag.manifest, tag.text));
+    if (!tag.replaces) {
+      SHARD_CHECK(client_->PutManifest(tag.tag, tag.manifest, tag.text));
+      continue;
+    }
+    SHARD_TRY(const bool replaced, Replace(tag));
+    if (!replaced) left.push_back(tag.tag);
   }
-  return Ok();
+  return left;
 }
 
 Result<std::shared_ptr<ServerStore>> OpenServer(const std::string& host_and_repository,

@@ -44,7 +44,8 @@ class ServerStore final : public WritableStore {
                         manifest::LinkKind link, const BytesRead& read) override;
   Result<Added> AddText(const BlobRecord& blob, std::string_view text) override;
   Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) override;
-  Status SetTags(const std::vector<NewTag>& tags) override;
+  Result<std::vector<std::string>> SetTags(const std::vector<NewTag>& tags) override;
+  std::chrono::milliseconds settling() const override { return std::chrono::seconds(1); }
 
   // Repositories of the same registry, "team/model", where blobs are looked for before they are
   // sent. REQUIRES: nothing is being added.
@@ -56,6 +57,8 @@ class ServerStore final : public WritableStore {
   const Repository& repository() const { return client_->repository(); }
 
  private:
+  Result<bool> Replace(const NewTag& tag) const;
+
   std::shared_ptr<const RegistryClient> client_;
   BlobTree blobs_;
   Uploader uploader_;

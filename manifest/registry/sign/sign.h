@@ -28,9 +28,10 @@ Result<std::vector<SignedManifest>> PlanSigning(const Store& store, const Tagged
 
 // Signs a manifest and its node views, and adds the signatures to the existing ones; a manifest
 // already signed by this key with this identity is left as it is. What is signed was read and
-// checked against its digest. Then everything is read back: another signer may have written at the
-// same time and won, in which case the signatures are added to that one's. kUnavailable if that
-// keeps happening, kCorrupt if existing signatures cannot be read, or if `manifest` is none.
+// checked against its digest. Signatures that somebody else adds at the same time are not
+// overwritten, and everything is read back, in a registry once more when others who wrote meanwhile
+// are done: what they overwrote is written again. kUnavailable if that keeps happening, kCorrupt if
+// existing signatures cannot be read, or if `manifest` is none.
 Result<std::vector<SignedManifest>> Sign(WritableStore& store, const Tagged& manifest,
                                          const PrivateKey& key, const SignOptions& options);
 

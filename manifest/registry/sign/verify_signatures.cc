@@ -58,14 +58,16 @@ Error NoGoodSignature(const Store& store, const std::string& digest,
 
 }  // namespace
 
-Result<std::optional<OciManifest>> FindSignatures(const Store& store, const std::string& digest) {
+Result<std::optional<FoundSignatures>> FindSignatures(const Store& store,
+                                                      const std::string& digest) {
   const std::string tag = SignatureTag(digest);
   const auto manifest = store.FindTag(tag);
-  if (!manifest && manifest.error().code == Code::kNotFound) return std::optional<OciManifest>();
+  if (!manifest && manifest.error().code == Code::kNotFound)
+    return std::optional<FoundSignatures>();
   if (!manifest) return manifest.error();
   SHARD_TRY(const std::string text, store.ReadManifest(*manifest));
   SHARD_TRY(OciManifest oci, ParseSignatureManifest(Cat(store.name(), ": manifest ", tag), text));
-  return std::optional(std::move(oci));
+  return std::optional(FoundSignatures{manifest->digest, std::move(oci)});
 }
 
 Result<SignatureReport> VerifySignatures(const Store& store, const std::string& digest,
@@ -78,7 +80,7 @@ Result<SignatureReport> VerifySignatures(const Store& store, const std::string& 
   SignatureReport report{digest, 0, {}};
   std::vector<std::string> reasons;
   if (*signatures) {
-    for (const StoredSignature& stored : SignaturesOf(**signatures)) {
+    for (const StoredSignature& stored : SignaturesOf((*signatures)->oci)) {
       ++report.found;
       SHARD_TRY(Outcome outcome, CheckSignature(store, stored, digest, keys));
       if (outcome.good)
@@ -89,12 +91,6 @@ Result<SignatureReport> VerifySignatures(const Store& store, const std::string& 
   }
   if (!report.good.empty()) return report;
   return NoGoodSignature(store, digest, keys, FoundText(report.found, std::move(reasons)));
-}
-
-Status RequireSignature(const Store& store, const std::string& digest,
-                        const std::vector<PublicKey>& keys) {
-  SHARD_CHECK(VerifySignatures(store, digest, keys));
-  return Ok();
 }
 
 }  // namespace moepack::registry

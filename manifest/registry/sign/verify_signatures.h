@@ -29,8 +29,14 @@ struct SignatureReport {
   std::vector<GoodSignature> good;  // at least one
 };
 
-// The manifest with the signatures of `digest`; no value if there is none.
-Result<std::optional<OciManifest>> FindSignatures(const Store& store, const std::string& digest);
+// The manifest with the signatures of another one.
+struct FoundSignatures {
+  std::string digest;  // its own
+  OciManifest oci;
+};
+// That of `digest`; no value if there is none.
+Result<std::optional<FoundSignatures>> FindSignatures(const Store& store,
+                                                      const std::string& digest);
 
 // A signature in `oci` is only trusted after a key vouches for its bytes. Every signature is
 // checked; one good one is enough. kMismatch, with what was found, if there is none, also if the
@@ -38,8 +44,5 @@ Result<std::optional<OciManifest>> FindSignatures(const Store& store, const std:
 // IsDigest(digest), and at least one key.
 Result<SignatureReport> VerifySignatures(const Store& store, const std::string& digest,
                                          const std::vector<PublicKey>& keys);
-// The same for callers that need nothing more: before the first blob is pulled.
-Status RequireSignature(const Store& store, const std::string& digest,
-                        const std::vector<PublicKey>& keys);
 
 }  // namespace moepack::registry

@@ -310,17 +310,25 @@ Result<Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) 
   return added;
 }
 
-// All of them appear at once: the tag that shows the publication is listed first.
-Status OciLayout::SetTags(const std::vector<NewTag>& tags) {
+// All of them appear at once: the tag that shows the publication is listed first. Nobody else
+// writes while the lock is held.
+Result<std::vector<std::string>> OciLayout::SetTags(const std::vector<NewTag>& tags) {
   LayoutIndex index = index_;
+  std::vector<std::string> left;
   for (const bool last : {true, false}) {
     for (const NewTag& tag : tags) {
       if ((tag.manifest.digest == tags.back().manifest.digest) != last) continue;
+      const LayoutIndex::Entry* now = index_.FindTag(tag.tag);
+      if (tag.replaces && *tag.replaces != (now == nullptr ? "" : now->blob.digest)) {
+        left.push_back(tag.tag);
+        continue;
+      }
       SHARD_TRY(const Json document, ParseJson(NameOf(tag.manifest), tag.text));
       index.SetTag(tag.tag, tag.manifest, TextMember(document, "artifactType"));
     }
   }
-  return SetIndex(index);
+  SHARD_CHECK(SetIndex(index));
+  return left;
 }
 
 Status OciLayout::SetIndex(const LayoutIndex& index) {

@@ -2,9 +2,11 @@
 // web server, a registry, or a distribution as plain files.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +70,9 @@ struct NewTag {
   std::string tag;
   BlobRecord manifest;
   std::string text;  // of the manifest
+  // The digest that the tag named when this manifest was made, "" for none: if the tag names
+  // something else by now, it is left alone. No value: it is moved whatever it names.
+  std::optional<std::string> replaces = std::nullopt;
 };
 
 // Also adds. Blobs come first, then manifests, then tags, which alone make them visible.
@@ -84,8 +89,10 @@ class WritableStore : public Store {
   // Adds a manifest, under its digest only. REQUIRES: what it names was added.
   virtual Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) = 0;
   // Gives tags to manifests that were added, in this order; the last makes the publication visible.
-  // A tag of another manifest is moved.
-  virtual Status SetTags(const std::vector<NewTag>& tags) = 0;
+  // A tag of another manifest is moved. Returns the tags that were left alone (NewTag::replaces).
+  virtual Result<std::vector<std::string>> SetTags(const std::vector<NewTag>& tags) = 0;
+  // How long somebody else, who looked at a tag before SetTags set it, may still move it.
+  virtual std::chrono::milliseconds settling() const { return std::chrono::milliseconds(0); }
 };
 
 }  // namespace moepack::registry

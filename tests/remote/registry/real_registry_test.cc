@@ -94,7 +94,7 @@ TEST_F(RealRegistry, ReadsBackWhatWasPublished) {
   EXPECT_EQ(store->AddManifest(tag.manifest, tag.text)->how, "sent");
   EXPECT_EQ(store->AddManifest(tag.manifest, tag.text)->how, "there");
   EXPECT_EQ(store->FindTag("v1").error().code, Code::kNotFound);
-  const Status tagged = store->SetTags({tag, {"v2", tag.manifest, tag.text}});
+  const auto tagged = store->SetTags({tag, {"v2", tag.manifest, tag.text}});
   ASSERT_TRUE(tagged) << tagged.error().message;
 
   const auto reader = Store("team/model");

@@ -165,6 +165,42 @@ TEST_F(RedirectedReads, DoNotAskForALoginWhereTheStorageRefuses) {
   EXPECT_THAT(found.error().hint, Not(HasSubstr("log in")));
 }
 
+// Two signers, for instance, who have both read what a tag names.
+TEST_F(RegistryReads, ReplacesATagOnlyIfItNamesWhatItNamed) {
+  const std::string other = ManifestOf(kManifestType) + "\n", third = other + "\n";
+  const auto put = [&](const std::string& text, const std::string& before) {
+    const BlobRecord blob{kManifestType, DigestOf(Sha256Hex(text)), text.size()};
+    const auto left = Store()->SetTags({{"v1", blob, text, before}});
+    EXPECT_TRUE(left) << left.error().message;
+    return left && left->empty();
+  };
+  EXPECT_FALSE(put(text_, DigestOf(Sha256Hex(other))));
+  EXPECT_TRUE(put(text_, ""));
+  EXPECT_EQ(registry_.server().requests().back().Field("if-none-match"), "*");
+  EXPECT_FALSE(put(other, ""));
+  EXPECT_TRUE(put(other, digest_));
+  EXPECT_EQ(registry_.server().requests().back().Field("if-match"), Cat("\"", digest_, "\""));
+  // One that compares something else is told without a condition.
+  registry_.Set({.refuses_conditions = true});
+  EXPECT_TRUE(put(third, DigestOf(Sha256Hex(other))));
+  EXPECT_EQ(registry_.server().requests().back().Field("if-match"), "");
+  // One that compares has the last word: somebody came between the look and the request.
+  registry_.Set({.compares = true});
+  const BlobRecord blob{kManifestType, digest_, text_.size()};
+  EXPECT_FALSE(*Client().PutManifestIf(Cat("If-Match: \"", digest_, "\""), "v1", blob, text_));
+  EXPECT_TRUE(put(text_, DigestOf(Sha256Hex(third))));
+}
+
+TEST_F(RegistryReads, TriesAgainWhileAnotherRequestWritesTheSameLink) {
+  registry_.Set({.mid_writes = 2});
+  Put("v1", text_);
+  EXPECT_EQ(Store()->FindTag("v1")->digest, digest_);
+  registry_.Set({.mid_writes = 100});
+  const Status put = Client().PutManifest("v1", {kManifestType, digest_, text_.size()}, text_);
+  ASSERT_FALSE(put);
+  EXPECT_THAT(put.error().message, HasSubstr("status 400, DIGEST_INVALID"));
+}
+
 TEST_F(RegistryReads, AManifestStoredUnderAnotherDigestIsAnError) {
   registry_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
     if (request.method == "PUT")

@@ -1,6 +1,8 @@
 // sign, verify and pull --key with a real registry, and skopeo, which copies signatures.
 #include <gmock/gmock.h>
 
+#include <future>
+
 #include "tests/remote/support/registry_commands.h"
 
 namespace moepack::remote {
@@ -38,6 +40,27 @@ TEST_F(SignCommands, SignsAndVerifiesASetInARegistry) {
   const auto again = workspace_.Json("sign " + Ref("v1") + " --key stranger.key --json");
   EXPECT_EQ(again["manifests"][0]["state"], "was signed");
   EXPECT_EQ(again["manifests"][1]["state"], "signed");
+}
+
+// Each reads which signatures there are, and writes them back with its own.
+TEST_F(SignCommands, SeveralSignersAtOnceLoseNoSignature) {
+  constexpr int kSigners = 3;
+  for (int i = 0; i < kSigners; ++i) Runs("keygen -o key" + std::to_string(i));
+  std::vector<std::future<int>> signers;
+  for (int i = 0; i < kSigners; ++i) {
+    signers.push_back(std::async(std::launch::async, [this, i] {
+      return workspace_
+          .Moepack("sign " + Ref("v1") + " --no-views --key key" + std::to_string(i) + ".key >log" +
+                   std::to_string(i) + " 2>&1")
+          .status;
+    }));
+  }
+  for (int i = 0; i < kSigners; ++i) {
+    EXPECT_EQ(signers[static_cast<size_t>(i)].get(), 0)
+        << cli::ReadFile(workspace_ / ("log" + std::to_string(i)));
+  }
+  for (int i = 0; i < kSigners; ++i)
+    Runs("verify " + Ref("v1") + " --key key" + std::to_string(i) + ".pub");
 }
 
 TEST_F(SignCommands, FetchesNothingWithoutAKnownSignature) {

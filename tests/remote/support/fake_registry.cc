@@ -235,6 +235,18 @@ FakeAnswer FakeRegistry::AnswerManifest(const FakeRequest& request, const std::s
   const bool by_digest = reference.starts_with("sha256:");
   if (request.method == "PUT") {
     const std::string digest = DigestText(request.body);
+    if (quirks_.mid_writes > 0) {
+      --quirks_.mid_writes;
+      return RegistryRefusal(400, "DIGEST_INVALID", "provided digest did not match");
+    }
+    const std::string match = request.Field("if-match"), none = request.Field("if-none-match");
+    const auto now = tags_.find(Cat(repository, ":", reference));
+    const bool holds = now == tags_.end() ? match.empty()
+                                          : none.empty() && (match.empty() ||
+                                                             match == Cat("\"", now->second, "\""));
+    const bool conditional = !match.empty() || !none.empty();
+    if (conditional && (quirks_.refuses_conditions || (quirks_.compares && !holds)))
+      return Plain(412);
     manifests_[Cat(repository, "@", digest)] = {request.Field("content-type"), request.body};
     if (!by_digest) tags_[Cat(repository, ":", reference)] = digest;
     FakeAnswer answer = Plain(201);

@@ -34,6 +34,9 @@ class FakeRegistry {
     bool refuses_head = false;        // Amazon's public registry: HEAD of blobs is 401
     std::vector<uint64_t> cuts = {};  // bodies are cut after that many bytes, one after the other
     int patch_status = 0;             // of every PATCH, which accepts nothing; 0 for the right one
+    bool compares = false;            // If-Match and If-None-Match of tags, with the digest
+    bool refuses_conditions = false;  // with something else, so that they never hold
+    int mid_writes = 0;  // so many manifests get 400, as if another request wrote a link of theirs
     std::vector<int> put_answers = {};  // of uploads, one after the other, instead of the right one
   };
 

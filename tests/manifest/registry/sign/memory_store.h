@@ -55,11 +55,24 @@ class MemoryStore final : public WritableStore {
   Result<Added> AddManifest(const BlobRecord& manifest, std::string_view text) override {
     return AddText(manifest, text);
   }
-  Status SetTags(const std::vector<NewTag>& all) override {
-    for (const NewTag& one : all) tags[one.tag] = one.manifest;
+  Result<std::vector<std::string>> SetTags(const std::vector<NewTag>& all) override {
+    if (before_write) before_write();
+    std::vector<std::string> left;
+    for (const NewTag& one : all) {
+      const auto now = tags.find(one.tag);
+      const std::string digest = now == tags.end() ? "" : now->second.digest;
+      if (one.replaces && *one.replaces != digest)
+        left.push_back(one.tag);
+      else
+        tags[one.tag] = one.manifest;
+    }
     ++writes;
     if (after_write) after_write();
-    return Ok();
+    return left;
+  }
+  std::chrono::milliseconds settling() const override {
+    if (while_settling) while_settling();
+    return std::chrono::milliseconds(while_settling ? 1 : 0);
   }
 
   // Stores a text under a digest, matching or not.
@@ -79,8 +92,9 @@ class MemoryStore final : public WritableStore {
   std::map<std::string, BlobRecord> tags;
   std::map<std::string, std::string> texts;  // by digest
   bool outage = false;
-  int writes = 0;                     // of tags
-  std::function<void()> after_write;  // another writer, who comes at the worst moment
+  int writes = 0;  // of tags
+  // Another writer, who comes at the worst moment; the last one makes the store one without a lock.
+  std::function<void()> before_write, after_write, while_settling;
 
  private:
   std::string name_ = "memory";

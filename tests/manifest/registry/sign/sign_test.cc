@@ -20,11 +20,12 @@ std::vector<std::string> TagsOf(const std::vector<SignedManifest>& all) {
   return tags;
 }
 
-// Views are found by their annotations; each is signed once, whatever its tags are.
+// Views are found by their annotations; each is signed once, whatever its tags are, and named by
+// the one that belongs to the tag of the set.
 TEST_F(Signing, SignsASetWithItsViews) {
   const auto done = SignIt(key_);
   ASSERT_TRUE(done) << done.error().message;
-  EXPECT_THAT(TagsOf(*done), ElementsAre("v1", "stable-g001", "v1-g000"));
+  EXPECT_THAT(TagsOf(*done), ElementsAre("v1", "v1-g000", "v1-g001"));
   for (const SignedManifest& one : *done) EXPECT_FALSE(one.was_signed);
   for (const std::string& digest : {set_, views_[0], views_[1]}) {
     const auto report = VerifySignatures(store_, digest, {key_.public_key()});
@@ -127,21 +128,66 @@ TEST_F(Signing, LeavesAFullManifestAlone) {
   EXPECT_THAT(done.error().message, HasSubstr("signatures: expected room for one more, found 100"));
 }
 
-// Another signer read the same manifest before we wrote ours, and writes its own afterwards.
-TEST_F(Signing, KeepsAConcurrentSignature) {
-  const PrivateKey theirs = NewKey();
-  const std::string payload = WritePayload({"localhost/model", set_});
-  const SignatureBlobs blobs = AddSignature(nullptr, payload, *theirs.Sign(payload));
+TEST_F(Signing, NamesViewsByTheTagOfTheSetThatWasNamed) {
+  for (const char* group : {"000", "001"})
+    store_.tags[Cat("v1-o1-g", group)] = store_.tags.at(Cat("v1-g", group));
+  store_.tags["v1-o1"] = store_.tags["v1"];
+  const auto done = Sign(store_, {"v1-o1", store_.tags.at("v1")}, key_, {"localhost/model", true});
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_THAT(TagsOf(*done), ElementsAre("v1-o1", "v1-o1-g000", "v1-o1-g001"));
+  store_.tags.erase("v1-o1-g000");
+  const auto plan = PlanSigning(store_, {"v1-o1", store_.tags.at("v1")}, key_.public_key(),
+                                {"localhost/x", true});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_THAT(TagsOf(*plan), ElementsAre("v1-o1", "v1-g000", "v1-o1-g001"));
+}
+
+// Somebody else signs the set as if nobody had signed it before.
+class SigningAtOnce : public Signing {
+ protected:
+  void TheySign() {
+    store_.Put(blobs_.payload.blob.digest, blobs_.payload.text);
+    store_.PutManifest(SignatureTag(set_), blobs_.manifest.text);
+  }
+  // Nothing is written for views, so that there is one write for each try.
+  void SignAndExpectBoth() {
+    const auto done = SignIt(key_, false);
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_TRUE(VerifySignatures(store_, set_, {key_.public_key()}));
+    EXPECT_TRUE(VerifySignatures(store_, set_, {theirs_.public_key()}));
+    EXPECT_EQ(Signatures().layers.size(), 2u);
+    EXPECT_EQ(store_.writes, 2);
+  }
+
+  const PrivateKey theirs_ = NewKey();
+  const std::string payload_ = WritePayload({"localhost/model", set_});
+  const SignatureBlobs blobs_ = AddSignature(nullptr, payload_, *theirs_.Sign(payload_));
+};
+
+// They read before we wrote, and write after us.
+TEST_F(SigningAtOnce, KeepsASignatureThatOverwritesOurs) {
   store_.after_write = [&] {
-    if (store_.writes > 1) return;
-    store_.Put(blobs.payload.blob.digest, blobs.payload.text);
-    store_.PutManifest(SignatureTag(set_), blobs.manifest.text);
+    if (store_.writes == 1) TheySign();
   };
-  MustSign(key_);
-  EXPECT_EQ(store_.writes, 2);
-  EXPECT_TRUE(VerifySignatures(store_, set_, {key_.public_key()}));
-  EXPECT_TRUE(VerifySignatures(store_, set_, {theirs.public_key()}));
-  EXPECT_EQ(Signatures().layers.size(), 2u);
+  SignAndExpectBoth();
+}
+
+// They write between our reading and our writing, look for their signature, and are done.
+TEST_F(SigningAtOnce, DoesNotOverwriteASignatureThatCameFirst) {
+  store_.before_write = [&] {
+    if (store_.writes == 0) TheySign();
+  };
+  SignAndExpectBoth();
+}
+
+// In a store without a lock they may write even after we have read ours back.
+TEST_F(SigningAtOnce, LooksAgainForItsOwnSignatureAfterAWhile) {
+  int settled = 0;
+  store_.while_settling = [&] {
+    const auto ours = VerifySignatures(store_, set_, {key_.public_key()});
+    if (ours && settled++ == 0) TheySign();
+  };
+  SignAndExpectBoth();
 }
 
 TEST_F(Signing, GivesUpIfATagNeverStays) {
@@ -149,7 +195,7 @@ TEST_F(Signing, GivesUpIfATagNeverStays) {
   const auto done = SignIt(key_);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Code::kUnavailable);
-  EXPECT_THAT(done.error().message, HasSubstr("found another manifest 5 times"));
+  EXPECT_THAT(done.error().message, HasSubstr("found another manifest 10 times"));
 }
 
 }  // namespace

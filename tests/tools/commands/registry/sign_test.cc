@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <future>
+
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -172,6 +174,26 @@ TEST_F(SignCommand, ForceReplacesOnlyASignature) {
     EXPECT_THAT(run.err, HasSubstr("already exists and is not a signature")) << file;
   }
   EXPECT_EQ(ReadFile(workspace_ / "release.key"), key);
+}
+
+// A layout has a lock: a signer that finds it taken says so, and nobody's signature is lost.
+TEST_F(SignCommand, ASignerThatIsToldItIsDoneHasSignedALayout) {
+  constexpr int kSigners = 4;
+  for (int i = 0; i < kSigners; ++i) Must("keygen -o key" + std::to_string(i));
+  std::vector<std::future<int>> signers;
+  for (int i = 0; i < kSigners; ++i) {
+    signers.push_back(std::async(std::launch::async, [this, i] {
+      return workspace_
+          .Moepack("sign layout:models:v1 --key key" + std::to_string(i) + ".key >log" +
+                   std::to_string(i) + " 2>&1")
+          .status;
+    }));
+  }
+  for (int i = 0; i < kSigners; ++i) {
+    const int status = signers[static_cast<size_t>(i)].get();
+    EXPECT_TRUE(status == 0 || status == 5) << status;
+    Must("verify layout:models:v1 --key key" + std::to_string(i) + ".pub", status == 0 ? 0 : 6);
+  }
 }
 
 // The signature goes with the files that it vouches for.
