@@ -129,7 +129,7 @@ Status CheckSource(const Store& from, const Reference& reference, const CopyPlan
   const Status looked =
       ParallelFor(blobs.size(), ThreadsForFiles(options.pack.jobs), [&](size_t i) -> Status {
         SHARD_CHECK(CheckInterrupt());
-        if (report.blobs[i].there) return Ok();
+        if (report.blobs[i].there || !blobs[i].text.empty()) return Ok();
         const Status there = from.CheckBlob(blobs[i].blob);
         absent[i] = !there && there.error().code == Code::kNotFound;
         return absent[i] != 0 ? Ok() : there;
@@ -149,6 +149,58 @@ Status CheckSource(const Store& from, const Reference& reference, const CopyPlan
                    Plural(blobs.size(), "blob"), ", found none of ", moepack::Join(names, ", "),
                    more > 0 ? Cat(" and ", more, " more") : ""),
                WholeViewHint(from, reference, missing)};
+}
+
+// ---- Signatures that the target has
+
+// The manifest with the signatures of both; no value if one of them is no manifest of signatures,
+// or if these are too many.
+std::optional<WrittenSignatures> BothSignatures(const StoredManifest& there,
+                                                std::string_view copied) {
+  auto both = ParseSignatureManifest("", there.text);
+  const auto more = ParseSignatureManifest("", copied);
+  if (!both || !more) return std::nullopt;
+  const size_t before = both->layers.size();
+  for (const BlobRecord& layer : more->layers) {
+    const bool known =
+        std::any_of(both->layers.begin(), both->layers.end(), [&](const BlobRecord& one) {
+          return one.digest == layer.digest && one.annotations == layer.annotations;
+        });
+    if (!known) both->layers.push_back(layer);
+  }
+  if (both->layers.size() > kMaxSignatures) return std::nullopt;
+  WrittenSignatures written = WriteSignatures(*both);
+  // Whoever wrote it may spell it differently.
+  if (both->layers.size() == before) written = {{}, {there.blob, there.text}};
+  return written;
+}
+
+// Signatures that others made at the target stay: those that are copied are added to them. What
+// cannot be read is replaced with --force only, like any other tag.
+Status KeepSignatures(const Store& to, CopyPlan& copy) {
+  for (StorePlan::Tag& one : copy.plan.tags) {
+    NewTag& entry = one.entry;
+    if (!IsSignatureTag(entry.tag)) continue;
+    const auto there = to.FindTag(entry.tag);
+    if (!there && there.error().code == Code::kNotFound) continue;
+    if (!there) return there.error();
+    if (there->digest == entry.manifest.digest) continue;
+    SHARD_TRY(const StoredManifest stored, ReadStored(to, *there));
+    const std::optional<WrittenSignatures> both = BothSignatures(stored, entry.text);
+    if (!both) continue;
+    for (StorePlan::Blob& manifest : copy.plan.manifests) {
+      if (manifest.blob.digest != entry.manifest.digest) continue;
+      manifest.blob = both->manifest.blob;
+      manifest.text = both->manifest.text;
+    }
+    const TextBlob& config = both->config;
+    if (!config.text.empty())
+      copy.plan.blobs.push_back({Cat("config ", entry.tag), config.blob, config.text});
+    entry = {entry.tag, both->manifest.blob, both->manifest.text, there->digest};
+    one.tag.digest = entry.manifest.digest;
+    one.tag.moving = true;
+  }
+  return Ok();
 }
 
 // ---- Copying
@@ -171,6 +223,7 @@ Error Explained(const Ends& ends, Error error) {
 
 Result<Added> CopyBlob(const Ends& ends, const CopyPlan& copy, const StorePlan::Blob& item,
                        LinkKind link, const WritableStore::BytesRead& read) {
+  if (!item.text.empty()) return ends.to.AddText(item.blob, item.text);
   // The config of a distribution as files is not a file.
   if (copy.configs.contains(item.blob.digest) && item.blob.size <= kMaxOciManifest) {
     SHARD_TRY(const std::string text, ends.from.ReadBlob(item.blob, kMaxOciManifest));
@@ -202,8 +255,9 @@ Result<StoreReport> Copy(const Reference& from, const Reference& to, const CopyO
   SHARD_CHECK(CheckApart(from, to));
   SHARD_TRY(const StorePtr source, OpenStore(from, options.access));
   SHARD_TRY(CopyPlan copy, PlanCopy(*source, from, tag, options));
-  StoreReport report = StartReport(copy.plan);
   SHARD_TRY(const StorePtr before, OpenTarget(to, options.access));
+  if (before) SHARD_CHECK(KeepSignatures(*before, copy));
+  StoreReport report = StartReport(copy.plan);
   if (before)
     SHARD_CHECK(LookAtStore(*before, options.force, options.pack.jobs, copy.plan, report));
   SHARD_CHECK(CheckSource(*source, from, copy, report, options));

@@ -61,6 +61,14 @@ TextBlob MakeBlob(const char* media_type, std::string text) {
   return {std::move(blob), std::move(text)};
 }
 
+WrittenSignatures WriteSignatures(OciManifest oci) {
+  WrittenSignatures written;
+  written.config = MakeBlob(kImageConfigType, SignatureConfig(oci.layers));
+  oci.config = written.config.blob;
+  written.manifest = MakeBlob(kManifestType, WriteOciManifest(oci));
+  return written;
+}
+
 SignatureBlobs AddSignature(const OciManifest* there, const std::string& payload,
                             std::string_view signature) {
   OciManifest oci;
@@ -70,9 +78,9 @@ SignatureBlobs AddSignature(const OciManifest* there, const std::string& payload
   blobs.payload = MakeBlob(kPayloadType, payload);
   oci.layers.push_back(blobs.payload.blob);
   oci.layers.back().annotations[kSignatureKey] = EncodeBase64(signature);
-  blobs.config = MakeBlob(kImageConfigType, SignatureConfig(oci.layers));
-  oci.config = blobs.config.blob;
-  blobs.manifest = MakeBlob(kManifestType, WriteOciManifest(oci));
+  WrittenSignatures written = WriteSignatures(std::move(oci));
+  blobs.config = std::move(written.config);
+  blobs.manifest = std::move(written.manifest);
   return blobs;
 }
 

@@ -40,6 +40,12 @@ struct TextBlob {
 };
 TextBlob MakeBlob(const char* media_type, std::string text);
 
+// The manifest of signatures with these layers, and its config, which is made anew.
+struct WrittenSignatures {
+  TextBlob config, manifest;
+};
+WrittenSignatures WriteSignatures(OciManifest oci);
+
 // Adds a signature of the payload after the existing ones (null: there are none). Layers and
 // annotations of others are kept. The config is made anew.
 struct SignatureBlobs {

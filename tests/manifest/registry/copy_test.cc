@@ -33,10 +33,11 @@ class CopyTest : public LayoutSample {
     return tiny::Tree(dir_ / layout / "blobs");
   }
   // Puts a manifest with the signatures of `digest` into the layout; returns its tag.
-  std::string Sign(const std::string& digest) const {
-    auto layout = OciLayout::OpenOrMake(Path("layout"));
+  std::string Sign(const std::string& digest, const std::string& name = "layout",
+                   const std::string& signature = "signature") const {
+    auto layout = OciLayout::OpenOrMake(Path(name));
     EXPECT_TRUE(layout) << layout.error().message;
-    const SignatureBlobs blobs = AddSignature(nullptr, "a payload of " + digest, "signature");
+    const SignatureBlobs blobs = AddSignature(nullptr, "a payload of " + digest, signature);
     for (const TextBlob* one : {&blobs.payload, &blobs.config, &blobs.manifest})
       EXPECT_TRUE(layout->AddText(one->blob, one->text));
     const std::string tag = SignatureTag(digest);
@@ -92,6 +93,32 @@ TEST_F(CopyTest, CopiesSignaturesWithoutAKey) {
   const auto without = CopyTo(Ref(), Ref("v1", "third"), {.signatures = false});
   ASSERT_TRUE(without);
   EXPECT_EQ(without->tags.size(), 4u);
+}
+
+// Both signed the same manifest, each in their own store.
+TEST_F(CopyTest, KeepsSignaturesThatTheTargetHas) {
+  ASSERT_TRUE(CopyTo(Ref(), Ref("v1", "other")));
+  const std::string tag = Sign(digest_), theirs = Sign(digest_, "other", "another signature");
+  ASSERT_EQ(tag, theirs);
+  const auto signatures = [&] {
+    const auto layout = OciLayout::Open(Path("other"));
+    const auto text = layout->ReadManifest(*layout->FindTag(tag));
+    std::vector<std::string> all;
+    for (const StoredSignature& one : SignaturesOf(*ParseSignatureManifest("it", *text))) {
+      EXPECT_TRUE(layout->CheckBlob(one.payload));
+      all.push_back(*one.signature);
+    }
+    EXPECT_TRUE(layout->CheckBlob(ParseSignatureManifest("it", *text)->config));
+    return all;
+  };
+  for (const bool force : {false, true, false}) {
+    const auto report = CopyTo(Ref(), Ref("v1", "other"), {.force = force});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_THAT(signatures(), ElementsAre("another signature", "signature"));
+  }
+  const auto again = CopyTo(Ref(), Ref("v1", "other"));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->added_bytes(), 0u);
 }
 
 TEST_F(CopyTest, ASecondRunWritesNothing) {
