@@ -3,14 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text/text.h"
+#include "manifest/document/unknown_fields.h"
 
 namespace moepack::manifest {
 
 namespace {
 
-std::string ValueText(const Json& object, const std::string& key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return "";
+std::string ValueText(const Json* found) {
+  if (found == nullptr) return "";
   return found->is_string() ? found->get<std::string>()
                             : found->dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -23,14 +23,15 @@ std::string LayersText(const ExpertIds& layers) {
 
 void CompareFields(const char* what, const Json& a, const Json& b,
                    const std::set<std::string>& skip, Changes& changes) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : a.items()) keys.push_back(key);
+  const FieldIndex in_a(a), in_b(b);
+  const auto compare = [&](const std::string& key, const Json* before, const Json* after) {
+    if (skip.contains(key)) return;
+    std::string old = ValueText(before), now = ValueText(after);
+    if (old != now) changes.push_back({what, key, std::move(old), std::move(now)});
+  };
+  for (const auto& [key, value] : a.items()) compare(key, &value, in_b.Find(key));
   for (const auto& [key, value] : b.items()) {
-    if (!a.contains(key)) keys.push_back(key);
-  }
-  for (const std::string& key : keys) {
-    const std::string before = ValueText(a, key), after = ValueText(b, key);
-    if (!skip.contains(key) && before != after) changes.push_back({what, key, before, after});
+    if (in_a.Find(key) == nullptr) compare(key, nullptr, &value);
   }
 }
 

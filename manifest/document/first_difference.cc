@@ -1,33 +1,25 @@
 #include "manifest/document/first_difference.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "libshard/base/text/text.h"
-#include "libshard/base/text_map.h"
+#include "manifest/document/unknown_fields.h"
 
 namespace moepack::manifest {
 namespace {
 
-// Objects keep their order, and looking up a key compares it with all keys before it.
-TextMap<std::string_view, const Json*> IndexFields(const Json& object) {
-  TextMap<std::string_view, const Json*> index;
-  for (const auto& [key, value] : object.get_ref<const Json::object_t&>()) index[key] = &value;
-  return index;
-}
-
 std::optional<Difference> DifferenceOfObjects(const std::string& thing, const Json& expected,
                                               const Json& found) {
   const std::string prefix = thing.empty() ? "" : Cat(thing, ".");
-  const auto theirs = IndexFields(found);
+  const FieldIndex theirs(found);
   for (const auto& [key, value] : expected.get_ref<const Json::object_t&>()) {
-    const auto other = theirs.find(key);
-    if (other == theirs.end()) return Difference{prefix + key, DescribeJson(value), "none"};
-    if (auto inner = FirstDifference(prefix + key, value, *other->second)) return inner;
+    const Json* const other = theirs.Find(key);
+    if (other == nullptr) return Difference{prefix + key, DescribeJson(value), "none"};
+    if (auto inner = FirstDifference(prefix + key, value, *other)) return inner;
   }
-  const auto ours = IndexFields(expected);
+  const FieldIndex ours(expected);
   for (const auto& [key, value] : found.get_ref<const Json::object_t&>()) {
-    if (!ours.contains(key)) return Difference{prefix + key, "none", DescribeJson(value)};
+    if (ours.Find(key) == nullptr) return Difference{prefix + key, "none", DescribeJson(value)};
   }
   return std::nullopt;
 }

@@ -33,7 +33,28 @@ Json UnknownRecords(const Json& records, const Json& known) {
   return rest;
 }
 
+// Few enough to be compared one after another.
+constexpr size_t kFewFields = 16;
+
 }  // namespace
+
+FieldIndex::FieldIndex(const Json& object) : object_(object) {
+  if (!object.is_object() || object.size() <= kFewFields) return;
+  for (const auto& [key, value] : object.get_ref<const Json::object_t&>())
+    fields_.emplace(key, &value);
+}
+
+const Json* FieldIndex::Find(std::string_view key) const {
+  if (!object_.is_object()) return nullptr;
+  if (object_.size() <= kFewFields) {
+    for (const auto& [own, value] : object_.get_ref<const Json::object_t&>()) {
+      if (own == key) return &value;
+    }
+    return nullptr;
+  }
+  const auto found = fields_.find(key);
+  return found == fields_.end() ? nullptr : found->second;
+}
 
 const char* RecordKey(const Json& record) {
   for (const char* key : {"file", "name"}) {
@@ -44,9 +65,10 @@ const char* RecordKey(const Json& record) {
 
 Json UnknownFields(const Json& document, const Json& known) {
   Json rest = Json::object();
+  const FieldIndex index(known);
   for (const auto& [key, value] : document.items()) {
-    const auto found = known.find(key);
-    if (found == known.end()) {
+    const Json* const found = index.Find(key);
+    if (found == nullptr) {
       if (!IsLayerKey(key)) Append(rest, key, value);
       continue;
     }
@@ -72,11 +94,13 @@ RecordIndex IndexRecords(const Json& parent, const char* key) {
 
 void KeepUnknown(const Json& unknown, Json& target) {
   if (unknown.empty()) return;
-  std::vector<const Json::object_t::value_type*> fresh;  // appended last, so that `find` stays fast
+  std::vector<const Json::object_t::value_type*> fresh;  // appended last, so that the index holds
+  const FieldIndex fields(target);
   for (const auto& entry : unknown.get_ref<const Json::object_t&>()) {
     const auto& [key, value] = entry;
-    const auto found = target.find(key);
-    if (found == target.end()) {
+    // Not a constant: the index borrows from `target`.
+    Json* const found = const_cast<Json*>(fields.Find(key));
+    if (found == nullptr) {
       fresh.push_back(&entry);
     } else if (found->is_object() && value.is_object()) {
       KeepUnknown(value, *found);

@@ -4,11 +4,26 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "libshard/base/text/json.h"
 #include "libshard/base/text_map.h"
 
 namespace moepack::manifest {
+
+// Finds fields of an object by name. An ordered object compares key after key, which takes
+// quadratic time where two documents with many keys are compared. Borrows.
+class FieldIndex {
+ public:
+  // What is no object has no fields.
+  explicit FieldIndex(const Json& object);
+  // Null if there is none.
+  const Json* Find(std::string_view key) const;
+
+ private:
+  const Json& object_;
+  TextMap<std::string_view, const Json*> fields_;  // empty for a small object
+};
 
 // Returns `document` without everything that `known`, the canonical form of the same object,
 // contains. Objects are compared in depth. In an array of records (objects with a "file" or

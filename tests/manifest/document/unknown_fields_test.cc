@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "manifest/document/diff.h"
 #include "tests/manifest/document/sample.h"
 
 namespace moepack::manifest {
@@ -97,6 +100,26 @@ TEST(UnknownFieldsTest, DoNotCarryRecordsWithoutAName) {
   const Json named_known = {{"list", {{{"name", "x"}, {"a", 1}}}}};
   const Json named = {{"list", {{{"name", "x"}, {"a", 1}, {"b", 2}}}}};
   EXPECT_EQ(UnknownFields(named, named_known).dump(), R"({"list":[{"b":2,"name":"x"}]})");
+}
+
+// Time that grew with the square of the fields was minutes here.
+TEST(UnknownFieldsTest, ManyFieldsTakeTimeInProportionToTheirNumber) {
+  constexpr size_t kMany = 40000;
+  ordered_json many = ordered_json::object();
+  auto& fields = many.get_ref<ordered_json::object_t&>();
+  for (size_t i = 0; i < kMany; ++i) fields.push_back({"later" + std::to_string(i), i});
+  ordered_json document = ordered_json::parse(WriteManifest(sample::Make().manifest));
+  document["calibration"] = many;
+  document["quality"] = {{"later", many}};
+  for (const auto& [key, value] : fields)
+    document.get_ref<ordered_json::object_t&>().push_back({key, value});
+  const auto read = ParseManifest("x", document.dump());
+  ASSERT_TRUE(read) << read.error().message;
+  const std::string text = WriteManifest(*read);
+  const auto again = ParseManifest("x", text);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_GT(again->original->size(), kMany);
+  EXPECT_TRUE(DiffManifests(*read, *again).same());
 }
 
 }  // namespace
