@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace moepack {
 namespace {
 
-// A sweep compares all pairs of sessions; the bound ends those for gains that hardly count.
+// A sweep compares all pairs of sessions, or of groups; the bound ends those for gains that hardly
+// count.
 constexpr size_t kMostSweeps = 8;
 
 class Assignment {
@@ -51,7 +53,8 @@ class Assignment {
     bool full = false;
     for (const size_t size : sizes_) full = full || size >= most_;
     if (!full) return;  // every session has the group that suits it best
-    for (size_t sweep = 0; sweep < kMostSweeps && Sweep(); ++sweep) {
+    const bool compare = group_.size() <= kMostComparedSessions;
+    for (size_t sweep = 0; sweep < kMostSweeps && (compare ? Sweep() : SweepByGroups()); ++sweep) {
     }
   }
 
@@ -87,17 +90,24 @@ class Assignment {
     ++sizes_[group];
   }
 
+  // To groups that have room and suit the session better.
+  bool Move(size_t session) {
+    bool changed = false;
+    for (uint32_t group = 0; group < groups_; ++group) {
+      // A move must not empty the group it leaves.
+      if (sizes_[group] >= most_ || sizes_[group_[session]] < 2) continue;
+      if (Value(session, group) <= Value(session, group_[session])) continue;
+      --sizes_[group_[session]];
+      Put(session, group);
+      changed = true;
+    }
+    return changed;
+  }
+
   bool Sweep() {
     bool changed = false;
     for (size_t a = 0; a < group_.size(); ++a) {
-      for (uint32_t group = 0; group < groups_; ++group) {
-        // A move must not empty the group it leaves.
-        if (sizes_[group] >= most_ || sizes_[group_[a]] < 2) continue;
-        if (Value(a, group) <= Value(a, group_[a])) continue;
-        --sizes_[group_[a]];
-        Put(a, group);
-        changed = true;
-      }
+      changed |= Move(a);
       for (size_t b = 0; b < a; ++b) {
         const uint32_t of_a = group_[a], of_b = group_[b];
         if (of_a == of_b) continue;
@@ -107,6 +117,41 @@ class Assignment {
       }
     }
     return changed;
+  }
+
+  bool SweepByGroups() {
+    bool changed = false;
+    for (size_t session = 0; session < group_.size(); ++session) changed |= Move(session);
+    for (uint32_t a = 0; a < groups_; ++a) {
+      for (uint32_t b = 0; b < a; ++b) changed |= Exchange(a, b);
+    }
+    return changed;
+  }
+
+  // What each session of a group gains in another, which may be negative; the largest first.
+  std::vector<std::pair<double, size_t>> Gains(uint32_t from, uint32_t to) const {
+    std::vector<std::pair<double, size_t>> gains;
+    for (size_t session = 0; session < group_.size(); ++session) {
+      if (group_[session] == from)
+        gains.emplace_back(Value(session, to) - Value(session, from), session);
+    }
+    std::sort(gains.begin(), gains.end(), [](const auto& one, const auto& other) {
+      return one.first > other.first || (one.first == other.first && one.second < other.second);
+    });
+    return gains;
+  }
+
+  // Swaps the sessions that gain most for each other: no other pairs of the two groups gain more.
+  bool Exchange(uint32_t a, uint32_t b) {
+    const auto of_a = Gains(a, b), of_b = Gains(b, a);
+    size_t swapped = 0;
+    while (swapped < std::min(of_a.size(), of_b.size()) &&
+           of_a[swapped].first + of_b[swapped].first > 0) {
+      group_[of_a[swapped].second] = b;
+      group_[of_b[swapped].second] = a;
+      ++swapped;
+    }
+    return swapped > 0;
   }
 
   const std::vector<double>& values_;

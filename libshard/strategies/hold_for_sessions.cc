@@ -1,11 +1,13 @@
 // The strategy `session`. For fixed groups of sessions the best set of a group is the best experts
 // of its sessions, layer by layer; for fixed sets the best group of a session is the one that
 // captures most of it. The two steps alternate, starting from the clusters of k-means, until
-// nothing changes.
+// nothing changes. Of more than kMostComparedSessions, k-means clusters a sample, and all sessions
+// start in the groups whose sets suit them best.
 #include <algorithm>
 #include <numeric>
 
 #include "libshard/base/parallel.h"
+#include "libshard/base/spread_order.h"
 #include "libshard/base/text/text.h"
 #include "libshard/strategies/balanced_groups.h"
 #include "libshard/strategies/session_clusters.h"
@@ -23,6 +25,8 @@ constexpr size_t kMostTurns = 30;
 // From how many of the clusterings sets are made: from all of them if that costs little.
 constexpr size_t kFewStarts = 3;
 constexpr size_t kSmallProblem = size_t{1} << 22;  // scores of all sessions
+// The least sessions of a sample for each group.
+constexpr size_t kSampledPerGroup = 8;
 
 struct Grouping {
   double captured = -1;
@@ -131,6 +135,55 @@ class SessionPlanner {
   const SessionShares& shares_;
 };
 
+// The clusters that k-means finds.
+Result<std::vector<std::vector<uint32_t>>> StartsFor(const StrategyInput& input,
+                                                     const SessionShares& shares) {
+  SHARD_TRY(const SessionGram gram, SessionGram::Of(shares));
+  return ClusterSessions(gram, input.rooms.size(), kRestarts, input.seed);
+}
+
+// Some of the sessions, spread over their order, which they keep.
+std::vector<size_t> SampleOf(const std::vector<size_t>& ordered, size_t size) {
+  std::vector<size_t> places = SpreadOrder(ordered.size());
+  places.resize(size);
+  std::sort(places.begin(), places.end());
+  for (size_t& place : places) place = ordered[place];
+  return places;
+}
+
+// Without the worst ones where sets are costly to make.
+void KeepFewOfLargeProblem(const SessionShares& shares,
+                           std::vector<std::vector<uint32_t>>& starts) {
+  if (shares.width() * shares.session_count() > kSmallProblem)
+    starts.resize(std::min(starts.size(), kFewStarts));
+}
+
+// Groups of all sessions, from the sets that suit a sample of them best.
+Result<std::vector<std::vector<uint32_t>>> StartsFromSample(const StrategyInput& input,
+                                                            const SessionShares& shares,
+                                                            std::vector<size_t> sample) {
+  const size_t groups = input.rooms.size();
+  const SessionShares some(*input.scores, std::move(sample));
+  SHARD_TRY(std::vector<std::vector<uint32_t>> starts, StartsFor(input, some));
+  KeepFewOfLargeProblem(some, starts);
+  const SessionPlanner planner(input, some);
+  std::vector<Grouping> found;
+  for (std::vector<uint32_t>& start : starts) {
+    SHARD_TRY(Grouping grouping, planner.From(std::move(start)));
+    found.push_back(std::move(grouping));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Grouping& a, const Grouping& b) { return a.captured > b.captured; });
+  found.resize(std::min(found.size(), kFewStarts));
+  starts.clear();
+  for (const Grouping& grouping : found) {
+    SHARD_TRY(const auto captures, CaptureBySessionAndGroup(shares, grouping.held));
+    starts.push_back(
+        BalancedGroups(captures, groups, MostSessions(shares.session_count(), groups)));
+  }
+  return starts;
+}
+
 }  // namespace
 
 Result<HeldSets> HoldForSessions(const StrategyInput& input) {
@@ -140,14 +193,17 @@ Result<HeldSets> HoldForSessions(const StrategyInput& input) {
                  Cat("statistics: sessions to plan from: expected at least ", groups,
                      ", one per group, found ", input.sessions.size()),
                  "profile more sessions, hold out fewer, or use --partition ranked or same"};
-  const SessionShares shares(*input.scores, InCanonicalOrder(*input.scores, input.sessions));
+  const std::vector<size_t> ordered = InCanonicalOrder(*input.scores, input.sessions);
+  const SessionShares shares(*input.scores, ordered);
   std::vector<std::vector<uint32_t>> starts;
-  {
-    SHARD_TRY(const SessionGram gram, SessionGram::Of(shares));
-    SHARD_TRY(starts, ClusterSessions(gram, groups, kRestarts, input.seed));
+  // k-means compares every session with every other.
+  const size_t most = std::max(kMostComparedSessions, kSampledPerGroup * groups);
+  if (ordered.size() <= most) {
+    SHARD_TRY(starts, StartsFor(input, shares));
+  } else {
+    SHARD_TRY(starts, StartsFromSample(input, shares, SampleOf(ordered, most)));
   }
-  if (shares.width() * shares.session_count() > kSmallProblem)
-    starts.resize(std::min(starts.size(), kFewStarts));
+  KeepFewOfLargeProblem(shares, starts);
   const SessionPlanner planner(input, shares);
   Grouping best;
   for (std::vector<uint32_t>& start : starts) {

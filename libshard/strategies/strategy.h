@@ -43,7 +43,8 @@ Result<HeldSets> HoldTogether(const StrategyInput& input);
 
 // Sessions that use the same experts share a group: balanced k-means over sessions, then
 // alternately the best set for every group's sessions and the best group for every session. Groups
-// may share experts. kInvalidArgument for fewer sessions than groups.
+// may share experts. Of more sessions than kMostComparedSessions (balanced_groups.h) a sample is
+// clustered. kInvalidArgument for fewer sessions than groups.
 Result<HeldSets> HoldForSessions(const StrategyInput& input);
 
 // Every group holds the best experts of all sessions.

@@ -166,5 +166,28 @@ TEST(HoldForSessions, IdenticalSessionsAreStillDivided) {
   EXPECT_EQ(held[0][0], (ExpertIds{0, 1}));
 }
 
+// Pairs of as many sessions took minutes and gigabytes.
+TEST(HoldForSessions, TwentyThousandSessionsArePlannedAsWellAsAFew) {
+  const ExpertScores scores =
+      Planted{.layers = 2, .experts = 12, .sessions = 20000, .own = 3}.Make();
+  StrategyInput input = InputOf(scores, 3, 5);
+  const HeldSets held = HoldForSessions(input).value();
+  const double found = MeanCapture(scores, input.sessions, held);
+  input.sessions = Places(0, 60);
+  const HeldSets of_few = HoldForSessions(input).value();
+  const std::vector<size_t> all = Places(0, 20000);
+  EXPECT_GE(found, MeanCapture(scores, all, of_few) - 0.005);
+  EXPECT_GE(found, 0.8);
+}
+
+TEST(HoldForSessions, TheOrderOfManySessionsDoesNotMatter) {
+  const ExpertScores scores =
+      Planted{.layers = 2, .experts = 12, .sessions = 2500, .own = 3}.Make();
+  StrategyInput input = InputOf(scores, 3, 5);
+  const HeldSets held = HoldForSessions(input).value();
+  std::reverse(input.sessions.begin(), input.sessions.end());
+  EXPECT_EQ(HoldForSessions(input).value(), held);
+}
+
 }  // namespace
 }  // namespace moepack
