@@ -158,8 +158,11 @@ PlanExpectation Described(const Plan& plan, const ExpertScores& scores, const Pl
     for (const size_t session : part) {
       out.tokens += scores.sessions[session].tokens;
       ++buckets[scores.sessions[session].bucket];
+      const std::string& text = scores.sessions[session].tokens_digest;
+      if (!text.empty()) out.texts.push_back(text);
     }
   }
+  std::sort(out.texts.begin(), out.texts.end());
   out.buckets.assign(buckets.begin(), buckets.end());
   return out;
 }

@@ -41,6 +41,9 @@ struct PlanExpectation {
   std::vector<std::pair<std::string, uint64_t>> buckets;  // sessions of each, by name
   std::vector<LayerConcentration> concentration;
   LayerExperts pinned;  // on every node
+  // SessionDigest of the sessions, ascending, held out or not: a placement table learns from all.
+  // Fewer than there are sessions if the statistics do not name the texts of some.
+  std::vector<std::string> texts;
 
   // Measured on the held-out sessions, each on the node that captures most of it; if none was held
   // out, on those that the plan was made from.
@@ -59,6 +62,8 @@ Result<PlanExpectation> ExpectCapture(const Plan& plan, const PlanBasis& basis);
 // Captures that beat one set for all by less than this mean that sessions hardly differ.
 inline constexpr double kLeastGain = 0.03;
 
+// The member of "calibration" with PlanExpectation::texts.
+inline constexpr const char* kCalibrationTexts = "texts";
 // As in plan.json: {"scheme", "calibration": {...}, "expected": {...}}. distribution.json has the
 // last two as "calibration" and under "quality".
 Json ExpectationToJson(const PlanExpectation& expectation);

@@ -3,7 +3,8 @@
 //   "expectation": {"scheme": "session",
 //     "calibration": {"format": "moepack-statistics", "digest": "...", "score": "reap",
 //                     "sessions": 96, "held_out": 24, "tokens": 61440, "buckets": {"code": 60,
-//                     ...}, "pinned": {"3": "82"}, "concentration": {"0": 0.41, ...}},
+//                     ...}, "pinned": {"3": "82"}, "concentration": {"0": 0.41, ...},
+//                     "texts": "0123456789abcdef ..."},
 //     "expected": {"on": "held-out sessions", "sessions": 24, "mean": 0.93, "p5": 0.9, "p25": 0.92,
 //                  "groups": [{"sessions": 8, ...}, ...],
 //                  "contiguous": {...}, "same": {...}, "oracle": {...}}}
@@ -16,6 +17,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/plan/expectation.h"
 #include "libshard/plan/plan_steps.h"
+#include "libshard/stats/session_digest.h"
 
 namespace moepack {
 namespace {
@@ -48,6 +50,7 @@ Json CalibrationToJson(const PlanExpectation& expectation) {
   out["concentration"] = Json::array();
   for (const LayerConcentration& layer : expectation.concentration)
     out["concentration"].push_back(layer.top_quarter);
+  if (!expectation.texts.empty()) out[kCalibrationTexts] = FormatDigests(expectation.texts);
   return out;
 }
 
@@ -150,6 +153,7 @@ Status ReadCalibration(const JsonFields& fields, const LayerCounts& layers, Plan
   SHARD_TRY(out.tokens, fields.Unsigned("tokens"));
   SHARD_CHECK(ReadBuckets(fields, out));
   SHARD_CHECK(ReadPinned(fields, layers, out));
+  SHARD_TRY(out.texts, DigestsField(fields, kCalibrationTexts));
   return ReadConcentration(fields, layers, out);
 }
 

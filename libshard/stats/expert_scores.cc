@@ -72,6 +72,7 @@ SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& s
   scores.name = session.name;
   scores.bucket = session.bucket;
   scores.token_counts = session.token_counts;
+  scores.tokens_digest = session.tokens_digest;
   // Added in doubles and rounded once, so that the order of phases does not show in a float.
   std::vector<double> sums(shape.Offset(shape.layers.size()));
   for (const PhaseTally& phase : session.phases) {

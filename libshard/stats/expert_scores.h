@@ -32,6 +32,7 @@ struct SessionScores {
   std::vector<float> scores;
   // Token ids, ascending, and how often the session has each; empty if the source does not say.
   TokenCounts token_counts = {};
+  std::string tokens_digest = {};  // as SessionTally has it
   bool operator==(const SessionScores&) const = default;
 };
 

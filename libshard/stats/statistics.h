@@ -60,6 +60,7 @@ struct SessionTally {
   std::array<PhaseTally, 2> phases;  // by Phase
   // Counts of the prefill, without sinks; empty if nobody counted them.
   TokenCounts token_counts = {};
+  std::string tokens_digest = {};  // SessionDigest; "" if nobody noted it
   bool operator==(const SessionTally&) const = default;
 };
 

@@ -27,6 +27,8 @@ constexpr size_t kHeaderBytes = 36;
 constexpr size_t kDigestOffset = 20;
 constexpr size_t kMaxText = 1u << 20;
 constexpr int kMaxNumberBytes = 10;
+// The versions that added these fields.
+constexpr uint32_t kTokenCountsVersion = 2, kTokensDigestVersion = 3;
 
 // Bytes of the caller as a source.
 class SpanSource final : public ByteSource {
@@ -206,7 +208,8 @@ SessionTally ReadSession(const ModelIdentity& model, uint32_t version, Reader& i
     *text = in.Text();
   }
   for (PhaseTally& phase : session.phases) phase = ReadPhase(model, in);
-  if (version > kFirstStatisticsVersion) session.token_counts = ReadTokenCounts(in);
+  if (version >= kTokenCountsVersion) session.token_counts = ReadTokenCounts(in);
+  if (version >= kTokensDigestVersion) session.tokens_digest = in.Text();
   return session;
 }
 

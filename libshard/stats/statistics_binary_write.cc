@@ -86,6 +86,7 @@ std::string StatisticsToBinary(const Statistics& statistics) {
     }
     for (const PhaseTally& phase : session.phases) WritePhase(phase, out);
     WriteTokenCounts(session.token_counts, out);
+    out.Text(session.tokens_digest);
   }
   for (const std::vector<uint64_t>& layer : statistics.co_selection) {
     for (const uint64_t count : layer) out.Number(count);

@@ -7,6 +7,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/text/text.h"
+#include "libshard/stats/session_digest.h"
 
 namespace moepack {
 namespace {
@@ -130,6 +131,10 @@ Status SessionChecks::Check(const SessionTally& session) {
     SHARD_CHECK(CheckPhase(Cat(place, ": ", kPhaseNames[i]), model_, session.phases[i]));
     tokens_ += session.phases[i].tokens;
   }
+  if (!session.tokens_digest.empty() && !IsSessionDigest(session.tokens_digest))
+    return Error{Code::kCorrupt,
+                 Cat(place, ": tokens_digest: expected 16 hexadecimal digits, found ",
+                     Quoted(session.tokens_digest))};
   return CheckTokenCounts(place, session);
 }
 

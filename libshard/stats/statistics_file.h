@@ -14,8 +14,9 @@
 
 namespace moepack {
 
-// Version 2 added the token counts of sessions; version 1 is still read.
-inline constexpr uint32_t kStatisticsVersion = 2;
+// Version 2 added the token counts of sessions, version 3 the digests of their tokens; both earlier
+// ones are still read.
+inline constexpr uint32_t kStatisticsVersion = 3;
 inline constexpr uint32_t kFirstStatisticsVersion = 1;
 inline constexpr std::string_view kStatisticsFormat = "moepack-statistics";
 inline constexpr std::string_view kStatisticsMagic = "MOESTATS";

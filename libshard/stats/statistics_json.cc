@@ -174,6 +174,7 @@ Result<SessionTally> SessionFromJson(const std::string& where, const Json& json,
         Cat(where, ": session ", Quoted(session.name), ": ", kPhaseNames[i]);
     SHARD_TRY(session.phases[i], PhaseFromJson(phase_where, *phase, model));
   }
+  SHARD_TRY(session.tokens_digest, fields.StringOr("tokens_digest", ""));
   if (!fields.Has("token_counts")) return session;
   SHARD_TRY(const Json* token_counts, fields.Object("token_counts"));
   SHARD_TRY(session.token_counts,
@@ -216,6 +217,7 @@ Json StatisticsToJson(const Statistics& statistics) {
     }
     if (!session.token_counts.empty())
       json["token_counts"] = TokenCountsToJson(session.token_counts);
+    if (!session.tokens_digest.empty()) json["tokens_digest"] = session.tokens_digest;
     sessions.push_back(std::move(json));
   }
   Json pairs = Json::array();

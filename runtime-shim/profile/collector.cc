@@ -50,9 +50,10 @@ RoutingObserver& StatisticsCollector::ObserverOf(size_t slot) {
 }
 
 void StatisticsCollector::StartSession(const std::string& name, const std::string& bucket,
-                                       const std::string& executor, const std::string& precision) {
+                                       const std::string& executor, const std::string& precision,
+                                       const std::string& tokens_digest) {
   session_start_ = total_;
-  statistics_.sessions.push_back({name, bucket, executor, precision, {}, {}});
+  statistics_.sessions.push_back({name, bucket, executor, precision, {}, {}, tokens_digest});
   StartWindow();
 }
 

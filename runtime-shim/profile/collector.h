@@ -36,7 +36,7 @@ class StatisticsCollector : public RoutingObserver {
   RoutingObserver& ObserverOf(size_t slot);
 
   void StartSession(const std::string& name, const std::string& bucket, const std::string& executor,
-                    const std::string& precision);
+                    const std::string& precision, const std::string& tokens_digest = "");
   // Declares that the next token is at position 0 again.
   void StartWindow();
   void Feeding(Phase phase, std::span<const uint32_t> tokens);

@@ -4,6 +4,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
+#include "libshard/stats/session_digest.h"
 #include "runtime-shim/profile/windows.h"
 
 namespace moepack::runtime {
@@ -21,7 +22,8 @@ class Profiler {
 
   Status Run(const ProfileText& text) {
     SHARD_CHECK(SelectFree());
-    collector_.StartSession(text.name, text.bucket, options_.executor, options_.precision);
+    collector_.StartSession(text.name, text.bucket, options_.executor, options_.precision,
+                            SessionDigest(text.tokens));
     for (Window& window : SplitWindows(text.tokens, options_.context, options_.bos, false)) {
       SHARD_CHECK(SelectFree());
       collector_.StartWindow();

@@ -148,5 +148,28 @@ TEST_F(ExpectationJson, NamesWhatIsWrong) {
               HasSubstr("format: expected at most 256 bytes"));
 }
 
+TEST(Expectation, NamesTheTextsOfAllSessions) {
+  ModelForTest model;
+  for (uint32_t layer = 0; layer < kLayers; ++layer) model.Layer({2 * layer, 24, 2, 10, false});
+  ExpertScores scores = Planted{.sessions = 6}.Make();
+  for (size_t i = 0; i < scores.sessions.size(); ++i)
+    scores.sessions[i].tokens_digest = Cat("0123456789abcde", 9 - i);
+  PlanOptions options;
+  options.groups = 2;
+  options.scores = std::make_shared<const ExpertScores>(scores);
+  const PlanExpectation expected = *MakePlan(model.Build(), options)->expectation;
+  ASSERT_EQ(expected.texts.size(), 6u);
+  EXPECT_EQ(expected.texts.front(), "0123456789abcde4");
+  EXPECT_EQ(expected.texts.back(), "0123456789abcde9");
+  const Json document = ExpectationToJson(expected);
+  EXPECT_THAT(document["calibration"]["texts"].get<std::string>(),
+              testing::StartsWith("0123456789abcde4 0123456789abcde5 "));
+  LayerCounts layers;
+  for (uint32_t layer = 0; layer < kLayers; ++layer) layers[2 * layer] = 24;
+  EXPECT_EQ(ExpectationFromJson("x", document, 2, layers).value(), expected);
+  EXPECT_FALSE(ExpectationToJson(Expected("session"))["calibration"].contains("texts"))
+      << "statistics that do not name their texts";
+}
+
 }  // namespace
 }  // namespace moepack

@@ -135,11 +135,11 @@ TEST(StatisticsFile, RefusesATableLargerThanItsBytesAllow) {
 
 TEST(StatisticsFile, AnotherVersionIsUnsupported) {
   std::string file = StatisticsToBinary(SampleStatistics());
-  file[8] = 3;
+  file[8] = 4;
   EXPECT_EQ(BinaryError(file).code, Code::kUnsupported);
-  EXPECT_EQ(BinaryError(file).message, "stats.bin: version: expected 1 to 2, found 3");
-  EXPECT_EQ(JsonError([](Json& json) { json["version"] = 3u; }).message,
-            "stats.json: version: expected 1 to 2, found 3");
+  EXPECT_EQ(BinaryError(file).message, "stats.bin: version: expected 1 to 3, found 4");
+  EXPECT_EQ(JsonError([](Json& json) { json["version"] = 4u; }).message,
+            "stats.json: version: expected 1 to 3, found 4");
   EXPECT_EQ(JsonError([](Json& json) { json["version"] = 0u; }).code, Code::kUnsupported);
 }
 
@@ -148,8 +148,9 @@ TEST(StatisticsFile, ReadsVersionOneWithoutTokenCounts) {
   statistics.sessions.pop_back();
   statistics.sessions[0].token_counts.clear();
   std::string payload = StatisticsToBinary(statistics).substr(36);
-  // The number of token ids, 0, stands in front of the pairs, which take eleven bytes.
-  payload.erase(payload.size() - 12, 1);
+  // The number of token ids, 0, and the bytes of the digest, 0, stand in front of the pairs, which
+  // take eleven bytes.
+  payload.erase(payload.size() - 13, 2);
   const std::string file = WithPayload(payload, kFirstStatisticsVersion);
   const auto read = StatisticsFromBinary("old.bin", Bytes(file));
   ASSERT_TRUE(read) << read.error().message;
@@ -282,6 +283,31 @@ TEST(StatisticsFile, AnInvalidModelIsRefused) {
               HasSubstr("expected a number below 2^32"));
   EXPECT_THAT(JsonError([](Json& j) { j["model"]["layers"] = Json::array(); }).message,
               HasSubstr("layers: expected 1 to"));
+}
+
+TEST(StatisticsFile, SessionsNameTheirTextsByDigest) {
+  Statistics statistics = SampleStatistics();
+  statistics.sessions[0].tokens_digest = "0123456789abcdef";
+  const auto binary = StatisticsFromBinary("s.bin", Bytes(StatisticsToBinary(statistics)));
+  ASSERT_TRUE(binary) << binary.error().message;
+  EXPECT_EQ(*binary, statistics);
+  const Json document = StatisticsToJson(statistics);
+  EXPECT_EQ(document["sessions"][0]["tokens_digest"], "0123456789abcdef");
+  EXPECT_FALSE(document["sessions"][1].contains("tokens_digest"));
+  EXPECT_EQ(StatisticsFromJson("s.json", document).value(), statistics);
+  EXPECT_EQ(JsonError([](Json& json) { json["sessions"][0]["tokens_digest"] = "0123"; }).message,
+            "stats.json: session \"a.txt\": tokens_digest: expected 16 hexadecimal digits, found "
+            "\"0123\"");
+}
+
+TEST(StatisticsFile, ReadsVersionTwoWithoutDigests) {
+  Statistics statistics = SampleStatistics();
+  statistics.sessions.resize(1);
+  std::string payload = StatisticsToBinary(statistics).substr(36);
+  payload.erase(payload.size() - 12, 1);
+  const auto read = StatisticsFromBinary("old.bin", Bytes(WithPayload(payload, 2)));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, statistics);
 }
 
 }  // namespace
