@@ -10,6 +10,7 @@
 #include "libshard/base/text/format_version.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
+#include "libshard/stats/session_digest.h"
 
 namespace moepack {
 namespace {
@@ -77,6 +78,17 @@ Status ReadParameters(const JsonFields& fields, RefitRecord& record) {
   return Ok();
 }
 
+Result<std::optional<TakenText>> ReadTaken(const JsonFields& fields) {
+  if (!fields.Has("taken")) return std::optional<TakenText>();
+  SHARD_TRY(const Json* value, fields.Object("taken"));
+  const JsonFields inner(*value, Cat(fields.where(), ": taken"));
+  TakenText taken;
+  SHARD_TRY(taken.tokens, inner.Unsigned("tokens"));
+  SHARD_TRY(taken.sessions, inner.Unsigned("sessions"));
+  SHARD_TRY(taken.of_sessions, inner.Unsigned("of_sessions"));
+  return std::optional(taken);
+}
+
 Status ReadCalibration(const JsonFields& fields, RefitRecord& record) {
   SHARD_TRY(const Json* texts, ReadEntries(fields, "calibration", true));
   for (const Json& entry : *texts) {
@@ -88,6 +100,8 @@ Status ReadCalibration(const JsonFields& fields, RefitRecord& record) {
     SHARD_TRY(text.bucket, ReadShort(members, "bucket"));
     SHARD_TRY(text.sha256, ReadHex(members, "sha256", kSha256Digits));
     SHARD_TRY(text.tokens, members.Unsigned("tokens"));
+    SHARD_TRY(text.sessions, DigestsField(members, "sessions"));
+    SHARD_TRY(text.taken, ReadTaken(members));
     record.calibration.push_back(std::move(text));
   }
   return Ok();
@@ -181,7 +195,22 @@ Json OutcomeToJson(const RefitOutcome& outcome) {
   return entry;
 }
 
+bool NotesSessions(const std::vector<CalibrationText>& texts) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [](const CalibrationText& text) { return !text.sessions.empty(); });
+}
+
 }  // namespace
+
+bool SameTexts(const std::vector<CalibrationText>& recorded,
+               const std::vector<CalibrationText>& found) {
+  if (NotesSessions(recorded)) return recorded == found;
+  return std::equal(recorded.begin(), recorded.end(), found.begin(), found.end(),
+                    [](const CalibrationText& a, const CalibrationText& b) {
+                      return a.name == b.name && a.bucket == b.bucket && a.sha256 == b.sha256 &&
+                             a.tokens == b.tokens && !b.taken;
+                    });
+}
 
 const RefitOutcome* RefitRecord::Find(uint32_t layer, uint32_t group) const {
   const auto before = [](const RefitOutcome& outcome, std::pair<uint32_t, uint32_t> key) {
@@ -226,6 +255,11 @@ Json RefitToJson(const RefitRecord& record) {
     entry["bucket"] = text.bucket;
     entry["sha256"] = text.sha256;
     entry["tokens"] = text.tokens;
+    if (!text.sessions.empty()) entry["sessions"] = FormatDigests(text.sessions);
+    if (text.taken)
+      entry["taken"] = {{"tokens", text.taken->tokens},
+                        {"sessions", text.taken->sessions},
+                        {"of_sessions", text.taken->of_sessions}};
     texts.push_back(std::move(entry));
   }
   Json& outcomes = document["layers"] = Json::array();

@@ -251,7 +251,7 @@ Status CheckSameRefit(const fs::path& directory, const RefitRecord& a, const Ref
   if (a.plan != b.plan) return OtherRefit(directory, "plan");
   if (a.steps != b.steps) return OtherRefit(directory, "steps");
   if (a.parameters != b.parameters) return OtherRefit(directory, "parameters");
-  if (a.calibration != b.calibration) return OtherRefit(directory, "calibration texts");
+  if (!SameTexts(b.calibration, a.calibration)) return OtherRefit(directory, "calibration texts");
   return Ok();
 }
 

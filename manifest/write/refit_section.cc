@@ -34,6 +34,7 @@ std::string TextTable(const RefitRecord& record) {
   for (size_t i = 0; i < record.calibration.size() && i < kMaxTexts; ++i) {
     const CalibrationText& text = record.calibration[i];
     out += Cat("| ", MarkdownText(text.name), " | ", MarkdownText(text.bucket), " | ",
+               text.taken ? Cat(FormatCount(text.taken->tokens), " of ") : "",
                FormatCount(text.tokens), " | `", text.sha256, "` |\n");
   }
   if (record.calibration.size() > kMaxTexts)

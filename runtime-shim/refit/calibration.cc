@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <map>
 
+#include "libshard/base/spread_order.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/profile/windows.h"
 
 namespace moepack::runtime {
 namespace {
 
+// No session of a bucket that has enough others gives more than one part in this many.
+constexpr uint64_t kLeastSessionsTaken = 8;
+
 // How a bucket is divided.
 struct BucketCount {
-  uint64_t sessions = 0;  // in all
-  uint64_t seen = 0;      // sessions so far
+  uint64_t sessions = 0;  // that are taken
+  uint64_t seen = 0;      // of them, so far
   uint64_t windows = 0;   // so far
-  uint64_t tokens = 0;    // so far
+  size_t place = 0;       // among Calibration::buckets
 };
 
 bool IsKeptBack(const BucketCount& bucket, uint32_t fold) {
@@ -25,25 +29,119 @@ bool IsKeptBack(const BucketCount& bucket, uint32_t fold) {
   return number % fold == 0;  // numbers count from 1
 }
 
+// The tokens of a bucket's sessions if each gives at most `each`.
+uint64_t SumUpTo(std::span<const CalibrationSession> sessions, const std::vector<size_t>& places,
+                 uint64_t each) {
+  uint64_t sum = 0;
+  for (const size_t place : places) sum += std::min<uint64_t>(sessions[place].tokens.size(), each);
+  return sum;
+}
+
+// What each session may give: a share of the limit, or more where the sessions would then give less
+// than the limit.
+uint64_t MostOfEach(std::span<const CalibrationSession> sessions, const std::vector<size_t>& places,
+                    uint64_t most) {
+  // A token has to have another before it.
+  uint64_t least = std::max<uint64_t>(most / kLeastSessionsTaken, 2), beyond = most + 2;
+  while (beyond - least > 1) {
+    const uint64_t middle = least + (beyond - least) / 2;
+    (SumUpTo(sessions, places, middle) <= most ? least : beyond) = middle;
+  }
+  return least;
+}
+
+// `places` are the sessions of a bucket.
+void TakeOfBucket(std::span<const CalibrationSession> sessions, std::vector<size_t> places,
+                  uint64_t most, std::vector<uint64_t>& taken) {
+  const uint64_t all = SumUpTo(sessions, places, UINT64_MAX);
+  const uint64_t each = all <= most ? all : MostOfEach(sessions, places, most);
+  std::sort(places.begin(), places.end(),
+            [&](size_t a, size_t b) { return sessions[a].name < sessions[b].name; });
+  uint64_t sum = 0;
+  for (const size_t next : SpreadOrder(places.size())) {
+    const uint64_t own = std::min<uint64_t>(sessions[places[next]].tokens.size(), each);
+    if (sum > 0 && all > most && sum + own > most) break;
+    taken[places[next]] = own;
+    sum += own;
+  }
+}
+
+// A part of a session: as few windows as hold it, all of one length, at equal distances.
+std::vector<Window> WindowsOfPart(std::span<const uint32_t> tokens, uint64_t taken,
+                                  const CalibrationOptions& options) {
+  const size_t count = (taken + options.context - 1) / options.context;
+  const size_t length = taken / count;
+  const bool repeat = options.bos && tokens.front() == *options.bos;
+  std::vector<Window> windows(count);
+  for (size_t i = 0; i < count; ++i) {
+    // In the middles of `count` equal stretches.
+    const size_t middle = (2 * i + 1) * tokens.size() / (2 * count);
+    const auto run = tokens.subspan(middle - length / 2, length);
+    windows[i].tokens.assign(run.begin(), run.end());
+    // As SplitWindows has it in front of each window.
+    if (repeat) windows[i].tokens.front() = *options.bos;
+  }
+  return windows;
+}
+
+// The windows of what is taken of a session.
+std::vector<Window> WindowsOf(const CalibrationSession& session, uint64_t taken,
+                              const CalibrationOptions& options) {
+  if (taken == 0) return {};
+  if (taken == session.tokens.size())
+    return SplitWindows(session.tokens, options.context, options.bos, false);
+  return WindowsOfPart(session.tokens, taken, options);
+}
+
+std::map<std::string, BucketCount> CountBuckets(std::span<const CalibrationSession> sessions,
+                                                const std::vector<uint64_t>& taken,
+                                                Calibration& made) {
+  std::map<std::string, BucketCount> counts;
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    const auto [found, added] = counts.try_emplace(sessions[i].bucket);
+    if (added) {
+      found->second.place = made.buckets.size();
+      made.buckets.push_back({sessions[i].bucket});
+    }
+    CalibrationBucket& bucket = made.buckets[found->second.place];
+    ++bucket.of_sessions;
+    bucket.of_tokens += sessions[i].tokens.size();
+    if (taken[i] == 0) continue;
+    ++found->second.sessions;
+    ++bucket.sessions;
+    bucket.in_part += taken[i] < sessions[i].tokens.size();
+  }
+  return counts;
+}
+
 }  // namespace
+
+std::vector<uint64_t> TokensTaken(std::span<const CalibrationSession> sessions, uint64_t most) {
+  std::map<std::string, std::vector<size_t>> buckets;
+  for (size_t i = 0; i < sessions.size(); ++i) buckets[sessions[i].bucket].push_back(i);
+  std::vector<uint64_t> taken(sessions.size());
+  for (auto& [bucket, places] : buckets)
+    TakeOfBucket(sessions, std::move(places), most == 0 ? UINT64_MAX : most, taken);
+  return taken;
+}
 
 Result<Calibration> MakeCalibration(std::span<const CalibrationSession> sessions,
                                     const CalibrationOptions& options) {
-  std::map<std::string, BucketCount> buckets;
-  for (const CalibrationSession& session : sessions) ++buckets[session.bucket].sessions;
   Calibration made;
+  const std::vector<uint64_t> taken = TokensTaken(sessions, options.tokens);
+  std::map<std::string, BucketCount> counts = CountBuckets(sessions, taken, made);
+  made.taken.resize(sessions.size());
   for (size_t index = 0; index < sessions.size(); ++index) {
-    BucketCount& bucket = buckets[sessions[index].bucket];
-    ++bucket.seen;
+    BucketCount& count = counts[sessions[index].bucket];
+    count.seen += taken[index] > 0;
     made.weights.push_back(sessions[index].weights);
-    for (Window& window :
-         SplitWindows(sessions[index].tokens, options.context, options.bos, false)) {
-      if (options.tokens > 0 && bucket.tokens >= options.tokens) break;
-      ++bucket.windows;
-      bucket.tokens += window.tokens.size();
-      made.tokens += window.tokens.size();
-      made.windows.push_back({std::move(window.tokens), index, IsKeptBack(bucket, options.fold)});
+    for (Window& window : WindowsOf(sessions[index], taken[index], options)) {
+      ++count.windows;
+      made.taken[index] += window.tokens.size();
+      made.windows.push_back({std::move(window.tokens), index, IsKeptBack(count, options.fold)});
     }
+    made.tokens += made.taken[index];
+    made.buckets[count.place].tokens += made.taken[index];
   }
   if (made.windows.size() < 2)
     return Error{Code::kInvalidArgument,

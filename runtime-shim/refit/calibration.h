@@ -20,7 +20,7 @@ struct CalibrationSession {
 
 struct CalibrationOptions {
   uint32_t context = 512;  // tokens of a window
-  uint64_t tokens = 0;     // at most about this many per bucket; 0: all
+  uint64_t tokens = 0;     // at most this many per bucket (TokensTaken); 0: all
   uint32_t fold = 8;       // one in this many sessions, or windows, is held out; at least 2
   std::optional<uint32_t> bos;
 };
@@ -31,8 +31,17 @@ struct CalibrationWindow {
   bool kept_back = false;
 };
 
+// What was taken of a bucket.
+struct CalibrationBucket {
+  std::string name;
+  uint64_t sessions = 0, of_sessions = 0, tokens = 0, of_tokens = 0;
+  uint64_t in_part = 0;  // of the sessions that were taken
+};
+
 struct Calibration {
   std::vector<CalibrationWindow> windows;
+  std::vector<CalibrationBucket> buckets;   // in the order of their first session
+  std::vector<uint64_t> taken;              // by session: its tokens that are in windows
   std::vector<std::vector<float>> weights;  // by session and group, as CalibrationSession has them
   uint64_t tokens = 0;
 
@@ -43,9 +52,16 @@ struct Calibration {
   }
 };
 
-// Cuts sessions into windows (SplitWindows). In a bucket with at least `fold` sessions every
-// fold-th session is held out, and in others every fold-th window; in a text with fewer windows
-// than that, the last one. kInvalidArgument for fewer than two windows.
+// By session, how many of its tokens a limit of `most` per bucket leaves; 0: no limit. Whole
+// sessions are taken that are spread evenly over the bucket, in the order of their names
+// (SpreadOrder), so that it is the same whatever the order of the files. No session gives more than
+// an eighth of the limit as long as the others have enough: of a longer one a part is taken.
+std::vector<uint64_t> TokensTaken(std::span<const CalibrationSession> sessions, uint64_t most);
+
+// Cuts what is taken of the sessions into windows (SplitWindows); a part of a session is windows
+// that are spread evenly over it. In a bucket with at least `fold` sessions every fold-th session
+// is held out, and in others every fold-th window; in a text with fewer windows than that, the last
+// one. kInvalidArgument for fewer than two windows.
 Result<Calibration> MakeCalibration(std::span<const CalibrationSession> sessions,
                                     const CalibrationOptions& options);
 

@@ -50,9 +50,8 @@ Status ReadRecords(const std::string& directory, const RedoArguments& arguments,
   return Ok();
 }
 
-Status CheckTexts(const RefitRecord& record, const std::vector<TokenSession>& texts) {
-  const std::vector<CalibrationText> found = CalibrationOf(texts);
-  if (found == record.calibration) return Ok();
+Status CheckTexts(const RefitRecord& record, const std::vector<CalibrationText>& found) {
+  if (SameTexts(record.calibration, found)) return Ok();
   std::vector<std::string> names;
   for (const CalibrationText& text : record.calibration) names.push_back(text.name);
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -92,11 +91,21 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
   SHARD_TRY(inputs.whole, LoadModel(runtime.source, runtime, std::move(executor)));
   SHARD_TRY(inputs.texts, ReadSessions(arguments.texts, inputs.whole.model->vocabulary(),
                                        TokenizeAs(inputs.whole.weights)));
-  return CheckTexts(inputs.store->record(), inputs.texts);
+  return Ok();
 }
 
 Status WeighTexts(const std::string& directory, RedoInputs& inputs) {
   SHARD_TRY(inputs.sessions, WeighSessions(inputs.options, inputs.manifest.plan, inputs.texts));
+  const auto taken =
+      runtime::CheckRefit({*inputs.whole.model, inputs.manifest.plan, inputs.sessions,
+                           runtime::BosToken(inputs.whole.weights->metadata)},
+                          inputs.options);
+  // Texts from which nothing can be taken are others than those of the refit.
+  const std::vector<uint64_t> tokens = taken ? taken->taken : std::vector<uint64_t>();
+  SHARD_CHECK(CheckTexts(inputs.store->record(), tokens.empty()
+                                                     ? std::vector<CalibrationText>()
+                                                     : CalibrationOf(inputs.texts, tokens)));
+  if (!taken) return taken.error();
   const auto& parameters = inputs.store->record().parameters;
   const auto weights = parameters.find(kSessionWeights);
   if (weights != parameters.end() && weights->second == SessionWeightsText(inputs.sessions))

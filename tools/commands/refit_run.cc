@@ -132,7 +132,6 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
   runtime::RecordOptions(arguments.options, record);
   record.model = run.version;
   record.plan = RefitPlanDigest(run.plan);
-  record.calibration = CalibrationOf(texts);
   SHARD_TRY(const std::vector<runtime::CalibrationSession> sessions,
             WeighSessions(arguments.options, run.plan, texts));
   record.parameters[kSessionWeights] = SessionWeightsText(sessions);
@@ -140,7 +139,10 @@ Result<RefitRecord> RunRefit(const RefitRun& run) {
                                      runtime::BosToken(run.loaded.weights->metadata), run.moments};
   // What is refused leaves no store behind.
   SHARD_TRY(const runtime::Calibration taken, runtime::CheckRefit(input, arguments.options));
+  record.calibration = CalibrationOf(texts, taken.taken);
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
+  const std::string part = TakenLines(taken.buckets);
+  if (!part.empty()) PrintMessage(part);
   SHARD_TRY(RefitStoreWriter store, RefitStoreWriter::Open(run.store, record));
   Progress progress("refitting", ProgressUnit::kTokens);
   runtime::RefitEvents events;
@@ -166,7 +168,7 @@ Result<RefitNeeds> EstimateNeeds(const RefitRun& run) {
   PrintWarnings(WarningsOf(run, texts, taken.tokens));
   SHARD_TRY(const double rate, RateOf(*run.loaded.executor));
   return RefitNeeds{runtime::EstimateRefit(*run.loaded.model, run.plan, options, taken.tokens),
-                    taken.tokens, options.memory, rate};
+                    taken.buckets, taken.tokens, options.memory, rate};
 }
 
 }  // namespace moepack::cli

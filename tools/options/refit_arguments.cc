@@ -10,6 +10,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/plan/overlay_plan.h"
 #include "libshard/plan/placement.h"
+#include "libshard/stats/session_digest.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
@@ -47,7 +48,8 @@ void AddMethod(CLI::App& app, runtime::RefitOptions& options) {
 void AddCalibration(CLI::App& app, runtime::RefitOptions& options) {
   StartSection(app, "Text");
   app.add_option("--most-tokens", options.tokens,
-                 "Take at most about this many tokens of each bucket. Default: all.")
+                 "Take at most this many tokens of each bucket: whole sessions that are spread "
+                 "over it, and of long ones a part. Default: all.")
       ->type_name("N")
       ->transform(AsCount(1, kMostOfRefit));
   app.add_option("--context", options.context, "Tokens of a window. Default: 512.")
@@ -153,10 +155,14 @@ void AddRefitResources(CLI::App& app, const std::string& prefix, RefitArguments&
       ->type_name("DIR");
 }
 
-std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions) {
+std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions,
+                                           const std::vector<uint64_t>& taken) {
   std::vector<CalibrationText> texts;
   std::vector<Sha256> digests;
-  for (const TokenSession& session : sessions) {
+  std::vector<TakenText> parts;
+  std::vector<bool> cut;  // by text
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    const TokenSession& session = sessions[i];
     const auto same = std::find_if(texts.begin(), texts.end(), [&](const CalibrationText& text) {
       return text.name == session.file && text.bucket == session.bucket;
     });
@@ -164,11 +170,23 @@ std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sess
     if (same == texts.end()) {
       texts.push_back({session.file, session.bucket, "", 0});
       digests.emplace_back();
+      parts.emplace_back();
+      cut.push_back(false);
     }
     digests[place].Update(std::as_bytes(std::span(session.tokens)));
     texts[place].tokens += session.tokens.size();
+    parts[place].tokens += taken[i];
+    ++parts[place].of_sessions;
+    // A last token on its own is in no window.
+    cut[place] = cut[place] || taken[i] == 0 || taken[i] + 1 < session.tokens.size();
+    if (taken[i] == 0) continue;
+    ++parts[place].sessions;
+    texts[place].sessions.push_back(SessionDigest(session.tokens));
   }
-  for (size_t i = 0; i < texts.size(); ++i) texts[i].sha256 = digests[i].Finish();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    texts[i].sha256 = digests[i].Finish();
+    if (cut[i]) texts[i].taken = parts[i];
+  }
   return texts;
 }
 

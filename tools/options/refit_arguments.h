@@ -39,8 +39,10 @@ void AddRefitResources(CLI::App& app, const std::string& prefix, RefitArguments&
 // kInvalidArgument for a plan without overlays.
 Status MergeOverlayOf(const RefitArguments& arguments, Plan& plan);
 
-// What a record says about the texts: one entry for each file and bucket, in their order.
-std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions);
+// What a record says about the texts: one entry for each file and bucket, in their order. `taken`
+// is Calibration::taken of the sessions.
+std::vector<CalibrationText> CalibrationOf(const std::vector<TokenSession>& sessions,
+                                           const std::vector<uint64_t>& taken);
 
 // The sessions with their weight for each group: 1 for the group that the plan's placement table
 // assigns a session to, and the foreign weight for the others; 1 for all if there is no table. A

@@ -103,7 +103,8 @@ std::string RefitFinding(const RefitRecord& record) {
 
 std::string Method(const RefitRecord& record) {
   uint64_t tokens = 0;
-  for (const CalibrationText& text : record.calibration) tokens += text.tokens;
+  for (const CalibrationText& text : record.calibration)
+    tokens += text.taken ? text.taken->tokens : text.tokens;
   std::string out =
       Cat("Steps: ", Escaped(moepack::Join(record.steps, ", ")), "; ", Plural(tokens, "token"),
           " of ", Plural(record.calibration.size(), "calibration text"));

@@ -341,5 +341,26 @@ TEST(RefitPlans, DoNotDependOnTheOverlay) {
   EXPECT_NE(RefitPlanDigest(plan), without);
 }
 
+TEST(RefitRecordTest, NamesTheSessionsThatWereTaken) {
+  RefitRecord record = SmallRecord();
+  record.calibration[0].sessions = {"0123456789abcdef", "1123456789abcdef"};
+  record.calibration[0].taken = TakenText{40, 2, 5};
+  const Json document = RefitToJson(record);
+  EXPECT_EQ(document["calibration"][0]["sessions"], "0123456789abcdef 1123456789abcdef");
+  EXPECT_EQ(document["calibration"][0]["taken"]["of_sessions"], 5);
+  EXPECT_EQ(RefitFromJson("r", document).value(), record);
+}
+
+TEST(RefitRecordTest, TextsOfAnEarlierVersionAreTheSameUnlessOnlySomeWereTaken) {
+  const std::vector<CalibrationText> recorded = SmallRecord().calibration;
+  std::vector<CalibrationText> found = recorded;
+  found[0].sessions = {"0123456789abcdef"};
+  EXPECT_TRUE(SameTexts(recorded, found));
+  EXPECT_FALSE(SameTexts(found, recorded));
+  found[0].taken = TakenText{40, 1, 5};
+  EXPECT_FALSE(SameTexts(recorded, found));
+  EXPECT_TRUE(SameTexts(found, found));
+}
+
 }  // namespace
 }  // namespace moepack

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 namespace moepack::runtime {
 namespace {
 
@@ -67,6 +70,92 @@ TEST(Calibration, OneWindowIsTooFew) {
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message,
               HasSubstr("calibration text: expected at least 2 windows of 4 tokens, found 1"));
+}
+
+// Sessions of 10 tokens; three kinds in one bucket, one after the other, as files are given.
+std::vector<CalibrationSession> ThreeKinds(const std::vector<uint32_t>& tokens) {
+  std::vector<CalibrationSession> sessions;
+  for (int i = 0; i < 300; ++i)
+    sessions.push_back({"kind " + std::to_string(i / 100) + ", " + std::to_string(100 + i % 100),
+                        "x",
+                        std::span(tokens).first(10),
+                        {}});
+  return sessions;
+}
+
+TEST(Calibration, ALimitTakesWholeSessionsOfEveryKindInABucket) {
+  const std::vector<CalibrationSession> sessions = ThreeKinds(kTwenty);
+  const std::vector<uint64_t> taken = TokensTaken(sessions, 900);
+  uint64_t of_kind[3] = {};
+  for (size_t i = 0; i < taken.size(); ++i) {
+    EXPECT_TRUE(taken[i] == 0 || taken[i] == 10);
+    of_kind[i / 100] += taken[i];
+  }
+  EXPECT_EQ(of_kind[0] + of_kind[1] + of_kind[2], 900u);
+  for (const uint64_t tokens : of_kind) EXPECT_NEAR(static_cast<double>(tokens), 300, 20);
+  CalibrationOptions options = WithFold(8);
+  options.tokens = 900;
+  const Calibration made = Make(sessions, options);
+  EXPECT_EQ(made.tokens, 900u);
+  ASSERT_EQ(made.buckets.size(), 1u);
+  EXPECT_EQ(made.buckets[0].sessions, 90u);
+  EXPECT_EQ(made.buckets[0].of_sessions, 300u);
+  EXPECT_EQ(made.buckets[0].of_tokens, 3000u);
+  EXPECT_EQ(made.buckets[0].in_part, 0u);
+  // Every eighth of the sessions that are taken is held out, not of all.
+  const std::vector<bool> kept = KeptBack(made);
+  EXPECT_EQ(std::count(kept.begin(), kept.end(), true), 11 * 3);
+}
+
+TEST(Calibration, ALimitTakesTheSameSessionsWhateverTheOrderOfTheFiles) {
+  std::vector<CalibrationSession> sessions = ThreeKinds(kTwenty);
+  const auto taken_names = [&] {
+    std::set<std::string> names;
+    const std::vector<uint64_t> taken = TokensTaken(sessions, 400);
+    for (size_t i = 0; i < taken.size(); ++i) {
+      if (taken[i] > 0) names.insert(sessions[i].name);
+    }
+    return names;
+  };
+  const std::set<std::string> before = taken_names();
+  EXPECT_EQ(before.size(), 40u);
+  std::reverse(sessions.begin(), sessions.end());
+  EXPECT_EQ(taken_names(), before);
+}
+
+TEST(Calibration, OfSessionsLongerThanAnEighthOfTheLimitPartsAreTaken) {
+  const std::vector<uint32_t> tokens(1000, 1);
+  // One session takes nothing away from the others.
+  EXPECT_THAT(TokensTaken(
+                  std::vector<CalibrationSession>{
+                      {"a", "x", tokens, {}}, {"b", "x", tokens, {}}, {"c", "x", tokens, {}}},
+                  600),
+              ElementsAre(200, 200, 200));
+  // Short ones are taken whole.
+  EXPECT_THAT(TokensTaken(
+                  std::vector<CalibrationSession>{
+                      {"a", "x", tokens, {}}, {"b", "x", kTwenty, {}}, {"c", "y", tokens, {}}},
+                  100),
+              ElementsAre(80, 20, 100));
+  // What fits is taken whole.
+  EXPECT_THAT(TokensTaken(std::vector<CalibrationSession>{{"a", "x", kTwenty, {}}}, 20),
+              ElementsAre(20));
+  EXPECT_THAT(TokensTaken(std::vector<CalibrationSession>{{"a", "x", kTwenty, {}}}, 0),
+              ElementsAre(20));
+}
+
+TEST(Calibration, APartOfASessionIsSpreadOverIt) {
+  std::vector<uint32_t> tokens;
+  for (uint32_t i = 0; i < 100; ++i) tokens.push_back(i);
+  CalibrationOptions options = WithFold(2);
+  options.context = 10;
+  options.tokens = 20;
+  const Calibration made = Make({{"a", "x", tokens, {}}}, options);
+  ASSERT_EQ(made.windows.size(), 2u);
+  EXPECT_EQ(made.windows[0].tokens.front(), 20u);  // 25 is the middle of the first half
+  EXPECT_EQ(made.windows[1].tokens.front(), 70u);
+  EXPECT_EQ(made.tokens, 20u);
+  EXPECT_EQ(made.buckets[0].in_part, 1u);
 }
 
 }  // namespace

@@ -34,7 +34,12 @@ TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
   EXPECT_THAT(run.err, HasSubstr("layer 0, group 0: error 0."));
   EXPECT_THAT(run.err, HasSubstr("layer 2, group 1: error 0."));
   EXPECT_THAT(run.out, HasSubstr("layer  group  error before"));
-  EXPECT_TRUE(std::filesystem::exists(workspace_ / "out.refit/refit.json"));
+  EXPECT_THAT(run.err, HasSubstr("taken of \"prose\": 8 of 12 sessions (8 in part), 1,000 of "));
+  const auto record = nlohmann::json::parse(ReadFile(workspace_ / "out.refit/refit.json"));
+  const nlohmann::json& text = record["calibration"][0];
+  EXPECT_EQ(text["taken"]["sessions"], 8);
+  EXPECT_EQ(text["taken"]["of_sessions"], 12);
+  EXPECT_EQ(text["sessions"].get<std::string>().size(), 8 * 17 - 1);
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --plan plan.json -o plain").status, 0);
   EXPECT_EQ(ReadFile(workspace_ / "out/trunk/trunk.safetensors"),
             ReadFile(workspace_ / "plain/trunk/trunk.safetensors"));
@@ -292,8 +297,35 @@ TEST_F(RefitCommand, CountsOnlyTheTokensThatItTakes) {
   const ToolRun run =
       Refit("--text fixtures/texts/calibration.jsonl --most-tokens 600 --dry-run --json -o out");
   ASSERT_EQ(run.status, 0) << run.err;
-  // Three buckets, in windows of 512.
-  EXPECT_LE(nlohmann::json::parse(run.out)["tokens"], 3 * 1024);
+  // Three buckets.
+  EXPECT_LE(nlohmann::json::parse(run.out)["tokens"], 3 * 600);
+}
+
+TEST_F(RefitCommand, ALimitOfTokensSaysHowManyOfHowManySessionsItTakes) {
+  std::string kinds;
+  for (const char* kind : {"abc", "int", "the"}) {
+    for (int i = 0; i < 20; ++i) {
+      kinds += std::string("{\"session\": \"") + kind + std::to_string(i) +
+               "\", \"bucket\": \"one\", \"text\": \"";
+      for (int word = 0; word < 12; ++word) kinds += std::string(kind) + " ";
+      kinds += "\"}\n";
+    }
+  }
+  WriteAll(workspace_ / "kinds.jsonl", kinds);
+  const std::string few = "--text kinds.jsonl --most-tokens 400 --context 64 --dry-run -o out";
+  const auto needs = nlohmann::json::parse(Refit(few + " --json").out);
+  ASSERT_EQ(needs["buckets"].size(), 1u);
+  const nlohmann::json& bucket = needs["buckets"][0];
+  EXPECT_EQ(bucket["of_sessions"], 60);
+  EXPECT_EQ(bucket["in_part"], 0);
+  EXPECT_GT(bucket["sessions"], 3);
+  EXPECT_LE(bucket["tokens"], 400);
+  EXPECT_GE(bucket["tokens"], 350);
+  EXPECT_EQ(bucket["tokens"], needs["tokens"]);
+  EXPECT_THAT(
+      Refit(few).out,
+      HasSubstr("taken of \"one\": " + std::to_string(bucket["sessions"].get<int>()) +
+                " of 60 sessions, " + std::to_string(bucket["tokens"].get<int>()) + " of "));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "tools/base/progress.h"
 #include "tools/base/table.h"
@@ -38,9 +39,23 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again) {
   return line + (again ? "; done before" : "");
 }
 
+std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets) {
+  std::vector<std::string> lines;
+  for (const runtime::CalibrationBucket& bucket : buckets) {
+    if (bucket.sessions == bucket.of_sessions && bucket.in_part == 0) continue;
+    lines.push_back(
+        Cat("taken of ", bucket.name.empty() ? "the text" : Quoted(bucket.name), ": ",
+            FormatCount(bucket.sessions), " of ", Plural(bucket.of_sessions, "session"),
+            bucket.in_part > 0 ? Cat(" (", FormatCount(bucket.in_part), " in part)") : "", ", ",
+            FormatCount(bucket.tokens), " of ", Plural(bucket.of_tokens, "token")));
+  }
+  return Join(lines, "\n");
+}
+
 std::string RefitNeedsText(const RefitNeeds& needs) {
   const runtime::RefitEstimate& estimate = needs.estimate;
-  return Cat("tokens: ", FormatCount(needs.tokens), " of about ",
+  const std::string taken = TakenLines(needs.buckets);
+  return Cat(taken, taken.empty() ? "" : "\n", "tokens: ", FormatCount(needs.tokens), " of about ",
              FormatCount(estimate.tokens_needed),
              " that are needed\nmemory: ", FormatBytes(RowsInMemory(needs) + estimate.matrix_bytes),
              " of activations and matrices, ", FormatBytes(estimate.weight_bytes), " of weights; ",
@@ -51,7 +66,16 @@ std::string RefitNeedsText(const RefitNeeds& needs) {
 
 Json RefitNeedsJson(const RefitNeeds& needs) {
   const runtime::RefitEstimate& estimate = needs.estimate;
+  Json buckets = Json::array();
+  for (const runtime::CalibrationBucket& bucket : needs.buckets)
+    buckets.push_back({{"bucket", bucket.name},
+                       {"sessions", bucket.sessions},
+                       {"of_sessions", bucket.of_sessions},
+                       {"in_part", bucket.in_part},
+                       {"tokens", bucket.tokens},
+                       {"of_tokens", bucket.of_tokens}});
   return {{"dry_run", true},
+          {"buckets", std::move(buckets)},
           {"tokens", needs.tokens},
           {"tokens_needed", estimate.tokens_needed},
           {"memory_bytes", RowsInMemory(needs) + estimate.matrix_bytes},

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "libshard/base/text/json.h"
 #include "libshard/refit/refit_record.h"
+#include "runtime-shim/refit/calibration.h"
 #include "runtime-shim/refit/estimate.h"
 #include "runtime-shim/refit/layer_refit.h"
 
@@ -15,10 +17,14 @@ std::string RefitLine(const runtime::LayerOutcome& outcome, bool again);
 // What a refit will need.
 struct RefitNeeds {
   runtime::RefitEstimate estimate;
+  std::vector<runtime::CalibrationBucket> buckets;
   uint64_t tokens = 0;
   uint64_t memory = 0;  // RefitOptions::memory
   double rate = 0;      // multiplications per second on this machine
 };
+// What is taken of each bucket, a line each without a line break at the end; "" if it is
+// everything.
+std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets);
 std::string RefitNeedsText(const RefitNeeds& needs);
 Json RefitNeedsJson(const RefitNeeds& needs);
 // All layers and groups of a refit.
