@@ -36,6 +36,16 @@ Json FiguresToJson(const QualityFigures& figures) {
   return out;
 }
 
+Json CountOrNull(const std::optional<uint64_t>& count) {
+  return count ? Json(*count) : Json(nullptr);
+}
+
+Json MadeFromToJson(const MadeFrom& made_from) {
+  Json out = {{"plan", CountOrNull(made_from.plan)}};
+  if (made_from.refitted) out["refit"] = CountOrNull(made_from.refit);
+  return out;
+}
+
 Json RowToJson(const QualityRow& row) {
   Json out = {{"all", FiguresToJson(row.all)}};
   if (row.buckets.empty()) return out;
@@ -130,6 +140,23 @@ Status ReadGroups(const JsonFields& fields, size_t groups, QualityRecord& record
   return Ok();
 }
 
+Result<std::optional<uint64_t>> CountField(const JsonFields& fields, const char* key) {
+  if (!fields.Has(key)) return std::optional<uint64_t>();
+  SHARD_TRY(const uint64_t count, NumberField(fields, key, kMaxScoredTokens));
+  return std::optional(count);
+}
+
+Result<std::optional<MadeFrom>> ReadMadeFrom(const JsonFields& fields) {
+  if (!fields.Has("made_from")) return std::optional<MadeFrom>();
+  SHARD_TRY(const Json* value, fields.Object("made_from"));
+  const JsonFields inner(*value, Cat(fields.where(), ": made_from"));
+  MadeFrom made_from;
+  SHARD_TRY(made_from.plan, CountField(inner, "plan"));
+  made_from.refitted = value->contains("refit");
+  SHARD_TRY(made_from.refit, CountField(inner, "refit"));
+  return std::optional(made_from);
+}
+
 Status ReadSetting(const JsonFields& fields, QualityRecord& record) {
   SHARD_TRY(record.tool_version, ShortText(fields, "tool_version"));
   SHARD_TRY(record.executor, ShortText(fields, "executor"));
@@ -143,6 +170,7 @@ Status ReadSetting(const JsonFields& fields, QualityRecord& record) {
   SHARD_TRY(record.tokens_sha256, HexField(fields, "tokens_sha256", 64));
   SHARD_TRY(record.sessions, NumberField(fields, "sessions", kMaxScoredTokens));
   SHARD_TRY(record.tokens, NumberField(fields, "tokens", kMaxScoredTokens));
+  SHARD_TRY(record.made_from, ReadMadeFrom(fields));
   return Ok();
 }
 
@@ -168,6 +196,7 @@ Json QualityToJson(const QualityRecord& record) {
               {"tokens_sha256", record.tokens_sha256},
               {"sessions", record.sessions},
               {"tokens", record.tokens}};
+  if (record.made_from) out["made_from"] = MadeFromToJson(*record.made_from);
   if (record.reference) out["reference"] = RowToJson(*record.reference);
   if (record.unmasked) out["unmasked"] = RowToJson(*record.unmasked);
   Json& groups = out["groups"] = Json::array();

@@ -43,6 +43,15 @@ struct QualityRow {
   bool operator==(const QualityRow&) const = default;
 };
 
+// How many of the sessions are also text that the distribution was made from, and so not held out;
+// no value where it does not say.
+struct MadeFrom {
+  std::optional<uint64_t> plan;
+  bool refitted = false;
+  std::optional<uint64_t> refit;  // only for refitted experts
+  bool operator==(const MadeFrom&) const = default;
+};
+
 struct QualityRecord {
   std::string tool_version;
   std::string executor;               // "cpu"
@@ -51,6 +60,7 @@ struct QualityRecord {
   bool score_half = false;            // only the second half of each window was scored
   std::string tokens_sha256;          // of the token ids of all sessions (TokensDigest)
   uint64_t sessions = 0, tokens = 0;  // that were scored
+  std::optional<MadeFrom> made_from;  // no value in records of versions that did not ask
   // The `total` of the unmasked run is the cost of quantization.
   std::optional<QualityRow> reference, unmasked;
   std::vector<std::pair<uint32_t, QualityRow>> groups;  // ascending; the groups that were there

@@ -10,6 +10,8 @@
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/plan/expectation.h"
+#include "manifest/document/made_from.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/source_place.h"
 
@@ -87,10 +89,12 @@ void AddQualityRows(const std::string& run, const QualityRow& row, std::string& 
 
 // Damage is that of the split or, for a distribution that lacks experts, relative to the reference.
 std::string QualityText(const QualityRecord& record) {
+  const std::string not_held_out = NotHeldOutText(record.made_from, record.sessions);
   std::string out = Cat(
       "Measured by moepack ", MarkdownText(record.tool_version), " on ",
       Plural(record.tokens, "token"), " of ", Plural(record.sessions, "session"),
-      " of held-out text. A node is compared with ",
+      not_held_out.empty() ? " of held-out text." : Cat(" of text. ", not_held_out),
+      " A node is compared with ",
       record.unmasked ? "the whole model in the same types" : "the model that it was made from",
       ": nats of the text per token, what the node loses of them, KL divergence of what it would "
       "say next, and how often it thinks the same continuation likeliest.\n\n");
@@ -136,7 +140,9 @@ std::string SourceTable(const ModelRecord& model) {
 
 std::string MeasuredText(const Manifest& manifest) {
   const Figures quality = FiguresOf(manifest, "quality");
-  const Figures calibration = FiguresOf(manifest, "calibration");
+  Figures calibration = FiguresOf(manifest, "calibration");
+  // Digests are for programs.
+  std::erase_if(calibration, [](const auto& figure) { return figure.first == kCalibrationTexts; });
   std::string out = "\n## Quality of the split\n\n";
   // What the plan expects from statistics is not a measurement of the split.
   const bool others = std::any_of(quality.begin(), quality.end(), [](const auto& figure) {

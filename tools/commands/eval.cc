@@ -6,7 +6,9 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/text/text.h"
+#include "libshard/stats/session_digest.h"
 #include "manifest/document/describe_model.h"
+#include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/eval/participants.h"
 #include "runtime-shim/eval/quality.h"
@@ -144,6 +146,28 @@ Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
   return tokens;
 }
 
+// Whether the texts are text that the distribution was made from, said before the work begins; no
+// value for anything but a distribution.
+Result<std::optional<manifest::MadeFrom>> CheckHeldOut(
+    const Arguments& arguments, std::span<const runtime::EvalTokens> tokens) {
+  std::optional<manifest::MadeFrom> made_from;
+  const std::string& source = arguments.runtime.source;
+  SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
+  if (!distribution) return made_from;
+  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(source));
+  std::vector<std::string> digests;
+  for (const runtime::EvalTokens& session : tokens)
+    digests.push_back(SessionDigest(session.tokens));
+  made_from = manifest::MadeFromText(manifest, digests);
+  const std::string text = manifest::NotHeldOutText(made_from, tokens.size());
+  if (!text.empty())
+    PrintWarnings({Cat("text: ", text,
+                       " What is measured on text that a split was made from says "
+                       "little about other text.",
+                       arguments.record ? " This is recorded, too." : "")});
+  return made_from;
+}
+
 // Adds what only the models know to a record.
 void Describe(const Arguments& arguments, const Models& models,
               std::span<const runtime::EvalTokens> tokens, manifest::QualityRecord& record) {
@@ -162,6 +186,7 @@ Status RunEvaluation(const Arguments& arguments, const Models& models, EvalRepor
                                      against ? against->model.get() : nullptr,
                                      RunMemory(arguments.runtime, arguments.memory), options));
   SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
+  SHARD_TRY(const auto made_from, CheckHeldOut(arguments, tokens));
   const EvalInput input = MakeInput(models.own, against, options);
   if (!input.full && !input.reference)
     return Error{
@@ -190,6 +215,7 @@ Status RunEvaluation(const Arguments& arguments, const Models& models, EvalRepor
   }
   report.quality = runtime::RecordOf(input, measures);
   Describe(arguments, models, tokens, *report.quality);
+  report.quality->made_from = made_from;
   return Ok();
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "libshard/base/text/text.h"
+#include "manifest/document/made_from.h"
 #include "runtime-shim/eval/yardstick.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
@@ -163,6 +164,22 @@ HtmlTable DamageTable(size_t number, const std::vector<DamageLine>& lines,
   return table;
 }
 
+// "" unless all sessions on one node cost less than each on its own.
+std::string OneNodeText(const QualityRecord& record, const DamageFigures& best) {
+  std::optional<uint32_t> node;
+  DamageFigures least = best;
+  for (const auto& [group, row] : record.groups) {
+    const auto& damage = record.best.all.split ? row.all.split : row.all.total;
+    if (!damage || damage->kld.mean >= least.kld.mean) continue;
+    least = *damage;
+    node = group;
+  }
+  if (!node) return "";
+  return Cat(" All sessions on node ", *node, " cost less, <b>",
+             FixedWithError(least.kld.mean, least.kld.error, 4),
+             " nats</b>: captured gate mass does not choose the best node here.");
+}
+
 std::string DamageFinding(const std::string& of, const QualityRecord& record) {
   const auto& damage = record.best.all.split ? record.best.all.split : record.best.all.total;
   if (!damage) return "";
@@ -174,18 +191,21 @@ std::string DamageFinding(const std::string& of, const QualityRecord& record) {
   if (record.unmasked && record.unmasked->all.total) {
     out += Cat("; quantization alone costs ", Fixed(record.unmasked->all.total->kld.mean, 4));
   }
-  return Cat(out, " (", of, ").");
+  return Cat(out, " (", of, ").", OneNodeText(record, *damage));
 }
 
 std::string ChartOf(size_t number, const std::string& title, const QualityRecord& record) {
   const std::vector<DamageLine> lines = LinesOf(record);
   const std::vector<std::string> buckets = BucketsOf(lines);
+  const std::string held_out =
+      record.made_from ? manifest::NotHeldOutText(record.made_from, record.sessions) : "";
   std::vector<LegendEntry> legend;
   for (size_t i = 0; i < buckets.size(); ++i)
     legend.push_back({KindClass(i + 3) + " round", buckets[i]});
   return Cat("<h3>", title, "</h3>\n",
              Figure((legend.empty() ? "" : Legend(legend)) + DamagePicture(lines, buckets),
-                    Cat("KL divergence of the next-token distributions from the whole model, in "
+                    Cat(held_out.empty() ? "" : Cat(held_out, " "),
+                        "KL divergence of the next-token distributions from the whole model, in "
                         "nats per token, on ",
                         Plural(record.tokens, "token"), " of ", Plural(record.sessions, "session"),
                         "; dots are means, whiskers standard errors",

@@ -108,5 +108,16 @@ TEST(QualityRecords, AreRefusedInDistributionJsonWhenTheyAreDamaged) {
   EXPECT_THAT(read.error().message, HasSubstr("x: quality: measured: tokens: expected "));
 }
 
+TEST(QualityRecords, SayWhatIsKnownOfTheText) {
+  QualityRecord record = SomeQuality();
+  EXPECT_FALSE(QualityToJson(record).contains("made_from"));
+  record.made_from = MadeFrom{1, true, std::nullopt};
+  const Json document = QualityToJson(record);
+  EXPECT_EQ(document["made_from"].dump(), R"({"plan":1,"refit":null})");
+  EXPECT_EQ(QualityFromJson("q", document, 2).value(), record);
+  record.made_from = MadeFrom{std::nullopt, false, std::nullopt};
+  EXPECT_EQ(QualityFromJson("q", QualityToJson(record), 2).value(), record);
+}
+
 }  // namespace
 }  // namespace moepack::manifest

@@ -94,5 +94,39 @@ TEST_F(EvalRecord, DiffShowsRecordedFigures) {
   EXPECT_THAT(changed.out, HasSubstr("quality"));
 }
 
+TEST_F(EvalRecord, TextThatThePlanWasMadeFromIsNotRecordedAsHeldOut) {
+  WriteAll(workspace_ / "plan.jsonl",
+           R"({"session": "a", "text": "static int compare(const void *a, const void *b);"}
+{"session": "b", "text": "You may copy and distribute verbatim copies of it."}
+)");
+  WriteAll(workspace_ / "other.jsonl",
+           R"({"session": "x", "text": "You may copy and distribute verbatim copies of it."}
+{"session": "y", "text": "The router of a layer picks two of sixteen experts."}
+)");
+  ASSERT_EQ(workspace_
+                .Moepack("profile fixtures/tiny-moe --text plan.jsonl fixtures/texts/manual.md -o "
+                         "s.json")
+                .status,
+            0);
+  const ToolRun built = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 2 --statistics s.json --eligible 12 --no-verify -o "
+      "planned");
+  ASSERT_EQ(built.status, 0) << built.err;
+  const std::string eval = "eval planned --against fixtures/tiny-moe --generate 0 --text ";
+  const ToolRun run = workspace_.Moepack(eval + "other.jsonl --record");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string sentence = "The plan was made from 1 of the 2 sessions, which is not held out.";
+  EXPECT_THAT(run.err, HasSubstr("warning: text: " + sentence));
+  EXPECT_THAT(run.out, HasSubstr(sentence));
+  EXPECT_THAT(ReadFile(workspace_ / "planned/README.md"), HasSubstr(" of text. " + sentence));
+  const auto manifest = nlohmann::json::parse(ReadFile(workspace_ / "planned/distribution.json"));
+  EXPECT_EQ(manifest["quality"]["measured"]["made_from"], (nlohmann::json{{"plan", 1}}));
+  EXPECT_EQ(workspace_.Json(eval + "other.jsonl --json")["quality"]["made_from"]["plan"], 1);
+  EXPECT_EQ(
+      workspace_.Json(eval + "fixtures/texts/header.txt --json")["quality"]["made_from"]["plan"],
+      0);
+  EXPECT_EQ(workspace_.Moepack("verify planned").status, 0);
+}
+
 }  // namespace
 }  // namespace moepack::cli

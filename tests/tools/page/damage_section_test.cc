@@ -64,5 +64,13 @@ TEST(DamageSectionTest, TheCaptionNamesBucketsOnlyWhereThereAreAny) {
   EXPECT_THAT(DamageSection(inputs)->body, Not(HasSubstr("buckets")));
 }
 
+TEST(DamageSectionTest, SaysWhereOneNodeForAllCostsLessThanEachOnItsOwn) {
+  PageInputs inputs = FullInputs();
+  EXPECT_THAT(DamageSection(inputs)->findings.front(), Not(HasSubstr("All sessions on node")));
+  inputs.evaluations[0].report.quality->best.all.split->kld.mean = 0.77;
+  EXPECT_THAT(DamageSection(inputs)->findings.front(),
+              HasSubstr("All sessions on node 0 cost less, <b>0.3000 ± 0.0300 nats</b>"));
+}
+
 }  // namespace
 }  // namespace moepack::cli

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,9 @@
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/files/saved_file.h"
 #include "libshard/base/files/scan_file.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "libshard/stats/session_digest.h"
 #include "manifest/document/first_difference.h"
 #include "runtime-shim/experiment/document.h"
 #include "runtime-shim/experiment/looks.h"
@@ -54,6 +57,34 @@ Result<std::vector<EvalTokens>> ReadHeldOut(const ExperimentArguments& arguments
   return ordered;
 }
 
+// Refuses text that the statistics were measured on: plans that were made from it would look better
+// than they are. `measured` is of any plan, as all have the same statistics. Returns how many
+// sessions that is, 0, or no value where the statistics do not say; a warning is then printed.
+Result<std::optional<uint64_t>> CheckHeldOut(const std::optional<PlanExpectation>& measured,
+                                             const std::vector<EvalTokens>& sessions) {
+  if (!measured) return std::optional<uint64_t>(0);
+  const std::vector<std::string>& known = measured->texts;
+  std::vector<std::string> digests;
+  for (const EvalTokens& session : sessions) digests.push_back(SessionDigest(session.tokens));
+  const size_t found = CountKnown(digests, known);
+  if (found > 0) {
+    const auto first = std::find_if(digests.begin(), digests.end(), [&](const std::string& digest) {
+      return CountKnown({digest}, known) > 0;
+    });
+    return Error{Code::kInvalidArgument,
+                 Cat("held-out session ",
+                     Quoted(sessions[static_cast<size_t>(first - digests.begin())].name),
+                     ": expected other text than the statistics were measured on, found the same (",
+                     found, " of ", Plural(sessions.size(), "session"), ")"),
+                 "--statistics and --text must be of different texts"};
+  }
+  if (known.size() == measured->sessions + measured->held_out) return std::optional<uint64_t>(0);
+  PrintWarnings(
+      {"text: whether the statistics were measured on the held-out text is not known: "
+       "they do not name their texts; profile again to find out"});
+  return std::optional<uint64_t>();
+}
+
 std::string DigestOf(const std::vector<EvalTokens>& sessions) {
   Sha256 digest;
   for (const EvalTokens& session : sessions) {
@@ -83,7 +114,8 @@ Result<std::string> FileDigest(const std::string& path) {
 }
 
 // Everything that determines the figures, and the rule that may stop the experiment.
-Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalTokens>& sessions) {
+Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalTokens>& sessions,
+                     const std::optional<uint64_t>& in_statistics) {
   const ExperimentArguments& arguments = models.arguments;
   Json splits = Json::array();
   for (const ExperimentSplit& split : models.splits)
@@ -105,6 +137,8 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalToken
       {"looks", arguments.looks},
       {"until_error", arguments.until_error > 0 ? Json(arguments.until_error) : Json(nullptr)},
       {"executor", arguments.runtime.executor}};
+  if (models.splits.front().plan.expectation)
+    setup["held_out"]["in_statistics"] = in_statistics ? Json(*in_statistics) : Json(nullptr);
   for (const std::string& text : arguments.refit_texts) {
     SHARD_TRY(const std::string digest, FileDigest(text));
     setup["refit"].push_back({{"text", FileName(text)}, {"sha256", digest}});
@@ -189,7 +223,9 @@ struct Prepared {
 Result<Prepared> Prepare(const ExperimentModels& models) {
   Prepared prepared;
   SHARD_TRY(prepared.sessions, ReadHeldOut(models.arguments));
-  SHARD_TRY(prepared.setup, SetupOf(models, prepared.sessions));
+  SHARD_TRY(const auto in_statistics,
+            CheckHeldOut(models.splits.front().plan.expectation, prepared.sessions));
+  SHARD_TRY(prepared.setup, SetupOf(models, prepared.sessions, in_statistics));
   prepared.rule = {runtime::PlanLooks(prepared.sessions.size(), models.arguments.looks),
                    models.arguments.until_error};
   prepared.state.rows = ExperimentRows(models);

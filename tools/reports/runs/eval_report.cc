@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
+#include "manifest/document/made_from.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/eval/yardstick.h"
 #include "tools/base/output.h"
@@ -46,12 +47,71 @@ void LikelihoodRow(const std::string& label, const runtime::Likelihood& likeliho
              RepeatText(loops)});
 }
 
-std::vector<const EvalRow*> Rows(const EvalSummary& summary) {
-  std::vector<const EvalRow*> rows;
-  for (const EvalRow& row : summary.groups) rows.push_back(&row);
-  for (const auto* row : {&summary.best_by_capture, &summary.best_by_kld, &summary.raced}) {
-    if (*row) rows.push_back(&**row);
+struct LabelledRow {
+  std::string label;
+  const EvalRow* row;
+  std::vector<std::string> ways = {};  // to choose the groups of its sessions, if it has several
+};
+
+// A way to choose the group of each session.
+struct ChoiceOfGroup {
+  const char *name, *subject;
+  std::optional<EvalRow> EvalSummary::*row;
+  uint32_t (*choose)(const runtime::SessionChoice& session);
+};
+constexpr ChoiceOfGroup kChoices[] = {
+    {"capture", "capture", &EvalSummary::best_by_capture,
+     [](const runtime::SessionChoice& session) { return session.by_capture; }},
+    {"KLD", "KLD", &EvalSummary::best_by_kld,
+     [](const runtime::SessionChoice& session) { return session.by_kld; }},
+    {"race", "the race", &EvalSummary::raced,
+     [](const runtime::SessionChoice& session) { return session.race.winner; }},
+};
+
+// "capture, KLD and race".
+std::string Enumerated(const std::vector<std::string>& names) {
+  if (names.size() < 2) return names.empty() ? "" : names.front();
+  const std::vector<std::string> first(names.begin(), names.end() - 1);
+  return Cat(moepack::Join(first, ", "), " and ", names.back());
+}
+
+// The rows with a group chosen for each session. Ways that choose the same group for every session
+// have the same figures, and share a row.
+std::vector<LabelledRow> BestRows(const EvalSummary& summary) {
+  std::vector<std::vector<const ChoiceOfGroup*>> alike;
+  for (const ChoiceOfGroup& choice : kChoices) {
+    if (!(summary.*choice.row)) continue;
+    const auto same = std::find_if(alike.begin(), alike.end(), [&](const auto& others) {
+      return std::all_of(summary.sessions.begin(), summary.sessions.end(),
+                         [&](const runtime::SessionChoice& session) {
+                           return choice.choose(session) == others.front()->choose(session);
+                         });
+    });
+    if (same == alike.end()) {
+      alike.push_back({&choice});
+    } else {
+      same->push_back(&choice);
+    }
   }
+  std::vector<LabelledRow> rows;
+  for (const auto& choices : alike) {
+    const EvalRow& row = *(summary.*choices.front()->row);
+    LabelledRow best{row.label, &row};
+    std::vector<std::string> names;
+    for (const ChoiceOfGroup* choice : choices) {
+      names.emplace_back(choice->name);
+      best.ways.emplace_back(choice->subject);
+    }
+    if (choices.size() > 1) best.label = Cat("best by ", Enumerated(names));
+    rows.push_back(std::move(best));
+  }
+  return rows;
+}
+
+std::vector<LabelledRow> Rows(const EvalSummary& summary) {
+  std::vector<LabelledRow> rows;
+  for (const EvalRow& row : summary.groups) rows.push_back({row.label, &row});
+  for (LabelledRow& row : BestRows(summary)) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -63,9 +123,8 @@ std::string LikelihoodTable(const EvalSummary& summary) {
   if (summary.full) {
     LikelihoodRow("unmasked", summary.full->likelihood, summary.full->loops, table);
   }
-  for (const EvalRow* row : Rows(summary)) {
-    LikelihoodRow(row->label, row->likelihood, row->loops, table);
-  }
+  for (const auto& [label, row, ways] : Rows(summary))
+    LikelihoodRow(label, row->likelihood, row->loops, table);
   return table.Render();
 }
 
@@ -83,8 +142,8 @@ void DamageRow(const std::string& label, const Damage& damage, Table& table) {
 
 std::string DamageTable(const EvalSummary& summary, std::optional<Damage> EvalRow::*member) {
   Table table = DamageHeadings();
-  for (const EvalRow* row : Rows(summary)) {
-    if (row->*member) DamageRow(row->label, *(row->*member), table);
+  for (const auto& [label, row, ways] : Rows(summary)) {
+    if (row->*member) DamageRow(label, *(row->*member), table);
   }
   return table.empty() ? "" : table.Render();
 }
@@ -125,9 +184,9 @@ std::string CaptureTable(const EvalSummary& summary) {
 
 std::string CaptureLayers(const EvalSummary& summary) {
   Table table({"run", ">layer", ">mean", ">P5", ">P25", ">on-policy"});
-  for (const EvalRow* row : Rows(summary)) {
+  for (const auto& [label, row, ways] : Rows(summary)) {
     for (size_t i = 0; i < summary.layers.size(); ++i) {
-      table.Row({row->label, std::to_string(summary.layers[i]), Share(row->teacher[i].mean),
+      table.Row({label, std::to_string(summary.layers[i]), Share(row->teacher[i].mean),
                  Share(row->teacher[i].p5), Share(row->teacher[i].p25),
                  Share(row->on_policy[i].mean)});
     }
@@ -180,19 +239,27 @@ std::string BestGroupsText(const EvalSummary& summary) {
              Digits(damage.mean, 4), ").\n");
 }
 
+// "The split costs about a Q3_K_M"; "The split is worse than an IQ1_M".
+std::string CostText(const char* what, double divergence) {
+  const std::string yardstick = runtime::Yardstick(divergence);
+  return Cat(what, yardstick.starts_with(runtime::kWorseThan) ? " is " : " costs ", yardstick);
+}
+
 std::string YardstickText(const EvalSummary& summary) {
   std::string text;
   if (summary.quantization)
-    text += Cat("Quantization costs ", runtime::Yardstick(summary.quantization->mean), ".\n");
-  const auto cost = [&](const std::optional<EvalRow>& row, const char* how) {
-    if (row && row->split)
-      text += Cat("The split costs ", runtime::Yardstick(row->split->mean), " where ", how,
-                  " chooses the group.\n");
-  };
-  cost(summary.best_by_capture, "capture");
-  cost(summary.best_by_kld, "KLD");
-  cost(summary.raced, "the race");
+    text += Cat(CostText("Quantization", summary.quantization->mean), ".\n");
+  for (const auto& [label, row, ways] : BestRows(summary)) {
+    if (row->split)
+      text += Cat(CostText("The split", row->split->mean), " where ", Enumerated(ways),
+                  ways.size() > 1 ? " choose" : " chooses", " the group.\n");
+  }
   return text.empty() ? "" : text + "(Types of llama.cpp, by what they cost Llama-3-8B.)\n";
+}
+
+std::string NotHeldOut(const EvalReport& report) {
+  if (!report.quality) return "";
+  return manifest::NotHeldOutText(report.quality->made_from, report.quality->sessions);
 }
 
 }  // namespace
@@ -211,6 +278,7 @@ CiReport EvalCi(const EvalReport& report) {
   for (const std::string& line : moepack::Split(YardstickText(report.summary), '\n')) {
     if (!line.empty()) note(line);
   }
+  if (const std::string text = NotHeldOut(report); !text.empty()) note(text);
   for (const EvalReport::GateOutcome& outcome : report.gates) {
     ci.cases.rules.push_back(outcome.gate);
     for (const std::string& failure : outcome.failed)
@@ -232,6 +300,8 @@ std::string EvalText(const EvalReport& report) {
             "\n" + RulesText(summary) + BestGroupsText(summary);
   }
   text += YardstickText(summary);
+  const std::string not_held_out = NotHeldOut(report);
+  if (!not_held_out.empty()) text += not_held_out + "\n";
   for (const std::string& failure : report.failed) text += "gate failed: " + Shown(failure) + "\n";
   return text;
 }

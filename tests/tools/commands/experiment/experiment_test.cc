@@ -306,5 +306,15 @@ TEST_F(ExperimentCommand, AFileThatIsNotAnExperimentIsRefused) {
   EXPECT_THAT(ErrorOf(two_, 3), HasSubstr("e.json: format: expected \"moepack-experiment\""));
 }
 
+TEST_F(ExperimentCommand, HeldOutTextThatTheStatisticsWereMeasuredOnIsRefused) {
+  const ToolRun profiled = workspace_.Moepack(
+      "profile fixtures/tiny-moe --text texts.jsonl fixtures/texts/calibration.jsonl -o s.json");
+  ASSERT_EQ(profiled.status, 0) << profiled.err;
+  EXPECT_THAT(ErrorOf(model_ + "--strategies contiguous,same --statistics s.json --dry-run", 2),
+              testing::AllOf(HasSubstr("expected other text than the statistics were measured on, "
+                                       "found the same (6 of 6 sessions)"),
+                             HasSubstr("--statistics and --text must be of different texts")));
+}
+
 }  // namespace
 }  // namespace moepack::cli
