@@ -6,6 +6,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/plan/expectation.h"
 #include "libshard/stats/session_digest.h"
+#include "manifest/document/unknown_fields.h"
 
 namespace moepack::manifest {
 namespace {
@@ -20,9 +21,13 @@ std::optional<uint64_t> CountIn(const std::vector<std::string>& known, bool all_
 
 std::optional<uint64_t> CountInPlan(const Manifest& manifest,
                                     const std::vector<std::string>& digests) {
-  if (!manifest.original || !manifest.original->is_object()) return 0;
-  const auto found = manifest.original->find("calibration");
-  if (found == manifest.original->end() || !found->is_object()) return 0;
+  const Json* const found =
+      manifest.original ? FieldIndex(*manifest.original).Find("calibration") : nullptr;
+  if (found == nullptr || !found->is_object()) {
+    // A table that was learned for a plan without statistics does not say from which text.
+    if (manifest.plan.placement) return std::nullopt;
+    return 0;
+  }
   const JsonFields fields(*found, "calibration");
   // Readers carry the section, whatever it has.
   const auto known = DigestsField(fields, kCalibrationTexts);

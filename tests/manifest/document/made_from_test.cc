@@ -40,7 +40,11 @@ TEST(MadeFrom, IsNotKnownOfStatisticsThatDoNotNameTheirTexts) {
 }
 
 TEST(MadeFrom, NothingWasMadeFromTextWithoutStatistics) {
-  EXPECT_EQ(MadeFromText(sample::Make().manifest, {kOne}), (MadeFrom{0, false, std::nullopt}));
+  Manifest manifest = sample::Make().manifest;
+  EXPECT_EQ(MadeFromText(manifest, {kOne}), (MadeFrom{0, false, std::nullopt}));
+  // Unless a placement table was learned from some.
+  manifest.plan.placement.emplace();
+  EXPECT_EQ(MadeFromText(manifest, {kOne}).plan, std::nullopt);
 }
 
 TEST(MadeFrom, CountsTheSessionsOfTheRefitToo) {
