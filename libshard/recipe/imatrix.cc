@@ -1,11 +1,14 @@
 #include "libshard/recipe/imatrix.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 #include "libshard/base/text_map.h"
+#include "libshard/model/block_name.h"
 #include "libshard/recipe/imatrix_groups.h"
 #include "libshard/recipe/recipe_types.h"
 
@@ -56,23 +59,28 @@ Means MeansOf(const ImatrixEntry& entry, GgufTensor& tensor) {
   return means;
 }
 
-// Returns the other of a layer's gate and up, which have the same inputs; "" for other tensors.
-std::string SiblingOf(const std::string& name) {
-  constexpr std::string_view kGate = "ffn_gate_exps", kUp = "ffn_up_exps";
-  const size_t gate = name.find(kGate), up = name.find(kUp);
-  std::string sibling = name;
-  if (gate != std::string::npos) return sibling.replace(gate, kGate.size(), kUp);
-  if (up != std::string::npos) return sibling.replace(up, kUp.size(), kGate);
-  return "";
-}
+// Matrices of a block that multiply the same vector. llama-imatrix measures that vector under the
+// name of each matrix, or of one that holds several of them.
+constexpr std::array<std::string_view, 11> kAttentionInput = {
+    "attn_q",        "attn_k", "attn_v", "attn_qkv", "attn_gate", "attn_q_a",
+    "attn_kv_a_mqa", "ssm_in", "ssm_ba", "ssm_beta", "ssm_alpha"};
+constexpr std::array<std::string_view, 2> kDenseInput = {"ffn_gate", "ffn_up"};
+constexpr std::array<std::string_view, 3> kExpertInput = {"ffn_gate_exps", "ffn_up_exps",
+                                                          "ffn_gate_up_exps"};
+constexpr std::array<std::string_view, 3> kSharedInput = {"ffn_gate_shexp", "ffn_up_shexp",
+                                                          "ffn_gate_up_shexp"};
+constexpr std::array<std::string_view, 2> kChunkInput = {"ffn_gate_chexps", "ffn_up_chexps"};
+constexpr std::span<const std::string_view> kSameInput[] = {
+    kAttentionInput, kDenseInput, kExpertInput, kSharedInput, kChunkInput};
+constexpr std::string_view kWeight = ".weight";
 
 class Applier {
  public:
   Applier(const Imatrix& imatrix, GgufModel& model) : imatrix_(imatrix), model_(model) {}
 
   Result<ImatrixUse> Apply() {
-    FindUnknown();
     for (GgufTensor& tensor : model_.tensors) SHARD_CHECK(Measure(tensor));
+    FindUnknown();
     for (Means& means : means_) Complete(means);
     for (Means& means : means_) Give(means);
     return std::move(use_);
@@ -83,25 +91,34 @@ class Applier {
     TextSet<std::string_view> names;
     for (const GgufTensor& tensor : model_.tensors) names.insert(tensor.name);
     for (const auto& [name, entry] : imatrix_.entries) {
-      if (!names.contains(name) && !IsGroupEntry(name)) use_.unknown.push_back(name);
+      if (!names.contains(name) && !lent_.contains(name) && !IsGroupEntry(name))
+        use_.unknown.push_back(name);
     }
   }
 
-  Status Measure(GgufTensor& tensor) {
-    const auto found = imatrix_.entries.find(tensor.name);
-    if (found == imatrix_.entries.end() || !MayChange(tensor)) return Ok();
-    const ImatrixEntry& entry = found->second;
-    const uint64_t slices = SlicesOf(tensor), expected = tensor.row_values() * slices;
+  static bool Fits(const ImatrixEntry& entry, const GgufTensor& tensor) {
+    const uint64_t slices = SlicesOf(tensor);
     const size_t counts = entry.counts.size();
-    if (entry.sums.size() == expected && (counts == 1 || counts == slices)) {
-      index_[tensor.name] = means_.size();
+    return entry.sums.size() == tensor.row_values() * slices && (counts == 1 || counts == slices);
+  }
+
+  Status Measure(GgufTensor& tensor) {
+    if (!MayChange(tensor)) return Ok();
+    const auto found = imatrix_.entries.find(tensor.name);
+    if (found == imatrix_.entries.end()) {
+      Borrow(tensor);
+      return Ok();
+    }
+    const ImatrixEntry& entry = found->second;
+    if (Fits(entry, tensor)) {
       means_.push_back(MeansOf(entry, tensor));
       return Ok();
     }
-    std::string message =
-        Cat(imatrix_.shown(), ": entry ", Quoted(tensor.name), ": expected ", expected,
-            " sums with ", slices == 1 ? "1 count" : Cat("1 or ", slices, " counts"), ", found ",
-            entry.sums.size(), " with ", counts);
+    const uint64_t slices = SlicesOf(tensor);
+    std::string message = Cat(imatrix_.shown(), ": entry ", Quoted(tensor.name), ": expected ",
+                              tensor.row_values() * slices, " sums with ",
+                              slices == 1 ? "1 count" : Cat("1 or ", slices, " counts"), ", found ",
+                              entry.sums.size(), " with ", entry.counts.size());
     if (tensor.name != "token_embd.weight") {
       return Error{Code::kMismatch, message, "use an importance matrix made from this model"};
     }
@@ -109,6 +126,18 @@ class Applier {
     // llama-quantize ignores them, too.
     model_.warnings.push_back(message + "; quantized without importance");
     return Ok();
+  }
+
+  // Takes the first entry of another matrix with the same input.
+  void Borrow(GgufTensor& tensor) {
+    for (const std::string& name : NamesOfSameInput(tensor.name)) {
+      const auto found = imatrix_.entries.find(name);
+      if (found == imatrix_.entries.end() || !Fits(found->second, tensor)) continue;
+      means_.push_back(MeansOf(found->second, tensor));
+      use_.loans.push_back({tensor.name, name});
+      lent_.insert(found->first);
+      return;
+    }
   }
 
   // Gives every slice a row and reports the slices that had no data.
@@ -127,29 +156,29 @@ class Applier {
     }
     std::vector<std::string> from;
     std::vector<bool> have = means.seen;
-    if (TakeSibling(means, have)) from.push_back(SiblingOf(tensor.name));
+    TakeSameInput(means, have, from);
     if (TakeMean(means, have)) from.emplace_back("layer mean");
     coverage.filled_from = from.empty() ? "none" : Join(from, ", ");
     use_.coverage.push_back(std::move(coverage));
     if (from.empty()) means.values.clear();
   }
 
-  // Returns whether a row was taken. Only measured rows of the sibling are taken, not those it was
-  // given itself.
-  // Gate and up have the same inputs, so the sibling's row is not an estimate but the same data.
-  bool TakeSibling(Means& means, std::vector<bool>& have) {
-    const auto found = index_.find(SiblingOf(means.tensor->name));
-    if (found == index_.end()) return false;
-    Means& sibling = means_[found->second];
-    if (sibling.row_values != means.row_values || sibling.slices != means.slices) return false;
-    bool taken = false;
-    for (size_t slice = 0; slice < means.slices; ++slice) {
-      if (have[slice] || !sibling.seen[slice]) continue;
-      const std::span<const float> row = sibling.Row(slice);
-      std::copy(row.begin(), row.end(), means.Row(slice).begin());
-      have[slice] = taken = true;
+  // Takes measured rows of other matrices with the same input, and adds the names of these. Such a
+  // row is not an estimate but the same data.
+  void TakeSameInput(Means& means, std::vector<bool>& have, std::vector<std::string>& from) {
+    for (const std::string& name : NamesOfSameInput(means.tensor->name)) {
+      const auto found = imatrix_.entries.find(name);
+      if (found == imatrix_.entries.end() || !Fits(found->second, *means.tensor)) continue;
+      Means other = MeansOf(found->second, *means.tensor);
+      bool taken = false;
+      for (size_t slice = 0; slice < means.slices; ++slice) {
+        if (have[slice] || !other.seen[slice]) continue;
+        const std::span<const float> row = other.Row(slice);
+        std::copy(row.begin(), row.end(), means.Row(slice).begin());
+        have[slice] = taken = true;
+      }
+      if (taken) from.push_back(name);
     }
-    return taken;
   }
 
   // Fills the remaining slices with the mean of the existing rows, and returns whether any was
@@ -185,12 +214,26 @@ class Applier {
 
   const Imatrix& imatrix_;
   GgufModel& model_;
-  std::vector<Means> means_;            // in the order of the tensors
-  TextMap<std::string, size_t> index_;  // into means_
+  std::vector<Means> means_;        // in the order of the tensors
+  TextSet<std::string_view> lent_;  // entries that tensors of other names use
   ImatrixUse use_;
 };
 
 }  // namespace
+
+std::vector<std::string> NamesOfSameInput(const std::string& tensor) {
+  std::vector<std::string> names = {tensor};
+  const std::optional<BlockName> block = ParseBlockName(tensor);
+  if (!block || !block->rest.ends_with(kWeight)) return names;
+  const std::string_view matrix = block->rest.substr(0, block->rest.size() - kWeight.size());
+  for (const std::span<const std::string_view> input : kSameInput) {
+    if (std::find(input.begin(), input.end(), matrix) == input.end()) continue;
+    for (const std::string_view other : input) {
+      if (other != matrix) names.push_back(Cat("blk.", block->block, ".", other, kWeight));
+    }
+  }
+  return names;
+}
 
 Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model) {
   return Applier(imatrix, model).Apply();

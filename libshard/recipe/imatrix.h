@@ -53,18 +53,32 @@ struct ImatrixCoverage {
   std::string filled_from;        // "blk.3.ffn_gate_exps.weight", "layer mean", both, "none"
 };
 
+// A tensor that has no entry of its own and uses that of a matrix with the same input.
+struct ImatrixLoan {
+  std::string tensor, entry;
+};
+
 struct ImatrixUse {
   std::vector<ImatrixCoverage> coverage;  // tensors with missing experts, in tensor order
+  std::vector<ImatrixLoan> loans;         // in tensor order
   size_t used = 0;                        // tensors that got importance
-  std::vector<std::string> unknown;       // entries that do not name a tensor of the model
+  // entries that do not name a tensor of the model and that no tensor uses
+  std::vector<std::string> unknown;
 };
+
+// The names of all matrices of the tensor's block that have the same input, itself first:
+// "blk.3.ffn_gate_exps.weight" also gives ffn_up_exps and ffn_gate_up_exps. Only the tensor itself
+// if no other matrix has its input.
+std::vector<std::string> NamesOfSameInput(const std::string& tensor);
 
 // Sets `importance` of every tensor that has an entry and may change its type. Importance is the
 // mean square of each input, with one row per expert (or per matrix of another three-dimensional
-// weight, such as MLA's attn_k_b). An expert without data gets the row of its sibling, because gate
-// and up share their input, or otherwise the mean of the tensor's other experts; a tensor without
-// any data gets no importance. An entry whose length does not fit its tensor is kMismatch, except
-// for token_embd.weight, where it becomes a warning.
+// weight, such as MLA's attn_k_b). A tensor without an entry uses one of a matrix with the same
+// input, whose numbers are the same: a model may be measured with gate and up in one matrix and
+// quantized with two. In the same way an expert without data gets the row of such a matrix, or
+// otherwise the mean of the tensor's other experts; a tensor without any data gets no importance.
+// An entry whose length does not fit its tensor is kMismatch, except for token_embd.weight, where
+// it becomes a warning.
 Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model);
 
 // Sets the keys quantize.imatrix.* as llama-quantize does.

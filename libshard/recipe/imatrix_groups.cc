@@ -32,8 +32,13 @@ bool IsGroupEntry(std::string_view name) { return name.starts_with(kGroupPrefix)
 Result<std::shared_ptr<const Importance>> GroupImportance(const Imatrix& imatrix,
                                                           const GgufTensor& tensor,
                                                           const GroupExperts& experts) {
-  const std::string name = GroupEntryName(experts.group, tensor.name);
-  const auto found = imatrix.entries.find(name);
+  std::string name;
+  auto found = imatrix.entries.end();
+  for (const std::string& matrix : NamesOfSameInput(tensor.name)) {
+    if (found != imatrix.entries.end()) break;
+    name = GroupEntryName(experts.group, matrix);
+    found = imatrix.entries.find(name);
+  }
   if (found == imatrix.entries.end() || tensor.importance == nullptr) return tensor.importance;
   const ImatrixEntry& entry = found->second;
   const uint64_t row = tensor.row_values();

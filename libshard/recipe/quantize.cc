@@ -7,6 +7,7 @@
 #include "libshard/base/text/expert_ids.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/general_keys.h"
+#include "libshard/model/block_name.h"
 #include "libshard/model/router_digest.h"
 #include "libshard/stats/expert_scores.h"
 
@@ -27,6 +28,22 @@ void NoteFallbacks(const RecipeResult& recipe, std::vector<std::string>& notes) 
   }
 }
 
+// "ffn_gate_exps" of "blk.3.ffn_gate_exps.weight".
+std::string MatrixOf(const std::string& tensor) {
+  const std::optional<BlockName> block = ParseBlockName(tensor);
+  return std::string(block ? block->rest.substr(0, block->rest.find('.')) : tensor);
+}
+
+void NoteLoans(const TypedGguf& typed, std::vector<std::string>& notes) {
+  std::map<std::string, size_t> counts;
+  for (const ImatrixLoan& loan : typed.imatrix_use.loans)
+    ++counts[Cat(MatrixOf(loan.tensor), " from ", MatrixOf(loan.entry))];
+  for (const auto& [what, count] : counts) {
+    notes.push_back(Cat(typed.imatrix->file, ": ", what, " in ", Plural(count, "layer"),
+                        ": no entry of its own, but both have the same input"));
+  }
+}
+
 void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
   if (!typed.imatrix) return;
   size_t packed = 0;
@@ -38,6 +55,7 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
                       ", ", packed, " of them with an expert axis, ",
                       gaps == 0 ? "every expert of every layer among them"
                                 : Cat("some experts missing in ", gaps)));
+  NoteLoans(typed, notes);
   for (const ImatrixCoverage& coverage : typed.imatrix_use.coverage) {
     notes.push_back(Cat(typed.imatrix->file, ": ", coverage.tensor, ": no data for experts ",
                         FormatIds(coverage.missing), " of ", coverage.expert_count,

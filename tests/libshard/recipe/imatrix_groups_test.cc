@@ -46,6 +46,16 @@ TEST(ImatrixGroups, GiveTheExpertsOfAGroupTheirOwnRows) {
   EXPECT_FALSE((*own)->digest.empty());
 }
 
+TEST(ImatrixGroups, FindTheGroupsEntryByTheInput) {
+  Imatrix imatrix;
+  imatrix.entries[GroupEntryName(1, "blk.0.ffn_up_exps.weight")] = {{8, 16, 9, 3}, {4, 3}};
+  GgufTensor gate = FourExperts();
+  gate.name = "blk.0.ffn_gate_exps.weight";
+  const auto own = GroupImportance(imatrix, gate, {1, {0, 3}});
+  ASSERT_TRUE(own) << own.error().message;
+  EXPECT_THAT((*own)->values, ElementsAre(2, 4, 1, 1, 1, 1, 3, 1));
+}
+
 TEST(ImatrixGroups, KeepTheModelsRowsForUnusedExpertsAndOtherGroups) {
   const Imatrix imatrix = WithGroupEntry({{0, 0, 9, 3}, {0, 3}});
   const GgufTensor tensor = FourExperts();

@@ -131,6 +131,73 @@ TEST(Imatrix, TreatsOnesInTheLegacyFormatAsMissingExperts) {
   EXPECT_THAT(applied.use.coverage[0].missing, ElementsAre(1));
 }
 
+// ikawrakow/ik_llama.cpp #1805
+TEST(Imatrix, WeighsGateByTheEntryOfUpIfOnlyUpWasMeasured) {
+  const Applied applied = Apply(Of({{kUp, {{2, 4, 9, 12, 5, 10}, {2, 3, 5}}}}));
+  EXPECT_THAT(applied.Values(kUp), ElementsAre(1, 2, 3, 4, 1, 2));
+  EXPECT_EQ(applied.Values(kGate), applied.Values(kUp)) << "both read the same input";
+  EXPECT_EQ(TensorOf(applied.model, kDown).importance, nullptr);
+  ASSERT_THAT(applied.use.loans, SizeIs(1));
+  EXPECT_EQ(applied.use.loans[0].tensor, kGate);
+  EXPECT_EQ(applied.use.loans[0].entry, kUp);
+}
+
+// ikawrakow/ik_llama.cpp #1419
+TEST(Imatrix, WeighsGateAndUpByTheEntryOfAFusedMatrix) {
+  const std::string fused = "blk.0.ffn_gate_up_exps.weight";
+  const Applied applied = Apply(Of({{fused, {{2, 4, 9, 12, 5, 10}, {2, 3, 5}}}}));
+  for (const char* name : {kGate, kUp})
+    EXPECT_THAT(applied.Values(name), ElementsAre(1, 2, 3, 4, 1, 2)) << name;
+  EXPECT_EQ(applied.use.used, 2u);
+  EXPECT_THAT(applied.use.unknown, IsEmpty()) << "the fused entry was used";
+}
+
+TEST(Imatrix, WeighsAFusedMatrixByTheEntryOfGateOrUp) {
+  const std::string fused = "blk.0.ffn_gate_up_exps.weight";
+  Applied applied;
+  applied.model.tensors.push_back(RecipeTensor(fused, {3, 4, 2}));
+  const auto use = ApplyImatrix(Of({{kUp, {{2, 4, 9, 12, 5, 10}, {2, 3, 5}}}}), applied.model);
+  ASSERT_TRUE(use) << use.error().message;
+  EXPECT_THAT(applied.Values(fused.c_str()), ElementsAre(1, 2, 3, 4, 1, 2));
+}
+
+TEST(Imatrix, FindsEntriesByTheInputWhateverMatrixOfTheBlockCarriesThem) {
+  const std::pair<const char*, const char*> cases[] = {{"attn_qkv", "attn_q"},
+                                                       {"attn_q", "attn_qkv"},
+                                                       {"attn_v", "attn_k"},
+                                                       {"attn_kv_a_mqa", "attn_q_a"},
+                                                       {"ffn_gate", "ffn_up"},
+                                                       {"ffn_gate_shexp", "ffn_up_shexp"},
+                                                       {"ffn_up_chexps", "ffn_gate_chexps"}};
+  for (const auto& [matrix, measured] : cases) {
+    const std::string tensor = std::string("blk.7.") + matrix + ".weight";
+    GgufModel model;
+    model.tensors.push_back(RecipeTensor(tensor, {2, 2}));
+    const std::string entry = std::string("blk.7.") + measured + ".weight";
+    const auto use = ApplyImatrix(Of({{entry, {{3, 6}, {3}}}}), model);
+    ASSERT_TRUE(use) << use.error().message;
+    ASSERT_NE(model.tensors[0].importance, nullptr) << matrix;
+    EXPECT_THAT(model.tensors[0].importance->values, ElementsAre(1, 2));
+  }
+}
+
+TEST(Imatrix, LendsNoEntryOfAnotherInputBlockOrLength) {
+  for (const char* entry :
+       {"blk.0.ffn_down_exps.weight", "blk.1.ffn_up_exps.weight", "blk.0.ffn_up_shexp.weight",
+        "blk.0.ffn_up.weight", "blk.0.ffn_up_exps.bias"}) {
+    GgufModel model;
+    model.tensors.push_back(RecipeTensor(kGate, {3, 2, 2}));
+    const auto use = ApplyImatrix(Of({{entry, {{1, 1, 1, 1, 1, 1}, {1, 1, 1}}}}), model);
+    ASSERT_TRUE(use) << use.error().message;
+    EXPECT_EQ(model.tensors[0].importance, nullptr) << entry;
+    EXPECT_THAT(use->unknown, ElementsAre(entry));
+  }
+  GgufModel model;
+  model.tensors.push_back(RecipeTensor(kGate, {3, 2, 2}));
+  EXPECT_TRUE(ApplyImatrix(Of({{kUp, {{1, 1, 1}, {1, 1, 1}}}}), model));
+  EXPECT_EQ(model.tensors[0].importance, nullptr) << "rows of another length";
+}
+
 TEST(Imatrix, NamesEntriesThatNoTensorHas) {
   const Applied applied =
       Apply(Of({{"blk.9.attn_q.weight", {{1, 1}, {1}}}, {kQuery, {{1, 1}, {1}}}}));
