@@ -18,6 +18,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 #include "libshard/format/gguf_cursor.h"
+#include "quant/other_types.h"
 
 namespace moepack {
 namespace {
@@ -35,20 +36,16 @@ constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
 // Counts are checked against the remaining bytes before anything is allocated for them.
 constexpr uint64_t kLeastPair = 8 + 1 + 4 + 1, kLeastTensor = 8 + 1 + 4 + 4 + 8;
 
-struct OldType {
-  uint32_t id;
-  std::string_view name;
-};
-// Ids of types that ggml has removed, and of q8_K, which it uses only in memory.
-constexpr OldType kOldTypes[] = {{4, "q4_2"},        {5, "q4_3"},        {15, "q8_K"},
-                                 {31, "q4_0_4_4"},   {32, "q4_0_4_8"},   {33, "q4_0_8_8"},
-                                 {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"}};
-
 std::string DescribeType(uint32_t id) {
-  for (const OldType& type : kOldTypes) {
-    if (type.id == id) return Cat(id, " (", type.name, ", which ggml no longer reads)");
-  }
-  return Cat(id);
+  const quant::OtherType* const type = quant::FindOtherType(id);
+  return type == nullptr ? Cat(id) : Cat(id, " (", type->name, ", ", OwnerText(type->owner), ")");
+}
+
+const char* HintForType(uint32_t id) {
+  const quant::OtherType* const type = quant::FindOtherType(id);
+  return type != nullptr && type->owner == quant::TypeOwner::kIkLlamaCpp
+             ? "only ik_llama.cpp reads it: quantize the original model with moepack or llama.cpp"
+             : "convert or quantize the model again with a current llama.cpp";
 }
 
 // Reads one header from front to back.
@@ -259,7 +256,7 @@ Status GgufHeaderReader::SetBytes(uint32_t type, TensorEntry& entry) {
   if (entry.format == nullptr) {
     return in_.Unsupported(
         Cat("type: expected one of ggml's tensor types, found ", DescribeType(type)),
-        "convert or quantize the model again with a current llama.cpp");
+        HintForType(type));
   }
   entry.dtype = entry.format->name;
   const uint64_t row = entry.shape.empty() ? 1 : entry.shape.back();

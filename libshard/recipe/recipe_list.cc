@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
+#include "libshard/recipe/recipe_types.h"
 
 namespace moepack {
 namespace {
@@ -252,6 +253,7 @@ std::vector<std::string> RecipeNames() {
 }
 
 Error UnknownRecipe(std::string_view name) {
+  const std::vector<std::string> names = RecipeNames();
   const bool later =
       std::any_of(kLaterRecipes.begin(), kLaterRecipes.end(),
                   [&](std::string_view known) { return Lower(known) == Lower(name); });
@@ -260,7 +262,9 @@ Error UnknownRecipe(std::string_view name) {
                  Cat("recipe ", Quoted(name), ": not in this version: expected ",
                      Join(RecipeNames(), ", "), " or a type for --pure")};
   }
-  return NotOneOf("recipe", RecipeNames(), name);
+  Error error = NotOneOf("recipe", RecipeNames(), name);
+  error.message += OwnerOfType(name);
+  return error;
 }
 
 }  // namespace

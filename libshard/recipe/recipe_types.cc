@@ -6,6 +6,7 @@
 
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
+#include "quant/other_types.h"
 
 namespace moepack {
 namespace {
@@ -110,10 +111,17 @@ const quant::Format* KeptType(const GgufTensor& tensor) {
   return tensor.stored->ggml_type >= 0 ? tensor.stored : KnownType("f32");
 }
 
+std::string OwnerOfType(std::string_view name) {
+  const quant::OtherType* const type = quant::FindOtherType(name);
+  return type == nullptr ? "" : Cat(", ", quant::OwnerText(type->owner));
+}
+
 Result<const quant::Format*> ParseTargetType(const std::string& what, std::string_view name) {
   const quant::Format* format = quant::FindFormat(name);
   if (format != nullptr && format->encode != nullptr && format->ggml_type >= 0) return format;
-  return NotOneOf(Cat(what, ": type"), TargetTypes(), name);
+  Error error = NotOneOf(Cat(what, ": type"), TargetTypes(), name);
+  error.message += OwnerOfType(name);
+  return error;
 }
 
 const quant::Format* KnownType(std::string_view name) {

@@ -22,6 +22,9 @@ std::string_view ReasonToKeep(const GgufTensor& tensor);
 // stored types that GGUF lacks (FP8, packed integers) it is F32, the only one that loses nothing.
 const quant::Format* KeptType(const GgufTensor& tensor);
 
+// ", a type of ik_llama.cpp" after the name of a type that is not here; "" if it is not known.
+std::string OwnerOfType(std::string_view name);
+
 // Finds the type `name`, ignoring case. kInvalidArgument, with the list of types that can be
 // written, if there is none or it cannot be encoded; `what` names the option ("--trunk-type").
 Result<const quant::Format*> ParseTargetType(const std::string& what, std::string_view name);

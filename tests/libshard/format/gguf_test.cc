@@ -134,6 +134,21 @@ TEST(Gguf, EveryTypeThatGgmlRemovedIsNamed) {
   }
 }
 
+TEST(Gguf, ATypeOfIkLlamaCppIsRefusedByItsNameAndThatOfTheProject) {
+  for (const auto& [type, name] :
+       {std::pair(97u, "q8_0_x4"), std::pair(139u, "iq4_k"), std::pair(144u, "iq4_ks"),
+        std::pair(158u, "iq1_kt"), std::pair(202u, "q4_0_r8"), std::pair(399u, "q8_K_r8")}) {
+    fixtures::GgufFile raw;
+    raw.tensors = {{.name = "t", .dims = {256}, .type = type, .bytes = "x"}};
+    const Result<GgufHeader> header = ParsedGguf(fixtures::GgufBytes(raw));
+    ASSERT_FALSE(header) << type;
+    EXPECT_EQ(header.error().code, Code::kUnsupported);
+    EXPECT_THAT(header.error().message,
+                HasSubstr(Cat("found ", type, " (", name, ", a type of ik_llama.cpp)")));
+    EXPECT_THAT(header.error().hint, HasSubstr("only ik_llama.cpp reads it"));
+  }
+}
+
 TEST(Gguf, KeepsTheBytesOfValuesItDoesNotKnow) {
   const std::string list = fixtures::GgufList(1, 3, "abc");
   fixtures::GgufFile raw;

@@ -104,6 +104,15 @@ TEST(RecipeTypes, RefuseTypesThatCannotBeWrittenWithTheListOfThoseThatCan) {
   }
 }
 
+TEST(RecipeTypes, NameTheProjectOfATypeThatIsNotHereAndTheClosestThatIs) {
+  const auto type = ParseTargetType("--trunk-type", "IQ4_KS");
+  ASSERT_FALSE(type);
+  EXPECT_THAT(type.error().message, HasSubstr(", found \"IQ4_KS\", a type of ik_llama.cpp"));
+  EXPECT_EQ(type.error().hint, "did you mean iq4_xs?");
+  EXPECT_THAT(ParseTargetType("--trunk-type", "q4_0_4_4").error().message,
+              HasSubstr("found \"q4_0_4_4\", which ggml no longer reads"));
+}
+
 TEST(RecipeTypes, HaveTheFileTypeOfLlamaCpp) {
   EXPECT_EQ(FileTypeOf(*KnownType("q4_K")), 15);
   EXPECT_EQ(FileTypeOf(*KnownType("q3_K")), 12);
