@@ -10,6 +10,7 @@
 #include "libshard/convert/weights/weight_layout.h"
 #include "libshard/convert/weights/weight_modules.h"
 #include "libshard/format/gguf.h"
+#include "libshard/model/family_pattern.h"
 
 namespace moepack {
 namespace {
@@ -162,10 +163,16 @@ class Mapper {
                 module.tensor->layer ? Cat(" in layer ", *module.tensor->layer) : "")};
   }
 
+  // The name that tells most about whose the module is.
+  const std::string& NameOf(const WeightModule& module) const {
+    const TensorEntry* const biases = module.weight.Find("biases");
+    return biases == nullptr ? model_.entry(*module.tensor).name : biases->name;
+  }
+
   Error Unmapped(const WeightModule& module) const {
     return {Code::kUnsupported,
             Cat(Place(module), ": expected a tensor that the GGUF form of ", model_.family().name,
-                " has, found another"),
+                " has, found another", WhoseName(NameOf(module))),
             "safetensors output (--format safetensors) keeps every tensor"};
   }
 

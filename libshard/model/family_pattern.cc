@@ -159,4 +159,11 @@ std::string RuleProblem(const TensorRule& rule) {
   return "";
 }
 
+std::string_view WhoseName(std::string_view tensor) {
+  if (tensor.find(".switch_mlp.") != std::string_view::npos)
+    return " (switch_mlp is MLX's name for the experts of a layer)";
+  return tensor.ends_with(".biases") ? " (MLX's quantization has scales and biases)"
+                                     : std::string_view();
+}
+
 }  // namespace moepack

@@ -34,4 +34,8 @@ struct WeightLeaf {
 // Null if `name` is not in kWeightLeaves.
 const WeightLeaf* FindLeaf(std::string_view name);
 
+// Says whose spelling a tensor's name has, to be appended to a message about it: " (switch_mlp is
+// MLX's name for the experts of a layer)"; "" if it is no other project's.
+std::string_view WhoseName(std::string_view tensor);
+
 }  // namespace moepack

@@ -10,6 +10,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/family_find.h"
+#include "libshard/model/family_pattern.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/hf_config.h"
@@ -110,7 +111,7 @@ class ModelBuilder {
     return Error{Code::kUnsupported,
                  Cat(Where(parts_.checkpoint, *first_unknown), ": expected a tensor of family ",
                      parts_.family->name, ", found a name that no rule matches (",
-                     Plural(unknown, "such tensor"), ")"),
+                     Plural(unknown, "such tensor"), ")", WhoseName(first_unknown->name)),
                  "describe the model in a family file and name it with --family "
                  "(docs/families.md)"};
   }

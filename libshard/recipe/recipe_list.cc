@@ -253,7 +253,6 @@ std::vector<std::string> RecipeNames() {
 }
 
 Error UnknownRecipe(std::string_view name) {
-  const std::vector<std::string> names = RecipeNames();
   const bool later =
       std::any_of(kLaterRecipes.begin(), kLaterRecipes.end(),
                   [&](std::string_view known) { return Lower(known) == Lower(name); });

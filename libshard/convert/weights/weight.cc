@@ -15,9 +15,15 @@ namespace {
 
 // Tensors that hold the codes, in the order in which they determine what a weight is.
 constexpr std::string_view kMainLeaves[] = {"blocks", "weight_packed", "qweight", "weight", ""};
-// Companions of formats that are not supported here: MLX, Paddle.
-constexpr std::string_view kOtherLeaves[] = {"biases", "pre_quant_scale", "qscales",
-                                             "quant_weight"};
+// Companions of formats that are not supported here.
+struct OtherFormat {
+  std::string_view leaf;
+  std::string_view format;
+};
+constexpr OtherFormat kOtherFormats[] = {{"biases", "MLX's quantization"},
+                                         {"pre_quant_scale", "NVIDIA ModelOpt's AWQ"},
+                                         {"qscales", "another quantization"},
+                                         {"quant_weight", "PaddlePaddle's quantization"}};
 // The leaves that only packed integers have.
 constexpr std::string_view kIntegerLeaves[] = {
     "weight_shape", "weight_zero_point", "weight_g_idx", "scales", "qzeros", "g_idx"};
@@ -38,27 +44,30 @@ Error NoMain(const WeightSource& source, const StoredWeight& stored, const Tenso
           "a shard may be missing, or the index does not list the tensor"};
 }
 
-Error OtherNumbers(const WeightSource& source, const TensorEntry& entry) {
+Error OtherNumbers(const WeightSource& source, const TensorEntry& entry, const std::string& found) {
   const std::string& method = source.config.method;
   return {Code::kUnsupported,
           Cat(source.Where(entry),
               ": expected numbers in F32, F16, BF16, F8_E4M3, packed integers, "
               "MXFP4 or NVFP4, found ",
-              entry.dtype, method.empty() ? "" : Cat(" (", Quoted(method), ")")),
+              found, method.empty() ? "" : Cat(" (", Quoted(method), ")")),
           "safetensors output (--format safetensors) keeps weights in any format as they are"};
 }
 
 // Refuses scales that the formats here do not have.
 Status CheckCompanions(const WeightSource& source, const StoredWeight& stored) {
-  const TensorEntry* entry = stored.Find(kOtherLeaves);
-  return entry == nullptr ? Ok() : Status(OtherNumbers(source, *entry));
+  for (const auto& [leaf, format] : kOtherFormats) {
+    const TensorEntry* const entry = stored.Find(leaf);
+    if (entry != nullptr) return OtherNumbers(source, *entry, Cat(Quoted(leaf), " of ", format));
+  }
+  return Ok();
 }
 
 Result<Weight> PlainWeight(const WeightSource& source, const TensorEntry& entry) {
   const std::string_view name = entry.format == nullptr ? "" : entry.format->name;
   const bool unscaled = name == "f8_e4m3" && source.config.method.empty();
   if (name != "f32" && name != "f16" && name != "bf16" && !unscaled) {
-    return OtherNumbers(source, entry);
+    return OtherNumbers(source, entry, entry.dtype);
   }
   if (entry.bytes == 0 || entry.shape.empty()) {
     return Error{Code::kCorrupt, Cat(source.Where(entry), ": expected values, found shape ",

@@ -177,6 +177,17 @@ std::optional<ScaleGrid> LeftGrid(const TensorEntry& codes, const TensorEntry& s
                    codes.shape.back()};
 }
 
+// Scales that are powers of two, as MXFP8 has them.
+constexpr std::string_view kPowersOfTwo = "F8_E8M0";
+
+Error PowersOfTwo(const WeightSource& source, const TensorEntry& scales) {
+  const std::string& method = source.config.method;
+  return {Code::kUnsupported,
+          Cat(source.Where(scales), ": type: expected scales in F32, BF16 or F16, found ",
+              scales.dtype, method.empty() ? "" : Cat(" (method ", Quoted(method), ")")),
+          "safetensors output (--format safetensors) keeps weights in any format as they are"};
+}
+
 Error Misshapen(const WeightSource& source, const TensorEntry& codes, const TensorEntry& scales) {
   const WeightConfig& config = source.config;
   std::string expected = "one scale, or one per row";
@@ -193,6 +204,7 @@ Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& 
   SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, kScaleLeaves));
   const TensorEntry& codes = *stored.main();
   SHARD_CHECK(CheckPartType(source, codes, {"F8_E4M3"}));
+  if (scales->dtype == kPowersOfTwo) return PowersOfTwo(source, *scales);
   SHARD_CHECK(CheckPartType(source, *scales, {"F32", "BF16", "F16"}));
   if (codes.bytes == 0 || codes.shape.empty()) {
     return Error{Code::kCorrupt, Cat(source.Where(codes), ": expected values, found shape ",

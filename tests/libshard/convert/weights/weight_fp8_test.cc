@@ -51,6 +51,18 @@ TEST(ScaledWeight, ReadsScalesOfOtherTypesFromOtherFiles) {
   EXPECT_EQ(sample.Rows(*weight->reader, 2, 1), std::vector<float>({0.5f, 0.5f, 6, 6, 28}));
 }
 
+TEST(ScaledWeight, NamesMethodAndTensorOfScalesThatArePowersOfTwo) {
+  WeightSample sample = Blocks();
+  sample.Tensor("weight_scale_inv").dtype = "F8_E8M0";
+  sample.Tensor("weight_scale_inv").bytes = std::string(6, '\x7f');
+  const auto weight = sample.Read();
+  ASSERT_FALSE(weight);
+  EXPECT_EQ(weight.error().code, Code::kUnsupported);
+  EXPECT_THAT(weight.error().message,
+              HasSubstr("tensor \"m.weight_scale_inv\": type: expected scales in F32, BF16 or F16, "
+                        "found F8_E8M0 (method \"fp8\")"));
+}
+
 TEST(ScaledWeight, GivesEveryPackedExpertItsBlocks) {
   WeightSample sample;
   sample.quantization = R"({"quant_method": "fp8", "weight_block_size": [2, 2]})";

@@ -67,6 +67,7 @@ TEST(Weight, RefusesCompanionsOfOtherFormats) {
   sample.Add("weight", "F32", {1}, std::string(4, '\0'));
   sample.Add("biases", "F32", {1}, std::string(4, '\0'));
   EXPECT_THAT(sample.ErrorText(), HasSubstr("tensor \"m.biases\": expected numbers in"));
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("found \"biases\" of MLX's quantization"));
   sample.Remove("biases");
   sample.Add("weight_shape", "I32", {1}, std::string(4, '\0'));
   EXPECT_THAT(sample.ErrorText(), HasSubstr("\"m.weight_shape\": expected the codes of \"m\""));
