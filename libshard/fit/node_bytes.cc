@@ -6,7 +6,6 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/text/text.h"
 #include "libshard/fit/node_layout.h"
-#include "libshard/model/gguf_architectures.h"
 #include "libshard/pack/slice_gguf.h"
 
 namespace moepack {
@@ -109,10 +108,6 @@ Result<NodeSizer> NodeSizer::Make(const MoeModel& model, std::optional<QuantizeO
 
 Status NodeSizer::Convert(QuantizeOptions options) {
   const Checkpoint& checkpoint = model_->checkpoint();
-  const std::string& architecture = model_->config().architecture;
-  if (checkpoint.is_gguf() && !IsMoeArchitecture(architecture)) {
-    return UnknownArchitecture(checkpoint.source().string(), architecture);
-  }
   auto typed = PrepareGguf(*model_, options);
   if (!typed && checkpoint.promised()) {
     options.convert.part = ConvertOptions::Part::kNoTokenizer;

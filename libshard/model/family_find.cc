@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <span>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/model/config.h"
+#include "libshard/model/family_pattern.h"
 
 namespace moepack {
 namespace {
@@ -60,6 +62,40 @@ Error NothingToSplit(const std::string& where, const ModelConfig& config) {
   }
   return {Code::kUnsupported,
           Cat(where, ": ", DescribeModel(config), " has nothing to split: ", reason)};
+}
+
+// What most names of architectures end in, which would make any two of them look alike.
+constexpr std::string_view kModelEnds[] = {"ForConditionalGeneration", "ForCausalLM"};
+
+std::string_view WithoutEnd(std::string_view name) {
+  for (const std::string_view end : kModelEnds) {
+    if (name.size() > end.size() && name.ends_with(end))
+      return name.substr(0, name.size() - end.size());
+  }
+  return name;
+}
+
+// Returns "; the closest known name is ..." for a name that is nearly one of a family's; "" if
+// there is none.
+std::string ClosestFamily(const ModelConfig& config) {
+  std::vector<std::string> known;
+  std::vector<std::pair<std::string_view, const Family*>> named;
+  for (const Family& family : AllFamilies()) {
+    for (const auto* names : {&family.architectures, &family.model_types}) {
+      for (const std::string& name : *names) {
+        known.emplace_back(WithoutEnd(name));
+        named.emplace_back(name, &family);
+      }
+    }
+  }
+  for (const std::string& name : NamesOf(config)) {
+    const std::string closest = ClosestWord(WithoutEnd(name), known);
+    const auto at = std::find(known.begin(), known.end(), closest);
+    if (closest.empty() || at == known.end()) continue;
+    const auto& [full, family] = named[static_cast<size_t>(at - known.begin())];
+    return Cat("; the closest known name is ", Quoted(full), " of family ", family->name);
+  }
+  return "";
 }
 
 const Family* FindBy(const std::vector<std::string> Family::*names, const std::string& name) {
@@ -116,7 +152,7 @@ Error UnknownNames(const std::string& where, std::span<const std::string_view> n
   }
   return {Code::kUnsupported,
           Cat(where, ": expected the tensor names of a known family, found ", Quoted(best.unknown),
-              ", which even the closest, ", closest->name, ", has not"),
+              WhoseName(best.unknown), ", which even the closest, ", closest->name, ", has not"),
           kFamilyHint};
 }
 
@@ -135,7 +171,8 @@ Result<const Family*> FindFamily(const std::string& where, const ModelConfig& co
   return Error{
       Code::kUnsupported,
       Cat(where, ": expected an architecture of a known family, found ", DescribeModel(config),
-          " with ", Plural(config.expert_count, "expert"), " (", config.expert_count_key, ")"),
+          " with ", Plural(config.expert_count, "expert"), " (", config.expert_count_key, ")",
+          ClosestFamily(config)),
       kFamilyHint};
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -34,7 +35,8 @@ constexpr GgufArchitecture kArchitectures[] = {
                   .reads_gating = true,
                   .needs_gating = true,
                   .reads_weights = true,
-                  .writes_false_norm = true}}},
+                  .writes_false_norm = true}},
+     .needs_mtp = true},
     {.name = "bailingmoe3"},
     {.name = "cohere2moe"},
     {.name = "dbrx", .routing = kSoftmaxNormalized},
@@ -115,14 +117,23 @@ constexpr GgufArchitecture kArchitectures[] = {
                   .normalize = false,
                   .reads_weights = true,
                   .writes_false_norm = true}},
-     .single_parts = true},
+     .single_parts = true,
+     .needs_mtp = true},
     {.name = "nomic-bert-moe"},
     {.name = "olmoe", .routing = kSoftmaxPlain},
     {.name = "phimoe", .routing = kSoftmaxNormalized},
     {.name = "qwen2moe", .routing = kSoftmaxPlain, .derives_width = true},
-    {.name = "qwen35moe", .routing = kSoftmaxNormalized, .derives_width = true, .full_interval = 4},
+    {.name = "qwen35moe",
+     .routing = kSoftmaxNormalized,
+     .derives_width = true,
+     .full_interval = 4,
+     .needs_mtp = true},
     {.name = "qwen3moe", .routing = kSoftmaxNormalized, .derives_width = true},
-    {.name = "qwen3next", .routing = kSoftmaxNormalized, .derives_width = true, .full_interval = 4},
+    {.name = "qwen3next",
+     .routing = kSoftmaxNormalized,
+     .derives_width = true,
+     .full_interval = 4,
+     .needs_mtp = true},
     {.name = "qwen3vlmoe", .routing = kSoftmaxNormalized, .derives_width = true},
     {.name = "qwen4exp"},
     {.name = "rnd1"},
@@ -136,12 +147,20 @@ constexpr GgufArchitecture kArchitectures[] = {
 };
 static_assert(std::size(kArchitectures) == 52);
 
+// Architectures with experts that only ik_llama.cpp has (its src/llama-arch.cpp of 2026-08-15).
+constexpr std::string_view kOfIkLlamaCpp[] = {"cohere2_moe", "openpangu"};
+
 }  // namespace
 
 bool IsAmong(std::span<const ModelShape> shapes, uint64_t blocks, uint64_t vocabulary) {
   return std::any_of(shapes.begin(), shapes.end(), [&](const ModelShape& shape) {
     return shape.blocks == blocks && (shape.vocabulary == 0 || shape.vocabulary == vocabulary);
   });
+}
+
+bool NeedsMtp(std::string_view architecture) {
+  const GgufArchitecture* const row = FindArchitecture(architecture);
+  return row == nullptr || !row->routing || row->needs_mtp;
 }
 
 const GgufArchitecture* FindArchitecture(std::string_view name) {
@@ -151,12 +170,14 @@ const GgufArchitecture* FindArchitecture(std::string_view name) {
   return found == std::end(kArchitectures) ? nullptr : found;
 }
 
-Error UnknownArchitecture(const std::string& where, std::string_view architecture) {
-  return {
-      Code::kUnsupported,
-      Cat(where, ": general.architecture: expected one with experts that llama.cpp v0.5.0 has, ",
-          "found ", Quoted(architecture)),
-      "what else depends on its number of experts is not known; quantize writes it whole"};
+std::string DescribeUnknownArchitecture(std::string_view name) {
+  const bool of_ik = std::find(std::begin(kOfIkLlamaCpp), std::end(kOfIkLlamaCpp), name) !=
+                     std::end(kOfIkLlamaCpp);
+  if (of_ik) return "an architecture of ik_llama.cpp";
+  std::vector<std::string> names;
+  for (const GgufArchitecture& row : kArchitectures) names.emplace_back(row.name);
+  const std::string closest = ClosestWord(name, names);
+  return closest.empty() ? "" : Cat("the closest name is ", Quoted(closest));
 }
 
 }  // namespace moepack

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "libshard/base/result.h"
 #include "libshard/model/card_convention.h"
 #include "libshard/model/routing.h"
 
@@ -57,15 +56,22 @@ struct GgufArchitecture {
   // A layer is attention, a recurrence or a feed-forward part, and only the last has a width in
   // feed_forward_length.
   bool single_parts = false;
+  // The loader asks for the tensors of blocks for multi-token prediction that the keys announce.
+  bool needs_mtp = false;
   CardConvention cards = CardConvention::kAll;
 };
 
-// Returns null for a general.architecture for which llama.cpp v0.5.0 loads no experts. We do not
-// know what else depends on the number of experts there, so such files can be read and quantized
-// but not cut.
+// Returns null for a general.architecture for which llama.cpp v0.5.0 loads no experts. Such a file
+// is cut by its keys and the names of its tensors alone.
 const GgufArchitecture* FindArchitecture(std::string_view name);
 inline bool IsMoeArchitecture(std::string_view name) { return FindArchitecture(name) != nullptr; }
-// Says why a file of such an architecture cannot be cut; `where` names the file.
-Error UnknownArchitecture(const std::string& where, std::string_view architecture);
+
+// Whether llama.cpp refuses a file without the blocks for multi-token prediction that its keys
+// announce. True where it is not known: rows without routing, and other architectures.
+bool NeedsMtp(std::string_view architecture);
+
+// What is known of an architecture that is not in the table: "an architecture of ik_llama.cpp", or
+// the closest name in it; "" if nothing is.
+std::string DescribeUnknownArchitecture(std::string_view name);
 
 }  // namespace moepack

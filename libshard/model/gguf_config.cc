@@ -109,9 +109,12 @@ Result<ModelConfig> GgufConfigReader::Read() {
   }
   out_.architecture = keys_.architecture();
   if (!IsMoeArchitecture(keys_.architecture())) {
+    const std::string known = DescribeUnknownArchitecture(keys_.architecture());
     warnings_.push_back(Cat(where_, ": architecture: expected one with experts that llama.cpp ",
                             "v0.5.0 has, found ", Quoted(keys_.architecture()),
-                            ": its tensors can be listed and get other types, but not be split"));
+                            known.empty() ? "" : Cat(" (", known, ")"),
+                            ": it is split by its keys and the names of its tensors alone; what "
+                            "else depends on the number of experts is not known"));
   }
   SHARD_CHECK(ReadSizes());
   SHARD_CHECK(ReadExperts());

@@ -1,5 +1,4 @@
 #include "libshard/base/text/text.h"
-#include "libshard/model/gguf_architectures.h"
 #include "libshard/pack/slice_gguf.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/write/bundle.h"
@@ -9,10 +8,6 @@ namespace {
 
 Status PlanGguf(const MoeModel& model, const Plan& plan, const WriteOptions& options,
                 WritePlan& out) {
-  const std::string& architecture = model.config().architecture;
-  if (model.checkpoint().is_gguf() && !IsMoeArchitecture(architecture)) {
-    return UnknownArchitecture(model.checkpoint().source().string(), architecture);
-  }
   QuantizeOptions quantize = *options.gguf;
   quantize.model_id = options.model_id;
   SHARD_TRY(const TypedGguf typed, PrepareGguf(model, quantize));

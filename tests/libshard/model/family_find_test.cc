@@ -68,6 +68,16 @@ TEST(FindFamily, PointsToFamilyFilesForAnUnknownArchitecture) {
   EXPECT_NE(family.error().hint.find("--family"), std::string::npos);
 }
 
+TEST(FindFamily, SuggestsTheClosestNameForOneThatIsNearlyKnown) {
+  const Result<const Family*> family =
+      Find(R"({"architectures": ["Qwen4MoeForCausalLM"], "num_experts": 64})");
+  ASSERT_FALSE(family);
+  EXPECT_EQ(family.error().message,
+            "config.json: expected an architecture of a known family, found "
+            "\"Qwen4MoeForCausalLM\" with 64 experts (num_experts); the closest known name is "
+            "\"Qwen2MoeForCausalLM\" of family qwen2-moe");
+}
+
 TEST(FindFamilyByNames, TakesTheFamilyThatKnowsEveryName) {
   const std::vector<std::string_view> names = {
       "model.embed_tokens.weight", "model.layers.0.block_sparse_moe.gate.weight",

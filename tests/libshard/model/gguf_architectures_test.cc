@@ -14,14 +14,17 @@ TEST(GgufArchitectures, IncludeEveryTargetOfTheConverters) {
   }
 }
 
-TEST(GgufArchitectures, NameAnUnknownArchitectureInTheError) {
+TEST(GgufArchitectures, NameTheClosestToAnUnknownOne) {
   for (const char* name : {"", "newmoe", "qwen3", "LLAMA"}) {
     EXPECT_FALSE(IsMoeArchitecture(name)) << name;
-    const Error error = UnknownArchitecture("m.gguf", name);
-    EXPECT_EQ(error.code, Code::kUnsupported);
-    EXPECT_NE(error.message.find("found \"" + std::string(name) + "\""), std::string::npos);
-    EXPECT_NE(error.hint.find("quantize"), std::string::npos);
   }
+  EXPECT_EQ(DescribeUnknownArchitecture("glm4-moe"), "the closest name is \"glm4moe\"");
+  EXPECT_EQ(DescribeUnknownArchitecture("frobnicator"), "");
+}
+
+TEST(GgufArchitectures, NameTheProjectThatHasOneThatLlamaCppLacks) {
+  EXPECT_FALSE(IsMoeArchitecture("openpangu"));
+  EXPECT_EQ(DescribeUnknownArchitecture("openpangu"), "an architecture of ik_llama.cpp");
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "libshard/base/text/text.h"
-#include "libshard/model/gguf_architectures.h"
 #include "libshard/pack/part_sizes.h"
 #include "libshard/plan/plan.h"
 #include "libshard/recipe/recipe_list.h"
@@ -105,10 +104,6 @@ class Sizer {
   // one.
   Status Convert() {
     if (view_) return Ok();
-    const std::string& architecture = model_.config().architecture;
-    if (model_.checkpoint().is_gguf() && !IsMoeArchitecture(architecture)) {
-      return UnknownArchitecture(model_.checkpoint().source().string(), architecture);
-    }
     ConvertOptions convert = options_.convert;
     auto view = ToGguf(model_, convert);
     if (!view && model_.checkpoint().promised()) {
