@@ -35,8 +35,7 @@ Result<std::vector<CheckFinding>> CheckModel(const MoeModel& model, const CheckO
   }
   std::vector<CheckFinding> findings;
   SHARD_TRY(const ModelPromise promise, PromiseOf(model, options, findings));
-  const bool gguf = model.checkpoint().is_gguf();
-  CheckPresence(model, promise, options.mtp_may_lack || gguf, findings);
+  CheckPresence(model, promise, options.mtp_may_lack, findings);
   if (!model.checkpoint().names_only()) CheckShapes(model, promise, findings);
   return findings;
 }

@@ -250,7 +250,7 @@ class Presence {
 
   void CheckMtp() {
     if (promise_.mtp.value_or(0) == 0 || (family_ & kMtp) == 0) return;
-    const std::string expected = Cat(*promise_.mtp, " in the config");
+    const std::string expected = Cat(*promise_.mtp, " in ", promise_.mtp_key);
     if (!appended_mtp_ && (family_ & kOwnNumber) == 0) {
       if (!any_mtp_) Say(FindingKind::kMissing, std::string(kMtpBlock), expected, "none");
       return;

@@ -47,8 +47,9 @@ struct ModelPromise {
   bool mixers = false;               // each layer is attention or a feed-forward part, and not both
   std::string layers_key;            // the field that says how many there are
   std::optional<uint32_t> mtp;       // blocks for multi-token prediction
-  std::optional<bool> tied;          // the head is the embedding
-  std::optional<bool> shared;        // layers with experts also have shared experts
+  std::string mtp_key = "the config";  // what says how many
+  std::optional<bool> tied;            // the head is the embedding
+  std::optional<bool> shared;          // layers with experts also have shared experts
   // the field that says that routers have one; "" if there is none
   std::string selection_bias_key;
   bool linear_attention = false;  // layers of kLinear have linear_attn, others self_attn

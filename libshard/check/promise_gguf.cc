@@ -15,6 +15,7 @@ ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& mo
   promise.layers_key = prefix + "block_count";
   promise.layers.resize(model.layers);
   promise.mtp = model.mtp_layers;
+  promise.mtp_key = prefix + "nextn_predict_layers";
   promise.hidden = model.hidden_size;
   promise.vocabulary = model.vocab_size;
   const uint64_t latent = number("moe_latent_size");

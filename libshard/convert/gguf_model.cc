@@ -1,10 +1,15 @@
 #include "libshard/convert/gguf_model.h"
 
+#include <algorithm>
 #include <cassert>
 
+#include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/converter.h"
 #include "libshard/convert/row_reader.h"
+#include "libshard/format/gguf_key_types.h"
+#include "libshard/model/gguf_architectures.h"
+#include "libshard/model/gguf_keys.h"
 
 namespace moepack {
 namespace {
@@ -52,23 +57,83 @@ Result<GgufTensor> TensorOf(const MoeModel& model, const ModelTensor& tensor, ui
   return out;
 }
 
-Result<GgufModel> ViewOf(const MoeModel& model) {
-  GgufModel out;
-  out.metadata = WholeMetadata(model.checkpoint().metadata());
+// The first of the first `blocks` blocks without tensors.
+std::optional<uint32_t> FirstMissingBlock(const MoeModel& model, uint32_t blocks) {
+  std::vector<bool> there(blocks);
   for (const ModelTensor& tensor : model.tensors()) {
+    if (tensor.layer.value_or(blocks) < blocks) there[*tensor.layer] = true;
+  }
+  const auto gap = std::find(there.begin(), there.end(), false);
+  if (gap == there.end()) return std::nullopt;
+  return static_cast<uint32_t>(gap - there.begin());
+}
+
+Error MissingBlock(const MoeModel& model, uint32_t block) {
+  const ModelConfig& config = model.config();
+  const std::string where = model.config_path().string();
+  const GgufKeys keys(where, model.checkpoint().metadata());
+  const std::string all = Cat(keys.Key("block_count"), " is ", config.layers + config.mtp_layers);
+  if (block < config.layers) {
+    return {Code::kCorrupt,
+            Cat(where, ": block ", block, ": expected tensors, as ", all, ", found none"),
+            "llama.cpp cannot load such a file: fetch or convert the model again"};
+  }
+  return {Code::kCorrupt,
+          Cat(where, ": block ", block, " for multi-token prediction: expected tensors, as ", all,
+              " and ", keys.Key("nextn_predict_layers"), " is ", config.mtp_layers, ", found none"),
+          "--no-mtp leaves these blocks out and corrects the keys; llama.cpp cannot load the file "
+          "as it is"};
+}
+
+// Makes the keys those of a model without blocks for multi-token prediction.
+void RemoveMtpKeys(const MoeModel& model, GgufMetadata& metadata) {
+  const ModelConfig& config = model.config();
+  const std::string prefix = metadata.Architecture() + ".";
+  CutGgufBlocks(config.layers + config.mtp_layers, config.layers, metadata);
+  metadata.Set(prefix + "block_count", GgufValue::U32(config.layers));
+  metadata.Remove(prefix + "nextn_predict_layers");
+}
+
+Result<GgufModel> ViewOf(const MoeModel& model, const ConvertOptions& options) {
+  const ModelConfig& config = model.config();
+  const bool mtp = options.mtp, runs = options.part == ConvertOptions::Part::kTokenizerIfUsable;
+  GgufModel out;
+  const uint32_t needed = config.layers + (mtp && !runs ? config.mtp_layers : 0);
+  if (const std::optional<uint32_t> block = FirstMissingBlock(model, needed)) {
+    Error missing = MissingBlock(model, *block);
+    if (*block < config.layers || NeedsMtp(config.architecture)) return missing;
+    out.warnings.push_back(missing.message +
+                           "; llama.cpp loads this architecture without it, and --no-mtp corrects "
+                           "the keys");
+  }
+  out.metadata = WholeMetadata(model.checkpoint().metadata());
+  if (!mtp) RemoveMtpKeys(model, out.metadata);
+  for (const ModelTensor& tensor : model.tensors()) {
+    if (!mtp && tensor.layer.value_or(0) >= config.layers) continue;
     SHARD_TRY(GgufTensor made, TensorOf(model, tensor, out.tensors.size()));
     out.tensors.push_back(std::move(made));
   }
   return out;
 }
 
+Error NothingConverted(const MoeModel& model, const char* option, const char* why) {
+  return {Code::kInvalidArgument,
+          Cat(option, " has no effect: ", model.checkpoint().source().string(),
+              " is GGUF already, and ", why),
+          "leave it out"};
+}
+
 Error NoConverter(const MoeModel& model) {
   std::vector<std::string> names;
   for (const GgufConverter& row : AllConverters()) names.emplace_back(row.family);
+  const std::string closest = ClosestWord(model.family().name, names);
   return {Code::kUnsupported,
-          Cat(model.checkpoint().source().string(), ": GGUF output: expected family ",
-              Join(names, " or "), ", found ", Quoted(model.family().name)),
-          "build and shard-experts split every family as safetensors: --format safetensors"};
+          Cat(model.checkpoint().source().string(),
+              ": GGUF output: expected a family that has a GGUF form here, found ",
+              Quoted(model.family().name),
+              closest.empty() ? "" : Cat(" (the closest that has one is ", closest, ")")),
+          "build and shard-experts split every family as safetensors: --format safetensors; "
+          "docs/families.md lists the families"};
 }
 
 }  // namespace
@@ -93,12 +158,12 @@ uint64_t GgufTensor::bytes() const {
 
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options) {
   if (model.checkpoint().is_gguf()) {
-    if (options.pre.empty() && options.mtp) return ViewOf(model);
-    return Error{Code::kInvalidArgument,
-                 Cat(options.pre.empty() ? "--no-mtp" : "--pre",
-                     " has no effect: ", model.checkpoint().source().string(),
-                     " is GGUF already, and nothing is converted"),
-                 "leave it out"};
+    if (!options.pre.empty()) return NothingConverted(model, "--pre", "nothing is converted");
+    if (!options.mtp && model.config().mtp_layers == 0) {
+      return NothingConverted(model, "--no-mtp",
+                              "its keys announce no block for multi-token prediction");
+    }
+    return ViewOf(model, options);
   }
   const GgufConverter* converter = FindConverter(model.family().name);
   if (converter == nullptr) return NoConverter(model);

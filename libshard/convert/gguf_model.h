@@ -63,8 +63,9 @@ struct ConvertOptions {
   // kKeys makes only the architecture's keys, which need config.json alone; it shows whether GGUF
   // can hold the model before its tensors are there. kTensors makes only the tensors. kNoTokenizer
   // makes all but the tokenizer's keys, for a config without a tokenizer. kTokenizerIfUsable makes
-  // the whole for work that may need only token ids: a tokenizer that is missing or not supported
-  // is left out, and GgufModel::no_tokenizer says why.
+  // the whole for running the model, which may need only token ids: a tokenizer that is missing or
+  // not supported is left out, and GgufModel::no_tokenizer says why; blocks for multi-token
+  // prediction are not run and may be missing.
   enum class Part : uint8_t {
     kWhole,
     kKeys,
@@ -74,9 +75,10 @@ struct ConvertOptions {
   } part = Part::kWhole;
 };
 
-// Returns the GGUF view of a model. A GGUF source provides its own tensors and keys; a safetensors
-// source goes through the family's converter (kUnsupported, with a list of the families that have
-// one). Readers in the result borrow the model's checkpoint.
+// Returns the GGUF view of a model. A GGUF source provides its own tensors and keys, and is
+// kCorrupt if it lacks a block that its keys announce and llama.cpp needs; a safetensors source
+// goes through the family's converter (kUnsupported without one). Readers in the result borrow the
+// model's checkpoint.
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
 
 }  // namespace moepack

@@ -12,6 +12,7 @@
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 #include "libshard/format/checkpoint_index.h"
+#include "libshard/format/gguf_key_types.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/read_header.h"
 
@@ -120,6 +121,9 @@ class CheckpointBuilder {
     for (size_t i = 0; i < parts.size(); ++i) parts[i].metadata = &metadata[i];
     SHARD_CHECK(CheckGgufSet(parts));
     out_.metadata_ = std::move(metadata.front());
+    // Everything that reads the keys, and everything written from them, sees llama.cpp's types.
+    for (std::string& warning : CorrectGgufTypes(parts[0].path.string(), out_.metadata_))
+      out_.warnings_.push_back(std::move(warning));
     return Ok();
   }
 

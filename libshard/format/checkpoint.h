@@ -62,8 +62,8 @@ class Checkpoint {
   // True for a checkpoint made by Promised(); files() then has only the config.
   bool promised() const { return promised_; }
   bool is_gguf() const { return is_gguf_; }
-  // The metadata of a GGUF model's first file, which applies to the whole set; empty for
-  // safetensors.
+  // The metadata of a GGUF model's first file, which applies to the whole set, with the types that
+  // llama.cpp reads (gguf_key_types.h); empty for safetensors.
   const GgufMetadata& metadata() const { return metadata_; }
   // Oddities that do not prevent work: files that are not in the index, a wrong total_size.
   const std::vector<std::string>& warnings() const { return warnings_; }

@@ -88,6 +88,31 @@ std::optional<uint64_t> LoadUint(GgufType type, std::span<const std::byte> bytes
   }
 }
 
+// Reads the number or bool at the start of `bytes`; no value for other types.
+std::optional<double> LoadNumber(GgufType type, std::span<const std::byte> bytes) {
+  if (bytes.size() < GgufTypeBytes(type)) return std::nullopt;
+  switch (type) {
+    case GgufType::kI8:
+      return LoadLe<int8_t>(bytes);
+    case GgufType::kI16:
+      return LoadLe<int16_t>(bytes);
+    case GgufType::kI32:
+      return LoadLe<int32_t>(bytes);
+    case GgufType::kI64:
+      return static_cast<double>(LoadLe<int64_t>(bytes));
+    case GgufType::kF32:
+      return LoadLe<float>(bytes);
+    case GgufType::kF64:
+      return LoadLe<double>(bytes);
+    case GgufType::kBool:
+      return LoadLe<uint8_t>(bytes) != 0 ? 1 : 0;
+    default:
+      break;
+  }
+  const std::optional<uint64_t> whole = LoadUint(type, bytes);
+  return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+}
+
 }  // namespace
 
 void AppendGgufString(std::string& out, std::string_view text) {
@@ -191,6 +216,29 @@ std::optional<std::vector<std::string_view>> GgufValue::AsStrings() const {
     out.push_back(rest.substr(0, length));
     rest.remove_prefix(out.back().size());
   }
+  return out;
+}
+
+std::optional<std::vector<double>> GgufValue::AsNumbers() const {
+  const auto element = ElementType();
+  const GgufType kind = element.value_or(type);
+  const size_t size = GgufTypeBytes(kind);
+  if (size == 0) return std::nullopt;
+  std::vector<double> out;
+  std::span<const std::byte> rest = BytesOf(bytes).subspan(element ? kElementsAt : 0);
+  for (; rest.size() >= size; rest = rest.subspan(size)) {
+    const auto number = LoadNumber(kind, rest);
+    if (!number) return std::nullopt;
+    out.push_back(*number);
+  }
+  return out;
+}
+
+GgufValue GgufValue::First(uint64_t count) const {
+  const GgufType element = ElementType().value_or(GgufType::kU8);
+  assert(type == GgufType::kArray && GgufTypeBytes(element) > 0 && count <= Count());
+  GgufValue out = ArrayStart(element, count);
+  out.bytes += std::string_view(bytes).substr(kElementsAt, count * GgufTypeBytes(element));
   return out;
 }
 

@@ -62,6 +62,10 @@ struct GgufValue {
   uint64_t Count() const;                                // 1 for a value that is not an array
   std::optional<std::vector<uint64_t>> AsUints() const;  // an array of integers, or one integer
   std::optional<std::vector<std::string_view>> AsStrings() const;  // borrows
+  // an array of numbers, or one number; a bool is 0 or 1
+  std::optional<std::vector<double>> AsNumbers() const;
+  // The first `count` elements of an array. REQUIRES: numbers, at least as many.
+  GgufValue First(uint64_t count) const;
 };
 
 // Appends a string in the format's form: its length as a u64, then its bytes.

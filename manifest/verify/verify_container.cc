@@ -1,12 +1,18 @@
 // Compares the header of a bundle with the manifest: its tensors, and what it says about itself.
 #include "manifest/verify/verify_container.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "libshard/base/limits.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
+#include "libshard/format/gguf_key_types.h"
 #include "libshard/format/read_header.h"
+#include "libshard/model/block_name.h"
+#include "libshard/model/gguf_architectures.h"
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/open_bundle.h"
 
@@ -105,11 +111,41 @@ Status CheckSafetensors(const ByteSource& file, const Manifest& manifest,
   return Ok();
 }
 
+// The head's keys must be such that llama.cpp loads a node: each has the type that it reads, and
+// every block that they announce has tensors.
+void CheckHeadKeys(const Manifest& manifest, const BundleRecord& bundle, GgufMetadata metadata,
+                   RuleFindings& findings) {
+  const std::string architecture = metadata.Architecture();
+  for (const std::string& wrong : CorrectGgufTypes("metadata", metadata))
+    findings.Error(wrong, bundle.file);
+  std::set<uint64_t> there;
+  bool trunk = false;
+  for (const BundleRecord& other : manifest.bundles) {
+    trunk = trunk || other.role == Role::kTrunk;
+    for (const TensorRecord& tensor : other.tensors) {
+      if (const auto name = ParseBlockName(tensor.name)) there.insert(name->block);
+    }
+  }
+  if (!trunk) return;  // left out of this distribution
+  const std::string key = architecture + ".block_count";
+  const uint64_t mtp = metadata.Uint(architecture + ".nextn_predict_layers").value_or(0);
+  const uint64_t blocks = metadata.Uint(key).value_or(0);
+  const uint64_t needed = NeedsMtp(architecture) ? blocks : blocks - std::min(mtp, blocks);
+  for (uint64_t block = 0; block < std::min<uint64_t>(needed, kMaxLayers); ++block) {
+    if (there.contains(block)) continue;
+    findings.Error(Cat("metadata: ", key, " is ", blocks, ": expected tensors of block ", block,
+                       ", found none"),
+                   bundle.file);
+    return;
+  }
+}
+
 Status CheckGguf(const ByteSource& file, const Manifest& manifest, const BundleRecord& bundle,
                  RuleFindings& findings) {
   SHARD_TRY(const GgufHeader header, ReadGgufHeader(file, bundle.file));
   CompareTensors(bundle, header.tensors, findings);
   CompareMetadata(manifest, bundle, WordsOf(header.metadata), findings);
+  if (bundle.role == Role::kHead) CheckHeadKeys(manifest, bundle, header.metadata, findings);
   return Ok();
 }
 

@@ -133,7 +133,11 @@ class PlainLater final : public LaterExperts {
 // Returns a GGUF with its own types, or a checkpoint with types that keep its numbers (profile
 // "exact").
 Result<GgufModel> ViewOf(const MoeModel& model, Weights& out) {
-  if (model.checkpoint().is_gguf()) return ToGguf(model, {});
+  if (model.checkpoint().is_gguf()) {
+    ConvertOptions running;
+    running.part = ConvertOptions::Part::kTokenizerIfUsable;
+    return ToGguf(model, running);
+  }
   SHARD_TRY(TypedGguf typed, PrepareToRun(model));
   out.notes = GgufNotes(typed);
   out.no_tokenizer = typed.model.no_tokenizer;

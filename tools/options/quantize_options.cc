@@ -85,8 +85,8 @@ void AddConvertOptions(CLI::App& app, ConvertOptions& options) {
   AddPre(app, options.pre);
   app.add_flag(
       "--mtp,!--no-mtp", options.mtp,
-      "With --no-mtp, leave out blocks for multi-token prediction that the conversion would "
-      "keep.");
+      "With --no-mtp, leave out blocks for multi-token prediction that the conversion would keep "
+      "or that a GGUF source has or only announces.");
 }
 
 void AddAlignment(CLI::App& app, uint64_t& alignment) {

@@ -122,5 +122,17 @@ TEST(CheckModel, GgufModelsAreComparedWithTheirMetadata) {
               ElementsAre(HasSubstr("missing: embedding: expected a tensor like")));
 }
 
+// llama.cpp #25024, #26916
+TEST(CheckModel, NamesTheBlockForMultiTokenPredictionThatAGgufAnnouncesAndDoesNotHold) {
+  EXPECT_THAT(GgufFindings([](fixtures::GgufFile& file) {
+                std::erase_if(file.pairs,
+                              [](const auto& pair) { return pair.key == "qwen3moe.block_count"; });
+                file.pairs.push_back(fixtures::GgufPairU32("qwen3moe.block_count", 4));
+                file.pairs.push_back(fixtures::GgufPairU32("qwen3moe.nextn_predict_layers", 1));
+              }),
+              ElementsAre("missing: layer 3: block for multi-token prediction: expected 1 in "
+                          "qwen3moe.nextn_predict_layers, found none"));
+}
+
 }  // namespace
 }  // namespace moepack

@@ -12,6 +12,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text/text.h"
 #include "libshard/convert/converter.h"
+#include "libshard/format/gguf_key_types.h"
 #include "tests/libshard/convert/convertible_layouts.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 
@@ -63,6 +64,15 @@ TEST_P(ConvertedLayout, HasOptionalTensorsOnlyForArchitecturesThatReadThem) {
     EXPECT_TRUE(hybrid || joined || !has("attn_qkv")) << name;
     EXPECT_TRUE(hybrid || mamba || !has("ssm_")) << name;
   }
+}
+
+TEST_P(ConvertedLayout, WritesEveryKeyWithTheTypeThatLlamaCppReads) {
+  const std::string own = gguf_.architecture() + ".";
+  for (const GgufEntry& entry : gguf_.metadata.entries()) {
+    if (!entry.key.starts_with(own) || entry.value.type == GgufType::kString) continue;
+    EXPECT_NE(FindGgufKeyType(gguf_.architecture(), entry.key), nullptr) << entry.key;
+  }
+  EXPECT_THAT(CorrectGgufTypes("m.gguf", gguf_.metadata), IsEmpty());
 }
 
 bool IsF32(const GgufTensor& tensor) {

@@ -117,6 +117,19 @@ const std::vector<Case>& Cases() {
   using moepack::GgufMetadata;
   using moepack::GgufValue;
   static const std::vector<Case> cases = {
+      {"a_block_that_is_announced_and_not_there", kGguf,
+       Metadata("head/head.gguf",
+                [](GgufMetadata& m) {
+                  const std::string key = m.Architecture() + ".block_count";
+                  m.Set(key, GgufValue::U32(static_cast<uint32_t>(*m.Uint(key)) + 1));
+                }),
+       "block_count is 2: expected tensors of block 1, found none"},
+      {"a_count_of_a_type_that_llama_cpp_refuses", kGguf,
+       Metadata("head/head.gguf",
+                [](GgufMetadata& m) {
+                  m.Set(m.Architecture() + ".expert_used_count", GgufValue::I32(2));
+                }),
+       "expert_used_count\": expected u32, found i32, which llama.cpp refuses"},
       {"bytes_in_padding", kGguf, FillPadding, "header, padding and tensors"},
       {"bytes_behind_the_last_tensor", kGguf,
        [](Forgery& f) { f.files.at("groups/000/experts.gguf") += std::string(64, 'x'); }, ""},
