@@ -34,6 +34,8 @@ Status CheckMayPublish(const fs::path& directory, const std::vector<OutputFile>&
       return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
                    "move it away, or choose another output"};
     }
+    SHARD_TRY(const bool mounted, IsMountPoint(path));
+    if (mounted) return CannotReplaceMountedFile(path);
     SHARD_TRY(const bool taken, IsTaken(path));
     if (!taken || replace) continue;
     SHARD_TRY(const InsideDirectory there,

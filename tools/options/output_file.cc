@@ -62,6 +62,8 @@ Status CheckOutputFile(const std::string& out, const std::vector<std::string>& i
   if (!holds)
     return RefusedOutput(out, "lies in a directory that does not exist",
                          "make the directory first");
+  SHARD_TRY(const bool mounted, IsMountPoint(out));
+  if (mounted) return CannotReplaceMountedFile(out);
   SHARD_TRY(const bool taken, IsTaken(out));
   if (force || !taken) return Ok();
   return RefusedOutput(out, "already exists", "--force replaces it, and -o names another file");

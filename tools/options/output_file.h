@@ -9,8 +9,9 @@
 namespace moepack::cli {
 
 // kInvalidArgument for an output that is one of `inputs` (links are followed, and even with
-// `force`), is a directory, is in a missing directory or, without `force`, exists. Empty inputs are
-// ignored. A command lists its inputs with the AddNamedFiles of the options that it has.
+// `force`), is a directory or a mount point, is in a missing directory or, without `force`, exists.
+// Empty inputs are ignored. A command lists its inputs with the AddNamedFiles of the options that
+// it has.
 Status CheckOutputFile(const std::string& out, const std::vector<std::string>& inputs, bool force);
 
 // Only that it is none of `inputs`, for outputs with other rules.

@@ -99,6 +99,28 @@ Result<bool> IsTaken(const fs::path& path) {
   return false;
 }
 
+Result<bool> IsMountPoint(const fs::path& path) {
+  struct statx info = {};
+  constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+  if (statx(AT_FDCWD, path.c_str(), kFlags, STATX_TYPE, &info) == 0) {
+    if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
+      return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  } else if (errno == ENOMEM) {
+    return IoError(path, "look it up", errno);
+  }
+  // Older kernels do not say it. Of directories, only mounts are on another device than what holds
+  // them; on overlayfs files may be, too.
+  struct stat here, above;
+  const fs::path parent = AbsolutePath(path).parent_path();
+  if (lstat(path.c_str(), &here) != 0 || !S_ISDIR(here.st_mode)) return false;
+  return stat(parent.c_str(), &above) == 0 && here.st_dev != above.st_dev;
+}
+
+Error CannotReplaceMountedFile(const fs::path& path) {
+  return {Code::kInvalidArgument, Cat(path.string(), " is a mount point, which cannot be replaced"),
+          "mount the directory that is to hold it, or choose another output"};
+}
+
 Result<bool> IsSameFile(const fs::path& one, const fs::path& other) {
   // An input may be a list of token ids or an address, which is longer than the name of any file.
   struct stat info;

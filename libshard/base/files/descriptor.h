@@ -48,6 +48,13 @@ Result<bool> IsDirectory(const std::filesystem::path& path);
 // up is an error: what is not known must not count as free.
 Result<bool> IsTaken(const std::filesystem::path& path);
 
+// Returns whether something is mounted under this name, a directory or a single file (a bind
+// mount), which can be neither renamed nor replaced. False where nothing is there; links are not
+// followed.
+Result<bool> IsMountPoint(const std::filesystem::path& path);
+// The error for an output file that is one.
+Error CannotReplaceMountedFile(const std::filesystem::path& path);
+
 // Returns whether both names lead to one file, which is not so where nothing is there. A name that
 // cannot be looked up is an error: an input that is not recognised would be overwritten.
 Result<bool> IsSameFile(const std::filesystem::path& one, const std::filesystem::path& other);

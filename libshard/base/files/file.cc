@@ -13,6 +13,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/free_name.h"
 #include "libshard/base/files/real_path.h"
+#include "libshard/base/files/temporary_file.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack {
@@ -94,19 +95,14 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path, bool replace) {
                  Cat(path.string(), " is a directory, device or pipe, which is never replaced"),
                  "choose another output"};
   }
+  SHARD_TRY(const bool mounted, IsMountPoint(path));
+  if (mounted) return CannotReplaceMountedFile(path);
+  SHARD_TRY(TemporaryFile temporary, MakeTemporaryFile(AT_FDCWD, path.string(), path));
   AtomicFile file;
   file.path_ = path;
   file.replace_ = replace;
-  file.temporary_ = path;
-  file.temporary_ += Cat(".tmp-", getpid());
-  // An existing file was left by a process that had the same number, or is a link that somebody put
-  // in the way; it is not written to.
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  file.fd_ = open(file.temporary_.c_str(), kFlags, 0666);
-  if (file.fd_ < 0 && errno == EEXIST && unlink(file.temporary_.c_str()) == 0) {
-    file.fd_ = open(file.temporary_.c_str(), kFlags, 0666);
-  }
-  if (file.fd_ < 0) return IoError(path, "create", errno);
+  file.temporary_ = temporary.name;
+  file.fd_ = temporary.fd.Release();
   return file;
 }
 
@@ -118,8 +114,8 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
+  unlink(temporary_.c_str());  // while the file is locked: afterwards it may be another's
   close(fd_);
-  unlink(temporary_.c_str());
 }
 
 Status AtomicFile::Write(std::string_view text) {
@@ -133,9 +129,8 @@ Status AtomicFile::Write(std::string_view text) {
 }
 
 // A result that took hours is not lost because something else got its name meanwhile. It does not
-// stay under its temporary name, which a later process with the same number would remove.
+// stay under its temporary name, which a later process would remove.
 Error AtomicFile::Keep() {
-  close(std::exchange(fd_, kNoDescriptor));
   fs::path kept;
   int renamed = -1;
   errno = EEXIST;
@@ -144,6 +139,7 @@ Error AtomicFile::Keep() {
     kept += Cat(".kept-", number);
     renamed = RenameToFreeName(AT_FDCWD, temporary_.c_str(), AT_FDCWD, kept.c_str());
   }
+  close(std::exchange(fd_, kNoDescriptor));  // until now the lock kept it from being removed
   Error error = TakenMeanwhile(path_);
   error.hint += Cat("; what was written is kept as ", (renamed == 0 ? kept : temporary_).string());
   return error;

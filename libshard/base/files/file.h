@@ -63,8 +63,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Refuses paths where there is anything but a regular file, because a rename would remove it.
-// Writes `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks
+// Refuses paths where there is anything but a regular file, because a rename would remove it, and a
+// file that is a mount point, which no rename replaces. Writes a temporary file beside it
+// (temporary_file.h) and renames it to `path` on Commit, after flushing it to disk; unlinks
 // it otherwise. A previous file at `path` stays until Commit, so a file may be replaced while it is
 // mapped. Without `replace`, Commit is kInvalidArgument if something has the name by then; what was
 // written is kept as `<path>.kept-1`, or under the next number that is free.

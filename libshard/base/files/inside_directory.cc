@@ -16,12 +16,15 @@ namespace moepack {
 namespace {
 
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-constexpr std::string_view kTemporaryMark = ".tmp-";
 
 InsideDirectory::Kind KindOfMode(mode_t mode) {
   if (S_ISREG(mode)) return InsideDirectory::Kind::kFile;
   if (S_ISDIR(mode)) return InsideDirectory::Kind::kDirectory;
   return S_ISLNK(mode) ? InsideDirectory::Kind::kLink : InsideDirectory::Kind::kOther;
+}
+
+Error AlreadyExists(const fs::path& path) {
+  return {Code::kInvalidArgument, Cat(path.string(), " already exists"), "--force replaces it"};
 }
 
 bool IsInside(const std::vector<std::string>& parts) {
@@ -37,16 +40,16 @@ struct InsideDirectory::Place {
   std::string part;
 };
 
-std::string_view TemporaryOf(std::string_view name) {
-  const size_t at = name.rfind(kTemporaryMark);
-  if (at == name.npos || !ParseUint(name.substr(at + kTemporaryMark.size()))) return {};
-  return name.substr(0, at);
-}
-
 // ---- Opening
 
 Result<InsideDirectory> InsideDirectory::Open(const fs::path& path) {
   Descriptor fd(open(path.c_str(), kDirectoryFlags));
+  if (!fd.valid()) return IoError(path, "open the directory", errno);
+  return InsideDirectory(std::move(fd), path);
+}
+
+Result<InsideDirectory> InsideDirectory::OpenItself(const fs::path& path) {
+  Descriptor fd(open(path.c_str(), kDirectoryFlags | O_NOFOLLOW));
   if (!fd.valid()) return IoError(path, "open the directory", errno);
   return InsideDirectory(std::move(fd), path);
 }
@@ -149,21 +152,23 @@ Status InsideDirectory::WriteText(const std::string& name, std::string_view text
 
 Status InsideDirectory::WritePieces(const std::string& name,
                                     const std::function<Status(const TextSink&)>& make) const {
-  const std::string temporary = Cat(name, kTemporaryMark, getpid());
-  SHARD_CHECK(Remove(temporary));  // left by a process that had the same number
-  SHARD_TRY(const Descriptor fd, OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL));
+  SHARD_TRY(const Place place, PlaceOf(name, true));
+  const InsideDirectory& folder = place.directory;
+  SHARD_TRY(const TemporaryFile temporary,
+            MakeTemporaryFile(folder.descriptor(), place.part, path_ / name));
+  const int fd = temporary.fd.get();
   uint64_t written = 0;
   const auto append = [&](std::string_view text) -> Status {
     const uint64_t at = std::exchange(written, written + text.size());
-    return WriteAt(fd.get(), path_ / name, at, std::as_bytes(std::span(text.data(), text.size())));
+    return WriteAt(fd, path_ / name, at, std::as_bytes(std::span(text.data(), text.size())));
   };
   const auto write = [&]() -> Status {
     SHARD_CHECK(make(append));
-    SHARD_CHECK(FlushToDisk(fd.get(), path_ / name));
-    return Move(temporary, *this, name, true);
+    SHARD_CHECK(FlushToDisk(fd, path_ / name));
+    return folder.Move(temporary.name, folder, place.part, true);
   };
   Status status = write();
-  if (!status) (void)Remove(temporary).has_value();
+  if (!status) (void)folder.RemoveFile(temporary.name).has_value();
   return status;
 }
 
@@ -192,6 +197,19 @@ Result<bool> InsideDirectory::IsStill(const InsideDirectory& parent,
   }
   if (fstat(descriptor(), &open) != 0) return IoError(path_, "look it up", errno);
   return by_name.st_ino == open.st_ino && by_name.st_dev == open.st_dev;
+}
+
+Result<std::string> InsideDirectory::IdentityOf(const std::string& name) const {
+  auto place = PlaceOf(name, false);
+  if (!place && place.error().code == Code::kNotFound) return std::string();
+  if (!place) return std::move(place).error();
+  struct stat info;
+  const int fd = place->directory.descriptor();
+  if (fstatat(fd, place->part.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno == ENOENT) return std::string();
+    return Failed(name, "look it up", errno);
+  }
+  return Cat(info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, " ", info.st_mtim.tv_nsec);
 }
 
 Result<std::vector<InsideDirectory::Entry>> InsideDirectory::List() const {
@@ -252,9 +270,19 @@ Status InsideDirectory::Move(const std::string& name, const InsideDirectory& to,
               : RenameToFreeName(from_fd, source.part.c_str(), to_fd, target.part.c_str());
   if (result == 0) return target.directory.Flush();
   if (!replace && errno == EEXIST) {
-    return Error{Code::kInvalidArgument, Cat((to.path_ / new_name).string(), " already exists"),
-                 "--force replaces it"};
+    return AlreadyExists(to.path_ / new_name);
   }
+  return to.Failed(new_name, "rename", errno);
+}
+
+Result<bool> InsideDirectory::MoveDirectory(const std::string& name, const InsideDirectory& to,
+                                            const std::string& new_name) const {
+  if (RenameToFreeName(descriptor(), name.c_str(), to.descriptor(), new_name.c_str()) == 0) {
+    SHARD_CHECK(to.Flush());
+    return true;
+  }
+  if (errno == EBUSY || errno == EXDEV) return false;
+  if (errno == EEXIST) return AlreadyExists(to.path_ / new_name);
   return to.Failed(new_name, "rename", errno);
 }
 

@@ -11,6 +11,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/temporary_file.h"
 #include "libshard/base/result.h"
 
 namespace moepack {
@@ -30,7 +31,9 @@ class InsideDirectory {
 
   // The user named `path`: links in it are followed.
   static Result<InsideDirectory> Open(const fs::path& path);
-  // The same, but makes the directory and its missing parents first. Each new directory is on disk
+  // The same, but refuses a link as the last part.
+  static Result<InsideDirectory> OpenItself(const fs::path& path);
+  // As Open, but makes the directory and its missing parents first. Each new directory is on disk
   // before this returns.
   static Result<InsideDirectory> OpenOrMake(const fs::path& path);
 
@@ -44,8 +47,8 @@ class InsideDirectory {
   // directories are made.
   Result<Descriptor> OpenFile(const std::string& name, int flags) const;
   Result<std::string> ReadText(const std::string& name, uint64_t limit) const;
-  // Writes `<name>.tmp-<pid>`, flushes it and renames it to `name`; makes missing parent
-  // directories.
+  // Writes a temporary file (temporary_file.h), flushes it and renames it to `name`; makes missing
+  // parent directories.
   Status WriteText(const std::string& name, std::string_view text) const;
   // The same for text that `make` delivers in pieces.
   using TextSink = std::function<Status(std::string_view)>;
@@ -56,6 +59,9 @@ class InsideDirectory {
   Result<Kind> KindOf(const std::string& name) const;
   // Returns whether `name` in `parent` is still this directory; an error if that cannot be known.
   Result<bool> IsStill(const InsideDirectory& parent, const std::string& name) const;
+  // Inode, size and time of modification of what is under this name: what renaming keeps, and
+  // another file under the name does not have. "" if nothing is there.
+  Result<std::string> IdentityOf(const std::string& name) const;
   // Lists what is directly in this directory, sorted by name.
   Result<std::vector<Entry>> List() const;
   // Lists the names of everything but directories, here and in all subdirectories.
@@ -65,6 +71,10 @@ class InsideDirectory {
   // Without `replace` it is an error if the new name exists.
   Status Move(const std::string& name, const InsideDirectory& to, const std::string& new_name,
               bool replace) const;
+  // The same for a directory whose new name is free. False if the file system cannot rename this
+  // one: a mount point (EBUSY), or a directory of a lower layer of overlayfs (EXDEV).
+  Result<bool> MoveDirectory(const std::string& name, const InsideDirectory& to,
+                             const std::string& new_name) const;
   // Removes a file, a link or a directory with everything in it; `last` names entries of the
   // directory that are removed last. It is not an error if nothing has this name.
   Status Remove(const std::string& name, const std::vector<std::string>& last = {}) const;
@@ -89,9 +99,5 @@ class InsideDirectory {
   Descriptor fd_;
   fs::path path_;  // for messages
 };
-
-// "model.gguf.tmp-123" -> "model.gguf": the file that a WriteText call was about to replace; "" for
-// other names.
-std::string_view TemporaryOf(std::string_view name);
 
 }  // namespace moepack

@@ -1,14 +1,13 @@
 #include "manifest/registry/server/upload_journal.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/temporary_file.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
 
@@ -50,18 +49,14 @@ Status UploadJournal::Note(const std::string& digest, const Entry& entry) const 
                          {"location", entry.location},
                          {"offset", entry.offset}};
   SHARD_TRY(const InsideDirectory directory, InsideDirectory::OpenOrMake(directory_));
-  const std::string name = NameOf(digest), temporary = Cat(name, ".tmp-", getpid());
-  SHARD_CHECK(directory.Remove(temporary));
-  {
-    SHARD_TRY(const Descriptor file, directory.OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL));
-    const fs::path path = directory.path() / temporary;
-    if (fchmod(file.get(), S_IRUSR | S_IWUSR) != 0)
-      return Error{Code::kIo, Cat(path.string(), ": chmod: ", ErrnoText(errno))};
-    const std::string text = WriteJson(document);
-    SHARD_CHECK(WriteAt(file.get(), path, 0, std::as_bytes(std::span(text))));
-    SHARD_CHECK(FlushToDisk(file.get(), path));
-  }
-  return directory.Move(temporary, directory, name, true);
+  const std::string name = NameOf(digest), text = WriteJson(document);
+  const fs::path path = directory.path() / name;
+  SHARD_TRY(const TemporaryFile file, MakeTemporaryFile(directory.descriptor(), name, path));
+  if (fchmod(file.fd.get(), S_IRUSR | S_IWUSR) != 0)
+    return Error{Code::kIo, Cat(path.string(), ": chmod: ", ErrnoText(errno))};
+  SHARD_CHECK(WriteAt(file.fd.get(), path, 0, std::as_bytes(std::span(text))));
+  SHARD_CHECK(FlushToDisk(file.fd.get(), path));
+  return directory.Move(file.name, directory, name, true);
 }
 
 void UploadJournal::Forget(const std::string& digest) const {

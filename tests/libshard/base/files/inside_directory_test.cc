@@ -198,12 +198,5 @@ TEST_F(InsideDirectoryTest, DoesNotFollowALinkSwappedInDuringTheCall) {
   }
 }
 
-TEST(TemporaryOf, RecognizesTheTemporaryFileOfAKilledWrite) {
-  EXPECT_EQ(TemporaryOf("a/tokenizer.json.tmp-123"), "a/tokenizer.json");
-  for (const char* name : {"a", "a.tmp-", "a.tmp-x", "a.tmp-12x", "a.tmp-1.json"}) {
-    EXPECT_EQ(TemporaryOf(name), "") << name;
-  }
-}
-
 }  // namespace
 }  // namespace moepack
