@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/temporary_directory.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::runtime {
@@ -13,12 +14,12 @@ namespace moepack::runtime {
 namespace fs = std::filesystem;
 
 Result<ScratchDirectory> ScratchDirectory::Make() {
-  std::error_code error;
-  std::string name = (fs::temp_directory_path(error) / "moepack-load-XXXXXX").string();
-  if (error || mkdtemp(name.data()) == nullptr) {
+  SHARD_TRY(const fs::path directory, TemporaryDirectory());
+  std::string name = (directory / "moepack-load-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
     return Error{Code::kIo,
-                 Cat("temporary directory ", name, ": ", ErrnoText(error ? error.value() : errno)),
-                 "set TMPDIR to a directory that can be written"};
+                 Cat(directory.string(), ": make a temporary directory: ", ErrnoText(errno)),
+                 kTemporaryHint};
   }
   ScratchDirectory made;
   made.path_ = name;

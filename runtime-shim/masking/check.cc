@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "libshard/base/files/temporary_directory.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/node/assemble.h"
@@ -296,6 +297,7 @@ Result<CheckReport> Check::Run() {
   report_.tolerance = options_.tolerance.value_or(DefaultTolerance(options_.executor));
   SHARD_CHECK(LoadWhole());
   if (IsRefitted()) SHARD_CHECK(CheckForRefit());
+  if (Assembles()) SHARD_CHECK(TemporaryDirectory());  // not after the first nodes
   SetTokens();
   SHARD_TRY(const std::vector<uint32_t> groups, Groups());
   const uint64_t nodes = IsRefitted() ? 1 : 1 + (HasOverlay() ? 1 : 0) + (Assembles() ? 1 : 0);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "libshard/base/files/temporary_directory.h"
 #include "libshard/base/text/text.h"
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/refit/importance.h"
@@ -75,8 +76,10 @@ class RefitRun {
     SHARD_TRY(SourceLayers source, SourceLayers::Make(run->model_));
     run->source_.emplace(std::move(source));
     run->room_.memory = options.memory / kShareOfRows;
-    run->room_.scratch = options.scratch.empty() ? std::filesystem::temp_directory_path()
-                                                 : std::filesystem::path(options.scratch);
+    run->room_.scratch = options.scratch;
+    if (options.scratch.empty()) {
+      SHARD_TRY(run->room_.scratch, TemporaryDirectory());
+    }
     run->NumberStreams();
     SHARD_TRY(Streams streams,
               Streams::Make(run->model_, run->text_, run->nodes_, options.memory, run->room_));
@@ -289,6 +292,7 @@ Result<Calibration> CheckRefit(const RefitInput& input, const RefitOptions& opti
   SHARD_CHECK(CheckSteps("steps", options.steps));
   SHARD_CHECK(CheckTopK(input.plan, options.top_k));
   std::error_code error;
+  if (options.scratch.empty()) SHARD_CHECK(TemporaryDirectory());
   if (!options.scratch.empty() && !std::filesystem::is_directory(options.scratch, error))
     return Error{Code::kNotFound,
                  Cat(Shown(options.scratch), ": expected a directory, found none")};

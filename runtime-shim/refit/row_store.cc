@@ -28,7 +28,11 @@ Result<ScratchFile> MakeScratchFile(const std::filesystem::path& directory) {
   ScratchFile made;
   made.file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
   made.path = name;
-  if (!made.file.valid()) return IoError(directory, "cannot make a scratch file", errno);
+  if (!made.file.valid()) {
+    Error error = IoError(directory, "cannot make a scratch file", errno);
+    if (error.hint.empty()) error.hint = "name another directory with --scratch or TMPDIR";
+    return error;
+  }
   // A killed run leaves no scratch file.
   ::unlink(name.c_str());
   return made;
