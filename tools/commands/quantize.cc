@@ -177,7 +177,7 @@ Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
 Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const TaskNumber& task,
                         std::vector<OutputFile> files, const TypedGguf& typed,
                         const Arguments& arguments) {
-  if (arguments.tensors) return NotInTask("--tensors", "--no-task lists them");
+  if (arguments.tensors) return NotInTask("--tensors", "without --task they are listed");
   manifest::Draft draft;
   draft.sources = model.checkpoint().files();
   draft.source_version = model.Version("");

@@ -61,7 +61,7 @@ Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options
 // The first task verifies the distribution for all of them.
 Result<int> RunTaskOf(const QuantizeRun& run, const manifest::WriteOptions& options,
                       const TaskNumber& number) {
-  if (run.tensors) return NotInTask("--tensors", "--no-task lists them");
+  if (run.tensors) return NotInTask("--tensors", "without --task they are listed");
   const bool check = number.index == 0 && !run.dry_run;
   SHARD_TRY(manifest::Draft draft,
             manifest::DraftRequantized(run.source.source, run.out, options, check));

@@ -280,7 +280,7 @@ Result<int> RunWriteTask(MoeModel model, const Plan& plan, const TaskNumber& tas
                      "each task would read every source file whole; to record their digests, "
                      "build without tasks");
   }
-  if (write.list_types) return NotInTask("--tensors", "--no-task lists them");
+  if (write.list_types) return NotInTask("--tensors", "without --task they are listed");
   const SourceTreePtr tree = model.checkpoint().tree();
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
   SHARD_TRY(manifest::Draft draft,

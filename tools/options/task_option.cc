@@ -11,7 +11,9 @@ namespace moepack::cli {
 namespace {
 
 constexpr const char* kTaskOption = "--task";
-constexpr const char* kIgnoreHint = "--task I/N says it, --no-task does all the work here";
+constexpr const char* kAuto = "auto";
+constexpr const char* kIgnoreHint =
+    "--task I/N says it, and without --task all the work is done here";
 
 // The variables of a scheduler.
 struct Scheduler {
@@ -92,10 +94,14 @@ Result<TaskNumber> TaskOf(const Scheduler& scheduler, const Lookup& lookup) {
 
 Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
   std::optional<ChosenTask> chosen;
+  bool alone = false;
   for (const Scheduler& scheduler : kSchedulers) {
     if (lookup(scheduler.index) == nullptr) continue;
     SHARD_TRY(const TaskNumber number, TaskOf(scheduler, lookup));
-    if (number.count == 1) continue;  // nothing is divided
+    if (number.count == 1) {  // nothing is divided
+      alone = true;
+      continue;
+    }
     if (chosen && !(chosen->number == number)) {
       return Error{Code::kInvalidArgument,
                    Cat("the environment: expected one task, found ", chosen->number.index, " of ",
@@ -104,8 +110,14 @@ Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
                    kIgnoreHint};
     }
     if (!chosen) chosen = ChosenTask{number, scheduler.index};
+    alone = false;
   }
-  return chosen;
+  if (chosen || alone) return chosen;
+  std::vector<std::string> names;
+  for (const Scheduler& scheduler : kSchedulers) names.emplace_back(scheduler.name);
+  return Error{Code::kInvalidArgument,
+               Cat("--task auto: expected the variables of ", Join(names, ", or "), ", found none"),
+               kIgnoreHint};
 }
 
 }  // namespace
@@ -116,23 +128,25 @@ void AddTask(CLI::App& app, TaskArguments& arguments) {
       app.add_option(kTaskOption, arguments.text,
                      "Do one of N equal shares of the work, the one with number I, from 0 to N-1, "
                      "and write it to OUT.tasks. `moepack join OUT.tasks -o OUT` makes the output "
-                     "of all. By default the number comes from what a Slurm job array, an Indexed "
-                     "Job of Kubernetes (with "
-                     "JOB_COMPLETIONS), Open MPI or PMI says in the environment.")
+                     "of all. With `auto` the number comes from what a Slurm job array, an Indexed "
+                     "Job of Kubernetes (with JOB_COMPLETIONS), Open MPI or PMI says in the "
+                     "environment.")
           ->type_name("I/N");
-  app.add_flag("--no-task", arguments.no_task, "Do all the work, whatever the environment says.")
+  app.add_flag("--no-task", arguments.no_task,
+               "Do all the work, as without --task, and do not warn that a scheduler runs several "
+               "tasks.")
       ->excludes(task);
 }
 
 Result<std::optional<ChosenTask>> FindTask(const TaskArguments& arguments, const Lookup& lookup) {
-  if (arguments.no_task) return std::optional<ChosenTask>();
-  if (arguments.text.empty()) return FromEnvironment(lookup);
+  if (arguments.no_task || arguments.text.empty()) return std::optional<ChosenTask>();
+  if (arguments.text == kAuto) return FromEnvironment(lookup);
   const std::vector<std::string> parts = Split(arguments.text, '/');
   const auto index = ParseUint(parts[0]);
   const auto count = parts.size() == 2 ? ParseUint(parts[1]) : std::nullopt;
   if (!index || !count) {
     return Error{Code::kInvalidArgument, Cat("--task: expected a number, a slash and the number of "
-                                             "tasks, as in 3/16, found ",
+                                             "tasks, as in 3/16, or auto, found ",
                                              Quoted(arguments.text))};
   }
   SHARD_CHECK(CheckCount(kTaskOption, *count, ""));
@@ -140,14 +154,30 @@ Result<std::optional<ChosenTask>> FindTask(const TaskArguments& arguments, const
   return std::optional(ChosenTask{number});
 }
 
+std::string TaskWarning(const TaskArguments& arguments, const Lookup& lookup) {
+  if (arguments.no_task || !arguments.text.empty()) return "";
+  for (const Scheduler& scheduler : kSchedulers) {
+    const char* const count = lookup(scheduler.count);
+    const bool alone = count != nullptr && std::string_view(count) == "1";
+    if (lookup(scheduler.index) == nullptr || alone) continue;
+    return Cat(scheduler.index,
+               " says that this is one of several tasks, but all the work is done "
+               "here: --task auto does one share of it, and --no-task takes this warning away");
+  }
+  return "";
+}
+
 Result<std::optional<TaskNumber>> ChooseTask(const TaskArguments& arguments) {
-  SHARD_TRY(const std::optional<ChosenTask> chosen,
-            FindTask(arguments, [](const char* name) { return std::getenv(name); }));
-  if (!chosen) return std::optional<TaskNumber>();
+  const Lookup lookup = [](const char* name) { return std::getenv(name); };
+  SHARD_TRY(const std::optional<ChosenTask> chosen, FindTask(arguments, lookup));
+  if (!chosen) {
+    const std::string warning = TaskWarning(arguments, lookup);
+    if (!warning.empty()) PrintWarnings({warning});
+    return std::optional<TaskNumber>();
+  }
   const TaskNumber& number = chosen->number;
   if (!chosen->variable.empty()) {
-    PrintNotes({Cat("task ", number.index, " of ", number.count, ", by ", chosen->variable,
-                    "; --no-task does all the work here")});
+    PrintNotes({Cat("task ", number.index, " of ", number.count, ", by ", chosen->variable)});
   }
   return std::optional(number);
 }

@@ -4,6 +4,6 @@
 # docs/scale-out.md explains it.
 set -eu
 mpirun ${MPIRUN_OPTIONS-} -n "$TASKS" \
-  moepack build "$SOURCE" --groups "$GROUP_COUNT" --quantize "$RECIPE" -o "$OUT"
+  moepack build "$SOURCE" --groups "$GROUP_COUNT" --quantize "$RECIPE" -o "$OUT" --task auto
 moepack join "$OUT.tasks" -o "$OUT"
 moepack verify "$OUT" --complete

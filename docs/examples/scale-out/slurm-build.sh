@@ -4,4 +4,5 @@
 #SBATCH --array=0-15
 #SBATCH --requeue
 set -eu
-exec moepack build "$SOURCE" --groups "$GROUP_COUNT" --quantize "$RECIPE" -o "$OUT"
+exec moepack build "$SOURCE" --groups "$GROUP_COUNT" --quantize "$RECIPE" -o "$OUT" \
+  --task auto

@@ -124,19 +124,25 @@ TEST_F(TaskCommand, TasksThatQuantizeADistributionJoinToTheNewOne) {
   EXPECT_TRUE(FilesBelow(workspace_ / "out") == FilesBelow(workspace_ / "whole"));
 }
 
-TEST_F(TaskCommand, TakesTheTaskFromTheEnvironmentUnlessToldToIgnoreIt) {
+// A job array may run anything; a run in it that silently did a share would look as if it were
+// done.
+TEST_F(TaskCommand, InASchedulersEnvironmentAShareIsMadeOnlyWhenAskedFor) {
   setenv("JOB_COMPLETION_INDEX", "1", 1);
   setenv("JOB_COMPLETIONS", "2", 1);
-  const ToolRun run = workspace_.Moepack(std::string(kTaskBuild) + "-o out");
-  const ToolRun whole = workspace_.Moepack(std::string(kTaskBuild) + "--no-task -o out");
+  const ToolRun run = workspace_.Moepack(std::string(kTaskBuild) + "--task auto -o out");
+  const ToolRun whole = workspace_.Moepack(std::string(kTaskBuild) + "-o out");
+  const ToolRun silent = workspace_.Moepack(std::string(kTaskBuild) + "--no-task -o other");
   unsetenv("JOB_COMPLETION_INDEX");
   unsetenv("JOB_COMPLETIONS");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("note: task 1 of 2, by JOB_COMPLETION_INDEX; --no-task does all "
-                                 "the work here\n"));
+  EXPECT_THAT(run.err, HasSubstr("note: task 1 of 2, by JOB_COMPLETION_INDEX\n"));
   EXPECT_TRUE(fs::exists(workspace_ / "out.tasks/00001-of-00002/task.json"));
   EXPECT_EQ(whole.status, 0) << whole.err;
+  EXPECT_THAT(whole.err, HasSubstr("warning: JOB_COMPLETION_INDEX says that this is one of several "
+                                   "tasks, but all the work is done here: --task auto"));
   EXPECT_TRUE(fs::exists(workspace_ / "out/distribution.json"));
+  EXPECT_EQ(silent.status, 0) << silent.err;
+  EXPECT_EQ(silent.err.find("JOB_COMPLETION_INDEX"), std::string::npos) << silent.err;
 }
 
 TEST_F(TaskCommand, AFinishedTaskSaysSoAndJoinNamesMissingTasks) {

@@ -10,14 +10,19 @@ namespace {
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-Result<std::optional<ChosenTask>> Find(const Variables& variables, const TaskArguments& task = {}) {
-  return FindTask(task, [&](const char* name) -> const char* {
+Lookup In(const Variables& variables) {
+  return [&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  };
 }
 
-std::string TaskRefusal(const Variables& variables, const TaskArguments& task = {}) {
+Result<std::optional<ChosenTask>> Find(const Variables& variables,
+                                       const TaskArguments& task = {"auto"}) {
+  return FindTask(task, In(variables));
+}
+
+std::string TaskRefusal(const Variables& variables, const TaskArguments& task = {"auto"}) {
   const auto found = Find(variables, task);
   EXPECT_FALSE(found);
   return found ? "" : found.error().message;
@@ -45,8 +50,30 @@ TEST(TaskOption, ReadsANumberASlashAndTheNumberOfTasks) {
   EXPECT_EQ(TaskRefusal({}, {"1/1"}), "--task: expected task 0, the only one, found 1");
 }
 
-TEST(TaskOption, IsTakenFromEveryKindOfScheduler) {
-  EXPECT_FALSE(*Find({}));
+TEST(TaskOption, WithoutItTheEnvironmentOfASchedulerIsOnlyAWarning) {
+  const Variables array = {{"SLURM_ARRAY_TASK_ID", "1"}, {"SLURM_ARRAY_TASK_COUNT", "2"}};
+  const auto found = Find(array, {});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_FALSE(*found);
+  EXPECT_THAT(TaskWarning({}, In(array)),
+              HasSubstr("SLURM_ARRAY_TASK_ID says that this is one of"));
+  EXPECT_EQ(TaskWarning({"auto"}, In(array)), "");
+  EXPECT_EQ(TaskWarning({"", true}, In(array)), "");
+  const Variables nothing, alone = {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}};
+  EXPECT_EQ(TaskWarning({}, In(nothing)), "");
+  EXPECT_EQ(TaskWarning({}, In(alone)), "");
+  // What cannot be used is no error for a run that does not ask for it.
+  const Variables wrong = {{"PMI_RANK", "x"}, {"PMI_SIZE", "y"}};
+  EXPECT_FALSE(*Find(wrong, {}));
+  EXPECT_THAT(TaskWarning({}, In(wrong)), HasSubstr("PMI_RANK"));
+}
+
+TEST(TaskOption, AutoNeedsAScheduler) {
+  EXPECT_THAT(TaskRefusal({}),
+              HasSubstr("--task auto: expected the variables of a Slurm job array"));
+}
+
+TEST(TaskOption, AutoIsTakenFromEveryKindOfScheduler) {
   ExpectTask({{"JOB_COMPLETION_INDEX", "4"}, {"JOB_COMPLETIONS", "8"}}, 4, 8,
              "JOB_COMPLETION_INDEX");
   ExpectTask({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, 1, 4,
@@ -117,7 +144,7 @@ TEST(TaskOption, NamesTheVariableOfAWrongNumberOfTasks) {
     const Variables array = {{"SLURM_ARRAY_TASK_ID", "1"}, {"SLURM_ARRAY_TASK_COUNT", count}};
     EXPECT_EQ(TaskRefusal(array),
               std::string("SLURM_ARRAY_TASK_COUNT: expected 1 to 65536 tasks, found ") + count);
-    EXPECT_THAT(Find(array).error().hint, HasSubstr("--no-task"));
+    EXPECT_THAT(Find(array).error().hint, HasSubstr("without --task"));
   }
 }
 
