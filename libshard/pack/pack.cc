@@ -74,7 +74,10 @@ Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory
   return Error{Code::kIo,
                Cat(staging.target().string(), ": free space: expected ", needed, " bytes (",
                    FormatBytes(needed), "), found ", available, " (", FormatBytes(available), ")"),
-               "free some space or choose another disk; nothing was written"};
+               staging.resumed()
+                   ? Cat("free some space; what an earlier run wrote is kept in ",
+                         staging.kept_in().string(), ": the same command resumes from there")
+                   : "free some space or choose another disk; nothing was written"};
 }
 
 Result<std::vector<ByteSourcePtr>> OpenSources(const std::vector<SourceFile>& sources) {
@@ -160,7 +163,6 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr
 // learns every name first: whatever else an earlier run left there is removed before publishing.
 Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
                            StagingDirectory& staging, const PackOptions& options) {
-  SHARD_CHECK(CheckSpace(outputs, staging));
   SHARD_TRY(const std::vector<ByteSourcePtr> files, OpenSources(sources));
   SHARD_TRY(Journal journal, staging.OpenJournal());
   for (const OutputFile& output : outputs) staging.Expect(output.path);
@@ -253,12 +255,17 @@ Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& so
 
 Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
                         StagingDirectory& staging, const PackOptions& options) {
+  if (Status space = CheckSpace(outputs, staging); !space) {
+    // There is nothing to keep but what an earlier run wrote, and that is as good as before.
+    if (staging.resumed()) staging.Keep();
+    return std::move(space).error();
+  }
   Result<PackResult> result = PackAll(sources, outputs, staging, options);
   if (!result && options.keep_partial) staging.Keep();
   if (!result && result.error().code == Code::kInterrupted) {
     Error error = std::move(result).error();
-    error.hint = Cat("what was written is kept in ", staging.target().string(),
-                     ".partial; run the same command again to resume");
+    error.hint = Cat("what was written is kept in ", staging.kept_in().string(),
+                     "; run the same command again to resume");
     return error;
   }
   return result;

@@ -10,6 +10,7 @@
 #include "libshard/base/files/file_lock.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
@@ -289,7 +290,7 @@ namespace {
 
 // Layers go only into a directory of their own: an empty one, or one that a killed run left.
 Status CheckOwn(const InsideDirectory& directory) {
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, directory.List());
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
   for (const InsideDirectory::Entry& entry : entries) {
     if (entry.name.starts_with(Cat(kRefitFile, ".tmp-"))) continue;
     return Error{Code::kInvalidArgument,

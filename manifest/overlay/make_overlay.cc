@@ -8,6 +8,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "libshard/format/gguf.h"
@@ -169,7 +170,8 @@ class OverlayMaker {
   Result<OverlayReport> Write() {
     std::optional<StagingDirectory> scratch;
     if (missing_.model) {
-      SHARD_TRY(StagingDirectory opened, StagingDirectory::Open(out_ + ".experts"));
+      SHARD_TRY(const fs::path name, ScratchName(out_, "experts"));
+      SHARD_TRY(StagingDirectory opened, StagingDirectory::Open(name));
       scratch.emplace(std::move(opened));
       SHARD_CHECK(PackMissing(*scratch));
     }

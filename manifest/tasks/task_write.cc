@@ -5,6 +5,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/files/descriptor.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 #include "libshard/tasks/pieces.h"
@@ -100,7 +101,7 @@ moepack::OwnOutput OwnTask(std::set<std::string> own) {
   const auto check = [own = std::move(own)](const InsideDirectory& directory) -> Status {
     std::set<std::string> names = own;
     SHARD_CHECK(AddRecorded(directory, names));
-    SHARD_TRY(const std::vector<std::string> files, directory.ListFiles());
+    SHARD_TRY(const std::vector<std::string> files, ListOutputFiles(directory));
     for (const std::string& file : files) {
       if (names.contains(file)) continue;
       return Error{Code::kInvalidArgument,
@@ -114,16 +115,16 @@ moepack::OwnOutput OwnTask(std::set<std::string> own) {
 
 // Looks before the work is done, not only when it is published.
 Status CheckReplaceableTask(const fs::path& target, const moepack::OwnOutput& own) {
-  SHARD_TRY(const bool taken, IsTaken(target));
-  if (!taken) return Ok();
+  SHARD_TRY(const bool free, IsFreeOutput(target));
+  if (free) return Ok();
   SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
   return own.check(directory);
 }
 
 // Whether the task at `target` is done; kInvalidArgument if another one is.
 Result<bool> IsDone(const fs::path& target, const TaskNumber& number, const std::string& work) {
-  SHARD_TRY(const bool taken, IsTaken(target));
-  if (!taken) return false;
+  SHARD_TRY(const bool free, IsFreeOutput(target));
+  if (free) return false;
   SHARD_TRY(const InsideDirectory directory, InsideDirectory::Open(target));
   SHARD_TRY(const TaskRecord record, RecordIn(directory));
   if (record.work == work && record.number == number) return true;

@@ -4,6 +4,7 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
@@ -66,6 +67,11 @@ void CheckNames(const fs::path& root, const DirectoryScope& scope,
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const std::string name = it->path().lexically_relative(root).generic_string();
     std::error_code ignored;
+    if (it.depth() == 0 && it->is_directory(ignored) &&
+        IsBesideOutput({name, InsideDirectory::Kind::kDirectory})) {
+      it.disable_recursion_pending();
+      continue;
+    }
     const bool link_allowed = scope.files_may_be_links && listed.contains(name);
     if (it->is_symlink(ignored) && !link_allowed && !StaysInside(root, it->path())) {
       RuleFindings("no-links-outside", findings)

@@ -13,6 +13,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
@@ -48,15 +49,15 @@ Status CheckSameRecipe(const std::string& out, const Manifest& existing, const M
 }
 
 // Returns the distribution at `out` to which a selection of parts is added; no value when `out`
-// does not exist.
+// is free.
 Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
                                              const WriteOptions& options) {
   if (options.slice.parts.all) {
     SHARD_CHECK(CheckReplaceable(out, options.force));
     return std::optional<Manifest>();
   }
-  SHARD_TRY(const bool taken, IsTaken(out));
-  if (!taken) return std::optional<Manifest>();
+  SHARD_TRY(const bool free, IsFreeOutput(out));
+  if (free) return std::optional<Manifest>();
   SHARD_TRY(Manifest existing, ReadManifest(out));
   const Versions& a = existing.versions;
   const Versions& b = fresh.versions;

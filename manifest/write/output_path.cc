@@ -8,6 +8,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest.h"
@@ -96,7 +97,7 @@ std::string HintOfUnlisted(const std::string& name) {
 // leave them.
 Status CheckNames(const InsideDirectory& directory,
                   const std::function<bool(const std::string&)>& known) {
-  SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());
+  SHARD_TRY(const std::vector<std::string> names, ListOutputFiles(directory));
   for (const std::string& name : names) {
     if (known(name) || known(std::string(TemporaryOf(name)))) continue;
     // It vouches for the output as it is, and goes with it.
@@ -137,7 +138,7 @@ Status CheckOwn(const InsideDirectory& directory) {
   if (manifest == Kind::kFile) return CheckDistribution(directory);
   SHARD_TRY(const Kind node, directory.KindOf(kNodeFile));
   if (node == Kind::kFile) return CheckNode(directory);
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, directory.List());
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
   return entries.empty() ? Ok()
                          : Status(NotOurs(directory, "something that moepack did not write"));
 }
@@ -199,23 +200,24 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
 }
 
 Status CheckReplaceable(const std::string& out, bool force) {
-  SHARD_TRY(const bool taken, IsTaken(out));
-  if (!taken) return Ok();
+  SHARD_TRY(const bool free, IsFreeOutput(out));
+  if (free) return Ok();
   if (!force) {
     return Error{Code::kInvalidArgument, Cat(out, " already exists"),
                  "--force replaces what moepack wrote there; or choose another output"};
   }
   fs::path path = AbsolutePath(out).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  SHARD_TRY(const auto parent, InsideDirectory::Open(path.parent_path()));
-  SHARD_TRY(const Kind kind, parent.KindOf(path.filename().string()));
-  if (kind != Kind::kDirectory) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::none) return IoError(path, "look it up", error.value());
+  if (type != fs::file_type::directory) {
     return Error{Code::kInvalidArgument,
-                 Cat(out, kind == Kind::kLink ? " is a link" : " is not a directory",
+                 Cat(out, type == fs::file_type::symlink ? " is a link" : " is not a directory",
                      ": moepack did not write it"),
                  kForceHint};
   }
-  SHARD_TRY(const auto directory, parent.OpenDirectory(path.filename().string()));
+  SHARD_TRY(const auto directory, InsideDirectory::OpenItself(path));
   return CheckOwn(directory);
 }
 

@@ -22,8 +22,8 @@ Status CheckOutputApart(const std::string& out, const fs::path& source,
 Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
                                 const std::vector<fs::path>& files = {});
 
-// For an output that exists, returns kInvalidArgument unless `force` is set and it is an empty
-// directory or one that moepack wrote. A dry run replaces nothing, so it sets `force`. A check
+// For an output that is not free (IsFreeOutput), returns kInvalidArgument unless `force` is set and
+// it is a directory that moepack wrote. A dry run replaces nothing, so it sets `force`. A check
 // before long work saves the user's time; the check that counts is the one under the staging lock.
 Status CheckReplaceable(const std::string& out, bool force);
 

@@ -8,6 +8,7 @@
 
 #include "libshard/base/files/file_lock.h"
 #include "libshard/base/files/move_set.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
@@ -19,7 +20,7 @@ using Kind = InsideDirectory::Kind;
 
 constexpr const char* kLockName = ".lock";
 constexpr const char* kJournalName = ".journal";
-constexpr const char* kFilesName = "files";
+constexpr const char* kFilesName = kStagedFiles;
 constexpr std::string_view kJournalFormat = "moepack-journal 1 ";
 constexpr std::string_view kReplacedMark = ".replaced-";
 constexpr std::string_view kRemovedMark = ".removed-";
@@ -45,11 +46,13 @@ bool IsRemoved(const std::string& name) {
          ParseUint(std::string_view(name).substr(kRemovedMark.size()));
 }
 
-bool IsTemporaryJournal(const std::string& name) { return TemporaryOf(name) == kJournalName; }
+bool IsTemporaryJournal(const std::string& name) {
+  return TemporaryOf(name) == kJournalName || TemporaryOf(name) == kPublishingName;
+}
 
 bool IsOurName(const std::string& name) {
-  return name == kLockName || name == kJournalName || name == kFilesName || IsRemoved(name) ||
-         IsTemporaryJournal(name);
+  return name == kLockName || name == kJournalName || name == kFilesName ||
+         name == kPublishingName || IsRemoved(name) || IsTemporaryJournal(name);
 }
 
 // Whether a staging directory holds only what we put there. It contains the lock or the journal;
@@ -83,8 +86,9 @@ Status RemoveContent(const InsideDirectory& root) {
   SHARD_CHECK(root.Remove(aside));
   SHARD_TRY(const Kind kind, root.KindOf(kFilesName));
   if (kind != Kind::kNothing) {
-    const Status moved = root.Move(kFilesName, root, aside, false);
-    if (!moved && moved.error().code != Code::kNotFound) return moved;
+    // Where it cannot be moved, it is removed below.
+    const Result<bool> moved = root.MoveDirectory(kFilesName, root, aside);
+    if (!moved && moved.error().code != Code::kNotFound) return moved.error();
   }
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, root.List());
   for (const InsideDirectory::Entry& entry : entries) {
@@ -98,8 +102,9 @@ Status RemoveContent(const InsideDirectory& root) {
 // ---- The lock
 
 std::string StagingDirectory::Name() const { return target_.filename().string(); }
+std::string StagingDirectory::RootBase() const { return inside_ ? kInsideName : Name(); }
 std::string StagingDirectory::RootName() const {
-  return own_root_.empty() ? Name() + kPartialMark : own_root_;
+  return own_root_.empty() ? RootBase() + kPartialMark : own_root_;
 }
 
 Result<StagingDirectory> StagingDirectory::Open(const fs::path& target,
@@ -107,9 +112,15 @@ Result<StagingDirectory> StagingDirectory::Open(const fs::path& target,
   StagingDirectory staging;
   staging.target_ = WholePath(target);
   staging.own_ = std::move(own);
-  SHARD_TRY(staging.parent_, InsideDirectory::OpenOrMake(staging.target_.parent_path()));
+  SHARD_TRY(staging.inside_, IsWrittenInside(staging.target_));
+  if (staging.inside_) {
+    SHARD_TRY(staging.home_, InsideDirectory::OpenItself(staging.target_));
+  } else {
+    SHARD_TRY(staging.home_, InsideDirectory::OpenOrMake(staging.target_.parent_path()));
+  }
   SHARD_CHECK(staging.Lock());
-  if (staging.own_) staging.MendReplaced();
+  SHARD_CHECK(staging.MendInside());
+  if (staging.own_ && !staging.inside_) staging.MendReplaced();
   return staging;
 }
 
@@ -126,18 +137,18 @@ Status StagingDirectory::Lock() {
     SHARD_TRY(const bool locked, TryLock());
     if (locked) return Ok();
   }
-  return Error{Code::kIo, Cat((parent_->path() / RootName()).string(),
+  return Error{Code::kIo, Cat((home_->path() / RootName()).string(),
                               ": lock: another process keeps removing it")};
 }
 
 // Makes the directory if necessary and takes its lock. False if another process removed it
 // meanwhile.
 Result<bool> StagingDirectory::TryLock() {
-  const fs::path root = parent_->path() / RootName();
-  SHARD_TRY(const Kind kind, parent_->KindOf(RootName()));
+  const fs::path root = home_->path() / RootName();
+  SHARD_TRY(const Kind kind, home_->KindOf(RootName()));
   if (kind == Kind::kFile || kind == Kind::kOther) return NotLeftByUs(root);
-  auto opened = kind == Kind::kNothing ? parent_->MakeDirectories(RootName())
-                                       : parent_->OpenDirectory(RootName());
+  auto opened = kind == Kind::kNothing ? home_->MakeDirectories(RootName())
+                                       : home_->OpenDirectory(RootName());
   const bool gone = kind != Kind::kLink;
   if (!opened && opened.error().code == Code::kNotFound && gone) return false;
   if (!opened) return std::move(opened).error();
@@ -151,7 +162,7 @@ Result<bool> StagingDirectory::TryLock() {
   auto lock = opened->OpenFile(kLockName, O_RDWR | O_CREAT);
   if (!lock && lock.error().code == Code::kNotFound) return false;
   if (!lock) {
-    if (kind == Kind::kNothing) (void)parent_->RemoveEmptyDirectory(RootName()).has_value();
+    if (kind == Kind::kNothing) (void)home_->RemoveEmptyDirectory(RootName()).has_value();
     return std::move(lock).error();
   }
   const auto taken = TakeLock(*opened, kLockName, *lock);
@@ -167,7 +178,7 @@ Result<bool> StagingDirectory::TryLock() {
   }
   // Its last owner may have removed the lock, or all of the directory, between open and flock.
   SHARD_TRY(const Kind still, opened->KindOf(kLockName));
-  SHARD_TRY(const bool same, opened->IsStill(*parent_, RootName()));
+  SHARD_TRY(const bool same, opened->IsStill(*home_, RootName()));
   if (still != Kind::kFile || !same) return false;
   root_ = std::move(opened).value();
   lock_ = std::move(lock).value();
@@ -180,15 +191,15 @@ Status StagingDirectory::UseOwnRoot(const InsideDirectory& shared) {
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, shared.List());
   if (entries.size() == 1 && entries[0].name == kLockName) {  // made by us, or by another like us
     SHARD_CHECK(shared.Remove(kLockName));
-    (void)parent_->RemoveEmptyDirectory(RootName()).has_value();
+    (void)home_->RemoveEmptyDirectory(RootName()).has_value();
   }
-  const std::string prefix = Cat(Name(), kPartialMark, "-");
+  const std::string prefix = Cat(RootBase(), kPartialMark, "-");
   own_root_ = prefix + ProcessName();
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> beside, parent_->List());
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> beside, home_->List());
   for (const InsideDirectory::Entry& entry : beside) {
     const bool left = entry.kind == Kind::kDirectory && entry.name.starts_with(prefix) &&
                       IsEndedProcess(entry.name.substr(prefix.size()));
-    if (left && parent_->Move(entry.name, *parent_, own_root_, false)) break;
+    if (left && home_->Move(entry.name, *home_, own_root_, false)) break;
   }
   return Ok();
 }
@@ -231,7 +242,7 @@ Status StagingDirectory::Discard() {
   SHARD_CHECK(RemoveContent(*root_));
   SHARD_CHECK(root_->Remove(kLockName));
   // Another process may already have made its own lock in it.
-  (void)parent_->RemoveEmptyDirectory(RootName()).has_value();
+  (void)home_->RemoveEmptyDirectory(RootName()).has_value();
   return Ok();
 }
 
@@ -252,37 +263,64 @@ Status StagingDirectory::RemoveUnexpected() {
   return files_->FlushAll();
 }
 
-// Afterwards `aside` is where the old target is, or "" if there was none.
-Status StagingDirectory::RenameToTarget(bool replace, std::string& aside) {
-  SHARD_TRY(const Kind kind, parent_->KindOf(Name()));
+// False if a directory cannot be renamed. Afterwards `aside` is where the old target is, or "" if
+// it was not moved.
+Result<bool> StagingDirectory::RenameToTarget(bool replace, std::string& aside) {
+  SHARD_TRY(const Kind kind, home_->KindOf(Name()));
   if (kind != Kind::kNothing && replace && own_) {
-    SHARD_TRY(const InsideDirectory old, parent_->OpenDirectory(Name()));
+    SHARD_TRY(const InsideDirectory old, home_->OpenDirectory(Name()));
     SHARD_CHECK(own_->check(old));
-    aside = Cat(Name(), kReplacedMark, getpid());
-    SHARD_CHECK(parent_->Move(Name(), *parent_, aside, false));
+    const std::string name = Cat(Name(), kReplacedMark, getpid());
+    SHARD_TRY(const bool moved, home_->MoveDirectory(Name(), *home_, name));
+    if (!moved) return false;
+    aside = name;
   }
-  const Status status = root_->Move(kFilesName, *parent_, Name(), false);
-  const Result<bool> there = files_->IsStill(*parent_, Name());
-  renamed_ = status || (there && *there);
-  if (!status && !aside.empty()) {
-    (void)parent_->Move(aside, *parent_, Name(), false).has_value();
+  const Result<bool> moved = root_->MoveDirectory(kFilesName, *home_, Name());
+  if (moved && !*moved) return false;
+  const Result<bool> there = files_->IsStill(*home_, Name());
+  renamed_ = moved || (there && *there);
+  if (!moved && !aside.empty()) {
+    (void)home_->Move(aside, *home_, Name(), false).has_value();
   }
-  if (!status) return status;
+  if (!moved) return moved.error();
   if (!there) return there.error();
-  return *there ? Ok() : Status(OtherRun("the directory that this run wrote", "another"));
+  if (!*there) return OtherRun("the directory that this run wrote", "another");
+  return true;
+}
+
+Status StagingDirectory::PublishInto(const InsideDirectory& target, bool replace) {
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> there, ListOutput(target));
+  if (!there.empty() && (!replace || !own_)) {
+    return Error{Code::kInvalidArgument,
+                 Cat(target_.string(), " already exists, and holds ", Quoted(there[0].name)),
+                 "--force replaces what moepack wrote there; or choose another output"};
+  }
+  if (!there.empty()) SHARD_CHECK(own_->check(target));
+  const std::vector<std::string> none;
+  SHARD_CHECK(PublishInside({*root_, *files_, target}, own_ ? own_->marks : none));
+  renamed_ = true;
+  return Ok();
 }
 
 Status StagingDirectory::PublishDirectory(bool replace) {
   SHARD_CHECK(RemoveUnexpected());
   std::string aside;
-  SHARD_CHECK(RenameToTarget(replace, aside));
+  bool renamed = false;
+  if (!inside_) {
+    SHARD_TRY(renamed, RenameToTarget(replace, aside));
+  }
+  if (inside_) {
+    SHARD_CHECK(PublishInto(*home_, replace));
+  } else if (!renamed) {
+    SHARD_TRY(const InsideDirectory target, home_->MakeDirectories(Name()));
+    SHARD_CHECK(PublishInto(target, replace));
+  }
   if (!aside.empty()) RemoveReplaced(aside);
   return Discard();
 }
 
 Status StagingDirectory::MoveFiles(const std::vector<std::string>& names, bool replace) {
-  SHARD_CHECK(replace ? ReplaceSet(*files_, *parent_, names)
-                      : CompleteSet(*files_, *parent_, names));
+  SHARD_CHECK(replace ? ReplaceSet(*files_, *home_, names) : CompleteSet(*files_, *home_, names));
   return Discard();
 }
 
@@ -292,7 +330,7 @@ Status StagingDirectory::SayWhatIsKept(Status status) {
   keep_ = true;
   Error error = std::move(status).error();
   if (!error.hint.empty()) error.hint += "; ";
-  error.hint += Cat("what was written is kept in ", (parent_->path() / RootName()).string(),
+  error.hint += Cat("what was written is kept in ", kept_in().string(),
                     ": the same command resumes from there");
   return error;
 }
@@ -311,6 +349,10 @@ Status StagingDirectory::Publish(bool replace) {
 }
 
 Status StagingDirectory::PublishFiles(const std::vector<std::string>& names, bool replace) {
+  if (inside_) {  // a directory has got the name of the file
+    return SayWhatIsKept(Error{Code::kInvalidArgument, Cat(target_.string(), " is a directory"),
+                               "move it away, or choose another output"});
+  }
   return SayWhatIsKept(MoveFiles(names, replace));
 }
 
@@ -323,18 +365,31 @@ Status StagingDirectory::MoveInto(const InsideDirectory& directory,
   return Ok();
 }
 
+// ---- What a killed run was publishing
+
+Status StagingDirectory::MendInside() {
+  SHARD_TRY(const Kind record, root_->KindOf(kPublishingName));
+  if (record == Kind::kNothing) return Ok();
+  if (inside_) return MendPublishing(*root_, *home_, kFilesName);
+  SHARD_TRY(const InsideDirectory target, home_->MakeDirectories(Name()));
+  SHARD_CHECK(MendPublishing(*root_, target, kFilesName));
+  // It stays if it holds anything.
+  (void)home_->RemoveEmptyDirectory(Name()).has_value();
+  return Ok();
+}
+
 // ---- What was replaced
 
 void StagingDirectory::RemoveReplaced(const std::string& name) {
-  const Status removed = parent_->Remove(name, own_->marks);
+  const Status removed = home_->Remove(name, own_->marks);
   if (removed) return;
-  warnings_.push_back(Cat((parent_->path() / name).string(),
+  warnings_.push_back(Cat((home_->path() / name).string(),
                           ": what was replaced could not be removed (", removed.error().message,
                           "); the next run that writes ", target_.string(), " tries again"));
 }
 
 void StagingDirectory::MendReplaced() {
-  const auto entries = parent_->List();
+  const auto entries = home_->List();
   if (!entries) return;
   const std::string prefix = Cat(Name(), kReplacedMark);
   for (const InsideDirectory::Entry& entry : *entries) {
@@ -346,17 +401,17 @@ void StagingDirectory::MendReplaced() {
 }
 
 void StagingDirectory::MendReplaced(const std::string& name) {
-  const auto directory = parent_->OpenDirectory(name);
+  const auto directory = home_->OpenDirectory(name);
   Status mended = directory ? own_->check(*directory) : Status(directory.error());
   if (mended) {
-    const auto target = parent_->KindOf(Name());
+    const auto target = home_->KindOf(Name());
     const bool removed = target && *target != Kind::kNothing;
     if (removed) return RemoveReplaced(name);
-    mended = parent_->Move(name, *parent_, Name(), false);
+    mended = home_->Move(name, *home_, Name(), false);
   }
   if (mended) return;
   warnings_.push_back(Cat(
-      (parent_->path() / name).string(),
+      (home_->path() / name).string(),
       ": looks like what an earlier run replaced, but is left alone: ", mended.error().message));
 }
 

@@ -17,6 +17,8 @@ namespace moepack {
 
 // Ends the name of a directory while it is written.
 inline constexpr const char* kPartialMark = ".partial";
+// Where the files of an output are in its staging directory.
+inline constexpr const char* kStagedFiles = "files";
 
 // What an output may replace: only what moepack wrote.
 struct OwnOutput {
@@ -27,7 +29,9 @@ struct OwnOutput {
   std::vector<std::string> marks;
 };
 
-// A directory being written: `<target>.partial/files` until Publish renames it to the target.
+// A directory being written: `<target>.partial/files` until Publish renames it to the target. Where
+// IsWrittenInside (publish_inside.h) it is `<target>/.moepack.partial/files`, and its files are
+// renamed one by one, as they are where the file system refuses to rename the directory.
 // Beside `files` are a lock, so that a second process is refused (kIo), and a journal of finished
 // tensors, so that a killed run resumes where it stopped if the identity of the run (a digest of
 // everything that determines the output bytes) is unchanged. Otherwise the contents are discarded.
@@ -35,7 +39,8 @@ struct OwnOutput {
 class StagingDirectory {
  public:
   // Takes the lock; until it is released nobody else writes this target. Repairs what a killed
-  // Publish left behind: `<target>.replaced-<pid>` becomes the target again if there is none, and
+  // Publish left behind: what it published file by file is taken back (MendPublishing);
+  // `<target>.replaced-<pid>` becomes the target again if there is none, and
   // is removed otherwise; in both cases only if it is ours. Without `own`, nothing counts as ours.
   static Result<StagingDirectory> Open(const fs::path& target,
                                        std::optional<OwnOutput> own = std::nullopt);
@@ -57,6 +62,8 @@ class StagingDirectory {
   fs::path path() const { return files_->path(); }
   const InsideDirectory& files() const { return *files_; }
   const fs::path& target() const { return target_; }
+  // Where the run resumes if this is kept.
+  fs::path kept_in() const { return home_->path() / RootName(); }
   // Declares that this run writes `name`. Everything else in `files`, which an earlier run may have
   // left, is removed before publishing.
   void Expect(const std::string& name) { expected_.insert(name); }
@@ -65,8 +72,9 @@ class StagingDirectory {
   void Keep() { keep_ = true; }
 
   // Flushes, renames to the target, removes the rest. With `replace`, an existing target is
-  // replaced if it is ours; it is moved aside first and deleted last. Otherwise an existing target
-  // is an error. After an error here the directory is kept.
+  // replaced if it is ours; it is moved aside first and deleted last, or, where files are renamed
+  // one by one, removed before. Otherwise a target that is not free (IsFreeOutput) is an error.
+  // After an error here the directory is kept.
   Status Publish(bool replace);
   // Whether Publish came as far as the rename, also when it failed behind it.
   bool renamed() const { return renamed_; }
@@ -86,16 +94,19 @@ class StagingDirectory {
 
  private:
   StagingDirectory() = default;
-  std::string Name() const;      // of the target in parent_
-  std::string RootName() const;  // of this directory in parent_
+  std::string Name() const;      // of the target in home_, unless it is that
+  std::string RootBase() const;  // of this directory without kPartialMark
+  std::string RootName() const;  // of this directory in home_
   Status Lock();
   Result<bool> TryLock();
   Status UseOwnRoot(const InsideDirectory& shared);
+  Status MendInside();
   void MendReplaced();
   void MendReplaced(const std::string& name);
   Status RemoveUnexpected();
   Error OtherRun(std::string_view expected, std::string_view found) const;
-  Status RenameToTarget(bool replace, std::string& aside);
+  Result<bool> RenameToTarget(bool replace, std::string& aside);
+  Status PublishInto(const InsideDirectory& target, bool replace);
   Status PublishDirectory(bool replace);
   Status MoveFiles(const std::vector<std::string>& names, bool replace);
   Status SayWhatIsKept(Status status);
@@ -103,7 +114,8 @@ class StagingDirectory {
 
   fs::path target_;
   std::optional<OwnOutput> own_;
-  std::optional<InsideDirectory> parent_, root_, files_;
+  std::optional<InsideDirectory> home_, root_, files_;  // home_: the target, or what holds it
+  bool inside_ = false;                                 // home_ is the target
   Descriptor lock_;
   std::string own_root_;  // the name of this directory where there are no locks
   std::set<std::string> expected_;

@@ -6,6 +6,7 @@
 #include "libshard/base/files/inside_directory.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
@@ -31,7 +32,7 @@ Status CheckPlainFile(const InsideDirectory& directory, const std::string& name)
 Result<std::vector<std::string>> NamesToHash(const std::string& directory,
                                              const std::vector<std::string>& ignored) {
   SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
-  SHARD_TRY(std::vector<std::string> names, inside.ListFiles());
+  SHARD_TRY(std::vector<std::string> names, ListOutputFiles(inside));
   std::erase_if(names, [&](const std::string& name) { return IsIgnored(name, ignored); });
   for (const std::string& name : names) SHARD_CHECK(CheckPlainFile(inside, name));
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {

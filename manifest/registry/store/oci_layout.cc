@@ -12,6 +12,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
@@ -46,7 +47,7 @@ bool IsUnfinished(const InsideDirectory::Entry& entry) {
 }
 
 Status CheckIsEmpty(const InsideDirectory& files, const std::string& directory) {
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, files.List());
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(files));
   if (std::all_of(entries.begin(), entries.end(), IsUnfinished)) return Ok();
   return Error{Code::kInvalidArgument,
                Cat(directory, ": expected an OCI image layout or an empty directory, found ",

@@ -73,6 +73,10 @@ std::vector<WritingCommand> PackingCommands() {
             {"build", "src", "--plan", "plan.json", "--format", "gguf", "--model-id", "other", "-j",
              "1", "--force", "-o", "dist"},
             "dist"),
+      // Its files get their names one by one, as in a mount point.
+      MakesSet("BuildIntoDirectory",
+               {"build", "src", "--plan", "plan.json", "-j", "1", "-o", "empty"}, "empty",
+               "distribution.json"),
       Makes("Join", {"join", "part-0", "part-1", "-j", "1", "-o", "made"}, "made"),
       Makes("BuildTask",
             {"build", "src", "--plan", "plan.json", "--task", "0/2", "-j", "1", "-o", "made"},

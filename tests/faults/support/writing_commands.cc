@@ -115,6 +115,7 @@ Inputs::Inputs() {
   WriteText(dir_ / "ids.txt", TokenIds());
   WriteText(dir_ / "more.txt", TokenIds());
   fs::create_directories(dir_ / "out");
+  fs::create_directories(dir_ / "empty");
   Make({"plan", "src", "--groups", "2", "-o", "plan.json"});
   Make({"build", "src", "--plan", "plan.json", "--format", "gguf", "-o", "dist"});
   for (const std::string part : {"0", "1"})

@@ -241,6 +241,7 @@ TEST_F(JoinTasksTest, SaysHowPartsComeToAnExistingDistribution) {
   EXPECT_THAT(refused.error().hint, HasSubstr("join them in a new directory"));
   // The advice would not help where something else is in the way.
   fs::create_directory(dir_ / "other");
+  fixtures::WriteFile(dir_ / "other/notes.txt", "mine");
   const auto tasks = FindTasks({(dir_ / "out.tasks").string()});
   ASSERT_TRUE(tasks);
   const auto other = JoinTasks(*tasks, (dir_ / "other").string(), {});

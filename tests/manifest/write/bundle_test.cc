@@ -169,8 +169,19 @@ TEST_F(WriteDistributionTest, PartsAreNotAddedToSomethingElse) {
   fixtures::WriteFile(dir_ / "notes.txt", "mine");
   EXPECT_FALSE(tiny::Write(dir_ / "notes.txt", tiny::Only({"trunk"})));
   EXPECT_EQ(fixtures::ReadFile(dir_ / "notes.txt"), "mine");
-  fs::create_directory(dir_ / "empty");
-  EXPECT_EQ(Refusal("empty", tiny::Only({"trunk"})).code, Code::kNotFound);
+  fs::create_directory(dir_ / "mine");
+  fixtures::WriteFile(dir_ / "mine/notes.txt", "mine");
+  EXPECT_EQ(Refusal("mine", tiny::Only({"trunk"})).code, Code::kNotFound);
+}
+
+TEST_F(WriteDistributionTest, AnEmptyDirectoryIsAFreeOutputAlsoOfParts) {
+  for (const WriteOptions& options : {tiny::Only(), tiny::Only({"trunk"})}) {
+    fs::remove_all(dir_ / "empty");
+    fs::create_directory(dir_ / "empty");
+    Write("empty", options);
+    EXPECT_TRUE(fs::exists(dir_ / "empty" / kTrunkFile));
+    EXPECT_FALSE(fs::exists(dir_ / "empty/.moepack.partial"));
+  }
 }
 
 TEST_F(WriteDistributionTest, RefusesAnExistingPartUnlessForced) {

@@ -72,12 +72,18 @@ TEST_F(OutputPath, NothingIsInTheWayOfANewOutput) {
   EXPECT_TRUE(CheckReplaceable((dir_ / "new/below").string(), true));
 }
 
-TEST_F(OutputPath, AnExistingOutputIsReplacedOnlyWithForce) {
-  fs::create_directories(dir_ / "empty");
-  const Status refused = CheckReplaceable((dir_ / "empty").string(), false);
+TEST_F(OutputPath, AnExistingOutputIsRefusedWithoutForce) {
+  fs::create_directories(dir_ / "taken");
+  std::ofstream(dir_ / "taken/file") << "x";
+  const Status refused = CheckReplaceable((dir_ / "taken").string(), false);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
   EXPECT_THAT(refused.error().hint, HasSubstr("--force"));
+}
+
+TEST_F(OutputPath, AnEmptyDirectoryIsFree) {
+  fs::create_directories(dir_ / "empty");
+  EXPECT_TRUE(CheckReplaceable((dir_ / "empty").string(), false));
   EXPECT_TRUE(CheckReplaceable((dir_ / "empty").string(), true));
 }
 

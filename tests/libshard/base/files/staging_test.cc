@@ -270,6 +270,7 @@ TEST(StagingDirectory, RestoresTheOldOutputThatAKilledReplacementMovedAside) {
 TEST(StagingDirectory, LeavesUnknownReplacedDirectoriesAloneAndNamesThem) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out");
+  fixtures::WriteFile(dir / "out/mark", "x");
   fs::create_directories(dir / "out.replaced-77");
   fs::create_directories(dir / "out.replaced-yesterday");
   fixtures::WriteFile(dir / "out.replaced-77/thesis", "x");
