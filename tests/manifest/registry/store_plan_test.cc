@@ -57,6 +57,29 @@ TEST_F(StorePlanTest, CountsBlobsManifestsAndTags) {
   EXPECT_EQ(second.tags[1].before, second.digest());
 }
 
+// Two publishers of one tag: the second must not move it without --force.
+TEST_F(StorePlanTest, DoesNotMoveATagThatSomebodyElseHasSetMeanwhile) {
+  const auto store = OpenWritable(To(), {});
+  ASSERT_TRUE(store) << store.error().message;
+  const std::string other = "{}\n";
+  const BlobRecord theirs{kManifestType, DigestOf(Sha256Hex(other)), other.size()};
+  const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead&) {
+    EXPECT_TRUE((*store)->AddText(theirs, other));
+    EXPECT_TRUE((*store)->SetTags({{"v1", theirs, other}}));
+    return (*store)->AddText(item.blob, item.text);
+  };
+  StorePlan plan = Plan();
+  StoreReport report = StartReport(plan);
+  const Status put = PutPlan(**store, add, {}, plan, report);
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(put.error().message, HasSubstr("tag \"v1\": expected it as it was a moment ago"));
+  EXPECT_EQ((*store)->FindTag("v1")->digest, theirs.digest);
+  StorePlan forced = Plan();
+  ASSERT_TRUE(PutPlan(**store, add, {.force = true}, forced, report));
+  EXPECT_EQ((*store)->FindTag("v1")->digest, forced.tags[0].tag.digest);
+}
+
 TEST_F(StorePlanTest, RefusesReadOnlyTargetsEvenInADryRun) {
   for (const auto kind : {Reference::Kind::kFiles, Reference::Kind::kWebLayout}) {
     const auto target = OpenTarget({kind, "https://host.example/x", "", ""}, {});

@@ -66,6 +66,20 @@ class ExistingOutput : public testing::Test {
   fixtures::TempDir dir_;
 };
 
+TEST_F(ExistingOutput, OnlyKeepsAReadmeThatSomebodyEdited) {
+  Write("d", tiny::Only({"trunk", "group:0"}));
+  const fs::path readme = dir_ / "d/README.md";
+  const std::string before = fixtures::ReadFile(readme);
+  Write("d", tiny::Only({"group:1"}));
+  EXPECT_NE(fixtures::ReadFile(readme), before) << "moepack's own text follows the manifest";
+  fixtures::WriteFile(readme, "# Ours\n");
+  const auto report = tiny::Write(dir_ / "d", tiny::Only({"group:2"}));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(fixtures::ReadFile(readme), "# Ours\n");
+  EXPECT_THAT(report->warnings,
+              ElementsAre(HasSubstr("d/README.md: it was edited and stays as it is")));
+}
+
 // shard-experts --only group:1 --force -o d, where d/distribution.json names
 // evil/victim.safetensors.
 TEST_F(ExistingOutput, OnlyDoesNotRemoveThroughALink) {
