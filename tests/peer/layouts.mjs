@@ -24,7 +24,7 @@ for (const layout of makeFixtures('--list').trim().split('\n')) {
   makeFixtures(layout, source);
   const reason = refusal(source);
   if (reason !== '') {
-    if (!reason.includes('GGUF output: expected family')) refused.push(layout);
+    if (!reason.includes('GGUF output: expected a family')) refused.push(layout);
     continue;
   }
   const prompt = '"To_be,or_not';  // there are no other tokens

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "fixtures/gguf_writer.h"
+#include "libshard/base/text/text.h"
+#include "libshard/recipe/imatrix.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -353,20 +355,68 @@ TEST_F(Gguf, TheExpertsOfANodeMayBeSeveralFiles) {
   EXPECT_EQ(verified.status, 0) << verified.err;
 }
 
-TEST_F(Gguf, AnUnknownArchitectureIsListedAndQuantizedButNotSplit) {
+TEST_F(Gguf, AnUnknownArchitectureIsSplitLikeAnyOtherWithAWarning) {
   WriteAll(workspace_ / "new.gguf", fixtures::GgufBytes(fixtures::MiniGguf("newmoe", 1, 4)));
   EXPECT_EQ(workspace_.Json("list-tensors new.gguf --summary --json")["experts"], 4);
   const ToolRun whole = workspace_.Moepack("quantize new.gguf --recipe BF16 -o bf16.gguf");
   EXPECT_EQ(whole.status, 0) << whole.err;
-  EXPECT_THAT(whole.err, HasSubstr("found \"newmoe\": its tensors can be listed"));
-  for (const char* command : {"shard-experts", "build"}) {
-    const ToolRun split =
-        workspace_.Moepack(std::string(command) + " new.gguf --groups 2 -o split");
-    EXPECT_EQ(split.status, 4) << split.err;
-    EXPECT_THAT(split.err, HasSubstr("new.gguf: general.architecture: expected one with experts "
-                                     "that llama.cpp v0.5.0 has, found \"newmoe\""));
-    EXPECT_FALSE(fs::exists(workspace_ / "split"));
+  const std::string warning =
+      "new.gguf: architecture: expected one with experts that llama.cpp "
+      "v0.5.0 has, found \"newmoe\"";
+  EXPECT_THAT(whole.err, HasSubstr(warning));
+  const ToolRun split = workspace_.Moepack("build new.gguf --groups 2 -o split");
+  EXPECT_EQ(split.status, 0) << split.err;
+  EXPECT_THAT(split.err, HasSubstr(warning));
+  EXPECT_EQ(workspace_.Moepack("assemble split --group 1 -o node").status, 0);
+  EXPECT_EQ(workspace_.Json("list-tensors node --summary --json")["experts"], 2);
+}
+
+// ikawrakow/ik_llama.cpp #1419, #1805
+TEST_F(Gguf, AMatrixMeasuredWithFusedExpertsOrOnlyUpWeighsGateToo) {
+  for (const std::string measured : {"ffn_up_exps", "ffn_gate_up_exps"}) {
+    Imatrix imatrix;
+    imatrix.datasets = {"text"};
+    imatrix.chunks = imatrix.chunk_tokens = 1;
+    for (int layer = 0; layer < 3; ++layer) {
+      ImatrixEntry& entry = imatrix.entries[Cat("blk.", layer, ".", measured, ".weight")];
+      entry.sums.assign(16 * 256, 2);
+      entry.counts.assign(16, 1);
+    }
+    const std::string file = measured + ".gguf";
+    ASSERT_TRUE(WriteImatrix((workspace_ / file).string(), imatrix));
+    const ToolRun run = workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q4_K_M --imatrix " +
+                                           file + " --dry-run -o q.gguf");
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("ffn_gate_exps from " + measured +
+                                   " in 3 layers: no entry of "
+                                   "its own, but both have the same input"));
+    EXPECT_THAT(run.err, testing::Not(HasSubstr("no tensor of this model")));
   }
+}
+
+// llama.cpp #25024, #26916
+TEST_F(Gguf, ABlockThatIsAnnouncedAndMissingIsRefusedAndNoMtpRepairsTheKeys) {
+  fixtures::GgufFile file = fixtures::MiniGguf("qwen3next", 2, 4);
+  file.pairs[1] = fixtures::GgufPairU32("qwen3next.block_count", 3);
+  file.pairs.push_back(fixtures::GgufPairU32("qwen3next.nextn_predict_layers", 1));
+  WriteAll(workspace_ / "a.gguf", fixtures::GgufBytes(file));
+  EXPECT_EQ(workspace_.Moepack("list-tensors a.gguf").status, 0);
+  const ToolRun checked = workspace_.Moepack("list-tensors a.gguf --check");
+  EXPECT_NE(checked.status, 0);
+  EXPECT_THAT(checked.out, HasSubstr("layer 2: block for multi-token prediction: expected 1 in "
+                                     "qwen3next.nextn_predict_layers, found none"));
+  for (const std::string command :
+       {"build a.gguf --groups 2 -o out", "quantize a.gguf --recipe BF16 -o b.gguf"}) {
+    const ToolRun refused = workspace_.Moepack(command);
+    EXPECT_EQ(refused.status, 3) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("a.gguf: block 2 for multi-token prediction"));
+    const ToolRun repaired = workspace_.Moepack(command + " --no-mtp");
+    EXPECT_EQ(repaired.status, 0) << repaired.err;
+  }
+  EXPECT_EQ(workspace_.Moepack("verify out --against a.gguf").status, 0);
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
+  for (const std::string model : {"node", "b.gguf"})
+    EXPECT_EQ(workspace_.Moepack("list-tensors " + model + " --check").status, 0) << model;
 }
 
 }  // namespace
