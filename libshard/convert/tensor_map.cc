@@ -163,10 +163,14 @@ class Mapper {
                 module.tensor->layer ? Cat(" in layer ", *module.tensor->layer) : "")};
   }
 
-  // The name that tells most about whose the module is.
+  // The name that tells most about whose the module is: of MLX's quantization, the biases.
   const std::string& NameOf(const WeightModule& module) const {
-    const TensorEntry* const biases = module.weight.Find("biases");
-    return biases == nullptr ? model_.entry(*module.tensor).name : biases->name;
+    constexpr std::string_view kScales = ".scales";
+    const std::string& name = model_.entry(*module.tensor).name;
+    if (!name.ends_with(kScales)) return name;
+    const std::string stem = name.substr(0, name.size() - kScales.size());
+    const TensorEntry* const biases = model_.checkpoint().Find(stem + ".biases");
+    return biases == nullptr ? name : biases->name;
   }
 
   Error Unmapped(const WeightModule& module) const {
