@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "libshard/graph/shapes.h"
 #include "quant/format.h"
 
 namespace moepack::runtime {
@@ -58,30 +59,6 @@ struct Matrix {
     return {buffer, offset + first * row_bytes(), format, count, columns};
   }
 };
-
-struct Activation {
-  enum Kind : uint8_t {
-    kSilu,         // silu(gate) * up
-    kGelu,         // gelu(gate) * up, tanh form
-    kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u +
-                   // 1)
-    kSigmoid,      // sigmoid(gate) * up
-    kSquaredRelu,  // max(gate, 0)^2; there is no up
-    kLimitedSilu,  // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
-  };
-  Kind kind = kSilu;
-  float limit = 0;  // for kLimitedSilu
-
-  // A kind converts to an activation.
-  constexpr Activation(Kind own = kSilu,  // NOLINT(google-explicit-constructor)
-                       float largest = 0)
-      : kind(own), limit(largest) {}
-  bool operator==(const Activation&) const = default;
-};
-
-// Which two values of a head are rotated together: neighbours (2i, 2i + 1), or halves (i, i + dims
-// / 2).
-enum class Pairing : uint8_t { kNeighbours, kHalves };
 
 // Rotary embedding of rows with `heads` heads of `head_width` values: values [first, first + dims)
 // of each head are rotated.

@@ -2,7 +2,7 @@
 // follows llama.cpp's graphs (src/models, v0.5.0), in the same order.
 #pragma once
 
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 
 namespace moepack::runtime {
 

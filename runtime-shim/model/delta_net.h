@@ -14,24 +14,6 @@
 
 namespace moepack::runtime {
 
-// Query and key heads are `key_heads`, value heads a multiple of them; all are `width` wide.
-struct DeltaShape {
-  uint32_t key_heads = 0, value_heads = 0, width = 0;
-  uint32_t kernel = 0;  // tokens that the convolution sees
-  // Value head h belongs to key head h % key_heads (Qwen3.5), otherwise to h / (value heads per key
-  // head).
-  bool tiled = false;
-
-  uint32_t channels() const { return (2 * key_heads + value_heads) * width; }
-  uint32_t values() const { return value_heads * width; }
-  // Each value head has a matrix of `width` rows (keys) and columns (values).
-  RecurrentShape state() const { return {kernel, channels(), uint64_t{values()} * width}; }
-  uint32_t KeyHeadOf(uint32_t head) const {
-    return tiled ? head % key_heads : head / (value_heads / key_heads);
-  }
-  bool operator==(const DeltaShape&) const = default;
-};
-
 // The small tensors of a layer.
 struct DeltaConstants {
   std::vector<float> kernel;  // channels x kernel, the latest token last

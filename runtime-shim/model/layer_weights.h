@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime-shim/executor/executor.h"
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 #include "runtime-shim/model/weights.h"
 
 namespace moepack::runtime {

@@ -13,20 +13,6 @@
 
 namespace moepack::runtime {
 
-// `heads` heads are `width` wide; heads / groups of them share inputs and outputs of the state.
-struct MambaShape {
-  uint32_t heads = 0, width = 0, groups = 0;
-  uint32_t size = 0;    // of the state of one value of a head
-  uint32_t kernel = 0;  // tokens that the convolution sees
-
-  uint32_t inner() const { return heads * width; }
-  uint32_t channels() const { return inner() + 2 * groups * size; }
-  // Of the projection: gates, channels, time steps.
-  uint32_t projected() const { return inner() + channels() + heads; }
-  RecurrentShape state() const { return {kernel, channels(), uint64_t{inner()} * size}; }
-  bool operator==(const MambaShape&) const = default;
-};
-
 // The small tensors of a layer.
 struct MambaConstants {
   std::vector<float> kernel, kernel_bias;  // Convolution; the bias may be empty

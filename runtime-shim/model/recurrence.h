@@ -8,16 +8,9 @@
 #include <span>
 #include <vector>
 
-namespace moepack::runtime {
+#include "libshard/graph/shapes.h"
 
-// The sizes of such a state.
-struct RecurrentShape {
-  uint32_t kernel = 0;    // tokens that the convolution sees
-  uint32_t channels = 0;  // that it runs over
-  uint64_t memory = 0;    // numbers of the matrices of all heads
-  // Of the whole state.
-  uint64_t values() const { return uint64_t{std::max(kernel, 1u) - 1} * channels + memory; }
-};
+namespace moepack::runtime {
 
 // What a session stores of a layer's past: the last kernel - 1 tokens before the convolution, the
 // oldest first, and for each head a matrix (delta_net.h, mamba.h).

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 
 namespace moepack::runtime {
 

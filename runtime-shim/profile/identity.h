@@ -6,7 +6,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/stats/statistics.h"
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 #include "runtime-shim/model/weights.h"
 
 namespace moepack::runtime {

@@ -12,7 +12,7 @@
 #include "libshard/convert/converter.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/family_find.h"
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 #include "runtime-shim/model/weights.h"
 #include "tests/libshard/convert/convertible_layouts.h"
 #include "tests/tools/run_moepack.h"

@@ -10,7 +10,7 @@
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_routing.h"
 #include "libshard/model/model.h"
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 #include "tests/fuzz/gguf_structure.h"
 #include "tests/fuzz/target.h"
 

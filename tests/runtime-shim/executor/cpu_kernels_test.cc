@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "quant/format.h"
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 #include "runtime-shim/session/session.h"
 #include "tests/quant/same_bytes.h"
 #include "tests/runtime-shim/executor/conformance.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/stats/statistics_file.h"
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
 namespace moepack::runtime {

@@ -1,4 +1,4 @@
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime-shim/model/model_spec.h"
+#include "libshard/graph/model_spec.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_routing.h"
 
-namespace moepack::runtime {
+namespace moepack {
 namespace {
 
 // CUDA's grids have at most 65535 blocks in their second dimension, which counts heads, and the
@@ -167,4 +167,4 @@ Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& met
   return spec;
 }
 
-}  // namespace moepack::runtime
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "libshard/base/result.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace moepack::runtime {
+namespace moepack {
 
 class SpecKeys {
  public:
@@ -55,4 +55,4 @@ class SpecKeys {
   std::optional<Error> error_;
 };
 
-}  // namespace moepack::runtime
+}  // namespace moepack

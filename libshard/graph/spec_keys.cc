@@ -1,4 +1,4 @@
-#include "runtime-shim/model/spec_keys.h"
+#include "libshard/graph/spec_keys.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "libshard/base/text/text.h"
 
-namespace moepack::runtime {
+namespace moepack {
 
 namespace {
 
@@ -153,4 +153,4 @@ std::vector<uint32_t> SpecKeys::PerLayer(std::string_view key, uint32_t count, u
   return layers;
 }
 
-}  // namespace moepack::runtime
+}  // namespace moepack

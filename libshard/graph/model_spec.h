@@ -9,13 +9,11 @@
 
 #include "libshard/base/result.h"
 #include "libshard/format/gguf_metadata.h"
+#include "libshard/graph/shapes.h"
+#include "libshard/graph/spec_keys.h"
 #include "libshard/model/routing.h"
-#include "runtime-shim/executor/shapes.h"
-#include "runtime-shim/model/delta_net.h"
-#include "runtime-shim/model/mamba.h"
-#include "runtime-shim/model/spec_keys.h"
 
-namespace moepack::runtime {
+namespace moepack {
 
 // Rotary embedding: frequencies and how they are stretched. Sources: RoFormer (arXiv 2104.09864),
 // YaRN (arXiv 2309.00071), and for details llama.cpp's ggml_rope_yarn.
@@ -119,4 +117,4 @@ std::span<const RuntimeFamily> AllRuntimeFamilies();
 // make no sense. `path` names the file in errors.
 Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& metadata);
 
-}  // namespace moepack::runtime
+}  // namespace moepack

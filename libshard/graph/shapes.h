@@ -1,0 +1,74 @@
+// Shapes of a model's operations that its metadata state.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace moepack {
+
+struct Activation {
+  enum Kind : uint8_t {
+    kSilu,         // silu(gate) * up
+    kGelu,         // gelu(gate) * up, tanh form
+    kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u +
+                   // 1)
+    kSigmoid,      // sigmoid(gate) * up
+    kSquaredRelu,  // max(gate, 0)^2; there is no up
+    kLimitedSilu,  // Step-3.5: min(silu(gate), limit) * clamp(up, -limit, limit)
+  };
+  Kind kind = kSilu;
+  float limit = 0;  // for kLimitedSilu
+
+  // A kind converts to an activation.
+  constexpr Activation(Kind own = kSilu,  // NOLINT(google-explicit-constructor)
+                       float largest = 0)
+      : kind(own), limit(largest) {}
+  bool operator==(const Activation&) const = default;
+};
+
+// Which two values of a head are rotated together: neighbours (2i, 2i + 1), or halves (i, i + dims
+// / 2).
+enum class Pairing : uint8_t { kNeighbours, kHalves };
+
+// The sizes of the state that a layer has instead of keys and values.
+struct RecurrentShape {
+  uint32_t kernel = 0;    // tokens that the convolution sees
+  uint32_t channels = 0;  // that it runs over
+  uint64_t memory = 0;    // numbers of the matrices of all heads
+  // Of the whole state.
+  uint64_t values() const { return uint64_t{std::max(kernel, 1u) - 1} * channels + memory; }
+};
+
+// Gated delta net (runtime-shim/model/delta_net.h). Query and key heads are `key_heads`, value heads a multiple of them; all are `width` wide.
+struct DeltaShape {
+  uint32_t key_heads = 0, value_heads = 0, width = 0;
+  uint32_t kernel = 0;  // tokens that the convolution sees
+  // Value head h belongs to key head h % key_heads (Qwen3.5), otherwise to h / (value heads per key
+  // head).
+  bool tiled = false;
+
+  uint32_t channels() const { return (2 * key_heads + value_heads) * width; }
+  uint32_t values() const { return value_heads * width; }
+  // Each value head has a matrix of `width` rows (keys) and columns (values).
+  RecurrentShape state() const { return {kernel, channels(), uint64_t{values()} * width}; }
+  uint32_t KeyHeadOf(uint32_t head) const {
+    return tiled ? head % key_heads : head / (value_heads / key_heads);
+  }
+  bool operator==(const DeltaShape&) const = default;
+};
+
+// Mamba-2 (runtime-shim/model/mamba.h). `heads` heads are `width` wide; heads / groups of them share inputs and outputs of the state.
+struct MambaShape {
+  uint32_t heads = 0, width = 0, groups = 0;
+  uint32_t size = 0;    // of the state of one value of a head
+  uint32_t kernel = 0;  // tokens that the convolution sees
+
+  uint32_t inner() const { return heads * width; }
+  uint32_t channels() const { return inner() + 2 * groups * size; }
+  // Of the projection: gates, channels, time steps.
+  uint32_t projected() const { return inner() + channels() + heads; }
+  RecurrentShape state() const { return {kernel, channels(), uint64_t{inner()} * size}; }
+  bool operator==(const MambaShape&) const = default;
+};
+
+}  // namespace moepack
