@@ -1,6 +1,5 @@
-// Converts Hugging Face checkpoints to GGUF: one file per family in libshard/convert/families/, and
-// one line in its all.cc. Names, keys and rules are those of llama.cpp's converter
-// (docs/families.md).
+// Converts Hugging Face checkpoints to GGUF, by the rules of its family (libshard/families/).
+// Names, keys and rules are those of llama.cpp's converter (docs/families.md).
 #pragma once
 
 #include <span>

@@ -2,9 +2,12 @@
 // its own, only rows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -95,8 +98,46 @@ std::string_view LeafOf(const TensorRule& rule, std::string_view matched);
 // Returns what is wrong with a row, as a clause ("{**} is not at the end"); "" if nothing is.
 std::string RuleProblem(const TensorRule& rule);
 
-// All families we know, one file each in libshard/model/families/. The list is never destroyed.
-const std::vector<Family>& AllFamilies();
+// What a config calls the models of a family.
+struct FamilyNames {
+  std::string_view name;                            // Family::name
+  std::span<const std::string_view> architectures;  // Family::architectures
+  std::span<const std::string_view> model_types;    // Family::model_types
+};
+
+// The families that are built in, one file each in libshard/families/. A table is built when it is
+// first looked at, and never destroyed; names() builds none.
+class FamilyList {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = Family;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Family*;
+    using reference = const Family&;
+
+    explicit Iterator(size_t index = 0) : index_(index) {}
+    const Family& operator*() const { return FamilyList()[index_]; }
+    const Family* operator->() const { return &**this; }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    Iterator operator++(int) { return Iterator(index_++); }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    size_t index_;
+  };
+
+  size_t size() const;
+  const Family& operator[](size_t index) const;
+  const FamilyNames& names(size_t index) const;
+  Iterator begin() const { return Iterator(0); }
+  Iterator end() const { return Iterator(size()); }
+};
+inline FamilyList AllFamilies() { return {}; }
 
 // Matches names against the rows of one family. It remembers the shapes of names (digits removed),
 // so that most names cost one hash look-up. Not thread-safe; borrows the family.

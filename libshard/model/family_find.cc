@@ -98,11 +98,13 @@ std::string ClosestFamily(const ModelConfig& config) {
   return "";
 }
 
-const Family* FindBy(const std::vector<std::string> Family::*names, const std::string& name) {
+const Family* FindBy(std::span<const std::string_view> FamilyNames::*names,
+                     const std::string& name) {
   if (name.empty()) return nullptr;
-  for (const Family& family : AllFamilies()) {
-    const std::vector<std::string>& known = family.*names;
-    if (std::find(known.begin(), known.end(), name) != known.end()) return &family;
+  const FamilyList all = AllFamilies();
+  for (size_t index = 0; index < all.size(); ++index) {
+    const std::span<const std::string_view> known = all.names(index).*names;
+    if (std::find(known.begin(), known.end(), name) != known.end()) return &all[index];
   }
   return nullptr;
 }
@@ -163,10 +165,10 @@ Result<const Family*> FindFamily(const std::string& where, const ModelConfig& co
   // The whole model comes first, because a wrapper such as DeepSeek-OCR has tensors that its text
   // model lacks. A wrapper that several text models share is in no family's list.
   for (const std::string& name : {config.architecture, config.text_architecture}) {
-    if (const Family* family = FindBy(&Family::architectures, name)) return family;
+    if (const Family* family = FindBy(&FamilyNames::architectures, name)) return family;
   }
   for (const std::string& name : {config.model_type, config.text_model_type}) {
-    if (const Family* family = FindBy(&Family::model_types, name)) return family;
+    if (const Family* family = FindBy(&FamilyNames::model_types, name)) return family;
   }
   return Error{
       Code::kUnsupported,

@@ -1,5 +1,6 @@
-// The architectures with experts that stock llama.cpp has, one row each. A row says what
-// llama.cpp's code does regardless of the file's keys.
+// The architectures with experts that stock llama.cpp has, one row each, in the file of the family
+// that brought it (libshard/families/). A row says what llama.cpp's code does regardless of the
+// file's keys (v0.5.0, src/llama-arch.cpp for the names, src/models for what the graphs do).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libshard/model/card_convention.h"
 #include "libshard/model/routing.h"
@@ -64,6 +66,7 @@ struct GgufArchitecture {
 // Returns null for a general.architecture for which llama.cpp v0.5.0 loads no experts. Such a file
 // is cut by its keys and the names of its tensors alone.
 const GgufArchitecture* FindArchitecture(std::string_view name);
+std::vector<std::string_view> ArchitectureNames();
 inline bool IsMoeArchitecture(std::string_view name) { return FindArchitecture(name) != nullptr; }
 
 // Whether llama.cpp refuses a file without the blocks for multi-token prediction that its keys

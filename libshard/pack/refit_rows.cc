@@ -1,5 +1,5 @@
 // How a bundle's tensor is made from a refit's arrays: the inverse of what conversion does with the
-// layouts of checkpoints (libshard/convert/families).
+// layouts of checkpoints (libshard/families).
 #include <algorithm>
 #include <cassert>
 #include <iterator>

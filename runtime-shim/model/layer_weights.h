@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executor/executor.h"
 #include "libshard/graph/model_spec.h"
+#include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/delta_net.h"
+#include "runtime-shim/model/mamba.h"
 #include "runtime-shim/model/weights.h"
 
 namespace moepack::runtime {

@@ -41,7 +41,7 @@ void Silence(Json& config) {
 }
 
 bool Runs(const std::string& architecture) {
-  const auto families = moepack::runtime::AllRuntimeFamilies();
+  const auto families = moepack::AllRuntimeFamilies();
   return std::any_of(families.begin(), families.end(),
                      [&](const auto& family) { return family.architecture == architecture; });
 }
@@ -84,7 +84,7 @@ class RoutingOfFamily : public testing::TestWithParam<Case> {
   void ExpectRuntime(const Routing& expected, const fs::path& path) const {
     const auto weights = moepack::runtime::LoadWeights(path.string(), {});
     ASSERT_TRUE(weights) << weights.error().message;
-    const auto spec = moepack::runtime::ReadModelSpec((*weights)->path, (*weights)->metadata);
+    const auto spec = moepack::ReadModelSpec((*weights)->path, (*weights)->metadata);
     ASSERT_TRUE(spec) << spec.error().message;
     for (const auto& [layer, experts] : (*weights)->moe_layers) {
       if (layer >= spec->layers) continue;

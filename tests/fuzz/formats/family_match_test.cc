@@ -45,7 +45,7 @@ bool Same(const moepack::TensorClass& a, const moepack::TensorClass& b) {
 std::string Check(std::string_view input) {
   static std::deque<moepack::FamilyMatcher> matchers;
   static size_t calls = 0;
-  const std::vector<moepack::Family>& families = moepack::AllFamilies();
+  const moepack::FamilyList families = moepack::AllFamilies();
   if (calls++ % 10'000 == 0) {
     matchers.clear();
     for (const auto& family : families) matchers.emplace_back(family, kLayers);

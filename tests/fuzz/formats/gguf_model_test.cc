@@ -17,9 +17,9 @@
 namespace gguf_model_target {
 
 using moepack::Cat;
-using moepack::runtime::LayerSpec;
-using moepack::runtime::ModelSpec;
-using moepack::runtime::RopeSpec;
+using moepack::LayerSpec;
+using moepack::ModelSpec;
+using moepack::RopeSpec;
 
 constexpr const char* kPath = "damaged.gguf";
 constexpr uint32_t kLayers = 2;
@@ -220,7 +220,7 @@ std::string Check(std::string_view input) {
   const auto routing = moepack::RoutingOfGguf(kPath, header->metadata);
   if (!routing) problem = fuzz::ErrorProblem(routing.error(), kPath);
   if (!problem.empty()) return problem;
-  const auto spec = moepack::runtime::ReadModelSpec(kPath, header->metadata);
+  const auto spec = moepack::ReadModelSpec(kPath, header->metadata);
   problem = spec ? SpecProblem(*spec) : fuzz::ErrorProblem(spec.error(), kPath);
   if (!problem.empty()) return Cat("runtime: ", problem);
   return ModelProblem(std::string(input));
@@ -231,7 +231,7 @@ bool Accepts(std::string_view input) {
   if (!header) return false;
   std::vector<std::string> warnings;
   return moepack::ReadGgufConfig(kPath, header->metadata, warnings).has_value() &&
-         moepack::runtime::ReadModelSpec(kPath, header->metadata).has_value();
+         moepack::ReadModelSpec(kPath, header->metadata).has_value();
 }
 
 constexpr fuzz::Target kTarget{.check = Check,

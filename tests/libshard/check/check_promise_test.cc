@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 const Family& FamilyNamed(std::string_view name) {
-  const auto& all = AllFamilies();
+  const FamilyList all = AllFamilies();
   return *std::find_if(all.begin(), all.end(), [&](const Family& f) { return f.name == name; });
 }
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace moepack::runtime {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -384,4 +384,4 @@ TEST(ModelSpec, DeclinesUndividedLatentAttention) {
 }
 
 }  // namespace
-}  // namespace moepack::runtime
+}  // namespace moepack

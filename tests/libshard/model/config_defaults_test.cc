@@ -12,7 +12,7 @@ namespace moepack {
 namespace {
 
 const Family& FamilyOfDefaults(std::string_view name) {
-  const auto& all = AllFamilies();
+  const FamilyList all = AllFamilies();
   return *std::find_if(all.begin(), all.end(), [&](const Family& f) { return f.name == name; });
 }
 

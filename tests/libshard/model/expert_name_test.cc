@@ -10,7 +10,7 @@ const Family& KnownFamily(std::string_view name) {
     if (family.name == name) return family;
   }
   ADD_FAILURE() << "no family " << name;
-  return AllFamilies().front();
+  return AllFamilies()[0];
 }
 
 TEST(RenumberExpert, ChangesTheExpertAndNothingElse) {

@@ -67,7 +67,7 @@ TEST(PreTokenizer, BailingCutsAsQwen2Does) {
   EXPECT_THAT(Words("bailingmoe2", "a\r\n  \n b"), ElementsAre("a", "\r\n  \n", " b"));
 }
 
-// The names that the converter writes (libshard/convert/families).
+// The names that the converter writes (libshard/families).
 TEST(PreTokenizer, TheNameOfEveryFamilyIsKnown) {
   const std::vector<std::string> names = FamilyPreTokenizers();
   EXPECT_GT(names.size(), 10u);

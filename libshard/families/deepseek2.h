@@ -1,0 +1,36 @@
+// The runtime's architecture "deepseek2": multi-head latent attention (MLA) with DeepSeek's
+// experts. DeepSeek-V2, V3, Kimi-K2 and GLM-4.7-Flash are variants of it.
+#pragma once
+
+#include <string_view>
+
+#include "libshard/convert/hf_family.h"
+#include "libshard/families/families.h"
+
+namespace moepack {
+
+struct Deepseek2 {
+  std::string_view architecture = "deepseek2";
+  // An indexer picks the keys for attention ("deepseek32", "glm-dsa").
+  bool indexer = false;
+  bool selection_bias = false;  // e_score_correction_bias in every layer with experts
+};
+
+// Rows, sizes, keys and checks. Reads the config once to know which projections queries have.
+// kUnsupported for models that the runtime cannot load or would compute wrongly.
+Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant);
+
+// DeepSeek-V3's conversion, which Kimi-K2.5's is, too.
+Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options);
+
+// What the runtime must know of latent attention.
+void FillDeepseek2(SpecKeys& keys, ModelSpec& spec);
+// The same with an indexer. As long as there are no more keys than the indexer picks, it picks all
+// of them, and attention is that of DeepSeek-V3. Longer contexts do not run here.
+void FillDeepseek2Short(SpecKeys& keys, ModelSpec& spec);
+
+// Kimi's checkpoints include a copy of DeepSeek's config class.
+inline constexpr std::string_view kKimi =
+    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1})";
+
+}  // namespace moepack

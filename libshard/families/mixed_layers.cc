@@ -1,0 +1,131 @@
+#include "libshard/families/mixed_layers.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libshard/base/text/text.h"
+#include "libshard/convert/block_kinds.h"
+
+namespace moepack {
+namespace {
+
+constexpr const char* kProjections[] = {"gate", "up", "down"};
+
+// Names in a block, after "blk.N.".
+std::vector<std::string> DenseNames() {
+  std::vector<std::string> names;
+  for (const char* name : kProjections) names.push_back(Cat("ffn_", name, ".weight"));
+  return names;
+}
+
+std::vector<std::string> MoeNames(const MixedLayers& layers) {
+  std::vector<std::string> names = {"ffn_gate_inp.weight"};
+  for (const char* name : kProjections) {
+    names.push_back(Cat("ffn_", name, "_exps.weight"));
+    if (layers.shared) names.push_back(Cat("ffn_", name, "_shexp.weight"));
+  }
+  if (layers.selection_bias) names.push_back("exp_probs_b.bias");
+  return names;
+}
+
+}  // namespace
+
+void AddMixedRows(HfFamily& family, const MixedRows& rows) {
+  const size_t first = family.rows.size();
+  const auto add = [&](const std::string& source, const std::string& target) {
+    family.rows.push_back({rows.at + source + ".weight", Cat("blk.{L}.", target, ".weight")});
+  };
+  for (const char* name : kProjections) add(Cat(name, "_proj"), Cat("ffn_", name));
+  add(rows.router, "ffn_gate_inp");
+  AddExpertRows(family, (rows.at + "experts.").c_str(), {"gate_proj", "up_proj", "down_proj"});
+  if (rows.fused) AddFusedExpertRows(family, (rows.at + "experts.").c_str());
+  for (const char* name : kProjections) {
+    add(Cat(rows.shared, ".", name, "_proj"), Cat("ffn_", name, "_shexp"));
+  }
+  for (size_t i = first; i < family.rows.size(); ++i) family.rows[i].optional = true;
+}
+
+void AddOptionalRow(HfFamily& family, const std::string& source, const std::string& target) {
+  family.rows.push_back({.source = source, .target = target, .optional = true});
+}
+
+void AddNextTokenRows(HfFamily& family) {
+  const auto add = [&](const char* source, const char* target, bool optional) {
+    family.rows.push_back({.source = Cat("layers.{L}.", source, ".weight"),
+                           .target = Cat("blk.{L}.nextn.", target, ".weight"),
+                           .optional = optional,
+                           .mtp = true});
+  };
+  for (const char* name : {"eh_proj", "enorm", "hnorm"}) add(name, name, false);
+  add("embed_tokens", "embed_tokens", true);
+  add("shared_head.head", "shared_head_head", true);
+  add("shared_head.norm", "shared_head_norm", true);
+}
+
+Result<MoeLayers> LayersWithExperts(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const BlockCounts counts, CountBlocks(config, shape));
+  ConfigFaults faults;
+  SHARD_TRY(MoeLayers read, ReadMoeLayers(config, counts, faults));
+  SHARD_CHECK(CheckFaults(config, faults));
+  if (read.key.empty()) read.moe.assign(shape.layers, true);
+  return read;
+}
+
+Result<std::vector<bool>> LayersByRule(const HfConfig& config, const HfShape& shape,
+                                       const MoeRule& rule) {
+  SHARD_TRY(MoeLayers read, LayersWithExperts(config, shape));
+  const std::string every =
+      rule.step == 1 ? "" : Cat(" whose number plus 1 is a multiple of ", rule.step);
+  for (size_t layer = 0; layer < read.moe.size(); ++layer) {
+    const bool moe = layer >= rule.first && (layer + 1) % rule.step == 0;
+    if (moe == read.moe[layer]) continue;
+    return CannotHold(
+        config,
+        Cat(read.key, ": expected experts in every layer", every, " from layer ", rule.first,
+            " on, as the runtime has them, found ", moe ? "none" : "some", " in layer ", layer));
+  }
+  return std::move(read.moe);
+}
+
+Result<uint32_t> LeadingDense(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const MoeLayers read, LayersWithExperts(config, shape));
+  const auto first = std::find(read.moe.begin(), read.moe.end(), true);
+  const auto dense = static_cast<uint32_t>(first - read.moe.begin());
+  SHARD_CHECK(LayersByRule(config, shape, {.first = dense}));
+  return dense;
+}
+
+Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
+                        const std::vector<GgufTensor>& tensors) {
+  std::set<std::string> present;
+  for (const GgufTensor& tensor : tensors) present.insert(tensor.name);
+  const std::vector<std::string> dense = DenseNames(), moe = MoeNames(layers);
+  for (size_t layer = 0; layer < layers.moe.size(); ++layer) {
+    const auto fail = [&](const std::string& expected, const char* found) {
+      return Error{Code::kCorrupt, Cat(config.where(), ": layer ", layer, " is to have ",
+                                       layers.moe[layer] ? "experts" : "a dense feed-forward part",
+                                       ": expected ", expected, ", found ", found)};
+    };
+    for (const std::string& name : layers.moe[layer] ? moe : dense) {
+      const std::string full = Cat("blk.", layer, ".", name);
+      if (!present.contains(full)) return fail(Cat("tensors for ", full), "none");
+    }
+    for (const std::string& name : layers.moe[layer] ? dense : moe) {
+      const std::string full = Cat("blk.", layer, ".", name);
+      if (present.contains(full)) return fail(Cat("no tensors for ", full), "some");
+    }
+  }
+  return Ok();
+}
+
+Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
+                         const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
+  MixedLayers layers;
+  layers.selection_bias = selection_bias;
+  layers.moe.assign(shape.layers + shape.mtp_layers, true);
+  std::fill_n(layers.moe.begin(), std::min(dense, shape.layers), false);
+  return CheckMixedLayers(config, layers, tensors);
+}
+
+}  // namespace moepack

@@ -1,0 +1,107 @@
+// Qwen3.5 and Qwen3.6 MoE: like Qwen3-Next, but multimodal. Originals are packed [expert, 2 * ff,
+// hidden]; REAP-pruned ones are explicit, and their config is flat although the names keep
+// "model.language_model.". Names: two REAP indexes, ModelOpt module lists, MLX layout files.
+#include <array>
+
+#include "libshard/families/families.h"
+#include "libshard/families/name_rows.h"
+#include "libshard/families/qwen_rows.h"
+#include "libshard/model/layer_fields.h"
+
+namespace moepack {
+namespace {
+
+Family Table() {
+  Family family;
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
+  family.facts = {.all_moe = true, .gated_queries = true};
+  AddModel(family);
+  AddQwenMtp(family);
+  for (const char* at : {"layers.{L}.", "mtp.layers.{M}."}) {
+    AddAttention(family, at);
+    AddQwenMoe(family, at);
+  }
+  AddTrunk(family, "attention", {"layers.{L}.linear_attn.{**}"});
+  AddTowers(family);
+  family.promise = {.complete = true, .packed = true, .query_key_norms = {{}, true}};
+  return family;
+}
+
+// Qwen3.5 and Qwen3.6 MoE: like Qwen3-Next, but with separate projections for linear attention.
+// Everything with one part per value head is stored grouped by key head, but the runtime needs it
+// tiled.
+// What llama.cpp's converter writes for a config without mrope_section.
+constexpr std::array<int32_t, 4> kSections = {11, 11, 10, 0};
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  if (!rope.Has(fields::kSections)) keys.I32s("rope.dimension_sections", kSections);
+  return AddQwenHybridKeys(config, shape, keys);
+}
+
+Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "qwen35moe";
+  family.pre = "qwen35";
+  family.keeps_mtp = true;
+  family.heads = ReadQwenHybridHeads;
+  family.keys = AddKeys;
+  family.check = CheckQwenHybridBlocks;
+  AddQwenHybridRows(family);
+  const std::string from = "layers.{L}.linear_attn.", to = "blk.{L}.";
+  const auto add = [&](const char* source, const char* target, RowOrder order,
+                       ValueRule rule = ValueRule::kNone) {
+    family.rows.push_back({from + source, to + target, order, /*optional=*/true, rule});
+  };
+  add("in_proj_qkv.weight", "attn_qkv.weight", RowOrder::kTiledTail);
+  add("in_proj_z.weight", "attn_gate.weight", RowOrder::kTiledHeads);
+  add("in_proj_b.weight", "ssm_beta.weight", RowOrder::kTiledHeads);
+  add("in_proj_a.weight", "ssm_alpha.weight", RowOrder::kTiledHeads);
+  add("conv1d.weight", "ssm_conv1d.weight", RowOrder::kTiledTail, ValueRule::kSqueeze);
+  add("A_log", "ssm_a", RowOrder::kTiledHeads, ValueRule::kMinusExp);
+  add("dt_bias", "ssm_dt.bias", RowOrder::kTiledHeads);
+  add("norm.weight", "ssm_norm.weight", RowOrder::kAsIs);
+  add("out_proj.weight", "ssm_out.weight", RowOrder::kAsIs, ValueRule::kTiledColumns);
+  return ConvertHf(model, family, options);
+}
+
+constexpr std::string_view kArchitectures[] = {"Qwen3_5MoeForConditionalGeneration",
+                                               "Qwen3_5MoeForCausalLM"};
+constexpr std::string_view kModelTypes[] = {"qwen3_5_moe", "qwen3_5_moe_text"};
+
+constexpr ConfigDefault kDefaults[] = {
+    {kQwenHybrid},
+};
+
+constexpr GgufArchitecture kGraphs[] = {
+    {.name = "qwen35moe",
+     .routing = kSoftmaxNormalized,
+     .derives_width = true,
+     .full_interval = 4,
+     .needs_mtp = true},
+};
+
+void FillTiled(SpecKeys& keys, ModelSpec& spec) {
+  FillQwenHybrid(keys, spec);
+  spec.delta.tiled = true;
+}
+
+constexpr RuntimeFamily kRuns[] = {
+    // Its rope has sections for pictures, which rotate text like a single one.
+    {"qwen35moe", "Qwen3.5-MoE", FillTiled},
+};
+
+}  // namespace
+
+constinit const FamilyEntry kQwen35Moe = {
+    .names = {"qwen3.5-moe", kArchitectures, kModelTypes},
+    .table = Table,
+    .defaults = kDefaults,
+    .graphs = kGraphs,
+    .architecture = "qwen35moe",
+    .convert = Convert,
+    .runs = kRuns,
+};
+
+}  // namespace moepack
