@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "libshard/stats/session_digest.h"
+
 namespace moepack::cli {
 namespace {
 
@@ -41,6 +43,26 @@ TEST(RefitArguments, AStepThatDoesNotExistIsRefused) {
   runtime::RefitOptions options;
   options.steps = {"ridge", "bake"};
   EXPECT_NE(Refusal(options), "");
+}
+
+TEST(RefitArguments, ARecordNamesTheSessionsThatWereTaken) {
+  const std::vector<TokenSession> sessions = {{"a:1", "x", {1, 2, 3, 4}, "a.jsonl"},
+                                              {"a:2", "x", {5, 6, 7, 8}, "a.jsonl"},
+                                              {"b", "x", {9, 10, 11}, "b.txt"}};
+  // A last token on its own is in no window.
+  const auto whole = CalibrationOf(sessions, {4, 4, 2});
+  ASSERT_EQ(whole.size(), 2u);
+  EXPECT_EQ(whole[0].tokens, 8u);
+  EXPECT_EQ(whole[0].sessions, (std::vector<std::string>{SessionDigest(sessions[0].tokens),
+                                                         SessionDigest(sessions[1].tokens)}));
+  EXPECT_FALSE(whole[0].taken);
+  EXPECT_FALSE(whole[1].taken);
+  const auto part = CalibrationOf(sessions, {0, 2, 0});
+  EXPECT_EQ(part[0].tokens, 8u);
+  EXPECT_EQ(part[0].sha256, whole[0].sha256);
+  EXPECT_EQ(part[0].sessions, std::vector<std::string>{SessionDigest(sessions[1].tokens)});
+  EXPECT_EQ(part[0].taken, (TakenText{2, 1, 2}));
+  EXPECT_EQ(part[1].taken, (TakenText{0, 0, 1}));
 }
 
 }  // namespace
