@@ -96,10 +96,9 @@ Status LoadWhole(const manifest::VerifyOptions& options, const RedoArguments& ar
 
 Status WeighTexts(const std::string& directory, RedoInputs& inputs) {
   SHARD_TRY(inputs.sessions, WeighSessions(inputs.options, inputs.manifest.plan, inputs.texts));
-  const auto taken =
-      runtime::CheckRefit({*inputs.whole.model, inputs.manifest.plan, inputs.sessions,
-                           runtime::BosToken(inputs.whole.weights->metadata)},
-                          inputs.options);
+  const auto taken = runtime::MakeCalibration(
+      inputs.sessions, {inputs.options.context, inputs.options.tokens, inputs.options.fold,
+                        runtime::BosToken(inputs.whole.weights->metadata)});
   // Texts from which nothing can be taken are others than those of the refit.
   const std::vector<uint64_t> tokens = taken ? taken->taken : std::vector<uint64_t>();
   SHARD_CHECK(CheckTexts(inputs.store->record(), tokens.empty()

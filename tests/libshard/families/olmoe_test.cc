@@ -70,6 +70,7 @@ TEST(ConvertOlmoe, UsesItsOwnNameOfThePreTokenizer) {
 TEST(ConvertOlmoe, WritesTheHeadEvenIfItIsTied) {
   ConvertSample sample = OlmoeSample();
   sample.config["tie_word_embeddings"] = true;
+  sample.Tensor("lm_head.weight").bytes = sample.Tensor("model.embed_tokens.weight").bytes;
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(sample.Values(*model, "output.weight"), sample.Values("model.embed_tokens.weight"));

@@ -194,7 +194,7 @@ TEST_F(PlanTest, RefusesMoreGroupsTimesExpertsThanAPlanMayHave) {
   const MoeModel model = ModelForTest().Layers(4, 1u << 16, 2).Build();
   const Error many = ErrorOf(model, Groups(257));
   EXPECT_EQ(many.code, Code::kInvalidArgument);
-  EXPECT_THAT(many.message, HasSubstr("plan: groups: expected at most 256 for 262144 experts in "
+  EXPECT_THAT(many.message, HasSubstr("plan: groups: expected at most 256 for 262,144 experts in "
                                       "all layers, found 257"));
 }
 

@@ -257,7 +257,7 @@ TEST(ParseManifestTest, RefusesAPlanThatExpandsBeyondMemory) {
   const auto read = ParseManifest("m.json", document.dump());
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message.find(
-                "groups: expected at most 256 for 262144 experts in all layers, found 1000"),
+                "groups: expected at most 256 for 262,144 experts in all layers, found 1000"),
             std::string::npos)
       << read.error().message;
 }

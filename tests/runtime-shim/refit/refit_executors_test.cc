@@ -43,7 +43,7 @@ class RefitOn : public testing::TestWithParam<ExecutorKind> {
 RefitOptions FewTokens(std::vector<std::string> steps) {
   RefitOptions options = SmallOptions();
   options.steps = std::move(steps);
-  options.tokens = 160;
+  options.tokens = 320;
   options.updates = 2;
   return options;
 }

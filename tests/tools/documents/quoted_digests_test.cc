@@ -30,7 +30,8 @@ std::set<std::string> DigestsIn(const std::string& text, bool of_damaged_files) 
 TEST(QuotedDigests, MatchWhatTheExamplesWrite) {
   const Workspace workspace;
   std::set<std::string> written;
-  for (const char* options : {"--overlay-file fixtures/tiny-overlay.json", "--quantize Q4_K_M"}) {
+  for (const char* options : {"--overlay-file fixtures/tiny-overlay.json", "--quantize Q4_K_M",
+                              "--overlay-file fixtures/tiny-overlay.json --quantize Q4_K_M"}) {
     const ToolRun run = workspace.Moepack(
         std::string("build fixtures/tiny-moe --groups 3 --no-verify --force -o out ") + options);
     ASSERT_EQ(run.status, 0) << run.err;
