@@ -170,12 +170,11 @@ Result<const Family*> FindFamily(const std::string& where, const ModelConfig& co
   for (const std::string& name : {config.model_type, config.text_model_type}) {
     if (const Family* family = FindBy(&FamilyNames::model_types, name)) return family;
   }
-  return Error{
-      Code::kUnsupported,
-      Cat(where, ": expected an architecture of a known family, found ", DescribeModel(config),
-          " with ", Plural(config.expert_count, "expert"), " (", config.expert_count_key, ")",
-          ClosestFamily(config)),
-      kFamilyHint};
+  return Error{Code::kUnsupported,
+               Cat(where, ": expected an architecture of a known family, found ",
+                   DescribeModel(config), " with ", Plural(config.expert_count, "expert"), " (",
+                   config.expert_count_key, ")", ClosestFamily(config)),
+               kFamilyHint};
 }
 
 Result<const Family*> FindFamilyByNames(const std::string& where,

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "libshard/stats/statistics.h"
 #include "libshard/graph/model_spec.h"
+#include "libshard/stats/statistics.h"
 #include "runtime-shim/model/weights.h"
 
 namespace moepack::runtime {

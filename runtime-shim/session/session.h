@@ -12,8 +12,8 @@
 
 #include "libshard/base/result.h"
 #include "libshard/base/text/expert_ids.h"
-#include "runtime-shim/executor/executor.h"
 #include "libshard/graph/model_spec.h"
+#include "runtime-shim/executor/executor.h"
 #include "runtime-shim/model/router.h"
 #include "runtime-shim/model/weights.h"
 

@@ -10,9 +10,9 @@
 
 #include "fixtures/generator.h"
 #include "libshard/convert/converter.h"
+#include "libshard/graph/model_spec.h"
 #include "libshard/model/config_fields.h"
 #include "libshard/model/family_find.h"
-#include "libshard/graph/model_spec.h"
 #include "runtime-shim/model/weights.h"
 #include "tests/libshard/convert/convertible_layouts.h"
 #include "tests/tools/run_moepack.h"

@@ -87,6 +87,7 @@ const DISTRIBUTIONS = {
         '--generate 0 --record',
       has: [
         '/bundles/*/tensors/*/source', '/tool/recipe', '/tool/imatrix', '/quality/measured',
+        '/quality/measured/made_from', '/quality/measured/made_from/plan',
         '/quality/measured/reference', '/quality/measured/reference/buckets',
         '/quality/measured/unmasked', '/quality/measured/unmasked/all/total',
         '/quality/measured/unmasked/buckets', '/quality/measured/unmasked/buckets/*/total',
@@ -116,6 +117,7 @@ const DISTRIBUTIONS = {
       has: [
         '/versions/refit', '/refit', '/refit/layers/*/experts', '/refit/layers/*/arrays',
         '/refit/layers/*/sha256', '/bundles/*/tensors/*/derived',
+        '/refit/calibration/*/sessions', '/refit/calibration/*/taken',
       ],
     },
   },
@@ -125,6 +127,7 @@ const DISTRIBUTIONS = {
       {bytes: 0, sha256: []}),  // of files over 64 MiB
     '/model/source/*/commit': sample('remote', 'a'.repeat(40), 7),  // of the Hub
     '/model/source/*/published_sha256': someSha256,
+    '/quality/measured/made_from/refit': sample('measured', 3, -1),  // of a refit
     '/quality/measured/reference/all/split': someDamage,
     '/quality/measured/reference/all/total': someDamage,
     '/quality/measured/reference/buckets/*/split': someDamage,

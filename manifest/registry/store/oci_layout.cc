@@ -136,7 +136,10 @@ Status OciLayout::CheckPlace(const std::string& directory) {
          there.has_relative_path())
     there = there.parent_path();
   SHARD_TRY(const InsideDirectory files, InsideDirectory::Open(there));
-  return there == place ? CheckIsEmpty(files, directory) : Ok();
+  if (there != place) return Ok();
+  // A layout without an index is what a run leaves that failed early: the next one goes on with it.
+  SHARD_TRY(const Kind kind, files.KindOf(kLayoutFile));
+  return kind == Kind::kNothing ? CheckIsEmpty(files, directory) : Ok();
 }
 
 Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory) {

@@ -7,10 +7,10 @@
 #include "libshard/base/files/memory_tree.h"
 #include "libshard/base/limits.h"
 #include "libshard/format/gguf.h"
+#include "libshard/graph/model_spec.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_routing.h"
 #include "libshard/model/model.h"
-#include "libshard/graph/model_spec.h"
 #include "tests/fuzz/gguf_structure.h"
 #include "tests/fuzz/target.h"
 

@@ -184,7 +184,8 @@ TEST_F(RegistryTokens, StopsIfTheRegistryRejectsItsToken) {
   issuer_.for_another_service = true;
   EXPECT_THAT(Refused("publish out " + Ref("v1", "open/model") + kAsMe),
               HasSubstr("expected access to repository:open/model:pull, found status 401 from "
-                        "127.0.0.1; asked with credentials from --password-file (user me)\n"));
+                        "127.0.0.1, UNAUTHORIZED: \"authentication required\"; asked with "
+                        "credentials from --password-file (user me)\n"));
   EXPECT_EQ(TokensAskedFor(), 1u);
 }
 

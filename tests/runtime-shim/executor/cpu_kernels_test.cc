@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "quant/format.h"
 #include "libshard/graph/model_spec.h"
+#include "quant/format.h"
 #include "runtime-shim/session/session.h"
 #include "tests/quant/same_bytes.h"
 #include "tests/runtime-shim/executor/conformance.h"

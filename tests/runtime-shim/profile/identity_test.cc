@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/stats/statistics_file.h"
 #include "libshard/graph/model_spec.h"
+#include "libshard/stats/statistics_file.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
 namespace moepack::runtime {

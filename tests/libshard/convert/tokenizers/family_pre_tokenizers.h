@@ -14,8 +14,8 @@ namespace moepack {
 inline std::vector<std::string> FamilyPreTokenizers() {
   constexpr std::string_view kSet = "family.pre = ";
   std::vector<std::string> names;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(
-           MOEPACK_SOURCE_DIR "/libshard/families")) {
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(MOEPACK_SOURCE_DIR "/libshard/families")) {
     if (file.path().extension() != ".cc") continue;
     const std::string text = fixtures::ReadFile(file.path());
     for (size_t at = text.find(kSet); at != std::string::npos; at = text.find(kSet, at + 1)) {
