@@ -79,8 +79,8 @@ TEST_F(ReportInABrowser, TablesShowTheFiguresOfTheJson) {
   ASSERT_EQ(sessions.size(), evaluation_["sessions"].size() + 1);
   for (size_t i = 1; i < sessions.size(); ++i) {
     const nlohmann::json& session = evaluation_["sessions"][i - 1];
-    EXPECT_EQ(sessions[i][0], session["session"]);
-    EXPECT_EQ(sessions[i][1], session["bucket"]);
+    EXPECT_EQ(session["session"], sessions[i][0]);
+    EXPECT_EQ(session["bucket"], sessions[i][1]);
     EXPECT_EQ(sessions[i][4], Percent(session["captures"][0]));
     EXPECT_EQ(sessions[i][5], Percent(session["captures"][1]));
   }
@@ -122,7 +122,7 @@ TEST_F(ReportInABrowser, TablesOfRefitAndExperimentAreTheFiguresOfTheirJson) {
   ASSERT_EQ(experiment.size(), rows.size() + 1);
   for (size_t i = 1; i < experiment.size(); ++i) {
     const nlohmann::json &row = rows[i - 1], &figures = row["figures"]["capture"];
-    EXPECT_EQ(experiment[i][0], row["row"]);
+    EXPECT_EQ(row["row"], experiment[i][0]);
     EXPECT_EQ(experiment[i][1], FormatBytes(row["node_bytes"].get<uint64_t>()));
     EXPECT_EQ(experiment[i][2], FixedWithError(figures["kld"]["mean"], figures["kld"]["error"], 4));
     EXPECT_EQ(experiment[i][4], Percent(figures["top1"]["mean"]));

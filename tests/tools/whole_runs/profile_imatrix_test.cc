@@ -66,7 +66,7 @@ TEST_F(ProfileImatrix, IsWrittenWithTheStatisticsOfTheSamePass) {
   ASSERT_EQ(norms.size(), 3u * 16);
   ASSERT_EQ(norms.size(), expected.size());
   for (size_t i = 0; i < norms.size(); ++i) EXPECT_NEAR(norms[i], expected[i], 1e-6 * expected[i]);
-  EXPECT_EQ(Read("im.gguf").router_digest, statistics["model"]["router_digest"]);
+  EXPECT_EQ(statistics["model"]["router_digest"], Read("im.gguf").router_digest);
   ASSERT_EQ(Profile("--tokens ids --imatrix again.gguf --threads 1").status, 0);
   EXPECT_EQ(ReadFile(workspace_ / "again.gguf"), ReadFile(workspace_ / "im.gguf"));
 }
