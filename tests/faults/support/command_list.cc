@@ -170,7 +170,7 @@ std::vector<WritingCommand> CloningCommands() {
   return commands;
 }
 
-const WritingCommand& CommandOf(const std::string& name) {
+const WritingCommand& CommandOf(std::string_view name) {
   const auto& all = WritingCommands();
   return *std::find_if(all.begin(), all.end(),
                        [&](const WritingCommand& command) { return command.name == name; });

@@ -6,6 +6,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fixtures/memory_temp.h"
@@ -38,7 +39,7 @@ struct WritingCommand {
 std::ostream& operator<<(std::ostream& out, const WritingCommand& command);
 
 const std::vector<WritingCommand>& WritingCommands();
-const WritingCommand& CommandOf(const std::string& name);
+const WritingCommand& CommandOf(std::string_view name);
 // Some of them that clone files, with the same output as when they do not.
 std::vector<WritingCommand> CloningCommands();
 
