@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "libshard/base/files/inside_path.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/text/text.h"
 #include "manifest/document/manifest_json.h"
 
@@ -30,6 +31,10 @@ Result<uint64_t> NumberField(const JsonFields& fields, const char* key, uint64_t
 }
 
 Status CheckRelativePath(const std::string& where, const std::string& path) {
+  if (IsKeptName(path)) {
+    return Error{Code::kCorrupt, Cat(where, ": file: expected a path that is not in lost+found or ",
+                                     kInsideName, ".*, found ", Quoted(path))};
+  }
   if (IsSafeRelativePath(path) && path != kManifestFile) return Ok();
   return Error{Code::kCorrupt,
                Cat(where,

@@ -6,6 +6,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/files/unreadable.h"
 #include "libshard/base/limits.h"
@@ -66,7 +67,8 @@ Result<NodeFileRecord> FileFromJson(const std::string& where, const Json& value)
   NodeFileRecord out;
   SHARD_TRY(out.file, fields.String("file"));
   const bool plain = IsSafeRelativePath(out.file) && out.file.size() <= kMaxPath &&
-                     out.file.find('/') == std::string::npos && out.file != kNodeFile;
+                     out.file.find('/') == std::string::npos && out.file != kNodeFile &&
+                     !IsKeptName(out.file);
   if (!plain) {
     return Error{Code::kCorrupt, Cat(where, ": file: expected the name of a file beside ",
                                      kNodeFile, ", found ", Quoted(out.file))};

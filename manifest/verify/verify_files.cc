@@ -67,10 +67,12 @@ void CheckNames(const fs::path& root, const DirectoryScope& scope,
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const std::string name = it->path().lexically_relative(root).generic_string();
     std::error_code ignored;
-    if (it.depth() == 0 && it->is_directory(ignored) &&
-        IsBesideOutput({name, InsideDirectory::Kind::kDirectory})) {
-      it.disable_recursion_pending();
-      continue;
+    if (it.depth() == 0 && it->is_directory(ignored)) {
+      const auto beside = IsBesideOutput(root, {name, InsideDirectory::Kind::kDirectory});
+      if (beside && *beside) {
+        it.disable_recursion_pending();
+        continue;
+      }
     }
     const bool link_allowed = scope.files_may_be_links && listed.contains(name);
     if (it->is_symlink(ignored) && !link_allowed && !StaysInside(root, it->path())) {

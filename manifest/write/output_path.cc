@@ -133,14 +133,30 @@ Status CheckNode(const InsideDirectory& directory) {
   });
 }
 
+// Neither a directory nor a file that is mounted inside an output can be removed.
+Status CheckHoldsNoMount(const InsideDirectory& directory,
+                         const std::vector<InsideDirectory::Entry>& entries) {
+  for (const InsideDirectory::Entry& entry : entries) {
+    const fs::path path = directory.path() / entry.name;
+    SHARD_TRY(const bool mounted, IsMountPoint(path));
+    if (mounted) return CannotReplaceMountedFile(path);
+    if (entry.kind != Kind::kDirectory) continue;
+    SHARD_TRY(const InsideDirectory child, directory.OpenDirectory(entry.name));
+    SHARD_TRY(const std::vector<InsideDirectory::Entry> below, child.List());
+    SHARD_CHECK(CheckHoldsNoMount(child, below));
+  }
+  return Ok();
+}
+
 Status CheckOwn(const InsideDirectory& directory) {
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
+  SHARD_CHECK(CheckHoldsNoMount(directory, entries));
   SHARD_TRY(const Kind manifest, directory.KindOf(kManifestFile));
   if (manifest == Kind::kFile) return CheckDistribution(directory);
   SHARD_TRY(const Kind node, directory.KindOf(kNodeFile));
   if (node == Kind::kFile) return CheckNode(directory);
-  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
-  return entries.empty() ? Ok()
-                         : Status(NotOurs(directory, "something that moepack did not write"));
+  if (entries.empty()) return Ok();
+  return NotOurs(directory, Cat(Quoted(entries[0].name), ", which moepack did not write"));
 }
 
 }  // namespace
@@ -158,7 +174,10 @@ std::string StaleSignatureWarning(const std::string& directory) {
              "`");
 }
 
-moepack::OwnOutput OwnOutput() { return {CheckOwn, {kManifestFile, kNodeFile}}; }
+// Of a node that is half there, stock loaders would read what these two list.
+moepack::OwnOutput OwnOutput() {
+  return {CheckOwn, {kManifestFile, kNodeFile, "config.json", "model.safetensors.index.json"}};
+}
 
 Status CheckOutputApart(const std::string& out, const fs::path& source,
                         const std::vector<fs::path>& files) {
@@ -199,18 +218,37 @@ Status CheckOutsideDistribution(const std::string& out, const fs::path& distribu
   return NotApart(out, Cat("lies inside the input ", input.string()));
 }
 
+namespace {
+
+// If --force would be refused, too, this says why: in a mount point a stray file is easily
+// overlooked.
+Error AlreadyThere(const std::string& out, const fs::path& path, bool is_directory) {
+  Error error{Code::kInvalidArgument, Cat(out, " already exists"),
+              "--force replaces what moepack wrote there; or choose another output"};
+  if (!is_directory) return error;
+  const auto directory = InsideDirectory::OpenItself(path);
+  const Status own = directory ? CheckOwn(*directory) : Status(directory.error());
+  if (own || own.error().code != Code::kInvalidArgument) return error;
+  const std::string why = own.error().message, holds = Cat(path.string(), " holds ");
+  if (why.starts_with(holds))
+    error.message += Cat(", and holds ", why.substr(holds.size()));
+  else
+    error.message += Cat(": ", why);
+  error.hint = own.error().hint;
+  return error;
+}
+
+}  // namespace
+
 Status CheckReplaceable(const std::string& out, bool force) {
   SHARD_TRY(const bool free, IsFreeOutput(out));
   if (free) return Ok();
-  if (!force) {
-    return Error{Code::kInvalidArgument, Cat(out, " already exists"),
-                 "--force replaces what moepack wrote there; or choose another output"};
-  }
   fs::path path = AbsolutePath(out).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   std::error_code error;
   const fs::file_type type = fs::symlink_status(path, error).type();
   if (type == fs::file_type::none) return IoError(path, "look it up", error.value());
+  if (!force) return AlreadyThere(out, path, type == fs::file_type::directory);
   if (type != fs::file_type::directory) {
     return Error{Code::kInvalidArgument,
                  Cat(out, type == fs::file_type::symlink ? " is a link" : " is not a directory",

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "libshard/base/files/journal.h"
+#include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
 #include "libshard/base/text/text.h"
 
@@ -100,8 +101,11 @@ Result<Left> LookAtLeft(const InsideDirectory& staged, const InsideDirectory& ta
   SHARD_TRY(const bool waits, IsAnyThere(staged, record.staged));
   if (!waits) return Left::kNew;
   // They are removed before anything else.
-  SHARD_TRY(const bool marked, IsAnyThere(target, record.marks));
-  return marked ? Left::kOld : Left::kPieces;
+  for (const KnownFile& mark : record.marks) {
+    SHARD_TRY(const bool there, IsTheFile(target, mark));
+    if (!there) return Left::kPieces;
+  }
+  return record.marks.empty() ? Left::kPieces : Left::kOld;
 }
 
 // Removes the directories below that hold nothing, deepest first.
@@ -138,23 +142,31 @@ bool IsMark(const std::vector<std::string>& marks, const std::string& name) {
 }
 
 Status RemoveOld(const InsideDirectory& target, const PublishingRecord& record) {
-  for (const KnownFile& mark : record.marks) SHARD_CHECK(target.RemoveFile(mark.name));
-  SHARD_CHECK(target.Flush());
+  for (const KnownFile& mark : record.marks) {
+    SHARD_CHECK(target.RemoveFile(mark.name));
+    SHARD_CHECK(target.Flush());
+  }
   for (const KnownFile& file : record.old) SHARD_CHECK(target.RemoveFile(file.name));
   SHARD_CHECK(RemoveEmptyDirectories(target));
   return FlushOutput(target);
 }
 
-// Takes the new files back, and removes what is left of the old ones.
+// Takes the new files back, and removes what is left of the old ones. A file that both outputs
+// share may be one inode with two names: while it is staged, that in the target is the old one.
 Status TakeBack(const InsideDirectory& staged, const InsideDirectory& target,
                 const PublishingRecord& record) {
   for (const KnownFile& file : record.staged) {
     SHARD_TRY(const bool moved, IsTheFile(target, file));
-    if (moved) SHARD_CHECK(target.Move(file.name, staged, file.name, false));
+    if (!moved) continue;
+    SHARD_TRY(const bool waits, IsTheFile(staged, file));
+    SHARD_CHECK(waits ? target.RemoveFile(file.name)
+                      : target.Move(file.name, staged, file.name, false));
   }
-  for (const KnownFile& file : record.old) {
-    SHARD_TRY(const bool left, IsTheFile(target, file));
-    if (left) SHARD_CHECK(target.RemoveFile(file.name));
+  for (const auto* files : {&record.marks, &record.old}) {
+    for (const KnownFile& file : *files) {
+      SHARD_TRY(const bool left, IsTheFile(target, file));
+      if (left) SHARD_CHECK(target.RemoveFile(file.name));
+    }
   }
   return RemoveEmptyDirectories(target);
 }
@@ -196,16 +208,30 @@ bool MayWriteIn(const fs::path& directory) {
 
 // ---- Looking
 
-bool IsBesideOutput(const Entry& entry) {
-  if (entry.kind != Kind::kDirectory) return false;
-  const bool ours = entry.name.starts_with(Cat(kInsideName, ".")) &&
-                    entry.name.find(kPartialMark) != entry.name.npos;
-  return ours || entry.name == kLostAndFound;
+bool IsUnfinishedRun(const Entry& entry) {
+  return entry.kind == Kind::kDirectory && entry.name.starts_with(Cat(kInsideName, ".")) &&
+         entry.name.find(kPartialMark) != entry.name.npos;
+}
+
+Result<bool> IsBesideOutput(const fs::path& output, const Entry& entry) {
+  if (entry.kind != Kind::kDirectory || entry.name != kLostAndFound) return IsUnfinishedRun(entry);
+  std::error_code error;
+  const fs::path whole = CanonicalPath(output, error);
+  return error ? Result<bool>(false) : IsMountPoint(whole);
+}
+
+bool IsKeptName(std::string_view name) {
+  const std::string_view first = name.substr(0, name.find('/'));
+  return first == kLostAndFound || first.starts_with(Cat(kInsideName, "."));
 }
 
 Result<std::vector<Entry>> ListOutput(const InsideDirectory& output) {
-  SHARD_TRY(std::vector<Entry> entries, output.List());
-  std::erase_if(entries, IsBesideOutput);
+  SHARD_TRY(const std::vector<Entry> all, output.List());
+  std::vector<Entry> entries;
+  for (const Entry& entry : all) {
+    SHARD_TRY(const bool beside, IsBesideOutput(output.path(), entry));
+    if (!beside) entries.push_back(entry);
+  }
   return entries;
 }
 
@@ -231,8 +257,9 @@ Result<bool> IsFreeOutput(const fs::path& path) {
   SHARD_TRY(const bool directory, IsDirectoryItself(entry));
   if (!directory) return false;
   SHARD_TRY(const InsideDirectory opened, InsideDirectory::OpenItself(entry));
+  SHARD_TRY(const std::vector<Entry> part, ListOutput(opened));
+  if (part.empty()) return true;
   SHARD_TRY(const std::vector<Entry> entries, opened.List());
-  if (std::all_of(entries.begin(), entries.end(), IsBesideOutput)) return true;
   for (const Entry& one : entries) {  // where there are no locks, every process has its own
     if (!one.name.starts_with(Cat(kInsideName, kPartialMark))) continue;
     SHARD_TRY(const bool inside, HoldsPieces(opened, opened, one.name));
@@ -250,13 +277,11 @@ Result<bool> IsWrittenInside(const fs::path& target) {
   if (!directory) return false;
   SHARD_TRY(const bool mounted, IsMountPoint(entry));
   if (mounted || !MayWriteIn(entry.parent_path())) return true;
+  SHARD_TRY(const bool current, IsSameFile(entry, "."));
+  if (current) return true;
   SHARD_TRY(const InsideDirectory opened, InsideDirectory::OpenItself(entry));
   SHARD_TRY(const std::vector<Entry> entries, opened.List());
-  const auto unfinished = [](const Entry& one) {
-    return IsBesideOutput(one) && one.name != kLostAndFound;
-  };
-  return std::any_of(entries.begin(), entries.end(), unfinished) ||
-         std::all_of(entries.begin(), entries.end(), IsBesideOutput);
+  return entries.empty() || std::any_of(entries.begin(), entries.end(), IsUnfinishedRun);
 }
 
 Result<fs::path> ScratchName(const fs::path& target, std::string_view word) {
@@ -275,15 +300,20 @@ Status PublishInside(const InsidePlaces& places, const std::vector<std::string>&
   SHARD_TRY(const std::vector<std::string> there, ListOutputFiles(places.target));
   SHARD_TRY(std::vector<KnownFile> known, Identify(places.target, there));
   for (KnownFile& file : known)
-    (IsMark(marks, file.name) ? record.marks : record.old).push_back(std::move(file));
+    if (!IsMark(marks, file.name)) record.old.push_back(std::move(file));
+  for (const std::string& mark : marks) {
+    SHARD_TRY(std::string identity, places.target.IdentityOf(mark));
+    if (!identity.empty()) record.marks.push_back({mark, std::move(identity)});
+  }
   SHARD_CHECK(places.root.WriteText(kPublishingName, WriteRecord(record)));
   SHARD_CHECK(RemoveOld(places.target, record));
-  for (const bool last : {false, true}) {
-    for (const std::string& name : staged) {
-      if (IsMark(marks, name) != last) continue;
-      SHARD_CHECK(places.files.Move(name, places.target, name, false));
-    }
-  }
+  const auto publish = [&](const std::string& name) {
+    return places.files.Move(name, places.target, name, false);
+  };
+  for (const std::string& name : staged)
+    if (!IsMark(marks, name)) SHARD_CHECK(publish(name));
+  for (auto mark = marks.rbegin(); mark != marks.rend(); ++mark)
+    if (std::find(staged.begin(), staged.end(), *mark) != staged.end()) SHARD_CHECK(publish(*mark));
   return Ok();
 }
 

@@ -18,9 +18,13 @@ inline constexpr const char* kInsideName = ".moepack";
 // The record of a publication, in the staging directory.
 inline constexpr const char* kPublishingName = ".publishing";
 
-// Whether an entry of an output's directory is no part of the output: what an unfinished run keeps
-// there, and the lost+found of a file system.
-bool IsBesideOutput(const InsideDirectory::Entry& entry);
+// Whether an entry of an output's directory is what an unfinished run keeps there.
+bool IsUnfinishedRun(const InsideDirectory::Entry& entry);
+// Whether it is no part of the output: an unfinished run, and in a mount point the lost+found of
+// its file system.
+Result<bool> IsBesideOutput(const fs::path& output, const InsideDirectory::Entry& entry);
+// Whether a file of an output may not have this name, because it would lie in such a directory.
+bool IsKeptName(std::string_view name);
 // What is directly in an output's directory, and its files with those of all subdirectories,
 // without what is beside the output.
 Result<std::vector<InsideDirectory::Entry>> ListOutput(const InsideDirectory& output);
@@ -31,8 +35,8 @@ Result<std::vector<std::string>> ListOutputFiles(const InsideDirectory& output);
 // killed was publishing. A link is never free.
 Result<bool> IsFreeOutput(const fs::path& path);
 
-// Whether the output at `target` is written inside that directory: if it is a mount point, if it is
-// empty, if an unfinished run is there, or if nothing can be written beside it.
+// Whether the output at `target` is written inside that directory: if it is a mount point, empty or
+// the current directory, if an unfinished run is there, or if nothing can be written beside it.
 Result<bool> IsWrittenInside(const fs::path& target);
 
 // A name for scratch of a run that writes `target`, on the same file system: `<target>.<word>`, or
@@ -47,10 +51,10 @@ struct InsidePlaces {
 };
 
 // Replaces the files of the target, which the caller has checked, by the staged ones. First of all
-// a record in `root` says which files these are. Then the `marks`, by which the output is
-// recognised, are removed, then the other old files; then the new files get their names, those in
-// `marks` last. So nothing that looks finished is there in between. Each step is on the disk before
-// the next one.
+// a record in `root` says which files these are. Then the `marks`, without which nothing reads the
+// output, are removed in their order, then the other old files; then the new files get their names,
+// those in `marks` last and in the opposite order. So nothing that looks finished is there in
+// between. Each step is on the disk before the next one.
 Status PublishInside(const InsidePlaces& places, const std::vector<std::string>& marks);
 
 // Takes back what a PublishInside that was killed has done: new files return to the staging

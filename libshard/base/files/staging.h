@@ -25,7 +25,8 @@ struct OwnOutput {
   // Returns an error unless the directory is ours and holds nothing else; the error names what is
   // not ours.
   std::function<Status(const InsideDirectory&)> check;
-  // The files by which the check recognises the output; they are removed last.
+  // The files by which the check and others recognise the output. What was moved aside is removed
+  // with them last; for an output that is replaced file by file see PublishInside.
   std::vector<std::string> marks;
 };
 

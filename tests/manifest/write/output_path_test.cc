@@ -79,6 +79,17 @@ TEST_F(OutputPath, AnExistingOutputIsRefusedWithoutForce) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
   EXPECT_THAT(refused.error().hint, HasSubstr("--force"));
+  EXPECT_EQ(refused.error().message,
+            (dir_ / "taken").string() +
+                " already exists, and holds \"file\", which moepack did not write");
+}
+
+TEST_F(OutputPath, ForceDoesNotReplaceALostAndFoundOfAnOrdinaryDirectory) {
+  fs::create_directories(dir_ / "home/lost+found");
+  std::ofstream(dir_ / "home/lost+found/f") << "precious";
+  const Status refused = CheckReplaceable((dir_ / "home").string(), true);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("\"lost+found\", which moepack did not write"));
 }
 
 TEST_F(OutputPath, AnEmptyDirectoryIsFree) {

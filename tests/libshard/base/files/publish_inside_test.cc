@@ -8,6 +8,7 @@
 #include "fixtures/system_calls.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/base/files/staging.h"
+#include "libshard/base/text/text.h"
 
 namespace moepack {
 namespace {
@@ -16,14 +17,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// In this test, an output with a file "mark" is ours.
+// In this test, an output with a file "mark" is ours, and others read one with a file "head".
 OwnOutput OwnWithMark() {
   const auto check = [](const InsideDirectory& directory) -> Status {
     SHARD_TRY(const InsideDirectory::Kind kind, directory.KindOf("mark"));
     if (kind == InsideDirectory::Kind::kFile) return Ok();
     return Error{Code::kInvalidArgument, "not ours"};
   };
-  return {check, {"mark"}};
+  return {check, {"mark", "head"}};
 }
 
 std::vector<std::string> AllNames(const fs::path& directory) {
@@ -39,6 +40,23 @@ ino_t InodeOfDirectory(const fs::path& path) {
 bool WriteOutput(const fs::path& target, const std::string& text, bool replace) {
   auto staging = StagingDirectory::Start(target, text, OwnWithMark());
   return staging && staging->WriteText("mark", text) && staging->WriteText("deep/er/file", text) &&
+         staging->WriteText(text, text) && staging->Publish(replace);
+}
+
+// The same with files that are those of the output before, as a pull takes them: hard links.
+bool WriteSharing(const fs::path& target, const std::string& text, bool replace) {
+  auto staging = StagingDirectory::Start(target, text, OwnWithMark());
+  if (!staging) return false;
+  for (const std::string name : {"head", "deep/shared"}) {
+    staging->Expect(name);
+    const fs::path staged = staging->path() / name;
+    if (fs::exists(staged)) continue;
+    fs::create_directories(staged.parent_path());
+    std::error_code none;
+    fs::create_hard_link(target / name, staged, none);
+    if (none && !staging->WriteText(name, "same")) return false;
+  }
+  return staging->WriteText("mark", text) && staging->WriteText("deep/er/file", text) &&
          staging->WriteText(text, text) && staging->Publish(replace);
 }
 
@@ -73,13 +91,35 @@ TEST(PublishInside, AnErrorLeavesAnEmptyDirectoryEmpty) {
   EXPECT_TRUE(fs::is_empty(dir / "out"));
 }
 
-TEST(PublishInside, TheLostAndFoundOfAFileSystemIsNoPartOfAnOutput) {
+// tests/tools/rules/mounted_outputs_test.cc has that of a mount point.
+TEST(PublishInside, ALostAndFoundOfAnOrdinaryDirectoryIsAPartOfIt) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out/lost+found");
-  EXPECT_TRUE(*IsFreeOutput(dir / "out"));
-  ASSERT_TRUE(WriteOutput(dir / "out", "new", false));
+  fixtures::WriteFile(dir / "out/lost+found/f", "precious");
+  EXPECT_FALSE(*IsFreeOutput(dir / "out"));
+  const InsideDirectory out = InsideDirectory::Open(dir / "out").value();
+  EXPECT_THAT(ListOutputFiles(out).value(), ElementsAre("lost+found/f"));
+}
+
+TEST(PublishInside, NoFileOfAnOutputLiesWhereOthersKeepTheirs) {
+  for (const char* name : {"lost+found", "lost+found/f", ".moepack.partial/files/mark"})
+    EXPECT_TRUE(IsKeptName(name)) << name;
+  for (const char* name : {"lost+founder", "a/lost+found", ".moepackage", "groups/000/x"})
+    EXPECT_FALSE(IsKeptName(name)) << name;
+}
+
+TEST(PublishInside, TheCurrentDirectoryIsReplacedFileByFile) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(WriteOutput(dir / "out", "old", false));
+  EXPECT_FALSE(*IsWrittenInside(dir / "out"));
+  const ino_t before = InodeOfDirectory(dir / "out");
+  const int status = fixtures::RunInChild([&] {
+    fs::current_path(dir / "out");
+    return *IsWrittenInside(".") && WriteOutput(".", "new", true) && fs::exists("mark") ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(InodeOfDirectory(dir / "out"), before);
   EXPECT_THAT(AllNames(dir / "out"), ElementsAre("deep/er/file", "mark", "new"));
-  EXPECT_TRUE(fs::is_directory(dir / "out/lost+found"));
 }
 
 TEST(PublishInside, ADirectoryThatHoldsSomethingOrALinkIsNotFree) {
@@ -154,6 +194,60 @@ void KillAtEveryCall(const std::function<void(const fs::path&)>& prepare, bool r
 TEST(PublishInside, AKillAtAnyCallLeavesNothingThatLooksFinishedInAnEmptyDirectory) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
   KillAtEveryCall([](const fs::path& out) { fs::create_directories(out); }, false);
+}
+
+// Old and new files with one inode cannot be told apart by it.
+TEST(PublishInside, AKillAtAnyCallIsMendedWhereBothOutputsShareHardLinks) {
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
+  const fixtures::MemoryTemp in_memory;
+  int calls = 0;
+  for (bool killed = true; killed; ++calls) {
+    const fixtures::TempDir dir;
+    const fs::path out = dir / "out";
+    ASSERT_TRUE(WriteSharing(out, "old", false));
+    LeaveScratch(out);
+    killed = fixtures::IsKilledAtCall(dir.path(), calls,
+                                      [&] { return WriteSharing(out, "new", true) ? 0 : 1; });
+    if (fs::exists(out / "head")) {
+      EXPECT_TRUE(fs::exists(out / "deep/er/file")) << calls;
+      EXPECT_TRUE(fs::exists(out / "deep/shared")) << calls;
+    }
+    const std::string next = calls % 2 == 0 ? "new" : "other";
+    ASSERT_TRUE(WriteSharing(out, next, true)) << calls;
+    std::vector<std::string> names = {"deep/er/file", "deep/shared", "head", "mark", next};
+    EXPECT_EQ(AllNames(out), names) << calls;
+    EXPECT_EQ(fixtures::ReadFile(out / "deep/shared"), "same") << calls;
+    EXPECT_EQ(fixtures::ReadFile(out / "mark"), next) << calls;
+  }
+  EXPECT_GT(calls, 40);
+}
+
+// Other programs than moepack recognise an output by some of its files.
+TEST(PublishInside, MarksAreRemovedInTheirOrderAndPublishedInTheOppositeOne) {
+  if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << fixtures::kCannotWatch;
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(WriteSharing(dir / "out", "old", false));
+  LeaveScratch(dir / "out");
+  std::vector<std::string> calls;
+  const int status = fixtures::RunInChild([&] {
+    const auto note = [&](const std::string& call) {
+      const bool publishes = call.starts_with("rename") && call.find("files/") != call.npos &&
+                             call.find(" -> out/") != call.npos &&
+                             call.find(" -> out/.moepack") == call.npos;
+      const bool removes = call.starts_with("unlink out/") && call.find(".moepack") == call.npos;
+      if (publishes || removes)
+        calls.push_back(Cat(removes ? "-" : "+", fs::path(call).filename().string()));
+      return fixtures::kLetItHappen;
+    };
+    const bool done =
+        fixtures::WatchSystemCalls(dir.path(), note) && WriteSharing(dir / "out", "new", true);
+    const std::vector<std::string> expected = {"-mark",   "-head", "-file", "-shared",
+                                               "-old",    "-er",   "-deep", "+file",
+                                               "+shared", "+new",  "+head", "+mark"};
+    EXPECT_EQ(calls, expected);
+    return done && calls == expected ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(PublishInside, AKillAtAnyCallLeavesTheOldOutputOrNoneThatLooksFinished) {
