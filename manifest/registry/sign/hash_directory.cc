@@ -29,10 +29,32 @@ Status CheckPlainFile(const InsideDirectory& directory, const std::string& name)
                "`moepack assemble --link copy` or `--link hardlink` makes a node without links"};
 }
 
+// What is in the lost+found of a file system nobody but its administrator can read, so no program
+// reads a model there; anything else that is there counts.
+Result<std::vector<std::string>> ListAllFiles(const InsideDirectory& directory) {
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, directory.List());
+  std::vector<std::string> names;
+  for (const InsideDirectory::Entry& entry : entries) {
+    if (entry.kind != InsideDirectory::Kind::kDirectory) {
+      names.push_back(entry.name);
+      continue;
+    }
+    const auto child = directory.OpenDirectory(entry.name);
+    if (!child) {
+      SHARD_TRY(const bool beside, IsBesideOutput(directory.path(), entry));
+      if (beside && !IsUnfinishedRun(entry)) continue;
+      return child.error();
+    }
+    SHARD_TRY(const std::vector<std::string> below, child->ListFiles());
+    for (const std::string& name : below) names.push_back(Cat(entry.name, "/", name));
+  }
+  return names;
+}
+
 Result<std::vector<std::string>> NamesToHash(const std::string& directory,
                                              const std::vector<std::string>& ignored) {
   SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
-  SHARD_TRY(std::vector<std::string> names, ListOutputFiles(inside));
+  SHARD_TRY(std::vector<std::string> names, ListAllFiles(inside));
   std::erase_if(names, [&](const std::string& name) { return IsIgnored(name, ignored); });
   for (const std::string& name : names) SHARD_CHECK(CheckPlainFile(inside, name));
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {

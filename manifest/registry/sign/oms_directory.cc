@@ -5,7 +5,10 @@
 
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
+#include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/real_path.h"
+#include "libshard/base/files/temporary_file.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text/utf8.h"
 #include "manifest/document/file_names.h"
@@ -85,6 +88,28 @@ Status CheckFree(const std::string& file, const OmsSignOptions& options) {
   return Error{Code::kInvalidArgument, Cat(file, " already exists"), "--force replaces it"};
 }
 
+// What a killed `sign` left of its own file is removed when the file is written, and is not signed.
+// Anything else that a killed run left would be signed as a part of the model.
+Result<std::vector<std::string>> FindLeftovers(const std::string& directory,
+                                               const std::string& own) {
+  SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, inside.List());
+  std::vector<std::string> passed_over;
+  for (const InsideDirectory::Entry& entry : entries) {
+    const std::string replaced(TemporaryOf(entry.name));
+    const bool signature =
+        !replaced.empty() && (replaced == own || replaced == manifest::kSignatureFile);
+    if (replaced == own && signature) {
+      passed_over.push_back(entry.name);
+    } else if (signature || IsUnfinishedRun(entry)) {
+      return Error{Code::kInvalidArgument,
+                   Cat(directory, " holds ", Quoted(entry.name), ", which an unfinished run left"),
+                   "end that run, or remove what it left, and sign then"};
+    }
+  }
+  return passed_over;
+}
+
 }  // namespace
 
 Result<OmsReport> SignDirectory(const std::string& directory, const PrivateKey& key,
@@ -104,7 +129,9 @@ Result<OmsReport> SignDirectory(const std::string& directory, const PrivateKey& 
   std::sort(statement.ignored.begin(), statement.ignored.end());
   // Checked before everything is read: the key may be of another type.
   SHARD_CHECK(WriteOmsBundle("", key));
-  SHARD_TRY(HashedDirectory hashed, HashDirectory(directory, statement.ignored, options.hash));
+  SHARD_TRY(std::vector<std::string> unsigned_files, FindLeftovers(directory, own));
+  unsigned_files.insert(unsigned_files.end(), statement.ignored.begin(), statement.ignored.end());
+  SHARD_TRY(HashedDirectory hashed, HashDirectory(directory, unsigned_files, options.hash));
   if (hashed.files.empty())
     return Error{Code::kInvalidArgument, Cat(directory, ": expected files, found none")};
   statement.files = std::move(hashed.files);

@@ -131,6 +131,27 @@ TEST_F(Oms, DoesNotSignFilesOfGit) {
   EXPECT_THAT(Refusal(), HasSubstr("files that nobody signed: .gitother"));
 }
 
+TEST_F(Oms, FilesThatNobodySignedAreFoundInEveryDirectory) {
+  for (const std::string name : {"lost+found", ".moepack.partial", ".moepack.x.partial-1"}) {
+    fs::create_directories(dir_ / "model" / name / "files");
+    WriteFile(dir_ / "model" / name / "files/config.json", "x");
+    EXPECT_THAT(Refusal(), HasSubstr("files that nobody signed: " + name + "/files/config.json"));
+    fs::remove_all(dir_ / "model" / name);
+  }
+}
+
+TEST_F(Oms, WhatAKilledRunLeftIsNotSigned) {
+  WriteFile(dir_ / "model/model.sig.tmp-99999", "x");
+  ASSERT_TRUE(SignIt(GoldenKey()));
+  EXPECT_FALSE(fs::exists(dir_ / "model/model.sig.tmp-99999"));
+  EXPECT_EQ(Refusal(), "no error");
+  fs::create_directories(dir_ / "model/.moepack.partial/files");
+  const auto refused = SignIt(GoldenKey());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("holds \".moepack.partial\", which an unfinished run left"));
+}
+
 TEST_F(Oms, FilesCanBeIgnored) {
   OmsSignOptions options;
   options.replace = true;
