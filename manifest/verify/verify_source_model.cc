@@ -55,9 +55,10 @@ void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFin
     }
     const SourceRecord& expected = *record->second;
     if (expected.size != file.size || expected.header_sha256 != file.header_sha256) {
-      findings.Error(Cat("source file ", Quoted(file.name), ": expected ", expected.size,
-                         " bytes with header ", expected.header_sha256, ", found ", file.size,
-                         " bytes with header ", file.header_sha256));
+      findings.Error(Cat("source file ", Quoted(file.name), ": expected ",
+                         Plural(expected.size, "byte"), " with header ", expected.header_sha256,
+                         ", found ", Plural(file.size, "byte"), " with header ",
+                         file.header_sha256));
     }
     CheckPublishedDigest(expected, file, findings);
     records.erase(record);

@@ -207,6 +207,8 @@ TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
        "model version: expected"},
       {"source-model", [](D& d) { d.manifest.model.family = "mixtral"; }, "family: expected"},
       {"source-model", [](D& d) { d.manifest.model.source[0].size += 1; }, "source file"},
+      {"source-model", [](D& d) { d.manifest.model.source[0].size = 1; },
+       "expected 1 byte with header"},
       {"source-model", [](D& d) { d.manifest.model.source.pop_back(); },
        "expected in the manifest, found none"},
       {"source-model",
