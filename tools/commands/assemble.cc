@@ -166,7 +166,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("FILE");
   AddRemoteOptions(app, arguments->remote);
   StartSection(app, "Output");
-  app.add_option("-o,--output", arguments->out, "The node's directory.")
+  app.add_option("-o,--output", arguments->out, Cat("The node's directory. ", kOutputDirectoryHelp))
       ->type_name("DIR")
       ->required();
   AddNodeLayout(app, options);

@@ -18,6 +18,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/output_file.h"
 #include "tools/options/source.h"
 
 namespace moepack::cli {
@@ -155,8 +156,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
-         "The joined distribution's directory, or the GGUF that tasks of quantize wrote. It "
-         "is written as DIR.partial and renamed at the end.")
+         Cat("The joined distribution's directory, or the GGUF that tasks of quantize wrote. ",
+             kOutputDirectoryHelp))
       ->type_name("DIR")
       ->required();
   AddLink(app, arguments->link,

@@ -274,9 +274,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, "Output");
   app.add_option(
          "-o,--output", arguments->out,
-         "The GGUF file to write. With --max-part-size the parts are in the same directory: "
-         "model-00001-of-00003.gguf. If SRC is a distribution: the directory of the new "
-         "one.")
+         Cat("The GGUF file to write. With --max-part-size the parts are in the same directory: "
+             "model-00001-of-00003.gguf. If SRC is a distribution: DIR, the directory of the "
+             "new one. ",
+             kOutputDirectoryHelp))
       ->type_name("OUT")
       ->required();
   AddQuantizeOptions(app, arguments->quantize);

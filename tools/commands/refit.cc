@@ -225,8 +225,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("FILE");
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out,
-                 "The distribution's directory. Its types are the source's; `build --refit-store` "
-                 "writes others.")
+                 Cat("The distribution's directory. Its types are the source's; `build "
+                     "--refit-store` writes others. ",
+                     kOutputDirectoryHelp))
       ->type_name("DIR");
   app.add_option("--store", arguments->store,
                  "Where refitted experts go, layer by layer. An interrupted run resumes there. "

@@ -143,9 +143,8 @@ const PlanOptions* PlannedFrom(const WriteArguments& arguments) {
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments.out,
-                 "The distribution's directory. It is written as DIR.partial and renamed at the "
-                 "end, or in DIR/.moepack.partial if DIR is empty or a mount point; a killed run "
-                 "resumes there when it is started again.")
+                 Cat("The distribution's directory. ", kOutputDirectoryHelp,
+                     " A killed run resumes there when it is started again."))
       ->type_name("DIR")
       ->required();
   app.add_option("--format", arguments.container,

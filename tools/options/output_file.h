@@ -8,6 +8,11 @@
 
 namespace moepack::cli {
 
+// Ends the help of an -o that names a directory.
+inline constexpr const char* kOutputDirectoryHelp =
+    "It is written as DIR.partial and renamed at the end, or in DIR/.moepack.partial if DIR is "
+    "empty, a mount point or the current directory.";
+
 // kInvalidArgument for an output that is one of `inputs` (links are followed, and even with
 // `force`), is a directory or a mount point, is in a missing directory or, without `force`, exists.
 // Empty inputs are ignored. A command lists its inputs with the AddNamedFiles of the options that

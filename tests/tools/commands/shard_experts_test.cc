@@ -115,13 +115,14 @@ TEST(ShardExperts, AnExistingOutputIsRefusedBeforeAnyWarning) {
   const Workspace workspace;
   WriteAll(workspace / "out/mine.txt", "mine");
   EXPECT_THAT(workspace.Moepack(std::string(kShardToOut) + "--dry-run --force").err,
-              HasSubstr("holds something that moepack did not write"));
+              HasSubstr("holds \"mine.txt\", which moepack did not write"));
   for (const std::string command : {"shard-experts", "build"}) {
     const std::string make = command + " fixtures/tiny-moe --groups 3 -o ";
     EXPECT_THAT(workspace.Moepack(make + "new --dry-run").err, HasSubstr("warning: ")) << command;
     const ToolRun refused = workspace.Moepack(make + "out");
     EXPECT_EQ(refused.status, 2) << command;
-    EXPECT_THAT(refused.err, StartsWith("error: out already exists\n")) << command;
+    EXPECT_THAT(refused.err, StartsWith("error: out already exists, and holds \"mine.txt\", "))
+        << command;
   }
 }
 

@@ -111,6 +111,106 @@ TEST_F(MountedOutputs, ForceReplacesWhatAVolumeHoldsAndPartsAreAddedToIt) {
   EXPECT_THAT(Volume(), Not(testing::Contains(HasSubstr("moepack."))));
 }
 
+TEST_F(MountedOutputs, TheLostAndFoundOfAVolumeIsNoPartOfTheOutput) {
+  const ToolRun run = InVolume(
+      "mkdir out/lost+found && echo x > out/lost+found/f\n"
+      "$moepack build fixtures/tiny-moe --groups 2 -o out\n"
+      "$moepack build fixtures/tiny-moe --groups 3 --force -o out\n"
+      "$moepack verify out --strict\n");
+  SKIP_WITHOUT_MOUNTS(run);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(fs::exists(workspace_ / "volume/lost+found/f"));
+}
+
+// Elsewhere the name means nothing.
+TEST_F(MountedOutputs, ForceKeepsALostAndFoundOfAnOrdinaryOutput) {
+  Make("build fixtures/tiny-moe --groups 2 -o out");
+  WriteAll(workspace_ / "out/lost+found/f", "precious");
+  const ToolRun run = workspace_.Moepack("build fixtures/tiny-moe --groups 3 --force -o out");
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("holds \"lost+found/f\", which moepack did not write"));
+  EXPECT_EQ(ReadFile(workspace_ / "out/lost+found/f"), "precious");
+}
+
+TEST_F(MountedOutputs, AStrayFileInAVolumeIsNamedAtOnce) {
+  const ToolRun run = InVolume(
+      "echo x > out/notes.txt\n$moepack build fixtures/tiny-moe --groups 2 -o out || exit $?");
+  SKIP_WITHOUT_MOUNTS(run);
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("out already exists, and holds \"notes.txt\""));
+}
+
+TEST_F(MountedOutputs, AMountInsideAnOldOutputIsNamedBeforeTheWork) {
+  Make("build fixtures/tiny-moe --groups 2 -o out");
+  fs::create_directories(workspace_ / "volume");
+  const std::string build = "$moepack build fixtures/tiny-moe --groups 3 --force -o out || exit $?";
+  const ToolRun run = InNamespace("mount --bind volume out/groups", build);
+  SKIP_WITHOUT_MOUNTS(run);
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("out/groups is a mount point, which cannot be replaced"));
+  EXPECT_FALSE(fs::exists(workspace_ / "out.partial"));
+  Make("verify out");
+}
+
+TEST_F(MountedOutputs, ForceReplacesTheCurrentDirectoryAndLeavesTheShellInIt) {
+  Make("build fixtures/tiny-moe --groups 2 -o out");
+  const std::string file = workspace_ / "script.sh";
+  WriteAll(file, Cat("cd '", (workspace_ / "out").string(), "' && '", MOEPACK_BINARY, "' build '",
+                     (workspace_ / "fixtures/tiny-moe").string(),
+                     "' --groups 3 --format gguf --force -o . >../log 2>&1 && ls distribution.json"
+                     " >/dev/null\n"));
+  EXPECT_EQ(std::system(Cat("sh '", file, "'").c_str()), 0) << ReadFile(workspace_ / "log");
+  Make("verify out --strict");
+}
+
+// The files that are the same in both versions are hard links of the old ones.
+TEST_F(MountedOutputs, AKilledUpdateOfAVolumeIsMendedByTheNextOne) {
+  if (std::system("strace -o /dev/null true 2>/dev/null") != 0)
+    GTEST_SKIP() << "strace does not work here";
+  Make("build fixtures/tiny-moe --groups 2 -o dist");
+  Make("build fixtures/tiny-moe --groups 3 -o newer");
+  for (int call = 3; call <= 15; call += 2) {
+    fs::remove_all(workspace_ / "volume");
+    const ToolRun run = InVolume(
+        Cat("$moepack pull dist --group 0 -o out\nstrace -f -o trace -e inject=unlinkat:signal=KILL"
+            ":when=",
+            call,
+            " $moepack pull newer --group 0 --update -o out && exit 9\n"
+            "$moepack pull newer --group 0 --update -o out\n$moepack verify out"));
+    SKIP_WITHOUT_MOUNTS(run);
+    EXPECT_EQ(run.status, 0) << call << "\n" << run.err;
+  }
+}
+
+// Stock loaders take a directory with config.json and the index for a model.
+TEST_F(MountedOutputs, ANodeThatIsHalfPublishedIsNoModelForAnybody) {
+  if (std::system("strace -o /dev/null true 2>/dev/null") != 0)
+    GTEST_SKIP() << "strace does not work here";
+  Make("build fixtures/tiny-moe --groups 2 -o dist");
+  for (int call = 2; call <= 8; ++call) {
+    fs::remove_all(workspace_ / "volume");
+    const ToolRun run =
+        InVolume(Cat("strace -f -o trace -e inject=renameat2:signal=KILL:when=", call,
+                     " $moepack assemble dist --group 0 -o out && exit 9\n"
+                     "test ! -e out/config.json || test -e out/tokenizer.json\n"
+                     "test ! -e out/model.safetensors.index.json || test -e out/tokenizer.json\n"
+                     "test ! -e out/moepack_node.json || test -e out/config.json\n"));
+    SKIP_WITHOUT_MOUNTS(run);
+    EXPECT_EQ(run.status, 0) << call << "\n" << run.err;
+  }
+}
+
+TEST_F(MountedOutputs, TheHelpOfEveryOutputThatIsADirectorySaysWhereItIsWritten) {
+  for (const std::string command :
+       {"build", "shard-experts", "assemble", "join", "overlay", "pull", "quantize", "refit"}) {
+    const std::string help = workspace_.Moepack(command + " --help").out;
+    std::string words;
+    for (const std::string& word : Split(help, ' ')) words += word;
+    std::erase(words, '\n');
+    EXPECT_THAT(words, HasSubstr("DIR/.moepack.partialifDIRisempty,amountpointor")) << command;
+  }
+}
+
 TEST_F(MountedOutputs, AFileThatIsMountedIsRefusedBeforeTheWork) {
   WriteAll(workspace_ / "volume.json", "");
   WriteAll(workspace_ / "plan.json", "");

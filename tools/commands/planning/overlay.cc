@@ -212,9 +212,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddWhatItHolds(app, *arguments);
   AddExpertsFrom(app, *arguments);
   StartSection(app, "Output");
-  app.add_option("-o,--output", arguments->out,
-                 "The directory of the distribution with the new overlay. It is written as "
-                 "DIR.partial and renamed at the end.")
+  app.add_option(
+         "-o,--output", arguments->out,
+         Cat("The directory of the distribution with the new overlay. ", kOutputDirectoryHelp))
       ->type_name("DIR")
       ->required();
   app.add_option("--keep", arguments->overlay.keep,

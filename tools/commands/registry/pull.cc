@@ -213,8 +213,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->needs(key);
   StartSection(app, "Output");
   app.add_option("-o,--output", arguments->out,
-                 "The directory of the distribution. If the same distribution was pulled there "
-                 "before, the missing files are added.")
+                 Cat("The directory of the distribution. If the same distribution was pulled there "
+                     "before, the missing files are added. ",
+                     kOutputDirectoryHelp))
       ->type_name("DIR")
       ->required();
   app.add_option("--assemble", options.node,
