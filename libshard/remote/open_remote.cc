@@ -14,13 +14,13 @@ namespace {
 constexpr std::string_view kHub = "hf://", kS3 = "s3://";
 constexpr uint64_t kMostWholeFiles = 1u << 30;
 
-HttpClientPtr MakeClient(const RemoteOptions& options) {
-  HttpSettings settings = SettingsFromEnvironment();
+Result<HttpClientPtr> MakeClient(const RemoteOptions& options) {
+  SHARD_TRY(HttpSettings settings, SettingsFromEnvironment());
   settings.plain_http = options.plain_http;
   if (options.full_download) settings.whole_files = kMostWholeFiles;
   settings.compared = options.compared;
   settings.warn = options.warn;
-  return std::make_shared<HttpClient>(std::move(settings));
+  return HttpClientPtr(std::make_shared<HttpClient>(std::move(settings)));
 }
 
 std::shared_ptr<RangeCache> OpenCache(const RemoteOptions& options) {
@@ -47,7 +47,8 @@ Result<Source> OpenUrl(const Transport& transport, const std::string& source) {
 }  // namespace
 
 Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options) {
-  const Transport transport = MakeTransport(MakeClient(options), OpenCache(options));
+  SHARD_TRY(HttpClientPtr client, MakeClient(options));
+  const Transport transport = MakeTransport(std::move(client), OpenCache(options));
   const std::string_view text = source;
   const std::string scheme = Lower(text.substr(0, kHub.size()));
   if (scheme == kHub || scheme == kS3) SHARD_CHECK(CheckNoUser(scheme, text));

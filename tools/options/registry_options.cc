@@ -87,7 +87,7 @@ Status CheckNotEmpty(const char* option, const std::string& file) {
 
 Result<remote::HttpSettings> SettingsFor(const RegistryArguments& arguments,
                                          const std::string& host) {
-  remote::HttpSettings settings = remote::SettingsFromEnvironment();
+  SHARD_TRY(remote::HttpSettings settings, remote::SettingsFromEnvironment());
   settings.plain_http = arguments.plain_http;
   if (!arguments.ca_file.empty()) {
     Result<std::string> text = registry::ReadAuthorities(arguments.ca_file);

@@ -78,10 +78,12 @@ std::string LimitedPart(const Url& url) {
 }
 
 Error PauseTooLong(const std::string& name, int status, Seconds pause) {
-  return {Code::kUnavailable,
-          Cat(name, ": status ", status, ": the server asks to wait ",
-              static_cast<uint64_t>(pause.count()), " s"),
-          StatusHint(429)};
+  constexpr Seconds kDay{86400};
+  const std::string shown =
+      pause > kDay ? "more than a day" : Cat(static_cast<uint64_t>(pause.count()), " s");
+  return {Code::kUnavailable, Cat(name, ": status ", status, ": the server asks to wait ", shown),
+          status == 429 ? StatusHint(status)
+                        : "the server is not available: run the command again after that time"};
 }
 
 // Collects a whole body.
@@ -267,17 +269,32 @@ Status HttpClient::PauseAfterTry(const RetryRule& rule, const std::string& name,
   return Pause(PauseAfter(rule, tried, reply.fields));
 }
 
+// What the first unanswered request says, so that a run has one cause.
+Error HttpClient::GiveUp(Error error) {
+  ++given_up_;
+  if (!patience_.EndUnanswered()) return error;
+  const std::lock_guard lock(mutex_);
+  if (!unanswered_) unanswered_ = std::move(error);
+  return *unanswered_;
+}
+
+std::optional<Error> HttpClient::Unanswered() {
+  const std::lock_guard lock(mutex_);
+  return unanswered_;
+}
+
 Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, HttpSink& sink) {
   Patience::Failures failures;
   while (true) {
     SHARD_CHECK(CheckInterrupt());
+    if (auto ended = Unanswered()) return GiveUp(*std::move(ended));
     HttpRequest request = next();
     HttpTry attempt = Once(request, sink);
     const Patience::Time now = Patience::Clock::now();
     const bool busy = !attempt.error && IsTransient(attempt.reply.status);
     if (attempt.error && !attempt.transient) {
-      if (attempt.error->code == Code::kUnavailable) ++given_up_;
-      return *std::move(attempt.error);
+      const bool gives_up = attempt.error->code == Code::kUnavailable;
+      return gives_up ? GiveUp(*std::move(attempt.error)) : *std::move(attempt.error);
     }
     if (!attempt.error && !busy) {
       patience_.Note(now);
@@ -286,13 +303,15 @@ Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, 
     if (sink.goes_on() && patience_.Keep(attempt.bytes, now)) failures = {};
     const bool reached = busy || attempt.error->code != Code::kUnavailable;
     if (patience_.IsOver(failures, reached, now)) {
-      ++given_up_;
       Error last = attempt.error ? *std::move(attempt.error)
                                  : StatusError(request.name, attempt.reply, request.expected);
       last.message += TriesText(settings_.retry, failures);
-      return last;
+      return GiveUp(std::move(last));
     }
-    SHARD_CHECK(PauseAfterTry(settings_.retry, request.name, attempt.reply, failures.tries));
+    const Status paused =
+        PauseAfterTry(settings_.retry, request.name, attempt.reply, failures.tries);
+    if (!paused)
+      return paused.error().code == Code::kUnavailable ? GiveUp(paused.error()) : paused.error();
   }
 }
 

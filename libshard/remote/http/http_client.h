@@ -101,7 +101,8 @@ class HttpClient {
 
   // Retries until there is an answer that is not transient, while this client makes progress
   // (patience.h); an answer of any other status is a value. `next` makes the request of each try,
-  // so that it can resume where the last one ended. Errors: kUnavailable if the server cannot be
+  // so that it can resume where the last one ended. A request that gives up before there was any
+  // such answer ends all later ones with its error. Errors: kUnavailable if the server cannot be
   // reached or stays busy, kIo if every transfer is cut off or a redirect is refused,
   // kInvalidArgument for http where it is not allowed, kInterrupted, and those of the sink.
   Result<HttpReply> Perform(const std::function<HttpRequest()>& next, HttpSink& sink);
@@ -127,6 +128,8 @@ class HttpClient {
   std::optional<Error> Follow(const HttpReply& reply, HttpRequest& request) const;
   Status CheckScheme(const Url& url, const std::string& name) const;
   Status WaitForTurn(const Url& url);
+  Error GiveUp(Error error);
+  std::optional<Error> Unanswered();
   std::unique_ptr<Handle> Acquire(const std::string& origin);
   void Release(const HttpReply& reply, std::unique_ptr<Handle> handle);
 
@@ -141,6 +144,7 @@ class HttpClient {
   std::map<std::string, Host> hosts_;  // by origin
   std::map<std::string, Pace> paces_;  // by parts of hosts that may have their own limits
   uint64_t whole_ = 0;
+  std::optional<Error> unanswered_;  // of the request that gave up before there was any answer
   std::atomic<bool> slowed_{false};
   std::atomic<uint64_t> requests_{0}, bytes_{0}, given_up_{0};
 };

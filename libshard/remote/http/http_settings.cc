@@ -8,6 +8,7 @@
 namespace moepack::remote {
 namespace {
 
+constexpr const char* kPatienceVariable = "MOEPACK_PATIENCE";
 // So that there are several tries within any patience.
 constexpr double kPausesInPatience = 10;
 
@@ -30,13 +31,20 @@ bool IsSwitchedOn(const char* name) {
   return value == "1" || value == "true" || value == "yes" || value == "on";
 }
 
-HttpSettings SettingsFromEnvironment() {
+Result<HttpSettings> SettingsFromEnvironment() {
   HttpSettings settings;
   settings.ca_file = Environment("CURL_CA_BUNDLE");
   if (settings.ca_file.empty()) settings.ca_file = Environment("SSL_CERT_FILE");
   settings.ca_path = Environment("SSL_CERT_DIR");
-  if (const auto patience = ParseUint(Environment("MOEPACK_PATIENCE")))
-    settings.retry = WithPatience(settings.retry, Seconds(static_cast<double>(*patience)));
+  const std::string patience = Environment(kPatienceVariable);
+  if (patience.empty()) return settings;
+  const auto seconds = ParseUint(patience);
+  if (!seconds) {
+    return Error{Code::kInvalidArgument,
+                 Cat(kPatienceVariable, ": expected a number of seconds, found ", Quoted(patience)),
+                 "set it to whole seconds (300), or unset it"};
+  }
+  settings.retry = WithPatience(settings.retry, Seconds(static_cast<double>(*seconds)));
   return settings;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "libshard/base/result.h"
 #include "libshard/remote/http/retry.h"
 
 namespace moepack::remote {
@@ -37,7 +38,7 @@ bool IsSwitchedOn(const char* name);
 
 // CA files from CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR, and RetryRule::patience in whole
 // seconds from MOEPACK_PATIENCE, of which no pause is longer than a tenth; libcurl itself reads the
-// proxy variables.
-HttpSettings SettingsFromEnvironment();
+// proxy variables. kInvalidArgument for a MOEPACK_PATIENCE that is no such number.
+Result<HttpSettings> SettingsFromEnvironment();
 
 }  // namespace moepack::remote

@@ -31,8 +31,15 @@ bool Patience::IsOver(Failures& failures, bool reached, Time now) {
   failures.seen = steps_;
   ++failures.tries;
   ++failures.unheard;
+  if (steps_ == 0 && unanswered_) return true;
   if (failures.unheard < rule_.tries) return false;
   return steps_ == 0 || !reached || now - last_ >= rule_.patience;
+}
+
+bool Patience::EndUnanswered() {
+  const std::lock_guard lock(mutex_);
+  unanswered_ = steps_ == 0;
+  return unanswered_;
 }
 
 std::string TriesText(const RetryRule& rule, const Patience::Failures& failures) {

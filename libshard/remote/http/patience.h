@@ -1,5 +1,5 @@
-// When a run gives up on a server: after a few tries if it never answers, and otherwise once it has
-// made no progress for minutes, however many requests failed.
+// When a run gives up on a server: after a few tries of one request if no server ever answered, and
+// otherwise once it has made no progress for minutes, however many requests failed.
 #pragma once
 
 #include <chrono>
@@ -32,12 +32,16 @@ class Patience {
   // RetryRule::tries. More follow if the run has made progress at all: where nobody was reached,
   // those after other requests made progress meanwhile, and otherwise those within
   // RetryRule::patience of the last progress.
+  // If it has made none, the first request that used up its tries ends all others, too.
   bool IsOver(Failures& failures, bool reached, Time now);
+  // Ends a run that has not made any progress; false if it has.
+  bool EndUnanswered();
 
  private:
   const RetryRule rule_;
   std::mutex mutex_;
   uint64_t steps_ = 0, kept_ = 0;
+  bool unanswered_ = false;  // ended without any progress
   Time last_{};
 };
 

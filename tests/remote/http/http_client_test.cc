@@ -62,13 +62,35 @@ TEST_F(RemoteClient, RetriesTransientStatusesUpToFiveTries) {
     server_.Forget();
     server_.SetFault(
         [&](const FakeRequest&, FakeAnswer& answer) { answer = Plain(status, "busy"); });
+    client_ = QuickClient();
     const Error error = Refused("/x");
     EXPECT_EQ(error.code, Code::kUnavailable);
     EXPECT_EQ(error.message, server_.origin() + "/x: expected the file, found status " +
                                  std::to_string(status) + ": \"busy\" (5 tries)");
     EXPECT_EQ(server_.requests().size(), 5u);
+    EXPECT_EQ(client_->traffic().given_up, 1u);
   }
-  EXPECT_EQ(client_->traffic().given_up, 6u);
+}
+
+TEST_F(RemoteClient, AServerThatNeverAnswersIsTriedFiveTimesByAllRequestsTogether) {
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(503, "busy"); });
+  const Error first = Refused("/x"), second = Refused("/y");
+  EXPECT_THAT(first.message,
+              HasSubstr("/x: expected the file, found status 503: \"busy\" (5 tries)"));
+  EXPECT_EQ(second.message, first.message);
+  EXPECT_EQ(second.code, Code::kUnavailable);
+  EXPECT_EQ(server_.requests().size(), 5u);
+  EXPECT_EQ(client_->traffic().given_up, 2u);
+}
+
+TEST_F(RemoteClient, AnAnswerLetsEveryLaterRequestHaveItsTries) {
+  EXPECT_EQ(client_->Fetch(Request("/none"), 1000).value().status, 404);
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(503, "busy"); });
+  server_.Forget();
+  EXPECT_THAT(Refused("/x").message, HasSubstr("/x: "));
+  const size_t asked = server_.requests().size();
+  EXPECT_THAT(Refused("/y").message, HasSubstr("/y: "));
+  EXPECT_GE(server_.requests().size(), asked + 5);
 }
 
 TEST_F(RemoteClient, RecoversWhenTheServerDoes) {
@@ -149,7 +171,19 @@ TEST_F(RemoteClient, ATooLongRequestedPauseIsAnError) {
   const Error error = Refused("/x");
   EXPECT_EQ(error.code, Code::kUnavailable);
   EXPECT_EQ(error.message, server_.origin() + "/x: status 429: the server asks to wait 300 s");
+  EXPECT_THAT(error.hint, HasSubstr("the server limits requests"));
   EXPECT_EQ(server_.requests().size(), 1u);
+}
+
+TEST_F(RemoteClient, ADateFarAwayIsAPauseOfMoreThanADay) {
+  server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
+    answer = Plain(503);
+    answer.Set("Retry-After", "Fri, 31 Dec 2100 23:59:59 GMT");
+  });
+  const Error error = Refused("/x");
+  EXPECT_EQ(error.message,
+            server_.origin() + "/x: status 503: the server asks to wait more than a day");
+  EXPECT_THAT(error.hint, HasSubstr("the server is not available"));
 }
 
 TEST_F(RemoteClient, ABodyThatIsAlwaysCutOffIsAnError) {
@@ -366,20 +400,32 @@ TEST_F(RemoteClient, AnInterruptEndsATransfer) {
 TEST(RemoteSettings, TakesCaFilesFromTheEnvironment) {
   const ScopedVariable bundle("CURL_CA_BUNDLE", ""), file("SSL_CERT_FILE", "/a.pem"),
       directory("SSL_CERT_DIR", "/dir");
-  EXPECT_EQ(SettingsFromEnvironment().ca_file, "/a.pem");
-  EXPECT_EQ(SettingsFromEnvironment().ca_path, "/dir");
+  EXPECT_EQ(SettingsFromEnvironment()->ca_file, "/a.pem");
+  EXPECT_EQ(SettingsFromEnvironment()->ca_path, "/dir");
   const ScopedVariable again("CURL_CA_BUNDLE", "/b.pem");
-  EXPECT_EQ(SettingsFromEnvironment().ca_file, "/b.pem");
+  EXPECT_EQ(SettingsFromEnvironment()->ca_file, "/b.pem");
 }
 
 TEST(RemoteSettings, TakesThePatienceFromTheEnvironment) {
   const ScopedVariable patience("MOEPACK_PATIENCE", "1");
-  const RetryRule rule = SettingsFromEnvironment().retry;
+  const RetryRule rule = SettingsFromEnvironment().value().retry;
   EXPECT_EQ(rule.patience.count(), 1);
   EXPECT_EQ(rule.most.count(), 0.1);
   EXPECT_EQ(rule.first.count(), 0.1);
   const ScopedVariable none("MOEPACK_PATIENCE", "");
-  EXPECT_EQ(SettingsFromEnvironment().retry.patience.count(), 300);
+  EXPECT_EQ(SettingsFromEnvironment()->retry.patience.count(), 300);
+}
+
+TEST(RemoteSettings, APatienceThatIsNoNumberIsAnErrorThatNamesTheVariable) {
+  for (const char* value : {"abc", "-1", "1.5", "300s"}) {
+    const ScopedVariable patience("MOEPACK_PATIENCE", value);
+    const auto settings = SettingsFromEnvironment();
+    ASSERT_FALSE(settings) << value;
+    EXPECT_EQ(settings.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(
+        settings.error().message,
+        std::string("MOEPACK_PATIENCE: expected a number of seconds, found \"") + value + "\"");
+  }
 }
 
 }  // namespace

@@ -26,6 +26,15 @@ TEST_F(RemotePatience, AServerThatNeverAnsweredHasFiveTries) {
   EXPECT_TRUE(GivesUpAfter(5, 1e6, false));
 }
 
+TEST_F(RemotePatience, TheFirstRequestWithoutAnyAnswerEndsTheOthers) {
+  EXPECT_TRUE(GivesUpAfter(5, 0));
+  EXPECT_TRUE(patience_.EndUnanswered());
+  EXPECT_TRUE(GivesUpAfter(1, 0));
+  patience_.Note(At(0));  // of a request that was in flight
+  EXPECT_FALSE(patience_.EndUnanswered());
+  EXPECT_FALSE(GivesUpAfter(4, 0));
+}
+
 TEST_F(RemotePatience, ProgressGivesMinutesToAllRequests) {
   patience_.Note(At(1000));
   Patience::Failures failures;
