@@ -132,11 +132,16 @@ Json UnknownOfBundles(const Json& bundles, const Manifest& manifest) {
   return rest;
 }
 
-// A "placement" with a rule other than the table's is kept whole: this version does not use it.
+// A "placement" with a rule other than the table's is kept whole: this version does not use it. The
+// name of another tool is kept for those who report it; what this version writes has its own.
 std::shared_ptr<const Json> UnknownOfDocument(const Json& document, const Manifest& manifest) {
   Json known = HeadToJson(manifest);
   if (!manifest.plan.placement) known["routing"].erase("placement");
   known.update(TailToJson(manifest));
+  const Json& name = document["tool"].is_object() && document["tool"].contains("name")
+                         ? document["tool"]["name"]
+                         : known["tool"]["name"];
+  if (name != known["tool"]["name"]) known["tool"].erase("name");
   known["bundles"] = nullptr;
   auto rest = std::make_shared<Json>(UnknownFields(document, known));
   Json bundles = UnknownOfBundles(document["bundles"], manifest);

@@ -2,8 +2,11 @@
 // takes it for proved.
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "libshard/base/text/text.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/unknown_fields.h"
 #include "manifest/verify/verify_source_rules.h"
 
 namespace moepack::manifest {
@@ -58,6 +61,73 @@ void ClaimOrigins(const Manifest& manifest, const MoeModel& model, RuleFindings&
   }
 }
 
+// Fields that are kept without being known, and that have a name of their own among the claims.
+bool IsNamedAlone(const std::string& path) {
+  for (const char* named :
+       {"stages", "calibration", "quality", "routing.placement", "tool.name", "tool.parents"}) {
+    if (path == named) return true;
+  }
+  return false;
+}
+
+// Names what `kept` has and `known` does not. Records of a list share their names.
+void NameUnknown(const Json& kept, const Json& known, const std::string& prefix,
+                 std::set<std::string>& names) {
+  for (const auto& [key, value] : kept.items()) {
+    const std::string path = Cat(prefix, key);
+    if (IsNamedAlone(path)) continue;
+    const bool list = value.is_array() && RecordKey(value.empty() ? Json() : value[0]) != nullptr;
+    const Json* const found = FieldIndex(known).Find(key);
+    if (value.is_object() && found != nullptr) {
+      NameUnknown(value, *found, Cat(path, "."), names);
+    } else if (list && (found != nullptr || key == "bundles" || key == "tensors")) {
+      for (const Json& record : value) {
+        if (RecordKey(record) == nullptr) continue;
+        const Json named = {{RecordKey(record), nullptr}};
+        NameUnknown(record, named, Cat(path, "[]."), names);
+      }
+    } else if (found == nullptr) {
+      names.insert(path);
+    }
+  }
+}
+
+// "and the unknown fields a, tool.b": a document may have any number of them.
+std::string UnknownFieldsText(const Manifest& manifest) {
+  constexpr size_t kNamed = 8;
+  Json known = HeadToJson(manifest);
+  known.update(TailToJson(manifest));
+  std::set<std::string> names;
+  NameUnknown(*manifest.original, known, "", names);
+  if (names.empty()) return "";
+  std::vector<std::string> shown;
+  for (const std::string& name : names) {
+    if (shown.size() == kNamed) break;
+    shown.push_back(Shown(name));
+  }
+  const size_t more = names.size() - shown.size();
+  return Cat(names.size() == 1 ? "unknown field " : "unknown fields ", moepack::Join(shown, ", "),
+             more > 0 ? Cat(" and ", more, " more") : "");
+}
+
+// What a kept section says; null if there is none.
+const Json* Kept(const Manifest& manifest, const char* section, const char* field) {
+  if (!manifest.original) return nullptr;
+  const Json* const found = FieldIndex(*manifest.original).Find(section);
+  return found == nullptr ? nullptr : FieldIndex(*found).Find(field);
+}
+
+std::string ToolName(const Manifest& manifest) {
+  const Json* const other = Kept(manifest, "tool", "name");
+  if (other == nullptr) return Quoted("moepack");
+  return other->is_string() ? Quoted(other->get<std::string>()) : DescribeJson(*other);
+}
+
+std::string PlacementText(const Manifest& manifest) {
+  return Cat("routing.placement with the rule ",
+             Quoted(RoutingToJson(manifest)["placement"]["rule"].get<std::string>()));
+}
+
 // The fields that only the writer can state, as far as the manifest has them.
 std::vector<std::string> OwnStatements(const Manifest& manifest) {
   const ModelRecord& model = manifest.model;
@@ -69,14 +139,29 @@ std::vector<std::string> OwnStatements(const Manifest& manifest) {
   add(!model.revision.empty(), Cat("model.revision ", Quoted(model.revision)));
   add(!manifest.plan.scheme.empty(), Cat("partition.scheme ", Quoted(manifest.plan.scheme)));
   for (const OverlayPlan& overlay : manifest.plan.overlays)
-    add(true, Cat("overlay version ", Quoted(overlay.version)));
+    add(true, Cat("overlay version ", Quoted(overlay.version),
+                  overlay.parent.empty() ? "" : Cat(" with parent ", Quoted(overlay.parent))));
+  add(!manifest.plan.uniform, "partition.uniform false");
+  add(!manifest.complete, "complete false");
+  add(true, PlacementText(manifest));
   for (const char* section : {"stages", "calibration"})
     add(manifest.original && manifest.original->contains(section), section);
   add(manifest.quality.has_value(), "quality.measured");
+  if (const Json* quality =
+          manifest.original ? FieldIndex(*manifest.original).Find("quality") : nullptr) {
+    for (const auto& [key, value] : quality->items())
+      add(key != "measured", Cat("quality.", Shown(key)));
+  }
   add(manifest.refit != nullptr, "refit: method, texts and errors");
+  add(true, Cat("tool.name ", ToolName(manifest)));
   add(!manifest.tool_version.empty(), Cat("tool.version ", Quoted(manifest.tool_version)));
   add(!manifest.command.empty(), "tool.command");
   add(manifest.created != 0, "tool.created");
+  add(Kept(manifest, "tool", "parents") != nullptr, "tool.parents[].manifest_sha256");
+  if (manifest.original) {
+    const std::string unknown = UnknownFieldsText(manifest);
+    add(!unknown.empty(), unknown);
+  }
   return fields;
 }
 
@@ -95,8 +180,8 @@ Status ClaimUnproved(const Manifest& manifest, const MoeModel& model, RuleFindin
   }
   const std::vector<std::string> fields = OwnStatements(manifest);
   if (!fields.empty())
-    findings.Claim(
-        Cat("nothing proves what only the writer can state: ", moepack::Join(fields, ", ")));
+    findings.Claim(Cat("the source cannot prove these statements of the writer: ",
+                       moepack::Join(fields, ", ")));
   return Ok();
 }
 

@@ -171,7 +171,8 @@ TEST_F(OriginClaims, NameAnOriginThatTheSourceDoesNotProve) {
   options.against = "hf://owner/tiny";
   // The same source proves it, and only what no source says is left.
   ASSERT_EQ(Claims(options).size(), 1u);
-  EXPECT_THAT(Claims(options)[0], HasSubstr("nothing proves what only the writer can state: "));
+  EXPECT_THAT(Claims(options)[0],
+              HasSubstr("the source cannot prove these statements of the writer: "));
   EXPECT_THAT(Claims(options)[0], HasSubstr("tool.version"));
   // Files of this machine may have come from anywhere.
   VerifyOptions local;

@@ -46,7 +46,12 @@ class Original {
   const fixtures::TempDir& dir() const { return dir_; }
 
   // The output of verify --against; "" if it finds nothing.
-  std::string Problems(Forgery forged) const {
+  std::string Problems(Forgery forged) const { return Findings(std::move(forged), false); }
+  // What it lists as claims.
+  std::string Claims(Forgery forged) const { return Findings(std::move(forged), true); }
+
+ private:
+  std::string Findings(Forgery forged, bool claims) const {
     fs::remove_all(dir_ / "forged");
     forged.WriteTo(dir_ / "forged");
     VerifyOptions options;
@@ -55,13 +60,13 @@ class Original {
     if (!report) return "error: " + report.error().message;
     std::string text;
     for (const Finding& finding : report->findings) {
-      if (finding.severity == Severity::kNote || finding.severity == Severity::kClaim) continue;
+      if (finding.severity == Severity::kNote) continue;
+      if ((finding.severity == Severity::kClaim) != claims) continue;
       text += Cat(finding.rule, ": ", finding.file, ": ", finding.message, "\n");
     }
     return text;
   }
 
- private:
   fixtures::TempDir dir_;
 };
 
@@ -311,6 +316,33 @@ TEST(VerifyAgainstAForger, NoticesAChangeOfEveryVerifiableField) {
       EXPECT_NE(Made(kind).Problems(forged), "") << path << " became " << value;
     }
     std::printf("%zu fields\n", paths.size());
+  }
+}
+
+TEST(VerifyAgainstAForger, NamesEveryStatementThatOnlyTheWriterCanMake) {
+  struct Statement {
+    const char* pointer;
+    ordered_json value;
+    const char* claim;
+  };
+  for (const Statement& one : std::vector<Statement>{
+           {"/routing/placement", {{"rule", "race"}}, "routing.placement with the rule \"race\""},
+           {"/complete", false, "complete false"},
+           {"/partition/uniform", false, "partition.uniform false"},
+           {"/tool/name", "another", "tool.name \"another\""},
+           {"/overlays/0/parent", "zero", "overlay version \"one\" with parent \"zero\""},
+           {"/quality", {{"expected", {{"mean", 0.5}}}}, "quality.expected"},
+           {"/stages", ordered_json::array({{{"layers", "0"}}}), "stages"},
+           {"/vendor", {{"note", 1}}, "unknown field vendor"},
+           {"/model/vendor", "x", "unknown field model.vendor"},
+           {"/bundles/0/vendor", "x", "unknown field bundles[].vendor"},
+           {"/bundles/1/tensors/0/vendor", "x", "unknown field bundles[].tensors[].vendor"}}) {
+    Forgery forged = Made(Kind::kSafetensors).Copy();
+    EXPECT_EQ(Made(Kind::kSafetensors).Claims(forged).find(one.claim), std::string::npos);
+    Set(one.pointer, one.value)(forged);
+    EXPECT_EQ(Made(Kind::kSafetensors).Problems(forged), "") << one.pointer;
+    const std::string claims = Made(Kind::kSafetensors).Claims(forged);
+    EXPECT_NE(claims.find(one.claim), std::string::npos) << one.pointer << ": " << claims;
   }
 }
 
