@@ -19,10 +19,21 @@ class FirstSink final : public HttpSink {
   FirstSink(HttpClient& client, const std::string& name, uint64_t wanted)
       : client_(client), name_(name), wanted_(wanted) {}
 
+  // How many of its bytes the next try does not have to bring: those of a broken transfer of a
+  // version that can be told from others.
+  uint64_t have() const {
+    const bool resumes = ranged_ && !out_.file.validator.condition.empty() && !complete();
+    return resumes ? out_.head.size() : 0;
+  }
+  const std::string& condition() const { return out_.file.validator.condition; }
+  bool goes_on() const override { return have() > 0; }
+
   Status Begin(const HttpReply& head) override {
+    if (have() > 0 && head.status == 206) return Resume(head);
     out_ = {};
     out_.file = {name_, 0, ValidatorOf(head.fields)};
     expected_.reset();
+    ranged_ = false;
     SHARD_CHECK(CheckPlainBody(name_, head));
     ignored_ = RangeIgnored(name_, head, kKnowNoRanges);
     return head.status == 200 ? BeginWhole(head) : BeginRange(head);
@@ -45,6 +56,16 @@ class FirstSink final : public HttpSink {
   }
 
  private:
+  // The server has compared the validator (If-Range).
+  Status Resume(const HttpReply& head) {
+    SHARD_CHECK(CheckPlainBody(name_, head));
+    const auto range = ParseContentRange(head.Field("content-range"));
+    const uint64_t left = *expected_ - have();
+    const bool right = range && range->first == have() && range->last + 1 == *expected_ &&
+                       range->total.value_or(out_.file.size) == out_.file.size;
+    if (!right) return WrongRange(name_, head, ShownRange(have(), left));
+    return CheckLength(name_, head, left);
+  }
   Status BeginRange(const HttpReply& head) {
     const auto range = ParseContentRange(head.Field("content-range"));
     const uint64_t total = range ? range->total.value_or(wanted_) : 0;
@@ -55,6 +76,7 @@ class FirstSink final : public HttpSink {
     out_.file.states_size = stated;
     out_.file.size = total;
     expected_ = range->last + 1;
+    ranged_ = true;
     return CheckLength(name_, head, *expected_);
   }
   // A body without a length counts only if its end is marked: otherwise nobody knows whether it is
@@ -88,6 +110,7 @@ class FirstSink final : public HttpSink {
   const std::string& name_;
   uint64_t wanted_, held_ = 0;  // `held_`: memory that the client counts for it
   std::optional<uint64_t> expected_;
+  bool ranged_ = false;  // the answer is a range, so that others can follow
   std::optional<Error> ignored_;
   FirstRange out_;
 };
@@ -130,8 +153,13 @@ Result<FirstRange> ReadFirstRange(HttpClient& client, const std::string& name, c
   SHARD_TRY(HttpRequest located, locate(nullptr));
   bool renewed = false;
   for (int tried = 1; tried <= client.settings().retry.tries; ++tried) {
-    const HttpRequest request = WithRange(located, name, 0, wanted);
-    SHARD_TRY(const HttpReply reply, client.Perform([&] { return request; }, sink));
+    const auto next = [&] {
+      const uint64_t have = sink.have();
+      HttpRequest request = WithRange(located, name, have, wanted - have);
+      if (have > 0) request.headers.push_back(Cat("If-Range: ", sink.condition()));
+      return request;
+    };
+    SHARD_TRY(const HttpReply reply, client.Perform(next, sink));
     if (IsRefused(reply.status) && !renewed) {
       renewed = true;
       SHARD_TRY(HttpRequest again, locate(&located.url));

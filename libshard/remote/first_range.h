@@ -21,7 +21,7 @@ struct FirstRange {
 // support ranges. From such a server a longer file is read whole if HttpSettings::whole_files has
 // room for it. Errors are those of HttpClient::Perform and StatusError; kIo for an answer that is
 // not such a range: ranges ignored, compressed, a web page, or a file of unknown size; kCorrupt for
-// one that contradicts itself.
+// one that contradicts itself. A broken transfer is resumed where it ended.
 Result<FirstRange> ReadFirstRange(HttpClient& client, const std::string& name, const Locate& locate,
                                   uint64_t wanted);
 

@@ -172,6 +172,35 @@ TEST_F(RemoteFirstRange, DoesNotCountAnInterruptedTryTwice) {
   EXPECT_EQ(first->head.size(), 100000u);
 }
 
+TEST_F(RemoteFirstRange, ResumesABrokenTransferWhereItEnded) {
+  std::string text;
+  for (size_t i = 0; text.size() < 100000; ++i) text += Cat(i, " ");
+  server_.Add("/f", text);
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer.cut_after = 30000; });
+  const auto first = First(1 << 20);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(first->head.data()), first->head.size()),
+            text);
+  EXPECT_EQ(first->file.size, text.size());
+  const auto requests = server_.requests();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[1].Field("range"), Cat("bytes=30000-", (1 << 20) - 1));
+  EXPECT_EQ(requests[3].Field("range"), Cat("bytes=90000-", (1 << 20) - 1));
+}
+
+TEST_F(RemoteFirstRange, StartsAgainIfTheFileChangedAfterABrokenTransfer) {
+  server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
+    if (server_.requests().size() > 1) return;
+    answer.cut_after = 300;
+    server_.Add("/f", std::string(900, 'y'));
+  });
+  const auto first = First();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->file.size, 900u);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(first->head.data()), first->head.size()),
+            std::string(900, 'y'));
+}
+
 TEST_F(RemoteFirstRange, RetriesARefusalOnceWithOtherCredentials) {
   std::string wanted = "Bearer two";
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {

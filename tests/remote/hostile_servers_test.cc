@@ -101,6 +101,22 @@ TEST_F(HostileServers, EveryMisbehaviourHasItsExitStatus) {
   }
 }
 
+TEST_F(HostileServers, AServerThatIsAlwaysBusyIsTriedFiveTimes) {
+  server_.SetFault([](const auto&, FakeAnswer& answer) { answer = Busy(503); });
+  const ToolRun run = Moepack("list-tensors " + address());
+  EXPECT_EQ(run.status, 7);
+  EXPECT_THAT(run.err, HasSubstr("found status 503 (5 tries)"));
+  EXPECT_LE(server_.requests().size(), 12u) << "eight requests at once may be on their way";
+}
+
+TEST_F(HostileServers, AWrongPatienceIsAnErrorOfUsage) {
+  const ScopedVariable patience("MOEPACK_PATIENCE", "abc");
+  const ToolRun run = Moepack("list-tensors " + address());
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("MOEPACK_PATIENCE: expected a number of seconds, found \"abc\""));
+  EXPECT_TRUE(server_.requests().empty());
+}
+
 TEST_F(HostileServers, LaterMisbehaviourNamesTheBytesAndPublishesNothing) {
   std::string out;
   for (const Misbehaviour& entry : Misbehaviours()) {
