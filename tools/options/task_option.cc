@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kTaskOption = "--task";
 constexpr const char* kAuto = "auto";
 constexpr const char* kIgnoreHint =
-    "--task I/N says it, and without --task all the work is done here";
+    "give the task as --task I/N; without --task, all the work is done here";
 
 // The variables of a scheduler.
 struct Scheduler {
@@ -24,6 +24,9 @@ struct Scheduler {
 // A job array comes first, because what runs inside it may be started by a launcher.
 constexpr const char* kArrayIndex = "SLURM_ARRAY_TASK_ID";
 constexpr const char* kArrayCount = "SLURM_ARRAY_TASK_COUNT";
+constexpr const char* kArrayLeast = "SLURM_ARRAY_TASK_MIN";
+constexpr const char* kArrayMost = "SLURM_ARRAY_TASK_MAX";
+constexpr const char* kArrayStep = "SLURM_ARRAY_TASK_STEP";
 constexpr Scheduler kSchedulers[] = {
     {"a Slurm job array", kArrayIndex, kArrayCount},
     {"an Indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"},
@@ -31,7 +34,14 @@ constexpr Scheduler kSchedulers[] = {
     {"a launcher with PMI", "PMI_RANK", "PMI_SIZE"},
 };
 
-Result<uint64_t> Number(const char* name, const char* text) {
+// An empty variable is none.
+const char* Find(const Lookup& lookup, const char* name) {
+  const char* const text = lookup(name);
+  return text == nullptr || *text == '\0' ? nullptr : text;
+}
+
+Result<uint64_t> Number(const Lookup& lookup, const char* name) {
+  const char* const text = Find(lookup, name);
   if (text == nullptr) {
     return Error{Code::kInvalidArgument, Cat(name, ": expected a number, found nothing"),
                  kIgnoreHint};
@@ -60,34 +70,35 @@ Result<TaskNumber> Checked(const char* where, uint64_t index, uint64_t count, co
 // The ids of an array may begin anywhere and have a step. An array that is not evenly spaced, or
 // has only one task, is used to repeat a few tasks: their position among all is then unknown.
 Result<TaskNumber> ArrayTask(const Lookup& lookup) {
-  SHARD_TRY(const uint64_t id, Number(kArrayIndex, lookup(kArrayIndex)));
-  SHARD_TRY(const uint64_t count, Number(kArrayCount, lookup(kArrayCount)));
+  SHARD_TRY(const uint64_t id, Number(lookup, kArrayIndex));
+  SHARD_TRY(const uint64_t count, Number(lookup, kArrayCount));
   SHARD_CHECK(CheckCount(kArrayCount, count, kIgnoreHint));
-  uint64_t least = 0, most = count - 1, step = 1;
-  if (const char* text = lookup("SLURM_ARRAY_TASK_MIN")) {
-    SHARD_TRY(least, Number("SLURM_ARRAY_TASK_MIN", text));
-    most = least + count - 1;
+  uint64_t least = 0, step = 1;
+  if (Find(lookup, kArrayLeast)) {
+    SHARD_TRY(least, Number(lookup, kArrayLeast));
   }
-  if (const char* text = lookup("SLURM_ARRAY_TASK_STEP")) {
-    SHARD_TRY(step, Number("SLURM_ARRAY_TASK_STEP", text));
+  if (Find(lookup, kArrayStep)) {
+    SHARD_TRY(step, Number(lookup, kArrayStep));
   }
-  if (const char* text = lookup("SLURM_ARRAY_TASK_MAX")) {
-    SHARD_TRY(most, Number("SLURM_ARRAY_TASK_MAX", text));
+  uint64_t most = least + (count - 1) * step;
+  const bool stated = Find(lookup, kArrayMost) != nullptr;
+  if (stated) {
+    SHARD_TRY(most, Number(lookup, kArrayMost));
   }
   const bool even = step > 0 && count > 1 && id >= least && most >= least &&
                     (most - least) / step + 1 == count && (id - least) % step == 0;
   if (even) return Checked(kArrayIndex, (id - least) / step, count, kIgnoreHint);
   return Error{Code::kInvalidArgument,
                Cat("the job array: expected evenly spaced tasks, two or more, found ", count,
-                   " from ", least, " to ", most),
+                   stated ? Cat(" from ", least, " to ", most) : Cat(", of which this is ", id)),
                Cat("to repeat some tasks of a larger array, write `--task ", id,
                    "/N` with the number N of all")};
 }
 
 Result<TaskNumber> TaskOf(const Scheduler& scheduler, const Lookup& lookup) {
   if (std::string_view(scheduler.index) == kArrayIndex) return ArrayTask(lookup);
-  SHARD_TRY(const uint64_t index, Number(scheduler.index, lookup(scheduler.index)));
-  SHARD_TRY(const uint64_t count, Number(scheduler.count, lookup(scheduler.count)));
+  SHARD_TRY(const uint64_t index, Number(lookup, scheduler.index));
+  SHARD_TRY(const uint64_t count, Number(lookup, scheduler.count));
   SHARD_CHECK(CheckCount(scheduler.count, count, kIgnoreHint));
   return Checked(scheduler.index, index, count, kIgnoreHint);
 }
@@ -96,7 +107,7 @@ Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
   std::optional<ChosenTask> chosen;
   bool alone = false;
   for (const Scheduler& scheduler : kSchedulers) {
-    if (lookup(scheduler.index) == nullptr) continue;
+    if (Find(lookup, scheduler.index) == nullptr) continue;
     SHARD_TRY(const TaskNumber number, TaskOf(scheduler, lookup));
     if (number.count == 1) {  // nothing is divided
       alone = true;
@@ -113,11 +124,13 @@ Result<std::optional<ChosenTask>> FromEnvironment(const Lookup& lookup) {
     alone = false;
   }
   if (chosen || alone) return chosen;
-  std::vector<std::string> names;
-  for (const Scheduler& scheduler : kSchedulers) names.emplace_back(scheduler.name);
+  std::string names;
+  for (const Scheduler& scheduler : kSchedulers) {
+    const bool last = &scheduler == std::end(kSchedulers) - 1;
+    names += Cat(names.empty() ? "" : last ? " or " : ", ", scheduler.name);
+  }
   return Error{Code::kInvalidArgument,
-               Cat("--task auto: expected the variables of ", Join(names, ", or "), ", found none"),
-               kIgnoreHint};
+               Cat("--task auto: expected the variables of ", names, ", found none"), kIgnoreHint};
 }
 
 }  // namespace
@@ -159,10 +172,10 @@ std::string TaskWarning(const TaskArguments& arguments, const Lookup& lookup) {
   for (const Scheduler& scheduler : kSchedulers) {
     const char* const count = lookup(scheduler.count);
     const bool alone = count != nullptr && std::string_view(count) == "1";
-    if (lookup(scheduler.index) == nullptr || alone) continue;
+    if (Find(lookup, scheduler.index) == nullptr || alone) continue;
     return Cat(scheduler.index,
                " says that this is one of several tasks, but all the work is done "
-               "here: --task auto does one share of it, and --no-task takes this warning away");
+               "here: --task auto does one share of it, and --no-task silences this warning");
   }
   return "";
 }

@@ -69,8 +69,19 @@ TEST(TaskOption, WithoutItTheEnvironmentOfASchedulerIsOnlyAWarning) {
 }
 
 TEST(TaskOption, AutoNeedsAScheduler) {
-  EXPECT_THAT(TaskRefusal({}),
-              HasSubstr("--task auto: expected the variables of a Slurm job array"));
+  EXPECT_EQ(TaskRefusal({}),
+            "--task auto: expected the variables of a Slurm job array, an Indexed Job of "
+            "Kubernetes, mpirun of Open MPI or a launcher with PMI, found none");
+  EXPECT_EQ(Find({}).error().hint,
+            "give the task as --task I/N; without --task, all the work is done here");
+}
+
+TEST(TaskOption, AnEmptyVariableIsNoScheduler) {
+  const Variables empty = {{"PMI_RANK", ""}, {"PMI_SIZE", ""}, {"SLURM_ARRAY_TASK_ID", ""}};
+  EXPECT_EQ(TaskWarning({}, In(empty)), "");
+  EXPECT_THAT(TaskRefusal(empty), HasSubstr("found none"));
+  EXPECT_EQ(TaskRefusal({{"PMI_RANK", "1"}, {"PMI_SIZE", ""}}),
+            "PMI_SIZE: expected a number, found nothing");
 }
 
 TEST(TaskOption, AutoIsTakenFromEveryKindOfScheduler) {
@@ -103,6 +114,13 @@ TEST(TaskOption, DoesNotMistakeSomeTasksOfAnArrayForAll) {
   EXPECT_EQ(TaskRefusal(array),
             "the job array: expected evenly spaced tasks, two or more, found 2 from 3 to 7");
   EXPECT_THAT(Find(array).error().hint, HasSubstr("--task 7/N"));
+  // No range is named that nobody stated.
+  array = {{"SLURM_ARRAY_TASK_ID", "3"},
+           {"SLURM_ARRAY_TASK_COUNT", "2"},
+           {"SLURM_ARRAY_TASK_STEP", "2"}};
+  EXPECT_EQ(
+      TaskRefusal(array),
+      "the job array: expected evenly spaced tasks, two or more, found 2, of which this is 3");
   array = {{"SLURM_ARRAY_TASK_ID", "3"},
            {"SLURM_ARRAY_TASK_COUNT", "1"},
            {"SLURM_ARRAY_TASK_MIN", "3"},
