@@ -110,7 +110,7 @@ Result<std::shared_ptr<WritableStore>> OpenWritable(const Reference& reference,
     return std::shared_ptr<WritableStore>(server);
   }
   if (reference.kind != Kind::kLayout) return ReadOnly(reference);
-  SHARD_TRY(OciLayout layout, OciLayout::OpenOrMake(reference.place));
+  SHARD_TRY(OciLayout layout, OciLayout::OpenOrMake(reference.place, access.lock_wait));
   return std::shared_ptr<WritableStore>(std::make_shared<OciLayout>(std::move(layout)));
 }
 

@@ -1,6 +1,7 @@
 // The only place where a reference becomes a store.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@ struct StoreAccess {
   remote::RemoteOptions remote = {};  // for addresses and layouts on web servers
   // For a registry, "host[:port]/repository": settings and credentials. kUnsupported without it.
   std::function<Result<ServerOptions>(const std::string& place)> server = {};
+  // How long OpenWritable waits for a layout that another process is changing.
+  std::chrono::milliseconds lock_wait = {};
 };
 
 // kNotFound if there is no such place. Errors are those of the stores.

@@ -1,6 +1,7 @@
 // Signs what is published: the manifest of a set and those of its node views.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ struct SignOptions {
   std::string identity;  // "host/repository"; kInvalidArgument unless CheckIdentity accepts it
   bool views = true;     // also every node view of the set that the store lists
 };
+
+// A signature is written in less than a second, so this is time for many other signers of a layout
+// (StoreAccess::lock_wait).
+inline constexpr std::chrono::seconds kSigningWait{30};
 
 struct SignedManifest {
   std::string tag;  // one of its tags; "" if none is known

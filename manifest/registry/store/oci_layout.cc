@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "libshard/base/digest.h"
@@ -14,6 +15,7 @@
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/files/publish_inside.h"
 #include "libshard/base/files/real_path.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
@@ -142,12 +144,13 @@ Status OciLayout::CheckPlace(const std::string& directory) {
   return kind == Kind::kNothing ? CheckIsEmpty(files, directory) : Ok();
 }
 
-Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory) {
+Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory,
+                                        std::chrono::milliseconds wait) {
   SHARD_TRY(InsideDirectory files, InsideDirectory::OpenOrMake(WholeLayoutPath(directory)));
   OciLayout layout(std::move(files), directory);
   SHARD_CHECK(MakeLayout(layout.files_, directory));
   SHARD_CHECK(CheckLayoutFile(layout.files_, directory));
-  SHARD_CHECK(layout.Lock());
+  SHARD_CHECK(layout.Lock(wait));
   SHARD_TRY(const Kind kind, layout.files_.KindOf(kIndexFile));
   if (kind == Kind::kNothing)
     SHARD_CHECK(layout.files_.WriteText(kIndexFile, LayoutIndex().Write()));
@@ -175,10 +178,18 @@ Status OciLayout::ClearIngest() {
   return Ok();
 }
 
-Status OciLayout::Lock() {
+Status OciLayout::Lock(std::chrono::milliseconds wait) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kStep{20};  // so that an interrupt is noticed at once
   SHARD_TRY(lock_, files_.OpenFile(kLockFile, O_RDWR | O_CREAT));
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
-  if (errno != EWOULDBLOCK) return IoError(files_.path() / kLockFile, "lock", errno);
+  const auto end = steady_clock::now() + wait;
+  while (true) {
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
+    if (errno != EWOULDBLOCK) return IoError(files_.path() / kLockFile, "lock", errno);
+    if (steady_clock::now() >= end) break;
+    SHARD_CHECK(CheckInterrupt());
+    std::this_thread::sleep_for(kStep);
+  }
   return Error{Code::kIo, Cat(directory_, ": another process is changing it"),
                "wait for it, then run the same command again"};
 }

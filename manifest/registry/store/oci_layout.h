@@ -1,6 +1,7 @@
 // An OCI image layout: a directory with `oci-layout`, `index.json` and `blobs/sha256/<digits>`.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,9 +38,10 @@ class OciLayout final : public WritableStore {
   static Result<OciLayout> Open(const std::string& directory);
   // For writing: creates a layout if there is nothing or an empty directory, holds the lock until
   // the object is destroyed, and removes what a killed run left in `ingest`, except what IsPartial
-  // accepts. kIo if another process has the lock, kInvalidArgument for a directory that is
-  // something else.
-  static Result<OciLayout> OpenOrMake(const std::string& directory);
+  // accepts. kIo if another process has the lock for longer than `wait`, kInvalidArgument for a
+  // directory that is something else, kInterrupted if the user stops the wait.
+  static Result<OciLayout> OpenOrMake(const std::string& directory,
+                                      std::chrono::milliseconds wait = {});
   // What OpenOrMake would say of a directory where no layout is: an error if it has other files, or
   // if there is something that is no directory. Creates nothing.
   static Status CheckPlace(const std::string& directory);
@@ -73,7 +75,7 @@ class OciLayout final : public WritableStore {
  private:
   OciLayout(InsideDirectory files, std::string directory);
   Status ReadIndex();
-  Status Lock();
+  Status Lock(std::chrono::milliseconds wait = {});
   Status ClearIngest();
   Result<std::string> ReadUnlisted(const std::string& digest, uint64_t limit) const;
   Error Damaged(const BlobRecord& blob, const std::string& what) const;

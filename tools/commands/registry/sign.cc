@@ -107,7 +107,9 @@ Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey
   if (arguments.dry_run) {
     SHARD_TRY(all, PlanSigning(*store, manifest, key.public_key(), options));
   } else {
-    SHARD_TRY(const auto writable, registry::OpenWritable(reference, target.access));
+    registry::StoreAccess access = target.access;
+    access.lock_wait = registry::kSigningWait;
+    SHARD_TRY(const auto writable, registry::OpenWritable(reference, access));
     SHARD_TRY(all, Sign(*writable, manifest, key, options));
   }
   SHARD_CHECK(arguments.json

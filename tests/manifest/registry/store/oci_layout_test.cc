@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <future>
+#include <memory>
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/files/local_tree.h"
+#include "libshard/base/parallel.h"
 #include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
@@ -172,6 +175,25 @@ TEST_F(OciLayoutTest, OnlyOneProcessWritesAtATime) {
   EXPECT_EQ(second.error().code, Code::kIo);
   EXPECT_THAT(second.error().message, HasSubstr("another process is changing it"));
   EXPECT_TRUE(OciLayout::Open(Path()));  // reading still works
+}
+
+TEST_F(OciLayoutTest, WaitsForTheLockAsLongAsItIsTold) {
+  auto first = std::make_unique<OciLayout>(Made());
+  auto second = std::async(std::launch::async, [&] {
+    return OciLayout::OpenOrMake(Path(), std::chrono::seconds(60)).has_value();
+  });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  first.reset();
+  EXPECT_TRUE(second.get());
+}
+
+TEST_F(OciLayoutTest, AnInterruptEndsTheWaitForTheLock) {
+  const OciLayout first = Made();
+  InterruptRequested() = true;
+  const auto second = OciLayout::OpenOrMake(Path(), std::chrono::seconds(60));
+  InterruptRequested() = false;
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kInterrupted);
 }
 
 TEST_F(OciLayoutTest, RemovesWhatAKilledRunLeft) {
