@@ -37,10 +37,10 @@ Result<StorePtr> OpenWebLayout(const std::string& address, const StoreAccess& ac
 
 // How to name a place that is no reference: in this form if only one is likely.
 std::string NamingHint(const std::string& place) {
-  const std::string meant = MeantReference(place);
+  std::string meant = MeantReferenceHint(place);
   std::error_code error;
   const bool here = std::filesystem::exists(place.substr(0, place.find('/')), error);
-  if (!meant.empty() && !here) return Cat("write ", ShellWord(meant));
+  if (!meant.empty() && !here) return meant;
   return Cat("name a layout as ", ShellWord(Cat("layout:", place)),
              ", a registry as oci://host/repository:tag");
 }

@@ -87,8 +87,10 @@ Result<Timed<manifest::AssembleReport>> AssembleWithProgress(const Arguments& ar
 
 // A distribution on another machine is read from there.
 Status OpenDistribution(Arguments& arguments) {
-  if (!IsAddress(arguments.distribution))
-    return CheckRemoteUse(arguments.remote, arguments.distribution);
+  if (!IsAddress(arguments.distribution)) {
+    SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.distribution));
+    return CheckIsNoReference(arguments.distribution);
+  }
   SHARD_TRY(const moepack::Source source, OpenSource(arguments.distribution, arguments.remote));
   arguments.assemble.distribution = source.tree;
   arguments.distribution = WithoutSecrets(arguments.distribution);

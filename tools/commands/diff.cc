@@ -53,6 +53,7 @@ Result<Side> SideOf(const std::string& path, const RemoteArguments& remote) {
     SHARD_TRY(const moepack::Source source, OpenSource(path, remote));
     return Side{source.tree->name(), false, source.tree};
   }
+  SHARD_CHECK(CheckIsNoReference(path));
   const fs::path named(path);
   const bool manifest = named.filename() == manifest::kManifestFile;
   const bool node = named.filename() == manifest::kNodeFile;

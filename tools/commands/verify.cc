@@ -71,7 +71,7 @@ Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& rep
 
 // A distribution on another machine is read from there.
 Status OpenDistribution(Arguments& arguments) {
-  if (!IsAddress(arguments.directory)) return Ok();
+  if (!IsAddress(arguments.directory)) return CheckIsNoReference(arguments.directory);
   if (arguments.redo.layer) {
     return Error{Code::kInvalidArgument, "--redo cannot be used with a distribution elsewhere",
                  "pull it first"};

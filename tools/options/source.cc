@@ -1,11 +1,14 @@
 #include "tools/options/source.h"
 
+#include <filesystem>
 #include <mutex>
 
 #include "libshard/base/files/local_tree.h"
 #include "libshard/base/files/not_fetched.h"
+#include "libshard/base/text/quote.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/open_remote.h"
+#include "manifest/registry/artifact/reference.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
@@ -62,6 +65,7 @@ Status CheckEndpointUse(const RemoteArguments& arguments, const std::string& add
 Result<moepack::Source> OpenSource(const std::string& source, const RemoteArguments& arguments) {
   if (!IsAddress(source)) {
     SHARD_CHECK(CheckRemoteUse(arguments, source));
+    SHARD_CHECK(CheckIsNoReference(source));
     return LocalSource(source);
   }
   SHARD_CHECK(CheckEndpointUse(arguments, source));
@@ -85,6 +89,25 @@ Status CheckIsLocal(const std::string& source) {
   return Error{Code::kUnsupported,
                Cat(WithoutSecrets(source), " is an address; give a path on this machine"),
                RemoteSourceHint(source)};
+}
+
+Status CheckIsNoReference(const std::string& source) {
+  std::error_code error;
+  const bool here = std::filesystem::exists(source, error) ||
+                    std::filesystem::exists(source.substr(0, source.find('/')), error);
+  // "models.d/a" is more likely a directory.
+  if (here || source.find_first_of(":@") == source.npos) return Ok();
+  const auto read = registry::ParseReference(source);
+  const bool is_reference = read && read->kind != registry::Reference::Kind::kFiles;
+  const std::string meant = is_reference ? source : registry::MeantReference(source);
+  std::string hint =
+      meant.empty()
+          ? registry::MeantReferenceHint(source)
+          : Cat("this command reads files: pull them first, `",
+                ShellCommand({"moepack", "pull", meant, "--group", "0", "-o", "pulled"}), "`");
+  if (hint.empty()) return Ok();
+  return Error{Code::kNotFound, Cat(Shown(WithoutSecrets(source)), ": no such file or directory"),
+               std::move(hint)};
 }
 
 uint64_t SizeOfFiles(const Checkpoint& checkpoint) {

@@ -38,6 +38,10 @@ Result<moepack::Source> OpenSource(const std::string& source,
 // kUnsupported, with what to do instead, for an address.
 Status CheckIsLocal(const std::string& source);
 
+// kNotFound, with what to do instead, for what is no path here and looks like a reference: those
+// commands read files.
+Status CheckIsNoReference(const std::string& source);
+
 // The sizes of all files together.
 uint64_t SizeOfFiles(const Checkpoint& checkpoint);
 // Prints how much servers were asked for, for files of `bytes`; nothing if all of them are local.

@@ -147,8 +147,7 @@ Result<Reference> ParseForm(const Form& form, std::string_view rest) {
 }
 
 std::string HintOfScheme(std::string_view scheme, std::string_view text) {
-  const std::string meant = MeantReference(text);
-  if (!meant.empty()) return Cat("write ", ShellWord(meant));
+  if (std::string hint = MeantReferenceHint(text); !hint.empty()) return hint;
   const std::string lower = Lower(scheme) + "://";
   const bool known = std::any_of(std::begin(kForms), std::end(kForms),
                                  [&](const Form& form) { return form.prefix == lower; });
@@ -182,12 +181,45 @@ struct OtherForm {
   std::string_view prefix, ours;
 };
 constexpr OtherForm kOtherForms[] = {{"docker://", "oci://"}, {"oci:", "layout:"}, {"", "oci://"}};
+// Places that only skopeo reads.
+constexpr std::string_view kSkopeoForms[] = {
+    "oci-archive:", "dir:", "docker-archive:", "docker-daemon:", "containers-storage:"};
+
+bool StartsWithForm(std::string_view text, std::string_view prefix) {
+  return Lower(text.substr(0, prefix.size())) == prefix;
+}
+
+// Why "docker://..." is no reference, without what was found, which may be a secret.
+std::string WrongDockerHint(std::string_view text) {
+  constexpr std::string_view kDocker = "docker://";
+  if (!StartsWithForm(text, kDocker)) return "";
+  const auto read = ParseReference(Cat("oci://", text.substr(kDocker.size())));
+  if (read) return "";
+  const std::string& message = read.error().message;
+  const size_t from = message.find(": ") + 2;
+  return Cat("write oci://host[:port]/repository[:tag]; ",
+             message.substr(from, message.find(", found ") - from));
+}
 
 }  // namespace
 
+std::string MeantReferenceHint(std::string_view text) {
+  const std::string meant = MeantReference(text);
+  if (!meant.empty()) return Cat("write ", ShellWord(meant));
+  for (const std::string_view form : kSkopeoForms) {
+    if (!StartsWithForm(text, form)) continue;
+    return Cat("copy it to a layout or a registry first, `",
+               ShellCommand({"skopeo", "copy", std::string(text), "oci:models:v1"}),
+               "`, and name layout:models:v1");
+  }
+  return WrongDockerHint(text);
+}
+
 std::string MeantReference(std::string_view text) {
   for (const OtherForm& form : kOtherForms) {
-    if (!text.starts_with(form.prefix)) continue;
+    // A scheme may be in capital letters.
+    const bool scheme = form.prefix.ends_with("://");
+    if (!(scheme ? StartsWithForm(text, form.prefix) : text.starts_with(form.prefix))) continue;
     const std::string_view rest = text.substr(form.prefix.size());
     // "./a" and "/a" are paths, and "docker:" alone is a scheme.
     const bool word =

@@ -46,6 +46,9 @@ std::string ReferenceText(const Reference& reference);
 // "layout:models:v1" for "oci:models:v1".
 // "" if that would be no reference. "models.d/a" could be a directory, too: the caller looks.
 std::string MeantReference(std::string_view text);
+// What to do about such a place, in words: how it is written here, or that skopeo has to copy it
+// first ("dir:models", "docker-daemon:models:v1"). "" for any other text.
+std::string MeantReferenceHint(std::string_view text);
 
 // [a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}
 bool IsTag(std::string_view text);

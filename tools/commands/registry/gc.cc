@@ -1,6 +1,7 @@
 #include "manifest/registry/gc.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -35,7 +36,11 @@ struct Arguments {
 
 Result<std::string> DirectoryOf(const std::string& text) {
   SHARD_TRY(const Reference reference, registry::ParseReference(text));
-  if (reference.kind == Reference::Kind::kServer || reference.kind == Reference::Kind::kWebLayout) {
+  std::error_code error;
+  const bool here = std::filesystem::exists(text, error);
+  const bool is_server = !here && registry::MeantReference(text).starts_with("oci://");
+  if (reference.kind == Reference::Kind::kServer || is_server ||
+      reference.kind == Reference::Kind::kWebLayout) {
     return Error{Code::kUnsupported,
                  Cat(Shown(text), ": gc works on layouts only; give layout:DIR"),
                  "a registry has its own garbage collection, which its operator runs"};
@@ -46,7 +51,8 @@ Result<std::string> DirectoryOf(const std::string& text) {
       Code::kInvalidArgument,
       Cat(Shown(text), whole ? ": gc works on layouts only; give layout:DIR"
                              : ": gc cleans the whole layout; leave out the tag or digest"),
-      whole ? "" : Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
+      whole ? here ? "" : registry::MeantReferenceHint(text)
+            : Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
 }
 
 std::string ReportText(const Arguments& arguments, const GcReport& report) {

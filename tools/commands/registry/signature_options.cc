@@ -104,9 +104,9 @@ bool IsReference(std::string_view text) {
 
 std::string NoReferenceHint(const std::string& place, std::string otherwise) {
   std::error_code error;
-  const std::string meant = registry::MeantReference(place);
+  std::string meant = registry::MeantReferenceHint(place);
   return meant.empty() || std::filesystem::exists(place, error) ? std::move(otherwise)
-                                                                : Cat("write ", ShellWord(meant));
+                                                                : std::move(meant);
 }
 
 Result<registry::Tagged> NamedManifest(const registry::Store& store, const Reference& reference) {

@@ -142,6 +142,26 @@ TEST(Reference, KnowsHowDockerAndSkopeoNameAPlace) {
             "write oci://localhost:5055/a:v1");
   EXPECT_THAT(ParseReference("docker://user:secret@host.example/a").error().hint,
               testing::Not(HasSubstr("secret")));
+  EXPECT_EQ(MeantReference("DOCKER://localhost:5055/a:v1"), "oci://localhost:5055/a:v1");
+}
+
+TEST(Reference, SaysWhatIsWrongWithANameAsDockerTakesIt) {
+  EXPECT_THAT(ParseReference("docker://busybox").error().hint,
+              HasSubstr("write oci://host[:port]/repository[:tag]; host: expected a name with"));
+  EXPECT_THAT(ParseReference("docker://localhost:5055/A:v1").error().hint,
+              HasSubstr("repository[:tag]; repository: expected lower-case letters and digits"));
+  EXPECT_EQ(ParseReference("DOCKER://localhost:5055/a:v1").error().hint,
+            "write oci://localhost:5055/a:v1");
+}
+
+TEST(Reference, SaysThatSkopeoCopiesWhatOnlyItReads) {
+  for (const std::string name : {"oci-archive:l:v1", "dir:l", "docker-archive:l",
+                                 "docker-daemon:l:v1", "containers-storage:l"}) {
+    EXPECT_EQ(MeantReference(name), "") << name;
+    EXPECT_EQ(MeantReferenceHint(name), "copy it to a layout or a registry first, `skopeo copy " +
+                                            name + " oci:models:v1`, and name layout:models:v1");
+  }
+  EXPECT_EQ(MeantReferenceHint("models:v1"), "");
 }
 
 TEST(Reference, RefusesAnEmptyReference) {

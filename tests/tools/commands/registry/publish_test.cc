@@ -160,6 +160,27 @@ TEST_F(PublishCommand, SuggestsARegistryForANameAsDockerTakesIt) {
               HasSubstr("name a layout as layout:models.d/a:v1, a registry as oci://"));
 }
 
+TEST_F(PublishCommand, CommandsThatReadFilesSayHowAReferenceIsPulled) {
+  const std::string pull = "pull them first, `moepack pull oci://localhost:5055/a:v1 --group 0 ";
+  for (const std::string command : {"verify @", "assemble @ --group 0 -o node", "list-tensors @",
+                                    "diff @ out", "build @ --groups 2 -o built"}) {
+    for (const char* name : {"localhost:5055/a:v1", "oci://localhost:5055/a:v1"}) {
+      const bool by_itself = name[0] == 'o' && (command == "verify @" || command == "diff @ out");
+      if (by_itself) continue;  // it takes references
+      std::string arguments = command;
+      arguments.replace(arguments.find('@'), 1, name);
+      const ToolRun run = workspace_.Moepack(arguments);
+      EXPECT_EQ(run.status, 5) << arguments << run.err;
+      EXPECT_THAT(run.err, HasSubstr(pull)) << arguments;
+    }
+  }
+  EXPECT_THAT(workspace_.Moepack("gc localhost:5055/a:v1").err,
+              HasSubstr("\nhint: a registry has its own garbage collection"));
+  EXPECT_THAT(workspace_.Moepack("gc oci:models").err, HasSubstr("\nhint: write layout:models\n"));
+  EXPECT_THAT(workspace_.Moepack("verify dir:l").err, HasSubstr("skopeo copy dir:l oci:models:v1"));
+  EXPECT_THAT(workspace_.Moepack("ls dir:l").err, HasSubstr("skopeo copy dir:l oci:models:v1"));
+}
+
 TEST_F(PublishCommand, ErrorsHaveTheirExitStatus) {
   const std::string before = workspace_.Listing();
   EXPECT_EQ(workspace_.Moepack("publish out oci://models:v1").status, 2);
