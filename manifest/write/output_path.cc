@@ -168,7 +168,7 @@ bool HasSignature(const InsideDirectory& directory) {
 
 std::string StaleSignatureWarning(const std::string& directory) {
   return Cat(directory, "/", kSignatureFile,
-             ": it is of the files as they were: sign them again with `",
+             ": it signs the files as they were before; sign them again with `",
              ShellCommand({"moepack", "sign", PathArgument(directory), "--oms", "--key", "KEY.key",
                            "--force"}),
              "`");

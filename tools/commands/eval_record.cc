@@ -34,14 +34,15 @@ Status FinishRecording(const std::string& distribution, const std::string& begun
   SHARD_TRY(const manifest::RecordReport report,
             manifest::RecordQuality(distribution, quality, begun));
   if (!report.changed) {
-    PrintMessage(Cat("recorded: ", moepack::Shown(distribution), "/distribution.json says so"));
+    PrintMessage(Cat("this result is recorded in ", moepack::Shown(distribution),
+                     "/distribution.json already"));
     return Ok();
   }
   const manifest::UpdatedReadme& readme = report.readme;
   PrintMessage(Cat("recorded in ", moepack::Shown(distribution), "/distribution.json",
-                   readme.text ? " and README.md" : "",
-                   readme.text && readme.edited ? ", where other people's text stays" : "",
-                   "; sha256:", report.digest_before, " is now sha256:", report.digest));
+                   readme.text ? " and README.md" : "", "; sha256:", report.digest_before,
+                   " is now sha256:", report.digest,
+                   readme.text && readme.edited ? "; your own text in README.md is kept" : ""));
   if (!readme.shows_changes)
     PrintWarnings({manifest::StaleReadmeWarning(Cat(distribution, "/", manifest::kReadmeFile))});
   if (report.is_signed) PrintWarnings({manifest::StaleSignatureWarning(distribution)});

@@ -39,7 +39,7 @@ TEST_F(EvalRecord, TheDistributionRecordsWhatEvalMeasured) {
   EXPECT_NE(after, before);
   const ToolRun again = workspace_.Moepack(eval_ + " --bucket c --record");
   EXPECT_EQ(again.status, 0);
-  EXPECT_THAT(again.err, HasSubstr("recorded: out/distribution.json says so"));
+  EXPECT_THAT(again.err, HasSubstr("this result is recorded in out/distribution.json already"));
   EXPECT_EQ(ReadFile(workspace_ / "out/distribution.json"), after);
 }
 
@@ -50,10 +50,11 @@ TEST_F(EvalRecord, KeepsAnEditedReadmeAndSaysThatASignatureIsStale) {
   WriteAll(workspace_ / "out/README.md", card + "\nOur notes.\n");
   ToolRun run = workspace_.Moepack(eval_ + " --record");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("out/distribution.json and README.md, where other people's text "
-                                 "stays; sha256:"));
-  EXPECT_THAT(run.err, HasSubstr("out/model.sig: it is of the files as they were: sign them again "
-                                 "with `moepack sign out --oms --key KEY.key --force`"));
+  EXPECT_THAT(run.err, HasSubstr("out/distribution.json and README.md; sha256:"));
+  EXPECT_THAT(run.err, HasSubstr("; your own text in README.md is kept\n"));
+  EXPECT_THAT(run.err,
+              HasSubstr("out/model.sig: it signs the files as they were before; sign them again "
+                        "with `moepack sign out --oms --key KEY.key --force`"));
   EXPECT_THAT(ReadFile(workspace_ / "out/README.md"), HasSubstr("\nOur notes.\n"));
   EXPECT_THAT(ReadFile(workspace_ / "out/README.md"), HasSubstr("| each session on its node |"));
   WriteAll(workspace_ / "out/README.md", "# Ours\n");
