@@ -148,8 +148,9 @@ Status CheckPulled(const Manifest& manifest, const std::vector<CheckedFile>& fil
   std::vector<std::string> words;
   for (const PartKey& part : absent) words.push_back(PartText(part));
   RuleFindings(kPulledRule, report.findings)
-      .Note(Cat("not pulled from ", Shown(pulled.reference),
-                " and not checked: ", moepack::Join(words, ", ")));
+      .Note(Cat(moepack::Join(words, ", "), words.size() == 1 ? " was" : " were",
+                " not pulled from ", Shown(pulled.reference), ", so ",
+                words.size() == 1 ? "it was" : "they were", " not checked"));
   return Ok();
 }
 
@@ -261,7 +262,8 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
     if (manifest.error().code != Code::kCorrupt) {
       return std::move(manifest).error().Within(directory);
     }
-    RuleFindings(kSchemaRule, report.findings).Error(manifest.error().message, kManifestFile);
+    RuleFindings(kSchemaRule, report.findings)
+        .Unreadable(manifest.error().message, kManifestFile, kManifestFile);
     return report;
   }
   SHARD_CHECK(CheckRead(directory, tree, *manifest, options, report));

@@ -145,7 +145,8 @@ Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOption
   const auto record = ReadNodeRecord(directory);
   if (!record) {
     if (record.error().code != Code::kCorrupt) return record.error();
-    RuleFindings(kNodeSchemaRule, report.findings).Error(record.error().message, kNodeFile);
+    RuleFindings(kNodeSchemaRule, report.findings)
+        .Unreadable(record.error().message, LocalTree(directory).NameOf(kNodeFile), kNodeFile);
     return report;
   }
   SHARD_CHECK(CheckAllFiles(directory, *record, options, report));

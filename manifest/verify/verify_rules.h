@@ -32,6 +32,11 @@ class RuleFindings {
   void Error(std::string message, std::string file = {}, std::string tensor = {}) {
     Add(Severity::kError, std::move(message), {std::move(file), std::move(tensor)});
   }
+  // `message` without `where`, with which it begins, because a finding names its file itself.
+  void Unreadable(const std::string& message, const std::string& where, const std::string& file) {
+    const std::string prefix = where + ": ";
+    Error(message.starts_with(prefix) ? message.substr(prefix.size()) : message, file);
+  }
   void Warning(std::string message, std::string file = {}) {
     Add(Severity::kWarning, std::move(message), {std::move(file), ""});
   }

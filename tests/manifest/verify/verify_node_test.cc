@@ -135,6 +135,7 @@ TEST_F(VerifyNodeTest, AnInvalidNodeFileIsAFindingOfItsOwn) {
   MakeNode();
   fixtures::WriteFile(dir_ / "node/moepack_node.json", "{}");
   EXPECT_EQ(Broken(), Rules{"node-schema"});
+  EXPECT_THAT(Verify().findings.at(0).message, testing::Not(HasSubstr("moepack_node.json")));
 }
 
 TEST_F(VerifyNodeTest, OptionsThatNeedADistributionAreRefused) {

@@ -68,6 +68,17 @@ TEST(VerifyTest, FindsAManifestThatCannotBeRead) {
   EXPECT_EQ(report.rules, std::vector<std::string>{"manifest-schema"});
 }
 
+TEST(VerifyTest, NamesTheFileOfABrokenSchemaOnce) {
+  const fixtures::TempDir dir;
+  fixtures::WriteFile(dir / "distribution.json",
+                      R"({"format": "moepack-distribution", "format_version": "1.0"})");
+  const VerifyReport report = Verify(dir.path());
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].file, "distribution.json");
+  EXPECT_EQ(report.findings[0].message.find("distribution.json"), std::string::npos)
+      << report.findings[0].message;
+}
+
 // One change of the sample that breaks one rule, and the text of its finding.
 struct Breakage {
   const char* rule;

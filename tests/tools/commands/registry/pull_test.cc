@@ -57,8 +57,8 @@ TEST_F(PullCommand, VerifyReadsWhichGroupsWerePulled) {
   ASSERT_EQ(workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled").status, 0);
   ToolRun run = workspace_.Moepack("verify pulled");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("\nnote: pulled-parts: not pulled from layout:models:v1 and not "
-                                 "checked: group 0, group 2\n"));
+  EXPECT_THAT(run.out, HasSubstr("\nnote: pulled-parts: group 0, group 2 were not pulled from "
+                                 "layout:models:v1, so they were not checked\n"));
   EXPECT_EQ(workspace_.Json("verify pulled --json")["findings"][0]["rule"], "pulled-parts");
   // All of it, or other parts, if that is what is asked for.
   EXPECT_EQ(workspace_.Moepack("verify pulled --complete").status, 6);
@@ -133,7 +133,7 @@ TEST_F(PullCommand, SaysThatASignatureOfTheFilesIsStale) {
   const ToolRun run = workspace_.Moepack("pull layout:models:v1 --group 0 -o pulled");
   EXPECT_EQ(run.status, 0);
   EXPECT_THAT(run.err,
-              HasSubstr("pulled/model.sig: it is of the files as they were: sign them again "
+              HasSubstr("pulled/model.sig: it signs the files as they were before; sign them again "
                         "with `moepack sign pulled --oms --key KEY.key --force`"));
   EXPECT_EQ(workspace_.Moepack("verify pulled --oms --key release.pub").status, 6);
   EXPECT_EQ(workspace_.Moepack("sign pulled --oms --key release.key --force").status, 0);
