@@ -224,7 +224,7 @@ TEST_F(PullOverlays, ANodeGetsTheOverlayThatWasPulled) {
                                  "generalists-1 -o node-1\n"));
   const ToolRun verified = Done("verify pulled");
   EXPECT_THAT(verified.out,
-              HasSubstr("and not checked: group 0, group 2, overlay generalists-2\n"));
+              HasSubstr("group 0, group 2, overlay generalists-2 were not pulled from "));
   Done("pull layout:models:v2 -o pulled --assemble node");
   Done("assemble out2 --group 1 --overlay generalists-1 -o expected");
   EXPECT_EQ(NodeRecord("node"), NodeRecord("expected"));
