@@ -13,6 +13,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "bailingmoe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = {"model.", "model.model."};
@@ -25,9 +27,6 @@ Family Table() {
   return family;
 }
 
-// Ling and Ring (BailingMoE): one projection for queries, keys and values, which llama.cpp's rope
-// needs separated and permuted; softmax scores and shared experts. The columns of the head may have
-// to be divided by their lengths (norm_head).
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("rope.dimension_count", shape.head_size);
   SHARD_TRY(const uint32_t dense, LeadingDense(config, shape));
@@ -70,13 +69,16 @@ Status CheckArchitecture(const MoeModel& model) {
       kNoGgufHint};
 }
 
+// Ling and Ring (BailingMoE): one projection for queries, keys and values, which llama.cpp's rope
+// needs separated and permuted; softmax scores and shared experts. The columns of the head may have
+// to be divided by their lengths (norm_head).
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   SHARD_CHECK(CheckArchitecture(model));
   SHARD_TRY(const HfConfig config,
             HfConfig::Parse(model.config_path().string(), model.config_text()));
   SHARD_TRY(const bool norm_head, HasNormHead(config));
   HfFamily family;
-  family.architecture = "bailingmoe";
+  family.architecture = kGraph;
   family.pre = "bailingmoe";
   family.needs_output = true;
   family.keys = AddKeys;
@@ -117,7 +119,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "bailingmoe",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSoftmax,
                   .normalize = false,
                   .reads_weights = true,
@@ -125,7 +127,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"bailingmoe", "Ling", Fill},
+    {kGraph, "Ling", Fill},
 };
 
 }  // namespace
@@ -135,7 +137,7 @@ constinit const FamilyEntry kBailingMoe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "bailingmoe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -11,6 +11,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "bailingmoe2";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -23,9 +25,6 @@ Family Table() {
   return family;
 }
 
-// Ling 2.0 and Ring 2.0 (BailingMoeV2): norms on queries and keys, half of each head rotated,
-// leading dense layers, sigmoid scores with groups and a selection bias. The runtime takes queries,
-// keys and values in one projection, as they are stored.
 // The total width of the shared experts; the runtime multiplies the key's value by their number.
 Result<uint32_t> SharedWidth(const HfConfig& config, uint32_t width, uint32_t count) {
   const ConfigKeys key = fields::kSharedWidth;
@@ -55,9 +54,12 @@ Status Check(const HfConfig& config, const HfShape& shape, const std::vector<Ggu
   return CheckLeadingDense(config, shape, /*selection_bias=*/true, tensors);
 }
 
+// Ling 2.0 and Ring 2.0 (BailingMoeV2): norms on queries and keys, half of each head rotated,
+// leading dense layers, sigmoid scores with groups and a selection bias. The runtime takes queries,
+// keys and values in one projection, as they are stored.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "bailingmoe2";
+  family.architecture = kGraph;
   family.pre = "bailingmoe2";
   family.needs_output = true;
   family.all_layers_moe = false;
@@ -95,7 +97,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "bailingmoe2",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = false,
                   .reads_gating = true,
@@ -106,7 +108,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"bailingmoe2", "Ling 2.0"},
+    {kGraph, "Ling 2.0"},
 };
 
 }  // namespace
@@ -116,7 +118,7 @@ constinit const FamilyEntry kBailingMoeV2 = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "bailingmoe2",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -36,10 +36,6 @@ Family Table() {
   return family;
 }
 
-// DeepSeek-V3, R1 and V3.1, Kimi-K2 and K2-Thinking: sigmoid scores, a selection bias, groups of
-// experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 adds a
-// vision tower. Blocks for multi-token prediction are kept for V3.2 and left out otherwise, as in
-// llama.cpp's converter.
 bool IsKimi(const ModelConfig& config) {
   return config.model_type.starts_with("kimi") || config.text_model_type.starts_with("kimi");
 }
@@ -68,6 +64,10 @@ constexpr RuntimeFamily kRuns[] = {
 
 }  // namespace
 
+// DeepSeek-V3, R1 and V3.1, Kimi-K2 and K2-Thinking: sigmoid scores, a selection bias, groups of
+// experts (one in Kimi's). V3.2 has an indexer in front of the same attention. Kimi-K2.5 adds a
+// vision tower. Blocks for multi-token prediction are kept for V3.2 and left out otherwise, as in
+// llama.cpp's converter.
 Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options) {
   const bool sparse = model.config().architecture == "DeepseekV32ForCausalLM";
   const bool kimi = IsKimi(model.config());

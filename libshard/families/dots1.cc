@@ -11,6 +11,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "dots1";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -24,8 +26,6 @@ Family Table() {
   return family;
 }
 
-// dots.llm1: norms on queries and keys, leading dense layers, sigmoid scores with a selection bias,
-// shared experts.
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckFullAttention(config, shape));
   if (shape.kv_heads != shape.heads) {
@@ -48,9 +48,11 @@ Status Check(const HfConfig& config, const HfShape& shape, const std::vector<Ggu
   return CheckLeadingDense(config, shape, /*selection_bias=*/true, tensors);
 }
 
+// dots.llm1: norms on queries and keys, leading dense layers, sigmoid scores with a selection bias,
+// shared experts.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "dots1";
+  family.architecture = kGraph;
   family.pre = "qwen2";
   family.needs_output = true;
   family.all_layers_moe = false;
@@ -74,7 +76,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "dots1",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = false,
                   .reads_gating = true,
@@ -84,7 +86,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"dots1", "dots.llm1"},
+    {kGraph, "dots.llm1"},
 };
 
 }  // namespace
@@ -94,7 +96,7 @@ constinit const FamilyEntry kDots1 = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "dots1",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -15,6 +15,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "ernie4_5-moe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = {"model."};
@@ -39,9 +41,6 @@ Family Table() {
   return family;
 }
 
-// ERNIE-4.5 (text): experts from some layer on, possibly only in every n-th; softmax scores with a
-// selection bias of shape [1, experts]; shared experts only in the smaller model. Its rope rotates
-// neighbouring values, so no rows move.
 constexpr uint32_t kUsualShared = 2;  // if there are shared experts and the config does not say
 
 // The runtime has no last layer with experts: all from the first one on have them.
@@ -91,21 +90,18 @@ bool HasSharedExperts(const MoeModel& model) {
                      [](const ModelTensor& tensor) { return tensor.part == Part::kShared; });
 }
 
-Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,
-                        GgufMetadata& metadata) {
-  AddSpacePrefix(files, metadata);
-  return Ok();
-}
-
+// ERNIE-4.5 (text): experts from some layer on, possibly only in every n-th; softmax scores with a
+// selection bias of shape [1, experts]; shared experts only in the smaller model. Its rope rotates
+// neighbouring values, so no rows move.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   const bool shared = HasSharedExperts(model);
   HfFamily family;
-  family.architecture = "ernie4_5-moe";
+  family.architecture = kGraph;
   family.all_layers_moe = false;
   family.keys = shared ? AddKeys<true> : AddKeys<false>;
   family.check = shared ? Check<true> : Check<false>;
   family.vocabulary = ReadSentencePieceOrBpe;
-  family.tokenizer_keys = AddTokenizerKeys;
+  family.tokenizer_keys = AddSpacePrefix;
   AddModelRows(family);
   AddAttentionRows(family);
   family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
@@ -129,13 +125,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "ernie4_5-moe",
-     .routing = kSoftmaxNormalized,
-     .cards = CardConvention::kWithoutEmbedding},
+    {.name = kGraph, .routing = kSoftmaxNormalized, .cards = CardConvention::kWithoutEmbedding},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"ernie4_5-moe", "ERNIE-4.5", Fill},
+    {kGraph, "ERNIE-4.5", Fill},
 };
 
 }  // namespace
@@ -145,7 +139,7 @@ constinit const FamilyEntry kErnie45Moe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "ernie4_5-moe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -20,6 +20,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "gemma4";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -45,10 +47,6 @@ Family Table() {
   return family;
 }
 
-// Gemma-4 26B-A4B: layers with a window and layers with full attention have different head sizes
-// and ropes, and the latter may use their keys as values. Every layer has a dense MLP beside the
-// experts, with norms before and after each; the router has a scale for each channel and one for
-// each expert.
 // A divisor so large that no angle is left: llama.cpp's converter writes it for pairs that are not
 // rotated.
 constexpr float kNoTurn = 1e30f;
@@ -212,9 +210,13 @@ void AddBlockRows(HfFamily& family) {
   AddOptionalRow(family, from + "layer_scalar", to + "layer_output_scale.weight");
 }
 
+// Gemma-4 26B-A4B: layers with a window and layers with full attention have different head sizes
+// and ropes, and the latter may use their keys as values. Every layer has a dense MLP beside the
+// experts, with norms before and after each; the router has a scale for each channel and one for
+// each expert.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "gemma4";
+  family.architecture = kGraph;
   family.activations = {"gelu_pytorch_tanh"};
   family.keys = AddKeys;
   family.rope_tensors = FactorsOfFullLayers;
@@ -284,11 +286,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "gemma4", .routing = kSoftmaxNormalized},
+    {.name = kGraph, .routing = kSoftmaxNormalized},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"gemma4", "Gemma-4 with experts", Fill},
+    {kGraph, "Gemma-4 with experts", Fill},
 };
 
 }  // namespace
@@ -298,7 +300,7 @@ constinit const FamilyEntry kGemma4Moe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "gemma4",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -12,6 +12,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "glm4moe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -33,8 +35,6 @@ Family Table() {
   return family;
 }
 
-// GLM-4.5, 4.6 and 4.7: biases on queries, keys and values, norms on some models' queries and keys,
-// leading dense layers, sigmoid scores with a selection bias.
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const uint32_t rotated, RotatedPart(config, shape.head_size));
   keys.U32("rope.dimension_count", rotated);
@@ -67,9 +67,11 @@ void AddAttention(HfFamily& family) {
   add("post_attention_layernorm.weight", "post_attention_norm.weight", false);
 }
 
+// GLM-4.5, 4.6 and 4.7: biases on queries, keys and values, norms on some models' queries and keys,
+// leading dense layers, sigmoid scores with a selection bias.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "glm4moe";
+  family.architecture = kGraph;
   family.all_layers_moe = false;
   family.keys = AddKeys;
   family.check = Check;
@@ -100,7 +102,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "glm4moe",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = false,
                   .reads_gating = true,
@@ -110,7 +112,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"glm4moe", "GLM-4.5, 4.6, 4.7", Fill},
+    {kGraph, "GLM-4.5, 4.6, 4.7", Fill},
 };
 
 }  // namespace
@@ -120,7 +122,7 @@ constinit const FamilyEntry kGlm4Moe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "glm4moe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -8,6 +8,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "glm-dsa";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -43,7 +45,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "glm-dsa",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = false,
                   .reads_gating = true,
@@ -52,7 +54,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"glm-dsa", "GLM-5 in short contexts", FillDeepseek2Short},
+    {kGraph, "GLM-5 in short contexts", FillDeepseek2Short},
 };
 
 }  // namespace
@@ -62,7 +64,7 @@ constinit const FamilyEntry kGlm5 = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "glm-dsa",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

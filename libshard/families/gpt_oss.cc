@@ -14,6 +14,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "gpt-oss";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -32,8 +34,6 @@ Family Table() {
   return family;
 }
 
-// gpt-oss: packed experts in MXFP4 with gate and up in alternating rows, biases everywhere, a
-// learned sink per head. Models fine-tuned in BF16 store the experts transposed.
 // The runtime derives head sizes if rope.dimension_count is absent, so that key is not written.
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   SHARD_CHECK(AddWindowKey(config, keys));
@@ -85,9 +85,11 @@ bool HasBlocks(const MoeModel& model) {
                      [](const ModelTensor& tensor) { return tensor.leaf == "blocks"; });
 }
 
+// gpt-oss: packed experts in MXFP4 with gate and up in alternating rows, biases everywhere, a
+// learned sink per head. Models fine-tuned in BF16 store the experts transposed.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "gpt-oss";
+  family.architecture = kGraph;
   family.pre = "gpt-4o";
   family.needs_output = true;
   family.keys = AddKeys;
@@ -122,14 +124,14 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "gpt-oss",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSoftmaxAfterTopK, .normalize = false}},
      .window = {{.period = 2, .tokens = 128, .reads_key = true}},
      .cards = CardConvention::kWithoutEmbedding},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"gpt-oss", "gpt-oss", Fill},
+    {kGraph, "gpt-oss", Fill},
 };
 
 }  // namespace
@@ -139,7 +141,7 @@ constinit const FamilyEntry kGptOss = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "gpt-oss",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -14,6 +14,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "granitemoe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -26,8 +28,6 @@ Family Table() {
   return family;
 }
 
-// Granite 3 MoE, with and without shared experts: queries and keys permuted as Mixtral's, packed
-// experts, and four multipliers.
 // llama.cpp's converter uses it to recognise the small Granite models, which need no
 // beginning-of-text token.
 constexpr uint64_t kSmallVocabulary = 49152;
@@ -73,9 +73,9 @@ Status CheckShared(const HfConfig& config, const HfShape& shape,
                    Plural(expected, "tensor"), " of shared experts in the GGUF, found ", found)};
 }
 
-Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,
+Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& vocabulary,
                         GgufMetadata& metadata) {
-  AddSpacePrefix(files, metadata);
+  SHARD_CHECK(AddSpacePrefix(files, vocabulary, metadata));
   const GgufValue* tokens = metadata.Find("tokenizer.ggml.tokens");
   if (tokens != nullptr && tokens->Count() == kSmallVocabulary) {
     metadata.Set("tokenizer.ggml.add_bos_token", GgufValue::Bool(false));
@@ -94,9 +94,11 @@ void AddMlpRows(HfFamily& family, const std::string& from, const std::string& ki
   add("output", "down", RowOrder::kAsIs);
 }
 
+// Granite 3 MoE, with and without shared experts: queries and keys permuted as Mixtral's, packed
+// experts, and four multipliers.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "granitemoe";
+  family.architecture = kGraph;
   family.pre = "refact";
   family.rope.llama3 = true;
   family.keys = AddKeys;
@@ -139,11 +141,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "granitemoe", .routing = kSoftmaxNormalized},
+    {.name = kGraph, .routing = kSoftmaxNormalized},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"granitemoe", "Granite-MoE", Fill},
+    {kGraph, "Granite-MoE", Fill},
 };
 
 }  // namespace
@@ -153,7 +155,7 @@ constinit const FamilyEntry kGraniteMoe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "granitemoe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

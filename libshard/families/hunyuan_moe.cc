@@ -13,6 +13,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "hunyuan-moe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -32,8 +34,6 @@ Family Table() {
   return family;
 }
 
-// Hunyuan-A13B: experts in every layer beside a shared MLP, norms on queries and keys after the
-// rope, and a config that repeats the same number for every layer.
 // The only scaling that llama.cpp's converter supports: the base grows with `alpha`, and the
 // context is 256k whatever the config says.
 constexpr float kAlpha = 1000, kBase = 10000;
@@ -105,9 +105,11 @@ Status AddTokenizerKeys(const TokenizerFiles& /*files*/, const Vocabulary& vocab
   return Ok();
 }
 
+// Hunyuan-A13B: experts in every layer beside a shared MLP, norms on queries and keys after the
+// rope, and a config that repeats the same number for every layer.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "hunyuan-moe";
+  family.architecture = kGraph;
   family.pre = "hunyuan";
   family.rope.own_dynamic = true;
   family.keys = AddKeys;
@@ -142,11 +144,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "hunyuan-moe", .routing = kSoftmaxNormalized},
+    {.name = kGraph, .routing = kSoftmaxNormalized},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"hunyuan-moe", "Hunyuan-A13B", Fill},
+    {kGraph, "Hunyuan-A13B", Fill},
 };
 
 }  // namespace
@@ -156,7 +158,7 @@ constinit const FamilyEntry kHunyuanMoe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "hunyuan-moe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -17,6 +17,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "llama4";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -33,15 +35,11 @@ Family Table() {
   return family;
 }
 
-// Llama-4 Scout and Maverick, the text model: packed experts whose matrices are transposed, gate
-// and up side by side; in Maverick every second layer is dense.
-constexpr std::string_view kArchitecture = "llama4";
-
 // The runtime reads no key for either.
 Status CheckAttention(const HfConfig& config) {
   SHARD_TRY(const uint32_t experts, config.U32(fields::kExperts));
   SHARD_TRY(const std::optional<bool> norm, config.FindBool(fields::kQueryKeyNorms));
-  const bool runtime = experts != FindArchitecture(kArchitecture)->experts_without_norm;
+  const bool runtime = experts != FindArchitecture(kGraph)->experts_without_norm;
   if (norm.value_or(true) != runtime) {
     return CannotHold(config, Cat("use_qk_norm: expected ", runtime ? "true" : "false",
                                   ", as the runtime has it for ", Plural(experts, "expert"),
@@ -96,9 +94,11 @@ void AddPackedExperts(HfFamily& family) {
   add("down_proj", "down", ValueRule::kTranspose);
 }
 
+// Llama-4 Scout and Maverick, the text model: packed experts whose matrices are transposed, gate
+// and up side by side; in Maverick every second layer is dense.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = kArchitecture;
+  family.architecture = kGraph;
   family.pre = "llama4";
   family.rope.llama3 = true;
   family.all_layers_moe = false;
@@ -147,14 +147,14 @@ constexpr ConfigDefault kDefaults[] = {
 
 constexpr uint64_t kMaverickExperts = 128;
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "llama4",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoidAfterTopK, .normalize = false}},
      .experts_without_norm = kMaverickExperts,
      .window = {{.period = 4, .tokens = 8192, .reads_key = false}}},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"llama4", "Llama-4 text", Fill},
+    {kGraph, "Llama-4 text", Fill},
 };
 
 }  // namespace
@@ -164,7 +164,7 @@ constinit const FamilyEntry kLlama4 = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "llama4",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -15,6 +15,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "mimo2";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -30,9 +32,6 @@ Family Table() {
   return family;
 }
 
-// MiMo-V2-Flash: layers with a window have a different number of key heads and a different rope
-// base from those with full attention, and a sink per head; values are narrower than keys; sigmoid
-// scores with a selection bias. Blocks for multi-token prediction are left out.
 // The runtime has one size for both kinds of layers.
 Status CheckSame(const HfConfig& config, ConfigKeys key, uint32_t expected) {
   SHARD_TRY(const std::optional<uint32_t> found, config.FindU32(key));
@@ -86,9 +85,12 @@ Status Check(const HfConfig& config, const HfShape& shape, const std::vector<Ggu
   return CheckMixedLayers(config, layers, tensors);
 }
 
+// MiMo-V2-Flash: layers with a window have a different number of key heads and a different rope
+// base from those with full attention, and a sink per head; values are narrower than keys; sigmoid
+// scores with a selection bias. Blocks for multi-token prediction are left out.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "mimo2";
+  family.architecture = kGraph;
   family.pre = "qwen2";
   family.needs_output = true;
   family.all_layers_moe = false;
@@ -130,11 +132,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "mimo2", .routing = {{.gating = Gating::kSigmoid, .normalize = true}}},
+    {.name = kGraph, .routing = {{.gating = Gating::kSigmoid, .normalize = true}}},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"mimo2", "MiMo-V2", Fill},
+    {kGraph, "MiMo-V2", Fill},
 };
 
 }  // namespace
@@ -144,7 +146,7 @@ constinit const FamilyEntry kMimoV2 = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "mimo2",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -9,6 +9,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "minimax-m2";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -28,8 +30,6 @@ Family Table() {
   return family;
 }
 
-// MiniMax-M2, M2.5 and M2.7: norms over whole queries and keys, sigmoid scores with a selection
-// bias, experts in every layer; w1 is gate, w3 is up, w2 is down.
 // As in the config class: rotary_dim, otherwise a part of the head, otherwise all of it.
 Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {
   SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({"rotary_dim"}));
@@ -47,9 +47,11 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
+// MiniMax-M2, M2.5 and M2.7: norms over whole queries and keys, sigmoid scores with a selection
+// bias, experts in every layer; w1 is gate, w3 is up, w2 is down.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "minimax-m2";
+  family.architecture = kGraph;
   family.pre = "minimax-m2";
   family.needs_output = true;
   family.keys = AddKeys;
@@ -75,7 +77,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "minimax-m2",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = true,
                   .reads_gating = true,
@@ -84,7 +86,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"minimax-m2", "MiniMax-M2", Fill},
+    {kGraph, "MiniMax-M2", Fill},
 };
 
 }  // namespace
@@ -94,7 +96,7 @@ constinit const FamilyEntry kMinimaxM2 = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "minimax-m2",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

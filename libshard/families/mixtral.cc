@@ -10,6 +10,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "llama";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -25,8 +27,6 @@ Family Table() {
   return family;
 }
 
-// Mixtral is architecture "llama" with experts: queries and keys are permuted for its rope; w1 is
-// gate, w3 is up, w2 is down.
 constexpr float kDefaultTheta = 1e6f;  // transformers' MixtralConfig
 
 Status AddKeys(const HfConfig&, const HfShape& shape, ArchKeys& keys) {
@@ -35,19 +35,15 @@ Status AddKeys(const HfConfig&, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
-Status AddTokenizerKeys(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,
-                        GgufMetadata& metadata) {
-  AddSpacePrefix(files, metadata);
-  return Ok();
-}
-
+// Mixtral is architecture "llama" with experts: queries and keys are permuted for its rope; w1 is
+// gate, w3 is up, w2 is down.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "llama";
+  family.architecture = kGraph;
   family.rope = {.default_theta = kDefaultTheta, .llama3 = true};
   family.keys = AddKeys;
   family.vocabulary = ReadSentencePieceOrBpe;
-  family.tokenizer_keys = AddTokenizerKeys;
+  family.tokenizer_keys = AddSpacePrefix;
   AddModelRows(family);
   AddAttentionRows(family, {RowOrder::kRope, RowOrder::kRopeKv, /*biases=*/true});
   family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
@@ -75,11 +71,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "llama", .routing = kSoftmaxNormalized},
+    {.name = kGraph, .routing = kSoftmaxNormalized},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"llama", "Mixtral", Fill},
+    {kGraph, "Mixtral", Fill},
 };
 
 }  // namespace
@@ -89,7 +85,7 @@ constinit const FamilyEntry kMixtral = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "llama",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

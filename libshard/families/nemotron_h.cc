@@ -20,6 +20,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "nemotron_h_moe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = {"backbone.", "model."};
@@ -52,10 +54,6 @@ Family Table() {
   return family;
 }
 
-// Nemotron-3 (Nano, Super, Lightning): every layer is one of Mamba-2, attention without rope, or
-// experts of two matrices (squared ReLU, no gate) with a selection bias and a shared expert. In
-// Super the experts work in a narrower space between two projections. Blocks for multi-token
-// prediction are left out.
 // llama.cpp's converter writes this for all models with Mamba layers, whose attention has no
 // positions.
 constexpr uint32_t kContext = 1u << 20;
@@ -218,9 +216,13 @@ void AddOtherRows(HfFamily& family) {
   }
 }
 
+// Nemotron-3 (Nano, Super, Lightning): every layer is one of Mamba-2, attention without rope, or
+// experts of two matrices (squared ReLU, no gate) with a selection bias and a shared expert. In
+// Super the experts work in a narrower space between two projections. Blocks for multi-token
+// prediction are left out.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "nemotron_h_moe";
+  family.architecture = kGraph;
   family.activations = {"relu2"};
   family.pre = "pixtral";
   family.all_layers_moe = false;
@@ -290,7 +292,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "nemotron_h_moe",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = false,
                   .reads_weights = true,
@@ -300,7 +302,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"nemotron_h_moe", "Nemotron-3", Fill,
+    {kGraph, "Nemotron-3", Fill,
      /*layers_without_heads=*/true},
 };
 
@@ -311,7 +313,7 @@ constinit const FamilyEntry kNemotronH = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "nemotron_h_moe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -8,6 +8,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "olmoe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -22,7 +24,6 @@ Family Table() {
   return family;
 }
 
-// OLMoE: norms over the whole projections of queries and keys, router weights never renormalised.
 // llama.cpp's converter writes this value whatever the config says.
 constexpr float kEpsilon = 1e-5f;
 
@@ -45,9 +46,10 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return Ok();
 }
 
+// OLMoE: norms over the whole projections of queries and keys, router weights never renormalised.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "olmoe";
+  family.architecture = kGraph;
   family.pre = "olmo";
   family.needs_output = true;
   family.keys = AddKeys;
@@ -72,11 +74,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "olmoe", .routing = kSoftmaxPlain},
+    {.name = kGraph, .routing = kSoftmaxPlain},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"olmoe", "OLMoE", Fill},
+    {kGraph, "OLMoE", Fill},
 };
 
 }  // namespace
@@ -86,7 +88,7 @@ constinit const FamilyEntry kOlmoe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "olmoe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -12,6 +12,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "phimoe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -25,9 +27,6 @@ Family Table() {
   return family;
 }
 
-// Phi-3.5-MoE: Mixtral's expert names, biases everywhere, and rope factors for short and long texts
-// as tensors. The runtime uses RMS norms although the model was trained with LayerNorm, and routes
-// by softmax instead of the model's sparse mixer; a GGUF cannot express that.
 constexpr float kAddedScore = -1000;  // score of added tokens, as in llama.cpp's converter
 
 // The length of texts the model was trained on before its context was extended.
@@ -103,9 +102,12 @@ void AddRows(HfFamily& family) {
   AddExpertRows(family, "layers.{L}.block_sparse_moe.experts.", {"w1", "w3", "w2"});
 }
 
+// Phi-3.5-MoE: Mixtral's expert names, biases everywhere, and rope factors for short and long texts
+// as tensors. The runtime uses RMS norms although the model was trained with LayerNorm, and routes
+// by softmax instead of the model's sparse mixer; a GGUF cannot express that.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "phimoe";
+  family.architecture = kGraph;
   family.rope.longrope = true;
   family.needs_output = true;
   family.keys = AddKeys;
@@ -131,14 +133,14 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "phimoe", .routing = kSoftmaxNormalized},
+    {.name = kGraph, .routing = kSoftmaxNormalized},
 };
 
 constexpr RuntimeFamily kRuns[] = {
     // As llama.cpp runs it: RMS norms with bias, and softmax over all experts (the model's own code
     // has
     // LayerNorm and its "sparsemixer" router). Forward::TurnsOf chooses the factor tensors.
-    {"phimoe", "Phi-3.5-MoE"},
+    {kGraph, "Phi-3.5-MoE"},
 };
 
 }  // namespace
@@ -148,7 +150,7 @@ constinit const FamilyEntry kPhimoe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "phimoe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -8,6 +8,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "qwen2moe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -21,16 +23,16 @@ Family Table() {
   return family;
 }
 
-// Qwen2-MoE (Qwen1.5-MoE, Qwen2-57B-A14B): biases on queries, keys and values, a shared expert with
-// a gate, router weights never renormalised.
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_CHECK(CheckSquareHeads(config, shape));
   return AddQwenMoeKeys(config, keys);
 }
 
+// Qwen2-MoE (Qwen1.5-MoE, Qwen2-57B-A14B): biases on queries, keys and values, a shared expert with
+// a gate, router weights never renormalised.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "qwen2moe";
+  family.architecture = kGraph;
   family.pre = "qwen2";
   family.needs_output = true;
   family.keys = AddKeys;
@@ -51,11 +53,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "qwen2moe", .routing = kSoftmaxPlain, .derives_width = true},
+    {.name = kGraph, .routing = kSoftmaxPlain, .derives_width = true},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"qwen2moe", "Qwen2-MoE"},
+    {kGraph, "Qwen2-MoE"},
 };
 
 }  // namespace
@@ -65,7 +67,7 @@ constinit const FamilyEntry kQwen2Moe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "qwen2moe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

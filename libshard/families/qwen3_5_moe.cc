@@ -11,6 +11,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "qwen35moe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -28,9 +30,6 @@ Family Table() {
   return family;
 }
 
-// Qwen3.5 and Qwen3.6 MoE: like Qwen3-Next, but with separate projections for linear attention.
-// Everything with one part per value head is stored grouped by key head, but the runtime needs it
-// tiled.
 // What llama.cpp's converter writes for a config without mrope_section.
 constexpr std::array<int32_t, 4> kSections = {11, 11, 10, 0};
 
@@ -40,9 +39,12 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   return AddQwenHybridKeys(config, shape, keys);
 }
 
+// Qwen3.5 and Qwen3.6 MoE: like Qwen3-Next, but with separate projections for linear attention.
+// Everything with one part per value head is stored grouped by key head, but the runtime needs it
+// tiled.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "qwen35moe";
+  family.architecture = kGraph;
   family.pre = "qwen35";
   family.keeps_mtp = true;
   family.heads = ReadQwenHybridHeads;
@@ -75,7 +77,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "qwen35moe",
+    {.name = kGraph,
      .routing = kSoftmaxNormalized,
      .derives_width = true,
      .full_interval = 4,
@@ -89,7 +91,7 @@ void FillTiled(SpecKeys& keys, ModelSpec& spec) {
 
 constexpr RuntimeFamily kRuns[] = {
     // Its rope has sections for pictures, which rotate text like a single one.
-    {"qwen35moe", "Qwen3.5-MoE", FillTiled},
+    {kGraph, "Qwen3.5-MoE", FillTiled},
 };
 
 }  // namespace
@@ -99,7 +101,7 @@ constinit const FamilyEntry kQwen35Moe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "qwen35moe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

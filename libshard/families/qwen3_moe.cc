@@ -8,6 +8,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "qwen3moe";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -22,7 +24,6 @@ Family Table() {
   return family;
 }
 
-// Qwen3-MoE: norms on queries and keys, experts in every layer, router weights always renormalised.
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   // Without this key the runtime divides feed_forward_length by the number of experts used, which
   // changes on a node with fewer experts.
@@ -31,9 +32,10 @@ Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   return Ok();
 }
 
+// Qwen3-MoE: norms on queries and keys, experts in every layer, router weights always renormalised.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "qwen3moe";
+  family.architecture = kGraph;
   family.pre = "qwen2";
   family.keys = AddKeys;
   AddModelRows(family);
@@ -55,11 +57,11 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "qwen3moe", .routing = kSoftmaxNormalized, .derives_width = true},
+    {.name = kGraph, .routing = kSoftmaxNormalized, .derives_width = true},
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"qwen3moe", "Qwen3-MoE"},
+    {kGraph, "Qwen3-MoE"},
 };
 
 }  // namespace
@@ -69,7 +71,7 @@ constinit const FamilyEntry kQwen3Moe = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "qwen3moe",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

@@ -8,6 +8,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "qwen3next";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -28,7 +30,7 @@ Family Table() {
 // interleaved by key head; a block for multi-token prediction.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "qwen3next";
+  family.architecture = kGraph;
   family.pre = "qwen2";
   family.keeps_mtp = true;
   family.heads = ReadQwenHybridHeads;
@@ -59,7 +61,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "qwen3next",
+    {.name = kGraph,
      .routing = kSoftmaxNormalized,
      .derives_width = true,
      .full_interval = 4,
@@ -67,7 +69,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"qwen3next", "Qwen3-Next", FillQwenHybrid},
+    {kGraph, "Qwen3-Next", FillQwenHybrid},
 };
 
 }  // namespace
@@ -77,7 +79,7 @@ constinit const FamilyEntry kQwen3Next = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "qwen3next",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

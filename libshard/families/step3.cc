@@ -17,6 +17,8 @@
 namespace moepack {
 namespace {
 
+constexpr const char* kGraph = "step35";  // general.architecture
+
 Family Table() {
   Family family;
   family.prefixes = UsualPrefixes();
@@ -39,10 +41,6 @@ Family Table() {
   return family;
 }
 
-// Step-3.5-Flash: layers with a window have more query heads and a different rope base from those
-// with full attention, which rotate half of a head; each head's result has a gate; norms store the
-// difference from one; sigmoid scores with a selection bias; dense blocks for multi-token
-// prediction.
 // The runtime rotates half of a head with full attention, and all of one with a window.
 Status CheckRotation(const HfConfig& config, const std::vector<bool>& windowed) {
   SHARD_TRY(const std::vector<float> parts, config.FindF32s({"partial_rotary_factors"}));
@@ -160,6 +158,10 @@ void AddPredictionRows(HfFamily& family) {
   add("transformer.shared_head.norm", "shared_head_norm", ValueRule::kPlusOne, true);
 }
 
+// Step-3.5-Flash: layers with a window have more query heads and a different rope base from those
+// with full attention, which rotate half of a head; each head's result has a gate; norms store the
+// difference from one; sigmoid scores with a selection bias; dense blocks for multi-token
+// prediction.
 Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) {
   if (model.config().architecture != "Step3p5ForCausalLM") {
     return Error{
@@ -169,7 +171,7 @@ Result<GgufModel> Convert(const MoeModel& model, const ConvertOptions& options) 
         kNoGgufHint};
   }
   HfFamily family;
-  family.architecture = "step35";
+  family.architecture = kGraph;
   family.pre = "deepseek-v3";
   family.needs_output = true;
   family.all_layers_moe = false;
@@ -223,7 +225,7 @@ constexpr ConfigDefault kDefaults[] = {
 };
 
 constexpr GgufArchitecture kGraphs[] = {
-    {.name = "step35",
+    {.name = kGraph,
      .routing = {{.gating = Gating::kSigmoid,
                   .normalize = false,
                   .reads_gating = true,
@@ -231,7 +233,7 @@ constexpr GgufArchitecture kGraphs[] = {
 };
 
 constexpr RuntimeFamily kRuns[] = {
-    {"step35", "Step-3.5", Fill},
+    {kGraph, "Step-3.5", Fill},
 };
 
 }  // namespace
@@ -241,7 +243,7 @@ constinit const FamilyEntry kStep3 = {
     .table = Table,
     .defaults = kDefaults,
     .graphs = kGraphs,
-    .architecture = "step35",
+    .architecture = kGraph,
     .convert = Convert,
     .runs = kRuns,
 };

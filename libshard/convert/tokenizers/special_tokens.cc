@@ -192,10 +192,12 @@ void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata) {
   }
 }
 
-void AddSpacePrefix(const TokenizerFiles& files, GgufMetadata& metadata) {
+Status AddSpacePrefix(const TokenizerFiles& files, const Vocabulary& /*vocabulary*/,
+                      GgufMetadata& metadata) {
   const Json* prefix = files.Config("add_prefix_space");
-  if (prefix == nullptr || !prefix->is_boolean()) return;
+  if (prefix == nullptr || !prefix->is_boolean()) return Ok();
   metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(prefix->get<bool>()));
+  return Ok();
 }
 
 }  // namespace moepack

@@ -13,6 +13,8 @@
 
 namespace moepack {
 
+struct Vocabulary;
+
 // By kind: "bos", "eos", "eot", "eom", "unk", "sep", "pad", "mask".
 struct SpecialTokens {
   std::map<std::string, uint32_t> ids;
@@ -38,7 +40,8 @@ void SetByText(const TokenizerFiles& files, const std::vector<SpecialText>& text
 void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata);
 
 // tokenizer.ggml.add_space_prefix, if tokenizer_config.json has add_prefix_space; for families that
-// use the converter of the Llama class.
-void AddSpacePrefix(const TokenizerFiles& files, GgufMetadata& metadata);
+// use the converter of the Llama class (HfFamily::tokenizer_keys).
+Status AddSpacePrefix(const TokenizerFiles& files, const Vocabulary& vocabulary,
+                      GgufMetadata& metadata);
 
 }  // namespace moepack

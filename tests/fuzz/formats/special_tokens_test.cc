@@ -52,7 +52,7 @@ std::string Check(std::string_view input) {
     if (id >= kTokens) return "an id without a row: " + kind;
   moepack::GgufMetadata metadata;
   AddSpecialTokens(*special, metadata);
-  AddSpacePrefix(*files, metadata);
+  (void)AddSpacePrefix(*files, {}, metadata).has_value();
   return "";
 }
 
