@@ -74,7 +74,11 @@ std::string Xxh3Hex(std::span<const std::byte> bytes) {
 
 bool IsXxh3Hex(std::string_view text) {
   constexpr size_t kDigits = 2 * sizeof(XXH128_hash_t);
-  return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
+  return IsHex(text, kDigits);
+}
+
+bool IsHex(std::string_view text, size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
 std::string Sha256Hex(std::span<const std::byte> bytes) {

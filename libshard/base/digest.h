@@ -66,6 +66,8 @@ class Sha256 {
 std::string Xxh3Hex(std::span<const std::byte> bytes);
 // Returns whether text from a file can be an Xxh3 digest in hexadecimal.
 bool IsXxh3Hex(std::string_view text);
+// Whether a text is so many lower-case hexadecimal digits and nothing else.
+bool IsHex(std::string_view text, size_t digits);
 std::string Sha256Hex(std::string_view text);
 std::string Sha256Hex(std::span<const std::byte> bytes);
 

@@ -20,12 +20,6 @@ constexpr size_t kVersionDigits = 16, kSha256Digits = 64;
 constexpr size_t kMaxText = 256;          // of a name, bucket, step or parameter
 constexpr size_t kMaxEntries = 1u << 16;  // steps, parameters, texts
 
-bool IsHex(std::string_view text, size_t digits) {
-  return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
-
 Result<std::string> ReadHex(const JsonFields& fields, const char* key, size_t digits) {
   SHARD_TRY(std::string text, fields.String(key));
   if (!IsHex(text, digits))

@@ -37,13 +37,10 @@ std::string RangeHead(const std::string& folder, const CachedRange& range,
   return Cat(kRangeMark, digest.Hex());
 }
 
-bool IsHex(std::string_view text) {
-  return text.find_first_not_of("0123456789abcdef") == text.npos;
-}
-
 bool IsFolderName(std::string_view name) {
   return name.size() == kAddressDigits + 1 + kContentDigits && name[kAddressDigits] == '-' &&
-         IsHex(name.substr(0, kAddressDigits)) && IsHex(name.substr(kAddressDigits + 1));
+         IsHex(name.substr(0, kAddressDigits), kAddressDigits) &&
+         IsHex(name.substr(kAddressDigits + 1), kContentDigits);
 }
 
 // "4096-512".

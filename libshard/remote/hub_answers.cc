@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/text.h"
@@ -21,8 +22,7 @@ Result<HubFile> ReadEntry(const JsonFields& entry) {
   SHARD_TRY(file.sha256, JsonFields(*lfs, entry.where()).String("oid"));
   file.sha256 = Lower(file.sha256);
   constexpr size_t kDigits = 64;
-  if (file.sha256.size() != kDigits ||
-      file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  if (!IsHex(file.sha256, kDigits)) {
     return Error{Code::kCorrupt,
                  Cat(entry.where(), ": lfs.oid: expected 64 hexadecimal digits, found ",
                      Quoted(file.sha256)),
@@ -36,8 +36,7 @@ Result<HubFile> ReadEntry(const JsonFields& entry) {
 
 bool IsCommit(std::string_view text) {
   constexpr size_t kDigits = 40;
-  return text.size() == kDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return IsHex(text, kDigits);
 }
 
 Result<HubRevision> ParseHubRevision(const std::string& source, const std::string& host,

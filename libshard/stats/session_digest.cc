@@ -21,11 +21,7 @@ std::string SessionDigest(std::span<const uint32_t> tokens) {
   return Sha256Hex(bytes).substr(0, kSessionDigestDigits);
 }
 
-bool IsSessionDigest(std::string_view text) {
-  return text.size() == kSessionDigestDigits && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
+bool IsSessionDigest(std::string_view text) { return IsHex(text, kSessionDigestDigits); }
 
 size_t CountKnown(const std::vector<std::string>& digests, std::vector<std::string> known) {
   std::sort(known.begin(), known.end());

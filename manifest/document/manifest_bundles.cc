@@ -3,6 +3,7 @@
 #include <array>
 
 #include "libshard/base/bytes.h"
+#include "libshard/base/digest.h"
 #include "libshard/base/text/text.h"
 #include "libshard/base/text_map.h"
 #include "manifest/document/asset_names.h"
@@ -162,7 +163,7 @@ Status ReadCells(const JsonFields& fields, BundleRecord& bundle) {
   }
   bundle.cells.bytes = bytes;
   for (const Json& digest : *digests) {
-    if (!digest.is_string() || !IsHexText(digest.get_ref<const std::string&>(), 64))
+    if (!digest.is_string() || !IsHex(digest.get_ref<const std::string&>(), 64))
       return cells.Wrong("sha256", "digests of 64 lower-case hexadecimal digits");
     bundle.cells.sha256.push_back(digest.get<std::string>());
   }

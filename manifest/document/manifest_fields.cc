@@ -1,6 +1,7 @@
 // Checked reading of single fields, shared by the sections of the manifest.
 #include <algorithm>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/files/inside_path.h"
 #include "libshard/base/files/publish_inside.h"
 #include "libshard/base/text/text.h"
@@ -8,13 +9,9 @@
 
 namespace moepack::manifest {
 
-bool IsHexText(const std::string& text, size_t digits) {
-  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
-
 Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits) {
   SHARD_TRY(std::string text, fields.String(key));
-  if (!IsHexText(text, digits)) {
+  if (!IsHex(text, digits)) {
     return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected ", digits,
                                      " lower-case hexadecimal digits, found ", Quoted(text))};
   }

@@ -51,9 +51,7 @@ Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
 Json HeadToJson(const Manifest& manifest);
 Json TailToJson(const Manifest& manifest);
 
-// IsHexText: whether the text is this many lower-case hexadecimal digits. HexField: a field that
-// must be.
-bool IsHexText(const std::string& text, size_t digits);
+// A text of this many lower-case hexadecimal digits.
 Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits);
 
 // Reads a whole number of at most `limit`.
