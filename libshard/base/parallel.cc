@@ -32,6 +32,18 @@ Status CheckInterrupt() {
   return Error{Code::kInterrupted, "interrupted"};
 }
 
+Status WaitFor(std::chrono::duration<double> time) {
+  // Short steps, so that an interrupt is noticed at once.
+  constexpr std::chrono::duration<double> kStep{0.05};
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (true) {
+    SHARD_CHECK(CheckInterrupt());
+    const std::chrono::duration<double> left = end - std::chrono::steady_clock::now();
+    if (left.count() <= 0) return Ok();
+    std::this_thread::sleep_for(std::min(left, kStep));
+  }
+}
+
 void FirstException::Keep(std::exception_ptr exception) noexcept {
   const std::lock_guard lock(mutex_);
   if (!first_) first_ = std::move(exception);

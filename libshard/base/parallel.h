@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -59,5 +60,7 @@ size_t ThreadsForFiles(size_t jobs);
 // kInterrupted.
 std::atomic<bool>& InterruptRequested();
 Status CheckInterrupt();
+// Sleeps; stops early, with kInterrupted, if an interrupt is requested before or meanwhile.
+Status WaitFor(std::chrono::duration<double> time);
 
 }  // namespace moepack

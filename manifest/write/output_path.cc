@@ -243,8 +243,7 @@ Error AlreadyThere(const std::string& out, const fs::path& path, bool is_directo
 Status CheckReplaceable(const std::string& out, bool force) {
   SHARD_TRY(const bool free, IsFreeOutput(out));
   if (free) return Ok();
-  fs::path path = AbsolutePath(out).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
+  const fs::path path = TidyPath(out);
   std::error_code error;
   const fs::file_type type = fs::symlink_status(path, error).type();
   if (type == fs::file_type::none) return IoError(path, "look it up", error.value());

@@ -171,12 +171,6 @@ Status TakeBack(const InsideDirectory& staged, const InsideDirectory& target,
   return RemoveEmptyDirectories(target);
 }
 
-// "out/" -> "out", absolute: the last part is the entry itself.
-fs::path EntryOf(const fs::path& path) {
-  const fs::path whole = AbsolutePath(path).lexically_normal();
-  return whole.has_filename() ? whole : whole.parent_path();
-}
-
 // Whether a run was publishing into `output` when it was killed. `root` is the name of its staging
 // directory in `above`, if there is one.
 Result<bool> HoldsPieces(const InsideDirectory& output, const InsideDirectory& above,
@@ -251,7 +245,7 @@ Result<std::vector<std::string>> ListOutputFiles(const InsideDirectory& output) 
 }
 
 Result<bool> IsFreeOutput(const fs::path& path) {
-  const fs::path entry = EntryOf(path);
+  const fs::path entry = TidyPath(path);
   SHARD_TRY(const bool taken, IsTaken(entry));
   if (!taken) return true;
   SHARD_TRY(const bool directory, IsDirectoryItself(entry));
@@ -272,7 +266,7 @@ Result<bool> IsFreeOutput(const fs::path& path) {
 }
 
 Result<bool> IsWrittenInside(const fs::path& target) {
-  const fs::path entry = EntryOf(target);
+  const fs::path entry = TidyPath(target);
   SHARD_TRY(const bool directory, IsDirectoryItself(entry));
   if (!directory) return false;
   SHARD_TRY(const bool mounted, IsMountPoint(entry));
@@ -285,7 +279,7 @@ Result<bool> IsWrittenInside(const fs::path& target) {
 }
 
 Result<fs::path> ScratchName(const fs::path& target, std::string_view word) {
-  const fs::path entry = EntryOf(target);
+  const fs::path entry = TidyPath(target);
   SHARD_TRY(const bool inside, IsWrittenInside(entry));
   if (inside) return entry / Cat(kInsideName, ".", word);
   return fs::path(Cat(entry.string(), ".", word));

@@ -41,4 +41,9 @@ fs::path AbsolutePath(const fs::path& path) {
   return error ? path : whole;
 }
 
+fs::path TidyPath(const fs::path& path) {
+  const fs::path whole = AbsolutePath(path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
 }  // namespace moepack

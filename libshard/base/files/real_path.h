@@ -20,5 +20,8 @@ std::filesystem::path WeaklyCanonicalPath(const std::filesystem::path& path,
 std::filesystem::path EntryPath(const std::filesystem::path& path, std::error_code& error);
 // From the root; the path as it is if the current directory is gone.
 std::filesystem::path AbsolutePath(const std::filesystem::path& path);
+// The same without ".", ".." and a '/' at its end: "out/" -> "/work/out". No link is followed, and
+// nothing need be there.
+std::filesystem::path TidyPath(const std::filesystem::path& path);
 
 }  // namespace moepack

@@ -26,12 +26,6 @@ constexpr std::string_view kReplacedMark = ".replaced-";
 constexpr std::string_view kRemovedMark = ".removed-";
 constexpr int kLockAttempts = 1000;
 
-// The name of the target even if nothing exists there yet.
-fs::path WholePath(const fs::path& target) {
-  const fs::path path = AbsolutePath(target).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
-}
-
 // The first line of the journal without its format; "" if there is none.
 std::string JournalIdentity(const InsideDirectory& root) {
   const auto text = root.ReadText(kJournalName, kMaxJournal);
@@ -110,7 +104,7 @@ std::string StagingDirectory::RootName() const {
 Result<StagingDirectory> StagingDirectory::Open(const fs::path& target,
                                                 std::optional<OwnOutput> own) {
   StagingDirectory staging;
-  staging.target_ = WholePath(target);
+  staging.target_ = TidyPath(target);
   staging.own_ = std::move(own);
   SHARD_TRY(staging.inside_, IsWrittenInside(staging.target_));
   if (staging.inside_) {

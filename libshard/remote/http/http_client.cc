@@ -190,7 +190,7 @@ Status HttpClient::WaitForTurn(const Url& url) {
                        ": the server's limit of requests is nearly reached: going slower "
                        "until its window ends; log in for more"));
   }
-  return Pause(wait);
+  return WaitFor(wait);
 }
 
 bool HttpClient::HoldWhole(uint64_t bytes) {
@@ -266,7 +266,7 @@ Status HttpClient::PauseAfterTry(const RetryRule& rule, const std::string& name,
                                  const HttpReply& reply, int tried) {
   const auto asked = AskedPause(reply.fields);
   if (asked && *asked > rule.most_asked) return PauseTooLong(name, reply.status, *asked);
-  return Pause(PauseAfter(rule, tried, reply.fields));
+  return WaitFor(PauseAfter(rule, tried, reply.fields));
 }
 
 // What the first unanswered request says, so that a run has one cause.

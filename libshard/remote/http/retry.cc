@@ -4,9 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <random>
-#include <thread>
 
-#include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
 #include "libshard/remote/http/libcurl.h"
 
@@ -62,18 +60,6 @@ Seconds PauseAfter(const RetryRule& rule, int tried, const HttpFields& fields) {
   const Seconds whole = std::min(rule.most, rule.first * std::exp2(tried - 1));
   const Seconds own = whole * std::uniform_real_distribution<double>(0.5, 1.0)(random);
   return AskedPause(fields).value_or(Seconds(0)) + own;
-}
-
-Status Pause(Seconds pause) {
-  // Short steps, so that an interrupt is noticed at once.
-  constexpr Seconds kStep{0.05};
-  const auto end = std::chrono::steady_clock::now() + pause;
-  while (true) {
-    SHARD_CHECK(CheckInterrupt());
-    const Seconds left = end - std::chrono::steady_clock::now();
-    if (left.count() <= 0) return Ok();
-    std::this_thread::sleep_for(std::min(left, kStep));
-  }
 }
 
 }  // namespace moepack::remote

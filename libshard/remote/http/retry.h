@@ -41,7 +41,5 @@ std::optional<Seconds> AskedPause(const HttpFields& fields);
 // The pause after try number `tried` (from 1) failed: the rule's, half of it at random so that many
 // clients do not come back at once, after what the server asked for, which may be 0.
 Seconds PauseAfter(const RetryRule& rule, int tried, const HttpFields& fields);
-// Sleeps; kInterrupted if the user stops the run meanwhile.
-Status Pause(Seconds pause);
 
 }  // namespace moepack::remote

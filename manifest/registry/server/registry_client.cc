@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text/json.h"
 #include "libshard/base/text/json_values.h"
 #include "libshard/base/text/text.h"
@@ -325,7 +326,7 @@ Result<bool> RegistryClient::PutManifestIf(const std::string& condition,
   request.body = remote::TextBody(std::string(text));
   SHARD_TRY(HttpReply reply, Fetch(request, PushScopes(), kMostSmallAnswer));
   for (int tried = 1; IsMidWrite(reply) && tried < kManifestTries; ++tried) {
-    SHARD_CHECK(remote::Pause(kMidWritePause * tried));
+    SHARD_CHECK(WaitFor(kMidWritePause * tried));
     SHARD_TRY(reply, Fetch(request, PushScopes(), kMostSmallAnswer));
   }
   if (reply.status == 412 && !condition.empty()) return false;

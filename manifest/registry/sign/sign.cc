@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "libshard/base/parallel.h"
@@ -93,16 +92,6 @@ Result<NewTag> WriteSignature(WritableStore& store, const std::string& digest,
   SHARD_CHECK(store.AddText(blobs.config.blob, blobs.config.text));
   SHARD_CHECK(store.AddManifest(blobs.manifest.blob, blobs.manifest.text));
   return NewTag{tag, blobs.manifest.blob, blobs.manifest.text, there ? there->digest : ""};
-}
-
-// Stops early, with kInterrupted, if the user asks for it.
-Status WaitFor(milliseconds time) {
-  const auto end = steady_clock::now() + time;
-  for (auto now = steady_clock::now(); now < end; now = steady_clock::now()) {
-    SHARD_CHECK(CheckInterrupt());
-    std::this_thread::sleep_for(std::min<steady_clock::duration>(end - now, milliseconds(50)));
-  }
-  return CheckInterrupt();
 }
 
 // Those of `digests` without a signature of this key.

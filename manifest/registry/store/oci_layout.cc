@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "libshard/base/digest.h"
@@ -62,12 +61,6 @@ Status MakeLayout(const InsideDirectory& files, const std::string& directory) {
   if (kind != Kind::kNothing) return Ok();
   SHARD_CHECK(CheckIsEmpty(files, directory));
   return files.WriteText(kLayoutFile, kLayoutText);
-}
-
-// Without a trailing '/', which is not part of the name.
-fs::path WholeLayoutPath(const std::string& directory) {
-  const fs::path path = AbsolutePath(directory).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
 }
 
 // A link or a device where a blob or a folder should be.
@@ -131,7 +124,7 @@ Result<OciLayout> OciLayout::Open(const std::string& directory) {
 }
 
 Status OciLayout::CheckPlace(const std::string& directory) {
-  const fs::path place = WholeLayoutPath(directory);
+  const fs::path place = TidyPath(directory);
   fs::path there = place;
   std::error_code ignored;
   while (fs::symlink_status(there, ignored).type() == fs::file_type::not_found &&
@@ -146,7 +139,7 @@ Status OciLayout::CheckPlace(const std::string& directory) {
 
 Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory,
                                         std::chrono::milliseconds wait) {
-  SHARD_TRY(InsideDirectory files, InsideDirectory::OpenOrMake(WholeLayoutPath(directory)));
+  SHARD_TRY(InsideDirectory files, InsideDirectory::OpenOrMake(TidyPath(directory)));
   OciLayout layout(std::move(files), directory);
   SHARD_CHECK(MakeLayout(layout.files_, directory));
   SHARD_CHECK(CheckLayoutFile(layout.files_, directory));
@@ -180,15 +173,14 @@ Status OciLayout::ClearIngest() {
 
 Status OciLayout::Lock(std::chrono::milliseconds wait) {
   using std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kStep{20};  // so that an interrupt is noticed at once
+  constexpr std::chrono::milliseconds kStep{20};
   SHARD_TRY(lock_, files_.OpenFile(kLockFile, O_RDWR | O_CREAT));
   const auto end = steady_clock::now() + wait;
   while (true) {
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
     if (errno != EWOULDBLOCK) return IoError(files_.path() / kLockFile, "lock", errno);
     if (steady_clock::now() >= end) break;
-    SHARD_CHECK(CheckInterrupt());
-    std::this_thread::sleep_for(kStep);
+    SHARD_CHECK(WaitFor(kStep));
   }
   return Error{Code::kIo, Cat(directory_, ": another process is changing it"),
                "wait for it, then run the same command again"};
