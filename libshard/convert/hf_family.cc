@@ -13,6 +13,7 @@
 #include "libshard/convert/tokenizers/special_tokens.h"
 #include "libshard/model/config_defaults.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/family_pattern.h"
 #include "libshard/model/gguf_config.h"
 
 namespace moepack {
@@ -94,10 +95,9 @@ class Conversion {
   Status CheckNotMlx() const {
     for (const ModelTensor& tensor : model_.tensors()) {
       const TensorEntry& entry = model_.entry(tensor);
-      const bool renamed = entry.name.find(".switch_mlp.") != std::string::npos ||
-                           entry.name.find(".switch_glu.") != std::string::npos;
       // Packed ones are named by their number format.
-      if (!renamed || tensor.part != Part::kExpert || entry.dtype == "U32") continue;
+      if (!HasMlxExperts(entry.name) || tensor.part != Part::kExpert || entry.dtype == "U32")
+        continue;
       if (UseOfLeaf(tensor.leaf) == LeafUse::kCompanion) continue;
       return Error{Code::kUnsupported,
                    Cat(model_.checkpoint().files()[entry.file].path.string(), ": tensor ",

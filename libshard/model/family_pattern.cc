@@ -159,9 +159,29 @@ std::string RuleProblem(const TensorRule& rule) {
   return "";
 }
 
+namespace {
+
+// How MLX spells the experts of a layer.
+struct MlxSpelling {
+  std::string_view part, words;
+};
+constexpr MlxSpelling kMlxExperts[] = {
+    {".switch_mlp.", " (switch_mlp is MLX's name for the experts of a layer)"},
+    {".switch_glu.", " (switch_glu is MLX's name for the experts of a layer)"}};
+
+const MlxSpelling* FindMlxExperts(std::string_view tensor) {
+  for (const MlxSpelling& spelling : kMlxExperts) {
+    if (tensor.find(spelling.part) != tensor.npos) return &spelling;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool HasMlxExperts(std::string_view tensor) { return FindMlxExperts(tensor) != nullptr; }
+
 std::string_view WhoseName(std::string_view tensor) {
-  if (tensor.find(".switch_mlp.") != std::string_view::npos)
-    return " (switch_mlp is MLX's name for the experts of a layer)";
+  if (const MlxSpelling* mlx = FindMlxExperts(tensor)) return mlx->words;
   return tensor.ends_with(".biases") ? " (MLX's quantization has scales and biases)"
                                      : std::string_view();
 }

@@ -34,6 +34,9 @@ struct WeightLeaf {
 // Null if `name` is not in kWeightLeaves.
 const WeightLeaf* FindLeaf(std::string_view name);
 
+// Whether a tensor's name spells the experts of a layer as MLX does.
+bool HasMlxExperts(std::string_view tensor);
+
 // Says whose spelling a tensor's name has, to be appended to a message about it: " (switch_mlp is
 // MLX's name for the experts of a layer)"; "" if it is no other project's.
 std::string_view WhoseName(std::string_view tensor);
