@@ -35,6 +35,30 @@ struct Error {
   }
 };
 
+// An Error behind a pointer, as in LevelDB's Status: a Result of a small value stays small, and
+// passing an error up moves one word. Owns the error; empty only once it was moved from.
+class ErrorPointer {
+ public:
+  explicit ErrorPointer(Error&& error);
+  ErrorPointer(const ErrorPointer& other);
+  ErrorPointer(ErrorPointer&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
+  ErrorPointer& operator=(ErrorPointer other) noexcept {
+    std::swap(error_, other.error_);
+    return *this;
+  }
+  ~ErrorPointer() {
+    if (error_ != nullptr) Delete();
+  }
+
+  // REQUIRES: not moved from.
+  Error& operator*() const { return *error_; }
+
+ private:
+  void Delete();
+
+  Error* error_;
+};
+
 // Nothing, for functions that only succeed or fail.
 struct Unit {};
 
@@ -42,8 +66,9 @@ struct Unit {};
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}      // NOLINT: implicit by design
-  Result(Error error) : state_(std::move(error)) {}  // NOLINT: implicit by design
+  Result(T value) : state_(std::move(value)) {}                    // NOLINT: implicit by design
+  Result(Error error) : state_(ErrorPointer(std::move(error))) {}  // NOLINT: implicit by design
+  Result(ErrorPointer error) : state_(std::move(error)) {}         // NOLINT: implicit by design
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -70,15 +95,20 @@ class [[nodiscard]] Result {
   // REQUIRES: !has_value().
   const Error& error() const& {
     assert(!has_value());
-    return std::get<1>(state_);
+    return *std::get<1>(state_);
   }
   Error&& error() && {
+    assert(!has_value());
+    return std::move(*std::get<1>(state_));
+  }
+  // The error for a caller who returns it as it is; this result is left without one.
+  ErrorPointer&& failure() && {
     assert(!has_value());
     return std::get<1>(std::move(state_));
   }
 
  private:
-  std::variant<T, Error> state_;
+  std::variant<T, ErrorPointer> state_;
 };
 
 using Status = Result<Unit>;
@@ -92,14 +122,14 @@ inline Status Ok() { return Unit{}; }
 // SHARD_TRY(auto header, ReadHeader(file)): declares `header`, or returns the error to the caller.
 #define SHARD_TRY(declaration, expression) \
   SHARD_TRY_NAMED(declaration, expression, SHARD_CAT(try_result_, __LINE__))
-#define SHARD_TRY_NAMED(declaration, expression, result)     \
-  auto result = (expression);                                \
-  if (!result.has_value()) return std::move(result).error(); \
+#define SHARD_TRY_NAMED(declaration, expression, result)       \
+  auto result = (expression);                                  \
+  if (!result.has_value()) return std::move(result).failure(); \
   declaration = std::move(result).value()
 
 // SHARD_CHECK(Write(file)): returns the error to the caller, drops the value.
 #define SHARD_CHECK(expression)                                      \
   do {                                                               \
     if (auto check_result = (expression); !check_result.has_value()) \
-      return std::move(check_result).error();                        \
+      return std::move(check_result).failure();                      \
   } while (0)
