@@ -42,6 +42,11 @@ Opened Open() {
   Look(library, "curl_slist_append", curl.slist_append, opened.status);
   Look(library, "curl_slist_free_all", curl.slist_free_all, opened.status);
   Look(library, "curl_getdate", curl.getdate, opened.status);
+  Look(library, "curl_url", curl.url, opened.status);
+  Look(library, "curl_url_cleanup", curl.url_cleanup, opened.status);
+  Look(library, "curl_url_get", curl.url_get, opened.status);
+  Look(library, "curl_url_set", curl.url_set, opened.status);
+  Look(library, "curl_free", curl.free, opened.status);
   if (opened.status && curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
     opened.status = Error{Code::kUnavailable, Cat(kLibrary, ": it could not be started")};
   return opened;

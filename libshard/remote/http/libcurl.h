@@ -1,4 +1,4 @@
-// libcurl, opened for the first request: with the libraries it needs it takes 5 MB, which commands
+// libcurl, opened for the first address: with the libraries it needs it takes 5 MB, which commands
 // on local files should not pay.
 #pragma once
 
@@ -21,6 +21,11 @@ struct LibCurl {
   decltype(&curl_slist_append) slist_append = nullptr;
   decltype(&curl_slist_free_all) slist_free_all = nullptr;
   decltype(&curl_getdate) getdate = nullptr;
+  decltype(&curl_url) url = nullptr;
+  decltype(&curl_url_cleanup) url_cleanup = nullptr;
+  decltype(&curl_url_get) url_get = nullptr;
+  decltype(&curl_url_set) url_set = nullptr;
+  decltype(&curl_free) free = nullptr;
 };
 
 // Opens the library once and keeps it until the process ends. kUnavailable if this machine lacks

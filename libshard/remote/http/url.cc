@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/text/text.h"
+#include "libshard/remote/http/libcurl.h"
 
 namespace moepack::remote {
 namespace {
@@ -45,55 +46,63 @@ Error NoAddress(const char* thing, const char* expected) {
           "write it as https://host/path/"};
 }
 
-// "user:password@host:port".
-Status ReadAuthority(std::string_view text, Url& url) {
-  if (const size_t at = text.rfind('@'); at != text.npos) {
-    const std::string_view user = text.substr(0, at);
-    const size_t colon = user.find(':');
-    url.user = DecodePercent(user.substr(0, colon));
-    if (colon != user.npos) url.password = DecodePercent(user.substr(colon + 1));
-    text.remove_prefix(at + 1);
+// An address that libcurl takes apart and resolves, as curl_url(3) describes. Owns the handle.
+class ParsedUrl {
+ public:
+  ParsedUrl() : handle_(Curl().url()) {}
+  ParsedUrl(const ParsedUrl&) = delete;
+  ParsedUrl& operator=(const ParsedUrl&) = delete;
+  ~ParsedUrl() { Curl().url_cleanup(handle_); }
+
+  CURLUcode Set(CURLUPart part, const std::string& text, unsigned flags = 0) {
+    return Curl().url_set(handle_, part, text.c_str(), flags);
   }
-  const size_t bracket = text.starts_with('[') ? text.find(']') : 0;
-  if (bracket == text.npos) return NoAddress("host", "a ']' behind it");
-  const size_t colon = text.find(':', bracket);
-  url.host = Lower(text.substr(0, colon));
-  url.port = DefaultPort(url.scheme);
-  if (colon != text.npos && colon + 1 < text.size()) {
-    const auto port = ParseUint(text.substr(colon + 1));
-    if (!port || *port == 0 || *port > UINT16_MAX) return NoAddress("port", "1 to 65535");
-    url.port = static_cast<uint16_t>(*port);
+  // "" for a part that is not there.
+  std::string Get(CURLUPart part, unsigned flags = 0) const {
+    char* found = nullptr;
+    if (Curl().url_get(handle_, part, &found, flags) != CURLUE_OK) return "";
+    std::string text = found;
+    Curl().free(found);
+    return text;
   }
-  const auto allowed = [](char c) {
+
+ private:
+  CURLU* handle_;
+};
+
+bool IsHost(std::string_view host) {
+  return !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
            std::string_view("-._[]:").find(c) != std::string_view::npos;
-  };
-  if (url.host.empty() || !std::all_of(url.host.begin(), url.host.end(), allowed))
-    return NoAddress("host", "a name or a number");
+  });
+}
+
+// Makes `text` the address, or the place that it names when it is relative and there was one.
+Status SetAddress(std::string_view text, ParsedUrl& parsed) {
+  if (!IsClean(text)) return NoAddress("characters", "blanks and others percent-encoded (%20)");
+  const CURLUcode code = parsed.Set(CURLUPART_URL, std::string(text));
+  const std::string scheme = parsed.Get(CURLUPART_SCHEME);
+  if (code == CURLUE_BAD_SCHEME || code == CURLUE_UNSUPPORTED_SCHEME ||
+      (code == CURLUE_OK && scheme != "https" && scheme != "http"))
+    return NoAddress("scheme", "https:// (or http:// on this machine)");
+  if (code == CURLUE_BAD_PORT_NUMBER) return NoAddress("port", "1 to 65535");
+  if (code != CURLUE_OK) return NoAddress("host", "a name or a number");
   return Ok();
 }
 
-// "a/./b/../c" -> "a/c", as in RFC 3986, 5.2.4; never above the root.
-std::string RemoveDots(std::string_view path) {
-  std::vector<std::string> kept;
-  const std::vector<std::string> parts = Split(path.substr(1), '/');
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const bool last = i + 1 == parts.size();
-    if (parts[i] != "." && parts[i] != "..") {
-      kept.push_back(parts[i]);
-      continue;
-    }
-    if (parts[i] == ".." && !kept.empty()) kept.pop_back();
-    if (last) kept.emplace_back();
-  }
-  return Cat("/", Join(kept, "/"));
-}
-
-void SetPathAndQuery(std::string_view text, Url& url) {
-  text = text.substr(0, text.find('#'));
-  const size_t mark = text.find('?');
-  url.path = RemoveDots(text.starts_with('/') ? text.substr(0, mark) : std::string_view("/"));
-  url.query = mark == text.npos ? "" : std::string(text.substr(mark + 1));
+Result<Url> ReadParts(const ParsedUrl& parsed) {
+  Url url;
+  url.scheme = parsed.Get(CURLUPART_SCHEME);
+  url.host = Lower(parsed.Get(CURLUPART_HOST));
+  if (!IsHost(url.host)) return NoAddress("host", "a name or a number");
+  url.port =
+      static_cast<uint16_t>(ParseUint(parsed.Get(CURLUPART_PORT, CURLU_DEFAULT_PORT)).value_or(0));
+  if (url.port == 0) return NoAddress("port", "1 to 65535");
+  url.path = parsed.Get(CURLUPART_PATH);
+  url.query = parsed.Get(CURLUPART_QUERY);
+  url.user = parsed.Get(CURLUPART_USER, CURLU_URLDECODE);
+  url.password = parsed.Get(CURLUPART_PASSWORD, CURLU_URLDECODE);
+  return url;
 }
 
 }  // namespace
@@ -119,35 +128,20 @@ bool Url::IsLoopback() const {
 }
 
 Result<Url> ParseUrl(std::string_view text) {
-  const size_t end = text.find("://");
-  Url url;
-  url.scheme = end == text.npos ? "" : Lower(text.substr(0, end));
-  if (url.scheme != "https" && url.scheme != "http")
-    return NoAddress("scheme", "https:// (or http:// on this machine)");
-  if (!IsClean(text)) return NoAddress("characters", "blanks and others percent-encoded (%20)");
-  const std::string_view rest = text.substr(end + 3);
-  const size_t path = std::min(rest.find_first_of("/?#"), rest.size());
-  SHARD_CHECK(ReadAuthority(rest.substr(0, path), url));
-  const std::string_view tail = rest.substr(path);
-  SetPathAndQuery(tail.starts_with('/') ? std::string(tail) : Cat("/", tail), url);
-  return url;
+  SHARD_CHECK(OpenLibCurl());
+  ParsedUrl parsed;
+  SHARD_CHECK(SetAddress(text, parsed));
+  return ReadParts(parsed);
 }
 
 Result<Url> ResolveLocation(const Url& base, std::string_view location) {
-  const size_t colon = location.find(':');
-  const bool absolute = colon != location.npos && colon < location.find_first_of("/?#");
-  if (absolute) return ParseUrl(location);
-  if (location.starts_with("//")) return ParseUrl(Cat(base.scheme, ":", location));
-  if (!IsClean(location)) return NoAddress("characters", "blanks and others percent-encoded (%20)");
-  Url url = base;
-  if (location.starts_with('/')) {
-    SetPathAndQuery(location, url);
-  } else if (location.starts_with('?')) {
-    SetPathAndQuery(Cat(base.path, location), url);
-  } else {
-    SetPathAndQuery(Cat(base.path.substr(0, base.path.rfind('/') + 1), location), url);
-  }
-  return url;
+  SHARD_CHECK(OpenLibCurl());
+  ParsedUrl parsed;
+  SHARD_CHECK(SetAddress(base.Text(), parsed));
+  if (!base.user.empty()) parsed.Set(CURLUPART_USER, base.user, CURLU_URLENCODE);
+  if (!base.password.empty()) parsed.Set(CURLUPART_PASSWORD, base.password, CURLU_URLENCODE);
+  SHARD_CHECK(SetAddress(location, parsed));
+  return ReadParts(parsed);
 }
 
 std::optional<std::string> NextPage(std::string_view link) {

@@ -31,7 +31,7 @@ struct Url {
 };
 
 // kInvalidArgument for anything that is not such an address; the message reveals none of its
-// secrets.
+// secrets. Both of these parse with libcurl and fail with kUnavailable where it is missing.
 Result<Url> ParseUrl(std::string_view text);
 // What a Location header means in an answer from `base`.
 Result<Url> ResolveLocation(const Url& base, std::string_view location);

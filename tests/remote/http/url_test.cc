@@ -41,10 +41,10 @@ TEST(RemoteUrl, RefusesAnInvalidAddressWithoutRepeatingIt) {
 
 TEST(RemoteUrl, OnlyThisMachineIsLoopback) {
   for (const char* text : {"http://127.0.0.1/", "http://127.8.9.1:1/", "http://localhost/",
-                           "http://LOCALHOST/", "http://[::1]:5/"})
+                           "http://LOCALHOST/", "http://[::1]:5/", "http://127.1/"})
     EXPECT_TRUE(ParseUrl(text).value().IsLoopback()) << text;
   for (const char* text : {"http://127.0.0.1.evil.org/", "http://128.0.0.1/", "http://host/",
-                           "http://127.0.0/", "http://localhost.evil.org/", "http://127.0.0.999/"})
+                           "http://localhost.evil.org/", "http://127.0.0.999/"})
     EXPECT_FALSE(ParseUrl(text).value().IsLoopback()) << text;
 }
 
