@@ -19,8 +19,8 @@ struct S3Page {
   std::vector<S3Object> objects;
   std::string next;  // the token to request the next page; "" after the last
 };
-// `where` names the answer in errors. Anything but elements, text and the declaration (such as a
-// DTD or a comment) is kCorrupt, as is an object without key or size.
+// `where` names the answer in errors. Text that is not well-formed is kCorrupt, as is an object
+// without key or size. Entities that a DTD declares stay as they are written.
 Result<S3Page> ParseS3Page(const std::string& where, std::string_view xml);
 
 // "NoSuchKey" from an error's document; "" for anything else.
