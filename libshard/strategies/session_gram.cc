@@ -1,5 +1,6 @@
 #include "libshard/strategies/session_gram.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
@@ -8,18 +9,13 @@
 namespace moepack {
 namespace {
 
-// How many places the inner loop handles at once, so that compilers vectorize it, and how many of
-// them and of the sessions stay in the cache.
-constexpr size_t kStride = 64;
-constexpr size_t kStretch = 64 * kStride;
-constexpr size_t kTile = 16;
+using Eigen::Index;
 
-// The vectors of all sessions, each padded with zeros to a multiple of kStride.
-struct Rows {
-  size_t width = 0;
-  std::vector<int16_t> values;
-  const int16_t* at(size_t session) const { return values.data() + session * width; }
-};
+// How many experts of the model one product covers, so that their doubles stay few.
+constexpr Index kStretch = 1024;
+
+// One row for each session.
+using Rows = Eigen::Matrix<int16_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 Result<std::vector<double>> MeanRoots(const SessionShares& shares) {
   std::vector<double> mean(shares.width());
@@ -70,52 +66,33 @@ void WriteRow(const SessionShares& shares, const std::vector<double>& mean, size
 
 Result<Rows> RowsOf(const SessionShares& shares) {
   SHARD_TRY(const std::vector<double> mean, MeanRoots(shares));
-  Rows rows;
-  rows.width = (shares.width() + kStride - 1) / kStride * kStride;
-  rows.values.resize(rows.width * shares.session_count());
+  Rows rows = Rows::Zero(Index(shares.session_count()), Index(shares.width()));
   const auto write = [&](size_t session) -> Status {
-    WriteRow(shares, mean, session, rows.values.data() + session * rows.width);
+    WriteRow(shares, mean, session, rows.row(Index(session)).data());
     return CheckInterrupt();
   };
   SHARD_CHECK(ParallelFor(shares.session_count(), 0, write));
   return rows;
 }
 
-int32_t Product(const int16_t* a, const int16_t* b, size_t width) {
-  int32_t sum = 0;
-  for (size_t i = 0; i < width; i += kStride) {
-    for (size_t j = 0; j < kStride; ++j)
-      sum += static_cast<int32_t>(a[i + j]) * static_cast<int32_t>(b[i + j]);
-  }
-  return sum;
-}
-
 }  // namespace
 
 Result<SessionGram> SessionGram::Of(const SessionShares& shares) {
   SHARD_TRY(const Rows rows, RowsOf(shares));
-  SessionGram gram;
-  const size_t size = gram.size_ = shares.session_count();
-  gram.products_.resize(size * size);
-  const auto multiply = [&](size_t tile) -> Status {
-    const size_t first = tile * kTile, end = std::min(size, first + kTile);
-    for (size_t other = 0; other < end; other += kTile) {
-      for (size_t start = 0; start < rows.width; start += kStretch) {
-        const size_t stretch = std::min(kStretch, rows.width - start);
-        for (size_t a = first; a < end; ++a) {
-          for (size_t b = other; b < std::min(a + 1, other + kTile); ++b)
-            gram.products_[a * size + b] +=
-                Product(rows.at(a) + start, rows.at(b) + start, stretch);
-        }
-      }
-    }
-    return CheckInterrupt();
-  };
-  SHARD_CHECK(ParallelFor((size + kTile - 1) / kTile, 0, multiply));
-  // Only one triangle was multiplied.
-  for (size_t a = 0; a < size; ++a) {
-    for (size_t b = 0; b < a; ++b) gram.products_[b * size + a] = gram.products_[a * size + b];
+  // Doubles hold the sums exactly: 2^18 products (limits.h) of int16 are below 2^53.
+  Eigen::MatrixXd sums = Eigen::MatrixXd::Zero(rows.rows(), rows.rows());
+  for (Index start = 0; start < rows.cols(); start += kStretch) {
+    const Index width = std::min(kStretch, rows.cols() - start);
+    const Eigen::MatrixXd part = rows.middleCols(start, width).cast<double>();
+    sums.selfadjointView<Eigen::Lower>().rankUpdate(part);
+    SHARD_CHECK(CheckInterrupt());
   }
+  SessionGram gram;
+  gram.size_ = shares.session_count();
+  gram.products_.resize(gram.size_ * gram.size_);
+  Eigen::Map<Eigen::Matrix<int32_t, Eigen::Dynamic, Eigen::Dynamic>>(gram.products_.data(),
+                                                                     rows.rows(), rows.rows()) =
+      sums.selfadjointView<Eigen::Lower>().toDenseMatrix().cast<int32_t>();
   return gram;
 }
 
