@@ -53,7 +53,16 @@ constexpr OtherWord kOtherWords[] = {
     {"version", "`moepack --version` prints the version"},
 };
 
-Error UnknownCommand(Commands commands, std::string_view name) {
+constexpr const char* kVersionHint = "`moepack --version` prints the version";
+
+// `options` are those that stand in the place of a command.
+Error UnknownCommand(Commands commands, std::string_view name,
+                     const std::vector<std::string>& options) {
+  if (name.starts_with("-")) {
+    const std::string hint = DidYouMean(name.substr(0, name.find('=')), options);
+    return {Code::kInvalidArgument, Cat("unknown option ", Quoted(name)),
+            hint.empty() ? "options follow the command; `moepack help` lists the commands" : hint};
+  }
   std::vector<std::string> known = {"help"};
   for (const ListedCommand& listed : commands) known.emplace_back(listed.command->name);
   std::string hint = DidYouMean(name, known);
@@ -81,19 +90,124 @@ const char* InsteadOf(std::string_view command, std::string_view option) {
   return nullptr;
 }
 
-// The first of the arguments that the parser could not place.
-Error UnexpectedArgument(const Command& command, const CLI::App& app, const std::string& argument) {
-  if (!argument.starts_with("-"))
-    return {Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argument))};
+// What other programs, and other commands of this one, call an option; where there are several
+// rows, those count whose option the command has. SRC and DIST are arguments.
+struct OtherOption {
+  std::string_view word;
+  const char* option;
+};
+constexpr OtherOption kOtherOptions[] = {
+    {"--nodes", "--groups"},
+    {"--num-nodes", "--groups"},
+    {"--num-groups", "--groups"},
+    {"--shards", "--groups"},
+    {"--num-shards", "--groups"},
+    {"--tensor-parallel-size", "--groups"},
+    {"--type", "--recipe"},
+    {"--quantization", "--recipe"},
+    {"--outtype", "--recipe"},
+    {"--ftype", "--recipe"},
+    {"--dtype", "--recipe"},
+    {"--bits", "--recipe"},
+    {"--q-bits", "--recipe"},
+    {"--outfile", "--output"},
+    {"--out", "--output"},
+    {"--local-dir", "--output"},
+    {"--mlx-path", "--output"},
+    {"--output-format", "--format"},
+    {"--max-shard-size", "--max-part-size"},
+    {"--split-max-size", "--max-part-size"},
+    {"--ctx-size", "--context"},
+    {"--max-model-len", "--context"},
+    {"-c", "--context"},
+    {"--n-predict", "--count"},
+    {"--max-tokens", "--count"},
+    {"--max-new-tokens", "--count"},
+    {"--threads", "--jobs"},
+    {"--workers", "--jobs"},
+    {"--parallel", "--jobs"},
+    {"-t", "--jobs"},
+    {"-t", "--threads"},
+    {"--jobs", "--threads"},
+    {"-j", "--threads"},
+    {"--max-memory", "--memory"},
+    {"--ram", "--memory"},
+    {"--backend", "--executor"},
+    {"--gpu", "--executor"},
+    {"-ngl", "--executor"},
+    {"--n-gpu-layers", "--executor"},
+    {"--calibration-data", "--text"},
+    {"--dataset", "--text"},
+    {"--file", "--text"},
+    {"-f", "--text"},
+    {"--importance-matrix", "--imatrix"},
+    {"--stats", "--statistics"},
+    {"--strategy", "--partition"},
+    {"--strategy", "--strategies"},
+    {"--overwrite", "--force"},
+    {"--replace", "--force"},
+    {"--skip-verify", "--no-verify"},
+    {"--silent", "--quiet"},
+    {"--ca-file", "--cacert"},
+    {"--cert-file", "--client-cert"},
+    {"--key-file", "--client-key"},
+    {"--branch", "--revision"},
+    {"--model", "SRC"},
+    {"--input", "SRC"},
+    {"-m", "SRC"},
+    {"--model", "DIST"},
+    {"--input", "DIST"},
+    {"-m", "DIST"},
+};
+
+std::string OptionOfOthers(const CLI::App& app, std::string_view word) {
+  for (const OtherOption& other : kOtherOptions) {
+    if (other.word != word || app.get_option_no_throw(other.option) == nullptr) continue;
+    if (other.option[0] == '-') return Cat("did you mean ", other.option, "?");
+    return Cat(other.option, " is given without an option");
+  }
+  return "";
+}
+
+// The closest option. --version belongs to the program, and is only looked at when nothing else
+// fits.
+std::string OptionMeant(const CLI::App& app, const std::string& word) {
+  std::string hint = OptionOfOthers(app, word);
+  if (!hint.empty()) return hint;
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
+  hint = DidYouMean(word, known);
+  if (hint.empty() && !ClosestWord(word, {"--version"}).empty()) hint = kVersionHint;
+  return hint;
+}
+
+// A flag is given or not. The parser would read "--force=false" as none, and "--force=5" as given.
+Status CheckFlags(const CLI::App& app, int argc, const char* const* argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view argument = argv[i];
+    const size_t equals = argument.find('=');
+    if (!argument.starts_with("--") || equals == argument.npos) continue;
+    const std::string name(argument.substr(0, equals));
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr || option->get_items_expected_max() > 0) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(name, ": expected no value, found ", Quoted(argument.substr(equals + 1))),
+                 Cat(name, " is a flag: give it alone, or leave it out")};
+  }
+  return Ok();
+}
+
+// The first of the arguments that the parser could not place.
+Error UnexpectedArgument(const Command& command, const CLI::App& app, const std::string& argument) {
+  if (!argument.starts_with("-"))
+    return {Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argument))};
   const std::string option = argument.substr(0, argument.find('='));
   if (const char* instead = InsteadOf(command.name, option); instead != nullptr)
     return {Code::kInvalidArgument, Cat("option ", option, " has been removed"), instead};
   return {Code::kInvalidArgument, Cat("unknown option ", Quoted(argument)),
-          DidYouMean(option, known)};
+          OptionMeant(app, option)};
 }
 
 // The parser's words for what is wrong with an option, and ours. A message reads
@@ -164,6 +278,13 @@ Error ParseFailure(const Command& command, const CLI::App& app, const CLI::Parse
   return {Code::kInvalidArgument, InOurWords(message.substr(0, hint)), message.substr(hint + 1)};
 }
 
+int UsageFailure(const Command& command, const CLI::App& app, Error error) {
+  if (error.hint.empty()) error.hint = Cat("`moepack help ", command.name, "` has two examples");
+  PrintError(std::move(error).Within(command.name));
+  PrintMessage(UsageLine(command, app));
+  return kExitUsage;
+}
+
 int RunCommand(const Command& command, int argc, const char* const* argv) {
   CLI::App app;
   StartSection(app, "General");
@@ -171,16 +292,14 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
   const auto run = command.bind(app);
   SharedOptions shared;
   AddSharedOptions(app, shared);
+  if (const Status flags = CheckFlags(app, argc, argv); !flags)
+    return UsageFailure(command, app, flags.error());
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return PrintText(HelpText(command));
   } catch (const CLI::ParseError& parse_error) {
-    Error error = ParseFailure(command, app, parse_error);
-    if (error.hint.empty()) error.hint = Cat("`moepack help ", command.name, "` has two examples");
-    PrintError(std::move(error).Within(command.name));
-    PrintMessage(UsageLine(command, app));
-    return kExitUsage;
+    return UsageFailure(command, app, ParseFailure(command, app, parse_error));
   }
   if (const Status switches = CheckSwitches(app); !switches) {
     return Finish(Error(switches.error()).Within(command.name));
@@ -206,7 +325,7 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
   if (topic == "help" || topic == "--help" || topic == "-h")
     return PrintText(OverviewText(commands));
   const Command* command = FindCommand(commands, topic);
-  if (command == nullptr) return Finish(UnknownCommand(commands, topic));
+  if (command == nullptr) return Finish(UnknownCommand(commands, topic, {"--markdown", "--help"}));
   return PrintText(HelpText(*command));
 }
 
@@ -237,7 +356,7 @@ int RunCommandLine(Commands commands, int argc, const char* const* argv) {
   if (name == "help" || name == "--help" || name == "-h")
     return RunHelp(commands, argc - 2, argv + 2);
   const Command* command = FindCommand(commands, name);
-  if (command == nullptr) return Finish(UnknownCommand(commands, name));
+  if (command == nullptr) return Finish(UnknownCommand(commands, name, {"--help", "--version"}));
   return RunCommand(*command, argc - 1, argv + 1);
 }
 

@@ -150,6 +150,64 @@ TEST(CommandLine, MistypedValuesAreSuggested) {
   }
 }
 
+TEST(CommandLine, ARecipeWithoutItsMarksIsSuggested) {
+  const Workspace workspace;
+  for (const auto& [typed, meant] :
+       std::vector<std::pair<std::string, std::string>>{{"Q4KM", "Q4_K_M"},
+                                                        {"Q5KM", "Q5_K_M"},
+                                                        {"q4-k-m", "Q4_K_M"},
+                                                        {"Q8", "Q8_0"},
+                                                        {"Q4", "Q4_K_S, Q4_K_M, Q4_0 or Q4_1"}}) {
+    const ToolRun run =
+        workspace.Moepack("build fixtures/tiny-moe --groups 2 -o out --quantize " + typed);
+    EXPECT_EQ(run.status, 2) << run.err;
+    EXPECT_THAT(run.err,
+                HasSubstr(Cat("found \"", typed, "\"\nhint: did you mean ", meant, "?\n")));
+  }
+}
+
+TEST(CommandLine, MistypedOptionsOfTheProgramAreSuggestedEverywhere) {
+  const Workspace workspace;
+  EXPECT_EQ(workspace.Moepack("--hlep").err,
+            "error: unknown option \"--hlep\"\nhint: did you mean --help?\n");
+  EXPECT_EQ(workspace.Moepack("--versoin").err,
+            "error: unknown option \"--versoin\"\nhint: did you mean --version?\n");
+  EXPECT_EQ(workspace.Moepack("help --markdwon").err,
+            "error: unknown option \"--markdwon\"\nhint: did you mean --markdown?\n");
+  EXPECT_THAT(workspace.Moepack("--json plan").err, HasSubstr("hint: options follow the command"));
+  EXPECT_THAT(workspace.Moepack("plan --hlep").err, HasSubstr("hint: did you mean --help?\n"));
+  for (const char* arguments : {"plan --version", "plan --versoin"})
+    EXPECT_THAT(workspace.Moepack(arguments).err,
+                HasSubstr("hint: `moepack --version` prints the version\n"));
+}
+
+TEST(CommandLine, OptionsOfOtherProgramsLeadToOurs) {
+  const Workspace workspace;
+  for (const auto& [arguments, hint] : std::vector<std::pair<std::string, std::string>>{
+           {"build fixtures/tiny-moe --nodes 4 -o out", "did you mean --groups?"},
+           {"quantize fixtures/tiny-moe --type Q4_K -o out", "did you mean --recipe?"},
+           {"quantize fixtures/tiny-moe --outfile out", "did you mean --output?"},
+           {"build fixtures/tiny-moe --threads 4", "did you mean --jobs?"},
+           {"plan --model fixtures/tiny-moe --groups 2", "SRC is given without an option"}}) {
+    const ToolRun run = workspace.Moepack(arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    EXPECT_THAT(run.err, HasSubstr(Cat("hint: ", hint, "\n"))) << arguments;
+  }
+}
+
+TEST(CommandLine, AFlagTakesNoValue) {
+  const Workspace workspace;
+  for (const std::string flag : {"--quiet=banana", "--json=false", "--no-uniform=1"}) {
+    const std::string name = flag.substr(0, flag.find('='));
+    const ToolRun run = workspace.Moepack("plan fixtures/tiny-moe --groups 2 " + flag);
+    EXPECT_EQ(run.status, 2) << flag;
+    EXPECT_EQ(run.out, "") << flag;
+    EXPECT_THAT(run.err, StartsWith(Cat("error: plan: ", name, ": expected no value, found \"",
+                                        flag.substr(name.size() + 1), "\"\nhint: ", name,
+                                        " is a flag: give it alone, or leave it out\n")));
+  }
+}
+
 TEST(CommandLine, AMistypedOptionIsSuggestedWithTheUsage) {
   const ToolRun run = Workspace().Moepack("plan fixtures/tiny-moe --grops 3");
   EXPECT_EQ(run.status, 2);

@@ -33,6 +33,24 @@ TEST(Suggest, AnUnknownWordIsNamedBesideTheKnownOnes) {
 
 TEST(Suggest, TreatsAPrefixAsClose) { EXPECT_EQ(ClosestWord("list", kKnown), "list-tensors"); }
 
+TEST(Suggest, IgnoresHyphensAndUnderscores) {
+  const std::vector<std::string> recipes = {"Q4_K_S", "Q4_K_M", "Q5_K_M", "Q8_0"};
+  EXPECT_EQ(ClosestWord("Q4KM", recipes), "Q4_K_M");
+  EXPECT_EQ(ClosestWord("q4-k-m", recipes), "Q4_K_M");
+  EXPECT_EQ(ClosestWord("Q5KM", recipes), "Q5_K_M");
+  EXPECT_EQ(ClosestWord("--top_k", {"--top-p", "--top-k"}), "--top-k");
+  EXPECT_EQ(ClosestWord("--", {"--top-k"}), "");
+}
+
+TEST(Suggest, NamesAllThatAreEquallyCloseIfTheyAreFew) {
+  const std::vector<std::string> recipes = {"Q4_K_S", "Q4_K_M", "Q4_0", "Q4_1", "Q8_0"};
+  EXPECT_EQ(DidYouMean("Q8", recipes), "did you mean Q8_0?");
+  EXPECT_EQ(DidYouMean("Q4", recipes), "did you mean Q4_K_S, Q4_K_M, Q4_0 or Q4_1?");
+  EXPECT_EQ(DidYouMean("Q4_K_X", recipes), "did you mean Q4_K_S or Q4_K_M?");
+  EXPECT_EQ(DidYouMean("Q4K", {"Q4_K", "Q4_K_S"}), "did you mean Q4_K?");
+  EXPECT_EQ(DidYouMean("iq", {"iq1", "iq2", "iq3", "iq4", "iq5"}), "");
+}
+
 TEST(Suggest, SuggestsNothingForUnrelatedWords) {
   EXPECT_EQ(ClosestWord("frobnicate", kKnown), "");
   EXPECT_EQ(ClosestWord(std::string(100, 'x'), kKnown), "");
