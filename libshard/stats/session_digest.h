@@ -17,6 +17,13 @@ namespace moepack {
 // little-endian.
 std::string SessionDigest(std::span<const uint32_t> tokens);
 bool IsSessionDigest(std::string_view text);
+// Those of sessions of any type that has `tokens`.
+template <typename Sessions>
+std::vector<std::string> SessionDigests(const Sessions& sessions) {
+  std::vector<std::string> digests;
+  for (const auto& session : sessions) digests.push_back(SessionDigest(session.tokens));
+  return digests;
+}
 
 // How many of `digests` are in `known`, in any order.
 size_t CountKnown(const std::vector<std::string>& digests, std::vector<std::string> known);

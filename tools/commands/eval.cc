@@ -155,10 +155,7 @@ Result<std::optional<manifest::MadeFrom>> CheckHeldOut(
   SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
   if (!distribution) return made_from;
   SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(source));
-  std::vector<std::string> digests;
-  for (const runtime::EvalTokens& session : tokens)
-    digests.push_back(SessionDigest(session.tokens));
-  made_from = manifest::MadeFromText(manifest, digests);
+  made_from = manifest::MadeFromText(manifest, SessionDigests(tokens));
   const std::string text = manifest::NotHeldOutText(made_from, tokens.size());
   if (!text.empty())
     PrintWarnings({Cat("text: ", text,

@@ -22,6 +22,17 @@ TEST(SessionDigest, IsTheStartOfTheSha256OfTheIds) {
   EXPECT_FALSE(IsSessionDigest("4636993d3e1da4e"));
 }
 
+TEST(SessionDigest, SessionsOfAnyTypeAreNamedInTheirOrder) {
+  struct Session {
+    std::vector<uint32_t> tokens;
+  };
+  const std::vector<Session> sessions = {{{1, 2}}, {{3}}};
+  EXPECT_EQ(SessionDigests(sessions),
+            (std::vector<std::string>{SessionDigest(sessions[0].tokens),
+                                      SessionDigest(sessions[1].tokens)}));
+  EXPECT_TRUE(SessionDigests(std::vector<Session>()).empty());
+}
+
 TEST(SessionDigest, ThoseThatAreKnownAreCounted) {
   EXPECT_EQ(CountKnown({"b", "c", "b"}, {"d", "b", "a"}), 2u);
   EXPECT_EQ(CountKnown({"b"}, {}), 0u);

@@ -57,15 +57,20 @@ Result<std::vector<EvalTokens>> ReadHeldOut(const ExperimentArguments& arguments
   return ordered;
 }
 
+// Whether the statistics behind the plans were measured on other text.
+enum class HeldOut {
+  kNoStatistics,  // the plans were made without any
+  kYes,
+  kUnknown,  // they do not name their texts; a warning was printed
+};
+
 // Refuses text that the statistics were measured on: plans that were made from it would look better
-// than they are. `measured` is of any plan, as all have the same statistics. Returns how many
-// sessions that is, 0, or no value where the statistics do not say; a warning is then printed.
-Result<std::optional<uint64_t>> CheckHeldOut(const std::optional<PlanExpectation>& measured,
-                                             const std::vector<EvalTokens>& sessions) {
-  if (!measured) return std::optional<uint64_t>(0);
+// than they are. `measured` is of any plan, as all have the same statistics.
+Result<HeldOut> CheckHeldOut(const std::optional<PlanExpectation>& measured,
+                             const std::vector<EvalTokens>& sessions) {
+  if (!measured) return HeldOut::kNoStatistics;
   const std::vector<std::string>& known = measured->texts;
-  std::vector<std::string> digests;
-  for (const EvalTokens& session : sessions) digests.push_back(SessionDigest(session.tokens));
+  const std::vector<std::string> digests = SessionDigests(sessions);
   const size_t found = CountKnown(digests, known);
   if (found > 0) {
     const auto first = std::find_if(digests.begin(), digests.end(), [&](const std::string& digest) {
@@ -78,11 +83,11 @@ Result<std::optional<uint64_t>> CheckHeldOut(const std::optional<PlanExpectation
                      found, " of ", Plural(sessions.size(), "session"), ")"),
                  "--statistics and --text must be of different texts"};
   }
-  if (known.size() == measured->sessions + measured->held_out) return std::optional<uint64_t>(0);
+  if (known.size() == measured->sessions + measured->held_out) return HeldOut::kYes;
   PrintWarnings(
       {"text: whether the statistics were measured on the held-out text is not known: "
        "they do not name their texts; profile again to find out"});
-  return std::optional<uint64_t>();
+  return HeldOut::kUnknown;
 }
 
 std::string DigestOf(const std::vector<EvalTokens>& sessions) {
@@ -115,7 +120,7 @@ Result<std::string> FileDigest(const std::string& path) {
 
 // Everything that determines the figures, and the rule that may stop the experiment.
 Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalTokens>& sessions,
-                     const std::optional<uint64_t>& in_statistics) {
+                     HeldOut held_out) {
   const ExperimentArguments& arguments = models.arguments;
   Json splits = Json::array();
   for (const ExperimentSplit& split : models.splits)
@@ -137,8 +142,9 @@ Result<Json> SetupOf(const ExperimentModels& models, const std::vector<EvalToken
       {"looks", arguments.looks},
       {"until_error", arguments.until_error > 0 ? Json(arguments.until_error) : Json(nullptr)},
       {"executor", arguments.runtime.executor}};
-  if (models.splits.front().plan.expectation)
-    setup["held_out"]["in_statistics"] = in_statistics ? Json(*in_statistics) : Json(nullptr);
+  // How many of the sessions are in the statistics: text that is makes no experiment.
+  if (held_out != HeldOut::kNoStatistics)
+    setup["held_out"]["in_statistics"] = held_out == HeldOut::kYes ? Json(0) : Json(nullptr);
   for (const std::string& text : arguments.refit_texts) {
     SHARD_TRY(const std::string digest, FileDigest(text));
     setup["refit"].push_back({{"text", FileName(text)}, {"sha256", digest}});
@@ -223,9 +229,9 @@ struct Prepared {
 Result<Prepared> Prepare(const ExperimentModels& models) {
   Prepared prepared;
   SHARD_TRY(prepared.sessions, ReadHeldOut(models.arguments));
-  SHARD_TRY(const auto in_statistics,
+  SHARD_TRY(const HeldOut held_out,
             CheckHeldOut(models.splits.front().plan.expectation, prepared.sessions));
-  SHARD_TRY(prepared.setup, SetupOf(models, prepared.sessions, in_statistics));
+  SHARD_TRY(prepared.setup, SetupOf(models, prepared.sessions, held_out));
   prepared.rule = {runtime::PlanLooks(prepared.sessions.size(), models.arguments.looks),
                    models.arguments.until_error};
   prepared.state.rows = ExperimentRows(models);
