@@ -63,10 +63,10 @@ void RemoveLeftFiles(int directory, const std::string& name) {
 
 // No value if somebody else has the name, or removed the file before it was locked.
 Result<Descriptor> TryMake(int directory, const std::string& name,
-                           const std::filesystem::path& shown) {
+                           const std::filesystem::path& shown, mode_t mode) {
   // What has this name is not written to: it may be a link that somebody put in the way.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  Descriptor fd(openat(directory, name.c_str(), kFlags, 0666));
+  Descriptor fd(openat(directory, name.c_str(), kFlags, mode));
   if (!fd.valid() && errno == EEXIST) return Descriptor();
   if (!fd.valid()) return IoError(shown, "create", errno);
   if (!TakeLockOf(fd.get())) {
@@ -81,11 +81,11 @@ Result<Descriptor> TryMake(int directory, const std::string& name,
 }  // namespace
 
 Result<TemporaryFile> MakeTemporaryFile(int directory, const std::string& name,
-                                        const std::filesystem::path& shown) {
+                                        const std::filesystem::path& shown, mode_t mode) {
   RemoveLeftFiles(directory, name);
   std::string temporary = Cat(name, kTemporaryMark, getpid());
   for (int attempt = 0; attempt < kMakeAttempts; ++attempt) {
-    SHARD_TRY(Descriptor fd, TryMake(directory, temporary, shown));
+    SHARD_TRY(Descriptor fd, TryMake(directory, temporary, shown, mode));
     if (fd.valid()) return TemporaryFile{std::move(fd), std::move(temporary)};
     temporary = Cat(name, kTemporaryMark, getpid(), attempt);
   }

@@ -1,6 +1,8 @@
 // Files that are written under a temporary name before they get their own.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -15,7 +17,7 @@ struct TemporaryFile {
 };
 
 // Makes `<name>.tmp-<pid>` in the open directory `directory`, or relative to the current one with
-// AT_FDCWD. `shown` is the path for messages.
+// AT_FDCWD. `shown` is the path for messages. It has `mode`, less the umask, from the start.
 //
 // Removes what killed runs left of the same `name`, by this rule: whoever writes such a file holds
 // its lock (flock) until it has its own name or is removed, and the system releases the lock of a
@@ -25,7 +27,7 @@ struct TemporaryFile {
 // where the file system has no locks. Locks that hold on one machine only (Lustre with
 // `localflock`) do not show what another machine is writing.
 Result<TemporaryFile> MakeTemporaryFile(int directory, const std::string& name,
-                                        const std::filesystem::path& shown);
+                                        const std::filesystem::path& shown, mode_t mode = 0666);
 
 // "model.gguf.tmp-123" -> "model.gguf": the file that such a file was about to replace; "" for
 // other names.

@@ -12,6 +12,7 @@
 #include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/file.h"
 #include "libshard/base/files/inside_directory.h"
+#include "libshard/base/files/temporary_file.h"
 #include "libshard/base/text/text.h"
 
 namespace moepack::registry {
@@ -28,7 +29,8 @@ Result<Secret> ReadSecretFile(const std::string& path, uint64_t limit) {
   return secret;
 }
 
-// A file that is written under a temporary name. It disappears again, under whatever name it has by
+// A file that is written under a temporary name (temporary_file.h), so that what a killed run left
+// of it is removed by the next. It disappears again, under whatever name it has by
 // then, unless Keep is called.
 class NewFile {
  public:
@@ -46,8 +48,7 @@ class NewFile {
   NewFile(InsideDirectory directory, std::string path)
       : directory_(std::move(directory)),
         path_(std::move(path)),
-        name_(fs::path(path_).filename().string()),
-        temporary_(Cat(name_, ".tmp-", getpid())) {}
+        name_(fs::path(path_).filename().string()) {}
 
   InsideDirectory directory_;
   std::string path_, name_, temporary_;
@@ -67,11 +68,11 @@ Result<NewFile> NewFile::Write(const std::string& path, mode_t mode, std::string
   NewFile file(std::move(directory), path);
   SHARD_TRY(const InsideDirectory::Kind kind, file.directory_.KindOf(file.name_));
   if (kind != InsideDirectory::Kind::kNothing) return NameIsTaken(path);
-  const int at = file.directory_.descriptor();
   // With its mode from the start: nobody can open a private key before it is written.
-  file.fd_ = Descriptor(openat(at, file.temporary_.c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-  if (!file.fd_.valid()) return IoError(path, "create", errno);
+  SHARD_TRY(TemporaryFile temporary,
+            MakeTemporaryFile(file.directory_.descriptor(), file.name_, place, mode));
+  file.fd_ = std::move(temporary.fd);
+  file.temporary_ = std::move(temporary.name);
   SHARD_CHECK(WriteAt(file.fd_.get(), path, 0, std::as_bytes(std::span(text.data(), text.size()))));
   SHARD_CHECK(FlushToDisk(file.fd_.get(), path));
   return file;

@@ -44,6 +44,18 @@ TEST_F(KeyFiles, OnlyTheOwnerMayReadThePrivateKey) {
   EXPECT_EQ(known->name(), paths.public_key);
 }
 
+TEST_F(KeyFiles, WhatAKilledRunLeftIsRemovedByTheNext) {
+  const KeyPaths paths = KeyPathsOf(Path("release"));
+  WriteFile(Path("release.key.tmp-4711"), "half");
+  WriteFile(Path("release.pub.tmp-4711"), "half");
+  WriteFile(Path("other.key.tmp-4711"), "of another key");
+  const Status written = WriteKeyPair(paths, NewKey(), {});
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_FALSE(std::filesystem::exists(Path("release.key.tmp-4711")));
+  EXPECT_FALSE(std::filesystem::exists(Path("release.pub.tmp-4711")));
+  EXPECT_TRUE(std::filesystem::exists(Path("other.key.tmp-4711")));
+}
+
 TEST_F(KeyFiles, NeverReplacesExistingFiles) {
   const KeyPaths paths = KeyPathsOf(Path("release"));
   for (const std::string& there : {paths.private_key, paths.public_key}) {
