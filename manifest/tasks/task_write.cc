@@ -99,6 +99,7 @@ Status AddRecorded(const InsideDirectory& directory, std::set<std::string>& name
 // there lists.
 moepack::OwnOutput OwnTask(std::set<std::string> own) {
   const auto check = [own = std::move(own)](const InsideDirectory& directory) -> Status {
+    SHARD_CHECK(CheckHoldsNoMount(directory));
     std::set<std::string> names = own;
     SHARD_CHECK(AddRecorded(directory, names));
     SHARD_TRY(const std::vector<std::string> files, ListOutputFiles(directory));

@@ -133,24 +133,9 @@ Status CheckNode(const InsideDirectory& directory) {
   });
 }
 
-// Neither a directory nor a file that is mounted inside an output can be removed.
-Status CheckHoldsNoMount(const InsideDirectory& directory,
-                         const std::vector<InsideDirectory::Entry>& entries) {
-  for (const InsideDirectory::Entry& entry : entries) {
-    const fs::path path = directory.path() / entry.name;
-    SHARD_TRY(const bool mounted, IsMountPoint(path));
-    if (mounted) return CannotReplaceMountedFile(path);
-    if (entry.kind != Kind::kDirectory) continue;
-    SHARD_TRY(const InsideDirectory child, directory.OpenDirectory(entry.name));
-    SHARD_TRY(const std::vector<InsideDirectory::Entry> below, child.List());
-    SHARD_CHECK(CheckHoldsNoMount(child, below));
-  }
-  return Ok();
-}
-
 Status CheckOwn(const InsideDirectory& directory) {
   SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ListOutput(directory));
-  SHARD_CHECK(CheckHoldsNoMount(directory, entries));
+  SHARD_CHECK(CheckHoldsNoMount(directory));
   SHARD_TRY(const Kind manifest, directory.KindOf(kManifestFile));
   if (manifest == Kind::kFile) return CheckDistribution(directory);
   SHARD_TRY(const Kind node, directory.KindOf(kNodeFile));

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "libshard/base/files/descriptor.h"
 #include "libshard/base/files/journal.h"
 #include "libshard/base/files/real_path.h"
 #include "libshard/base/files/staging.h"
@@ -137,6 +138,19 @@ Status FlushOutput(const InsideDirectory& output) {
   return output.Flush();
 }
 
+Status CheckNoMountAmong(const InsideDirectory& directory, const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries) {
+    const fs::path path = directory.path() / entry.name;
+    SHARD_TRY(const bool mounted, IsMountPoint(path));
+    if (mounted) return CannotReplaceMountedFile(path);
+    if (entry.kind != Kind::kDirectory) continue;
+    SHARD_TRY(const InsideDirectory child, directory.OpenDirectory(entry.name));
+    SHARD_TRY(const std::vector<Entry> below, child.List());
+    SHARD_CHECK(CheckNoMountAmong(child, below));
+  }
+  return Ok();
+}
+
 bool IsMark(const std::vector<std::string>& marks, const std::string& name) {
   return std::find(marks.begin(), marks.end(), name) != marks.end();
 }
@@ -242,6 +256,11 @@ Result<std::vector<std::string>> ListOutputFiles(const InsideDirectory& output) 
     for (const std::string& name : below) names.push_back(Cat(entry.name, "/", name));
   }
   return names;
+}
+
+Status CheckHoldsNoMount(const InsideDirectory& output) {
+  SHARD_TRY(const std::vector<Entry> entries, ListOutput(output));
+  return CheckNoMountAmong(output, entries);
 }
 
 Result<bool> IsFreeOutput(const fs::path& path) {

@@ -30,6 +30,10 @@ bool IsKeptName(std::string_view name);
 Result<std::vector<InsideDirectory::Entry>> ListOutput(const InsideDirectory& output);
 Result<std::vector<std::string>> ListOutputFiles(const InsideDirectory& output);
 
+// kInvalidArgument if a file or a directory is mounted inside the output: neither can be removed,
+// so the output cannot be replaced.
+Status CheckHoldsNoMount(const InsideDirectory& output);
+
 // Whether an output may be written at `path` without replacing anything: nothing is there, or a
 // directory that is empty but for what is beside the output, or one into which a run that was
 // killed was publishing. A link is never free.

@@ -140,6 +140,20 @@ TEST_F(MountedOutputs, AStrayFileInAVolumeIsNamedAtOnce) {
   EXPECT_THAT(run.err, HasSubstr("out already exists, and holds \"notes.txt\""));
 }
 
+TEST_F(MountedOutputs, AMountInsideAnOldTaskIsNamedBeforeTheWork) {
+  Make("build fixtures/tiny-moe --groups 2 --task 0/2 -o out");
+  const std::string task = "out.tasks/00000-of-00002";
+  fs::create_directories(workspace_ / "volume");
+  WriteAll(workspace_ / "volume/precious.txt", "precious");
+  const ToolRun run = InNamespace(
+      Cat("mount --bind volume ", task, "/assets"),
+      "$moepack build fixtures/tiny-moe --groups 2 --task 0/2 -o out --force || exit $?");
+  SKIP_WITHOUT_MOUNTS(run);
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(task + "/assets is a mount point, which cannot be replaced"));
+  EXPECT_EQ(ReadFile(workspace_ / "volume/precious.txt"), "precious");
+}
+
 TEST_F(MountedOutputs, AMountInsideAnOldOutputIsNamedBeforeTheWork) {
   Make("build fixtures/tiny-moe --groups 2 -o out");
   fs::create_directories(workspace_ / "volume");
