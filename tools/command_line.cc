@@ -128,8 +128,6 @@ constexpr OtherOption kOtherOptions[] = {
     {"--parallel", "--jobs"},
     {"-t", "--jobs"},
     {"-t", "--threads"},
-    {"--jobs", "--threads"},
-    {"-j", "--threads"},
     {"--max-memory", "--memory"},
     {"--ram", "--memory"},
     {"--backend", "--executor"},
