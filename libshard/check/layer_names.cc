@@ -1,6 +1,7 @@
 #include "libshard/check/layer_names.h"
 
 #include <algorithm>
+#include <set>
 
 #include "libshard/base/text/text.h"
 #include "libshard/model/family_pattern.h"
@@ -156,6 +157,28 @@ void LayerNames::CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& f
              Cat("none as in ", LayersText(Difference(layers, having)), ", of the same kind"),
              "one"});
       }
+    }
+  }
+}
+
+void LayerNames::CheckMtpBlocks(std::vector<CheckFinding>& findings) const {
+  const auto block = layers_.lower_bound(static_cast<uint32_t>(promise_.layers.size()));
+  for (auto at = block; at != layers_.end(); ++at) {
+    const bool moe = model_.FindLayer(at->first) != nullptr;
+    std::map<uint32_t, size_t> holders;
+    size_t layers = 0;
+    for (auto layer = layers_.begin(); layer != block; ++layer) {
+      if (moe && model_.FindLayer(layer->first) == nullptr) continue;
+      ++layers;
+      for (const uint32_t name : std::set(layer->second.names.begin(), layer->second.names.end()))
+        ++holders[name];
+    }
+    const auto& own = at->second.names;
+    for (const auto& [name, count] : holders) {
+      if (count < layers || std::find(own.begin(), own.end(), name) != own.end()) continue;
+      findings.push_back({FindingKind::kMissing, Spell(name, at->first),
+                          moe ? "one as all layers with experts have" : "one as all layers have",
+                          "none"});
     }
   }
 }

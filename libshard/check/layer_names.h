@@ -34,6 +34,9 @@ class LayerNames {
   // expert represents all. REQUIRES: tensor.layer.
   void Add(const ModelTensor& tensor);
   void Check(std::vector<CheckFinding>& findings) const;
+  // For GGUF, in which a block for multi-token prediction is a decoder layer with more tensors: it
+  // has what all decoder layers have that have experts, too (or what all have, where it has none).
+  void CheckMtpBlocks(std::vector<CheckFinding>& findings) const;
 
  private:
   struct Name {

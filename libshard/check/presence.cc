@@ -67,6 +67,7 @@ class Presence {
   }
 
   void Check(bool mtp_may_lack) {
+    mtp_may_lack_ = mtp_may_lack;
     for (const ModelTensor& tensor : model_.tensors()) {
       if (!IsTower(tensor)) Add(tensor);
     }
@@ -79,6 +80,7 @@ class Presence {
     CheckLinearAttention();
     CheckBlocksPastTheLast();
     if (!mtp_may_lack) CheckMtp();
+    if (IsGguf()) CheckGgufMtp();
     names_.Check(findings_);
   }
 
@@ -91,6 +93,7 @@ class Presence {
   };
 
   uint32_t decoder() const { return static_cast<uint32_t>(promise_.layers.size()); }
+  bool IsGguf() const { return model_.checkpoint().is_gguf(); }
   bool IsMoe(uint32_t layer) const { return model_.FindLayer(layer) != nullptr; }
 
   void Say(FindingKind kind, const std::string& what, const std::string& expected,
@@ -184,7 +187,8 @@ class Presence {
     for (const auto& [bit, what] : parts) {
       ExpertIds missing;
       for (const MoeLayer& layer : model_.layers()) {
-        if ((family_ & bit) != 0 && (layers_[layer.layer].bits & bit) == 0) {
+        const bool left_out = layer.layer >= decoder() && mtp_may_lack_ && IsGguf();
+        if (!left_out && (family_ & bit) != 0 && (layers_[layer.layer].bits & bit) == 0) {
           missing.push_back(layer.layer);
         }
       }
@@ -241,16 +245,16 @@ class Presence {
                 promise_.mtp.value_or(0) > 0 ? " and announced blocks" : "", ")"),
             Cat(Plural(layer.tensors, "tensor"), layer.tensors == 1 ? ", " : ", the first of them ",
                 Quoted(layer.first)));
-      } else if (appended_mtp_ && !marked && !model_.checkpoint().is_gguf()) {
+      } else if (appended_mtp_ && !marked && !(IsGguf() && mtp_may_lack_)) {
         Say(FindingKind::kMissing, Cat(LayersText({number}), ": what makes a ", kMtpBlock),
-            "tensors like eh_proj", "none");
+            IsGguf() ? "tensors like nextn.eh_proj" : "tensors like eh_proj", "none");
       }
     }
   }
 
   void CheckMtp() {
     if (promise_.mtp.value_or(0) == 0 || (family_ & kMtp) == 0) return;
-    const std::string expected = Cat(*promise_.mtp, " in ", promise_.mtp_key);
+    const std::string expected = Cat("one, as ", promise_.mtp_key, " announces ", *promise_.mtp);
     if (!appended_mtp_ && (family_ & kOwnNumber) == 0) {
       if (!any_mtp_) Say(FindingKind::kMissing, std::string(kMtpBlock), expected, "none");
       return;
@@ -262,10 +266,23 @@ class Presence {
     SayOfLayers(FindingKind::kMissing, missing, kMtpBlock, expected);
   }
 
+  // In GGUF these blocks are numbered on, and a key says how many of the last blocks they are.
+  void CheckGgufMtp() {
+    for (const auto& [number, layer] : layers_) {
+      if (number >= decoder() || (layer.bits & kMtp) == 0) continue;
+      Say(FindingKind::kExtra, Cat(LayersText({number}), ": tensors like nextn.eh_proj"),
+          Cat("none in the first ", Plural(decoder(), "block"), ", as ", promise_.mtp_key, " is ",
+              promise_.mtp.value_or(0)),
+          "some");
+    }
+    if (!mtp_may_lack_) names_.CheckMtpBlocks(findings_);
+  }
+
   const MoeModel& model_;
   const ModelPromise& promise_;
   std::vector<CheckFinding>& findings_;
   LayerNames names_;
+  bool mtp_may_lack_ = false;
   unsigned family_ = 0;        // parts that the family has rows for
   bool appended_mtp_ = false;  // its blocks for multi-token prediction are layers after the last
   bool any_mtp_ = false;

@@ -5,6 +5,7 @@
 
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
+#include "libshard/check/model_check.h"
 #include "libshard/convert/converter.h"
 #include "libshard/convert/row_reader.h"
 #include "libshard/format/gguf_key_types.h"
@@ -106,6 +107,8 @@ Result<GgufModel> ViewOf(const MoeModel& model, const ConvertOptions& options) {
                            "; llama.cpp loads this architecture without it, and --no-mtp corrects "
                            "the keys");
   }
+  const bool mtp_may_lack = !mtp || !NeedsMtp(config.architecture);
+  if (!runs) SHARD_CHECK(RequirePromised(model, {.defaults = "", .mtp_may_lack = mtp_may_lack}));
   out.metadata = WholeMetadata(model.checkpoint().metadata());
   if (!mtp) RemoveMtpKeys(model, out.metadata);
   for (const ModelTensor& tensor : model.tensors()) {

@@ -76,9 +76,9 @@ struct ConvertOptions {
 };
 
 // Returns the GGUF view of a model. A GGUF source provides its own tensors and keys, and is
-// kCorrupt if it lacks a block that its keys announce and llama.cpp needs; a safetensors source
-// goes through the family's converter (kUnsupported without one). Readers in the result borrow the
-// model's checkpoint.
+// kCorrupt if it lacks a block that its keys announce and llama.cpp needs, or any tensor that
+// list-tensors --check misses; a safetensors source goes through the family's converter
+// (kUnsupported without one). Readers in the result borrow the model's checkpoint.
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
 
 }  // namespace moepack

@@ -99,10 +99,12 @@ struct Known {
 
 constexpr Known kIndexFindings[] = {
     {"qwen3_5-moe/Qwen3.5-18B-REAP-A3B-Coding",
-     "missing: layer 40: block for multi-token prediction: expected 1 in the config, found none\n",
+     "missing: layer 40: block for multi-token prediction: expected one, as the config "
+     "announces 1, found none\n",
      "pruned by a tool that dropped the block and left its number in the config"},
     {"qwen3_5-moe/Qwen3.5-25B-REAP-A3B-Coding",
-     "missing: layer 40: block for multi-token prediction: expected 1 in the config, found none\n",
+     "missing: layer 40: block for multi-token prediction: expected one, as the config "
+     "announces 1, found none\n",
      "the same"},
 };
 constexpr Known kNoGgufKeys[] = {

@@ -130,8 +130,8 @@ TEST(CheckModel, NamesTheBlockForMultiTokenPredictionThatAGgufAnnouncesAndDoesNo
                 file.pairs.push_back(fixtures::GgufPairU32("qwen3moe.block_count", 4));
                 file.pairs.push_back(fixtures::GgufPairU32("qwen3moe.nextn_predict_layers", 1));
               }),
-              ElementsAre("missing: layer 3: block for multi-token prediction: expected 1 in "
-                          "qwen3moe.nextn_predict_layers, found none"));
+              ElementsAre("missing: layer 3: block for multi-token prediction: expected one, as "
+                          "qwen3moe.nextn_predict_layers announces 1, found none"));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/check/presence.h"
+#include "fixtures/gguf_writer.h"
+#include "fixtures/temp_dir.h"
+#include "libshard/check/model_check.h"
 #include "tests/libshard/format/bent_checkpoint.h"
 
 namespace moepack {
@@ -130,8 +132,8 @@ TEST(CheckPresence, AnnouncedBlocksForMultiTokenPredictionAreRequired) {
   BentCheckpoint checkpoint("glm-4.5");
   checkpoint.config["num_nextn_predict_layers"] = 3;
   EXPECT_THAT(checkpoint.Findings(),
-              ElementsAre("missing: layers 4-5: block for multi-token prediction: expected 3 in "
-                          "the config, found none"));
+              ElementsAre("missing: layers 4-5: block for multi-token prediction: expected one, as "
+                          "the config announces 3, found none"));
   EXPECT_THAT(checkpoint.Findings({.mtp_may_lack = true}), IsEmpty());
   checkpoint.config["num_nextn_predict_layers"] = 1;
   checkpoint.Remove("layers.3.eh_proj");
@@ -155,9 +157,60 @@ TEST(CheckPresence, UnannouncedBlocksForMultiTokenPredictionAreExtra) {
 TEST(CheckPresence, BlocksWithTheirOwnNumberingCountToo) {
   BentCheckpoint checkpoint("qwen3.5-moe");
   checkpoint.Remove("mtp.");
-  EXPECT_THAT(checkpoint.Findings(),
-              ElementsAre("missing: layer 4: block for multi-token prediction: expected 1 in the "
-                          "config, found none"));
+  EXPECT_THAT(
+      checkpoint.Findings(),
+      ElementsAre("missing: layer 4: block for multi-token prediction: expected one, as the "
+                  "config announces 1, found none"));
+}
+
+// A GGUF of three blocks, the last of which its keys announce for multi-token prediction; it has
+// only one kind of nextn tensor.
+fixtures::GgufFile GgufWithMtp() {
+  fixtures::GgufFile file = fixtures::MiniGguf("glm4moe", 3, 4);
+  file.pairs.push_back(fixtures::GgufPairU32("glm4moe.nextn_predict_layers", 1));
+  file.tensors.push_back(file.tensors.back());
+  file.tensors.back().name = "blk.2.nextn.eh_proj.weight";
+  return file;
+}
+
+std::vector<std::string> FindingsOf(const fixtures::GgufFile& file) {
+  const fixtures::TempDir dir;
+  EXPECT_TRUE(fixtures::WriteFile(dir / "m.gguf", fixtures::GgufBytes(file)));
+  const auto model = MoeModel::Open(dir / "m.gguf");
+  if (!model) return {model.error().message};
+  const auto findings = CheckModel(*model);
+  if (!findings) return {findings.error().message};
+  std::vector<std::string> texts;
+  for (const CheckFinding& finding : *findings) {
+    if (finding.kind != FindingKind::kMisshapen) texts.push_back(FindingText(finding));
+  }
+  return texts;
+}
+
+TEST(CheckPresence, LooksInsideTheAnnouncedBlockOfAGguf) {
+  EXPECT_THAT(FindingsOf(GgufWithMtp()), IsEmpty());
+  const auto without = [](const std::string& name) {
+    fixtures::GgufFile file = GgufWithMtp();
+    std::erase_if(file.tensors, [&](const auto& tensor) { return tensor.name == name; });
+    return FindingsOf(file);
+  };
+  EXPECT_THAT(without("blk.2.attn_norm.weight"),
+              ElementsAre("missing: tensor \"blk.2.attn_norm.weight\": expected one as all layers "
+                          "with experts have, found none"));
+  EXPECT_THAT(without("blk.2.ffn_up_exps.weight"),
+              Contains("missing: layer 2: up projection of the experts: expected one in a layer "
+                       "with experts, found none"));
+  EXPECT_THAT(without("blk.2.nextn.eh_proj.weight"),
+              ElementsAre("missing: layer 2: what makes a block for multi-token prediction: "
+                          "expected tensors like nextn.eh_proj, found none"));
+}
+
+TEST(CheckPresence, FindsTensorsForMultiTokenPredictionThatNoKeyOfAGgufAnnounces) {
+  fixtures::GgufFile file = GgufWithMtp();
+  file.pairs.pop_back();
+  EXPECT_THAT(FindingsOf(file),
+              ElementsAre("extra: layer 2: tensors like nextn.eh_proj: expected none in the first "
+                          "3 blocks, as glm4moe.nextn_predict_layers is 0, found some"));
 }
 
 TEST(CheckPresence, MultiTokenPredictionBlocksAreNotRequiredInFamiliesWithoutRowsForThem) {

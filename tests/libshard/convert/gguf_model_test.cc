@@ -54,7 +54,10 @@ TEST(GgufModel, KeepsTheTensorsAndKeysOfAGgufSource) {
   const fixtures::TempDir dir;
   WriteGguf(dir / "m.gguf", {Entry("token_embd.weight", "q8_0", {4, 64}),
                              Entry("blk.0.ffn_gate_inp.weight", "f32", {3, 64}),
-                             Entry("blk.0.ffn_up_exps.weight", "q4_0", {3, 2, 64})});
+                             Entry("blk.0.ffn_up_exps.weight", "q4_0", {3, 2, 64}),
+                             Entry("blk.0.ffn_gate_exps.weight", "q4_0", {3, 2, 64}),
+                             Entry("blk.0.ffn_down_exps.weight", "f16", {3, 64, 2}),
+                             Entry("output_norm.weight", "f32", {64})});
   const auto source = MoeModel::Open(dir / "m.gguf");
   ASSERT_TRUE(source) << source.error().message;
   const auto model = ToGguf(*source, {});
@@ -64,7 +67,7 @@ TEST(GgufModel, KeepsTheTensorsAndKeysOfAGgufSource) {
   for (const char* key : {"split.no", "split.count", "general.alignment"}) {
     EXPECT_EQ(model->metadata.Find(key), nullptr) << key;
   }
-  ASSERT_EQ(model->tensors.size(), 3u);
+  ASSERT_EQ(model->tensors.size(), 6u);
   const GgufTensor& embedding = model->tensors[0];
   EXPECT_EQ(embedding.stored->name, "q8_0");
   EXPECT_EQ(embedding.type, embedding.stored);
@@ -138,6 +141,19 @@ TEST(GgufModel, OnlyWarnsOfAMissingBlockWhereLlamaCppLoadsTheFileWithoutIt) {
   }
 }
 
+TEST(GgufModel, RefusesAFileThatLacksAnOrdinaryTensorAsTheCheckDoes) {
+  for (const std::string name : {"output_norm.weight", "blk.1.attn_norm.weight",
+                                 "blk.1.ffn_gate_inp.weight", "blk.1.ffn_up_exps.weight"}) {
+    fixtures::GgufFile torn = fixtures::MiniGguf("qwen3moe", 3, 4);
+    std::erase_if(torn.tensors, [&](const auto& tensor) { return tensor.name == name; });
+    const auto view = ViewOfFile(torn, {});
+    ASSERT_FALSE(view) << name;
+    EXPECT_EQ(view.error().code, Code::kCorrupt);
+    EXPECT_THAT(view.error().message, HasSubstr("missing: ")) << name;
+    EXPECT_THAT(view.error().hint, HasSubstr("list-tensors")) << name;
+  }
+}
+
 TEST(GgufModel, ForRunningTheAnnouncedBlockMayBeMissing) {
   ConvertOptions running;
   running.part = ConvertOptions::Part::kTokenizerIfUsable;
@@ -147,6 +163,9 @@ TEST(GgufModel, ForRunningTheAnnouncedBlockMayBeMissing) {
 TEST(GgufModel, WithoutMtpTheKeysOfAGgufAnnounceOnlyTheBlocksThatAreLeft) {
   fixtures::GgufFile with = fixtures::MiniGguf("qwen3next", 3, 4);
   with.pairs.push_back(fixtures::GgufPairU32("qwen3next.nextn_predict_layers", 1));
+  const std::string own = "blk.2.nextn.eh_proj.weight";
+  with.tensors.push_back(with.tensors.back());
+  with.tensors.back().name = own;
   const auto whole = ViewOfFile(with, {});
   ASSERT_TRUE(whole) << whole.error().message;
   for (const fixtures::GgufFile& file : {WithoutItsMtpBlock(2), with}) {
@@ -154,7 +173,7 @@ TEST(GgufModel, WithoutMtpTheKeysOfAGgufAnnounceOnlyTheBlocksThatAreLeft) {
     ASSERT_TRUE(view) << view.error().message;
     EXPECT_EQ(view->metadata.Uint("qwen3next.block_count"), 2u);
     EXPECT_EQ(view->metadata.Find("qwen3next.nextn_predict_layers"), nullptr);
-    EXPECT_EQ(view->tensors.size(), whole->tensors.size() - 5) << "the block's own tensors";
+    EXPECT_EQ(view->tensors.size(), whole->tensors.size() - 6) << "the block's own tensors";
     for (const GgufTensor& tensor : view->tensors) EXPECT_LT(tensor.layer.value_or(0), 2u);
   }
   const auto view = ViewOfFile(WithoutItsMtpBlock(2), NoMtp());

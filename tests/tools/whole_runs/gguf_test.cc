@@ -403,8 +403,8 @@ TEST_F(Gguf, ABlockThatIsAnnouncedAndMissingIsRefusedAndNoMtpRepairsTheKeys) {
   EXPECT_EQ(workspace_.Moepack("list-tensors a.gguf").status, 0);
   const ToolRun checked = workspace_.Moepack("list-tensors a.gguf --check");
   EXPECT_NE(checked.status, 0);
-  EXPECT_THAT(checked.out, HasSubstr("layer 2: block for multi-token prediction: expected 1 in "
-                                     "qwen3next.nextn_predict_layers, found none"));
+  EXPECT_THAT(checked.out, HasSubstr("layer 2: block for multi-token prediction: expected one, as "
+                                     "qwen3next.nextn_predict_layers announces 1, found none"));
   for (const std::string command :
        {"build a.gguf --groups 2 -o out", "quantize a.gguf --recipe BF16 -o b.gguf"}) {
     const ToolRun refused = workspace_.Moepack(command);
