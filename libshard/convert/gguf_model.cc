@@ -108,7 +108,10 @@ Result<GgufModel> ViewOf(const MoeModel& model, const ConvertOptions& options) {
                            "the keys");
   }
   const bool mtp_may_lack = !mtp || !NeedsMtp(config.architecture);
-  if (!runs) SHARD_CHECK(RequirePromised(model, {.defaults = "", .mtp_may_lack = mtp_may_lack}));
+  if (!runs) {
+    SHARD_CHECK(RequirePromised(model, {.defaults = "", .mtp_may_lack = mtp_may_lack}));
+    SHARD_CHECK(CheckGgufTypes(model.config_path().string(), model.checkpoint().metadata()));
+  }
   out.metadata = WholeMetadata(model.checkpoint().metadata());
   if (!mtp) RemoveMtpKeys(model, out.metadata);
   for (const ModelTensor& tensor : model.tensors()) {

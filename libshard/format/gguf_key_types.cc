@@ -276,10 +276,30 @@ std::vector<std::string> CorrectGgufTypes(const std::string& where, GgufMetadata
   std::vector<std::string> warnings;
   WarnOfKeys(where, corrected,
              ", which llama.cpp refuses; build and quantize write the expected type", warnings);
-  WarnOfKeys(where, kept,
-             ", which llama.cpp refuses, with a value that the expected type cannot hold",
-             warnings);
+  WarnOfKeys(
+      where, kept,
+      ", which llama.cpp refuses, with a value that the expected type cannot hold; build and "
+      "quantize refuse the file",
+      warnings);
   return warnings;
+}
+
+Status CheckGgufTypes(const std::string& where, const GgufMetadata& metadata) {
+  const std::string architecture = metadata.Architecture();
+  for (const GgufEntry& entry : metadata.entries()) {
+    const GgufKeyType* const row = FindGgufKeyType(architecture, entry.key);
+    if (row == nullptr || IsAccepted(entry.value, row->kind)) continue;
+    const auto numbers = entry.value.AsNumbers();
+    const std::string value = numbers && numbers->size() == 1 ? Cat(" ", numbers->front()) : "";
+    return Error{Code::kCorrupt,
+                 Cat(where, ": key ", Quoted(entry.key), ": expected a value that fits ",
+                     GgufTypeName(ReadAs(row->kind)), ", as llama.cpp reads it, found ",
+                     SpellType(entry.value), value),
+                 Cat("llama.cpp's gguf_set_metadata.py writes another value, and "
+                     "`gguf_new_metadata.py --remove-metadata ",
+                     ShellWord(entry.key), "` leaves the key out")};
+  }
+  return Ok();
 }
 
 void CutGgufBlocks(uint64_t before, uint64_t after, GgufMetadata& metadata) {

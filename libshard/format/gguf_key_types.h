@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/result.h"
 #include "libshard/format/gguf_metadata.h"
 
 namespace moepack {
@@ -31,6 +32,10 @@ const GgufKeyType* FindGgufKeyType(std::string_view architecture, std::string_vi
 // warnings: which keys had other types, and which keep one that llama.cpp refuses. `where` names
 // the file in them.
 std::vector<std::string> CorrectGgufTypes(const std::string& where, GgufMetadata& metadata);
+
+// kCorrupt if a key has a type that llama.cpp refuses. After CorrectGgufTypes that is a key whose
+// value does not fit the type that llama.cpp reads.
+Status CheckGgufTypes(const std::string& where, const GgufMetadata& metadata);
 
 // Shortens every array that has an element for each of `before` blocks to the first `after`.
 // REQUIRES: after <= before.

@@ -213,6 +213,25 @@ TEST(GgufModel, GivesCountsOfOtherIntegerTypesTheTypeThatLlamaCppReads) {
   }
 }
 
+TEST(GgufModel, RefusesAKeyWhoseValueDoesNotFitTheTypeThatLlamaCppReads) {
+  fixtures::GgufFile file = fixtures::MiniGguf("qwen3moe", 2, 4);
+  file.pairs.push_back({"tokenizer.ggml.eos_token_id", fixtures::kGgufI32,
+                        fixtures::GgufNumber(static_cast<uint32_t>(-1), 4)});
+  const auto eos = ViewOfFile(file, {});
+  ASSERT_FALSE(eos);
+  EXPECT_EQ(eos.error().code, Code::kCorrupt);
+  EXPECT_THAT(eos.error().message,
+              HasSubstr("m.gguf: key \"tokenizer.ggml.eos_token_id\": expected a value that fits "
+                        "u32, as llama.cpp reads it, found i32 -1"));
+  EXPECT_THAT(eos.error().hint, HasSubstr("--remove-metadata tokenizer.ggml.eos_token_id"));
+
+  file.pairs.back() = {"qwen3moe.context_length", fixtures::kGgufU64,
+                       fixtures::GgufNumber(uint64_t{1} << 33, 8)};
+  const auto context = ViewOfFile(file, {});
+  ASSERT_FALSE(context);
+  EXPECT_THAT(context.error().message, HasSubstr("found u64 8589934592"));
+}
+
 TEST(GgufModel, NamesTheFamilyWithoutAGgufFormAndTheClosestThatHasOne) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("granite-moe-hybrid", dir.path()));
