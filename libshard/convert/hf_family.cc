@@ -182,8 +182,8 @@ class Conversion {
     SHARD_TRY(const bool own, model_.HasOwnHead());
     if (!own) return true;
     out_.warnings.push_back(Cat(config_.where(), ": ", config_.Find(fields::kTied)->path,
-                                ": expected a head with the numbers of the embedding, found one "
-                                "with others; it is kept as output.weight"));
+                                ": expected a head that is the embedding, found one that "
+                                "differs in type or values; it is kept as output.weight"));
     return false;
   }
 

@@ -199,8 +199,8 @@ TEST_F(TiedHead, ThatDiffersFromTheEmbeddingIsKeptWithANote) {
   EXPECT_EQ(sample_.Values(*model, "output.weight"), sample_.Values("lm_head.weight"));
   EXPECT_THAT(model->warnings,
               testing::ElementsAre(EndsWith(
-                  "config.json: tie_word_embeddings: expected a head with the numbers of the "
-                  "embedding, found one with others; it is kept as output.weight")));
+                  "config.json: tie_word_embeddings: expected a head that is the embedding, found "
+                  "one that differs in type or values; it is kept as output.weight")));
 }
 
 TEST_F(TiedHead, ThatIsTheEmbeddingIsLeftOut) {

@@ -103,8 +103,8 @@ TEST(Build, AHeadThatDiffersFromATiedEmbeddingIsKeptOnEveryRoad) {
   config.replace(config.find(untied), untied.size(), "\"tie_word_embeddings\": true");
   WriteAll(path, config);
   const std::string note =
-      "tie_word_embeddings: expected a head with the numbers of the embedding, "
-      "found one with others; it is kept as output.weight";
+      "tie_word_embeddings: expected a head that is the embedding, found one that "
+      "differs in type or values; it is kept as output.weight";
   const ToolRun dry = workspace.Moepack(std::string(kBuild) + "--quantize Q8_0 --dry-run");
   EXPECT_THAT(dry.out + dry.err, HasSubstr(note));
   const ToolRun run = workspace.Moepack(std::string(kBuild) + "--quantize Q8_0");
