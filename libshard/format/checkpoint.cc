@@ -48,8 +48,10 @@ Error NoCheckpoint(const Source& source) {
   const std::string expected =
       ": expected model.safetensors.index.json, *.safetensors or *.gguf, found ";
   if (const std::vector<std::string> snapshots = SnapshotsIn(source); !snapshots.empty()) {
-    const std::string others =
-        snapshots.size() == 1 ? "" : Cat(", or one of the ", snapshots.size() - 1, " others there");
+    const std::string others = snapshots.size() == 1 ? ""
+                               : snapshots.size() == 2
+                                   ? ", or the other one there"
+                                   : Cat(", or one of the ", snapshots.size() - 1, " others there");
     return Error{
         Code::kNotFound, Cat(source.named.string(), expected, "a folder of the Hugging Face cache"),
         Cat("name the snapshot: ", (source.named / "snapshots" / snapshots[0]).string(), others)};
@@ -59,6 +61,12 @@ Error NoCheckpoint(const Source& source) {
     return Error{Code::kInvalidArgument,
                  Cat(source.named.string(), expected, "a distribution that moepack wrote"),
                  "name the checkpoint it was made from, or use verify, diff or assemble"};
+  }
+  const std::string config = source.file.empty() ? "config.json" : source.file;
+  const Result<bool> alone = source.tree->Has(config);
+  if (config.ends_with(".json") && alone && *alone) {
+    return Error{Code::kNotFound, Cat(source.named.string(), expected, "a config without weights"),
+                 "download the weights, too; list-tensors --summary does with the config"};
   }
   // A web server need not list its files.
   const bool asked = source.tree->traffic().has_value();

@@ -271,6 +271,17 @@ TEST(Checkpoint, AStaleIndexBesideACompleteFileIsNamed) {
   EXPECT_TRUE(Checkpoint::Open(dir / "model.safetensors"));
 }
 
+TEST(Checkpoint, AConfigWithoutWeightsIsNamedAsSuch) {
+  const TempDir dir;
+  ASSERT_TRUE(fixtures::WriteFile(dir / "config.json", "{}"));
+  for (const fs::path& path : {dir.path(), dir / "config.json"}) {
+    const Error error = Checkpoint::Open(path).error();
+    EXPECT_EQ(error.code, Code::kNotFound);
+    EXPECT_THAT(error.message, HasSubstr("found a config without weights"));
+    EXPECT_THAT(error.hint, HasSubstr("download the weights"));
+  }
+}
+
 TEST(Checkpoint, AFolderOfTheHuggingFaceCacheNamesItsSnapshot) {
   const TempDir dir;
   const fs::path root = dir / "models--owner--name";
@@ -284,10 +295,10 @@ TEST(Checkpoint, AFolderOfTheHuggingFaceCacheNamesItsSnapshot) {
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_EQ(error.message, found);
   EXPECT_EQ(error.hint, "name the snapshot: " + (root / "snapshots/0123").string() +
-                            ", or one of the 1 others there");
+                            ", or the other one there");
   ASSERT_TRUE(fixtures::WriteFile(root / "refs/main", "4567\n"));
   error = Checkpoint::Open(root).error();
-  EXPECT_THAT(error.hint, HasSubstr((root / "snapshots/4567").string() + ", or one"));
+  EXPECT_THAT(error.hint, HasSubstr((root / "snapshots/4567").string() + ", or the other"));
   fs::remove(root / "snapshots/0123");
   EXPECT_EQ(Checkpoint::Open(root).error().hint,
             "name the snapshot: " + (root / "snapshots/4567").string());
