@@ -64,7 +64,7 @@ Error NoCheckpoint(const Source& source) {
   }
   const std::string config = source.file.empty() ? "config.json" : source.file;
   const Result<bool> alone = source.tree->Has(config);
-  if (config.ends_with(".json") && alone && *alone) {
+  if (config.ends_with("config.json") && alone && *alone) {
     return Error{Code::kNotFound, Cat(source.named.string(), expected, "a config without weights"),
                  "download the weights, too; list-tensors --summary does with the config"};
   }

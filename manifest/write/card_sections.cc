@@ -14,6 +14,7 @@
 #include "manifest/document/made_from.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/source_place.h"
+#include "manifest/document/whole_model.h"
 
 namespace moepack::manifest {
 namespace {
@@ -119,6 +120,13 @@ std::string QualityText(const QualityRecord& record) {
   return out + Cat("Tokens measured: SHA-256 `", record.tokens_sha256, "`.\n\n");
 }
 
+std::string NotMeasuredText(const Manifest& manifest) {
+  const bool whole = HoldsWholeModel(manifest);
+  return Cat("Not measured. `moepack eval .", whole ? "" : " --against SRC",
+             " --text FILE` measures on held-out text what the split costs",
+             whole ? "" : "; SRC is the model that it was made from", ".\n\n");
+}
+
 std::string DigestText(const SourceRecord& source) {
   if (!source.sha256.empty()) return Cat("`", source.sha256, "`");
   return Cat("`", source.header_sha256, "` (header)");
@@ -149,11 +157,7 @@ std::string MeasuredText(const Manifest& manifest) {
     return !figure.first.starts_with("expected.");
   });
   if (manifest.quality) out += QualityText(*manifest.quality);
-  if (!manifest.quality && !others) {
-    out +=
-        "Not measured. `moepack eval . --text FILE` measures on held-out text what the split "
-        "costs.\n\n";
-  }
+  if (!manifest.quality && !others) out += NotMeasuredText(manifest);
   out += FigureTable(others ? "measured" : "expected of statistics", quality) +
          FigureTable("calibration", calibration);
   out.pop_back();

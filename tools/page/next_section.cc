@@ -1,5 +1,6 @@
 // What to run next: what the report lacks, and what its figures call for.
 #include "libshard/base/text/text.h"
+#include "manifest/document/whole_model.h"
 #include "tools/base/command_text.h"
 #include "tools/page/html.h"
 #include "tools/page/section.h"
@@ -58,13 +59,15 @@ std::optional<double> LastKld(const PageInputs& inputs) {
   return damage->kld.mean;
 }
 
-// A refitted distribution does not have the model's own experts.
-bool IsRefitted(const PageInputs& inputs) { return inputs.distribution->refit != nullptr; }
+// Otherwise `eval` compares with the model itself, and `profile` runs that.
+bool HoldsWholeModel(const PageInputs& inputs) {
+  return manifest::HoldsWholeModel(*inputs.distribution);
+}
 
 Step Evaluation(const PageInputs& inputs, const std::string& why,
                 std::pair<std::string, std::string> option) {
   Step step{why, "eval", inputs.distribution_path, {}};
-  if (IsRefitted(inputs)) step.options.emplace_back("--against", kSource);
+  if (!HoldsWholeModel(inputs)) step.options.emplace_back("--against", kSource);
   step.options.emplace_back("--text", kHeldOut);
   step.options.push_back(std::move(option));
   return step;
@@ -81,7 +84,7 @@ void AddMeasuring(const PageInputs& inputs, std::vector<Step>& steps) {
   if (!inputs.scores)
     steps.push_back({"Measure what the routers use on your own texts, for the heat maps:",
                      "profile",
-                     IsRefitted(inputs) ? kSource : inputs.distribution_path,
+                     HoldsWholeModel(inputs) ? inputs.distribution_path : kSource,
                      {{"--text", kCalibration}, {"-o", "statistics.json"}}});
   if (inputs.evaluations.empty())
     steps.push_back(Evaluation(

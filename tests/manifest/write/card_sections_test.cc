@@ -25,6 +25,21 @@ TEST(CardSections, SayWhatWasNotMeasured) {
   }
 }
 
+// Without the model `eval` would refuse: there is nothing to compare with.
+TEST(CardSections, MeasureAgainstTheModelWhatDoesNotHoldAllOfIt) {
+  constexpr const char* kAgainst =
+      "`moepack eval . --against SRC --text FILE` measures on held-out text what the split costs; "
+      "SRC is the model that it was made from.\n";
+  EXPECT_THAT(MeasuredText(Measured("{}")), Not(HasSubstr("--against")));
+  Manifest refitted = Measured("{}");
+  refitted.refit = std::make_shared<const RefitRecord>();
+  EXPECT_THAT(MeasuredText(refitted), HasSubstr(kAgainst));
+  Manifest dropped = Measured("{}");
+  dropped.plan.groups[2].owned[1] = {4};
+  dropped.plan.remainder[1] = {5};
+  EXPECT_THAT(MeasuredText(dropped), HasSubstr(kAgainst));
+}
+
 TEST(CardSections, GiveEveryFigureARow) {
   const std::string text = MeasuredText(Measured(
       R"({"quality": {"kld": 0.0125, "groups": [{"group": 0, "top1": 0.5}]},

@@ -19,6 +19,25 @@ TEST(NextSectionTest, NamesWhatIsMissing) {
   EXPECT_THAT(body, Not(HasSubstr("--gate")));
 }
 
+// `eval` refuses both kinds without the model, and `profile` cannot run them.
+TEST(NextSectionTest, ADistributionWithoutTheWholeModelIsMeasuredAgainstIt) {
+  PageInputs dropped = FullInputs();
+  dropped.distribution->plan.groups[2].owned[1] = {4};
+  dropped.distribution->plan.remainder[1] = {5};
+  PageInputs refitted = FullInputs();
+  refitted.distribution->refit = std::make_shared<const RefitRecord>(SomeRefit());
+  for (PageInputs inputs : {dropped, refitted}) {
+    EXPECT_THAT(NextSection(inputs)->body,
+                HasSubstr("moepack eval out --against SRC --text HELD_OUT --gate"));
+    inputs.scores.reset();
+    inputs.evaluations.clear();
+    const std::string body = NextSection(inputs)->body;
+    EXPECT_THAT(body, HasSubstr("moepack profile SRC --text CALIBRATION -o statistics.json"));
+    EXPECT_THAT(body, HasSubstr("moepack eval out --against SRC --text HELD_OUT --json"));
+    EXPECT_THAT(body, HasSubstr("moepack eval out --against SRC --text HELD_OUT --record"));
+  }
+}
+
 TEST(NextSectionTest, AsksForNothingThatExists) {
   PageInputs inputs = FullInputs();
   inputs.distribution->quality = SomeQuality();
