@@ -50,9 +50,10 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
   for (const GgufTensor& tensor : typed.model.tensors) {
     packed += tensor.importance != nullptr && tensor.expert_count > 0 ? 1 : 0;
   }
-  const size_t gaps = typed.imatrix_use.coverage.size();
+  const size_t gaps = typed.imatrix_use.coverage.size(), loans = typed.imatrix_use.loans.size();
   notes.push_back(Cat(typed.imatrix->file, ": data for ", Plural(typed.imatrix_use.used, "tensor"),
-                      ", ", packed, " of them with an expert axis, ",
+                      loans == 0 ? "" : Cat(", ", loans, " of them by the entry of another"), ", ",
+                      packed, " of them with an expert axis, ",
                       gaps == 0 ? "every expert of every layer among them"
                                 : Cat("some experts missing in ", gaps)));
   NoteLoans(typed, notes);

@@ -52,8 +52,12 @@ std::optional<uint64_t> CountInRefit(const RefitRecord& record,
 std::string Sentence(const char* what, const std::optional<uint64_t>& count, uint64_t sessions) {
   if (!count) return Cat("Whether the ", what, " was made from the same text is not known.");
   if (*count == 0) return "";
-  return Cat("The ", what, " was made from ", FormatCount(*count), " of the ",
-             Plural(sessions, "session"), ", which ", *count == 1 ? "is" : "are", " not held out.");
+  const std::string all =
+      sessions == 1 ? "the one session" : Cat("all ", Plural(sessions, "session"));
+  const std::string which =
+      *count == sessions ? all : Cat(FormatCount(*count), " of the ", Plural(sessions, "session"));
+  return Cat("The ", what, " was made from ", which, ", which ", *count == 1 ? "is" : "are",
+             " not held out.");
 }
 
 }  // namespace

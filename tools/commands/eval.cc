@@ -158,10 +158,9 @@ Result<std::optional<manifest::MadeFrom>> CheckHeldOut(
   made_from = manifest::MadeFromText(manifest, SessionDigests(tokens));
   const std::string text = manifest::NotHeldOutText(made_from, tokens.size());
   if (!text.empty())
-    PrintWarnings({Cat("text: ", text,
+    PrintWarnings({Cat(text,
                        " What is measured on text that a split was made from says "
-                       "little about other text.",
-                       arguments.record ? " This is recorded, too." : "")});
+                       "little about other text.")});
   return made_from;
 }
 

@@ -164,13 +164,18 @@ HtmlTable DamageTable(size_t number, const std::vector<DamageLine>& lines,
   return table;
 }
 
-// "" unless all sessions on one node cost less than each on its own.
+std::string NotHeldOut(const QualityRecord& record) {
+  return record.made_from ? manifest::NotHeldOutText(record.made_from, record.sessions) : "";
+}
+
+// "" unless all sessions on one node cost less than each on its own, by more than both errors.
 std::string OneNodeText(const QualityRecord& record, const DamageFigures& best) {
   std::optional<uint32_t> node;
   DamageFigures least = best;
   for (const auto& [group, row] : record.groups) {
     const auto& damage = record.best.all.split ? row.all.split : row.all.total;
     if (!damage || damage->kld.mean >= least.kld.mean) continue;
+    if (best.kld.mean - damage->kld.mean <= best.kld.error + damage->kld.error) continue;
     least = *damage;
     node = group;
   }
@@ -191,14 +196,15 @@ std::string DamageFinding(const std::string& of, const QualityRecord& record) {
   if (record.unmasked && record.unmasked->all.total) {
     out += Cat("; quantization alone costs ", Fixed(record.unmasked->all.total->kld.mean, 4));
   }
-  return Cat(out, " (", of, ").", OneNodeText(record, *damage));
+  const std::string held_out = NotHeldOut(record);
+  return Cat(out, " (", of, ").", OneNodeText(record, *damage), held_out.empty() ? "" : " ",
+             held_out);
 }
 
 std::string ChartOf(size_t number, const std::string& title, const QualityRecord& record) {
   const std::vector<DamageLine> lines = LinesOf(record);
   const std::vector<std::string> buckets = BucketsOf(lines);
-  const std::string held_out =
-      record.made_from ? manifest::NotHeldOutText(record.made_from, record.sessions) : "";
+  const std::string held_out = NotHeldOut(record);
   std::vector<LegendEntry> legend;
   for (size_t i = 0; i < buckets.size(); ++i)
     legend.push_back({KindClass(i + 3) + " round", buckets[i]});

@@ -26,6 +26,10 @@ TEST(MadeFrom, CountsTheSessionsThatThePlanWasMadeFrom) {
   EXPECT_EQ(found, (MadeFrom{2, false, std::nullopt}));
   EXPECT_EQ(NotHeldOutText(found, 3),
             "The plan was made from 2 of the 3 sessions, which are not held out.");
+  EXPECT_EQ(NotHeldOutText(found, 2),
+            "The plan was made from all 2 sessions, which are not held out.");
+  EXPECT_EQ(NotHeldOutText(MadeFrom{1, false, std::nullopt}, 1),
+            "The plan was made from the one session, which is not held out.");
   EXPECT_EQ(NotHeldOutText(MadeFromText(manifest, {kNew}), 1), "");
 }
 

@@ -117,7 +117,7 @@ TEST_F(EvalRecord, TextThatThePlanWasMadeFromIsNotRecordedAsHeldOut) {
   const ToolRun run = workspace_.Moepack(eval + "other.jsonl --record");
   ASSERT_EQ(run.status, 0) << run.err;
   const std::string sentence = "The plan was made from 1 of the 2 sessions, which is not held out.";
-  EXPECT_THAT(run.err, HasSubstr("warning: text: " + sentence));
+  EXPECT_THAT(run.err, HasSubstr("warning: " + sentence));
   EXPECT_THAT(run.out, HasSubstr(sentence));
   EXPECT_THAT(ReadFile(workspace_ / "planned/README.md"), HasSubstr(" of text. " + sentence));
   const auto manifest = nlohmann::json::parse(ReadFile(workspace_ / "planned/distribution.json"));

@@ -32,7 +32,7 @@ TEST_F(RefitCommand, WritesAStoreAndADistributionWithTheSameTrunk) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("layer 0, group 0: error "));
   EXPECT_THAT(run.err, HasSubstr("layer 2, group 1: error "));
-  EXPECT_THAT(run.err, testing::Not(HasSubstr("taken of")));
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("taken from")));
   EXPECT_THAT(run.out, HasSubstr("layer  group  error before"));
   EXPECT_TRUE(std::filesystem::exists(workspace_ / "out.refit/refit.json"));
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --plan plan.json -o plain").status, 0);
@@ -116,7 +116,7 @@ TEST_F(RefitCommand, DistributionIsRefittedFromItsSource) {
   const ToolRun run =
       workspace_.Moepack("refit dist --against fixtures/tiny-moe " + few + "-o by-dist");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("taken of the text: 2 of 2 sessions (2 in part), 300 of "));
+  EXPECT_THAT(run.err, HasSubstr("taken from the text: 2 of 2 sessions (2 in part), 300 of "));
   const auto record = nlohmann::json::parse(ReadFile(workspace_ / "by-dist.refit/refit.json"));
   const nlohmann::json& text = record["calibration"][0];
   EXPECT_EQ(text["taken"], (nlohmann::json{{"tokens", 150}, {"sessions", 1}, {"of_sessions", 1}}));
@@ -324,7 +324,7 @@ TEST_F(RefitCommand, ALimitOfTokensSaysHowManyOfHowManySessionsItTakes) {
   EXPECT_EQ(bucket["tokens"], needs["tokens"]);
   EXPECT_THAT(
       Refit(few).out,
-      HasSubstr("taken of \"one\": " + std::to_string(bucket["sessions"].get<int>()) +
+      HasSubstr("taken from \"one\": " + std::to_string(bucket["sessions"].get<int>()) +
                 " of 60 sessions, " + std::to_string(bucket["tokens"].get<int>()) + " of "));
 }
 

@@ -70,6 +70,17 @@ TEST(DamageSectionTest, SaysWhereOneNodeForAllCostsLessThanEachOnItsOwn) {
   inputs.evaluations[0].report.quality->best.all.split->kld.mean = 0.77;
   EXPECT_THAT(DamageSection(inputs)->findings.front(),
               HasSubstr("All sessions on node 0 cost less, <b>0.3000 ± 0.0300 nats</b>"));
+  // The whiskers touch: the difference may be chance.
+  inputs.evaluations[0].report.quality->best.all.split->kld.mean = 0.35;
+  EXPECT_THAT(DamageSection(inputs)->findings.front(), Not(HasSubstr("All sessions on node")));
+}
+
+TEST(DamageSectionTest, TheHeadlineSaysWhereTheTextIsNotHeldOut) {
+  PageInputs inputs = FullInputs();
+  EXPECT_THAT(DamageSection(inputs)->findings.front(), Not(HasSubstr("held out")));
+  auto& quality = *inputs.evaluations[0].report.quality;
+  quality.made_from = manifest::MadeFrom{quality.sessions, false, std::nullopt};
+  EXPECT_THAT(DamageSection(inputs)->findings.front(), HasSubstr("not held out."));
 }
 
 }  // namespace

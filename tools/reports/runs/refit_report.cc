@@ -44,7 +44,7 @@ std::string TakenLines(const std::vector<runtime::CalibrationBucket>& buckets) {
   for (const runtime::CalibrationBucket& bucket : buckets) {
     if (bucket.sessions == bucket.of_sessions && bucket.in_part == 0) continue;
     lines.push_back(
-        Cat("taken of ", bucket.name.empty() ? "the text" : Quoted(bucket.name), ": ",
+        Cat("taken from ", bucket.name.empty() ? "the text" : Quoted(bucket.name), ": ",
             FormatCount(bucket.sessions), " of ", Plural(bucket.of_sessions, "session"),
             bucket.in_part > 0 ? Cat(" (", FormatCount(bucket.in_part), " in part)") : "", ", ",
             FormatCount(bucket.tokens), " of ", Plural(bucket.of_tokens, "token")));
