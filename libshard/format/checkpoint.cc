@@ -43,6 +43,19 @@ std::vector<std::string> SnapshotsIn(const Source& source) {
   return names;
 }
 
+// Whether the source is the folder `hub` of the cache, or one that holds such folders of models.
+bool HoldsCachedModels(const Source& source) {
+  const std::optional<fs::path> folder =
+      source.file.empty() ? source.tree->LocalPath("") : std::nullopt;
+  if (!folder) return false;
+  std::error_code failed;
+  for (fs::directory_iterator at(*folder, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    if (at->path().filename().string().starts_with("models--")) return true;
+  }
+  return false;
+}
+
 // Says why the user's path is not a checkpoint, instead of just "not found".
 Error NoCheckpoint(const Source& source) {
   const std::string expected =
@@ -55,6 +68,10 @@ Error NoCheckpoint(const Source& source) {
     return Error{
         Code::kNotFound, Cat(source.named.string(), expected, "a folder of the Hugging Face cache"),
         Cat("name the snapshot: ", (source.named / "snapshots" / snapshots[0]).string(), others)};
+  }
+  if (HoldsCachedModels(source)) {
+    return Error{Code::kNotFound, Cat(source.named.string(), expected, "the cache of Hugging Face"),
+                 "name the snapshot of a model: models--OWNER--NAME/snapshots/REVISION below it"};
   }
   const Result<bool> distribution = source.tree->Has("distribution.json");
   if (source.file.empty() && distribution && *distribution) {

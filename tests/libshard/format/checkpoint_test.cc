@@ -294,6 +294,9 @@ TEST(Checkpoint, AFolderOfTheHuggingFaceCacheNamesItsSnapshot) {
   Error error = Checkpoint::Open(root).error();
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_EQ(error.message, found);
+  const Error hub = Checkpoint::Open(dir.path()).error();
+  EXPECT_THAT(hub.message, HasSubstr("found the cache of Hugging Face"));
+  EXPECT_THAT(hub.hint, HasSubstr("models--OWNER--NAME/snapshots/REVISION"));
   EXPECT_EQ(error.hint, "name the snapshot: " + (root / "snapshots/0123").string() +
                             ", or the other one there");
   ASSERT_TRUE(fixtures::WriteFile(root / "refs/main", "4567\n"));
