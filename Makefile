@@ -28,7 +28,7 @@ demo: product
 	@.ci/demo.sh $(BUILD)/moepack
 
 test: test-deps build
-	@tests/run_tests.sh $(BUILD)
+	@tests/run_tests.sh $(BUILD) -LE check
 
 soak: test-deps build
 	@.ci/install-deps.sh build test check bench package soak

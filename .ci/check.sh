@@ -1,5 +1,6 @@
 #!/bin/sh
-# make check: what the other compiler and the sanitizers can find, beside `make test`.
+# make check: the suites that take too long for `make test` (label check), and what the other
+# compiler and the sanitizers can find.
 # docs/contributing.md says why each preset runs what it runs.
 # usage: check.sh JOBS [row ...]   (from the repository root; default: every row)
 # Rows for make soak, each more than an hour: debug-clang-whole runs the long suites of debug-clang
@@ -7,7 +8,7 @@
 set -eu
 jobs=$1
 shift
-wanted=${*:-debug-clang release-clang tsan}
+wanted=${*:-release debug-clang release-clang tsan}
 
 # "|FOLDER/NAME" of suites whose names begin so. CTest reads no expression with ten parentheses.
 # usage: suites FOLDER NAME ...
@@ -34,7 +35,7 @@ threads=$(
 # Suites that take more than 80 s under AddressSanitizer: one case in eight of each. Row
 # debug-clang-whole, which make soak runs, takes all of them.
 long=$(
-  suites tools BuildRefit CheckCommand ExperimentCommand HostileText OnEveryExecutor OptionRules \
+  suites tools BuildRefit CheckCommand ExperimentCommand ExperimentWithRefits HostileText OnEveryExecutor OptionRules \
     OverlayCommand Pages/DocumentedOutput PlanFromStatistics PlannedSplit \
     RefitCommand RefitGate ReportInABrowser VerifyRedo
   suites remote CachedCommands HelpExamples HostileServers KilledRegistryRuns KilledRuns \
@@ -76,8 +77,12 @@ failed=
 # Scripts that start programs of others, and tests of the tree.
 skipped='(install|neon|peer|scale-out|schema|tree)/'
 
+if wants release; then
+  build release 'all check-tests'
+  run release -L check
+fi
 if wants debug-clang || wants debug-clang-whole; then
-  build debug-clang all
+  build debug-clang 'all check-tests'
   if wants debug-clang; then
     run debug-clang -E "^($skipped$long)"
     GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=0 run debug-clang -R "^(${long#|})"
@@ -90,7 +95,7 @@ if wants release-clang; then
   run release-clang -R '^(quant|libshard)/'
 fi
 if wants release-clang-whole; then
-  build release-clang all
+  build release-clang 'all check-tests'
   run release-clang -E "^$skipped"
 fi
 if wants tsan; then

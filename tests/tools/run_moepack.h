@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "fixtures/temp_dir.h"
 
@@ -77,6 +79,30 @@ class Workspace {
 
  private:
   fixtures::TempDir dir_, logs_;
+};
+
+// What one command writes, made when it is first needed and copied into the workspace of each case.
+class MadeOnce {
+ public:
+  MadeOnce(std::string arguments, std::vector<std::string> outputs)
+      : arguments_(std::move(arguments)), outputs_(std::move(outputs)) {}
+
+  void CopyInto(const Workspace& workspace) {
+    if (!made_) {
+      made_.emplace();
+      const ToolRun run = made_->Moepack(arguments_);
+      EXPECT_EQ(run.status, 0) << arguments_ << "\n" << run.err;
+    }
+    for (const std::string& output : outputs_) {
+      std::filesystem::copy(*made_ / output, workspace / output,
+                            std::filesystem::copy_options::recursive);
+    }
+  }
+
+ private:
+  std::string arguments_;
+  std::vector<std::string> outputs_;
+  std::optional<Workspace> made_;
 };
 
 }  // namespace moepack::cli

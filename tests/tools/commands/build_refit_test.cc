@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kTexts =
-    " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --updates 20";
+    " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --updates 4";
 // For tests where the result of the refit does not matter.
 constexpr const char* kFewSteps =
     " --text fixtures/texts/manual.md --context 128 --least-tokens 20 --steps router";

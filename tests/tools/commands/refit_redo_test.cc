@@ -13,12 +13,17 @@ constexpr const char* kRedoTexts = " --text fixtures/texts/manual.md fixtures/te
 class VerifyRedo : public testing::Test {
  protected:
   VerifyRedo() {
-    const ToolRun built = workspace_.Moepack(
-        Refit("out") + " --no-verify --context 64 --least-tokens 20 --steps ridge,router");
-    EXPECT_EQ(built.status, 0) << built.err;
+    static MadeOnce out(Refit("out") + "ridge,router", {"out", "out.refit"});
+    out.CopyInto(workspace_);
+  }
+  // Of other parameters.
+  void CopyOther() const {
+    static MadeOnce other(Refit("other") + "ridge --lambda 0.5", {"other", "other.refit"});
+    other.CopyInto(workspace_);
   }
   static std::string Refit(const std::string& out) {
-    return "build fixtures/tiny-moe --groups 2 --refit -o " + out + kRedoTexts;
+    return "build fixtures/tiny-moe --groups 2 --refit -o " + out + kRedoTexts +
+           " --no-verify --context 64 --least-tokens 20 --steps ";
   }
   ToolRun Redo(const std::string& rest) const {
     return workspace_.Moepack("verify out --against fixtures/tiny-moe " + rest);
@@ -46,9 +51,7 @@ TEST_F(VerifyRedo, ARecomputedLayerHasTheSameBits) {
 
 // The store's files match its record, so only a refit can make a wrong one.
 TEST_F(VerifyRedo, FindsBitsThatTheRefitDoesNotGive) {
-  const ToolRun other = workspace_.Moepack(
-      Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge --lambda 0.5");
-  ASSERT_EQ(other.status, 0) << other.err;
+  CopyOther();
   // Its record claims the method of the first.
   std::string record = ReadFile(workspace_ / "other/distribution.json");
   const auto exchange = [&](const std::string& from, const std::string& to) {
@@ -78,9 +81,7 @@ TEST_F(VerifyRedo, RefusesTextsLayersAndStoresOtherThanThoseOfTheRefit) {
   ExpectRedoRefused(std::string("--redo 7") + kRedoTexts, 2, "--redo: layer 7 was not refitted");
   ExpectRedoRefused(std::string("--redo 1 --refit-store nothing") + kRedoTexts, 5,
                     "nothing/refit.json");
-  const ToolRun other = workspace_.Moepack(
-      Refit("other") + " --no-verify --context 64 --least-tokens 20 --steps ridge");
-  ASSERT_EQ(other.status, 0) << other.err;
+  CopyOther();
   ExpectRedoRefused(std::string("--redo 1 --refit-store other.refit") + kRedoTexts, 6,
                     "other.refit: record: expected that of out/distribution.json, found another");
 }

@@ -190,7 +190,7 @@ TEST_F(RefitCommand, StatisticsTellWhichTextIsForWhichGroup) {
       "profile fixtures/tiny-moe --text fixtures/texts/calibration.jsonl -o s.json");
   ASSERT_EQ(profiled.status, 0) << profiled.err;
   const std::string text =
-      "--text fixtures/texts/held-out.jsonl --context 64 --least-tokens 20 "
+      "--text fixtures/texts/held-out.jsonl --most-tokens 1500 --context 64 --least-tokens 20 "
       "--steps ridge ";
   const ToolRun alike = Refit(text + "--store alike");
   ASSERT_EQ(alike.status, 0) << alike.err;

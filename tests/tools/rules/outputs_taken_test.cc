@@ -29,9 +29,9 @@ class OutputsTaken : public testing::Test {
 };
 
 TEST_F(OutputsTaken, ProfileKeepsWhatItCannotName) {
-  const std::vector<std::string> words = {"profile",     "model.gguf", "--text",     "README.md",
-                                          "docs/cli.md", "-o",         "stats.json", "--trace",
-                                          "trace.csv",   "--imatrix",  "im.gguf"};
+  const std::vector<std::string> words = {"profile",   "model.gguf", "--text",  "README.md",
+                                          "-o",        "stats.json", "--trace", "trace.csv",
+                                          "--imatrix", "im.gguf"};
   for (const std::string taken : {"stats.json", "trace.csv", "im.gguf"}) {
     const ChildEnd end = RunBeside(words, taken);
     EXPECT_EQ(end.status, 2) << taken << "\n" << end.err;

@@ -113,7 +113,10 @@ TEST_F(ExperimentCommand, SeparatesQuantizationFromTheSplit) {
   EXPECT_FALSE(std::filesystem::exists(workspace_ / "e.json.work"));
 }
 
-TEST_F(ExperimentCommand, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
+// A minute: only `make check` runs it.
+class ExperimentWithRefits : public ExperimentCommand {};
+
+TEST_F(ExperimentWithRefits, RefitsEverySplitAndComparesItWithTheUnrefittedSplit) {
   // Every eighth session is enough.
   std::istringstream all(ReadFile(workspace_ / "fixtures/texts/calibration.jsonl"));
   std::string some, line;
