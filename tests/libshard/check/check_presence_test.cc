@@ -205,6 +205,15 @@ TEST(CheckPresence, LooksInsideTheAnnouncedBlockOfAGguf) {
                           "expected tensors like nextn.eh_proj, found none"));
 }
 
+// As those of Nemotron.
+TEST(CheckPresence, AGgufWhoseExpertsHaveNoGatesIsWhole) {
+  fixtures::GgufFile file = fixtures::MiniGguf("nemotron_h_moe", 2, 4);
+  std::erase_if(file.tensors, [](const auto& tensor) {
+    return tensor.name.find("ffn_gate_exps") != std::string::npos;
+  });
+  EXPECT_THAT(FindingsOf(file), IsEmpty());
+}
+
 TEST(CheckPresence, FindsTensorsForMultiTokenPredictionThatNoKeyOfAGgufAnnounces) {
   fixtures::GgufFile file = GgufWithMtp();
   file.pairs.pop_back();
