@@ -11,10 +11,9 @@
 namespace moepack {
 namespace {
 
-constexpr std::array<const Exporter*, 6> kExporters = {
-    &kScoresExporter,        &kHotCacheExporter,        &kSglangExporter,
-    &kKtransformersExporter, &kSglangPlacementExporter, &kVllmAscendExporter,
-};
+#define SHARD_LIST_EXPORTER(name) &name,
+constexpr const Exporter* kExporters[] = {SHARD_EXPORTERS(SHARD_LIST_EXPORTER)};
+#undef SHARD_LIST_EXPORTER
 
 constexpr double kLargestWhole = 1e6;
 
@@ -40,9 +39,9 @@ std::span<const Exporter* const> Exporters() { return kExporters; }
 
 const Exporter* FindExporter(std::string_view name) {
   const auto* const found =
-      std::find_if(kExporters.begin(), kExporters.end(),
+      std::find_if(std::begin(kExporters), std::end(kExporters),
                    [&](const Exporter* exporter) { return exporter->name == name; });
-  return found == kExporters.end() ? nullptr : *found;
+  return found == std::end(kExporters) ? nullptr : *found;
 }
 
 std::vector<RankedId> RankLayer(const ExpertScores& scores, const std::vector<double>& sums,

@@ -43,12 +43,18 @@ std::span<const Exporter* const> Exporters();
 // Null when there is no such format.
 const Exporter* FindExporter(std::string_view name);
 
-extern const Exporter kHotCacheExporter;         // export_hot_cache.cc
-extern const Exporter kSglangExporter;           // export_sglang.cc
-extern const Exporter kKtransformersExporter;    // export_sglang.cc
-extern const Exporter kSglangPlacementExporter;  // export_sglang.cc
-extern const Exporter kVllmAscendExporter;       // export_vllm_ascend.cc
-extern const Exporter kScoresExporter;           // export.cc
+// The list that makes them known, in the order of the help.
+#define SHARD_EXPORTERS(ROW)                              \
+  ROW(kScoresExporter)          /* export.cc */           \
+  ROW(kHotCacheExporter)        /* export_hot_cache.cc */ \
+  ROW(kSglangExporter)          /* export_sglang.cc */    \
+  ROW(kKtransformersExporter)   /* export_sglang.cc */    \
+  ROW(kSglangPlacementExporter) /* export_sglang.cc */    \
+  ROW(kVllmAscendExporter)      /* export_vllm_ascend.cc */
+
+#define SHARD_DECLARE_EXPORTER(name) extern const Exporter name;
+SHARD_EXPORTERS(SHARD_DECLARE_EXPORTER)
+#undef SHARD_DECLARE_EXPORTER
 
 // One expert of one layer; `index` into ExpertScores::layers.
 struct RankedId {

@@ -14,14 +14,9 @@
 namespace moepack {
 namespace {
 
-// The first importer that recognises a file reads it, so formats with a magic or a name of their
-// own come before those recognised by their keys. Scores name the format that they were read from,
-// so they come first.
-constexpr std::array<const Importer*, 11> kImporters = {
-    &kScoresImporter,   &kMoepackImporter,     &kImatrixImporter,    &kReapTensorsImporter,
-    &kHotCacheImporter, &kSglangImporter,      &kReapImporter,       &kVllmAscendImporter,
-    &kTraceImporter,    &kMeshRankingImporter, &kOldImatrixImporter,
-};
+#define SHARD_LIST_IMPORTER(name) &name,
+constexpr const Importer* kImporters[] = {SHARD_IMPORTERS(SHARD_LIST_IMPORTER)};
+#undef SHARD_LIST_IMPORTER
 
 std::vector<std::string> FormatNames() {
   std::vector<std::string> names;
@@ -33,9 +28,9 @@ Result<const Importer*> Recognize(const ByteSource& file) {
   std::string head(std::min<uint64_t>(file.size(), kImportHead), '\0');
   SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
   const auto* const found =
-      std::find_if(kImporters.begin(), kImporters.end(),
+      std::find_if(std::begin(kImporters), std::end(kImporters),
                    [&](const Importer* importer) { return importer->looks_like(head); });
-  return found == kImporters.end() ? nullptr : *found;
+  return found == std::end(kImporters) ? nullptr : *found;
 }
 
 Result<ByteSourcePtr> OpenStatistics(const std::string& path) {
@@ -186,9 +181,9 @@ std::span<const Importer* const> Importers() { return kImporters; }
 
 const Importer* FindImporter(std::string_view name) {
   const auto* const found =
-      std::find_if(kImporters.begin(), kImporters.end(),
+      std::find_if(std::begin(kImporters), std::end(kImporters),
                    [&](const Importer* importer) { return importer->name == name; });
-  return found == kImporters.end() ? nullptr : *found;
+  return found == std::end(kImporters) ? nullptr : *found;
 }
 
 Result<const Importer*> RecognizeFormat(const std::string& path) {
