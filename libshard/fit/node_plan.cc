@@ -12,7 +12,6 @@
 namespace moepack {
 namespace {
 
-constexpr std::string_view kContiguous = "contiguous";
 constexpr const char* kByNode = "contiguous-by-node";  // runs as long as nodes have room
 
 // What a layer has, and how many experts beside the overlay each node has room for in it.

@@ -1,7 +1,7 @@
 #include "libshard/plan/partition.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -79,37 +79,37 @@ Status MakeExplicit(const PartitionInput& input, Plan& plan) {
                                            " as --groups says, found ", plan.groups.size())};
 }
 
-constexpr std::array kPartitions = {
-    Partition{.name = "contiguous",
-              .help = "0-5, 6-10, ...; the default without statistics",
-              .make = MakeByFormula<ContiguousRun>},
-    Partition{.name = "modulo", .help = "expert id modulo N", .make = MakeByFormula<EveryNth>},
-    Partition{.name = "explicit",
-              .takes_file = true,
-              .help = "ids of every group and layer",
-              .make = MakeExplicit},
-    Partition{.name = "ranked",
-              .by_scores = true,
-              .help = "groups of equal weight in what tokens choose",
-              .make = MakeByScores<HoldRanked>},
-    Partition{.name = "session",
-              .by_scores = true,
-              .random_starts = true,
-              .help = "the experts of sessions that are alike; the default with statistics of at "
-                      "least one session per group",
-              .make = MakeByScores<HoldForSessions>},
-    Partition{.name = "coactivation",
-              .by_scores = true,
-              .reads_pairs = true,
-              .random_starts = true,
-              .help = "experts that tokens choose together",
-              .make = MakeByScores<HoldTogether>},
-    Partition{.name = "same",
-              .by_scores = true,
-              .help = "the most used experts, the same on every node; the default with statistics "
-                      "of fewer sessions",
-              .make = MakeByScores<HoldSame>},
+constexpr Partition kFromNumbers[] = {
+    {.name = kContiguous,
+     .help = "0-5, 6-10, ...; the default without statistics",
+     .make = MakeByFormula<ContiguousRun>},
+    {.name = "modulo", .help = "expert id modulo N", .make = MakeByFormula<EveryNth>},
+    {.name = "explicit",
+     .takes_file = true,
+     .help = "ids of every group and layer",
+     .make = MakeExplicit},
 };
+
+#define SHARD_LIST_STRATEGY(name) &name,
+constexpr const Strategy* kStrategies[] = {SHARD_STRATEGIES(SHARD_LIST_STRATEGY)};
+#undef SHARD_LIST_STRATEGY
+
+// All rows: from numbers alone, then from statistics.
+const std::vector<Partition>& Partitions() {
+  static const std::vector<Partition> partitions = [] {
+    std::vector<Partition> rows(std::begin(kFromNumbers), std::end(kFromNumbers));
+    for (const Strategy* strategy : kStrategies) {
+      rows.push_back({.name = strategy->name,
+                      .by_scores = true,
+                      .reads_pairs = strategy->reads_pairs,
+                      .random_starts = strategy->random_starts,
+                      .help = strategy->help,
+                      .strategy = strategy});
+    }
+    return rows;
+  }();
+  return partitions;
+}
 
 // The name as users write it: "modulo", "explicit:FILE".
 std::string Spelling(const Partition& partition) {
@@ -120,8 +120,9 @@ std::string Spelling(const Partition& partition) {
 template <class Spell>
 std::string Listed(const Spell& spell) {
   std::string out;
-  for (const Partition& partition : kPartitions) {
-    const bool first = &partition == &kPartitions.front(), last = &partition == &kPartitions.back();
+  for (const Partition& partition : Partitions()) {
+    const bool first = &partition == &Partitions().front(),
+               last = &partition == &Partitions().back();
     out += Cat(first ? "" : last ? " or " : ", ", spell(partition));
   }
   return out;
@@ -139,36 +140,38 @@ Result<PartitionChoice> ParsePartition(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   const bool has_file = name.size() < text.size();
   const std::string_view file = has_file ? text.substr(name.size() + 1) : "";
-  for (const Partition& partition : kPartitions) {
+  for (const Partition& partition : Partitions()) {
     if (partition.name == name && partition.takes_file == has_file && file.empty() != has_file)
       return PartitionChoice{&partition, std::string(file)};
   }
   std::vector<std::string> spellings;
-  for (const Partition& partition : kPartitions) spellings.push_back(Spelling(partition));
+  for (const Partition& partition : Partitions()) spellings.push_back(Spelling(partition));
   return Error{Code::kInvalidArgument, Cat("expected ", Listed(Spelling), ", found ", Quoted(text)),
                DidYouMean(text, spellings)};
 }
 
 std::vector<std::string> PartitionsWithoutFile() {
   std::vector<std::string> names;
-  for (const Partition& partition : kPartitions) {
+  for (const Partition& partition : Partitions()) {
     if (!partition.takes_file) names.emplace_back(partition.name);
   }
   return names;
 }
 
 PartitionDefault DefaultPartition(const PlanOptions& options) {
-  if (!options.scores) return {"contiguous", ""};
+  if (!options.scores) return {kContiguous, ""};
   const ExpertScores& scores = *options.scores;
   if (scores.layer_agnostic)
-    return {"contiguous",
+    return {kContiguous,
             "because the statistics rank experts over all layers together, which says little"};
   const size_t sessions = SplitSessions(scores, options.held_out).training.size();
   // A cluster needs at least one session, and one session alone shows no kinds to tell apart.
   if (sessions >= std::max<size_t>(2, options.groups))
-    return {"session", Cat("because the statistics have ", sessions, " sessions to plan from")};
-  return {"same", Cat("because the statistics have ", Plural(sessions, "session"),
-                      " to plan from, fewer than \"session\" needs")};
+    return {kHoldForSessions.name,
+            Cat("because the statistics have ", sessions, " sessions to plan from")};
+  return {kHoldSame.name,
+          Cat("because the statistics have ", Plural(sessions, "session"),
+              " to plan from, fewer than ", Quoted(kHoldForSessions.name), " needs")};
 }
 
 std::string PartitionOf(const PlanOptions& options) {
@@ -176,7 +179,7 @@ std::string PartitionOf(const PlanOptions& options) {
 }
 
 bool DecidesFromScores(std::string_view scheme) {
-  return std::any_of(kPartitions.begin(), kPartitions.end(), [&](const Partition& partition) {
+  return std::any_of(Partitions().begin(), Partitions().end(), [&](const Partition& partition) {
     return partition.by_scores && partition.name == scheme;
   });
 }
@@ -187,8 +190,8 @@ bool ReadsPairs(std::string_view choice) {
 }
 
 std::vector<std::string> ComparedPartitions() {
-  std::vector<std::string> names = {std::string(kPartitions.front().name)};
-  for (const Partition& partition : kPartitions) {
+  std::vector<std::string> names = {std::string(Partitions().front().name)};
+  for (const Partition& partition : Partitions()) {
     if (partition.by_scores) names.emplace_back(partition.name);
   }
   return names;
@@ -218,7 +221,8 @@ Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan
     input.seed = options.seed.value_or(0);
     input.rooms = RoomsOf(options, plan);
   }
-  return partition.make(input, plan);
+  return partition.strategy != nullptr ? MakeByStrategy(*partition.strategy, input, plan)
+                                       : partition.make(input, plan);
 }
 
 }  // namespace moepack

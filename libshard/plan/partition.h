@@ -10,6 +10,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
+#include "libshard/strategies/strategy.h"
 
 namespace moepack {
 
@@ -37,10 +38,15 @@ struct Partition {
   bool random_starts = false;  // uses PartitionInput::seed
   std::string_view help;       // a few words that stand in brackets after the name
 
-  // Sets groups[].owned and remainder, with scores also fill, and scheme if it differs from the
-  // name. REQUIRES: plan.layers, top_k and overlay are set, and nothing else but plan.scheme.
-  Status (*make)(const PartitionInput& input, Plan& plan);
+  // Sets groups[].owned and remainder, and scheme if it differs from the name. Null for one that
+  // decides from statistics. REQUIRES: plan.layers, top_k and overlay are set, and nothing else but
+  // plan.scheme.
+  Status (*make)(const PartitionInput& input, Plan& plan) = nullptr;
+  const Strategy* strategy = nullptr;  // otherwise (plan_strategies.h)
 };
+
+// The partition without statistics.
+inline constexpr std::string_view kContiguous = "contiguous";
 
 // The text of the help: "contiguous (0-5, 6-10, ...; the default without statistics), modulo (...)
 // or explicit:FILE (...)".

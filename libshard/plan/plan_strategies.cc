@@ -105,10 +105,10 @@ void AddLayer(const SessionShares& shares, size_t index, uint32_t layer, const H
 
 }  // namespace
 
-Status MakeByStrategy(Strategy strategy, const PartitionInput& input, Plan& plan) {
+Status MakeByStrategy(const Strategy& strategy, const PartitionInput& input, Plan& plan) {
   for (size_t group = 0; group < input.rooms.size(); ++group)
     SHARD_CHECK(CheckRoom(input, plan, group));
-  SHARD_TRY(const HeldSets held, strategy(InputFor(input, plan)));
+  SHARD_TRY(const HeldSets held, strategy.hold(InputFor(input, plan)));
   const SessionShares shares(*input.scores, InCanonicalOrder(*input.scores, input.sessions));
   SHARD_TRY(const auto uses, UsesByGroup(shares, held));
   plan.groups.resize(held.size());

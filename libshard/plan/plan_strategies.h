@@ -8,18 +8,10 @@
 
 namespace moepack {
 
-using Strategy = Result<HeldSets> (*)(const StrategyInput& input);
-
 // Sets groups and remainder of the plan. Among the groups that hold an expert, the one whose
 // sessions use it most owns it; if several are equal, the one that owns the fewest in the layer so
 // far, then the lowest. For the others it is fill. kInvalidArgument if a group has no room for
 // top-k and the pinned experts.
-Status MakeByStrategy(Strategy strategy, const PartitionInput& input, Plan& plan);
-
-// A row of the table of partitions.
-template <Strategy kStrategy>
-Status MakeByScores(const PartitionInput& input, Plan& plan) {
-  return MakeByStrategy(kStrategy, input, plan);
-}
+Status MakeByStrategy(const Strategy& strategy, const PartitionInput& input, Plan& plan);
 
 }  // namespace moepack

@@ -184,8 +184,10 @@ Result<std::vector<std::vector<uint32_t>>> StartsFromSample(const StrategyInput&
   return starts;
 }
 
-}  // namespace
-
+// Sessions that use the same experts share a group: balanced k-means over sessions, then
+// alternately the best set for every group's sessions and the best group for every session. Groups
+// may share experts. Of more sessions than kMostComparedSessions (balanced_groups.h) a sample is
+// clustered. kInvalidArgument for fewer sessions than groups.
 Result<HeldSets> HoldForSessions(const StrategyInput& input) {
   const size_t groups = input.rooms.size();
   if (input.sessions.size() < groups)
@@ -212,5 +214,15 @@ Result<HeldSets> HoldForSessions(const StrategyInput& input) {
   }
   return std::move(best.held);
 }
+
+}  // namespace
+
+constinit const Strategy kHoldForSessions = {
+    .name = "session",
+    .random_starts = true,
+    .help =
+        "the experts of sessions that are alike; the default with statistics of at least one "
+        "session per group",
+    .hold = HoldForSessions};
 
 }  // namespace moepack

@@ -106,8 +106,9 @@ ExpertIds BestFirst(std::span<const double> values, const ExpertIds& pinned,
   return ids;
 }
 
-}  // namespace
-
+// Groups of equal weight: layer by layer, the best remaining expert goes to the group with room
+// that has the smallest sum of scores, then experts are swapped as long as the sums get closer. The
+// remaining room is filled with the best experts that the group lacks.
 Result<HeldSets> HoldRanked(const StrategyInput& input) {
   const std::vector<size_t> sessions = InCanonicalOrder(*input.scores, input.sessions);
   const SessionShares shares(*input.scores, sessions);
@@ -135,5 +136,10 @@ Result<HeldSets> HoldRanked(const StrategyInput& input) {
   }
   return held;
 }
+
+}  // namespace
+
+constinit const Strategy kHoldRanked = {
+    .name = "ranked", .help = "groups of equal weight in what tokens choose", .hold = HoldRanked};
 
 }  // namespace moepack

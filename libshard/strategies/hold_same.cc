@@ -4,6 +4,9 @@
 
 namespace moepack {
 
+namespace {
+
+// Every group holds the best experts of all sessions.
 Result<HeldSets> HoldSame(const StrategyInput& input) {
   const SessionShares shares(*input.scores, InCanonicalOrder(*input.scores, input.sessions));
   // Shares, not scores: a long session must not decide what the others find.
@@ -19,5 +22,14 @@ Result<HeldSets> HoldSame(const StrategyInput& input) {
   }
   return held;
 }
+
+}  // namespace
+
+constinit const Strategy kHoldSame = {
+    .name = "same",
+    .help =
+        "the most used experts, the same on every node; the default with statistics of fewer "
+        "sessions",
+    .hold = HoldSame};
 
 }  // namespace moepack

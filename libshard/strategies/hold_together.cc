@@ -102,8 +102,10 @@ class Layer {
   size_t layer_;
 };
 
-}  // namespace
-
+// Experts that tokens choose together stay together: each layer's experts are cut into parts of
+// equal size so that the fewest pairs are cut, and sessions decide which parts of different layers
+// belong to one group. The remaining room is filled with the experts chosen most often with the
+// group's own. kInvalidArgument if the scores have no pairs.
 Result<HeldSets> HoldTogether(const StrategyInput& input) {
   SHARD_CHECK(CheckPairs(*input.scores));
   const std::vector<size_t> sessions = InCanonicalOrder(*input.scores, input.sessions);
@@ -130,5 +132,13 @@ Result<HeldSets> HoldTogether(const StrategyInput& input) {
   }
   return held;
 }
+
+}  // namespace
+
+constinit const Strategy kHoldTogether = {.name = "coactivation",
+                                          .reads_pairs = true,
+                                          .random_starts = true,
+                                          .help = "experts that tokens choose together",
+                                          .hold = HoldTogether};
 
 }  // namespace moepack

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "libshard/base/result.h"
@@ -27,27 +28,27 @@ struct StrategyInput {
 // held[group][layer]: exactly as many experts as there is room for, or all that are not barred.
 using HeldSets = std::vector<std::vector<ExpertIds>>;
 
-// REQUIRES for all: `scores` passes CheckExpertScores; `pinned` and `barred` have an entry for
-// every layer and no id in common; every room has space for the pinned experts.
+// A row of the table of partitions (libshard/plan/partition.h), which its file defines.
+struct Strategy {
+  std::string_view name;       // "ranked", for --partition
+  bool reads_pairs = false;    // also reads which experts tokens chose together
+  bool random_starts = false;  // uses StrategyInput::seed
+  std::string_view help;       // a few words that stand in brackets after the name
 
-// Groups of equal weight: layer by layer, the best remaining expert goes to the group with room
-// that has the smallest sum of scores, then experts are swapped as long as the sums get closer. The
-// remaining room is filled with the best experts that the group lacks.
-Result<HeldSets> HoldRanked(const StrategyInput& input);
+  // REQUIRES: `scores` passes CheckExpertScores; `pinned` and `barred` have an entry for every
+  // layer and no id in common; every room has space for the pinned experts.
+  Result<HeldSets> (*hold)(const StrategyInput& input);
+};
 
-// Experts that tokens choose together stay together: each layer's experts are cut into parts of
-// equal size so that the fewest pairs are cut, and sessions decide which parts of different layers
-// belong to one group. The remaining room is filled with the experts chosen most often with the
-// group's own. kInvalidArgument if the scores have no pairs.
-Result<HeldSets> HoldTogether(const StrategyInput& input);
+// All strategies, in the order of the help.
+#define SHARD_STRATEGIES(ROW) \
+  ROW(kHoldRanked)            \
+  ROW(kHoldForSessions)       \
+  ROW(kHoldTogether)          \
+  ROW(kHoldSame)
 
-// Sessions that use the same experts share a group: balanced k-means over sessions, then
-// alternately the best set for every group's sessions and the best group for every session. Groups
-// may share experts. Of more sessions than kMostComparedSessions (balanced_groups.h) a sample is
-// clustered. kInvalidArgument for fewer sessions than groups.
-Result<HeldSets> HoldForSessions(const StrategyInput& input);
-
-// Every group holds the best experts of all sessions.
-Result<HeldSets> HoldSame(const StrategyInput& input);
+#define SHARD_DECLARE_STRATEGY(name) extern const Strategy name;
+SHARD_STRATEGIES(SHARD_DECLARE_STRATEGY)
+#undef SHARD_DECLARE_STRATEGY
 
 }  // namespace moepack

@@ -39,7 +39,7 @@ double OracleCapture(const ExpertScores& scores, const std::vector<size_t>& sess
   for (const size_t session : sessions) {
     StrategyInput own = InputOf(scores, 1, room);
     own.sessions = {session};
-    sum += MeanCapture(scores, {session}, HoldSame(own).value());
+    sum += MeanCapture(scores, {session}, kHoldSame.hold(own).value());
   }
   return sum / static_cast<double>(sessions.size());
 }
@@ -50,18 +50,18 @@ TEST(HoldForSessions, FindsThePlantedKindsOnSessionsItHasNotSeen) {
     StrategyInput input = InputOf(scores, 3, 8);
     input.sessions = Places(0, 60);
     const std::vector<size_t> held_out = Places(60, 75);
-    const HeldSets held = HoldForSessions(input).value();
+    const HeldSets held = kHoldForSessions.hold(input).value();
     const double found = MeanCapture(scores, held_out, held);
     EXPECT_GE(found, OracleCapture(scores, held_out, 8) - 0.02) << seed;
-    EXPECT_GE(found, MeanCapture(scores, held_out, HoldRanked(input).value()) + 0.2) << seed;
-    EXPECT_GE(found, MeanCapture(scores, held_out, HoldSame(input).value()) + 0.2) << seed;
+    EXPECT_GE(found, MeanCapture(scores, held_out, kHoldRanked.hold(input).value()) + 0.2) << seed;
+    EXPECT_GE(found, MeanCapture(scores, held_out, kHoldSame.hold(input).value()) + 0.2) << seed;
   }
 }
 
 TEST(HoldForSessions, EveryGroupHoldsTheExpertsThatAllSessionsUse) {
   const ExpertScores scores = Planted{}.Make();
-  const HeldSets held = HoldForSessions(InputOf(scores, 3, 8)).value();
-  const HeldSets same = HoldSame(InputOf(scores, 1, 2)).value();  // the two shared experts
+  const HeldSets held = kHoldForSessions.hold(InputOf(scores, 3, 8)).value();
+  const HeldSets same = kHoldSame.hold(InputOf(scores, 1, 2)).value();  // the two shared experts
   for (const auto& group : held) {
     for (size_t layer = 0; layer < group.size(); ++layer) {
       EXPECT_EQ(group[layer].size(), 8u);
@@ -73,13 +73,13 @@ TEST(HoldForSessions, EveryGroupHoldsTheExpertsThatAllSessionsUse) {
 TEST(HoldForSessions, DependsNeitherOnTheOrderOfSessionsNorOnRandomness) {
   const ExpertScores scores = Planted{}.Make();
   StrategyInput input = InputOf(scores, 3, 8);
-  const HeldSets held = HoldForSessions(input).value();
-  EXPECT_EQ(HoldForSessions(input).value(), held);
+  const HeldSets held = kHoldForSessions.hold(input).value();
+  EXPECT_EQ(kHoldForSessions.hold(input).value(), held);
   ExpertScores shuffled = scores;
   SplitMix64 random(9);
   for (size_t i = shuffled.sessions.size(); i-- > 1;)
     std::swap(shuffled.sessions[i], shuffled.sessions[random.Below(i + 1)]);
-  EXPECT_EQ(HoldForSessions(InputOf(shuffled, 3, 8)).value(), held);
+  EXPECT_EQ(kHoldForSessions.hold(InputOf(shuffled, 3, 8)).value(), held);
 }
 
 // The best of all ways to assign five sessions to two groups; for each way the best sets are known.
@@ -94,7 +94,7 @@ double BestOfAllGroupings(const ExpertScores& scores, uint32_t room) {
       for (size_t session = 0; session < sessions; ++session) {
         if ((mask >> session & 1) == side) input.sessions.push_back(session);
       }
-      held.push_back(HoldSame(input).value()[0]);
+      held.push_back(kHoldSame.hold(input).value()[0]);
     }
     best = std::max(best, MeanCapture(scores, Places(0, sessions), held));
   }
@@ -111,7 +111,7 @@ TEST(HoldForSessions, IsWithinTwoPercentOfTheOptimumOfSmallCases) {
       for (float& score : row) score = static_cast<float>(random.Below(100) * random.Below(100));
     }
     const ExpertScores scores = ScoresOf({{0, 8, 2}, {1, 8, 2}}, rows);
-    const HeldSets held = HoldForSessions(InputOf(scores, 2, 4)).value();
+    const HeldSets held = kHoldForSessions.hold(InputOf(scores, 2, 4)).value();
     const double part = MeanCapture(scores, Places(0, 5), held) / BestOfAllGroupings(scores, 4);
     worst = std::min(worst, part);
     sum += part;
@@ -124,7 +124,7 @@ TEST(HoldForSessions, GroupsHoldAsManyExpertsAsTheyHaveRoomFor) {
   const ExpertScores scores = Planted{.kinds = 2, .sessions = 20, .own = 8}.Make();
   StrategyInput input = InputOf(scores, 2, 10);
   input.rooms[0].assign(scores.layers.size(), 4);
-  const HeldSets held = HoldForSessions(input).value();
+  const HeldSets held = kHoldForSessions.hold(input).value();
   for (size_t layer = 0; layer < scores.layers.size(); ++layer) {
     EXPECT_EQ(held[0][layer].size(), 4u);
     EXPECT_EQ(held[1][layer].size(), 10u);
@@ -142,7 +142,7 @@ TEST(HoldForSessions, LargerGroupsGetTheSessionsThatNeedMore) {
   for (const size_t larger : {0, 1}) {
     StrategyInput input = InputOf(scores, 2, 2);
     input.rooms[larger] = {8};
-    const HeldSets held = HoldForSessions(input).value();
+    const HeldSets held = kHoldForSessions.hold(input).value();
     EXPECT_EQ(FormatIds(held[larger][0]), "2-9") << larger;
     EXPECT_EQ(FormatIds(held[1 - larger][0]), "0-1") << larger;
   }
@@ -150,7 +150,7 @@ TEST(HoldForSessions, LargerGroupsGetTheSessionsThatNeedMore) {
 
 TEST(HoldForSessions, RefusesFewerSessionsThanGroups) {
   const ExpertScores scores = ScoresOf({{0, 4, 1}}, {{1, 2, 3, 4}, {4, 3, 2, 1}});
-  const auto held = HoldForSessions(InputOf(scores, 3, 2));
+  const auto held = kHoldForSessions.hold(InputOf(scores, 3, 2));
   ASSERT_FALSE(held);
   EXPECT_EQ(held.error().code, Code::kInvalidArgument);
   EXPECT_EQ(held.error().message,
@@ -161,7 +161,7 @@ TEST(HoldForSessions, RefusesFewerSessionsThanGroups) {
 TEST(HoldForSessions, IdenticalSessionsAreStillDivided) {
   const std::vector<std::vector<float>> rows(6, {4, 3, 2, 1});
   const ExpertScores scores = ScoresOf({{0, 4, 1}}, rows);
-  const HeldSets held = HoldForSessions(InputOf(scores, 2, 2)).value();
+  const HeldSets held = kHoldForSessions.hold(InputOf(scores, 2, 2)).value();
   EXPECT_EQ(held[0], held[1]);
   EXPECT_EQ(held[0][0], (ExpertIds{0, 1}));
 }
@@ -171,10 +171,10 @@ TEST(HoldForSessions, TwentyThousandSessionsArePlannedAsWellAsAFew) {
   const ExpertScores scores =
       Planted{.layers = 2, .experts = 12, .sessions = 20000, .own = 3}.Make();
   StrategyInput input = InputOf(scores, 3, 5);
-  const HeldSets held = HoldForSessions(input).value();
+  const HeldSets held = kHoldForSessions.hold(input).value();
   const double found = MeanCapture(scores, input.sessions, held);
   input.sessions = Places(0, 60);
-  const HeldSets of_few = HoldForSessions(input).value();
+  const HeldSets of_few = kHoldForSessions.hold(input).value();
   const std::vector<size_t> all = Places(0, 20000);
   EXPECT_GE(found, MeanCapture(scores, all, of_few) - 0.005);
   EXPECT_GE(found, 0.8);
@@ -184,9 +184,9 @@ TEST(HoldForSessions, TheOrderOfManySessionsDoesNotMatter) {
   const ExpertScores scores =
       Planted{.layers = 2, .experts = 12, .sessions = 2500, .own = 3}.Make();
   StrategyInput input = InputOf(scores, 3, 5);
-  const HeldSets held = HoldForSessions(input).value();
+  const HeldSets held = kHoldForSessions.hold(input).value();
   std::reverse(input.sessions.begin(), input.sessions.end());
-  EXPECT_EQ(HoldForSessions(input).value(), held);
+  EXPECT_EQ(kHoldForSessions.hold(input).value(), held);
 }
 
 }  // namespace

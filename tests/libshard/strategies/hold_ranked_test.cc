@@ -22,7 +22,7 @@ double SumOver(const std::vector<double>& values, const ExpertIds& ids) {
 TEST(HoldRanked, GivesEveryExpertToOneGroupOfEqualWeight) {
   // Sorted 9 8 7 6 5 4 3 2 sums to 44: two groups of 22.
   const ExpertScores scores = ScoresOf({{0, 8, 2}}, {{2, 9, 4, 7, 5, 8, 3, 6}});
-  const HeldSets held = HoldRanked(InputOf(scores, 2, 4)).value();
+  const HeldSets held = kHoldRanked.hold(InputOf(scores, 2, 4)).value();
   const std::vector<double> values = SumOfScores(scores);
   EXPECT_EQ(SumOver(values, held[0][0]), 22);
   EXPECT_EQ(SumOver(values, held[1][0]), 22);
@@ -36,7 +36,7 @@ TEST(HoldRanked, ComesCloseToTheBestBalanceOfSmallLayers) {
     std::vector<float> row(8);
     for (float& score : row) score = static_cast<float>(1 + random.Below(100));
     const ExpertScores scores = ScoresOf({{0, 8, 2}}, {row});
-    const HeldSets held = HoldRanked(InputOf(scores, 2, 4)).value();
+    const HeldSets held = kHoldRanked.hold(InputOf(scores, 2, 4)).value();
     const std::vector<double> values = SumOfScores(scores);
     const double all = SumOver(values, {0, 1, 2, 3, 4, 5, 6, 7});
     double best = all;
@@ -57,7 +57,7 @@ TEST(HoldRanked, ComesCloseToTheBestBalanceOfSmallLayers) {
 
 TEST(HoldRanked, FillsGroupsWithTheBestExpertsThatTheyLack) {
   const ExpertScores scores = ScoresOf({{0, 6, 2}}, {{60, 50, 40, 30, 20, 10}});
-  const HeldSets held = HoldRanked(InputOf(scores, 2, 5)).value();
+  const HeldSets held = kHoldRanked.hold(InputOf(scores, 2, 5)).value();
   for (const auto& group : held) {
     ASSERT_EQ(group[0].size(), 5u);
     EXPECT_TRUE(Contains(group[0], 0) && Contains(group[0], 1) && Contains(group[0], 2));
@@ -67,7 +67,7 @@ TEST(HoldRanked, FillsGroupsWithTheBestExpertsThatTheyLack) {
 
 TEST(HoldRanked, LeavesOutTheWorstExpertsIfNoGroupHasRoom) {
   const ExpertScores scores = ScoresOf({{0, 6, 1}}, {{1, 50, 2, 30, 20, 10}});
-  const HeldSets held = HoldRanked(InputOf(scores, 2, 2)).value();
+  const HeldSets held = kHoldRanked.hold(InputOf(scores, 2, 2)).value();
   EXPECT_THAT(Union(held[0][0], held[1][0]), ElementsAre(1, 3, 4, 5));
 }
 
@@ -76,7 +76,7 @@ TEST(HoldRanked, PinsAreInEveryGroupAndBarredExpertsInNone) {
   StrategyInput input = InputOf(scores, 2, 3);
   input.pinned[0] = {0};
   input.barred[0] = {1};
-  const HeldSets held = HoldRanked(input).value();
+  const HeldSets held = kHoldRanked.hold(input).value();
   for (const auto& group : held) {
     EXPECT_EQ(group[0].size(), 3u);
     EXPECT_TRUE(Contains(group[0], 0));
@@ -86,7 +86,7 @@ TEST(HoldRanked, PinsAreInEveryGroupAndBarredExpertsInNone) {
 
 TEST(HoldRanked, EqualScoresGoInOrderOfIds) {
   const ExpertScores scores = ScoresOf({{0, 4, 1}}, {{1, 1, 1, 1}});
-  const HeldSets held = HoldRanked(InputOf(scores, 2, 2)).value();
+  const HeldSets held = kHoldRanked.hold(InputOf(scores, 2, 2)).value();
   EXPECT_THAT(held[0][0], ElementsAre(0, 2));
   EXPECT_THAT(held[1][0], ElementsAre(1, 3));
 }

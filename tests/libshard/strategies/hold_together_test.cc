@@ -22,7 +22,7 @@ ExpertScores WithPairs() {
 
 TEST(HoldTogether, KeepsExpertsThatAreChosenTogether) {
   const ExpertScores scores = WithPairs();
-  const HeldSets held = HoldTogether(InputOf(scores, 2, 4)).value();
+  const HeldSets held = kHoldTogether.hold(InputOf(scores, 2, 4)).value();
   EXPECT_EQ(held[0][0], (ExpertIds{0, 2, 4, 6}));
   EXPECT_EQ(held[1][0], (ExpertIds{1, 3, 5, 7}));
 }
@@ -31,7 +31,7 @@ TEST(HoldTogether, FillsAGroupWithTheExpertsChosenMostWithItsOwn) {
   ExpertScores scores = WithPairs();
   for (uint32_t even = 0; even < 8; even += 2)
     scores.co_selection[0][PairIndex(std::min(even, 7u), 7, 8)] = 20;
-  const HeldSets held = HoldTogether(InputOf(scores, 2, 5)).value();
+  const HeldSets held = kHoldTogether.hold(InputOf(scores, 2, 5)).value();
   EXPECT_EQ(held[0][0], (ExpertIds{0, 2, 4, 6, 7}));
   EXPECT_EQ(held[1][0].size(), 5u);
 }
@@ -41,7 +41,7 @@ TEST(HoldTogether, PinsAreInEveryGroupAndBarredExpertsInNone) {
   StrategyInput input = InputOf(scores, 2, 4);
   input.pinned[0] = {1};
   input.barred[0] = {0};
-  const HeldSets held = HoldTogether(input).value();
+  const HeldSets held = kHoldTogether.hold(input).value();
   for (const auto& group : held) {
     EXPECT_EQ(group[0].size(), 4u);
     EXPECT_TRUE(Contains(group[0], 1));
@@ -52,7 +52,7 @@ TEST(HoldTogether, PinsAreInEveryGroupAndBarredExpertsInNone) {
 
 TEST(HoldTogether, LeavesOutTheLeastUsedExpertsIfNoGroupHasRoom) {
   const ExpertScores scores = WithPairs();
-  const HeldSets held = HoldTogether(InputOf(scores, 2, 2)).value();
+  const HeldSets held = kHoldTogether.hold(InputOf(scores, 2, 2)).value();
   EXPECT_EQ(held[0][0], (ExpertIds{0, 2}));
   EXPECT_EQ(held[1][0], (ExpertIds{1, 3}));
 }
@@ -60,14 +60,14 @@ TEST(HoldTogether, LeavesOutTheLeastUsedExpertsIfNoGroupHasRoom) {
 TEST(HoldTogether, RequiresPairs) {
   ExpertScores scores = WithPairs();
   scores.co_selection.clear();
-  const auto none = HoldTogether(InputOf(scores, 2, 4));
+  const auto none = kHoldTogether.hold(InputOf(scores, 2, 4));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::kInvalidArgument);
   EXPECT_EQ(
       none.error().message,
       "statistics: layer 0: pairs of experts that were chosen together: expected 28, found 0");
   scores.co_selection = {std::vector<uint64_t>(3)};
-  const auto short_list = HoldTogether(InputOf(scores, 2, 4));
+  const auto short_list = kHoldTogether.hold(InputOf(scores, 2, 4));
   ASSERT_FALSE(short_list);
   EXPECT_EQ(
       short_list.error().message,
