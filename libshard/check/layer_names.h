@@ -57,6 +57,7 @@ class LayerNames {
   std::map<std::string, ExpertIds> Kinds() const;
   std::string Spell(uint32_t name, uint32_t layer) const;
   void CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& findings) const;
+  bool MayLack(const Name& name) const;
   // True if a name that `count` of `all` layers have should be in all of them.
   bool IsRule(size_t count, size_t all) const;
   bool IsException(size_t count, size_t all) const;

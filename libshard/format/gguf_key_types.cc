@@ -238,6 +238,15 @@ std::string SpellType(const GgufValue& value) {
                  : std::string(GgufTypeName(value.type));
 }
 
+// " -1", or "" for anything but one number.
+std::string SpellNumber(const GgufValue& value) {
+  const auto numbers = value.AsNumbers();
+  if (!numbers || numbers->size() != 1) return "";
+  const double number = numbers->front();
+  const bool whole = std::abs(number) < 0x1p53 && number == std::floor(number);
+  return whole ? Cat(" ", static_cast<int64_t>(number)) : Cat(" ", number);
+}
+
 // One sentence for all keys of a kind: a file has either none of them or many.
 void WarnOfKeys(const std::string& where, const std::vector<std::string>& keys, const char* what,
                 std::vector<std::string>& warnings) {
@@ -289,12 +298,10 @@ Status CheckGgufTypes(const std::string& where, const GgufMetadata& metadata) {
   for (const GgufEntry& entry : metadata.entries()) {
     const GgufKeyType* const row = FindGgufKeyType(architecture, entry.key);
     if (row == nullptr || IsAccepted(entry.value, row->kind)) continue;
-    const auto numbers = entry.value.AsNumbers();
-    const std::string value = numbers && numbers->size() == 1 ? Cat(" ", numbers->front()) : "";
     return Error{Code::kCorrupt,
                  Cat(where, ": key ", Quoted(entry.key), ": expected a value that fits ",
                      GgufTypeName(ReadAs(row->kind)), ", as llama.cpp reads it, found ",
-                     SpellType(entry.value), value),
+                     SpellType(entry.value), SpellNumber(entry.value)),
                  Cat("llama.cpp's gguf_set_metadata.py writes another value, and "
                      "`gguf_new_metadata.py --remove-metadata ",
                      ShellWord(entry.key), "` leaves the key out")};

@@ -228,11 +228,12 @@ TEST_F(RemoteProxies, UsesAProxyForAHostThatOnlyItKnows) {
 TEST_F(RemoteProxies, NoProxyBypassesTheProxy) {
   FaultServer proxy;
   const ScopedVariable variable("http_proxy", proxy.origin());
-  // Another name of 127.0.0.1, which we do not recognize as this machine.
+  // Linux connects to this machine, which we do not recognize by that address.
+  constexpr const char* kAny = "0.0.0.0";
   std::string source = address();
-  source.replace(source.find("127.0.0.1"), 9, "127.1");
+  source.replace(source.find("127.0.0.1"), 9, kAny);
   {
-    const ScopedVariable none("no_proxy", "127.0.0.1");
+    const ScopedVariable none("no_proxy", kAny);
     const ToolRun run = Moepack("list-tensors --plain-http " + source);
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_TRUE(proxy.requests().empty());
@@ -240,7 +241,7 @@ TEST_F(RemoteProxies, NoProxyBypassesTheProxy) {
   const ScopedVariable none("no_proxy", "");
   EXPECT_EQ(Moepack("list-tensors --plain-http " + source).status, 5);  // it has no such file
   ASSERT_FALSE(proxy.requests().empty());
-  EXPECT_EQ("http://" + proxy.requests()[0].proxied, server_.origin());
+  EXPECT_THAT(proxy.requests()[0].proxied, testing::StartsWith(kAny));
 }
 
 TEST_F(RemoteProxies, UsesNoProxyForThisMachine) {
