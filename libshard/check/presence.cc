@@ -1,12 +1,15 @@
 #include "libshard/check/presence.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <string>
 
 #include "libshard/base/text/text.h"
 #include "libshard/check/layer_names.h"
 #include "libshard/model/family_pattern.h"
+#include "libshard/model/gguf_architectures.h"
 
 namespace moepack {
 namespace {
@@ -26,6 +29,8 @@ enum Has : unsigned {
 };
 
 constexpr std::string_view kMtpBlock = "block for multi-token prediction";
+// What llama.cpp asks for in each such block; the other nextn tensors are optional.
+constexpr std::array<std::string_view, 3> kNeededNextn = {"eh_proj", "enorm", "hnorm"};
 
 bool HasToken(const TensorRule& rule, std::string_view token) {
   return rule.pattern.find(token) != std::string::npos;
@@ -88,8 +93,9 @@ class Presence {
   struct Layer {
     size_t tensors = 0;
     unsigned bits = 0;
-    std::string first;                   // a tensor's name
-    bool linear = false, plain = false;  // has linear_attn, has self_attn
+    std::string first;                         // a tensor's name
+    bool linear = false, plain = false;        // has linear_attn, has self_attn
+    std::set<std::string, std::less<>> nextn;  // of GGUF: "enorm" for "blk.N.nextn.enorm.weight"
   };
 
   uint32_t decoder() const { return static_cast<uint32_t>(promise_.layers.size()); }
@@ -119,6 +125,7 @@ class Presence {
     const std::string& name = model_.entry(tensor).name;
     if (layer.tensors++ == 0) layer.first = name;
     layer.bits |= bits;
+    if (IsGguf() && (bits & kMtp) != 0) layer.nextn.emplace(ModuleName(name, leaf));
     if (promise_.linear_attention && tensor.rule->role == "attention") {
       (name.find(".linear_attn.") == std::string::npos ? layer.plain : layer.linear) = true;
     }
@@ -281,7 +288,25 @@ class Presence {
               promise_.mtp.value_or(0)),
           "some");
     }
-    if (!mtp_may_lack_) names_.CheckMtpBlocks(findings_);
+    if (mtp_may_lack_) return;
+    CheckNextn();
+    names_.CheckMtpBlocks(findings_);
+  }
+
+  // A block without any of them has been reported already. Where attention and feed-forward part
+  // are blocks of their own, only some of the announced blocks have them.
+  void CheckNextn() {
+    const GgufArchitecture* architecture = FindArchitecture(model_.config().architecture);
+    if (architecture != nullptr && architecture->single_parts) return;
+    for (auto at = layers_.lower_bound(decoder()); at != layers_.end(); ++at) {
+      const auto& [number, layer] = *at;
+      for (const std::string_view name : kNeededNextn) {
+        if (layer.nextn.empty() || layer.nextn.contains(name)) continue;
+        Say(FindingKind::kMissing,
+            Cat("tensor ", Quoted(Cat("blk.", number, ".nextn.", name, ".weight"))),
+            Cat("one in a ", kMtpBlock), "none");
+      }
+    }
   }
 
   const MoeModel& model_;

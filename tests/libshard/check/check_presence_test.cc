@@ -3,6 +3,7 @@
 
 #include "fixtures/gguf_writer.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/text/text.h"
 #include "libshard/check/model_check.h"
 #include "tests/libshard/format/bent_checkpoint.h"
 
@@ -163,13 +164,15 @@ TEST(CheckPresence, BlocksWithTheirOwnNumberingCountToo) {
                   "config announces 1, found none"));
 }
 
-// A GGUF of three blocks, the last of which its keys announce for multi-token prediction; it has
-// only one kind of nextn tensor.
+// A GGUF of three blocks, the last of which its keys announce for multi-token prediction, with the
+// nextn tensors that llama.cpp needs.
 fixtures::GgufFile GgufWithMtp() {
   fixtures::GgufFile file = fixtures::MiniGguf("glm4moe", 3, 4);
   file.pairs.push_back(fixtures::GgufPairU32("glm4moe.nextn_predict_layers", 1));
-  file.tensors.push_back(file.tensors.back());
-  file.tensors.back().name = "blk.2.nextn.eh_proj.weight";
+  for (const char* name : {"eh_proj", "enorm", "hnorm"}) {
+    file.tensors.push_back(file.tensors.back());
+    file.tensors.back().name = Cat("blk.2.nextn.", name, ".weight");
+  }
   return file;
 }
 
@@ -199,7 +202,20 @@ TEST(CheckPresence, LooksInsideTheAnnouncedBlockOfAGguf) {
                           "with experts have, found none"));
   EXPECT_THAT(without("blk.2.ffn_up_exps.weight"),
               ElementsAre(testing::HasSubstr("layer 2: expected experts and router")));
-  EXPECT_THAT(without("blk.2.nextn.eh_proj.weight"),
+  for (const char* name : {"eh_proj", "enorm", "hnorm"}) {
+    const std::string tensor = Cat("blk.2.nextn.", name, ".weight");
+    EXPECT_THAT(without(tensor), ElementsAre(Cat("missing: tensor \"", tensor,
+                                                 "\": expected one in a block for multi-token "
+                                                 "prediction, found none")));
+  }
+}
+
+TEST(CheckPresence, AnAnnouncedBlockOfAGgufWithoutNextnTensorsIsReportedOnce) {
+  fixtures::GgufFile file = GgufWithMtp();
+  std::erase_if(file.tensors, [](const auto& tensor) {
+    return tensor.name.find(".nextn.") != std::string::npos;
+  });
+  EXPECT_THAT(FindingsOf(file),
               ElementsAre("missing: layer 2: what makes a block for multi-token prediction: "
                           "expected tensors like nextn.eh_proj, found none"));
 }
