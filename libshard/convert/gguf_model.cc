@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 
 #include "libshard/base/text/suggest.h"
 #include "libshard/base/text/text.h"
@@ -86,6 +87,29 @@ Error MissingBlock(const MoeModel& model, uint32_t block) {
           "as it is"};
 }
 
+// Names the blocks that the keys announce for multi-token prediction and that have no tensor of it:
+// the count in the keys may be wrong. Where attention and feed-forward part are blocks of their
+// own, not each of them has one.
+void FindOrdinaryBlocks(const MoeModel& model, bool kept, std::vector<std::string>& faults) {
+  const ModelConfig& config = model.config();
+  const GgufArchitecture* architecture = FindArchitecture(config.architecture);
+  if (architecture != nullptr && architecture->single_parts) return;
+  std::map<uint32_t, bool> predicts;  // by block
+  for (const ModelTensor& tensor : model.tensors()) {
+    if (tensor.layer.value_or(0) < config.layers) continue;
+    bool& own = predicts[*tensor.layer];
+    own = own || tensor.rule->role == "mtp";
+  }
+  for (const auto& [block, own] : predicts) {
+    if (own) continue;
+    faults.push_back(Cat(model.config_path().string(), ": block ", block,
+                         ": expected tensors like blk.", block, ".nextn.eh_proj.weight, as ",
+                         config.architecture, ".nextn_predict_layers is ", config.mtp_layers,
+                         ", found an ordinary block, ",
+                         kept ? "which llama.cpp does not run" : "which --no-mtp leaves out"));
+  }
+}
+
 // Makes the keys those of a model without blocks for multi-token prediction.
 void RemoveMtpKeys(const MoeModel& model, GgufMetadata& metadata) {
   const ModelConfig& config = model.config();
@@ -103,15 +127,16 @@ Result<GgufModel> ViewOf(const MoeModel& model, const ConvertOptions& options) {
   if (const std::optional<uint32_t> block = FirstMissingBlock(model, needed)) {
     Error missing = MissingBlock(model, *block);
     if (*block < config.layers || NeedsMtp(config.architecture)) return missing;
-    out.warnings.push_back(missing.message +
-                           "; llama.cpp loads this architecture without it, and --no-mtp corrects "
-                           "the keys");
+    out.faults.push_back(missing.message +
+                         "; llama.cpp loads this architecture without it, and --no-mtp corrects "
+                         "the keys");
   }
   const bool mtp_may_lack = !mtp || !NeedsMtp(config.architecture);
   if (!runs) {
     SHARD_CHECK(RequirePromised(model, {.defaults = "", .mtp_may_lack = mtp_may_lack}));
     SHARD_CHECK(CheckGgufTypes(model.config_path().string(), model.checkpoint().metadata()));
   }
+  if (!runs) FindOrdinaryBlocks(model, mtp, out.faults);
   out.metadata = WholeMetadata(model.checkpoint().metadata());
   if (!mtp) RemoveMtpKeys(model, out.metadata);
   for (const ModelTensor& tensor : model.tensors()) {

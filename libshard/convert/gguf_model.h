@@ -53,6 +53,9 @@ struct GgufModel {
   std::vector<GgufTensor> tensors;
   std::vector<std::string> warnings;  // things that are lost or may surprise
   std::vector<std::string> notes;     // things that are usual
+  // Announced blocks that the source lacks or that are not what the keys say: warnings for the
+  // user, which --strict refuses.
+  std::vector<std::string> faults;
   std::optional<Error> no_tokenizer;  // why there is none (Part::kTokenizerIfUsable)
   std::string architecture() const { return metadata.Architecture(); }
 };

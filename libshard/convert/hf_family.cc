@@ -117,9 +117,13 @@ class Conversion {
       shape_.mtp_layers = static_cast<uint32_t>(std::max<int64_t>(shape_.mtp_layers, past));
     }
     if (shape_.mtp_layers >= model_.config().mtp_layers) return;
-    out_.warnings.push_back(Cat(config_.where(), ": blocks for multi-token prediction: expected ",
-                                model_.config().mtp_layers, ", found tensors of ",
-                                shape_.mtp_layers, "; the GGUF has as many"));
+    const uint32_t found = shape_.mtp_layers;
+    out_.faults.push_back(Cat(config_.where(), ": expected tensors of ",
+                              Plural(model_.config().mtp_layers, "block"),
+                              " for multi-token prediction, as it announces, found ",
+                              found == 0 ? "none, and the GGUF has none"
+                                         : Cat("those of ", found, ", and the GGUF has no others"),
+                              "; --no-mtp asks for none"));
   }
 
   void WarnOfTowers() {
@@ -323,6 +327,7 @@ class Conversion {
     without.metadata = out_.metadata;
     without.warnings = out_.warnings;
     without.notes = out_.notes;
+    without.faults = out_.faults;
     const Status added = AddTokenizer();
     if (added) return Ok();
     const Code code = added.error().code;

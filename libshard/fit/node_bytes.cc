@@ -122,6 +122,8 @@ Status NodeSizer::Convert(QuantizeOptions options) {
   }
   const std::vector<std::string> notes = GgufNotes(*typed);
   notes_.insert(notes_.end(), notes.begin(), notes.end());
+  const std::vector<std::string>& faults = typed->model.faults;
+  notes_.insert(notes_.end(), faults.begin(), faults.end());
   alignment_ = options.alignment;
   typed_ = std::make_shared<const TypedGguf>(*std::move(typed));
   return Ok();

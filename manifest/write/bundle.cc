@@ -277,6 +277,11 @@ Result<Manifest> DescribeRun(const MoeModel& model, const WritePlan& files,
   return fresh;
 }
 
+void TellUser(const WritePlan& files, const WriteOptions& options) {
+  if (options.notes && !files.notes.empty()) options.notes(files.notes);
+  if (options.warnings && !files.warnings.empty()) options.warnings(files.warnings);
+}
+
 }  // namespace
 
 Status CheckTarget(const MoeModel& model, const std::string& out) {
@@ -329,7 +334,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   if (existing) {
     SHARD_TRY(directory, OpenExisting(target, *existing, files.files, options));
   }
-  if (options.notes && !files.notes.empty()) options.notes(files.notes);
+  TellUser(files, options);
   const std::vector<SourceFile> packed = SourcesOf(model, options);
   SHARD_CHECK(staging.Begin(StagingIdentity(packed, files)));
   SHARD_TRY(report.pack, Pack(packed, files.files, staging, options.pack));

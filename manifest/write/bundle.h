@@ -37,6 +37,8 @@ struct WriteOptions {
   // Called before the work starts with what a user should know about types and conversion; may be
   // empty.
   std::function<void(const std::vector<std::string>&)> notes;
+  // The same for faults of the source.
+  std::function<void(const std::vector<std::string>&)> warnings;
 };
 
 // Everything that is known before anything is written (--dry-run), with exact sizes.
@@ -46,7 +48,8 @@ struct WritePlan {
   Plan plan;                       // without layers that the bundles leave out
   RecipeRecord recipe;             // of GGUF bundles
   std::vector<std::string> notes;  // as in WriteOptions::notes
-  std::vector<TensorType> types;   // of the whole model as GGUF, if requested
+  std::vector<std::string> warnings;
+  std::vector<TensorType> types;  // of the whole model as GGUF, if requested
   // The bytes of tensor files and assets, without distribution.json and README.md.
   uint64_t total_bytes() const;
 };

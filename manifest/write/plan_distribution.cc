@@ -12,6 +12,7 @@ Status PlanGguf(const MoeModel& model, const Plan& plan, const WriteOptions& opt
   quantize.model_id = options.model_id;
   SHARD_TRY(const TypedGguf typed, PrepareGguf(model, quantize));
   out.notes = GgufNotes(typed);
+  out.warnings = typed.model.faults;
   if (options.list_types) out.types = ListTypes(typed);
   out.recipe = DescribeRecipe(*options.gguf, typed);
   if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";

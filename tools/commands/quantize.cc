@@ -183,6 +183,7 @@ Result<int> WriteTaskOf(const MoeModel& model, const SideFiles& noted, const Tas
   draft.source_version = model.Version("");
   draft.files.files = std::move(files);
   draft.files.notes = GgufNotes(typed);
+  draft.files.warnings = typed.model.faults;
   draft.noted = noted;
   TaskRun run{arguments.out, {}, arguments.json};
   const std::string name = fs::path(arguments.out).filename().string();
@@ -239,6 +240,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   SHARD_CHECK(CheckOutput(arguments, model, task.has_value(), files));
   if (task) return WriteTaskOf(model, noted, *task, std::move(files), typed, arguments);
   PrintNotes(GgufNotes(typed));
+  PrintWarnings(typed.model.faults);
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};
   if (arguments.tensors) outcome.tensors = ListTypes(typed);
   CountShares(typed.model, outcome);

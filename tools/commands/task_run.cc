@@ -57,6 +57,7 @@ Json TaskJson(const TaskRun& run, const manifest::TaskReport& report, double sec
 
 Result<int> RunTask(manifest::Draft draft, const TaskRun& run) {
   PrintNotes(draft.files.notes);
+  PrintWarnings(draft.files.warnings);
   Progress progress("writing");
   manifest::TaskOptions options = run.task;
   options.pack.progress = ShowPacking(progress);

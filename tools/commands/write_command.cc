@@ -248,6 +248,7 @@ Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
   manifest::WriteOptions options = arguments.write;
   options.pack.progress = ShowPacking(progress);
   options.notes = PrintNotes;
+  options.warnings = PrintWarnings;
   SHARD_TRY(manifest::WriteReport report,
             manifest::WriteDistribution(std::move(model), plan, arguments.out, options));
   PrintNotes(GridNotes(report.pack));
@@ -261,6 +262,7 @@ Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArgume
   SHARD_TRY(const manifest::WritePlan files,
             manifest::PlanDistribution(model, plan, arguments.write));
   PrintNotes(files.notes);
+  PrintWarnings(files.warnings);
   const std::vector<SourceFile>& sources = model.checkpoint().files();
   FetchEstimate estimate = EstimateFetch(sources, files.files, arguments.write.pack);
   if (arguments.write.hash_source || arguments.write.verify_source)

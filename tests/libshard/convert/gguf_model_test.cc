@@ -148,7 +148,7 @@ TEST(GgufModel, OnlyWarnsOfAMissingBlockWhereLlamaCppLoadsTheFileWithoutIt) {
   for (const char* architecture : {"qwen3moe", "glm4moe", "deepseek2", "step35"}) {
     const auto view = ViewOfFile(WithoutItsMtpBlock(2, architecture), {});
     ASSERT_TRUE(view) << view.error().message;
-    EXPECT_THAT(view->warnings,
+    EXPECT_THAT(view->faults,
                 ElementsAre(testing::AllOf(HasSubstr("block 2 for multi-token prediction"),
                                            HasSubstr("--no-mtp corrects the keys"))));
   }
@@ -189,6 +189,35 @@ TEST(GgufModel, WithoutMtpTheKeysOfAGgufAnnounceOnlyTheBlocksThatAreLeft) {
   const auto view = ViewOfFile(WithoutItsMtpBlock(2), NoMtp());
   EXPECT_THAT(view->metadata.Find("qwen3next.attention.head_count_kv")->AsUints(),
               testing::Optional(ElementsAre(1, 2)));
+}
+
+// The count in the key may be wrong, and then a layer of the decoder would be lost.
+TEST(GgufModel, NamesTheOrdinaryBlockThatTheKeysAnnounceForMultiTokenPrediction) {
+  const auto file = [](const char* architecture) {
+    fixtures::GgufFile made = fixtures::MiniGguf(architecture, 3, 4);
+    made.pairs.push_back(fixtures::GgufPairU32(Cat(architecture, ".nextn_predict_layers"), 1));
+    return made;
+  };
+  const auto left_out = ViewOfFile(file("qwen3next"), NoMtp());
+  ASSERT_TRUE(left_out) << left_out.error().message;
+  EXPECT_THAT(left_out->faults,
+              ElementsAre(HasSubstr("m.gguf: block 2: expected tensors like "
+                                    "blk.2.nextn.eh_proj.weight, as qwen3next.nextn_predict_layers "
+                                    "is 1, found an ordinary block, which --no-mtp leaves out")));
+  const auto kept = ViewOfFile(file("glm4moe"), {});
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_THAT(kept->faults,
+              ElementsAre(HasSubstr("found an ordinary block, which llama.cpp does not run")));
+
+  fixtures::GgufFile right = file("glm4moe");
+  AddNextn(2, right);
+  for (const ConvertOptions& options : {ConvertOptions(), NoMtp()}) {
+    const auto view = ViewOfFile(right, options);
+    ASSERT_TRUE(view) << view.error().message;
+    EXPECT_TRUE(view->faults.empty());
+  }
+  EXPECT_TRUE(ViewOfFile(WithoutItsMtpBlock(2), NoMtp())->faults.empty())
+      << "nothing of it is there, and the keys are corrected";
 }
 
 TEST(GgufModel, WithoutMtpHasNoEffectOnAGgufThatAnnouncesNoBlock) {

@@ -132,7 +132,11 @@ TEST(Glm4Moe, AnAnnouncedButMissingBlockIsNotCounted) {
   sample.config["num_nextn_predict_layers"] = 1;
   const GgufModel model = Converted(sample);
   EXPECT_EQ(model.metadata.Uint("glm4moe.block_count"), 2u);
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("expected 1, found tensors of 0")));
+  EXPECT_THAT(model.faults,
+              ElementsAre(HasSubstr("config.json: expected tensors of 1 block for multi-token "
+                                    "prediction, as it announces, found none, and the GGUF has "
+                                    "none; --no-mtp asks for none")));
+  EXPECT_THAT(Converted(sample, {.pre = "", .mtp = false}).faults, IsEmpty());
 }
 
 TEST(Glm47Flash, SaysHowExpertsAreScoredThoughItsConfigDoesNot) {

@@ -419,5 +419,23 @@ TEST_F(Gguf, ABlockThatIsAnnouncedAndMissingIsRefusedAndNoMtpRepairsTheKeys) {
     EXPECT_EQ(workspace_.Moepack("list-tensors " + model + " --check").status, 0) << model;
 }
 
+TEST_F(Gguf, StrictFailsOnAnAnnouncedBlockThatIsMissingWhereLlamaCppLoadsTheFile) {
+  fixtures::GgufFile file = fixtures::MiniGguf("glm4moe", 2, 32);  // groups that are large enough
+  file.pairs[1] = fixtures::GgufPairU32("glm4moe.block_count", 3);
+  file.pairs.push_back(fixtures::GgufPairU32("glm4moe.nextn_predict_layers", 1));
+  WriteAll(workspace_ / "a.gguf", fixtures::GgufBytes(file));
+  const std::string build = "build a.gguf --groups 2 --no-verify --force -o out ";
+  for (const std::string& command :
+       {build, build + "--dry-run ", std::string("shard-experts a.gguf --groups 2 --force -o cut "),
+        std::string("quantize a.gguf --recipe BF16 --force -o b.gguf ")}) {
+    const ToolRun run = workspace_.Moepack(command);
+    EXPECT_EQ(run.status, 0) << command << run.err;
+    EXPECT_THAT(run.err, HasSubstr("warning: a.gguf: block 2 for multi-token prediction"))
+        << command;
+    EXPECT_EQ(workspace_.Moepack(command + "--strict").status, 6) << command;
+    EXPECT_EQ(workspace_.Moepack(command + "--strict --no-mtp").status, 0) << command;
+  }
+}
+
 }  // namespace
 }  // namespace moepack::cli

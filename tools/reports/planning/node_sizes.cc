@@ -120,6 +120,7 @@ class Sizer {
       tensor.rows.clear();
     }
     for (const std::string& warning : view_->warnings) out_.notes.push_back(warning);
+    for (const std::string& fault : view_->faults) out_.notes.push_back(fault);
     for (const Plan& plan : plans_) gguf_plans_.push_back(moepack::PlanFor(*view_, plan));
     return Ok();
   }
