@@ -11,7 +11,6 @@
 namespace moepack::remote {
 namespace {
 
-constexpr std::string_view kHub = "hf://", kS3 = "s3://";
 constexpr uint64_t kMostWholeFiles = 1u << 30;
 
 Result<HttpClientPtr> MakeClient(const RemoteOptions& options) {
@@ -44,23 +43,37 @@ Result<Source> OpenUrl(const Transport& transport, const std::string& source) {
   return OpenHttp(transport, url);
 }
 
+Result<Source> OpenHubName(const Transport& transport, std::string_view rest,
+                           const RemoteOptions&) {
+  SHARD_TRY(const HubName name, ParseHubName(rest));
+  SHARD_TRY(const HubSettings settings, HubSettingsFromEnvironment());
+  return OpenHub(transport, settings, name);
+}
+
+Result<Source> OpenBucket(const Transport& transport, std::string_view rest,
+                          const RemoteOptions& options) {
+  SHARD_TRY(const S3Name name, ParseS3Name(rest));
+  SHARD_TRY(const S3Settings settings, S3SettingsFromEnvironment(options.endpoint));
+  return OpenS3(transport, settings, name);
+}
+
+// The schemes that are no web addresses: how each opens what follows its start.
+struct Scheme {
+  std::string_view start;
+  Result<Source> (*open)(const Transport&, std::string_view rest, const RemoteOptions&);
+};
+constexpr Scheme kSchemes[] = {{"hf://", OpenHubName}, {"s3://", OpenBucket}};
+
 }  // namespace
 
 Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options) {
   SHARD_TRY(HttpClientPtr client, MakeClient(options));
   const Transport transport = MakeTransport(std::move(client), OpenCache(options));
   const std::string_view text = source;
-  const std::string scheme = Lower(text.substr(0, kHub.size()));
-  if (scheme == kHub || scheme == kS3) SHARD_CHECK(CheckNoUser(scheme, text));
-  if (scheme == kHub) {
-    SHARD_TRY(const HubName name, ParseHubName(text.substr(kHub.size())));
-    SHARD_TRY(const HubSettings settings, HubSettingsFromEnvironment());
-    return OpenHub(transport, settings, name);
-  }
-  if (scheme == kS3) {
-    SHARD_TRY(const S3Name name, ParseS3Name(text.substr(kS3.size())));
-    SHARD_TRY(const S3Settings settings, S3SettingsFromEnvironment(options.endpoint));
-    return OpenS3(transport, settings, name);
+  for (const Scheme& scheme : kSchemes) {
+    if (Lower(text.substr(0, scheme.start.size())) != scheme.start) continue;
+    SHARD_CHECK(CheckNoUser(std::string(scheme.start), text));
+    return scheme.open(transport, text.substr(scheme.start.size()), options);
   }
   return OpenUrl(transport, source);
 }
