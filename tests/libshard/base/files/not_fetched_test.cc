@@ -87,5 +87,14 @@ TEST(NotFetched, ASourceThatIsNotALocalPathIsRefusedWithTheHint) {
   }
 }
 
+TEST(NotFetched, EverySchemeIsAnAddressInAnyCaseAndHasAHint) {
+  for (const char* source :
+       {"hf://owner/name", "s3://bucket/prefix", "https://host/a", "http://h/a"})
+    EXPECT_TRUE(IsAddress(source) && !RemoteSourceHint(source).empty()) << source;
+  EXPECT_TRUE(IsAddress("HF://owner/name"));
+  for (const char* source : {"gs://bucket/prefix", "oci://host/a", "layout:a", "owner/name", "hf:"})
+    EXPECT_FALSE(IsAddress(source)) << source;
+}
+
 }  // namespace
 }  // namespace moepack
