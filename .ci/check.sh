@@ -35,9 +35,9 @@ threads=$(
 # Suites that take more than 80 s under AddressSanitizer: one case in eight of each. Row
 # debug-clang-whole, which make soak runs, takes all of them.
 long=$(
-  suites tools BuildRefit CheckCommand ExperimentCommand ExperimentWithRefits HostileText OnEveryExecutor OptionRules \
-    OverlayCommand Pages/DocumentedOutput PlanFromStatistics PlannedSplit \
-    RefitCommand RefitGate ReportInABrowser VerifyRedo
+  suites tools BuildRefit CheckCommand ExperimentCommand ExperimentWithRefits HostileText \
+    OnEveryExecutor OptionRules OverlayCommand Pages/DocumentedOutput PlanFromStatistics \
+    PlannedSplit RefitCommand RefitGate ReportInABrowser VerifyRedo
   suites remote CachedCommands HelpExamples HostileServers KilledRegistryRuns KilledRuns \
     OriginCommands RegistryCommands
   suites manifest ExistingOutput FetchFileOthersTest JoinTasksTest JoinTest PullWithoutLocksTest \
