@@ -18,46 +18,9 @@
 
 namespace {
 
-// The headings of the help.
-constexpr const char* kPlanning = "Look and plan";
-constexpr const char* kWriting = "Split and quantize";
-constexpr const char* kChecking = "Check and compare";
-constexpr const char* kPublishing = "Publish and fetch";
-constexpr const char* kMaintaining = "Maintain registries";
-constexpr const char* kRunning = "Run and measure";
-
-// In the order in which help lists them.
-constexpr moepack::cli::ListedCommand kCommands[] = {
-    {kPlanning, &moepack::cli::kListTensors},  //
-    {kPlanning, &moepack::cli::kProfile},      //
-    {kPlanning, &moepack::cli::kStatistics},   //
-    {kPlanning, &moepack::cli::kReplay},       //
-    {kPlanning, &moepack::cli::kPlan},         //
-    {kWriting, &moepack::cli::kShardExperts},  //
-    {kWriting, &moepack::cli::kQuantize},      //
-    {kWriting, &moepack::cli::kBuild},         //
-    {kWriting, &moepack::cli::kJoin},          //
-    {kWriting, &moepack::cli::kRefit},         //
-    {kWriting, &moepack::cli::kOverlay},       //
-    {kWriting, &moepack::cli::kAssemble},      //
-    {kChecking, &moepack::cli::kVerify},       //
-    {kChecking, &moepack::cli::kDiff},         //
-    {kChecking, &moepack::cli::kCheck},        //
-    {kPublishing, &moepack::cli::kPublish},    //
-    {kPublishing, &moepack::cli::kPull},       //
-    {kPublishing, &moepack::cli::kCopy},       //
-    {kPublishing, &moepack::cli::kLs},         //
-    {kPublishing, &moepack::cli::kInspect},    //
-    {kPublishing, &moepack::cli::kKeygen},     //
-    {kPublishing, &moepack::cli::kSign},       //
-    {kMaintaining, &moepack::cli::kTag},       //
-    {kMaintaining, &moepack::cli::kGc},        //
-    {kRunning, &moepack::cli::kPlace},         //
-    {kRunning, &moepack::cli::kRun},           //
-    {kRunning, &moepack::cli::kEval},          //
-    {kRunning, &moepack::cli::kExperiment},    //
-    {kRunning, &moepack::cli::kReport},        //
-};
+#define SHARD_LIST_COMMAND(section, name) {section, &moepack::cli::name},
+constexpr moepack::cli::ListedCommand kCommands[] = {SHARD_COMMANDS(SHARD_LIST_COMMAND)};
+#undef SHARD_LIST_COMMAND
 
 constexpr std::string_view kOutOfMemory =
     "error: out of memory\nhint: try a smaller --memory or fewer --jobs\n";

@@ -1,4 +1,4 @@
-// A command of moepack: one file that defines a Command, its name below, and one row in main.cc.
+// A command of moepack: one file that defines a Command, and one row in the list below.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -14,42 +14,48 @@ struct Command {
   const char* name;
   const char* summary;      // one line, no full stop
   const char* description;  // a paragraph or two for the help
-  // Tests run them as they are, in a clone of the repository, in the order of the list in main.cc.
+  // Tests run them as they are, in a clone of the repository, in the order of the list below.
   std::array<const char*, 2> examples;
   // Adds the options to `app` and returns what runs once they are parsed. The number is the exit
   // status, for results that are not an error but have a status other than 0.
   std::function<Result<int>()> (*bind)(CLI::App& app);
 };
 
-extern const Command kListTensors;
-extern const Command kPlan;
-extern const Command kShardExperts;
-extern const Command kQuantize;
-extern const Command kBuild;
-extern const Command kJoin;
-extern const Command kVerify;
-extern const Command kDiff;
-extern const Command kOverlay;
-extern const Command kAssemble;
-extern const Command kPublish;
-extern const Command kPull;
-extern const Command kLs;
-extern const Command kInspect;
-extern const Command kCopy;
-extern const Command kTag;
-extern const Command kGc;
-extern const Command kKeygen;
-extern const Command kSign;
-extern const Command kPlace;
-extern const Command kRun;
-extern const Command kCheck;
-extern const Command kProfile;
-extern const Command kStatistics;
-extern const Command kEval;
-extern const Command kRefit;
-extern const Command kExperiment;
-extern const Command kReplay;
-extern const Command kReport;
+// All commands, in the order in which help lists them, under its headings.
+#define SHARD_COMMANDS(ROW)                \
+  ROW("Look and plan", kListTensors)       \
+  ROW("Look and plan", kProfile)           \
+  ROW("Look and plan", kStatistics)        \
+  ROW("Look and plan", kReplay)            \
+  ROW("Look and plan", kPlan)              \
+  ROW("Split and quantize", kShardExperts) \
+  ROW("Split and quantize", kQuantize)     \
+  ROW("Split and quantize", kBuild)        \
+  ROW("Split and quantize", kJoin)         \
+  ROW("Split and quantize", kRefit)        \
+  ROW("Split and quantize", kOverlay)      \
+  ROW("Split and quantize", kAssemble)     \
+  ROW("Check and compare", kVerify)        \
+  ROW("Check and compare", kDiff)          \
+  ROW("Check and compare", kCheck)         \
+  ROW("Publish and fetch", kPublish)       \
+  ROW("Publish and fetch", kPull)          \
+  ROW("Publish and fetch", kCopy)          \
+  ROW("Publish and fetch", kLs)            \
+  ROW("Publish and fetch", kInspect)       \
+  ROW("Publish and fetch", kKeygen)        \
+  ROW("Publish and fetch", kSign)          \
+  ROW("Maintain registries", kTag)         \
+  ROW("Maintain registries", kGc)          \
+  ROW("Run and measure", kPlace)           \
+  ROW("Run and measure", kRun)             \
+  ROW("Run and measure", kEval)            \
+  ROW("Run and measure", kExperiment)      \
+  ROW("Run and measure", kReport)
+
+#define SHARD_DECLARE_COMMAND(section, name) extern const Command name;
+SHARD_COMMANDS(SHARD_DECLARE_COMMAND)
+#undef SHARD_DECLARE_COMMAND
 
 // A row of the list of commands.
 struct ListedCommand {
