@@ -141,7 +141,11 @@ class Presence {
       });
       if (row == rules.end()) return;
       const bool there = std::any_of(ends_.begin(), ends_.end(), [&](const ModelTensor* tensor) {
-        return tensor->rule->role == role && UseOfLeaf(tensor->leaf) != LeafUse::kCompanion;
+        if (UseOfLeaf(tensor->leaf) == LeafUse::kCompanion) return false;
+        // In GGUF some architectures call it token_embd_norm (lfm2moe) or output_hc_norm.
+        const bool other_norm = IsGguf() && role == "norm" &&
+                                model_.entry(*tensor).name.find("_norm.") != std::string::npos;
+        return tensor->rule->role == role || other_norm;
       });
       if (!there) {
         Say(FindingKind::kMissing, std::string(what),
@@ -258,7 +262,7 @@ class Presence {
                 promise_.mtp.value_or(0) > 0 ? " and announced blocks" : "", ")"),
             Cat(Plural(layer.tensors, "tensor"), layer.tensors == 1 ? ", " : ", the first of them ",
                 Quoted(layer.first)));
-      } else if (appended_mtp_ && !marked && !(IsGguf() && mtp_may_lack_)) {
+      } else if (appended_mtp_ && !marked && (!IsGguf() || HasWholeMtpBlocks())) {
         Say(FindingKind::kMissing, Cat(LayersText({number}), ": what makes a ", kMtpBlock),
             IsGguf() ? "tensors like nextn.eh_proj" : "tensors like eh_proj", "none");
       }
@@ -288,16 +292,20 @@ class Presence {
               promise_.mtp.value_or(0)),
           "some");
     }
-    if (mtp_may_lack_) return;
+    if (!HasWholeMtpBlocks()) return;
     CheckNextn();
     names_.CheckMtpBlocks(findings_);
   }
 
-  // A block without any of them has been reported already. Where attention and feed-forward part
-  // are blocks of their own, only some of the announced blocks have them.
-  void CheckNextn() {
+  // Whether each announced block of a GGUF must have all that such a block has: not where attention
+  // and feed-forward part are blocks of their own.
+  bool HasWholeMtpBlocks() const {
     const GgufArchitecture* architecture = FindArchitecture(model_.config().architecture);
-    if (architecture != nullptr && architecture->single_parts) return;
+    return !mtp_may_lack_ && (architecture == nullptr || !architecture->single_parts);
+  }
+
+  // A block without any of them has been reported already.
+  void CheckNextn() {
     for (auto at = layers_.lower_bound(decoder()); at != layers_.end(); ++at) {
       const auto& [number, layer] = *at;
       for (const std::string_view name : kNeededNextn) {
