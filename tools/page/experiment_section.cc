@@ -75,14 +75,17 @@ HtmlTable TrialTable(size_t number, const std::vector<ExperimentFigures>& rows) 
   return table;
 }
 
-// The best refit, compared to the same split without it.
+// The best refit, compared to the same split without it; "" unless it clearly lowers the damage.
 std::string RefitFinding(const PageExperiment& experiment) {
   const ExperimentFigures* best = nullptr;
   for (const ExperimentFigures& row : experiment.results.rows) {
     const bool better = best == nullptr || row.kld.mean < best->kld.mean;
     if (row.refitted && row.change && better) best = &row;
   }
-  if (best == nullptr) return "";
+  // The error of the change is that of paired sessions.
+  if (best == nullptr ||
+      -best->change->mean <= runtime::IntervalFactor(1, best->sessions) * best->change->error)
+    return "";
   return Cat("A refit lowers the KL divergence of <i>", Escaped(best->from), "</i> from ",
              Fixed(best->kld.mean - best->change->mean, 3), " to <b>", Fixed(best->kld.mean, 3),
              " nats</b> per token (", Escaped(experiment.name), ").");

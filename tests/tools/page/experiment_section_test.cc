@@ -50,6 +50,15 @@ TEST(ExperimentSectionTest, SaysHowMuchDamageTheBestRefitLeaves) {
   EXPECT_THAT(section->findings.front(), HasSubstr("from 1.062 to <b>0.188 nats</b>"));
 }
 
+TEST(ExperimentSectionTest, ARefitThatMayHaveChangedNothingLowersNothing) {
+  PageInputs inputs = WithExperiment();
+  ExperimentFigures& refit = inputs.experiments[0].results.rows[1];
+  refit.change = {{-0.1, 0.05}};
+  EXPECT_EQ(ExperimentSection(inputs)->findings.front(), "");
+  refit.change = {{0.2, 0.05}};
+  EXPECT_EQ(ExperimentSection(inputs)->findings.front(), "");
+}
+
 TEST(ExperimentSectionTest, TheLegendNamesOnlyWhatIsDrawn) {
   PageInputs inputs = WithExperiment();
   EXPECT_THAT(ExperimentSection(inputs)->body, HasSubstr("</span>refitted</li>"));
