@@ -85,7 +85,7 @@ Result<HeldOut> CheckHeldOut(const std::optional<PlanExpectation>& measured,
   }
   if (known.size() == measured->sessions + measured->held_out) return HeldOut::kYes;
   PrintWarnings(
-      {"text: whether the statistics were measured on the held-out text is not known: "
+      {"whether the statistics were measured on the held-out text is not known: "
        "they do not name their texts; profile again to find out"});
   return HeldOut::kUnknown;
 }
