@@ -53,7 +53,8 @@ bool IsOutOfTime(CURL* curl) {
 
 const char* FailureHint(CURLcode code, CURL* curl) {
   if (code == CURLE_SSL_CACERT_BADFILE)
-    return "check the files that CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR name";
+    return "check the files that CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR name, or install "
+           "ca-certificates";
   if (code == CURLE_PEER_FAILED_VERIFICATION && IsOutOfTime(curl))
     return "check the clock of this machine; if it is right, the server needs another certificate";
   if (code == CURLE_PEER_FAILED_VERIFICATION)

@@ -9,6 +9,7 @@ namespace moepack::registry {
 namespace {
 
 using remote::FakeRegistry;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -77,9 +78,15 @@ TEST_F(ChunkedUploads, SendsTheRestToARegistryThatKeepsPartOfACutRequest) {
   const std::string bytes = Bytes(250'000);
   EXPECT_EQ(Upload(bytes, InChunks()), "sent");
   EXPECT_TRUE(Has(bytes));
-  EXPECT_THAT(registry_.Uploads(),
-              ElementsAre("POST", "PATCH", "PATCH", "GET", "PATCH", "PATCH", "PUT"));
-  EXPECT_THAT(Ranges(), ElementsAre("0-99999", "100000-199999", "130000-229999", "230000-249999"));
+  // libcurl 8 sends a request again by itself when the connection ends without an answer.
+  EXPECT_THAT(
+      registry_.Uploads(),
+      AnyOf(ElementsAre("POST", "PATCH", "PATCH", "GET", "PATCH", "PATCH", "PUT"),
+            ElementsAre("POST", "PATCH", "PATCH", "PATCH", "GET", "PATCH", "PATCH", "PUT")));
+  EXPECT_THAT(Ranges(),
+              AnyOf(ElementsAre("0-99999", "100000-199999", "130000-229999", "230000-249999"),
+                    ElementsAre("0-99999", "100000-199999", "100000-199999", "130000-229999",
+                                "230000-249999")));
 }
 
 TEST_F(ChunkedUploads, ResendsTheBlobToARegistryThatLosesACutUpload) {
@@ -87,8 +94,11 @@ TEST_F(ChunkedUploads, ResendsTheBlobToARegistryThatLosesACutUpload) {
   const std::string bytes = Bytes(250'000);
   EXPECT_EQ(Upload(bytes, InChunks()), "sent");
   EXPECT_TRUE(Has(bytes));
-  EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "PATCH", "GET", "POST", "PATCH",
-                                               "PATCH", "PATCH", "PUT"));
+  // libcurl 8 asks again by itself, and then the registry's answer says that the upload is lost.
+  EXPECT_THAT(registry_.Uploads(), AnyOf(ElementsAre("POST", "PATCH", "PATCH", "GET", "POST",
+                                                     "PATCH", "PATCH", "PATCH", "PUT"),
+                                         ElementsAre("POST", "PATCH", "PATCH", "PATCH", "POST",
+                                                     "PATCH", "PATCH", "PATCH", "PUT")));
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("sending the blob again, try 2")));
 }
 
