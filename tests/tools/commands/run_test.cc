@@ -161,7 +161,7 @@ TEST_F(Run, CountsTokensOnATerminal) {
 TEST_F(Run, DrawsNoCountIntoTheTextOnATerminal) {
   const std::string start = "run --threads 1 fixtures/tiny-moe --prompt The -n 12";
   const std::string text = workspace_.Moepack(start).out;
-  std::string shown = OnATerminal(workspace_, start).out;
+  std::string shown = OnATerminal(workspace_, start, "TERM=xterm").out;
   std::erase(shown, '\r');
   EXPECT_THAT(shown, HasSubstr("\033[K" + text));
 }
