@@ -131,12 +131,12 @@ Result<GgufModel> ViewOf(const MoeModel& model, const ConvertOptions& options) {
                          "; llama.cpp loads this architecture without it, and --no-mtp corrects "
                          "the keys");
   }
-  const bool mtp_may_lack = !mtp || !NeedsMtp(config.architecture);
   if (!runs) {
+    const bool mtp_may_lack = !mtp || !NeedsMtp(config.architecture);
     SHARD_CHECK(RequirePromised(model, {.defaults = "", .mtp_may_lack = mtp_may_lack}));
     SHARD_CHECK(CheckGgufTypes(model.config_path().string(), model.checkpoint().metadata()));
+    FindOrdinaryBlocks(model, mtp, out.faults);
   }
-  if (!runs) FindOrdinaryBlocks(model, mtp, out.faults);
   out.metadata = WholeMetadata(model.checkpoint().metadata());
   if (!mtp) RemoveMtpKeys(model, out.metadata);
   for (const ModelTensor& tensor : model.tensors()) {

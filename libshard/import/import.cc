@@ -1,7 +1,6 @@
 #include "libshard/import/import.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <set>
 
