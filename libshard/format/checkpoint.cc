@@ -19,13 +19,17 @@
 namespace moepack {
 namespace {
 
+// No value for a source that is a file, or that is elsewhere.
+std::optional<fs::path> LocalFolder(const Source& source) {
+  return source.file.empty() ? source.tree->LocalPath("") : std::nullopt;
+}
+
 // The snapshots in a folder of the Hugging Face cache (models--<owner>--<name>), by revision; that
 // of the branch "main" first. Empty for any other folder.
 std::vector<std::string> SnapshotsIn(const Source& source) {
   constexpr size_t kMostListed = 1000;
   std::vector<std::string> names;
-  const std::optional<fs::path> folder =
-      source.file.empty() ? source.tree->LocalPath("") : std::nullopt;
+  const std::optional<fs::path> folder = LocalFolder(source);
   if (!folder) return names;
   std::error_code failed;
   for (fs::directory_iterator at(*folder / "snapshots", failed), end; !failed && at != end;
@@ -45,8 +49,7 @@ std::vector<std::string> SnapshotsIn(const Source& source) {
 
 // Whether the source is the folder `hub` of the cache, or one that holds such folders of models.
 bool HoldsCachedModels(const Source& source) {
-  const std::optional<fs::path> folder =
-      source.file.empty() ? source.tree->LocalPath("") : std::nullopt;
+  const std::optional<fs::path> folder = LocalFolder(source);
   if (!folder) return false;
   std::error_code failed;
   for (fs::directory_iterator at(*folder, failed), end; !failed && at != end;
