@@ -300,8 +300,7 @@ class Presence {
   // Whether each announced block of a GGUF must have all that such a block has: not where attention
   // and feed-forward part are blocks of their own.
   bool HasWholeMtpBlocks() const {
-    const GgufArchitecture* architecture = FindArchitecture(model_.config().architecture);
-    return !mtp_may_lack_ && (architecture == nullptr || !architecture->single_parts);
+    return !mtp_may_lack_ && !HasSingleParts(model_.config().architecture);
   }
 
   // A block without any of them has been reported already.

@@ -92,8 +92,7 @@ Error MissingBlock(const MoeModel& model, uint32_t block) {
 // own, not each of them has one.
 void FindOrdinaryBlocks(const MoeModel& model, bool kept, std::vector<std::string>& faults) {
   const ModelConfig& config = model.config();
-  const GgufArchitecture* architecture = FindArchitecture(config.architecture);
-  if (architecture != nullptr && architecture->single_parts) return;
+  if (HasSingleParts(config.architecture)) return;
   std::map<uint32_t, bool> predicts;  // by block
   for (const ModelTensor& tensor : model.tensors()) {
     if (tensor.layer.value_or(0) < config.layers) continue;

@@ -19,6 +19,11 @@ bool IsAmong(std::span<const ModelShape> shapes, uint64_t blocks, uint64_t vocab
   });
 }
 
+bool HasSingleParts(std::string_view architecture) {
+  const GgufArchitecture* found = FindArchitecture(architecture);
+  return found != nullptr && found->single_parts;
+}
+
 bool NeedsMtp(std::string_view architecture) {
   const GgufArchitecture* const row = FindArchitecture(architecture);
   return row == nullptr || !row->routing || row->needs_mtp;

@@ -72,6 +72,8 @@ inline bool IsMoeArchitecture(std::string_view name) { return FindArchitecture(n
 // Whether llama.cpp refuses a file without the blocks for multi-token prediction that its keys
 // announce. True where it is not known: rows without routing, and other architectures.
 bool NeedsMtp(std::string_view architecture);
+// GgufArchitecture::single_parts; false for an architecture that is not known.
+bool HasSingleParts(std::string_view architecture);
 
 // What is known of an architecture that is not in the table: "an architecture of ik_llama.cpp", or
 // the closest name in it; "" if nothing is.
