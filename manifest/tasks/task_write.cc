@@ -21,11 +21,6 @@ namespace {
 
 constexpr size_t kSha256Digits = 64;
 
-const char* FormatOf(const Draft& draft) {
-  const bool safetensors = draft.manifest && draft.manifest->recipe.name.empty();
-  return safetensors ? "safetensors" : "gguf";
-}
-
 // What determines the bytes of the output, whatever machine the task runs on: the state of local
 // files (such as their inodes) is not part of it, but their headers are.
 Result<std::string> WorkOf(const Draft& draft, const TaskOptions& options) {
@@ -141,7 +136,7 @@ Manifest Planned(const Draft& draft) {
   Manifest planned = *draft.manifest;
   for (const OutputFile& file : draft.files.files) {
     const FileDigests none{std::string(kSha256Digits, '0'), Xxh3List(file.tensors.size())};
-    planned.bundles.push_back(DescribeBundle(file, none, FormatOf(draft)));
+    planned.bundles.push_back(DescribeBundle(file, none, draft.format()));
   }
   return planned;
 }
@@ -237,6 +232,7 @@ Result<TaskReport> WriteTask(Draft draft, const std::string& out, const TaskOpti
     SHARD_TRY(report.was_there, IsDone(target, number, work));
     if (report.was_there) return report;
   }
+  if (draft.check && number.index == 0) SHARD_CHECK(draft.check());
   Status written = WriteAll(std::move(draft), std::move(pieces), options, work, staging, report);
   if (!written) {
     // Only where there are no locks may somebody else have done the same meanwhile.

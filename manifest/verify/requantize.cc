@@ -66,17 +66,19 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest,
                Cat(distribution, ": expected a whole distribution, found one that lacks parts")};
 }
 
-// Verifies the distribution first, so that damaged bytes do not get new, valid digests.
-Status CheckIntact(const OpenedDistribution& distribution, size_t jobs) {
+// Verifies the distribution first, so that damaged bytes do not get new, valid digests. Its
+// manifest is parsed from the text again, because the draft's has become that of the result.
+Status CheckIntact(OpenedDistribution distribution, size_t jobs) {
+  SHARD_TRY(distribution.manifest, ParseManifest(distribution.directory, distribution.text));
   VerifyOptions options;
   options.jobs = jobs;
   SHARD_TRY(const VerifyReport report, VerifyOpened(distribution, options));
   for (const Finding& finding : report.findings) {
     if (finding.severity != Severity::kError) continue;
-    return Error{
-        Code::kMismatch,
-        Cat(distribution.directory, "/", finding.file, ": ", finding.rule, ": ", finding.message),
-        kDamagedHint};
+    return NameDamaged(distribution.directory, Error{Code::kMismatch,
+                                                     Cat(distribution.directory, "/", finding.file,
+                                                         ": ", finding.rule, ": ", finding.message),
+                                                     kDamagedHint});
   }
   return Ok();
 }
@@ -247,81 +249,50 @@ namespace {
 
 // Checks that the result will be readable, and turns the distribution's manifest into that of the
 // result, without files and assets.
-Status DescribeResult(const WriteOptions& options, Requantized& model) {
-  Manifest& manifest = model.from.manifest;
-  AddParent({Sha256Hex(model.from.text), manifest.recipe}, manifest);
-  SHARD_CHECK(ReadBackPlanned(manifest, model.plan.files, "gguf"));
+Status DescribeResult(const WriteOptions& options, const WritePlan& plan, Manifest& manifest,
+                      const std::string& text) {
+  AddParent({Sha256Hex(text), manifest.recipe}, manifest);
+  SHARD_CHECK(ReadBackPlanned(manifest, plan.files, "gguf"));
   manifest.bundles.clear();
   manifest.assets.clear();
   SHARD_TRY(manifest.created, SourceDateEpoch());
-  manifest.recipe = model.plan.recipe;
+  manifest.recipe = plan.recipe;
   manifest.quality.reset();  // measured on other bytes
   manifest.command = options.command;
   return Ok();
 }
 
 Result<Draft> DraftResult(const std::string& distribution, const std::string& out,
-                          const WriteOptions& options, bool check) {
-  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
+                          const WriteOptions& options) {
+  if (!out.empty()) SHARD_CHECK(CheckOutsideDistribution(out, distribution));
   SHARD_TRY(Requantized model, Prepare(distribution, options));
-  if (check) SHARD_CHECK(CheckIntact(model.from, options.pack.jobs));
-  SHARD_CHECK(DescribeResult(options, model));
   Draft draft;
   draft.sources = std::move(model.sources);
   draft.files = std::move(model.plan);
   draft.manifest = std::move(model.from.manifest);
+  SHARD_CHECK(DescribeResult(options, draft.files, *draft.manifest, model.from.text));
   draft.assets_from = model.from.tree;
   draft.assets_folder = kAssetDirectory;
+  draft.check = [from =
+                     OpenedDistribution{
+                         model.from.directory, model.from.tree, std::move(model.from.text), {}},
+                 jobs = options.pack.jobs] { return CheckIntact(from, jobs); };
   return draft;
-}
-
-Result<WriteReport> Requantize(const std::string& distribution, const std::string& out,
-                               const WriteOptions& options) {
-  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
-  SHARD_TRY(Requantized model, Prepare(distribution, options));
-  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(out, OwnOutput()));
-  SHARD_CHECK(CheckReplaceable(out, options.force));
-  SHARD_CHECK(CheckIntact(model.from, options.pack.jobs));
-  if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
-  std::vector<OutputFile>& files = model.plan.files;
-  SHARD_CHECK(DescribeResult(options, model));
-  SHARD_CHECK(staging.Begin(PackIdentity(model.sources, files)));
-  WriteReport report;
-  SHARD_TRY(report.pack, Pack(model.sources, files, staging, options.pack));
-  report.manifest = std::move(model.from.manifest);
-  Manifest& manifest = report.manifest;
-  for (size_t i = 0; i < files.size(); ++i) {
-    manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
-  }
-  SHARD_TRY(manifest.assets,
-            CopyAssets({*model.from.tree, kAssetDirectory}, staging, model.plan.assets));
-  SHARD_CHECK(ReadBackManifest(manifest));
-  SHARD_CHECK(staging.WriteText(kReadmeFile, DistributionReadme(manifest)));
-  staging.Expect(kManifestFile);
-  SHARD_CHECK(WriteManifestFile(staging.files(), manifest));
-  SHARD_CHECK(staging.Publish(options.force));
-  report.warnings = staging.warnings();
-  return report;
 }
 
 }  // namespace
 
-Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options) {
-  auto prepared = Prepare(distribution, options);
-  if (!prepared) return NameDamaged(distribution, std::move(prepared).error());
-  return std::move(prepared->plan);
-}
-
 Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
                                            const WriteOptions& options) {
-  Result<WriteReport> report = Requantize(distribution, out, options);
+  SHARD_TRY(Draft draft, DraftRequantized(distribution, out, options));
+  Result<WriteReport> report = WriteDraft(std::move(draft), out, options);
   if (!report) return NameDamaged(distribution, std::move(report).error());
   return report;
 }
 
 Result<Draft> DraftRequantized(const std::string& distribution, const std::string& out,
-                               const WriteOptions& options, bool check) {
-  Result<Draft> draft = DraftResult(distribution, out, options, check);
+                               const WriteOptions& options) {
+  Result<Draft> draft = DraftResult(distribution, out, options);
   if (!draft) return NameDamaged(distribution, std::move(draft).error());
   return draft;
 }

@@ -7,21 +7,18 @@
 #include "libshard/pack/pack.h"
 #include "libshard/recipe/quantize.h"
 #include "manifest/write/bundle.h"
-#include "manifest/write/draft.h"
 
 namespace moepack::manifest {
 
-// Uses gguf (required), pack, force, command and notes of the WriteOptions. Types are chosen as for
-// the whole model. kUnsupported for safetensors bundles, which keep their source's bytes, and for
-// distributions that lack parts, because types cannot be chosen for missing tensors.
-Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options);
+// Uses gguf (required), pack, force, list_types, command and notes of the WriteOptions. Types are
+// chosen as for the whole model. The draft's `check` verifies the distribution. kUnsupported for
+// safetensors bundles, which keep their source's bytes, and for distributions that lack parts,
+// because types cannot be chosen for missing tensors.
+Result<Draft> DraftRequantized(const std::string& distribution, const std::string& out,
+                               const WriteOptions& options);
+// The draft, packed and published.
 Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
                                            const WriteOptions& options);
-
-// The draft of RequantizeDistribution. `check`: verifies the distribution first, as that does;
-// among several tasks, one is enough.
-Result<Draft> DraftRequantized(const std::string& distribution, const std::string& out,
-                               const WriteOptions& options, bool check);
 
 // Returns tool.recipe of a requantized distribution: how its types were chosen, and from what.
 std::string RequantizedRecipe(const std::string& own, const std::string& before);

@@ -1,10 +1,7 @@
 #include "manifest/write/bundle.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -18,12 +15,10 @@
 #include "libshard/base/files/scan_file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text/text.h"
-#include "libshard/pack/refit_tensors.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_write.h"
 #include "manifest/document/parts.h"
 #include "manifest/document/read_back.h"
-#include "manifest/write/draft.h"
 #include "manifest/write/merge_parts.h"
 #include "manifest/write/open_bundle.h"
 #include "manifest/write/output_path.h"
@@ -155,7 +150,7 @@ Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& exi
 // What is added to an existing distribution.
 struct Addition {
   const Manifest& merged;
-  const std::vector<std::string>& files;
+  std::vector<std::string> files;
   const std::set<std::string>& unused;
   std::string readme_before;  // as moepack wrote it
 };
@@ -183,22 +178,11 @@ Result<std::vector<std::string>> AddToExisting(const std::string& out,
   return warnings;
 }
 
-// Checked before anything is written, so that nobody waits for an answer that cannot be given.
-Status CheckDigestsArePublished(const std::vector<SourceFile>& sources) {
-  for (const SourceFile& source : sources) {
-    if (source.origin && !source.origin->sha256.empty()) continue;
-    return Error{Code::kUnsupported,
-                 Cat(source.path.string(), ": expected a published SHA-256, found none"),
-                 "the Hub publishes one for every large file; --hash-source records the digest "
-                 "without comparing it"};
-  }
-  return Ok();
-}
-
-// Computes the SHA-256 of every source file, and compares it with the published one.
+// Computes the SHA-256 of every file of the model, and compares it with the published one. The
+// files of `records` are the first of the sources; those of a refit follow.
 Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
                    std::vector<SourceRecord>& records) {
-  return ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
+  return ParallelFor(records.size(), jobs, [&](size_t i) -> Status {
     SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(sources[i]));
     SHARD_TRY(records[i].sha256, Sha256Of(*source));
     SHARD_CHECK(CheckPublished(*source, records[i].sha256));
@@ -207,21 +191,14 @@ Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
   });
 }
 
-// Records whether parts are absent, given what the source has.
-Status NoteAbsentParts(const SourceTree& source, Manifest& manifest) {
-  SHARD_TRY(const std::vector<Asset> assets, ListAssets(source));
-  SetComplete(!assets.empty(), manifest);
-  return Ok();
-}
-
 // The manifest of the existing distribution with the new parts added.
 struct Merged {
   Manifest manifest;
   std::set<std::string> unused;  // files that were named before and no longer are
 };
 
-Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest existing,
-                     Manifest fresh) {
+Result<Merged> Merge(const std::string& out, Manifest existing, Manifest fresh,
+                     bool source_has_assets) {
   Merged merged{std::move(existing), {}};
   Manifest& manifest = merged.manifest;
   merged.unused = ListedFiles(manifest);
@@ -233,48 +210,16 @@ Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest exi
     manifest.command = *std::move(command);
   }
   manifest.created = std::max(manifest.created, fresh.created);
-  SHARD_CHECK(NoteAbsentParts(*model.checkpoint().tree(), manifest));
+  SetComplete(source_has_assets, manifest);
   // What the old manifest named and the new one does not is left of a part that was written again.
   for (const std::string& file : ListedFiles(manifest)) merged.unused.erase(file);
   return merged;
 }
 
-// Otherwise freed tables of a hundred thousand tensors stay with the process, in addition to those
-// that follow.
-void ReturnFreedMemory() { malloc_trim(0); }
-
-void FreeTensors(MoeModel& model) {
-  model.ForgetTensors();
-  ReturnFreedMemory();
-}
-
-// What is packed is read from the model's files and those of a refit.
-std::vector<SourceFile> SourcesOf(const MoeModel& model, const WriteOptions& options) {
-  std::vector<SourceFile> sources = model.checkpoint().files();
-  if (const RefitTensors* refit = options.slice.refit)
-    sources.insert(sources.end(), refit->files().begin(), refit->files().end());
-  return sources;
-}
-
-std::string StagingIdentity(const std::vector<SourceFile>& sources, const WritePlan& files) {
-  std::string identity = PackIdentity(sources, files.files);
-  for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
+std::string StagingIdentity(const Draft& draft) {
+  std::string identity = PackIdentity(draft.sources, draft.files.files);
+  for (const Asset& asset : draft.files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
   return Sha256Hex(identity);
-}
-
-// The manifest as it is before any file is written.
-Result<Manifest> DescribeRun(const MoeModel& model, const WritePlan& files,
-                             const WriteOptions& options) {
-  Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
-  if (const RefitTensors* refit = options.slice.refit) {
-    fresh.refit = std::make_shared<const RefitRecord>(refit->record());
-    fresh.versions.refit = RefitVersion(*fresh.refit);
-  }
-  SHARD_TRY(fresh.model.license, LicenseOf(model));
-  fresh.command = options.command;
-  fresh.recipe = files.recipe;
-  SHARD_TRY(fresh.created, SourceDateEpoch());
-  return fresh;
 }
 
 void TellUser(const WritePlan& files, const WriteOptions& options) {
@@ -282,96 +227,82 @@ void TellUser(const WritePlan& files, const WriteOptions& options) {
   if (options.warnings && !files.warnings.empty()) options.warnings(files.warnings);
 }
 
-}  // namespace
-
-Status CheckTarget(const MoeModel& model, const std::string& out) {
-  const SourceTree& tree = *model.checkpoint().tree();
-  const std::optional<fs::path> directory = tree.LocalPath("");
-  if (!directory) return Ok();
-  std::vector<fs::path> inputs;
-  for (const SourceFile& file : model.checkpoint().files()) {
-    inputs.push_back(*tree.LocalPath(file.name));
+// What Pack gave becomes records of the manifest, and the layouts of the files are freed.
+void AddBundles(const PackResult& packed, Draft& draft) {
+  const std::string format = draft.format();
+  for (size_t i = 0; i < draft.files.files.size(); ++i) {
+    draft.manifest->bundles.push_back(
+        DescribeBundle(std::move(draft.files.files[i]), packed.files[i], format));
   }
-  return CheckOutputApart(out, *directory, inputs);
-}
-
-Result<Draft> DraftDistribution(MoeModel model, const Plan& plan, const std::string& out,
-                                const WriteOptions& options) {
-  SHARD_CHECK(CheckTarget(model, out));
-  Draft draft;
-  draft.noted = options.side_files.value_or(
-      SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
-  SHARD_TRY(draft.files, PlanDistribution(model, plan, options));
-  SHARD_TRY(draft.manifest, DescribeRun(model, draft.files, options));
-  draft.sources = SourcesOf(model, options);
-  draft.assets_from = model.checkpoint().tree();
-  SHARD_TRY(const std::vector<Asset> assets, ListAssets(*draft.assets_from));
-  draft.source_has_assets = !assets.empty();
-  if (!options.gguf) FreeTensors(model);
-  SHARD_CHECK(
-      ReadBackPlanned(*draft.manifest, draft.files.files, options.gguf ? "gguf" : "safetensors"));
-  return draft;
-}
-
-Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const std::string& out,
-                                      const WriteOptions& options) {
-  const std::vector<SourceFile>& sources = model.checkpoint().files();
-  SHARD_CHECK(CheckTarget(model, out));
-  if (options.verify_source) SHARD_CHECK(CheckDigestsArePublished(sources));
-  const SideFiles noted = options.side_files.value_or(
-      SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
-  SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
-  WriteReport report;
-  SHARD_TRY(Manifest fresh, DescribeRun(model, files, options));
-  if (!options.gguf) FreeTensors(model);  // copying no longer needs them
-  const std::string format = options.gguf ? "gguf" : "safetensors";
-  SHARD_CHECK(ReadBackPlanned(fresh, files.files, format));
-  const fs::path target = TargetOf(out, options);
-  // The existing output is checked under the lock: another run may be about to change it.
-  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, OwnOutput()));
-  SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
-  std::optional<InsideDirectory> directory;
-  if (existing) {
-    SHARD_TRY(directory, OpenExisting(target, *existing, files.files, options));
-  }
-  TellUser(files, options);
-  const std::vector<SourceFile> packed = SourcesOf(model, options);
-  SHARD_CHECK(staging.Begin(StagingIdentity(packed, files)));
-  SHARD_TRY(report.pack, Pack(packed, files.files, staging, options.pack));
-  std::vector<std::string> written;
-  for (size_t i = 0; i < files.files.size(); ++i) {
-    written.push_back(files.files[i].path);
-    fresh.bundles.push_back(
-        DescribeBundle(std::move(files.files[i]), report.pack.files[i], format));
-  }
+  draft.files.files = {};
   ReturnFreedMemory();
-  if (options.hash_source || options.verify_source) {
-    SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));
-  }
-  SHARD_TRY(fresh.assets, CopyAssets({*model.checkpoint().tree(), ""}, staging, files.assets));
-  for (const AssetRecord& asset : fresh.assets) written.push_back(asset.file);
-  // Last, so that a side file that changed at any time during the run is noticed.
-  SHARD_CHECK(noted.CheckUnchanged());
+}
 
-  if (existing) {
-    std::string readme = DistributionReadme(*existing);
-    SHARD_TRY(Merged merged, Merge(out, model, *std::move(existing), std::move(fresh)));
-    SHARD_CHECK(ReadBackManifest(merged.manifest));
-    SHARD_TRY(report.warnings,
-              AddToExisting(out, *directory, staging,
-                            {merged.manifest, written, merged.unused, std::move(readme)}));
-    report.manifest = std::move(merged.manifest);
-    return report;
-  }
-  SHARD_CHECK(NoteAbsentParts(*model.checkpoint().tree(), fresh));
+// Packs all files of the draft and completes its manifest; returns what was packed.
+Result<PackResult> Stage(const WriteOptions& options, StagingDirectory& staging, Draft& draft) {
+  SHARD_CHECK(staging.Begin(StagingIdentity(draft)));
+  SHARD_TRY(PackResult packed, Pack(draft.sources, draft.files.files, staging, options.pack));
+  AddBundles(packed, draft);
+  if (options.hash_source || options.verify_source)
+    SHARD_CHECK(HashSources(draft.sources, options.pack.jobs, draft.manifest->model.source));
+  SHARD_TRY(draft.manifest->assets,
+            CopyAssets({*draft.assets_from, draft.assets_folder}, staging, draft.files.assets));
+  // Last, so that a side file that changed at any time during the run is noticed.
+  if (draft.noted) SHARD_CHECK(draft.noted->CheckUnchanged());
+  return packed;
+}
+
+// Publishes a distribution that was not there, or is replaced.
+Status PublishNew(Manifest fresh, bool force, StagingDirectory& staging, WriteReport& report) {
   SHARD_CHECK(ReadBackManifest(fresh));
   SHARD_CHECK(staging.WriteText(kReadmeFile, DistributionReadme(fresh)));
   staging.Expect(kManifestFile);
   SHARD_CHECK(WriteManifestFile(staging.files(), fresh));
-  SHARD_CHECK(staging.Publish(options.force));
+  SHARD_CHECK(staging.Publish(force));
   report.manifest = std::move(fresh);
   report.warnings = staging.warnings();
+  return Ok();
+}
+
+}  // namespace
+
+Result<WriteReport> WriteDraft(Draft draft, const std::string& out, const WriteOptions& options) {
+  const fs::path target = TargetOf(out, options);
+  // The existing output is checked under the lock: another run may be about to change it.
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, OwnOutput()));
+  SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, *draft.manifest, options));
+  std::optional<InsideDirectory> directory;
+  if (existing) {
+    SHARD_TRY(directory, OpenExisting(target, *existing, draft.files.files, options));
+  }
+  if (draft.check) SHARD_CHECK(draft.check());
+  TellUser(draft.files, options);
+  WriteReport report;
+  SHARD_TRY(report.pack, Stage(options, staging, draft));
+  Manifest fresh = *std::move(draft.manifest);
+  if (!existing) {
+    if (draft.source_has_assets) SetComplete(*draft.source_has_assets, fresh);
+    SHARD_CHECK(PublishNew(std::move(fresh), options.force, staging, report));
+    return report;
+  }
+  const std::set<std::string> staged = ListedFiles(fresh);
+  std::string readme = DistributionReadme(*existing);
+  SHARD_TRY(Merged merged, Merge(out, *std::move(existing), std::move(fresh),
+                                 draft.source_has_assets.value_or(false)));
+  SHARD_CHECK(ReadBackManifest(merged.manifest));
+  SHARD_TRY(
+      report.warnings,
+      AddToExisting(
+          out, *directory, staging,
+          {merged.manifest, {staged.begin(), staged.end()}, merged.unused, std::move(readme)}));
+  report.manifest = std::move(merged.manifest);
   return report;
+}
+
+Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const std::string& out,
+                                      const WriteOptions& options) {
+  SHARD_TRY(Draft draft, DraftDistribution(std::move(model), plan, out, options));
+  return WriteDraft(std::move(draft), out, options);
 }
 
 }  // namespace moepack::manifest

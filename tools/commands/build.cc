@@ -31,150 +31,139 @@ struct Arguments : WriteArguments {
   RefitArguments refitting;
 };
 
-// Refits before anything is written. The store stays beside the distribution, so that a killed run
-// can be resumed, and other types need no new refit.
-Status Refit(const MoeModel& model, const Plan& plan, Arguments& arguments) {
-  if (!arguments.refits) return Ok();
-  RuntimeArguments runtime;
-  runtime.source = arguments.source.source;
-  runtime.load.model = arguments.source.model;
-  runtime.jobs = static_cast<uint32_t>(arguments.write.pack.jobs);
-  arguments.refitting.options.jobs = runtime.jobs;
-  SHARD_TRY(const RefitModelLoad source, LoadForRefit(runtime));
-  const RefitRun run{source.loaded,         plan,
-                     model.Version(""),     arguments.refitting,
-                     arguments.refit_store, source.moments.get()};
-  SHARD_CHECK(RunRefit(run));
-  return Ok();
-}
-
 // Empty with --no-verify.
 Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
-                                                     const moepack::Source& source,
+                                                     const WriteJob& job,
                                                      const manifest::Manifest& written) {
   if (arguments.no_verify) return std::optional<manifest::VerifyReport>();
   manifest::VerifyOptions options;
-  options.jobs = arguments.write.pack.jobs;
+  options.jobs = job.write.pack.jobs;
   // What is verified is what this run wrote, and not what another one put there since.
   options.digest = ManifestDigest(written);
   options.cold = arguments.cold;
   if (arguments.prove) {
     options.against = arguments.source.shown();
-    options.against_source = source;
+    options.against_source = job.source;
     options.family_file = arguments.source.model.family_file;
     options.config_file = arguments.source.model.config_file;
-    const QuantizeOptions& quantize = arguments.quantize.options;
-    if (!quantize.imatrix_file.empty()) options.imatrix_files = {quantize.imatrix_file};
-    options.pre = quantize.convert.pre;
-    options.refit_store = arguments.refit_store;
+    if (job.write.gguf) {
+      const QuantizeOptions& quantize = *job.write.gguf;
+      if (!quantize.imatrix_file.empty()) options.imatrix_files = {quantize.imatrix_file};
+      options.pre = quantize.convert.pre;
+    }
+    options.refit_store = job.refit_store;
   }
-  SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(arguments.out, options));
+  SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(job.out, options));
   return std::optional(std::move(report));
 }
 
 // Everything that determines how these bytes are made from this source, so that the proof makes
 // them again.
-std::string ProofCommand(const Arguments& arguments) {
+std::string ProofCommand(const SourceArguments& source, const WriteJob& job) {
   CommandLine line("verify");
-  line.AddPath(arguments.out);
-  line.AddPath("--against", arguments.source.shown());
-  line.AddPath("--family", arguments.source.model.family_file);
-  line.AddPath("--config", arguments.source.model.config_file);
-  line.AddPath("--refit-store", arguments.refit_store);
-  if (!arguments.write.gguf) return line.Text();
-  const QuantizeOptions& options = arguments.quantize.options;
-  line.AddPath("--imatrix", options.imatrix_file);
-  line.Add("--pre", options.convert.pre);
+  line.AddPath(job.out);
+  line.AddPath("--against", source.shown());
+  line.AddPath("--family", source.model.family_file);
+  line.AddPath("--config", source.model.config_file);
+  line.AddPath("--refit-store", job.refit_store);
+  if (!job.write.gguf) return line.Text();
+  line.AddPath("--imatrix", job.write.gguf->imatrix_file);
+  line.Add("--pre", job.write.gguf->convert.pre);
   return line.Text();
 }
 
-// GGUF bundles have their own names, and assembling them needs no family.
-std::string AssemblingFamily(const Arguments& arguments) {
-  return arguments.write.gguf ? "" : arguments.source.model.family_file;
-}
-
-// The node that the next step assembles.
-uint32_t FirstGroup(const Arguments& arguments) {
-  const std::vector<uint32_t>& groups = arguments.write.slice.parts.groups;
-  return groups.empty() ? 0 : groups[0];
-}
-
-// Not if the overlay has its own type, or if layers differ in their number of experts.
-bool CanAssemble(const Arguments& arguments, const std::string& node) {
+// The node that the next step assembles; "" if none can be: not if the overlay has its own type, or
+// if layers differ in their number of experts.
+std::string NodeCommand(const SourceArguments& source, const WriteJob& job) {
+  const std::vector<uint32_t>& groups = job.write.slice.parts.groups;
   manifest::AssembleOptions options;
-  options.family_file = AssemblingFamily(arguments);
-  options.group = FirstGroup(arguments);
+  // GGUF bundles have their own names, and assembling them needs no family.
+  options.family_file = job.write.gguf ? "" : source.model.family_file;
+  options.group = groups.empty() ? 0 : groups[0];
   options.dry_run = true;
-  return manifest::AssembleNode(arguments.out, node, options).has_value();
-}
-
-// "" if a node cannot be assembled.
-std::string NodeCommand(const Arguments& arguments) {
-  const std::string node = FreePath(Cat("node-", FirstGroup(arguments)));
-  if (!CanAssemble(arguments, node)) return "";
+  const std::string node = FreePath(Cat("node-", options.group));
+  if (!manifest::AssembleNode(job.out, node, options)) return "";
   CommandLine line("assemble");
-  line.AddPath(arguments.out);
-  line.Add("--group", std::to_string(FirstGroup(arguments)));
-  line.AddPath("--family", AssemblingFamily(arguments));
+  line.AddPath(job.out);
+  line.Add("--group", std::to_string(options.group));
+  line.AddPath("--family", options.family_file);
   line.AddPath("-o", node);
   return line.Text();
 }
 
-std::string NextSteps(const Arguments& arguments) {
-  const std::string node = NodeCommand(arguments);
-  return Cat("\nnext:\n  ", ProofCommand(arguments), node.empty() ? "" : "\n  ", node, "\n");
+std::string NextSteps(const SourceArguments& source, const WriteJob& job) {
+  const std::string node = NodeCommand(source, job);
+  return Cat("\nnext:\n  ", ProofCommand(source, job), node.empty() ? "" : "\n  ", node, "\n");
 }
 
 struct Outcome {
-  const Arguments& arguments;
+  const SourceArguments& source;
+  const WriteJob& job;
   const WriteOutcome& written;
   const std::optional<manifest::VerifyReport>& verified;
 };
 
 std::string Text(const Outcome& outcome) {
+  const std::string next = NextSteps(outcome.source, outcome.job);
   std::string text = WrittenText(outcome.written);
-  if (!outcome.verified) return text + NextSteps(outcome.arguments);
+  if (!outcome.verified) return text + next;
   text += "verification " + VerifyTotals(*outcome.verified) + "\n";
   if (!outcome.verified->cold)
     text += "what was just written may still be in memory: --cold reads it from the device\n";
-  return text + (outcome.verified->passed() ? NextSteps(outcome.arguments)
-                                            : VerifyText(outcome.arguments.out, *outcome.verified));
+  return text +
+         (outcome.verified->passed() ? next : VerifyText(outcome.job.out, *outcome.verified));
 }
 
 Json Document(const Outcome& outcome) {
   Json document = WrittenJson(outcome.written);
   document["verify"] =
-      outcome.verified ? VerifyJson(outcome.arguments.out, *outcome.verified) : Json(nullptr);
+      outcome.verified ? VerifyJson(outcome.job.out, *outcome.verified) : Json(nullptr);
   return document;
 }
 
-// A refit takes long, so what would be refused at its end is refused before it. Chooses the store
-// if none is named.
-Status CheckRefit(Arguments& arguments) {
+// A refit takes long, so what would be refused at its end is refused before it.
+Status CheckRefit(const Arguments& arguments, const WriteJob& job, const std::string& store) {
+  const PartSelection& parts = job.write.slice.parts;
+  if (!parts.all && parts.groups.empty())
+    return Error{Code::kInvalidArgument,
+                 "--refit has no effect without a group among the parts of --only",
+                 "only what groups hold is refitted: leave --refit out"};
+  if (job.dry_run)
+    return Error{Code::kInvalidArgument, "--dry-run cannot be used with --refit",
+                 "`moepack refit --dry-run` says what a refit takes, and without --refit this says "
+                 "what is written"};
+  SHARD_CHECK(CheckRefitSteps(arguments.refitting.options));
+  SHARD_CHECK(CheckDirectoriesApart({"--output", job.out}, {"--refit-store", store}));
+  std::vector<std::string> inputs;
+  AddNamedFiles(arguments.refitting, inputs);
+  SHARD_CHECK(CheckHoldsNoInput(job.out, inputs));
+  return manifest::CheckReplaceable(job.out, job.write.force);
+}
+
+// Refits before anything is written, if --refit wants it, and returns the store. It stays beside
+// the distribution, so that a killed run can be resumed, and other types need no new refit.
+Result<std::string> RefitFirst(const Arguments& arguments, const MoeModel& model,
+                               const WriteJob& job) {
   if (!arguments.refits) {
     if (arguments.refitting.merge_overlay && arguments.refit_store.empty())
       return Error{Code::kInvalidArgument,
                    "--merge-overlay has no effect without --refit or --refit-store",
                    "leave --overlay-file out, and groups hold what the plan gives them"};
-    return Ok();
+    return arguments.refit_store;
   }
-  const PartSelection& parts = arguments.write.slice.parts;
-  if (!parts.all && parts.groups.empty())
-    return Error{Code::kInvalidArgument,
-                 "--refit has no effect without a group among the parts of --only",
-                 "only what groups hold is refitted: leave --refit out"};
-  if (arguments.dry_run)
-    return Error{Code::kInvalidArgument, "--dry-run cannot be used with --refit",
-                 "`moepack refit --dry-run` says what a refit takes, and without --refit this says "
-                 "what is written"};
-  SHARD_CHECK(CheckRefitSteps(arguments.refitting.options));
-  if (arguments.refit_store.empty()) arguments.refit_store = RefitStoreBeside(arguments.out);
-  SHARD_CHECK(
-      CheckDirectoriesApart({"--output", arguments.out}, {"--refit-store", arguments.refit_store}));
-  std::vector<std::string> inputs;
-  AddNamedFiles(arguments.refitting, inputs);
-  SHARD_CHECK(CheckHoldsNoInput(arguments.out, inputs));
-  return manifest::CheckReplaceable(arguments.out, arguments.write.force);
+  const std::string store =
+      arguments.refit_store.empty() ? RefitStoreBeside(job.out) : arguments.refit_store;
+  SHARD_CHECK(CheckRefit(arguments, job, store));
+  RuntimeArguments runtime;
+  runtime.source = arguments.source.source;
+  runtime.load.model = arguments.source.model;
+  runtime.jobs = static_cast<uint32_t>(job.write.pack.jobs);
+  RefitArguments refitting = arguments.refitting;
+  refitting.options.jobs = runtime.jobs;
+  SHARD_TRY(const RefitModelLoad source, LoadForRefit(runtime));
+  SHARD_CHECK(RunRefit(
+      {source.loaded, job.plan, model.Version(""), refitting, store, source.moments.get()}));
+  return store;
 }
 
 // What is checked at the end needs all tasks: `join` compares what they wrote with its digests.
@@ -186,40 +175,30 @@ Status CheckTask(const Arguments& arguments) {
                    "use `moepack verify` when the tasks are joined, with --against for a proof");
 }
 
-Result<int> Run(Arguments& arguments) {
-  StopBetweenPieces();
-  SHARD_CHECK(CheckPlanOrFile(arguments));
-  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
-  if (task) SHARD_CHECK(CheckTask(arguments));
-  SHARD_TRY(const moepack::Source source,
-            OpenSource(arguments.source.source, arguments.source.remote));
-  if (!task) SHARD_CHECK(CheckOutput(*source.tree, arguments));
-  arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
-  SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
-  const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
-  SHARD_TRY(Plan plan, FindPlan(model, arguments));
-  SHARD_CHECK(MergeOverlayOf(arguments.refitting, plan));
-  SHARD_CHECK(ChooseParts(plan, arguments));
-  SHARD_CHECK(ChooseContainer(model, plan, arguments));
-  PrintWarnings(PlanWarnings(model, plan, PlannedFrom(arguments)));
-  SHARD_CHECK(CheckRefit(arguments));
-  SHARD_CHECK(Refit(model, plan, arguments));
-  // After the refit, which makes what is chosen here.
-  SHARD_CHECK(ChooseRefit(model, plan, arguments));
-  arguments.write.command = RecordCommand("build", arguments);
-  if (arguments.refitting.merge_overlay) arguments.write.command.push_back("--merge-overlay");
-  SHARD_CHECK(CheckRecorded(arguments.write.command));
-  if (task) return RunWriteTask(std::move(model), plan, *task, arguments);
-  if (arguments.dry_run) return RunDryRun(model, plan, arguments);
+OwnSteps StepsOf(const Arguments& arguments) {
+  OwnSteps own;
+  own.check_task = [&] { return CheckTask(arguments); };
+  own.plan = [&](Plan& plan) { return MergeOverlayOf(arguments.refitting, plan); };
+  own.store = [&](const MoeModel& model, const WriteJob& job) {
+    return RefitFirst(arguments, model, job);
+  };
+  if (arguments.refitting.merge_overlay) own.words = {"--merge-overlay"};
+  return own;
+}
 
-  SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));
-  SHARD_TRY(const auto verified, Verify(arguments, source, written.report.manifest));
-  NoteTraffic(*source.tree, source_bytes);
-  const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};
-  const Outcome outcome{arguments, write_outcome, verified};
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_TRY(WriteJob job, MakeWriteJob("build", arguments, StepsOf(arguments)));
+  if (job.task) return RunWriteTask(job);
+  if (job.dry_run) return RunDryRun(job);
+  SHARD_TRY(const TimedWrite written, WriteWithProgress(job));
+  SHARD_TRY(const auto verified, Verify(arguments, job, written.report.manifest));
+  NoteTraffic(*job.source.tree, job.source_bytes);
+  const WriteOutcome write_outcome{job.out, written.report, written.seconds};
+  const Outcome outcome{arguments.source, job, write_outcome, verified};
   if (verified) PrintWarnings(WarningTexts(*verified));
-  SHARD_CHECK(arguments.json ? WriteJsonResult(Document(outcome)) : WriteResult(Text(outcome)));
-  if (verified) SHARD_CHECK(CheckPassed(arguments.out, *verified));
+  SHARD_CHECK(job.json ? WriteJsonResult(Document(outcome)) : WriteResult(Text(outcome)));
+  if (verified) SHARD_CHECK(CheckPassed(job.out, *verified));
   return kExitDone;
 }
 

@@ -46,25 +46,15 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
   return options;
 }
 
-Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options) {
-  if (!run.out.empty()) {
-    SHARD_CHECK(manifest::CheckOutsideDistribution(run.out, run.source.source));
-    SHARD_CHECK(manifest::CheckReplaceable(run.out, true));
-  }
-  SHARD_TRY(const manifest::WritePlan files, manifest::PlanRequantized(run.source.source, options));
+Result<int> RunDry(const QuantizeRun& run, const manifest::WritePlan& files) {
+  if (!run.out.empty()) SHARD_CHECK(manifest::CheckReplaceable(run.out, true));
   PrintNotes(files.notes);
   const DryRun dry{run.out, files.plan, files};
   SHARD_CHECK(run.json ? WriteJsonResult(DryRunJson(dry)) : WriteResult(DryRunText(dry)));
   return kExitDone;
 }
 
-// The first task verifies the distribution for all of them.
-Result<int> RunTaskOf(const QuantizeRun& run, const manifest::WriteOptions& options,
-                      const TaskNumber& number) {
-  if (run.tensors) return NotInTask("--tensors", "without --task they are listed");
-  const bool check = number.index == 0 && !run.dry_run;
-  SHARD_TRY(manifest::Draft draft,
-            manifest::DraftRequantized(run.source.source, run.out, options, check));
+Result<int> RunTaskOf(const QuantizeRun& run, manifest::Draft draft, const TaskNumber& number) {
   TaskRun task{run.out, {}, run.json};
   task.task.number = number;
   task.task.pack = run.pack;
@@ -81,8 +71,12 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
   std::vector<std::string> inputs;
   AddNamedFiles(run.quantize, inputs);
   SHARD_CHECK(CheckHoldsNoInput(run.out, inputs));
-  if (task) return RunTaskOf(run, options, *task);
-  if (run.dry_run) return RunDry(run, options);
+  if (task && run.tensors) return NotInTask("--tensors", "without --task they are listed");
+  if (task || run.dry_run) {
+    SHARD_TRY(manifest::Draft draft,
+              manifest::DraftRequantized(run.source.source, run.out, options));
+    return task ? RunTaskOf(run, std::move(draft), *task) : RunDry(run, draft.files);
+  }
   Progress progress("quantizing");
   options.pack.progress = ShowPacking(progress);
   SHARD_TRY(const manifest::WriteReport report,

@@ -14,31 +14,15 @@ namespace moepack::cli {
 namespace shard_experts_command {
 namespace {
 
-Result<int> Run(WriteArguments& arguments) {
+Result<int> Run(const WriteArguments& arguments) {
   StopBetweenPieces();
-  SHARD_CHECK(CheckPlanOrFile(arguments));
-  SHARD_TRY(const std::optional<TaskNumber> task, ChooseTask(arguments.task));
-  SHARD_TRY(const moepack::Source source,
-            OpenSource(arguments.source.source, arguments.source.remote));
-  if (!task) SHARD_CHECK(CheckOutput(*source.tree, arguments));
-  arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
-  SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
-  const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
-  SHARD_TRY(const Plan plan, FindPlan(model, arguments));
-  SHARD_CHECK(ChooseParts(plan, arguments));
-  SHARD_CHECK(ChooseContainer(model, plan, arguments));
-  SHARD_CHECK(ChooseRefit(model, plan, arguments));
-  PrintWarnings(PlanWarnings(model, plan, PlannedFrom(arguments)));
-  arguments.write.command = RecordCommand("shard-experts", arguments);
-  SHARD_CHECK(CheckRecorded(arguments.write.command));
-  if (task) return RunWriteTask(std::move(model), plan, *task, arguments);
-  if (arguments.dry_run) return RunDryRun(model, plan, arguments);
-
-  SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));
-  NoteTraffic(*source.tree, source_bytes);
-  const WriteOutcome outcome{arguments.out, written.report, written.seconds};
-  SHARD_CHECK(arguments.json ? WriteJsonResult(WrittenJson(outcome))
-                             : WriteResult(WrittenText(outcome)));
+  SHARD_TRY(WriteJob job, MakeWriteJob("shard-experts", arguments, {}));
+  if (job.task) return RunWriteTask(job);
+  if (job.dry_run) return RunDryRun(job);
+  SHARD_TRY(const TimedWrite written, WriteWithProgress(job));
+  NoteTraffic(*job.source.tree, job.source_bytes);
+  const WriteOutcome outcome{job.out, written.report, written.seconds};
+  SHARD_CHECK(job.json ? WriteJsonResult(WrittenJson(outcome)) : WriteResult(WrittenText(outcome)));
   return kExitDone;
 }
 

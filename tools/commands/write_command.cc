@@ -70,22 +70,34 @@ void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
   AddJson(app, arguments.json);
 }
 
-std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
-  std::vector<std::string> words;
-  const manifest::WriteOptions& write = arguments.write;
+// What is decided from the arguments and is needed only until the job is made.
+struct Choices {
+  std::optional<PlanOptions> planned_from;  // with the partition chosen; no value: the plan is read
+  QuantizeArguments quantize;               // with the types that a plan pins
+};
+
+// The command line as distribution.json records it: the options that determine the bytes, without
+// paths and --jobs.
+std::vector<std::string> RecordCommand(const char* command, const Choices& choices,
+                                       const manifest::WriteOptions& write) {
+  std::vector<std::string> words = {command};
+  const auto append = [&](const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+  };
+  append(choices.planned_from ? RecordPlanOptions(*choices.planned_from)
+                              : std::vector<std::string>{"--plan"});
   if (write.gguf) {
-    words = RecordQuantizeOptions("--quantize", arguments.quantize);
-    words.insert(words.begin(), {"--format", "gguf"});
+    append({"--format", "gguf"});
+    append(RecordQuantizeOptions("--quantize", choices.quantize));
   }
   // A remainder that --only makes is recorded like that of a whole run.
-  const bool remainder = write.slice.keep_remainder || write.slice.parts.remainder;
-  if (remainder) words.push_back("--keep-remainder");
-  if (write.slice.refit != nullptr) words.push_back("--refit-store");
+  if (write.slice.keep_remainder || write.slice.parts.remainder) append({"--keep-remainder"});
+  if (write.slice.refit != nullptr) append({"--refit-store"});
   if (write.slice.max_part_size > 0)
-    words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
-  if (write.hash_source) words.push_back("--hash-source");
-  if (write.verify_source) words.push_back("--verify-source");
-  if (write.pack.cell_bytes > 0) words.push_back("--chunk-map");
+    append({"--max-part-size", std::to_string(write.slice.max_part_size)});
+  if (write.hash_source) append({"--hash-source"});
+  if (write.verify_source) append({"--verify-source"});
+  if (write.pack.cell_bytes > 0) append({"--chunk-map"});
   return words;
 }
 
@@ -97,18 +109,122 @@ std::vector<std::string> InputsOf(const WriteArguments& arguments) {
   return inputs;
 }
 
+// Refuses an output that exists before any warning and any long work.
+Status CheckOutput(const SourceTree& source, const WriteArguments& arguments) {
+  if (arguments.out.empty() && arguments.dry_run) return Ok();
+  // An output that is also the source is not told to use --force.
+  if (const auto directory = source.LocalPath(""))
+    SHARD_CHECK(manifest::CheckOutputApart(arguments.out, *directory));
+  if (!arguments.only.empty()) return Ok();
+  SHARD_CHECK(CheckHoldsNoInput(arguments.out, InputsOf(arguments)));
+  return manifest::CheckReplaceable(arguments.out, arguments.write.force || arguments.dry_run);
+}
+
+Result<Plan> FindPlan(const MoeModel& model, const WriteArguments& arguments, Choices& choices) {
+  if (!arguments.plan_file.empty())
+    return ReadPlan(arguments.plan_file, arguments.source.source, model);
+  choices.planned_from = arguments.plan;
+  return PlanFromOptions(model, *choices.planned_from);
+}
+
+// Decides between safetensors and GGUF using --format, the options about types, and the source, and
+// returns how the types of GGUF bundles are chosen. Refuses options that would be ignored.
+Result<std::optional<QuantizeOptions>> ChooseTypes(const MoeModel& model, const Plan& plan,
+                                                   const WriteArguments& arguments,
+                                                   Choices& choices) {
+  QuantizeArguments& quantize = choices.quantize;
+  if (plan.types) SHARD_CHECK(TakePinnedTypes(arguments.plan_file, *plan.types, quantize));
+  const bool types = WantsTypes(quantize);
+  const bool gguf = arguments.container.empty() ? types || model.checkpoint().is_gguf()
+                                                : arguments.container == "gguf";
+  SHARD_CHECK(CheckQuantizeOptions(quantize));
+  if (!quantize.options.recipe.overlay_type.empty() && plan.overlays.empty()) {
+    return Error{Code::kInvalidArgument, "--overlay-type has no effect: the plan has no overlay",
+                 "--overlay-file names the experts of an overlay"};
+  }
+  if (gguf) {
+    SHARD_TRY(QuantizeOptions options, ReadQuantizeOptions(quantize));
+    return std::optional(std::move(options));
+  }
+  if (quantize.options.alignment != kGgufDefaultAlignment) {
+    return Error{Code::kInvalidArgument, "--alignment has no effect on safetensors bundles",
+                 "--format gguf writes GGUF bundles"};
+  }
+  if (arguments.write.list_types) {
+    return Error{Code::kInvalidArgument,
+                 "--tensors has no effect on safetensors bundles, which keep the source's "
+                 "names and types",
+                 "choose types, or add --format gguf"};
+  }
+  if (!types) return std::optional<QuantizeOptions>();
+  return Error{Code::kInvalidArgument,
+               "--format safetensors cannot be used with options that choose types or "
+               "steer the conversion",
+               "safetensors bundles keep the source's bytes; --format gguf writes others"};
+}
+
 // Quantizes with the inputs that the refit saw for the matrices, unless another importance matrix
 // is named, or none is wanted.
-Status TakeImportance(WriteArguments& arguments) {
-  const std::string file = (fs::path(arguments.refit_store) / kRefitImatrix).string();
-  const bool wanted = ChoosesTypes(arguments.quantize) && !arguments.no_refit_imatrix &&
-                      arguments.quantize.options.imatrix_file.empty();
-  if (!wanted || !arguments.write.gguf) return Ok();
+Status TakeImportance(const WriteArguments& arguments, Choices& choices, WriteJob& job) {
+  const std::string file = (fs::path(job.refit_store) / kRefitImatrix).string();
+  const bool wanted = ChoosesTypes(choices.quantize) && !arguments.no_refit_imatrix &&
+                      choices.quantize.options.imatrix_file.empty();
+  if (!wanted || !job.write.gguf) return Ok();
   SHARD_TRY(const bool there, IsThere(file));
   if (!there) return Ok();
-  arguments.quantize.options.imatrix_file = file;
-  arguments.write.gguf->imatrix_file = file;
+  choices.quantize.options.imatrix_file = file;
+  job.write.gguf->imatrix_file = file;
   return Ok();
+}
+
+// Reads the refit store, if there is one.
+Status TakeRefit(const MoeModel& model, const WriteArguments& arguments, Choices& choices,
+                 WriteJob& job) {
+  if (job.refit_store.empty()) {
+    if (!arguments.no_refit_imatrix) return Ok();
+    return Error{Code::kInvalidArgument,
+                 "--no-refit-imatrix has no effect without refitted experts", "leave it out"};
+  }
+  SHARD_TRY(const RefitStore store, RefitStore::Open(job.refit_store));
+  SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, job.plan));
+  job.refit = std::make_shared<const RefitTensors>(std::move(refit));
+  job.write.slice.refit = job.refit.get();
+  return TakeImportance(arguments, choices, job);
+}
+
+// What no task can do, because each has only a share.
+Status CheckTaskOptions(const manifest::WriteOptions& write) {
+  if (write.hash_source || write.verify_source) {
+    return NotInTask(write.hash_source ? "--hash-source" : "--verify-source",
+                     "each task would read every source file whole; to record their digests, "
+                     "build without tasks");
+  }
+  return write.list_types ? NotInTask("--tensors", "without --task they are listed") : Ok();
+}
+
+// What the arguments alone decide.
+Result<WriteJob> StartJob(const WriteArguments& arguments, const OwnSteps& own) {
+  if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  WriteJob job;
+  job.out = arguments.out;
+  job.dry_run = arguments.dry_run;
+  job.json = arguments.json;
+  job.write = arguments.write;
+  job.write.notes = PrintNotes;
+  job.write.warnings = PrintWarnings;
+  SHARD_TRY(job.task, ChooseTask(arguments.task));
+  if (job.task && own.check_task) SHARD_CHECK(own.check_task());
+  if (job.task) SHARD_CHECK(CheckTaskOptions(arguments.write));
+  return job;
+}
+
+Result<MoeModel> OpenSourceOf(const WriteArguments& arguments, WriteJob& job) {
+  SHARD_TRY(job.source, OpenSource(arguments.source.source, arguments.source.remote));
+  if (!job.task) SHARD_CHECK(CheckOutput(*job.source.tree, arguments));
+  job.write.side_files = SideFiles::Note(job.source.tree, arguments.source.model.config_file);
+  SHARD_TRY(MoeModel model, OpenModel(job.source, arguments.source));
+  job.source_bytes = SizeOfFiles(model.checkpoint());
+  return model;
 }
 
 }  // namespace
@@ -124,20 +240,6 @@ void AddPlanOrFile(CLI::App& app, WriteArguments& arguments) {
   for (const char* name :
        {"--groups", "--partition", "--overlay-file", "--uniform", "--statistics", "--eligible"})
     plan->excludes(app.get_option(name));
-}
-
-Status CheckPlanOrFile(const WriteArguments& arguments) {
-  return arguments.plan_file.empty() ? CheckPlanOptions(arguments.plan) : Ok();
-}
-
-Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments) {
-  if (!arguments.plan_file.empty())
-    return ReadPlan(arguments.plan_file, arguments.source.source, model);
-  return PlanFromOptions(model, arguments.plan);
-}
-
-const PlanOptions* PlannedFrom(const WriteArguments& arguments) {
-  return arguments.plan_file.empty() ? &arguments.plan : nullptr;
 }
 
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
@@ -179,133 +281,64 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   AddTask(app, arguments.task);
 }
 
-Status CheckOutput(const SourceTree& source, const WriteArguments& arguments) {
-  if (arguments.out.empty() && arguments.dry_run) return Ok();
-  // An output that is also the source is not told to use --force.
-  if (const auto directory = source.LocalPath(""))
-    SHARD_CHECK(manifest::CheckOutputApart(arguments.out, *directory));
-  if (!arguments.only.empty()) return Ok();
-  SHARD_CHECK(CheckHoldsNoInput(arguments.out, InputsOf(arguments)));
-  return manifest::CheckReplaceable(arguments.out, arguments.write.force || arguments.dry_run);
+Result<WriteJob> MakeWriteJob(const char* command, const WriteArguments& arguments,
+                              const OwnSteps& own) {
+  SHARD_TRY(WriteJob job, StartJob(arguments, own));
+  SHARD_TRY(MoeModel model, OpenSourceOf(arguments, job));
+  Choices choices{{}, arguments.quantize};
+  SHARD_TRY(job.plan, FindPlan(model, arguments, choices));
+  if (own.plan) SHARD_CHECK(own.plan(job.plan));
+  SHARD_TRY(job.write.slice.parts, ParseParts(arguments.only, job.plan.groups.size()));
+  SHARD_TRY(job.write.gguf, ChooseTypes(model, job.plan, arguments, choices));
+  PrintWarnings(
+      PlanWarnings(model, job.plan, choices.planned_from ? &*choices.planned_from : nullptr));
+  job.refit_store = arguments.refit_store;
+  if (own.store) {
+    SHARD_TRY(job.refit_store, own.store(model, job));
+  }
+  SHARD_CHECK(TakeRefit(model, arguments, choices, job));
+  job.write.command = RecordCommand(command, choices, job.write);
+  job.write.command.insert(job.write.command.end(), own.words.begin(), own.words.end());
+  SHARD_CHECK(CheckRecorded(job.write.command));
+  SHARD_TRY(job.draft, manifest::DraftDistribution(std::move(model), job.plan, job.out, job.write));
+  return job;
 }
 
-Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
-  SHARD_TRY(arguments.write.slice.parts, ParseParts(arguments.only, plan.groups.size()));
-  return Ok();
-}
-
-Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
-  if (arguments.refit_store.empty()) {
-    if (!arguments.no_refit_imatrix) return Ok();
-    return Error{Code::kInvalidArgument,
-                 "--no-refit-imatrix has no effect without refitted experts", "leave it out"};
-  }
-  SHARD_TRY(const RefitStore store, RefitStore::Open(arguments.refit_store));
-  SHARD_TRY(RefitTensors refit, RefitTensors::Of(store, model, plan));
-  arguments.refit = std::make_shared<const RefitTensors>(std::move(refit));
-  arguments.write.slice.refit = arguments.refit.get();
-  return TakeImportance(arguments);
-}
-
-Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
-  if (plan.types) {
-    SHARD_CHECK(TakePinnedTypes(arguments.plan_file, *plan.types, arguments.quantize));
-  }
-  const bool gguf_source = model.checkpoint().is_gguf();
-  const bool types = WantsTypes(arguments.quantize);
-  if (arguments.container.empty()) {
-    arguments.container = types || gguf_source ? "gguf" : "safetensors";
-  }
-  SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
-  if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlays.empty()) {
-    return Error{Code::kInvalidArgument, "--overlay-type has no effect: the plan has no overlay",
-                 "--overlay-file names the experts of an overlay"};
-  }
-  if (arguments.container == "gguf") {
-    SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));
-    return Ok();
-  }
-  if (arguments.quantize.options.alignment != kGgufDefaultAlignment) {
-    return Error{Code::kInvalidArgument, "--alignment has no effect on safetensors bundles",
-                 "--format gguf writes GGUF bundles"};
-  }
-  if (arguments.write.list_types) {
-    return Error{Code::kInvalidArgument,
-                 "--tensors has no effect on safetensors bundles, which keep the source's "
-                 "names and types",
-                 "choose types, or add --format gguf"};
-  }
-  if (!types) return Ok();
-  return Error{Code::kInvalidArgument,
-               "--format safetensors cannot be used with options that choose types or "
-               "steer the conversion",
-               "safetensors bundles keep the source's bytes; --format gguf writes others"};
-}
-
-Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
-                                     const WriteArguments& arguments) {
+Result<TimedWrite> WriteWithProgress(WriteJob& job) {
   Progress progress("writing");
-  manifest::WriteOptions options = arguments.write;
+  manifest::WriteOptions options = job.write;
   options.pack.progress = ShowPacking(progress);
-  options.notes = PrintNotes;
-  options.warnings = PrintWarnings;
   SHARD_TRY(manifest::WriteReport report,
-            manifest::WriteDistribution(std::move(model), plan, arguments.out, options));
+            manifest::WriteDraft(std::move(job.draft), job.out, options));
   PrintNotes(GridNotes(report.pack));
   PrintWarnings(NotFiniteWarnings(report.pack));
   PrintWarnings(report.warnings);
   return TimedWrite{std::move(report), progress.seconds()};
 }
 
-Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArguments& arguments) {
-  if (!arguments.out.empty()) SHARD_CHECK(manifest::CheckTarget(model, arguments.out));
-  SHARD_TRY(const manifest::WritePlan files,
-            manifest::PlanDistribution(model, plan, arguments.write));
+Result<int> RunDryRun(const WriteJob& job) {
+  const manifest::WritePlan& files = job.draft.files;
   PrintNotes(files.notes);
   PrintWarnings(files.warnings);
-  const std::vector<SourceFile>& sources = model.checkpoint().files();
-  FetchEstimate estimate = EstimateFetch(sources, files.files, arguments.write.pack);
-  if (arguments.write.hash_source || arguments.write.verify_source)
-    AddWholeFiles(sources, estimate);
+  const std::vector<SourceFile>& sources = job.draft.sources;
+  FetchEstimate estimate = EstimateFetch(sources, files.files, job.write.pack);
+  if (job.write.hash_source || job.write.verify_source) AddWholeFiles(sources, estimate);
   SHARD_TRY(const FetchReport fetch, MeasureFetch(sources, estimate));
-  const DryRun run{arguments.out, files.plan, files, fetch};
-  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
-  SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
+  const DryRun run{job.out, files.plan, files, fetch};
+  NoteTraffic(*job.source.tree, job.source_bytes);
+  SHARD_CHECK(job.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
   return kExitDone;
 }
 
-Result<int> RunWriteTask(MoeModel model, const Plan& plan, const TaskNumber& task,
-                         const WriteArguments& arguments) {
-  const manifest::WriteOptions& write = arguments.write;
-  if (write.hash_source || write.verify_source) {
-    return NotInTask(write.hash_source ? "--hash-source" : "--verify-source",
-                     "each task would read every source file whole; to record their digests, "
-                     "build without tasks");
-  }
-  if (write.list_types) return NotInTask("--tensors", "without --task they are listed");
-  const SourceTreePtr tree = model.checkpoint().tree();
-  const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
-  SHARD_TRY(manifest::Draft draft,
-            manifest::DraftDistribution(std::move(model), plan, arguments.out, write));
-  TaskRun run{arguments.out, {}, arguments.json};
-  run.task.number = task;
-  run.task.pack = write.pack;
-  run.task.force = write.force;
-  run.task.dry_run = arguments.dry_run;
-  SHARD_TRY(const int status, RunTask(std::move(draft), run));
-  NoteTraffic(*tree, source_bytes);
+Result<int> RunWriteTask(WriteJob& job) {
+  TaskRun run{job.out, {}, job.json};
+  run.task.number = *job.task;
+  run.task.pack = job.write.pack;
+  run.task.force = job.write.force;
+  run.task.dry_run = job.dry_run;
+  SHARD_TRY(const int status, RunTask(std::move(job.draft), run));
+  NoteTraffic(*job.source.tree, job.source_bytes);
   return status;
-}
-
-std::vector<std::string> RecordCommand(const char* command, const WriteArguments& arguments) {
-  std::vector<std::string> words = {command};
-  const auto append = [&](const std::vector<std::string>& more) {
-    words.insert(words.end(), more.begin(), more.end());
-  };
-  append(arguments.plan_file.empty() ? RecordPlanOptions(arguments.plan)
-                                     : std::vector<std::string>{"--plan"});
-  append(RecordWriteOptions(arguments));
-  return words;
 }
 
 }  // namespace moepack::cli

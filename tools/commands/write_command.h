@@ -1,8 +1,10 @@
-// What shard-experts and build have in common: the options of writing and the run with its
-// progress.
+// What shard-experts and build have in common: their options, the job that these make, and the run
+// of it.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,64 +16,69 @@
 
 namespace moepack::cli {
 
+// What the command line says.
 struct WriteArguments {
   SourceArguments source;
   PlanOptions plan;
   std::string plan_file;  // or a distribution, instead of `plan`; "" for none
   std::string out;
-  manifest::WriteOptions write;
-  std::string container;  // --format; "" until ChooseContainer
+  manifest::WriteOptions write;  // what options set directly; MakeWriteJob decides the rest
+  std::string container;         // --format; "" if not named
   QuantizeArguments quantize;
-  std::vector<std::string> only;  // parts, until ChooseParts
+  std::vector<std::string> only;  // parts
   std::string refit_store;        // a directory; "" for none
   bool no_refit_imatrix = false;
-  std::shared_ptr<const RefitTensors> refit;  // what it holds, once ChooseRefit has read it
   TaskArguments task;
   bool dry_run = false, json = false;
 };
 
 // Adds --plan and the options that it replaces.
 void AddPlanOrFile(CLI::App& app, WriteArguments& arguments);
-// Refuses options that do not make a plan, before the source is opened.
-Status CheckPlanOrFile(const WriteArguments& arguments);
-// Sets arguments.plan.partition where none was named.
-Result<Plan> FindPlan(const MoeModel& model, WriteArguments& arguments);
-// The options that the plan is made from; null if it is read.
-const PlanOptions* PlannedFrom(const WriteArguments& arguments);
-
 // Adds -o and the options that control writing.
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
-// Refuses an output that exists before any warning and any long work. With --only it may exist. No
-// task writes to it.
-Status CheckOutput(const SourceTree& source, const WriteArguments& arguments);
+// A run that is decided: everything is checked, opened and chosen, and no byte is written.
+struct WriteJob {
+  std::string out;
+  moepack::Source source;
+  uint64_t source_bytes = 0;  // of all its files
+  std::optional<TaskNumber> task;
+  bool dry_run = false, json = false;
+  Plan plan;
+  std::string refit_store;                    // "" for none
+  std::shared_ptr<const RefitTensors> refit;  // what it holds; `write` borrows it
+  manifest::WriteOptions write;
+  manifest::Draft draft;  // moved out when it is written
+};
 
-// Sets arguments.write.slice.parts from --only.
-Status ChooseParts(const Plan& plan, WriteArguments& arguments);
-
-// Reads the refit store and sets arguments.write.slice.refit, if one is named.
-Status ChooseRefit(const MoeModel& model, const Plan& plan, WriteArguments& arguments);
-
-// Decides between safetensors and GGUF using --format, the options about types, and the source, and
-// sets arguments.write.gguf. Refuses options that would be ignored.
-Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments);
+// What one command does of its own while its job is made.
+struct OwnSteps {
+  // Refuses options that need the whole output, if the run is a task; may be empty.
+  std::function<Status()> check_task;
+  // Changes the plan; may be empty.
+  std::function<Status(Plan&)> plan;
+  // Returns the refit store, which it may make now; "" for none. All but the store and the draft is
+  // decided by then. If empty, the store is the one that is named.
+  std::function<Result<std::string>(const MoeModel&, const WriteJob&)> store;
+  std::vector<std::string> words;  // that distribution.json records too
+};
+// Checks what needs no file, opens the source, decides everything, and makes the draft. `command`
+// is recorded in distribution.json. Refuses an output that exists before any long work; with --only
+// it may exist, and no task writes to it.
+Result<WriteJob> MakeWriteJob(const char* command, const WriteArguments& arguments,
+                              const OwnSteps& own);
 
 struct TimedWrite {
   manifest::WriteReport report;
   double seconds = 0;
 };
-Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
-                                     const WriteArguments& arguments);
+Result<TimedWrite> WriteWithProgress(WriteJob& job);
 
-// Plans the files and prints them with their sizes; nothing is written.
-Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArguments& arguments);
+// Prints the files with their sizes; nothing is written. Returns the exit status.
+Result<int> RunDryRun(const WriteJob& job);
 
-// Writes one task's share of the distribution and reports it. REQUIRES: everything is chosen.
-Result<int> RunWriteTask(MoeModel model, const Plan& plan, const TaskNumber& task,
-                         const WriteArguments& arguments);
-
-// The command line as distribution.json records it: the options that determine the bytes, without
-// paths and --jobs.
-std::vector<std::string> RecordCommand(const char* command, const WriteArguments& arguments);
+// Writes one task's share of the distribution and reports it. REQUIRES: job.task. Returns the exit
+// status.
+Result<int> RunWriteTask(WriteJob& job);
 
 }  // namespace moepack::cli
