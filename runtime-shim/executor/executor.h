@@ -103,4 +103,37 @@ class Executor {
   virtual Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes);
 };
 
+// The operations of the class above but MatMul: SHARD_OPERATION(name, (parameters), (their names)).
+// Executors declare their overrides with this list.
+#define SHARD_OPERATIONS(SHARD_OPERATION)                                                         \
+  SHARD_OPERATION(Embed, (const Matrix& weights, std::span<const uint32_t> ids, const Rows& y),   \
+                  (weights, ids, y))                                                              \
+  SHARD_OPERATION(RmsNorm, (const Rows& x, const NormWeights& norm, const Rows& y), (x, norm, y)) \
+  SHARD_OPERATION(MeasureRows, (const Rows& x, const Rows& sizes), (x, sizes))                    \
+  SHARD_OPERATION(Copy, (const Rows& from, const Rows& to), (from, to))                           \
+  SHARD_OPERATION(Transpose, (const Rows& x, const Rows& y), (x, y))                              \
+  SHARD_OPERATION(AddBias, (const Rows& x, const Matrix& bias), (x, bias))                        \
+  SHARD_OPERATION(Add, (const Rows& x, const Rows& y, float scale), (x, y, scale))                \
+  SHARD_OPERATION(Scale, (const Rows& x, float factor), (x, factor))                              \
+  SHARD_OPERATION(ScaleRows, (const Rows& x, std::span<const float> factors), (x, factors))       \
+  SHARD_OPERATION(ScaleBySigmoid, (const Rows& x, const Rows& gate), (x, gate))                   \
+  SHARD_OPERATION(Activate, (Activation activation, const Rows& gate, const Rows& up),            \
+                  (activation, gate, up))                                                         \
+  SHARD_OPERATION(Rotate, (const Rows& x, const Rotation& rotation, const Rows& turns),           \
+                  (x, rotation, turns))                                                           \
+  SHARD_OPERATION(Attention,                                                                      \
+                  (const AttentionShape& shape, const AttentionInputs& inputs, const Rows& out),  \
+                  (shape, inputs, out))                                                           \
+  SHARD_OPERATION(Gather,                                                                         \
+                  (const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors, \
+                   const Rows& y),                                                                \
+                  (x, rows, factors, y))                                                          \
+  SHARD_OPERATION(ScatterAdd,                                                                     \
+                  (const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors, \
+                   const Rows& y),                                                                \
+                  (x, rows, factors, y))
+
+// Declares the override of an operation in the class of an executor.
+#define SHARD_OVERRIDE(name, parameters, names) void name parameters override;
+
 }  // namespace moepack::runtime

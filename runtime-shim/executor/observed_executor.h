@@ -46,42 +46,10 @@ class ObservedExecutor final : public Executor {
   Status Finish() override;
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
-  void Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) override {
-    executor_->Embed(weights, ids, y);
-  }
-  void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override {
-    executor_->RmsNorm(x, norm, y);
-  }
-  void MeasureRows(const Rows& x, const Rows& sizes) override { executor_->MeasureRows(x, sizes); }
-  void Copy(const Rows& from, const Rows& to) override { executor_->Copy(from, to); }
-  void Transpose(const Rows& x, const Rows& y) override { executor_->Transpose(x, y); }
-  void AddBias(const Rows& x, const Matrix& bias) override { executor_->AddBias(x, bias); }
-  void Add(const Rows& x, const Rows& y, float scale) override { executor_->Add(x, y, scale); }
-  void Scale(const Rows& x, float factor) override { executor_->Scale(x, factor); }
-  void ScaleRows(const Rows& x, std::span<const float> factors) override {
-    executor_->ScaleRows(x, factors);
-  }
-  void ScaleBySigmoid(const Rows& x, const Rows& gate) override {
-    executor_->ScaleBySigmoid(x, gate);
-  }
-  void Activate(Activation activation, const Rows& gate, const Rows& up) override {
-    executor_->Activate(activation, gate, up);
-  }
-  void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) override {
-    executor_->Rotate(x, rotation, turns);
-  }
-  void Attention(const AttentionShape& shape, const AttentionInputs& inputs,
-                 const Rows& out) override {
-    executor_->Attention(shape, inputs, out);
-  }
-  void Gather(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
-              const Rows& y) override {
-    executor_->Gather(x, rows, factors, y);
-  }
-  void ScatterAdd(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
-                  const Rows& y) override {
-    executor_->ScatterAdd(x, rows, factors, y);
-  }
+#define SHARD_FORWARD(name, parameters, names) \
+  void name parameters override { executor_->name names; }
+  SHARD_OPERATIONS(SHARD_FORWARD)
+#undef SHARD_FORWARD
   Status MixExperts(const ExpertBatch& batch, OutputSizes* sizes) override;
 
  private:

@@ -31,24 +31,7 @@ class VulkanExecutor : public Executor {
   Status Finish() override;
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
-  void Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) override;
-  void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override;
-  void MeasureRows(const Rows& x, const Rows& sizes) override;
-  void Copy(const Rows& from, const Rows& to) override;
-  void Transpose(const Rows& x, const Rows& y) override;
-  void AddBias(const Rows& x, const Matrix& bias) override;
-  void Add(const Rows& x, const Rows& y, float scale) override;
-  void Scale(const Rows& x, float factor) override;
-  void ScaleRows(const Rows& x, std::span<const float> factors) override;
-  void ScaleBySigmoid(const Rows& x, const Rows& gate) override;
-  void Activate(Activation activation, const Rows& gate, const Rows& up) override;
-  void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) override;
-  void Attention(const AttentionShape& shape, const AttentionInputs& inputs,
-                 const Rows& out) override;
-  void Gather(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
-              const Rows& y) override;
-  void ScatterAdd(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
-                  const Rows& y) override;
+  SHARD_OPERATIONS(SHARD_OVERRIDE)
 
  private:
   VulkanExecutor() = default;
